@@ -1,0 +1,23 @@
+//! What a run leaves behind: raw integers, their names, and the wire format that carries them.
+//!
+//! Everything that measures (`opcost-sys`, `opcost-work`, the guest) and everything that reads
+//! measurements (`opcost-stats`' callers, the store) meets in this crate. It holds no derived
+//! figure: no ratio, no mean, nothing scaled. A missing reading is absent, never zero.
+
+#![forbid(unsafe_code)]
+
+pub mod metric;
+mod record;
+pub mod wire;
+
+pub use metric::{Better, Domain, Family, Kind, METRICS, MetricKey, MetricRow, Unit};
+pub use record::{
+    CountingTime, Dictionary, Failure, Invariant, MetricId, Outcome, Reading, Record, Report,
+    Sample,
+};
+
+/// The region every workload counts: its operations, and for a command its whole life.
+pub const WORK: &str = "work";
+
+/// The region of the empty twin: the same loop with the operation left out.
+pub const TWIN: &str = "twin";

@@ -1,0 +1,302 @@
+//! The metrics by name: one row each, used by the store, every output format and the help text.
+//!
+//! To add a metric, add a row to [`METRICS`]; a source then reports readings under that name.
+//! An event that has no row (a raw code, an event named by sysfs) is counted all the same and
+//! described by [`MetricRow::for_unlisted_event`].
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Which side of the system call boundary a metric counts.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Domain {
+    /// User and kernel together.
+    All,
+    /// User mode only (`:u`).
+    User,
+    /// Kernel mode only (`:k`).
+    Kernel,
+}
+
+impl Domain {
+    /// Every domain, with the word used in files and the suffix used after an event's name.
+    pub const NAMES: [(Domain, &'static str, &'static str); 3] =
+        [(Domain::All, "all", ""), (Domain::User, "user", ":u"), (Domain::Kernel, "kernel", ":k")];
+
+    /// The word used in files: `all`, `user` or `kernel`.
+    pub fn word(self) -> &'static str {
+        Self::NAMES[self as usize].1
+    }
+
+    /// What follows the metric's name in tables: nothing, `:u` or `:k`.
+    pub fn suffix(self) -> &'static str {
+        Self::NAMES[self as usize].2
+    }
+
+    /// The domain whose [`word`](Self::word) this is.
+    pub fn from_word(word: &str) -> Option<Domain> {
+        Self::NAMES.iter().find(|(_, name, _)| *name == word).map(|(domain, _, _)| *domain)
+    }
+}
+
+/// The unit of a metric's raw integers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// Nanoseconds.
+    Ns,
+    /// Bytes.
+    Bytes,
+    /// Ticks of the time stamp counter.
+    Ticks,
+    /// Things counted: instructions, faults, switches.
+    Count,
+}
+
+impl Unit {
+    /// The unit as JSON and benchfmt write it; a count is named by its metric, so its unit is "1".
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Unit::Ns => "ns",
+            Unit::Bytes => "bytes",
+            Unit::Ticks => "ticks",
+            Unit::Count => "1",
+        }
+    }
+}
+
+/// Which direction of change is an improvement.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// Less is better: time, instructions, misses.
+    Lower,
+    /// More is better: throughput.
+    Higher,
+    /// Neither direction is good or bad by itself.
+    Neither,
+}
+
+/// How a figure came about; anything but `Counted` is said beside the number.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Every occurrence was counted.
+    Counted,
+    /// Extrapolated from samples.
+    Sampled,
+    /// The answer of a model (caches, branch predictor).
+    Modelled,
+    /// A formula over other figures.
+    Estimated,
+}
+
+/// Which part of a report's error budget a metric draws on.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Family {
+    /// A figure that people decide by; corrected by Holm's method.
+    Headline,
+    /// Shown and judged, with false discoveries controlled (Benjamini-Hochberg).
+    Rest,
+    /// A condition of the run (steal time, load): recorded for the ledger, never judged.
+    Control,
+}
+
+/// One metric: what its integers mean.
+#[derive(Clone, Debug)]
+pub struct MetricRow {
+    /// The name used everywhere: tables, `-e`, `--primary`, JSON, CSV.
+    pub name: &'static str,
+    /// Other names that users know for the same event.
+    pub aliases: &'static [&'static str],
+    /// The source that counts it.
+    pub source: &'static str,
+    /// The unit of the raw integer.
+    pub unit: Unit,
+    /// Which direction is an improvement.
+    pub better: Better,
+    /// Counted, sampled, modelled or estimated.
+    pub kind: Kind,
+    /// The family for the error budget.
+    pub family: Family,
+    /// Whether the figure grows with the number of operations (peak memory does not).
+    pub per_op: bool,
+    /// One line for `opcost list events`.
+    pub help: &'static str,
+}
+
+impl MetricRow {
+    /// The row that describes a perf event with no row of its own.
+    pub fn for_unlisted_event() -> &'static MetricRow {
+        static ROW: MetricRow = MetricRow {
+            name: "event",
+            aliases: &[],
+            source: "perf_event",
+            unit: Unit::Count,
+            better: Better::Neither,
+            kind: Kind::Counted,
+            family: Family::Rest,
+            per_op: true,
+            help: "an event given by code or named by the kernel's sysfs",
+        };
+        &ROW
+    }
+
+    /// Finds a metric by its name or one of its aliases.
+    pub fn find(name: &str) -> Option<&'static MetricRow> {
+        METRICS.iter().find(|row| row.name == name || row.aliases.contains(&name))
+    }
+
+    /// The row for a name, or the one for unlisted events.
+    pub fn describe(name: &str) -> &'static MetricRow {
+        Self::find(name).unwrap_or_else(Self::for_unlisted_event)
+    }
+}
+
+const fn row(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    source: &'static str,
+    unit: Unit,
+    family: Family,
+    help: &'static str,
+) -> MetricRow {
+    MetricRow {
+        name,
+        aliases,
+        source,
+        unit,
+        better: Better::Lower,
+        kind: Kind::Counted,
+        family,
+        per_op: true,
+        help,
+    }
+}
+
+const PERF: &str = "perf_event";
+
+/// Every metric with a name of its own, in the order in which tables show them.
+#[rustfmt::skip] // one row a line
+pub static METRICS: &[MetricRow] = &[
+    row("wall", &["elapsed", "time"], "clock", Unit::Ns, Family::Headline, "elapsed time (CLOCK_MONOTONIC)"),
+    row("instructions", &["inst_retired"], PERF, Unit::Count, Family::Headline, "instructions retired"),
+    row("cycles", &["cpu-cycles"], PERF, Unit::Count, Family::Headline, "core clock cycles"),
+    row("task-clock", &[], PERF, Unit::Ns, Family::Headline, "time on a CPU, user and kernel"),
+    row("user-time", &["user"], "rusage", Unit::Ns, Family::Headline, "user CPU time (getrusage, wait4); in part estimated from ticks by the kernel"),
+    row("system-time", &["system", "sys"], "rusage", Unit::Ns, Family::Headline, "system CPU time (getrusage, wait4); in part estimated from ticks by the kernel"),
+    row("branches", &["branch-instructions"], PERF, Unit::Count, Family::Headline, "branch instructions retired"),
+    row("branch-misses", &[], PERF, Unit::Count, Family::Headline, "mispredicted branches"),
+    row("cache-references", &[], PERF, Unit::Count, Family::Rest, "last-level cache accesses (what the CPU maps this event to)"),
+    row("cache-misses", &[], PERF, Unit::Count, Family::Headline, "last-level cache misses (what the CPU maps this event to)"),
+    row("page-faults", &["faults"], PERF, Unit::Count, Family::Rest, "page faults, minor and major"),
+    row("minor-faults", &[], "rusage", Unit::Count, Family::Rest, "page faults served without I/O"),
+    row("major-faults", &[], "rusage", Unit::Count, Family::Rest, "page faults that waited for I/O"),
+    row("context-switches", &["cs"], PERF, Unit::Count, Family::Rest, "context switches"),
+    row("cpu-migrations", &["migrations"], PERF, Unit::Count, Family::Rest, "moves to another CPU"),
+    row("voluntary-switches", &[], "rusage", Unit::Count, Family::Rest, "context switches because the task waited"),
+    row("involuntary-switches", &[], "rusage", Unit::Count, Family::Rest, "context switches because another task ran"),
+    MetricRow { per_op: false, ..row("peak-rss", &["rss_bytes_max"], "rusage", Unit::Bytes, Family::Rest, "largest resident set of any one process") },
+    row("tsc", &[], "tsc", Unit::Ticks, Family::Rest, "ticks of the time stamp counter: constant rate, not core cycles"),
+    row("cpu-clock", &[], PERF, Unit::Ns, Family::Rest, "time of the CPU's high-resolution timer while the task ran"),
+    row("alignment-faults", &[], PERF, Unit::Count, Family::Rest, "unaligned accesses the kernel had to fix"),
+    row("emulation-faults", &[], PERF, Unit::Count, Family::Rest, "instructions the kernel had to emulate"),
+    row("cgroup-switches", &[], PERF, Unit::Count, Family::Rest, "switches to a task of another cgroup"),
+    row("bpf-output", &[], PERF, Unit::Count, Family::Rest, "events written by BPF programs"),
+    row("ref-cycles", &[], PERF, Unit::Count, Family::Rest, "cycles at the reference frequency"),
+    row("bus-cycles", &[], PERF, Unit::Count, Family::Rest, "bus cycles"),
+    row("stalled-cycles-frontend", &["idle-cycles-frontend"], PERF, Unit::Count, Family::Rest, "cycles in which no instruction was issued"),
+    row("stalled-cycles-backend", &["idle-cycles-backend"], PERF, Unit::Count, Family::Rest, "cycles in which no instruction retired"),
+    row("L1-dcache-loads", &[], PERF, Unit::Count, Family::Rest, "level 1 data cache loads"),
+    row("L1-dcache-load-misses", &[], PERF, Unit::Count, Family::Rest, "level 1 data cache load misses"),
+    row("L1-dcache-stores", &[], PERF, Unit::Count, Family::Rest, "level 1 data cache stores"),
+    row("L1-icache-load-misses", &[], PERF, Unit::Count, Family::Rest, "level 1 instruction cache misses"),
+    row("LLC-loads", &[], PERF, Unit::Count, Family::Rest, "last-level cache loads"),
+    row("LLC-load-misses", &[], PERF, Unit::Count, Family::Rest, "last-level cache load misses"),
+    row("LLC-stores", &[], PERF, Unit::Count, Family::Rest, "last-level cache stores"),
+    row("LLC-store-misses", &[], PERF, Unit::Count, Family::Rest, "last-level cache store misses"),
+    row("dTLB-loads", &[], PERF, Unit::Count, Family::Rest, "data TLB loads"),
+    row("dTLB-load-misses", &[], PERF, Unit::Count, Family::Rest, "data TLB load misses"),
+    row("iTLB-load-misses", &[], PERF, Unit::Count, Family::Rest, "instruction TLB misses"),
+    row("branch-loads", &[], PERF, Unit::Count, Family::Rest, "branch prediction unit look-ups"),
+    row("branch-load-misses", &[], PERF, Unit::Count, Family::Rest, "branch prediction unit misses"),
+    row("node-loads", &[], PERF, Unit::Count, Family::Rest, "loads from the local memory node"),
+    row("node-load-misses", &[], PERF, Unit::Count, Family::Rest, "loads from a remote memory node"),
+    row("steal", &[], "procfs", Unit::Ns, Family::Control, "time the hypervisor gave to others, all CPUs, during the run"),
+    row("machine-busy", &[], "procfs", Unit::Ns, Family::Control, "CPU time of everything on the machine during the run, the run itself included"),
+];
+
+/// Which figure a reading is: name, domain, who counted it, over which region.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+pub struct MetricKey {
+    /// Name in [`METRICS`], or the text of an unlisted event.
+    pub name: String,
+    /// User, kernel or both.
+    pub domain: Domain,
+    /// Who counted: `perf_event`, `clock`, `rusage`, …
+    pub source: String,
+    /// The region counted: [`WORK`](crate::WORK), [`TWIN`](crate::TWIN), or a workload's own phase.
+    pub region: String,
+}
+
+impl MetricKey {
+    /// A key over the work region.
+    pub fn new(name: &str, domain: Domain, source: &str) -> Self {
+        MetricKey {
+            name: name.to_string(),
+            domain,
+            source: source.to_string(),
+            region: crate::WORK.to_string(),
+        }
+    }
+
+    /// The row that describes this metric.
+    pub fn row(&self) -> &'static MetricRow {
+        MetricRow::describe(&self.name)
+    }
+
+    /// The name with its domain, as `-e` takes it and tables show it: `instructions:k`.
+    pub fn label(&self) -> String {
+        format!("{}{}", self.name, self.domain.suffix())
+    }
+}
+
+impl fmt::Display for MetricKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.label())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn names_and_aliases_are_unique() {
+        let mut seen = HashSet::new();
+        for row in METRICS {
+            for name in std::iter::once(&row.name).chain(row.aliases) {
+                assert!(seen.insert(*name), "{name} stands twice");
+                assert!(!name.contains(char::is_whitespace));
+            }
+        }
+    }
+
+    #[test]
+    fn domain_words_round_trip() {
+        for (domain, word, _) in Domain::NAMES {
+            assert_eq!(Domain::from_word(word), Some(domain));
+            assert_eq!(domain.word(), word);
+        }
+        assert_eq!(Domain::from_word("guest"), None);
+    }
+
+    #[test]
+    fn an_unlisted_event_is_described() {
+        assert_eq!(MetricRow::describe("r01c2").name, "event");
+        assert_eq!(MetricRow::describe("cs").name, "context-switches");
+    }
+}

@@ -1,0 +1,81 @@
+//! The runs of one block and the difference they come down to.
+
+use crate::summary;
+
+/// What the runs of one block gave: figures per operation, of the runs that completed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Block {
+    /// The baseline's values.
+    pub baseline: Vec<f64>,
+    /// The other variant's values.
+    pub variant: Vec<f64>,
+}
+
+/// The scale on which the differences of blocks are taken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Scale {
+    /// Logarithm of the ratio: where every value is above 0.
+    LogRatio,
+    /// Plain difference: where a value is 0 or below.
+    Difference,
+}
+
+impl Block {
+    /// Whether both sides have a value; a block with one side only has no difference.
+    pub fn complete(&self) -> bool {
+        !self.baseline.is_empty() && !self.variant.is_empty()
+    }
+
+    /// The variant's mean less the baseline's, on a scale; for a complete block of finite values.
+    pub(crate) fn difference(&self, scale: Scale) -> f64 {
+        level(&self.variant, scale) - level(&self.baseline, scale)
+    }
+}
+
+fn level(values: &[f64], scale: Scale) -> f64 {
+    // In ascending order, so that equal values of another order have an equal mean, and blocks
+    // without a difference have one of exactly 0.
+    let mut values = summary::sorted(values);
+    if scale == Scale::LogRatio {
+        values.iter_mut().for_each(|value| *value = value.ln());
+    }
+    summary::mean(&values).expect("a complete block has values on both sides")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_of_means_on_their_scale() {
+        let block = Block { baseline: vec![4.0, 1.0], variant: vec![8.0, 2.0, 4.0] };
+        assert!((block.difference(Scale::LogRatio) - 2f64.ln()).abs() < 1e-12);
+        assert!((block.difference(Scale::Difference) - (14.0 / 3.0 - 2.5)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn equal_values_have_no_difference_however_many() {
+        for value in [0.1, 1.7, 1e15 / 3.0] {
+            let block = Block { baseline: vec![value; 3], variant: vec![value] };
+            assert_eq!(block.difference(Scale::LogRatio), 0.0);
+            assert_eq!(block.difference(Scale::Difference), 0.0);
+        }
+    }
+
+    #[test]
+    fn large_values_do_not_overflow() {
+        let block = Block { baseline: vec![1e308; 4], variant: vec![1.5e308; 4] };
+        assert_eq!(block.difference(Scale::Difference), 0.5e308);
+    }
+
+    #[test]
+    fn only_both_sides_are_complete() {
+        let block = |baseline: &[f64], variant: &[f64]| Block {
+            baseline: baseline.to_vec(),
+            variant: variant.to_vec(),
+        };
+        assert!(block(&[1.0], &[1.0, 2.0]).complete());
+        assert!(!block(&[1.0], &[]).complete());
+        assert!(!block(&[], &[1.0]).complete());
+    }
+}

@@ -1,0 +1,46 @@
+//! Statistics of comparisons: pure functions of numbers and seeds; no clock, no file, no unsafe.
+//!
+//! Runs come in randomised mirrored blocks ([`schedule`]): for two variants ABBA or BAAB, either
+//! with probability 1/2. Were the variants the same, swapping the labels of a whole block would
+//! have been as likely as what was run, so the block's difference is symmetric around 0 and a test
+//! over its signs is exact whatever the noise: drifting, skewed or spiked (Fisher, The Design of
+//! Experiments, 1935, chapter 3; Lehmann & Romano, Testing Statistical Hypotheses, 3rd ed., section 15.2).
+//! The block, not the run, is the unit of every test here.
+//!
+//! | module | what it answers |
+//! |---|---|
+//! | [`mod@effect`] | one metric of two variants: change, interval, p, what would have been found |
+//! | [`rank`] | signed-rank test, Hodges-Lehmann estimate, its interval: what [`mod@effect`] uses |
+//! | [`mod@exact`] | totals that never vary: an exact change, no test |
+//! | [`sign`], [`flip`] | the same questions by the sign test and by the mean |
+//! | [`power`] | how many blocks are needed; what shift would have been found |
+//! | [`multiple`] | p-values of many metrics; one error rate per report |
+//! | [`bootstrap`], [`summary`] | figures for display |
+//! | [`schedule`], [`random`] | the order of runs, and the generator behind every draw |
+//!
+//! The caller's duty: every number given is finite, except where a function says that it checks
+//! ([`effect::Paired::new`], [`summary::check_finite`]). The crate's duty: the same input and the
+//! same seed give the same output. What is drawn is the same on every machine; figures that pass
+//! through a logarithm may differ in their last digit from one mathematics library to another.
+
+#![forbid(unsafe_code)]
+
+mod block;
+pub mod bootstrap;
+pub mod effect;
+pub mod exact;
+pub mod flip;
+pub mod multiple;
+mod normal;
+pub mod power;
+pub mod random;
+pub mod rank;
+pub mod schedule;
+pub mod sign;
+pub mod summary;
+mod walsh;
+
+pub use effect::{Block, Effect, EffectError, Paired, Scale, effect};
+pub use exact::{Exactness, Total, exact};
+pub use multiple::{Budget, Family};
+pub use random::Random;

@@ -1,0 +1,217 @@
+//! Many tests in one report: adjusted p-values and one error rate for all of them.
+
+/// The p-values adjusted by Holm's method, in the order given.
+///
+/// Declaring changed what has an adjusted p of at most α keeps the probability of even one false
+/// alarm at α or below, whatever the dependence (Holm, "A Simple Sequentially Rejective Multiple
+/// Test Procedure", Scandinavian Journal of Statistics 6, 1979). Each `p` is from 0 to 1.
+pub fn holm(p: &[f64]) -> Vec<f64> {
+    let mut adjusted = vec![0.0; p.len()];
+    let mut largest = 0f64;
+    for (rank, index) in ascending(p).into_iter().enumerate() {
+        largest = largest.max(((p.len() - rank) as f64 * p[index]).min(1.0));
+        adjusted[index] = largest;
+    }
+    adjusted
+}
+
+/// The p-values adjusted by Benjamini and Hochberg's method, in the order given.
+///
+/// Declaring changed what has an adjusted p of at most α keeps the expected share of false ones
+/// among the declared at α or below, for independent or positively dependent tests ("Controlling
+/// the False Discovery Rate", J. R. Statist. Soc. B 57, 1995). If nothing changed, that share is
+/// the probability of any false alarm. Each `p` is from 0 to 1.
+pub fn benjamini_hochberg(p: &[f64]) -> Vec<f64> {
+    let mut adjusted = vec![0.0; p.len()];
+    let mut smallest = 1f64;
+    for (rank, index) in ascending(p).into_iter().enumerate().rev() {
+        smallest = smallest.min(p.len() as f64 / (rank + 1) as f64 * p[index]);
+        adjusted[index] = smallest;
+    }
+    adjusted
+}
+
+fn ascending(p: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..p.len()).collect();
+    order.sort_by(|&a, &b| p[a].total_cmp(&p[b]));
+    order
+}
+
+/// A part of a report's tests that has an error rate of its own.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Family {
+    /// The metric declared as primary before the run: one test for each compared variant.
+    Primary,
+    /// The figures people decide by.
+    Headline,
+    /// Every other metric, and the functions of a profile.
+    Rest,
+}
+
+impl Family {
+    /// Every family, in the order of reports.
+    pub const ALL: [Family; 3] = [Family::Primary, Family::Headline, Family::Rest];
+
+    /// The adjusted p-values of all tests of this family, in the order given: by Holm's method
+    /// for [`Primary`](Family::Primary) and [`Headline`](Family::Headline), by Benjamini and
+    /// Hochberg's for [`Rest`](Family::Rest).
+    pub fn adjust(self, p: &[f64]) -> Vec<f64> {
+        match self {
+            Family::Primary | Family::Headline => holm(p),
+            Family::Rest => benjamini_hochberg(p),
+        }
+    }
+}
+
+/// One error rate for a whole report, split over its families.
+///
+/// The levels add up: the probability that a report on two equal variants declares any change is
+/// at most their sum (Bonferroni over families, [`Family::adjust`] within).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Budget {
+    /// Level of the primary metric.
+    pub primary: f64,
+    /// Level of all headline metrics together.
+    pub headline: f64,
+    /// Level of everything else together.
+    pub rest: f64,
+}
+
+impl Default for Budget {
+    /// 0.05 a report: 0.025 primary, 0.015 headline, 0.010 rest.
+    fn default() -> Self {
+        Budget { primary: 0.025, headline: 0.015, rest: 0.010 }
+    }
+}
+
+impl Budget {
+    /// The level of a family: what its adjusted p-values are held against.
+    pub fn level(&self, family: Family) -> f64 {
+        match family {
+            Family::Primary => self.primary,
+            Family::Headline => self.headline,
+            Family::Rest => self.rest,
+        }
+    }
+
+    /// The level that the smallest p of a family of `tests` tests must reach for any of them to
+    /// be declared changed: the family's level over `tests`, by either method.
+    ///
+    /// No tests count as one. It is the level for intervals, for the minimal detectable effect
+    /// and for [`blocks_min`](crate::power::blocks_min).
+    pub fn level_of_smallest(&self, family: Family, tests: usize) -> f64 {
+        self.level(family) / tests.max(1) as f64
+    }
+
+    /// The error rate of the whole report.
+    pub fn total(&self) -> f64 {
+        self.primary + self.headline + self.rest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The fifteen p-values of the example of Benjamini & Hochberg 1995.
+    const P: [f64; 15] = [
+        0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262,
+        0.5719, 0.6528, 0.7590, 1.0,
+    ];
+
+    fn check(adjust: fn(&[f64]) -> Vec<f64>, expected: [f64; 15]) {
+        let close = |got: &[f64], expected: &[f64]| {
+            for (got, expected) in got.iter().zip(expected) {
+                assert!((got - expected).abs() < 1e-8, "{got} is not {expected}");
+            }
+        };
+        close(&adjust(&P), &expected);
+        // The same in another order: results follow their inputs.
+        let order = [7, 0, 14, 3, 9, 1, 12, 5, 2, 13, 4, 8, 11, 6, 10];
+        close(&adjust(&order.map(|i| P[i])), &order.map(|i| expected[i]));
+    }
+
+    #[test]
+    fn holm_known_answer() {
+        check(
+            holm,
+            [
+                0.0015, 0.0056, 0.0247, 0.114, 0.2211, 0.278, 0.278, 0.278, 0.3213, 1.0, 1.0, 1.0,
+                1.0, 1.0, 1.0,
+            ],
+        );
+    }
+
+    #[test]
+    fn benjamini_hochberg_known_answer() {
+        let adjusted = [
+            0.0015,
+            0.003,
+            0.0095,
+            0.035625,
+            0.0603,
+            0.06385714286,
+            0.06385714286,
+            0.0645,
+            0.0765,
+            0.486,
+            0.58118181818,
+            0.714875,
+            0.75323076923,
+            0.81321428571,
+            1.0,
+        ];
+        check(benjamini_hochberg, adjusted);
+        // The paper rejects four at 0.05; Bonferroni, and Holm, reject three.
+        assert_eq!(adjusted.iter().filter(|&&p| p <= 0.05).count(), 4);
+        assert_eq!(holm(&P).iter().filter(|&&p| p <= 0.05).count(), 3);
+    }
+
+    #[test]
+    fn none_and_one() {
+        assert!(holm(&[]).is_empty() && benjamini_hochberg(&[]).is_empty());
+        assert_eq!((holm(&[0.03]), benjamini_hochberg(&[0.03])), (vec![0.03], vec![0.03]));
+    }
+
+    #[test]
+    fn the_default_budget() {
+        let budget = Budget::default();
+        assert!((budget.total() - 0.05).abs() < 1e-15);
+        assert_eq!(budget.level_of_smallest(Family::Primary, 1), 0.025);
+        assert_eq!(budget.level_of_smallest(Family::Headline, 6), 0.0025);
+        assert_eq!(budget.level_of_smallest(Family::Rest, 40), 0.00025);
+        assert_eq!(budget.level_of_smallest(Family::Rest, 0), 0.010);
+    }
+
+    proptest! {
+        #[test]
+        fn the_smallest_decides_at_level_over_tests(
+            p in prop::collection::vec(0.001..=1.0f64, 1..30), pick in 0usize..30, over: bool,
+        ) {
+            // All others are above the level, so the smallest is on its own.
+            let budget = Budget::default();
+            for family in Family::ALL {
+                let need = budget.level_of_smallest(family, p.len());
+                let mut p: Vec<f64> = p.iter().map(|p| p.max(0.03)).collect();
+                let pick = pick % p.len();
+                p[pick] = if over { need * 1.001 } else { need * 0.999 };
+                let declared = family.adjust(&p)[pick] <= budget.level(family);
+                prop_assert_eq!(declared, !over);
+            }
+        }
+
+        #[test]
+        fn adjusting_keeps_order_and_never_lowers(p in prop::collection::vec(0.0..=1.0f64, 0..30)) {
+            for family in Family::ALL {
+                let adjusted = family.adjust(&p);
+                for i in 0..p.len() {
+                    prop_assert!(adjusted[i] >= p[i] && adjusted[i] <= 1.0);
+                    for j in 0..p.len() {
+                        prop_assert!(p[i] > p[j] || adjusted[i] <= adjusted[j]);
+                    }
+                }
+            }
+        }
+    }
+}

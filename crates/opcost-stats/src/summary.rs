@@ -1,0 +1,203 @@
+//! Median, quantile, mean and spread of a slice.
+//!
+//! Every function takes finite values; [`check_finite`] is the check to make once where values
+//! enter. Of an empty slice everything is `None`.
+
+use crate::normal;
+
+/// A value that is not a number, or infinite.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error("value {index} is {value}, which is not finite; drop the run it came from or repeat it")]
+pub struct NotFinite {
+    /// Its position in the slice, from 0.
+    pub index: usize,
+    /// The value.
+    pub value: f64,
+}
+
+/// Checks that every value is a finite number.
+///
+/// # Errors
+/// [`NotFinite`] names the first that is not.
+pub fn check_finite(values: &[f64]) -> Result<(), NotFinite> {
+    match values.iter().position(|value| !value.is_finite()) {
+        None => Ok(()),
+        Some(index) => Err(NotFinite { index, value: values[index] }),
+    }
+}
+
+/// The values in ascending order.
+pub(crate) fn sorted(values: &[f64]) -> Vec<f64> {
+    let mut values = values.to_vec();
+    values.sort_unstable_by(f64::total_cmp);
+    values
+}
+
+/// The mean of two values; cannot overflow.
+pub(crate) fn midpoint(a: f64, b: f64) -> f64 {
+    if a == b { a } else { a / 2.0 + b / 2.0 }
+}
+
+fn median_of_sorted(values: &[f64]) -> Option<f64> {
+    let n = values.len();
+    match n {
+        0 => None,
+        _ => Some(midpoint(values[(n - 1) / 2], values[n / 2])),
+    }
+}
+
+/// The median of finite values; of an even number, the mean of the two in the middle.
+pub fn median(values: &[f64]) -> Option<f64> {
+    median_of_sorted(&sorted(values))
+}
+
+/// The quantile of finite values at `share`, from 0 (minimum) to 1 (maximum).
+///
+/// Linear between order statistics: type 7 of Hyndman & Fan, "Sample Quantiles in Statistical
+/// Packages", The American Statistician 50(4), 1996; the default of R and NumPy. `None` of an
+/// empty slice and for a share outside 0..=1.
+pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
+    quantile_of_sorted(&sorted(values), share)
+}
+
+pub(crate) fn quantile_of_sorted(values: &[f64], share: f64) -> Option<f64> {
+    if values.is_empty() || !(0.0..=1.0).contains(&share) {
+        return None;
+    }
+    let position = share * (values.len() - 1) as f64;
+    let (low, high) = (values[position.floor() as usize], values[position.ceil() as usize]);
+    let weight = position.fract();
+    Some(low * (1.0 - weight) + high * weight)
+}
+
+/// The arithmetic mean of finite values.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    if values.is_empty() {
+        return None;
+    }
+    // About the first value: sums of large, close values would lose their differences.
+    let origin = values[0];
+    let excess: f64 = values.iter().map(|value| value - origin).sum();
+    Some(origin + excess / values.len() as f64)
+}
+
+/// The standard deviation of finite values with denominator n − 1; `None` of fewer than two.
+pub fn sd(values: &[f64]) -> Option<f64> {
+    if values.len() < 2 {
+        return None;
+    }
+    let mean = mean(values)?;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    Some((squares / (values.len() - 1) as f64).sqrt())
+}
+
+/// The median absolute deviation from the median, not scaled.
+///
+/// Times 1.4826 it estimates the standard deviation of normal values (Hampel, "The Influence
+/// Curve and its Role in Robust Estimation", JASA 69, 1974); see [`sd_from_mad`].
+pub fn mad(values: &[f64]) -> Option<f64> {
+    let centre = median(values)?;
+    let deviations: Vec<f64> = values.iter().map(|value| (value - centre).abs()).collect();
+    median(&deviations)
+}
+
+/// The standard deviation that normal values with this median absolute deviation have.
+pub fn sd_from_mad(mad: f64) -> f64 {
+    mad / normal::MAD
+}
+
+/// The five figures that tables show of a set of runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// Smallest value.
+    pub min: f64,
+    /// Median.
+    pub median: f64,
+    /// Largest value.
+    pub max: f64,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Standard deviation, denominator n − 1; `None` of a single value.
+    pub sd: Option<f64>,
+}
+
+impl Spread {
+    /// The spread of finite values; `None` of an empty slice.
+    pub fn of(values: &[f64]) -> Option<Spread> {
+        let ordered = sorted(values);
+        Some(Spread {
+            min: *ordered.first()?,
+            median: median_of_sorted(&ordered)?,
+            max: *ordered.last()?,
+            mean: mean(values)?,
+            sd: sd(values),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn known_answers() {
+        let values = [2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0];
+        assert_eq!(median(&values), Some(4.5));
+        assert_eq!(mean(&values), Some(5.0));
+        assert_eq!(sd(&values), Some((32.0f64 / 7.0).sqrt()));
+        assert_eq!(mad(&values), Some(0.5));
+        // Type 7 of 1..10 at share s is 1 + 9 s.
+        let ten: Vec<f64> = (1..=10).map(f64::from).collect();
+        for (share, expected) in
+            [(0.0, 1.0), (0.1, 1.9), (0.25, 3.25), (0.5, 5.5), (0.9, 9.1), (1.0, 10.0)]
+        {
+            let got = quantile(&ten, share).unwrap();
+            assert!((got - expected).abs() < 1e-12, "{share}: {got}");
+        }
+        assert_eq!(quantile(&ten, 1.5), None);
+        assert_eq!(quantile(&ten, f64::NAN), None);
+        assert!((sd_from_mad(1.0) - 1.482_602_218_505_602).abs() < 1e-12);
+    }
+
+    #[test]
+    fn nothing_and_one() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(mean(&[]), None);
+        assert_eq!(mad(&[]), None);
+        assert_eq!(quantile(&[], 0.5), None);
+        assert_eq!(Spread::of(&[]), None);
+        assert_eq!(sd(&[3.0]), None);
+        let one = Spread::of(&[3.0]).unwrap();
+        assert_eq!((one.min, one.median, one.max, one.mean, one.sd), (3.0, 3.0, 3.0, 3.0, None));
+    }
+
+    #[test]
+    fn large_close_values_keep_their_spread() {
+        let values = [1e15, 1e15 + 1.0, 1e15 + 2.0];
+        assert_eq!(mean(&values), Some(1e15 + 1.0));
+        assert_eq!(sd(&values), Some(1.0));
+    }
+
+    #[test]
+    fn what_is_not_finite_is_named() {
+        assert_eq!(check_finite(&[1.0, -2.0, 0.0]), Ok(()));
+        let error = check_finite(&[1.0, f64::INFINITY, f64::NAN]).unwrap_err();
+        assert_eq!((error.index, error.value), (1, f64::INFINITY));
+        assert_eq!(check_finite(&[f64::NAN]).unwrap_err().index, 0);
+        assert_eq!(
+            error.to_string(),
+            "value 1 is inf, which is not finite; drop the run it came from or repeat it"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn figures_are_in_order(values in prop::collection::vec(-1e9..1e9f64, 1..40)) {
+            let spread = Spread::of(&values).unwrap();
+            prop_assert!(spread.min <= spread.median && spread.median <= spread.max);
+            prop_assert!(spread.min <= spread.mean + 1e-6 && spread.mean <= spread.max + 1e-6);
+            prop_assert_eq!(quantile(&values, 0.5).map(|q| (q - spread.median).abs() < 1e-6), Some(true));
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Order statistics of the Walsh averages (xᵢ + xⱼ)/2, i ≤ j, without listing them.
+//!
+//! Of n values there are n(n + 1)/2 averages; in sorted data how many are at most v is counted in
+//! one walk along the boundary, n steps, so the k-th smallest is found by bisection over v
+//! (the idea of Johnson & Mizoguchi, "Selecting the Kth Element in X + Y and X₁ + … + Xₘ", SIAM
+//! J. Comput. 7(2), 1978).
+
+use crate::summary;
+
+/// The Walsh averages of a set of values.
+pub(crate) struct Walsh {
+    /// Half of each value, ascending: sums of two cannot overflow, and are averages.
+    halves: Vec<f64>,
+}
+
+/// How the averages lie around a value.
+struct Split {
+    /// How many are at most the value.
+    at_most: u64,
+    /// The largest of these.
+    below: f64,
+    /// The smallest of the others.
+    above: f64,
+}
+
+impl Walsh {
+    /// The averages of finite values.
+    pub(crate) fn new(values: &[f64]) -> Walsh {
+        let mut halves: Vec<f64> = values.iter().map(|value| value / 2.0).collect();
+        halves.sort_unstable_by(f64::total_cmp);
+        Walsh { halves }
+    }
+
+    /// How many averages there are.
+    pub(crate) fn count(&self) -> u64 {
+        let n = self.halves.len() as u64;
+        n * (n + 1) / 2
+    }
+
+    /// The `k`-th smallest average, from 1; `None` if there is none.
+    pub(crate) fn nth(&self, k: u64) -> Option<f64> {
+        if k == 0 || k > self.count() {
+            return None;
+        }
+        // Both ends are averages, and the answer is neither below `low` nor above `high`. Each
+        // step moves an end to an average on the right side of the middle: at most 64 steps, and
+        // about log2 of their number where they are evenly spread.
+        let mut low = 2.0 * self.halves[0];
+        let mut high = 2.0 * self.halves[self.halves.len() - 1];
+        while low < high {
+            let split = self.split(middle(low, high));
+            if split.at_most >= k {
+                high = split.below;
+            } else {
+                low = split.above;
+            }
+        }
+        Some(low)
+    }
+
+    /// The median of the averages: the Hodges-Lehmann estimate.
+    pub(crate) fn median(&self) -> Option<f64> {
+        let count = self.count();
+        let low = self.nth(count.div_ceil(2))?;
+        let high = if count.is_multiple_of(2) { self.nth(count / 2 + 1)? } else { low };
+        Some(summary::midpoint(low, high))
+    }
+
+    fn split(&self, value: f64) -> Split {
+        let halves = &self.halves;
+        let mut split = Split { at_most: 0, below: f64::NEG_INFINITY, above: f64::INFINITY };
+        // As i grows, fewer j keep the sum at most `value`; `end` is how many do.
+        let mut end = halves.len();
+        for (i, &first) in halves.iter().enumerate() {
+            while end > i && first + halves[end - 1] > value {
+                end -= 1;
+            }
+            if let Some(&second) = halves.get(end) {
+                split.above = split.above.min(first + second);
+            }
+            if end <= i {
+                break; // every later sum is larger
+            }
+            split.at_most += (end - i) as u64;
+            split.below = split.below.max(first + halves[end - 1]);
+        }
+        split
+    }
+}
+
+/// A number from `low` to just below `high` that halves the floating-point numbers between them.
+fn middle(low: f64, high: f64) -> f64 {
+    let sum = i128::from(position(low)) + i128::from(position(high));
+    let position = (sum >> 1) as i64;
+    f64::from_bits((position ^ sign_fill(position)) as u64)
+}
+
+/// The position of a number among all floating-point numbers (as in `f64::total_cmp`).
+fn position(value: f64) -> i64 {
+    let bits = value.to_bits() as i64;
+    bits ^ sign_fill(bits)
+}
+
+/// All bits but the sign's, for a negative number; nothing otherwise.
+fn sign_fill(bits: i64) -> i64 {
+    (((bits >> 63) as u64) >> 1) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn listed(values: &[f64]) -> Vec<f64> {
+        let mut averages = Vec::new();
+        for i in 0..values.len() {
+            for j in i..values.len() {
+                averages.push(values[i] / 2.0 + values[j] / 2.0);
+            }
+        }
+        summary::sorted(&averages)
+    }
+
+    fn check(values: &[f64]) {
+        let (walsh, listed) = (Walsh::new(values), listed(values));
+        assert_eq!(walsh.count(), listed.len() as u64);
+        for (index, average) in listed.iter().enumerate() {
+            assert_eq!(walsh.nth(index as u64 + 1), Some(*average), "{index} of {values:?}");
+        }
+        assert_eq!(walsh.nth(0), None);
+        assert_eq!(walsh.nth(walsh.count() + 1), None);
+        assert_eq!(walsh.median(), summary::median(&listed));
+    }
+
+    #[test]
+    fn extremes() {
+        check(&[]);
+        check(&[0.0]);
+        check(&[-0.0, 0.0, 0.0]);
+        check(&[f64::MAX, f64::MAX, f64::MIN, 1e-300, -1e-300]);
+        check(&[1e-9, 1e-3, -1e-6, 1e9]);
+    }
+
+    #[test]
+    fn the_middle_is_between() {
+        for (low, high) in [
+            (-1.0, 1.0),
+            (0.0, f64::MIN_POSITIVE),
+            (1.0, 1.0 + f64::EPSILON),
+            (f64::MIN, f64::MAX),
+            (-0.0, 5e-324),
+        ] {
+            let middle = middle(low, high);
+            assert!(low <= middle && middle < high, "{low} {middle} {high}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_order_statistic_is_that_of_the_list(values in prop::collection::vec(any::<f64>().prop_filter("finite", |v| v.is_finite()), 1..14)) {
+            check(&values);
+        }
+
+        #[test]
+        fn with_many_ties_too(values in prop::collection::vec((-3i32..4).prop_map(f64::from), 1..14)) {
+            check(&values);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Clocks: the kernel's, and the CPU's time stamp counter behind one signature.
+
+#[cfg(target_arch = "aarch64")]
+#[path = "aarch64.rs"]
+mod counter;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[path = "absent.rs"]
+mod counter;
+#[cfg(target_arch = "x86_64")]
+#[path = "x86_64.rs"]
+mod counter;
+
+use std::mem::MaybeUninit;
+
+/// Nanoseconds of CLOCK_MONOTONIC: since some moment in the past, never set back
+/// (`clock_gettime(2)`).
+pub fn monotonic_ns() -> u64 {
+    get(libc::CLOCK_MONOTONIC)
+}
+
+/// Nanoseconds since the Unix epoch, as the system's clock is set (CLOCK_REALTIME); 0 for a clock
+/// set to before 1970.
+pub fn unix_ns() -> u64 {
+    get(libc::CLOCK_REALTIME)
+}
+
+fn get(clock: libc::clockid_t) -> u64 {
+    let mut time = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: the pointer is to writable memory of the right size and type.
+    let result = unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) };
+    // The only errors are a bad pointer and an unknown clock, and both clocks always exist.
+    assert_eq!(result, 0, "clock_gettime knows CLOCK_MONOTONIC and CLOCK_REALTIME");
+    // SAFETY: clock_gettime filled the structure, since it returned 0.
+    let time = unsafe { time.assume_init() };
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Ticks of the CPU's time stamp counter, read between all earlier and all later instructions;
+/// `None` on an architecture without one that programs may read.
+///
+/// The rate is constant where [`tsc_is_constant`] says so (x86-64) and always on aarch64; it is not
+/// the rate of the core's cycles.
+#[inline(always)]
+pub fn tsc() -> Option<u64> {
+    counter::ticks()
+}
+
+/// Whether the time stamp counter of x86 ticks at one rate, whatever the core's frequency and sleep.
+///
+/// `cpuinfo_flags` is the `flags` line of /proc/cpuinfo.
+///
+/// Source: Intel SDM vol. 3B, "Invariant TSC"; the flags as arch/x86/kernel/cpu sets them.
+pub fn tsc_is_constant(cpuinfo_flags: &str) -> bool {
+    let has = |name| cpuinfo_flags.split_whitespace().any(|flag| flag == name);
+    has("constant_tsc") && has("nonstop_tsc")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_never_run_backwards() {
+        // 2020-01-01, and no earlier than that because this code did not exist.
+        assert!(unix_ns() > 1_577_836_800_000_000_000);
+        let mut last = monotonic_ns();
+        for _ in 0..1000 {
+            let now = monotonic_ns();
+            assert!(now >= last);
+            last = now;
+        }
+    }
+
+    #[test]
+    fn the_counter_advances_where_there_is_one() {
+        let has_counter = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
+        let start = tsc();
+        assert_eq!(start.is_some(), has_counter);
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert_eq!(tsc() != start, has_counter);
+    }
+
+    #[test]
+    fn both_flags_are_needed_for_a_constant_rate() {
+        assert!(tsc_is_constant("flags : fpu constant_tsc rep_good nonstop_tsc cpuid"));
+        assert!(!tsc_is_constant("fpu tsc constant_tsc"));
+        assert!(!tsc_is_constant("fpu tsc nonstop_tsc"));
+        assert!(!tsc_is_constant("xconstant_tsc nonstop_tsc"));
+        assert!(!tsc_is_constant(""));
+    }
+}

@@ -1,0 +1,14 @@
+//! The Linux edge: everything opcost asks of the kernel that has no safe wrapper elsewhere.
+//!
+//! Unsafe code of the laboratory lives in this crate (and in `opcost-work`); callers see safe
+//! functions and typed errors only.
+
+pub mod affinity;
+pub mod clock;
+mod errno;
+pub mod interrupt;
+pub mod perf;
+pub mod personality;
+pub mod rusage;
+pub mod seccomp;
+pub mod spawn;

@@ -1,0 +1,89 @@
+//! Resource use of this process and of waited-for children (`getrusage(2)`).
+
+use std::io;
+use std::mem::MaybeUninit;
+
+/// What the kernel charged to one or more processes.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Rusage {
+    /// User CPU time, nanoseconds (the kernel gives microseconds).
+    pub user_ns: u64,
+    /// System CPU time, nanoseconds (the kernel gives microseconds).
+    pub system_ns: u64,
+    /// Largest resident set of any one of the processes, bytes.
+    pub rss_bytes_max: u64,
+    /// Page faults served without I/O.
+    pub minor_faults: u64,
+    /// Page faults that waited for I/O.
+    pub major_faults: u64,
+    /// Context switches because a task waited.
+    pub voluntary_switches: u64,
+    /// Context switches because another task was run.
+    pub involuntary_switches: u64,
+}
+
+impl Rusage {
+    /// What was used since `start`; the peak resident set is the one at the end.
+    pub fn since(&self, start: &Rusage) -> Rusage {
+        Rusage {
+            user_ns: self.user_ns.saturating_sub(start.user_ns),
+            system_ns: self.system_ns.saturating_sub(start.system_ns),
+            rss_bytes_max: self.rss_bytes_max,
+            minor_faults: self.minor_faults - start.minor_faults,
+            major_faults: self.major_faults - start.major_faults,
+            voluntary_switches: self.voluntary_switches - start.voluntary_switches,
+            involuntary_switches: self.involuntary_switches - start.involuntary_switches,
+        }
+    }
+
+    /// Converts the kernel's structure.
+    pub fn from_kernel(raw: &libc::rusage) -> Rusage {
+        let ns =
+            |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+        Rusage {
+            user_ns: ns(raw.ru_utime),
+            system_ns: ns(raw.ru_stime),
+            rss_bytes_max: raw.ru_maxrss as u64 * 1024,
+            minor_faults: raw.ru_minflt as u64,
+            major_faults: raw.ru_majflt as u64,
+            voluntary_switches: raw.ru_nvcsw as u64,
+            involuntary_switches: raw.ru_nivcsw as u64,
+        }
+    }
+}
+
+/// Resource use of the calling process so far, all its threads.
+pub fn of_self() -> io::Result<Rusage> {
+    get(libc::RUSAGE_SELF)
+}
+
+/// Resource use of all children that were waited for so far.
+pub fn of_children() -> io::Result<Rusage> {
+    get(libc::RUSAGE_CHILDREN)
+}
+
+fn get(who: libc::c_int) -> io::Result<Rusage> {
+    let mut raw = MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: the pointer is to writable memory of the right size and type.
+    if unsafe { libc::getrusage(who, raw.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: getrusage filled the structure, since it returned 0.
+    Ok(Rusage::from_kernel(&unsafe { raw.assume_init() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn touching_fresh_pages_is_counted() {
+        let before = of_self().unwrap();
+        // Larger than malloc's mmap threshold, so the pages are fresh.
+        let bytes = vec![1u8; 16 << 20];
+        let used = of_self().unwrap().since(&before);
+        assert!(bytes.iter().all(|byte| *byte == 1));
+        assert!(used.minor_faults > 0, "{used:?}");
+        assert!(used.rss_bytes_max >= 16 << 20);
+    }
+}

@@ -1,0 +1,108 @@
+//! Starting a command so that counters can be attached before it executes anything.
+//!
+//! ```text
+//! Spawn --hold--> Held --release--> Running --wait--> Exit
+//! ```
+//!
+//! All that needs memory or files is prepared before the process exists; the process itself makes
+//! system calls only.
+
+mod child;
+mod error;
+mod held;
+mod plan;
+mod program;
+mod running;
+mod syscall;
+
+pub use error::{SpawnError, Stage};
+pub use held::Held;
+pub use program::{FindError, find_program};
+pub use running::{EndedBy, Exit, Running, Status};
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{OwnedFd, RawFd};
+use std::path::PathBuf;
+
+/// Where a standard stream of a command goes.
+#[derive(Debug)]
+pub enum Output {
+    /// /dev/null.
+    Null,
+    /// Where ours goes.
+    Inherit,
+    /// An open file.
+    File(OwnedFd),
+}
+
+/// Address space layout randomisation of a command.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Aslr {
+    /// As this process has it.
+    Inherit,
+    /// The same layout every time, for exact counts (ADDR_NO_RANDOMIZE).
+    Fixed,
+    /// A random layout, even if this process has a fixed one.
+    Randomised,
+}
+
+/// A command and the circumstances in which it runs.
+///
+/// The command gets /dev/null as standard input, a process group of its own, default actions for
+/// all signals and none blocked, and no descriptor but the standard streams and `pass_fds`. It is
+/// killed when the thread that started it ends, however that comes about; what it started itself
+/// is not.
+#[derive(Debug)]
+pub struct Spawn {
+    /// The file to execute, as [`find_program`] gives it; a relative one is looked up from `cwd`.
+    pub program: PathBuf,
+    /// The arguments, the program's own name first.
+    pub argv: Vec<OsString>,
+    /// The environment; `None` is this process's.
+    pub env: Option<Vec<(OsString, OsString)>>,
+    /// The working directory; `None` is this process's.
+    pub cwd: Option<PathBuf>,
+    /// Standard output.
+    pub stdout: Output,
+    /// Standard error.
+    pub stderr: Output,
+    /// The only CPU to run on; `None` leaves it as this thread has it.
+    pub cpu: Option<usize>,
+    /// Address space randomisation.
+    pub aslr: Aslr,
+    /// Open files to pass on, each with the number it has in the command: 3 to 65535.
+    pub pass_fds: Vec<(OwnedFd, RawFd)>,
+}
+
+impl Spawn {
+    /// A command with silent output and everything else as this process has it.
+    ///
+    /// `argv` are all arguments, the program's own name first.
+    pub fn new(program: impl Into<PathBuf>, argv: impl IntoIterator<Item = OsString>) -> Self {
+        Spawn {
+            program: program.into(),
+            argv: argv.into_iter().collect(),
+            env: None,
+            cwd: None,
+            stdout: Output::Null,
+            stderr: Output::Null,
+            cpu: None,
+            aslr: Aslr::Inherit,
+            pass_fds: Vec::new(),
+        }
+    }
+
+    /// Makes the command's process, which waits before it executes the program.
+    ///
+    /// # Errors
+    /// [`SpawnError`]; what fails in the process itself (working directory, CPU, the program) is
+    /// reported by [`Held::release`].
+    pub fn hold(&self) -> Result<Held, SpawnError> {
+        Held::new(self)
+    }
+
+    fn failed(&self, stage: Stage, source: io::Error) -> SpawnError {
+        SpawnError::Step { stage, program: self.program.clone(), source }
+    }
+}

@@ -1,0 +1,195 @@
+//! The way into the kernel, and the empty way that stands in for it in a twin.
+//!
+//! The instruction is written here and not taken from a C library, so that the host's and the
+//! guest's programs (glibc, musl) execute the same code.
+
+use std::hint::black_box;
+
+/// Entering the kernel and touching memory, or all of it but that.
+pub(crate) trait Gate {
+    /// Performs one system call, or only sets up its registers.
+    ///
+    /// `number` and `arguments` as the kernel takes them; `expected`: the result the caller
+    /// counts on, which is what an empty gate returns. Result: the kernel's register value,
+    /// `-errno` for an error.
+    ///
+    /// # Safety
+    /// The caller keeps whatever the system call could break: it changes only memory that
+    /// nothing else refers to.
+    unsafe fn call(number: usize, arguments: [usize; 6], expected: usize) -> usize;
+
+    /// Writes one byte at `address`, or only has the address ready.
+    ///
+    /// # Safety
+    /// `address` is in a writable mapping that nothing else refers to.
+    unsafe fn touch(address: usize);
+}
+
+/// Enters the kernel and touches memory.
+pub(crate) struct Kernel;
+
+/// Does neither: what remains is the cost of the loop around it.
+pub(crate) struct Nothing;
+
+impl Gate for Kernel {
+    #[inline(always)]
+    unsafe fn call(number: usize, arguments: [usize; 6], _expected: usize) -> usize {
+        // SAFETY: the caller keeps the contract of this method.
+        unsafe { enter(number, arguments) }
+    }
+
+    #[inline(always)]
+    unsafe fn touch(address: usize) {
+        // SAFETY: the caller says that the address is writable and its own.
+        unsafe { (address as *mut u8).write_volatile(1) }
+    }
+}
+
+impl Gate for Nothing {
+    #[inline(always)]
+    unsafe fn call(number: usize, arguments: [usize; 6], expected: usize) -> usize {
+        stop_short(number, arguments, expected)
+    }
+
+    #[inline(always)]
+    unsafe fn touch(address: usize) {
+        black_box(address);
+    }
+}
+
+// Linux clobbers rcx and r11 only (x86-64 psABI, A.2.1).
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn enter(number: usize, arguments: [usize; 6]) -> usize {
+    let [a, b, c, d, e, f] = arguments;
+    let result;
+    // SAFETY: clobbers are declared, the stack is not used; what the call does to memory is the
+    // caller's promise.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            inlateout("rax") number => result,
+            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") f,
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// The same operands as [`enter`] and no instruction; the compiler cannot know the result.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn stop_short(number: usize, arguments: [usize; 6], expected: usize) -> usize {
+    let [a, b, c, d, e, f] = arguments;
+    let result;
+    // SAFETY: there is no instruction; the comment only makes every operand used.
+    unsafe {
+        std::arch::asm!(
+            "/* {result} */",
+            result = inlateout(reg) expected => result,
+            inlateout("rax") number => _,
+            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") f,
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+// Linux keeps every register but x0 (Documentation/arch/arm64, entry.S kernel_exit).
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+unsafe fn enter(number: usize, arguments: [usize; 6]) -> usize {
+    let [a, b, c, d, e, f] = arguments;
+    let result;
+    // SAFETY: clobbers are declared, the stack is not used; what the call does to memory is the
+    // caller's promise.
+    unsafe {
+        std::arch::asm!(
+            "svc 0",
+            in("x8") number,
+            inlateout("x0") a => result,
+            in("x1") b, in("x2") c, in("x3") d, in("x4") e, in("x5") f,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// The same operands as [`enter`] and no instruction; the compiler cannot know the result.
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+fn stop_short(number: usize, arguments: [usize; 6], expected: usize) -> usize {
+    let [a, b, c, d, e, f] = arguments;
+    let result;
+    // SAFETY: there is no instruction; the comment only makes every operand used.
+    unsafe {
+        std::arch::asm!(
+            "/* {result} */",
+            result = inlateout(reg) expected => result,
+            in("x8") number,
+            inlateout("x0") a => _,
+            in("x1") b, in("x2") c, in("x3") d, in("x4") e, in("x5") f,
+            options(nostack),
+        );
+    }
+    result
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[inline(always)]
+unsafe fn enter(number: usize, arguments: [usize; 6]) -> usize {
+    let [a, b, c, d, e, f] = arguments;
+    // SAFETY: what the call does to memory is the caller's promise.
+    let result = unsafe { libc::syscall(number as libc::c_long, a, b, c, d, e, f) };
+    match result {
+        -1 => {
+            // SAFETY: the C library's errno of this thread is always readable.
+            let errno = unsafe { *libc::__errno_location() };
+            (-errno as isize) as usize
+        }
+        _ => result as usize,
+    }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[inline(always)]
+fn stop_short(number: usize, arguments: [usize; 6], expected: usize) -> usize {
+    black_box((number, arguments));
+    black_box(expected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_answers_and_the_empty_gate_returns_what_was_expected() {
+        let getpid = libc::SYS_getpid as usize;
+        // SAFETY: getpid changes no memory.
+        let (real, empty) =
+            unsafe { (Kernel::call(getpid, [0; 6], 0), Nothing::call(getpid, [0; 6], 42)) };
+        assert_eq!(real, std::process::id() as usize);
+        assert_eq!(empty, 42);
+    }
+
+    #[test]
+    fn errors_come_back_as_negative_errno() {
+        // SAFETY: munmap of a misaligned address is refused without any effect.
+        let result = unsafe { Kernel::call(libc::SYS_munmap as usize, [1, 1, 0, 0, 0, 0], 0) };
+        assert_eq!(result as isize, -(libc::EINVAL as isize));
+    }
+
+    #[test]
+    fn touching_writes_unless_the_gate_is_empty() {
+        let mut byte = 0u8;
+        let address = &raw mut byte as usize;
+        // SAFETY: the address is of a local variable.
+        unsafe { Nothing::touch(address) };
+        assert_eq!(byte, 0);
+        // SAFETY: as above.
+        unsafe { Kernel::touch(address) };
+        assert_eq!(byte, 1);
+    }
+}

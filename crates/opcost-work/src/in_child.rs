@@ -1,0 +1,75 @@
+//! For tests: work in a process of its own, with one thread and filters that end with it.
+
+use crate::measure::{Meter, measure};
+use crate::spec::WorkloadSpec;
+use opcost_record::{Report, wire};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::FromRawFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Runs `task` in a forked process; its text, or how the process ended.
+pub(crate) fn in_child(task: impl FnOnce() -> String) -> Result<String, String> {
+    let mut ends = [0; 2];
+    // SAFETY: two writable descriptors.
+    let made = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) };
+    assert_eq!(made, 0);
+    // SAFETY: both were just made and have no other owner.
+    let (mut reader, mut writer) =
+        unsafe { (File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])) };
+    // SAFETY: the child runs the task and ends; glibc and musl keep their allocators usable in it.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0);
+    if pid == 0 {
+        let status = match catch_unwind(AssertUnwindSafe(task)) {
+            Ok(text) => i32::from(writer.write_all(text.as_bytes()).is_err()),
+            Err(_) => 101,
+        };
+        // SAFETY: _exit does not return.
+        unsafe { libc::_exit(status) };
+    }
+    drop(writer);
+    let mut text = String::new();
+    reader.read_to_string(&mut text).unwrap();
+    let mut status = 0;
+    // SAFETY: the child is ours, and `status` is writable.
+    assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+    match status {
+        0 => Ok(text),
+        _ => Err(format!("wait status {status:#x}")),
+    }
+}
+
+/// Counts nothing.
+pub(crate) struct NoMeter;
+
+impl Meter for NoMeter {
+    fn start(&mut self, _region: &'static str) {}
+    fn stop(&mut self, _region: &'static str) {}
+}
+
+/// Measures a workload in a process of its own; what it measured, or the error's text.
+pub(crate) fn measured(
+    spec: &WorkloadSpec,
+    given: &[(&str, &str)],
+    seed: u64,
+) -> Result<Report, String> {
+    let given: Vec<(String, String)> =
+        given.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    let params = spec.resolve(&given).map_err(|error| error.to_string())?;
+    let text = in_child(|| match measure(spec, &params, seed, &mut NoMeter) {
+        Ok(done) => wire::format(&Report {
+            ops: Some(done.ops),
+            readings: vec![],
+            invariants: done.invariants,
+        }),
+        Err(error) => wire::format_error(&error.to_string()),
+    })?;
+    wire::parse(&text).map_err(|error| error.to_string())
+}
+
+/// The value of an invariant.
+pub(crate) fn value<'a>(report: &'a Report, name: &str) -> &'a str {
+    let found = report.invariants.iter().find(|invariant| invariant.name == name);
+    &found.unwrap_or_else(|| panic!("no invariant {name} in {report:?}")).value
+}

@@ -1,0 +1,40 @@
+//! The built-in workloads: known, seeded numbers of operations whose cost is to be counted.
+//!
+//! The same code runs on the host and as part of a guest's `/init`. The flow of one run is
+//! [`measure`]: prepare, set the conditions, warm up, run the empty *twin* between
+//! [`Meter::start`] and [`Meter::stop`], run the work in the same way, report the invariants.
+//!
+//! What the caller does: it uses a fresh process for each run (a seccomp filter cannot be
+//! removed), opens its counters before [`measure`] and with inheritance (several processes are
+//! forked inside), and keeps other threads quiet. What this crate does: inside a counted region
+//! it neither reads a clock, nor writes output, nor allocates, nor takes a lock; it checks the
+//! result of every operation; it leaves no process and no mapping behind.
+//!
+//! To add a workload, write one file with a type that implements [`Work`] and add one row to
+//! [`WORKLOADS`].
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("the workloads reserve gigabytes of addresses and need a 64-bit target");
+
+mod error;
+mod gate;
+mod invariant;
+mod measure;
+mod mmap;
+mod nearest;
+mod params;
+mod random;
+mod residency;
+mod spec;
+mod syscall;
+mod team;
+
+#[cfg(test)]
+mod in_child;
+
+pub use error::WorkError;
+pub use invariant::{OP_STREAM_HASH, PAGE_FAULTS, PAGE_FAULTS_EXPECTED};
+pub use measure::{Measured, Meter, Work, measure};
+pub use nearest::nearest;
+pub use params::{ParamError, ParamSpec, Params};
+pub use spec::{Prepare, WORKLOADS, WorkloadSpec};

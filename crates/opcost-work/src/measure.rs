@@ -1,0 +1,346 @@
+//! One run of one workload: the order of its steps, and what is counted between them.
+
+use crate::error::WorkError;
+use crate::invariant::{PAGE_FAULTS, count, merge};
+use crate::params::Params;
+use crate::random::seed_of_process;
+use crate::residency;
+use crate::spec::WorkloadSpec;
+use crate::team::Team;
+use opcost_record::{Invariant, Report, TWIN, WORK};
+use opcost_sys::rusage::{self, Rusage};
+use opcost_sys::seccomp::Filter;
+
+/// A prepared workload, in the process that does the work.
+///
+/// [`twin`](Work::twin) and [`work`](Work::work) run in counted regions: no clock, output,
+/// allocation or lock in them. Dropping it releases what it set up.
+pub trait Work {
+    /// How many operations the work is.
+    fn ops(&self) -> u64;
+
+    /// Executes the code and fills the caches of both passes, and leaves the state as it was
+    /// prepared.
+    ///
+    /// # Errors
+    /// [`WorkError`]: an operation failed.
+    fn warm_up(&mut self) -> Result<(), WorkError>;
+
+    /// Goes through the same loop as the work, with the operations themselves left out.
+    fn twin(&mut self);
+
+    /// Performs the operations.
+    ///
+    /// # Errors
+    /// [`WorkError`]: an operation failed; the rest was not done.
+    fn work(&mut self) -> Result<(), WorkError>;
+
+    /// What must be the same in every run of this work, after it was done.
+    ///
+    /// Counts as decimal numbers and one hash, [`OP_STREAM_HASH`](crate::OP_STREAM_HASH): those of
+    /// several processes are added, or hashed. With
+    /// [`PAGE_FAULTS_EXPECTED`](crate::PAGE_FAULTS_EXPECTED), without the measured page faults.
+    ///
+    /// # Errors
+    /// [`WorkError`]: the work turns out not to have been done right.
+    fn invariants(&mut self) -> Result<Vec<Invariant>, WorkError>;
+}
+
+/// What counts: perf counters on the host, marker instructions in a guest.
+pub trait Meter {
+    /// Starts counting a region.
+    fn start(&mut self, region: &'static str);
+    /// Stops counting it.
+    fn stop(&mut self, region: &'static str);
+}
+
+/// What a run did.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Measured {
+    /// Operations of the work region, all processes together.
+    pub ops: u64,
+    /// The invariants, all processes together.
+    pub invariants: Vec<Invariant>,
+}
+
+/// Runs a workload once.
+///
+/// `params`: from [`WorkloadSpec::resolve`] of the same workload; `seed`: what the operations are
+/// drawn from; `meter`: is started and stopped for the region [`TWIN`], then for [`WORK`]. The
+/// process keeps the seccomp filter that `params` ask for. Result: operations and invariants.
+///
+/// # Errors
+/// [`WorkError`]: the work could not be set up or an operation failed; what the meter counted is
+/// not to be used.
+///
+/// # Panics
+/// `params` are another workload's.
+pub fn measure(
+    spec: &WorkloadSpec,
+    params: &Params,
+    seed: u64,
+    meter: &mut dyn Meter,
+) -> Result<Measured, WorkError> {
+    let reports = match params.number("procs") {
+        1 => count_regions(&mut Hand::prepare(spec, params, seed)?, meter)?,
+        procs => {
+            let prepare = |index| Hand::prepare(spec, params, seed_of_process(seed, index));
+            let mut team = Team::gather(procs as usize, prepare)?;
+            let reports = count_regions(&mut team, meter)?;
+            team.dismiss()?;
+            reports
+        }
+    };
+    let merged = match <[Report; 1]>::try_from(reports) {
+        Ok([report]) => report,
+        Err(reports) => merge(&reports)?,
+    };
+    Ok(Measured {
+        ops: merged.ops.expect("every report counts its operations"),
+        invariants: merged.invariants,
+    })
+}
+
+fn count_regions(crew: &mut dyn Crew, meter: &mut dyn Meter) -> Result<Vec<Report>, WorkError> {
+    crew.warm_up()?;
+
+    meter.start(TWIN);
+    let twin = crew.twin();
+    meter.stop(TWIN);
+    twin?;
+
+    crew.make_ready()?;
+
+    meter.start(WORK);
+    let work = crew.work();
+    meter.stop(WORK);
+    work?;
+
+    crew.report()
+}
+
+/// Those who do the work: this process, or several others. The steps come in this order.
+pub(crate) trait Crew {
+    fn warm_up(&mut self) -> Result<(), WorkError>;
+    fn twin(&mut self) -> Result<(), WorkError>;
+    /// The last step before the work, outside the counted region.
+    fn make_ready(&mut self) -> Result<(), WorkError>;
+    fn work(&mut self) -> Result<(), WorkError>;
+    /// What each process did.
+    fn report(&mut self) -> Result<Vec<Report>, WorkError>;
+}
+
+/// One process that does the work itself.
+struct Hand {
+    work: Box<dyn Work>,
+    before: Rusage,
+}
+
+impl Hand {
+    fn prepare(spec: &WorkloadSpec, params: &Params, seed: u64) -> Result<Self, WorkError> {
+        let work = (spec.prepare)(params, seed)?;
+        if let Some(filter) = filter_of(params.text("seccomp")) {
+            filter.install().map_err(|source| WorkError::Seccomp {
+                mode: params.text("seccomp").into(),
+                source: source.into(),
+            })?;
+        }
+        Ok(Hand { work, before: Rusage::default() })
+    }
+}
+
+impl Crew for Hand {
+    fn warm_up(&mut self) -> Result<(), WorkError> {
+        residency::settle();
+        self.work.warm_up()
+    }
+
+    fn twin(&mut self) -> Result<(), WorkError> {
+        self.work.twin();
+        Ok(())
+    }
+
+    fn make_ready(&mut self) -> Result<(), WorkError> {
+        self.before = used_so_far()?;
+        Ok(())
+    }
+
+    fn work(&mut self) -> Result<(), WorkError> {
+        self.work.work()
+    }
+
+    fn report(&mut self) -> Result<Vec<Report>, WorkError> {
+        // First of all, since what follows allocates.
+        let used = used_so_far()?.since(&self.before);
+        let mut invariants = self.work.invariants()?;
+        invariants.push(count(PAGE_FAULTS, used.minor_faults + used.major_faults));
+        Ok(vec![Report { ops: Some(self.work.ops()), readings: Vec::new(), invariants }])
+    }
+}
+
+/// The filter that a value of the parameter `seccomp` stands for.
+fn filter_of(mode: &str) -> Option<Filter> {
+    match mode {
+        "on" => Some(Filter::InspectArguments),
+        "cached" => Some(Filter::AllowAll),
+        _ => None,
+    }
+}
+
+fn used_so_far() -> Result<Rusage, WorkError> {
+    rusage::of_self().map_err(|source| WorkError::Setup {
+        what: "count page faults with getrusage".into(),
+        source,
+        advice: "allow that system call",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::in_child::{NoMeter, in_child, measured, value};
+    use std::fs;
+
+    /// Says what it is asked to do, and fails on request.
+    struct Scribe(Vec<String>, bool);
+
+    impl Crew for Scribe {
+        fn warm_up(&mut self) -> Result<(), WorkError> {
+            self.0.push("warm-up".into());
+            Ok(())
+        }
+        fn twin(&mut self) -> Result<(), WorkError> {
+            self.0.push("twin".into());
+            Ok(())
+        }
+        fn make_ready(&mut self) -> Result<(), WorkError> {
+            self.0.push("ready".into());
+            Ok(())
+        }
+        fn work(&mut self) -> Result<(), WorkError> {
+            self.0.push("work".into());
+            match self.1 {
+                true => Err(WorkError::setup("work", "rest")),
+                false => Ok(()),
+            }
+        }
+        fn report(&mut self) -> Result<Vec<Report>, WorkError> {
+            self.0.push("report".into());
+            Ok(vec![])
+        }
+    }
+
+    struct Regions(Vec<String>);
+
+    impl Meter for Regions {
+        fn start(&mut self, region: &'static str) {
+            self.0.push(format!("start {region}"));
+        }
+        fn stop(&mut self, region: &'static str) {
+            self.0.push(format!("stop {region}"));
+        }
+    }
+
+    #[test]
+    fn steps_and_regions_come_in_order() {
+        let (mut scribe, mut meter) = (Scribe(vec![], false), Regions(vec![]));
+        count_regions(&mut scribe, &mut meter).unwrap();
+        assert_eq!(scribe.0, ["warm-up", "twin", "ready", "work", "report"]);
+        assert_eq!(meter.0, ["start twin", "stop twin", "start work", "stop work"]);
+    }
+
+    #[test]
+    fn a_failing_work_still_stops_the_meter_and_reports_nothing() {
+        let (mut scribe, mut meter) = (Scribe(vec![], true), Regions(vec![]));
+        count_regions(&mut scribe, &mut meter).unwrap_err();
+        assert_eq!(scribe.0, ["warm-up", "twin", "ready", "work"]);
+        assert_eq!(meter.0.last().unwrap(), "stop work");
+    }
+
+    #[test]
+    fn page_faults_outside_the_work_do_not_count() {
+        struct Faulty;
+        fn fault(pages: usize) {
+            // Larger than malloc's threshold for fresh pages, and freed at once.
+            let bytes = vec![1u8; pages << 12];
+            std::hint::black_box(&bytes);
+        }
+        impl Work for Faulty {
+            fn ops(&self) -> u64 {
+                1
+            }
+            fn warm_up(&mut self) -> Result<(), WorkError> {
+                fault(1000);
+                Ok(())
+            }
+            fn twin(&mut self) {
+                fault(1000);
+            }
+            fn work(&mut self) -> Result<(), WorkError> {
+                Ok(())
+            }
+            fn invariants(&mut self) -> Result<Vec<Invariant>, WorkError> {
+                fault(1000);
+                Ok(vec![])
+            }
+        }
+        let counted = in_child(|| {
+            let mut hand = Hand { work: Box::new(Faulty), before: Rusage::default() };
+            let reports = count_regions(&mut hand, &mut NoMeter).unwrap();
+            reports[0].invariants[0].value.clone()
+        });
+        assert_eq!(counted.unwrap(), "0");
+    }
+
+    #[test]
+    fn filters_are_those_the_parameter_names() {
+        assert_eq!(filter_of("off"), None);
+        assert_eq!(filter_of("on"), Some(Filter::InspectArguments));
+        assert_eq!(filter_of("cached"), Some(Filter::AllowAll));
+    }
+
+    /// Reports under which seccomp mode it ran.
+    struct Witness;
+
+    impl Work for Witness {
+        fn ops(&self) -> u64 {
+            1
+        }
+        fn warm_up(&mut self) -> Result<(), WorkError> {
+            Ok(())
+        }
+        fn twin(&mut self) {}
+        fn work(&mut self) -> Result<(), WorkError> {
+            Ok(())
+        }
+        fn invariants(&mut self) -> Result<Vec<Invariant>, WorkError> {
+            let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+            let mode = status.lines().find_map(|line| line.strip_prefix("Seccomp:")).unwrap();
+            Ok(vec![count("mode", mode.trim().parse().unwrap())])
+        }
+    }
+
+    #[test]
+    fn every_process_that_works_runs_under_the_filter() {
+        let witness = WorkloadSpec {
+            name: "witness",
+            summary: "reports its seccomp mode",
+            operation: "nothing",
+            ops_default: "1",
+            params: &[],
+            prepare: |_, _| Ok(Box::new(Witness)),
+        };
+        let mode = |given: &[(&str, &str)]| {
+            value(&measured(&witness, given, 1).unwrap(), "mode").to_string()
+        };
+        if mode(&[]) != "0" {
+            eprintln!("SKIPPED: this process already runs under a seccomp filter");
+            return;
+        }
+        // Mode 2 is a filter (proc(5), /proc/pid/status); those of three processes are added.
+        for on in ["on", "cached"] {
+            assert_eq!(mode(&[("seccomp", on)]), "2");
+            assert_eq!(mode(&[("seccomp", on), ("procs", "3")]), "6");
+        }
+    }
+}

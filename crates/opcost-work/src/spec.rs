@@ -1,0 +1,123 @@
+//! The workloads by name, and the parameters that all of them have.
+
+use crate::error::WorkError;
+use crate::measure::Work;
+use crate::params::{ParamError, ParamSpec, Params, number, one_of};
+use crate::{mmap, syscall};
+
+/// Sets up a workload for the process that will do the work, from its parameters and a seed.
+pub type Prepare = fn(&Params, u64) -> Result<Box<dyn Work>, WorkError>;
+
+/// One workload: what it does and what can be set.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkloadSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// One line for `opcost list workloads`.
+    pub summary: &'static str,
+    /// What one operation is.
+    pub operation: &'static str,
+    /// How many operations each process does where `ops` is not given.
+    pub ops_default: &'static str,
+    /// The parameters of its own; [`all_params`](Self::all_params) has the common ones too.
+    pub params: &'static [ParamSpec],
+    /// Sets up everything the work needs.
+    pub prepare: Prepare,
+}
+
+/// Every workload, in the order in which lists show them.
+pub static WORKLOADS: &[WorkloadSpec] = &[mmap::SPEC, syscall::SPEC];
+
+/// How many processes may share a run's work.
+pub(crate) const PROCS_MAX: usize = 64;
+
+/// The parameters that every workload has; the default of `ops` is the workload's.
+const COMMON: [ParamSpec; 3] = [
+    ParamSpec {
+        name: "ops",
+        default: "",
+        values: "1..=1000000000000",
+        help: "operations each process performs",
+        check: |value| number(value, 1..=1_000_000_000_000),
+    },
+    ParamSpec {
+        name: "seccomp",
+        default: "off",
+        values: "off|on|cached",
+        help: "system call filter: none, one whose program runs for each call, or one that allows \
+               everything and is answered from the kernel's bitmap (Linux 5.11)",
+        check: |value| one_of(value, &["off", "on", "cached"]),
+    },
+    ParamSpec {
+        name: "procs",
+        default: "1",
+        values: "1..=64",
+        help: "processes that do the work at the same time, each all of its operations",
+        check: |value| number(value, 1..=PROCS_MAX as u64),
+    },
+];
+
+impl WorkloadSpec {
+    /// The workload of that name.
+    pub fn find(name: &str) -> Option<&'static WorkloadSpec> {
+        WORKLOADS.iter().find(|spec| spec.name == name)
+    }
+
+    /// The parameters common to all workloads, then its own.
+    pub fn all_params(&self) -> Vec<ParamSpec> {
+        let mut params = COMMON.to_vec();
+        params[0].default = self.ops_default;
+        params.extend_from_slice(self.params);
+        params
+    }
+
+    /// Makes what was given into a full set of parameters.
+    ///
+    /// `given`: names and values, each name at most once. Result: every parameter, defaults
+    /// filled in, values in canonical spelling.
+    ///
+    /// # Errors
+    /// [`ParamError`] names the first unknown, repeated or unacceptable parameter, and what there
+    /// is instead.
+    pub fn resolve(&self, given: &[(String, String)]) -> Result<Params, ParamError> {
+        Params::resolve(self, given)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::in_child::measured;
+    use crate::invariant::{PAGE_FAULTS, PAGE_FAULTS_EXPECTED};
+
+    #[test]
+    fn names_are_unique_and_everything_is_documented() {
+        for (index, spec) in WORKLOADS.iter().enumerate() {
+            assert!(std::ptr::eq(spec, WorkloadSpec::find(spec.name).unwrap()));
+            assert!(WORKLOADS[..index].iter().all(|other| other.name != spec.name));
+            assert!(!spec.summary.is_empty() && !spec.operation.is_empty());
+            let params = spec.all_params();
+            for (index, param) in params.iter().enumerate() {
+                assert!(params[..index].iter().all(|other| other.name != param.name));
+                assert!(!param.help.is_empty() && !param.values.is_empty(), "{}", param.name);
+                // Accepted, and spelled in the canonical way.
+                assert_eq!((param.check)(param.default).as_deref(), Some(param.default));
+            }
+        }
+        assert!(WorkloadSpec::find("nothing").is_none());
+    }
+
+    #[test]
+    fn every_workload_runs_at_tiny_size() {
+        for spec in WORKLOADS {
+            let report = measured(spec, &[("ops", "100")], 1).unwrap();
+            assert_eq!(report.ops, Some(100), "{}", spec.name);
+            let value = |name: &str| {
+                let found = report.invariants.iter().find(|invariant| invariant.name == name);
+                found.unwrap_or_else(|| panic!("{} lacks {name}", spec.name)).value.clone()
+            };
+            assert_eq!(value(PAGE_FAULTS), value(PAGE_FAULTS_EXPECTED), "{}", spec.name);
+            assert_eq!(value(crate::OP_STREAM_HASH).len(), 16);
+        }
+    }
+}

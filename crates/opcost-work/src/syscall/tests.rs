@@ -1,0 +1,106 @@
+use super::*;
+use crate::in_child::{in_child, measured, value};
+use crate::invariant::{OP_STREAM_HASH, PAGE_FAULTS};
+
+fn null_call(given: &[(&str, &str)]) -> NullCall {
+    let given: Vec<(String, String)> =
+        given.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    NullCall::prepare(&SPEC.resolve(&given).unwrap(), 1)
+}
+
+#[test]
+fn exactly_the_operations_asked_for_are_done_however_unrolled() {
+    let mut hashes = Vec::new();
+    for unroll in ["1", "4", "16", "64"] {
+        let report = measured(&SPEC, &[("ops", "1003"), ("unroll", unroll)], 1).unwrap();
+        assert_eq!(value(&report, "ops-getppid"), "1003");
+        assert_eq!(value(&report, PAGE_FAULTS), "0");
+        hashes.push(value(&report, OP_STREAM_HASH).to_string());
+    }
+    hashes.dedup();
+    assert_eq!(hashes.len(), 1, "unrolling does not change the work");
+}
+
+#[test]
+fn every_call_has_a_hash_of_its_own_and_filters_change_nothing() {
+    let mut hashes = Vec::new();
+    for call in ["getppid", "getpid", "getuid"] {
+        let plain = measured(&SPEC, &[("ops", "100"), ("call", call)], 1).unwrap();
+        assert_eq!(value(&plain, &format!("ops-{call}")), "100");
+        for mode in ["on", "cached"] {
+            let given = [("ops", "100"), ("call", call), ("seccomp", mode)];
+            assert_eq!(plain, measured(&SPEC, &given, 1).unwrap());
+        }
+        hashes.push(value(&plain, OP_STREAM_HASH).to_string());
+    }
+    hashes.sort();
+    hashes.dedup();
+    assert_eq!(hashes.len(), 3);
+}
+
+#[test]
+fn the_twin_counts_the_same_calls_and_makes_none() {
+    let mut work = null_call(&[("ops", "77")]);
+    work.twin();
+    // The unchanged call number is no process id, so that the results cannot be the kernel's.
+    assert_ne!(work.twin.wrong, 0);
+    work.work().unwrap();
+    assert_eq!(work.work.wrong, 0);
+    assert_eq!(work.hash_of(work.twin), work.hash_of(work.work));
+}
+
+#[test]
+fn wrong_results_are_an_error() {
+    let mut work = null_call(&[("ops", "100")]);
+    work.expected ^= 0x10;
+    work.twin();
+    work.work().unwrap();
+    let error = work.invariants().unwrap_err().to_string();
+    let parent = std::os::unix::process::parent_id();
+    assert_eq!(
+        error,
+        format!(
+            "at least one of 100 calls of getppid went wrong; called once more it returned \
+             {parent:#x}, expected {:#x}",
+            parent ^ 0x10
+        )
+    );
+}
+
+#[test]
+fn a_call_the_kernel_refuses_is_an_error() {
+    let said = in_child(|| {
+        let mut work = null_call(&[("ops", "100"), ("unroll", "64")]);
+        // No system call has this number, as if a filter had refused it.
+        work.number = 0xffff;
+        work.warm_up().unwrap_err().to_string()
+    });
+    let enosys = std::io::Error::from_raw_os_error(libc::ENOSYS);
+    assert_eq!(
+        said.unwrap(),
+        format!(
+            "at least one of 10000 calls of getppid went wrong; called once more it failed: {enosys}"
+        )
+    );
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")] // inotify_init: no arguments, and another result each time
+fn a_right_result_does_not_hide_the_wrong_ones_before_it() {
+    let said = in_child(|| {
+        let inotify_init = libc::SYS_inotify_init as usize;
+        // Fills gaps, so that what follows is contiguous.
+        let mut last = 0;
+        while last < 200 {
+            // SAFETY: dup takes a plain number.
+            last = unsafe { libc::dup(1) };
+            assert!(last >= 0);
+        }
+        let last = last as usize + 4;
+        assert_ne!(calls::<4, true>(inotify_init, last), 0);
+        // The same for a single call, which is right.
+        assert_eq!(calls::<1, true>(inotify_init, last + 1), 0);
+        String::new()
+    });
+    said.unwrap();
+}

@@ -1,0 +1,198 @@
+//! The memory that the processes of a team share: the step to do, who has done it, and a note from
+//! each.
+
+use crate::error::WorkError;
+use std::cell::UnsafeCell;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::spec::PROCS_MAX;
+
+const NOTE_BYTES: usize = 4096 - size_of::<AtomicU32>();
+
+#[repr(C)]
+struct Shared {
+    /// The step to do; a futex.
+    step: AtomicU32,
+    /// How many times a process has finished a step, over all steps.
+    arrivals: AtomicU32,
+    notes: [Note; PROCS_MAX],
+}
+
+#[repr(C)]
+struct Note {
+    /// Bytes of the text; written last, with release ordering.
+    len: AtomicU32,
+    text: UnsafeCell<[u8; NOTE_BYTES]>,
+}
+
+/// The shared memory, and the eventfd that says that all have arrived.
+pub(super) struct Board {
+    shared: NonNull<Shared>,
+    all_arrived: OwnedFd,
+    procs: u32,
+}
+
+impl Board {
+    pub(super) fn put_up(procs: usize) -> Result<Self, WorkError> {
+        assert!(procs <= PROCS_MAX, "the parameter allows {PROCS_MAX} processes");
+        const ADVICE: &str = "use fewer processes ('procs')";
+        // SAFETY: eventfd takes plain numbers.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(WorkError::setup("make an eventfd for the processes", ADVICE));
+        }
+        // SAFETY: the descriptor was just made and nothing else owns it.
+        let all_arrived = unsafe { OwnedFd::from_raw_fd(fd) };
+        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        let memory = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                size_of::<Shared>(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        match NonNull::new(memory.cast::<Shared>()) {
+            Some(shared) if memory != libc::MAP_FAILED => {
+                Ok(Board { shared, all_arrived, procs: procs as u32 })
+            }
+            _ => Err(WorkError::setup("map memory that processes share", ADVICE)),
+        }
+    }
+
+    fn shared(&self) -> &Shared {
+        // SAFETY: the mapping lives as long as the board, is aligned to a page and was zeroed by
+        // the kernel, which is a valid value; all of it is atomics and cells.
+        unsafe { self.shared.as_ref() }
+    }
+
+    /// Names the step to do and wakes everybody.
+    pub(super) fn announce(&self, step: u32) {
+        let word = &self.shared().step;
+        word.store(step, Ordering::Release);
+        // SAFETY: the word is a valid, aligned futex; waking changes no memory.
+        unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+    }
+
+    /// Sleeps until this step, or one after it, is named.
+    pub(super) fn wait_for(&self, step: u32) {
+        let word = &self.shared().step;
+        loop {
+            let now = word.load(Ordering::Acquire);
+            if now >= step {
+                return;
+            }
+            // Whatever it returns (changed, interrupted, woken), the loop looks again.
+            // SAFETY: the word is a valid, aligned futex in shared memory, and there is no timeout.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_futex,
+                    word.as_ptr(),
+                    libc::FUTEX_WAIT,
+                    now,
+                    ptr::null::<libc::timespec>(),
+                )
+            };
+        }
+    }
+
+    /// Says that this process has done the step; the last one signals the parent.
+    pub(super) fn arrive(&self) {
+        // Steps do not overlap: the parent names the next one after all have arrived.
+        let before = self.shared().arrivals.fetch_add(1, Ordering::AcqRel);
+        if (before + 1).is_multiple_of(self.procs) {
+            let one = 1u64;
+            // SAFETY: eight bytes of a valid integer. It cannot fail: the eventfd is ours and its
+            // count is 0.
+            unsafe { libc::write(self.signal_fd(), (&raw const one).cast(), size_of::<u64>()) };
+        }
+    }
+
+    /// The descriptor that becomes readable when all have arrived.
+    pub(super) fn signal_fd(&self) -> libc::c_int {
+        self.all_arrived.as_raw_fd()
+    }
+
+    /// Makes the signal unreadable again.
+    pub(super) fn take_signal(&self) {
+        let mut count = 0u64;
+        // SAFETY: eight writable bytes of an integer.
+        unsafe { libc::read(self.signal_fd(), (&raw mut count).cast(), size_of::<u64>()) };
+    }
+
+    /// Leaves a note; what does not fit is cut off, which the reader notices.
+    pub(super) fn write_note(&self, index: usize, text: &str) {
+        let note = &self.shared().notes[index];
+        let len = text.len().min(NOTE_BYTES);
+        // SAFETY: only the process with this index writes the note, and the parent reads it only
+        // after that process has arrived or ended.
+        unsafe { ptr::copy_nonoverlapping(text.as_ptr(), note.text.get().cast::<u8>(), len) };
+        note.len.store(len as u32, Ordering::Release);
+    }
+
+    /// The note of a process that has arrived or ended; empty if it has left none.
+    pub(super) fn note(&self, index: usize) -> String {
+        let note = &self.shared().notes[index];
+        let len = (note.len.load(Ordering::Acquire) as usize).min(NOTE_BYTES);
+        let mut bytes = vec![0u8; len];
+        // SAFETY: `len` bytes fit both; nobody writes the note any more, see write_note.
+        unsafe {
+            ptr::copy_nonoverlapping(note.text.get().cast::<u8>(), bytes.as_mut_ptr(), len);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl Drop for Board {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is the board's, and references to it cannot outlive the board.
+        let result = unsafe { libc::munmap(self.shared.as_ptr().cast(), size_of::<Shared>()) };
+        debug_assert_eq!(result, 0, "{}", io::Error::last_os_error());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_kept_apart_and_cut_to_fit() {
+        let board = Board::put_up(2).unwrap();
+        board.write_note(0, "first");
+        board.write_note(1, &"x".repeat(2 * NOTE_BYTES));
+        assert_eq!(board.note(0), "first");
+        assert_eq!(board.note(1).len(), NOTE_BYTES);
+    }
+
+    #[test]
+    fn the_last_arrival_signals() {
+        let board = Board::put_up(2).unwrap();
+        let readable = || {
+            let mut watched =
+                libc::pollfd { fd: board.signal_fd(), events: libc::POLLIN, revents: 0 };
+            // SAFETY: one valid entry.
+            unsafe { libc::poll(&mut watched, 1, 0) == 1 }
+        };
+        for _ in 0..3 {
+            board.arrive();
+            assert!(!readable());
+            board.arrive();
+            assert!(readable());
+            board.take_signal();
+            assert!(!readable());
+        }
+    }
+
+    #[test]
+    fn a_step_that_has_come_is_not_waited_for() {
+        let board = Board::put_up(1).unwrap();
+        board.announce(3);
+        board.wait_for(2);
+        board.wait_for(3);
+    }
+}

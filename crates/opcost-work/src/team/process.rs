@@ -1,0 +1,151 @@
+//! One forked process: its handle, its end.
+
+use crate::error::WorkError;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr;
+
+/// A child; dropping it kills it, unless it was waited for.
+pub(super) struct Process {
+    pid: libc::pid_t,
+    handle: OwnedFd,
+    ending: Option<Ending>,
+}
+
+/// How a process ended, as `waitpid` tells it; `None` where somebody else has waited for it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Ending(Option<libc::c_int>);
+
+impl Ending {
+    pub(super) fn how(self) -> String {
+        match self.0 {
+            None => "nothing is known of its end, since SIGCHLD is ignored".into(),
+            Some(status) if libc::WIFSIGNALED(status) => {
+                format!("killed by signal {}", libc::WTERMSIG(status))
+            }
+            Some(status) => format!("exit status {}", libc::WEXITSTATUS(status)),
+        }
+    }
+
+    /// How it ended, unless it was known to be well.
+    pub(super) fn failure(self) -> Option<String> {
+        (self.0.unwrap_or(0) != 0).then(|| self.how())
+    }
+}
+
+impl Process {
+    /// Forks; the child runs `life` and ends with the status it returns, without running the
+    /// parent's destructors or exit handlers. It is killed when the forking thread ends.
+    pub(super) fn fork(life: impl FnOnce() -> i32) -> Result<Self, WorkError> {
+        const ADVICE: &str = "use fewer processes ('procs'), or raise the limit (ulimit -u)";
+        // SAFETY: getpid cannot fail.
+        let parent = unsafe { libc::getpid() };
+        // SAFETY: the child runs only `life` and ends. A caller with other threads relies on the C
+        // library, which keeps its allocator usable across a fork; this crate's callers have none.
+        match unsafe { libc::fork() } {
+            -1 => Err(WorkError::setup("fork a process for the work", ADVICE)),
+            0 => {
+                // SAFETY: plain numbers only; _exit does not return.
+                unsafe {
+                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                    // The parent may have ended before that was set.
+                    if libc::getppid() != parent {
+                        libc::_exit(1);
+                    }
+                    libc::_exit(life());
+                }
+            }
+            pid => Self::adopt(pid),
+        }
+    }
+
+    fn adopt(pid: libc::pid_t) -> Result<Self, WorkError> {
+        // SAFETY: plain numbers; the child is ours and was not waited for.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        if fd < 0 {
+            let error = WorkError::setup(
+                "open a handle of a process (pidfd_open)",
+                "it needs Linux 5.3; use procs=1",
+            );
+            // SAFETY: plain numbers; the child is ours, was not waited for, and waits for its step.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+            end_of(pid);
+            return Err(error);
+        }
+        // SAFETY: the descriptor was just made and nothing else owns it.
+        let handle = unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) };
+        Ok(Process { pid, handle, ending: None })
+    }
+
+    /// The descriptor that becomes readable when the process ends.
+    pub(super) fn handle_fd(&self) -> libc::c_int {
+        self.handle.as_raw_fd()
+    }
+
+    /// Waits for its end.
+    pub(super) fn wait(&mut self) -> Ending {
+        *self.ending.get_or_insert_with(|| end_of(self.pid))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.ending.is_none() {
+            // By handle: where SIGCHLD is ignored, the pid may by now be another process's.
+            // SAFETY: a valid handle, no signal information, no flags.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_pidfd_send_signal,
+                    self.handle_fd(),
+                    libc::SIGKILL,
+                    ptr::null::<libc::siginfo_t>(),
+                    0,
+                )
+            };
+            end_of(self.pid);
+        }
+    }
+}
+
+fn end_of(pid: libc::pid_t) -> Ending {
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` is writable.
+        if unsafe { libc::waitpid(pid, &mut status, 0) } == pid {
+            return Ending(Some(status));
+        }
+        if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            return Ending(None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_told_once_and_remembered() {
+        let mut process = Process::fork(|| 7).unwrap();
+        let ending = process.wait();
+        assert_eq!(ending.how(), "exit status 7");
+        assert_eq!(ending.failure().unwrap(), "exit status 7");
+        assert_eq!(process.wait(), ending);
+        assert_eq!(Process::fork(|| 0).unwrap().wait().failure(), None);
+    }
+
+    #[test]
+    fn a_dropped_process_is_gone() {
+        let process = Process::fork(|| {
+            loop {
+                // SAFETY: pause has no arguments.
+                unsafe { libc::pause() };
+            }
+        })
+        .unwrap();
+        let pid = process.pid;
+        drop(process);
+        // SAFETY: signal 0 only asks.
+        assert_eq!(unsafe { libc::kill(pid, 0) }, -1);
+    }
+}

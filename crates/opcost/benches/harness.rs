@@ -1,0 +1,177 @@
+//! What opcost itself costs: per run of a command, beside perf stat and hyperfine, and to show a
+//! large recording.
+//!
+//! `cargo bench --bench harness` measures; run by `cargo test`, or with `--tiny`, the same code goes
+//! through sizes that take a moment. Nothing is asserted about times.
+
+use opcost::experiment::{Command, Experiment, Variant};
+use opcost::machine::MachineState;
+use opcost::machine::host::HostSurroundings;
+use opcost::plan::{self, Plan};
+use opcost::store::{State, Store};
+use opcost_record::{Domain, MetricKey, Outcome, Reading, Record, Report};
+use opcost_stats::Random;
+use opcost_stats::summary::median;
+use opcost_sys::interrupt::Interrupt;
+use opcost_sys::spawn::{Exit, Spawn, Status, find_program};
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+const OPCOST: &str = env!("CARGO_BIN_EXE_opcost");
+
+struct Sizes {
+    /// Times that each tool is started.
+    rounds: usize,
+    /// Runs of `true` that each tool makes each time; even.
+    runs: usize,
+    /// Runs of the large recording.
+    recorded: u32,
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let has = |wanted: &str| arguments.iter().any(|argument| argument == wanted);
+    let sizes = if has("--bench") && !has("--tiny") {
+        Sizes { rounds: 11, runs: 200, recorded: 100_000 }
+    } else {
+        Sizes { rounds: 2, runs: 4, recorded: 400 }
+    };
+    let dir = tempfile::tempdir().expect("a folder for stores");
+    cost_per_run(&sizes, dir.path());
+    show_large(&sizes, dir.path());
+}
+
+/// Runs a tool to its end.
+fn execute(argv: &[&str]) -> Option<Exit> {
+    let here = std::env::current_dir().ok()?;
+    let path = std::env::var_os("PATH");
+    let program = find_program(OsStr::new(argv[0]), path.as_deref(), &here).ok()?;
+    let spawn = Spawn::new(program, argv.iter().map(OsString::from));
+    let exit = spawn.hold().ok()?.release().ok()?.wait(None, &Interrupt::none()).ok()?;
+    assert_eq!(exit.status, Status::Code(0), "{argv:?}");
+    Some(exit)
+}
+
+/// Elapsed and CPU time of one run of `true` under each tool, the tools in turn.
+fn cost_per_run(sizes: &Sizes, dir: &Path) {
+    let store = dir.join("harness.sqlite");
+    let (runs, pairs) = (sizes.runs.to_string(), (sizes.runs / 2).to_string());
+    let store = store.to_str().expect("a temporary path is text");
+    let tools: [(&str, Vec<&str>); 3] = [
+        (
+            "opcost",
+            vec![
+                OPCOST,
+                "compare",
+                "true",
+                "/bin/true",
+                "-n",
+                &pairs,
+                "--warmup",
+                "0",
+                "-q",
+                "--store",
+                store,
+            ],
+        ),
+        ("perf stat", vec!["perf", "stat", "-r", &runs, "true"]),
+        ("hyperfine", vec!["hyperfine", "-N", "--warmup", "0", "--runs", &runs, "true"]),
+    ];
+    println!(
+        "cost of one run of `true`, {} runs each time, {} times in turn",
+        sizes.runs, sizes.rounds
+    );
+    let mut costs: Vec<Vec<(f64, f64)>> = vec![Vec::new(); tools.len()];
+    for _ in 0..sizes.rounds {
+        for (tool, (_, argv)) in tools.iter().enumerate() {
+            if let Some(exit) = execute(argv) {
+                let per_run = |ns: u64| ns as f64 / sizes.runs as f64 / 1000.0;
+                let cpu_ns = exit.rusage.user_ns + exit.rusage.system_ns;
+                costs[tool].push((per_run(exit.ended_ns - exit.started_ns), per_run(cpu_ns)));
+            }
+        }
+    }
+    let of = |pairs: &[(f64, f64)], pick: fn(&(f64, f64)) -> f64| {
+        median(&pairs.iter().map(pick).collect::<Vec<_>>())
+    };
+    for (tool, (name, _)) in tools.iter().enumerate() {
+        let (Some(wall), Some(cpu)) = (of(&costs[tool], |c| c.0), of(&costs[tool], |c| c.1)) else {
+            println!("  {name:<10} not installed here");
+            continue;
+        };
+        let ratios: Vec<f64> =
+            costs[0].iter().zip(&costs[tool]).map(|(ours, theirs)| ours.0 / theirs.0).collect();
+        let ratio = median(&ratios).unwrap_or(f64::NAN);
+        println!(
+            "  {name:<10} {wall:7.0} µs elapsed {cpu:7.0} µs CPU   opcost takes {ratio:.2} × this"
+        );
+    }
+}
+
+/// Time and memory to show a recording of many runs.
+fn show_large(sizes: &Sizes, dir: &Path) {
+    let store = dir.join("large.sqlite");
+    record_many(&store, sizes.recorded);
+    let store = store.to_str().expect("a temporary path is text");
+    let exits: Vec<Exit> = (0..sizes.rounds)
+        .filter_map(|_| execute(&[OPCOST, "show", "last", "--store", store]))
+        .collect();
+    let wall_ms: Vec<f64> =
+        exits.iter().map(|exit| (exit.ended_ns - exit.started_ns) as f64 / 1e6).collect();
+    let rss_bytes_max = exits.iter().map(|exit| exit.rusage.rss_bytes_max).max().unwrap_or(0);
+    println!(
+        "opcost show of {} runs: {:.0} ms (median of {}), {:.0} MB at most",
+        sizes.recorded,
+        median(&wall_ms).unwrap_or(f64::NAN),
+        wall_ms.len(),
+        rss_bytes_max as f64 / 1e6
+    );
+}
+
+/// The metrics that a workload on a machine with counters gives.
+fn keys() -> Vec<MetricKey> {
+    let perf =
+        ["task-clock", "page-faults", "context-switches", "cycles", "instructions", "branches"];
+    let rusage = ["user-time", "system-time", "minor-faults", "voluntary-switches", "peak-rss"];
+    let perf = perf.map(|name| MetricKey::new(name, Domain::All, "perf_event"));
+    let rusage = rusage.map(|name| MetricKey::new(name, Domain::All, "rusage"));
+    let clocks =
+        [("wall", "clock"), ("tsc", "tsc"), ("steal", "procfs"), ("machine-busy", "procfs")]
+            .map(|(name, source)| MetricKey::new(name, Domain::All, source));
+    perf.into_iter().chain(rusage).chain(clocks).collect()
+}
+
+fn record_many(store: &Path, runs: u32) {
+    let command =
+        |line: &str| Variant { command: Some(Command::Line(line.into())), ..Variant::default() };
+    let experiment = Experiment {
+        pairs: Some(runs / 2),
+        warmup: Some(0),
+        seed: Some(1),
+        variants: vec![command("true"), command("/bin/true")],
+        ..Experiment::default()
+    };
+    let plan: Plan = plan::resolve(&experiment, &HostSurroundings).expect("a plan");
+    let store = Store::open_for_writing(store).expect("a store");
+    let mut writer = store.begin(&plan, &MachineState::default(), 1).expect("a recording");
+    let (keys, mut random) = (keys(), Random::new(1));
+    for slot in plan.slots() {
+        let readings = keys
+            .iter()
+            .map(|key| Reading::plain(key.clone(), 1_000_000 + random.below(20_000)))
+            .collect();
+        let record = Record {
+            slot: slot.slot,
+            variant: slot.variant,
+            block: slot.block,
+            started_unix_ns: 1_700_000_000_000_000_000 + u64::from(slot.slot) * 1_000_000,
+            outcome: Outcome::Finished,
+            exit_code: Some(0),
+            ops: None,
+            samples: writer.samples(&Report { readings, ..Report::default() }),
+            invariants: Vec::new(),
+        };
+        writer.append(&record).expect("a stored run");
+    }
+    writer.end(State::Finished).expect("the end");
+}

@@ -1,0 +1,217 @@
+//! What the commands do: each is the flow from an experiment or a recording to bytes.
+
+use crate::cli::{Cli, CompareArgs, FailOn, OutputArgs, ResumeArgs, RunArgs, ShowArgs};
+use crate::comparison;
+use crate::exit::{Status, WithStatus, fail};
+use crate::experiment::Experiment;
+use crate::machine::host::{Host, HostSurroundings};
+use crate::machine::read_state;
+use crate::plan::{self, Plan};
+use crate::progress;
+use crate::render;
+use crate::run::{self, Ending};
+use crate::store::{Recording, RecordingWriter, Store};
+use anyhow::{Context, Result};
+use clap::CommandFactory;
+use opcost_sys::clock::unix_ns;
+use opcost_sys::interrupt::Interrupt;
+use opcost_sys::perf::LivePerf;
+use std::collections::HashSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// `opcost compare`.
+pub fn compare(cli: &Cli, args: &CompareArgs) -> Result<Status> {
+    let experiment = args.to_experiment()?;
+    if let Some(path) = &args.save_experiment {
+        let text = experiment.to_toml()?;
+        std::fs::write(path, text)
+            .with_context(|| format!("cannot write '{}'", path.display()))
+            .status(Status::Missing)?;
+        return Ok(Status::Done);
+    }
+    measure(cli, &experiment, args.measure.dry_run, &args.output)
+}
+
+/// `opcost run`.
+pub fn run(cli: &Cli, args: &RunArgs) -> Result<Status> {
+    let experiment =
+        Experiment::read(&args.file, &args.set, &args.experiment).status(Status::Usage)?;
+    measure(cli, &experiment, args.measure.dry_run, &args.output)
+}
+
+fn measure(
+    cli: &Cli,
+    experiment: &Experiment,
+    dry_run: bool,
+    output: &OutputArgs,
+) -> Result<Status> {
+    let plan = plan::resolve(experiment, &HostSurroundings)?;
+    if dry_run {
+        let text = if output.json {
+            render::plan::json(&plan)?
+        } else {
+            render::plan::text(&plan, &render::Style::detect(cli.no_color))
+        };
+        print(&text)?;
+        return Ok(Status::Done);
+    }
+    output.exports.check()?;
+    let interrupt = Interrupt::install()
+        .context("cannot install the signal handler")
+        .status(Status::Missing)?;
+    let mut host = Host::new(&plan, Rc::new(LivePerf::default()), &interrupt)?;
+    let machine = read_state(Path::new("/"), &plan, host.environment_bytes());
+    let writer = Store::open_for_writing(&store_path(cli)?)
+        .and_then(|store| store.begin(&plan, &machine, unix_ns()))
+        .status(Status::Missing)?;
+    record(cli, &plan, &HashSet::new(), &mut host, writer, output)
+}
+
+/// `opcost resume`.
+pub fn resume(cli: &Cli, args: &ResumeArgs) -> Result<Status> {
+    args.output.exports.check()?;
+    let path = store_path(cli)?;
+    let recording = Store::open_for_reading(&path)
+        .and_then(|store| store.read(&args.id))
+        .status(Status::Missing)?;
+    let plan = recording.plan.clone();
+    let interrupt = Interrupt::install()
+        .context("cannot install the signal handler")
+        .status(Status::Missing)?;
+    let mut host = Host::new(&plan, Rc::new(LivePerf::default()), &interrupt)?;
+    let machine = read_state(Path::new("/"), &plan, host.environment_bytes());
+    let (writer, recording) = Store::open_for_writing(&path)
+        .and_then(|store| store.resume(&recording.id, &machine))
+        .status(Status::Missing)?;
+    // A run that failed is made again only if it was not stored; what is stored stays.
+    let done = recording.records.iter().map(|record| record.slot).collect();
+    record(cli, &plan, &done, &mut host, writer, &args.output)
+}
+
+/// Makes the missing runs, then shows the recording.
+fn record(
+    cli: &Cli,
+    plan: &Plan,
+    done: &HashSet<u32>,
+    host: &mut Host<'_>,
+    mut writer: RecordingWriter,
+    output: &OutputArgs,
+) -> Result<Status> {
+    let id = writer.id().to_string();
+    let mut progress = progress::for_terminal(cli.quiet);
+    let ending = run::run(plan, done, host, &mut writer, progress.as_mut());
+    let state = ending.as_ref().map_or(crate::store::State::Failed, Ending::state);
+    let store = writer.end(state).status(Status::Missing);
+    let ending = ending.status(Status::Missing)?;
+    let recording = store?.read(&id).status(Status::Missing)?;
+    match ending {
+        Ending::Complete => present(cli, &recording, output),
+        Ending::Interrupted => {
+            if recording.records.iter().any(|record| record.block.is_some()) {
+                present(cli, &recording, output)?;
+            }
+            Err(fail(
+                Status::Interrupted,
+                format!(
+                    "interrupted after {} of {} runs; all are stored: opcost show {id}, opcost resume {id}",
+                    recording.records.len(),
+                    plan.slot_count()
+                ),
+            ))
+        }
+        Ending::Failed { slot, variant, failure } => {
+            let name = &plan.variants[usize::from(variant)].name;
+            let what = render::failure(&failure);
+            Err(fail(
+                Status::WorkFailed,
+                format!("variant '{name}', run {slot} of recording {id}: {what}"),
+            ))
+        }
+    }
+}
+
+/// `opcost show`.
+pub fn show(cli: &Cli, args: &ShowArgs) -> Result<Status> {
+    for rule in &args.allow {
+        comparison::ledger::find_rule(rule)?;
+    }
+    args.output.exports.check()?;
+    let mut recording = Store::open_for_reading(&store_path(cli)?)
+        .and_then(|store| store.read(&args.id))
+        .status(Status::Missing)?;
+    recording.plan.allow.extend(args.allow.iter().cloned());
+    present(cli, &recording, &args.output)
+}
+
+/// Compares and prints.
+fn present(cli: &Cli, recording: &Recording, output: &OutputArgs) -> Result<Status> {
+    let (comparison, warnings) = comparison::compare(recording);
+    let style = render::Style::detect(cli.no_color);
+    let format = if output.json { "json" } else { output.format.as_deref().unwrap_or("text") };
+    let view =
+        render::View { recording, comparison: &comparison, warnings: &warnings, style: &style };
+    print(&render::render(format, &view)?)?;
+    output.exports.write(&view)?;
+    Ok(if comparison.refused() {
+        Status::NotComparable
+    } else if output.fail_on == Some(FailOn::Regression) && comparison.regressed() {
+        Status::Regression
+    } else {
+        Status::Done
+    })
+}
+
+/// `opcost completions`.
+pub fn completions(shell: clap_complete::Shell) -> Result<Status> {
+    let mut bytes = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "opcost", &mut bytes);
+    print(&String::from_utf8(bytes).context("completions")?)?;
+    Ok(Status::Done)
+}
+
+/// `opcost man`: one page, the commands after each other.
+pub fn man() -> Result<Status> {
+    let mut command = Cli::command();
+    command.build();
+    let mut bytes = Vec::new();
+    clap_mangen::Man::new(command.clone()).render(&mut bytes).context("manual page")?;
+    for sub in
+        command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help")
+    {
+        let name = format!("opcost {}", sub.get_name());
+        let man = clap_mangen::Man::new(sub.clone().name(name));
+        man.render_synopsis_section(&mut bytes).context("manual page")?;
+        man.render_options_section(&mut bytes).context("manual page")?;
+    }
+    print(&String::from_utf8(bytes).context("manual page")?)?;
+    Ok(Status::Done)
+}
+
+/// The store's file.
+pub(crate) fn store_path(cli: &Cli) -> Result<PathBuf> {
+    if let Some(path) = &cli.store {
+        return Ok(path.clone());
+    }
+    let data = std::env::var_os("XDG_DATA_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+        .or_else(|| std::env::home_dir().map(|home| home.join(".local/share")));
+    data.map(|data| data.join("opcost/recordings.sqlite")).ok_or_else(|| {
+        fail(
+            Status::Missing,
+            "neither XDG_DATA_HOME nor HOME says where recordings go; give --store PATH",
+        )
+    })
+}
+
+/// Writes to standard output; a reader that has gone away is no error.
+pub(crate) fn print(text: &str) -> Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output").status(Status::Missing)
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,281 @@
+//! The command line: every flag is declared once, here and in [`Experiment`]; help text, man page
+//! and completions derive from it.
+
+use crate::exit::{Status, fail};
+use crate::experiment::{Command as CommandText, Experiment, Scalar, Variant};
+use crate::render::Exports;
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Compares variants of a hot path on the same fixed work, and says which shifts are real.
+#[derive(Debug, Parser)]
+#[command(
+    name = "opcost",
+    version,
+    max_term_width = 100,
+    propagate_version = true,
+    after_help = "Exit status: 0 done, 1 regression (with --fail-on), 2 usage, 3 not comparable, \
+                        4 the work failed, 5 something of the environment is missing, 130 interrupted"
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    /// What to do.
+    pub action: Action,
+
+    /// File that recordings are stored in [default: recordings.sqlite in the XDG data directory]
+    #[arg(long, value_name = "PATH", env = "OPCOST_STORE", global = true, hide_env_values = true)]
+    pub store: Option<PathBuf>,
+
+    /// Print results and errors only
+    #[arg(long, short = 'q', global = true)]
+    pub quiet: bool,
+
+    /// Never use colour (the environment variable NO_COLOR does the same)
+    #[arg(long, global = true)]
+    pub no_color: bool,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// Compare commands or built-in workloads, interleaved on this machine
+    #[command(after_help = COMPARE_EXAMPLES)]
+    Compare(CompareArgs),
+    /// Run an experiment file
+    Run(RunArgs),
+    /// Go on with a recording that was interrupted
+    Resume(ResumeArgs),
+    /// Show a recording again
+    Show(ShowArgs),
+    /// List workloads, events or recordings
+    List(ListArgs),
+    /// Say what can be measured here, what cannot, why, and what would help
+    Doctor(DoctorArgs),
+    /// Print the completions for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    Man,
+    /// Perform one run of a workload (used by opcost itself)
+    #[command(hide = true)]
+    WorkProcess,
+}
+
+const COMPARE_EXAMPLES: &str = "Examples:
+  opcost compare 'gzip -1 -c file' 'gzip -2 -c file'
+  opcost compare --workload syscall:seccomp=off --workload syscall:seccomp=on
+  opcost compare --variant old=./a.out --variant new=./b.out --primary task-clock -e instructions:u";
+
+/// Arguments of `opcost compare`.
+#[derive(Args, Debug)]
+pub struct CompareArgs {
+    /// Commands to compare, each one argument, split like a shell does; the first is the baseline
+    #[arg(value_name = "COMMAND")]
+    pub commands: Vec<String>,
+
+    /// Built-in workload with parameters, NAME[:KEY=VALUE,...]; may be repeated
+    #[arg(long, short = 'w', value_name = "WORKLOAD")]
+    pub workload: Vec<String>,
+
+    /// A variant with a name of its own: NAME=COMMAND or NAME=workload:WORKLOAD[:KEY=VALUE,...]
+    #[arg(long, value_name = "NAME=SPEC")]
+    pub variant: Vec<String>,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub experiment: Experiment,
+
+    /// Write the experiment as a file for opcost run and stop
+    #[arg(long, value_name = "FILE")]
+    pub save_experiment: Option<PathBuf>,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub measure: MeasureArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub output: OutputArgs,
+}
+
+/// Arguments of `opcost run`.
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// The experiment file (TOML)
+    pub file: PathBuf,
+
+    /// Override a field of the file, for example pairs=10 or variant.NAME.params.ops=1000
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub experiment: Experiment,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub measure: MeasureArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub output: OutputArgs,
+}
+
+/// Arguments of the commands that make runs.
+#[derive(Args, Debug)]
+pub struct MeasureArgs {
+    /// Print the plan and stop
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// Arguments of the commands that print a comparison.
+#[derive(Args, Debug)]
+pub struct OutputArgs {
+    /// What to print on standard output [default: text]
+    #[arg(long, value_name = "FORMAT", help_heading = "Output", value_parser = crate::render::format_names())]
+    pub format: Option<String>,
+
+    /// Print JSON on standard output; --json - is the same
+    #[arg(long, help_heading = "Output", conflicts_with = "format")]
+    pub json: bool,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub exports: Exports,
+
+    /// End with status 1 if the primary metric is significantly worse
+    #[arg(long, value_name = "WHAT", help_heading = "Output")]
+    pub fail_on: Option<FailOn>,
+}
+
+/// What makes the exit status 1.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum FailOn {
+    /// A significantly worse primary metric.
+    Regression,
+}
+
+/// Arguments of `opcost resume`.
+#[derive(Args, Debug)]
+pub struct ResumeArgs {
+    /// The recording: its identifier, the beginning of it, or last
+    #[arg(default_value = "last")]
+    pub id: String,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub output: OutputArgs,
+}
+
+/// Arguments of `opcost show`.
+#[derive(Args, Debug)]
+pub struct ShowArgs {
+    /// The recording: its identifier, the beginning of it, or last
+    #[arg(default_value = "last")]
+    pub id: String,
+
+    /// Waive a rule of the comparability ledger; the waiver is printed; may be repeated
+    #[arg(long, value_name = "RULE")]
+    pub allow: Vec<String>,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub output: OutputArgs,
+}
+
+/// Arguments of `opcost list`.
+#[derive(Args, Debug)]
+pub struct ListArgs {
+    /// What to list
+    pub what: Listing,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What can be listed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum Listing {
+    /// Built-in workloads with their parameters.
+    Workloads,
+    /// Events and metrics, with whether they can be counted here.
+    Events,
+    /// Recordings in the store.
+    Recordings,
+}
+
+/// Arguments of `opcost doctor`.
+#[derive(Args, Debug)]
+pub struct DoctorArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The arguments of this process, with `--json -` written as `--json`.
+pub fn arguments() -> Vec<std::ffi::OsString> {
+    let mut arguments: Vec<std::ffi::OsString> = Vec::new();
+    for argument in std::env::args_os() {
+        if argument == "-" && arguments.last().is_some_and(|last| last == "--json") {
+            continue;
+        }
+        arguments.push(argument);
+    }
+    arguments
+}
+
+impl CompareArgs {
+    /// The experiment that these arguments are shorthand for.
+    ///
+    /// # Errors
+    /// Usage errors that name the argument.
+    pub fn to_experiment(&self) -> Result<Experiment> {
+        let mut experiment = self.experiment.clone();
+        for command in &self.commands {
+            experiment.variants.push(Variant {
+                command: Some(CommandText::Line(command.clone())),
+                ..Variant::default()
+            });
+        }
+        for workload in &self.workload {
+            experiment.variants.push(parse_workload(workload)?);
+        }
+        for text in &self.variant {
+            let (name, spec) = text
+                .split_once('=')
+                .filter(|(name, spec)| !name.is_empty() && !spec.is_empty())
+                .ok_or_else(|| {
+                    fail(Status::Usage, format!("--variant {text}: expected NAME=SPEC"))
+                })?;
+            let variant = match spec.strip_prefix("workload:") {
+                Some(workload) => parse_workload(workload)?,
+                None => Variant {
+                    command: Some(CommandText::Line(spec.to_string())),
+                    ..Variant::default()
+                },
+            };
+            experiment.variants.push(Variant { name: Some(name.to_string()), ..variant });
+        }
+        Ok(experiment)
+    }
+}
+
+/// Reads `NAME[:KEY=VALUE,...]`.
+fn parse_workload(text: &str) -> Result<Variant> {
+    let (name, params) = text.split_once(':').unwrap_or((text, ""));
+    let mut variant = Variant { workload: Some(name.to_string()), ..Variant::default() };
+    for param in params.split(',').filter(|param| !param.is_empty()) {
+        let (key, value) = param.split_once('=').ok_or_else(|| {
+            fail(Status::Usage, format!("--workload {text}: '{param}' is not KEY=VALUE"))
+        })?;
+        if variant.params.insert(key.to_string(), Scalar::Text(value.to_string())).is_some() {
+            return Err(fail(Status::Usage, format!("--workload {text}: {key} is given twice")));
+        }
+    }
+    Ok(variant)
+}

@@ -1,0 +1,246 @@
+//! The comparability ledger: what makes runs comparable or not, rule by rule.
+//!
+//! To add a rule, add a row to [`RULES`].
+
+use super::{InvariantRow, LedgerEntry, Severity, Warning};
+use crate::exit::{Status, fail};
+use crate::nearest::nearest;
+use crate::store::Recording;
+use anyhow::Result;
+use opcost_record::{Domain, MetricKey, Record, WORK};
+
+/// What the rules look at.
+struct Evidence<'a> {
+    recording: &'a Recording,
+    finished: &'a [Vec<&'a Record>],
+    invariants: &'a [InvariantRow],
+}
+
+/// A rule of the ledger.
+pub struct Rule {
+    /// Its name, as `--allow` takes it.
+    pub name: &'static str,
+    /// What it looks at, for the documentation.
+    pub help: &'static str,
+    check: fn(&Evidence<'_>) -> Finding,
+}
+
+/// How bad it is and what was seen.
+type Finding = (Severity, String);
+
+/// Every rule, the gravest first.
+pub static RULES: &[Rule] = &[
+    Rule {
+        name: "invariants",
+        help: "the work must be the same in every run of every variant",
+        check: invariants,
+    },
+    Rule {
+        name: "machine",
+        help: "kernel, CPU, settings and programs must not change during a recording",
+        check: machine,
+    },
+    Rule {
+        name: "runs",
+        help: "every variant needs finished runs, and as many as planned",
+        check: runs,
+    },
+    Rule {
+        name: "exit-status",
+        help: "variants should end with the same status",
+        check: exit_status,
+    },
+    Rule {
+        name: "multiplexing",
+        help: "counters should be on the hardware all the time",
+        check: multiplexing,
+    },
+    Rule {
+        name: "environment",
+        help: "environments of one size lay out the stack alike",
+        check: environment,
+    },
+    Rule {
+        name: "steal",
+        help: "the hypervisor should leave the machine its CPU time",
+        check: steal,
+    },
+];
+
+/// Finds a rule by name.
+///
+/// # Errors
+/// A usage error that offers the nearest names.
+pub fn find_rule(name: &str) -> Result<&'static Rule> {
+    RULES.iter().find(|rule| rule.name == name).ok_or_else(|| {
+        let names: Vec<&str> = RULES.iter().map(|rule| rule.name).collect();
+        let near = nearest(name, names.iter().copied());
+        fail(
+            Status::Usage,
+            format!("--allow {name}: no such rule{near}; there are: {}", names.join(", ")),
+        )
+    })
+}
+
+/// Applies every rule.
+pub(super) fn examine(
+    recording: &Recording,
+    finished: &[Vec<&Record>],
+    invariants: &[InvariantRow],
+) -> (Vec<LedgerEntry>, Vec<Warning>) {
+    let evidence = Evidence { recording, finished, invariants };
+    let entries = RULES
+        .iter()
+        .map(|rule| {
+            let (severity, detail) = (rule.check)(&evidence);
+            let waived = severity != Severity::Fine
+                && recording.plan.allow.iter().any(|name| name == rule.name);
+            LedgerEntry { rule: rule.name.to_string(), severity, waived, detail }
+        })
+        .collect();
+    let mut warnings = Vec::new();
+    let (made, planned) = (recording.records.len(), recording.plan.slot_count());
+    if made < planned {
+        warnings.push(Warning::Incomplete { runs: made, planned, recording: recording.id.clone() });
+    }
+    (entries, warnings)
+}
+
+fn invariants(evidence: &Evidence<'_>) -> Finding {
+    let broken: Vec<String> = evidence
+        .invariants
+        .iter()
+        .filter(|row| !row.holds)
+        .map(|row| {
+            let seen: Vec<String> = evidence
+                .recording
+                .plan
+                .variants
+                .iter()
+                .zip(&row.values)
+                .map(|(variant, values)| match values.as_slice() {
+                    [] => format!("none in '{}'", variant.name),
+                    [one] => format!("{one} in '{}'", variant.name),
+                    many => format!("{} different values in '{}'", many.len(), variant.name),
+                })
+                .collect();
+            format!("{} differs ({})", row.name, seen.join(", "))
+        })
+        .collect();
+    match (broken.as_slice(), evidence.invariants.len()) {
+        ([], 0) => (Severity::Fine, "commands declare no invariants".into()),
+        ([], held) => {
+            (Severity::Fine, format!("the work was the same in every run: {held} invariants hold"))
+        }
+        (broken, _) => {
+            (Severity::Refuse, format!("the work was not the same: {}", broken.join("; ")))
+        }
+    }
+}
+
+fn machine(evidence: &Evidence<'_>) -> Finding {
+    let states = &evidence.recording.machine;
+    let differences: Vec<String> = states
+        .split_first()
+        .map(|(first, later)| later.iter().flat_map(|state| first.differences(state)).collect())
+        .unwrap_or_default();
+    match differences.as_slice() {
+        [] => (Severity::Fine, "kernel, CPU, settings and programs stayed the same".into()),
+        changed => (
+            Severity::Refuse,
+            format!("the machine changed during the recording: {}", changed.join("; ")),
+        ),
+    }
+}
+
+fn runs(evidence: &Evidence<'_>) -> Finding {
+    let plan = &evidence.recording.plan;
+    let none: Vec<&str> = plan
+        .variants
+        .iter()
+        .zip(evidence.finished)
+        .filter(|(_, runs)| runs.is_empty())
+        .map(|(variant, _)| variant.name.as_str())
+        .collect();
+    if !none.is_empty() {
+        return (Severity::Refuse, format!("no finished run of '{}'", none.join("', '")));
+    }
+    let finished: usize = evidence.finished.iter().map(Vec::len).sum();
+    let planned = plan.slot_count() - plan.warmup as usize * plan.variants.len();
+    if finished < planned {
+        return (Severity::Doubtful, format!("{finished} of {planned} runs finished"));
+    }
+    (Severity::Fine, format!("all {planned} runs finished"))
+}
+
+fn exit_status(evidence: &Evidence<'_>) -> Finding {
+    let mut codes: Vec<Option<i32>> =
+        evidence.finished.iter().flatten().map(|record| record.exit_code).collect();
+    codes.sort();
+    codes.dedup();
+    match codes.as_slice() {
+        [] => (Severity::Fine, "no run finished".into()),
+        [Some(0)] => (Severity::Fine, "every run ended with status 0".into()),
+        [Some(code)] => (Severity::Doubtful, format!("every run ended with status {code}")),
+        _ => (Severity::Doubtful, "runs ended with different statuses".into()),
+    }
+}
+
+fn multiplexing(evidence: &Evidence<'_>) -> Finding {
+    let mut multiplexed: Vec<&MetricKey> = evidence
+        .finished
+        .iter()
+        .flatten()
+        .flat_map(|record| &record.samples)
+        .filter(|sample| sample.time.is_some_and(|time| time.multiplexed()))
+        .filter_map(|sample| evidence.recording.dictionary.key(sample.metric))
+        .collect();
+    multiplexed.sort();
+    multiplexed.dedup();
+    if multiplexed.is_empty() {
+        return (Severity::Fine, "no counter was multiplexed".into());
+    }
+    let labels: Vec<String> = multiplexed.iter().map(|key| key.label()).collect();
+    (Severity::Doubtful, format!("multiplexed, so not judged: {}", labels.join(", ")))
+}
+
+fn environment(evidence: &Evidence<'_>) -> Finding {
+    let Some(state) = evidence.recording.machine.first() else {
+        return (Severity::Fine, "not recorded".into());
+    };
+    let sizes = &state.environment_bytes;
+    if sizes.iter().all(|size| *size == sizes[0]) {
+        return (Severity::Fine, "every variant had an environment of the same size".into());
+    }
+    let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
+    (
+        Severity::Doubtful,
+        format!(
+            "environments of {} bytes shift the stack; --environment randomised averages that out",
+            sizes.join(" and ")
+        ),
+    )
+}
+
+/// Above this share of the CPU time, times are doubtful.
+const STEAL_SHARE_MAX: f64 = 0.02;
+
+fn steal(evidence: &Evidence<'_>) -> Finding {
+    let dictionary = &evidence.recording.dictionary;
+    let total = |name: &str, source: &str| {
+        let metric = dictionary
+            .id(&MetricKey { region: WORK.into(), ..MetricKey::new(name, Domain::All, source) })?;
+        let samples = evidence.finished.iter().flatten().filter_map(|record| record.sample(metric));
+        Some(samples.map(|sample| sample.value as f64).sum::<f64>())
+    };
+    let (Some(steal), Some(busy)) = (total("steal", "procfs"), total("machine-busy", "procfs"))
+    else {
+        return (Severity::Fine, "not known: /proc/stat was not readable".into());
+    };
+    if busy + steal == 0.0 {
+        return (Severity::Fine, "runs too short for the kernel's tick to tell".into());
+    }
+    let share = steal / (busy + steal);
+    let text = format!("the hypervisor took {:.2} % of the CPU time asked for", share * 100.0);
+    (if share > STEAL_SHARE_MAX { Severity::Doubtful } else { Severity::Fine }, text)
+}

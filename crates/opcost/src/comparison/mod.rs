@@ -1,0 +1,302 @@
+//! The pure analysis of a recording: effects, intervals, verdicts, comparability.
+//!
+//! [`compare`](compare()) takes no clock and opens no file; the same recording gives the same
+//! comparison. Rendering reads these types and computes nothing.
+
+mod analysis;
+pub mod conclusion;
+pub mod ledger;
+
+pub use analysis::compare;
+
+use crate::plan::Unavailable;
+use opcost_record::{Better, Family, Kind, MetricKey, Unit};
+use opcost_stats::Paired;
+use serde::Serialize;
+
+/// What a recording says.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// Identifier of the recording.
+    pub recording: String,
+    /// Name of the experiment.
+    pub experiment: String,
+    /// The question it answers.
+    pub question: Option<String>,
+    /// What was done: "mmap · 1,000,000 ops · this host · 22 pairs · primary: wall", in parts.
+    pub heading: Vec<String>,
+    /// The variants, the baseline first.
+    pub variants: Vec<VariantSummary>,
+    /// The comparisons made, as (baseline, variant) indices; each row has one change for each.
+    pub comparisons: Vec<(usize, usize)>,
+    /// One row a metric, the primary one first.
+    pub rows: Vec<Row>,
+    /// Cost of our own loop, measured with the operation left out, in the metrics' units per op.
+    pub twin: Vec<TwinRow>,
+    /// Metrics that could not be counted, with reason and remedy.
+    pub unavailable: Vec<Unavailable>,
+    /// What the work declared to be the same in every run.
+    pub invariants: Vec<InvariantRow>,
+    /// Whether the runs were comparable, rule by rule.
+    pub ledger: Vec<LedgerEntry>,
+    /// The answer, one sentence for each comparison.
+    pub conclusions: Vec<String>,
+}
+
+impl Comparison {
+    /// Whether a rule that was not waived refuses the verdict.
+    pub fn refused(&self) -> bool {
+        self.ledger.iter().any(|entry| entry.severity == Severity::Refuse && !entry.waived)
+    }
+
+    /// Metrics that could not be had with the reason, those with the same reason together.
+    pub fn missing(&self) -> Vec<(Vec<String>, String)> {
+        let refused =
+            self.unavailable.iter().map(|missing| (missing.key.label(), missing.reason.clone()));
+        let absent = self.rows.iter().flat_map(|row| {
+            let changes =
+                row.changes.iter().filter(|change| change.verdict == Verdict::Unavailable);
+            changes.map(|change| (row.label.clone(), change.reason.clone()))
+        });
+        by_reason(refused.chain(absent))
+    }
+
+    /// Whether the primary metric is significantly worse in any comparison.
+    pub fn regressed(&self) -> bool {
+        self.rows.iter().filter(|row| row.primary).any(|row| {
+            row.changes.iter().any(|change| {
+                let ratio = change.change_ratio.unwrap_or(0.0);
+                change.verdict == Verdict::Changed
+                    && match row.better {
+                        Better::Lower => ratio > 0.0,
+                        Better::Higher => ratio < 0.0,
+                        Better::Neither => false,
+                    }
+            })
+        })
+    }
+}
+
+/// Labels with the same reason together, in the order of their first.
+pub(crate) fn by_reason(
+    pairs: impl Iterator<Item = (String, String)>,
+) -> Vec<(Vec<String>, String)> {
+    let mut groups: Vec<(Vec<String>, String)> = Vec::new();
+    for (label, reason) in pairs {
+        match groups.iter_mut().find(|(_, known)| *known == reason) {
+            Some((labels, _)) if labels.contains(&label) => {}
+            Some((labels, _)) => labels.push(label),
+            None => groups.push((vec![label], reason)),
+        }
+    }
+    groups
+}
+
+/// One variant and its runs.
+#[derive(Clone, Debug, Serialize)]
+pub struct VariantSummary {
+    /// Column heading.
+    pub name: String,
+    /// What it ran, in one line.
+    pub work: String,
+    /// Runs that finished, warm-up left out.
+    pub runs_finished: usize,
+    /// Runs that failed, warm-up left out.
+    pub runs_failed: usize,
+    /// Operations of one run; `None` for a command.
+    pub ops: Option<u64>,
+    /// Exit status of each run, in the order of running; `None` where a signal ended it.
+    pub exit_codes: Vec<Option<i32>>,
+}
+
+/// One metric over all variants.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The metric.
+    pub key: MetricKey,
+    /// Heading: the name with its domain, and its source where two sources count the same thing.
+    pub label: String,
+    /// Whether it is the declared primary metric.
+    pub primary: bool,
+    /// Unit of the figures.
+    pub unit: Unit,
+    /// Counted, sampled, modelled or estimated.
+    pub kind: Kind,
+    /// Which direction is better.
+    pub better: Better,
+    /// Family in the error budget.
+    pub family: Family,
+    /// Whether the figures are divided by the number of operations.
+    pub per_op: bool,
+    /// Whether every run of each variant gave the same integer.
+    pub exact: bool,
+    /// One for each variant; `None` where no run has the metric.
+    pub values: Vec<Option<Figures>>,
+    /// One for each of the comparison's comparisons.
+    pub changes: Vec<Change>,
+}
+
+/// The figures of one metric and one variant, per operation where the row says so.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figures {
+    /// Median over the finished runs.
+    pub median: f64,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Sample standard deviation; `None` for one run.
+    pub sd: Option<f64>,
+    /// Smallest.
+    pub min: f64,
+    /// Largest.
+    pub max: f64,
+    /// Runs.
+    pub n: usize,
+    /// Runs in which the counter was multiplexed, so that the figure is not a full count.
+    pub multiplexed: usize,
+    /// Each run's figure, in the order of running.
+    #[serde(skip)]
+    pub values: Vec<f64>,
+}
+
+/// One metric of one variant against its baseline.
+#[derive(Clone, Debug, Serialize)]
+pub struct Change {
+    /// Ratio of the two medians − 1; `None` when undefined.
+    pub ratio_of_medians: Option<f64>,
+    /// variant/baseline − 1 estimated block by block, so that drift cancels; what `ci` is the
+    /// interval of. `None` when undefined.
+    pub change_ratio: Option<f64>,
+    /// Interval of the change, at `ci_level`; `None` for exact figures or too few blocks.
+    pub ci: Option<(f64, f64)>,
+    /// Confidence level of the interval, corrected for the number of tests.
+    pub ci_level: f64,
+    /// p value corrected for the number of tests in its family; `None` for exact figures.
+    pub p_adjusted: Option<f64>,
+    /// Smallest change that would have been found with 90 % probability.
+    pub mde_ratio: Option<f64>,
+    /// The same in the unit of the figures, where the baseline is 0 and has no ratio.
+    pub mde_difference: Option<f64>,
+    /// Pairs that were compared.
+    pub n_pairs: usize,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Why, in a few words; empty where the verdict says all.
+    pub reason: String,
+    /// The differences of the blocks, from which the figures above are computed.
+    #[serde(skip)]
+    pub paired: Option<Paired>,
+    /// Whether every run of both variants gave the same integer.
+    #[serde(skip)]
+    pub identical: bool,
+}
+
+/// What is said of one metric.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The shift is real.
+    Changed,
+    /// No shift was found, and one of `mde_ratio` would have been.
+    Unchanged,
+    /// The runs cannot tell.
+    Inconclusive,
+    /// The runs were not comparable.
+    NotComparable,
+    /// The metric could not be counted.
+    Unavailable,
+}
+
+/// Our own loop's cost in one metric.
+#[derive(Clone, Debug, Serialize)]
+pub struct TwinRow {
+    /// Heading of the metric.
+    pub label: String,
+    /// Unit of the figures.
+    pub unit: Unit,
+    /// Median per operation of each variant.
+    pub values: Vec<Option<f64>>,
+}
+
+/// One declared invariant over all variants.
+#[derive(Clone, Debug, Serialize)]
+pub struct InvariantRow {
+    /// Its name.
+    pub name: String,
+    /// The values seen in each variant's finished runs, without repetition.
+    pub values: Vec<Vec<String>>,
+    /// Whether it was the same everywhere.
+    pub holds: bool,
+}
+
+/// What one rule of the ledger found.
+#[derive(Clone, Debug, Serialize)]
+pub struct LedgerEntry {
+    /// Name of the rule, as `--allow` takes it.
+    pub rule: String,
+    /// How bad it is.
+    pub severity: Severity,
+    /// Whether the user waived the rule.
+    pub waived: bool,
+    /// What was seen.
+    pub detail: String,
+}
+
+/// How much a ledger entry weighs.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Nothing wrong.
+    Fine,
+    /// The figures may mislead; said beside the verdict.
+    Doubtful,
+    /// No verdict is given.
+    Refuse,
+}
+
+/// Something the reader should know, with what to do about it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Warning {
+    /// Fewer pairs than needed to decide every metric.
+    TooFewPairs {
+        /// Pairs made.
+        pairs: u32,
+        /// Pairs needed.
+        fewest: u32,
+    },
+    /// Runs are so short that starting a process is most of what was measured.
+    ShortRuns {
+        /// Variant.
+        variant: String,
+        /// Median wall time.
+        wall_ns: u64,
+    },
+    /// The recording is not complete.
+    Incomplete {
+        /// Runs made.
+        runs: usize,
+        /// Runs planned.
+        planned: usize,
+        /// The recording, for `opcost resume`.
+        recording: String,
+    },
+}
+
+impl std::fmt::Display for Warning {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Warning::TooFewPairs { pairs, fewest } => write!(
+                f,
+                "{pairs} pairs cannot decide every metric at its corrected level; use --pairs {fewest} or more"
+            ),
+            Warning::ShortRuns { variant, wall_ns } => write!(
+                f,
+                "'{variant}' runs for {:.1} ms: much of that is starting a process; give it more work per run",
+                *wall_ns as f64 / 1e6
+            ),
+            Warning::Incomplete { runs, planned, recording } => write!(
+                f,
+                "the recording stopped after {runs} of {planned} runs; continue it with: opcost resume {recording}"
+            ),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Exit statuses, which other people's scripts rely on, and errors that carry one.
+
+use std::fmt;
+
+/// What the process says when it ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub enum Status {
+    /// Done.
+    Done = 0,
+    /// With `--fail-on regression`: the primary metric is significantly worse.
+    Regression = 1,
+    /// The arguments or the experiment file are wrong.
+    Usage = 2,
+    /// The runs are not comparable; no verdict is given.
+    NotComparable = 3,
+    /// The work failed: a command, a workload, a hook.
+    WorkFailed = 4,
+    /// A tool or something of the environment is missing or broken.
+    Missing = 5,
+    /// Interrupted by a signal.
+    Interrupted = 130,
+}
+
+/// An error with the exit status it leads to.
+#[derive(Debug)]
+pub struct StatusError {
+    /// The status.
+    pub status: Status,
+    error: anyhow::Error,
+}
+
+impl fmt::Display for StatusError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#}", self.error)
+    }
+}
+
+impl std::error::Error for StatusError {}
+
+/// Gives an error its exit status.
+pub trait WithStatus<T> {
+    /// Wraps the error; the innermost status given wins.
+    fn status(self, status: Status) -> anyhow::Result<T>;
+}
+
+impl<T, E: Into<anyhow::Error>> WithStatus<T> for Result<T, E> {
+    fn status(self, status: Status) -> anyhow::Result<T> {
+        self.map_err(|error| {
+            let error = error.into();
+            if status_of(&error).is_some() {
+                return error;
+            }
+            StatusError { status, error }.into()
+        })
+    }
+}
+
+/// The status an error carries.
+pub fn status_of(error: &anyhow::Error) -> Option<Status> {
+    error.chain().find_map(|cause| cause.downcast_ref::<StatusError>()).map(|error| error.status)
+}
+
+/// An error with a status, from a message.
+pub fn fail(status: Status, message: impl fmt::Display) -> anyhow::Error {
+    StatusError { status, error: anyhow::anyhow!("{message}") }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+
+    #[test]
+    fn the_innermost_status_wins_and_context_keeps_it() {
+        let error = Err::<(), _>(fail(Status::WorkFailed, "gzip: not found"))
+            .context("variant 2")
+            .status(Status::Missing)
+            .unwrap_err();
+        assert_eq!(status_of(&error), Some(Status::WorkFailed));
+        assert_eq!(format!("{error:#}"), "variant 2: gzip: not found");
+        assert_eq!(status_of(&anyhow::anyhow!("plain")), None);
+    }
+}

@@ -1,0 +1,473 @@
+//! An experiment as a user writes it: a TOML file, or the same fields as command-line flags.
+//!
+//! Each field is declared once, here: its name is the flag's and the file's key, its first
+//! paragraph is the help text. [`crate::plan`] resolves what is left open.
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+const SCHEDULE: &str = "Schedule";
+const METRICS: &str = "Metrics";
+const CONDITIONS: &str = "Conditions of a run";
+const HOOKS: &str = "Commands around the runs";
+
+/// Everything that can be said of an experiment; absent fields take their defaults in the plan.
+#[derive(Args, Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Experiment {
+    /// Name under which recordings of this experiment are stored
+    #[arg(long, value_name = "NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+
+    /// The question this experiment answers, printed above the table
+    #[arg(long, value_name = "TEXT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub question: Option<String>,
+
+    /// Runs of each variant [default: the fewest that can decide every metric]
+    ///
+    /// Runs come in randomised mirrored blocks (ABBA or BAAB), so that drift and slot effects
+    /// cancel; two runs of each variant make a block. Fewer pairs than the plan computes leave
+    /// some verdicts inconclusive, and the table says so.
+    #[arg(long, short = 'n', visible_alias = "runs", value_name = "N", help_heading = SCHEDULE)]
+    #[serde(skip_serializing_if = "Option::is_none", alias = "runs")]
+    pub pairs: Option<u32>,
+
+    /// Warm-up runs of each variant, recorded but not compared [default: 1]
+    #[arg(long, value_name = "N", help_heading = SCHEDULE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warmup: Option<u32>,
+
+    /// Seed of the order of runs and of the workload's operations [default: drawn]
+    // TOML's integers end there.
+    #[arg(long, value_name = "N", help_heading = SCHEDULE,
+          value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+
+    /// Which variants to compare: each with the baseline, or every two
+    #[arg(long, value_name = "WHICH", help_heading = SCHEDULE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pairs_of_variants: Option<PairsOfVariants>,
+
+    /// Stop a run that takes longer, for example 30s or 1500ms [default: no limit]
+    #[arg(long, value_name = "TIME", help_heading = SCHEDULE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<TimeLimit>,
+
+    /// Where the work runs [default: host]
+    #[arg(long, value_name = "MACHINE", help_heading = CONDITIONS)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<MachineKind>,
+
+    /// Pin every run to this CPU [default: not pinned]
+    #[arg(long, value_name = "CPU", help_heading = CONDITIONS)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<usize>,
+
+    /// Address space layout: the same in every run, or new in each [default: fixed for
+    /// workloads, randomised for commands]
+    #[arg(long, value_name = "HOW", help_heading = CONDITIONS)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aslr: Option<Aslr>,
+
+    /// Environment of the runs: this shell's, a small fixed one, or this shell's with padding
+    /// drawn anew for each block [default: fixed for workloads, inherit for commands]
+    #[arg(long, value_name = "HOW", help_heading = CONDITIONS)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub environment: Option<EnvironmentPolicy>,
+
+    /// Environment variable for the runs of every variant, KEY=VALUE; may be repeated
+    #[arg(long = "env", value_name = "KEY=VALUE", help_heading = CONDITIONS)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<String>,
+
+    /// Working directory of the runs [default: this one]
+    #[arg(long, value_name = "DIR", help_heading = CONDITIONS)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<PathBuf>,
+
+    /// Run commands through this shell instead of directly (plain --shell means /bin/sh)
+    #[arg(long, value_name = "SHELL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "/bin/sh", help_heading = CONDITIONS)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shell: Option<String>,
+
+    /// Show what the commands print instead of discarding it
+    #[arg(long, help_heading = CONDITIONS)]
+    #[serde(skip_serializing_if = "is_false")]
+    pub show_output: bool,
+
+    /// Take runs that end with a status other than 0 for finished, and compare them all the same
+    #[arg(long, short = 'i', help_heading = CONDITIONS)]
+    #[serde(skip_serializing_if = "is_false")]
+    pub ignore_failure: bool,
+
+    /// Events to count, in perf's syntax: cycles:u, {a,b}:k, r01c2, cpu/event=0x3c/; may be
+    /// repeated [default: see opcost list events]
+    #[arg(long = "event", short = 'e', visible_alias = "events", value_name = "EVENTS", help_heading = METRICS)]
+    #[serde(rename = "events", skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<String>,
+
+    /// The metric that decides, declared before the first run [default: wall]
+    #[arg(long, value_name = "METRIC", help_heading = METRICS)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub primary: Option<String>,
+
+    /// Waive a rule of the comparability ledger; the waiver is printed; may be repeated
+    #[arg(long, value_name = "RULE", help_heading = METRICS)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<String>,
+
+    /// Command run once before the first run
+    #[arg(long, value_name = "CMD", help_heading = HOOKS)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub setup: Option<String>,
+
+    /// Command run before each run, outside the measurement
+    #[arg(long, value_name = "CMD", help_heading = HOOKS)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prepare: Option<String>,
+
+    /// Command run after each run, outside the measurement
+    #[arg(long, value_name = "CMD", help_heading = HOOKS)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conclude: Option<String>,
+
+    /// Command run once after the last run
+    #[arg(long, value_name = "CMD", help_heading = HOOKS)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cleanup: Option<String>,
+
+    /// The variants; the first is the baseline.
+    #[arg(skip)]
+    #[serde(rename = "variant", skip_serializing_if = "Vec::is_empty")]
+    pub variants: Vec<Variant>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// One of the things compared: a command or a built-in workload with parameters.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Variant {
+    /// Column heading; by default made from the command or the parameters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// A command line, split like a shell does, or a list of arguments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<Command>,
+    /// A built-in workload.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
+    /// Parameters of the workload.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub params: BTreeMap<String, Scalar>,
+    /// Environment variables of this variant only.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Working directory of this variant only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<PathBuf>,
+    /// Command run before each run of this variant, in place of the experiment's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prepare: Option<String>,
+}
+
+/// A command as written: one line, or arguments already split.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(untagged, expecting = "a command line or a list of arguments")]
+pub enum Command {
+    /// To be split like a shell does.
+    Line(String),
+    /// Already split.
+    Argv(Vec<String>),
+}
+
+/// A parameter's value as TOML may write it.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(untagged, expecting = "a string, a number, true or false")]
+pub enum Scalar {
+    /// `true` and `false` mean `on` and `off`.
+    Switch(bool),
+    /// A whole number.
+    Integer(i64),
+    /// A fraction.
+    Float(f64),
+    /// Anything else.
+    Text(String),
+}
+
+impl Scalar {
+    /// The value as the workload's table of parameters reads it.
+    pub fn text(&self) -> String {
+        match self {
+            Scalar::Switch(true) => "on".into(),
+            Scalar::Switch(false) => "off".into(),
+            Scalar::Integer(number) => number.to_string(),
+            Scalar::Float(number) => number.to_string(),
+            Scalar::Text(text) => text.clone(),
+        }
+    }
+}
+
+/// Where work runs.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum MachineKind {
+    /// This computer, under its own kernel.
+    #[default]
+    Host,
+}
+
+/// Address space layout randomisation of the runs.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Aslr {
+    /// Off: the same layout in every run.
+    Fixed,
+    /// On: a new layout in each run.
+    Randomised,
+    /// As this shell has it.
+    Inherit,
+}
+
+/// Environment variables of the runs.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum EnvironmentPolicy {
+    /// This shell's.
+    Inherit,
+    /// PATH, HOME and LANG only.
+    Fixed,
+    /// This shell's, and padding of a length drawn anew for each block.
+    Randomised,
+}
+
+/// Which variants are compared with each other.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum PairsOfVariants {
+    /// Each with the first.
+    #[default]
+    Baseline,
+    /// Every two.
+    All,
+}
+
+/// A time limit, written `1500ms`, `30s`, `2m` or as a number of seconds.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(try_from = "TimeText", into = "String")]
+pub struct TimeLimit {
+    /// The limit in milliseconds, at least 1.
+    pub limit_ms: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a time such as \"30s\", \"1500ms\" or a number of seconds")]
+enum TimeText {
+    Text(String),
+    Seconds(f64),
+}
+
+impl TryFrom<TimeText> for TimeLimit {
+    type Error = String;
+
+    fn try_from(text: TimeText) -> Result<Self, String> {
+        match text {
+            TimeText::Text(text) => text.parse(),
+            TimeText::Seconds(seconds) => seconds.to_string().parse(),
+        }
+    }
+}
+
+impl FromStr for TimeLimit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let scale_ms = match &text[digits.len()..] {
+            "ms" => 1.0,
+            "s" | "" => 1000.0,
+            "m" | "min" => 60_000.0,
+            unit => {
+                return Err(format!("unknown unit '{unit}'; write ms, s or m, for example 30s"));
+            }
+        };
+        let number: f64 = digits
+            .trim()
+            .parse()
+            .map_err(|_| format!("'{text}' is not a time; write for example 30s or 1500ms"))?;
+        let limit_ms = number * scale_ms;
+        if !(1.0..=1e12).contains(&limit_ms) {
+            return Err(format!("'{text}' is out of range; the least is 1ms"));
+        }
+        Ok(TimeLimit { limit_ms: limit_ms as u64 })
+    }
+}
+
+impl From<TimeLimit> for String {
+    fn from(limit: TimeLimit) -> String {
+        format!("{}ms", limit.limit_ms)
+    }
+}
+
+impl Experiment {
+    /// Reads an experiment file, with overrides.
+    ///
+    /// `sets` are `KEY=VALUE` texts (`pairs=10`, `variant.off.params.ops=1000`: a variant is
+    /// given by its name or its number from 0); `flags` are fields given on the command line,
+    /// which go over both.
+    ///
+    /// # Errors
+    /// Names the file with line, column and what was expected there, or the override that fails.
+    pub fn read(path: &Path, sets: &[String], flags: &Experiment) -> Result<Experiment> {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read experiment file '{}'", path.display()))?;
+        // Once over the text itself, so that errors carry line and column.
+        let mut experiment: Experiment = toml::from_str(&text).map_err(|error| {
+            anyhow::anyhow!(
+                "experiment file '{}': {}",
+                path.display(),
+                error.to_string().trim_end()
+            )
+        })?;
+        if experiment.name.is_none() {
+            experiment.name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        }
+        let mut table = toml::Table::try_from(&experiment).context("experiment to table")?;
+        for set in sets {
+            apply_set(&mut table, set).with_context(|| format!("--set {set}"))?;
+            let _: Experiment = table.clone().try_into().map_err(|error: toml::de::Error| {
+                anyhow::anyhow!("--set {set}: {}", error.message())
+            })?;
+        }
+        table.extend(toml::Table::try_from(flags).context("flags to table")?);
+        table.try_into().context("flags over the experiment file")
+    }
+
+    /// The experiment as the text of a file that [`read`](Self::read) takes.
+    pub fn to_toml(&self) -> Result<String> {
+        toml::to_string_pretty(self).context("cannot write the experiment as TOML")
+    }
+}
+
+/// Sets one field of a table by its dotted path.
+fn apply_set(table: &mut toml::Table, set: &str) -> Result<()> {
+    let Some((path, value)) = set.split_once('=') else {
+        bail!("expected KEY=VALUE, for example pairs=10");
+    };
+    // A value that is no TOML by itself is a string: --set primary=wall.
+    let value = toml::from_str::<toml::Table>(&format!("value = {value}"))
+        .ok()
+        .and_then(|mut table| table.remove("value"))
+        .unwrap_or_else(|| toml::Value::String(value.to_string()));
+    let (parents, last) = match path.rsplit_once('.') {
+        Some((parents, last)) => (parents.split('.').collect(), last),
+        None => (Vec::new(), path),
+    };
+    let mut parents = parents.into_iter();
+    let mut here = table;
+    while let Some(key) = parents.next() {
+        here = match here.entry(key).or_insert_with(|| toml::Table::new().into()) {
+            toml::Value::Table(inner) => inner,
+            toml::Value::Array(items) => {
+                let which = parents.next().unwrap_or_default();
+                let names: Vec<String> = items
+                    .iter()
+                    .enumerate()
+                    .map(|(index, item)| {
+                        item.get("name")
+                            .and_then(|name| name.as_str())
+                            .map_or(index.to_string(), str::to_string)
+                    })
+                    .collect();
+                let index =
+                    names.iter().position(|name| name == which).or_else(|| which.parse().ok());
+                match index.and_then(|index| items.get_mut(index)) {
+                    Some(toml::Value::Table(inner)) => inner,
+                    _ => bail!("no {key} '{which}'; there are: {}", names.join(", ")),
+                }
+            }
+            _ => bail!("'{key}' has no fields"),
+        };
+    }
+    here.insert(last.to_string(), value);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, sets: &[&str]) -> Result<Experiment> {
+        let file = tempfile::Builder::new().prefix("exp").suffix(".toml").tempfile().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
+        Experiment::read(file.path(), &sets, &Experiment::default())
+    }
+
+    const TWO: &str = "pairs = 4\n[[variant]]\nname = 'off'\nworkload = 'syscall'\n\
+                       [[variant]]\nname = 'on'\nworkload = 'syscall'\nparams = { seccomp = true }\n";
+
+    #[test]
+    fn a_file_is_read_and_written_back() {
+        let experiment = read(TWO, &[]).unwrap();
+        assert_eq!(experiment.pairs, Some(4));
+        assert_eq!(experiment.variants[1].params["seccomp"].text(), "on");
+        let again = read(&experiment.to_toml().unwrap(), &[]).unwrap();
+        assert_eq!(again, experiment);
+    }
+
+    #[test]
+    fn set_reaches_fields_variants_and_parameters() {
+        let sets = [
+            "pairs=10",
+            "primary=task-clock",
+            "variant.on.params.ops=5",
+            "variant.0.params.ops=6",
+            "timeout=2s",
+        ];
+        let experiment = read(TWO, &sets).unwrap();
+        assert_eq!(experiment.pairs, Some(10));
+        assert_eq!(experiment.primary.as_deref(), Some("task-clock"));
+        assert_eq!(experiment.variants[1].params["ops"].text(), "5");
+        assert_eq!(experiment.variants[0].params["ops"].text(), "6");
+        assert_eq!(experiment.timeout.unwrap().limit_ms, 2000);
+    }
+
+    #[test]
+    fn errors_name_line_column_and_what_was_expected() {
+        let error = format!("{:#}", read("pairs = 4\npairz = 5\n", &[]).unwrap_err());
+        assert!(error.contains("line 2, column 1"), "{error}");
+        assert!(error.contains("unknown field `pairz`, expected one of"), "{error}");
+        let error = format!("{:#}", read("pairs = 'many'\n", &[]).unwrap_err());
+        assert!(error.contains("line 1, column 9"), "{error}");
+        assert!(error.contains("expected u32"), "{error}");
+        let error = format!("{:#}", read("pairs = \n", &[]).unwrap_err());
+        assert!(error.contains("line 1"), "{error}");
+        let error = format!("{:#}", read(TWO, &["pairz=3"]).unwrap_err());
+        assert!(error.contains("--set pairz=3: unknown field `pairz`"), "{error}");
+        let error = format!("{:#}", read(TWO, &["variant.maybe.params.ops=1"]).unwrap_err());
+        assert!(error.contains("no variant 'maybe'; there are: off, on"), "{error}");
+        let error = format!("{:#}", read("timeout = '0s'\n", &[]).unwrap_err());
+        assert!(error.contains("out of range"), "{error}");
+    }
+
+    #[test]
+    fn time_limits_are_read() {
+        for (text, limit_ms) in [("30s", 30_000), ("1500ms", 1500), ("2m", 120_000), ("0.5", 500)] {
+            assert_eq!(text.parse::<TimeLimit>().unwrap().limit_ms, limit_ms);
+        }
+        for text in ["", "s", "5 parsecs", "-1s", "nan"] {
+            assert!(text.parse::<TimeLimit>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! opcost: runs variants of the same fixed work, interleaved, reads every metric there is, and says
+//! which shifts are real.
+//!
+//! The flow has one type per arrow: arguments or TOML ([`experiment`]) → [`plan`] → [`run`] →
+//! records → [`store`] → [`comparison`] → bytes ([`render`]). ARCHITECTURE.md has the map.
+
+#![forbid(unsafe_code)]
+
+pub mod action;
+pub mod cli;
+pub mod comparison;
+pub mod doctor;
+pub mod exit;
+pub mod experiment;
+pub mod listing;
+pub mod machine;
+mod nearest;
+pub mod plan;
+pub mod progress;
+pub mod render;
+pub mod run;
+pub mod source;
+pub mod store;
+pub mod work_process;

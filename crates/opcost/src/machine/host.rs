@@ -1,0 +1,400 @@
+//! This computer: runs are processes under its own kernel.
+
+use super::{HookEnd, Machine, RunEnd};
+use crate::exit::{Status, WithStatus, fail};
+use crate::experiment::{Aslr, EnvironmentPolicy};
+use crate::plan::{EventPlan, Plan, Slot, Surroundings, WorkPlan};
+use crate::source::{Scope, Source, SourceContext, perf_event, sources};
+use crate::work_process::{self, Request};
+use anyhow::{Context, Result};
+use opcost_record::{Failure, Outcome, Reading, Report, WORK, wire};
+use opcost_sys::clock::unix_ns;
+use opcost_sys::interrupt::Interrupt;
+use opcost_sys::perf::{LivePerf, OpenContext, PerfKernel, Refusal, explain};
+use opcost_sys::spawn::{EndedBy, Exit, Output, Spawn, SpawnError, Status as ExitStatus};
+use std::ffi::OsString;
+use std::io::{PipeReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Variables kept by [`EnvironmentPolicy::Fixed`].
+const FIXED_ENVIRONMENT: [&str; 2] = ["PATH", "HOME"];
+
+/// Name of the variable that pads a randomised environment.
+const PADDING: &str = "OPCOST_PADDING";
+
+/// This computer.
+pub struct Host<'a> {
+    interrupt: &'a Interrupt,
+    kernel: Rc<dyn PerfKernel>,
+    environments: Vec<Vec<(OsString, OsString)>>,
+    surroundings: Vec<Box<dyn Source>>,
+    own_program: PathBuf,
+}
+
+impl<'a> Host<'a> {
+    /// Prepares to run a plan here.
+    ///
+    /// # Errors
+    /// This program's own executable cannot be found (workloads run in a fresh copy of it).
+    pub fn new(
+        plan: &Plan,
+        kernel: Rc<dyn PerfKernel>,
+        interrupt: &'a Interrupt,
+    ) -> Result<Host<'a>> {
+        let context = SourceContext {
+            scope: Scope::Surroundings,
+            events: &[],
+            kernel: kernel.clone(),
+            team: false,
+        };
+        Ok(Host {
+            interrupt,
+            surroundings: sources(&context),
+            kernel,
+            environments: environments(plan),
+            own_program: std::env::current_exe()
+                .context("cannot find this program's own executable")
+                .status(Status::Missing)?,
+        })
+    }
+
+    /// The size of each variant's environment, bytes, as `execve` lays it out.
+    pub fn environment_bytes(&self) -> Vec<usize> {
+        self.environments
+            .iter()
+            .map(|pairs| pairs.iter().map(|(key, value)| key.len() + value.len() + 2).sum())
+            .collect()
+    }
+
+    fn spawn(&self, plan: &Plan, slot: &Slot, program: PathBuf, argv: Vec<OsString>) -> Spawn {
+        let variant = usize::from(slot.variant);
+        let mut env = self.environments[variant].clone();
+        if plan.environment == EnvironmentPolicy::Randomised {
+            env.push((PADDING.into(), "x".repeat(usize::from(slot.padding_bytes)).into()));
+        }
+        let output = || if plan.show_output { Output::Inherit } else { Output::Null };
+        Spawn {
+            program,
+            argv,
+            env: Some(env),
+            cwd: plan.variants[variant].cwd.clone(),
+            stdout: output(),
+            stderr: output(),
+            cpu: plan.cpu,
+            aslr: match plan.aslr {
+                Aslr::Fixed => opcost_sys::spawn::Aslr::Fixed,
+                Aslr::Randomised => opcost_sys::spawn::Aslr::Randomised,
+                Aslr::Inherit => opcost_sys::spawn::Aslr::Inherit,
+            },
+            pass_fds: Vec::new(),
+        }
+    }
+
+    fn run_command(&mut self, plan: &Plan, spawn: Spawn) -> Result<Option<RunEnd>> {
+        let mut around = sources(&SourceContext {
+            scope: Scope::Command,
+            events: &plan.events,
+            kernel: self.kernel.clone(),
+            team: false,
+        });
+        let (started_unix_ns, exit) = self.launch(plan, spawn, &mut around)?;
+        if exit.ended_by == EndedBy::Interrupt {
+            return Ok(None);
+        }
+        let mut report = Report::default();
+        for source in around.iter_mut().chain(&mut self.surroundings) {
+            source.read(WORK, Some(&exit), &mut report.readings)?;
+        }
+        Ok(Some(RunEnd {
+            started_unix_ns,
+            outcome: outcome(plan, &exit),
+            exit_code: exit_code(&exit),
+            report,
+        }))
+    }
+
+    fn run_workload(
+        &mut self,
+        plan: &Plan,
+        mut spawn: Spawn,
+        request: &Request<'_>,
+    ) -> Result<Option<RunEnd>> {
+        let (request_reader, mut request_writer) = std::io::pipe().context("pipe")?;
+        let (report_reader, report_writer) = std::io::pipe().context("pipe")?;
+        spawn.pass_fds = vec![
+            (request_reader.into(), work_process::REQUEST_FD),
+            (report_writer.into(), work_process::REPORT_FD),
+        ];
+        // A request is far smaller than a pipe holds, so nobody has to read it yet.
+        let text = serde_json::to_string(request).context("request")?;
+        request_writer.write_all(text.as_bytes()).context("request")?;
+        drop(request_writer);
+        let (started_unix_ns, exit) = self.launch(plan, spawn, &mut [])?;
+        if exit.ended_by == EndedBy::Interrupt {
+            return Ok(None);
+        }
+        let mut outcome = outcome(plan, &exit);
+        let mut report = match read_report(report_reader) {
+            Ok(report) => report,
+            // How the process died says more than that it sent nothing.
+            Err(wire::WireError::Empty) if outcome != Outcome::Finished => Report::default(),
+            Err(error) => {
+                outcome = Outcome::Failed(Failure::Work { detail: error.to_string() });
+                Report::default()
+            }
+        };
+        for source in &mut self.surroundings {
+            source.read(WORK, Some(&exit), &mut report.readings)?;
+        }
+        Ok(Some(RunEnd { started_unix_ns, outcome, exit_code: exit_code(&exit), report }))
+    }
+
+    /// Starts the process with all sources attached and waits for its end.
+    fn launch(
+        &mut self,
+        plan: &Plan,
+        spawn: Spawn,
+        around: &mut [Box<dyn Source>],
+    ) -> Result<(u64, Exit)> {
+        for source in &mut self.surroundings {
+            source.start()?;
+        }
+        let held = spawn.hold().map_err(launch_failure)?;
+        for source in around.iter_mut() {
+            source.attach(held.pid()).status(Status::Missing)?;
+        }
+        let started_unix_ns = unix_ns();
+        for source in around.iter_mut() {
+            source.start()?;
+        }
+        let mut running = held.release().map_err(launch_failure)?;
+        let limit = plan.timeout_ms.map(Duration::from_millis);
+        let exit = running.wait(limit, self.interrupt).context("cannot wait for the process")?;
+        for source in around.iter_mut().rev().chain(&mut self.surroundings) {
+            source.stop()?;
+        }
+        Ok((started_unix_ns, exit))
+    }
+}
+
+impl Machine for Host<'_> {
+    fn run(&mut self, plan: &Plan, slot: &Slot) -> Result<Option<RunEnd>> {
+        if self.interrupt.is_set() {
+            return Ok(None);
+        }
+        let variant = usize::from(slot.variant);
+        if let Some(prepare) = &plan.variants[variant].prepare
+            && self.hook(plan, Some(variant), "prepare", prepare)? == HookEnd::Interrupted
+        {
+            return Ok(None);
+        }
+        let end = match &plan.variants[variant].work {
+            WorkPlan::Command { program, argv, .. } => {
+                let argv = argv.iter().map(OsString::from).collect();
+                let spawn = self.spawn(plan, slot, program.clone(), argv);
+                self.run_command(plan, spawn)?
+            }
+            WorkPlan::Workload { name, params } => {
+                let argv = vec!["opcost".into(), work_process::COMMAND.into()];
+                let spawn = self.spawn(plan, slot, self.own_program.clone(), argv);
+                let request = Request::new(name, params, plan.seed, &plan.events);
+                self.run_workload(plan, spawn, &request)?
+            }
+        };
+        if let (Some(_), Some(conclude)) = (&end, &plan.hooks.conclude)
+            && self.hook(plan, Some(variant), "conclude", conclude)? == HookEnd::Interrupted
+        {
+            return Ok(None);
+        }
+        Ok(end)
+    }
+
+    /// The hook stays in this process's group, so that it may ask for a password on the terminal;
+    /// the terminal's interrupt key reaches it, too.
+    fn hook(
+        &mut self,
+        plan: &Plan,
+        variant: Option<usize>,
+        name: &str,
+        command: &str,
+    ) -> Result<HookEnd> {
+        let mut hook = std::process::Command::new("/bin/sh");
+        hook.arg("-c")
+            .arg(command)
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::null());
+        let mut dir = plan.hooks.cwd.as_ref();
+        if let Some(variant) = variant {
+            hook.env_clear()
+                .envs(self.environments[variant].iter().map(|(key, value)| (key, value)));
+            dir = plan.variants[variant].cwd.as_ref().or(dir);
+        }
+        if let Some(dir) = dir {
+            hook.current_dir(dir);
+        }
+        let status = hook
+            .status()
+            .with_context(|| format!("cannot run --{name} '{command}'"))
+            .status(Status::WorkFailed)?;
+        if status.success() {
+            return Ok(HookEnd::Done);
+        }
+        if self.interrupt.is_set() {
+            return Ok(HookEnd::Interrupted);
+        }
+        Err(fail(
+            Status::WorkFailed,
+            format!("--{name} '{command}' failed ({status}); its error output is above"),
+        ))
+    }
+}
+
+fn environments(plan: &Plan) -> Vec<Vec<(OsString, OsString)>> {
+    let inherited: Vec<(OsString, OsString)> = match plan.environment {
+        EnvironmentPolicy::Fixed => std::env::vars_os()
+            .filter(|(key, _)| FIXED_ENVIRONMENT.iter().any(|kept| key == kept))
+            .chain([("LANG".into(), "C".into())])
+            .collect(),
+        EnvironmentPolicy::Inherit | EnvironmentPolicy::Randomised => std::env::vars_os().collect(),
+    };
+    plan.variants
+        .iter()
+        .map(|variant| {
+            let mut pairs = inherited.clone();
+            for (key, value) in &variant.env {
+                pairs.retain(|(known, _)| known.to_str() != Some(key));
+                pairs.push((key.into(), value.into()));
+            }
+            // The order would else be the shell's, which differs between shells.
+            pairs.sort();
+            pairs
+        })
+        .collect()
+}
+
+fn launch_failure(error: SpawnError) -> anyhow::Error {
+    fail(Status::WorkFailed, error)
+}
+
+fn outcome(plan: &Plan, exit: &Exit) -> Outcome {
+    match (&exit.ended_by, &exit.status) {
+        (EndedBy::Timeout, _) => {
+            Outcome::Failed(Failure::Timeout { limit_ms: plan.timeout_ms.unwrap_or_default() })
+        }
+        (_, ExitStatus::Code(0)) => Outcome::Finished,
+        (_, ExitStatus::Code(_)) if plan.ignore_failure => Outcome::Finished,
+        (_, ExitStatus::Code(code)) => Outcome::Failed(Failure::ExitStatus { code: *code }),
+        (_, ExitStatus::Signal(signal)) => Outcome::Failed(Failure::Signal { signal: *signal }),
+    }
+}
+
+fn exit_code(exit: &Exit) -> Option<i32> {
+    match exit.status {
+        ExitStatus::Code(code) => Some(code),
+        ExitStatus::Signal(_) => None,
+    }
+}
+
+fn read_report(mut reader: PipeReader) -> Result<Report, wire::WireError> {
+    let mut text = String::new();
+    match reader.read_to_string(&mut text) {
+        Ok(_) => wire::parse(&text),
+        Err(_) => Err(wire::WireError::Version("bytes that are no text".into())),
+    }
+}
+
+/// Readings of a region made in this process, by the sources of that scope.
+pub(crate) struct RegionMeter {
+    sources: Vec<Box<dyn Source>>,
+    /// Everything read so far.
+    pub(crate) readings: Vec<Reading>,
+    /// The first thing that went wrong.
+    pub(crate) failure: Option<anyhow::Error>,
+}
+
+impl RegionMeter {
+    /// Opens the sources on this process; workers forked later are counted too.
+    pub(crate) fn attach(
+        events: &[EventPlan],
+        kernel: Rc<dyn PerfKernel>,
+        team: bool,
+    ) -> Result<RegionMeter> {
+        let mut sources = sources(&SourceContext { scope: Scope::Region, events, kernel, team });
+        for source in &mut sources {
+            source.attach(0)?;
+        }
+        Ok(RegionMeter { sources, readings: Vec::with_capacity(64), failure: None })
+    }
+
+    fn note(&mut self, done: Result<()>) {
+        if let Err(error) = done {
+            self.failure.get_or_insert(error);
+        }
+    }
+}
+
+impl opcost_work::Meter for RegionMeter {
+    fn start(&mut self, _: &'static str) {
+        for source in 0..self.sources.len() {
+            let done = self.sources[source].start();
+            self.note(done);
+        }
+    }
+
+    fn stop(&mut self, region: &'static str) {
+        for source in (0..self.sources.len()).rev() {
+            let done = self.sources[source].stop();
+            self.note(done);
+        }
+        for source in 0..self.sources.len() {
+            let done = self.sources[source].read(region, None, &mut self.readings);
+            self.note(done);
+        }
+    }
+}
+
+/// What a plan has to know of this computer.
+pub struct HostSurroundings;
+
+impl Surroundings for HostSurroundings {
+    fn allowed_cpus(&self) -> Vec<usize> {
+        opcost_sys::affinity::allowed_cpus().unwrap_or_default()
+    }
+
+    fn draw_seed(&self) -> u64 {
+        // The standard library seeds this state from the kernel. 32 bits are enough, and easy to
+        // repeat with --seed.
+        use std::hash::{BuildHasher, RandomState};
+        RandomState::new().hash_one(unix_ns()) >> 32
+    }
+
+    fn sysfs(&self) -> PathBuf {
+        "/sys".into()
+    }
+
+    fn refusal(&self, event: &EventPlan) -> Option<Refusal> {
+        let kernel = LivePerf::default();
+        let attr = perf_event::attr(event, false, true);
+        match kernel.open(&attr, 0, -1, None) {
+            Ok(id) => {
+                kernel.close(id);
+                None
+            }
+            Err(error) => Some(explain(
+                error.raw_os_error().unwrap_or(0),
+                &attr,
+                &OpenContext::detect(Path::new("/proc"), Path::new("/sys")),
+            )),
+        }
+    }
+
+    fn search_path(&self) -> Option<OsString> {
+        std::env::var_os("PATH")
+    }
+
+    fn working_dir(&self) -> std::io::Result<PathBuf> {
+        std::env::current_dir()
+    }
+}

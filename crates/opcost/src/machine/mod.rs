@@ -1,0 +1,56 @@
+//! Where work runs, and the state of that machine as it is recorded.
+
+pub mod host;
+mod state;
+
+pub use state::{MachineState, ProgramState, read_state};
+
+use crate::plan::{Plan, Slot};
+use anyhow::Result;
+use opcost_record::{Outcome, Report};
+
+/// What one run gave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunEnd {
+    /// Start, nanoseconds since the Unix epoch.
+    pub started_unix_ns: u64,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Exit status, where the program ended by itself.
+    pub exit_code: Option<i32>,
+    /// Its figures.
+    pub report: Report,
+}
+
+/// How a hook ended that did not fail.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum HookEnd {
+    /// With status 0.
+    Done,
+    /// A signal that interrupts us ended it, too.
+    Interrupted,
+}
+
+/// A place where work runs.
+pub trait Machine {
+    /// Makes one run; `None` if a signal interrupted it.
+    ///
+    /// # Errors
+    /// The machine itself fails; a failure of the work is part of the [`RunEnd`].
+    fn run(&mut self, plan: &Plan, slot: &Slot) -> Result<Option<RunEnd>>;
+
+    /// Runs a hook's command and waits for it.
+    ///
+    /// `variant` gives it that variant's environment and working directory; without one it has
+    /// this process's environment and the directory in which the recording was begun.
+    ///
+    /// # Errors
+    /// The hook did not end with status 0, and no signal interrupted us meanwhile.
+    fn hook(
+        &mut self,
+        plan: &Plan,
+        variant: Option<usize>,
+        name: &str,
+        command: &str,
+    ) -> Result<HookEnd>;
+}

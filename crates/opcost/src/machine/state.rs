@@ -1,0 +1,249 @@
+//! The state of the machine that stays as it is while a recording is made: read once per process
+//! that works on the recording.
+
+use crate::plan::{Plan, WorkPlan};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// What the machine was like; absent where the kernel does not say.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct MachineState {
+    /// Version of opcost.
+    pub opcost_version: String,
+    /// Kernel release (`uname -r`).
+    pub kernel_release: Option<String>,
+    /// Kernel build (`uname -v`).
+    pub kernel_version: Option<String>,
+    /// Changes with every boot.
+    pub boot_id: Option<String>,
+    /// Boot parameters.
+    pub boot_parameters: Option<String>,
+    /// CPU model.
+    pub cpu_model: Option<String>,
+    /// Microcode revision.
+    pub cpu_microcode: Option<String>,
+    /// CPU features, as the kernel lists them.
+    pub cpu_flags: Option<String>,
+    /// CPUs that are online.
+    pub cpus_online: Option<String>,
+    /// Whether sibling threads share cores (`on`, `off`, `notsupported`, …).
+    pub smt: Option<String>,
+    /// Frequency governors in use.
+    pub governor: Option<String>,
+    /// Whether the CPU may exceed its base frequency.
+    pub turbo: Option<bool>,
+    /// Mitigation of each CPU vulnerability.
+    pub mitigations: BTreeMap<String, String>,
+    /// `kernel.randomize_va_space`.
+    pub randomize_va_space: Option<String>,
+    /// Transparent huge pages, the choice in brackets.
+    pub transparent_hugepage: Option<String>,
+    /// Clock source of the kernel.
+    pub clocksource: Option<String>,
+    /// `kernel.perf_event_paranoid`.
+    pub perf_event_paranoid: Option<String>,
+    /// Whether the NMI watchdog holds a counter.
+    pub nmi_watchdog: Option<String>,
+    /// Physical memory, bytes.
+    pub memory_bytes: Option<u64>,
+    /// Load average of the last minute when the recording began.
+    pub load_average: Option<String>,
+    /// The programs that commands run, one for each variant that runs a command.
+    pub programs: Vec<ProgramState>,
+    /// Size of the environment of each variant, bytes, padding left out.
+    pub environment_bytes: Vec<usize>,
+}
+
+/// A program as it was when the recording began.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct ProgramState {
+    /// The executable.
+    pub path: PathBuf,
+    /// Its length, bytes.
+    pub length_bytes: u64,
+    /// SHA-256 of its contents, hexadecimal.
+    pub sha256: String,
+}
+
+/// Reads the state of this machine.
+///
+/// `root` is the root of the file system, `/`; tests give another. `environment_bytes` is the
+/// size of each variant's environment.
+pub fn read_state(root: &Path, plan: &Plan, environment_bytes: Vec<usize>) -> MachineState {
+    let text = |path: &str| {
+        let text = fs::read_to_string(root.join(path)).ok()?;
+        Some(text.trim().to_string()).filter(|text| !text.is_empty())
+    };
+    let cpuinfo = text("proc/cpuinfo").unwrap_or_default();
+    let cpu = |names: &[&str]| {
+        cpuinfo.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            names.contains(&name.trim()).then(|| value.trim().to_string())
+        })
+    };
+    MachineState {
+        opcost_version: env!("CARGO_PKG_VERSION").to_string(),
+        kernel_release: text("proc/sys/kernel/osrelease"),
+        kernel_version: text("proc/sys/kernel/version"),
+        boot_id: text("proc/sys/kernel/random/boot_id"),
+        boot_parameters: text("proc/cmdline"),
+        cpu_model: cpu(&["model name", "CPU part"]),
+        cpu_microcode: cpu(&["microcode"]),
+        cpu_flags: cpu(&["flags", "Features"]),
+        cpus_online: text("sys/devices/system/cpu/online"),
+        smt: text("sys/devices/system/cpu/smt/control"),
+        governor: governors(root),
+        turbo: turbo(&text),
+        mitigations: mitigations(root),
+        randomize_va_space: text("proc/sys/kernel/randomize_va_space"),
+        transparent_hugepage: text("sys/kernel/mm/transparent_hugepage/enabled"),
+        clocksource: text("sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        perf_event_paranoid: text("proc/sys/kernel/perf_event_paranoid"),
+        nmi_watchdog: text("proc/sys/kernel/nmi_watchdog"),
+        memory_bytes: text("proc/meminfo").and_then(|text| memory_bytes(&text)),
+        load_average: text("proc/loadavg")
+            .and_then(|text| text.split(' ').next().map(str::to_string)),
+        programs: programs(plan),
+        environment_bytes,
+    }
+}
+
+fn governors(root: &Path) -> Option<String> {
+    let mut governors: Vec<String> = fs::read_dir(root.join("sys/devices/system/cpu"))
+        .ok()?
+        .flatten()
+        .filter_map(|entry| fs::read_to_string(entry.path().join("cpufreq/scaling_governor")).ok())
+        .map(|governor| governor.trim().to_string())
+        .collect();
+    governors.sort();
+    governors.dedup();
+    (!governors.is_empty()).then(|| governors.join(","))
+}
+
+/// `intel_pstate/no_turbo` is 1 when turbo is off; `cpufreq/boost` is 1 when boost is on.
+fn turbo(text: &dyn Fn(&str) -> Option<String>) -> Option<bool> {
+    let intel = text("sys/devices/system/cpu/intel_pstate/no_turbo").map(|off| off == "0");
+    intel.or_else(|| text("sys/devices/system/cpu/cpufreq/boost").map(|on| on == "1"))
+}
+
+fn mitigations(root: &Path) -> BTreeMap<String, String> {
+    let entries = fs::read_dir(root.join("sys/devices/system/cpu/vulnerabilities"));
+    let pair = |entry: fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        Some((name, fs::read_to_string(entry.path()).ok()?.trim().to_string()))
+    };
+    entries.into_iter().flatten().flatten().filter_map(pair).collect()
+}
+
+fn memory_bytes(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+/// The distinct programs of the plan's commands.
+fn programs(plan: &Plan) -> Vec<ProgramState> {
+    let mut states: Vec<ProgramState> = Vec::new();
+    for variant in &plan.variants {
+        let WorkPlan::Command { program, .. } = &variant.work else { continue };
+        if states.iter().any(|state| &state.path == program) {
+            continue;
+        }
+        if let Some(state) = program_state(program) {
+            states.push(state);
+        }
+    }
+    states
+}
+
+/// A program's length and hash; `None` if it cannot be read.
+pub(super) fn program_state(path: &Path) -> Option<ProgramState> {
+    let mut file = fs::File::open(path).ok()?;
+    let mut hash = Sha256::new();
+    let mut chunk = vec![0u8; 1 << 16];
+    let mut length_bytes = 0;
+    loop {
+        match file.read(&mut chunk).ok()? {
+            0 => break,
+            read => {
+                hash.update(&chunk[..read]);
+                length_bytes += read as u64;
+            }
+        }
+    }
+    let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    Some(ProgramState { path: path.to_path_buf(), length_bytes, sha256 })
+}
+
+impl MachineState {
+    /// What differs between two states so that runs made in them cannot be compared, in words.
+    pub fn differences(&self, other: &MachineState) -> Vec<String> {
+        let mut differences = Vec::new();
+        let mut check = |what: &str, one: &Option<String>, two: &Option<String>| {
+            if one != two {
+                let word =
+                    |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".into());
+                differences.push(format!("{what}: {} → {}", word(one), word(two)));
+            }
+        };
+        check("kernel", &self.kernel_release, &other.kernel_release);
+        check("kernel build", &self.kernel_version, &other.kernel_version);
+        check("boot parameters", &self.boot_parameters, &other.boot_parameters);
+        check("CPU", &self.cpu_model, &other.cpu_model);
+        check("microcode", &self.cpu_microcode, &other.cpu_microcode);
+        check("CPUs online", &self.cpus_online, &other.cpus_online);
+        check("SMT", &self.smt, &other.smt);
+        check("governor", &self.governor, &other.governor);
+        check("transparent huge pages", &self.transparent_hugepage, &other.transparent_hugepage);
+        for program in &self.programs {
+            let now = other.programs.iter().find(|now| now.path == program.path);
+            if now.is_some_and(|now| now.sha256 != program.sha256) {
+                differences.push(format!("the program {} was changed", program.path.display()));
+            }
+        }
+        differences
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_in_bytes() {
+        assert_eq!(
+            memory_bytes("MemTotal:       24684092 kB\nMemFree: 1 kB\n"),
+            Some(24_684_092 * 1024)
+        );
+        assert_eq!(memory_bytes("nonsense"), None);
+    }
+
+    #[test]
+    fn a_changed_program_or_kernel_is_a_difference() {
+        let program = |sha256: &str| ProgramState {
+            path: "/bin/gzip".into(),
+            length_bytes: 1,
+            sha256: sha256.into(),
+        };
+        let before = MachineState {
+            programs: vec![program("aa")],
+            kernel_release: Some("6.1".into()),
+            ..Default::default()
+        };
+        let after = MachineState {
+            programs: vec![program("bb")],
+            kernel_release: Some("6.2".into()),
+            ..Default::default()
+        };
+        assert_eq!(
+            before.differences(&after),
+            ["kernel: 6.1 → 6.2", "the program /bin/gzip was changed"]
+        );
+        assert!(before.differences(&before).is_empty());
+    }
+}

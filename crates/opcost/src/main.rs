@@ -1,0 +1,29 @@
+//! The command line.
+
+#![forbid(unsafe_code)]
+
+use clap::Parser;
+use opcost::cli::{Action, Cli, arguments};
+use opcost::exit::{Status, status_of};
+use opcost::{action, doctor, listing, work_process};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse_from(arguments());
+    let done = match &cli.action {
+        Action::Compare(args) => action::compare(&cli, args),
+        Action::Run(args) => action::run(&cli, args),
+        Action::Resume(args) => action::resume(&cli, args),
+        Action::Show(args) => action::show(&cli, args),
+        Action::List(args) => listing::list(&cli, args),
+        Action::Doctor(args) => doctor::doctor(&cli, args),
+        Action::Completions { shell } => action::completions(*shell),
+        Action::Man => action::man(),
+        Action::WorkProcess => work_process::serve().map(|()| Status::Done),
+    };
+    let status = done.unwrap_or_else(|error| {
+        eprintln!("opcost: {error:#}");
+        status_of(&error).unwrap_or(Status::Missing)
+    });
+    ExitCode::from(status as u8)
+}

@@ -1,0 +1,185 @@
+//! The plan of a recording: every default resolved, every seed drawn, the whole schedule expanded.
+//!
+//! A plan is made by [`resolve`] from an [`Experiment`](crate::experiment::Experiment) and what is
+//! known of the surroundings; it is stored before the first run, and running it needs no decision.
+
+mod resolve;
+mod schedule;
+
+pub use resolve::{Surroundings, find_workload, resolve};
+pub use schedule::{BlockPlan, Slot};
+
+use crate::experiment::{Aslr, EnvironmentPolicy, MachineKind, PairsOfVariants};
+use opcost_record::MetricKey;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Everything that a recording will do.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Plan {
+    /// Name of the experiment.
+    pub experiment: String,
+    /// The question it answers.
+    pub question: Option<String>,
+    /// Where the work runs.
+    pub machine: MachineKind,
+    /// What is compared; the first is the baseline.
+    pub variants: Vec<VariantPlan>,
+    /// Which variants are compared with which.
+    pub pairs_of_variants: PairsOfVariants,
+    /// The metric that decides.
+    pub primary: MetricKey,
+    /// Counters to open, in the order of opening.
+    pub events: Vec<EventPlan>,
+    /// What was asked for, or is usual, and cannot be counted here.
+    pub unavailable: Vec<Unavailable>,
+    /// Runs of each variant.
+    pub pairs: u32,
+    /// The fewest pairs that can decide every metric at its corrected level.
+    pub fewest_pairs: u32,
+    /// Warm-up runs of each variant.
+    pub warmup: u32,
+    /// Seed of the schedule and of the work.
+    pub seed: u64,
+    /// The runs, block by block.
+    pub blocks: Vec<BlockPlan>,
+    /// Limit for one run, milliseconds.
+    pub timeout_ms: Option<u64>,
+    /// CPU every run is pinned to.
+    pub cpu: Option<usize>,
+    /// Address space layout of the runs.
+    pub aslr: Aslr,
+    /// Environment of the runs.
+    pub environment: EnvironmentPolicy,
+    /// Whether the commands' output is shown.
+    pub show_output: bool,
+    /// Whether a run that ends with a status other than 0 counts as finished.
+    pub ignore_failure: bool,
+    /// Waived ledger rules.
+    pub allow: Vec<String>,
+    /// Commands around the runs.
+    pub hooks: Hooks,
+}
+
+/// Commands run around the runs, each through `/bin/sh -c`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Hooks {
+    /// Once before the first run.
+    pub setup: Option<String>,
+    /// After each run.
+    pub conclude: Option<String>,
+    /// Once after the last run.
+    pub cleanup: Option<String>,
+    /// Where setup and cleanup run: the directory in which the recording was begun.
+    #[serde(default)]
+    pub cwd: Option<PathBuf>,
+}
+
+/// One variant, resolved.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct VariantPlan {
+    /// Column heading.
+    pub name: String,
+    /// What it runs.
+    pub work: WorkPlan,
+    /// Variables on top of the environment of the runs.
+    pub env: Vec<(String, String)>,
+    /// Working directory, absolute, so that the recording can be resumed from any other.
+    pub cwd: Option<PathBuf>,
+    /// Command run before each run.
+    pub prepare: Option<String>,
+}
+
+/// What a variant runs.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum WorkPlan {
+    /// An external command.
+    Command {
+        /// The executable, found, absolute.
+        program: PathBuf,
+        /// The arguments, the command's name first.
+        argv: Vec<String>,
+        /// The command as the user wrote it.
+        line: String,
+    },
+    /// A built-in workload.
+    Workload {
+        /// Its name.
+        name: String,
+        /// All parameters, defaults included, in the order of the workload's table.
+        params: Vec<(String, String)>,
+    },
+}
+
+impl WorkPlan {
+    /// The work as one line of text.
+    pub fn describe(&self) -> String {
+        match self {
+            WorkPlan::Command { line, .. } => line.clone(),
+            WorkPlan::Workload { name, params } => {
+                let params: Vec<String> =
+                    params.iter().map(|(key, value)| format!("{key}={value}")).collect();
+                format!("{name}:{}", params.join(","))
+            }
+        }
+    }
+}
+
+/// A counter to open.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct EventPlan {
+    /// The metric it gives.
+    pub key: MetricKey,
+    /// `perf_event_attr.type`.
+    pub kind: u32,
+    /// `perf_event_attr.config`.
+    pub config: u64,
+    /// `perf_event_attr.config1`.
+    pub config1: u64,
+    /// `perf_event_attr.config2`.
+    pub config2: u64,
+    /// Must always be on the hardware (`:D`).
+    pub pinned: bool,
+    /// Number of the group it is scheduled with, if any.
+    pub group: Option<u32>,
+}
+
+/// A metric that cannot be had here, with the reason and what to do about it.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Unavailable {
+    /// The metric.
+    pub key: MetricKey,
+    /// Why.
+    pub reason: String,
+    /// What would help.
+    pub remedy: String,
+}
+
+impl Plan {
+    /// Every run in order: warm-up runs first, then the blocks.
+    pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        schedule::slots(self)
+    }
+
+    /// Runs in all, warm-up included.
+    pub fn slot_count(&self) -> usize {
+        self.warmup as usize * self.variants.len()
+            + self.blocks.iter().map(|block| block.order.len()).sum::<usize>()
+    }
+
+    /// The comparisons made, as (baseline, variant) indices.
+    pub fn comparisons(&self) -> Vec<(usize, usize)> {
+        comparisons(self.variants.len(), self.pairs_of_variants)
+    }
+}
+
+/// The comparisons among `variants` variants, as (baseline, variant) indices.
+fn comparisons(variants: usize, which: PairsOfVariants) -> Vec<(usize, usize)> {
+    match which {
+        PairsOfVariants::Baseline => (1..variants).map(|variant| (0, variant)).collect(),
+        PairsOfVariants::All => (0..variants)
+            .flat_map(|baseline| (baseline + 1..variants).map(move |variant| (baseline, variant)))
+            .collect(),
+    }
+}

@@ -1,0 +1,444 @@
+//! From what the user wrote to a plan.
+
+use super::{EventPlan, Hooks, Plan, Unavailable, VariantPlan, WorkPlan, comparisons, schedule};
+use crate::exit::{Status, WithStatus, fail};
+use crate::experiment::{Aslr, Command, EnvironmentPolicy, Experiment, Variant};
+use crate::nearest::nearest;
+use crate::source::perf_event::syntax;
+use crate::source::{self, Scope};
+use anyhow::{Context, Result};
+use opcost_record::{Domain, Family, METRICS, MetricKey, MetricRow};
+use opcost_stats::multiple::Budget;
+use opcost_stats::power::blocks_min;
+use opcost_sys::perf::Refusal;
+use opcost_sys::spawn::find_program;
+use opcost_work::WorkloadSpec;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// The most runs of a variant; also of warm-up runs.
+const PAIRS_MAX: u32 = 1_000_000;
+/// The most variants, so that runs can be numbered by 32 bits.
+const VARIANTS_MAX: usize = 1000;
+
+/// What the plan has to know of the place it is made in.
+pub trait Surroundings {
+    /// CPUs this process may run on.
+    fn allowed_cpus(&self) -> Vec<usize>;
+    /// A seed nobody chose.
+    fn draw_seed(&self) -> u64;
+    /// Where sysfs is mounted.
+    fn sysfs(&self) -> PathBuf;
+    /// Whether an event can be opened; if not, why.
+    fn refusal(&self, event: &EventPlan) -> Option<Refusal>;
+    /// The value of PATH.
+    fn search_path(&self) -> Option<std::ffi::OsString>;
+    /// The working directory of this process, absolute.
+    ///
+    /// # Errors
+    /// It cannot be read, for example because it was removed.
+    fn working_dir(&self) -> std::io::Result<PathBuf>;
+}
+
+/// Resolves an experiment into a plan.
+///
+/// # Errors
+/// Usage errors name the field; a command that cannot be found or executed has the status
+/// "work failed"; a primary metric that cannot be counted here, "missing".
+pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Result<Plan> {
+    let here = surroundings
+        .working_dir()
+        .context("cannot read the working directory")
+        .status(Status::Missing)?;
+    let variants = resolve_variants(experiment, surroundings, &here)?;
+    let workload = matches!(variants[0].work, WorkPlan::Workload { .. });
+    if let Some(cpu) = experiment.cpu {
+        let allowed = surroundings.allowed_cpus();
+        if !allowed.contains(&cpu) {
+            return Err(fail(
+                Status::Usage,
+                format!(
+                    "--cpu {cpu}: this process may run on CPUs {allowed:?} only; choose one of them"
+                ),
+            ));
+        }
+    }
+    let (events, unavailable) = resolve_events(experiment, surroundings)?;
+    let primary = resolve_primary(experiment, &events, &unavailable)?;
+    let pairs_of_variants = experiment.pairs_of_variants.unwrap_or_default();
+    let comparisons = comparisons(variants.len(), pairs_of_variants).len();
+    let scope = if workload { Scope::Region } else { Scope::Command };
+    let fewest_pairs = fewest_pairs(&metrics_judged(&events, scope), &primary, comparisons);
+    let pairs = experiment.pairs.unwrap_or(fewest_pairs);
+    let warmup = experiment.warmup.unwrap_or(1);
+    if !(2..=PAIRS_MAX).contains(&pairs) {
+        return Err(fail(
+            Status::Usage,
+            format!(
+                "--pairs {pairs}: give 2 to 1,000,000; {fewest_pairs} can decide every metric of this plan"
+            ),
+        ));
+    }
+    if warmup > PAIRS_MAX {
+        return Err(fail(Status::Usage, format!("--warmup {warmup}: give at most 1,000,000")));
+    }
+    for rule in &experiment.allow {
+        crate::comparison::ledger::find_rule(rule).status(Status::Usage)?;
+    }
+    let seed = experiment.seed.unwrap_or_else(|| surroundings.draw_seed());
+    let environment = experiment.environment.unwrap_or(if workload {
+        EnvironmentPolicy::Fixed
+    } else {
+        EnvironmentPolicy::Inherit
+    });
+    let padded = environment == EnvironmentPolicy::Randomised;
+    Ok(Plan {
+        experiment: experiment.name.clone().unwrap_or_else(|| default_name(&variants)),
+        question: experiment.question.clone(),
+        machine: experiment.machine.unwrap_or_default(),
+        pairs_of_variants,
+        primary,
+        events,
+        unavailable,
+        pairs,
+        fewest_pairs,
+        warmup,
+        seed,
+        blocks: schedule::draw(variants.len(), pairs, seed, padded),
+        timeout_ms: experiment.timeout.map(|limit| limit.limit_ms),
+        cpu: experiment.cpu,
+        aslr: experiment.aslr.unwrap_or(if workload { Aslr::Fixed } else { Aslr::Randomised }),
+        environment,
+        show_output: experiment.show_output,
+        ignore_failure: experiment.ignore_failure,
+        allow: experiment.allow.clone(),
+        hooks: Hooks {
+            setup: experiment.setup.clone(),
+            conclude: experiment.conclude.clone(),
+            cleanup: experiment.cleanup.clone(),
+            cwd: Some(here),
+        },
+        variants,
+    })
+}
+
+fn resolve_variants(
+    experiment: &Experiment,
+    surroundings: &dyn Surroundings,
+    here: &Path,
+) -> Result<Vec<VariantPlan>> {
+    if experiment.variants.len() < 2 {
+        let given = experiment.variants.len();
+        return Err(fail(
+            Status::Usage,
+            format!(
+                "a comparison needs two or more variants, {given} given; name two commands, \
+                 repeat --workload, or add [[variant]] tables"
+            ),
+        ));
+    }
+    if experiment.variants.len() > VARIANTS_MAX {
+        return Err(fail(
+            Status::Usage,
+            format!("{} variants given; the most is {VARIANTS_MAX}", experiment.variants.len()),
+        ));
+    }
+    let common_env = parse_env(&experiment.env)?;
+    let mut plans = Vec::new();
+    for (index, variant) in experiment.variants.iter().enumerate() {
+        let which = variant.name.clone().unwrap_or_else(|| (index + 1).to_string());
+        let cwd = resolve_cwd(variant.cwd.as_ref().or(experiment.cwd.as_ref()), here)
+            .with_context(|| format!("variant {which}"))?;
+        let work = resolve_work(variant, experiment.shell.as_deref(), &cwd, surroundings)
+            .with_context(|| format!("variant {which}"))?;
+        let mut env = common_env.clone();
+        for (key, value) in &variant.env {
+            if key.is_empty() || key.contains('=') {
+                return Err(fail(
+                    Status::Usage,
+                    format!(
+                        "variant {which}: '{key}' cannot name an environment variable; \
+                         names are not empty and have no '='"
+                    ),
+                ));
+            }
+            env.push((key.clone(), value.clone()));
+        }
+        plans.push(VariantPlan {
+            name: variant.name.clone().unwrap_or_default(),
+            work,
+            env,
+            cwd: Some(cwd),
+            prepare: variant.prepare.clone().or_else(|| experiment.prepare.clone()),
+        });
+    }
+    let kinds: Vec<&str> = plans
+        .iter()
+        .map(|plan| match &plan.work {
+            WorkPlan::Command { .. } => "a command",
+            WorkPlan::Workload { name, .. } => name,
+        })
+        .collect();
+    if let Some(other) = kinds.iter().find(|kind| **kind != kinds[0]) {
+        return Err(fail(
+            Status::Usage,
+            format!(
+                "variants must do the same kind of work, but one is {} and one is {other}",
+                kinds[0]
+            ),
+        ));
+    }
+    name_variants(&mut plans);
+    for (index, plan) in plans.iter().enumerate() {
+        if plans[..index].iter().any(|earlier| earlier.name == plan.name) {
+            return Err(fail(
+                Status::Usage,
+                format!(
+                    "two variants are named '{}'; give them names with --variant NAME=SPEC or name = \"…\"",
+                    plan.name
+                ),
+            ));
+        }
+    }
+    Ok(plans)
+}
+
+/// The working directory as an absolute path.
+fn resolve_cwd(given: Option<&PathBuf>, here: &Path) -> Result<PathBuf> {
+    // Without `.` in it.
+    let dir: PathBuf =
+        given.map_or(here.to_path_buf(), |dir| here.join(dir)).components().collect();
+    if !dir.is_dir() {
+        return Err(fail(
+            Status::Usage,
+            format!("working directory '{}' is not a directory", dir.display()),
+        ));
+    }
+    // Plans are stored as JSON, which has no other strings.
+    if dir.to_str().is_none() {
+        return Err(fail(
+            Status::Usage,
+            format!("the name of working directory '{}' is no UTF-8; use another", dir.display()),
+        ));
+    }
+    Ok(dir)
+}
+
+fn resolve_work(
+    variant: &Variant,
+    shell: Option<&str>,
+    cwd: &Path,
+    surroundings: &dyn Surroundings,
+) -> Result<WorkPlan> {
+    match (&variant.command, &variant.workload) {
+        (Some(_), Some(_)) => {
+            Err(fail(Status::Usage, "has both a command and a workload; keep one"))
+        }
+        (None, None) => Err(fail(Status::Usage, "has neither a command nor a workload; add one")),
+        (None, Some(name)) => {
+            let spec = find_workload(name)?;
+            let given: Vec<(String, String)> =
+                variant.params.iter().map(|(key, value)| (key.clone(), value.text())).collect();
+            let params = spec.resolve(&given).status(Status::Usage)?;
+            Ok(WorkPlan::Workload {
+                name: spec.name.to_string(),
+                params: params
+                    .pairs()
+                    .iter()
+                    .map(|(key, value)| (key.to_string(), value.to_string()))
+                    .collect(),
+            })
+        }
+        (Some(command), None) => {
+            if !variant.params.is_empty() {
+                return Err(fail(
+                    Status::Usage,
+                    "parameters are for workloads; a command has arguments",
+                ));
+            }
+            let (line, argv) = match (command, shell) {
+                (Command::Line(line), Some(shell)) => {
+                    (line.clone(), vec![shell.to_string(), "-c".into(), line.clone()])
+                }
+                (Command::Line(line), None) => {
+                    let argv = shlex::split(line).ok_or_else(|| {
+                        fail(
+                            Status::Usage,
+                            format!("unbalanced quotes or a lone backslash in the command: {line}"),
+                        )
+                    })?;
+                    (line.clone(), argv)
+                }
+                (Command::Argv(argv), _) => {
+                    let line = shlex::try_join(argv.iter().map(String::as_str))
+                        .unwrap_or_else(|_| argv.join(" "));
+                    (line, argv.clone())
+                }
+            };
+            let Some(name) = argv.first().filter(|name| !name.is_empty()) else {
+                return Err(fail(Status::Usage, "the command is empty"));
+            };
+            let program =
+                find_program(OsStr::new(name), surroundings.search_path().as_deref(), cwd)
+                    .status(Status::WorkFailed)?;
+            // Without the `.` of `./a.out`; the result is absolute, because cwd is.
+            let program = cwd.join(program).components().collect();
+            Ok(WorkPlan::Command { program, argv, line })
+        }
+    }
+}
+
+/// Finds a workload by name, or names the nearest ones.
+pub fn find_workload(name: &str) -> Result<&'static WorkloadSpec> {
+    opcost_work::WORKLOADS.iter().find(|spec| spec.name == name).ok_or_else(|| {
+        let known = opcost_work::WORKLOADS.iter().map(|spec| spec.name);
+        fail(
+            Status::Usage,
+            format!("unknown workload '{name}'{}; see opcost list workloads", nearest(name, known)),
+        )
+    })
+}
+
+fn parse_env(texts: &[String]) -> Result<Vec<(String, String)>> {
+    texts
+        .iter()
+        .map(|text| match text.split_once('=') {
+            Some((key, value)) if !key.is_empty() => Ok((key.to_string(), value.to_string())),
+            _ => Err(fail(Status::Usage, format!("--env {text}: expected KEY=VALUE"))),
+        })
+        .collect()
+}
+
+/// Names the variants that have none: a command by itself, a workload by the parameters that differ.
+fn name_variants(plans: &mut [VariantPlan]) {
+    let works: Vec<WorkPlan> = plans.iter().map(|plan| plan.work.clone()).collect();
+    for plan in plans.iter_mut().filter(|plan| plan.name.is_empty()) {
+        plan.name = match &plan.work {
+            WorkPlan::Command { line, .. } => line.clone(),
+            WorkPlan::Workload { name, params } => {
+                let differing: Vec<String> = params
+                    .iter()
+                    .filter(|pair| {
+                        works.iter().any(|work| matches!(work, WorkPlan::Workload { params, .. } if !params.contains(pair)))
+                    })
+                    .map(|(key, value)| format!("{key}={value}"))
+                    .collect();
+                if differing.is_empty() { name.clone() } else { differing.join(",") }
+            }
+        };
+    }
+}
+
+fn default_name(variants: &[VariantPlan]) -> String {
+    match &variants[0].work {
+        WorkPlan::Workload { name, .. } => name.clone(),
+        WorkPlan::Command { argv, .. } => Path::new(&argv[0])
+            .file_name()
+            .map_or("command".into(), |name| name.to_string_lossy().into_owned()),
+    }
+}
+
+/// Parses and probes the events; those that cannot be counted are listed with the reason.
+fn resolve_events(
+    experiment: &Experiment,
+    surroundings: &dyn Surroundings,
+) -> Result<(Vec<EventPlan>, Vec<Unavailable>)> {
+    let asked = !experiment.events.is_empty();
+    let texts: Vec<&str> = if asked {
+        experiment.events.iter().map(String::as_str).collect()
+    } else {
+        source::perf_event::DEFAULT_EVENTS.to_vec()
+    };
+    let mut events = syntax::parse(&texts, &surroundings.sysfs()).status(Status::Usage)?;
+    if let Some(primary) = &experiment.primary {
+        add_primary(primary, &mut events, &surroundings.sysfs())?;
+    }
+    let mut available: Vec<EventPlan> = Vec::new();
+    let mut unavailable = Vec::new();
+    for event in events {
+        if available.iter().any(|other| other.key == event.key) {
+            continue;
+        }
+        match surroundings.refusal(&event) {
+            None => available.push(event),
+            Some(refusal) => unavailable.push(Unavailable {
+                key: event.key,
+                reason: refusal.reason,
+                remedy: refusal.remedy,
+            }),
+        }
+    }
+    Ok((available, unavailable))
+}
+
+/// A primary metric that is a perf event is counted even when `-e` does not list it.
+fn add_primary(primary: &str, events: &mut Vec<EventPlan>, sysfs: &Path) -> Result<()> {
+    let other_source =
+        MetricRow::find(primary).is_some_and(|row| row.source != source::perf_event::NAME);
+    if !other_source && !events.iter().any(|event| event.key.label() == primary) {
+        events.extend(syntax::parse(&[primary], sysfs).context("--primary").status(Status::Usage)?);
+    }
+    Ok(())
+}
+
+fn resolve_primary(
+    experiment: &Experiment,
+    events: &[EventPlan],
+    unavailable: &[Unavailable],
+) -> Result<MetricKey> {
+    let name = experiment.primary.as_deref().unwrap_or("wall");
+    if let Some(row) = MetricRow::find(name).filter(|row| row.source != source::perf_event::NAME) {
+        if row.family == Family::Control {
+            return Err(fail(
+                Status::Usage,
+                format!(
+                    "--primary {name}: a condition of the run is no result; see opcost list events"
+                ),
+            ));
+        }
+        return Ok(MetricKey::new(row.name, Domain::All, row.source));
+    }
+    // An alias was parsed into its metric's own name.
+    let wanted = syntax::canonical(name);
+    if let Some(event) = events.iter().find(|event| event.key.label() == wanted) {
+        return Ok(event.key.clone());
+    }
+    let refused = unavailable.iter().find(|missing| missing.key.label() == wanted);
+    Err(match refused {
+        Some(missing) => fail(
+            Status::Missing,
+            format!(
+                "the primary metric {wanted} cannot be counted here: {}; {}",
+                missing.reason, missing.remedy
+            ),
+        ),
+        None => fail(
+            Status::Usage,
+            format!("--primary {name}: name one metric, for example wall or instructions:u"),
+        ),
+    })
+}
+
+/// The metrics that runs with these events will have.
+fn metrics_judged(events: &[EventPlan], scope: Scope) -> Vec<MetricKey> {
+    let others = METRICS
+        .iter()
+        .filter(|row| source::reads_always(row, scope))
+        .map(|row| MetricKey::new(row.name, Domain::All, row.source));
+    others.chain(events.iter().map(|event| event.key.clone())).collect()
+}
+
+/// The fewest pairs with which every metric can reach its corrected level.
+fn fewest_pairs(metrics: &[MetricKey], primary: &MetricKey, comparisons: usize) -> u32 {
+    let budget = Budget::default();
+    let count = |family| {
+        metrics.iter().filter(|key| *key != primary && key.row().family == family).count()
+            * comparisons
+    };
+    let needed = [
+        (budget.primary, comparisons),
+        (budget.headline, count(Family::Headline)),
+        (budget.rest, count(Family::Rest)),
+    ];
+    2 * needed.iter().map(|(level, tests)| blocks_min(*level, *tests)).max().unwrap_or(0)
+}

@@ -1,0 +1,69 @@
+//! What runs now and how long it will take, on standard error.
+
+use crate::plan::{Plan, Slot};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+
+/// Who is told how the runs go.
+pub trait Progress {
+    /// The runs begin; `done` of them were made earlier.
+    fn begin(&mut self, plan: &Plan, done: usize);
+    /// A run begins.
+    fn next(&mut self, slot: &Slot, variant: &str);
+    /// The runs have ended.
+    fn end(&mut self);
+}
+
+/// Says nothing.
+pub struct Silent;
+
+impl Progress for Silent {
+    fn begin(&mut self, _: &Plan, _: usize) {}
+    fn next(&mut self, _: &Slot, _: &str) {}
+    fn end(&mut self) {}
+}
+
+/// A bar on a terminal.
+struct Bar {
+    bar: ProgressBar,
+    begun: bool,
+}
+
+/// A bar where standard error is a terminal, else nothing.
+pub fn for_terminal(quiet: bool) -> Box<dyn Progress> {
+    if quiet || !std::io::stderr().is_terminal() {
+        return Box::new(Silent);
+    }
+    Box::new(Bar { bar: ProgressBar::hidden(), begun: false })
+}
+
+impl Progress for Bar {
+    fn begin(&mut self, plan: &Plan, done: usize) {
+        let style =
+            ProgressStyle::with_template("  {bar:24} {pos}/{len} runs · {eta} left · {wide_msg}")
+                .unwrap_or_else(|_| ProgressStyle::default_bar());
+        self.bar =
+            ProgressBar::new(plan.slot_count() as u64).with_style(style).with_position(done as u64);
+        // Drawn between runs only, and seldom: a bar redrawn by a thread would disturb the run.
+        self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(4));
+        self.bar.reset_eta();
+        self.begun = false;
+    }
+
+    fn next(&mut self, slot: &Slot, variant: &str) {
+        let first = !std::mem::replace(&mut self.begun, true);
+        if !first {
+            self.bar.inc(1);
+        }
+        let what =
+            if slot.block.is_none() { format!("{variant} (warm-up)") } else { variant.to_string() };
+        self.bar.set_message(what);
+        if first {
+            self.bar.tick();
+        }
+    }
+
+    fn end(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,132 @@
+//! JSON: hyperfine's `results`, so that its readers work, and the `opcost` block.
+
+use super::View;
+use crate::comparison::{Change, Row};
+use anyhow::{Context, Result};
+use serde_json::{Map, Value, json};
+
+/// Version of the `opcost` block.
+const SCHEMA: u32 = 1;
+
+pub(super) fn render(view: &View<'_>) -> Result<String> {
+    let comparison = view.comparison;
+    let results: Vec<Value> =
+        (0..comparison.variants.len()).map(|variant| result(view, variant)).collect();
+    let invariants: Vec<Value> = comparison
+        .invariants
+        .iter()
+        .map(|row| json!({ "name": row.name, "values": row.values, "holds": row.holds }))
+        .collect();
+    let document = json!({
+        "results": results,
+        "opcost": {
+            "schema": SCHEMA,
+            "recording": comparison.recording,
+            "experiment": comparison.experiment,
+            "question": comparison.question,
+            "state": view.recording.state.word(),
+            "created_unix_ns": view.recording.created_unix_ns,
+            "plan": view.recording.plan,
+            "machine": view.recording.machine.first(),
+            "variants": comparison.variants,
+            "metrics": metrics(view),
+            "empty_twin": comparison.twin,
+            "invariants": invariants,
+            "ledger": comparison.ledger,
+            "conclusions": comparison.conclusions,
+            "warnings": view.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        },
+    });
+    let mut text = serde_json::to_string_pretty(&document).context("comparison to JSON")?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// One of hyperfine's results: times in seconds, memory in bytes.
+fn result(view: &View<'_>, variant: usize) -> Value {
+    let comparison = view.comparison;
+    let summary = &comparison.variants[variant];
+    let figures = |name: &str| {
+        let row = comparison.rows.iter().find(|row| row.key.name == name)?;
+        let ops = if row.per_op { summary.ops.unwrap_or(1) as f64 } else { 1.0 };
+        row.values[variant].as_ref().map(|figures| (figures, ops))
+    };
+    let seconds = |value: f64, ops: f64| value * ops / 1e9;
+    let mut fields = Map::new();
+    fields.insert("command".into(), json!(summary.name));
+    if let Some((wall, ops)) = figures("wall") {
+        fields.insert("mean".into(), json!(seconds(wall.mean, ops)));
+        fields.insert("stddev".into(), json!(wall.sd.map(|sd| seconds(sd, ops))));
+        fields.insert("median".into(), json!(seconds(wall.median, ops)));
+        fields.insert("min".into(), json!(seconds(wall.min, ops)));
+        fields.insert("max".into(), json!(seconds(wall.max, ops)));
+        let times: Vec<f64> = wall.values.iter().map(|value| seconds(*value, ops)).collect();
+        fields.insert("times".into(), json!(times));
+    }
+    for (name, metric) in [("user", "user-time"), ("system", "system-time")] {
+        if let Some((figures, ops)) = figures(metric) {
+            fields.insert(name.into(), json!(seconds(figures.mean, ops)));
+        }
+    }
+    if let Some((rss, _)) = figures("peak-rss") {
+        fields.insert("memory_usage_byte".into(), json!(rss.values));
+    }
+    fields.insert("exit_codes".into(), json!(summary.exit_codes));
+    Value::Object(fields)
+}
+
+fn metrics(view: &View<'_>) -> Vec<Value> {
+    let comparison = view.comparison;
+    let mut metrics = Vec::new();
+    for (index, &(baseline, variant)) in comparison.comparisons.iter().enumerate() {
+        let names = (&comparison.variants[baseline].name, &comparison.variants[variant].name);
+        for row in &comparison.rows {
+            let sides = [baseline, variant]
+                .map(|side| row.values[side].as_ref().map(|figures| figures.median));
+            metrics.push(metric(row, &row.changes[index], names, sides));
+        }
+        for missing in &comparison.unavailable {
+            metrics.push(json!({
+                "metric": missing.key.name,
+                "domain": missing.key.domain,
+                "unit": missing.key.row().unit.symbol(),
+                "source": missing.key.source,
+                "kind": missing.key.row().kind,
+                "baseline": names.0,
+                "variant": names.1,
+                "verdict": "unavailable",
+                "reason": format!("{}; {}", missing.reason, missing.remedy),
+            }));
+        }
+    }
+    metrics
+}
+
+fn metric(row: &Row, change: &Change, names: (&String, &String), sides: [Option<f64>; 2]) -> Value {
+    json!({
+        "metric": row.key.name,
+        "domain": row.key.domain,
+        "unit": row.unit.symbol(),
+        "per_op": row.per_op,
+        "source": row.key.source,
+        "kind": row.kind,
+        "family": row.family,
+        "primary": row.primary,
+        "exact": row.exact,
+        "baseline": names.0,
+        "variant": names.1,
+        "value_baseline": sides[0],
+        "value": sides[1],
+        "change_ratio": change.ratio_of_medians,
+        "change_ratio_paired": change.change_ratio,
+        "ci_low": change.ci.map(|(low, _)| low),
+        "ci_high": change.ci.map(|(_, high)| high),
+        "ci_level": change.ci.map(|_| change.ci_level),
+        "p_adjusted": change.p_adjusted,
+        "mde_ratio": change.mde_ratio,
+        "mde_difference": change.mde_difference,
+        "n_pairs": change.n_pairs,
+        "verdict": change.verdict,
+        "reason": change.reason,
+    })
+}

@@ -1,0 +1,97 @@
+//! The table for a mail or a pull request.
+
+use super::View;
+use super::text::heading;
+use crate::comparison::conclusion::{detectable, figures, percent};
+use crate::comparison::{Change, Row, Severity, Verdict};
+use anyhow::Result;
+use std::fmt::Write as _;
+
+pub(super) fn render(view: &View<'_>) -> Result<String> {
+    let comparison = view.comparison;
+    let mut text = format!("**{}**\n", escape(&comparison.heading.join(" · ")));
+    if let Some(question) = &comparison.question {
+        let _ = writeln!(text, "\n{}", escape(question));
+    }
+    for (index, &(baseline, variant)) in comparison.comparisons.iter().enumerate() {
+        let names = [baseline, variant].map(|side| escape(&comparison.variants[side].name));
+        let _ = writeln!(
+            text,
+            "\n| metric | {} | {} | change | interval | verdict |",
+            names[0], names[1]
+        );
+        text.push_str("|:---|---:|---:|---:|---:|:---|\n");
+        for row in &comparison.rows {
+            let change = &row.changes[index];
+            let medians: Vec<f64> = [baseline, variant]
+                .iter()
+                .filter_map(|side| row.values[*side].as_ref())
+                .map(|side| side.median)
+                .collect();
+            let mut shown = figures(&medians, row.unit).into_iter();
+            let mut side = |side: usize| match &row.values[side] {
+                Some(_) => shown.next().unwrap_or_default(),
+                None => "–".into(),
+            };
+            let (one, two) = (side(baseline), side(variant));
+            let interval = change.ci.map_or("–".into(), |(low, high)| {
+                format!("{} … {}", percent(low), percent(high))
+            });
+            let ratio = change.change_ratio.map_or("–".into(), percent);
+            let _ = writeln!(
+                text,
+                "| {} | {one} | {two} | {ratio} | {interval} | {} |",
+                escape(&heading(row)),
+                escape(&verdict(row, change))
+            );
+        }
+    }
+    text.push('\n');
+    for conclusion in &comparison.conclusions {
+        let _ = writeln!(text, "- {}", escape(conclusion));
+    }
+    for entry in comparison.ledger.iter().filter(|entry| entry.severity != Severity::Fine) {
+        let waived = if entry.waived { ", waived" } else { "" };
+        let _ = writeln!(text, "- {} ({}{waived})", escape(&entry.detail), entry.rule);
+    }
+    for (labels, reason) in comparison.missing() {
+        let _ =
+            writeln!(text, "- not counted: {} ({})", escape(&labels.join(", ")), escape(&reason));
+    }
+    for warning in view.warnings {
+        let _ = writeln!(text, "- {}", escape(&warning.to_string()));
+    }
+    let _ = writeln!(text, "\nopcost recording {}", comparison.recording);
+    Ok(text)
+}
+
+fn verdict(row: &Row, change: &Change) -> String {
+    match change.verdict {
+        Verdict::Changed if row.exact => "real, exact".into(),
+        Verdict::Changed => "**real**".into(),
+        Verdict::Unchanged if change.identical => "same in every run".into(),
+        Verdict::Unchanged => match detectable(row, change) {
+            Some(mde) => format!("no change found; {mde} would have been"),
+            None => "no change found".into(),
+        },
+        Verdict::Inconclusive => format!("inconclusive: {}", change.reason),
+        Verdict::NotComparable => format!("not comparable: {}", change.reason),
+        Verdict::Unavailable => format!("not available: {}", change.reason),
+    }
+}
+
+/// What would end a cell or begin markup.
+fn escape(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in text.chars() {
+        match c {
+            '|' | '<' | '`' | '_' | '[' => {
+                escaped.push('\\');
+                escaped.push(c);
+            }
+            '\n' => escaped.push(' '),
+            _ => escaped.push(c),
+        }
+    }
+    escaped
+}

@@ -1,0 +1,223 @@
+//! From a comparison to bytes: one file and one row of [`FORMATS`] for each format.
+//!
+//! Renderers compute no statistics and open no file.
+
+mod benchfmt;
+mod csv;
+mod json;
+mod markdown;
+pub(crate) mod page;
+pub mod plan;
+mod text;
+
+use crate::comparison::{Comparison, Warning};
+use crate::exit::{Status, WithStatus};
+use crate::store::Recording;
+use anyhow::{Context, Result};
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgMatches, Command};
+use opcost_record::Failure;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+/// Everything a renderer may show.
+pub struct View<'a> {
+    /// The raw recording.
+    pub recording: &'a Recording,
+    /// Its analysis.
+    pub comparison: &'a Comparison,
+    /// What the reader should know beside it.
+    pub warnings: &'a [Warning],
+    /// How to show it on a terminal.
+    pub style: &'a Style,
+}
+
+/// A format.
+pub struct Format {
+    /// Its name, as `--format` takes it and in `--export-NAME`.
+    pub name: &'static str,
+    /// What it is for.
+    pub help: &'static str,
+    render: fn(&View<'_>) -> Result<String>,
+}
+
+/// Every format.
+pub static FORMATS: &[Format] = &[
+    Format { name: "text", help: "the table for people", render: text::render },
+    Format { name: "json", help: "hyperfine's results with an opcost block", render: json::render },
+    Format {
+        name: "markdown",
+        help: "the table for a mail or a pull request",
+        render: markdown::render,
+    },
+    Format { name: "csv", help: "the raw figures, one run a row", render: csv::render },
+    Format {
+        name: "benchfmt",
+        help: "Go benchmark lines, as benchstat reads them",
+        render: benchfmt::render,
+    },
+];
+
+/// The names of the formats, for `--format`.
+pub fn format_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(FORMATS.iter().map(|format| format.name))
+}
+
+/// Renders in the format of this name.
+///
+/// # Errors
+/// The name is none of [`FORMATS`]' (the command line lets no other through).
+pub fn render(format: &str, view: &View<'_>) -> Result<String> {
+    let format = FORMATS.iter().find(|known| known.name == format).context("unknown format")?;
+    (format.render)(view)
+}
+
+/// Files to export to: `--export-NAME FILE` for each format.
+#[derive(Clone, Debug, Default)]
+pub struct Exports {
+    files: Vec<(&'static str, PathBuf)>,
+}
+
+impl Exports {
+    /// Fails early if a file could not be written later.
+    ///
+    /// # Errors
+    /// Names the file whose folder does not exist.
+    pub fn check(&self) -> Result<()> {
+        for (name, path) in &self.files {
+            let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+            if let Some(dir) = dir.filter(|dir| !dir.is_dir()) {
+                return Err(crate::exit::fail(
+                    Status::Usage,
+                    format!(
+                        "--export-{name} {}: there is no folder '{}'",
+                        path.display(),
+                        dir.display()
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes every file.
+    ///
+    /// # Errors
+    /// Names the file that cannot be written.
+    pub fn write(&self, view: &View<'_>) -> Result<()> {
+        let plain = View { style: &Style::plain(), ..*view };
+        for (name, path) in &self.files {
+            std::fs::write(path, render(name, &plain)?)
+                .with_context(|| format!("cannot write '{}'", path.display()))
+                .status(Status::Missing)?;
+        }
+        Ok(())
+    }
+}
+
+// Written by hand so that a new row of FORMATS has its flag.
+impl clap::FromArgMatches for Exports {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut exports = Exports::default();
+        exports.update_from_arg_matches(matches)?;
+        Ok(exports)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        for format in FORMATS {
+            if let Some(path) = matches.get_one::<PathBuf>(&format!("export-{}", format.name)) {
+                self.files.push((format.name, path.clone()));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl clap::Args for Exports {
+    fn augment_args(command: Command) -> Command {
+        FORMATS.iter().fold(command, |command, format| {
+            let name = format!("export-{}", format.name);
+            command.arg(
+                Arg::new(name.clone())
+                    .long(name)
+                    .value_name("FILE")
+                    .value_parser(clap::value_parser!(PathBuf))
+                    .help_heading("Output")
+                    .help(format!("Write {} to FILE", format.help)),
+            )
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+/// How to show things on a terminal.
+#[derive(Clone, Debug)]
+pub struct Style {
+    /// Whether to use colour.
+    pub color: bool,
+    /// Columns.
+    pub width: usize,
+}
+
+impl Style {
+    /// No colour, 80 columns.
+    pub fn plain() -> Style {
+        Style { color: false, width: 80 }
+    }
+
+    /// What standard output is: colour only on a terminal, and not with NO_COLOR
+    /// (<https://no-color.org>) or TERM=dumb; 80 columns where nobody says.
+    pub fn detect(no_color: bool) -> Style {
+        let terminal = std::io::stdout().is_terminal();
+        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+            || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+        let measured = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+        Style {
+            color: terminal && !no_color && !refused,
+            width: columns.or_else(measured).unwrap_or(80).max(60),
+        }
+    }
+}
+
+/// How a run failed, and what to do about it.
+pub fn failure(failure: &Failure) -> String {
+    match failure {
+        Failure::ExitStatus { code } => format!(
+            "it ended with status {code}; see why with --show-output, or go on all the same with --ignore-failure"
+        ),
+        Failure::Signal { signal } => format!(
+            "signal {signal}{} killed it; see what it printed with --show-output",
+            signal_name(*signal)
+        ),
+        Failure::Timeout { limit_ms } => {
+            format!("it took longer than {limit_ms} ms and was killed; give it more with --timeout")
+        }
+        Failure::Hook { hook, detail } => format!("--{hook} failed: {detail}"),
+        Failure::Work { detail } => format!("the workload failed: {detail}"),
+    }
+}
+
+/// " (NAME)" of the signals that commands usually die of.
+fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        1 => " (SIGHUP)",
+        2 => " (SIGINT)",
+        3 => " (SIGQUIT)",
+        4 => " (SIGILL)",
+        5 => " (SIGTRAP)",
+        6 => " (SIGABRT)",
+        7 => " (SIGBUS)",
+        8 => " (SIGFPE)",
+        9 => " (SIGKILL)",
+        11 => " (SIGSEGV)",
+        13 => " (SIGPIPE)",
+        15 => " (SIGTERM)",
+        24 => " (SIGXCPU)",
+        31 => " (SIGSYS)",
+        _ => "",
+    }
+}

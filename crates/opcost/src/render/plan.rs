@@ -1,0 +1,91 @@
+//! A plan, as `--dry-run` prints it.
+
+use crate::comparison::by_reason;
+use crate::comparison::conclusion::grouped;
+use crate::plan::Plan;
+use crate::render::Style;
+use crate::render::page::{PLAIN, Page};
+use anyhow::{Context, Result};
+
+/// The plan as JSON, whole.
+pub fn json(plan: &Plan) -> Result<String> {
+    let mut text = serde_json::to_string_pretty(plan).context("plan to JSON")?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// Blocks shown before the rest is counted only.
+const BLOCKS_SHOWN: usize = 8;
+
+/// The plan for people.
+pub fn text(plan: &Plan, style: &Style) -> String {
+    let mut page = Page::new(style);
+    let mut line = |name: &str, value: &str| page.wrap(PLAIN, &format!("{name:<12} "), value);
+    line("experiment", &plan.experiment);
+    if let Some(question) = &plan.question {
+        line("question", question);
+    }
+    for (index, variant) in plan.variants.iter().enumerate() {
+        let letter = letter(index as u16);
+        line(
+            &format!("variant {letter}"),
+            &format!("{}: {}", variant.name, variant.work.describe()),
+        );
+    }
+    line("primary", &plan.primary.label());
+    let events: Vec<String> = plan.events.iter().map(|event| event.key.label()).collect();
+    line("events", &events.join(", "));
+    let missing = plan.unavailable.iter().map(|event| (event.key.label(), event.reason.clone()));
+    for (labels, reason) in by_reason(missing) {
+        line("", &format!("not {}: {reason}", labels.join(", ")));
+    }
+    line("conditions", &conditions(plan));
+    line(
+        "pairs",
+        &format!(
+            "{} ({} can decide every metric at its corrected level)",
+            grouped(plan.pairs.into()),
+            plan.fewest_pairs
+        ),
+    );
+    line("warm-up", &format!("{} of each variant", plan.warmup));
+    line("seed", &plan.seed.to_string());
+    let blocks: Vec<String> = plan
+        .blocks
+        .iter()
+        .take(BLOCKS_SHOWN)
+        .map(|block| block.order.iter().map(|variant| letter(*variant)).collect())
+        .collect();
+    let more = plan.blocks.len().saturating_sub(BLOCKS_SHOWN);
+    let more = if more > 0 { format!(" and {more} more blocks") } else { String::new() };
+    line("order", &format!("{}{more}", blocks.join(" ")));
+    line("runs", &grouped(plan.slot_count() as u64));
+    page.into_text()
+}
+
+fn conditions(plan: &Plan) -> String {
+    let mut parts = vec![
+        format!("address layout {}", word(&plan.aslr)),
+        format!("environment {}", word(&plan.environment)),
+    ];
+    if let Some(cpu) = plan.cpu {
+        parts.push(format!("pinned to CPU {cpu}"));
+    }
+    if let Some(limit_ms) = plan.timeout_ms {
+        parts.push(format!("at most {limit_ms} ms a run"));
+    }
+    parts.join(", ")
+}
+
+/// The word that the command line uses for a choice.
+fn word<T: clap::ValueEnum>(choice: &T) -> String {
+    choice.to_possible_value().map_or(String::new(), |value| value.get_name().to_string())
+}
+
+/// A, B, C …; a number from the 27th variant on.
+fn letter(variant: u16) -> String {
+    match u8::try_from(variant) {
+        Ok(small) if small < 26 => char::from(b'A' + small).to_string(),
+        _ => format!("[{}]", variant + 1),
+    }
+}

@@ -1,0 +1,285 @@
+//! The table for people.
+
+use super::View;
+use super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, fit};
+use crate::comparison::conclusion::{detectable, figures, magnitude, percent};
+use crate::comparison::{Change, Comparison, Figures, Row, Severity, Verdict};
+use anyhow::Result;
+use opcost_record::{Better, Kind};
+use unicode_width::UnicodeWidthStr;
+
+/// From this width on, the table shows intervals and spreads.
+const WIDE_COLUMNS: usize = 110;
+
+pub(super) fn render(view: &View<'_>) -> Result<String> {
+    let mut page = Page::new(view.style);
+    let comparison = view.comparison;
+    page.wrap(BOLD, "", &comparison.heading.join(" · "));
+    if let Some(question) = &comparison.question {
+        page.wrap(PLAIN, "", question);
+    }
+    for (index, &(baseline, variant)) in comparison.comparisons.iter().enumerate() {
+        page.line("");
+        Table::new(comparison, index, baseline, variant, page.width).print(&mut page);
+    }
+    missing(&mut page, comparison);
+    footnotes(&mut page, comparison);
+    page.line("");
+    for conclusion in &comparison.conclusions {
+        page.wrap(BOLD, "→ ", conclusion);
+    }
+    ledger(&mut page, comparison);
+    for warning in view.warnings {
+        page.wrap(YELLOW, "! ", &warning.to_string());
+    }
+    let last = page.paint(DIM, &format!("recording {0} · opcost show {0}", comparison.recording));
+    page.line(&last);
+    Ok(page.into_text())
+}
+
+/// One comparison as a table, with the widths of its columns.
+struct Table<'a> {
+    comparison: &'a Comparison,
+    index: usize,
+    sides: [usize; 2],
+    /// Rows that are shown one by one.
+    rows: Vec<&'a Row>,
+    /// Labels of what was 0 in every run of both variants.
+    zeros: Vec<&'a str>,
+    wide: bool,
+    label_width: usize,
+    value_width: usize,
+}
+
+/// Columns of the change: the sign, three or more digits, the unit.
+const CHANGE_WIDTH: usize = 11;
+/// Columns of an interval.
+const INTERVAL_WIDTH: usize = 24;
+/// Columns of a spread.
+const SPREAD_WIDTH: usize = 10;
+
+impl<'a> Table<'a> {
+    fn new(
+        comparison: &'a Comparison,
+        index: usize,
+        baseline: usize,
+        variant: usize,
+        width: usize,
+    ) -> Self {
+        let sides = [baseline, variant];
+        let zero = |row: &Row| {
+            let highest =
+                sides.map(|side| row.values[side].as_ref().map_or(f64::NAN, |figures| figures.max));
+            !row.primary && highest == [0.0, 0.0]
+        };
+        let present = |row: &&Row| row.changes[index].verdict != Verdict::Unavailable;
+        let (zeros, rows): (Vec<&Row>, Vec<&Row>) =
+            comparison.rows.iter().filter(present).partition(|row| zero(row));
+        let label_width =
+            rows.iter().map(|row| heading(row).width()).max().unwrap_or(0).clamp(15, 26);
+        let wide = width >= WIDE_COLUMNS;
+        let names = sides.map(|side| comparison.variants[side].name.width());
+        // What 80 columns leave beside label, change and remark.
+        let room = if wide { 18 } else { (80 - 2 - label_width - CHANGE_WIDTH - 19) / 2 - 1 };
+        let value_width = names[0].max(names[1]).clamp(11, room.max(11));
+        let zeros = zeros.into_iter().map(|row| row.label.as_str()).collect();
+        Table { comparison, index, sides, rows, zeros, wide, label_width, value_width }
+    }
+
+    fn print(&self, page: &mut Page) {
+        self.head(page);
+        for row in &self.rows {
+            self.row(page, row);
+        }
+        self.twin(page);
+        if !self.zeros.is_empty() {
+            page.wrap(DIM, "  ", &format!("0 in every run: {}", self.zeros.join(", ")));
+        }
+    }
+
+    /// The names of the variants; letters, and what they stand for, where they are too long.
+    fn head(&self, page: &mut Page) {
+        let names = self.sides.map(|side| &self.comparison.variants[side].name);
+        let long = names.iter().any(|name| name.width() > self.value_width);
+        let mut head = format!("  {}", " ".repeat(self.label_width));
+        for (name, letter) in names.iter().zip(["A", "B"]) {
+            let text = if long { letter } else { name };
+            head.push_str(&format!(" {}", fit(text, self.value_width, true)));
+            if self.wide {
+                head.push_str(&" ".repeat(SPREAD_WIDTH));
+            }
+            if long {
+                page.wrap(PLAIN, "  ", &format!("{letter}: {name}"));
+            }
+        }
+        head.push_str(&fit("change", CHANGE_WIDTH, true));
+        if self.wide {
+            head.push_str(&fit("interval", INTERVAL_WIDTH, true));
+        }
+        let head = page.paint(BOLD, head.trim_end());
+        page.line(&head);
+    }
+
+    fn row(&self, page: &mut Page, row: &Row) {
+        let change = &row.changes[self.index];
+        let sides = self.sides.map(|side| row.values[side].as_ref());
+        let mut line = format!("  {}", fit(&heading(row), self.label_width, false));
+        for text in side_texts(row, sides) {
+            line.push_str(&text.map_or_else(
+                || self.value("–", ""),
+                |(value, spread)| self.value(&value, &spread),
+            ));
+        }
+        line.push_str(&fit(&amount(change), CHANGE_WIDTH, true));
+        if self.wide {
+            let interval =
+                change.ci.map(|(low, high)| format!("{} … {}", percent(low), percent(high)));
+            line.push_str(&fit(&interval.unwrap_or_default(), INTERVAL_WIDTH, true));
+        }
+        let room = page.width.saturating_sub(line.width() + 2).max(8);
+        let remark = fit(&remark(row, change), room, false);
+        let remark = page.paint(color_of(row, change), remark.trim_end());
+        page.line(&format!("{line}  {remark}"));
+    }
+
+    fn value(&self, value: &str, spread: &str) -> String {
+        let value = fit(value, self.value_width, true);
+        if self.wide {
+            format!(" {value}{}", fit(spread, SPREAD_WIDTH, true))
+        } else {
+            format!(" {value}")
+        }
+    }
+
+    /// What the loop around the operations costs by itself.
+    fn twin(&self, page: &mut Page) {
+        let twin = self.comparison.twin.iter().find(|twin| twin.label == "wall");
+        let Some((twin, [one, two])) = twin.and_then(|twin| {
+            Some((twin, [twin.values[self.sides[0]]?, twin.values[self.sides[1]]?]))
+        }) else {
+            return;
+        };
+        let mut line = format!("  {}", fit("our own loop/op", self.label_width, false));
+        for text in figures(&[one, two], twin.unit) {
+            line.push_str(&self.value(&text, ""));
+        }
+        let blank = CHANGE_WIDTH + if self.wide { INTERVAL_WIDTH } else { 0 };
+        line.push_str(&" ".repeat(blank));
+        let line = page.paint(DIM, &format!("{line}  included in wall"));
+        page.line(&line);
+    }
+}
+
+/// Median and relative spread of both sides, in one unit.
+fn side_texts(row: &Row, sides: [Option<&Figures>; 2]) -> [Option<(String, String)>; 2] {
+    let medians: Vec<f64> = sides.iter().flatten().map(|side| side.median).collect();
+    let mut values = figures(&medians, row.unit).into_iter();
+    sides.map(|side| {
+        let side = side?;
+        let spread = side.sd.filter(|sd| *sd > 0.0 && side.mean != 0.0);
+        let spread = spread.map(|sd| format!("±{}", magnitude(sd / side.mean)));
+        Some((values.next()?, spread.unwrap_or_default()))
+    })
+}
+
+/// Name of a row: `instructions:k/op`, with a word for figures that were not counted.
+pub(super) fn heading(row: &Row) -> String {
+    let kind = match row.kind {
+        Kind::Counted => "",
+        Kind::Sampled => " (sampled)",
+        Kind::Modelled => " (model)",
+        Kind::Estimated => " (estimate)",
+    };
+    format!("{}{}{kind}", row.label, if row.per_op { "/op" } else { "" })
+}
+
+fn amount(change: &Change) -> String {
+    match (change.verdict, change.change_ratio) {
+        (Verdict::Changed | Verdict::Inconclusive, Some(ratio)) => percent(ratio),
+        (Verdict::Unchanged, _) if change.identical => "=".into(),
+        (Verdict::Unchanged, _) => "~".into(),
+        _ => "–".into(),
+    }
+}
+
+/// What stands behind a row, in 19 columns.
+fn remark(row: &Row, change: &Change) -> String {
+    let arrow = if change.change_ratio.unwrap_or(1.0) < 0.0 { '▼' } else { '▲' };
+    match change.verdict {
+        Verdict::Changed if row.exact => format!("{arrow} real, exact"),
+        Verdict::Changed => format!("{arrow} real"),
+        Verdict::Unchanged if change.identical => "the same every run".into(),
+        Verdict::Unchanged => {
+            detectable(row, change).map_or(String::new(), |mde| format!("no change ≥ {mde}"))
+        }
+        Verdict::Inconclusive => format!("? {}", change.reason),
+        Verdict::NotComparable => "not comparable".into(),
+        Verdict::Unavailable => "not available".into(),
+    }
+}
+
+fn color_of(row: &Row, change: &Change) -> anstyle::Style {
+    let worse = match row.better {
+        Better::Lower => change.change_ratio.map(|ratio| ratio > 0.0),
+        Better::Higher => change.change_ratio.map(|ratio| ratio < 0.0),
+        Better::Neither => None,
+    };
+    match (change.verdict, worse) {
+        (Verdict::Changed, Some(true)) => RED,
+        (Verdict::Changed, Some(false)) => GREEN,
+        (Verdict::Changed, None) => BOLD,
+        (Verdict::NotComparable | Verdict::Inconclusive, _) => YELLOW,
+        _ => DIM,
+    }
+}
+
+/// Metrics that could not be had, those with the same reason together.
+fn missing(page: &mut Page, comparison: &Comparison) {
+    for (labels, reason) in comparison.missing() {
+        page.wrap(DIM, "  ", &format!("– {}: {reason} (opcost doctor)", labels.join(", ")));
+    }
+}
+
+/// What the short remarks in the table mean, where they occur.
+fn footnotes(page: &mut Page, comparison: &Comparison) {
+    let mut changes = comparison.rows.iter().flat_map(|row| &row.changes);
+    if changes.any(|change| change.verdict == Verdict::Unchanged && !change.identical) {
+        let text = "no change ≥ x: none was found; one of x or more would have been, 9 times in 10";
+        page.wrap(DIM, "  ", text);
+    }
+    if comparison.refused() {
+        return;
+    }
+    for row in &comparison.rows {
+        if let Some(change) =
+            row.changes.iter().find(|change| change.verdict == Verdict::NotComparable)
+        {
+            page.wrap(DIM, "  ", &format!("{}: {}", row.label, change.reason));
+        }
+    }
+}
+
+/// The ledger: what is wrong a line each, what is fine in one line, the invariants by value.
+fn ledger(page: &mut Page, comparison: &Comparison) {
+    let entries = &comparison.ledger;
+    for entry in entries.iter().filter(|entry| entry.severity != Severity::Fine) {
+        // A refusal that stands is the conclusion already.
+        if entry.severity == Severity::Refuse && !entry.waived {
+            continue;
+        }
+        let waived = if entry.waived { "waived" } else { "doubtful" };
+        page.wrap(YELLOW, "! ", &format!("{waived} ({}): {}", entry.rule, entry.detail));
+    }
+    let fine = entries.iter().filter(|entry| entry.severity == Severity::Fine).count();
+    let mut text = format!("comparable by {fine} of {} rules", entries.len());
+    let held: Vec<&str> =
+        comparison.invariants.iter().filter(|row| row.holds).map(|row| row.name.as_str()).collect();
+    if !held.is_empty() {
+        text.push_str(&format!("; the same in every run: {}", held.join(", ")));
+    }
+    page.wrap(PLAIN, "  ", &text);
+    for variant in comparison.variants.iter().filter(|variant| variant.runs_failed > 0) {
+        let text = format!("! {} runs of '{}' failed", variant.runs_failed, variant.name);
+        page.wrap(YELLOW, "", &text);
+    }
+}

@@ -1,0 +1,137 @@
+//! Sources: who reads the metrics, one file each and one row of [`SOURCES`].
+//!
+//! A source works in one or more *scopes*. Around a command it is started while the child is
+//! held before exec and read after the child has ended. Around a region it is started and
+//! stopped by the workload process itself. Around any process it reads conditions of the machine
+//! before and after, outside the timed window.
+
+mod clock;
+pub mod perf_event;
+mod procfs;
+mod rusage;
+mod tsc;
+
+use crate::plan::EventPlan;
+use anyhow::Result;
+use opcost_record::{METRICS, MetricRow, Reading};
+use opcost_sys::perf::PerfKernel;
+use opcost_sys::spawn::Exit;
+use std::rc::Rc;
+
+/// Where a source can read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Scope {
+    /// From outside, the life of a command from exec to exit.
+    Command,
+    /// From inside, a region of a workload.
+    Region,
+    /// From outside, the machine while any process runs.
+    Surroundings,
+}
+
+/// What a source is told when it is made.
+pub struct SourceContext<'a> {
+    /// Where it will read.
+    pub scope: Scope,
+    /// Counters to open.
+    pub events: &'a [EventPlan],
+    /// Who answers perf events.
+    pub kernel: Rc<dyn PerfKernel>,
+    /// Whether other processes do the work (a workload with `procs` above 1).
+    pub team: bool,
+}
+
+/// One source in use.
+pub trait Source {
+    /// Opens what it needs; `pid` is the held child, or 0 for this process.
+    fn attach(&mut self, pid: i32) -> Result<()> {
+        let _ = pid;
+        Ok(())
+    }
+
+    /// Begins to count.
+    fn start(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Ends counting.
+    fn stop(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Gives what was counted between the last start and stop; `exit` tells how a command ended.
+    fn read(
+        &mut self,
+        region: &str,
+        exit: Option<&Exit>,
+        readings: &mut Vec<Reading>,
+    ) -> Result<()>;
+}
+
+/// A source: its name as in [`METRICS`], where it can read, how it is made.
+pub struct SourceRow {
+    /// The name.
+    pub name: &'static str,
+    /// Where it can read.
+    pub scopes: &'static [Scope],
+    /// One line for the documentation and `opcost doctor`.
+    pub help: &'static str,
+    make: fn(&SourceContext<'_>) -> Box<dyn Source>,
+}
+
+/// Every source, the outermost first: started in this order, stopped in reverse.
+pub static SOURCES: &[SourceRow] = &[
+    SourceRow {
+        name: procfs::NAME,
+        scopes: &[Scope::Surroundings],
+        help: "time stolen by the hypervisor and used by everything on the machine (/proc/stat)",
+        make: procfs::make,
+    },
+    SourceRow {
+        name: rusage::NAME,
+        scopes: &[Scope::Command, Scope::Region],
+        help: "CPU time, faults, switches and peak memory that the kernel charged (getrusage, wait4)",
+        make: rusage::make,
+    },
+    SourceRow {
+        name: clock::NAME,
+        scopes: &[Scope::Command, Scope::Region],
+        help: "elapsed time (CLOCK_MONOTONIC)",
+        make: clock::make,
+    },
+    SourceRow {
+        name: tsc::NAME,
+        scopes: &[Scope::Region],
+        help: "time stamp counter (x86 rdtsc, arm64 cntvct)",
+        make: tsc::make,
+    },
+    SourceRow {
+        name: perf_event::NAME,
+        scopes: &[Scope::Command, Scope::Region],
+        help: "the kernel's performance events, hardware and software (perf_event_open)",
+        make: perf_event::make,
+    },
+];
+
+/// The sources for a scope, ready to be attached.
+pub fn sources(context: &SourceContext<'_>) -> Vec<Box<dyn Source>> {
+    SOURCES
+        .iter()
+        .filter(|row| row.scopes.contains(&context.scope))
+        .map(|row| (row.make)(context))
+        .collect()
+}
+
+/// Whether a metric can be read in a scope by a source that always reads all it has.
+pub fn reads_always(row: &MetricRow, scope: Scope) -> bool {
+    row.source != perf_event::NAME
+        && SOURCES.iter().any(|source| source.name == row.source && source.scopes.contains(&scope))
+}
+
+/// Whether `-e` accepts the metric's name.
+pub fn is_selectable(row: &MetricRow) -> bool {
+    METRICS.iter().any(|known| std::ptr::eq(known, row))
+        && !SOURCES
+            .iter()
+            .any(|source| source.name == row.source && source.scopes == [Scope::Surroundings])
+}

@@ -1,0 +1,92 @@
+//! What the whole machine did during a run, from the first line of `/proc/stat` (`proc(5)`).
+
+use super::{Source, SourceContext};
+use anyhow::Result;
+use opcost_record::{Domain, MetricKey, Reading};
+use opcost_sys::spawn::Exit;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+pub(super) const NAME: &str = "procfs";
+
+/// One tick of `/proc/stat`: USER_HZ is 100 on every architecture Linux supports today.
+const TICK_NS: u64 = 10_000_000;
+
+struct ProcStat {
+    /// Kept open; `None` where /proc is not mounted, then there are no readings.
+    file: Option<File>,
+    before: Option<Ticks>,
+    after: Option<Ticks>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Ticks {
+    busy: u64,
+    steal: u64,
+}
+
+pub(super) fn make(_: &SourceContext<'_>) -> Box<dyn Source> {
+    Box::new(ProcStat { file: File::open("/proc/stat").ok(), before: None, after: None })
+}
+
+impl ProcStat {
+    fn ticks(&self) -> Option<Ticks> {
+        // The line of all CPUs together comes first; the rest is not needed.
+        let mut head = [0u8; 256];
+        let length = self.file.as_ref()?.read_at(&mut head, 0).ok()?;
+        parse(std::str::from_utf8(&head[..length]).ok()?)
+    }
+}
+
+/// Reads `cpu user nice system idle iowait irq softirq steal …`.
+fn parse(text: &str) -> Option<Ticks> {
+    let mut fields =
+        text.lines().next()?.strip_prefix("cpu ")?.split_whitespace().map(str::parse::<u64>);
+    let mut ticks = [0u64; 8];
+    for tick in &mut ticks {
+        *tick = fields.next()?.ok()?;
+    }
+    let [user, nice, system, _idle, _iowait, irq, softirq, steal] = ticks;
+    Some(Ticks { busy: user + nice + system + irq + softirq, steal })
+}
+
+impl Source for ProcStat {
+    fn start(&mut self) -> Result<()> {
+        self.before = self.ticks();
+        Ok(())
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        self.after = self.ticks();
+        Ok(())
+    }
+
+    fn read(&mut self, region: &str, _: Option<&Exit>, readings: &mut Vec<Reading>) -> Result<()> {
+        let (Some(before), Some(after)) = (self.before, self.after) else {
+            return Ok(());
+        };
+        for (name, ticks) in [
+            ("steal", after.steal.saturating_sub(before.steal)),
+            ("machine-busy", after.busy.saturating_sub(before.busy)),
+        ] {
+            let key =
+                MetricKey { region: region.to_string(), ..MetricKey::new(name, Domain::All, NAME) };
+            readings.push(Reading::plain(key, ticks * TICK_NS));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_of_all_cpus_is_read() {
+        let text = "cpu  100 2 30 4000 5 6 7 8 0 0\ncpu0 50 1 15 2000 2 3 3 4 0 0\n";
+        assert_eq!(parse(text), Some(Ticks { busy: 145, steal: 8 }));
+        for broken in ["", "cpu  1 2 3", "cpu  1 2 3 4 5 6 7 x", "intr 1 2 3 4 5 6 7 8"] {
+            assert_eq!(parse(broken), None, "{broken}");
+        }
+    }
+}

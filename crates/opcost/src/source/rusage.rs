@@ -1,0 +1,69 @@
+//! What the kernel charged: `wait4` for a command and all it waited for, `getrusage` for a region.
+
+use super::{Scope, Source, SourceContext};
+use anyhow::{Context, Result};
+use opcost_record::{Domain, MetricKey, Reading};
+use opcost_sys::rusage::{Rusage, of_self};
+use opcost_sys::spawn::Exit;
+
+pub(super) const NAME: &str = "rusage";
+
+struct ChildOrSelf {
+    region: bool,
+    /// Workers are charged only when they end, so a region of theirs cannot be read here.
+    team: bool,
+    started: Rusage,
+    used: Rusage,
+}
+
+pub(super) fn make(context: &SourceContext<'_>) -> Box<dyn Source> {
+    Box::new(ChildOrSelf {
+        region: context.scope == Scope::Region,
+        team: context.team,
+        started: Rusage::default(),
+        used: Rusage::default(),
+    })
+}
+
+impl Source for ChildOrSelf {
+    fn start(&mut self) -> Result<()> {
+        if self.region {
+            self.started = of_self().context("getrusage")?;
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        if self.region {
+            self.used = of_self().context("getrusage")?.since(&self.started);
+        }
+        Ok(())
+    }
+
+    fn read(
+        &mut self,
+        region: &str,
+        exit: Option<&Exit>,
+        readings: &mut Vec<Reading>,
+    ) -> Result<()> {
+        if self.region && self.team {
+            return Ok(());
+        }
+        let used = exit.map_or(&self.used, |exit| &exit.rusage);
+        let figures = [
+            ("user-time", used.user_ns),
+            ("system-time", used.system_ns),
+            ("minor-faults", used.minor_faults),
+            ("major-faults", used.major_faults),
+            ("voluntary-switches", used.voluntary_switches),
+            ("involuntary-switches", used.involuntary_switches),
+            ("peak-rss", used.rss_bytes_max),
+        ];
+        for (name, value) in figures {
+            let key =
+                MetricKey { region: region.to_string(), ..MetricKey::new(name, Domain::All, NAME) };
+            readings.push(Reading::plain(key, value));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+//! Samples as bytes: LEB128 integers, so that a run of fifteen metrics takes some 80 bytes.
+//!
+//! A sample is `metric × 2 + timed`, the value, and where it is timed the enabled time and how
+//! much less the running time is.
+
+use opcost_record::{CountingTime, Sample};
+use std::fmt;
+
+pub(super) fn encode(samples: &[Sample]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(samples.len() * 6);
+    for sample in samples {
+        write(&mut bytes, u64::from(sample.metric) << 1 | u64::from(sample.time.is_some()));
+        write(&mut bytes, sample.value);
+        if let Some(time) = sample.time {
+            write(&mut bytes, time.enabled_ns);
+            write(&mut bytes, time.enabled_ns.wrapping_sub(time.running_ns));
+        }
+    }
+    bytes
+}
+
+/// The samples, or `None` if the bytes are not what [`encode`] writes.
+pub(super) fn decode(mut bytes: &[u8]) -> Option<Vec<Sample>> {
+    // Most samples take four bytes or more.
+    let mut samples = Vec::with_capacity(bytes.len() / 4);
+    while !bytes.is_empty() {
+        let head = read(&mut bytes)?;
+        let value = read(&mut bytes)?;
+        let time = if head & 1 == 1 {
+            let enabled_ns = read(&mut bytes)?;
+            let running_ns = enabled_ns.wrapping_sub(read(&mut bytes)?);
+            Some(CountingTime { enabled_ns, running_ns })
+        } else {
+            None
+        };
+        samples.push(Sample { metric: u16::try_from(head >> 1).ok()?, value, time });
+    }
+    Some(samples)
+}
+
+fn write(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+fn read(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        let bits = u64::from(byte & 0x7f);
+        if bits << shift >> shift != bits {
+            return None;
+        }
+        value |= bits << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// A row whose contents are not what was written.
+pub(super) fn corrupt(column: usize, what: impl fmt::Display) -> rusqlite::Error {
+    let message = std::io::Error::new(std::io::ErrorKind::InvalidData, what.to_string());
+    rusqlite::Error::FromSqlConversionFailure(
+        column,
+        rusqlite::types::Type::Blob,
+        Box::new(message),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_is_decoded(raw in prop::collection::vec((any::<u16>(), any::<u64>(), any::<Option<(u64, u64)>>()), 0..20)) {
+            let samples: Vec<Sample> = raw
+                .into_iter()
+                .map(|(metric, value, time)| Sample {
+                    metric,
+                    value,
+                    time: time.map(|(enabled_ns, running_ns)| CountingTime { enabled_ns, running_ns }),
+                })
+                .collect();
+            prop_assert_eq!(decode(&encode(&samples)), Some(samples));
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let _ = decode(&bytes);
+        }
+    }
+
+    #[test]
+    fn a_cut_or_overlong_integer_is_refused() {
+        assert_eq!(decode(&[2, 0x80]), None);
+        assert_eq!(decode(&[2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02]), None);
+        assert!(decode(&[]).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,174 @@
+//! What can be wrong with a store, by file name.
+
+use rusqlite::ErrorCode;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// How many recordings an error lists.
+const IDS_SHOWN: usize = 8;
+
+/// An error of the store, with its file.
+#[derive(Debug)]
+pub struct StoreError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong.
+    pub kind: StoreErrorKind,
+}
+
+/// What is wrong with a store.
+#[derive(Debug, Eq, PartialEq)]
+pub enum StoreErrorKind {
+    /// There is no such file, or nothing in it.
+    Absent,
+    /// The file or its folder cannot be made.
+    CannotCreate(String),
+    /// The file cannot be opened.
+    CannotOpen(String),
+    /// It was written by a newer opcost.
+    Newer {
+        /// Its schema version.
+        found: i32,
+        /// The newest this program knows.
+        known: i32,
+    },
+    /// It is a database of something else.
+    Foreign,
+    /// It is damaged, or no database at all.
+    Corrupt(String),
+    /// It cannot be written.
+    ReadOnly,
+    /// The disk is full.
+    Full,
+    /// Another process held it for too long.
+    Busy,
+    /// No recording has this identifier.
+    NoRecording(String),
+    /// Several recordings begin with this text.
+    Ambiguous(String, Vec<String>),
+    /// The recording is complete.
+    Complete(String),
+    /// Another process is working on the recording.
+    InUse {
+        /// The recording.
+        recording: String,
+        /// The slot that was already taken.
+        slot: u32,
+    },
+    /// Anything else SQLite said.
+    Other(String),
+}
+
+impl StoreError {
+    pub(super) fn new(path: &Path, kind: StoreErrorKind) -> StoreError {
+        StoreError { path: path.to_path_buf(), kind }
+    }
+
+    pub(super) fn from_sqlite(path: &Path, error: &rusqlite::Error) -> StoreError {
+        let kind = match error {
+            rusqlite::Error::SqliteFailure(failure, message) => {
+                let message = message.clone().unwrap_or_else(|| failure.to_string());
+                match failure.code {
+                    ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt => {
+                        StoreErrorKind::Corrupt(message)
+                    }
+                    ErrorCode::ReadOnly => StoreErrorKind::ReadOnly,
+                    ErrorCode::DiskFull => StoreErrorKind::Full,
+                    ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => StoreErrorKind::Busy,
+                    ErrorCode::CannotOpen | ErrorCode::PermissionDenied => {
+                        StoreErrorKind::CannotOpen(message)
+                    }
+                    _ => StoreErrorKind::Other(message),
+                }
+            }
+            rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..) => {
+                StoreErrorKind::Corrupt(error.to_string())
+            }
+            other => StoreErrorKind::Other(other.to_string()),
+        };
+        StoreError::new(path, kind)
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        match &self.kind {
+            StoreErrorKind::Absent => write!(
+                f,
+                "store '{path}': nothing recorded yet; make a recording with opcost compare"
+            ),
+            StoreErrorKind::CannotCreate(why) => {
+                write!(
+                    f,
+                    "store '{path}': cannot be created: {why}; choose another place with --store or OPCOST_STORE"
+                )
+            }
+            StoreErrorKind::CannotOpen(why) => {
+                write!(
+                    f,
+                    "store '{path}': cannot be opened: {why}; check that it is a readable file in a writable folder"
+                )
+            }
+            StoreErrorKind::Newer { found, known } => write!(
+                f,
+                "store '{path}': written by a newer opcost (schema {found}, this one knows {known}); \
+                 update opcost or choose another store with --store; nothing was changed"
+            ),
+            StoreErrorKind::Foreign => {
+                write!(
+                    f,
+                    "store '{path}': a database, but not opcost's; choose another file with --store; nothing was changed"
+                )
+            }
+            StoreErrorKind::Corrupt(why) => write!(
+                f,
+                "store '{path}': damaged or not a database ({why}); move it aside and restore a copy, \
+                 or choose another with --store; nothing was changed"
+            ),
+            StoreErrorKind::ReadOnly => {
+                write!(
+                    f,
+                    "store '{path}': cannot be written (read-only file or file system); choose another with --store"
+                )
+            }
+            StoreErrorKind::Full => {
+                write!(
+                    f,
+                    "store '{path}': the disk is full; all runs stored so far are kept, free some space and resume"
+                )
+            }
+            StoreErrorKind::Busy => {
+                write!(
+                    f,
+                    "store '{path}': another process held it for more than 10 s; try again, or use another store"
+                )
+            }
+            StoreErrorKind::NoRecording(id) => {
+                write!(f, "store '{path}': no recording '{id}'; see opcost list recordings")
+            }
+            StoreErrorKind::Ambiguous(id, ids) => {
+                let shown = ids.len().min(IDS_SHOWN);
+                write!(
+                    f,
+                    "store '{path}': '{id}' begins {} recordings: {}{}; give more of it",
+                    ids.len(),
+                    ids[..shown].join(", "),
+                    if shown < ids.len() { ", …" } else { "" }
+                )
+            }
+            StoreErrorKind::Complete(id) => {
+                write!(f, "store '{path}': recording {id} is complete; see opcost show {id}")
+            }
+            StoreErrorKind::InUse { recording, slot } => write!(
+                f,
+                "store '{path}': run {slot} of recording {recording} is there already: another opcost is working on it"
+            ),
+            StoreErrorKind::Other(why) => write!(f, "store '{path}': {why}"),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}

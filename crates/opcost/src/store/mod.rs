@@ -1,0 +1,400 @@
+//! The store: recordings in one SQLite file, one transaction a run.
+//!
+//! A recording is written before its first run (plan and machine state), then grows by a row a
+//! run, and is never changed but for its state. Write-ahead logging without a sync per
+//! transaction makes an append cheap; it survives the death of the process, and loses at most
+//! the last runs if the machine dies (<https://sqlite.org/wal.html>).
+
+mod codec;
+mod error;
+mod write;
+
+pub use error::{StoreError, StoreErrorKind};
+pub use write::RecordingWriter;
+
+use crate::machine::MachineState;
+use crate::plan::Plan;
+use opcost_record::{Dictionary, Domain, Failure, Invariant, MetricKey, Outcome, Record};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// `PRAGMA application_id`: "opco".
+const APPLICATION_ID: i32 = 0x6f70_636f;
+/// `PRAGMA user_version` of the schema below.
+const SCHEMA_VERSION: i32 = 1;
+/// How long to wait for another opcost that is just writing.
+const BUSY_LIMIT: Duration = Duration::from_secs(10);
+
+const SCHEMA: &str = "
+CREATE TABLE recordings(
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    created_unix_ns INTEGER NOT NULL,
+    experiment TEXT NOT NULL,
+    state TEXT NOT NULL,
+    plan TEXT NOT NULL,
+    machine TEXT NOT NULL
+);
+CREATE TABLE metrics(
+    recording INTEGER NOT NULL, id INTEGER NOT NULL,
+    name TEXT NOT NULL, domain TEXT NOT NULL, source TEXT NOT NULL, region TEXT NOT NULL,
+    PRIMARY KEY(recording, id)
+) WITHOUT ROWID;
+CREATE TABLE invariants(
+    recording INTEGER NOT NULL, id INTEGER NOT NULL, items TEXT NOT NULL,
+    PRIMARY KEY(recording, id)
+) WITHOUT ROWID;
+CREATE TABLE runs(
+    recording INTEGER NOT NULL, slot INTEGER NOT NULL, variant INTEGER NOT NULL, block INTEGER,
+    started_unix_ns INTEGER NOT NULL, exit_code INTEGER, failure TEXT, ops INTEGER,
+    invariants INTEGER NOT NULL, samples BLOB NOT NULL,
+    PRIMARY KEY(recording, slot)
+) WITHOUT ROWID;
+";
+
+/// Whether a recording is being made, was stopped or is complete.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum State {
+    /// Being made; or the process died, so that nothing else could be written.
+    Running,
+    /// Stopped by a signal; can be resumed.
+    Interrupted,
+    /// Stopped because the work failed; can be resumed.
+    Failed,
+    /// Complete.
+    Finished,
+}
+
+impl State {
+    const WORDS: [(State, &'static str); 4] = [
+        (State::Running, "running"),
+        (State::Interrupted, "interrupted"),
+        (State::Failed, "failed"),
+        (State::Finished, "finished"),
+    ];
+
+    /// The word stored and shown.
+    pub fn word(self) -> &'static str {
+        Self::WORDS[self as usize].1
+    }
+
+    fn from_word(word: &str) -> Option<State> {
+        Self::WORDS.iter().find(|(_, known)| *known == word).map(|(state, _)| *state)
+    }
+}
+
+/// A line of the list of recordings.
+#[derive(Clone, Debug)]
+pub struct RecordingHead {
+    /// Identifier, as `show` takes it.
+    pub id: String,
+    /// When it was begun, nanoseconds since the Unix epoch.
+    pub created_unix_ns: u64,
+    /// Name of the experiment.
+    pub experiment: String,
+    /// Its state.
+    pub state: State,
+    /// Runs stored.
+    pub runs: u64,
+    /// Names of the variants.
+    pub variants: Vec<String>,
+}
+
+/// A recording read back whole.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// Identifier.
+    pub id: String,
+    /// When it was begun, nanoseconds since the Unix epoch.
+    pub created_unix_ns: u64,
+    /// Its state.
+    pub state: State,
+    /// The plan it follows.
+    pub plan: Plan,
+    /// The machine as it was found, once for each process that worked on the recording.
+    pub machine: Vec<MachineState>,
+    /// The metrics by number.
+    pub dictionary: Dictionary,
+    /// The runs, in the order of the schedule.
+    pub records: Vec<Record>,
+}
+
+/// An open store file.
+pub struct Store {
+    connection: Connection,
+    path: Arc<PathBuf>,
+}
+
+impl Store {
+    /// Opens the store to add to it, creating file and folders where they are missing.
+    ///
+    /// # Errors
+    /// [`StoreError`] names the file: not a store, newer than this program, read-only, full.
+    pub fn open_for_writing(path: &Path) -> Result<Store, StoreError> {
+        let error = |source: rusqlite::Error| StoreError::from_sqlite(path, &source);
+        if let Some(dir) = path.parent() {
+            std::fs::create_dir_all(dir).map_err(|source| {
+                StoreError::new(path, StoreErrorKind::CannotCreate(source.to_string()))
+            })?;
+        }
+        let connection = Connection::open(path).map_err(error)?;
+        connection.busy_timeout(BUSY_LIMIT).map_err(error)?;
+        let mut store = Store { connection, path: Arc::new(path.to_path_buf()) };
+        let fresh = store.check_version()?;
+        store.sql(|connection| {
+            connection.pragma_update(None, "journal_mode", "wal")?;
+            connection.pragma_update(None, "synchronous", "normal")
+        })?;
+        if fresh {
+            store.create_schema()?;
+        }
+        Ok(store)
+    }
+
+    /// Opens the store to read; a store that does not exist yet is an error of its own.
+    ///
+    /// # Errors
+    /// As [`open_for_writing`](Self::open_for_writing).
+    pub fn open_for_reading(path: &Path) -> Result<Store, StoreError> {
+        if !path.exists() {
+            return Err(StoreError::new(path, StoreErrorKind::Absent));
+        }
+        let error = |source: rusqlite::Error| StoreError::from_sqlite(path, &source);
+        let connection =
+            Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(error)?;
+        connection.busy_timeout(BUSY_LIMIT).map_err(error)?;
+        let store = Store { connection, path: Arc::new(path.to_path_buf()) };
+        if store.check_version()? {
+            return Err(StoreError::new(path, StoreErrorKind::Absent));
+        }
+        Ok(store)
+    }
+
+    /// Begins a recording.
+    pub fn begin(
+        self,
+        plan: &Plan,
+        machine: &MachineState,
+        created_unix_ns: u64,
+    ) -> Result<RecordingWriter, StoreError> {
+        RecordingWriter::begin(self, plan, machine, created_unix_ns)
+    }
+
+    /// Goes on with a recording that is not complete.
+    pub fn resume(
+        self,
+        id: &str,
+        machine: &MachineState,
+    ) -> Result<(RecordingWriter, Recording), StoreError> {
+        let recording = self.read(id)?;
+        let writer = RecordingWriter::resume(self, &recording, machine)?;
+        Ok((writer, recording))
+    }
+
+    /// Lists the recordings, the newest last.
+    pub fn list(&self) -> Result<Vec<RecordingHead>, StoreError> {
+        self.sql(|connection| {
+            let mut statement = connection.prepare(
+                "SELECT id, created_unix_ns, experiment, state,
+                        (SELECT count(*) FROM runs WHERE runs.recording = number),
+                        (SELECT json_group_array(json_extract(value, '$.name')) FROM json_each(plan, '$.variants'))
+                 FROM recordings ORDER BY number",
+            )?;
+            let heads = statement.query_map([], |row| {
+                Ok(RecordingHead {
+                    id: row.get(0)?,
+                    created_unix_ns: unsigned(row, 1)?,
+                    experiment: row.get(2)?,
+                    state: state(row, 3)?,
+                    runs: unsigned(row, 4)?,
+                    variants: json(row, 5)?,
+                })
+            })?;
+            heads.collect()
+        })
+    }
+
+    /// Reads a recording.
+    ///
+    /// `id` is an identifier, the beginning of one, or `last`.
+    ///
+    /// # Errors
+    /// No or more than one recording matches; the store is corrupt.
+    pub fn read(&self, id: &str) -> Result<Recording, StoreError> {
+        // One snapshot, since another process may be adding to the recording.
+        let _snapshot = self
+            .connection
+            .unchecked_transaction()
+            .map_err(|error| StoreError::from_sqlite(&self.path, &error))?;
+        let number = self.number_of(id)?;
+        let mut recording = self.sql(|connection| {
+            connection.query_row(
+                "SELECT id, created_unix_ns, state, plan, machine FROM recordings WHERE number = ?1",
+                [number],
+                |row| {
+                    Ok(Recording {
+                        id: row.get(0)?,
+                        created_unix_ns: unsigned(row, 1)?,
+                        state: state(row, 2)?,
+                        plan: json(row, 3)?,
+                        machine: json(row, 4)?,
+                        dictionary: Dictionary::default(),
+                        records: Vec::new(),
+                    })
+                },
+            )
+        })?;
+        recording.dictionary = Dictionary::from_keys(self.read_keys(number)?);
+        recording.records = self.read_records(number, recording.plan.variants.len())?;
+        Ok(recording)
+    }
+
+    fn read_keys(&self, number: i64) -> Result<Vec<MetricKey>, StoreError> {
+        self.sql(|connection| {
+            let mut statement = connection.prepare(
+                "SELECT name, domain, source, region FROM metrics WHERE recording = ?1 ORDER BY id",
+            )?;
+            let keys = statement.query_map([number], |row| {
+                let domain: String = row.get(1)?;
+                Ok(MetricKey {
+                    name: row.get(0)?,
+                    domain: Domain::from_word(&domain)
+                        .ok_or_else(|| codec::corrupt(1, "unknown domain"))?,
+                    source: row.get(2)?,
+                    region: row.get(3)?,
+                })
+            })?;
+            keys.collect()
+        })
+    }
+
+    fn read_records(&self, number: i64, variants: usize) -> Result<Vec<Record>, StoreError> {
+        self.sql(|connection| {
+            let mut statement =
+                connection.prepare("SELECT items FROM invariants WHERE recording = ?1 ORDER BY id")?;
+            let sets: Vec<Vec<Invariant>> =
+                statement.query_map([number], |row| json(row, 0))?.collect::<rusqlite::Result<_>>()?;
+            let mut statement = connection.prepare(
+                "SELECT slot, variant, block, started_unix_ns, exit_code, failure, ops, invariants, samples
+                 FROM runs WHERE recording = ?1 ORDER BY slot",
+            )?;
+            let records = statement.query_map([number], |row| {
+                let variant: u16 = row.get(1)?;
+                if usize::from(variant) >= variants {
+                    return Err(codec::corrupt(1, "unknown variant"));
+                }
+                let set = usize::try_from(row.get::<_, i64>(7)?).ok();
+                let failure: Option<Failure> = match row.get_ref(5)?.as_str_or_null()? {
+                    Some(_) => Some(json(row, 5)?),
+                    None => None,
+                };
+                Ok(Record {
+                    slot: row.get(0)?,
+                    variant,
+                    block: row.get(2)?,
+                    started_unix_ns: unsigned(row, 3)?,
+                    exit_code: row.get(4)?,
+                    outcome: failure.map_or(Outcome::Finished, Outcome::Failed),
+                    ops: row.get::<_, Option<i64>>(6)?.map(|ops| ops as u64),
+                    invariants: set
+                        .and_then(|set| sets.get(set).cloned())
+                        .ok_or_else(|| codec::corrupt(7, "unknown set of invariants"))?,
+                    samples: codec::decode(row.get_ref(8)?.as_blob()?)
+                        .ok_or_else(|| codec::corrupt(8, "samples"))?,
+                })
+            })?;
+            records.collect()
+        })
+    }
+
+    fn number_of(&self, id: &str) -> Result<i64, StoreError> {
+        let matches: Vec<(i64, String)> = self.sql(|connection| {
+            if id == "last" {
+                let last = connection
+                    .query_row(
+                        "SELECT number, id FROM recordings ORDER BY number DESC LIMIT 1",
+                        [],
+                        |row| Ok((row.get(0)?, row.get(1)?)),
+                    )
+                    .optional()?;
+                return Ok(last.into_iter().collect());
+            }
+            let mut statement = connection.prepare(
+                "SELECT number, id FROM recordings WHERE substr(id, 1, length(?1)) = ?1",
+            )?;
+            statement.query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        })?;
+        if let Some((number, _)) = matches.iter().find(|(_, whole)| whole == id) {
+            return Ok(*number);
+        }
+        match matches.as_slice() {
+            [(number, _)] => Ok(*number),
+            [] => Err(StoreError::new(&self.path, StoreErrorKind::NoRecording(id.to_string()))),
+            many => {
+                let ids = many.iter().map(|(_, id)| id.clone()).collect();
+                Err(StoreError::new(&self.path, StoreErrorKind::Ambiguous(id.to_string(), ids)))
+            }
+        }
+    }
+
+    /// Whether the file is empty; an error if it is not a store of this version.
+    fn check_version(&self) -> Result<bool, StoreError> {
+        let (application, version, tables): (i32, i32, i64) = self.sql(|connection| {
+            Ok((
+                connection.pragma_query_value(None, "application_id", |row| row.get(0))?,
+                connection.pragma_query_value(None, "user_version", |row| row.get(0))?,
+                connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?,
+            ))
+        })?;
+        match (application, version) {
+            (0, 0) if tables == 0 => Ok(true),
+            (APPLICATION_ID, SCHEMA_VERSION) => Ok(false),
+            (APPLICATION_ID, newer) if newer > SCHEMA_VERSION => Err(StoreError::new(
+                &self.path,
+                StoreErrorKind::Newer { found: newer, known: SCHEMA_VERSION },
+            )),
+            _ => Err(StoreError::new(&self.path, StoreErrorKind::Foreign)),
+        }
+    }
+
+    fn create_schema(&mut self) -> Result<(), StoreError> {
+        let path = Arc::clone(&self.path);
+        let create = |connection: &mut Connection| -> rusqlite::Result<()> {
+            // Immediate: of two processes that create one store, the second waits and then sees it.
+            let transaction =
+                connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+            let version: i32 =
+                transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+            if version == 0 {
+                transaction.execute_batch(SCHEMA)?;
+                transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+                transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+            }
+            transaction.commit()
+        };
+        create(&mut self.connection).map_err(|error| StoreError::from_sqlite(&path, &error))
+    }
+
+    fn sql<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        work(&self.connection).map_err(|error| StoreError::from_sqlite(&self.path, &error))
+    }
+}
+
+fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    Ok(row.get::<_, i64>(column)? as u64)
+}
+
+fn state(row: &Row<'_>, column: usize) -> rusqlite::Result<State> {
+    State::from_word(row.get_ref(column)?.as_str()?)
+        .ok_or_else(|| codec::corrupt(column, "unknown state"))
+}
+
+fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    let text = row.get_ref(column)?;
+    serde_json::from_str(text.as_str()?).map_err(|error| codec::corrupt(column, error))
+}

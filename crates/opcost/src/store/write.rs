@@ -1,0 +1,211 @@
+//! Adding to a recording, one transaction a run.
+
+use super::{Recording, State, Store, StoreError, StoreErrorKind, codec};
+use crate::machine::MachineState;
+use crate::plan::Plan;
+use opcost_record::{Dictionary, Outcome, Record, Report, Sample};
+use rusqlite::{ErrorCode, params};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+
+/// A recording that is being made.
+pub struct RecordingWriter {
+    store: Store,
+    id: String,
+    number: i64,
+    dictionary: Dictionary,
+    /// Metrics already stored, of those in the dictionary.
+    metrics_stored: usize,
+    /// Numbers of the sets of invariants already stored, by their text.
+    invariants: HashMap<String, i64>,
+    /// Another process was found at work on the recording; its state is that one's to write.
+    displaced: bool,
+}
+
+impl RecordingWriter {
+    pub(super) fn begin(
+        store: Store,
+        plan: &Plan,
+        machine: &MachineState,
+        created_unix_ns: u64,
+    ) -> Result<RecordingWriter, StoreError> {
+        let (id, number) = store.sql(|connection| {
+            // An identifier that is taken inserts nothing.
+            let mut insert = connection.prepare(
+                "INSERT OR IGNORE INTO recordings(id, created_unix_ns, experiment, state, plan, machine)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            )?;
+            let (plan_text, machine_text) = (text(plan)?, text(&[machine])?);
+            loop {
+                let id = new_id(created_unix_ns);
+                let inserted = insert.execute(params![
+                    id,
+                    created_unix_ns as i64,
+                    plan.experiment,
+                    State::Running.word(),
+                    plan_text,
+                    machine_text
+                ])?;
+                if inserted == 1 {
+                    return Ok((id, connection.last_insert_rowid()));
+                }
+            }
+        })?;
+        Ok(RecordingWriter {
+            store,
+            id,
+            number,
+            dictionary: Dictionary::default(),
+            metrics_stored: 0,
+            invariants: HashMap::new(),
+            displaced: false,
+        })
+    }
+
+    pub(super) fn resume(
+        store: Store,
+        recording: &Recording,
+        machine: &MachineState,
+    ) -> Result<RecordingWriter, StoreError> {
+        if recording.records.len() >= recording.plan.slot_count() {
+            return Err(StoreError::new(
+                &store.path,
+                StoreErrorKind::Complete(recording.id.clone()),
+            ));
+        }
+        let number = store.number_of(&recording.id)?;
+        let invariants = store.sql(|connection| {
+            // By SQLite, since another process may have added its own since we read.
+            connection.execute(
+                "UPDATE recordings SET state = ?2, machine = json_insert(machine, '$[#]', json(?3))
+                 WHERE number = ?1",
+                params![number, State::Running.word(), text(machine)?],
+            )?;
+            let mut statement =
+                connection.prepare("SELECT items, id FROM invariants WHERE recording = ?1")?;
+            statement.query_map([number], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        })?;
+        Ok(RecordingWriter {
+            id: recording.id.clone(),
+            number,
+            metrics_stored: recording.dictionary.keys().len(),
+            dictionary: recording.dictionary.clone(),
+            invariants,
+            displaced: false,
+            store,
+        })
+    }
+
+    /// The recording's identifier.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Numbers the metrics of a report.
+    pub fn samples(&mut self, report: &Report) -> Vec<Sample> {
+        self.dictionary.samples(&report.readings)
+    }
+
+    /// The metrics numbered so far.
+    pub fn dictionary(&self) -> &Dictionary {
+        &self.dictionary
+    }
+
+    /// Stores one run.
+    ///
+    /// # Errors
+    /// [`StoreError`]; nothing of this run is stored then, everything before it is.
+    pub fn append(&mut self, record: &Record) -> Result<(), StoreError> {
+        let failure = match &record.outcome {
+            Outcome::Finished => None,
+            Outcome::Failed(failure) => Some(failure),
+        };
+        let (number, keys, stored) = (self.number, self.dictionary.keys(), self.metrics_stored);
+        let invariants = serde_json::to_string(&record.invariants).expect("strings are JSON");
+        let fresh = self.invariants.len() as i64;
+        let set = *self.invariants.get(&invariants).unwrap_or(&fresh);
+        let connection = &mut self.store.connection;
+        let mut append = || -> rusqlite::Result<()> {
+            let transaction =
+                connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+            for (id, key) in keys.iter().enumerate().skip(stored) {
+                transaction
+                    .prepare_cached(
+                        "INSERT INTO metrics(recording, id, name, domain, source, region) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                    )?
+                    .execute(params![number, id as i64, key.name, key.domain.word(), key.source, key.region])?;
+            }
+            if set == fresh {
+                transaction
+                    .prepare_cached(
+                        "INSERT INTO invariants(recording, id, items) VALUES (?1, ?2, ?3)",
+                    )?
+                    .execute(params![number, set, invariants])?;
+            }
+            transaction
+                .prepare_cached(
+                    "INSERT INTO runs(recording, slot, variant, block, started_unix_ns, exit_code, failure, ops, invariants, samples)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                )?
+                .execute(params![
+                    number,
+                    record.slot,
+                    record.variant,
+                    record.block,
+                    record.started_unix_ns as i64,
+                    record.exit_code,
+                    failure.map(text).transpose()?,
+                    record.ops.map(|ops| ops as i64),
+                    set,
+                    codec::encode(&record.samples)
+                ])?;
+            transaction.commit()
+        };
+        append().map_err(|error| match &error {
+            rusqlite::Error::SqliteFailure(failure, _)
+                if failure.code == ErrorCode::ConstraintViolation =>
+            {
+                self.displaced = true;
+                StoreError::new(
+                    &self.store.path,
+                    StoreErrorKind::InUse { recording: self.id.clone(), slot: record.slot },
+                )
+            }
+            _ => StoreError::from_sqlite(&self.store.path, &error),
+        })?;
+        self.metrics_stored = self.dictionary.keys().len();
+        self.invariants.insert(invariants, set);
+        Ok(())
+    }
+
+    /// Marks how the recording ended and gives the store back.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the recording then stays marked as running.
+    pub fn end(self, state: State) -> Result<Store, StoreError> {
+        if self.displaced {
+            return Ok(self.store);
+        }
+        self.store.sql(|connection| {
+            connection.execute(
+                "UPDATE recordings SET state = ?2 WHERE number = ?1",
+                params![self.number, state.word()],
+            )
+        })?;
+        Ok(self.store)
+    }
+}
+
+fn text<T: serde::Serialize + ?Sized>(value: &T) -> rusqlite::Result<String> {
+    serde_json::to_string(value)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+}
+
+/// A new identifier: the day, so that lists sort, and six random digits.
+fn new_id(created_unix_ns: u64) -> String {
+    let day = jiff::Timestamp::from_nanosecond(i128::from(created_unix_ns))
+        .map_or_else(|_| "undated".to_string(), |time| time.strftime("%y%m%d").to_string());
+    // The standard library seeds this state from the kernel.
+    let random = RandomState::new().hash_one(created_unix_ns);
+    format!("{day}-{:06x}", random & 0xff_ffff)
+}

@@ -1,0 +1,94 @@
+//! The process that performs a workload: a fresh copy of this program for every run.
+//!
+//! Its request comes as JSON over one pipe and its report goes out in the wire format over
+//! another, so that arguments and environment, and with them the stack, are the same for every
+//! variant.
+
+use crate::exit::{Status, fail};
+use crate::machine::host::RegionMeter;
+use crate::plan::EventPlan;
+use anyhow::{Context, Result};
+use opcost_record::{Report, wire};
+use opcost_sys::perf::LivePerf;
+use opcost_work::{WORKLOADS, measure};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::RawFd;
+use std::rc::Rc;
+
+/// The hidden subcommand.
+pub const COMMAND: &str = "work-process";
+/// Where the request comes from.
+pub const REQUEST_FD: RawFd = 3;
+/// Where the report goes.
+pub const REPORT_FD: RawFd = 4;
+
+/// What to perform and what to count meanwhile.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct Request<'a> {
+    workload: Cow<'a, str>,
+    params: Cow<'a, [(String, String)]>,
+    seed: u64,
+    events: Cow<'a, [EventPlan]>,
+}
+
+impl<'a> Request<'a> {
+    /// A request for one run.
+    pub fn new(
+        workload: &'a str,
+        params: &'a [(String, String)],
+        seed: u64,
+        events: &'a [EventPlan],
+    ) -> Self {
+        Request {
+            workload: Cow::Borrowed(workload),
+            params: Cow::Borrowed(params),
+            seed,
+            events: Cow::Borrowed(events),
+        }
+    }
+}
+
+/// Performs one request; the exit status is 0 only if a report was sent.
+pub fn serve() -> Result<()> {
+    // Opened by name: the descriptors are our parent's, who passes them at these numbers.
+    let open = |fd: RawFd, write: bool| {
+        File::options().read(!write).write(write).open(format!("/proc/self/fd/{fd}"))
+    };
+    let (Ok(mut request), Ok(mut report)) = (open(REQUEST_FD, false), open(REPORT_FD, true)) else {
+        return Err(fail(
+            Status::Usage,
+            format!("{COMMAND} is how opcost runs workloads; use opcost compare --workload NAME"),
+        ));
+    };
+    let mut text = String::new();
+    request.read_to_string(&mut text).context("cannot read the request")?;
+    let answer = match perform(&text) {
+        Ok(measured) => wire::format(&measured),
+        Err(error) => wire::format_error(&format!("{error:#}")),
+    };
+    report.write_all(answer.as_bytes()).context("cannot send the report")
+}
+
+fn perform(text: &str) -> Result<Report> {
+    let request: Request<'_> =
+        serde_json::from_str(text).context("the request is not understood")?;
+    let spec = WORKLOADS
+        .iter()
+        .find(|spec| spec.name == request.workload)
+        .with_context(|| format!("no workload '{}'", request.workload))?;
+    let params = spec.resolve(&request.params)?;
+    let team = request.params.iter().any(|(key, value)| key == "procs" && value != "1");
+    let mut meter = RegionMeter::attach(&request.events, Rc::new(LivePerf::default()), team)?;
+    let measured = measure(spec, &params, request.seed, &mut meter)?;
+    if let Some(failure) = meter.failure {
+        return Err(failure);
+    }
+    Ok(Report {
+        ops: Some(measured.ops),
+        readings: meter.readings,
+        invariants: measured.invariants,
+    })
+}
