@@ -181,12 +181,12 @@ const PERF: &str = "perf_event";
 /// Every metric with a name of its own, in the order in which tables show them.
 #[rustfmt::skip] // one row a line
 pub static METRICS: &[MetricRow] = &[
-    row("wall", &["elapsed", "time"], "clock", Unit::Ns, Family::Headline, "elapsed time (CLOCK_MONOTONIC)"),
+    row("wall", &["elapsed", "time", "duration_time"], "clock", Unit::Ns, Family::Headline, "elapsed time (CLOCK_MONOTONIC)"),
     row("instructions", &["inst_retired"], PERF, Unit::Count, Family::Headline, "instructions retired"),
     row("cycles", &["cpu-cycles"], PERF, Unit::Count, Family::Headline, "core clock cycles"),
     row("task-clock", &[], PERF, Unit::Ns, Family::Headline, "time on a CPU, user and kernel"),
-    row("user-time", &["user"], "rusage", Unit::Ns, Family::Headline, "user CPU time (getrusage, wait4); in part estimated from ticks by the kernel"),
-    row("system-time", &["system", "sys"], "rusage", Unit::Ns, Family::Headline, "system CPU time (getrusage, wait4); in part estimated from ticks by the kernel"),
+    row("user-time", &["user", "user_time"], "rusage", Unit::Ns, Family::Headline, "user CPU time (getrusage, wait4); in part estimated from ticks by the kernel"),
+    row("system-time", &["system", "sys", "system_time"], "rusage", Unit::Ns, Family::Headline, "system CPU time (getrusage, wait4); in part estimated from ticks by the kernel"),
     row("branches", &["branch-instructions"], PERF, Unit::Count, Family::Headline, "branch instructions retired"),
     row("branch-misses", &[], PERF, Unit::Count, Family::Headline, "mispredicted branches"),
     row("cache-references", &[], PERF, Unit::Count, Family::Rest, "last-level cache accesses (what the CPU maps this event to)"),

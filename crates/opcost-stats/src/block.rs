@@ -1,14 +1,15 @@
 //! The runs of one block and the difference they come down to.
 
 use crate::summary;
+use std::borrow::Cow;
 
 /// What the runs of one block gave: figures per operation, of the runs that completed.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Block {
+pub struct Block<'a> {
     /// The baseline's values.
-    pub baseline: Vec<f64>,
+    pub baseline: Cow<'a, [f64]>,
     /// The other variant's values.
-    pub variant: Vec<f64>,
+    pub variant: Cow<'a, [f64]>,
 }
 
 /// The scale on which the differences of blocks are taken.
@@ -20,7 +21,7 @@ pub enum Scale {
     Difference,
 }
 
-impl Block {
+impl Block<'_> {
     /// Whether both sides have a value; a block with one side only has no difference.
     pub fn complete(&self) -> bool {
         !self.baseline.is_empty() && !self.variant.is_empty()
@@ -33,13 +34,19 @@ impl Block {
 }
 
 fn level(values: &[f64], scale: Scale) -> f64 {
-    // In ascending order, so that equal values of another order have an equal mean, and blocks
-    // without a difference have one of exactly 0.
-    let mut values = summary::sorted(values);
-    if scale == Scale::LogRatio {
-        values.iter_mut().for_each(|value| *value = value.ln());
-    }
-    summary::mean(&values).expect("a complete block has values on both sides")
+    let on_scale = |value: f64| if scale == Scale::LogRatio { value.ln() } else { value };
+    let mean = match values {
+        [one] => Some(on_scale(*one)),
+        [one, two] => summary::mean(&[on_scale(*one), on_scale(*two)]),
+        // In ascending order, so that equal values of another order have an equal mean, and
+        // blocks without a difference have one of exactly 0.
+        many => {
+            let mut values = summary::sorted(many);
+            values.iter_mut().for_each(|value| *value = on_scale(*value));
+            summary::mean(&values)
+        }
+    };
+    mean.expect("a complete block has values on both sides")
 }
 
 #[cfg(test)]
@@ -48,7 +55,7 @@ mod tests {
 
     #[test]
     fn differences_are_of_means_on_their_scale() {
-        let block = Block { baseline: vec![4.0, 1.0], variant: vec![8.0, 2.0, 4.0] };
+        let block = Block { baseline: vec![4.0, 1.0].into(), variant: vec![8.0, 2.0, 4.0].into() };
         assert!((block.difference(Scale::LogRatio) - 2f64.ln()).abs() < 1e-12);
         assert!((block.difference(Scale::Difference) - (14.0 / 3.0 - 2.5)).abs() < 1e-12);
     }
@@ -56,7 +63,7 @@ mod tests {
     #[test]
     fn equal_values_have_no_difference_however_many() {
         for value in [0.1, 1.7, 1e15 / 3.0] {
-            let block = Block { baseline: vec![value; 3], variant: vec![value] };
+            let block = Block { baseline: vec![value; 3].into(), variant: vec![value].into() };
             assert_eq!(block.difference(Scale::LogRatio), 0.0);
             assert_eq!(block.difference(Scale::Difference), 0.0);
         }
@@ -64,15 +71,15 @@ mod tests {
 
     #[test]
     fn large_values_do_not_overflow() {
-        let block = Block { baseline: vec![1e308; 4], variant: vec![1.5e308; 4] };
+        let block = Block { baseline: vec![1e308; 4].into(), variant: vec![1.5e308; 4].into() };
         assert_eq!(block.difference(Scale::Difference), 0.5e308);
     }
 
     #[test]
     fn only_both_sides_are_complete() {
-        let block = |baseline: &[f64], variant: &[f64]| Block {
-            baseline: baseline.to_vec(),
-            variant: variant.to_vec(),
+        let block = |baseline: &'static [f64], variant: &'static [f64]| Block {
+            baseline: baseline.into(),
+            variant: variant.into(),
         };
         assert!(block(&[1.0], &[1.0, 2.0]).complete());
         assert!(!block(&[1.0], &[]).complete());

@@ -24,9 +24,9 @@ pub struct RatioOfMedians {
 /// intervals are too narrow. Values are finite; blocks that lack a side are left out. The cost is
 /// [`RESAMPLES`] times the number of runs. `None` without a complete block, if a
 /// baseline value is 0 or below, or at a level outside 0..1.
-pub fn ratio_of_medians(blocks: &[Block], level: f64, seed: u64) -> Option<RatioOfMedians> {
-    let blocks: Vec<&Block> = blocks.iter().filter(|block| block.complete()).collect();
-    let positive = blocks.iter().flat_map(|block| &block.baseline).all(|value| *value > 0.0);
+pub fn ratio_of_medians(blocks: &[Block<'_>], level: f64, seed: u64) -> Option<RatioOfMedians> {
+    let blocks: Vec<&Block<'_>> = blocks.iter().filter(|block| block.complete()).collect();
+    let positive = blocks.iter().flat_map(|block| block.baseline.iter()).all(|value| *value > 0.0);
     if !positive || !(0.0..1.0).contains(&level) {
         return None;
     }
@@ -56,7 +56,7 @@ struct Pools {
 }
 
 impl Pools {
-    fn ratio<'a>(&mut self, blocks: impl Iterator<Item = &'a Block>) -> Option<f64> {
+    fn ratio<'a>(&mut self, blocks: impl Iterator<Item = &'a Block<'a>>) -> Option<f64> {
         self.baseline.clear();
         self.variant.clear();
         for block in blocks {
@@ -71,8 +71,8 @@ impl Pools {
 mod tests {
     use super::*;
 
-    fn block(baseline: &[f64], variant: &[f64]) -> Block {
-        Block { baseline: baseline.to_vec(), variant: variant.to_vec() }
+    fn block(baseline: &[f64], variant: &[f64]) -> Block<'static> {
+        Block { baseline: baseline.to_vec().into(), variant: variant.to_vec().into() }
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub struct Effect {
 ///
 /// # Errors
 /// Those of [`Paired::new`], and [`EffectError::Alpha`] if `alpha` is not between 0 and 1.
-pub fn effect(blocks: &[Block], alpha: f64, seed: u64) -> Result<Effect, EffectError> {
+pub fn effect(blocks: &[Block<'_>], alpha: f64, seed: u64) -> Result<Effect, EffectError> {
     Paired::new(blocks)?.effect(alpha, seed)
 }
 
@@ -79,6 +79,8 @@ pub fn effect(blocks: &[Block], alpha: f64, seed: u64) -> Result<Effect, EffectE
 pub struct Paired {
     scale: Scale,
     differences: Vec<f64>,
+    /// The same in ascending order, so that every later question sorts nothing.
+    ordered: Vec<f64>,
     n_pairs: usize,
     value_baseline: f64,
     value_variant: f64,
@@ -92,7 +94,7 @@ impl Paired {
     /// # Errors
     /// [`EffectError::NotFinite`] names the first value that is not a finite number;
     /// [`EffectError::NoBlocks`] if no block has both sides.
-    pub fn new(blocks: &[Block]) -> Result<Paired, EffectError> {
+    pub fn new(blocks: &[Block<'_>]) -> Result<Paired, EffectError> {
         for (block, Block { baseline, variant }) in blocks.iter().enumerate() {
             for (side, values) in [("baseline", baseline), ("variant", variant)] {
                 summary::check_finite(values).map_err(|error| EffectError::NotFinite {
@@ -102,8 +104,8 @@ impl Paired {
                 })?;
             }
         }
-        let complete: Vec<&Block> = blocks.iter().filter(|block| block.complete()).collect();
-        let side = |of: fn(&Block) -> &[f64]| -> Vec<f64> {
+        let complete: Vec<&Block<'_>> = blocks.iter().filter(|block| block.complete()).collect();
+        let side = |of: for<'b> fn(&'b Block<'_>) -> &'b [f64]| -> Vec<f64> {
             complete.iter().flat_map(|block| of(block).iter().copied()).collect()
         };
         let (baseline, variant) = (side(|block| &block.baseline), side(|block| &block.variant));
@@ -115,9 +117,11 @@ impl Paired {
         let mut all = baseline.iter().chain(&variant);
         let scale =
             if all.clone().all(|value| *value > 0.0) { Scale::LogRatio } else { Scale::Difference };
+        let differences: Vec<f64> = complete.iter().map(|block| block.difference(scale)).collect();
         Ok(Paired {
             scale,
-            differences: complete.iter().map(|block| block.difference(scale)).collect(),
+            ordered: summary::sorted(&differences),
+            differences,
             n_pairs: complete.iter().map(|b| b.baseline.len().min(b.variant.len())).sum(),
             value_baseline,
             value_variant,
@@ -142,7 +146,7 @@ impl Paired {
 
     /// The two-sided p-value of the signed-rank test: see [`rank::p`].
     pub fn p(&self) -> f64 {
-        rank::p(&self.differences)
+        rank::p(&self.ordered)
     }
 
     /// The smallest p that this many blocks can give.
@@ -152,19 +156,19 @@ impl Paired {
 
     /// The Hodges-Lehmann estimate of the shift, on the scale of the differences.
     pub fn estimate(&self) -> f64 {
-        rank::estimate(&self.differences).expect("at least one block, by Paired::new")
+        rank::estimate(&self.ordered).expect("at least one block, by Paired::new")
     }
 
     /// The interval of the shift at `level`, on the scale of the differences: see
     /// [`rank::interval`]. `None` if so few blocks cannot reach the level.
     pub fn interval(&self, level: f64) -> Option<(f64, f64)> {
-        rank::interval(&self.differences, level)
+        rank::interval(&self.ordered, level)
     }
 
     /// The smallest shift found at level `alpha` with probability 0.9, on the scale of the
     /// differences: see [`power::detectable_shift`].
     pub fn detectable_shift(&self, alpha: f64, seed: u64) -> Option<f64> {
-        power::detectable_shift(&self.differences, alpha, power::POWER, seed)
+        power::detectable_shift(&self.ordered, alpha, power::POWER, seed)
     }
 
     /// The estimated change as variant/baseline − 1; `None` where the baseline's median is 0.
@@ -174,7 +178,11 @@ impl Paired {
 
     /// The interval of [`change_ratio`](Self::change_ratio) at `level`; `None` where either is.
     pub fn interval_ratio(&self, level: f64) -> Option<(f64, f64)> {
-        let (low, high) = self.interval(level)?;
+        self.interval(level).and_then(|interval| self.ratios(interval))
+    }
+
+    /// An interval of shifts as one of ratios.
+    pub fn ratios(&self, (low, high): (f64, f64)) -> Option<(f64, f64)> {
         let (low, high) = (self.ratio(low)?, self.ratio(high)?);
         // Over a baseline below 0 the greater shift is the smaller ratio.
         Some((low.min(high), low.max(high)))
@@ -186,6 +194,23 @@ impl Paired {
     pub fn detectable_ratio(&self, alpha: f64, seed: u64) -> Option<f64> {
         let shift = self.detectable_shift(alpha, seed)?;
         self.ratio(shift).map(f64::abs)
+    }
+
+    /// [`interval`](Self::interval) and [`detectable_shift`](Self::detectable_shift) at one error
+    /// rate, for the price of one where there are many blocks.
+    pub fn interval_and_detectable(
+        &self,
+        alpha: f64,
+        seed: u64,
+    ) -> (Option<(f64, f64)>, Option<f64>) {
+        let interval = self.interval(1.0 - alpha);
+        let shift = match interval {
+            Some((low, high)) if self.ordered.len() > power::RESAMPLED_MAX => {
+                Some(power::shift_from_width(high - low, alpha, power::POWER))
+            }
+            _ => self.detectable_shift(alpha, seed),
+        };
+        (interval, shift)
     }
 
     /// Everything, at one error rate.
@@ -212,8 +237,8 @@ impl Paired {
         })
     }
 
-    /// A shift as variant/baseline − 1.
-    fn ratio(&self, shift: f64) -> Option<f64> {
+    /// A shift as variant/baseline − 1; `None` where the baseline's median is 0.
+    pub fn ratio(&self, shift: f64) -> Option<f64> {
         match self.scale {
             Scale::LogRatio => Some(shift.exp_m1()),
             // Nothing changed, which is a change of 0 even against a baseline of 0.
@@ -229,12 +254,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn block(baseline: &[f64], variant: &[f64]) -> Block {
-        Block { baseline: baseline.to_vec(), variant: variant.to_vec() }
+    fn block(baseline: &[f64], variant: &[f64]) -> Block<'static> {
+        Block { baseline: baseline.to_vec().into(), variant: variant.to_vec().into() }
     }
 
     /// Eight blocks in which the variant is `times` the baseline, and noise of some thousandths.
-    fn blocks(times: f64) -> Vec<Block> {
+    fn blocks(times: f64) -> Vec<Block<'static>> {
         (0..8u32)
             .map(|b| {
                 let noise = |slot: u32| 1.0 + f64::from((b * 7 + slot * 5) % 11) / 1000.0;

@@ -9,10 +9,10 @@ use crate::walsh::Walsh;
 pub const POWER: f64 = 0.9;
 
 /// Up to this many differences noise is resampled; beyond, the normal formula is used.
-pub const RESAMPLED_MAX: usize = 100;
+pub const RESAMPLED_MAX: usize = 40;
 
-/// Resamples of the noise: the power then is off by 0.7 % (one standard deviation).
-const RESAMPLES: usize = 2_000;
+/// Resamples of the noise: the power then is off by 0.9 % (one standard deviation).
+const RESAMPLES: usize = 1_000;
 
 /// The fewest blocks with which the smallest of `tests` p-values can reach `alpha`/`tests`.
 ///
@@ -46,7 +46,7 @@ pub fn blocks_min(alpha: f64, tests: usize) -> u32 {
 /// lower end of the sample's own interval; so the answer is the `power` quantile of −L, and no
 /// search over δ is needed. Equal seeds draw equal noise, so a stricter `alpha` never gives a
 /// smaller shift. Beyond, it is (z₁₋α/₂ + z_power)·τ/√n, where τ = σ/√e, e the test's efficiency
-/// in this noise, is read off the width of the 95 % interval, 2·z₀.₉₇₅·τ/√n (Hollander, Wolfe &
+/// in this noise, is read off the width of the interval at 1 − α, 2·z₁₋α/₂·τ/√n (Hollander, Wolfe &
 /// Chicken, Nonparametric Statistical Methods, 3rd ed., 2014, sections 3.3 and 3.11).
 ///
 /// 0 says that no noise was seen. `None` of fewer than two differences, if so few cannot reach
@@ -61,10 +61,8 @@ pub fn detectable_shift(differences: &[f64], alpha: f64, power: f64, seed: u64) 
         return None;
     }
     if n > RESAMPLED_MAX {
-        let (low, high) = rank::interval(differences, 0.95)?;
-        let standard_error = (high - low) / (2.0 * normal::exceeded_with(0.025));
-        let z = normal::exceeded_with(alpha.min(1.0) / 2.0) + normal::exceeded_with(1.0 - power);
-        return Some((z * standard_error).max(0.0));
+        let (low, high) = rank::interval(differences, 1.0 - alpha)?;
+        return Some(shift_from_width(high - low, alpha, power));
     }
     let centre = rank::estimate(differences)?;
     let stretch = (n as f64 / (n as f64 - 1.0)).sqrt();
@@ -85,6 +83,12 @@ pub fn detectable_shift(differences: &[f64], alpha: f64, power: f64, seed: u64) 
     let index = (power * RESAMPLES as f64).ceil() as usize - 1;
     let (_, shift, _) = needed.select_nth_unstable_by(index, f64::total_cmp);
     Some(shift.max(0.0))
+}
+
+/// The detectable shift where the interval at 1 − `alpha` is `width` wide, in the normal formula.
+pub(crate) fn shift_from_width(width: f64, alpha: f64, power: f64) -> f64 {
+    let z = normal::exceeded_with(alpha.min(1.0) / 2.0);
+    (width / (2.0 * z) * (z + normal::exceeded_with(1.0 - power))).max(0.0)
 }
 
 /// A draw from the chi-squared distribution.

@@ -38,17 +38,20 @@ pub(crate) fn midpoint(a: f64, b: f64) -> f64 {
     if a == b { a } else { a / 2.0 + b / 2.0 }
 }
 
-fn median_of_sorted(values: &[f64]) -> Option<f64> {
-    let n = values.len();
-    match n {
-        0 => None,
-        _ => Some(midpoint(values[(n - 1) / 2], values[n / 2])),
-    }
-}
-
 /// The median of finite values; of an even number, the mean of the two in the middle.
 pub fn median(values: &[f64]) -> Option<f64> {
-    median_of_sorted(&sorted(values))
+    let mut values = values.to_vec();
+    let n = values.len();
+    if n == 0 {
+        return None;
+    }
+    let (below, upper, _) = values.select_nth_unstable_by(n / 2, f64::total_cmp);
+    let upper = *upper;
+    if !n.is_multiple_of(2) {
+        return Some(upper);
+    }
+    let lower = below.iter().copied().max_by(f64::total_cmp)?;
+    Some(midpoint(lower, upper))
 }
 
 /// The quantile of finite values at `share`, from 0 (minimum) to 1 (maximum).
@@ -124,11 +127,10 @@ pub struct Spread {
 impl Spread {
     /// The spread of finite values; `None` of an empty slice.
     pub fn of(values: &[f64]) -> Option<Spread> {
-        let ordered = sorted(values);
         Some(Spread {
-            min: *ordered.first()?,
-            median: median_of_sorted(&ordered)?,
-            max: *ordered.last()?,
+            min: values.iter().copied().min_by(f64::total_cmp)?,
+            median: median(values)?,
+            max: values.iter().copied().max_by(f64::total_cmp)?,
             mean: mean(values)?,
             sd: sd(values),
         })

@@ -13,6 +13,11 @@ pub(crate) struct Walsh {
     halves: Vec<f64>,
 }
 
+/// Share of the averages left between the ends that the first two steps aim past the answer.
+const MARGIN: f64 = 0.05;
+/// Steps that take the averages to be evenly spread.
+const EVEN_STEPS: i32 = 24;
+
 /// How the averages lie around a value.
 struct Split {
     /// How many are at most the value.
@@ -43,48 +48,91 @@ impl Walsh {
             return None;
         }
         // Both ends are averages, and the answer is neither below `low` nor above `high`. Each
-        // step moves an end to an average on the right side of the middle: at most 64 steps, and
-        // about log2 of their number where they are evenly spread.
+        // step moves an end to an average on the right side of a value between them: where the
+        // answer would be were the averages evenly spread, plus and minus a margin in turn, so
+        // that both ends close in; the margin shrinks with the steps. Should that not do, halving
+        // the numbers between the ends takes 64 steps at most.
         let mut low = 2.0 * self.halves[0];
         let mut high = 2.0 * self.halves[self.halves.len() - 1];
-        while low < high {
-            let split = self.split(middle(low, high));
-            if split.at_most >= k {
-                high = split.below;
+        let (mut below_low, mut to_high) = (0, self.count());
+        // No more than a step looks at.
+        let listed_max = self.halves.len() as u64;
+        for step in 0i32.. {
+            if low >= high {
+                break;
+            }
+            if to_high - below_low <= listed_max {
+                return self.nth_between(low, high, (k - below_low) as usize);
+            }
+            let share = (k - below_low) as f64 / (to_high - below_low) as f64;
+            let margin = MARGIN * 0.25f64.powi(step / 2);
+            let share = if step % 2 == 0 { share + margin } else { share - margin };
+            let even = low + (high - low) * share;
+            // Not so where the difference overflows or rounds to an end.
+            let value = if step < EVEN_STEPS && low <= even && even < high {
+                even
             } else {
-                low = split.above;
+                middle(low, high)
+            };
+            let split = self.split(value);
+            if split.at_most >= k {
+                (high, to_high) = (split.below, split.at_most);
+            } else {
+                (low, below_low) = (split.above, split.at_most);
             }
         }
         Some(low)
+    }
+
+    /// How the averages lie around a value.
+    fn split(&self, value: f64) -> Split {
+        let halves = &self.halves;
+        let mut split = Split { at_most: 0, below: f64::NEG_INFINITY, above: f64::INFINITY };
+        let (mut i, mut j) = (0, halves.len());
+        // If the i-th and the last of the others make no more than `value`, so do the i-th and
+        // all between. Written to need no jump, which no processor could predict here.
+        while i < j {
+            let average = halves[i] + halves[j - 1];
+            let fits = average <= value;
+            split.at_most += if fits { (j - i) as u64 } else { 0 };
+            split.below = if fits && average > split.below { average } else { split.below };
+            split.above = if !fits && average < split.above { average } else { split.above };
+            i += usize::from(fits);
+            j -= usize::from(!fits);
+        }
+        split
+    }
+
+    /// The `k`-th smallest, from 1, of the averages from `low` to `high`, by listing
+    /// them.
+    fn nth_between(&self, low: f64, high: f64, k: usize) -> Option<f64> {
+        let halves = &self.halves;
+        let mut listed = Vec::with_capacity(halves.len());
+        let (mut begin, mut end) = (halves.len(), halves.len());
+        for (i, &first) in halves.iter().enumerate() {
+            while begin > i && first + halves[begin - 1] >= low {
+                begin -= 1;
+            }
+            while end > i && first + halves[end - 1] > high {
+                end -= 1;
+            }
+            listed.extend(halves[begin.max(i)..end.max(i)].iter().map(|second| first + second));
+        }
+        let (_, nth, _) = listed.select_nth_unstable_by(k - 1, f64::total_cmp);
+        Some(*nth)
     }
 
     /// The median of the averages: the Hodges-Lehmann estimate.
     pub(crate) fn median(&self) -> Option<f64> {
         let count = self.count();
         let low = self.nth(count.div_ceil(2))?;
-        let high = if count.is_multiple_of(2) { self.nth(count / 2 + 1)? } else { low };
-        Some(summary::midpoint(low, high))
-    }
-
-    fn split(&self, value: f64) -> Split {
-        let halves = &self.halves;
-        let mut split = Split { at_most: 0, below: f64::NEG_INFINITY, above: f64::INFINITY };
-        // As i grows, fewer j keep the sum at most `value`; `end` is how many do.
-        let mut end = halves.len();
-        for (i, &first) in halves.iter().enumerate() {
-            while end > i && first + halves[end - 1] > value {
-                end -= 1;
-            }
-            if let Some(&second) = halves.get(end) {
-                split.above = split.above.min(first + second);
-            }
-            if end <= i {
-                break; // every later sum is larger
-            }
-            split.at_most += (end - i) as u64;
-            split.below = split.below.max(first + halves[end - 1]);
+        if !count.is_multiple_of(2) {
+            return Some(low);
         }
-        split
+        // The next one up, which may be equal.
+        let split = self.split(low);
+        let high = if split.at_most > count / 2 { low } else { split.above };
+        Some(summary::midpoint(low, high))
     }
 }
 

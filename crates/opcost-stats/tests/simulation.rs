@@ -46,15 +46,15 @@ fn skewed(slots: usize, random: &mut Random) -> Vec<f64> {
 }
 
 /// A recording of `pairs` runs of two variants, the second slower by `shift` on the log scale.
-fn record(pairs: u32, noise: Noise, shift: f64, random: &mut Random) -> Vec<Block> {
+fn record(pairs: u32, noise: Noise, shift: f64, random: &mut Random) -> Vec<Block<'static>> {
     let schedule = mirrored_blocks(2, pairs, random);
     let mut noise = noise(2 * pairs as usize, random).into_iter();
     let run = |order: &Vec<usize>| {
         let mut block = Block::default();
         for (variant, noise) in order.iter().zip(noise.by_ref()) {
             match variant {
-                0 => block.baseline.push(noise.exp()),
-                _ => block.variant.push((noise + shift).exp()),
+                0 => block.baseline.to_mut().push(noise.exp()),
+                _ => block.variant.to_mut().push((noise + shift).exp()),
             }
         }
         block

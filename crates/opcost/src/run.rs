@@ -115,3 +115,221 @@ fn run_slots(
     }
     Ok(Ending::Complete)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Experiment;
+    use crate::machine::MachineState;
+    use crate::plan::fixture::{FakeSurroundings, experiment};
+    use crate::plan::{Slot, resolve};
+    use crate::progress::Silent;
+    use crate::store::{Recording, Store};
+    use anyhow::bail;
+    use opcost_record::{Domain, Invariant, MetricKey, Reading, Report};
+
+    /// A machine that notes what it is asked to do, and does something else once.
+    #[derive(Default)]
+    struct Mock {
+        log: Vec<String>,
+        odd: Option<(&'static str, Odd)>,
+    }
+
+    /// What happens at the line of the log that is given with it.
+    #[derive(Clone, Copy)]
+    enum Odd {
+        Fails,
+        IsInterrupted,
+        WorkFails,
+    }
+
+    impl Mock {
+        fn odd(at: &'static str, odd: Odd) -> Mock {
+            Mock { odd: Some((at, odd)), ..Mock::default() }
+        }
+
+        fn note(&mut self, line: String) -> Option<Odd> {
+            let odd = self.odd.filter(|(at, _)| *at == line).map(|(_, odd)| odd);
+            self.log.push(line);
+            odd
+        }
+    }
+
+    impl Machine for Mock {
+        fn run(&mut self, _: &Plan, slot: &Slot) -> Result<Option<RunEnd>> {
+            let outcome = match self.note(format!("run {}", slot.slot)) {
+                Some(Odd::Fails) => bail!("no process can be made"),
+                Some(Odd::IsInterrupted) => return Ok(None),
+                Some(Odd::WorkFails) => Outcome::Failed(Failure::Signal { signal: 9 }),
+                None => Outcome::Finished,
+            };
+            let key = MetricKey::new("wall", Domain::All, "clock");
+            Ok(Some(RunEnd {
+                started_unix_ns: 1000 + u64::from(slot.slot),
+                outcome,
+                exit_code: Some(0),
+                report: Report {
+                    ops: Some(7),
+                    readings: vec![Reading::plain(key, u64::from(slot.slot))],
+                    invariants: vec![Invariant { name: "ops".into(), value: "7".into() }],
+                },
+            }))
+        }
+
+        fn hook(&mut self, _: &Plan, _: Option<usize>, name: &str, _: &str) -> Result<HookEnd> {
+            match self.note(name.to_string()) {
+                Some(Odd::Fails) => bail!("--{name} failed"),
+                Some(_) => Ok(HookEnd::Interrupted),
+                None => Ok(HookEnd::Done),
+            }
+        }
+    }
+
+    fn hooked() -> Plan {
+        let asked =
+            Experiment { setup: Some("a".into()), cleanup: Some("b".into()), ..experiment(2, 2) };
+        resolve(&asked, &FakeSurroundings::default()).unwrap()
+    }
+
+    /// Runs a plan on a mock, in a store of its own; the recording is what was stored.
+    fn check(plan: &Plan, done: &[u32], machine: &mut Mock) -> (Result<Ending>, Recording) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open_for_writing(&dir.path().join("store")).unwrap();
+        let mut writer = store.begin(plan, &MachineState::default(), 1).unwrap();
+        let id = writer.id().to_string();
+        let done = done.iter().copied().collect();
+        let ending = run(plan, &done, machine, &mut writer, &mut Silent);
+        let store = writer.end(State::Finished).unwrap();
+        (ending, store.read(&id).unwrap())
+    }
+
+    #[test]
+    fn slots_run_in_order_between_setup_and_cleanup_and_are_stored() {
+        let (plan, mut machine) = (hooked(), Mock::default());
+        let (ending, recording) = check(&plan, &[], &mut machine);
+        assert_eq!(ending.unwrap(), Ending::Complete);
+        let expected = ["setup", "run 0", "run 1", "run 2", "run 3", "run 4", "run 5", "cleanup"];
+        assert_eq!(machine.log, expected);
+        let slots: Vec<Slot> = plan.slots().collect();
+        assert_eq!(recording.records.len(), slots.len());
+        for (record, slot) in recording.records.iter().zip(slots) {
+            assert_eq!(
+                (record.slot, record.variant, record.block),
+                (slot.slot, slot.variant, slot.block)
+            );
+            assert_eq!(record.started_unix_ns, 1000 + u64::from(slot.slot));
+            assert_eq!(record.ops, Some(7));
+            assert_eq!(record.samples[0].value, u64::from(slot.slot));
+            assert_eq!(record.invariants[0].value, "7");
+        }
+        assert_eq!(recording.dictionary.keys().len(), 1);
+    }
+
+    #[test]
+    fn slots_that_are_done_are_passed_over() {
+        let mut machine = Mock::default();
+        let (ending, recording) = check(&hooked(), &[0, 1, 2, 4], &mut machine);
+        assert_eq!(ending.unwrap(), Ending::Complete);
+        assert_eq!(machine.log, ["setup", "run 3", "run 5", "cleanup"]);
+        let slots: Vec<u32> = recording.records.iter().map(|record| record.slot).collect();
+        assert_eq!(slots, [3, 5]);
+    }
+
+    #[test]
+    fn a_failure_of_the_work_is_stored_and_stops() {
+        let mut machine = Mock::odd("run 2", Odd::WorkFails);
+        let plan = hooked();
+        let (ending, recording) = check(&plan, &[], &mut machine);
+        let failure = Failure::Signal { signal: 9 };
+        let variant = plan.slots().nth(2).unwrap().variant;
+        let ending = ending.unwrap();
+        assert_eq!(ending, Ending::Failed { slot: 2, variant, failure: failure.clone() });
+        assert_eq!(ending.state(), State::Failed);
+        assert_eq!(machine.log, ["setup", "run 0", "run 1", "run 2", "cleanup"]);
+        assert_eq!(recording.records.last().unwrap().outcome, Outcome::Failed(failure));
+    }
+
+    #[test]
+    fn an_interrupted_run_is_not_stored() {
+        let mut machine = Mock::odd("run 3", Odd::IsInterrupted);
+        let (ending, recording) = check(&hooked(), &[], &mut machine);
+        let ending = ending.unwrap();
+        assert_eq!(ending, Ending::Interrupted);
+        assert_eq!(ending.state(), State::Interrupted);
+        assert_eq!(machine.log, ["setup", "run 0", "run 1", "run 2", "run 3", "cleanup"]);
+        assert_eq!(recording.records.len(), 3);
+    }
+
+    #[test]
+    fn a_machine_that_fails_is_named_with_its_run() {
+        let mut machine = Mock::odd("run 1", Odd::Fails);
+        let (ending, recording) = check(&hooked(), &[], &mut machine);
+        let error = format!("{:#}", ending.unwrap_err());
+        let expected =
+            format!("variant 'v1', run 1 of recording {}: no process can be made", recording.id);
+        assert_eq!(error, expected);
+        assert_eq!(machine.log, ["setup", "run 0", "run 1", "cleanup"]);
+        assert_eq!(recording.records.len(), 1);
+    }
+
+    #[test]
+    fn cleanup_follows_a_setup_that_failed_or_was_interrupted() {
+        let mut machine = Mock::odd("setup", Odd::Fails);
+        let (ending, recording) = check(&hooked(), &[], &mut machine);
+        assert_eq!(format!("{:#}", ending.unwrap_err()), "--setup failed");
+        assert_eq!(machine.log, ["setup", "cleanup"]);
+        assert!(recording.records.is_empty());
+
+        let mut machine = Mock::odd("setup", Odd::IsInterrupted);
+        let (ending, _) = check(&hooked(), &[], &mut machine);
+        assert_eq!(ending.unwrap(), Ending::Interrupted);
+        assert_eq!(machine.log, ["setup", "cleanup"]);
+    }
+
+    /// Does something odd at one line, and fails to clean up.
+    struct Messy(Mock);
+
+    impl Machine for Messy {
+        fn run(&mut self, plan: &Plan, slot: &Slot) -> Result<Option<RunEnd>> {
+            self.0.run(plan, slot)
+        }
+
+        fn hook(
+            &mut self,
+            plan: &Plan,
+            variant: Option<usize>,
+            name: &str,
+            command: &str,
+        ) -> Result<HookEnd> {
+            self.0.hook(plan, variant, name, command)?;
+            if name == "cleanup" { bail!("--cleanup failed") } else { Ok(HookEnd::Done) }
+        }
+    }
+
+    #[test]
+    fn a_cleanup_that_fails_hides_nothing_but_is_told() {
+        let plan = hooked();
+        let ending = |machine: Mock| {
+            let dir = tempfile::tempdir().unwrap();
+            let store = Store::open_for_writing(&dir.path().join("store")).unwrap();
+            let mut writer = store.begin(&plan, &MachineState::default(), 1).unwrap();
+            run(&plan, &HashSet::new(), &mut Messy(machine), &mut writer, &mut Silent)
+        };
+        let text = |ending: Result<Ending>| format!("{:#}", ending.unwrap_err());
+        assert_eq!(text(ending(Mock::default())), "--cleanup failed");
+        assert_eq!(text(ending(Mock::odd("setup", Odd::Fails))), "--setup failed");
+        assert!(text(ending(Mock::odd("run 4", Odd::Fails))).contains("run 4"));
+        let interrupted = ending(Mock::odd("run 4", Odd::IsInterrupted)).unwrap();
+        assert_eq!(interrupted, Ending::Interrupted);
+        let failed = ending(Mock::odd("run 0", Odd::WorkFails)).unwrap();
+        assert_eq!(failed.state(), State::Failed);
+    }
+
+    #[test]
+    fn without_hooks_none_is_run() {
+        let plan = resolve(&experiment(2, 2), &FakeSurroundings::default()).unwrap();
+        let mut machine = Mock::default();
+        check(&plan, &[0, 1, 2, 3, 4], &mut machine).0.unwrap();
+        assert_eq!(machine.log, ["run 5"]);
+    }
+}

@@ -82,7 +82,9 @@ fn perform(text: &str) -> Result<Report> {
     let params = spec.resolve(&request.params)?;
     let team = request.params.iter().any(|(key, value)| key == "procs" && value != "1");
     let mut meter = RegionMeter::attach(&request.events, Rc::new(LivePerf::default()), team)?;
-    let measured = measure(spec, &params, request.seed, &mut meter)?;
+    // Its text names its cause, which the chain of errors would repeat.
+    let measured = measure(spec, &params, request.seed, &mut meter)
+        .map_err(|error| anyhow::anyhow!("{error}"))?;
     if let Some(failure) = meter.failure {
         return Err(failure);
     }

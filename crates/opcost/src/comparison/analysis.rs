@@ -3,13 +3,13 @@
 use super::ledger;
 use super::{
     Change, Comparison, Figures, InvariantRow, Row, TwinRow, VariantSummary, Verdict, Warning,
-    conclusion,
+    conclusion, parallel,
 };
-use crate::plan::{Plan, WorkPlan};
+use crate::plan::{Plan, Unavailable, WorkPlan};
+use crate::source;
 use crate::store::Recording;
-use opcost_record::{Family, MetricId, MetricKey, Outcome, Record, TWIN, Unit, WORK};
-use opcost_stats::{Block, Budget, Exactness, Paired, Total, exact, multiple, power, summary};
-use std::collections::BTreeMap;
+use opcost_record::{Family, MetricKey, Outcome, Record, TWIN, WORK};
+use opcost_stats::{Block, Budget, Paired, Total, exact, multiple, power, summary};
 use std::num::NonZeroU64;
 
 /// Analyses a recording.
@@ -23,8 +23,9 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
     let (ledger, mut warnings) = ledger::examine(recording, &finished, &invariants);
     let refusal =
         ledger.iter().find(|entry| entry.severity == super::Severity::Refuse && !entry.waived);
-    let mut rows = rows(recording, &finished);
-    judge(&mut rows, plan, refusal.map(|entry| entry.rule.as_str()));
+    let columns = Columns::of(recording, &finished);
+    let mut rows = rows(recording, &columns);
+    judge(&mut rows, recording, refusal.map(|entry| entry.rule.as_str()));
     if plan.pairs < plan.fewest_pairs {
         warnings.push(Warning::TooFewPairs { pairs: plan.pairs, fewest: plan.fewest_pairs });
     }
@@ -36,9 +37,9 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         heading: heading(plan, &finished),
         variants: variants(recording, &finished),
         comparisons: plan.comparisons(),
-        twin: twin(recording, &finished, &rows),
+        twin: twin(recording, &columns, &rows),
         rows,
-        unavailable: plan.unavailable.clone(),
+        unavailable: unavailable(recording, &finished),
         invariants,
         ledger,
         conclusions: Vec::new(),
@@ -92,6 +93,23 @@ fn variants(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<VariantSumm
     plan.variants.iter().enumerate().map(summary).collect()
 }
 
+/// What could not be opened, and what was read and never there.
+fn unavailable(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<Unavailable> {
+    let plan = &recording.plan;
+    let mut missing = plan.unavailable.clone();
+    // Of no run at all nothing can be said.
+    if finished.iter().all(Vec::is_empty) {
+        return missing;
+    }
+    for key in plan.metrics() {
+        if recording.dictionary.id(&key).is_none() {
+            let reason = source::reason_absent(key.row()).to_string();
+            missing.push(Unavailable { key, reason, remedy: String::new() });
+        }
+    }
+    missing
+}
+
 /// Every invariant with the values seen in each variant.
 fn invariants(finished: &[Vec<&Record>]) -> Vec<InvariantRow> {
     let mut rows: Vec<InvariantRow> = Vec::new();
@@ -121,36 +139,90 @@ fn invariants(finished: &[Vec<&Record>]) -> Vec<InvariantRow> {
     rows
 }
 
-/// One metric's figures in one run.
-struct Figure {
-    block: u32,
-    total: Total,
-    multiplexed: bool,
+/// One metric of one variant: a figure for each finished run that has it, in the order of running.
+#[derive(Clone, Default)]
+struct Column {
+    /// The block of each run, ascending.
+    blocks: Vec<u32>,
+    /// The raw integer of the first run with its operations.
+    first: Option<Total>,
+    /// Whether another run had another.
+    varies: bool,
+    /// The figures, per operation where the metric's are.
+    values: Vec<f64>,
+    /// Runs in which the counter was multiplexed.
+    multiplexed: usize,
 }
 
-impl Figure {
-    fn of(record: &Record, metric: MetricId, key: &MetricKey) -> Option<Figure> {
-        let sample = record.sample(metric)?;
-        let per_op = key.row().per_op;
-        let ops =
-            record.ops.filter(|_| per_op).and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MIN);
-        Some(Figure {
-            block: record.block?,
-            total: Total { value: sample.value, ops },
-            multiplexed: sample.time.is_some_and(|time| time.multiplexed()),
-        })
+/// The columns of every metric: by metric, then by variant.
+struct Columns {
+    by_metric: Vec<Vec<Column>>,
+}
+
+impl Columns {
+    /// Gathered in one pass over the runs, which lie all over the memory.
+    fn of(recording: &Recording, finished: &[Vec<&Record>]) -> Columns {
+        let keys = recording.dictionary.keys();
+        let per_op: Vec<bool> = keys.iter().map(|key| key.row().per_op).collect();
+        let mut by_metric = vec![vec![Column::default(); finished.len()]; keys.len()];
+        for (variant, records) in finished.iter().enumerate() {
+            for record in records {
+                let Some(block) = record.block else { continue };
+                let ops = record.ops.and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MIN);
+                for sample in &record.samples {
+                    let metric = usize::from(sample.metric);
+                    let ops = if per_op[metric] { ops } else { NonZeroU64::MIN };
+                    let total = Total { value: sample.value, ops };
+                    let column = &mut by_metric[metric][variant];
+                    column.blocks.push(block);
+                    column.varies |= *column.first.get_or_insert(total) != total;
+                    column.values.push(total.per_op());
+                    let multiplexed = sample.time.is_some_and(|time| time.multiplexed());
+                    column.multiplexed += usize::from(multiplexed);
+                }
+            }
+        }
+        Columns { by_metric }
     }
 }
 
+impl Column {
+    /// The total that two or more runs have in common, as often as there is need to show it.
+    fn alike(&self) -> Option<[Total; 2]> {
+        self.first.filter(|_| !self.varies && self.values.len() >= 2).map(|total| [total; 2])
+    }
+
+    /// The figures of one block, from `start` on; moves `start` behind them.
+    fn of_block(&self, block: u32, start: &mut usize) -> &[f64] {
+        let rest = &self.blocks[*start..];
+        let length = rest.iter().take_while(|found| **found == block).count();
+        let figures = &self.values[*start..*start + length];
+        *start += length;
+        figures
+    }
+}
+
+/// The figures of two variants, block by block.
+fn blocks<'a>(baseline: &'a Column, variant: &'a Column, count: usize) -> Vec<Block<'a>> {
+    let (mut at_baseline, mut at_variant) = (0, 0);
+    (0..count as u32)
+        .map(|block| Block {
+            baseline: baseline.of_block(block, &mut at_baseline).into(),
+            variant: variant.of_block(block, &mut at_variant).into(),
+        })
+        .collect()
+}
+
 /// The rows without verdicts, the primary metric first, then in the order of the table of metrics.
-fn rows(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<Row> {
+fn rows(recording: &Recording, columns: &Columns) -> Vec<Row> {
     let keys = recording.dictionary.keys();
-    let mut rows: Vec<Row> = keys
+    let shown = keys
         .iter()
-        .enumerate()
-        .filter(|(_, key)| key.region == WORK && key.row().family != Family::Control)
-        .map(|(metric, key)| row(recording, finished, metric as MetricId, key))
+        .zip(&columns.by_metric)
+        .filter(|(key, _)| key.region == WORK && key.row().family != Family::Control)
         .collect();
+    let mut rows =
+        parallel::map(shown, is_large(recording), |(key, columns)| row(recording, key, columns));
     let place = |key: &MetricKey| {
         let listed = opcost_record::METRICS.iter().position(|row| row.name == key.name);
         (listed.unwrap_or(usize::MAX), key.clone())
@@ -159,19 +231,23 @@ fn rows(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<Row> {
     rows
 }
 
-fn row(recording: &Recording, finished: &[Vec<&Record>], metric: MetricId, key: &MetricKey) -> Row {
+/// Whether the analysis takes so long that a second CPU is worth its start.
+fn is_large(recording: &Recording) -> bool {
+    recording.records.len() > 5_000
+}
+
+fn row(recording: &Recording, key: &MetricKey, columns: &[Column]) -> Row {
     let plan = &recording.plan;
     let described = key.row();
-    let figures: Vec<Vec<Figure>> = finished
-        .iter()
-        .map(|records| {
-            records.iter().filter_map(|record| Figure::of(record, metric, key)).collect()
-        })
-        .collect();
     let twice = recording.dictionary.keys().iter().any(|other| {
         other.region == key.region && other.label() == key.label() && other.source != key.source
     });
-    let comparisons = plan.comparisons();
+    let has_ops = recording.records.iter().any(|record| record.ops.is_some());
+    let values: Vec<Option<Figures>> = columns.iter().map(summarise).collect();
+    let changes = plan.comparisons().into_iter().map(|(baseline, variant)| {
+        let medians = [baseline, variant].map(|side| values[side].as_ref().map(|side| side.median));
+        change(plan, &columns[baseline], &columns[variant], medians)
+    });
     Row {
         key: key.clone(),
         label: if twice { format!("{} ({})", key.label(), key.source) } else { key.label() },
@@ -180,40 +256,31 @@ fn row(recording: &Recording, finished: &[Vec<&Record>], metric: MetricId, key: 
         kind: described.kind,
         better: described.better,
         family: described.family,
-        per_op: described.per_op && finished.iter().flatten().any(|record| record.ops.is_some()),
-        exact: figures.iter().all(|side| is_exact(side)),
-        values: figures.iter().map(|side| summarise(side)).collect(),
-        changes: comparisons
-            .iter()
-            .map(|&(baseline, variant)| change(plan, &figures[baseline], &figures[variant]))
-            .collect(),
+        per_op: described.per_op && has_ops,
+        exact: columns.iter().all(|column| column.alike().is_some()),
+        changes: changes.collect(),
+        values,
     }
 }
 
-fn is_exact(side: &[Figure]) -> bool {
-    let totals: Vec<Total> = side.iter().map(|figure| figure.total).collect();
-    exact::exact(&totals, &totals) != Exactness::Varies
-}
-
-fn summarise(side: &[Figure]) -> Option<Figures> {
-    let values: Vec<f64> = side.iter().map(|figure| figure.total.per_op()).collect();
-    let spread = summary::Spread::of(&values)?;
+fn summarise(column: &Column) -> Option<Figures> {
+    let spread = summary::Spread::of(&column.values)?;
     Some(Figures {
         median: spread.median,
         mean: spread.mean,
         sd: spread.sd,
         min: spread.min,
         max: spread.max,
-        n: values.len(),
-        multiplexed: side.iter().filter(|figure| figure.multiplexed).count(),
-        values,
+        n: column.values.len(),
+        multiplexed: column.multiplexed,
+        values: column.values.clone(),
     })
 }
 
 /// The change of one metric with everything but p values, intervals and the verdict, which need
 /// all the other metrics.
-fn change(plan: &Plan, baseline: &[Figure], variant: &[Figure]) -> Change {
-    let multiplexed = baseline.iter().chain(variant).filter(|figure| figure.multiplexed).count();
+fn change(plan: &Plan, baseline: &Column, variant: &Column, medians: [Option<f64>; 2]) -> Change {
+    let multiplexed = baseline.multiplexed + variant.multiplexed;
     let mut change = Change {
         ratio_of_medians: None,
         change_ratio: None,
@@ -228,7 +295,7 @@ fn change(plan: &Plan, baseline: &[Figure], variant: &[Figure]) -> Change {
         paired: None,
         identical: false,
     };
-    if baseline.is_empty() || variant.is_empty() {
+    if baseline.values.is_empty() || variant.values.is_empty() {
         change.verdict = Verdict::Unavailable;
         change.reason = "no finished run has it".into();
         return change;
@@ -237,23 +304,14 @@ fn change(plan: &Plan, baseline: &[Figure], variant: &[Figure]) -> Change {
         change.verdict = Verdict::NotComparable;
         change.reason = format!(
             "multiplexed in {multiplexed} of {} runs, so not a full count; count fewer events at once",
-            baseline.len() + variant.len()
+            baseline.values.len() + variant.values.len()
         );
     }
-    let mut blocks = vec![Block::default(); plan.blocks.len()];
-    for figure in baseline {
-        blocks[figure.block as usize].baseline.push(figure.total.per_op());
+    if let [Some(one), Some(two)] = medians {
+        change.ratio_of_medians =
+            (one != 0.0).then(|| two / one - 1.0).or((one == two).then_some(0.0));
     }
-    for figure in variant {
-        blocks[figure.block as usize].variant.push(figure.total.per_op());
-    }
-    let median = |side: &[Figure]| {
-        let values: Vec<f64> = side.iter().map(|figure| figure.total.per_op()).collect();
-        summary::median(&values).unwrap_or(0.0)
-    };
-    let (one, two) = (median(baseline), median(variant));
-    change.ratio_of_medians = (one != 0.0).then(|| two / one - 1.0).or((one == two).then_some(0.0));
-    match Paired::new(&blocks) {
+    match Paired::new(&blocks(baseline, variant, plan.blocks.len())) {
         Err(error) => {
             change.verdict = Verdict::Unavailable;
             change.reason = error.to_string();
@@ -261,10 +319,8 @@ fn change(plan: &Plan, baseline: &[Figure], variant: &[Figure]) -> Change {
         Ok(paired) => {
             change.n_pairs = paired.n_pairs();
             change.change_ratio = paired.change_ratio();
-            let totals =
-                |side: &[Figure]| side.iter().map(|figure| figure.total).collect::<Vec<_>>();
-            let exactness = exact::exact(&totals(baseline), &totals(variant));
-            if exactness != Exactness::Varies {
+            if let (Some(one), Some(two)) = (baseline.alike(), variant.alike()) {
+                let exactness = exact(&one, &two);
                 change.change_ratio = exactness.change_ratio();
                 change.ratio_of_medians = exactness.change_ratio();
                 change.identical = exactness.change_ratio() == Some(0.0);
@@ -276,10 +332,11 @@ fn change(plan: &Plan, baseline: &[Figure], variant: &[Figure]) -> Change {
 }
 
 /// Gives every change its corrected p value, interval and verdict.
-fn judge(rows: &mut [Row], plan: &Plan, refused_by: Option<&str>) {
+fn judge(rows: &mut [Row], recording: &Recording, refused_by: Option<&str>) {
+    let (plan, large) = (&recording.plan, is_large(recording));
     let budget = Budget::default();
     for family in multiple::Family::ALL {
-        let mut members: Vec<(bool, &mut Change)> = rows
+        let members: Vec<(bool, &mut Change)> = rows
             .iter_mut()
             .filter(|row| family_of(row) == Some(family))
             .flat_map(|row| {
@@ -298,11 +355,12 @@ fn judge(rows: &mut [Row], plan: &Plan, refused_by: Option<&str>) {
         let tests = members.len();
         let alpha = budget.level_of_smallest(family, tests);
         let fewest_pairs = 2 * power::blocks_min(budget.level(family), tests);
-        for ((exact, change), adjusted) in members.iter_mut().zip(adjusted) {
+        let members = members.into_iter().zip(adjusted).collect();
+        parallel::map(members, large, |((exact, change), adjusted)| {
             // On the scale of the whole report's error rate, whatever the family's share of it.
             let adjusted = (adjusted * budget.total() / budget.level(family)).min(1.0);
-            decide(change, *exact, adjusted, alpha, fewest_pairs, plan.seed, budget.total());
-        }
+            decide(change, exact, adjusted, alpha, fewest_pairs, plan.seed, budget.total());
+        });
     }
     for row in rows {
         for change in &mut row.changes {
@@ -341,12 +399,19 @@ fn decide(
 ) {
     let Some(paired) = &change.paired else { return };
     let reachable = paired.p_floor() <= alpha;
+    let changed = adjusted <= rate;
+    // What would have been found is asked only where nothing was, and takes the longest.
+    let (interval, shift) = if reachable && !changed {
+        paired.interval_and_detectable(alpha, seed)
+    } else {
+        (paired.interval(1.0 - alpha), None)
+    };
     change.ci_level = 1.0 - alpha;
     if !exact {
         change.p_adjusted = Some(adjusted);
-        change.ci = paired.interval_ratio(1.0 - alpha);
+        change.ci = interval.and_then(|interval| paired.ratios(interval));
     }
-    change.verdict = if adjusted <= rate {
+    change.verdict = if changed {
         if exact {
             change.reason = "the same in every run of a variant".into();
         }
@@ -355,59 +420,42 @@ fn decide(
         change.reason = format!("needs {fewest_pairs} pairs");
         Verdict::Inconclusive
     } else {
-        change.mde_ratio = paired.detectable_ratio(alpha, seed);
-        if change.mde_ratio.is_none() {
-            change.mde_difference = paired.detectable_shift(alpha, seed);
-        }
+        change.mde_ratio = shift.and_then(|shift| paired.ratio(shift)).map(f64::abs);
+        change.mde_difference = shift.filter(|_| change.mde_ratio.is_none());
         Verdict::Unchanged
-    }
-
+    };
 }
 
-fn twin(recording: &Recording, finished: &[Vec<&Record>], rows: &[Row]) -> Vec<TwinRow> {
+fn twin(recording: &Recording, columns: &Columns, rows: &[Row]) -> Vec<TwinRow> {
     let mut twins = Vec::new();
-    for (row, key) in rows
-        .iter()
-        .filter(|row| row.per_op)
-        .map(|row| (row, MetricKey { region: TWIN.into(), ..row.key.clone() }))
-    {
+    for row in rows.iter().filter(|row| row.per_op) {
+        let key = MetricKey { region: TWIN.into(), ..row.key.clone() };
         let Some(metric) = recording.dictionary.id(&key) else { continue };
-        let median = |records: &Vec<&Record>| {
-            let values: Vec<f64> = records
-                .iter()
-                .filter_map(|record| Figure::of(record, metric, &key))
-                .filter(|figure| !figure.multiplexed)
-                .map(|figure| figure.total.per_op())
-                .collect();
-            summary::median(&values)
+        let median = |column: &Column| {
+            Some(&column.values)
+                .filter(|_| column.multiplexed == 0)
+                .and_then(|all| summary::median(all))
         };
         twins.push(TwinRow {
             label: row.label.clone(),
             unit: row.unit,
-            values: finished.iter().map(median).collect(),
+            values: columns.by_metric[usize::from(metric)].iter().map(median).collect(),
         });
     }
     twins
 }
 
 /// Commands that end so soon that their start is most of what was measured.
-fn short_runs(plan: &Plan, rows: &[Row]) -> Vec<Warning> {
+fn short_runs(plan: &Plan, rows: &[Row]) -> Option<Warning> {
     const SHORT_NS: f64 = 5e6;
-    let command = matches!(plan.variants[0].work, WorkPlan::Command { .. });
-    let wall = rows.iter().find(|row| row.key.name == "wall" && row.unit == Unit::Ns);
-    let Some(wall) = wall.filter(|_| command) else { return Vec::new() };
-    let medians: BTreeMap<&str, f64> = plan
-        .variants
-        .iter()
-        .zip(&wall.values)
-        .filter_map(|(variant, figures)| Some((variant.name.as_str(), figures.as_ref()?.median)))
-        .collect();
-    medians
-        .into_iter()
-        .filter(|(_, median)| *median < SHORT_NS)
-        .map(|(name, median)| Warning::ShortRuns {
-            variant: name.to_string(),
-            wall_ns: median as u64,
-        })
-        .collect()
+    if !matches!(plan.variants[0].work, WorkPlan::Command { .. }) {
+        return None;
+    }
+    let wall = rows.iter().find(|row| row.key.name == "wall")?;
+    let medians = plan.variants.iter().zip(&wall.values).filter_map(|(variant, figures)| {
+        let median = figures.as_ref()?.median;
+        (median < SHORT_NS).then(|| (variant.name.clone(), median as u64))
+    });
+    let variants: Vec<(String, u64)> = medians.collect();
+    (!variants.is_empty()).then_some(Warning::ShortRuns { variants })
 }

@@ -6,6 +6,7 @@
 mod analysis;
 pub mod conclusion;
 pub mod ledger;
+mod parallel;
 
 pub use analysis::compare;
 
@@ -263,12 +264,10 @@ pub enum Warning {
         /// Pairs needed.
         fewest: u32,
     },
-    /// Runs are so short that starting a process is most of what was measured.
+    /// Commands end so soon that starting a process is most of what was measured.
     ShortRuns {
-        /// Variant.
-        variant: String,
-        /// Median wall time.
-        wall_ns: u64,
+        /// The variants with their median wall times, nanoseconds.
+        variants: Vec<(String, u64)>,
     },
     /// The recording is not complete.
     Incomplete {
@@ -288,11 +287,17 @@ impl std::fmt::Display for Warning {
                 f,
                 "{pairs} pairs cannot decide every metric at its corrected level; use --pairs {fewest} or more"
             ),
-            Warning::ShortRuns { variant, wall_ns } => write!(
-                f,
-                "'{variant}' runs for {:.1} ms: much of that is starting a process; give it more work per run",
-                *wall_ns as f64 / 1e6
-            ),
+            Warning::ShortRuns { variants } => {
+                let runs: Vec<String> = variants
+                    .iter()
+                    .map(|(name, wall_ns)| format!("'{name}' {:.1} ms", *wall_ns as f64 / 1e6))
+                    .collect();
+                write!(
+                    f,
+                    "runs are short ({}): much of that is starting a process; give them more work",
+                    runs.join(", ")
+                )
+            }
             Warning::Incomplete { runs, planned, recording } => write!(
                 f,
                 "the recording stopped after {runs} of {planned} runs; continue it with: opcost resume {recording}"

@@ -10,7 +10,8 @@ use anyhow::{Context, Result};
 use opcost_record::{Failure, Outcome, Reading, Report, WORK, wire};
 use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
-use opcost_sys::perf::{LivePerf, OpenContext, PerfKernel, Refusal, explain};
+use opcost_sys::perf::constants::KIND_SOFTWARE;
+use opcost_sys::perf::{EventAttr, LivePerf, OpenContext, PerfKernel, Refusal, explain};
 use opcost_sys::spawn::{EndedBy, Exit, Output, Spawn, SpawnError, Status as ExitStatus};
 use std::ffi::OsString;
 use std::io::{PipeReader, Read, Write};
@@ -49,6 +50,7 @@ impl<'a> Host<'a> {
             kernel: kernel.clone(),
             team: false,
         };
+        keep_open(plan, kernel.as_ref());
         Ok(Host {
             interrupt,
             surroundings: sources(&context),
@@ -248,6 +250,18 @@ impl Machine for Host<'_> {
             Status::WorkFailed,
             format!("--{name} '{command}' failed ({status}); its error output is above"),
         ))
+    }
+}
+
+/// Opens a stopped counter of each software event, for as long as the kernel's owner lives.
+///
+/// The first opening and the last closing of such an event rewrite kernel code (static keys,
+/// perf_swevent_init in kernel/events/core.c); every run would pay for both.
+fn keep_open(plan: &Plan, kernel: &dyn PerfKernel) {
+    for event in plan.events.iter().filter(|event| event.kind == KIND_SOFTWARE) {
+        let attr = EventAttr { inherit: false, ..perf_event::attr(event, false, true) };
+        // Where it cannot be opened, runs are slower to start and nothing else.
+        let _ = kernel.open(&attr, 0, -1, None);
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::plan::{Plan, WorkPlan};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -191,6 +191,7 @@ impl MachineState {
                 differences.push(format!("{what}: {} → {}", word(one), word(two)));
             }
         };
+        check("opcost", &Some(self.opcost_version.clone()), &Some(other.opcost_version.clone()));
         check("kernel", &self.kernel_release, &other.kernel_release);
         check("kernel build", &self.kernel_version, &other.kernel_version);
         check("boot parameters", &self.boot_parameters, &other.boot_parameters);
@@ -199,7 +200,18 @@ impl MachineState {
         check("CPUs online", &self.cpus_online, &other.cpus_online);
         check("SMT", &self.smt, &other.smt);
         check("governor", &self.governor, &other.governor);
+        let turbo = |state: &MachineState| {
+            state.turbo.map(|on| if on { "on".to_string() } else { "off".to_string() })
+        };
+        check("turbo", &turbo(self), &turbo(other));
         check("transparent huge pages", &self.transparent_hugepage, &other.transparent_hugepage);
+        check("address randomisation", &self.randomize_va_space, &other.randomize_va_space);
+        let vulnerabilities: BTreeSet<&String> =
+            self.mitigations.keys().chain(other.mitigations.keys()).collect();
+        for name in vulnerabilities {
+            let (one, two) = (self.mitigations.get(name), other.mitigations.get(name));
+            check(&format!("mitigation of {name}"), &one.cloned(), &two.cloned());
+        }
         for program in &self.programs {
             let now = other.programs.iter().find(|now| now.path == program.path);
             if now.is_some_and(|now| now.sha256 != program.sha256) {
@@ -213,6 +225,122 @@ impl MachineState {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use crate::plan::fixture::{FakeSurroundings, commands, plan, script};
+    use crate::plan::resolve;
+
+    /// A root with some files of an Intel machine's /proc and /sys.
+    fn root() -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let cpu = "sys/devices/system/cpu";
+        let files = [
+            ("proc/sys/kernel/osrelease", "6.1.0-18-amd64\n"),
+            ("proc/sys/kernel/version", "#1 SMP PREEMPT_DYNAMIC Debian\n"),
+            ("proc/sys/kernel/random/boot_id", "11111111-2222-3333-4444-555555555555\n"),
+            ("proc/sys/kernel/randomize_va_space", "2\n"),
+            ("proc/sys/kernel/perf_event_paranoid", "-1\n"),
+            ("proc/sys/kernel/nmi_watchdog", "0\n"),
+            ("proc/cmdline", "quiet mitigations=off\n"),
+            (
+                "proc/cpuinfo",
+                "processor\t: 0\nmodel\t\t: 85\nmodel name\t: Imaginary 9000 @ 3.00GHz\n\
+                 microcode\t: 0x2006b06\nflags\t\t: fpu sse2\n\nprocessor\t: 1\n\
+                 model name\t: Another\n",
+            ),
+            ("proc/meminfo", "MemTotal:       24684092 kB\nMemFree:  1 kB\n"),
+            ("proc/loadavg", "0.52 0.10 0.01 1/200 4000\n"),
+            (&format!("{cpu}/online"), "0-1\n"),
+            (&format!("{cpu}/smt/control"), "on\n"),
+            (&format!("{cpu}/cpu0/cpufreq/scaling_governor"), "powersave\n"),
+            (&format!("{cpu}/cpu1/cpufreq/scaling_governor"), "performance\n"),
+            (&format!("{cpu}/intel_pstate/no_turbo"), "1\n"),
+            (&format!("{cpu}/vulnerabilities/meltdown"), "Mitigation: PTI\n"),
+            (&format!("{cpu}/vulnerabilities/l1tf"), "Not affected\n"),
+            ("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
+            ("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n"),
+        ];
+        for (path, text) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        root
+    }
+
+    #[test]
+    fn every_file_reaches_its_field() {
+        let text = |text: &str| Some(text.to_string());
+        let expected = MachineState {
+            opcost_version: env!("CARGO_PKG_VERSION").into(),
+            kernel_release: text("6.1.0-18-amd64"),
+            kernel_version: text("#1 SMP PREEMPT_DYNAMIC Debian"),
+            boot_id: text("11111111-2222-3333-4444-555555555555"),
+            boot_parameters: text("quiet mitigations=off"),
+            cpu_model: text("Imaginary 9000 @ 3.00GHz"),
+            cpu_microcode: text("0x2006b06"),
+            cpu_flags: text("fpu sse2"),
+            cpus_online: text("0-1"),
+            smt: text("on"),
+            governor: text("performance,powersave"),
+            turbo: Some(false),
+            mitigations: BTreeMap::from([
+                ("l1tf".into(), "Not affected".into()),
+                ("meltdown".into(), "Mitigation: PTI".into()),
+            ]),
+            randomize_va_space: text("2"),
+            transparent_hugepage: text("always [madvise] never"),
+            clocksource: text("tsc"),
+            perf_event_paranoid: text("-1"),
+            nmi_watchdog: text("0"),
+            memory_bytes: Some(24_684_092 * 1024),
+            load_average: text("0.52"),
+            programs: vec![],
+            environment_bytes: vec![10, 20],
+        };
+        let state = read_state(root().path(), &plan(2, 2), vec![10, 20]);
+        assert_eq!(state, expected);
+        let stored = serde_json::to_string(&state).unwrap();
+        assert_eq!(serde_json::from_str::<MachineState>(&stored).unwrap(), state);
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_say_is_absent() {
+        let empty = tempfile::tempdir().unwrap();
+        let state = read_state(empty.path(), &plan(2, 2), vec![]);
+        let nothing = MachineState {
+            opcost_version: env!("CARGO_PKG_VERSION").into(),
+            ..MachineState::default()
+        };
+        assert_eq!(state, nothing);
+    }
+
+    #[test]
+    fn amd_says_boost_where_intel_says_no_turbo() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("sys/devices/system/cpu/cpufreq");
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("boost"), "1\n").unwrap();
+        assert_eq!(read_state(root.path(), &plan(2, 2), vec![]).turbo, Some(true));
+    }
+
+    #[test]
+    fn the_programs_of_commands_are_hashed_where_they_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        script(&dir, "sub/tool", "abc");
+        let surroundings = FakeSurroundings { dir: dir.clone(), ..FakeSurroundings::default() };
+        let mut asked = commands(&["./tool one", "./tool two"]);
+        asked.cwd = Some("sub".into());
+        let plan = resolve(&asked, &surroundings).unwrap();
+        let state = read_state(root().path(), &plan, vec![]);
+        // FIPS 180-2, appendix B.1.
+        let sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        let tool =
+            ProgramState { path: dir.join("sub/tool"), length_bytes: 3, sha256: sha256.into() };
+        assert_eq!(state.programs, [tool]);
+        assert_eq!(program_state(&dir.join("none")), None);
+        assert_eq!(program_state(&dir), None);
+    }
 
     #[test]
     fn memory_is_read_in_bytes() {
@@ -245,5 +373,28 @@ mod tests {
             ["kernel: 6.1 → 6.2", "the program /bin/gzip was changed"]
         );
         assert!(before.differences(&before).is_empty());
+    }
+
+    #[test]
+    fn settings_that_shift_figures_are_differences() {
+        let before = read_state(root().path(), &plan(2, 2), vec![]);
+        let mut after = before.clone();
+        after.turbo = Some(true);
+        after.mitigations.insert("meltdown".into(), "Vulnerable".into());
+        after.mitigations.remove("l1tf");
+        after.randomize_va_space = None;
+        assert_eq!(
+            before.differences(&after),
+            [
+                "turbo: off → on",
+                "address randomisation: 2 → unknown",
+                "mitigation of l1tf: Not affected → unknown",
+                "mitigation of meltdown: Mitigation: PTI → Vulnerable",
+            ]
+        );
+        // These differ between any two moments.
+        let mut later = before.clone();
+        later.load_average = Some("3.00".into());
+        assert!(before.differences(&later).is_empty());
     }
 }

@@ -3,13 +3,18 @@
 //! A plan is made by [`resolve`] from an [`Experiment`](crate::experiment::Experiment) and what is
 //! known of the surroundings; it is stored before the first run, and running it needs no decision.
 
+#[cfg(test)]
+pub(crate) mod fixture;
 mod resolve;
+#[cfg(test)]
+mod resolve_tests;
 mod schedule;
 
 pub use resolve::{Surroundings, find_workload, resolve};
 pub use schedule::{BlockPlan, Slot};
 
 use crate::experiment::{Aslr, EnvironmentPolicy, MachineKind, PairsOfVariants};
+use crate::source::Scope;
 use opcost_record::MetricKey;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -160,6 +165,15 @@ impl Plan {
     /// Every run in order: warm-up runs first, then the blocks.
     pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
         schedule::slots(self)
+    }
+
+    /// The metrics that every run should have.
+    pub fn metrics(&self) -> Vec<MetricKey> {
+        let scope = match self.variants[0].work {
+            WorkPlan::Command { .. } => Scope::Command,
+            WorkPlan::Workload { .. } => Scope::Region,
+        };
+        resolve::metrics_judged(&self.events, scope)
     }
 
     /// Runs in all, warm-up included.

@@ -420,7 +420,7 @@ fn resolve_primary(
 }
 
 /// The metrics that runs with these events will have.
-fn metrics_judged(events: &[EventPlan], scope: Scope) -> Vec<MetricKey> {
+pub(super) fn metrics_judged(events: &[EventPlan], scope: Scope) -> Vec<MetricKey> {
     let others = METRICS
         .iter()
         .filter(|row| source::reads_always(row, scope))

@@ -95,7 +95,8 @@ fn metrics(view: &View<'_>) -> Vec<Value> {
                 "baseline": names.0,
                 "variant": names.1,
                 "verdict": "unavailable",
-                "reason": format!("{}; {}", missing.reason, missing.remedy),
+                "reason": missing.reason,
+                "remedy": missing.remedy,
             }));
         }
     }

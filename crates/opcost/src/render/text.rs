@@ -81,7 +81,9 @@ impl<'a> Table<'a> {
         let names = sides.map(|side| comparison.variants[side].name.width());
         // What 80 columns leave beside label, change and remark.
         let room = if wide { 18 } else { (80 - 2 - label_width - CHANGE_WIDTH - 19) / 2 - 1 };
-        let value_width = names[0].max(names[1]).clamp(11, room.max(11));
+        let name_width = names[0].max(names[1]);
+        // Names that do not fit stand above the table.
+        let value_width = if name_width > room { 11 } else { name_width.max(11) };
         let zeros = zeros.into_iter().map(|row| row.label.as_str()).collect();
         Table { comparison, index, sides, rows, zeros, wide, label_width, value_width }
     }
@@ -210,7 +212,7 @@ fn remark(row: &Row, change: &Change) -> String {
         Verdict::Changed => format!("{arrow} real"),
         Verdict::Unchanged if change.identical => "the same every run".into(),
         Verdict::Unchanged => {
-            detectable(row, change).map_or(String::new(), |mde| format!("no change ≥ {mde}"))
+            detectable(row, change).map_or(String::new(), |mde| format!("none ≥ {mde}"))
         }
         Verdict::Inconclusive => format!("? {}", change.reason),
         Verdict::NotComparable => "not comparable".into(),
@@ -244,7 +246,7 @@ fn missing(page: &mut Page, comparison: &Comparison) {
 fn footnotes(page: &mut Page, comparison: &Comparison) {
     let mut changes = comparison.rows.iter().flat_map(|row| &row.changes);
     if changes.any(|change| change.verdict == Verdict::Unchanged && !change.identical) {
-        let text = "no change ≥ x: none was found; one of x or more would have been, 9 times in 10";
+        let text = "none ≥ x: no change was found; one of x or more would have been, 9 times in 10";
         page.wrap(DIM, "  ", text);
     }
     if comparison.refused() {

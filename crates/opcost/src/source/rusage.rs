@@ -57,9 +57,14 @@ impl Source for ChildOrSelf {
             ("major-faults", used.major_faults),
             ("voluntary-switches", used.voluntary_switches),
             ("involuntary-switches", used.involuntary_switches),
-            ("peak-rss", used.rss_bytes_max),
         ];
-        for (name, value) in figures {
+        let peak = match exit {
+            // Less than what this process itself had is hidden by it.
+            Some(exit) => exit.rss_bytes_max,
+            None => Some(used.rss_bytes_max),
+        };
+        let peak = peak.map(|bytes| ("peak-rss", bytes));
+        for (name, value) in figures.into_iter().chain(peak) {
             let key =
                 MetricKey { region: region.to_string(), ..MetricKey::new(name, Domain::All, NAME) };
             readings.push(Reading::plain(key, value));

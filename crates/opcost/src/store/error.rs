@@ -68,6 +68,10 @@ impl StoreError {
         let kind = match error {
             rusqlite::Error::SqliteFailure(failure, message) => {
                 let message = message.clone().unwrap_or_else(|| failure.to_string());
+                // The memory that readers and writers share is a file on the same disk.
+                if failure.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE {
+                    return StoreError::new(path, StoreErrorKind::Full);
+                }
                 match failure.code {
                     ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt => {
                         StoreErrorKind::Corrupt(message)
@@ -78,6 +82,10 @@ impl StoreError {
                     ErrorCode::CannotOpen | ErrorCode::PermissionDenied => {
                         StoreErrorKind::CannotOpen(message)
                     }
+                    ErrorCode::SystemIoFailure => StoreErrorKind::Other(format!(
+                        "{message} (SQLite's code {}); check the disk",
+                        failure.extended_code
+                    )),
                     _ => StoreErrorKind::Other(message),
                 }
             }
@@ -89,6 +97,19 @@ impl StoreError {
             other => StoreErrorKind::Other(other.to_string()),
         };
         StoreError::new(path, kind)
+    }
+}
+
+impl StoreErrorKind {
+    /// Whether it may be the files beside the store that could not be made.
+    pub(super) fn denies_side_files(&self) -> bool {
+        matches!(
+            self,
+            StoreErrorKind::CannotOpen(_)
+                | StoreErrorKind::ReadOnly
+                | StoreErrorKind::Full
+                | StoreErrorKind::Other(_)
+        )
     }
 }
 

@@ -7,6 +7,9 @@
 
 mod codec;
 mod error;
+mod open;
+#[cfg(test)]
+mod tests;
 mod write;
 
 pub use error::{StoreError, StoreErrorKind};
@@ -15,44 +18,10 @@ pub use write::RecordingWriter;
 use crate::machine::MachineState;
 use crate::plan::Plan;
 use opcost_record::{Dictionary, Domain, Failure, Invariant, MetricKey, Outcome, Record};
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
-use std::path::{Path, PathBuf};
+use rusqlite::{Connection, OptionalExtension, Row};
+use serde::Deserialize;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// `PRAGMA application_id`: "opco".
-const APPLICATION_ID: i32 = 0x6f70_636f;
-/// `PRAGMA user_version` of the schema below.
-const SCHEMA_VERSION: i32 = 1;
-/// How long to wait for another opcost that is just writing.
-const BUSY_LIMIT: Duration = Duration::from_secs(10);
-
-const SCHEMA: &str = "
-CREATE TABLE recordings(
-    number INTEGER PRIMARY KEY,
-    id TEXT NOT NULL UNIQUE,
-    created_unix_ns INTEGER NOT NULL,
-    experiment TEXT NOT NULL,
-    state TEXT NOT NULL,
-    plan TEXT NOT NULL,
-    machine TEXT NOT NULL
-);
-CREATE TABLE metrics(
-    recording INTEGER NOT NULL, id INTEGER NOT NULL,
-    name TEXT NOT NULL, domain TEXT NOT NULL, source TEXT NOT NULL, region TEXT NOT NULL,
-    PRIMARY KEY(recording, id)
-) WITHOUT ROWID;
-CREATE TABLE invariants(
-    recording INTEGER NOT NULL, id INTEGER NOT NULL, items TEXT NOT NULL,
-    PRIMARY KEY(recording, id)
-) WITHOUT ROWID;
-CREATE TABLE runs(
-    recording INTEGER NOT NULL, slot INTEGER NOT NULL, variant INTEGER NOT NULL, block INTEGER,
-    started_unix_ns INTEGER NOT NULL, exit_code INTEGER, failure TEXT, ops INTEGER,
-    invariants INTEGER NOT NULL, samples BLOB NOT NULL,
-    PRIMARY KEY(recording, slot)
-) WITHOUT ROWID;
-";
 
 /// Whether a recording is being made, was stopped or is complete.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -128,50 +97,6 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store to add to it, creating file and folders where they are missing.
-    ///
-    /// # Errors
-    /// [`StoreError`] names the file: not a store, newer than this program, read-only, full.
-    pub fn open_for_writing(path: &Path) -> Result<Store, StoreError> {
-        let error = |source: rusqlite::Error| StoreError::from_sqlite(path, &source);
-        if let Some(dir) = path.parent() {
-            std::fs::create_dir_all(dir).map_err(|source| {
-                StoreError::new(path, StoreErrorKind::CannotCreate(source.to_string()))
-            })?;
-        }
-        let connection = Connection::open(path).map_err(error)?;
-        connection.busy_timeout(BUSY_LIMIT).map_err(error)?;
-        let mut store = Store { connection, path: Arc::new(path.to_path_buf()) };
-        let fresh = store.check_version()?;
-        store.sql(|connection| {
-            connection.pragma_update(None, "journal_mode", "wal")?;
-            connection.pragma_update(None, "synchronous", "normal")
-        })?;
-        if fresh {
-            store.create_schema()?;
-        }
-        Ok(store)
-    }
-
-    /// Opens the store to read; a store that does not exist yet is an error of its own.
-    ///
-    /// # Errors
-    /// As [`open_for_writing`](Self::open_for_writing).
-    pub fn open_for_reading(path: &Path) -> Result<Store, StoreError> {
-        if !path.exists() {
-            return Err(StoreError::new(path, StoreErrorKind::Absent));
-        }
-        let error = |source: rusqlite::Error| StoreError::from_sqlite(path, &source);
-        let connection =
-            Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(error)?;
-        connection.busy_timeout(BUSY_LIMIT).map_err(error)?;
-        let store = Store { connection, path: Arc::new(path.to_path_buf()) };
-        if store.check_version()? {
-            return Err(StoreError::new(path, StoreErrorKind::Absent));
-        }
-        Ok(store)
-    }
-
     /// Begins a recording.
     pub fn begin(
         self,
@@ -198,18 +123,18 @@ impl Store {
         self.sql(|connection| {
             let mut statement = connection.prepare(
                 "SELECT id, created_unix_ns, experiment, state,
-                        (SELECT count(*) FROM runs WHERE runs.recording = number),
-                        (SELECT json_group_array(json_extract(value, '$.name')) FROM json_each(plan, '$.variants'))
+                        (SELECT count(*) FROM runs WHERE runs.recording = number), plan
                  FROM recordings ORDER BY number",
             )?;
             let heads = statement.query_map([], |row| {
+                let plan: NamesOfPlan = json(row, 5)?;
                 Ok(RecordingHead {
                     id: row.get(0)?,
                     created_unix_ns: unsigned(row, 1)?,
                     experiment: row.get(2)?,
                     state: state(row, 3)?,
                     runs: unsigned(row, 4)?,
-                    variants: json(row, 5)?,
+                    variants: plan.variants.into_iter().map(|variant| variant.name).collect(),
                 })
             })?;
             heads.collect()
@@ -339,50 +264,23 @@ impl Store {
         }
     }
 
-    /// Whether the file is empty; an error if it is not a store of this version.
-    fn check_version(&self) -> Result<bool, StoreError> {
-        let (application, version, tables): (i32, i32, i64) = self.sql(|connection| {
-            Ok((
-                connection.pragma_query_value(None, "application_id", |row| row.get(0))?,
-                connection.pragma_query_value(None, "user_version", |row| row.get(0))?,
-                connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?,
-            ))
-        })?;
-        match (application, version) {
-            (0, 0) if tables == 0 => Ok(true),
-            (APPLICATION_ID, SCHEMA_VERSION) => Ok(false),
-            (APPLICATION_ID, newer) if newer > SCHEMA_VERSION => Err(StoreError::new(
-                &self.path,
-                StoreErrorKind::Newer { found: newer, known: SCHEMA_VERSION },
-            )),
-            _ => Err(StoreError::new(&self.path, StoreErrorKind::Foreign)),
-        }
-    }
-
-    fn create_schema(&mut self) -> Result<(), StoreError> {
-        let path = Arc::clone(&self.path);
-        let create = |connection: &mut Connection| -> rusqlite::Result<()> {
-            // Immediate: of two processes that create one store, the second waits and then sees it.
-            let transaction =
-                connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-            let version: i32 =
-                transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
-            if version == 0 {
-                transaction.execute_batch(SCHEMA)?;
-                transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-                transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
-            }
-            transaction.commit()
-        };
-        create(&mut self.connection).map_err(|error| StoreError::from_sqlite(&path, &error))
-    }
-
     fn sql<T>(
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         work(&self.connection).map_err(|error| StoreError::from_sqlite(&self.path, &error))
     }
+}
+
+/// What a list shows of a plan, so that the rest of it need not be made.
+#[derive(Deserialize)]
+struct NamesOfPlan {
+    variants: Vec<NameOfVariant>,
+}
+
+#[derive(Deserialize)]
+struct NameOfVariant {
+    name: String,
 }
 
 fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {

@@ -1,12 +1,17 @@
 //! The counters of one process.
 
+use super::is_clock;
 use crate::plan::EventPlan;
 use crate::source::Source;
-use anyhow::{Context, Result};
-use opcost_record::{CountingTime, Domain, MetricKey, Reading};
-use opcost_sys::perf::{CounterId, CounterReading, EventAttr, PerfKernel, ShortRead};
+use anyhow::{Context, Result, anyhow};
+use opcost_record::{Domain, MetricKey, Reading};
+use opcost_sys::perf::{
+    CounterId, CounterReading, EventAttr, OpenContext, PerfKernel, ShortRead, explain,
+};
 use opcost_sys::spawn::Exit;
 use std::collections::HashMap;
+use std::io;
+use std::path::Path;
 use std::rc::Rc;
 
 /// Counters opened on one process and its children.
@@ -35,7 +40,8 @@ pub fn attr(event: &EventPlan, on_exec: bool, leader: bool) -> EventAttr {
         config1: event.config1,
         config2: event.config2,
         exclude_user: event.key.domain == Domain::Kernel,
-        exclude_kernel: event.key.domain == Domain::User,
+        // A clock counts the kernel's time all the same, and so needs no right to count the kernel.
+        exclude_kernel: event.key.domain == Domain::User || is_clock(event.kind, event.config),
         exclude_hv: event.key.domain != Domain::All,
         inherit: true,
         // Members follow their leader.
@@ -67,15 +73,19 @@ impl Counters {
         self.open.iter().zip(&self.events).map(read).collect()
     }
 
+    /// Switches the leaders, which their members follow.
+    ///
+    /// Not the whole group with PERF_IOC_FLAG_GROUP: that stops each member for itself, too, and
+    /// Linux 6.18 then starts a member of another PMU than its leader's (`task-clock` beside
+    /// `page-faults`) only when the task is next scheduled, so that it misses part of the region.
     fn switch(&self, on: bool) -> Result<()> {
         for (counter, event) in
             self.open.iter().zip(&self.events).filter(|(counter, _)| counter.leader)
         {
-            let whole_group = event.group.is_some();
             let done = if on {
-                self.kernel.enable(counter.id, whole_group)
+                self.kernel.enable(counter.id, false)
             } else {
-                self.kernel.disable(counter.id, whole_group)
+                self.kernel.disable(counter.id, false)
             };
             done.with_context(|| format!("cannot switch counter {}", event.key))?;
         }
@@ -95,10 +105,9 @@ impl Source for Counters {
         let mut leaders: HashMap<u32, CounterId> = HashMap::new();
         for event in &self.events {
             let leader = event.group.and_then(|group| leaders.get(&group).copied());
-            let id = self
-                .kernel
-                .open(&attr(event, self.on_exec, leader.is_none()), pid, -1, leader)
-                .with_context(|| format!("cannot open counter {}", event.key))?;
+            let attr = attr(event, self.on_exec, leader.is_none());
+            let opened = self.kernel.open(&attr, pid, -1, leader);
+            let id = opened.map_err(|error| refused(&event.key, &attr, error))?;
             if let (Some(group), None) = (event.group, leader) {
                 leaders.insert(group, id);
             }
@@ -136,20 +145,90 @@ impl Source for Counters {
             let (Some(before), Some(after)) = (counter.before, counter.after) else {
                 continue;
             };
-            let time = CountingTime {
-                enabled_ns: after.time_enabled_ns - before.time_enabled_ns,
-                running_ns: after.time_running_ns - before.time_running_ns,
-            };
-            // Never on the hardware: not counted, which is not zero.
-            if time.enabled_ns > 0 && time.running_ns == 0 {
+            let counted = counted(before, after).ok_or_else(|| {
+                anyhow!(
+                    "counter {} ran backwards, from {before:?} to {after:?}: its driver is broken; \
+                     leave this event out",
+                    event.key
+                )
+            })?;
+            // Never on the hardware: not counted, which is not zero. So does perf stat say.
+            if counted.time_running_ns == 0 {
                 continue;
             }
             readings.push(Reading {
                 key: MetricKey { region: region.to_string(), ..event.key.clone() },
-                value: after.value - before.value,
-                time: Some(time),
+                value: counted.value,
+                time: Some(counted.time()),
             });
         }
         Ok(())
+    }
+}
+
+/// What was counted between two readings; `None` if a count or a time ran backwards.
+///
+/// The kernel adds to a signed 64-bit number, however few bits the hardware's counters have
+/// (local64_t in kernel/events/core.c), so a difference above `i64::MAX` is one below zero.
+fn counted(before: CounterReading, after: CounterReading) -> Option<CounterReading> {
+    let since = |before: u64, after: u64| {
+        Some(after.wrapping_sub(before)).filter(|count| *count <= i64::MAX as u64)
+    };
+    Some(CounterReading {
+        value: since(before.value, after.value)?,
+        time_enabled_ns: since(before.time_enabled_ns, after.time_enabled_ns)?,
+        time_running_ns: since(before.time_running_ns, after.time_running_ns)?,
+    })
+}
+
+/// The error for a counter that the kernel would not open: which, why, what to do.
+fn refused(key: &MetricKey, attr: &EventAttr, error: io::Error) -> anyhow::Error {
+    let context = || OpenContext::detect(Path::new("/proc"), Path::new("/sys"));
+    match error.raw_os_error() {
+        Some(errno) => {
+            let refusal = explain(errno, attr, &context());
+            anyhow!("cannot open counter {key}: {}; {}", refusal.reason, refusal.remedy)
+        }
+        None => anyhow::Error::new(error).context(format!("cannot open counter {key}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn reading(value: u64, time_enabled_ns: u64, time_running_ns: u64) -> CounterReading {
+        CounterReading { value, time_enabled_ns, time_running_ns }
+    }
+
+    #[test]
+    fn differences_are_exact_over_the_whole_range() {
+        let zero = reading(0, 0, 0);
+        assert_eq!(counted(zero, reading(7, 9, 8)), Some(reading(7, 9, 8)));
+        let largest = reading(i64::MAX as u64, 9, 9);
+        assert_eq!(counted(zero, largest), Some(largest));
+        // Beyond the 48 bits of a hardware counter, and over the end of the kernel's number.
+        let narrow = reading((1 << 48) - 1, 5, 5);
+        assert_eq!(counted(narrow, reading((1 << 48) + 1, 9, 6)), Some(reading(2, 4, 1)));
+        let end = reading(u64::MAX - 9, 5, 5);
+        assert_eq!(counted(end, reading(90, 9, 6)), Some(reading(100, 4, 1)));
+    }
+
+    #[test]
+    fn what_runs_backwards_is_no_count() {
+        let before = reading(10, 10, 10);
+        for after in [reading(9, 11, 11), reading(11, 9, 11), reading(11, 11, 9)] {
+            assert_eq!(counted(before, after), None, "{after:?}");
+        }
+        assert_eq!(counted(reading(0, 0, 0), reading(1 << 63, 1, 1)), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_added_is_what_is_counted(before: u64, added in 0..=i64::MAX as u64) {
+            let both = [before, before.wrapping_add(added)].map(|value| reading(value, 1, 1));
+            prop_assert_eq!(counted(both[0], both[1]).map(|count| count.value), Some(added));
+        }
     }
 }

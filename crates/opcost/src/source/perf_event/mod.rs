@@ -2,14 +2,19 @@
 //!
 //! Counters are opened on the process to be measured and inherited by its children. For a command
 //! they start at exec; for a region the workload process switches them on and off. Each is read
-//! by itself while it is off, with its enabled and running times.
+//! by itself while it is off, with its enabled and running times. A count is kept as it is, however
+//! short it was on the hardware; one that never was gives no reading.
 
+mod cache;
 mod counters;
+#[cfg(test)]
+mod fixture;
 pub mod syntax;
 pub mod sysfs;
 
 use super::{Scope, Source, SourceContext};
 pub use counters::{Counters, attr};
+use opcost_sys::perf::{GenericEvent, generic_event};
 
 /// The source's name.
 pub const NAME: &str = "perf_event";
@@ -29,6 +34,13 @@ pub const DEFAULT_EVENTS: [&str; 10] = [
     "branch-misses",
     "cache-misses",
 ];
+
+/// Whether an event is one of the kernel's two clocks, which look at no domain: `task-clock:u` and
+/// `task-clock:k` both give all the time (kernel/events/core.c, task_clock_event_update).
+fn is_clock(kind: u32, config: u64) -> bool {
+    let clocks = ["cpu-clock", "task-clock"].map(generic_event);
+    clocks.contains(&Some(GenericEvent { kind, config }))
+}
 
 pub(super) fn make(context: &SourceContext<'_>) -> Box<dyn Source> {
     Box::new(Counters::new(

@@ -3,7 +3,8 @@
 
 use super::syntax::{SyntaxError, malformed};
 use crate::nearest::nearest;
-use opcost_sys::perf::constants;
+use opcost_sys::perf::{constants, generic_events};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// What `perf_event_attr` needs to name an event.
@@ -15,17 +16,27 @@ pub(super) struct Code {
     pub(super) config2: u64,
 }
 
-/// Names of the PMUs of CPU cores, whose events may be given without the PMU's name.
-const CORE_PMUS: [&str; 3] = ["cpu", "cpu_core", "cpu_atom"];
-
 fn devices(sysfs: &Path) -> PathBuf {
     sysfs.join("bus/event_source/devices")
+}
+
+/// Whether a PMU counts what CPU cores do, so that its events may be given without its name.
+///
+/// Hybrid x86 and Arm drivers list their CPUs in `cpus`; the oldest two names have no such file.
+fn is_core(dir: &Path, pmu: &str) -> bool {
+    pmu == "cpu" || pmu == "cpum_cf" || dir.join("cpus").is_file()
+}
+
+/// Whether a file of an `events` folder describes the event before its last dot.
+fn is_companion(name: &str) -> bool {
+    [".unit", ".scale", ".per-pkg", ".snapshot"].iter().any(|ending| name.ends_with(ending))
 }
 
 /// Resolves `pmu/terms/`.
 ///
 /// Each term is `name`, `name=value` with a name from the PMU's `format` folder, or the name of
-/// one of its `events`.
+/// one of its `events`, under any of its names if it is a generic one. Counts are raw: the factor
+/// of an `event.scale` file is not applied.
 pub(super) fn resolve(
     sysfs: &Path,
     text: &str,
@@ -33,31 +44,42 @@ pub(super) fn resolve(
     terms: &str,
 ) -> Result<Code, SyntaxError> {
     let dir = devices(sysfs).join(pmu);
-    let kind = read(&dir.join("type")).and_then(|kind| kind.parse().ok()).ok_or_else(|| {
-        let pmus = names(&devices(sysfs));
-        malformed(
-            text,
-            format!(
-                "no PMU '{pmu}' here{}; there are: {}",
-                nearest(pmu, pmus.iter().map(String::as_str)),
-                pmus.join(", ")
-            ),
-        )
-    })?;
+    let kind = read(&dir.join("type")).filter(|_| is_file_name(pmu));
+    let kind = kind
+        .and_then(|kind| kind.parse().ok())
+        .ok_or_else(|| malformed(text, no_such_pmu(sysfs, pmu)))?;
     if let Some(cpus) = read(&dir.join("cpumask")).filter(|cpus| !cpus.is_empty()) {
         return Err(malformed(
             text,
             format!(
-                "PMU '{pmu}' counts whole sockets (on CPUs {cpus}), never one process; choose an event of a core PMU"
+                "PMU '{pmu}' counts for all processes together (read on CPUs {cpus}), never for one; choose an event of a core PMU"
             ),
         ));
     }
     let mut code = Code { kind, ..Code::default() };
-    for term in terms.split(',').filter(|term| !term.is_empty()) {
-        set_term(&dir, text, term, &mut code, true)?;
+    if !terms.is_empty() {
+        for term in terms.split(',') {
+            set_term(&dir, text, term, &mut code, true)?;
+        }
     }
     Ok(code)
 }
+
+fn no_such_pmu(sysfs: &Path, pmu: &str) -> String {
+    let pmus = names(&devices(sysfs));
+    let near = nearest(pmu, pmus.iter().map(String::as_str));
+    let list = if pmus.is_empty() { "none, or sysfs is hidden".into() } else { pmus.join(", ") };
+    let none = if core_pmus(sysfs).is_empty() {
+        "; none of them counts for the CPU's cores (opcost doctor says why)"
+    } else {
+        ""
+    };
+    format!("no PMU '{pmu}' here{near}; there are: {list}{none}")
+}
+
+/// Terms of perf that shape samples.
+const SAMPLING_TERMS: [&str; 7] =
+    ["period", "freq", "time", "call-graph", "stack-size", "max-stack", "branch_type"];
 
 fn set_term(
     dir: &Path,
@@ -66,36 +88,40 @@ fn set_term(
     code: &mut Code,
     aliases: bool,
 ) -> Result<(), SyntaxError> {
+    let term = term.trim();
     let (name, value) = match term.split_once('=') {
-        Some((name, value)) => (
-            name,
-            Some(
-                number(value)
-                    .ok_or_else(|| malformed(text, format!("'{value}' is not a number")))?,
-            ),
-        ),
+        // What the figure is called; the parser has taken it.
+        Some(("name", _)) if aliases => return Ok(()),
+        Some((name, value)) => {
+            let number = number(value).ok_or_else(|| {
+                malformed(text, format!("{name}='{value}' is not a number of 64 bits"))
+            })?;
+            (name, Some(number))
+        }
         None => (term, None),
     };
     match name {
+        "" => return Err(malformed(text, "a term is empty; separate terms by single commas")),
         "config" => code.config = value.unwrap_or(1),
         "config1" => code.config1 = value.unwrap_or(1),
         "config2" => code.config2 = value.unwrap_or(1),
+        _ if SAMPLING_TERMS.contains(&name) => {
+            return Err(malformed(
+                text,
+                format!("'{name}' is for sampling; leave it out to count"),
+            ));
+        }
         _ => {
             if let Some(format) = read(&dir.join("format").join(name)) {
                 return set_field(text, name, &format, value.unwrap_or(1), code);
             }
-            let alias = read(&dir.join("events").join(name)).filter(|_| aliases && value.is_none());
+            let alias = event_terms(dir, name).filter(|_| aliases && value.is_none());
             let Some(alias) = alias else {
                 let mut known = names(&dir.join("events"));
-                known.retain(|name| !name.contains('.'));
+                known.retain(|name| !is_companion(name));
                 known.extend(names(&dir.join("format")));
-                return Err(malformed(
-                    text,
-                    format!(
-                        "no event or term '{name}'{}",
-                        nearest(name, known.iter().map(String::as_str))
-                    ),
-                ));
+                let near = nearest(name, known.iter().map(String::as_str));
+                return Err(malformed(text, format!("no event or term '{name}'{near}")));
             };
             for term in alias.split(',') {
                 set_term(dir, text, term, code, false)?;
@@ -103,6 +129,19 @@ fn set_term(
         }
     }
     Ok(())
+}
+
+/// The terms that an event of a PMU stands for. Of a generic event sysfs knows one name
+/// (`cpu-cycles`), people another (`cycles`).
+fn event_terms(dir: &Path, name: &str) -> Option<String> {
+    if is_companion(name) {
+        return None;
+    }
+    let terms_of = |name: &str| read(&dir.join("events").join(name));
+    terms_of(name).or_else(|| {
+        let row = generic_events().find(|row| row.name == name || row.aliases.contains(&name))?;
+        std::iter::once(row.name).chain(row.aliases.iter().copied()).find_map(terms_of)
+    })
 }
 
 /// Puts a value into the bits that a format file names: `config:0-7,32-35`.
@@ -155,35 +194,89 @@ pub(super) fn tracepoint(
     system: &str,
     event: &str,
 ) -> Result<Code, SyntaxError> {
-    let roots = ["kernel/tracing/events", "kernel/debug/tracing/events"].map(|dir| sysfs.join(dir));
-    let Some(root) = roots.iter().find(|root| root.is_dir()) else {
-        return Err(malformed(
-            text,
-            "tracepoints are read from tracefs, which is not mounted; mount -t tracefs tracefs /sys/kernel/tracing",
-        ));
+    if text.contains(['*', '?', '[']) {
+        return Err(malformed(text, "patterns are not expanded; name one tracepoint"));
+    }
+    if !is_file_name(system) || !is_file_name(event) {
+        return Err(malformed(text, "neither an event nor a tracepoint (system:event)"));
+    }
+    let root = tracefs(sysfs).map_err(|what| malformed(text, what))?;
+    let id = match std::fs::read_to_string(root.join(system).join(event).join("id")) {
+        Ok(id) => id.trim().parse().ok(),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            return Err(malformed(text, TRACEFS_FORBIDDEN));
+        }
+        Err(_) => None,
     };
-    let config = read(&root.join(system).join(event).join("id")).and_then(|id| id.parse().ok());
-    let config = config.ok_or_else(|| {
-        let known = names(&root.join(system));
-        let near = nearest(event, known.iter().map(String::as_str));
-        malformed(text, format!("no such tracepoint{near}, or no right to read it"))
+    let config = id.ok_or_else(|| {
+        let dir = root.join(system);
+        let (what, given, known) = if dir.is_dir() {
+            (format!("'{system}' has no tracepoint '{event}'"), event, names(&dir))
+        } else {
+            (format!("'{system}' is neither an event nor has tracepoints"), system, names(&root))
+        };
+        malformed(text, format!("{what}{}", nearest(given, known.iter().map(String::as_str))))
     })?;
     Ok(Code { kind: constants::KIND_TRACEPOINT, config, ..Code::default() })
 }
 
-/// Resolves an event of a core PMU given without the PMU's name.
-pub(super) fn core_event(sysfs: &Path, name: &str) -> Result<Option<Code>, SyntaxError> {
-    for pmu in CORE_PMUS {
-        if devices(sysfs).join(pmu).join("events").join(name).is_file() {
-            return resolve(sysfs, name, pmu, name).map(Some);
+const TRACEFS_FORBIDDEN: &str = "the numbers of tracepoints are in tracefs, which this user may not read; \
+     run as root, or: mount -o remount,mode=755 /sys/kernel/tracing";
+
+/// Where the tracepoints are, or why they cannot be seen.
+fn tracefs(sysfs: &Path) -> Result<PathBuf, &'static str> {
+    let mut forbidden = false;
+    for dir in ["kernel/tracing/events", "kernel/debug/tracing/events"] {
+        let root = sysfs.join(dir);
+        match std::fs::metadata(&root) {
+            Ok(found) if found.is_dir() => return Ok(root),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => forbidden = true,
+            _ => {}
         }
     }
-    Ok(None)
+    Err(if forbidden {
+        TRACEFS_FORBIDDEN
+    } else {
+        "the numbers of tracepoints are in tracefs, which is not mounted; mount -t tracefs tracefs /sys/kernel/tracing"
+    })
+}
+
+/// Resolves an event of a core PMU given without the PMU's name; `None` if none has it.
+///
+/// # Errors
+/// Several core PMUs have it, of which each counts on its own CPUs only.
+pub(super) fn core_event(sysfs: &Path, name: &str) -> Result<Option<Code>, SyntaxError> {
+    if !is_file_name(name) || is_companion(name) {
+        return Ok(None);
+    }
+    let pmus = core_pmus(sysfs);
+    let having = |pmu: &&String| devices(sysfs).join(pmu).join("events").join(name).is_file();
+    match pmus.iter().filter(having).collect::<Vec<_>>().as_slice() {
+        [] => Ok(None),
+        [pmu] => resolve(sysfs, name, pmu, name).map(Some),
+        several => {
+            let named: Vec<String> = several.iter().map(|pmu| format!("{pmu}/{name}/")).collect();
+            Err(malformed(
+                name,
+                format!(
+                    "each kind of core counts it for itself; choose {} and keep the runs on its CPUs with --cpu",
+                    named.join(" or ")
+                ),
+            ))
+        }
+    }
+}
+
+fn core_pmus(sysfs: &Path) -> Vec<String> {
+    let mut pmus = names(&devices(sysfs));
+    pmus.retain(|pmu| is_core(&devices(sysfs).join(pmu), pmu));
+    pmus
 }
 
 /// Names of the events of the core PMUs.
 pub(super) fn core_events(sysfs: &Path) -> Vec<String> {
-    CORE_PMUS.iter().flat_map(|pmu| names(&devices(sysfs).join(pmu).join("events"))).collect()
+    let events = |pmu: String| names(&devices(sysfs).join(pmu).join("events"));
+    core_pmus(sysfs).into_iter().flat_map(events).filter(|name| !is_companion(name)).collect()
 }
 
 /// Every event that sysfs names, as `pmu/event/`.
@@ -191,13 +284,17 @@ pub fn all_events(sysfs: &Path) -> Vec<String> {
     let mut events = Vec::new();
     for pmu in names(&devices(sysfs)) {
         for event in names(&devices(sysfs).join(&pmu).join("events")) {
-            // `event.unit`, `event.scale` describe `event`.
-            if !event.contains('.') {
+            if !is_companion(&event) {
                 events.push(format!("{pmu}/{event}/"));
             }
         }
     }
     events
+}
+
+/// Whether a text names a file of a folder, and no other place.
+fn is_file_name(text: &str) -> bool {
+    !text.is_empty() && !text.contains('/') && text != "." && text != ".."
 }
 
 fn names(dir: &Path) -> Vec<String> {
@@ -215,9 +312,13 @@ fn read(path: &Path) -> Option<String> {
     std::fs::read_to_string(path).ok().map(|text| text.trim().to_string())
 }
 
+/// A number as perf takes it: decimal, or hexadecimal after `0x`, without a sign.
 fn number(text: &str) -> Option<u64> {
-    match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
-    }
+    let (digits, radix) = text.strip_prefix("0x").map_or((text, 10), |digits| (digits, 16));
+    let plain = digits.chars().all(|c| c.is_digit(radix));
+    plain.then(|| u64::from_str_radix(digits, radix).ok()).flatten()
 }
+
+#[cfg(test)]
+#[path = "sysfs_tests.rs"]
+mod tests;

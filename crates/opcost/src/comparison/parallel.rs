@@ -1,0 +1,59 @@
+//! Work over many metrics, on all CPUs where there is much of it.
+
+use std::sync::Mutex;
+use std::thread;
+
+/// Does `work` on every item; the results are in the order of the items.
+///
+/// `large` says whether there is so much to do that starting threads pays.
+pub(super) fn map<T: Send, R: Send>(
+    items: Vec<T>,
+    large: bool,
+    work: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(items.len());
+    if !large || threads < 2 {
+        return items.into_iter().map(work).collect();
+    }
+    // A thread that is done takes the next item, since items differ in what they take.
+    let queue = Mutex::new(items.into_iter().enumerate());
+    let next = || queue.lock().ok()?.next();
+    let take = || {
+        let mut done = Vec::new();
+        while let Some((index, item)) = next() {
+            done.push((index, work(item)));
+        }
+        done
+    };
+    let mut done = thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(take)).collect();
+        let mut done = take();
+        for other in others {
+            // A panic of a thread is this thread's.
+            done.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        done
+    });
+    done.sort_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::map;
+
+    #[test]
+    fn results_are_in_the_order_of_the_items() {
+        let items: Vec<u64> = (0..1000).collect();
+        let squares: Vec<u64> = items.iter().map(|item| item * item).collect();
+        assert_eq!(map(items.clone(), true, |item| item * item), squares);
+        assert_eq!(map(items, false, |item| item * item), squares);
+        assert_eq!(map(Vec::<u64>::new(), true, |item| item), Vec::<u64>::new());
+    }
+
+    #[test]
+    #[should_panic(expected = "item 7")]
+    fn a_panic_is_passed_on() {
+        map((0..100).collect(), true, |item: u32| assert!(item != 7, "item 7"));
+    }
+}

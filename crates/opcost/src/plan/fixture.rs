@@ -1,0 +1,98 @@
+//! Plans for tests, made without looking at this machine.
+
+use super::{EventPlan, Plan, Surroundings, resolve};
+use crate::experiment::{Command, Experiment, Variant};
+use opcost_sys::perf::Refusal;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// A machine with CPUs 0 and 2, on which every event but those of `refused` can be counted.
+pub(crate) struct FakeSurroundings {
+    /// Labels of events that are refused.
+    pub(crate) refused: &'static [&'static str],
+    /// The value of PATH.
+    pub(crate) path: Option<OsString>,
+    /// The working directory.
+    pub(crate) dir: PathBuf,
+}
+
+impl Default for FakeSurroundings {
+    fn default() -> Self {
+        FakeSurroundings { refused: &[], path: None, dir: "/".into() }
+    }
+}
+
+impl Surroundings for FakeSurroundings {
+    fn allowed_cpus(&self) -> Vec<usize> {
+        vec![0, 2]
+    }
+
+    fn draw_seed(&self) -> u64 {
+        4711
+    }
+
+    fn sysfs(&self) -> PathBuf {
+        "/nonexistent".into()
+    }
+
+    fn refusal(&self, event: &EventPlan) -> Option<Refusal> {
+        self.refused
+            .contains(&event.key.label().as_str())
+            .then(|| Refusal { reason: "no such counter".into(), remedy: "buy one".into() })
+    }
+
+    fn search_path(&self) -> Option<OsString> {
+        self.path.clone()
+    }
+
+    fn working_dir(&self) -> std::io::Result<PathBuf> {
+        Ok(self.dir.clone())
+    }
+}
+
+/// An experiment of workloads named `v0`, `v1`, … that are all the same.
+pub(crate) fn experiment(variants: usize, pairs: u32) -> Experiment {
+    Experiment {
+        pairs: Some(pairs),
+        seed: Some(1),
+        variants: (0..variants)
+            .map(|number| Variant {
+                name: Some(format!("v{number}")),
+                workload: Some("syscall".into()),
+                ..Variant::default()
+            })
+            .collect(),
+        ..Experiment::default()
+    }
+}
+
+/// The plan of [`experiment`].
+pub(crate) fn plan(variants: usize, pairs: u32) -> Plan {
+    resolve(&experiment(variants, pairs), &FakeSurroundings::default()).unwrap()
+}
+
+/// An experiment of commands.
+pub(crate) fn commands(lines: &[&str]) -> Experiment {
+    Experiment {
+        pairs: Some(2),
+        seed: Some(1),
+        variants: lines
+            .iter()
+            .map(|line| Variant {
+                command: Some(Command::Line(line.to_string())),
+                ..Variant::default()
+            })
+            .collect(),
+        ..Experiment::default()
+    }
+}
+
+/// Puts an executable script into a folder.
+pub(crate) fn script(dir: &Path, name: &str, text: &str) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let path = dir.join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, text).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}

@@ -1,0 +1,221 @@
+use super::fixture::{FakeSurroundings, commands, experiment, plan, script};
+use super::*;
+use crate::exit::{Status, status_of};
+use crate::experiment::{Experiment, Scalar, TimeLimit};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, HashMap};
+
+fn refused(experiment: &Experiment, surroundings: &FakeSurroundings) -> (Option<Status>, String) {
+    let error = resolve(experiment, surroundings).unwrap_err();
+    (status_of(&error), format!("{error:#}"))
+}
+
+#[track_caller]
+fn check_refused(experiment: &Experiment, status: Status, parts: &[&str]) {
+    let (found, text) = refused(experiment, &FakeSurroundings::default());
+    assert_eq!(found, Some(status), "{text}");
+    for part in parts {
+        assert!(text.contains(part), "no '{part}' in: {text}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn blocks_are_mirrored_and_every_variant_runs_as_often_as_asked(
+        variants in 2usize..6,
+        pairs in 2u32..60,
+        warmup in 0u32..4,
+        seed in any::<u64>(),
+    ) {
+        let asked =
+            Experiment { seed: Some(seed), warmup: Some(warmup), ..experiment(variants, pairs) };
+        let plan = resolve(&asked, &FakeSurroundings::default()).unwrap();
+        prop_assert_eq!(&plan, &resolve(&asked, &FakeSurroundings::default()).unwrap());
+        for (number, block) in plan.blocks.iter().enumerate() {
+            let (first, second) = block.order.split_at(variants);
+            let mut sorted = first.to_vec();
+            sorted.sort();
+            prop_assert_eq!(sorted, (0..variants as u16).collect::<Vec<_>>());
+            // An odd number of pairs leaves half a block at the end.
+            let half = pairs % 2 == 1 && number + 1 == plan.blocks.len();
+            let mirror: Vec<u16> = first.iter().rev().copied().collect();
+            prop_assert_eq!(second, if half { &[][..] } else { &mirror[..] });
+        }
+        let slots: Vec<Slot> = plan.slots().collect();
+        prop_assert_eq!(slots.len(), plan.slot_count());
+        let mut runs: HashMap<(u16, bool), u32> = HashMap::new();
+        for (number, slot) in slots.iter().enumerate() {
+            prop_assert_eq!(slot.slot as usize, number);
+            *runs.entry((slot.variant, slot.block.is_some())).or_default() += 1;
+        }
+        for variant in 0..variants as u16 {
+            prop_assert_eq!(runs.get(&(variant, true)), Some(&pairs));
+            prop_assert_eq!(runs.get(&(variant, false)).copied().unwrap_or(0), warmup);
+        }
+        let blocks: Vec<Option<u32>> = slots.iter().map(|slot| slot.block).collect();
+        prop_assert!(blocks.is_sorted(), "warm-up first, then block by block");
+    }
+}
+
+#[test]
+fn another_seed_gives_another_order() {
+    let order = |seed| {
+        let asked = Experiment { seed: Some(seed), ..experiment(2, 40) };
+        resolve(&asked, &FakeSurroundings::default()).unwrap().blocks
+    };
+    assert_ne!(order(1), order(2));
+    let drawn = Experiment { seed: None, ..experiment(2, 40) };
+    assert_eq!(resolve(&drawn, &FakeSurroundings::default()).unwrap().seed, 4711);
+}
+
+#[test]
+fn padding_is_drawn_for_each_block_and_only_where_asked() {
+    use crate::experiment::EnvironmentPolicy;
+    let asked =
+        Experiment { environment: Some(EnvironmentPolicy::Randomised), ..experiment(2, 20) };
+    let padded = resolve(&asked, &FakeSurroundings::default()).unwrap();
+    assert!(padded.blocks.windows(2).any(|two| two[0].padding_bytes != two[1].padding_bytes));
+    assert!(plan(2, 20).blocks.iter().all(|block| block.padding_bytes == 0));
+    // The order of a seed does not depend on it.
+    let orders = |plan: &Plan| -> Vec<Vec<u16>> {
+        plan.blocks.iter().map(|block| block.order.clone()).collect()
+    };
+    assert_eq!(orders(&padded), orders(&plan(2, 20)));
+}
+
+#[test]
+fn a_plan_survives_its_file_format() {
+    let plan = plan(3, 5);
+    let text = serde_json::to_string(&plan).unwrap();
+    assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
+}
+
+#[test]
+fn three_variants_are_compared_with_the_baseline_or_all() {
+    assert_eq!(plan(3, 2).comparisons(), [(0, 1), (0, 2)]);
+    let all = Experiment { pairs_of_variants: Some(PairsOfVariants::All), ..experiment(3, 2) };
+    let all = resolve(&all, &FakeSurroundings::default()).unwrap();
+    assert_eq!(all.comparisons(), [(0, 1), (0, 2), (1, 2)]);
+    assert!(all.fewest_pairs >= plan(3, 2).fewest_pairs, "more tests need no fewer pairs");
+}
+
+#[test]
+fn counts_out_of_range_are_usage_errors() {
+    for pairs in [0, 1, 1_000_001] {
+        check_refused(&experiment(2, pairs), Status::Usage, &["--pairs", "2 to 1,000,000"]);
+    }
+    check_refused(&experiment(1, 2), Status::Usage, &["two or more variants", "1 given"]);
+    check_refused(&experiment(1001, 2), Status::Usage, &["1001 variants", "1000"]);
+    let warmup = Experiment { warmup: Some(u32::MAX), ..experiment(2, 2) };
+    check_refused(&warmup, Status::Usage, &["--warmup", "1,000,000"]);
+    let cpu = Experiment { cpu: Some(1), ..experiment(2, 2) };
+    check_refused(&cpu, Status::Usage, &["--cpu 1", "[0, 2]"]);
+    let cpu = Experiment { cpu: Some(2), ..experiment(2, 2) };
+    assert_eq!(resolve(&cpu, &FakeSurroundings::default()).unwrap().cpu, Some(2));
+}
+
+#[test]
+fn a_refused_primary_metric_is_missing_and_says_why() {
+    let surroundings = FakeSurroundings { refused: &["cycles"], ..FakeSurroundings::default() };
+    let asked = Experiment { primary: Some("cycles".into()), ..experiment(2, 2) };
+    let (status, text) = refused(&asked, &surroundings);
+    assert_eq!(status, Some(Status::Missing));
+    assert!(text.contains("cycles cannot be counted here: no such counter; buy one"), "{text}");
+    // The same event as one of many is no error but listed.
+    let plan = resolve(&experiment(2, 2), &surroundings).unwrap();
+    assert_eq!(plan.unavailable.len(), 1);
+    assert_eq!(plan.unavailable[0].key.label(), "cycles");
+    assert!(plan.events.iter().all(|event| event.key.label() != "cycles"));
+    let plan = resolve(&asked, &FakeSurroundings::default()).unwrap();
+    assert_eq!(plan.primary.label(), "cycles");
+    let none = Experiment { primary: Some("cykles".into()), ..experiment(2, 2) };
+    check_refused(&none, Status::Usage, &["--primary", "cykles", "cycles"]);
+    let condition = Experiment { primary: Some("steal".into()), ..experiment(2, 2) };
+    check_refused(&condition, Status::Usage, &["--primary steal"]);
+}
+
+#[test]
+fn variants_are_named_by_what_differs() {
+    let mut asked = experiment(2, 2);
+    for (variant, seccomp) in asked.variants.iter_mut().zip([false, true]) {
+        variant.name = None;
+        variant.params.insert("seccomp".into(), Scalar::Switch(seccomp));
+    }
+    let plan = resolve(&asked, &FakeSurroundings::default()).unwrap();
+    let names: Vec<&str> = plan.variants.iter().map(|variant| variant.name.as_str()).collect();
+    assert_eq!(names, ["seccomp=off", "seccomp=on"]);
+    for variant in &mut asked.variants {
+        variant.params.clear();
+    }
+    check_refused(&asked, Status::Usage, &["two variants are named 'syscall'", "--variant"]);
+}
+
+#[test]
+fn a_command_is_found_from_its_working_directory_and_made_absolute() {
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path().canonicalize().unwrap();
+    script(&root, "sub/tool", "#!/bin/sh\n");
+    script(&root, "bin/other", "#!/bin/sh\n");
+    let surroundings = FakeSurroundings {
+        path: Some(root.join("bin").into_os_string()),
+        dir: root.clone(),
+        ..FakeSurroundings::default()
+    };
+    let asked = Experiment { cwd: Some("sub".into()), ..commands(&["./tool 'a b' c", "other"]) };
+    let plan = resolve(&asked, &surroundings).unwrap();
+    let WorkPlan::Command { program, argv, line } = &plan.variants[0].work else { panic!() };
+    assert_eq!(*program, root.join("sub/tool"));
+    assert_eq!(*argv, ["./tool", "a b", "c"]);
+    assert_eq!(line, "./tool 'a b' c");
+    assert_eq!(plan.variants[0].cwd, Some(root.join("sub")));
+    let WorkPlan::Command { program, .. } = &plan.variants[1].work else { panic!() };
+    assert_eq!(*program, root.join("bin/other"));
+    assert_eq!(plan.experiment, "tool");
+    assert_eq!(plan.hooks.cwd, Some(root.clone()));
+
+    let (status, text) = refused(&commands(&["./tool", "other"]), &surroundings);
+    assert_eq!(status, Some(Status::WorkFailed));
+    assert!(text.contains("variant 1") && text.contains("./tool"), "{text}");
+    let nowhere = Experiment { cwd: Some("none".into()), ..commands(&["other", "other"]) };
+    let (status, text) = refused(&nowhere, &surroundings);
+    assert_eq!(status, Some(Status::Usage));
+    assert!(text.contains("is not a directory"), "{text}");
+}
+
+#[test]
+fn commands_that_cannot_be_split_are_usage_errors() {
+    check_refused(&commands(&["", "a"]), Status::Usage, &["variant 1", "the command is empty"]);
+    check_refused(&commands(&["a 'b", "a"]), Status::Usage, &["unbalanced quotes", "a 'b"]);
+    let mut both = experiment(2, 2);
+    both.variants[1].command = Some(crate::experiment::Command::Line("true".into()));
+    check_refused(&both, Status::Usage, &["variant v1", "both a command and a workload"]);
+    let mut none = experiment(2, 2);
+    none.variants[1].workload = None;
+    check_refused(&none, Status::Usage, &["variant v1", "neither"]);
+    let mut other = experiment(2, 2);
+    other.variants[1].workload = Some("mmap".into());
+    check_refused(&other, Status::Usage, &["same kind of work", "syscall", "mmap"]);
+}
+
+#[test]
+fn environment_variables_need_names() {
+    let asked = Experiment { env: vec!["=x".into()], ..experiment(2, 2) };
+    check_refused(&asked, Status::Usage, &["--env =x", "KEY=VALUE"]);
+    let mut asked = experiment(2, 2);
+    asked.variants[1].env = BTreeMap::from([("A=B".into(), "x".into())]);
+    check_refused(&asked, Status::Usage, &["variant v1", "'A=B'"]);
+    let mut asked = experiment(2, 2);
+    asked.env = vec!["A=1".into(), "B=x=y".into()];
+    asked.variants[1].env = BTreeMap::from([("A".into(), "2".into())]);
+    let plan = resolve(&asked, &FakeSurroundings::default()).unwrap();
+    let pair = |key: &str, value: &str| (key.to_string(), value.to_string());
+    assert_eq!(plan.variants[0].env, [pair("A", "1"), pair("B", "x=y")]);
+    assert_eq!(plan.variants[1].env.last(), Some(&pair("A", "2")));
+}
+
+#[test]
+fn a_time_limit_is_kept_in_milliseconds() {
+    let asked = Experiment { timeout: Some(TimeLimit { limit_ms: 1500 }), ..experiment(2, 2) };
+    let plan = resolve(&asked, &FakeSurroundings::default()).unwrap();
+    assert_eq!(plan.timeout_ms, Some(1500));
+}

@@ -1,0 +1,186 @@
+//! Opening a store: creating it, telling it from other files, and reading where nothing can be
+//! written.
+
+use super::{Store, StoreError, StoreErrorKind};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// `PRAGMA application_id`: "opco".
+const APPLICATION_ID: i32 = 0x6f70_636f;
+/// `PRAGMA user_version` of the schema below.
+const SCHEMA_VERSION: i32 = 1;
+/// How long to wait for another opcost that is just writing.
+const BUSY_LIMIT: Duration = Duration::from_secs(10);
+
+const SCHEMA: &str = "
+CREATE TABLE recordings(
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    created_unix_ns INTEGER NOT NULL,
+    experiment TEXT NOT NULL,
+    state TEXT NOT NULL,
+    plan TEXT NOT NULL,
+    machine TEXT NOT NULL
+);
+CREATE TABLE metrics(
+    recording INTEGER NOT NULL, id INTEGER NOT NULL,
+    name TEXT NOT NULL, domain TEXT NOT NULL, source TEXT NOT NULL, region TEXT NOT NULL,
+    PRIMARY KEY(recording, id)
+) WITHOUT ROWID;
+CREATE TABLE invariants(
+    recording INTEGER NOT NULL, id INTEGER NOT NULL, items TEXT NOT NULL,
+    PRIMARY KEY(recording, id)
+) WITHOUT ROWID;
+CREATE TABLE runs(
+    recording INTEGER NOT NULL, slot INTEGER NOT NULL, variant INTEGER NOT NULL, block INTEGER,
+    started_unix_ns INTEGER NOT NULL, exit_code INTEGER, failure TEXT, ops INTEGER,
+    invariants INTEGER NOT NULL, samples BLOB NOT NULL,
+    PRIMARY KEY(recording, slot)
+) WITHOUT ROWID;
+";
+
+impl Store {
+    /// Opens the store to add to it, creating file and folders where they are missing.
+    ///
+    /// # Errors
+    /// [`StoreError`] names the file: not a store, newer than this program, read-only, full.
+    pub fn open_for_writing(path: &Path) -> Result<Store, StoreError> {
+        if let Some(dir) = path.parent() {
+            std::fs::create_dir_all(dir).map_err(|source| {
+                let why = format!("folder '{}': {source}", dir.display());
+                StoreError::new(path, StoreErrorKind::CannotCreate(why))
+            })?;
+        }
+        // Not the default flags: those would take a name that begins with "file:" for a URI.
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let store = Store::connect(path, path, flags)?;
+        let fresh = store.check_version()?;
+        store.sql(use_wal)?;
+        if fresh {
+            store.sql(create_schema)?;
+        }
+        Ok(store)
+    }
+
+    /// Opens the store to read; a store that does not exist yet is an error of its own.
+    ///
+    /// # Errors
+    /// As [`open_for_writing`](Self::open_for_writing).
+    pub fn open_for_reading(path: &Path) -> Result<Store, StoreError> {
+        if !path.exists() {
+            return Err(StoreError::new(path, StoreErrorKind::Absent));
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let opened = Store::connect(path, path, flags)
+            .and_then(|store| store.check_version().map(|fresh| (store, fresh)));
+        let (store, fresh) = match opened {
+            Err(error) if error.kind.denies_side_files() && !has_log(path) => {
+                // Readers make files beside the store, too, to be told of writers; where they
+                // cannot, nobody writes, and without a log all is in the store itself
+                // (<https://sqlite.org/wal.html#read_only_databases>).
+                let flags = flags | OpenFlags::SQLITE_OPEN_URI;
+                let store = Store::connect(path, immutable_uri(path).as_ref(), flags)?;
+                let fresh = store.check_version()?;
+                (store, fresh)
+            }
+            opened => opened?,
+        };
+        if fresh {
+            return Err(StoreError::new(path, StoreErrorKind::Absent));
+        }
+        Ok(store)
+    }
+
+    fn connect(path: &Path, name: &Path, flags: OpenFlags) -> Result<Store, StoreError> {
+        if path.is_dir() {
+            let why = StoreErrorKind::CannotOpen("it is a folder".into());
+            return Err(StoreError::new(path, why));
+        }
+        let error = |source: rusqlite::Error| StoreError::from_sqlite(path, &source);
+        // A connection is used by one thread at a time, so it needs no locks.
+        let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(name, flags).map_err(error)?;
+        connection.busy_timeout(BUSY_LIMIT).map_err(error)?;
+        Ok(Store { connection, path: Arc::new(path.to_path_buf()) })
+    }
+
+    /// Whether the file is empty; an error if it is not a store of this version.
+    fn check_version(&self) -> Result<bool, StoreError> {
+        let (application, version, tables): (i32, i32, i64) = self.sql(|connection| {
+            // One snapshot, since another process may just be creating the store.
+            let snapshot = connection.unchecked_transaction()?;
+            Ok((
+                snapshot.pragma_query_value(None, "application_id", |row| row.get(0))?,
+                snapshot.pragma_query_value(None, "user_version", |row| row.get(0))?,
+                snapshot.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?,
+            ))
+        })?;
+        match (application, version) {
+            (0, 0) if tables == 0 => Ok(true),
+            (APPLICATION_ID, SCHEMA_VERSION) => Ok(false),
+            (APPLICATION_ID, newer) if newer > SCHEMA_VERSION => Err(StoreError::new(
+                &self.path,
+                StoreErrorKind::Newer { found: newer, known: SCHEMA_VERSION },
+            )),
+            _ => Err(StoreError::new(&self.path, StoreErrorKind::Foreign)),
+        }
+    }
+}
+
+fn use_wal(connection: &Connection) -> rusqlite::Result<()> {
+    let begun = Instant::now();
+    loop {
+        match connection.pragma_update(None, "journal_mode", "wal") {
+            // Where two processes change the mode at once, SQLite does not wait by itself
+            // (<https://sqlite.org/c3ref/busy_handler.html>).
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && begun.elapsed() < BUSY_LIMIT =>
+            {
+                sleep(Duration::from_millis(5));
+            }
+            Err(error) => return Err(error),
+            Ok(()) => return connection.pragma_update(None, "synchronous", "normal"),
+        }
+    }
+}
+
+fn create_schema(connection: &Connection) -> rusqlite::Result<()> {
+    // Immediate: of two processes that create one store, the second waits and then sees it.
+    let transaction =
+        rusqlite::Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let version: i32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if version == 0 {
+        transaction.execute_batch(SCHEMA)?;
+        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+        transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+    }
+    transaction.commit()
+}
+
+/// Whether runs may be in the write-ahead log that are not in the store itself.
+fn has_log(path: &Path) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
+}
+
+/// The store as a file that nobody changes (<https://sqlite.org/uri.html>).
+fn immutable_uri(path: &Path) -> String {
+    let mut uri = String::from(if path.is_absolute() { "file://" } else { "file:" });
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' => uri.push(char::from(*byte)),
+            byte if byte.is_ascii_alphanumeric() => uri.push(char::from(*byte)),
+            byte => {
+                let _ = write!(uri, "%{byte:02x}");
+            }
+        }
+    }
+    uri + "?immutable=1"
+}

@@ -1,0 +1,374 @@
+use super::*;
+use crate::plan::fixture;
+use opcost_record::{CountingTime, Reading, Report, Sample};
+use proptest::prelude::*;
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+
+const CREATED_NS: u64 = 1_700_000_000_000_000_000;
+
+/// A folder for a store of its own.
+fn place() -> (TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store.sqlite");
+    (dir, path)
+}
+
+fn machine() -> MachineState {
+    MachineState { kernel_release: Some("6.1".into()), ..MachineState::default() }
+}
+
+fn begin(path: &Path, plan: &Plan) -> RecordingWriter {
+    Store::open_for_writing(path).unwrap().begin(plan, &machine(), CREATED_NS).unwrap()
+}
+
+fn record(slot: u32) -> Record {
+    Record {
+        slot,
+        variant: (slot % 2) as u16,
+        block: slot.checked_sub(2).map(|run| run / 4),
+        started_unix_ns: CREATED_NS + u64::from(slot),
+        outcome: Outcome::Finished,
+        exit_code: Some(0),
+        ops: Some(1000),
+        samples: vec![],
+        invariants: vec![Invariant { name: "ops-mmap".into(), value: "17".into() }],
+    }
+}
+
+/// A store with one recording of `runs` runs, two metrics each; its file and identifier.
+fn stored(runs: u32) -> (TempDir, PathBuf, String) {
+    let (dir, path) = place();
+    let mut writer = begin(&path, &fixture::plan(2, 20));
+    for slot in 0..runs {
+        let reading =
+            |name, value| Reading::plain(MetricKey::new(name, Domain::All, "clock"), value);
+        let report = Report {
+            readings: vec![reading("wall", 1_000_000 + u64::from(slot)), reading("tsc", 7)],
+            ..Report::default()
+        };
+        let samples = writer.samples(&report);
+        writer.append(&Record { samples, ..record(slot) }).unwrap();
+    }
+    let id = writer.id().to_string();
+    writer.end(State::Interrupted).unwrap();
+    (dir, path, id)
+}
+
+fn open_error(path: &Path) -> StoreErrorKind {
+    let reading = Store::open_for_reading(path).err().expect("an error").kind;
+    let writing = Store::open_for_writing(path).err().expect("an error").kind;
+    assert_eq!(reading, writing);
+    reading
+}
+
+fn failure() -> impl Strategy<Value = Failure> {
+    prop_oneof![
+        any::<i32>().prop_map(|code| Failure::ExitStatus { code }),
+        any::<i32>().prop_map(|signal| Failure::Signal { signal }),
+        any::<u64>().prop_map(|limit_ms| Failure::Timeout { limit_ms }),
+        any::<(String, String)>().prop_map(|(hook, detail)| Failure::Hook { hook, detail }),
+        any::<String>().prop_map(|detail| Failure::Work { detail }),
+    ]
+}
+
+fn reading() -> impl Strategy<Value = Reading> {
+    let key = ("[a-e]", 0..3usize, "[xy]", "[wt]").prop_map(|(name, domain, source, region)| {
+        MetricKey { name, domain: Domain::NAMES[domain].0, source, region }
+    });
+    (key, any::<u64>(), any::<Option<(u64, u64)>>()).prop_map(|(key, value, time)| Reading {
+        key,
+        value,
+        time: time.map(|(enabled_ns, running_ns)| CountingTime { enabled_ns, running_ns }),
+    })
+}
+
+fn invariant() -> impl Strategy<Value = Invariant> {
+    ("[a-c]", "[0-3]").prop_map(|(name, value)| Invariant { name, value })
+}
+
+/// What a run gave, without its place in the schedule.
+fn run() -> impl Strategy<Value = (Report, Record)> {
+    (
+        prop::collection::vec(reading(), 0..6),
+        prop::collection::vec(invariant(), 0..3),
+        any::<Option<u64>>(),
+        any::<(Option<u32>, u64, Option<i32>)>(),
+        prop::option::of(failure()),
+        0..2u16,
+    )
+        .prop_map(
+            |(readings, invariants, ops, (block, started, exit_code), failure, variant)| {
+                let record = Record {
+                    slot: 0,
+                    variant,
+                    block,
+                    started_unix_ns: started,
+                    outcome: failure.map_or(Outcome::Finished, Outcome::Failed),
+                    exit_code,
+                    ops,
+                    samples: vec![],
+                    invariants: invariants.clone(),
+                };
+                (Report { ops, readings, invariants }, record)
+            },
+        )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// The first runs are appended by one writer, the rest by one that resumes.
+    #[test]
+    fn what_is_appended_is_read_back(
+        runs in prop::collection::vec(run(), 1..12),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let (_dir, path) = place();
+        let plan = fixture::plan(2, 20);
+        let mut writer = begin(&path, &plan);
+        let id = writer.id().to_string();
+        let cut = cut.index(runs.len());
+        let mut expected: Vec<(Record, Vec<Reading>)> = Vec::new();
+        for (slot, (report, run)) in runs.into_iter().enumerate() {
+            if slot == cut {
+                writer.end(State::Interrupted).unwrap();
+                let store = Store::open_for_writing(&path).unwrap();
+                let (resumed, before) = store.resume(&id, &machine()).unwrap();
+                prop_assert_eq!(before.records.len(), slot);
+                writer = resumed;
+            }
+            let samples = writer.samples(&report);
+            let record = Record { slot: slot as u32, samples, ..run };
+            writer.append(&record).unwrap();
+            expected.push((record, report.readings));
+        }
+        let read = writer.end(State::Failed).unwrap().read(&id).unwrap();
+        let again = Store::open_for_reading(&path).unwrap().read("last").unwrap();
+        for recording in [read, again] {
+            prop_assert_eq!(&recording.plan, &plan);
+            prop_assert_eq!(recording.state, State::Failed);
+            prop_assert_eq!(recording.created_unix_ns, CREATED_NS);
+            prop_assert_eq!(&recording.machine, &vec![machine(), machine()]);
+            prop_assert_eq!(recording.records.len(), expected.len());
+            for (record, (wanted, readings)) in recording.records.iter().zip(&expected) {
+                prop_assert_eq!(record, wanted);
+                let named: Vec<Reading> = record
+                    .samples
+                    .iter()
+                    .map(|Sample { metric, value, time }| Reading {
+                        key: recording.dictionary.key(*metric).unwrap().clone(),
+                        value: *value,
+                        time: *time,
+                    })
+                    .collect();
+                prop_assert_eq!(&named, readings);
+            }
+        }
+    }
+
+    #[test]
+    fn no_damage_makes_reading_panic(
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+    ) {
+        let (_dir, path, _) = stored(12);
+        let mut bytes = fs::read(&path).unwrap();
+        for (place, byte) in damage {
+            let place = place.index(bytes.len());
+            bytes[place] = byte;
+        }
+        fs::write(&path, &bytes).unwrap();
+        if let Ok(store) = Store::open_for_reading(&path) {
+            let _ = store.list();
+            let _ = store.read("last");
+        }
+    }
+}
+
+#[test]
+fn an_absent_or_empty_file_is_an_empty_store() {
+    let (_dir, path) = place();
+    assert_eq!(Store::open_for_reading(&path).err().unwrap().kind, StoreErrorKind::Absent);
+    assert!(!path.exists(), "reading creates nothing");
+    fs::write(&path, "").unwrap();
+    assert_eq!(Store::open_for_reading(&path).err().unwrap().kind, StoreErrorKind::Absent);
+    begin(&path, &fixture::plan(2, 2));
+    assert_eq!(Store::open_for_reading(&path).unwrap().list().unwrap().len(), 1);
+}
+
+#[test]
+fn other_files_are_told_apart_and_left_alone() {
+    let (dir, path, _) = stored(1);
+    let with_pragma = |pragma: &str| {
+        let copy = dir.path().join("copy.sqlite");
+        fs::copy(&path, &copy).unwrap();
+        let connection = Connection::open(&copy).unwrap();
+        connection.execute_batch(&format!("PRAGMA journal_mode=delete; {pragma}")).unwrap();
+        drop(connection);
+        let before = fs::read(&copy).unwrap();
+        let kind = open_error(&copy);
+        assert!(before == fs::read(&copy).unwrap(), "{pragma}: the file was changed");
+        kind
+    };
+    let newer = StoreErrorKind::Newer { found: 99, known: 1 };
+    assert_eq!(with_pragma("PRAGMA user_version=99"), newer);
+    assert_eq!(with_pragma("PRAGMA application_id=1"), StoreErrorKind::Foreign);
+    assert_eq!(with_pragma("PRAGMA application_id=0"), StoreErrorKind::Foreign);
+    assert_eq!(
+        with_pragma("PRAGMA application_id=0; PRAGMA user_version=0"),
+        StoreErrorKind::Foreign
+    );
+    let text = dir.path().join("text");
+    fs::write(&text, "just a text, longer than the header of a database is\n".repeat(20)).unwrap();
+    assert!(matches!(open_error(&text), StoreErrorKind::Corrupt(_)));
+    assert!(matches!(open_error(dir.path()), StoreErrorKind::CannotOpen(_)));
+}
+
+#[test]
+fn names_that_sqlite_would_take_for_something_else_are_files() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["file:x.sqlite?mode=memory", "a%20b#c?.sqlite"] {
+        let path = dir.path().join(name);
+        begin(&path, &fixture::plan(2, 2));
+        assert!(path.is_file(), "{name}");
+        assert_eq!(Store::open_for_reading(&path).unwrap().list().unwrap().len(), 1);
+    }
+}
+
+#[test]
+fn many_may_create_one_store_at_once() {
+    for _ in 0..10 {
+        let (_dir, path) = place();
+        let plan = fixture::plan(2, 2);
+        let go = std::sync::Barrier::new(8);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    go.wait();
+                    let mut writer = begin(&path, &plan);
+                    writer.append(&record(0)).unwrap();
+                    writer.end(State::Finished).unwrap();
+                });
+            }
+        });
+        let heads = Store::open_for_reading(&path).unwrap().list().unwrap();
+        assert_eq!(heads.len(), 8);
+        assert!(heads.iter().all(|head| head.runs == 1 && head.state == State::Finished));
+    }
+}
+
+#[test]
+fn a_slot_is_stored_once_and_the_second_writer_changes_nothing() {
+    let (_dir, path, id) = stored(2);
+    let resume = || Store::open_for_writing(&path).unwrap().resume(&id, &machine()).unwrap().0;
+    let (mut first, mut second) = (resume(), resume());
+    first.append(&record(2)).unwrap();
+    let late = Record { ops: Some(5), ..record(2) };
+    let error = second.append(&late).unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::InUse { recording: id.clone(), slot: 2 });
+    assert!(error.to_string().contains("another opcost is working on it"), "{error}");
+    first.append(&record(3)).unwrap();
+    first.end(State::Finished).unwrap();
+    let recording = second.end(State::Failed).unwrap().read(&id).unwrap();
+    assert_eq!(recording.state, State::Finished, "the first one's word stands");
+    assert_eq!(recording.records[2], record(2));
+    assert_eq!(recording.records.len(), 4);
+    assert_eq!(recording.machine.len(), 3, "each that resumed noted the machine's state");
+}
+
+#[test]
+fn a_reader_sees_whole_runs_while_they_are_written() {
+    let (_dir, path) = place();
+    let mut writer = begin(&path, &fixture::plan(2, 500));
+    let id = writer.id().to_string();
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut seen = 0;
+            while seen < 300 {
+                // Each run has a metric and a set of invariants of its own.
+                let recording = Store::open_for_reading(&path).unwrap().read(&id).unwrap();
+                for record in &recording.records {
+                    let key = recording.dictionary.key(record.samples[0].metric).unwrap();
+                    assert_eq!(key.name, record.invariants[0].value);
+                }
+                assert!(recording.records.len() >= seen);
+                seen = recording.records.len();
+            }
+        });
+        for slot in 0..300 {
+            let name = format!("m{slot}");
+            let key = MetricKey::new(&name, Domain::All, "clock");
+            let report = Report { readings: vec![Reading::plain(key, 1)], ..Report::default() };
+            let samples = writer.samples(&report);
+            let invariants = vec![Invariant { name: "i".into(), value: name }];
+            writer.append(&Record { samples, invariants, ..record(slot) }).unwrap();
+        }
+        reader.join().unwrap();
+    });
+}
+
+#[test]
+fn recordings_are_found_by_identifier_prefix_or_last() {
+    let (_dir, path) = place();
+    let plan = fixture::plan(2, 2);
+    let ids: Vec<String> = (0..12).map(|_| begin(&path, &plan).id().to_string()).collect();
+    let store = Store::open_for_reading(&path).unwrap();
+    assert_eq!(store.read("last").unwrap().id, ids[11]);
+    assert_eq!(store.read(&ids[3]).unwrap().id, ids[3]);
+    let listed: Vec<String> = store.list().unwrap().into_iter().map(|head| head.id).collect();
+    assert_eq!(listed, ids, "the newest last");
+    let error = store.read(&ids[0][..7]).unwrap_err();
+    let StoreErrorKind::Ambiguous(_, many) = &error.kind else { panic!("{error}") };
+    assert_eq!(many.len(), 12);
+    assert!(error.to_string().contains("begins 12 recordings"), "{error}");
+    assert!(error.to_string().contains(", …; give more of it"), "{error}");
+    for none in ["nothing", "%", "_", "last "] {
+        let kind = StoreErrorKind::NoRecording(none.into());
+        assert_eq!(store.read(none).unwrap_err().kind, kind);
+    }
+}
+
+#[test]
+fn only_what_is_not_complete_is_resumed() {
+    let (_dir, path) = place();
+    let plan = fixture::plan(2, 2);
+    let mut writer = begin(&path, &plan);
+    let id = writer.id().to_string();
+    for slot in 0..plan.slot_count() as u32 {
+        writer.append(&record(slot)).unwrap();
+    }
+    writer.end(State::Finished).unwrap();
+    let store = Store::open_for_writing(&path).unwrap();
+    let error = store.resume(&id, &machine()).err().unwrap();
+    assert_eq!(error.kind, StoreErrorKind::Complete(id.clone()));
+    let recording = Store::open_for_reading(&path).unwrap().read(&id).unwrap();
+    assert_eq!((recording.state, recording.machine.len()), (State::Finished, 1));
+}
+
+#[test]
+fn rows_that_do_not_fit_together_are_damage() {
+    for change in [
+        "UPDATE runs SET variant = 7 WHERE slot = 3",
+        "UPDATE runs SET invariants = 9 WHERE slot = 3",
+        "UPDATE runs SET invariants = -1 WHERE slot = 3",
+        "UPDATE runs SET samples = x'02ff' WHERE slot = 3",
+        "UPDATE runs SET failure = '{}' WHERE slot = 3",
+        "UPDATE runs SET ops = 'many' WHERE slot = 3",
+        "UPDATE metrics SET domain = 'guest'",
+        "UPDATE invariants SET items = '[1]'",
+        "UPDATE recordings SET state = 'lost'",
+        "UPDATE recordings SET plan = '{'",
+        "UPDATE recordings SET machine = x'ff'",
+    ] {
+        let (_dir, path, id) = stored(5);
+        Connection::open(&path).unwrap().execute_batch(change).unwrap();
+        let error = Store::open_for_reading(&path).unwrap().read(&id).err();
+        let kind = error.map(|error| error.kind);
+        assert!(matches!(kind, Some(StoreErrorKind::Corrupt(_))), "{change}: {kind:?}");
+    }
+    let (_dir, path, _) = stored(5);
+    Connection::open(&path).unwrap().execute_batch("UPDATE recordings SET plan = '{'").unwrap();
+    let kind = Store::open_for_reading(&path).unwrap().list().err().map(|error| error.kind);
+    assert!(matches!(kind, Some(StoreErrorKind::Corrupt(_))), "{kind:?}");
+}
