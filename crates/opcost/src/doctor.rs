@@ -114,11 +114,11 @@ fn counters(root: &Path) -> Finding {
 fn events() -> Vec<Finding> {
     let here = HostSurroundings;
     let mut available = Vec::new();
-    let mut refused: Vec<(String, String, Vec<&str>)> = Vec::new();
-    for name in DEFAULT_EVENTS {
-        let events = syntax::parse(&[name], &here.sysfs()).unwrap_or_default();
-        let Some(event) = events.first() else { continue };
-        match here.refusal(event) {
+    let mut refused: Vec<(String, String, Vec<String>)> = Vec::new();
+    let events = syntax::parse(&DEFAULT_EVENTS, &here.sysfs()).unwrap_or_default();
+    for (event, refusal) in events.iter().zip(here.refusals(&events)) {
+        let name = event.key.label();
+        match refusal {
             None => available.push(name),
             Some(refusal) => {
                 match refused.iter_mut().find(|(reason, ..)| *reason == refusal.reason) {

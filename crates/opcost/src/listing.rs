@@ -88,7 +88,7 @@ struct EventLine {
 fn event_lines() -> Vec<EventLine> {
     let here = HostSurroundings;
     let probe = |name: &str| match syntax::parse(&[name], &here.sysfs()) {
-        Ok(events) => events.first().and_then(|event| here.refusal(event)),
+        Ok(events) => here.refusals(&events).into_iter().next().flatten(),
         Err(error) => Some(Refusal { reason: error.to_string(), remedy: String::new() }),
     };
     let is_default = |name: &str| {

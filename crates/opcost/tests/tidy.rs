@@ -1,5 +1,7 @@
 //! The house rules that a program can check.
 
+mod made;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -108,65 +110,19 @@ fn source_files_hold_one_idea() {
 }
 
 mod metrics {
+    use super::made;
     use opcost::comparison::compare;
-    use opcost::experiment::{Command, Experiment, Variant};
-    use opcost::machine::host::HostSurroundings;
-    use opcost::plan;
     use opcost::render::{FORMATS, Style, View, render};
-    use opcost::store::{Recording, State};
-    use opcost_record::{Dictionary, Domain, Family, METRICS, MetricKey, Outcome, Reading, Record};
+    use opcost::store::Recording;
+    use opcost_record::{Family, METRICS, Reading};
 
     /// A recording in which every run has every metric.
     fn recording() -> Recording {
-        let variant = |line: &str| Variant {
-            command: Some(Command::Line(line.into())),
-            ..Variant::default()
-        };
-        let experiment = Experiment {
-            pairs: Some(4),
-            seed: Some(1),
-            variants: vec![variant("true"), variant("/bin/true")],
-            ..Experiment::default()
-        };
-        let plan = plan::resolve(&experiment, &HostSurroundings).unwrap();
-        let mut dictionary = Dictionary::default();
-        let keys: Vec<MetricKey> =
-            METRICS.iter().map(|row| MetricKey::new(row.name, Domain::All, row.source)).collect();
-        let records = plan
-            .slots()
-            .map(|slot| {
-                let readings: Vec<Reading> = keys
-                    .iter()
-                    .enumerate()
-                    .map(|(metric, key)| {
-                        Reading::plain(
-                            key.clone(),
-                            1_000 + metric as u64 * 10 + u64::from(slot.slot),
-                        )
-                    })
-                    .collect();
-                Record {
-                    slot: slot.slot,
-                    variant: slot.variant,
-                    block: slot.block,
-                    started_unix_ns: 1,
-                    outcome: Outcome::Finished,
-                    exit_code: Some(0),
-                    ops: None,
-                    samples: dictionary.samples(&readings),
-                    invariants: Vec::new(),
-                }
-            })
-            .collect();
-        Recording {
-            id: "261121-000000".into(),
-            created_unix_ns: 1,
-            state: State::Finished,
-            plan,
-            machine: Vec::new(),
-            dictionary,
-            records,
-        }
+        made::recording(made::plan(&["off", "on"], 4), |slot| {
+            let value = |metric: usize| 1_000_000 + metric as u64 * 10 + u64::from(slot.slot);
+            let keys = METRICS.iter().map(|row| made::key(row.name, row.source));
+            keys.enumerate().map(|(metric, key)| Reading::plain(key, value(metric))).collect()
+        })
     }
 
     #[test]

@@ -11,8 +11,9 @@ use opcost_record::{Failure, Outcome, Reading, Report, WORK, wire};
 use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::perf::constants::KIND_SOFTWARE;
-use opcost_sys::perf::{EventAttr, LivePerf, OpenContext, PerfKernel, Refusal, explain};
+use opcost_sys::perf::{CounterId, EventAttr, LivePerf, OpenContext, PerfKernel, Refusal, explain};
 use opcost_sys::spawn::{EndedBy, Exit, Output, Spawn, SpawnError, Status as ExitStatus};
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::{PipeReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -388,20 +389,25 @@ impl Surroundings for HostSurroundings {
         "/sys".into()
     }
 
-    fn refusal(&self, event: &EventPlan) -> Option<Refusal> {
+    fn refusals(&self, events: &[EventPlan]) -> Vec<Option<Refusal>> {
         let kernel = LivePerf::default();
-        let attr = perf_event::attr(event, false, true);
-        match kernel.open(&attr, 0, -1, None) {
-            Ok(id) => {
-                kernel.close(id);
-                None
+        let context = OpenContext::detect(Path::new("/proc"), Path::new("/sys"));
+        let mut leaders: HashMap<u32, CounterId> = HashMap::new();
+        let open = |event: &EventPlan| {
+            let leader = event.group.and_then(|group| leaders.get(&group).copied());
+            let attr = perf_event::attr(event, false, leader.is_none());
+            match kernel.open(&attr, 0, -1, leader) {
+                Ok(id) => {
+                    if let (Some(group), None) = (event.group, leader) {
+                        leaders.insert(group, id);
+                    }
+                    None
+                }
+                Err(error) => Some(explain(error.raw_os_error().unwrap_or(0), &attr, &context)),
             }
-            Err(error) => Some(explain(
-                error.raw_os_error().unwrap_or(0),
-                &attr,
-                &OpenContext::detect(Path::new("/proc"), Path::new("/sys")),
-            )),
-        }
+        };
+        // What was opened is closed with the kernel's owner.
+        events.iter().map(open).collect()
     }
 
     fn search_path(&self) -> Option<OsString> {

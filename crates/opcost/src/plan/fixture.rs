@@ -35,10 +35,13 @@ impl Surroundings for FakeSurroundings {
         "/nonexistent".into()
     }
 
-    fn refusal(&self, event: &EventPlan) -> Option<Refusal> {
-        self.refused
-            .contains(&event.key.label().as_str())
-            .then(|| Refusal { reason: "no such counter".into(), remedy: "buy one".into() })
+    fn refusals(&self, events: &[EventPlan]) -> Vec<Option<Refusal>> {
+        let refusal = |event: &EventPlan| {
+            self.refused
+                .contains(&event.key.label().as_str())
+                .then(|| Refusal { reason: "no such counter".into(), remedy: "buy one".into() })
+        };
+        events.iter().map(refusal).collect()
     }
 
     fn search_path(&self) -> Option<OsString> {

@@ -11,6 +11,7 @@ use opcost_record::{Domain, Family, METRICS, MetricKey, MetricRow};
 use opcost_stats::multiple::Budget;
 use opcost_stats::power::blocks_min;
 use opcost_sys::perf::Refusal;
+use opcost_sys::perf::constants::KIND_SOFTWARE;
 use opcost_sys::spawn::find_program;
 use opcost_work::WorkloadSpec;
 use std::ffi::OsStr;
@@ -29,8 +30,8 @@ pub trait Surroundings {
     fn draw_seed(&self) -> u64;
     /// Where sysfs is mounted.
     fn sysfs(&self) -> PathBuf;
-    /// Whether an event can be opened; if not, why.
-    fn refusal(&self, event: &EventPlan) -> Option<Refusal>;
+    /// Whether events can be opened together, each behind the leader of its group; if not, why.
+    fn refusals(&self, events: &[EventPlan]) -> Vec<Option<Refusal>>;
     /// The value of PATH.
     fn search_path(&self) -> Option<std::ffi::OsString>;
     /// The working directory of this process, absolute.
@@ -63,11 +64,11 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
             ));
         }
     }
-    let (events, unavailable) = resolve_events(experiment, surroundings)?;
+    let scope = if workload { Scope::Region } else { Scope::Command };
+    let (events, unavailable) = resolve_events(experiment, scope, surroundings)?;
     let primary = resolve_primary(experiment, &events, &unavailable)?;
     let pairs_of_variants = experiment.pairs_of_variants.unwrap_or_default();
     let comparisons = comparisons(variants.len(), pairs_of_variants).len();
-    let scope = if workload { Scope::Region } else { Scope::Command };
     let fewest_pairs = fewest_pairs(&metrics_judged(&events, scope), &primary, comparisons);
     let pairs = experiment.pairs.unwrap_or(fewest_pairs);
     let warmup = experiment.warmup.unwrap_or(1);
@@ -341,6 +342,7 @@ fn default_name(variants: &[VariantPlan]) -> String {
 /// Parses and probes the events; those that cannot be counted are listed with the reason.
 fn resolve_events(
     experiment: &Experiment,
+    scope: Scope,
     surroundings: &dyn Surroundings,
 ) -> Result<(Vec<EventPlan>, Vec<Unavailable>)> {
     let asked = !experiment.events.is_empty();
@@ -353,22 +355,59 @@ fn resolve_events(
     if let Some(primary) = &experiment.primary {
         add_primary(primary, &mut events, &surroundings.sysfs())?;
     }
-    let mut available: Vec<EventPlan> = Vec::new();
-    let mut unavailable = Vec::new();
+    let mut wanted: Vec<EventPlan> = Vec::new();
     for event in events {
-        if available.iter().any(|other| other.key == event.key) {
-            continue;
-        }
-        match surroundings.refusal(&event) {
-            None => available.push(event),
-            Some(refusal) => unavailable.push(Unavailable {
-                key: event.key,
-                reason: refusal.reason,
-                remedy: refusal.remedy,
-            }),
+        if !wanted.iter().any(|other| other.key == event.key) {
+            wanted.push(event);
         }
     }
+    let mut unavailable = not_in_scope(&texts, scope);
+    let mut available: Vec<EventPlan> = Vec::new();
+    for (event, refusal) in wanted.iter().zip(surroundings.refusals(&wanted)) {
+        let Some(mut refusal) = refusal else {
+            available.push(event.clone());
+            continue;
+        };
+        if let Some(user) = user_part(event, surroundings) {
+            refusal.reason += &format!("; {} is counted instead", user.key);
+            if !wanted.iter().any(|other| other.key == user.key) {
+                available.push(user);
+            }
+        }
+        unavailable.push(Unavailable {
+            key: event.key.clone(),
+            reason: refusal.reason,
+            remedy: refusal.remedy,
+        });
+    }
     Ok((available, unavailable))
+}
+
+/// The user-mode part of an event that may not be counted in the kernel, if that can be had.
+fn user_part(event: &EventPlan, surroundings: &dyn Surroundings) -> Option<EventPlan> {
+    // Switches and migrations happen in the kernel: their user part is always 0.
+    let divisible = event.kind != KIND_SOFTWARE || event.key.name.ends_with("-faults");
+    if event.key.domain != Domain::All || !divisible {
+        return None;
+    }
+    let key = MetricKey { domain: Domain::User, ..event.key.clone() };
+    // By itself: the rest of its group may not be there.
+    let user = EventPlan { key, group: None, ..event.clone() };
+    let refused = surroundings.refusals(std::slice::from_ref(&user)).into_iter().next().flatten();
+    refused.is_none().then_some(user)
+}
+
+/// Metrics that `-e` names and that another source reads, but not around this kind of work.
+fn not_in_scope(texts: &[&str], scope: Scope) -> Vec<Unavailable> {
+    let rows = texts.iter().flat_map(|text| text.split(',')).filter_map(MetricRow::find);
+    rows.filter(|row| row.source != source::perf_event::NAME)
+        .filter(|row| !source::reads_always(row, scope))
+        .map(|row| Unavailable {
+            key: MetricKey::new(row.name, Domain::All, row.source),
+            reason: "read by workloads around their operations, not around a command".into(),
+            remedy: "compare a workload".into(),
+        })
+        .collect()
 }
 
 /// A primary metric that is a perf event is counted even when `-e` does not list it.

@@ -1,7 +1,7 @@
 use super::fixture::{FakeSurroundings, commands, experiment, plan, script};
 use super::*;
 use crate::exit::{Status, status_of};
-use crate::experiment::{Experiment, Scalar, TimeLimit};
+use crate::experiment::{Command, Experiment, Scalar, TimeLimit, Variant};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 
@@ -116,7 +116,8 @@ fn counts_out_of_range_are_usage_errors() {
 
 #[test]
 fn a_refused_primary_metric_is_missing_and_says_why() {
-    let surroundings = FakeSurroundings { refused: &["cycles"], ..FakeSurroundings::default() };
+    let refused_events = &["cycles", "cycles:u"];
+    let surroundings = FakeSurroundings { refused: refused_events, ..FakeSurroundings::default() };
     let asked = Experiment { primary: Some("cycles".into()), ..experiment(2, 2) };
     let (status, text) = refused(&asked, &surroundings);
     assert_eq!(status, Some(Status::Missing));
@@ -218,4 +219,47 @@ fn a_time_limit_is_kept_in_milliseconds() {
     let asked = Experiment { timeout: Some(TimeLimit { limit_ms: 1500 }), ..experiment(2, 2) };
     let plan = resolve(&asked, &FakeSurroundings::default()).unwrap();
     assert_eq!(plan.timeout_ms, Some(1500));
+}
+
+#[test]
+fn where_the_kernel_may_not_be_counted_its_user_part_is_and_that_is_said() {
+    let refused = &["cycles", "page-faults", "context-switches", "branches:k", "branches"];
+    let surroundings = FakeSurroundings { refused, ..FakeSurroundings::default() };
+    let mut wanted = experiment(2, 2);
+    wanted.events =
+        vec!["cycles,page-faults,context-switches,branches:k,branches,branches:u".into()];
+    let plan = resolve(&wanted, &surroundings).unwrap();
+    let labels: Vec<String> = plan.events.iter().map(|event| event.key.label()).collect();
+    // Switches happen in the kernel: a user part of them would be a 0 that was never counted.
+    assert_eq!(labels, ["cycles:u", "page-faults:u", "branches:u"]);
+    let reasons: Vec<String> = plan
+        .unavailable
+        .iter()
+        .map(|missing| format!("{}: {}", missing.key.label(), missing.reason))
+        .collect();
+    assert_eq!(
+        reasons,
+        [
+            "cycles: no such counter; cycles:u is counted instead",
+            "page-faults: no such counter; page-faults:u is counted instead",
+            "context-switches: no such counter",
+            "branches:k: no such counter",
+            "branches: no such counter; branches:u is counted instead",
+        ]
+    );
+}
+
+#[test]
+fn a_metric_that_is_not_read_around_this_kind_of_work_is_unavailable() {
+    let mut wanted = experiment(2, 2);
+    wanted.events = vec!["tsc,wall,task-clock".into()];
+    let of_workloads = resolve(&wanted, &FakeSurroundings::default()).unwrap();
+    assert_eq!(of_workloads.unavailable, []);
+    for (variant, line) in wanted.variants.iter_mut().zip(["/bin/true a", "/bin/true b"]) {
+        *variant = Variant { command: Some(Command::Line(line.into())), ..Variant::default() };
+    }
+    let of_commands = resolve(&wanted, &FakeSurroundings::default()).unwrap();
+    let labels: Vec<String> =
+        of_commands.unavailable.iter().map(|missing| missing.key.label()).collect();
+    assert_eq!(labels, ["tsc"]);
 }

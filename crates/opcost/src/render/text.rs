@@ -249,6 +249,11 @@ fn footnotes(page: &mut Page, comparison: &Comparison) {
         let text = "none ≥ x: no change was found; one of x or more would have been, 9 times in 10";
         page.wrap(DIM, "  ", text);
     }
+    if comparison.rows.iter().flat_map(|row| &row.changes).any(drifted) {
+        let text = "change: estimated block by block, so that drift cancels; the machine's speed \
+                    varied, so it is not the ratio of the medians";
+        page.wrap(DIM, "  ", text);
+    }
     if comparison.refused() {
         return;
     }
@@ -259,6 +264,15 @@ fn footnotes(page: &mut Page, comparison: &Comparison) {
             page.wrap(DIM, "  ", &format!("{}: {}", row.label, change.reason));
         }
     }
+}
+
+/// Whether a real change is visibly another than the ratio of the medians beside it.
+fn drifted(change: &Change) -> bool {
+    let parts = change.ratio_of_medians.zip(change.change_ratio).zip(change.ci);
+    change.verdict == Verdict::Changed
+        && parts.is_some_and(|((medians, paired), (low, high))| {
+            (medians - paired).abs() > 0.1 * (high - low) && (medians - paired).abs() > 0.005
+        })
 }
 
 /// The ledger: what is wrong a line each, what is fine in one line, the invariants by value.

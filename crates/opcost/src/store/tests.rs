@@ -259,6 +259,20 @@ fn many_may_create_one_store_at_once() {
 }
 
 #[test]
+fn a_store_that_another_just_reads_is_waited_for() {
+    let (_dir, path) = place();
+    let reader = Connection::open(&path).unwrap();
+    reader.execute_batch("BEGIN; SELECT * FROM sqlite_schema").unwrap();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| Store::open_for_writing(&path).map(|_| ()));
+        // Long enough for the writer to come upon the reader; if not, nothing was tested.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        reader.execute_batch("COMMIT").unwrap();
+        writer.join().unwrap().unwrap();
+    });
+}
+
+#[test]
 fn a_slot_is_stored_once_and_the_second_writer_changes_nothing() {
     let (_dir, path, id) = stored(2);
     let resume = || Store::open_for_writing(&path).unwrap().resume(&id, &machine()).unwrap().0;

@@ -26,12 +26,15 @@ impl Surroundings for NoCounters {
         "/nonexistent".into()
     }
 
-    fn refusal(&self, event: &EventPlan) -> Option<Refusal> {
-        // 1 is PERF_TYPE_SOFTWARE.
-        (event.kind != 1).then(|| Refusal {
-            reason: "no hardware counters here".into(),
-            remedy: "count software events".into(),
-        })
+    fn refusals(&self, events: &[EventPlan]) -> Vec<Option<Refusal>> {
+        let refusal = |event: &EventPlan| {
+            // 1 is PERF_TYPE_SOFTWARE.
+            (event.kind != 1).then(|| Refusal {
+                reason: "no hardware counters here".into(),
+                remedy: "count software events".into(),
+            })
+        };
+        events.iter().map(refusal).collect()
     }
 
     fn search_path(&self) -> Option<OsString> {
