@@ -213,6 +213,12 @@ impl Paired {
         (interval, shift)
     }
 
+    /// A difference in the unit of the values as a ratio to the baseline's median; `None` where
+    /// that is 0.
+    pub fn step_ratio(&self, step: f64) -> Option<f64> {
+        (self.value_baseline != 0.0).then(|| step / self.value_baseline)
+    }
+
     /// Everything, at one error rate.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use crate::cli::{Cli, CompareArgs, FailOn, OutputArgs, ResumeArgs, RunArgs, ShowArgs};
 use crate::comparison;
-use crate::exit::{Status, WithStatus, fail};
+use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::Experiment;
 use crate::machine::host::{Host, HostSurroundings};
 use crate::machine::read_state;
@@ -10,7 +10,7 @@ use crate::plan::{self, Plan};
 use crate::progress;
 use crate::render;
 use crate::run::{self, Ending};
-use crate::store::{Recording, RecordingWriter, Store};
+use crate::store::{Recording, RecordingWriter, Store, StoreError};
 use anyhow::{Context, Result};
 use clap::CommandFactory;
 use opcost_sys::clock::unix_ns;
@@ -65,7 +65,7 @@ fn measure(
     let machine = read_state(Path::new("/"), &plan, host.environment_bytes());
     let writer = Store::open_for_writing(&store_path(cli)?)
         .and_then(|store| store.begin(&plan, &machine, unix_ns()))
-        .status(Status::Missing)?;
+        .map_err(StoreError::carried)?;
     record(cli, &plan, &HashSet::new(), &mut host, writer, output)
 }
 
@@ -75,7 +75,7 @@ pub fn resume(cli: &Cli, args: &ResumeArgs) -> Result<Status> {
     let path = store_path(cli)?;
     let recording = Store::open_for_reading(&path)
         .and_then(|store| store.read(&args.id))
-        .status(Status::Missing)?;
+        .map_err(StoreError::carried)?;
     let plan = recording.plan.clone();
     let interrupt = Interrupt::install()
         .context("cannot install the signal handler")
@@ -84,7 +84,7 @@ pub fn resume(cli: &Cli, args: &ResumeArgs) -> Result<Status> {
     let machine = read_state(Path::new("/"), &plan, host.environment_bytes());
     let (writer, recording) = Store::open_for_writing(&path)
         .and_then(|store| store.resume(&recording.id, &machine))
-        .status(Status::Missing)?;
+        .map_err(StoreError::carried)?;
     // A run that failed is made again only if it was not stored; what is stored stays.
     let done = recording.records.iter().map(|record| record.slot).collect();
     record(cli, &plan, &done, &mut host, writer, &args.output)
@@ -103,9 +103,9 @@ fn record(
     let mut progress = progress::for_terminal(cli.quiet);
     let ending = run::run(plan, done, host, &mut writer, progress.as_mut());
     let state = ending.as_ref().map_or(crate::store::State::Failed, Ending::state);
-    let store = writer.end(state).status(Status::Missing);
+    let store = writer.end(state).map_err(StoreError::carried);
     let ending = ending.status(Status::Missing)?;
-    let recording = store?.read(&id).status(Status::Missing)?;
+    let recording = store?.read(&id).map_err(StoreError::carried)?;
     match ending {
         Ending::Complete => present(cli, &recording, output),
         Ending::Interrupted => {
@@ -140,7 +140,7 @@ pub fn show(cli: &Cli, args: &ShowArgs) -> Result<Status> {
     args.output.exports.check()?;
     let mut recording = Store::open_for_reading(&store_path(cli)?)
         .and_then(|store| store.read(&args.id))
-        .status(Status::Missing)?;
+        .map_err(StoreError::carried)?;
     recording.plan.allow.extend(args.allow.iter().cloned());
     present(cli, &recording, &args.output)
 }

@@ -56,6 +56,17 @@ impl<T, E: Into<anyhow::Error>> WithStatus<T> for Result<T, E> {
     }
 }
 
+/// An error that says itself which status it leads to.
+pub trait HasStatus: std::error::Error + Send + Sync + Sized + 'static {
+    /// The status.
+    fn status(&self) -> Status;
+
+    /// The error with its status.
+    fn carried(self) -> anyhow::Error {
+        StatusError { status: self.status(), error: self.into() }.into()
+    }
+}
+
 /// The status an error carries.
 pub fn status_of(error: &anyhow::Error) -> Option<Status> {
     error.chain().find_map(|cause| cause.downcast_ref::<StatusError>()).map(|error| error.status)

@@ -2,13 +2,13 @@
 
 use crate::action::{print, store_path};
 use crate::cli::{Cli, ListArgs, Listing};
-use crate::exit::{Status, WithStatus};
+use crate::exit::{HasStatus, Status};
 use crate::machine::host::HostSurroundings;
 use crate::plan::Surroundings;
 use crate::render::Style;
 use crate::render::page::{BOLD, DIM, PLAIN, Page};
 use crate::source::perf_event::{self, syntax, sysfs};
-use crate::store::{RecordingHead, Store, StoreErrorKind};
+use crate::store::{RecordingHead, Store, StoreError, StoreErrorKind};
 use anyhow::{Context, Result};
 use opcost_record::METRICS;
 use opcost_sys::perf::Refusal;
@@ -26,9 +26,9 @@ pub fn list(cli: &Cli, args: &ListArgs) -> Result<Status> {
         (Listing::Events, true) => json_text(events_json())?,
         (Listing::Recordings, as_json) => {
             let heads = match Store::open_for_reading(&store_path(cli)?) {
-                Ok(store) => store.list().status(Status::Missing)?,
+                Ok(store) => store.list().map_err(StoreError::carried)?,
                 Err(error) if error.kind == StoreErrorKind::Absent && as_json => Vec::new(),
-                Err(error) => return Err(error).status(Status::Missing),
+                Err(error) => return Err(error.carried()),
             };
             if as_json { json_text(recordings_json(&heads))? } else { recordings_text(&heads) }
         }

@@ -1,7 +1,7 @@
 //! What the runs find: arguments, environment, folder, streams, CPU, address layout, hooks.
 
 mod lab;
-use lab::{Lab, Started, cpus_allowed, first_cpu};
+use lab::{Lab, Started, cpus_allowed, first_cpu, has_program};
 use std::collections::HashSet;
 use std::process::Stdio;
 
@@ -193,4 +193,16 @@ fn quiet_says_nothing_but_results_and_errors() {
     assert_eq!(ended.stderr, "");
     assert!(ended.stdout.contains("wall"));
     lab.run(&["-q", "compare", "false", "true", "-n", "2"]).expect(4).says(&["status 1"]);
+    if !has_program("script") {
+        eprintln!("SKIPPED: there is no script(1) here to make a terminal");
+        return;
+    }
+    let on_terminal = |options: &str| {
+        let line = format!("$OPCOST {options} compare true \"sh -c :\" -n 2");
+        let script = format!("TERM=xterm script -qec '{line}' /dev/null");
+        lab.shell(&script).spawn().unwrap().end().expect(0).stdout
+    };
+    // How far it is, of six runs; the first is drawn at once.
+    assert!(on_terminal("").contains("0/6 runs"));
+    assert!(!on_terminal("-q").contains("/6 runs"));
 }

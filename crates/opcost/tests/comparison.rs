@@ -159,7 +159,23 @@ fn a_baseline_of_zero_has_a_detectable_difference_instead_of_a_ratio() {
         (change.verdict, change.change_ratio, change.mde_ratio),
         (Verdict::Unchanged, None, None)
     );
-    assert!(change.mde_difference.unwrap() > 0.0);
+    // Of 1,000 operations a run: one more in a run is the least there can be.
+    assert!(change.mde_difference.unwrap() >= 0.001);
+}
+
+#[test]
+fn what_would_have_been_found_is_no_less_than_one_in_a_run() {
+    // One run in 44 has one migration: to the test any shift at all would stand out.
+    let made = recording(plan(&["off", "on"], 22), |slot| {
+        let migrations = u64::from(slot.slot == 20);
+        vec![
+            Reading::plain(key("wall", "clock"), 1000 + u64::from(slot.slot % 5)),
+            Reading::plain(key("cpu-migrations", "perf_event"), migrations),
+        ]
+    });
+    let (comparison, _) = compare(&made);
+    let change = &row(&comparison, "cpu-migrations").changes[0];
+    assert_eq!((change.verdict, change.mde_difference), (Verdict::Unchanged, Some(0.001)));
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn unavailable(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<Unavaila
     }
     for key in plan.metrics() {
         if recording.dictionary.id(&key).is_none() {
-            let reason = source::reason_absent(key.row()).to_string();
+            let reason = source::reason_absent(key.row(), plan.scope()).to_string();
             missing.push(Unavailable { key, reason, remedy: String::new() });
         }
     }
@@ -294,6 +294,7 @@ fn change(plan: &Plan, baseline: &Column, variant: &Column, medians: [Option<f64
         reason: String::new(),
         paired: None,
         identical: false,
+        step: baseline.first.map_or(0.0, |total| 1.0 / total.ops.get() as f64),
     };
     if baseline.values.is_empty() || variant.values.is_empty() {
         change.verdict = Verdict::Unavailable;
@@ -420,8 +421,14 @@ fn decide(
         change.reason = format!("needs {fewest_pairs} pairs");
         Verdict::Inconclusive
     } else {
-        change.mde_ratio = shift.and_then(|shift| paired.ratio(shift)).map(f64::abs);
-        change.mde_difference = shift.filter(|_| change.mde_ratio.is_none());
+        // Found a change of less than one in a run nobody can have.
+        let least = |found: f64, step: Option<f64>| found.abs().max(step.unwrap_or(0.0).abs());
+        change.mde_ratio = shift
+            .and_then(|shift| paired.ratio(shift))
+            .map(|ratio| least(ratio, paired.step_ratio(change.step)));
+        change.mde_difference = shift
+            .filter(|_| change.mde_ratio.is_none())
+            .map(|difference| least(difference, Some(change.step)));
         Verdict::Unchanged
     };
 }

@@ -189,6 +189,9 @@ pub struct Change {
     /// Whether every run of both variants gave the same integer.
     #[serde(skip)]
     pub identical: bool,
+    /// What one more of the raw integer is in the unit of the figures: no change is smaller.
+    #[serde(skip)]
+    pub step: f64,
 }
 
 /// What is said of one metric.

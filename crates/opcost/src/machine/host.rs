@@ -18,6 +18,7 @@ use std::ffi::OsString;
 use std::io::{PipeReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::thread;
 use std::time::Duration;
 
 /// Variables kept by [`EnvironmentPolicy::Fixed`].
@@ -130,19 +131,22 @@ impl<'a> Host<'a> {
             (request_reader.into(), work_process::REQUEST_FD),
             (report_writer.into(), work_process::REPORT_FD),
         ];
-        // A request is far smaller than a pipe holds, so nobody has to read it yet.
         let text = serde_json::to_string(request).context("request")?;
-        request_writer.write_all(text.as_bytes()).context("request")?;
-        drop(request_writer);
+        // By threads, since both may be longer than a pipe holds. A process that dies early leaves
+        // the request unread, which is no error of its own.
+        let sender = thread::spawn(move || request_writer.write_all(text.as_bytes()));
+        let receiver = thread::spawn(move || read_report(report_reader));
         let (started_unix_ns, exit) = self.launch(plan, spawn, &mut [])?;
+        let (_, report) = (sender.join(), receiver.join());
+        let report = report.map_err(|_| anyhow::anyhow!("the thread that reads reports died"))?;
         if exit.ended_by == EndedBy::Interrupt {
             return Ok(None);
         }
         let mut outcome = outcome(plan, &exit);
-        let mut report = match read_report(report_reader) {
+        let mut report = match report {
             Ok(report) => report,
-            // How the process died says more than that it sent nothing.
-            Err(wire::WireError::Empty) if outcome != Outcome::Finished => Report::default(),
+            // How the process died says more than what it did not send.
+            Err(_) if outcome != Outcome::Finished => Report::default(),
             Err(error) => {
                 outcome = Outcome::Failed(Failure::Work { detail: error.to_string() });
                 Report::default()
@@ -418,3 +422,7 @@ impl Surroundings for HostSurroundings {
         std::env::current_dir()
     }
 }
+
+#[cfg(test)]
+#[path = "host_tests.rs"]
+mod tests;

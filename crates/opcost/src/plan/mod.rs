@@ -167,13 +167,17 @@ impl Plan {
         schedule::slots(self)
     }
 
-    /// The metrics that every run should have.
-    pub fn metrics(&self) -> Vec<MetricKey> {
-        let scope = match self.variants[0].work {
+    /// Where the sources read: around commands, or around regions of a workload.
+    pub fn scope(&self) -> Scope {
+        match self.variants[0].work {
             WorkPlan::Command { .. } => Scope::Command,
             WorkPlan::Workload { .. } => Scope::Region,
-        };
-        resolve::metrics_judged(&self.events, scope)
+        }
+    }
+
+    /// The metrics that every run should have.
+    pub fn metrics(&self) -> Vec<MetricKey> {
+        resolve::metrics_judged(&self.events, self.scope())
     }
 
     /// Runs in all, warm-up included.

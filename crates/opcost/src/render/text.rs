@@ -249,7 +249,8 @@ fn footnotes(page: &mut Page, comparison: &Comparison) {
         let text = "none ≥ x: no change was found; one of x or more would have been, 9 times in 10";
         page.wrap(DIM, "  ", text);
     }
-    if comparison.rows.iter().flat_map(|row| &row.changes).any(drifted) {
+    let mut primary = comparison.rows.iter().filter(|row| row.primary).flat_map(|row| &row.changes);
+    if primary.any(drifted) {
         let text = "change: estimated block by block, so that drift cancels; the machine's speed \
                     varied, so it is not the ratio of the medians";
         page.wrap(DIM, "  ", text);

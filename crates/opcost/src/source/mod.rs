@@ -77,7 +77,7 @@ pub struct SourceRow {
     /// One line for the documentation.
     pub help: &'static str,
     /// Why a metric of this source may be absent from all runs, though the source was read.
-    pub absent: &'static str,
+    pub absent: fn(Scope) -> &'static str,
     make: fn(&SourceContext<'_>) -> Box<dyn Source>,
 }
 
@@ -87,35 +87,35 @@ pub static SOURCES: &[SourceRow] = &[
         name: procfs::NAME,
         scopes: &[Scope::Surroundings],
         help: "time stolen by the hypervisor and used by everything on the machine (/proc/stat)",
-        absent: "/proc/stat could not be read",
+        absent: |_| "/proc/stat could not be read",
         make: procfs::make,
     },
     SourceRow {
         name: rusage::NAME,
         scopes: &[Scope::Command, Scope::Region],
         help: "CPU time, faults, switches and peak memory that the kernel charged (getrusage, wait4)",
-        absent: "not to be told here: of a command, a peak below opcost's own; of several processes, what is charged when they end",
+        absent: rusage::absent,
         make: rusage::make,
     },
     SourceRow {
         name: clock::NAME,
         scopes: &[Scope::Command, Scope::Region],
         help: "elapsed time (CLOCK_MONOTONIC)",
-        absent: "no run finished",
+        absent: |_| "no run finished",
         make: clock::make,
     },
     SourceRow {
         name: tsc::NAME,
         scopes: &[Scope::Region],
         help: "time stamp counter (x86 rdtsc, arm64 cntvct)",
-        absent: "no such counter, or CPUs that disagree",
+        absent: |_| "no such counter, or CPUs that disagree",
         make: tsc::make,
     },
     SourceRow {
         name: perf_event::NAME,
         scopes: &[Scope::Command, Scope::Region],
         help: "the kernel's performance events, hardware and software (perf_event_open)",
-        absent: "never on the hardware while the work ran; count fewer events at once",
+        absent: |_| "never on the hardware while the work ran; count fewer events at once",
         make: perf_event::make,
     },
 ];
@@ -136,11 +136,11 @@ pub fn reads_always(row: &MetricRow, scope: Scope) -> bool {
 }
 
 /// Why a metric may be absent from every run.
-pub fn reason_absent(row: &MetricRow) -> &'static str {
+pub fn reason_absent(row: &MetricRow, scope: Scope) -> &'static str {
     SOURCES
         .iter()
         .find(|source| source.name == row.source)
-        .map_or("not read", |source| source.absent)
+        .map_or("not read", |source| (source.absent)(scope))
 }
 
 /// Whether `-e` accepts the metric's name.

@@ -25,6 +25,14 @@ pub(super) fn make(context: &SourceContext<'_>) -> Box<dyn Source> {
     })
 }
 
+/// Why a metric is absent from runs that were charged.
+pub(super) fn absent(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Command => "smaller than opcost's own, which hides it",
+        _ => "several processes did the work, and the kernel tells of them only when they end",
+    }
+}
+
 impl Source for ChildOrSelf {
     fn start(&mut self) -> Result<()> {
         if self.region {

@@ -1,5 +1,6 @@
 //! What can be wrong with a store, by file name.
 
+use crate::exit::{HasStatus, Status};
 use rusqlite::ErrorCode;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -193,3 +194,15 @@ impl fmt::Display for StoreError {
 }
 
 impl std::error::Error for StoreError {}
+
+impl HasStatus for StoreError {
+    fn status(&self) -> Status {
+        match self.kind {
+            // The store is well; the user named the wrong recording.
+            StoreErrorKind::NoRecording(_)
+            | StoreErrorKind::Ambiguous(..)
+            | StoreErrorKind::Complete(_) => Status::Usage,
+            _ => Status::Missing,
+        }
+    }
+}
