@@ -92,13 +92,6 @@ pub enum Failure {
         /// The limit, in milliseconds.
         limit_ms: u64,
     },
-    /// A preparing or cleaning command failed.
-    Hook {
-        /// Which: `prepare`, `conclude`.
-        hook: String,
-        /// How it ended.
-        detail: String,
-    },
     /// The built-in workload reported an error, or its report could not be read.
     Work {
         /// What it said.

@@ -25,6 +25,8 @@ use std::rc::Rc;
 pub fn compare(cli: &Cli, args: &CompareArgs) -> Result<Status> {
     let experiment = args.to_experiment()?;
     if let Some(path) = &args.save_experiment {
+        // What could not run is not worth a file.
+        plan::resolve(&experiment, &HostSurroundings)?;
         let text = experiment.to_toml()?;
         std::fs::write(path, text)
             .with_context(|| format!("cannot write '{}'", path.display()))
@@ -49,7 +51,7 @@ fn measure(
 ) -> Result<Status> {
     let plan = plan::resolve(experiment, &HostSurroundings)?;
     if dry_run {
-        let text = if output.json {
+        let text = if output.json || output.format.as_deref() == Some("json") {
             render::plan::json(&plan)?
         } else {
             render::plan::text(&plan, &render::Style::detect(cli.no_color))
@@ -104,7 +106,7 @@ fn record(
     let ending = run::run(plan, done, host, &mut writer, progress.as_mut());
     let state = ending.as_ref().map_or(crate::store::State::Failed, Ending::state);
     let store = writer.end(state).map_err(StoreError::carried);
-    let ending = ending.status(Status::Missing)?;
+    let ending = ending.with_context(|| format!("recording {id}")).status(Status::Missing)?;
     let recording = store?.read(&id).map_err(StoreError::carried)?;
     match ending {
         Ending::Complete => present(cli, &recording, output),

@@ -292,3 +292,19 @@ fn named_variants_have_settings_of_their_own() {
     assert_eq!(expected.len(), 8);
     assert_eq!(lab.lines("log"), expected);
 }
+
+#[test]
+fn a_plan_in_json_is_the_same_by_either_option() {
+    let lab = Lab::new();
+    let args = ["compare", "-w", "syscall", "-w", "syscall:seccomp=on", "--seed", "3", "--dry-run"];
+    let by_format = lab.output(&[&args[..], &["--format", "json"]].concat());
+    assert_eq!(by_format, lab.output(&[&args[..], &["--json"]].concat()));
+}
+
+#[test]
+fn an_experiment_that_could_not_run_is_not_saved() {
+    let lab = Lab::new();
+    let args = ["compare", "true", "--save-experiment", "x.toml"];
+    lab.run(&args).expect(2).says(&["two or more variants, 1 given"]);
+    assert!(!lab.path("x.toml").exists());
+}

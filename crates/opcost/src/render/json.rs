@@ -1,7 +1,7 @@
 //! JSON: hyperfine's `results`, so that its readers work, and the `opcost` block.
 
 use super::View;
-use crate::comparison::{Change, Row};
+use crate::comparison::{Change, Row, Verdict};
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 
@@ -90,11 +90,26 @@ fn metrics(view: &View<'_>) -> Vec<Value> {
                 "metric": missing.key.name,
                 "domain": missing.key.domain,
                 "unit": missing.key.row().unit.symbol(),
+                "per_op": missing.key.row().per_op,
                 "source": missing.key.source,
                 "kind": missing.key.row().kind,
+                "family": missing.key.row().family,
+                "primary": false,
+                "exact": false,
                 "baseline": names.0,
                 "variant": names.1,
-                "verdict": "unavailable",
+                "value_baseline": null,
+                "value": null,
+                "change_ratio": null,
+                "change_ratio_paired": null,
+                "ci_low": null,
+                "ci_high": null,
+                "ci_level": null,
+                "p_adjusted": null,
+                "mde_ratio": null,
+                "mde_difference": null,
+                "n_pairs": 0,
+                "verdict": Verdict::Unavailable,
                 "reason": missing.reason,
                 "remedy": missing.remedy,
             }));

@@ -196,7 +196,6 @@ pub fn failure(failure: &Failure) -> String {
         Failure::Timeout { limit_ms } => {
             format!("it took longer than {limit_ms} ms and was killed; give it more with --timeout")
         }
-        Failure::Hook { hook, detail } => format!("--{hook} failed: {detail}"),
         Failure::Work { detail } => format!("the workload failed: {detail}"),
     }
 }

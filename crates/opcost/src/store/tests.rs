@@ -68,7 +68,6 @@ fn failure() -> impl Strategy<Value = Failure> {
         any::<i32>().prop_map(|code| Failure::ExitStatus { code }),
         any::<i32>().prop_map(|signal| Failure::Signal { signal }),
         any::<u64>().prop_map(|limit_ms| Failure::Timeout { limit_ms }),
-        any::<(String, String)>().prop_map(|(hook, detail)| Failure::Hook { hook, detail }),
         any::<String>().prop_map(|detail| Failure::Work { detail }),
     ]
 }
