@@ -1,5 +1,6 @@
 //! From a recording to a comparison.
 
+use super::columns::{Column, Columns, blocks};
 use super::ledger;
 use super::{
     Change, Comparison, Figures, InvariantRow, Row, TwinRow, VariantSummary, Verdict, Warning,
@@ -9,8 +10,7 @@ use crate::plan::{Plan, Unavailable, WorkPlan};
 use crate::source;
 use crate::store::Recording;
 use opcost_record::{Family, MetricKey, Outcome, Record, TWIN, WORK};
-use opcost_stats::{Block, Budget, Paired, Total, exact, multiple, power, summary};
-use std::num::NonZeroU64;
+use opcost_stats::{Budget, Paired, exact, multiple, power, summary};
 
 /// Analyses a recording.
 ///
@@ -20,10 +20,10 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
     let finished: Vec<Vec<&Record>> =
         (0..plan.variants.len()).map(|variant| finished_runs(recording, variant)).collect();
     let invariants = invariants(&finished);
-    let (ledger, mut warnings) = ledger::examine(recording, &finished, &invariants);
+    let columns = Columns::of(recording, &finished);
+    let (ledger, mut warnings) = ledger::examine(recording, &finished, &invariants, &columns);
     let refusal =
         ledger.iter().find(|entry| entry.severity == super::Severity::Refuse && !entry.waived);
-    let columns = Columns::of(recording, &finished);
     let mut rows = rows(recording, &columns);
     judge(&mut rows, recording, refusal.map(|entry| entry.rule.as_str()));
     if plan.pairs < plan.fewest_pairs {
@@ -137,80 +137,6 @@ fn invariants(finished: &[Vec<&Record>]) -> Vec<InvariantRow> {
         row.holds = first.len() == 1 && values.all(|other| *other == first);
     }
     rows
-}
-
-/// One metric of one variant: a figure for each finished run that has it, in the order of running.
-#[derive(Clone, Default)]
-struct Column {
-    /// The block of each run, ascending.
-    blocks: Vec<u32>,
-    /// The raw integer of the first run with its operations.
-    first: Option<Total>,
-    /// Whether another run had another.
-    varies: bool,
-    /// The figures, per operation where the metric's are.
-    values: Vec<f64>,
-    /// Runs in which the counter was multiplexed.
-    multiplexed: usize,
-}
-
-/// The columns of every metric: by metric, then by variant.
-struct Columns {
-    by_metric: Vec<Vec<Column>>,
-}
-
-impl Columns {
-    /// Gathered in one pass over the runs, which lie all over the memory.
-    fn of(recording: &Recording, finished: &[Vec<&Record>]) -> Columns {
-        let keys = recording.dictionary.keys();
-        let per_op: Vec<bool> = keys.iter().map(|key| key.row().per_op).collect();
-        let mut by_metric = vec![vec![Column::default(); finished.len()]; keys.len()];
-        for (variant, records) in finished.iter().enumerate() {
-            for record in records {
-                let Some(block) = record.block else { continue };
-                let ops = record.ops.and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MIN);
-                for sample in &record.samples {
-                    let metric = usize::from(sample.metric);
-                    let ops = if per_op[metric] { ops } else { NonZeroU64::MIN };
-                    let total = Total { value: sample.value, ops };
-                    let column = &mut by_metric[metric][variant];
-                    column.blocks.push(block);
-                    column.varies |= *column.first.get_or_insert(total) != total;
-                    column.values.push(total.per_op());
-                    let multiplexed = sample.time.is_some_and(|time| time.multiplexed());
-                    column.multiplexed += usize::from(multiplexed);
-                }
-            }
-        }
-        Columns { by_metric }
-    }
-}
-
-impl Column {
-    /// The total that two or more runs have in common, as often as there is need to show it.
-    fn alike(&self) -> Option<[Total; 2]> {
-        self.first.filter(|_| !self.varies && self.values.len() >= 2).map(|total| [total; 2])
-    }
-
-    /// The figures of one block, from `start` on; moves `start` behind them.
-    fn of_block(&self, block: u32, start: &mut usize) -> &[f64] {
-        let rest = &self.blocks[*start..];
-        let length = rest.iter().take_while(|found| **found == block).count();
-        let figures = &self.values[*start..*start + length];
-        *start += length;
-        figures
-    }
-}
-
-/// The figures of two variants, block by block.
-fn blocks<'a>(baseline: &'a Column, variant: &'a Column, count: usize) -> Vec<Block<'a>> {
-    let (mut at_baseline, mut at_variant) = (0, 0);
-    (0..count as u32)
-        .map(|block| Block {
-            baseline: baseline.of_block(block, &mut at_baseline).into(),
-            variant: variant.of_block(block, &mut at_variant).into(),
-        })
-        .collect()
 }
 
 /// The rows without verdicts, the primary metric first, then in the order of the table of metrics.

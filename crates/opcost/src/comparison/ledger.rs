@@ -2,18 +2,20 @@
 //!
 //! To add a rule, add a row to [`RULES`].
 
+use super::columns::Columns;
 use super::{InvariantRow, LedgerEntry, Severity, Warning};
 use crate::exit::{Status, fail};
 use crate::nearest::nearest;
 use crate::store::Recording;
 use anyhow::Result;
-use opcost_record::{Domain, MetricKey, Record, WORK};
+use opcost_record::{Domain, MetricKey, Record};
 
 /// What the rules look at.
 struct Evidence<'a> {
     recording: &'a Recording,
     finished: &'a [Vec<&'a Record>],
     invariants: &'a [InvariantRow],
+    columns: &'a Columns,
 }
 
 /// A rule of the ledger.
@@ -87,8 +89,9 @@ pub(super) fn examine(
     recording: &Recording,
     finished: &[Vec<&Record>],
     invariants: &[InvariantRow],
+    columns: &Columns,
 ) -> (Vec<LedgerEntry>, Vec<Warning>) {
-    let evidence = Evidence { recording, finished, invariants };
+    let evidence = Evidence { recording, finished, invariants, columns };
     let entries = RULES
         .iter()
         .map(|rule| {
@@ -187,21 +190,18 @@ fn exit_status(evidence: &Evidence<'_>) -> Finding {
 }
 
 fn multiplexing(evidence: &Evidence<'_>) -> Finding {
-    let mut multiplexed: Vec<&MetricKey> = evidence
-        .finished
-        .iter()
-        .flatten()
-        .flat_map(|record| &record.samples)
-        .filter(|sample| sample.time.is_some_and(|time| time.multiplexed()))
-        .filter_map(|sample| evidence.recording.dictionary.key(sample.metric))
+    let keys = evidence.recording.dictionary.keys().iter().enumerate();
+    let mut multiplexed: Vec<String> = keys
+        .filter(|(metric, _)| evidence.columns.multiplexed(*metric))
+        .map(|(_, key)| key.label())
         .collect();
+    // A metric has a column for each region.
     multiplexed.sort();
     multiplexed.dedup();
     if multiplexed.is_empty() {
         return (Severity::Fine, "no counter was multiplexed".into());
     }
-    let labels: Vec<String> = multiplexed.iter().map(|key| key.label()).collect();
-    (Severity::Doubtful, format!("multiplexed, so not judged: {}", labels.join(", ")))
+    (Severity::Doubtful, format!("multiplexed, so not judged: {}", multiplexed.join(", ")))
 }
 
 fn environment(evidence: &Evidence<'_>) -> Finding {
@@ -226,15 +226,11 @@ fn environment(evidence: &Evidence<'_>) -> Finding {
 const STEAL_SHARE_MAX: f64 = 0.02;
 
 fn steal(evidence: &Evidence<'_>) -> Finding {
-    let dictionary = &evidence.recording.dictionary;
-    let total = |name: &str, source: &str| {
-        let metric = dictionary
-            .id(&MetricKey { region: WORK.into(), ..MetricKey::new(name, Domain::All, source) })?;
-        let samples = evidence.finished.iter().flatten().filter_map(|record| record.sample(metric));
-        Some(samples.map(|sample| sample.value as f64).sum::<f64>())
+    let total = |name: &str| {
+        let key = MetricKey::new(name, Domain::All, "procfs");
+        evidence.recording.dictionary.id(&key).map(|metric| evidence.columns.sum(metric))
     };
-    let (Some(steal), Some(busy)) = (total("steal", "procfs"), total("machine-busy", "procfs"))
-    else {
+    let (Some(steal), Some(busy)) = (total("steal"), total("machine-busy")) else {
         return (Severity::Fine, "not known: /proc/stat was not readable".into());
     };
     if busy + steal == 0.0 {

@@ -4,6 +4,7 @@
 //! comparison. Rendering reads these types and computes nothing.
 
 mod analysis;
+mod columns;
 pub mod conclusion;
 pub mod ledger;
 mod parallel;

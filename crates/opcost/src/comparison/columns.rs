@@ -1,0 +1,96 @@
+//! A recording by metric: what is stored run by run, gathered so that each metric lies together.
+
+use crate::store::Recording;
+use opcost_record::{MetricId, Record};
+use opcost_stats::{Block, Total};
+use std::num::NonZeroU64;
+
+/// One metric of one variant: a figure for each finished run that has it, in the order of running.
+#[derive(Clone, Default)]
+pub(super) struct Column {
+    /// The block of each run, ascending.
+    pub(super) blocks: Vec<u32>,
+    /// The raw integer of the first run with its operations.
+    pub(super) first: Option<Total>,
+    /// Whether another run had another.
+    pub(super) varies: bool,
+    /// The figures, per operation where the metric's are.
+    pub(super) values: Vec<f64>,
+    /// Runs in which the counter was multiplexed.
+    pub(super) multiplexed: usize,
+}
+
+/// The columns of every metric: by metric, then by variant.
+pub(super) struct Columns {
+    pub(super) by_metric: Vec<Vec<Column>>,
+}
+
+impl Columns {
+    /// Gathered in one pass over the runs, which lie all over the memory.
+    pub(super) fn of(recording: &Recording, finished: &[Vec<&Record>]) -> Columns {
+        let keys = recording.dictionary.keys();
+        let per_op: Vec<bool> = keys.iter().map(|key| key.row().per_op).collect();
+        let mut by_metric = vec![vec![Column::default(); finished.len()]; keys.len()];
+        for (variant, records) in finished.iter().enumerate() {
+            for record in records {
+                let Some(block) = record.block else { continue };
+                let ops = record.ops.and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MIN);
+                for sample in &record.samples {
+                    let metric = usize::from(sample.metric);
+                    let ops = if per_op[metric] { ops } else { NonZeroU64::MIN };
+                    let total = Total { value: sample.value, ops };
+                    let column = &mut by_metric[metric][variant];
+                    column.blocks.push(block);
+                    column.varies |= *column.first.get_or_insert(total) != total;
+                    column.values.push(total.per_op());
+                    let multiplexed = sample.time.is_some_and(|time| time.multiplexed());
+                    column.multiplexed += usize::from(multiplexed);
+                }
+            }
+        }
+        Columns { by_metric }
+    }
+}
+
+impl Columns {
+    /// Whether the counter of a metric was multiplexed in any run.
+    pub(super) fn multiplexed(&self, metric: usize) -> bool {
+        self.by_metric[metric].iter().any(|column| column.multiplexed > 0)
+    }
+
+    /// The sum of a metric's figures over all runs of all variants.
+    pub(super) fn sum(&self, metric: MetricId) -> f64 {
+        self.by_metric[usize::from(metric)].iter().flat_map(|column| &column.values).sum()
+    }
+}
+
+impl Column {
+    /// The total that two or more runs have in common, as often as there is need to show it.
+    pub(super) fn alike(&self) -> Option<[Total; 2]> {
+        self.first.filter(|_| !self.varies && self.values.len() >= 2).map(|total| [total; 2])
+    }
+
+    /// The figures of one block, from `start` on; moves `start` behind them.
+    fn of_block(&self, block: u32, start: &mut usize) -> &[f64] {
+        let rest = &self.blocks[*start..];
+        let length = rest.iter().take_while(|found| **found == block).count();
+        let figures = &self.values[*start..*start + length];
+        *start += length;
+        figures
+    }
+}
+
+/// The figures of two variants, block by block.
+pub(super) fn blocks<'a>(
+    baseline: &'a Column,
+    variant: &'a Column,
+    count: usize,
+) -> Vec<Block<'a>> {
+    let (mut at_baseline, mut at_variant) = (0, 0);
+    (0..count as u32)
+        .map(|block| Block {
+            baseline: baseline.of_block(block, &mut at_baseline).into(),
+            variant: variant.of_block(block, &mut at_variant).into(),
+        })
+        .collect()
+}
