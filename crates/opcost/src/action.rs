@@ -173,22 +173,34 @@ pub fn completions(shell: clap_complete::Shell) -> Result<Status> {
     Ok(Status::Done)
 }
 
-/// `opcost man`: one page, the commands after each other.
+/// `opcost man`: one page, with a section for each command.
 pub fn man() -> Result<Status> {
     let mut command = Cli::command();
     command.build();
-    let mut bytes = Vec::new();
-    clap_mangen::Man::new(command.clone()).render(&mut bytes).context("manual page")?;
-    for sub in
-        command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help")
-    {
+    // What clap calls extra is the exit statuses.
+    let mut text = rendered(|bytes| clap_mangen::Man::new(command.clone()).render(bytes))?
+        .replace(".SH EXTRA", ".SH EXIT STATUS");
+    let shown = |sub: &&clap::Command| !sub.is_hide_set() && sub.get_name() != "help";
+    for sub in command.get_subcommands().filter(shown) {
         let name = format!("opcost {}", sub.get_name());
+        let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
+        text += &format!(".SH {}\n{about}\n", name.to_uppercase());
         let man = clap_mangen::Man::new(sub.clone().name(name));
-        man.render_synopsis_section(&mut bytes).context("manual page")?;
-        man.render_options_section(&mut bytes).context("manual page")?;
+        // Sections of a command are parts of its own section here.
+        text += &rendered(|bytes| {
+            man.render_synopsis_section(bytes)?;
+            man.render_options_section(bytes)
+        })?
+        .replace(".SH ", ".SS ");
     }
-    print(&String::from_utf8(bytes).context("manual page")?)?;
+    print(&text)?;
     Ok(Status::Done)
+}
+
+fn rendered(render: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> Result<String> {
+    let mut bytes = Vec::new();
+    render(&mut bytes).context("manual page")?;
+    String::from_utf8(bytes).context("manual page")
 }
 
 /// The store's file.
