@@ -6,11 +6,11 @@
 
 use crate::exit::{Status, fail};
 use crate::machine::host::RegionMeter;
-use crate::plan::EventPlan;
+use crate::plan::{EventPlan, find_workload};
 use anyhow::{Context, Result};
 use opcost_record::{Report, wire};
 use opcost_sys::perf::LivePerf;
-use opcost_work::{WORKLOADS, measure};
+use opcost_work::measure;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fs::File;
@@ -75,10 +75,7 @@ pub fn serve() -> Result<()> {
 fn perform(text: &str) -> Result<Report> {
     let request: Request<'_> =
         serde_json::from_str(text).context("the request is not understood")?;
-    let spec = WORKLOADS
-        .iter()
-        .find(|spec| spec.name == request.workload)
-        .with_context(|| format!("no workload '{}'", request.workload))?;
+    let spec = find_workload(&request.workload)?;
     let params = spec.resolve(&request.params)?;
     let team = request.params.iter().any(|(key, value)| key == "procs" && value != "1");
     let mut meter = RegionMeter::attach(&request.events, Rc::new(LivePerf::default()), team)?;

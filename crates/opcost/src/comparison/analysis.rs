@@ -25,7 +25,10 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
     let refusal =
         ledger.iter().find(|entry| entry.severity == super::Severity::Refuse && !entry.waived);
     let mut rows = rows(recording, &columns);
-    judge(&mut rows, recording, refusal.map(|entry| entry.rule.as_str()));
+    match refusal {
+        Some(entry) => refuse(&mut rows, &entry.rule),
+        None => judge(&mut rows, recording),
+    }
     if plan.pairs < plan.fewest_pairs {
         warnings.push(Warning::TooFewPairs { pairs: plan.pairs, fewest: plan.fewest_pairs });
     }
@@ -258,8 +261,17 @@ fn change(plan: &Plan, baseline: &Column, variant: &Column, medians: [Option<f64
     change
 }
 
+/// Gives no verdict on any change.
+fn refuse(rows: &mut [Row], rule: &str) {
+    let changes = rows.iter_mut().flat_map(|row| &mut row.changes);
+    for change in changes.filter(|change| change.verdict != Verdict::Unavailable) {
+        change.verdict = Verdict::NotComparable;
+        change.reason = format!("refused by the ledger: {rule}");
+    }
+}
+
 /// Gives every change its corrected p value, interval and verdict.
-fn judge(rows: &mut [Row], recording: &Recording, refused_by: Option<&str>) {
+fn judge(rows: &mut [Row], recording: &Recording) {
     let (plan, large) = (&recording.plan, is_large(recording));
     let budget = Budget::default();
     for family in multiple::Family::ALL {
@@ -289,19 +301,10 @@ fn judge(rows: &mut [Row], recording: &Recording, refused_by: Option<&str>) {
             decide(change, exact, adjusted, alpha, fewest_pairs, plan.seed, budget.total());
         });
     }
-    for row in rows {
-        for change in &mut row.changes {
-            if change.identical && change.verdict == Verdict::Inconclusive {
-                change.verdict = Verdict::Unchanged;
-                change.reason = "the same in every run".into();
-            }
-            if let Some(rule) = refused_by
-                && change.verdict != Verdict::Unavailable
-            {
-                change.verdict = Verdict::NotComparable;
-                change.reason = format!("refused by the ledger: {rule}");
-                (change.ci, change.p_adjusted, change.mde_ratio) = (None, None, None);
-            }
+    for change in rows.iter_mut().flat_map(|row| &mut row.changes) {
+        if change.identical && change.verdict == Verdict::Inconclusive {
+            change.verdict = Verdict::Unchanged;
+            change.reason = "the same in every run".into();
         }
     }
 }
@@ -348,13 +351,11 @@ fn decide(
         Verdict::Inconclusive
     } else {
         // Found a change of less than one in a run nobody can have.
-        let least = |found: f64, step: Option<f64>| found.abs().max(step.unwrap_or(0.0).abs());
-        change.mde_ratio = shift
-            .and_then(|shift| paired.ratio(shift))
-            .map(|ratio| least(ratio, paired.step_ratio(change.step)));
-        change.mde_difference = shift
-            .filter(|_| change.mde_ratio.is_none())
-            .map(|difference| least(difference, Some(change.step)));
+        let ratio = shift.and_then(|shift| paired.ratio(shift)).map(f64::abs);
+        let step_ratio = paired.step_ratio(change.step).map_or(0.0, f64::abs);
+        change.mde_ratio = ratio.map(|ratio| ratio.max(step_ratio));
+        change.mde_difference =
+            shift.filter(|_| ratio.is_none()).map(|shift| shift.abs().max(change.step));
         Verdict::Unchanged
     };
 }

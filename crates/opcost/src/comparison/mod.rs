@@ -17,7 +17,7 @@ use opcost_stats::Paired;
 use serde::Serialize;
 
 /// What a recording says.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Comparison {
     /// Identifier of the recording.
     pub recording: String,
@@ -112,7 +112,7 @@ pub struct VariantSummary {
 }
 
 /// One metric over all variants.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Row {
     /// The metric.
     pub key: MetricKey,
@@ -139,7 +139,7 @@ pub struct Row {
 }
 
 /// The figures of one metric and one variant, per operation where the row says so.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Figures {
     /// Median over the finished runs.
     pub median: f64,
@@ -156,12 +156,11 @@ pub struct Figures {
     /// Runs in which the counter was multiplexed, so that the figure is not a full count.
     pub multiplexed: usize,
     /// Each run's figure, in the order of running.
-    #[serde(skip)]
     pub values: Vec<f64>,
 }
 
 /// One metric of one variant against its baseline.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Change {
     /// Ratio of the two medians − 1; `None` when undefined.
     pub ratio_of_medians: Option<f64>,
@@ -185,13 +184,10 @@ pub struct Change {
     /// Why, in a few words; empty where the verdict says all.
     pub reason: String,
     /// The differences of the blocks, from which the figures above are computed.
-    #[serde(skip)]
     pub paired: Option<Paired>,
     /// Whether every run of both variants gave the same integer.
-    #[serde(skip)]
     pub identical: bool,
     /// What one more of the raw integer is in the unit of the figures: no change is smaller.
-    #[serde(skip)]
     pub step: f64,
 }
 

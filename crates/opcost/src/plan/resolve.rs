@@ -291,7 +291,7 @@ fn resolve_work(
 
 /// Finds a workload by name, or names the nearest ones.
 pub fn find_workload(name: &str) -> Result<&'static WorkloadSpec> {
-    opcost_work::WORKLOADS.iter().find(|spec| spec.name == name).ok_or_else(|| {
+    WorkloadSpec::find(name).ok_or_else(|| {
         let known = opcost_work::WORKLOADS.iter().map(|spec| spec.name);
         fail(
             Status::Usage,
@@ -361,30 +361,35 @@ fn resolve_events(
             wanted.push(event);
         }
     }
+    let refusals = surroundings.refusals(&wanted);
+    let refused = wanted.iter().zip(&refusals).filter(|(_, refusal)| refusal.is_some());
+    let users: Vec<EventPlan> = refused.filter_map(|(event, _)| user_part(event)).collect();
+    let can_be_had = users.iter().zip(surroundings.refusals(&users));
+    let mut users: Vec<&EventPlan> =
+        can_be_had.filter(|(_, refusal)| refusal.is_none()).map(|(user, _)| user).collect();
     let mut unavailable = not_in_scope(&texts, scope);
     let mut available: Vec<EventPlan> = Vec::new();
-    for (event, refusal) in wanted.iter().zip(surroundings.refusals(&wanted)) {
-        let Some(mut refusal) = refusal else {
+    for (event, refusal) in wanted.iter().zip(refusals) {
+        let Some(Refusal { mut reason, remedy }) = refusal else {
             available.push(event.clone());
             continue;
         };
-        if let Some(user) = user_part(event, surroundings) {
-            refusal.reason += &format!("; {} is counted instead", user.key);
+        if let Some(at) = users.iter().position(|user| user.key.name == event.key.name)
+            && event.key.domain == Domain::All
+        {
+            let user = users.remove(at);
+            reason += &format!("; {} is counted instead", user.key);
             if !wanted.iter().any(|other| other.key == user.key) {
-                available.push(user);
+                available.push(user.clone());
             }
         }
-        unavailable.push(Unavailable {
-            key: event.key.clone(),
-            reason: refusal.reason,
-            remedy: refusal.remedy,
-        });
+        unavailable.push(Unavailable { key: event.key.clone(), reason, remedy });
     }
     Ok((available, unavailable))
 }
 
-/// The user-mode part of an event that may not be counted in the kernel, if that can be had.
-fn user_part(event: &EventPlan, surroundings: &dyn Surroundings) -> Option<EventPlan> {
+/// The user-mode part of an event over both modes, to be counted where the whole may not be.
+fn user_part(event: &EventPlan) -> Option<EventPlan> {
     // Switches and migrations happen in the kernel: their user part is always 0.
     let divisible = event.kind != KIND_SOFTWARE || event.key.name.ends_with("-faults");
     if event.key.domain != Domain::All || !divisible {
@@ -392,9 +397,7 @@ fn user_part(event: &EventPlan, surroundings: &dyn Surroundings) -> Option<Event
     }
     let key = MetricKey { domain: Domain::User, ..event.key.clone() };
     // By itself: the rest of its group may not be there.
-    let user = EventPlan { key, group: None, ..event.clone() };
-    let refused = surroundings.refusals(std::slice::from_ref(&user)).into_iter().next().flatten();
-    refused.is_none().then_some(user)
+    Some(EventPlan { key, group: None, ..event.clone() })
 }
 
 /// Metrics that `-e` names and that another source reads, but not around this kind of work.

@@ -12,11 +12,6 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     let comparison = view.comparison;
     let results: Vec<Value> =
         (0..comparison.variants.len()).map(|variant| result(view, variant)).collect();
-    let invariants: Vec<Value> = comparison
-        .invariants
-        .iter()
-        .map(|row| json!({ "name": row.name, "values": row.values, "holds": row.holds }))
-        .collect();
     let document = json!({
         "results": results,
         "opcost": {
@@ -31,7 +26,7 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
             "variants": comparison.variants,
             "metrics": metrics(view),
             "empty_twin": comparison.twin,
-            "invariants": invariants,
+            "invariants": comparison.invariants,
             "ledger": comparison.ledger,
             "conclusions": comparison.conclusions,
             "warnings": view.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
