@@ -6,11 +6,16 @@
 
 #![forbid(unsafe_code)]
 
+pub mod emulation;
+pub mod marker;
 pub mod metric;
+pub mod profile;
 mod record;
+pub mod symbols;
 pub mod wire;
 
 pub use metric::{Better, Domain, Family, Kind, METRICS, MetricKey, MetricRow, Unit};
+pub use profile::{Context, Function, Profile};
 pub use record::{
     CountingTime, Dictionary, Failure, Invariant, MetricId, Outcome, Reading, Record, Report,
     Sample,

@@ -176,7 +176,13 @@ const fn row(
     }
 }
 
+const fn modelled(name: &'static str, kind: Kind, help: &'static str) -> MetricRow {
+    MetricRow { kind, ..row(name, &[], EMULATOR, Unit::Count, Family::Rest, help) }
+}
+
 const PERF: &str = "perf_event";
+/// The source of everything that the emulator's plugin counts.
+pub const EMULATOR: &str = "emulator";
 
 /// Every metric with a name of its own, in the order in which tables show them.
 #[rustfmt::skip] // one row a line
@@ -224,6 +230,19 @@ pub static METRICS: &[MetricRow] = &[
     row("branch-load-misses", &[], PERF, Unit::Count, Family::Rest, "branch prediction unit misses"),
     row("node-loads", &[], PERF, Unit::Count, Family::Rest, "loads from the local memory node"),
     row("node-load-misses", &[], PERF, Unit::Count, Family::Rest, "loads from a remote memory node"),
+    row("string-iterations", &[], EMULATOR, Unit::Count, Family::Rest, "iterations of repeated string instructions (rep movs, rep stos, …), which hardware counts as one instruction"),
+    row("conditional-branches", &[], EMULATOR, Unit::Count, Family::Rest, "conditional branches retired"),
+    row("conditional-branches-taken", &[], EMULATOR, Unit::Count, Family::Rest, "conditional branches retired that were taken"),
+    row("loads", &[], EMULATOR, Unit::Count, Family::Rest, "memory operands read by retired instructions; of a string instruction, one for each iteration"),
+    row("stores", &[], EMULATOR, Unit::Count, Family::Rest, "memory operands written by retired instructions; of a string instruction, one for each iteration"),
+    row("system-calls", &[], EMULATOR, Unit::Count, Family::Rest, "system calls entered"),
+    row("interrupts", &[], EMULATOR, Unit::Count, Family::Rest, "interrupts taken"),
+    row("instruction-starts", &[], EMULATOR, Unit::Count, Family::Control, "instructions begun by the emulator: with string iterations, and with those that faulted"),
+    modelled("model-branch-misses", Kind::Modelled, "branches that the model of a predictor mispredicts"),
+    modelled("model-L1-icache-misses", Kind::Modelled, "misses of the model of a level 1 instruction cache"),
+    modelled("model-L1-dcache-misses", Kind::Modelled, "misses of the model of a level 1 data cache"),
+    modelled("model-LLC-misses", Kind::Modelled, "misses of the model of a last-level cache"),
+    modelled("estimated-cycles", Kind::Estimated, "a formula over instructions and the models' misses; see docs/emulation.md"),
     row("steal", &[], "procfs", Unit::Ns, Family::Control, "time the hypervisor gave to others, all CPUs, during the run"),
     row("machine-busy", &[], "procfs", Unit::Ns, Family::Control, "CPU time of everything on the machine during the run, the run itself included"),
 ];

@@ -19,6 +19,7 @@ compile_error!("the workloads reserve gigabytes of addresses and need a 64-bit t
 mod error;
 mod gate;
 mod invariant;
+mod marker;
 mod measure;
 mod mmap;
 mod nearest;
@@ -34,6 +35,7 @@ mod in_child;
 
 pub use error::WorkError;
 pub use invariant::{OP_STREAM_HASH, PAGE_FAULTS, PAGE_FAULTS_EXPECTED};
+pub use marker::Markers;
 pub use measure::{Measured, Meter, Work, measure};
 pub use nearest::nearest;
 pub use params::{ParamError, ParamSpec, Params};

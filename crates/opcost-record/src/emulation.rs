@@ -1,0 +1,203 @@
+//! The text in which the emulator's plugin reports what it counted.
+//!
+//! ```text
+//! opcost-emulation 1
+//! region work
+//! count instructions kernel 1908796201
+//! f handle_mm_fault<tab>[kernel]
+//! c - 0 55945 2237800
+//! end 4
+//! ```
+//!
+//! Every region starts with its name; counts name a metric and a domain; then come the lines of
+//! its [`Profile`]. A region that was counted more than once stands once, with the sums. The last
+//! line counts the lines between the first and itself, so that a report cut short is never used.
+
+use crate::{Domain, Profile};
+
+/// First line of the format's current version.
+pub const HEADER: &str = "opcost-emulation 1";
+
+/// What one region cost.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct RegionCost {
+    /// Name of the region.
+    pub region: String,
+    /// Every count: the metric's name, whose instructions, the number.
+    pub counts: Vec<(String, Domain, u64)>,
+    /// Instructions by calling context; empty where no profile was asked for.
+    pub profile: Profile,
+}
+
+impl RegionCost {
+    /// One count, if it was made.
+    pub fn count(&self, name: &str, domain: Domain) -> Option<u64> {
+        let found = self.counts.iter().find(|(known, of, _)| known == name && *of == domain);
+        found.map(|(_, _, value)| *value)
+    }
+}
+
+/// Why a text is not a report of the plugin.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum EmulationError {
+    /// Nothing was written.
+    #[error("the emulator's plugin wrote no report")]
+    Empty,
+    /// The first line is not this version's.
+    #[error(
+        "the plugin's report starts with '{0}', expected '{HEADER}': plugin and opcost are of different versions"
+    )]
+    Version(String),
+    /// A line has the wrong form.
+    #[error("line {line} of the plugin's report: {what}: '{text}'")]
+    Line {
+        /// Line number, from 1.
+        line: usize,
+        /// What is wrong.
+        what: &'static str,
+        /// The line.
+        text: String,
+    },
+    /// The last line is missing or counts other than what came.
+    #[error("the plugin's report was cut short after {lines} lines; the emulator died")]
+    CutShort {
+        /// Lines that came after the first.
+        lines: usize,
+    },
+    /// The plugin reported its own failure.
+    #[error("{0}")]
+    Reported(String),
+}
+
+/// Writes a report.
+pub fn format(regions: &[RegionCost]) -> String {
+    let mut lines = Vec::new();
+    for region in regions {
+        lines.push(format!("region {}", region.region));
+        for (name, domain, value) in &region.counts {
+            lines.push(format!("count {name} {} {value}", domain.word()));
+        }
+        region.profile.write_lines(&mut lines);
+    }
+    finish(lines)
+}
+
+/// Writes a failure in place of a report; line breaks in the message become spaces.
+pub fn format_error(message: &str) -> String {
+    finish(vec![format!("error {}", message.replace('\n', " "))])
+}
+
+fn finish(lines: Vec<String>) -> String {
+    let count = lines.len();
+    let mut text = format!("{HEADER}\n");
+    for line in lines {
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text.push_str(&format!("end {count}\n"));
+    text
+}
+
+/// Reads a report.
+///
+/// # Errors
+/// [`EmulationError`] names the first thing that is wrong; a partial report is never returned.
+pub fn parse(text: &str) -> Result<Vec<RegionCost>, EmulationError> {
+    let mut lines = text.lines().enumerate();
+    match lines.next() {
+        None => return Err(EmulationError::Empty),
+        Some((_, HEADER)) => {}
+        Some((_, other)) => return Err(EmulationError::Version(other.chars().take(80).collect())),
+    }
+    let mut regions: Vec<RegionCost> = Vec::new();
+    let mut came = 0;
+    for (index, text) in lines {
+        let fail = |what| EmulationError::Line {
+            line: index + 1,
+            what,
+            text: text.chars().take(200).collect(),
+        };
+        let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+        match (word, regions.last_mut()) {
+            ("region", _) => {
+                regions.push(RegionCost { region: rest.to_string(), ..RegionCost::default() });
+            }
+            ("error", _) => return Err(EmulationError::Reported(rest.to_string())),
+            ("end", _) if rest == (index - 1).to_string() => return Ok(regions),
+            ("end", _) => break,
+            (_, None) => return Err(fail("no region yet")),
+            ("count", Some(region)) => {
+                let fields: Vec<&str> = rest.split(' ').collect();
+                let [name, domain, value] = fields[..] else {
+                    return Err(fail("a count has three fields"));
+                };
+                let domain = Domain::from_word(domain).ok_or_else(|| fail("unknown domain"))?;
+                let value = value.parse().map_err(|_| fail("not a number"))?;
+                region.counts.push((name.to_string(), domain, value));
+            }
+            (_, Some(region)) => region.profile.read_line(text).map_err(fail)?,
+        }
+        came += 1;
+    }
+    Err(EmulationError::CutShort { lines: came })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Context, Function};
+
+    fn report() -> Vec<RegionCost> {
+        let function =
+            |symbol: &str, module: &str| Function { symbol: symbol.into(), module: module.into() };
+        let profile = Profile {
+            functions: vec![
+                function("main", "/bin/a program"),
+                function("core::fmt::Write for T", crate::profile::KERNEL),
+            ],
+            contexts: vec![
+                Context { parent: None, function: 0, calls: 1, cost: 10 },
+                Context { parent: Some(0), function: 1, calls: 3, cost: 32 },
+            ],
+        };
+        let counts = vec![
+            ("instructions".to_string(), Domain::All, 42),
+            ("instructions".to_string(), Domain::User, 10),
+        ];
+        vec![
+            RegionCost { region: "twin".into(), ..RegionCost::default() },
+            RegionCost { region: "work".into(), counts, profile },
+        ]
+    }
+
+    #[test]
+    fn reports_round_trip() {
+        let regions = parse(&format(&report())).unwrap();
+        assert_eq!(regions, report());
+        assert_eq!(regions[1].count("instructions", Domain::User), Some(10));
+        assert_eq!(regions[1].count("instructions", Domain::Kernel), None);
+        assert_eq!(regions[1].profile.total(), 42);
+        assert_eq!(parse(&format(&[])).unwrap(), []);
+    }
+
+    #[test]
+    fn no_part_of_a_report_is_taken_for_a_whole_one() {
+        let whole = format(&report());
+        for length in 0..whole.len() - 1 {
+            assert!(parse(&whole[..length]).is_err(), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let fault = |lines: &str| parse(&format!("{HEADER}\n{lines}")).unwrap_err().to_string();
+        assert_eq!(parse(""), Err(EmulationError::Empty));
+        assert!(parse("opcost-emulation 2\n").unwrap_err().to_string().contains("versions"));
+        assert_eq!(fault("error no markers\nend 1\n"), "no markers");
+        assert!(fault("count instructions all 1\n").contains("no region yet"));
+        assert!(fault("region work\ncount instructions guest 1\n").contains("unknown domain"));
+        assert!(fault("region work\nc - 0 1 1\n").contains("line 3"));
+        assert!(fault("region work\nf a\tb\nc 0 0 1 1\n").contains("parent"));
+        assert!(fault("region work\nend 2\n").contains("cut short"));
+    }
+}

@@ -1,0 +1,337 @@
+//! The symbols that the emulator's plugin attributes cost to: made by opcost, read by the plugin.
+//!
+//! Kernel functions are address ranges. A program's functions are ranges of its file, since where
+//! the file is mapped is not known beforehand: the plugin recognises a page of code by its contents
+//! ([`page_hash`]), which are those of the page of the file.
+//!
+//! ```text
+//! opcost-symbols 1
+//! function asm_exc_page_fault<tab>[kernel]
+//! function main<tab>/bin/true
+//! range ffffffff81a00b40 ffffffff81a00b70 0
+//! landmark ffffffff81a00b40 fault page-faults
+//! file
+//! part 1040 1180 1
+//! page 1000 8c5e1d0a44f2b7c9
+//! end 7
+//! ```
+
+use crate::Function;
+
+/// First line of the format's current version.
+pub const HEADER: &str = "opcost-symbols 1";
+
+/// Size of a page of code, bytes.
+pub const PAGE_BYTES: usize = 4096;
+
+/// A place in the kernel that means more to the plugin than its cost.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Landmark {
+    /// Entry of a system call.
+    SystemCall,
+    /// Entry of an exception whose instruction did not retire: page fault, divide error, …
+    Fault,
+    /// Entry of an exception whose instruction did retire: breakpoint, single step.
+    Trap,
+    /// Entry of an interrupt.
+    Interrupt,
+    /// What exchanges the stacks of two tasks (`__switch_to_asm`).
+    Switch,
+    /// Where a new task begins (`ret_from_fork_asm`).
+    Fork,
+}
+
+impl Landmark {
+    /// Every landmark with its word.
+    pub const NAMES: [(Landmark, &'static str); 6] = [
+        (Landmark::SystemCall, "system-call"),
+        (Landmark::Fault, "fault"),
+        (Landmark::Trap, "trap"),
+        (Landmark::Interrupt, "interrupt"),
+        (Landmark::Switch, "switch"),
+        (Landmark::Fork, "fork"),
+    ];
+}
+
+/// Part of an address space or a file that belongs to one function.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Range {
+    /// First address or offset, bytes.
+    pub start: u64,
+    /// The one behind the last.
+    pub end: u64,
+    /// Index into [`Symbols::functions`].
+    pub function: u32,
+}
+
+/// A kernel address with a meaning.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LandmarkAt {
+    /// The address.
+    pub address: u64,
+    /// Its meaning.
+    pub landmark: Landmark,
+    /// The metric that counts the times it is reached, or nothing.
+    pub metric: Option<String>,
+}
+
+/// Code of one program or library.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct FileSymbols {
+    /// Functions by file offset, ascending, disjoint.
+    pub parts: Vec<Range>,
+    /// Pages of code: their file offset and [`page_hash`].
+    pub pages: Vec<(u64, u64)>,
+}
+
+/// Everything the plugin is told.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Symbols {
+    /// Functions, by number.
+    pub functions: Vec<Function>,
+    /// Kernel functions by address, ascending, disjoint.
+    pub kernel: Vec<Range>,
+    /// Kernel addresses with a meaning.
+    pub landmarks: Vec<LandmarkAt>,
+    /// Programs and libraries.
+    pub files: Vec<FileSymbols>,
+}
+
+/// Why a text holds no symbols.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum SymbolsError {
+    /// The first line is not this version's.
+    #[error(
+        "symbols start with '{0}', expected '{HEADER}': plugin and opcost are of different versions"
+    )]
+    Version(String),
+    /// A line has the wrong form.
+    #[error("line {line} of the symbols: {what}: '{text}'")]
+    Line {
+        /// Line number, from 1.
+        line: usize,
+        /// What is wrong.
+        what: &'static str,
+        /// The line.
+        text: String,
+    },
+    /// The last line is missing or counts other than what came.
+    #[error("the symbols were cut short after {lines} lines")]
+    CutShort {
+        /// Lines that came after the first.
+        lines: usize,
+    },
+}
+
+/// A hash of one page's contents: 64-bit FNV-1a over words of eight bytes, least byte first.
+///
+/// `page`: [`PAGE_BYTES`] bytes; a shorter page is taken as filled up with zeros.
+pub fn page_hash(page: &[u8]) -> u64 {
+    const PRIME: u64 = 0x100_0000_01b3;
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    let mut take = |word: u64| {
+        hash = (hash ^ word).wrapping_mul(PRIME);
+        // The upper half must reach the lower: multiplication alone only carries upwards.
+        hash ^= hash >> 32;
+    };
+    let mut words = 0;
+    for chunk in page.chunks(8) {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        take(u64::from_le_bytes(word));
+        words += 1;
+    }
+    for _ in words..PAGE_BYTES / 8 {
+        take(0);
+    }
+    hash
+}
+
+impl Symbols {
+    /// Writes the symbols as text.
+    pub fn format(&self) -> String {
+        let mut lines = Vec::new();
+        for Function { symbol, module } in &self.functions {
+            lines.push(format!("function {symbol}\t{module}"));
+        }
+        for Range { start, end, function } in &self.kernel {
+            lines.push(format!("range {start:x} {end:x} {function}"));
+        }
+        for LandmarkAt { address, landmark, metric } in &self.landmarks {
+            let word = Landmark::NAMES[*landmark as usize].1;
+            let metric = metric.as_deref().map_or(String::new(), |metric| format!(" {metric}"));
+            lines.push(format!("landmark {address:x} {word}{metric}"));
+        }
+        for file in &self.files {
+            lines.push("file".into());
+            for Range { start, end, function } in &file.parts {
+                lines.push(format!("part {start:x} {end:x} {function}"));
+            }
+            for (offset, hash) in &file.pages {
+                lines.push(format!("page {offset:x} {hash:x}"));
+            }
+        }
+        format!(
+            "{HEADER}\n{}end {}\n",
+            lines.iter().map(|line| format!("{line}\n")).collect::<String>(),
+            lines.len()
+        )
+    }
+
+    /// Reads what [`format`](Self::format) wrote.
+    ///
+    /// # Errors
+    /// [`SymbolsError`] names the first thing that is wrong.
+    pub fn parse(text: &str) -> Result<Symbols, SymbolsError> {
+        let mut lines = text.lines().enumerate();
+        match lines.next() {
+            Some((_, HEADER)) => {}
+            other => {
+                let first = other.map_or("", |(_, line)| line);
+                return Err(SymbolsError::Version(first.chars().take(80).collect()));
+            }
+        }
+        let mut symbols = Symbols::default();
+        let mut came = 0;
+        for (index, text) in lines {
+            let fail = |what| SymbolsError::Line {
+                line: index + 1,
+                what,
+                text: text.chars().take(200).collect(),
+            };
+            let hex =
+                |text: &str| u64::from_str_radix(text, 16).map_err(|_| fail("not hexadecimal"));
+            let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+            let fields: Vec<&str> = rest.split(' ').collect();
+            let known = symbols.functions.len();
+            let range = |fields: &[&str], before: Option<&Range>| {
+                let [start, end, function] = fields else {
+                    return Err(fail("a range has three fields"));
+                };
+                let function = function.parse().map_err(|_| fail("not a number"))?;
+                let range = Range { start: hex(start)?, end: hex(end)?, function };
+                if function as usize >= known {
+                    return Err(fail("no such function"));
+                }
+                if range.start >= range.end || before.is_some_and(|before| before.end > range.start)
+                {
+                    return Err(fail("ranges must ascend"));
+                }
+                Ok(range)
+            };
+            match (word, fields.as_slice()) {
+                ("function", _) => {
+                    let (symbol, module) =
+                        rest.split_once('\t').ok_or_else(|| fail("a function has no module"))?;
+                    symbols
+                        .functions
+                        .push(Function { symbol: symbol.into(), module: module.into() });
+                }
+                ("range", fields) => {
+                    let range = range(fields, symbols.kernel.last())?;
+                    symbols.kernel.push(range);
+                }
+                ("landmark", [address, word, metric @ ..]) => {
+                    let found = Landmark::NAMES.iter().find(|(_, name)| name == word);
+                    let (landmark, _) = found.ok_or_else(|| fail("unknown landmark"))?;
+                    symbols.landmarks.push(LandmarkAt {
+                        address: hex(address)?,
+                        landmark: *landmark,
+                        metric: metric.first().map(|metric| metric.to_string()),
+                    });
+                }
+                ("file", _) => symbols.files.push(FileSymbols::default()),
+                ("part", fields) => {
+                    let file = symbols.files.last_mut().ok_or_else(|| fail("no file yet"))?;
+                    let range = range(fields, file.parts.last())?;
+                    file.parts.push(range);
+                }
+                ("page", [offset, hash]) => {
+                    let page = (hex(offset)?, hex(hash)?);
+                    let file = symbols.files.last_mut().ok_or_else(|| fail("no file yet"))?;
+                    file.pages.push(page);
+                }
+                ("end", [count]) if *count == (index - 1).to_string() => return Ok(symbols),
+                ("end", _) => break,
+                _ => return Err(fail("unknown line")),
+            }
+            came += 1;
+        }
+        Err(SymbolsError::CutShort { lines: came })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn symbols() -> Symbols {
+        let function =
+            |symbol: &str, module: &str| Function { symbol: symbol.into(), module: module.into() };
+        Symbols {
+            functions: vec![
+                function("asm_exc_page_fault", "[kernel]"),
+                function("<T as core::fmt::Debug>::fmt", "/bin/with space"),
+            ],
+            kernel: vec![Range { start: 0xffff_ffff_81a0_0b40, end: u64::MAX, function: 0 }],
+            landmarks: vec![
+                LandmarkAt {
+                    address: 0xffff_ffff_81a0_0b40,
+                    landmark: Landmark::Fault,
+                    metric: Some("page-faults".into()),
+                },
+                LandmarkAt { address: 1, landmark: Landmark::Switch, metric: None },
+            ],
+            files: vec![
+                FileSymbols::default(),
+                FileSymbols {
+                    parts: vec![Range { start: 0x1040, end: 0x1180, function: 1 }],
+                    pages: vec![(0x1000, 7)],
+                },
+            ],
+        }
+    }
+
+    #[test]
+    fn symbols_round_trip() {
+        assert_eq!(Symbols::parse(&symbols().format()).unwrap(), symbols());
+    }
+
+    #[test]
+    fn no_part_of_symbols_is_taken_for_the_whole() {
+        let whole = symbols().format();
+        for length in 0..whole.len() - 1 {
+            assert!(Symbols::parse(&whole[..length]).is_err(), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let fault =
+            |lines: &str| Symbols::parse(&format!("{HEADER}\n{lines}")).unwrap_err().to_string();
+        assert!(fault("range 1 2 0\n").contains("no such function"));
+        assert!(fault("function a\tb\nrange 2 2 0\n").contains("ascend"));
+        assert!(fault("function a\tb\nrange 1 3 0\nrange 2 4 0\n").contains("line 4"));
+        assert!(fault("part 1 2 0\n").contains("no file yet"));
+        assert!(fault("landmark 1 lunch\n").contains("unknown landmark"));
+        assert!(fault("end 1\n").contains("cut short"));
+    }
+
+    #[test]
+    fn landmarks_are_at_their_places() {
+        for (place, (landmark, _)) in Landmark::NAMES.iter().enumerate() {
+            assert_eq!(*landmark as usize, place);
+        }
+    }
+
+    #[test]
+    fn pages_hash_by_contents_and_place() {
+        let mut page = vec![0; PAGE_BYTES];
+        assert_eq!(page_hash(&page), page_hash(&[]));
+        page[9] = 1;
+        let nine = page_hash(&page);
+        assert_eq!(nine, page_hash(&page[..12]));
+        page.swap(9, 17);
+        assert_ne!(nine, page_hash(&page));
+    }
+}

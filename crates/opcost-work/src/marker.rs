@@ -1,0 +1,69 @@
+//! Marker instructions, which tell the emulator where a region starts and stops.
+
+use crate::measure::Meter;
+use opcost_record::marker::{MAGIC, START, STOP};
+use opcost_record::{TWIN, WORK};
+
+/// Marks regions for the emulator; on hardware, a meter that counts nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Markers;
+
+impl Meter for Markers {
+    #[inline]
+    fn start(&mut self, region: &'static str) {
+        match region {
+            WORK => mark::<START>(),
+            TWIN => mark::<{ START | 1 }>(),
+            // A displacement with no region's number: the emulator counts nothing.
+            _ => mark::<{ MAGIC | 0xff }>(),
+        }
+    }
+
+    #[inline]
+    fn stop(&mut self, region: &'static str) {
+        match region {
+            WORK => mark::<STOP>(),
+            TWIN => mark::<{ STOP | 1 }>(),
+            _ => mark::<{ MAGIC | 0xff }>(),
+        }
+    }
+}
+
+/// Executes the marker with this displacement.
+#[inline(always)]
+fn mark<const DISPLACEMENT: u32>() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a NOP with a memory operand reads and writes nothing (Intel SDM volume 2, NOP); the
+    // compiler keeps memory accesses on their side of it, since it is not marked `nomem`.
+    unsafe {
+        std::arch::asm!(
+            ".byte 0x0f, 0x1f, 0x80",
+            ".long {displacement}",
+            displacement = const DISPLACEMENT,
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use opcost_record::marker::{Marker, REGIONS};
+
+    #[test]
+    fn every_region_has_its_marker() {
+        for (region, number) in REGIONS.iter().zip(0..) {
+            assert_eq!(Marker::Start(region).displacement(), Some(START | number));
+            assert_eq!(Marker::Stop(region).displacement(), Some(STOP | number));
+        }
+    }
+
+    #[test]
+    fn markers_can_be_executed_anywhere() {
+        let mut meter = Markers;
+        for region in [WORK, TWIN, "another"] {
+            meter.start(region);
+            meter.stop(region);
+        }
+    }
+}
