@@ -171,7 +171,7 @@ fn record_many(store: &Path, runs: u32) {
             samples: writer.samples(&Report { readings, ..Report::default() }),
             invariants: Vec::new(),
         };
-        writer.append(&record).expect("a stored run");
+        writer.append(&record, None).expect("a stored run");
     }
     writer.end(State::Finished).expect("the end");
 }

@@ -225,6 +225,8 @@ pub enum MachineKind {
     /// This computer, under its own kernel.
     #[default]
     Host,
+    /// An emulated computer that counts every instruction, kernel included.
+    Emulated,
 }
 
 /// Address space layout randomisation of the runs.

@@ -96,7 +96,7 @@ fn run_slots(
             Some(end) => end,
             None => return Ok(Ending::Interrupted),
         };
-        let RunEnd { started_unix_ns, outcome, exit_code, report } = end;
+        let RunEnd { started_unix_ns, outcome, exit_code, report, profile } = end;
         let record = Record {
             slot: slot.slot,
             variant: slot.variant,
@@ -108,7 +108,7 @@ fn run_slots(
             samples: writer.samples(&report),
             invariants: report.invariants,
         };
-        writer.append(&record)?;
+        writer.append(&record, profile.as_ref())?;
         if let Outcome::Failed(failure) = record.outcome {
             return Ok(Ending::Failed { slot: slot.slot, variant: slot.variant, failure });
         }
@@ -126,7 +126,9 @@ mod tests {
     use crate::progress::Silent;
     use crate::store::{Recording, Store};
     use anyhow::bail;
-    use opcost_record::{Domain, Invariant, MetricKey, Reading, Report};
+    use opcost_record::{
+        Context as Node, Domain, Function, Invariant, MetricKey, Profile, Reading, Report,
+    };
 
     /// A machine that notes what it is asked to do, and does something else once.
     #[derive(Default)]
@@ -173,6 +175,7 @@ mod tests {
                     readings: vec![Reading::plain(key, u64::from(slot.slot))],
                     invariants: vec![Invariant { name: "ops".into(), value: "7".into() }],
                 },
+                profile: Some(profile(slot.slot)),
             }))
         }
 
@@ -182,6 +185,14 @@ mod tests {
                 Some(_) => Ok(HookEnd::Interrupted),
                 None => Ok(HookEnd::Done),
             }
+        }
+    }
+
+    /// A profile of one function that costs as much as the slot's number.
+    fn profile(slot: u32) -> Profile {
+        Profile {
+            functions: vec![Function { symbol: "work".into(), module: "/bin/work".into() }],
+            contexts: vec![Node { parent: None, function: 0, calls: 1, cost: slot.into() }],
         }
     }
 
@@ -221,6 +232,7 @@ mod tests {
             assert_eq!(record.ops, Some(7));
             assert_eq!(record.samples[0].value, u64::from(slot.slot));
             assert_eq!(record.invariants[0].value, "7");
+            assert_eq!(recording.profiles[record.slot as usize], (slot.slot, profile(slot.slot)));
         }
         assert_eq!(recording.dictionary.keys().len(), 1);
     }

@@ -116,6 +116,7 @@ impl<'a> Host<'a> {
             outcome: outcome(plan, &exit),
             exit_code: exit_code(&exit),
             report,
+            profile: None,
         }))
     }
 
@@ -155,7 +156,8 @@ impl<'a> Host<'a> {
         for source in &mut self.surroundings {
             source.read(WORK, Some(&exit), &mut report.readings)?;
         }
-        Ok(Some(RunEnd { started_unix_ns, outcome, exit_code: exit_code(&exit), report }))
+        let exit_code = exit_code(&exit);
+        Ok(Some(RunEnd { started_unix_ns, outcome, exit_code, report, profile: None }))
     }
 
     /// Starts the process with all sources attached and waits for its end.

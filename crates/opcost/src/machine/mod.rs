@@ -7,7 +7,7 @@ pub use state::{MachineState, ProgramState, read_state};
 
 use crate::plan::{Plan, Slot};
 use anyhow::Result;
-use opcost_record::{Outcome, Report};
+use opcost_record::{Outcome, Profile, Report};
 
 /// What one run gave.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +20,8 @@ pub struct RunEnd {
     pub exit_code: Option<i32>,
     /// Its figures.
     pub report: Report,
+    /// Its instructions by calling context, from a machine that attributes them.
+    pub profile: Option<Profile>,
 }
 
 /// How a hook ended that did not fail.

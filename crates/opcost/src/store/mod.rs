@@ -8,6 +8,7 @@
 mod codec;
 mod error;
 mod open;
+mod profile;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -17,7 +18,7 @@ pub use write::RecordingWriter;
 
 use crate::machine::MachineState;
 use crate::plan::Plan;
-use opcost_record::{Dictionary, Domain, Failure, Invariant, MetricKey, Outcome, Record};
+use opcost_record::{Dictionary, Domain, Failure, Invariant, MetricKey, Outcome, Profile, Record};
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -88,12 +89,17 @@ pub struct Recording {
     pub dictionary: Dictionary,
     /// The runs, in the order of the schedule.
     pub records: Vec<Record>,
+    /// Instructions of the work region by calling context, with the slot of their run, in the order
+    /// of the schedule; of the runs that have a profile.
+    pub profiles: Vec<(u32, Profile)>,
 }
 
 /// An open store file.
 pub struct Store {
     connection: Connection,
     path: Arc<PathBuf>,
+    /// Version of the schema.
+    version: i32,
 }
 
 impl Store {
@@ -167,12 +173,17 @@ impl Store {
                         machine: json(row, 4)?,
                         dictionary: Dictionary::default(),
                         records: Vec::new(),
+                        profiles: Vec::new(),
                     })
                 },
             )
         })?;
         recording.dictionary = Dictionary::from_keys(self.read_keys(number)?);
         recording.records = self.read_records(number, recording.plan.variants.len())?;
+        // Before version 2 there were none.
+        if self.version >= 2 {
+            recording.profiles = self.read_profiles(number)?;
+        }
         Ok(recording)
     }
 
@@ -231,6 +242,19 @@ impl Store {
                 })
             })?;
             records.collect()
+        })
+    }
+
+    fn read_profiles(&self, number: i64) -> Result<Vec<(u32, Profile)>, StoreError> {
+        self.sql(|connection| {
+            let mut statement = connection
+                .prepare("SELECT slot, profile FROM profiles WHERE recording = ?1 ORDER BY slot")?;
+            let profiles = statement.query_map([number], |row| {
+                let profile = profile::decode(row.get_ref(1)?.as_blob()?)
+                    .map_err(|why| codec::corrupt(1, format!("profile: {why}")))?;
+                Ok((row.get(0)?, profile))
+            })?;
+            profiles.collect()
         })
     }
 

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 /// `PRAGMA application_id`: "opco".
 const APPLICATION_ID: i32 = 0x6f70_636f;
-/// `PRAGMA user_version` of the schema below.
-const SCHEMA_VERSION: i32 = 1;
+/// `PRAGMA user_version` of the schema below. Version 1 had no profiles.
+const SCHEMA_VERSION: i32 = 2;
 /// How long to wait for another opcost that is just writing.
 const BUSY_LIMIT: Duration = Duration::from_secs(10);
 
@@ -44,8 +44,17 @@ CREATE TABLE runs(
 ) WITHOUT ROWID;
 ";
 
+/// What version 2 added: the profile of each run that has one.
+const PROFILES: &str = "
+CREATE TABLE profiles(
+    recording INTEGER NOT NULL, slot INTEGER NOT NULL, profile BLOB NOT NULL,
+    PRIMARY KEY(recording, slot)
+) WITHOUT ROWID;
+";
+
 impl Store {
-    /// Opens the store to add to it, creating file and folders where they are missing.
+    /// Opens the store to add to it, creating file and folders where they are missing; a store of
+    /// an older version is brought up to this one.
     ///
     /// # Errors
     /// [`StoreError`] names the file: not a store, newer than this program, read-only, full.
@@ -59,12 +68,12 @@ impl Store {
         // Not the default flags: those would take a name that begins with "file:" for a URI.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let store = Store::connect(path, path, flags)?;
-        let fresh = store.check_version()?;
+        let version = store.check_version()?;
         store.sql(use_wal)?;
-        if fresh {
-            store.sql(create_schema)?;
+        if version < SCHEMA_VERSION {
+            store.sql(bring_up_schema)?;
         }
-        Ok(store)
+        Ok(Store { version: SCHEMA_VERSION, ..store })
     }
 
     /// Opens the store to read; a store that does not exist yet is an error of its own.
@@ -77,23 +86,23 @@ impl Store {
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
         let opened = Store::connect(path, path, flags)
-            .and_then(|store| store.check_version().map(|fresh| (store, fresh)));
-        let (store, fresh) = match opened {
+            .and_then(|store| store.check_version().map(|version| (store, version)));
+        let (store, version) = match opened {
             Err(error) if error.kind.denies_side_files() && !has_log(path) => {
                 // Readers make files beside the store, too, to be told of writers; where they
                 // cannot, nobody writes, and without a log all is in the store itself
                 // (<https://sqlite.org/wal.html#read_only_databases>).
                 let flags = flags | OpenFlags::SQLITE_OPEN_URI;
                 let store = Store::connect(path, immutable_uri(path).as_ref(), flags)?;
-                let fresh = store.check_version()?;
-                (store, fresh)
+                let version = store.check_version()?;
+                (store, version)
             }
             opened => opened?,
         };
-        if fresh {
+        if version == 0 {
             return Err(StoreError::new(path, StoreErrorKind::Absent));
         }
-        Ok(store)
+        Ok(Store { version, ..store })
     }
 
     fn connect(path: &Path, name: &Path, flags: OpenFlags) -> Result<Store, StoreError> {
@@ -106,11 +115,11 @@ impl Store {
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(name, flags).map_err(error)?;
         connection.busy_timeout(BUSY_LIMIT).map_err(error)?;
-        Ok(Store { connection, path: Arc::new(path.to_path_buf()) })
+        Ok(Store { connection, path: Arc::new(path.to_path_buf()), version: 0 })
     }
 
-    /// Whether the file is empty; an error if it is not a store of this version.
-    fn check_version(&self) -> Result<bool, StoreError> {
+    /// The version of the store, 0 of an empty file; an error if it is newer or no store.
+    fn check_version(&self) -> Result<i32, StoreError> {
         let (application, version, tables): (i32, i32, i64) = self.sql(|connection| {
             // One snapshot, since another process may just be creating the store.
             let snapshot = connection.unchecked_transaction()?;
@@ -121,8 +130,8 @@ impl Store {
             ))
         })?;
         match (application, version) {
-            (0, 0) if tables == 0 => Ok(true),
-            (APPLICATION_ID, SCHEMA_VERSION) => Ok(false),
+            (0, 0) if tables == 0 => Ok(0),
+            (APPLICATION_ID, known @ 1..=SCHEMA_VERSION) => Ok(known),
             (APPLICATION_ID, newer) if newer > SCHEMA_VERSION => Err(StoreError::new(
                 &self.path,
                 StoreErrorKind::Newer { found: newer, known: SCHEMA_VERSION },
@@ -150,14 +159,18 @@ fn use_wal(connection: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-fn create_schema(connection: &Connection) -> rusqlite::Result<()> {
-    // Immediate: of two processes that create one store, the second waits and then sees it.
+/// Creates what the store's version lacks.
+fn bring_up_schema(connection: &Connection) -> rusqlite::Result<()> {
+    // Immediate: of two processes that do so at once, the second waits and then sees it done.
     let transaction =
         rusqlite::Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let version: i32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    if version == 0 {
+    if version < 1 {
         transaction.execute_batch(SCHEMA)?;
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    }
+    if version < 2 {
+        transaction.execute_batch(PROFILES)?;
         transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
     }
     transaction.commit()

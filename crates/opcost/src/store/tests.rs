@@ -49,7 +49,7 @@ fn stored(runs: u32) -> (TempDir, PathBuf, String) {
             ..Report::default()
         };
         let samples = writer.samples(&report);
-        writer.append(&Record { samples, ..record(slot) }).unwrap();
+        writer.append(&Record { samples, ..record(slot) }, None).unwrap();
     }
     let id = writer.id().to_string();
     writer.end(State::Interrupted).unwrap();
@@ -121,7 +121,7 @@ proptest! {
     /// The first runs are appended by one writer, the rest by one that resumes.
     #[test]
     fn what_is_appended_is_read_back(
-        runs in prop::collection::vec(run(), 1..12),
+        runs in prop::collection::vec((run(), prop::option::of(profile::tests::profile())), 1..12),
         cut in any::<prop::sample::Index>(),
     ) {
         let (_dir, path) = place();
@@ -130,7 +130,8 @@ proptest! {
         let id = writer.id().to_string();
         let cut = cut.index(runs.len());
         let mut expected: Vec<(Record, Vec<Reading>)> = Vec::new();
-        for (slot, (report, run)) in runs.into_iter().enumerate() {
+        let mut profiles = Vec::new();
+        for (slot, ((report, run), profile)) in runs.into_iter().enumerate() {
             if slot == cut {
                 writer.end(State::Interrupted).unwrap();
                 let store = Store::open_for_writing(&path).unwrap();
@@ -140,8 +141,9 @@ proptest! {
             }
             let samples = writer.samples(&report);
             let record = Record { slot: slot as u32, samples, ..run };
-            writer.append(&record).unwrap();
+            writer.append(&record, profile.as_ref()).unwrap();
             expected.push((record, report.readings));
+            profiles.extend(profile.map(|profile| (slot as u32, profile)));
         }
         let read = writer.end(State::Failed).unwrap().read(&id).unwrap();
         let again = Store::open_for_reading(&path).unwrap().read("last").unwrap();
@@ -150,6 +152,7 @@ proptest! {
             prop_assert_eq!(recording.state, State::Failed);
             prop_assert_eq!(recording.created_unix_ns, CREATED_NS);
             prop_assert_eq!(&recording.machine, &vec![machine(), machine()]);
+            prop_assert_eq!(&recording.profiles, &profiles);
             prop_assert_eq!(recording.records.len(), expected.len());
             for (record, (wanted, readings)) in recording.records.iter().zip(&expected) {
                 prop_assert_eq!(record, wanted);
@@ -210,7 +213,7 @@ fn other_files_are_told_apart_and_left_alone() {
         assert!(before == fs::read(&copy).unwrap(), "{pragma}: the file was changed");
         kind
     };
-    let newer = StoreErrorKind::Newer { found: 99, known: 1 };
+    let newer = StoreErrorKind::Newer { found: 99, known: 2 };
     assert_eq!(with_pragma("PRAGMA user_version=99"), newer);
     assert_eq!(with_pragma("PRAGMA application_id=1"), StoreErrorKind::Foreign);
     assert_eq!(with_pragma("PRAGMA application_id=0"), StoreErrorKind::Foreign);
@@ -246,7 +249,7 @@ fn many_may_create_one_store_at_once() {
                 scope.spawn(|| {
                     go.wait();
                     let mut writer = begin(&path, &plan);
-                    writer.append(&record(0)).unwrap();
+                    writer.append(&record(0), None).unwrap();
                     writer.end(State::Finished).unwrap();
                 });
             }
@@ -276,12 +279,12 @@ fn a_slot_is_stored_once_and_the_second_writer_changes_nothing() {
     let (_dir, path, id) = stored(2);
     let resume = || Store::open_for_writing(&path).unwrap().resume(&id, &machine()).unwrap().0;
     let (mut first, mut second) = (resume(), resume());
-    first.append(&record(2)).unwrap();
+    first.append(&record(2), None).unwrap();
     let late = Record { ops: Some(5), ..record(2) };
-    let error = second.append(&late).unwrap_err();
+    let error = second.append(&late, None).unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::InUse { recording: id.clone(), slot: 2 });
     assert!(error.to_string().contains("another opcost is working on it"), "{error}");
-    first.append(&record(3)).unwrap();
+    first.append(&record(3), None).unwrap();
     first.end(State::Finished).unwrap();
     let recording = second.end(State::Failed).unwrap().read(&id).unwrap();
     assert_eq!(recording.state, State::Finished, "the first one's word stands");
@@ -315,7 +318,7 @@ fn a_reader_sees_whole_runs_while_they_are_written() {
             let report = Report { readings: vec![Reading::plain(key, 1)], ..Report::default() };
             let samples = writer.samples(&report);
             let invariants = vec![Invariant { name: "i".into(), value: name }];
-            writer.append(&Record { samples, invariants, ..record(slot) }).unwrap();
+            writer.append(&Record { samples, invariants, ..record(slot) }, None).unwrap();
         }
         reader.join().unwrap();
     });
@@ -349,7 +352,7 @@ fn only_what_is_not_complete_is_resumed() {
     let mut writer = begin(&path, &plan);
     let id = writer.id().to_string();
     for slot in 0..plan.slot_count() as u32 {
-        writer.append(&record(slot)).unwrap();
+        writer.append(&record(slot), None).unwrap();
     }
     writer.end(State::Finished).unwrap();
     let store = Store::open_for_writing(&path).unwrap();
@@ -373,6 +376,8 @@ fn rows_that_do_not_fit_together_are_damage() {
         "UPDATE recordings SET state = 'lost'",
         "UPDATE recordings SET plan = '{'",
         "UPDATE recordings SET machine = x'ff'",
+        "INSERT INTO profiles VALUES (1, 3, x'28b52ffd')",
+        "INSERT INTO profiles VALUES (1, 3, 'text')",
     ] {
         let (_dir, path, id) = stored(5);
         Connection::open(&path).unwrap().execute_batch(change).unwrap();
@@ -381,7 +386,59 @@ fn rows_that_do_not_fit_together_are_damage() {
         assert!(matches!(kind, Some(StoreErrorKind::Corrupt(_))), "{change}: {kind:?}");
     }
     let (_dir, path, _) = stored(5);
+    let sql = "INSERT INTO profiles VALUES (1, 3, x'ff')";
+    Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+    let error = Store::open_for_reading(&path).unwrap().read("last").unwrap_err();
+    assert!(error.to_string().contains("profile: "), "{error}");
+    let (_dir, path, _) = stored(5);
     Connection::open(&path).unwrap().execute_batch("UPDATE recordings SET plan = '{'").unwrap();
     let kind = Store::open_for_reading(&path).unwrap().list().err().map(|error| error.kind);
     assert!(matches!(kind, Some(StoreErrorKind::Corrupt(_))), "{kind:?}");
+}
+
+/// A store as version 1 made it.
+fn stored_by_version_1(runs: u32) -> (TempDir, PathBuf, String) {
+    let (dir, path, id) = stored(runs);
+    let sql = "DROP TABLE profiles; PRAGMA user_version = 1; PRAGMA journal_mode = delete";
+    Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+    (dir, path, id)
+}
+
+#[test]
+fn a_store_of_version_1_is_read_as_it_is() {
+    let (_dir, path, id) = stored_by_version_1(5);
+    let before = fs::read(&path).unwrap();
+    let recording = Store::open_for_reading(&path).unwrap().read(&id).unwrap();
+    assert_eq!((recording.records.len(), recording.profiles.len()), (5, 0));
+    assert!(fs::read(&path).unwrap() == before, "the file was changed");
+}
+
+#[test]
+fn a_store_of_version_1_is_brought_up_when_it_is_added_to() {
+    let (_dir, path, id) = stored_by_version_1(5);
+    let profile = Profile {
+        functions: vec![opcost_record::Function { symbol: "f".into(), module: "m".into() }],
+        contexts: vec![],
+    };
+    // Two processes may do so at once.
+    let stores = [(); 2].map(|()| Store::open_for_writing(&path).unwrap());
+    for (slot, store) in (5..).zip(stores) {
+        let (mut writer, _) = store.resume(&id, &machine()).unwrap();
+        writer.append(&record(slot), Some(&profile)).unwrap();
+        writer.end(State::Interrupted).unwrap();
+    }
+    let recording = Store::open_for_reading(&path).unwrap().read(&id).unwrap();
+    assert_eq!(recording.records.len(), 7);
+    assert_eq!(recording.profiles, [(5, profile.clone()), (6, profile)]);
+}
+
+#[test]
+fn a_run_that_is_not_stored_leaves_no_profile() {
+    let (_dir, path, id) = stored(3);
+    let store = Store::open_for_writing(&path).unwrap();
+    let (mut writer, _) = store.resume(&id, &machine()).unwrap();
+    // The slot is taken.
+    writer.append(&record(2), Some(&Profile::default())).unwrap_err();
+    let recording = Store::open_for_reading(&path).unwrap().read(&id).unwrap();
+    assert_eq!(recording.profiles, []);
 }

@@ -1,9 +1,9 @@
 //! Adding to a recording, one transaction a run.
 
-use super::{Recording, State, Store, StoreError, StoreErrorKind, codec};
+use super::{Recording, State, Store, StoreError, StoreErrorKind, codec, profile};
 use crate::machine::MachineState;
 use crate::plan::Plan;
-use opcost_record::{Dictionary, Outcome, Record, Report, Sample};
+use opcost_record::{Dictionary, Outcome, Profile, Record, Report, Sample};
 use rusqlite::{ErrorCode, params};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -111,11 +111,11 @@ impl RecordingWriter {
         &self.dictionary
     }
 
-    /// Stores one run.
+    /// Stores one run, with its profile if it has one.
     ///
     /// # Errors
     /// [`StoreError`]; nothing of this run is stored then, everything before it is.
-    pub fn append(&mut self, record: &Record) -> Result<(), StoreError> {
+    pub fn append(&mut self, record: &Record, profile: Option<&Profile>) -> Result<(), StoreError> {
         let failure = match &record.outcome {
             Outcome::Finished => None,
             Outcome::Failed(failure) => Some(failure),
@@ -124,6 +124,7 @@ impl RecordingWriter {
         let invariants = serde_json::to_string(&record.invariants).expect("strings are JSON");
         let fresh = self.invariants.len() as i64;
         let set = *self.invariants.get(&invariants).unwrap_or(&fresh);
+        let profile = profile.map(profile::encode);
         let connection = &mut self.store.connection;
         let mut append = || -> rusqlite::Result<()> {
             let transaction =
@@ -159,6 +160,13 @@ impl RecordingWriter {
                     set,
                     codec::encode(&record.samples)
                 ])?;
+            if let Some(profile) = &profile {
+                transaction
+                    .prepare_cached(
+                        "INSERT INTO profiles(recording, slot, profile) VALUES (?1, ?2, ?3)",
+                    )?
+                    .execute(params![number, record.slot, profile])?;
+            }
             transaction.commit()
         };
         append().map_err(|error| match &error {

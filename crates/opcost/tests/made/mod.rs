@@ -100,5 +100,6 @@ pub(crate) fn recording(plan: Plan, mut read: impl FnMut(&Slot) -> Vec<Reading>)
         }],
         dictionary,
         records,
+        profiles: vec![],
     }
 }

@@ -1,0 +1,102 @@
+//! A profile as bytes: its lines, compressed, with a checksum.
+//!
+//! A tree of tens of thousands of contexts takes about a tenth of its text so, and most of the runs
+//! of a recording have nearly the same.
+
+use opcost_record::Profile;
+use std::io::{self, BufRead, BufReader, Read, Write};
+
+/// More text than any profile has; what claims to hold more is damaged.
+const TEXT_BYTES_MAX: u64 = 1 << 30;
+
+pub(super) fn encode(profile: &Profile) -> Vec<u8> {
+    let mut lines = Vec::new();
+    profile.write_lines(&mut lines);
+    let compress = || -> io::Result<Vec<u8>> {
+        let mut encoder = zstd::Encoder::new(Vec::new(), zstd::DEFAULT_COMPRESSION_LEVEL)?;
+        encoder.include_checksum(true)?;
+        for line in lines {
+            writeln!(encoder, "{line}")?;
+        }
+        encoder.finish()
+    };
+    compress().expect("memory can be written")
+}
+
+/// The profile, or what is wrong if the bytes are not what [`encode`] writes.
+pub(super) fn decode(bytes: &[u8]) -> Result<Profile, String> {
+    if bytes.is_empty() {
+        return Err("empty".into());
+    }
+    let decoder = zstd::Decoder::new(bytes).map_err(|error| error.to_string())?;
+    let mut profile = Profile::default();
+    let mut reader = BufReader::new(decoder.take(TEXT_BYTES_MAX));
+    let mut line = String::new();
+    while reader.read_line(&mut line).map_err(|error| error.to_string())? > 0 {
+        let whole = line.strip_suffix('\n').ok_or("cut off")?;
+        profile.read_line(whole)?;
+        line.clear();
+    }
+    if reader.into_inner().limit() == 0 {
+        return Err("too long".into());
+    }
+    Ok(profile)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use opcost_record::{Context, Function};
+    use proptest::prelude::*;
+
+    /// Any profile.
+    pub(in crate::store) fn profile() -> impl Strategy<Value = Profile> {
+        let function = ("[^\t\r\n]{1,12}", "[^\t\r\n]{0,12}")
+            .prop_map(|(symbol, module)| Function { symbol, module });
+        let context = (any::<Option<prop::sample::Index>>(), any::<prop::sample::Index>());
+        let contexts = prop::collection::vec((context, any::<(u64, u64)>()), 0..20);
+        (prop::collection::vec(function, 1..8), contexts).prop_map(|(functions, contexts)| {
+            let count = functions.len();
+            let context = |(at, ((parent, function), (calls, cost))): (
+                usize,
+                ((Option<prop::sample::Index>, prop::sample::Index), (u64, u64)),
+            )| Context {
+                parent: parent.filter(|_| at > 0).map(|parent| parent.index(at) as u32),
+                function: function.index(count) as u32,
+                calls,
+                cost,
+            };
+            Profile { functions, contexts: contexts.into_iter().enumerate().map(context).collect() }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_is_decoded(profile in profile()) {
+            prop_assert_eq!(decode(&encode(&profile)), Ok(profile));
+        }
+
+        #[test]
+        fn no_changed_byte_goes_unnoticed(
+            profile in profile(), place in any::<prop::sample::Index>(), by in 1..=255u8,
+        ) {
+            let mut bytes = encode(&profile);
+            let place = place.index(bytes.len());
+            bytes[place] ^= by;
+            // A changed header may still mean the same.
+            prop_assert!(decode(&bytes).is_ok_and(|same| same == profile) || decode(&bytes).is_err());
+            bytes.truncate(place);
+            prop_assert!(decode(&bytes).is_err());
+        }
+    }
+
+    #[test]
+    fn what_is_no_profile_is_named() {
+        let text = |text: &str| decode(&zstd::encode_all(text.as_bytes(), 1).unwrap());
+        assert_eq!(text("f a\tb\nc - 1 1 1\n").unwrap_err(), "no such function");
+        assert_eq!(text("f a\tb\nc - 0 1 1").unwrap_err(), "cut off");
+        assert_eq!(text("c - 0 1 1\n").unwrap_err(), "no such function");
+        assert_eq!(decode(b"").unwrap_err(), "empty");
+        assert!(decode(b"plain text").is_err());
+    }
+}
