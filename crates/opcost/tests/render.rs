@@ -2,6 +2,7 @@
 
 mod made;
 
+use made::emulated::{self, Tree, count};
 use made::{key, plan, recording};
 use opcost::comparison::compare;
 use opcost::plan::Slot;
@@ -34,6 +35,60 @@ fn made(filters: &[&str]) -> Recording {
             },
         ]
     })
+}
+
+/// Two kernels on an emulated machine: functions that grow, shrink, appear and vanish, many others,
+/// and a little that no function is charged with.
+fn emulated() -> Recording {
+    let mut plan = emulated::plan(&["off", "on"], 16);
+    plan.variants[0].name = "native".into();
+    plan.variants[1].name = "paravirt".into();
+    let mut made = emulated::recording(plan, 80, |slot| {
+        let (block, variant) = (u64::from(slot.block.unwrap_or(0)), u64::from(slot.variant));
+        let mut tree = Tree::default();
+        let main = tree.add(None, "main", "/bin/opcost-guest", 1, 7000 + 40 * variant);
+        let entry = tree.kernel(main, "do_syscall_64", 1000, 40_000);
+        let fault = tree.kernel(entry, "handle_mm_fault", 1000, 310_000 + 13 * (block % 5));
+        let unmap = tree.kernel(entry, "unmap_vmas", 1000, 120_000 - 3000 * variant);
+        if variant == 1 {
+            tree.kernel(fault, "pte_val_identity", 9000, 61_200);
+            tree.kernel(unmap, "pte_val_identity", 4000, 30_100 + block % 3);
+            tree.kernel(entry, "pte_val_identity", 1000, 4700);
+            tree.kernel(unmap, "paravirt_release_a_page_table_by_its_page_number", 40, 25_000);
+        } else {
+            tree.kernel(unmap, "native_set_pte.constprop.0", 40, 9000);
+        }
+        // The tick comes when it comes.
+        tree.kernel(None, "update_process_times", 3, 2000 + 97 * (block * (variant + 3) % 7));
+        for place in 0..40u64 {
+            tree.kernel(fault, &format!("helper_{place}"), 10, 500 + variant * (place * place));
+        }
+        let cost = 100_000 + 20_000 * variant + block;
+        let others = vec![
+            count("conditional-branches-taken", cost),
+            count("loads", 2 * cost),
+            count("instruction-starts", 9 * cost),
+            count("model-L1-icache-misses", cost / 50),
+            count("estimated-cycles", 3 * cost),
+        ];
+        (tree.grown(), others)
+    });
+    for record in made.records.iter_mut().filter(|record| record.variant == 1) {
+        record.samples[0].value += 300;
+    }
+    let lines = |last: &[&str]| {
+        let options = (0..25).map(|option| format!("CONFIG_OPTION_{option:02}=y"));
+        options
+            .take(if last.is_empty() { 25 } else { 3 })
+            .chain(last.iter().map(|line| line.to_string()))
+            .collect::<Vec<String>>()
+    };
+    let paravirt = lines(&["CONFIG_PARAVIRT=y", "CONFIG_PARAVIRT_XXL=y"]);
+    made.machine[0].kernels = vec![
+        emulated::kernel(0, "native", &lines(&[])),
+        emulated::kernel(1, "paravirt", &paravirt),
+    ];
+    made
 }
 
 fn show(format: &str, recording: &Recording, style: &Style) -> String {
@@ -96,6 +151,75 @@ fn markdown() {
     let mut made = made(&["off", "on"]);
     made.plan.variants[1].name = "on | off".into();
     insta::assert_snapshot!(show("markdown", &made, &Style::plain()));
+}
+
+#[test]
+fn text_of_an_emulated_recording() {
+    let text = show("text", &emulated(), &Style::plain());
+    insta::assert_snapshot!(text);
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn text_of_emulated_commands() {
+    let mut made = emulated();
+    for record in &mut made.records {
+        record.ops = None;
+        for sample in &mut record.samples {
+            sample.value *= 3001;
+        }
+    }
+    for context in made.profiles.iter_mut().flat_map(|(_, profile)| &mut profile.contexts) {
+        context.cost *= 3001;
+    }
+    let text = show("text", &made, &Style::plain());
+    insta::assert_snapshot!(text);
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn text_of_an_emulated_recording_without_a_shift() {
+    let mut made = emulated();
+    let profiles = made.profiles.clone();
+    let records = made.records.clone();
+    // Every run of the second variant becomes one of the first.
+    for slot in (0..records.len()).step_by(2) {
+        made.records[slot + 1].samples = records[slot].samples.clone();
+        made.profiles[slot + 1].1 = profiles[slot].1.clone();
+    }
+    insta::assert_snapshot!(show("text", &made, &Style::plain()));
+}
+
+#[test]
+fn markdown_of_an_emulated_recording() {
+    insta::assert_snapshot!(show("markdown", &emulated(), &Style::plain()));
+}
+
+#[test]
+fn json_of_an_emulated_recording() {
+    let text = show("json", &emulated(), &Style::plain());
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let block = &document["opcost"];
+    let functions = block["functions"].as_array().unwrap();
+    let sum: f64 = functions.iter().map(|row| row["change"].as_f64().unwrap()).sum();
+    let metrics = block["metrics"].as_array().unwrap();
+    assert_eq!(metrics[0]["metric"], "instructions");
+    assert!(sum > 100.0, "{sum}");
+    // The first, one that did not change, and what no function is charged with.
+    let some = [&functions[0], &functions[functions.len() - 2], functions.last().unwrap()];
+    assert_eq!(some[2]["symbol"], "[unattributed]");
+    let shown = serde_json::json!({ "functions": some, "differences": block["differences"] });
+    insta::assert_snapshot!(serde_json::to_string_pretty(&shown).unwrap());
+}
+
+#[test]
+fn csv_and_benchfmt_of_an_emulated_recording() {
+    // They hold the runs' figures; functions are in JSON.
+    let head = |format: &str, lines: usize| {
+        let text = show(format, &emulated(), &Style::plain());
+        text.lines().take(lines).collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!(format!("{}\n\n{}", head("csv", 3), head("benchfmt", 4)));
 }
 
 #[test]

@@ -1,14 +1,15 @@
 //! From a recording to a comparison.
 
 use super::columns::{Column, Columns, blocks};
-use super::ledger;
 use super::{
     Change, Comparison, Figures, InvariantRow, Row, TwinRow, VariantSummary, Verdict, Warning,
-    conclusion, parallel,
+    conclusion, functions, kernel_config, ledger, parallel,
 };
+use crate::experiment::MachineKind;
 use crate::plan::{Plan, Unavailable, WorkPlan};
 use crate::source;
 use crate::store::Recording;
+use opcost_record::metric::EMULATOR;
 use opcost_record::{Family, MetricKey, Outcome, Record, TWIN, WORK};
 use opcost_stats::{Budget, Paired, exact, multiple, power, summary};
 
@@ -25,10 +26,12 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
     let refusal =
         ledger.iter().find(|entry| entry.severity == super::Severity::Refuse && !entry.waived);
     let mut rows = rows(recording, &columns);
-    match refusal {
-        Some(entry) => refuse(&mut rows, &entry.rule),
+    let refused = refusal.map(|entry| format!("refused by the ledger: {}", entry.rule));
+    match &refused {
+        Some(reason) => refuse(&mut rows, reason),
         None => judge(&mut rows, recording),
     }
+    let kernels = recording.machine.first().map_or(&[][..], |state| &state.kernels);
     if plan.pairs < plan.fewest_pairs {
         warnings.push(Warning::TooFewPairs { pairs: plan.pairs, fewest: plan.fewest_pairs });
     }
@@ -40,6 +43,8 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         heading: heading(plan, &finished),
         variants: variants(recording, &finished),
         comparisons: plan.comparisons(),
+        functions: functions::functions(recording, &finished, &rows, refused.as_deref()),
+        differences: kernel_config::differences(plan, kernels),
         twin: twin(recording, &columns, &rows),
         rows,
         unavailable: unavailable(recording, &finished),
@@ -70,7 +75,10 @@ fn heading(plan: &Plan, finished: &[Vec<&Record>]) -> Vec<String> {
     if let Some(ops) = finished.iter().flatten().find_map(|record| record.ops) {
         parts.push(format!("{} ops a run", conclusion::grouped(ops)));
     }
-    parts.push("this host".into());
+    parts.push(match plan.machine {
+        MachineKind::Host => "this host".into(),
+        MachineKind::Emulated => "emulated machine".into(),
+    });
     parts.push(format!("{} pairs", plan.pairs));
     parts.push(format!("primary: {}", plan.primary.label()));
     parts
@@ -104,7 +112,9 @@ fn unavailable(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<Unavaila
     if finished.iter().all(Vec::is_empty) {
         return missing;
     }
-    for key in plan.metrics() {
+    // The plan says of the emulated machine what it cannot count; the host's sources read nothing.
+    let read = |key: &MetricKey| plan.machine == MachineKind::Host || key.source == EMULATOR;
+    for key in plan.metrics().into_iter().filter(read) {
         if recording.dictionary.id(&key).is_none() {
             let reason = source::reason_absent(key.row(), plan.scope()).to_string();
             missing.push(Unavailable { key, reason, remedy: String::new() });
@@ -262,11 +272,11 @@ fn change(plan: &Plan, baseline: &Column, variant: &Column, medians: [Option<f64
 }
 
 /// Gives no verdict on any change.
-fn refuse(rows: &mut [Row], rule: &str) {
+fn refuse(rows: &mut [Row], reason: &str) {
     let changes = rows.iter_mut().flat_map(|row| &mut row.changes);
     for change in changes.filter(|change| change.verdict != Verdict::Unavailable) {
         change.verdict = Verdict::NotComparable;
-        change.reason = format!("refused by the ledger: {rule}");
+        change.reason = reason.to_string();
     }
 }
 
@@ -293,7 +303,7 @@ fn judge(rows: &mut [Row], recording: &Recording) {
         let adjusted = family.adjust(&p);
         let tests = members.len();
         let alpha = budget.level_of_smallest(family, tests);
-        let fewest_pairs = 2 * power::blocks_min(budget.level(family), tests);
+        let fewest_pairs = pairs_per_block(plan) * power::blocks_min(budget.level(family), tests);
         let members = members.into_iter().zip(adjusted).collect();
         parallel::map(members, large, |((exact, change), adjusted)| {
             // On the scale of the whole report's error rate, whatever the family's share of it.
@@ -307,6 +317,12 @@ fn judge(rows: &mut [Row], recording: &Recording) {
             change.reason = "the same in every run".into();
         }
     }
+}
+
+/// Runs of each variant in a block: two in mirrored order, one where order cannot matter.
+pub(super) fn pairs_per_block(plan: &Plan) -> u32 {
+    let order = plan.blocks.first().map(|block| &block.order);
+    order.map_or(1, |order| order.iter().filter(|variant| **variant == 0).count() as u32)
 }
 
 fn family_of(row: &Row) -> Option<multiple::Family> {

@@ -3,16 +3,19 @@
 //! To add a rule, add a row to [`RULES`].
 
 use super::columns::Columns;
+use super::repeatable::repeatable;
 use super::{InvariantRow, LedgerEntry, Severity, Warning};
 use crate::exit::{Status, fail};
+use crate::experiment::MachineKind;
+use crate::machine::MachineState;
 use crate::nearest::nearest;
 use crate::store::Recording;
 use anyhow::Result;
 use opcost_record::{Domain, MetricKey, Record};
 
 /// What the rules look at.
-struct Evidence<'a> {
-    recording: &'a Recording,
+pub(super) struct Evidence<'a> {
+    pub(super) recording: &'a Recording,
     finished: &'a [Vec<&'a Record>],
     invariants: &'a [InvariantRow],
     columns: &'a Columns,
@@ -24,48 +27,63 @@ pub struct Rule {
     pub name: &'static str,
     /// What it looks at, for the documentation.
     pub help: &'static str,
+    /// The machine whose runs it is about; `None` where it is about every machine's.
+    machine: Option<MachineKind>,
     check: fn(&Evidence<'_>) -> Finding,
 }
 
 /// How bad it is and what was seen.
-type Finding = (Severity, String);
+pub(super) type Finding = (Severity, String);
 
 /// Every rule, the gravest first.
 pub static RULES: &[Rule] = &[
     Rule {
         name: "invariants",
         help: "the work must be the same in every run of every variant",
+        machine: None,
         check: invariants,
     },
     Rule {
         name: "machine",
         help: "kernel, CPU, settings and programs must not change during a recording",
+        machine: None,
         check: machine,
     },
     Rule {
         name: "runs",
         help: "every variant needs finished runs, and as many as planned",
+        machine: None,
         check: runs,
     },
     Rule {
         name: "exit-status",
         help: "variants should end with the same status",
+        machine: None,
         check: exit_status,
     },
     Rule {
         name: "multiplexing",
         help: "counters should be on the hardware all the time",
+        machine: Some(MachineKind::Host),
         check: multiplexing,
     },
     Rule {
         name: "environment",
         help: "environments of one size lay out the stack alike",
+        machine: None,
         check: environment,
     },
     Rule {
         name: "steal",
         help: "the hypervisor should leave the machine its CPU time",
+        machine: Some(MachineKind::Host),
         check: steal,
+    },
+    Rule {
+        name: "repeatable",
+        help: "an emulated run that is repeated must give the same counts",
+        machine: Some(MachineKind::Emulated),
+        check: repeatable,
     },
 ];
 
@@ -92,8 +110,10 @@ pub(super) fn examine(
     columns: &Columns,
 ) -> (Vec<LedgerEntry>, Vec<Warning>) {
     let evidence = Evidence { recording, finished, invariants, columns };
+    let about = |rule: &&Rule| rule.machine.is_none_or(|kind| kind == recording.plan.machine);
     let entries = RULES
         .iter()
+        .filter(about)
         .map(|rule| {
             let (severity, detail) = (rule.check)(&evidence);
             let waived = severity != Severity::Fine
@@ -143,12 +163,21 @@ fn invariants(evidence: &Evidence<'_>) -> Finding {
 
 fn machine(evidence: &Evidence<'_>) -> Finding {
     let states = &evidence.recording.machine;
+    let (differences, same): (fn(&MachineState, &MachineState) -> Vec<String>, &str) =
+        match evidence.recording.plan.machine {
+            MachineKind::Host => {
+                (MachineState::differences, "kernel, CPU, settings and programs stayed the same")
+            }
+            MachineKind::Emulated => {
+                (MachineState::differences_emulated, "kernels and programs stayed the same")
+            }
+        };
     let differences: Vec<String> = states
         .split_first()
-        .map(|(first, later)| later.iter().flat_map(|state| first.differences(state)).collect())
+        .map(|(first, later)| later.iter().flat_map(|state| differences(first, state)).collect())
         .unwrap_or_default();
     match differences.as_slice() {
-        [] => (Severity::Fine, "kernel, CPU, settings and programs stayed the same".into()),
+        [] => (Severity::Fine, same.into()),
         changed => (
             Severity::Refuse,
             format!("the machine changed during the recording: {}", changed.join("; ")),
@@ -209,6 +238,9 @@ fn environment(evidence: &Evidence<'_>) -> Finding {
         return (Severity::Fine, "not recorded".into());
     };
     let sizes = &state.environment_bytes;
+    if sizes.is_empty() {
+        return (Severity::Fine, "not recorded".into());
+    }
     if sizes.iter().all(|size| *size == sizes[0]) {
         return (Severity::Fine, "every variant had an environment of the same size".into());
     }

@@ -4,12 +4,19 @@
 //! comparison. Rendering reads these types and computes nothing.
 
 mod analysis;
+mod attribution;
 mod columns;
 pub mod conclusion;
+mod functions;
+mod kernel_config;
 pub mod ledger;
 mod parallel;
+mod repeatable;
+mod symbol;
 
 pub use analysis::compare;
+pub use functions::{CallerRow, FunctionComparison, FunctionRow, NO_CALLER, Sides, UNATTRIBUTED};
+pub use kernel_config::config_changes;
 
 use crate::plan::Unavailable;
 use opcost_record::{Better, Family, Kind, MetricKey, Unit};
@@ -33,6 +40,10 @@ pub struct Comparison {
     pub comparisons: Vec<(usize, usize)>,
     /// One row a metric, the primary one first.
     pub rows: Vec<Row>,
+    /// Where the change of the instructions comes from, for the comparisons with profiles.
+    pub functions: Vec<FunctionComparison>,
+    /// What differs between variants beside what the user said.
+    pub differences: Vec<VariantDifference>,
     /// Cost of our own loop, measured with the operation left out, in the metrics' units per op.
     pub twin: Vec<TwinRow>,
     /// Metrics that could not be counted, with reason and remedy.
@@ -92,6 +103,19 @@ pub(crate) fn by_reason(
         }
     }
     groups
+}
+
+/// Something that differs between two variants.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct VariantDifference {
+    /// Index of the baseline.
+    pub baseline: usize,
+    /// Index of the variant.
+    pub variant: usize,
+    /// What it is of: `kernel config`.
+    pub what: String,
+    /// One line for each difference.
+    pub lines: Vec<String>,
 }
 
 /// One variant and its runs.

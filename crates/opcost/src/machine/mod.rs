@@ -1,8 +1,10 @@
 //! Where work runs, and the state of that machine as it is recorded.
 
 pub mod host;
+mod kernel_state;
 mod state;
 
+pub use kernel_state::KernelState;
 pub use state::{MachineState, ProgramState, read_state};
 
 use crate::plan::{Plan, Slot};

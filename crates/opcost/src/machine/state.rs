@@ -1,6 +1,7 @@
 //! The state of the machine that stays as it is while a recording is made: read once per process
 //! that works on the recording.
 
+use super::KernelState;
 use crate::plan::{Plan, WorkPlan};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -57,6 +58,9 @@ pub struct MachineState {
     pub programs: Vec<ProgramState>,
     /// Size of the environment of each variant, bytes, padding left out.
     pub environment_bytes: Vec<usize>,
+    /// The kernels that an emulated machine boots, one for each variant.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kernels: Vec<KernelState>,
 }
 
 /// A program as it was when the recording began.
@@ -110,6 +114,7 @@ pub fn read_state(root: &Path, plan: &Plan, environment_bytes: Vec<usize>) -> Ma
             .and_then(|text| text.split(' ').next().map(str::to_string)),
         programs: programs(plan),
         environment_bytes,
+        kernels: Vec::new(),
     }
 }
 
@@ -212,13 +217,19 @@ impl MachineState {
             let (one, two) = (self.mitigations.get(name), other.mitigations.get(name));
             check(&format!("mitigation of {name}"), &one.cloned(), &two.cloned());
         }
-        for program in &self.programs {
-            let now = other.programs.iter().find(|now| now.path == program.path);
-            if now.is_some_and(|now| now.sha256 != program.sha256) {
-                differences.push(format!("the program {} was changed", program.path.display()));
-            }
-        }
+        differences.extend(self.changed_programs(other));
         differences
+    }
+
+    /// Programs that are no longer the same, in words.
+    pub(super) fn changed_programs(&self, other: &MachineState) -> Vec<String> {
+        let changed = self.programs.iter().filter(|program| {
+            let now = other.programs.iter().find(|now| now.path == program.path);
+            now.is_some_and(|now| now.sha256 != program.sha256)
+        });
+        changed
+            .map(|program| format!("the program {} was changed", program.path.display()))
+            .collect()
     }
 }
 
@@ -296,6 +307,7 @@ mod tests {
             load_average: text("0.52"),
             programs: vec![],
             environment_bytes: vec![10, 20],
+            kernels: vec![],
         };
         let state = read_state(root().path(), &plan(2, 2), vec![10, 20]);
         assert_eq!(state, expected);

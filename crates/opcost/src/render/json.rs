@@ -1,7 +1,9 @@
 //! JSON: hyperfine's `results`, so that its readers work, and the `opcost` block.
 
 use super::View;
-use crate::comparison::{Change, Row, Verdict};
+use crate::comparison::{
+    Change, FunctionComparison, FunctionRow, Row, UNATTRIBUTED, VariantDifference, Verdict,
+};
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 
@@ -25,6 +27,8 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
             "machine": view.recording.machine.first(),
             "variants": comparison.variants,
             "metrics": metrics(view),
+            "functions": functions(view),
+            "differences": differences(view),
             "empty_twin": comparison.twin,
             "invariants": comparison.invariants,
             "ledger": comparison.ledger,
@@ -140,4 +144,76 @@ fn metric(row: &Row, change: &Change, names: (&String, &String), sides: [Option<
         "verdict": change.verdict,
         "reason": change.reason,
     })
+}
+
+/// Every function of every comparison, those that changed most first; behind them what no function
+/// is charged with.
+fn functions(view: &View<'_>) -> Vec<Value> {
+    let variants = &view.comparison.variants;
+    let mut rows = Vec::new();
+    for functions in &view.comparison.functions {
+        let names = [functions.baseline, functions.variant].map(|side| &variants[side].name);
+        rows.extend(functions.rows.iter().map(|row| function(functions, row, names)));
+        let rest = &functions.unattributed;
+        rows.push(json!({
+            "baseline": names[0],
+            "variant": names[1],
+            "symbol": UNATTRIBUTED,
+            "module": null,
+            "per_op": functions.per_op,
+            "value_baseline": rest.value_baseline,
+            "value": rest.value,
+            "change": rest.change,
+            "callers": [],
+        }));
+    }
+    rows
+}
+
+fn function(functions: &FunctionComparison, row: &FunctionRow, names: [&String; 2]) -> Value {
+    let callers = row.callers.iter().map(|caller| {
+        json!({
+            "symbol": caller.symbol,
+            "module": caller.module,
+            "value_baseline": caller.own.value_baseline,
+            "value": caller.own.value,
+            "change": caller.own.change,
+        })
+    });
+    json!({
+        "baseline": names[0],
+        "variant": names[1],
+        "symbol": row.symbol,
+        "module": row.module,
+        "per_op": functions.per_op,
+        "value_baseline": row.own.value_baseline,
+        "value": row.own.value,
+        "change": row.own.change,
+        "calls_baseline": row.calls.value_baseline,
+        "calls": row.calls.value,
+        "appeared": row.appeared,
+        "vanished": row.vanished,
+        "exact": row.exact,
+        "ci_low": row.ci.map(|(low, _)| low),
+        "ci_high": row.ci.map(|(_, high)| high),
+        "ci_level": row.ci.map(|_| row.ci_level),
+        "p_adjusted": row.p_adjusted,
+        "verdict": row.verdict,
+        "reason": row.reason,
+        "callers": callers.collect::<Vec<Value>>(),
+    })
+}
+
+/// What differs between variants, line by line.
+fn differences(view: &View<'_>) -> Vec<Value> {
+    let variants = &view.comparison.variants;
+    let entry = |difference: &VariantDifference| {
+        json!({
+            "baseline": variants[difference.baseline].name,
+            "variant": variants[difference.variant].name,
+            "what": difference.what,
+            "lines": difference.lines,
+        })
+    };
+    view.comparison.differences.iter().map(entry).collect()
 }

@@ -1,6 +1,7 @@
 //! The table for a mail or a pull request.
 
 use super::View;
+use super::functions;
 use super::text::heading;
 use crate::comparison::conclusion::{detectable, figures, percent};
 use crate::comparison::{Change, Row, Severity, Verdict};
@@ -44,6 +45,13 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
                 escape(&heading(row)),
                 escape(&verdict(row, change))
             );
+        }
+        functions::markdown(&mut text, comparison, [baseline, variant], escape);
+        for (heading, lines) in functions::differences(comparison, [baseline, variant]) {
+            let _ = writeln!(text, "\n{}\n", escape(&heading));
+            for line in lines {
+                let _ = writeln!(text, "- {}", escape(&line));
+            }
         }
     }
     text.push('\n');

@@ -4,6 +4,7 @@
 
 mod benchfmt;
 mod csv;
+mod functions;
 mod json;
 mod markdown;
 pub(crate) mod page;

@@ -1,6 +1,7 @@
 //! The table for people.
 
 use super::View;
+use super::functions;
 use super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, fit};
 use crate::comparison::conclusion::{detectable, figures, magnitude, percent};
 use crate::comparison::{Change, Comparison, Figures, Row, Severity, Verdict};
@@ -21,6 +22,8 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     for (index, &(baseline, variant)) in comparison.comparisons.iter().enumerate() {
         page.line("");
         Table::new(comparison, index, baseline, variant, page.width).print(&mut page);
+        functions::text(&mut page, comparison, [baseline, variant]);
+        functions::differences_text(&mut page, comparison, [baseline, variant]);
     }
     missing(&mut page, comparison);
     footnotes(&mut page, comparison);
@@ -53,6 +56,8 @@ struct Table<'a> {
 
 /// Columns of the change: the sign, three or more digits, the unit.
 const CHANGE_WIDTH: usize = 11;
+/// Columns of a figure; large counts need more.
+const VALUE_WIDTH: usize = 11;
 /// Columns of an interval.
 const INTERVAL_WIDTH: usize = 24;
 /// Columns of a spread.
@@ -75,15 +80,24 @@ impl<'a> Table<'a> {
         let present = |row: &&Row| row.changes[index].verdict != Verdict::Unavailable;
         let (zeros, rows): (Vec<&Row>, Vec<&Row>) =
             comparison.rows.iter().filter(present).partition(|row| zero(row));
-        let label_width =
-            rows.iter().map(|row| heading(row).width()).max().unwrap_or(0).clamp(15, 26);
         let wide = width >= WIDE_COLUMNS;
+        let content_width = rows
+            .iter()
+            .flat_map(|row| side_texts(row, sides.map(|side| row.values[side].as_ref())))
+            .flatten()
+            .map(|(value, _)| value.width())
+            .fold(VALUE_WIDTH, usize::max);
+        // Labels that are longer stand on a line of their own, so that remarks keep their room.
+        let most = if wide { 26 } else { 44usize.saturating_sub(2 * content_width).max(15) };
+        let label_width =
+            rows.iter().map(|row| heading(row).width()).max().unwrap_or(0).clamp(15, most);
         let names = sides.map(|side| comparison.variants[side].name.width());
         // What 80 columns leave beside label, change and remark.
         let room = if wide { 18 } else { (80 - 2 - label_width - CHANGE_WIDTH - 19) / 2 - 1 };
         let name_width = names[0].max(names[1]);
         // Names that do not fit stand above the table.
-        let value_width = if name_width > room { 11 } else { name_width.max(11) };
+        let value_width =
+            if name_width > room { content_width } else { name_width.max(content_width) };
         let zeros = zeros.into_iter().map(|row| row.label.as_str()).collect();
         Table { comparison, index, sides, rows, zeros, wide, label_width, value_width }
     }
@@ -125,7 +139,12 @@ impl<'a> Table<'a> {
     fn row(&self, page: &mut Page, row: &Row) {
         let change = &row.changes[self.index];
         let sides = self.sides.map(|side| row.values[side].as_ref());
-        let mut line = format!("  {}", fit(&heading(row), self.label_width, false));
+        let mut label = heading(row);
+        if label.width() > self.label_width {
+            page.line(&format!("  {label}"));
+            label.clear();
+        }
+        let mut line = format!("  {}", fit(&label, self.label_width, false));
         for text in side_texts(row, sides) {
             line.push_str(&text.map_or_else(
                 || self.value("–", ""),
@@ -155,7 +174,9 @@ impl<'a> Table<'a> {
 
     /// What the loop around the operations costs by itself.
     fn twin(&self, page: &mut Page) {
-        let twin = self.comparison.twin.iter().find(|twin| twin.label == "wall");
+        let of = |label| self.comparison.twin.iter().find(|twin| twin.label == label);
+        // The emulated machine measures no time.
+        let twin = of("wall").or_else(|| of("instructions"));
         let Some((twin, [one, two])) = twin.and_then(|twin| {
             Some((twin, [twin.values[self.sides[0]]?, twin.values[self.sides[1]]?]))
         }) else {
@@ -167,7 +188,7 @@ impl<'a> Table<'a> {
         }
         let blank = CHANGE_WIDTH + if self.wide { INTERVAL_WIDTH } else { 0 };
         line.push_str(&" ".repeat(blank));
-        let line = page.paint(DIM, &format!("{line}  included in wall"));
+        let line = page.paint(DIM, &format!("{line}  included in {}", twin.label));
         page.line(&line);
     }
 }

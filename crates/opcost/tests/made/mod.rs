@@ -1,6 +1,8 @@
 //! Recordings made up by tests, on a machine made up as well.
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub(crate) mod emulated;
+
 use opcost::experiment::{Experiment, Scalar, Variant};
 use opcost::machine::MachineState;
 use opcost::plan::{self, EventPlan, Plan, Slot, Surroundings};

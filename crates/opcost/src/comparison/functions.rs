@@ -1,0 +1,360 @@
+//! Where a change of the instructions comes from: by function, and by immediate caller.
+//!
+//! A figure is the mean over the blocks that have runs of both variants, of the mean of the block's
+//! runs, per operation; means, so that the functions and what no function is charged with add up
+//! to the change of the metric.
+//!
+//! A function's change is judged by the signed-rank test over the blocks' plain differences.
+//! Functions are judged only where a metric of the same comparison changed: a report on two equal
+//! variants so has no more false alarms than its metrics have. Among the functions the share of
+//! false ones is controlled by Benjamini and Hochberg's method at the level of the family "rest".
+//! A function whose blocks differ by less than [`SHARE_MIN`] of the metric on average is left out of
+//! the test; as that looks at the size of the differences alone, never at their signs, it leaves
+//! the test of the others exact.
+
+use super::attribution::{AttributedRun, Attribution, FunctionId, profiled_metric};
+use super::{Row, Verdict};
+use crate::store::Recording;
+use opcost_record::Record;
+use opcost_stats::multiple::Family;
+use opcost_stats::{Budget, power, rank, summary};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Symbol of the row for what no function is charged with.
+pub const UNATTRIBUTED: &str = "[unattributed]";
+/// Symbol of the caller of what nothing is known to have called.
+pub const NO_CALLER: &str = "[no caller]";
+
+/// Functions whose blocks differ by less than this share of the metric are not tested.
+const SHARE_MIN: f64 = 1e-4;
+/// The rows that are shown first cover this share of all that changed.
+const SHARE_SHOWN: f64 = 0.95;
+
+/// A figure of two variants, in the metric's unit, per operation where operations are counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Sides {
+    /// Of the baseline.
+    pub value_baseline: f64,
+    /// Of the variant.
+    pub value: f64,
+    /// `value` − `value_baseline`.
+    pub change: f64,
+}
+
+/// The functions of one comparison.
+#[derive(Clone, Debug)]
+pub struct FunctionComparison {
+    /// Index of the baseline.
+    pub baseline: usize,
+    /// Index of the variant.
+    pub variant: usize,
+    /// Whether the figures are per operation; else they are per run.
+    pub per_op: bool,
+    /// The metric itself, as it was counted.
+    pub total: Sides,
+    /// What is said of the metric.
+    pub verdict: Verdict,
+    /// The functions, those that changed most first.
+    pub rows: Vec<FunctionRow>,
+    /// What was counted and no function is charged with: `total` less all rows.
+    pub unattributed: Sides,
+}
+
+/// One function.
+#[derive(Clone, Debug)]
+pub struct FunctionRow {
+    /// Its symbol, without what compilers append to parts and copies.
+    pub symbol: String,
+    /// The file it is from, or `[kernel]`.
+    pub module: String,
+    /// Cost of its own instructions, callees left out.
+    pub own: Sides,
+    /// Calls on both sides.
+    pub calls: Sides,
+    /// No run of the baseline spent anything in it.
+    pub appeared: bool,
+    /// No run of the variant spent anything in it.
+    pub vanished: bool,
+    /// Whether every run of each variant gave the same integer.
+    pub exact: bool,
+    /// Interval of the change by the signed-rank test, at `ci_level`; `None` for exact figures,
+    /// functions that were not tested, and too few blocks.
+    pub ci: Option<(f64, f64)>,
+    /// Confidence level of the interval, corrected for the number of functions tested.
+    pub ci_level: f64,
+    /// p value corrected for the number of functions tested; `None` for exact figures and for
+    /// functions that were not tested.
+    pub p_adjusted: Option<f64>,
+    /// What is said of the change.
+    pub verdict: Verdict,
+    /// Why, in a few words; empty where the verdict says all.
+    pub reason: String,
+    /// Its own cost by immediate caller, those that changed most first.
+    pub callers: Vec<CallerRow>,
+    /// The variant's mean less the baseline's, block by block.
+    differences: Vec<f64>,
+}
+
+/// The part of a function's own cost that belongs to the calls of one caller.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallerRow {
+    /// The caller's symbol, or [`NO_CALLER`].
+    pub symbol: String,
+    /// The caller's module; empty for [`NO_CALLER`].
+    pub module: String,
+    /// The function's cost when called so.
+    pub own: Sides,
+}
+
+impl FunctionComparison {
+    /// The rows that cover most of what changed, `most` at the most, and of the others that
+    /// changed the number and the sum of their changes.
+    pub fn leading(&self, most: usize) -> (&[FunctionRow], usize, f64) {
+        let changed = self.rows.iter().take_while(|row| row.own.change != 0.0).count();
+        let all: f64 = self.rows.iter().map(|row| row.own.change.abs()).sum();
+        let mut covered = 0.0;
+        let mut enough = 0;
+        while enough < changed.min(most) && covered < SHARE_SHOWN * all {
+            covered += self.rows[enough].own.change.abs();
+            enough += 1;
+        }
+        let others = &self.rows[enough..changed];
+        (&self.rows[..enough], others.len(), others.iter().map(|row| row.own.change).sum())
+    }
+
+    /// Whether there is a shift to explain: the metric may have changed, or a function has.
+    pub fn shifted(&self) -> bool {
+        let functions = self.rows.iter().any(|row| row.verdict == Verdict::Changed);
+        functions || (self.verdict != Verdict::Unchanged && self.total.change != 0.0)
+    }
+}
+
+/// The functions of every comparison for which there are profiles.
+///
+/// `rows` have their verdicts; `refused` is the reason where the ledger refuses any.
+pub(super) fn functions(
+    recording: &Recording,
+    finished: &[Vec<&Record>],
+    rows: &[Row],
+    refused: Option<&str>,
+) -> Vec<FunctionComparison> {
+    let attribution = Attribution::of(recording, finished);
+    let metric = profiled_metric();
+    let total_row = rows.iter().find(|row| row.key == metric);
+    let comparisons = recording.plan.comparisons();
+    let made = comparisons.into_iter().enumerate().filter_map(|(index, (baseline, variant))| {
+        let mut made = compare(&attribution, baseline, variant)?;
+        made.verdict = total_row.map_or(Verdict::Inconclusive, |row| row.changes[index].verdict);
+        made.per_op = total_row.is_some_and(|row| row.per_op);
+        let changed = rows.iter().any(|row| row.changes[index].verdict == Verdict::Changed);
+        Some((changed, made))
+    });
+    let mut made: Vec<(bool, FunctionComparison)> = made.collect();
+    match refused {
+        Some(reason) => {
+            for row in made.iter_mut().flat_map(|(_, made)| &mut made.rows) {
+                row.verdict = Verdict::NotComparable;
+                row.reason = reason.to_string();
+            }
+        }
+        None => judge(&mut made, super::analysis::pairs_per_block(&recording.plan)),
+    }
+    made.into_iter().map(|(_, made)| made).collect()
+}
+
+/// A function while its runs are added up.
+struct Sum {
+    own: [f64; 2],
+    calls: [f64; 2],
+    /// Means of each block, by side.
+    blocks: [Vec<f64>; 2],
+    callers: BTreeMap<Option<FunctionId>, [f64; 2]>,
+    /// Cost and operations of the first run, by side.
+    first: [Option<(u64, u64)>; 2],
+    /// Runs that have it, by side.
+    runs: [usize; 2],
+    varies: bool,
+}
+
+impl Sum {
+    fn over(blocks: usize) -> Sum {
+        Sum {
+            own: [0.0; 2],
+            calls: [0.0; 2],
+            blocks: [vec![0.0; blocks], vec![0.0; blocks]],
+            callers: BTreeMap::new(),
+            first: [None; 2],
+            runs: [0; 2],
+            varies: false,
+        }
+    }
+
+    /// Whether every run of each variant cost the same integer, of this many runs by side.
+    fn exact(&self, runs: [usize; 2]) -> bool {
+        let same = |side: usize| runs[side] >= 2 && [0, runs[side]].contains(&self.runs[side]);
+        !self.varies && same(0) && same(1)
+    }
+}
+
+impl Sides {
+    fn of([value_baseline, value]: [f64; 2]) -> Sides {
+        Sides { value_baseline, value, change: value - value_baseline }
+    }
+}
+
+/// The runs of a block by side; only of blocks with runs of both.
+type BlockRuns<'a> = [Vec<&'a AttributedRun>; 2];
+
+/// Two variants by function, without verdicts; `None` if no block has runs of both.
+fn compare(
+    attribution: &Attribution,
+    baseline: usize,
+    variant: usize,
+) -> Option<FunctionComparison> {
+    let mut by_block: BTreeMap<u32, BlockRuns<'_>> = BTreeMap::new();
+    for run in &attribution.runs {
+        if let Some(side) = [baseline, variant].iter().position(|side| *side == run.variant) {
+            by_block.entry(run.block).or_default()[side].push(run);
+        }
+    }
+    by_block.retain(|_, sides| sides.iter().all(|runs| !runs.is_empty()));
+    if by_block.is_empty() {
+        return None;
+    }
+    let blocks: Vec<BlockRuns<'_>> = by_block.into_values().collect();
+    let count = blocks.len() as f64;
+    let (mut total, mut unattributed, mut runs_by_side) = ([0.0; 2], [0.0; 2], [0; 2]);
+    let mut sums: BTreeMap<FunctionId, Sum> = BTreeMap::new();
+    for (at, block) in blocks.iter().enumerate() {
+        for (side, runs) in block.iter().enumerate() {
+            runs_by_side[side] += runs.len();
+            for run in runs {
+                // What one unit of this run is of the block's mean.
+                let share = runs.len() as f64 * run.ops as f64;
+                total[side] += run.total as f64 / share / count;
+                // As integers, so that 0 is exactly that.
+                let rest = i128::from(run.total) - i128::from(run.attributed);
+                unattributed[side] += rest as f64 / share / count;
+                for (function, cost) in &run.costs {
+                    let sum = sums.entry(*function).or_insert_with(|| Sum::over(blocks.len()));
+                    sum.own[side] += cost.own as f64 / share / count;
+                    sum.calls[side] += cost.calls as f64 / share / count;
+                    sum.blocks[side][at] += cost.own as f64 / share;
+                    let integers = (cost.own, run.ops);
+                    sum.varies |= *sum.first[side].get_or_insert(integers) != integers;
+                    sum.runs[side] += usize::from(cost.own > 0);
+                    for (caller, own) in &cost.callers {
+                        sum.callers.entry(*caller).or_default()[side] +=
+                            *own as f64 / share / count;
+                    }
+                }
+            }
+        }
+    }
+    let names = &attribution.functions;
+    let mut rows: Vec<FunctionRow> = sums
+        .into_iter()
+        .filter(|(_, sum)| sum.own != [0.0; 2])
+        .map(|(function, sum)| row(names, function, sum, runs_by_side))
+        .collect();
+    rows.sort_by(|one, two| {
+        let by_change = two.own.change.abs().total_cmp(&one.own.change.abs());
+        by_change.then_with(|| (&one.symbol, &one.module).cmp(&(&two.symbol, &two.module)))
+    });
+    Some(FunctionComparison {
+        baseline,
+        variant,
+        per_op: false,
+        total: Sides::of(total),
+        verdict: Verdict::Inconclusive,
+        rows,
+        unattributed: Sides::of(unattributed),
+    })
+}
+
+fn row(
+    names: &[opcost_record::Function],
+    function: FunctionId,
+    sum: Sum,
+    runs: [usize; 2],
+) -> FunctionRow {
+    let name = &names[function as usize];
+    let exact = sum.exact(runs);
+    let mut callers: Vec<CallerRow> = sum
+        .callers
+        .into_iter()
+        .filter(|(_, own)| *own != [0.0; 2])
+        .map(|(caller, own)| {
+            let known = caller.map(|caller| &names[caller as usize]);
+            CallerRow {
+                symbol: known.map_or(NO_CALLER, |known| &known.symbol).to_string(),
+                module: known.map_or("", |known| &known.module).to_string(),
+                own: Sides::of(own),
+            }
+        })
+        .collect();
+    callers.sort_by(|one, two| two.own.change.abs().total_cmp(&one.own.change.abs()));
+    let [one, two] = &sum.blocks;
+    FunctionRow {
+        symbol: name.symbol.clone(),
+        module: name.module.clone(),
+        own: Sides::of(sum.own),
+        calls: Sides::of(sum.calls),
+        appeared: sum.own[0] == 0.0,
+        vanished: sum.own[1] == 0.0,
+        exact,
+        ci: None,
+        ci_level: 0.0,
+        p_adjusted: None,
+        verdict: Verdict::Inconclusive,
+        reason: String::new(),
+        callers,
+        differences: one.iter().zip(two).map(|(one, two)| two - one).collect(),
+    }
+}
+
+/// Gives every function its verdict; beside each comparison, whether any of its metrics changed.
+fn judge(made: &mut [(bool, FunctionComparison)], pairs_per_block: u32) {
+    let budget = Budget::default();
+    let level = budget.level(Family::Rest);
+    let mut tested: Vec<&mut FunctionRow> = Vec::new();
+    for (changed, comparison) in made {
+        let metric = (comparison.total.value_baseline + comparison.total.value) / 2.0;
+        for row in &mut comparison.rows {
+            let sizes: Vec<f64> = row.differences.iter().map(|d| d.abs()).collect();
+            let size = summary::mean(&sizes).unwrap_or(0.0);
+            if size == 0.0 {
+                row.verdict = Verdict::Unchanged;
+                row.reason = "the same in every block".into();
+            } else if !*changed {
+                row.reason = "not judged: no metric changed".into();
+            } else if size < SHARE_MIN * metric {
+                row.reason = "not judged: too small".into();
+            } else {
+                tested.push(row);
+            }
+        }
+    }
+    let p: Vec<f64> = tested.iter().map(|row| rank::p(&row.differences)).collect();
+    let adjusted = Family::Rest.adjust(&p);
+    let tests = tested.len();
+    let alpha = budget.level_of_smallest(Family::Rest, tests);
+    for (row, adjusted) in tested.into_iter().zip(adjusted) {
+        // On the scale of the whole report's error rate, as the p of metrics.
+        let adjusted = (adjusted * budget.total() / level).min(1.0);
+        row.ci_level = 1.0 - alpha;
+        if !row.exact {
+            row.p_adjusted = Some(adjusted);
+            row.ci = rank::interval(&row.differences, 1.0 - alpha);
+        }
+        if adjusted <= budget.total() {
+            row.verdict = Verdict::Changed;
+        } else if rank::p_floor(row.differences.len()) > alpha {
+            let pairs = pairs_per_block * power::blocks_min(level, tests);
+            row.reason = format!("needs {pairs} pairs");
+        } else {
+            row.verdict = Verdict::Unchanged;
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Whether the emulated machine gives the same counts when a run is repeated.
+
+use super::Severity;
+use super::conclusion::{grouped, magnitude};
+use super::ledger::{Evidence, Finding};
+use opcost_record::metric::EMULATOR;
+use opcost_record::{MetricKey, Outcome, Record};
+use std::collections::HashMap;
+
+/// Compares each warm-up run with the run of its variant in the first block, whose seed and padding
+/// it has: every count of the emulator must be the same integer.
+pub(super) fn repeatable(evidence: &Evidence<'_>) -> Finding {
+    let recording = evidence.recording;
+    if recording.plan.warmup == 0 {
+        return (Severity::Fine, "not checked (--warmup 0)".into());
+    }
+    let finished = || recording.records.iter().filter(|run| run.outcome == Outcome::Finished);
+    let first: HashMap<u16, &Record> =
+        finished().filter(|run| run.block == Some(0)).map(|run| (run.variant, run)).collect();
+    let repeated = finished().filter(|run| run.block.is_none());
+    let pairs: Vec<(&Record, &Record)> =
+        repeated.filter_map(|run| Some((run, *first.get(&run.variant)?))).collect();
+    if pairs.is_empty() {
+        return (Severity::Fine, "not checked: no run was repeated".into());
+    }
+    let keys = recording.dictionary.keys();
+    let worst = pairs
+        .iter()
+        .flat_map(|&(repeat, first)| {
+            let counted = keys.iter().enumerate().filter(|(_, key)| key.source == EMULATOR);
+            counted.filter_map(move |(id, key)| Deviation::of(key, id as u16, repeat, first))
+        })
+        .max_by(|one, two| one.share().total_cmp(&two.share()));
+    match worst {
+        None => {
+            let runs = pairs.len();
+            let text = format!(
+                "each variant gave the same counts to the last digit in {runs} repeated runs"
+            );
+            (Severity::Fine, text)
+        }
+        Some(worst) => {
+            let name = &recording.plan.variants[usize::from(worst.variant)].name;
+            (Severity::Doubtful, format!("'{name}' was repeated and {}", worst.describe()))
+        }
+    }
+}
+
+/// A count that is not the same in two runs that should be.
+struct Deviation<'a> {
+    key: &'a MetricKey,
+    variant: u16,
+    /// In the first block and when repeated; `None` where the run does not have it.
+    values: [Option<u64>; 2],
+}
+
+impl Deviation<'_> {
+    fn of<'a>(
+        key: &'a MetricKey,
+        metric: u16,
+        repeat: &Record,
+        first: &Record,
+    ) -> Option<Deviation<'a>> {
+        let values = [first, repeat].map(|run| run.sample(metric).map(|sample| sample.value));
+        (values[0] != values[1]).then_some(Deviation { key, variant: first.variant, values })
+    }
+
+    /// The difference as a share of the larger count; that which is missing weighs most.
+    fn share(&self) -> f64 {
+        match self.values {
+            [Some(one), Some(two)] => one.abs_diff(two) as f64 / one.max(two) as f64,
+            _ => f64::INFINITY,
+        }
+    }
+
+    fn describe(&self) -> String {
+        let label = self.key.label();
+        let region = &self.key.region;
+        match self.values {
+            [Some(one), Some(two)] => format!(
+                "{label} ({region}) differed by {} ({}): {} and {}",
+                grouped(one.abs_diff(two)),
+                magnitude(self.share()),
+                grouped(one),
+                grouped(two)
+            ),
+            _ => format!("{label} ({region}) was counted only once"),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The state of an emulated machine: its kernels, and what else its counts depend on.
+
+use super::MachineState;
+use serde::{Deserialize, Serialize};
+
+/// A kernel of the emulated machine as it was when the recording began.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct KernelState {
+    /// Index of the variant.
+    pub variant: usize,
+    /// Its name or path, as the user gave it.
+    pub name: String,
+    /// Its release (`uname -r`).
+    pub release: String,
+    /// SHA-256 of its image, hexadecimal.
+    pub digest: String,
+    /// Text of its `.config`, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<String>,
+}
+
+impl MachineState {
+    /// What differs between two states so that emulated runs made in them cannot be compared, in
+    /// words; the computer that emulates has no part in what is counted.
+    pub fn differences_emulated(&self, other: &MachineState) -> Vec<String> {
+        let (one, two) = (&self.opcost_version, &other.opcost_version);
+        let opcost = (one != two).then(|| format!("opcost: {one} → {two}"));
+        let kernels = self.kernels.iter().filter_map(|kernel| {
+            let now = other.kernels.iter().find(|now| now.variant == kernel.variant)?;
+            (now.digest != kernel.digest).then(|| format!("the kernel {} was changed", kernel.name))
+        });
+        opcost.into_iter().chain(self.changed_programs(other)).chain(kernels).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn emulated_runs_depend_on_programs_kernels_and_opcost_only() {
+        let kernel = |digest: &str| KernelState {
+            variant: 1,
+            name: "small".into(),
+            release: "6.1.0".into(),
+            digest: digest.into(),
+            config: Some("CONFIG_HZ=100\n".into()),
+        };
+        let before = MachineState { kernels: vec![kernel("aa")], ..MachineState::default() };
+        let elsewhere = MachineState {
+            kernel_release: Some("6.2".into()),
+            turbo: Some(true),
+            ..before.clone()
+        };
+        assert!(before.differences_emulated(&elsewhere).is_empty());
+        let after = MachineState {
+            kernels: vec![kernel("bb")],
+            opcost_version: "9".into(),
+            ..before.clone()
+        };
+        let changes = ["opcost:  → 9", "the kernel small was changed"];
+        assert_eq!(before.differences_emulated(&after), changes);
+        let stored = serde_json::to_string(&after).unwrap();
+        assert_eq!(serde_json::from_str::<MachineState>(&stored).unwrap(), after);
+    }
+}

@@ -1,0 +1,334 @@
+//! Where the change of the instructions comes from, and what differs between kernels, for people.
+
+use super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, fit};
+use crate::comparison::conclusion::grouped;
+use crate::comparison::{
+    CallerRow, Comparison, FunctionComparison, FunctionRow, UNATTRIBUTED, Verdict,
+};
+use opcost_record::profile::KERNEL;
+use std::fmt::Write as _;
+use unicode_width::UnicodeWidthStr;
+
+/// Functions shown one by one.
+const FUNCTIONS_SHOWN: usize = 12;
+/// Lines of a difference between two variants.
+const DIFFERENCES_SHOWN: usize = 20;
+/// Columns of a function's name.
+const NAME_WIDTH: std::ops::RangeInclusive<usize> = 16..=30;
+/// A rest that is smaller, per operation, is not worth a line.
+const REST_MIN: f64 = 0.05;
+
+/// The functions of one comparison as lines below its table.
+pub(super) fn text(page: &mut Page, comparison: &Comparison, sides: [usize; 2]) {
+    let Some(functions) = of(comparison, sides) else { return };
+    page.line("");
+    let parts = Parts::of(functions);
+    if !functions.shifted() {
+        page.wrap(DIM, "  ", &format!("{} by function: no shift found", parts.unit));
+        return;
+    }
+    let heading = page.paint(BOLD, &format!("  where the {} come from", parts.heading()));
+    page.line(&heading);
+    let names = parts.rows.iter().map(|row| name(row).width());
+    let others = parts.others_name();
+    let width = names.chain([others.width(), UNATTRIBUTED.width()]).max().unwrap_or(0);
+    let width = width.clamp(*NAME_WIDTH.start(), *NAME_WIDTH.end());
+    let figures = parts.figures();
+    let figure_width = figures.iter().map(|figure| figure.width()).max().unwrap_or(0);
+    let mark_width = parts.rows.iter().map(|row| mark(row).width()).max().unwrap_or(0);
+    let mut figures = figures.into_iter();
+    let mut start = |name: &str, mark: &str| {
+        let figure = fit(&figures.next().unwrap_or_default(), figure_width, true);
+        let mark = fit(mark, mark_width, false);
+        (format!("    {}", fit(name, width, false)), format!(" {figure} {mark}"))
+    };
+    for row in parts.rows {
+        let (name, figure) = start(&name(row), mark(row));
+        let color = match (row.verdict, row.own.change > 0.0) {
+            (Verdict::Changed, true) => RED,
+            (Verdict::Changed, false) => GREEN,
+            _ => PLAIN,
+        };
+        let room = page.width.saturating_sub(name.width() + figure.width());
+        let from = callers(&row.callers, parts.decimals, room);
+        page.line(&format!("{name}{}{from}", page.paint(color, &figure)));
+    }
+    for name in parts.rest_names() {
+        let (name, figure) = start(&name, "");
+        page.line(&format!("{name}{figure}"));
+    }
+    footnote(page, &parts);
+}
+
+/// What the marks mean, where they occur.
+fn footnote(page: &mut Page, parts: &Parts<'_>) {
+    if let Some(row) = parts.rows.iter().find(|row| row.verdict != Verdict::Changed) {
+        let why = if row.reason.is_empty() { "no change found" } else { &row.reason };
+        page.wrap(DIM, "    ", &format!("?: not shown to be real ({why})"));
+    }
+}
+
+/// The functions of one comparison as a Markdown table; nothing where there is no shift.
+pub(super) fn markdown(
+    text: &mut String,
+    comparison: &Comparison,
+    sides: [usize; 2],
+    escape: fn(&str) -> String,
+) {
+    let shifted = of(comparison, sides).filter(|functions| functions.shifted());
+    let Some(functions) = shifted else { return };
+    let parts = Parts::of(functions);
+    let _ = writeln!(text, "\nWhere the {} come from:\n", escape(&parts.heading()));
+    text.push_str("| function | change | | called from |\n|:---|---:|:---|:---|\n");
+    let mut figures = parts.figures().into_iter();
+    let mut line = |name: &str, mark: &str, from: &str| {
+        let figure = figures.next().unwrap_or_default();
+        let _ = writeln!(text, "| {} | {figure} | {mark} | {} |", escape(name), escape(from));
+    };
+    for row in parts.rows {
+        let real = if row.verdict == Verdict::Changed { "**real**" } else { &row.reason };
+        let age = match (row.appeared, row.vanished) {
+            (true, _) => "new, ",
+            (_, true) => "gone, ",
+            _ => "",
+        };
+        let from = callers(&row.callers, parts.decimals, 120);
+        let from = from.trim_start_matches(" ← ");
+        line(&name(row), format!("{age}{real}").trim_end_matches(", "), from);
+    }
+    for name in parts.rest_names() {
+        line(&name, "", "");
+    }
+}
+
+/// What differs between the two variants of a comparison, as lines.
+pub(super) fn differences(
+    comparison: &Comparison,
+    sides: [usize; 2],
+) -> Vec<(String, Vec<String>)> {
+    let [baseline, variant] = sides;
+    let mut found = Vec::new();
+    for difference in &comparison.differences {
+        if [difference.baseline, difference.variant] != sides {
+            continue;
+        }
+        let names = [baseline, variant].map(|side| &comparison.variants[side].name);
+        let heading = format!("{}, {} → {}:", difference.what, names[0], names[1]);
+        let mut lines: Vec<String> =
+            difference.lines.iter().take(DIFFERENCES_SHOWN).cloned().collect();
+        let more = difference.lines.len().saturating_sub(DIFFERENCES_SHOWN);
+        if more > 0 {
+            lines.push(format!("… and {} more", grouped(more as u64)));
+        }
+        found.push((heading, lines));
+    }
+    found
+}
+
+/// [`differences`] below a table.
+pub(super) fn differences_text(page: &mut Page, comparison: &Comparison, sides: [usize; 2]) {
+    for (heading, lines) in differences(comparison, sides) {
+        page.line("");
+        page.wrap(BOLD, "  ", &heading);
+        for line in lines {
+            page.wrap(PLAIN, "    ", &line);
+        }
+    }
+}
+
+/// The functions of a comparison, unless the runs were not comparable.
+fn of(comparison: &Comparison, [baseline, variant]: [usize; 2]) -> Option<&FunctionComparison> {
+    if comparison.refused() {
+        return None;
+    }
+    let mut functions = comparison.functions.iter();
+    functions.find(|functions| (functions.baseline, functions.variant) == (baseline, variant))
+}
+
+/// The lines of one comparison, with as many decimals as make them add up.
+struct Parts<'a> {
+    unit: &'static str,
+    total: f64,
+    rows: &'a [FunctionRow],
+    others: usize,
+    /// What the lines behind the rows say, of those that are shown.
+    rest: Vec<f64>,
+    decimals: usize,
+    /// Whether the figures as printed add up to the total as printed.
+    adds_up: bool,
+    unattributed: bool,
+}
+
+impl<'a> Parts<'a> {
+    fn of(functions: &'a FunctionComparison) -> Parts<'a> {
+        let (rows, others, others_change) = functions.leading(FUNCTIONS_SHOWN);
+        let unattributed = functions.unattributed.change;
+        let shown = unattributed.abs() >= REST_MIN;
+        let rest = [(others > 0).then_some(others_change), shown.then_some(unattributed)];
+        let rest: Vec<f64> = rest.into_iter().flatten().collect();
+        let changes: Vec<f64> = rows.iter().map(|row| row.own.change).chain(rest.clone()).collect();
+        let total = functions.total.change;
+        let (decimals, adds_up) = decimals_that_add_up(total, &changes);
+        let unit = if functions.per_op { "instructions/op" } else { "instructions" };
+        Parts { unit, total, rows, others, rest, decimals, adds_up, unattributed: shown }
+    }
+
+    fn heading(&self) -> String {
+        let about = if self.adds_up { "" } else { "≈ " };
+        format!("{about}{} {}", signed(self.total, self.decimals), self.unit)
+    }
+
+    /// The figures of all lines.
+    fn figures(&self) -> Vec<String> {
+        let changes = self.rows.iter().map(|row| row.own.change).chain(self.rest.iter().copied());
+        changes.map(|change| signed(change, self.decimals)).collect()
+    }
+
+    fn others_name(&self) -> String {
+        let word = if self.others == 1 { "function" } else { "functions" };
+        format!("{} other {word}", grouped(self.others as u64))
+    }
+
+    /// The names of the lines behind the rows.
+    fn rest_names(&self) -> Vec<String> {
+        let others = (self.others > 0).then(|| self.others_name());
+        let unattributed = self.unattributed.then(|| UNATTRIBUTED.to_string());
+        others.into_iter().chain(unattributed).collect()
+    }
+}
+
+/// The fewest decimals, of those that suit the size, with which the parts as printed add up to the
+/// total as printed; and whether any do.
+fn decimals_that_add_up(total: f64, parts: &[f64]) -> (usize, bool) {
+    let largest = parts.iter().fold(total.abs(), |largest, part| largest.max(part.abs()));
+    let fewest = match largest {
+        large if large >= 10_000.0 => 0,
+        middle if middle >= 1.0 => 1,
+        _ => 3,
+    };
+    let adds_up = |decimals: usize| {
+        let printed = |value: f64| (value * 10f64.powi(decimals as i32)).round() as i128;
+        parts.iter().map(|part| printed(*part)).sum::<i128>() == printed(total)
+    };
+    let found = (fewest..=fewest + 2).find(|decimals| adds_up(*decimals));
+    (found.unwrap_or(fewest), found.is_some())
+}
+
+/// A change with its sign and its thousands separated: `+1,204.1`.
+fn signed(value: f64, decimals: usize) -> String {
+    // As the sum is checked, so that both round halves alike.
+    let scale = 10f64.powi(decimals as i32);
+    let printed = (value * scale).round() as i128;
+    let sign = if printed < 0 { '−' } else { '+' };
+    let size = printed.unsigned_abs();
+    let unit = 10u128.pow(decimals as u32);
+    let whole = grouped(u64::try_from(size / unit).unwrap_or(u64::MAX));
+    match decimals {
+        0 => format!("{sign}{whole}"),
+        _ => format!("{sign}{whole}.{:0decimals$}", size % unit),
+    }
+}
+
+/// A function's name: of one that is not the kernel's, with its file.
+fn name(row: &FunctionRow) -> String {
+    if row.module == KERNEL || row.module.is_empty() {
+        return row.symbol.clone();
+    }
+    let file = row.module.rsplit('/').next().unwrap_or(&row.module);
+    format!("{} ({file})", row.symbol)
+}
+
+/// What is said in a word: whether the function is new or gone, and whether that may be chance.
+fn mark(row: &FunctionRow) -> &'static str {
+    let real = row.verdict == Verdict::Changed;
+    match (row.appeared, row.vanished, real) {
+        (true, _, true) => "new",
+        (true, _, false) => "new ?",
+        (_, true, true) => "gone",
+        (_, true, false) => "gone ?",
+        (_, _, true) => "",
+        (_, _, false) => "?",
+    }
+}
+
+/// ` ← handle_mm_fault +61.2, unmap_vmas +30.1, …` in at most `room` columns, or nothing.
+fn callers(callers: &[CallerRow], decimals: usize, room: usize) -> String {
+    let changed: Vec<String> = callers
+        .iter()
+        .filter(|caller| caller.own.change != 0.0)
+        .map(|caller| format!("{} {}", caller.symbol, signed(caller.own.change, decimals)))
+        .collect();
+    let mut text = String::new();
+    for (shown, caller) in changed.iter().enumerate() {
+        let mark = if shown == 0 { " ← " } else { ", " };
+        let more = if shown + 1 < changed.len() { ", …".width() } else { 0 };
+        if text.width() + mark.width() + caller.width() + more > room {
+            if shown > 0 {
+                text.push_str(", …");
+            }
+            break;
+        }
+        text.push_str(mark);
+        text.push_str(caller);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::Sides;
+    use proptest::prelude::*;
+
+    #[test]
+    fn changes_are_signed_and_grouped() {
+        for (value, decimals, text) in [
+            (204.06, 1, "+204.1"),
+            (-1_234_567.0, 0, "−1,234,567"),
+            (-0.04, 1, "+0.0"),
+            (0.0, 0, "+0"),
+            (-0.0625, 3, "−0.063"),
+            (1000.5, 2, "+1,000.50"),
+        ] {
+            assert_eq!(signed(value, decimals), text);
+        }
+    }
+
+    #[test]
+    fn decimals_are_added_until_the_parts_add_up() {
+        assert_eq!(decimals_that_add_up(10.0, &[4.0, 6.0]), (1, true));
+        // 1.25 + 1.25 + 1.25 would print as 1.3 three times, and 3.75 as 3.8.
+        assert_eq!(decimals_that_add_up(3.75, &[1.25, 1.25, 1.25]), (2, true));
+        let third = 10.0 / 3.0;
+        assert_eq!(decimals_that_add_up(10.0, &[third; 3]), (1, false));
+        assert_eq!(decimals_that_add_up(30_000.0, &[10_000.0, 20_000.0]), (0, true));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_said_to_add_up_does(parts in prop::collection::vec(-500.0..500.0f64, 1..12)) {
+            let total: f64 = parts.iter().sum();
+            let (decimals, adds_up) = decimals_that_add_up(total, &parts);
+            let read = |text: String| -> i64 {
+                text.replace('−', "-").replace(['+', ',', '.'], "").parse().unwrap()
+            };
+            let sum: i64 = parts.iter().map(|part| read(signed(*part, decimals))).sum();
+            prop_assert_eq!(sum == read(signed(total, decimals)), adds_up);
+        }
+
+        #[test]
+        fn callers_stay_within_their_room(
+            names in prop::collection::vec(("[a-z_]{1,20}", -99.0..99.0f64), 0..6), room in 0usize..60,
+        ) {
+            let rows: Vec<CallerRow> = names
+                .into_iter()
+                .map(|(symbol, change)| CallerRow {
+                    symbol,
+                    module: String::new(),
+                    own: Sides { change, ..Sides::default() },
+                })
+                .collect();
+            prop_assert!(callers(&rows, 1, room).width() <= room);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Recordings of an emulated machine, made up.
+
+use super::key;
+use opcost::experiment::MachineKind;
+use opcost::machine::KernelState;
+use opcost::plan::{Plan, Slot};
+use opcost::store::Recording;
+use opcost_record::{Context, Function, Profile, Reading, metric::EMULATOR, profile::KERNEL};
+
+/// The plan for an emulated machine: each block has one run of each variant.
+pub(crate) fn plan(filters: &[&str], pairs: u32) -> Plan {
+    let mut plan = super::plan(filters, 2 * pairs);
+    plan.machine = MachineKind::Emulated;
+    plan.pairs = pairs;
+    plan.fewest_pairs = pairs;
+    plan.primary = key("instructions", EMULATOR);
+    plan.events.clear();
+    plan.unavailable.clear();
+    for block in &mut plan.blocks {
+        block.order = (0..filters.len() as u16).collect();
+    }
+    plan
+}
+
+/// A count of the emulator.
+pub(crate) fn count(name: &str, value: u64) -> Reading {
+    Reading::plain(key(name, EMULATOR), value)
+}
+
+/// A recording whose runs count what `read` says; its profile's total is the instructions but for
+/// `unattributed`, which no function is charged with.
+pub(crate) fn recording(
+    plan: Plan,
+    unattributed: u64,
+    mut read: impl FnMut(&Slot) -> (Profile, Vec<Reading>),
+) -> Recording {
+    let mut profiles = Vec::new();
+    let mut recording = super::recording(plan, |slot| {
+        let (profile, others) = read(slot);
+        let instructions = count("instructions", profile.total() + unattributed);
+        profiles.push((slot.slot, profile));
+        [instructions].into_iter().chain(others).collect()
+    });
+    recording.profiles = profiles;
+    recording
+}
+
+/// A kernel whose configuration has these lines.
+pub(crate) fn kernel(variant: usize, name: &str, config: &[String]) -> KernelState {
+    KernelState {
+        variant,
+        name: name.into(),
+        release: "6.1.0".into(),
+        digest: format!("{variant}").repeat(64),
+        config: Some(config.join("\n")),
+    }
+}
+
+/// A profile under construction.
+#[derive(Default)]
+pub(crate) struct Tree {
+    profile: Profile,
+}
+
+impl Tree {
+    /// A context of a kernel function; returns its number, for its callees.
+    pub(crate) fn kernel(
+        &mut self,
+        parent: Option<u32>,
+        symbol: &str,
+        calls: u64,
+        cost: u64,
+    ) -> Option<u32> {
+        self.add(parent, symbol, KERNEL, calls, cost)
+    }
+
+    /// A context of any function.
+    pub(crate) fn add(
+        &mut self,
+        parent: Option<u32>,
+        symbol: &str,
+        module: &str,
+        calls: u64,
+        cost: u64,
+    ) -> Option<u32> {
+        let wanted = Function { symbol: symbol.into(), module: module.into() };
+        let functions = &mut self.profile.functions;
+        let known = functions.iter().position(|function| *function == wanted);
+        let function = known.unwrap_or_else(|| {
+            functions.push(wanted);
+            functions.len() - 1
+        }) as u32;
+        self.profile.contexts.push(Context { parent, function, calls, cost });
+        Some(self.profile.contexts.len() as u32 - 1)
+    }
+
+    /// The profile.
+    pub(crate) fn grown(self) -> Profile {
+        self.profile
+    }
+}
