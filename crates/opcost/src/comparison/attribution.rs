@@ -132,22 +132,18 @@ mod tests {
         }
     }
 
-    fn check(profile: &Profile, expected: &[(&str, u64, u64, &[(&str, u64)])]) {
+    /// Each line is "symbol own×calls: caller own, …".
+    fn check(profile: &Profile, expected: &[&str]) {
         let mut functions = Vec::new();
         let costs = costs(profile, &mut functions, &mut HashMap::new());
         let name = |id: FunctionId| functions[id as usize].symbol.as_str();
-        let found: Vec<(&str, u64, u64, Vec<(&str, u64)>)> = costs
-            .iter()
-            .map(|(id, cost)| {
-                let callers = cost.callers.iter().map(|(by, cost)| (by.map_or("", name), *cost));
-                (name(*id), cost.own, cost.calls, callers.collect())
-            })
-            .collect();
-        let expected: Vec<_> = expected
-            .iter()
-            .map(|(name, own, calls, callers)| (*name, *own, *calls, callers.to_vec()))
-            .collect();
-        assert_eq!(found, expected);
+        let line = |(id, cost): (&FunctionId, &Cost)| {
+            let callers = cost.callers.iter();
+            let callers: Vec<String> =
+                callers.map(|(by, own)| format!("{} {own}", by.map_or("-", name))).collect();
+            format!("{} {}×{}: {}", name(*id), cost.own, cost.calls, callers.join(", "))
+        };
+        assert_eq!(costs.iter().map(line).collect::<Vec<_>>(), expected);
     }
 
     #[test]
@@ -156,14 +152,7 @@ mod tests {
             &["main", "read", "copy"],
             &[(None, 0, 1, 10), (Some(0), 1, 5, 20), (Some(1), 2, 5, 7), (Some(0), 2, 2, 3)],
         );
-        check(
-            &tree,
-            &[
-                ("main", 10, 1, &[("", 10)]),
-                ("read", 20, 5, &[("main", 20)]),
-                ("copy", 10, 7, &[("main", 3), ("read", 7)]),
-            ],
-        );
+        check(&tree, &["main 10×1: - 10", "read 20×5: main 20", "copy 10×7: main 3, read 7"]);
     }
 
     #[test]
@@ -178,9 +167,6 @@ mod tests {
                 (Some(2), 2, 1, 9),
             ],
         );
-        check(
-            &tree,
-            &[("main", 10, 1, &[("", 10)]), ("read", 61, 6, &[("main", 52), ("read", 9)])],
-        );
+        check(&tree, &["main 10×1: - 10", "read 61×6: main 52, read 9"]);
     }
 }

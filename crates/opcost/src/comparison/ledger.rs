@@ -163,18 +163,18 @@ fn invariants(evidence: &Evidence<'_>) -> Finding {
 
 fn machine(evidence: &Evidence<'_>) -> Finding {
     let states = &evidence.recording.machine;
-    let (differences, same): (fn(&MachineState, &MachineState) -> Vec<String>, &str) =
-        match evidence.recording.plan.machine {
-            MachineKind::Host => {
-                (MachineState::differences, "kernel, CPU, settings and programs stayed the same")
-            }
-            MachineKind::Emulated => {
-                (MachineState::differences_emulated, "kernels and programs stayed the same")
-            }
-        };
+    let emulated = evidence.recording.plan.machine == MachineKind::Emulated;
+    let between = |first: &MachineState, later: &MachineState| {
+        if emulated { first.differences_emulated(later) } else { first.differences(later) }
+    };
+    let same = if emulated {
+        "kernels and programs stayed the same"
+    } else {
+        "kernel, CPU, settings and programs stayed the same"
+    };
     let differences: Vec<String> = states
         .split_first()
-        .map(|(first, later)| later.iter().flat_map(|state| differences(first, state)).collect())
+        .map(|(first, later)| later.iter().flat_map(|state| between(first, state)).collect())
         .unwrap_or_default();
     match differences.as_slice() {
         [] => (Severity::Fine, same.into()),

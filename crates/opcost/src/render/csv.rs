@@ -1,4 +1,5 @@
 //! The raw figures: one run a row, one metric a column, integers as read.
+//! The functions of profiles are another table, which no column can hold: they are in JSON.
 
 use super::View;
 use crate::store::Recording;

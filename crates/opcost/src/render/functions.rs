@@ -13,26 +13,33 @@ use unicode_width::UnicodeWidthStr;
 const FUNCTIONS_SHOWN: usize = 12;
 /// Lines of a difference between two variants.
 const DIFFERENCES_SHOWN: usize = 20;
-/// Columns of a function's name.
-const NAME_WIDTH: std::ops::RangeInclusive<usize> = 16..=30;
+/// Columns of a function's name, at least; at most a third of the page.
+const NAME_WIDTH_MIN: usize = 16;
 /// A rest that is smaller, per operation, is not worth a line.
 const REST_MIN: f64 = 0.05;
 
-/// The functions of one comparison as lines below its table.
+/// The functions of one comparison as lines.
 pub(super) fn text(page: &mut Page, comparison: &Comparison, sides: [usize; 2]) {
     let Some(functions) = of(comparison, sides) else { return };
     page.line("");
     let parts = Parts::of(functions);
+    // Where there is more than one comparison, it is said which.
+    let whose = match comparison.comparisons.len() {
+        1 => String::new(),
+        _ => {
+            let [baseline, variant] = sides.map(|side| &comparison.variants[side].name);
+            format!("{variant} against {baseline}: ")
+        }
+    };
     if !functions.shifted() {
-        page.wrap(DIM, "  ", &format!("{} by function: no shift found", parts.unit));
+        page.wrap(DIM, "  ", &format!("{whose}{} by function: no shift found", parts.unit));
         return;
     }
-    let heading = page.paint(BOLD, &format!("  where the {} come from", parts.heading()));
-    page.line(&heading);
+    page.wrap(BOLD, "  ", &format!("{whose}where the {} come from", parts.heading()));
     let names = parts.rows.iter().map(|row| name(row).width());
     let others = parts.others_name();
     let width = names.chain([others.width(), UNATTRIBUTED.width()]).max().unwrap_or(0);
-    let width = width.clamp(*NAME_WIDTH.start(), *NAME_WIDTH.end());
+    let width = width.clamp(NAME_WIDTH_MIN, page.width / 3);
     let figures = parts.figures();
     let figure_width = figures.iter().map(|figure| figure.width()).max().unwrap_or(0);
     let mark_width = parts.rows.iter().map(|row| mark(row).width()).max().unwrap_or(0);
@@ -251,13 +258,23 @@ fn mark(row: &FunctionRow) -> &'static str {
     }
 }
 
-/// ` ← handle_mm_fault +61.2, unmap_vmas +30.1, …` in at most `room` columns, or nothing.
+/// ` ← handle_mm_fault +61.2, unmap_vmas +30.1, …` in at most `room` columns: as many as have room,
+/// the first without its figure if it has none with it. A caller on its own has the whole change.
 fn callers(callers: &[CallerRow], decimals: usize, room: usize) -> String {
-    let changed: Vec<String> = callers
-        .iter()
-        .filter(|caller| caller.own.change != 0.0)
-        .map(|caller| format!("{} {}", caller.symbol, signed(caller.own.change, decimals)))
-        .collect();
+    let changed = || callers.iter().filter(|caller| caller.own.change != 0.0);
+    let symbols: Vec<String> = changed().map(|caller| caller.symbol.clone()).collect();
+    if callers.len() == 1 {
+        return list(&symbols, room);
+    }
+    let figure =
+        |caller: &CallerRow| format!("{} {}", caller.symbol, signed(caller.own.change, decimals));
+    let figures: Vec<String> = changed().map(figure).collect();
+    let with_figures = list(&figures, room);
+    if with_figures.is_empty() { list(&symbols, room) } else { with_figures }
+}
+
+/// As many of the callers as have room, behind an arrow.
+fn list(changed: &[String], room: usize) -> String {
     let mut text = String::new();
     for (shown, caller) in changed.iter().enumerate() {
         let mark = if shown == 0 { " ← " } else { ", " };

@@ -22,11 +22,13 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     for (index, &(baseline, variant)) in comparison.comparisons.iter().enumerate() {
         page.line("");
         Table::new(comparison, index, baseline, variant, page.width).print(&mut page);
-        functions::text(&mut page, comparison, [baseline, variant]);
-        functions::differences_text(&mut page, comparison, [baseline, variant]);
     }
     missing(&mut page, comparison);
     footnotes(&mut page, comparison);
+    for &(baseline, variant) in &comparison.comparisons {
+        functions::text(&mut page, comparison, [baseline, variant]);
+        functions::differences_text(&mut page, comparison, [baseline, variant]);
+    }
     page.line("");
     for conclusion in &comparison.conclusions {
         page.wrap(BOLD, "→ ", conclusion);

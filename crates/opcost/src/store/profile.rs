@@ -53,20 +53,19 @@ pub(super) mod tests {
     pub(in crate::store) fn profile() -> impl Strategy<Value = Profile> {
         let function = ("[^\t\r\n]{1,12}", "[^\t\r\n]{0,12}")
             .prop_map(|(symbol, module)| Function { symbol, module });
-        let context = (any::<Option<prop::sample::Index>>(), any::<prop::sample::Index>());
-        let contexts = prop::collection::vec((context, any::<(u64, u64)>()), 0..20);
-        (prop::collection::vec(function, 1..8), contexts).prop_map(|(functions, contexts)| {
-            let count = functions.len();
-            let context = |(at, ((parent, function), (calls, cost))): (
-                usize,
-                ((Option<prop::sample::Index>, prop::sample::Index), (u64, u64)),
-            )| Context {
-                parent: parent.filter(|_| at > 0).map(|parent| parent.index(at) as u32),
-                function: function.index(count) as u32,
-                calls,
-                cost,
-            };
-            Profile { functions, contexts: contexts.into_iter().enumerate().map(context).collect() }
+        let place = any::<prop::sample::Index>;
+        let context = (prop::option::of(place()), place(), any::<u64>(), any::<u64>());
+        let contexts = prop::collection::vec(context, 0..20);
+        (prop::collection::vec(function, 1..8), contexts).prop_map(|(functions, drawn)| {
+            let mut contexts = Vec::new();
+            for (parent, function, calls, cost) in drawn {
+                let before = contexts.len();
+                let parent =
+                    parent.filter(|_| before > 0).map(|parent| parent.index(before) as u32);
+                let function = function.index(functions.len()) as u32;
+                contexts.push(Context { parent, function, calls, cost });
+            }
+            Profile { functions, contexts }
         })
     }
 
