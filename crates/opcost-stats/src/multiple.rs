@@ -44,7 +44,8 @@ pub enum Family {
     Primary,
     /// The figures people decide by.
     Headline,
-    /// Every other metric, and the functions of a profile.
+    /// Every other metric; and, adjusted apart from these where any metric changed, the functions
+    /// of a profile.
     Rest,
 }
 

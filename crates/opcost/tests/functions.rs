@@ -104,7 +104,7 @@ fn functions_are_judged_only_where_a_metric_changed() {
     let main = row(functions, "main");
     assert!(near(main.own.change, 0.5));
     let said = (main.verdict, main.reason.as_str(), main.ci);
-    assert_eq!(said, (Verdict::Inconclusive, "not judged: no metric changed", None));
+    assert_eq!(said, (Verdict::Inconclusive, "no metric is known to have changed", None));
     assert!(!functions.shifted());
 }
 
@@ -154,7 +154,7 @@ fn functions_appear_vanish_and_are_matched_by_their_sources_name() {
     assert!(functions.rows.iter().any(|row| row.module == "/lib/libc.so.6" && row.appeared));
     let tiny = functions.rows.iter().find(|row| row.module == "/lib/libc.so.6").unwrap();
     let said = (tiny.verdict, tiny.reason.as_str());
-    assert_eq!(said, (Verdict::Inconclusive, "not judged: too small"));
+    assert_eq!(said, (Verdict::Inconclusive, "too small to be judged"));
 }
 
 #[test]

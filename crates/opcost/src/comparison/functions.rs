@@ -328,9 +328,9 @@ fn judge(made: &mut [(bool, FunctionComparison)], pairs_per_block: u32) {
                 row.verdict = Verdict::Unchanged;
                 row.reason = "the same in every block".into();
             } else if !*changed {
-                row.reason = "not judged: no metric changed".into();
+                row.reason = "no metric is known to have changed".into();
             } else if size < SHARE_MIN * metric {
-                row.reason = "not judged: too small".into();
+                row.reason = "too small to be judged".into();
             } else {
                 tested.push(row);
             }

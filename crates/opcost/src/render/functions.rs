@@ -69,9 +69,15 @@ pub(super) fn text(page: &mut Page, comparison: &Comparison, sides: [usize; 2]) 
 
 /// What the marks mean, where they occur.
 fn footnote(page: &mut Page, parts: &Parts<'_>) {
-    if let Some(row) = parts.rows.iter().find(|row| row.verdict != Verdict::Changed) {
+    let mut reasons: Vec<&str> = Vec::new();
+    for row in parts.rows.iter().filter(|row| row.verdict != Verdict::Changed) {
         let why = if row.reason.is_empty() { "no change found" } else { &row.reason };
-        page.wrap(DIM, "    ", &format!("?: not shown to be real ({why})"));
+        if !reasons.contains(&why) {
+            reasons.push(why);
+        }
+    }
+    if !reasons.is_empty() {
+        page.wrap(DIM, "    ", &format!("?: not shown to be real ({})", reasons.join("; ")));
     }
 }
 
@@ -236,10 +242,13 @@ fn signed(value: f64, decimals: usize) -> String {
     }
 }
 
-/// A function's name: of one that is not the kernel's, with its file.
+/// A function's name: of one that is not the kernel's own, with its file or module.
 fn name(row: &FunctionRow) -> String {
     if row.module == KERNEL || row.module.is_empty() {
         return row.symbol.clone();
+    }
+    if row.module.starts_with('[') {
+        return format!("{} {}", row.symbol, row.module);
     }
     let file = row.module.rsplit('/').next().unwrap_or(&row.module);
     format!("{} ({file})", row.symbol)
