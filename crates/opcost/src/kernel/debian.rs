@@ -173,6 +173,91 @@ fn single_file(folder: &Path, begin: &str, end: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::cache::Cache;
+    use crate::kernel::spec::KernelSpec;
+    use opcost_sys::interrupt::Interrupt;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// Programs that behave like apt's for one package.
+    const APT_CACHE: &str = r#"case "$1 $*" in
+depends*linux-image-cloud-amd64) echo '  Depends: linux-image-6.1.0-9-cloud-amd64';;
+show*linux-image-6.1.0-9-cloud-amd64) printf 'Package: x\nVersion: 1:6.1-2\n';;
+*) echo 'E: No packages found' >&2; exit 100;;
+esac"#;
+    const APT_GET: &str = r#"[ -e "$ROOT/offline" ] && { echo 'E: Failed to fetch x: no route'; exit 100; }
+echo "$*" >> "$ROOT/downloads"; echo packed > x_1%3a6.1-2_amd64.deb"#;
+    const DPKG_DEB: &str = r#"mkdir -p "$3/boot" && cp "$ROOT/image" "$3/boot/vmlinuz-6.1.0-9" && echo CONFIG_A=y > "$3/boot/config-6.1.0-9""#;
+
+    fn fetched(folder: &Path, wanted: &str) -> Result<Kernel, String> {
+        let KernelSpec::Debian(wanted) = KernelSpec::parse(wanted, folder).unwrap() else {
+            panic!("{wanted}");
+        };
+        let mut path: std::ffi::OsString = folder.join("bin").into();
+        if folder.join("bin/apt-get").exists() {
+            path.push(":/usr/bin:/bin");
+        }
+        let mut builder = Builder {
+            cache: Cache::new(&folder.join("cache")),
+            tarballs: folder.into(),
+            path_env: Some(path),
+            interrupt: &Interrupt::none(),
+            progress: &mut |_| {},
+        };
+        fetch(&mut builder, &wanted).map_err(|error| error.to_string())
+    }
+
+    fn with_apt() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("bin")).unwrap();
+        fs::write(folder.path().join("image"), image::tests::made("6.1.0-9")).unwrap();
+        for (name, text) in [("apt-cache", APT_CACHE), ("apt-get", APT_GET), ("dpkg-deb", DPKG_DEB)]
+        {
+            let path = folder.path().join("bin").join(name);
+            let text = format!("#!/bin/sh\nROOT='{}'\n{text}\n", folder.path().display());
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn a_package_is_downloaded_once() {
+        let folder = with_apt();
+        let kernel = fetched(folder.path(), "debian:cloud").unwrap();
+        assert_eq!(kernel.name, "debian:cloud");
+        assert_eq!(kernel.release.as_deref(), Some("6.1.0-9"));
+        assert!(kernel.config.is_some() && kernel.system_map.is_none());
+        assert_eq!(kernel.digest, image::digest(&image::tests::made("6.1.0-9")));
+        let exact = fetched(folder.path(), "debian:cloud=6.1.0-9").unwrap();
+        assert_eq!(exact.image, kernel.image);
+        let downloads = fs::read_to_string(folder.path().join("downloads")).unwrap();
+        assert_eq!(downloads, "-q download linux-image-6.1.0-9-cloud-amd64=1:6.1-2\n");
+        let mut kept: Vec<_> = fs::read_dir(kernel.image.parent().unwrap()).unwrap().collect();
+        kept.sort_by_key(|entry| entry.as_ref().unwrap().file_name());
+        let kept: Vec<_> = kept.into_iter().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(kept, [".config", "bzImage", "kernel.json"]);
+    }
+
+    #[test]
+    fn what_apt_cannot_do_is_said() {
+        let folder = with_apt();
+        let error = fetched(folder.path(), "debian:rt").unwrap_err();
+        assert!(
+            error.contains("apt knows no package linux-image-rt-amd64 for debian:rt"),
+            "{error}"
+        );
+        let error = fetched(folder.path(), "debian:cloud=5.0-1").unwrap_err();
+        assert!(error.contains("no package linux-image-5.0-1-cloud-amd64"), "{error}");
+        fs::write(folder.path().join("offline"), "").unwrap();
+        let error = fetched(folder.path(), "debian:cloud").unwrap_err();
+        assert!(
+            error.contains("E: Failed to fetch x: no route") && error.contains("network"),
+            "{error}"
+        );
+        fs::remove_file(folder.path().join("bin/apt-get")).unwrap();
+        let error = fetched(folder.path(), "debian:cloud").unwrap_err();
+        assert!(error.contains("there is no apt-get here"), "{error}");
+    }
 
     #[test]
     fn the_image_package_is_found_among_the_dependencies() {
