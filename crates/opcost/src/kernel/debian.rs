@@ -29,11 +29,15 @@ pub(super) fn fetch(
             "{wanted} is fetched with apt, but there is no {missing} here; give a kernel image (--kernel PATH) or build one (opcost kernel build)"
         )));
     }
-    let package = match &wanted.release {
-        Some(release) => format!("linux-image-{release}-{}", wanted.flavour.suffix()),
+    let (package, version) = match &wanted.release {
+        Some(release) => {
+            let package = format!("linux-image-{release}-{}", wanted.flavour.suffix());
+            let version = field(&ask(&mut steps, wanted, &package)?, "Version");
+            (package, version)
+        }
         None => newest_package(&mut steps, wanted)?,
     };
-    let version = version(&mut steps, wanted, &package)?;
+    let version = version.ok_or_else(|| unknown(wanted, &package))?;
     let id = format!("{package}_{}", version.replace([':', '/'], "-"));
     let entry = builder.cache.path(&["debian", &id]);
     let name = wanted.to_string();
@@ -72,50 +76,43 @@ pub(super) fn fetch(
     Ok(kernel)
 }
 
-/// The package that a flavour's metapackage depends on.
-fn newest_package(steps: &mut Steps<'_>, wanted: &DebianImage) -> Result<String, KernelError> {
-    let meta = format!("linux-image-{}", wanted.flavour.suffix());
-    let argv = words(&[&"apt-cache", &"depends", &"--important", &meta]);
-    let output =
-        known(steps.run("asking apt for the newest kernel", Path::new("/"), &argv, &[]), || {
-            unknown(wanted, &meta)
-        })?;
-    image_package(&output, wanted.flavour).ok_or_else(|| unknown(wanted, &meta))
-}
-
-/// The image package of a flavour among the lines of `apt-cache depends`.
-fn image_package(output: &str, flavour: Flavour) -> Option<String> {
-    let depends = output.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
-    let mut names = depends.map(str::trim).filter(|name| {
-        let middle = name
-            .strip_prefix("linux-image-")
-            .and_then(|rest| rest.strip_suffix(&format!("-{}", flavour.suffix())));
-        middle.is_some_and(|middle| middle.starts_with(|c: char| c.is_ascii_digit()))
-    });
-    names.next().map(ToString::to_string)
-}
-
-/// The newest version of a package.
-fn version(
+/// The package, and its version, that a flavour's metapackage depends on.
+fn newest_package(
     steps: &mut Steps<'_>,
     wanted: &DebianImage,
-    package: &str,
-) -> Result<String, KernelError> {
-    let argv = words(&[&"apt-cache", &"show", &"--no-all-versions", &package]);
-    let output =
-        known(steps.run("asking apt for its version", Path::new("/"), &argv, &[]), || {
-            unknown(wanted, package)
-        })?;
-    let version = output.lines().find_map(|line| line.strip_prefix("Version: "));
-    version.map(|version| version.trim().to_string()).ok_or_else(|| unknown(wanted, package))
+) -> Result<(String, Option<String>), KernelError> {
+    let meta = format!("linux-image-{}", wanted.flavour.suffix());
+    let shown = ask(steps, wanted, &meta)?;
+    let depends = field(&shown, "Depends").unwrap_or_default();
+    image_package(&depends, wanted.flavour).ok_or_else(|| unknown(wanted, &meta))
 }
 
-/// A program that failed does not know the package; anything else stays as it is.
-fn known(
-    output: Result<String, KernelError>,
-    unknown: impl FnOnce() -> KernelError,
-) -> Result<String, KernelError> {
-    output.map_err(|error| if let KernelError::Step { .. } = error { unknown() } else { error })
+/// The image package of a flavour in a `Depends` field, as in `linux-image-6.1.0-56-cloud-amd64
+/// (= 6.1.192-2)`.
+fn image_package(depends: &str, flavour: Flavour) -> Option<(String, Option<String>)> {
+    let suffix = format!("-{}", flavour.suffix());
+    depends.split([',', '|']).map(str::trim).find_map(|dependency| {
+        let (name, version) = dependency.split_once(" (= ").unwrap_or((dependency, ""));
+        let middle = name.strip_prefix("linux-image-")?.strip_suffix(&suffix)?;
+        let version = version.strip_suffix(')').map(ToString::to_string);
+        middle.starts_with(|c: char| c.is_ascii_digit()).then(|| (name.to_string(), version))
+    })
+}
+
+/// What apt knows of a package's newest version.
+fn ask(steps: &mut Steps<'_>, wanted: &DebianImage, package: &str) -> Result<String, KernelError> {
+    let argv = words(&[&"apt-cache", &"show", &"--no-all-versions", &package]);
+    match steps.run(&format!("asking apt for {package}"), Path::new("/"), &argv, &[]) {
+        // It fails for packages that it does not know, and hardly otherwise.
+        Err(KernelError::Step { .. }) => Err(unknown(wanted, package)),
+        output => output,
+    }
+}
+
+/// A field of a package's description (Debian policy, section 5.1).
+fn field(description: &str, name: &str) -> Option<String> {
+    let values = description.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+    values.map(|value| value.trim().to_string()).next()
 }
 
 fn unknown(wanted: &DebianImage, package: &str) -> KernelError {
@@ -180,7 +177,7 @@ mod tests {
 
     /// Programs that behave like apt's for one package.
     const APT_CACHE: &str = r#"case "$1 $*" in
-depends*linux-image-cloud-amd64) echo '  Depends: linux-image-6.1.0-9-cloud-amd64';;
+show*all-versions\ linux-image-cloud-amd64) echo 'Depends: linux-image-6.1.0-9-cloud-amd64 (= 1:6.1-2)';;
 show*linux-image-6.1.0-9-cloud-amd64) printf 'Package: x\nVersion: 1:6.1-2\n';;
 *) echo 'E: No packages found' >&2; exit 100;;
 esac"#;
@@ -261,10 +258,10 @@ echo "$*" >> "$ROOT/downloads"; echo packed > x_1%3a6.1-2_amd64.deb"#;
 
     #[test]
     fn the_image_package_is_found_among_the_dependencies() {
-        let output = "linux-image-rt-amd64\n  Depends: linux-base\n  Depends: linux-image-6.1.0-56-rt-amd64\n  \
-                      Depends: <linux-image-x>\n";
-        let found = |flavour| image_package(output, flavour);
-        assert_eq!(found(Flavour::Rt).as_deref(), Some("linux-image-6.1.0-56-rt-amd64"));
+        let depends = "linux-base, linux-image-6.1.0-56-rt-amd64 (= 6.1.192-2) | linux-image-x";
+        let found = |flavour| image_package(depends, flavour);
+        let package = "linux-image-6.1.0-56-rt-amd64".to_string();
+        assert_eq!(found(Flavour::Rt), Some((package, Some("6.1.192-2".into()))));
         assert_eq!(found(Flavour::Cloud), None);
         assert_eq!(image_package("", Flavour::Amd64), None);
     }
