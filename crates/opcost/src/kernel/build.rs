@@ -104,14 +104,14 @@ fn gather(
     tarballs: &Path,
     steps: &mut Steps<'_>,
 ) -> Result<Ingredients, KernelError> {
-    let read = |path: &PathBuf, doing| fs::read(path).map_err(KernelError::file(doing, path));
+    let read = |path: &PathBuf, what| fs::read(path).map_err(KernelError::input(what, path));
     let mut fragments = Vec::new();
     for path in &recipe.config {
-        fragments.push((read(path, "read the configuration")?, Config::read(path)?));
+        fragments.push((read(path, "configuration")?, Config::read(path)?));
     }
     let mut patches = Vec::new();
     for path in &recipe.patches {
-        patches.push((path.clone(), read(path, "read the patch")?));
+        patches.push((path.clone(), read(path, "patch")?));
     }
     let source = Source::find(recipe.source.as_deref(), tarballs)?;
     let asked = asked(&fragments);

@@ -60,8 +60,8 @@ pub fn config_difference(a: &Path, b: &Path) -> Result<ConfigDifference, KernelE
 impl Config {
     /// Reads a `.config` or a fragment.
     pub(super) fn read(path: &Path) -> Result<Config, KernelError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(KernelError::file("read the configuration", path))?;
+        let text =
+            std::fs::read_to_string(path).map_err(KernelError::input("configuration", path))?;
         Config::parse(&text).map_err(|(line, text)| {
             KernelError::Usage(format!(
                 "{}:{line}: '{text}' is neither CONFIG_NAME=VALUE nor '# CONFIG_NAME is not set' nor a comment",

@@ -27,7 +27,17 @@ pub enum KernelError {
         /// Names that resemble it, as text.
         nearest: String,
     },
-    /// A file or folder cannot be read or written.
+    /// A file that the user named cannot be read.
+    #[error("cannot read the {what} '{}': {source}", .path.display())]
+    Input {
+        /// What it is for.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// A file or folder of the cache or the source cannot be read or written.
     #[error("cannot {doing} '{}': {source}", .path.display())]
     File {
         /// What was being done, as a verb.
@@ -70,6 +80,11 @@ pub enum KernelError {
 }
 
 impl KernelError {
+    /// What failed on a file that the user named.
+    pub(super) fn input(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| KernelError::Input { what, path: path.to_path_buf(), source }
+    }
+
     /// What failed on a file.
     pub(super) fn file(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         move |source| KernelError::File { doing, path: path.to_path_buf(), source }
@@ -80,6 +95,7 @@ impl HasStatus for KernelError {
     fn status(&self) -> Status {
         match self {
             KernelError::Usage(_)
+            | KernelError::Input { .. }
             | KernelError::NotAnImage { .. }
             | KernelError::NotBuilt { .. }
             | KernelError::Options(_) => Status::Usage,

@@ -34,7 +34,7 @@ pub(super) fn read(path: &Path) -> Result<Image, KernelError> {
     if path.is_dir() {
         return Err(not_an_image(path, "it is a folder; give the bzImage in it"));
     }
-    let bytes = std::fs::read(path).map_err(KernelError::file("read the kernel", path))?;
+    let bytes = std::fs::read(path).map_err(KernelError::input("kernel", path))?;
     if let Some(found) = found_instead(&bytes) {
         return Err(not_an_image(path, found));
     }

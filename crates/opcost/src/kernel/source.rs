@@ -232,6 +232,9 @@ fn walk(tree: &Path) -> Result<Vec<Found>, KernelError> {
                 Kind::Folder
             } else if metadata.is_symlink() {
                 Kind::Link
+            } else if !metadata.is_file() {
+                // Sockets and the like are no source, and reading one may never end.
+                continue;
             } else {
                 Kind::File { executable: metadata.permissions().mode() & 0o100 != 0 }
             };

@@ -118,7 +118,7 @@ impl KernelSpec {
             return Ok(Self::from_path(path));
         }
         if text.contains('/') {
-            let found = path.metadata().map_err(KernelError::file("read the kernel", &path))?;
+            let found = path.metadata().map_err(KernelError::input("kernel", &path))?;
             return if found.is_dir() || found.is_file() {
                 Ok(Self::from_path(path))
             } else {
