@@ -180,9 +180,21 @@ pub fn man() -> Result<Status> {
     // What clap calls extra is the exit statuses.
     let mut text = rendered(|bytes| clap_mangen::Man::new(command.clone()).render(bytes))?
         .replace(".SH EXTRA", ".SH EXIT STATUS");
+    text += &sections("opcost", &command)?;
+    print(&text)?;
+    Ok(Status::Done)
+}
+
+/// A section for each command below one; one that only groups others has none.
+fn sections(above: &str, command: &clap::Command) -> Result<String> {
+    let mut text = String::new();
     let shown = |sub: &&clap::Command| !sub.is_hide_set() && sub.get_name() != "help";
     for sub in command.get_subcommands().filter(shown) {
-        let name = format!("opcost {}", sub.get_name());
+        let name = format!("{above} {}", sub.get_name());
+        if sub.has_subcommands() {
+            text += &sections(&name, sub)?;
+            continue;
+        }
         let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
         text += &format!(".SH {}\n{about}\n", name.to_uppercase());
         let man = clap_mangen::Man::new(sub.clone().name(name));
@@ -193,8 +205,7 @@ pub fn man() -> Result<Status> {
         })?
         .replace(".SH ", ".SS ");
     }
-    print(&text)?;
-    Ok(Status::Done)
+    Ok(text)
 }
 
 fn rendered(render: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> Result<String> {

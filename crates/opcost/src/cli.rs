@@ -3,6 +3,7 @@
 
 use crate::exit::{Status, fail};
 use crate::experiment::{Command as CommandText, Experiment, Scalar, Variant};
+use crate::kernel::KernelArgs;
 use crate::render::Exports;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -50,6 +51,8 @@ pub enum Action {
     Show(ShowArgs),
     /// List workloads, events or recordings
     List(ListArgs),
+    /// Build kernels for the emulated machine, or list them
+    Kernel(KernelArgs),
     /// Say what can be measured here, what cannot, why, and what would help
     Doctor(DoctorArgs),
     /// Print the completions for a shell

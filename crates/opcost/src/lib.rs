@@ -12,6 +12,7 @@ pub mod comparison;
 pub mod doctor;
 pub mod exit;
 pub mod experiment;
+pub mod kernel;
 pub mod listing;
 pub mod machine;
 mod nearest;

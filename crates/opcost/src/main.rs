@@ -5,7 +5,7 @@
 use clap::Parser;
 use opcost::cli::{Action, Cli, arguments};
 use opcost::exit::{Status, status_of};
-use opcost::{action, doctor, listing, work_process};
+use opcost::{action, doctor, kernel, listing, work_process};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -16,6 +16,7 @@ fn main() -> ExitCode {
         Action::Resume(args) => action::resume(&cli, args),
         Action::Show(args) => action::show(&cli, args),
         Action::List(args) => listing::list(&cli, args),
+        Action::Kernel(args) => kernel::kernel(&cli, args),
         Action::Doctor(args) => doctor::doctor(&cli, args),
         Action::Completions { shell } => action::completions(*shell),
         Action::Man => action::man(),

@@ -1,0 +1,172 @@
+//! Kernels for the emulated machine: from what `--kernel` says to an image that boots.
+
+mod build;
+mod cache;
+mod command;
+mod config;
+mod debian;
+mod error;
+mod image;
+mod kconfig;
+mod source;
+mod spec;
+mod step;
+mod tools;
+
+#[cfg(test)]
+mod build_tests;
+
+pub use command::{KernelArgs, kernel};
+pub use config::{ConfigDifference, config_difference};
+pub use error::KernelError;
+pub use spec::{DebianImage, Flavour, KernelSpec, Recipe};
+
+use build::Builder;
+use cache::Cache;
+use opcost_sys::interrupt::Interrupt;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Where Debian's linux-source packages put their tarballs.
+const TARBALLS: &str = "/usr/src";
+
+/// A kernel that can be booted.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Kernel {
+    /// What to call it.
+    pub name: String,
+    /// The bzImage.
+    pub image: PathBuf,
+    /// Its symbols, if they are known without booting it.
+    pub system_map: Option<PathBuf>,
+    /// The image's ELF file.
+    pub vmlinux: Option<PathBuf>,
+    /// Its configuration.
+    pub config: Option<PathBuf>,
+    /// SHA-256 of the image, hexadecimal.
+    pub digest: String,
+    /// Its release, as `uname -r` shows it, if the image says so.
+    pub release: Option<String>,
+}
+
+/// Makes a kernel ready to boot: builds or downloads it, unless the cache has it already.
+///
+/// `cache` is the folder that [`default_cache`] names; `interrupt` ends what is running;
+/// `progress` is told what is being done, a phase with a count in brackets that moves.
+///
+/// # Errors
+/// [`KernelError`]; whatever it is, nothing half-built is taken for a kernel later.
+pub fn prepare(
+    spec: &KernelSpec,
+    cache: &Path,
+    interrupt: &Interrupt,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Kernel, KernelError> {
+    let mut builder = Builder {
+        cache: Cache::new(cache),
+        tarballs: TARBALLS.into(),
+        path_env: std::env::var_os("PATH"),
+        interrupt,
+        progress,
+    };
+    match spec {
+        KernelSpec::Image(path) => from_image(path),
+        KernelSpec::BuildDir(path) => from_build_folder(path),
+        KernelSpec::Debian(image) => debian::fetch(&mut builder, image),
+        KernelSpec::Recipe(recipe) => build::build(&mut builder, recipe),
+        KernelSpec::Built(name) => builder.cache.find_built(name),
+    }
+}
+
+/// The cache's folder: `opcost/kernels` in the XDG cache directory.
+///
+/// # Errors
+/// Neither XDG_CACHE_HOME nor HOME is set.
+pub fn default_cache() -> Result<PathBuf, KernelError> {
+    let cache = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        // Relative ones are to be ignored (XDG Base Directory Specification).
+        .filter(|path| path.is_absolute())
+        .or_else(|| std::env::home_dir().map(|home| home.join(".cache")));
+    cache.map(|cache| cache.join("opcost/kernels")).ok_or_else(|| {
+        KernelError::Usage(
+            "neither XDG_CACHE_HOME nor HOME says where kernels are kept; set one of them".into(),
+        )
+    })
+}
+
+fn from_image(path: &Path) -> Result<Kernel, KernelError> {
+    let found = image::read(path)?;
+    Ok(Kernel {
+        name: file_name(path),
+        image: path.to_path_buf(),
+        system_map: None,
+        vmlinux: None,
+        config: None,
+        digest: found.digest,
+        release: found.release,
+    })
+}
+
+fn from_build_folder(folder: &Path) -> Result<Kernel, KernelError> {
+    let path = folder.join("arch/x86/boot/bzImage");
+    if !path.is_file() {
+        return Err(KernelError::NotAnImage {
+            path: folder.to_path_buf(),
+            found: "it is a folder without arch/x86/boot/bzImage; build the kernel there (make bzImage), or give the bzImage itself".into(),
+        });
+    }
+    let file = |name: &str| Some(folder.join(name)).filter(|path| path.is_file());
+    Ok(Kernel {
+        name: file_name(folder),
+        system_map: file("System.map"),
+        vmlinux: file("vmlinux"),
+        config: file(".config"),
+        ..from_image(&path)?
+    })
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn prepared(spec: &KernelSpec, cache: &Path) -> Result<Kernel, String> {
+        prepare(spec, cache, &Interrupt::none(), &mut |_| {}).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_build_folder_gives_what_it_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let linux = folder.path().join("linux");
+        let spec = KernelSpec::BuildDir(linux.clone());
+        fs::create_dir_all(linux.join("arch/x86/boot")).unwrap();
+        let error = prepared(&spec, folder.path()).unwrap_err();
+        assert!(error.contains("make bzImage"), "{error}");
+        fs::write(linux.join("arch/x86/boot/bzImage"), image::tests::made("6.9.1")).unwrap();
+        fs::write(linux.join(".config"), "").unwrap();
+        let kernel = prepared(&spec, folder.path()).unwrap();
+        assert_eq!(kernel.name, "linux");
+        assert_eq!(kernel.release.as_deref(), Some("6.9.1"));
+        assert_eq!(kernel.config, Some(linux.join(".config")));
+        assert_eq!((kernel.vmlinux, kernel.system_map), (None, None));
+        assert_eq!(kernel.digest, image::digest(&image::tests::made("6.9.1")));
+        let image = KernelSpec::Image(linux.join("arch/x86/boot/bzImage"));
+        let kernel = prepared(&image, folder.path()).unwrap();
+        assert_eq!((kernel.name.as_str(), kernel.config), ("bzImage", None));
+    }
+
+    #[test]
+    fn a_file_that_is_none_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("vmlinux");
+        fs::write(&path, "\x7fELF").unwrap();
+        let error = prepared(&KernelSpec::Image(path.clone()), folder.path()).unwrap_err();
+        assert!(error.contains(&format!("'{}'", path.display())), "{error}");
+        assert!(error.contains("give the bzImage"), "{error}");
+    }
+}

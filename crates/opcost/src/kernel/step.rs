@@ -1,0 +1,276 @@
+//! One program of a build: its output goes to a log, and an interrupt ends it with its whole group.
+
+use super::error::KernelError;
+use opcost_sys::clock::unix_ns;
+use opcost_sys::interrupt::Interrupt;
+use opcost_sys::spawn::{EndedBy, FindError, Output, Spawn, Status, find_program};
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// How often the log is looked at for progress.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How many lines an error shows.
+const LINES_SHOWN: usize = 8;
+
+/// Who works, where its output goes, and who is told.
+pub(super) struct Steps<'a> {
+    /// The log.
+    pub(super) log: PathBuf,
+    /// The user's wish to stop.
+    pub(super) interrupt: &'a Interrupt,
+    /// Is told what is being done: a phase, with a count in brackets that moves.
+    pub(super) progress: &'a mut dyn FnMut(&str),
+    /// Where programs are found; `None` is the C library's default.
+    pub(super) path_env: Option<OsString>,
+}
+
+impl<'a> Steps<'a> {
+    /// Steps with a log of their own in a folder.
+    pub(super) fn begin(
+        logs: &Path,
+        name: &str,
+        path_env: Option<OsString>,
+        interrupt: &'a Interrupt,
+        progress: &'a mut dyn FnMut(&str),
+    ) -> Result<Steps<'a>, KernelError> {
+        std::fs::create_dir_all(logs).map_err(KernelError::file("make", logs))?;
+        // What a step printed is read back from the log: nobody else may write there.
+        let mut time_ns = unix_ns();
+        loop {
+            let log = logs.join(format!("{name}-{time_ns}.log"));
+            match OpenOptions::new().append(true).create_new(true).open(&log) {
+                Ok(_) => return Ok(Steps { log, interrupt, progress, path_env }),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => time_ns += 1,
+                Err(error) => return Err(KernelError::file("write", &log)(error)),
+            }
+        }
+    }
+
+    /// The program a word means.
+    pub(super) fn find(&self, program: &str) -> Result<PathBuf, FindError> {
+        find_program(OsStr::new(program), self.path_env.as_deref(), Path::new("/"))
+    }
+
+    /// Runs a program in a folder and waits for its end; gives what it printed.
+    ///
+    /// The environment is made of PATH, the C locale and `env`: nothing else of the user's may find
+    /// its way into a kernel.
+    pub(super) fn run(
+        &mut self,
+        what: &str,
+        folder: &Path,
+        argv: &[OsString],
+        env: &[(&str, &str)],
+    ) -> Result<String, KernelError> {
+        (self.progress)(what);
+        let mut log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.log)
+            .map_err(KernelError::file("write", &self.log))?;
+        let shown: Vec<_> = argv.iter().map(|word| word.to_string_lossy()).collect();
+        writeln!(log, "$ {}", shown.join(" ")).map_err(KernelError::file("write", &self.log))?;
+        let start = log.stream_position().map_err(KernelError::file("write", &self.log))?;
+        let spawn = self.spawn(folder, argv, env, &log).map_err(|reason| KernelError::Step {
+            what: what.to_string(),
+            lines: vec![reason],
+            log: self.log.clone(),
+        })?;
+        let interrupt = self.interrupt;
+        let exit = std::thread::scope(|scope| {
+            let (sender, ended) = channel();
+            // Whoever makes a process waits for it: it is killed when its maker's thread ends.
+            let waiting = scope.spawn(move || {
+                let exit = spawn
+                    .hold()
+                    .and_then(|held| held.release())
+                    .map_err(|error| error.to_string())
+                    .and_then(|mut running| {
+                        running.wait(None, interrupt).map_err(|error| error.to_string())
+                    });
+                drop(sender);
+                exit
+            });
+            let mut counted = Counted::new(&self.log, start);
+            while ended.recv_timeout(LOOK_EVERY) == Err::<(), _>(RecvTimeoutError::Timeout) {
+                if counted.look() {
+                    (self.progress)(&format!("{what} ({} objects)", counted.objects));
+                }
+            }
+            waiting.join().unwrap_or_else(|_| Err("the thread that waited for it panicked".into()))
+        });
+        let output = self.output(start);
+        let failed = |lines: Vec<String>| KernelError::Step {
+            what: what.to_string(),
+            lines,
+            log: self.log.clone(),
+        };
+        let exit = exit.map_err(|reason| failed(vec![reason]))?;
+        match (exit.ended_by, exit.status) {
+            (EndedBy::Interrupt, _) => Err(KernelError::Interrupted),
+            (_, Status::Code(0)) => Ok(output),
+            (_, status) => {
+                let mut lines = telling_lines(&output);
+                if lines.is_empty() {
+                    lines.push(match status {
+                        Status::Code(code) => format!("exit status {code}"),
+                        Status::Signal(signal) => format!("signal {signal} killed it"),
+                    });
+                }
+                Err(failed(lines))
+            }
+        }
+    }
+
+    fn spawn(
+        &self,
+        folder: &Path,
+        argv: &[OsString],
+        env: &[(&str, &str)],
+        log: &File,
+    ) -> Result<Spawn, String> {
+        let program = self.find(&argv[0].to_string_lossy()).map_err(|error| error.to_string())?;
+        let mut spawn = Spawn::new(program, argv.iter().cloned());
+        let output = || log.try_clone().map(|file| Output::File(file.into()));
+        spawn.stdout = output().map_err(|error| error.to_string())?;
+        spawn.stderr = output().map_err(|error| error.to_string())?;
+        spawn.cwd = Some(folder.to_path_buf());
+        let path = self.path_env.iter().map(|path| (OsString::from("PATH"), path.clone()));
+        let fixed = [("LC_ALL", "C")].iter().chain(env);
+        let fixed = fixed.map(|(name, value)| (name.into(), value.into()));
+        spawn.env = Some(path.chain(fixed).collect());
+        Ok(spawn)
+    }
+
+    fn output(&self, start: u64) -> String {
+        let mut bytes = Vec::new();
+        let read = File::open(&self.log).and_then(|mut log| {
+            log.seek(SeekFrom::Start(start))?;
+            log.read_to_end(&mut bytes)
+        });
+        // What cannot be read is missing from a message only.
+        read.map_or_else(|_| String::new(), |_| String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// Arguments of a program.
+pub(super) fn words(words: &[&dyn AsRef<OsStr>]) -> Vec<OsString> {
+    words.iter().map(|word| word.as_ref().to_os_string()).collect()
+}
+
+/// The lines that say why a program failed: those with an error, else the last ones.
+fn telling_lines(output: &str) -> Vec<String> {
+    let lines: Vec<&str> = output.lines().map(str::trim_end).filter(|l| !l.is_empty()).collect();
+    let telling = |line: &&&str| {
+        let small = line.to_lowercase();
+        // make repeats an error once for every folder it was in; E: is apt's.
+        let error = ["error:", "error ", "failed", "undefined reference", "no such file"];
+        !small.starts_with("make")
+            && (error.iter().any(|word| small.contains(word)) || line.starts_with("E: "))
+    };
+    let mut shown: Vec<&str> = lines.iter().filter(telling).copied().collect();
+    if shown.is_empty() {
+        shown = lines;
+    }
+    let skipped = shown.len().saturating_sub(LINES_SHOWN);
+    shown[skipped..].iter().map(ToString::to_string).collect()
+}
+
+/// The objects that a log tells of so far.
+struct Counted {
+    log: Option<File>,
+    objects: u64,
+    rest: Vec<u8>,
+}
+
+impl Counted {
+    fn new(log: &Path, start: u64) -> Counted {
+        let log = File::open(log).ok().filter(|mut log| log.seek(SeekFrom::Start(start)).is_ok());
+        Counted { log, objects: 0, rest: Vec::new() }
+    }
+
+    /// Reads on; whether there are more objects than before.
+    fn look(&mut self) -> bool {
+        let before = self.objects;
+        if let Some(log) = &mut self.log {
+            // What cannot be read is not counted.
+            let _ = log.read_to_end(&mut self.rest);
+        }
+        if let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') {
+            let is_object = |line: &&[u8]| {
+                ["  CC ", "  AS ", "  LD ", "  AR "]
+                    .iter()
+                    .any(|mark| line.starts_with(mark.as_bytes()))
+            };
+            let lines = self.rest[..end].split(|byte| *byte == b'\n');
+            self.objects += lines.filter(is_object).count() as u64;
+            self.rest.drain(..=end);
+        }
+        self.objects > before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(script: &str) -> (Result<String, KernelError>, Vec<String>) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut told = Vec::new();
+        let interrupt = Interrupt::none();
+        let mut progress = |text: &str| told.push(text.to_string());
+        let path_env = std::env::var_os("PATH");
+        let logs = folder.path().join("logs");
+        let mut steps = Steps::begin(&logs, "a", path_env, &interrupt, &mut progress).unwrap();
+        let result = steps.run(
+            "trying",
+            folder.path(),
+            &words(&[&"sh", &"-c", &script]),
+            &[("SAID", "a b")],
+        );
+        (result, told)
+    }
+
+    #[test]
+    fn output_and_environment_are_known() {
+        let (output, told) = run("echo $SAID $HOME $LC_ALL; echo x >&2; pwd >/dev/null");
+        assert_eq!(output.unwrap(), "a b C\nx\n");
+        assert_eq!(told, ["trying"]);
+    }
+
+    #[test]
+    fn a_failure_shows_the_lines_that_say_why() {
+        let (failed, _) = run(
+            "echo '  CC  a.o'; echo 'a.c:1:2: error: no'; echo 'make: *** [a.o] Error 1'; exit 2",
+        );
+        let text = failed.unwrap_err().to_string();
+        assert!(text.starts_with("trying failed: a.c:1:2: error: no\n"), "{text}");
+        assert!(text.contains("/logs/a-"), "{text}");
+        let (failed, _) = run("kill -9 $$");
+        assert!(failed.unwrap_err().to_string().contains("signal 9 killed it"));
+        let (failed, _) = run("exit 3");
+        assert!(failed.unwrap_err().to_string().contains("exit status 3"));
+        let (failed, _) = run("seq 1 30; exit 3");
+        let text = failed.unwrap_err().to_string();
+        assert!(text.contains("failed: 23\n") && text.contains("\n  30\n"), "{text}");
+    }
+
+    #[test]
+    fn objects_are_counted_whole_line_by_whole_line() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut counted = Counted::new(file.path(), 0);
+        assert!(!counted.look());
+        std::fs::write(file.path(), "  CC      a.o\n  GEN     x\n  AS  ").unwrap();
+        assert!(counted.look());
+        assert_eq!(counted.objects, 1);
+        let mut log = OpenOptions::new().append(true).open(file.path()).unwrap();
+        log.write_all(b"    b.o\n  LD      c.o\nno\n").unwrap();
+        assert!(counted.look());
+        assert_eq!(counted.objects, 3);
+        assert!(!counted.look());
+    }
+}

@@ -1,0 +1,86 @@
+//! The programs and headers that building a kernel needs: all that is missing is said at once.
+
+use super::config::Config;
+use super::error::KernelError;
+use super::step::{Steps, words};
+use std::path::Path;
+
+/// Programs that every build needs, with the Debian packages that have them.
+const PROGRAMS: [(&str, &str); 7] = [
+    ("gcc", "gcc"),
+    ("ld", "binutils"),
+    ("make", "make"),
+    ("flex", "flex"),
+    ("bison", "bison"),
+    ("bc", "bc"),
+    ("tar", "tar"),
+];
+/// Packers of the image, by option (arch/x86/boot/compressed/Makefile).
+const PACKERS: [(&str, &str, &str); 6] = [
+    ("KERNEL_GZIP", "gzip", "gzip"),
+    ("KERNEL_BZIP2", "bzip2", "bzip2"),
+    ("KERNEL_LZMA", "lzma", "xz-utils"),
+    ("KERNEL_XZ", "xz", "xz-utils"),
+    ("KERNEL_LZ4", "lz4", "lz4"),
+    ("KERNEL_ZSTD", "zstd", "zstd"),
+];
+
+/// Checks that there is everything for a build of `asked` from `source`, a file or folder.
+pub(super) fn check(
+    steps: &mut Steps<'_>,
+    asked: &Config,
+    source: &Path,
+    patched: bool,
+) -> Result<(), KernelError> {
+    let mut needed: Vec<(&str, &str)> = PROGRAMS.to_vec();
+    if patched {
+        needed.push(("patch", "patch"));
+    }
+    match source.extension().and_then(|ending| ending.to_str()) {
+        Some("xz") => needed.push(("xz", "xz-utils")),
+        Some("zst") => needed.push(("zstd", "zstd")),
+        Some("bz2") => needed.push(("bzip2", "bzip2")),
+        _ => {}
+    }
+    for (option, program, package) in PACKERS {
+        if asked.0.get(option).is_some_and(|value| value == "y") {
+            needed.push((program, package));
+        }
+    }
+    let mut missing: Vec<(String, String)> = needed
+        .into_iter()
+        .filter(|(program, _)| steps.find(program).is_err())
+        .map(|(program, package)| (program.to_string(), package.to_string()))
+        .collect();
+    // Without a compiler nothing can be said about headers. objtool needs this one.
+    if steps.find("gcc").is_ok() && !has_header(steps, "gelf.h")? {
+        missing.push(("libelf's headers".into(), "libelf-dev".into()));
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let (missing, mut packages): (Vec<String>, Vec<String>) = missing.into_iter().unzip();
+    packages.sort();
+    packages.dedup();
+    Err(KernelError::Tools { missing, packages })
+}
+
+fn has_header(steps: &mut Steps<'_>, header: &str) -> Result<bool, KernelError> {
+    let argv = words(&[&"gcc", &"-E", &"-include", &header, &"-x", &"c", &"/dev/null"]);
+    match steps.run("looking at the tools", Path::new("/"), &argv, &[]) {
+        Ok(_) => Ok(true),
+        Err(KernelError::Step { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The first lines of what compiler and linker say of their versions: they decide the image's bytes.
+pub(super) fn versions(steps: &mut Steps<'_>) -> Result<String, KernelError> {
+    let mut lines = Vec::new();
+    for program in ["gcc", "ld"] {
+        let argv = words(&[&program, &"--version"]);
+        let output = steps.run("looking at the tools", Path::new("/"), &argv, &[])?;
+        lines.extend(output.lines().next().map(ToString::to_string));
+    }
+    Ok(lines.join("; "))
+}
