@@ -165,3 +165,20 @@ fn stub_bytes((start, end): &Place) -> u64 {
     let [short, long] = STUB_BYTES;
     if end - start <= short * VECTORS_MAX + ALIGNMENT_BYTES { short } else { long }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use opcost_record::METRICS;
+
+    #[test]
+    fn every_row_is_once_and_counts_a_metric_that_there_is() {
+        let rows: Vec<&Row> =
+            ALWAYS.iter().chain(&EXCEPTIONS).chain(&EXCEPTIONS_BEFORE_5_8).collect();
+        for (place, (name, _, metric)) in rows.iter().enumerate() {
+            assert!(rows[..place].iter().all(|(earlier, ..)| earlier != name), "{name}");
+            let known = |metric: &&str| METRICS.iter().any(|row| row.name == *metric);
+            assert!(metric.as_ref().is_none_or(known), "{name}");
+        }
+    }
+}
