@@ -22,4 +22,5 @@ pub mod render;
 pub mod run;
 pub mod source;
 pub mod store;
+pub mod symbols;
 pub mod work_process;

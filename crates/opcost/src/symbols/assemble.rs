@@ -1,0 +1,124 @@
+//! Puts the symbols of a kernel and of programs into one table.
+
+use super::Part;
+use super::elf::ProgramSymbols;
+use super::kernel::KernelSymbols;
+use super::program::{self, ProgramError};
+use opcost_record::Function;
+use opcost_record::symbols::{FileSymbols, PAGE_BYTES, Range, Symbols};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// Reads programs and libraries, and joins them with a kernel's symbols.
+///
+/// `kernel`: the symbols of the kernel that runs, if one does; `programs`: files of this computer,
+/// each with the path it has where it runs. What is no ELF file is to be left out before
+/// ([`is_elf`](super::elf::is_elf)).
+///
+/// # Errors
+/// [`ProgramError`]: the first file that cannot be read.
+pub fn assemble(
+    kernel: Option<&KernelSymbols>,
+    programs: &[(PathBuf, String)],
+) -> Result<Symbols, ProgramError> {
+    let mut read = Vec::with_capacity(programs.len());
+    for (path, name) in programs {
+        read.push(program::read(path, name, Path::new(program::DEBUG_FILES))?);
+    }
+    Ok(join(kernel, &read))
+}
+
+/// Joins a kernel's and programs' symbols: functions in order of their first appearance, none twice.
+///
+/// A page is recognised by its contents alone. So code that is there under several names (links,
+/// copies) has that of the first, and pages with the same contents but different functions in
+/// them are left out: their cost is then unattributed rather than attributed wrongly.
+pub fn join(kernel: Option<&KernelSymbols>, programs: &[ProgramSymbols]) -> Symbols {
+    let mut symbols = Symbols::default();
+    let mut numbers = HashMap::new();
+    if let Some(kernel) = kernel {
+        symbols.kernel = ranges(&kernel.parts, &mut numbers, &mut symbols.functions);
+        symbols.landmarks.clone_from(&kernel.landmarks);
+    }
+    for (index, program) in programs.iter().enumerate() {
+        if !programs[..index].iter().any(|earlier| is_same_code(earlier, program)) {
+            symbols.files.push(FileSymbols {
+                parts: ranges(&program.parts, &mut numbers, &mut symbols.functions),
+                pages: program.pages.clone(),
+            });
+        }
+    }
+    drop_ambiguous(&mut symbols.files);
+    symbols
+}
+
+fn is_same_code(one: &ProgramSymbols, other: &ProgramSymbols) -> bool {
+    let key = |part: &Part| (part.start, part.end);
+    one.pages == other.pages
+        && one.parts.len() == other.parts.len()
+        && one.parts.iter().zip(&other.parts).all(|(one, other)| {
+            key(one) == key(other) && one.function.symbol == other.function.symbol
+        })
+}
+
+/// Numbers the functions of parts, as far as they have no number yet.
+fn ranges<'p>(
+    parts: &'p [Part],
+    numbers: &mut HashMap<&'p Function, u32>,
+    functions: &mut Vec<Function>,
+) -> Vec<Range> {
+    let number = |part: &'p Part| {
+        let function = *numbers.entry(&part.function).or_insert_with(|| {
+            functions.push(part.function.clone());
+            // Their names alone would fill all memory before.
+            u32::try_from(functions.len() - 1).expect("fewer functions than 2^32")
+        });
+        Range { start: part.start, end: part.end, function }
+    };
+    parts.iter().map(number).collect()
+}
+
+/// Leaves each page's contents at most once: where several pages have them, the first if all have
+/// the same functions at the same places, else none.
+fn drop_ambiguous(files: &mut [FileSymbols]) {
+    let mut places: HashMap<u64, Vec<(usize, u64)>> = HashMap::new();
+    for (file, FileSymbols { pages, .. }) in files.iter().enumerate() {
+        for (offset, hash) in pages {
+            places.entry(*hash).or_default().push((file, *offset));
+        }
+    }
+    places.retain(|_, places| places.len() > 1);
+    let kept: HashMap<u64, Option<(usize, u64)>> = places
+        .into_iter()
+        .map(|(hash, places)| {
+            let view = |(file, offset): (usize, u64)| view(&files[file].parts, offset);
+            let first = view(places[0]);
+            let same = places[1..].iter().all(|place| view(*place) == first);
+            (hash, same.then_some(places[0]))
+        })
+        .collect();
+    for (file, FileSymbols { pages, .. }) in files.iter_mut().enumerate() {
+        pages.retain(|(offset, hash)| {
+            kept.get(hash).is_none_or(|place| *place == Some((file, *offset)))
+        });
+    }
+}
+
+/// The functions of a page, at offsets from its start.
+fn view(parts: &[Range], page: u64) -> Vec<Range> {
+    let end = page + PAGE_BYTES as u64;
+    let first = parts.partition_point(|part| part.end <= page);
+    parts[first..]
+        .iter()
+        .take_while(|part| part.start < end)
+        .map(|part| Range {
+            start: part.start.max(page) - page,
+            end: part.end.min(end) - page,
+            function: part.function,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+#[path = "assemble_tests.rs"]
+mod tests;

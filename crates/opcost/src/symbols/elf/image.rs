@@ -1,0 +1,163 @@
+//! An ELF file's headers, checked before anything relies on them.
+
+use super::is_elf;
+use object::elf::{self, FileHeader64};
+use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, SectionTable};
+use object::{LittleEndian, ReadRef};
+
+pub(super) type Header = FileHeader64<LittleEndian>;
+pub(super) type Section = elf::SectionHeader64<LittleEndian>;
+pub(super) const LE: LittleEndian = LittleEndian;
+
+/// Why a file has no functions to read.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum ElfError {
+    /// It does not start like one.
+    #[error("it is not an ELF file; name the program itself rather than a script that starts it")]
+    NotElf,
+    /// It is for another machine.
+    #[error("it is for another machine ({found}); it must be for 64-bit x86")]
+    Machine {
+        /// Class, byte order and number of its machine.
+        found: String,
+    },
+    /// It is an object file or a core dump.
+    #[error("it is no program and no shared library (ELF type {kind}); link it first")]
+    Kind {
+        /// Its `e_type`.
+        kind: u16,
+    },
+    /// It ends before what its headers name.
+    #[error(
+        "it was cut short: its headers need {needs_bytes} bytes, it has {has_bytes}; copy it again"
+    )]
+    Truncated {
+        /// Bytes that its headers name.
+        needs_bytes: u64,
+        /// Its size.
+        has_bytes: u64,
+    },
+    /// Its headers contradict themselves.
+    #[error("its ELF headers are broken ({what}); build or copy it again")]
+    Malformed {
+        /// What is wrong, as the reader says.
+        what: String,
+    },
+}
+
+pub(super) fn malformed(what: object::read::Error) -> ElfError {
+    ElfError::Malformed { what: what.to_string() }
+}
+
+/// Code as it lies in the file and in memory.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Code {
+    /// First file offset, bytes.
+    pub(super) start: u64,
+    /// The one behind the last.
+    pub(super) end: u64,
+    /// Virtual address of the first.
+    pub(super) address: u64,
+}
+
+impl Code {
+    /// Limits addresses to this piece, as file offsets; `None` where it has none of them.
+    pub(super) fn offsets(&self, address: u64, bytes: u64) -> Option<(u64, u64)> {
+        let behind = self.address.checked_add(self.end - self.start)?;
+        let from = address.max(self.address);
+        let to = address.saturating_add(bytes).min(behind);
+        let offset = |address: u64| self.start + (address - self.address);
+        (from < to).then(|| (offset(from), offset(to)))
+    }
+}
+
+/// The file offsets of `bytes` bytes of code from a virtual address on, as far as they are code.
+pub(super) fn offsets(code: &[Code], address: u64, bytes: u64) -> Option<(u64, u64)> {
+    code.iter().find_map(|piece| piece.offsets(address, bytes))
+}
+
+/// A file whose headers are there.
+pub(super) struct Image<'d> {
+    pub(super) data: &'d [u8],
+    header: &'d Header,
+    pub(super) sections: SectionTable<'d, Header>,
+}
+
+impl<'d> Image<'d> {
+    /// Reads the headers of a program, a shared library, or the debug file of one.
+    pub(super) fn parse(data: &'d [u8]) -> Result<Self, ElfError> {
+        if !is_elf(data) {
+            return Err(ElfError::NotElf);
+        }
+        let has_bytes = data.len() as u64;
+        let within = |needs_bytes: u64| match needs_bytes {
+            needs if needs <= has_bytes => Ok(()),
+            needs_bytes => Err(ElfError::Truncated { needs_bytes, has_bytes }),
+        };
+        within(size_of::<Header>() as u64)?;
+        let header: &Header = data.read_at(0).map_err(|()| ElfError::NotElf)?;
+        if !(header.is_class_64() && header.is_little_endian())
+            || header.e_machine(LE) != elf::EM_X86_64
+        {
+            let bits = if header.is_class_64() { 64 } else { 32 };
+            let order = if header.is_big_endian() { "big-endian" } else { "little-endian" };
+            // The field is where it is in both classes, but in the file's own byte order.
+            let machine = [data[18], data[19]];
+            let number = if header.is_big_endian() {
+                u16::from_be_bytes(machine)
+            } else {
+                u16::from_le_bytes(machine)
+            };
+            let found = format!("{bits}-bit, {order}, ELF machine {number}");
+            return Err(ElfError::Machine { found });
+        }
+        let kind = header.e_type(LE);
+        if kind != elf::ET_EXEC && kind != elf::ET_DYN {
+            return Err(ElfError::Kind { kind: kind.0 });
+        }
+        let ends = |offset: u64, count: u16, size: u16| {
+            offset.saturating_add(u64::from(count) * u64::from(size))
+        };
+        within(ends(header.e_phoff(LE), header.e_phnum(LE), header.e_phentsize(LE)))?;
+        within(ends(header.e_shoff(LE), header.e_shnum(LE), header.e_shentsize(LE)))?;
+        let header = Header::parse(data).map_err(malformed)?;
+        let sections = header.sections(LE, data).map_err(malformed)?;
+        Ok(Image { data, header, sections })
+    }
+
+    /// The executable segments by file offset, disjoint.
+    pub(super) fn code(&self) -> Result<Vec<Code>, ElfError> {
+        let segments = self.header.program_headers(LE, self.data).map_err(malformed)?;
+        let has_bytes = self.data.len() as u64;
+        let mut code = Vec::new();
+        for segment in segments.iter().filter(|segment| segment.p_type(LE) == elf::PT_LOAD) {
+            let (start, bytes) = segment.file_range(LE);
+            let end = start.saturating_add(bytes);
+            if end > has_bytes {
+                return Err(ElfError::Truncated { needs_bytes: end, has_bytes });
+            }
+            if segment.p_flags(LE).contains(elf::PF_X) && start < end {
+                code.push(Code { start, end, address: segment.p_vaddr(LE) });
+            }
+        }
+        code.sort_by_key(|piece| piece.start);
+        // Two mappings of the same bytes: the first names them.
+        let mut done = 0;
+        code.retain_mut(|piece| {
+            let skip = done.max(piece.start) - piece.start;
+            piece.address = piece.address.saturating_add(skip);
+            piece.start += skip;
+            done = done.max(piece.end);
+            piece.start < piece.end
+        });
+        Ok(code)
+    }
+
+    /// Sections that hold code, with their names.
+    pub(super) fn code_sections(&self) -> impl Iterator<Item = (&'d Section, &'d [u8])> + '_ {
+        self.sections
+            .iter()
+            .filter(|section| section.sh_flags(LE).contains(elf::SHF_EXECINSTR))
+            .map(|section| (section, self.sections.section_name(LE, section).unwrap_or_default()))
+    }
+}

@@ -1,0 +1,114 @@
+//! Procedure linkage tables: which of their entries leads to which function
+//! (System V ABI, AMD64 supplement, 5.2; Intel's CET supplement for `.plt.sec`).
+
+use super::super::span::Span;
+use super::Name;
+use super::image::{Code, ElfError, Header, Image, LE, malformed, offsets};
+use object::elf;
+use object::read::elf::{Rela, SectionHeader, SymbolTable};
+use std::collections::HashMap;
+
+/// Size of an entry unless the section says 8, as `.plt.got` may, bytes.
+const ENTRY_BYTES: u64 = 16;
+
+/// Functions that the dynamic linker puts into slots of the global offset table.
+#[derive(Default)]
+struct Slots<'d> {
+    /// By the slot's virtual address.
+    by_address: HashMap<u64, &'d [u8]>,
+    /// In the order of the relocations that are resolved at the first call.
+    by_number: Vec<Option<&'d [u8]>>,
+}
+
+/// The entries of all linkage tables by file offset, ascending, disjoint.
+pub(super) fn entries<'d>(
+    image: &Image<'d>,
+    code: &[Code],
+) -> Result<Vec<Span<Name<'d>>>, ElfError> {
+    let mut slots = None;
+    let mut spans: Vec<Span<Name>> = Vec::new();
+    for (section, name) in image.code_sections() {
+        let address = section.sh_addr(LE);
+        let range = offsets(code, address, section.sh_size(LE));
+        let (true, Some((start, end))) = (is_linkage(name), range) else { continue };
+        if slots.is_none() {
+            slots = Some(slots_of(image)?);
+        }
+        let step = if section.sh_entsize(LE) == 8 { 8 } else { ENTRY_BYTES };
+        for from in (start..end).step_by(step as usize) {
+            let to = end.min(from + step);
+            let bytes = &image.data[from as usize..to as usize];
+            let at = address.wrapping_add(from - start);
+            let found = slots.as_ref().and_then(|slots| leads_to(bytes, at, slots));
+            let name = found.map_or(Name::LinkageOther, Name::Linkage);
+            spans.push(Span { start: from, end: to, name });
+        }
+    }
+    spans.sort_by_key(|span| span.start);
+    // Sections that overlap are a broken file's; the first keeps its bytes.
+    let mut done = 0;
+    spans.retain(|span| {
+        let keep = span.start >= done;
+        done = done.max(span.end);
+        keep
+    });
+    Ok(spans)
+}
+
+fn is_linkage(section: &[u8]) -> bool {
+    section == b".plt" || section == b".iplt" || section.starts_with(b".plt.")
+}
+
+fn slots_of<'d>(image: &Image<'d>) -> Result<Slots<'d>, ElfError> {
+    let mut slots = Slots::default();
+    for section in image.sections.iter() {
+        let Some((relocations, link)) = section.rela(LE, image.data).map_err(malformed)? else {
+            continue;
+        };
+        // A static program's table has no symbols: its slots are filled by resolvers.
+        let table = image.sections.symbol_table_by_index(LE, image.data, link).ok();
+        for relocation in relocations {
+            let kind = relocation.r_type(LE, false);
+            let name = table.as_ref().and_then(|table| symbol(table, relocation));
+            if kind == elf::R_X86_64_JUMP_SLOT {
+                slots.by_number.push(name);
+            }
+            if kind == elf::R_X86_64_JUMP_SLOT || kind == elf::R_X86_64_GLOB_DAT {
+                slots.by_address.extend(name.map(|name| (relocation.r_offset(LE), name)));
+            }
+        }
+    }
+    Ok(slots)
+}
+
+fn symbol<'d>(
+    table: &SymbolTable<'d, Header>,
+    relocation: &elf::Rela64<object::LittleEndian>,
+) -> Option<&'d [u8]> {
+    let symbol = table.symbol(relocation.symbol(LE, false)?).ok()?;
+    table.symbol_name(LE, symbol).ok().filter(|name| !name.is_empty())
+}
+
+/// The function that an entry jumps to: `jmp *slot(%rip)`, or `push $number` where the first call
+/// is resolved, either perhaps behind `endbr64` or a `bnd` prefix.
+fn leads_to<'d>(entry: &[u8], address: u64, slots: &Slots<'d>) -> Option<&'d [u8]> {
+    let skipped = if entry.starts_with(&[0xf3, 0x0f, 0x1e, 0xfa]) { 4 } else { 0 };
+    let bnd = usize::from(entry.get(skipped) == Some(&0xf2));
+    let at = skipped + bnd;
+    let word = |from: usize| {
+        let bytes = entry.get(from..from + 4)?;
+        Some(i32::from_le_bytes(bytes.try_into().ok()?))
+    };
+    match entry.get(at..)? {
+        [0xff, 0x25, ..] => {
+            let behind = address.wrapping_add(at as u64 + 6);
+            let slot = behind.wrapping_add_signed(i64::from(word(at + 2)?));
+            slots.by_address.get(&slot).copied()
+        }
+        [0x68, ..] => {
+            let number = usize::try_from(word(at + 1)?).ok()?;
+            *slots.by_number.get(number)?
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,118 @@
+//! Functions and pages of code of an ELF file, by file offset.
+//!
+//! Functions are those of the symbol tables; where they leave gaps, linkage tables come next, then
+//! unwind information, which a stripped file keeps, and what is left is `[text]`. So each byte of
+//! the executable segments has exactly one owner.
+
+mod build_id;
+mod image;
+mod linkage;
+mod page;
+mod table;
+mod unwind;
+
+use super::Part;
+use super::demangle::{demangle, printable};
+use super::span::{Span, lay_under};
+use image::Image;
+use opcost_record::Function;
+use std::collections::HashMap;
+
+pub use image::ElfError;
+
+/// Code of one program or library.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct ProgramSymbols {
+    /// Functions by file offset, ascending, disjoint.
+    pub parts: Vec<Part>,
+    /// Pages of code: their file offset and [`page_hash`](opcost_record::symbols::page_hash).
+    pub pages: Vec<(u64, u64)>,
+}
+
+/// What is known of the name of some code.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+enum Name<'d> {
+    /// A symbol, as in the file.
+    Symbol(&'d [u8]),
+    /// The entry of a linkage table that leads to a symbol.
+    Linkage(&'d [u8]),
+    /// Another part of a linkage table.
+    LinkageOther,
+    /// A function without a name at this virtual address.
+    At(u64),
+    /// Nothing at all.
+    Text,
+}
+
+impl Name<'_> {
+    fn show(self) -> String {
+        match self {
+            Name::Symbol(symbol) => demangle(&String::from_utf8_lossy(symbol)),
+            Name::Linkage(symbol) => format!("{}@plt", demangle(&String::from_utf8_lossy(symbol))),
+            Name::LinkageOther => "[plt]".to_owned(),
+            Name::At(address) => format!("[at {address:#x}]"),
+            Name::Text => "[text]".to_owned(),
+        }
+    }
+}
+
+/// Whether a file that starts with `bytes` is an ELF file; others have no symbols to read.
+pub fn is_elf(bytes: &[u8]) -> bool {
+    bytes.starts_with(&object::elf::ELFMAG)
+}
+
+/// The build id of an ELF file, if it has one.
+///
+/// # Errors
+/// [`ElfError`], as [`read`].
+pub fn build_id(file: &[u8]) -> Result<Option<&[u8]>, ElfError> {
+    Ok(build_id::find(&Image::parse(file)?))
+}
+
+/// Whether an ELF file has a full symbol table, so that a debug file would tell no more.
+///
+/// # Errors
+/// [`ElfError`], as [`read`].
+pub fn has_symbol_table(file: &[u8]) -> Result<bool, ElfError> {
+    Ok(table::is_present(&Image::parse(file)?))
+}
+
+/// Reads the functions and pages of a program or library for x86-64.
+///
+/// `file`: its contents; `debug`: those of the debug file that was split off it, if there is one,
+/// which gives names only; `module`: the name that the functions' module gets.
+///
+/// # Errors
+/// [`ElfError`]: not an ELF file, not for x86-64, not a program or library, cut short, or
+/// contradicting itself.
+pub fn read(file: &[u8], debug: Option<&[u8]>, module: &str) -> Result<ProgramSymbols, ElfError> {
+    let image = Image::parse(file)?;
+    let code = image.code()?;
+    let debug = debug.map(Image::parse).transpose()?;
+    let text: Vec<Span<Name>> = code
+        .iter()
+        .map(|part| Span { start: part.start, end: part.end, name: Name::Text })
+        .collect();
+    let mut spans = table::functions(&image, debug.as_ref(), &code)?;
+    spans = lay_under(&spans, &linkage::entries(&image, &code)?);
+    spans = lay_under(&spans, &unwind::functions(&image, &code));
+    spans = lay_under(&spans, &text);
+    let module = printable(module);
+    let mut shown = HashMap::new();
+    let mut parts: Vec<Part> = Vec::with_capacity(spans.len());
+    for Span { start, end, name } in spans {
+        let symbol: &String = shown.entry(name).or_insert_with(|| name.show());
+        match parts.last_mut() {
+            Some(last) if last.end == start && last.function.symbol == *symbol => last.end = end,
+            _ => {
+                let function = Function { symbol: symbol.clone(), module: module.clone() };
+                parts.push(Part { start, end, function });
+            }
+        }
+    }
+    Ok(ProgramSymbols { parts, pages: page::hashes(file, &code) })
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,106 @@
+//! Functions of the symbol tables.
+
+use super::super::alias;
+use super::super::span::{Span, unnest};
+use super::Name;
+use super::image::{Code, ElfError, Header, Image, LE, malformed, offsets};
+use object::elf;
+use object::read::elf::{SectionHeader, Sym, SymbolTable};
+
+/// A symbol in code.
+struct Symbol<'d> {
+    start: u64,
+    /// Where its size says that it ends, or its start if it has none.
+    end: u64,
+    name: &'d [u8],
+    /// An assembler's global label without type: a function if it is in no other.
+    label: bool,
+    local: bool,
+}
+
+/// Whether the file has a symbol table beside that for dynamic linking.
+pub(super) fn is_present(image: &Image) -> bool {
+    image.sections.iter().any(|section| section.sh_type(LE) == elf::SHT_SYMTAB)
+}
+
+/// Functions by file offset, ascending, disjoint.
+///
+/// `debug`: a file with the symbols that were stripped from `image`. A symbol without a size ends
+/// where the next one begins, or its section does.
+pub(super) fn functions<'d>(
+    image: &Image<'d>,
+    debug: Option<&Image<'d>>,
+    code: &[Code],
+) -> Result<Vec<Span<Name<'d>>>, ElfError> {
+    let mut symbols = Vec::new();
+    for image in [Some(image), debug].into_iter().flatten() {
+        for kind in [elf::SHT_SYMTAB, elf::SHT_DYNSYM] {
+            let table = image.sections.symbols(LE, image.data, kind).map_err(malformed)?;
+            collect(&table, code, &mut symbols);
+        }
+    }
+    // By address, functions before labels.
+    symbols.sort_by_key(|symbol| (symbol.start, symbol.label));
+    let sections: Vec<(u64, u64)> = image
+        .code_sections()
+        .filter_map(|(section, _)| offsets(code, section.sh_addr(LE), section.sh_size(LE)))
+        .collect();
+    let section_end = |offset: u64| {
+        let within = |(start, end): &&(u64, u64)| *start <= offset && offset < *end;
+        sections.iter().find(within).map(|(_, end)| *end)
+    };
+    let places: Vec<&[Symbol]> = symbols.chunk_by(|one, other| one.start == other.start).collect();
+    let mut spans: Vec<Span<Name>> = Vec::with_capacity(places.len());
+    // The end of the furthest function so far.
+    let mut reach = 0;
+    for (index, here) in places.iter().enumerate() {
+        let label = here[0].label;
+        let start = here[0].start;
+        if label && start < reach {
+            continue;
+        }
+        let names = here.iter().filter(|symbol| symbol.label == label);
+        let Some(best) = names.min_by_key(|symbol| alias::rank(&text(symbol.name), symbol.local))
+        else {
+            continue;
+        };
+        let sized = here.iter().map(|symbol| symbol.end).max().unwrap_or(start);
+        let end = if sized > start {
+            sized
+        } else {
+            let next = places.get(index + 1).map(|next| next[0].start);
+            let Some(end) = section_end(start) else { continue };
+            next.map_or(end, |next| next.min(end))
+        };
+        reach = reach.max(end);
+        spans.push(Span { start, end, name: Name::Symbol(best.name) });
+    }
+    Ok(unnest(&spans))
+}
+
+fn text(name: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(name)
+}
+
+/// Takes the symbols of a table that are code.
+fn collect<'d>(table: &SymbolTable<'d, Header>, code: &[Code], symbols: &mut Vec<Symbol<'d>>) {
+    for symbol in table.iter() {
+        let kind = symbol.st_type();
+        let function = kind == elf::STT_FUNC || kind == elf::STT_GNU_IFUNC;
+        let local = symbol.is_local();
+        let label = kind == elf::STT_NOTYPE && !local;
+        if !function && !label || symbol.is_undefined(LE) || symbol.is_absolute(LE) {
+            continue;
+        }
+        let (address, bytes) = (symbol.st_value(LE), symbol.st_size(LE));
+        let Some((start, end)) = offsets(code, address, bytes.max(1)) else { continue };
+        let Ok(name) = table.symbol_name(LE, symbol) else { continue };
+        // A symbol that begins before the code would name the code's first bytes at a wrong address.
+        let begins = code.iter().any(|piece| piece.offsets(address, 1).is_some());
+        if name.is_empty() || !begins {
+            continue;
+        }
+        let end = if bytes == 0 { start } else { end };
+        symbols.push(Symbol { start, end, name, label, local });
+    }
+}

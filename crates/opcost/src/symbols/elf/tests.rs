@@ -1,0 +1,341 @@
+use super::*;
+use crate::symbols::program;
+use opcost_record::symbols::{PAGE_BYTES, page_hash};
+use proptest::prelude::*;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use tempfile::TempDir;
+
+const PROGRAM: &str = r#"
+#include <stdio.h>
+__attribute__((noinline)) static int triple(int x) { __asm__ volatile(""); return 3 * x; }
+__attribute__((noinline)) int twice(int x) { __asm__ volatile(""); return 2 * x; }
+int twofold(int x) __attribute__((alias("twice")));
+__asm__(".globl label\nlabel: nop\nnop\nret\n");
+int main(int argc, char **argv) { printf("%d\n", triple(argc) + twice(argc)); return 0; }
+"#;
+
+/// Runs a tool, or says why not.
+fn tool(name: &str, arguments: &[&str]) -> Option<String> {
+    match Command::new(name).args(arguments).output() {
+        Ok(output) if output.status.success() => {
+            Some(String::from_utf8_lossy(&output.stdout).into_owned())
+        }
+        Ok(output) => {
+            let error = String::from_utf8_lossy(&output.stderr);
+            eprintln!("SKIPPED: {name} {arguments:?} failed: {error}");
+            None
+        }
+        Err(error) => {
+            eprintln!("SKIPPED: {name}: {error}");
+            None
+        }
+    }
+}
+
+/// Compiles `source`; the folder goes when it is dropped.
+fn compile(compiler: &str, source: &str, options: &[&str]) -> Option<(TempDir, String)> {
+    let folder = TempDir::new().unwrap();
+    let ending = if compiler == "g++" { "cc" } else { "c" };
+    let code = folder.path().join("program").with_extension(ending).display().to_string();
+    fs::write(&code, source).unwrap();
+    let program = folder.path().join("program").display().to_string();
+    let mut arguments = vec!["-O1", "-o", &program, &code];
+    arguments.extend(options);
+    tool(compiler, &arguments)?;
+    Some((folder, program))
+}
+
+fn symbols(program: &str) -> ProgramSymbols {
+    read(&fs::read(program).unwrap(), None, "/guest/program").unwrap()
+}
+
+/// The name of the function at a file offset.
+fn at(symbols: &ProgramSymbols, offset: u64) -> &str {
+    let found = symbols.parts.iter().find(|part| part.start <= offset && offset < part.end);
+    found.map_or("", |part| &part.function.symbol)
+}
+
+/// Symbols with their address and size, as `nm` lists them.
+fn listed(program: &str, options: &[&str]) -> Option<Vec<(u64, u64, String)>> {
+    let listing = tool("nm", &[&["-S", program], options].concat())?;
+    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+    let symbol = |line: &str| match line.split_whitespace().collect::<Vec<_>>()[..] {
+        [address, bytes, "t" | "T" | "W" | "i", name] => {
+            Some((hex(address)?, hex(bytes)?, name.to_owned()))
+        }
+        _ => None,
+    };
+    Some(listing.lines().filter_map(symbol).collect())
+}
+
+/// Address less file offset of the executable segment, as `readelf` lists it.
+fn slide(program: &str) -> Option<u64> {
+    let listing = tool("readelf", &["-lW", program])?;
+    let line = listing.lines().find(|line| line.contains("LOAD") && line.contains("R E"))?;
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let hex = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap();
+    Some(hex(fields[2]) - hex(fields[1]))
+}
+
+/// Executable bytes that are of no part or of several, as a sentence.
+fn uncovered(file: &[u8], symbols: &ProgramSymbols) -> Option<String> {
+    let mut parts = symbols.parts.iter().peekable();
+    for code in Image::parse(file).unwrap().code().unwrap() {
+        let mut done = code.start;
+        while let Some(part) = parts.next_if(|part| part.start < code.end) {
+            if part.start != done || part.end <= part.start || part.end > code.end {
+                return Some(format!("{part:x?} follows {done:#x}"));
+            }
+            done = part.end;
+        }
+        if done != code.end {
+            return Some(format!("{done:#x} to {:#x} has no part", code.end));
+        }
+    }
+    parts.next().map(|part| format!("{part:x?} is outside of the code"))
+}
+
+/// This test's program and the C library that it uses.
+fn real_programs() -> Vec<PathBuf> {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let libc = maps
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(5))
+        .find(|path| path.ends_with("/libc.so.6"));
+    std::env::current_exe().into_iter().chain(libc.map(PathBuf::from)).collect()
+}
+
+#[test]
+fn functions_are_where_nm_says_whatever_the_linking() {
+    for options in
+        [&["-pie", "-fPIE"] as &[&str], &["-no-pie"], &["-static"], &["-Wl,-z,noseparate-code"]]
+    {
+        let Some((_folder, program)) = compile("gcc", PROGRAM, options) else { continue };
+        let (Some(listed), Some(slide)) = (listed(&program, &[]), slide(&program)) else {
+            continue;
+        };
+        let symbols = symbols(&program);
+        for name in ["main", "triple", "twice"] {
+            let (address, bytes, _) = listed.iter().find(|(.., found)| found == name).unwrap();
+            let offset = address - slide;
+            let part = Part {
+                start: offset,
+                end: offset + bytes,
+                function: Function { symbol: name.into(), module: "/guest/program".into() },
+            };
+            assert!(symbols.parts.contains(&part), "{options:?}: {part:x?}");
+        }
+        let named = |name: &str| symbols.parts.iter().any(|part| part.function.symbol == name);
+        assert!(named("label"), "{options:?}: an assembler's label is a function");
+        assert!(!named("twofold"), "{options:?}: of two names the shorter is shown");
+        assert_eq!(uncovered(&fs::read(&program).unwrap(), &symbols), None);
+    }
+}
+
+#[test]
+fn stripped_functions_are_named_by_their_address() {
+    let Some((_folder, program)) = compile("gcc", PROGRAM, &["-pie", "-fPIE"]) else { return };
+    let (Some(listed), Some(slide)) = (listed(&program, &[]), slide(&program)) else { return };
+    let Some(_) = tool("strip", &[&program]) else { return };
+    let symbols = symbols(&program);
+    for name in ["main", "triple", "twice"] {
+        let (address, bytes, _) = listed.iter().find(|(.., found)| found == name).unwrap();
+        let name = format!("[at {address:#x}]");
+        assert_eq!(at(&symbols, address - slide), name);
+        assert_eq!(at(&symbols, address - slide + bytes - 1), name);
+    }
+    assert_eq!(uncovered(&fs::read(&program).unwrap(), &symbols), None);
+}
+
+#[test]
+fn a_debug_file_of_the_same_build_id_gives_the_names_back() {
+    let options = ["-pie", "-fPIE", "-Wl,--build-id"];
+    let Some((folder, program)) = compile("gcc", PROGRAM, &options) else { return };
+    let whole = symbols(&program);
+    let file = fs::read(&program).unwrap();
+    let id = build_id(&file).unwrap().expect("--build-id makes one").to_vec();
+    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let debug = folder.path().join(".build-id").join(&hex[..2]);
+    fs::create_dir_all(&debug).unwrap();
+    let debug = debug.join(format!("{}.debug", &hex[2..]));
+    let path = debug.display().to_string();
+    let Some(_) = tool("objcopy", &["--only-keep-debug", &program, &path]) else { return };
+    let Some(_) = tool("strip", &[&program]) else { return };
+    let read = || program::read(Path::new(&program), "/guest/program", folder.path()).unwrap();
+    assert_eq!(read().parts, whole.parts);
+    assert_ne!(read().pages, [], "pages are the stripped file's own");
+
+    // Another program's debug file has other names at the same places.
+    let mut bytes = fs::read(&debug).unwrap();
+    let place = bytes.windows(id.len()).position(|window| window == id).unwrap();
+    bytes[place] ^= 1;
+    fs::write(&debug, bytes).unwrap();
+    assert!(read().parts.iter().all(|part| part.function.symbol != "main"));
+    fs::write(&debug, "no ELF file").unwrap();
+    assert!(read().parts.iter().all(|part| part.function.symbol != "main"));
+}
+
+#[test]
+fn entries_of_linkage_tables_have_the_name_of_what_they_lead_to() {
+    for options in [
+        &["-pie", "-fPIE", "-fcf-protection=full", "-Wl,-z,lazy"] as &[&str],
+        &["-pie", "-fPIE", "-fcf-protection=full", "-Wl,-z,ibtplt", "-Wl,-z,now"],
+        &["-no-pie", "-fcf-protection=none", "-Wl,-z,lazy"],
+    ] {
+        let Some((_folder, program)) = compile("gcc", PROGRAM, options) else { continue };
+        let Some(slide) = slide(&program) else { continue };
+        let Some(listing) = tool("objdump", &["-d", &program]) else { continue };
+        let entries: Vec<(u64, &str)> = listing
+            .lines()
+            .filter_map(|line| line.split_once(" <")?.1.strip_suffix(">:").map(|name| (line, name)))
+            .filter(|(_, name)| name.ends_with("@plt"))
+            .map(|(line, name)| (u64::from_str_radix(&line[..16], 16).unwrap(), name))
+            .collect();
+        assert!(entries.iter().any(|(_, name)| *name == "printf@plt"), "{listing}");
+        let symbols = symbols(&program);
+        for (address, name) in entries {
+            assert_eq!(at(&symbols, address - slide), name, "{options:?}");
+        }
+    }
+}
+
+#[test]
+fn names_of_cpp_are_readable() {
+    let source = "namespace ns { struct Thing { int loop(int x) const; };\n\
+                  int Thing::loop(int x) const { return x + 1; } }\n\
+                  int main(int n, char **) { return ns::Thing().loop(n); }";
+    let Some((_folder, program)) = compile("g++", source, &[]) else { return };
+    let symbols = symbols(&program);
+    let found =
+        symbols.parts.iter().any(|part| part.function.symbol == "ns::Thing::loop(int) const");
+    assert!(found, "{:?}", symbols.parts);
+}
+
+#[test]
+fn exported_functions_of_the_c_library_have_their_names() {
+    let programs = real_programs();
+    let Some(libc) = programs.iter().find(|path| path.ends_with("libc.so.6")) else {
+        eprintln!("SKIPPED: this test is not linked with libc.so.6");
+        return;
+    };
+    let libc = libc.display().to_string();
+    let (Some(listed), Some(slide)) = (listed(&libc, &["-D"]), slide(&libc)) else { return };
+    let symbols = symbols(&libc);
+    // memcpy is an indirect function: its symbol is the resolver's.
+    for name in ["getpid", "malloc", "qsort", "memcpy"] {
+        let (address, ..) = listed
+            .iter()
+            .find(|(.., found)| found.split('@').next() == Some(name))
+            .unwrap_or_else(|| panic!("libc.so.6 exports {name}"));
+        assert_eq!(at(&symbols, address - slide), name);
+    }
+}
+
+#[test]
+fn a_program_with_dynamic_symbols_only_is_covered() {
+    let Ok(file) = fs::read("/bin/ls") else {
+        eprintln!("SKIPPED: there is no /bin/ls");
+        return;
+    };
+    let symbols = read(&file, None, "/bin/ls").unwrap();
+    assert_eq!(uncovered(&file, &symbols), None);
+    let count = |found: fn(&str) -> bool| {
+        symbols.parts.iter().filter(|part| found(&part.function.symbol)).count()
+    };
+    assert!(count(|name| name.starts_with("[at 0x")) > 50);
+    assert!(count(|name| name.ends_with("@plt")) > 50);
+}
+
+#[test]
+fn every_executable_byte_is_of_one_function_and_every_page_is_hashed() {
+    for path in real_programs() {
+        let file = fs::read(&path).unwrap();
+        let symbols = read(&file, None, "real").unwrap();
+        assert_eq!(uncovered(&file, &symbols), None, "{}", path.display());
+        for (offset, hash) in &symbols.pages {
+            // As mapped: up to the end of the file, then zeros.
+            let mut page = [0; PAGE_BYTES];
+            let bytes = file[*offset as usize..].iter().take(PAGE_BYTES);
+            page.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+            assert_eq!(*hash, page_hash(&page));
+        }
+        let offsets: Vec<u64> = symbols.pages.iter().map(|(offset, _)| *offset).collect();
+        let mut expected: Vec<u64> = Vec::new();
+        for code in Image::parse(&file).unwrap().code().unwrap() {
+            expected.extend(code.start / 4096..=(code.end - 1) / 4096);
+        }
+        expected.dedup();
+        assert_eq!(offsets, expected.iter().map(|page| page * 4096).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn this_programs_own_functions_are_found() {
+    let file = fs::read(std::env::current_exe().unwrap()).unwrap();
+    let symbols = read(&file, None, "self").unwrap();
+    let name = "opcost::symbols::elf::tests::this_programs_own_functions_are_found";
+    assert!(symbols.parts.iter().any(|part| part.function.symbol == name));
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_named() {
+    let file = fs::read(std::env::current_exe().unwrap()).unwrap();
+    let fault = |file: &[u8]| read(file, None, "broken").unwrap_err();
+    let changed = |place: usize, bytes: &[u8]| {
+        let mut file = file[..1 << 16].to_vec();
+        file[place..place + bytes.len()].copy_from_slice(bytes);
+        fault(&file)
+    };
+    assert_eq!(fault(b"#!/bin/sh\n"), ElfError::NotElf);
+    assert_eq!(fault(b""), ElfError::NotElf);
+    assert_eq!(fault(&file[..40]), ElfError::Truncated { needs_bytes: 64, has_bytes: 40 });
+    assert!(matches!(fault(&file[..1 << 16]), ElfError::Truncated { .. }));
+    let found = "64-bit, little-endian, ELF machine 183".to_owned();
+    assert_eq!(changed(18, &[183, 0]), ElfError::Machine { found });
+    let found = "32-bit, little-endian, ELF machine 62".to_owned();
+    assert_eq!(changed(4, &[1]), ElfError::Machine { found });
+    assert_eq!(changed(16, &[1, 0]), ElfError::Kind { kind: 1 });
+    // A size of section headers that there is not.
+    let mut broken = file.clone();
+    broken[58] = 63;
+    assert!(matches!(fault(&broken), ElfError::Malformed { .. }));
+    let error = program::read(Path::new("/nonexistent"), "n", Path::new("/")).unwrap_err();
+    assert!(error.to_string().contains("/nonexistent"));
+}
+
+/// A small program to break.
+fn small_program() -> Option<&'static [u8]> {
+    static FILE: OnceLock<Option<Vec<u8>>> = OnceLock::new();
+    let make = || compile("gcc", PROGRAM, &[]).map(|(_folder, program)| fs::read(program).unwrap());
+    FILE.get_or_init(make).as_deref()
+}
+
+proptest! {
+    #[test]
+    fn a_broken_file_is_an_error_or_still_covered(
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        in_headers in any::<bool>(),
+    ) {
+        let Some(file) = small_program() else { return Ok(()) };
+        let mut file = file.to_vec();
+        let headers = 64 + 13 * 56;
+        for (place, byte) in changes {
+            let place = place.index(if in_headers { headers } else { file.len() });
+            file[place] = byte;
+        }
+        if let Ok(symbols) = read(&file, None, "broken") {
+            prop_assert_eq!(uncovered(&file, &symbols), None);
+        }
+    }
+
+    #[test]
+    fn a_file_cut_short_is_an_error(length in any::<prop::sample::Index>()) {
+        let Some(file) = small_program() else { return Ok(()) };
+        // The section headers are last.
+        let length = length.index(file.len() - 1);
+        prop_assert!(read(&file[..length], None, "cut").is_err());
+    }
+}

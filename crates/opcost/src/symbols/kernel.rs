@@ -1,0 +1,202 @@
+//! Symbols of a kernel, from the text of `/proc/kallsyms` or a `System.map`.
+//!
+//! Each symbol ends where the next address with a symbol begins, of data as well as of text. The
+//! last one of the kernel, and of each module, is taken to be no longer than a page, since
+//! what follows is not known. Marks of sections' limits (`_etext`, `__sched_text_end`) end what is
+//! before them and start nothing. Padding in front of a function (`__pfx_f` directly before `f`)
+//! is the function's.
+
+use super::alias::{best, is_mark, padded};
+use super::{Part, landmark};
+use opcost_record::Function;
+use opcost_record::profile::KERNEL;
+use opcost_record::symbols::{Landmark, LandmarkAt, PAGE_BYTES};
+use std::collections::HashMap;
+
+/// The lower half of the address space is the programs'; what kallsyms has there are offsets of
+/// per-CPU variables and absolute values.
+const KERNEL_HALF: u64 = 1 << 63;
+
+/// Functions and landmarks of one kernel.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct KernelSymbols {
+    /// Functions by address, ascending, disjoint; the module is [`KERNEL`], or that of a loadable
+    /// module in brackets.
+    pub parts: Vec<Part>,
+    /// Addresses with a meaning, ascending.
+    pub landmarks: Vec<LandmarkAt>,
+}
+
+/// Why a text holds no symbols of a kernel.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum KernelSymbolsError {
+    /// A line has the wrong form.
+    #[error(
+        "line {line} of the kernel's symbols is not 'address type name': {text:?}; \
+         give the contents of /proc/kallsyms or of the kernel's System.map"
+    )]
+    Line {
+        /// Line number, from 1.
+        line: usize,
+        /// The line.
+        text: String,
+    },
+    /// All addresses are zero.
+    #[error(
+        "the kernel hides its addresses: all {symbols} symbols are at zero; read /proc/kallsyms as \
+         root with kernel.kptr_restrict at 0 or 1, or give the kernel's System.map"
+    )]
+    Hidden {
+        /// Symbols that were read.
+        symbols: usize,
+    },
+    /// There is no function of a kernel.
+    #[error(
+        "no function at a kernel address among {symbols} symbols; give the contents of \
+         /proc/kallsyms (CONFIG_KALLSYMS=y) or the kernel's System.map"
+    )]
+    Empty {
+        /// Symbols that were read.
+        symbols: usize,
+    },
+}
+
+/// One line.
+struct Symbol<'t> {
+    address: u64,
+    kind: u8,
+    name: &'t str,
+    module: Option<&'t str>,
+}
+
+impl Symbol<'_> {
+    /// Whether it is in a text section, or weak (`nm` gives weak data the letter V).
+    fn is_text(&self) -> bool {
+        matches!(self.kind, b't' | b'T' | b'w' | b'W')
+    }
+
+    fn is_local(&self) -> bool {
+        self.kind == b't'
+    }
+}
+
+impl KernelSymbols {
+    /// Reads the symbols.
+    ///
+    /// `text`: lines of `address type name`, where a module's have its name in brackets behind;
+    /// their order is free.
+    ///
+    /// # Errors
+    /// [`KernelSymbolsError`]: a line of another form, addresses hidden by `kptr_restrict`, or no
+    /// function at all.
+    pub fn parse(text: &str) -> Result<KernelSymbols, KernelSymbolsError> {
+        let mut symbols = Vec::new();
+        for (index, text) in text.lines().enumerate() {
+            if text.trim().is_empty() {
+                continue;
+            }
+            let fail = || KernelSymbolsError::Line {
+                line: index + 1,
+                text: text.chars().take(200).collect(),
+            };
+            symbols.push(read_line(text).ok_or_else(fail)?);
+        }
+        let count = symbols.len();
+        if count > 0 && symbols.iter().all(|symbol| symbol.address == 0) {
+            return Err(KernelSymbolsError::Hidden { symbols: count });
+        }
+        symbols
+            .retain(|symbol| symbol.address >= KERNEL_HALF && !matches!(symbol.kind, b'a' | b'A'));
+        symbols.sort_by_key(|symbol| symbol.address);
+        let parts = functions(&symbols);
+        if parts.is_empty() {
+            return Err(KernelSymbolsError::Empty { symbols: count });
+        }
+        Ok(KernelSymbols { parts, landmarks: landmark::find(&places(&symbols)) })
+    }
+
+    /// Landmarks that this kernel does not have: what they would count is not known.
+    pub fn missing(&self) -> Vec<Landmark> {
+        let absent = |wanted: &Landmark| self.landmarks.iter().all(|at| at.landmark != *wanted);
+        Landmark::NAMES.iter().map(|(landmark, _)| *landmark).filter(absent).collect()
+    }
+}
+
+fn read_line(text: &str) -> Option<Symbol<'_>> {
+    let mut fields = text.split_whitespace();
+    let (address, kind, name) = (fields.next()?, fields.next()?, fields.next()?);
+    let module = match fields.next() {
+        Some(module) if module.starts_with('[') && module.ends_with(']') => Some(module),
+        Some(_) => return None,
+        None => None,
+    };
+    let [kind] = *kind.as_bytes() else { return None };
+    let end = fields.next().is_none();
+    (end && kind.is_ascii_alphabetic()).then_some(())?;
+    Some(Symbol { address: u64::from_str_radix(address, 16).ok()?, kind, name, module })
+}
+
+/// Makes ranges of symbols in the order of their addresses.
+fn functions(symbols: &[Symbol]) -> Vec<Part> {
+    let places: Vec<&[Symbol]> =
+        symbols.chunk_by(|one, other| one.address == other.address).collect();
+    let mut parts = Vec::new();
+    // Where the padding in front of the next function starts.
+    let mut padding = None;
+    for (index, here) in places.iter().enumerate() {
+        let names = || here.iter().filter(|symbol| symbol.is_text());
+        let Some(name) = best(names().map(|symbol| (symbol.name, symbol.is_local()))) else {
+            continue;
+        };
+        if is_mark(name) {
+            continue;
+        }
+        // Of those that have the name, the kernel's own comes first.
+        let module = names().filter(|symbol| symbol.name == name).map(|symbol| symbol.module).min();
+        let module = module.flatten();
+        let next = places.get(index + 1).copied();
+        let is_next = |name: &str| {
+            next.is_some_and(|next| {
+                next.iter().any(|symbol| symbol.name == name && symbol.module == module)
+            })
+        };
+        let address = here[0].address;
+        let start = padding.take().unwrap_or(address);
+        if padded(name).is_some_and(is_next) {
+            padding = Some(start);
+            continue;
+        }
+        let last = address.saturating_add(PAGE_BYTES as u64);
+        let end = match next {
+            Some(next) if next.iter().any(|symbol| symbol.module == module) => next[0].address,
+            Some(next) => next[0].address.min(last),
+            None => last,
+        };
+        let function =
+            Function { symbol: name.into(), module: module.unwrap_or(KERNEL).to_owned() };
+        // Nothing is behind the very last address.
+        if start < end {
+            parts.push(Part { start, end, function });
+        }
+    }
+    parts
+}
+
+/// The kernel's own global text symbols by name, each with the address of the next symbol.
+fn places<'t>(symbols: &[Symbol<'t>]) -> HashMap<&'t str, landmark::Place> {
+    let mut places = HashMap::new();
+    let mut next = u64::MAX;
+    for here in symbols.chunk_by(|one, other| one.address == other.address).rev() {
+        for symbol in here {
+            if symbol.is_text() && !symbol.is_local() && symbol.module.is_none() {
+                places.insert(symbol.name, (symbol.address, next));
+            }
+        }
+        next = here[0].address;
+    }
+    places
+}
+
+#[cfg(test)]
+#[path = "kernel_tests.rs"]
+mod tests;

@@ -1,0 +1,257 @@
+use super::*;
+
+/// Made up in the manner of a 6.1 kernel, out of order on purpose.
+const KALLSYMS: &str = "\
+0000000000000000 A fixed_percpu_data
+0000000000000000 A __per_cpu_start
+000000000001b300 A cpu_tss_rw
+ffffffff81000000 T startup_64
+ffffffff81000000 T _text
+ffffffff81000000 T _stext
+ffffffff81000040 t __pfx_run_init
+ffffffff81000050 t run_init
+ffffffff81000090 t run_init.cold
+ffffffff810000a0 W memcpy
+ffffffff810000a0 T __memcpy
+ffffffff810000c0 t helper
+ffffffff810000c8 r table.0
+ffffffff810000d0 t helper
+ffffffff810000e0 T __switch_to_asm
+ffffffff81000100 T ret_from_fork
+ffffffff81000120 T __pfx_alone
+ffffffff81000130 T other
+ffffffff81000200 T _etext
+ffffffff81001000 D __start_rodata
+ffffffff82000000 T _sinittext
+ffffffff82000000 B __init_begin
+ffffffff82000000 t start_init
+ffffffff82000080 T _einittext
+ffffffff82000100 t leave_driver
+ffffffffc0002000 t hold\t[second]
+ffffffffc0000000 t open\t[first]
+ffffffffc0000040 T close\t[first]
+ffffffffc0000080 d state\t[first]
+ffffffffc0001ff0 t last\t[first]
+ffffffff80fff000 a absolute
+";
+
+fn part(start: u64, end: u64, symbol: &str, module: &str) -> Part {
+    Part { start, end, function: Function { symbol: symbol.into(), module: module.into() } }
+}
+
+/// A part of the kernel itself, addresses above its start.
+fn own(start: u64, end: u64, symbol: &str) -> Part {
+    part(0xffff_ffff_8100_0000 + start, 0xffff_ffff_8100_0000 + end, symbol, KERNEL)
+}
+
+fn landmarks(kallsyms: &str) -> Vec<(u64, Landmark, Option<String>)> {
+    let kernel = KernelSymbols::parse(kallsyms).unwrap();
+    kernel.landmarks.into_iter().map(|at| (at.address, at.landmark, at.metric)).collect()
+}
+
+/// A kernel of 32-byte symbols, with their landmarks by name.
+fn named(names: &[&str]) -> Vec<(String, Landmark, Option<String>)> {
+    let base = 0xffff_ffff_8100_0000_u64;
+    let lines: String = names
+        .iter()
+        .enumerate()
+        .map(|(index, name)| format!("{:x} T {name}\n", base + 0x20 * index as u64))
+        .collect();
+    let name = |address: u64| names[((address - base) / 0x20) as usize].to_owned();
+    landmarks(&lines).into_iter().map(|(at, mark, metric)| (name(at), mark, metric)).collect()
+}
+
+#[test]
+fn each_symbol_ends_where_the_next_begins() {
+    let module = 0xffff_ffff_c000_0000;
+    assert_eq!(
+        KernelSymbols::parse(KALLSYMS).unwrap().parts,
+        [
+            own(0, 0x40, "startup_64"),
+            own(0x40, 0x90, "run_init"),
+            own(0x90, 0xa0, "run_init.cold"),
+            own(0xa0, 0xc0, "memcpy"),
+            own(0xc0, 0xc8, "helper"),
+            own(0xd0, 0xe0, "helper"),
+            own(0xe0, 0x100, "__switch_to_asm"),
+            own(0x100, 0x120, "ret_from_fork"),
+            own(0x120, 0x130, "__pfx_alone"),
+            own(0x130, 0x200, "other"),
+            own(0x100_0000, 0x100_0080, "start_init"),
+            own(0x100_0100, 0x100_1100, "leave_driver"),
+            part(module, module + 0x40, "open", "[first]"),
+            part(module + 0x40, module + 0x80, "close", "[first]"),
+            part(module + 0x1ff0, module + 0x2000, "last", "[first]"),
+            part(module + 0x2000, module + 0x3000, "hold", "[second]"),
+        ]
+    );
+}
+
+#[test]
+fn the_order_of_the_lines_does_not_matter() {
+    let mut lines: Vec<&str> = KALLSYMS.lines().collect();
+    lines.reverse();
+    assert_eq!(KernelSymbols::parse(&lines.join("\n")), KernelSymbols::parse(KALLSYMS));
+}
+
+#[test]
+fn the_last_symbol_of_the_address_space_is_bounded() {
+    let kernel = KernelSymbols::parse("fffffffffffff800 T last\n").unwrap();
+    assert_eq!(kernel.parts, [part(0xffff_ffff_ffff_f800, u64::MAX, "last", KERNEL)]);
+}
+
+#[test]
+fn hidden_addresses_are_an_error_that_says_what_to_do() {
+    let hidden = "0000000000000000 T _text\n0000000000000000 t f\t[module]\n";
+    let error = KernelSymbols::parse(hidden).unwrap_err();
+    assert_eq!(error, KernelSymbolsError::Hidden { symbols: 2 });
+    assert!(error.to_string().contains("kptr_restrict"));
+}
+
+#[test]
+fn what_is_no_list_of_symbols_is_an_error() {
+    for (text, line) in [
+        ("ffffffff81000000 T a\nhello\n", 2),
+        ("ffffffff81000000 T\n", 1),
+        ("ffffffff81000000 TT a\n", 1),
+        ("ffffffff8100000g T a\n", 1),
+        ("ffffffff81000000 T a b\n", 1),
+        ("ffffffff81000000 T a [m] b\n", 1),
+        ("ffffffff81000000 7 a\n", 1),
+    ] {
+        let error = KernelSymbols::parse(text).unwrap_err();
+        assert!(matches!(error, KernelSymbolsError::Line { line: at, .. } if at == line), "{text}");
+    }
+    let empty = |text| KernelSymbols::parse(text).unwrap_err();
+    assert_eq!(empty(""), KernelSymbolsError::Empty { symbols: 0 });
+    assert_eq!(empty("401000 T main\n"), KernelSymbolsError::Empty { symbols: 1 });
+}
+
+#[test]
+fn a_kernel_of_6_1_has_these_landmarks() {
+    use Landmark::*;
+    let (calls, faults, interrupts) =
+        (Some("system-calls"), Some("page-faults"), Some("interrupts"));
+    // Entries of Debian's 6.1 in the order of its text, with what each is.
+    let expected = [
+        ("entry_SYSCALL_64", Some((SystemCall, calls))),
+        ("entry_SYSCALL_64_safe_stack", None),
+        ("entry_SYSCALL_64_after_hwframe", None),
+        ("asm_exc_divide_error", Some((Fault, None))),
+        ("asm_exc_overflow", Some((Trap, None))),
+        ("asm_exc_bounds", Some((Fault, None))),
+        ("asm_exc_device_not_available", Some((Fault, None))),
+        ("asm_exc_coprocessor_error", Some((Fault, None))),
+        ("asm_exc_simd_coprocessor_error", Some((Fault, None))),
+        ("asm_exc_invalid_tss", Some((Fault, None))),
+        ("asm_exc_segment_not_present", Some((Fault, None))),
+        ("asm_exc_stack_segment", Some((Fault, None))),
+        ("asm_exc_general_protection", Some((Fault, None))),
+        ("asm_exc_alignment_check", Some((Fault, None))),
+        ("asm_exc_invalid_op", Some((Fault, None))),
+        ("asm_exc_int3", Some((Trap, None))),
+        ("asm_exc_page_fault", Some((Fault, faults))),
+        ("asm_int80_emulation", Some((SystemCall, calls))),
+        ("asm_exc_nmi_noist", None),
+        ("asm_exc_debug", Some((Trap, None))),
+        ("asm_exc_control_protection", Some((Fault, None))),
+        ("asm_exc_virtualization_exception", Some((Fault, None))),
+        ("asm_exc_double_fault", Some((Fault, None))),
+        ("asm_exc_xen_hypervisor_callback", None),
+        ("xen_asm_exc_page_fault", None),
+        ("asm_xenpv_exc_nmi", None),
+        ("asm_common_interrupt", None),
+        ("asm_spurious_interrupt", None),
+        ("asm_sysvec_apic_timer_interrupt", Some((Interrupt, interrupts))),
+        ("asm_sysvec_reschedule_ipi", Some((Interrupt, interrupts))),
+        ("asm_sysvec_kvm_asyncpf_interrupt", Some((Interrupt, interrupts))),
+        ("xen_asm_sysvec_xen_hvm_callback", None),
+        ("asm_exc_nmi", Some((Interrupt, interrupts))),
+        ("entry_SYSENTER_compat", Some((SystemCall, calls))),
+        ("entry_SYSCALL_compat", Some((SystemCall, calls))),
+        ("entry_INT80_compat", Some((SystemCall, calls))),
+        ("__switch_to_asm", Some((Switch, None))),
+        ("ret_from_fork", Some((Fork, None))),
+        // C functions that share their names with entries of older kernels.
+        ("page_fault", None),
+        ("spurious_interrupt", None),
+        ("nmi", None),
+    ];
+    let names: Vec<&str> = expected.iter().map(|(name, _)| *name).collect();
+    let marked: Vec<_> = expected
+        .iter()
+        .filter_map(|(name, what)| {
+            let (landmark, metric) = (*what)?;
+            Some((name.to_string(), landmark, metric.map(str::to_owned)))
+        })
+        .collect();
+    assert_eq!(named(&names), marked);
+}
+
+#[test]
+fn before_5_8_the_entries_have_no_prefix() {
+    let found = named(&["page_fault", "debug", "nmi", "apic_timer_interrupt", "invalid_TSS"]);
+    let interrupts = Some("interrupts".to_owned());
+    assert_eq!(
+        found,
+        [
+            ("page_fault".into(), Landmark::Fault, Some("page-faults".into())),
+            ("debug".into(), Landmark::Trap, None),
+            ("nmi".into(), Landmark::Interrupt, interrupts.clone()),
+            ("apic_timer_interrupt".into(), Landmark::Interrupt, interrupts),
+            ("invalid_TSS".into(), Landmark::Fault, None),
+        ]
+    );
+}
+
+#[test]
+fn a_new_task_begins_in_assembler() {
+    let found = named(&["ret_from_fork_asm", "ret_from_fork"]);
+    assert_eq!(found, [("ret_from_fork_asm".into(), Landmark::Fork, None)]);
+}
+
+#[test]
+fn local_symbols_and_those_of_modules_are_no_landmarks() {
+    let kallsyms = "ffffffff81000000 t __switch_to_asm\nffffffff81000010 T page_fault [m]\n";
+    assert_eq!(landmarks(kallsyms), []);
+    let missing = KernelSymbols::parse(kallsyms).unwrap().missing();
+    assert_eq!(missing, Landmark::NAMES.map(|(landmark, _)| landmark));
+}
+
+#[test]
+fn each_stub_of_an_interrupt_vector_is_a_landmark() {
+    // Vectors 0x20 to 0xeb and 0xec to 0xff, 8 bytes each, then 16 bytes each with endbr64.
+    for (stub, first, second) in [(8, 204, 20), (16, 204, 20), (8, 224, 0)] {
+        let base = 0xffff_ffff_8100_0300_u64;
+        let spurious = base + stub * first;
+        let after = spurious + stub * second;
+        let mut kallsyms = format!(
+            "{base:x} T __irqentry_text_start\n{base:x} T irq_entries_start\n\
+             {after:x} T asm_common_interrupt\n"
+        );
+        if second > 0 {
+            kallsyms += &format!("{spurious:x} T spurious_entries_start\n");
+        }
+        let expected: Vec<_> = (0..first + second)
+            .map(|vector| (base + vector * stub, Landmark::Interrupt, Some("interrupts".into())))
+            .collect();
+        assert_eq!(landmarks(&kallsyms), expected);
+    }
+}
+
+#[test]
+fn this_kernels_own_symbols_are_read() {
+    let kallsyms = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    let kernel = match KernelSymbols::parse(&kallsyms) {
+        Ok(kernel) => kernel,
+        Err(error) => {
+            eprintln!("SKIPPED: {error}");
+            return;
+        }
+    };
+    assert!(kernel.parts.iter().all(|part| part.start < part.end));
+    assert!(kernel.parts.windows(2).all(|pair| pair[0].end <= pair[1].start));
+    if cfg!(target_arch = "x86_64") {
+        assert_eq!(kernel.missing(), []);
+    }
+}

@@ -1,0 +1,184 @@
+//! Where an x86-64 Linux kernel of version 4.9 or later is entered, by name
+//! (`arch/x86/entry/entry_64.S`, `entry_64_compat.S`, `arch/x86/include/asm/idtentry.h`).
+//!
+//! Entries of Xen PV guests (`xen_asm_*`, `asm_xenpv_*`) are not entered on hardware, nor is
+//! `asm_exc_nmi_noist`, which KVM calls. A kernel that uses FRED enters for every reason at the
+//! same place: its landmarks are listed but not reached.
+
+use opcost_record::symbols::{Landmark, LandmarkAt};
+use std::collections::{BTreeMap, HashMap};
+
+const CALLS: Option<&str> = Some("system-calls");
+const FAULTS: Option<&str> = Some("page-faults");
+const INTERRUPTS: Option<&str> = Some("interrupts");
+
+type Row = (&'static str, Landmark, Option<&'static str>);
+
+/// Names that mean the same in every version.
+///
+/// From 4.15 to 4.20 a kernel with page table isolation has its system call entry in a trampoline
+/// outside the text, which continues at `entry_SYSCALL_64_stage2` and never at `entry_SYSCALL_64`.
+/// `ret_from_fork` is C since 6.5, and called from `ret_from_fork_asm`.
+const ALWAYS: [Row; 7] = [
+    ("entry_SYSCALL_64", Landmark::SystemCall, CALLS),
+    ("entry_SYSCALL_64_stage2", Landmark::SystemCall, CALLS),
+    ("entry_SYSCALL_compat", Landmark::SystemCall, CALLS),
+    ("entry_SYSENTER_compat", Landmark::SystemCall, CALLS),
+    ("entry_INT80_compat", Landmark::SystemCall, CALLS),
+    ("asm_int80_emulation", Landmark::SystemCall, CALLS),
+    ("__switch_to_asm", Landmark::Switch, None),
+];
+
+/// Exceptions since 5.8.
+const EXCEPTIONS: [Row; 22] = [
+    ("asm_exc_page_fault", Landmark::Fault, FAULTS),
+    ("asm_exc_general_protection", Landmark::Fault, None),
+    ("asm_exc_invalid_op", Landmark::Fault, None),
+    ("asm_exc_divide_error", Landmark::Fault, None),
+    ("asm_exc_device_not_available", Landmark::Fault, None),
+    ("asm_exc_stack_segment", Landmark::Fault, None),
+    ("asm_exc_segment_not_present", Landmark::Fault, None),
+    ("asm_exc_alignment_check", Landmark::Fault, None),
+    ("asm_exc_coprocessor_error", Landmark::Fault, None),
+    ("asm_exc_simd_coprocessor_error", Landmark::Fault, None),
+    ("asm_exc_bounds", Landmark::Fault, None),
+    ("asm_exc_invalid_tss", Landmark::Fault, None),
+    ("asm_exc_virtualization_exception", Landmark::Fault, None),
+    ("asm_exc_control_protection", Landmark::Fault, None),
+    ("asm_exc_vmm_communication", Landmark::Fault, None),
+    ("asm_exc_double_fault", Landmark::Fault, None),
+    ("asm_exc_int3", Landmark::Trap, None),
+    ("asm_exc_debug", Landmark::Trap, None),
+    ("asm_exc_overflow", Landmark::Trap, None),
+    ("asm_exc_nmi", Landmark::Interrupt, INTERRUPTS),
+    // Neither counts as an interrupt, but like one it comes between instructions.
+    ("asm_exc_machine_check", Landmark::Interrupt, None),
+    ("asm_exc_spurious_interrupt_bug", Landmark::Interrupt, None),
+];
+
+/// Exceptions and system vectors before 5.8, when they had no prefix.
+///
+/// `async_page_fault` takes the place of `page_fault` in KVM guests.
+const EXCEPTIONS_BEFORE_5_8: [Row; 42] = [
+    ("page_fault", Landmark::Fault, FAULTS),
+    ("async_page_fault", Landmark::Fault, FAULTS),
+    ("general_protection", Landmark::Fault, None),
+    ("invalid_op", Landmark::Fault, None),
+    ("divide_error", Landmark::Fault, None),
+    ("device_not_available", Landmark::Fault, None),
+    ("stack_segment", Landmark::Fault, None),
+    ("segment_not_present", Landmark::Fault, None),
+    ("alignment_check", Landmark::Fault, None),
+    ("coprocessor_error", Landmark::Fault, None),
+    ("simd_coprocessor_error", Landmark::Fault, None),
+    ("bounds", Landmark::Fault, None),
+    ("invalid_TSS", Landmark::Fault, None),
+    ("double_fault", Landmark::Fault, None),
+    ("int3", Landmark::Trap, None),
+    ("debug", Landmark::Trap, None),
+    ("overflow", Landmark::Trap, None),
+    ("nmi", Landmark::Interrupt, INTERRUPTS),
+    ("machine_check", Landmark::Interrupt, None),
+    ("spurious_interrupt_bug", Landmark::Interrupt, None),
+    ("apic_timer_interrupt", Landmark::Interrupt, INTERRUPTS),
+    ("reschedule_interrupt", Landmark::Interrupt, INTERRUPTS),
+    ("call_function_interrupt", Landmark::Interrupt, INTERRUPTS),
+    ("call_function_single_interrupt", Landmark::Interrupt, INTERRUPTS),
+    ("reboot_interrupt", Landmark::Interrupt, INTERRUPTS),
+    ("irq_move_cleanup_interrupt", Landmark::Interrupt, INTERRUPTS),
+    ("irq_work_interrupt", Landmark::Interrupt, INTERRUPTS),
+    ("error_interrupt", Landmark::Interrupt, INTERRUPTS),
+    ("spurious_interrupt", Landmark::Interrupt, INTERRUPTS),
+    ("thermal_interrupt", Landmark::Interrupt, INTERRUPTS),
+    ("threshold_interrupt", Landmark::Interrupt, INTERRUPTS),
+    ("deferred_error_interrupt", Landmark::Interrupt, INTERRUPTS),
+    ("x86_platform_ipi", Landmark::Interrupt, INTERRUPTS),
+    ("uv_bau_message_intr1", Landmark::Interrupt, INTERRUPTS),
+    ("kvm_posted_intr_ipi", Landmark::Interrupt, INTERRUPTS),
+    ("kvm_posted_intr_wakeup_ipi", Landmark::Interrupt, INTERRUPTS),
+    ("kvm_posted_intr_nested_ipi", Landmark::Interrupt, INTERRUPTS),
+    ("hyperv_callback_vector", Landmark::Interrupt, INTERRUPTS),
+    ("hyperv_reenlightenment_vector", Landmark::Interrupt, INTERRUPTS),
+    ("hv_stimer0_callback_vector", Landmark::Interrupt, INTERRUPTS),
+    ("xen_hvm_callback_vector", Landmark::Interrupt, INTERRUPTS),
+    ("acrn_hv_callback_vector", Landmark::Interrupt, INTERRUPTS),
+];
+
+/// Tables of stubs: an interrupt gate points at the stub of its vector, which pushes the vector and
+/// jumps to `asm_common_interrupt` or `asm_spurious_interrupt`.
+///
+/// The stubs are the landmarks, since they are where the interrupted code is left; what they jump to
+/// is none, so that an interrupt counts once. System vectors (`asm_sysvec_*`) have no stub.
+const STUBS: [&str; 2] = ["irq_entries_start", "spurious_entries_start"];
+
+/// Vectors from `FIRST_EXTERNAL_VECTOR` (0x20) to 0xff (`arch/x86/include/asm/irq_vectors.h`): no
+/// table has more stubs.
+const VECTORS_MAX: u64 = 0x100 - 0x20;
+
+/// Size of a stub, and with indirect branch tracking (`IDT_ALIGN`), bytes.
+const STUB_BYTES: [u64; 2] = [8, 16];
+
+/// The largest alignment between a table and what follows, bytes.
+const ALIGNMENT_BYTES: u64 = 64;
+
+/// A global kernel symbol: its address and the address of the next.
+pub(super) type Place = (u64, u64);
+
+/// Finds the landmarks of a kernel, by address.
+///
+/// `places`: its own global text symbols by name.
+pub(super) fn find(places: &HashMap<&str, Place>) -> Vec<LandmarkAt> {
+    let mut found = BTreeMap::new();
+    let mut mark = |address: u64, landmark, metric: Option<&str>| {
+        let metric = metric.map(str::to_owned);
+        found.entry(address).or_insert(LandmarkAt { address, landmark, metric });
+    };
+    let modern = places.contains_key("asm_exc_page_fault");
+    let exceptions: &[Row] = if modern { &EXCEPTIONS } else { &EXCEPTIONS_BEFORE_5_8 };
+    for (name, landmark, metric) in ALWAYS.iter().chain(exceptions) {
+        if let Some((address, _)) = places.get(name) {
+            mark(*address, *landmark, *metric);
+        }
+    }
+    let fork = ["ret_from_fork_asm", "ret_from_fork"].iter().find_map(|name| places.get(name));
+    if let Some((address, _)) = fork {
+        mark(*address, Landmark::Fork, None);
+    }
+    for (name, (address, _)) in places {
+        if name.starts_with("asm_sysvec_") {
+            mark(*address, Landmark::Interrupt, INTERRUPTS);
+        }
+    }
+    let tables = STUBS.map(|name| places.get(name));
+    // The second table is too short to tell the size of its stubs; both have the same.
+    let stub = tables[0].or(tables[1]).map_or(STUB_BYTES[0], stub_bytes);
+    for (start, end) in tables.into_iter().flatten() {
+        for number in 0..((end - start) / stub).min(VECTORS_MAX) {
+            mark(start + number * stub, Landmark::Interrupt, INTERRUPTS);
+        }
+    }
+    found.into_values().collect()
+}
+
+/// Size of the stubs of a table of external vectors, bytes: those have at least 200 stubs.
+fn stub_bytes((start, end): &Place) -> u64 {
+    let [short, long] = STUB_BYTES;
+    if end - start <= short * VECTORS_MAX + ALIGNMENT_BYTES { short } else { long }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use opcost_record::METRICS;
+
+    #[test]
+    fn every_row_is_once_and_counts_a_metric_that_there_is() {
+        let rows: Vec<&Row> =
+            ALWAYS.iter().chain(&EXCEPTIONS).chain(&EXCEPTIONS_BEFORE_5_8).collect();
+        for (place, (name, _, metric)) in rows.iter().enumerate() {
+            assert!(rows[..place].iter().all(|(earlier, ..)| earlier != name), "{name}");
+            let known = |metric: &&str| METRICS.iter().any(|row| row.name == *metric);
+            assert!(metric.as_ref().is_none_or(known), "{name}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Ranges with names: made disjoint, and laid under one another.
+
+/// A range that has a name.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Span<N> {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) name: N,
+}
+
+/// Makes nested and overlapping spans disjoint: each byte goes to the span that starts last.
+///
+/// `spans`: by start, ascending, no start twice. Where an inner span ends, the outer one resumes.
+pub(super) fn unnest<N: Copy>(spans: &[Span<N>]) -> Vec<Span<N>> {
+    let mut disjoint = Vec::with_capacity(spans.len());
+    let mut open: Vec<Span<N>> = Vec::new();
+    let mut done = 0;
+    let mut close = |open: &mut Vec<Span<N>>, until: u64| {
+        while let Some(&Span { start, end, name }) = open.last() {
+            let (start, stop) = (start.max(done), end.min(until));
+            if start < stop {
+                disjoint.push(Span { start, end: stop, name });
+                done = stop;
+            }
+            if end > until {
+                break;
+            }
+            open.pop();
+        }
+    };
+    for span in spans {
+        close(&mut open, span.start);
+        open.push(*span);
+    }
+    close(&mut open, u64::MAX);
+    disjoint
+}
+
+/// Fills the gaps of `over` with what `under` has there.
+///
+/// Both ascend and are disjoint; so is the result.
+pub(super) fn lay_under<N: Copy>(over: &[Span<N>], under: &[Span<N>]) -> Vec<Span<N>> {
+    let mut both = Vec::with_capacity(over.len() + under.len());
+    let mut over = over.iter().copied().peekable();
+    let mut done = 0;
+    for span in under {
+        let gap = |from: u64, end| {
+            let start = span.start.max(from);
+            (start < end).then_some(Span { start, end, name: span.name })
+        };
+        while let Some(above) = over.next_if(|above| above.start < span.end) {
+            both.extend(gap(done, above.start));
+            both.push(above);
+            done = above.end;
+        }
+        both.extend(gap(done, span.end));
+    }
+    both.extend(over);
+    both
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn span(start: u64, end: u64, name: usize) -> Span<usize> {
+        Span { start, end, name }
+    }
+
+    /// The name of each of the first hundred bytes.
+    fn painted(spans: &[Span<usize>]) -> Vec<Option<usize>> {
+        let mut bytes = vec![None; 100];
+        for Span { start, end, name } in spans {
+            bytes[*start as usize..*end as usize].fill(Some(*name));
+        }
+        bytes
+    }
+
+    fn ascends(spans: &[Span<usize>]) -> bool {
+        spans.iter().all(|span| span.start < span.end)
+            && spans.windows(2).all(|pair| pair[0].end <= pair[1].start)
+    }
+
+    fn any_spans() -> impl Strategy<Value = Vec<Span<usize>>> {
+        proptest::collection::btree_map(0u64..90, 1u64..40, 0..12).prop_map(|spans| {
+            let spans = spans.into_iter().enumerate();
+            spans.map(|(name, (start, long))| span(start, (start + long).min(100), name)).collect()
+        })
+    }
+
+    #[test]
+    fn the_outer_function_resumes_behind_the_inner_one() {
+        let spans = [span(0, 50, 0), span(10, 20, 1), span(15, 30, 2), span(60, 70, 3)];
+        let expected =
+            [span(0, 10, 0), span(10, 15, 1), span(15, 30, 2), span(30, 50, 0), span(60, 70, 3)];
+        assert_eq!(unnest(&spans), expected);
+    }
+
+    proptest! {
+        #[test]
+        fn unnested_spans_paint_the_same_picture(spans in any_spans()) {
+            let disjoint = unnest(&spans);
+            prop_assert!(ascends(&disjoint));
+            prop_assert_eq!(painted(&disjoint), painted(&spans));
+        }
+
+        #[test]
+        fn what_lies_over_hides_what_lies_under(over in any_spans(), under in any_spans()) {
+            let (over, under) = (unnest(&over), unnest(&under));
+            let both = lay_under(&over, &under);
+            prop_assert!(ascends(&both));
+            let picture: Vec<_> = painted(&over)
+                .into_iter()
+                .zip(painted(&under))
+                .map(|(over, under)| over.or(under))
+                .collect();
+            prop_assert_eq!(painted(&both), picture);
+        }
+    }
+}

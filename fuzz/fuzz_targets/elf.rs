@@ -1,0 +1,20 @@
+//! A program and its debug file: what is accepted ascends, and can be told to the emulator's plugin.
+//!
+//! The first two bytes are the size of the debug file, in units of 64 bytes.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use opcost::symbols::assemble::join;
+use opcost::symbols::elf::read;
+use opcost_record::symbols::Symbols;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((size, files)) = bytes.split_first_chunk() else { return };
+    let size = usize::from(u16::from_le_bytes(*size)) * 64;
+    let (debug, file) = files.split_at(size.min(files.len()));
+    let debug = (!debug.is_empty()).then_some(debug);
+    if let Ok(program) = read(file, debug, "/bin/program") {
+        let symbols = join(None, &[program]);
+        assert_eq!(Symbols::parse(&symbols.format()).as_ref(), Ok(&symbols));
+    }
+});

@@ -1,0 +1,14 @@
+//! A kernel's symbols: what is accepted ascends, and can be told to the emulator's plugin.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use opcost::symbols::assemble::join;
+use opcost::symbols::kernel::KernelSymbols;
+use opcost_record::symbols::Symbols;
+
+fuzz_target!(|text: &str| {
+    if let Ok(kernel) = KernelSymbols::parse(text) {
+        let symbols = join(Some(&kernel), &[]);
+        assert_eq!(Symbols::parse(&symbols.format()).as_ref(), Ok(&symbols));
+    }
+});
