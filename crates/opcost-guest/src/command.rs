@@ -1,7 +1,6 @@
 //! A program that was packed into the initramfs.
 
-use crate::init::{Channel, JobError, send};
-use crate::kernel;
+use crate::init::{Channel, JobError, send, send_exit};
 use opcost_record::channel::{FrameKind, GuestExit, OUTPUT_BYTES_MAX};
 use opcost_record::request::GuestCommand;
 use opcost_sys::spawn::{Output, Spawn, Status};
@@ -38,16 +37,8 @@ pub(crate) fn run(channel: &mut Channel, request: &GuestCommand) -> Result<(), J
             send(channel, FrameKind::Note, note.as_bytes())?;
         }
     }
-    if exit == GuestExit::Signal(SIGKILL)
-        && let Some(told) = kernel::out_of_memory()
-    {
-        send(channel, FrameKind::Note, told.as_bytes())?;
-    }
-    send(channel, FrameKind::Exit, exit.to_string().as_bytes())
+    send_exit(channel, exit)
 }
-
-/// The signal with which the kernel kills for lack of memory (signal(7)).
-const SIGKILL: i32 = 9;
 
 /// The start of a file, and how many bytes are left out.
 fn start_of(path: &str) -> io::Result<(Vec<u8>, u64)> {

@@ -1,7 +1,7 @@
 //! The flow of process 1, which never ends by itself and never fails in silence.
 
 use crate::{command, kernel, mounts, power, workload};
-use opcost_record::channel::{ChannelWriter, FrameKind, PORT};
+use opcost_record::channel::{ChannelWriter, FrameKind, GuestExit, PORT};
 use opcost_record::request::{self, GuestRequest, RequestError};
 use opcost_sys::port::Port;
 use opcost_sys::spawn::SpawnError;
@@ -84,6 +84,19 @@ fn perform(channel: &mut Channel) -> Result<(), JobError> {
 /// Sends a frame as part of a job.
 pub(crate) fn send(channel: &mut Channel, kind: FrameKind, body: &[u8]) -> Result<(), JobError> {
     channel.send(kind, body).map_err(JobError::system("write to the channel"))
+}
+
+/// The signal with which the kernel kills for lack of memory (signal(7)).
+const SIGKILL: i32 = 9;
+
+/// Sends how a program ended, and if the kernel killed it for lack of memory, what it says of that.
+pub(crate) fn send_exit(channel: &mut Channel, exit: GuestExit) -> Result<(), JobError> {
+    if exit == GuestExit::Signal(SIGKILL)
+        && let Some(told) = kernel::out_of_memory()
+    {
+        send(channel, FrameKind::Note, told.as_bytes())?;
+    }
+    send(channel, FrameKind::Exit, exit.to_string().as_bytes())
 }
 
 /// Makes a panic the last thing on the channel, and the machine's end.

@@ -1,6 +1,6 @@
 //! A built-in workload, in a process of its own: the same code as on the host.
 
-use crate::init::{Channel, JobError, send};
+use crate::init::{Channel, JobError, send, send_exit};
 use opcost_record::channel::{FrameKind, GuestExit};
 use opcost_record::request::{self, GuestRequest};
 use opcost_record::{Report, wire};
@@ -35,7 +35,7 @@ pub(crate) fn run(channel: &mut Channel) -> Result<(), JobError> {
     let mut pipe = child.stdout.take().expect("it was just made a pipe");
     let read = pipe.read_to_string(&mut report);
     let status = child.wait().map_err(JobError::system("wait for the workload"))?;
-    send(channel, FrameKind::Exit, exit_of(status).to_string().as_bytes())?;
+    send_exit(channel, exit_of(status))?;
     read.map_err(JobError::system("read the workload's report"))?;
     match wire::parse(&report) {
         Ok(_) => send(channel, FrameKind::Report, report.as_bytes()),

@@ -2,7 +2,7 @@
 //! names, and what the user adds.
 
 use super::libraries::{Elf, LibraryError, Search, split};
-use super::tree::{PackedFile, Tree, TreeError};
+use super::tree::{NOT_PACKED, PackedFile, Tree, TreeError};
 use opcost_record::request::GuestCommand;
 use opcost_sys::spawn::{FindError, find_program};
 use std::collections::BTreeSet;
@@ -146,7 +146,7 @@ impl CommandPack {
 /// Whether an argument is the path of a file, and not of one that the guest has itself.
 fn is_packable_file(path: &Path) -> bool {
     let Ok(real) = path.canonicalize() else { return false };
-    real.is_file() && !["/proc", "/sys", "/dev"].iter().any(|folder| real.starts_with(folder))
+    real.is_file() && !NOT_PACKED.iter().any(|folder| real.starts_with(folder))
 }
 
 struct Packing<'a> {
@@ -232,7 +232,7 @@ impl Packing<'_> {
         let metadata = fs::metadata(&host).map_err(read)?;
         let real = match &item.guest {
             None => self.tree.pack(&host)?,
-            Some(guest) => guest.clone(),
+            Some(guest) => self.tree.place(guest)?,
         };
         if metadata.is_dir() {
             for PackedFile { host, guest } in self.tree.pack_directory(&host, &real)? {
@@ -399,7 +399,8 @@ mod tests {
             assert!(tree.has(Path::new(path)), "{path}");
         }
         assert!(tree.has(&cwd.join("sub/link")));
-        assert!(programs.contains(&"/bin/env".into()), "{programs:?}");
+        let env = tree.place(Path::new("/bin/env")).unwrap();
+        assert!(programs.contains(&env), "{programs:?}");
 
         command.pack = vec![PackItem { host: "none".into(), guest: None }];
         assert!(fault(&command).contains("none' into the guest: No such file"));

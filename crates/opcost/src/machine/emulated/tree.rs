@@ -15,7 +15,7 @@ pub const PACK_BYTES_MAX: u64 = 256 << 20;
 const LINKS_MAX: usize = 40;
 
 /// File systems that the guest has of its own.
-const NOT_PACKED: [&str; 3] = ["/dev", "/proc", "/sys"];
+pub(super) const NOT_PACKED: [&str; 3] = ["/dev", "/proc", "/sys"];
 
 /// Why something cannot be packed.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +37,12 @@ pub enum TreeError {
         .0.components().take(2).collect::<PathBuf>().display()
     )]
     OwnFileSystem(PathBuf),
+    /// The guest's and this machine's idea of a path differ.
+    #[error(
+        "cannot pack '{}' into the guest: it is a link here, but a directory in the guest, since \
+         something else is packed into it: choose another place for that", .0.display()
+    )]
+    LinkOverDirectory(PathBuf),
     /// There is too much.
     #[error(
         "more than {} MiB would be packed into the guest; the largest file is '{}' with {} MiB: \
@@ -121,6 +127,30 @@ impl Tree {
         }
     }
 
+    /// Where a path of the guest leads to by the links that are in the tree. What is below a link
+    /// cannot be unpacked before what the link leads to.
+    pub(super) fn place(&self, path: &Path) -> Result<PathBuf, TreeError> {
+        let mut left = parts(path);
+        let mut at = PathBuf::from("/");
+        let mut links = 0;
+        while let Some(part) = left.pop_front() {
+            if part == ".." {
+                at.pop();
+                continue;
+            }
+            at.push(&part);
+            if let Some(Node::Link { target }) = self.nodes.get(&at) {
+                links += 1;
+                if links > LINKS_MAX {
+                    return Err(TreeError::Links(path.to_path_buf()));
+                }
+                at = if target.is_absolute() { "/".into() } else { at.with_file_name("") };
+                parts(target).into_iter().rev().for_each(|part| left.push_front(part));
+            }
+        }
+        Ok(at)
+    }
+
     /// Packs what is at a path of this machine at the same path, with every link and directory on
     /// the way to it. Result: the file or directory that the path leads to.
     ///
@@ -152,6 +182,9 @@ impl Tree {
                 for part in parts(&target).into_iter().rev() {
                     left.push_front(part);
                 }
+                if let Some(Node::Directory { .. }) = self.nodes.get(&next) {
+                    return Err(TreeError::LinkOverDirectory(next));
+                }
                 self.put(next, Node::Link { target });
                 continue;
             }
@@ -177,6 +210,9 @@ impl Tree {
         metadata: &Metadata,
     ) -> Result<(), TreeError> {
         let failed = |source| TreeError::Read { path: host.to_path_buf(), source };
+        if NOT_PACKED.iter().any(|folder| guest.starts_with(folder)) {
+            return Err(TreeError::OwnFileSystem(guest.to_path_buf()));
+        }
         if !metadata.is_file() {
             return Err(failed(io::Error::other("neither a file nor a directory")));
         }
@@ -286,6 +322,25 @@ mod tests {
         assert!(fault(Path::new("/proc/version")).contains("the guest has a /proc of its own"));
         fs::write(root.join("file"), "").unwrap();
         assert!(fault(&root.join("file/x")).contains("not a directory"));
+    }
+
+    #[test]
+    fn nothing_is_packed_below_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        fs::create_dir(root.join("real")).unwrap();
+        symlink("real", root.join("short")).unwrap();
+        let mut tree = Tree::default();
+        tree.pack(&root.join("short")).unwrap();
+        let placed = |path: &str| tree.place(&root.join(path)).unwrap();
+        assert_eq!(placed("short/new"), root.join("real/new"));
+        assert_eq!(placed("short/../other"), root.join("other"));
+        let mut tree = Tree::default();
+        tree.put_directory(&root.join("short"));
+        let error = tree.pack(&root.join("short")).unwrap_err();
+        assert!(matches!(error, TreeError::LinkOverDirectory(_)), "{error}");
+        tree.put("/loop", Node::Link { target: "loop".into() });
+        assert!(matches!(tree.place(Path::new("/loop/x")), Err(TreeError::Links(_))));
     }
 
     #[test]
