@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Between the markers nothing of init runs: a workload is a process of its own, and a command's
-//! output goes to files that are sent afterwards.
+//! output goes to files that are sent afterwards. For the same reason orphans are not waited for:
+//! they stay as they are until the machine ends.
 
 #![forbid(unsafe_code)]
 

@@ -37,8 +37,8 @@ const BODY_BYTES_MAX: usize = 64 << 20;
 /// From this length on bodies are compressed, bytes.
 const DEFLATE_BYTES_MIN: usize = 4096;
 
-/// A low level of compression: sending 1.9 MB of symbols took a third of the time, of which
-/// compressing them was little.
+/// A low level of compression: it more than halved the time that sending a kernel's symbols took
+/// (1.9 MB, with QEMU 7.2 about 1.7 µs a byte); higher levels cost the guest more than they save.
 const DEFLATE_LEVEL: u8 = 1;
 
 /// What a frame holds.

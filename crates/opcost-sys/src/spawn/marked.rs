@@ -33,8 +33,8 @@ impl Spawn {
     /// Runs the command to its end, its life between the markers of the region `work`.
     ///
     /// The start marker is executed by the child, right before it executes the program; the stop
-    /// marker by this process, right after its wait ends. Orphans that become ours meanwhile are
-    /// left for later.
+    /// marker by this process, right after its wait ends. Nothing else is waited for: of orphans that
+    /// become ours meanwhile this process learns nothing.
     ///
     /// # Errors
     /// [`SpawnError`], with the step that failed; `Unsupported` on processors without markers.
