@@ -6,11 +6,13 @@
 
 #![forbid(unsafe_code)]
 
+pub mod channel;
 pub mod emulation;
 pub mod marker;
 pub mod metric;
 pub mod profile;
 mod record;
+pub mod request;
 pub mod symbols;
 pub mod wire;
 

@@ -3,6 +3,7 @@
 use crate::measure::Meter;
 use opcost_record::marker::{MAGIC, START, STOP};
 use opcost_record::{TWIN, WORK};
+use opcost_sys::marker::mark;
 
 /// Marks regions for the emulator; on hardware, a meter that counts nothing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,22 +27,6 @@ impl Meter for Markers {
             TWIN => mark::<{ STOP | 1 }>(),
             _ => mark::<{ MAGIC | 0xff }>(),
         }
-    }
-}
-
-/// Executes the marker with this displacement.
-#[inline(always)]
-fn mark<const DISPLACEMENT: u32>() {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a NOP with a memory operand reads and writes nothing (Intel SDM volume 2, NOP); the
-    // compiler keeps memory accesses on their side of it, since it is not marked `nomem`.
-    unsafe {
-        std::arch::asm!(
-            ".byte 0x0f, 0x1f, 0x80",
-            ".long {displacement}",
-            displacement = const DISPLACEMENT,
-            options(nostack, preserves_flags)
-        );
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) const GO: u8 = b'!';
 pub(super) const REPORT_BYTES: usize = 8;
 
 /// A step that failed, with its error number.
-type Failure = (Stage, i32);
+pub(super) type Failure = (Stage, i32);
 
 /// Exit status of a child that did not reach its program; nobody is left to see another.
 const NOT_STARTED: usize = 127;
@@ -48,13 +48,19 @@ pub(super) extern "C" fn main(argument: *mut c_void) -> c_int {
         // SAFETY: the call reads REPORT_BYTES from `report`.
         let _ = unsafe { call(libc::SYS_write, [plan.socket as usize, address, REPORT_BYTES]) };
     }
+    exit()
+}
+
+/// Ends a child that did not reach its program.
+pub(super) fn exit() -> ! {
     loop {
         // SAFETY: ends this process without running any of the parent's exit handlers.
         let _ = unsafe { call(libc::SYS_exit_group, [NOT_STARTED]) };
     }
 }
 
-fn prepare(plan: &Plan) -> Result<(), Failure> {
+/// Sets everything up that the program finds.
+pub(super) fn prepare(plan: &Plan) -> Result<(), Failure> {
     live_no_longer_than_parent(plan)?;
     // SAFETY: integers only.
     unsafe { call(libc::SYS_setpgid, [0, 0]) }.map_err(|errno| (Stage::ProcessGroup, errno))?;
@@ -153,6 +159,12 @@ fn wait_for_go(plan: &Plan) -> bool {
 
 /// Executes the program; returns only if that failed.
 fn execute(plan: &Plan) -> Failure {
+    execute_after(plan, || ())
+}
+
+/// Executes the program, and `last` right before it; returns only if that failed.
+#[inline(always)]
+pub(super) fn execute_after(plan: &Plan, last: impl Fn()) -> Failure {
     let none_blocked = 0u64;
     let set = (&raw const none_blocked) as usize;
     let how = libc::SIG_SETMASK as usize;
@@ -162,6 +174,7 @@ fn execute(plan: &Plan) -> Failure {
     }
     let program = plan.program.as_ptr() as usize;
     let (argv, env) = (plan.argv.as_ptr() as usize, plan.env.as_ptr() as usize);
+    last();
     // SAFETY: a C string and two null-terminated arrays of C strings, owned by the plan.
     match unsafe { call(libc::SYS_execve, [program, argv, env]) } {
         Err(errno) => (Stage::Exec, errno),

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Words of 16 bytes, which is the alignment stacks need. 64 KiB: the child calls a few small
 /// functions and runs no signal handler, since all signals are blocked.
-const STACK_WORDS: usize = 4096;
+pub(super) const STACK_WORDS: usize = 4096;
 
 /// Guards the time in which a child's end of a socket is open in this process. A second child made
 /// meanwhile would hold a copy of it for as long as it is held, and [`Held::release`] of the first
@@ -135,7 +135,7 @@ fn make(
 }
 
 /// Blocks every signal of this thread; gives the mask there was.
-fn block_signals() -> io::Result<libc::sigset_t> {
+pub(super) fn block_signals() -> io::Result<libc::sigset_t> {
     let mut all = MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: both point to memory for one set; sigfillset initialises the first before it is read.
@@ -150,7 +150,7 @@ fn block_signals() -> io::Result<libc::sigset_t> {
     Ok(unsafe { before.assume_init() })
 }
 
-fn restore_signals(before: &libc::sigset_t) {
+pub(super) fn restore_signals(before: &libc::sigset_t) {
     // It cannot fail: the operation is valid and the set is one the kernel gave.
     // SAFETY: reads one set; null asks for no old one.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, std::ptr::null_mut()) };

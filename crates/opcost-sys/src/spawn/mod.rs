@@ -10,6 +10,7 @@
 mod child;
 mod error;
 mod held;
+mod marked;
 mod plan;
 mod program;
 mod running;

@@ -23,13 +23,13 @@ pub(super) struct Plan {
     pub(super) aslr: Aslr,
     /// Pairs (from, to); no `from` is anyone's `to`, so the order does not matter.
     pub(super) moves: Vec<(RawFd, RawFd)>,
-    /// The child's end of the socket, no one's `to` either.
+    /// The child's end of the socket, no one's `to` either; -1 without one.
     pub(super) socket: RawFd,
-    /// The parent's end, which the child closes.
+    /// The parent's end, which the child closes; -1 without one.
     pub(super) parent_socket: RawFd,
     pub(super) parent_pid: i32,
     /// Copies of descriptors whose numbers were in the way; closed with the plan.
-    _copies: Vec<OwnedFd>,
+    copies: Vec<OwnedFd>,
 }
 
 /// An array of C strings with a null at its end, as `execve(2)` takes it.
@@ -80,8 +80,20 @@ pub(super) struct ParentEnd(pub(super) OwnedFd);
 pub(super) struct ChildEnd(#[allow(dead_code)] pub(super) OwnedFd);
 
 impl Plan {
-    /// Prepares everything that needs memory, files or a decision.
+    /// Prepares everything that needs memory, files or a decision, with a socket to the child.
     pub(super) fn new(spawn: &Spawn) -> Result<(Plan, ParentEnd, ChildEnd), SpawnError> {
+        let prepare = |source| spawn.failed(Stage::Prepare, source);
+        let (mut plan, lowest_free) = Plan::without_socket(spawn)?;
+        let (parent_end, child_end) = socket_pair().map_err(prepare)?;
+        plan.socket = out_of_the_way(child_end.0.as_raw_fd(), lowest_free, &mut plan.copies)
+            .map_err(prepare)?;
+        plan.parent_socket = parent_end.0.as_raw_fd();
+        Ok((plan, parent_end, child_end))
+    }
+
+    /// Prepares all the rest; gives also the lowest descriptor that nothing in the child is moved
+    /// to.
+    pub(super) fn without_socket(spawn: &Spawn) -> Result<(Plan, RawFd), SpawnError> {
         let nul = |what| SpawnError::Nul { what, program: spawn.program.clone() };
         let prepare = |source| spawn.failed(Stage::Prepare, source);
         let lowest_free = lowest_free(spawn)?;
@@ -100,9 +112,6 @@ impl Plan {
         for (from, _) in &mut moves {
             *from = out_of_the_way(*from, lowest_free, &mut copies).map_err(prepare)?;
         }
-        let (parent_end, child_end) = socket_pair().map_err(prepare)?;
-        let socket =
-            out_of_the_way(child_end.0.as_raw_fd(), lowest_free, &mut copies).map_err(prepare)?;
         let cpu = match spawn.cpu {
             Some(cpu) if cpu > CPU_MAX => {
                 let error = io::Error::from_raw_os_error(libc::EINVAL);
@@ -136,13 +145,13 @@ impl Plan {
             cpu,
             aslr: spawn.aslr,
             moves,
-            socket,
-            parent_socket: parent_end.0.as_raw_fd(),
+            socket: -1,
+            parent_socket: -1,
             // SAFETY: getpid only returns a number.
             parent_pid: unsafe { libc::getpid() },
-            _copies: copies,
+            copies,
         };
-        Ok((plan, parent_end, child_end))
+        Ok((plan, lowest_free))
     }
 
     /// The working directory as the child needs it.

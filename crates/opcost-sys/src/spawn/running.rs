@@ -82,7 +82,7 @@ impl Child {
     }
 
     /// Waits for the end of the process.
-    fn reap(&mut self) -> io::Result<(Status, Rusage)> {
+    pub(super) fn reap(&mut self) -> io::Result<(Status, Rusage)> {
         let mut status = 0;
         let mut usage = MaybeUninit::<libc::rusage>::uninit();
         loop {

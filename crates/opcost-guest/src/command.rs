@@ -1,0 +1,67 @@
+//! A program that was packed into the initramfs.
+
+use crate::init::{Channel, JobError, send, send_exit};
+use opcost_record::channel::{FrameKind, GuestExit, OUTPUT_BYTES_MAX};
+use opcost_record::request::GuestCommand;
+use opcost_sys::spawn::{Output, Spawn, Status};
+use std::fs::File;
+use std::io::{self, Read};
+
+/// Standard output and error, in files of the initramfs, which is memory.
+const OUTPUTS: [(FrameKind, &str); 2] =
+    [(FrameKind::Stdout, "/opcost/stdout"), (FrameKind::Stderr, "/opcost/stderr")];
+
+/// Runs the program between markers, then sends its output and how it ended.
+pub(crate) fn run(channel: &mut Channel, request: &GuestCommand) -> Result<(), JobError> {
+    let [stdout, stderr] = OUTPUTS.map(|(_, path)| {
+        File::create(path)
+            .map(|file| Output::File(file.into()))
+            .map_err(JobError::system(format!("write {path}")))
+    });
+    let mut spawn = Spawn::new(&request.program, request.argv.iter().cloned());
+    spawn.env = Some(request.env.clone());
+    spawn.cwd = Some(request.cwd.clone());
+    (spawn.stdout, spawn.stderr) = (stdout?, stderr?);
+    let exit = match spawn.run_marked()? {
+        Status::Code(code) => GuestExit::Code(code),
+        Status::Signal(signal) => GuestExit::Signal(signal),
+    };
+    for (kind, path) in OUTPUTS {
+        let (bytes, dropped) = start_of(path).map_err(JobError::system(format!("read {path}")))?;
+        send(channel, kind, &bytes)?;
+        if dropped > 0 {
+            let note = format!(
+                "{dropped} bytes of {} were dropped: only the first {OUTPUT_BYTES_MAX} are kept",
+                kind.word()
+            );
+            send(channel, FrameKind::Note, note.as_bytes())?;
+        }
+    }
+    send_exit(channel, exit)
+}
+
+/// The start of a file, and how many bytes are left out.
+fn start_of(path: &str) -> io::Result<(Vec<u8>, u64)> {
+    let file = File::open(path)?;
+    let length = file.metadata()?.len();
+    let mut bytes = Vec::new();
+    file.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok((bytes, length.saturating_sub(OUTPUT_BYTES_MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_output_is_cut_and_counted() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_str().unwrap();
+        file.as_file().set_len(OUTPUT_BYTES_MAX).unwrap();
+        let (bytes, dropped) = start_of(path).unwrap();
+        assert_eq!((bytes.len() as u64, dropped), (OUTPUT_BYTES_MAX, 0));
+        file.as_file().set_len(OUTPUT_BYTES_MAX + 7).unwrap();
+        let (bytes, dropped) = start_of(path).unwrap();
+        assert_eq!((bytes.len() as u64, dropped), (OUTPUT_BYTES_MAX, 7));
+    }
+}

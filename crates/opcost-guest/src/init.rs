@@ -1,0 +1,114 @@
+//! The flow of process 1, which never ends by itself and never fails in silence.
+
+use crate::{command, kernel, mounts, power, workload};
+use opcost_record::channel::{ChannelWriter, FrameKind, GuestExit, PORT};
+use opcost_record::request::{self, GuestRequest, RequestError};
+use opcost_sys::port::Port;
+use opcost_sys::spawn::SpawnError;
+use std::fs;
+use std::io;
+
+/// The way to the host.
+pub(crate) type Channel = ChannelWriter<Port>;
+
+/// Why a job was not done.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum JobError {
+    /// A system call or a file.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The request is not understood.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// The command could not be started.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// The workload failed.
+    #[error("{0}")]
+    Work(String),
+}
+
+impl JobError {
+    /// What was tried, with the system's answer.
+    pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> JobError {
+        let what = what.into();
+        move |source| JobError::System { what, source }
+    }
+}
+
+/// Does the job and ends the machine.
+pub(crate) fn run() -> ! {
+    let odd = mounts::make();
+    match Port::open(PORT).and_then(Channel::start) {
+        Ok(mut channel) => {
+            report_panics();
+            // Port I/O has no error that could be reported elsewhere.
+            let _ = serve(&mut channel, &odd).and_then(|()| channel.end());
+        }
+        // The console is all that is left, and the host shows its last lines.
+        Err(error) => eprintln!(
+            "opcost-guest: cannot write to port {PORT:#x}: {error}; the kernel needs \
+             CONFIG_X86_IOPL_IOPERM or CONFIG_DEVPORT"
+        ),
+    }
+    power::end()
+}
+
+fn serve(channel: &mut Channel, odd: &[String]) -> io::Result<()> {
+    for text in odd {
+        channel.send(FrameKind::Note, text.as_bytes())?;
+    }
+    channel.send(FrameKind::Uname, kernel::uname().as_bytes())?;
+    channel.send(FrameKind::Cpuinfo, kernel::cpuinfo().as_bytes())?;
+    match perform(channel) {
+        Ok(()) => Ok(()),
+        Err(error) => channel.send(FrameKind::Error, error.to_string().as_bytes()),
+    }
+}
+
+fn perform(channel: &mut Channel) -> Result<(), JobError> {
+    let text = fs::read_to_string(request::PATH)
+        .map_err(JobError::system(format!("read the request {}", request::PATH)))?;
+    match GuestRequest::parse(&text)? {
+        GuestRequest::Symbols => send(channel, FrameKind::Kallsyms, &kernel::functions()?),
+        GuestRequest::Workload { .. } => workload::run(channel),
+        GuestRequest::Command(request) => command::run(channel, &request),
+    }
+}
+
+/// Sends a frame as part of a job.
+pub(crate) fn send(channel: &mut Channel, kind: FrameKind, body: &[u8]) -> Result<(), JobError> {
+    channel.send(kind, body).map_err(JobError::system("write to the channel"))
+}
+
+/// The signal with which the kernel kills for lack of memory (signal(7)).
+const SIGKILL: i32 = 9;
+
+/// Sends how a program ended, and if the kernel killed it for lack of memory, what it says of that.
+pub(crate) fn send_exit(channel: &mut Channel, exit: GuestExit) -> Result<(), JobError> {
+    if exit == GuestExit::Signal(SIGKILL)
+        && let Some(told) = kernel::out_of_memory()
+    {
+        send(channel, FrameKind::Note, told.as_bytes())?;
+    }
+    send(channel, FrameKind::Exit, exit.to_string().as_bytes())
+}
+
+/// Makes a panic the last thing on the channel, and the machine's end.
+fn report_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        if let Ok(port) = Port::open(PORT) {
+            let mut channel = Channel::resume(port);
+            let text = format!("the guest's init failed: {panic}");
+            // Nobody is left to hear of a failure to say so.
+            let _ = channel.send(FrameKind::Error, text.as_bytes());
+            let _ = channel.end();
+        }
+        power::end()
+    }));
+}

@@ -1,0 +1,35 @@
+//! The `/init` of opcost's emulated machines: sets up a bare Linux, does the one job that it finds
+//! in the initramfs, sends what came of it over a channel of its own and ends the machine.
+//!
+//! ```text
+//! mounts → channel → request → symbols | workload | command → power
+//! ```
+//!
+//! Between the markers nothing of init runs: a workload is a process of its own, and a command's
+//! output goes to files that are sent afterwards. For the same reason orphans are not waited for:
+//! they stay as they are until the machine ends.
+
+#![forbid(unsafe_code)]
+
+mod command;
+mod init;
+mod kernel;
+mod mounts;
+mod power;
+mod workload;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    if std::process::id() == 1 {
+        init::run();
+    }
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    match arguments.as_slice() {
+        [job, request] if job == workload::JOB => workload::serve(request.as_ref()),
+        _ => {
+            eprintln!("this is the /init of opcost's emulated machines; opcost starts it");
+            ExitCode::from(2)
+        }
+    }
+}

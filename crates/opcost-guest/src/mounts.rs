@@ -1,0 +1,46 @@
+//! The file systems that programs expect, on top of the initramfs.
+
+use rustix::mount::{MountFlags, mount};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+/// Type and place of each file system.
+const MOUNTS: [(&str, &str); 4] =
+    [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/tmp")];
+
+/// Links that programs expect in /dev and that devtmpfs does not have.
+const LINKS: [(&str, &str); 4] = [
+    ("/proc/self/fd", "/dev/fd"),
+    ("/proc/self/fd/0", "/dev/stdin"),
+    ("/proc/self/fd/1", "/dev/stdout"),
+    ("/proc/self/fd/2", "/dev/stderr"),
+];
+
+/// Mounts what the kernel has; result: what could not be mounted, and why.
+///
+/// The rest works without: device nodes are in the initramfs, too.
+pub(crate) fn make() -> Vec<String> {
+    let mut odd = Vec::new();
+    for (kind, place) in MOUNTS {
+        // It fails if the folder is there, as it should be.
+        let _ = fs::create_dir(place);
+        // What was packed into /tmp must stay visible; the initramfs can be written to as well.
+        if kind == "tmpfs" && !is_empty(place) {
+            continue;
+        }
+        if let Err(error) = mount(kind, place, kind, MountFlags::empty(), None) {
+            odd.push(format!("cannot mount {kind} on {place}: {error}"));
+        }
+    }
+    for (target, link) in LINKS {
+        // Programs that need it will say so.
+        let _ = symlink(target, link);
+    }
+    let _ = fs::create_dir("/dev/shm");
+    odd
+}
+
+fn is_empty(folder: &str) -> bool {
+    fs::read_dir(Path::new(folder)).is_ok_and(|mut entries| entries.next().is_none())
+}

@@ -1,0 +1,85 @@
+//! A built-in workload, in a process of its own: the same code as on the host.
+
+use crate::init::{Channel, JobError, send, send_exit};
+use opcost_record::channel::{FrameKind, GuestExit};
+use opcost_record::request::{self, GuestRequest};
+use opcost_record::{Report, wire};
+use opcost_work::{Markers, WORKLOADS, WorkloadSpec, measure};
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+
+/// The argument that makes this program the process that works; the request's path follows.
+pub(crate) const JOB: &str = "work";
+
+/// This program in the guest.
+const INIT: &str = "/init";
+
+/// Where the working process complains.
+const STDERR: &str = "/opcost/stderr";
+
+/// Has the workload of the request done and sends what it reports.
+pub(crate) fn run(channel: &mut Channel) -> Result<(), JobError> {
+    let stderr = File::create(STDERR).map_err(JobError::system(format!("write {STDERR}")))?;
+    let mut child = Command::new(INIT)
+        .args([JOB, request::PATH])
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(stderr)
+        .spawn()
+        .map_err(JobError::system(format!("start {INIT} {JOB}")))?;
+    let mut report = String::new();
+    let mut pipe = child.stdout.take().expect("it was just made a pipe");
+    let read = pipe.read_to_string(&mut report);
+    let status = child.wait().map_err(JobError::system("wait for the workload"))?;
+    send_exit(channel, exit_of(status))?;
+    read.map_err(JobError::system("read the workload's report"))?;
+    match wire::parse(&report) {
+        Ok(_) => send(channel, FrameKind::Report, report.as_bytes()),
+        Err(error) => {
+            let complaint = fs::read_to_string(STDERR).unwrap_or_default();
+            Err(JobError::Work(format!("{error} {complaint}").trim_end().to_string()))
+        }
+    }
+}
+
+fn exit_of(status: ExitStatus) -> GuestExit {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => GuestExit::Code(code),
+        // A process that was waited for ended in one of the two ways.
+        (None, signal) => GuestExit::Signal(signal.unwrap_or_default()),
+    }
+}
+
+/// The working process: does the work and writes its report to standard output.
+///
+/// `request`: a file that holds one. The status is 0 if the work was done.
+pub(crate) fn serve(request: &Path) -> ExitCode {
+    let (text, code) = match perform(request) {
+        Ok(report) => (wire::format(&report), ExitCode::SUCCESS),
+        Err(error) => (wire::format_error(&error), ExitCode::FAILURE),
+    };
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => code,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn perform(path: &Path) -> Result<Report, String> {
+    let text = fs::read_to_string(path)
+        .map_err(|error| format!("cannot read the request {}: {error}", path.display()))?;
+    let request = GuestRequest::parse(&text).map_err(|error| error.to_string())?;
+    let GuestRequest::Workload { name, params, seed } = request else {
+        return Err("the request is not for a workload".into());
+    };
+    let spec = WorkloadSpec::find(&name).ok_or_else(|| {
+        let known: Vec<&str> = WORKLOADS.iter().map(|spec| spec.name).collect();
+        format!("unknown workload '{name}'; this guest has {}", known.join(", "))
+    })?;
+    let params = spec.resolve(&params).map_err(|error| error.to_string())?;
+    let measured = measure(spec, &params, seed, &mut Markers).map_err(|error| error.to_string())?;
+    Ok(Report { ops: Some(measured.ops), readings: vec![], invariants: measured.invariants })
+}

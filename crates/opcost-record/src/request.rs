@@ -1,0 +1,318 @@
+//! What a guest's `/init` is asked to do: a file of the initramfs.
+//!
+//! ```text
+//! opcost-request 1
+//! job command
+//! program /bin/gzip
+//! argv gzip
+//! argv -9
+//! argv my%20file
+//! env PATH=/bin
+//! cwd /root
+//! end 7
+//! ```
+//!
+//! One item a line; bytes other than printable ASCII, and `%`, are written as `%XX`. The last line
+//! counts the lines between the first and itself.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+/// First line of the format's current version.
+pub const HEADER: &str = "opcost-request 1";
+
+/// Where the request stands in the guest.
+pub const PATH: &str = "/opcost/request";
+
+/// One job for a guest.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum GuestRequest {
+    /// Send what the kernel calls its functions.
+    Symbols,
+    /// Run a built-in workload between markers.
+    Workload {
+        /// Its name.
+        name: String,
+        /// Parameters that were given, by name.
+        params: Vec<(String, String)>,
+        /// What its operations are drawn from.
+        seed: u64,
+    },
+    /// Run a program between markers.
+    Command(GuestCommand),
+}
+
+/// A program to run in a guest.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct GuestCommand {
+    /// The file to execute; a relative one is looked up from `cwd`.
+    pub program: PathBuf,
+    /// The arguments, the program's own name first.
+    pub argv: Vec<OsString>,
+    /// The whole environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// The working directory, absolute.
+    pub cwd: PathBuf,
+}
+
+/// Why a text is not a request.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum RequestError {
+    /// The first line is not this version's.
+    #[error(
+        "the request starts with '{0}', expected '{HEADER}': guest and opcost are of different versions"
+    )]
+    Version(String),
+    /// A line has the wrong form.
+    #[error("line {line} of the request: {what}: '{text}'")]
+    Line {
+        /// Line number, from 1.
+        line: usize,
+        /// What is wrong.
+        what: &'static str,
+        /// The line.
+        text: String,
+    },
+    /// Something that the job needs is not there.
+    #[error("the request has no {0}")]
+    Missing(&'static str),
+    /// The last line is missing or counts other than what came.
+    #[error("the request was cut short after {lines} lines")]
+    CutShort {
+        /// Lines that came after the first.
+        lines: usize,
+    },
+}
+
+impl GuestRequest {
+    /// Writes the request as text.
+    pub fn format(&self) -> String {
+        let mut lines = Vec::new();
+        match self {
+            GuestRequest::Symbols => lines.push("job symbols".to_string()),
+            GuestRequest::Workload { name, params, seed } => {
+                lines.push("job workload".to_string());
+                lines.push(format!("name {}", escaped(name.as_bytes())));
+                for (key, value) in params {
+                    lines.push(format!("param {}", pair(key.as_bytes(), value.as_bytes())));
+                }
+                lines.push(format!("seed {seed}"));
+            }
+            GuestRequest::Command(command) => {
+                lines.push("job command".to_string());
+                lines.push(format!("program {}", escaped(command.program.as_os_str().as_bytes())));
+                lines.extend(
+                    command.argv.iter().map(|word| format!("argv {}", escaped(word.as_bytes()))),
+                );
+                for (name, value) in &command.env {
+                    lines.push(format!("env {}", pair(name.as_bytes(), value.as_bytes())));
+                }
+                lines.push(format!("cwd {}", escaped(command.cwd.as_os_str().as_bytes())));
+            }
+        }
+        let count = lines.len();
+        format!("{HEADER}\n{}\nend {count}\n", lines.join("\n"))
+    }
+
+    /// Reads what [`format`](Self::format) wrote.
+    ///
+    /// # Errors
+    /// [`RequestError`] names the first thing that is wrong.
+    pub fn parse(text: &str) -> Result<GuestRequest, RequestError> {
+        let mut lines = text.lines().enumerate();
+        match lines.next() {
+            Some((_, HEADER)) => {}
+            other => {
+                let first = other.map_or("", |(_, line)| line);
+                return Err(RequestError::Version(first.chars().take(80).collect()));
+            }
+        }
+        let mut items = Items::default();
+        for (index, text) in lines {
+            let fail = |what| RequestError::Line {
+                line: index + 1,
+                what,
+                text: text.chars().take(200).collect(),
+            };
+            let (word, value) = text.split_once(' ').ok_or_else(|| fail("an item has no value"))?;
+            if word == "end" {
+                return if value == (index - 1).to_string() {
+                    items.into_request()
+                } else {
+                    Err(RequestError::CutShort { lines: index - 1 })
+                };
+            }
+            items.take(word, value).map_err(fail)?;
+        }
+        Err(RequestError::CutShort { lines: text.lines().count() - 1 })
+    }
+}
+
+/// Items as they come, before it is known whether the job has all it needs.
+#[derive(Default)]
+struct Items {
+    job: Option<String>,
+    name: Option<String>,
+    params: Vec<(String, String)>,
+    seed: Option<u64>,
+    program: Option<OsString>,
+    argv: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+    cwd: Option<OsString>,
+}
+
+impl Items {
+    fn take(&mut self, word: &str, value: &str) -> Result<(), &'static str> {
+        match word {
+            "job" => self.job = Some(value.to_string()),
+            "name" => self.name = Some(plain(value)?),
+            "param" => {
+                let (key, value) = value.split_once('=').ok_or("a parameter has no value")?;
+                self.params.push((plain(key)?, plain(value)?));
+            }
+            "seed" => self.seed = Some(value.parse().map_err(|_| "not a number")?),
+            "program" => self.program = Some(unescaped(value)?),
+            "argv" => self.argv.push(unescaped(value)?),
+            "env" => {
+                let (name, value) = value.split_once('=').ok_or("a variable has no value")?;
+                self.env.push((unescaped(name)?, unescaped(value)?));
+            }
+            "cwd" => self.cwd = Some(unescaped(value)?),
+            _ => return Err("unknown item"),
+        }
+        Ok(())
+    }
+
+    fn into_request(self) -> Result<GuestRequest, RequestError> {
+        let missing = RequestError::Missing;
+        match self.job.as_deref() {
+            Some("symbols") => Ok(GuestRequest::Symbols),
+            Some("workload") => Ok(GuestRequest::Workload {
+                name: self.name.ok_or(missing("name"))?,
+                params: self.params,
+                seed: self.seed.ok_or(missing("seed"))?,
+            }),
+            Some("command") => Ok(GuestRequest::Command(GuestCommand {
+                program: self.program.ok_or(missing("program"))?.into(),
+                argv: self.argv,
+                env: self.env,
+                cwd: self.cwd.ok_or(missing("cwd"))?.into(),
+            })),
+            _ => Err(missing("known job")),
+        }
+    }
+}
+
+/// `NAME=VALUE`; an equals sign of the name is escaped, so that the first one separates.
+fn pair(name: &[u8], value: &[u8]) -> String {
+    format!("{}={}", escaped(name).replace('=', "%3D"), escaped(value))
+}
+
+fn escaped(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for byte in bytes {
+        match byte {
+            b'%' => text.push_str("%25"),
+            b'!'..=b'~' => text.push(char::from(*byte)),
+            other => text.push_str(&format!("%{other:02X}")),
+        }
+    }
+    text
+}
+
+fn unescaped(text: &str) -> Result<OsString, &'static str> {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let digits = part.get(..2).filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()));
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(byte.ok_or("'%' without two hexadecimal digits")?);
+        bytes.extend_from_slice(&part.as_bytes()[2..]);
+    }
+    Ok(OsString::from_vec(bytes))
+}
+
+fn plain(text: &str) -> Result<String, &'static str> {
+    let text = unescaped(text)?;
+    OsStr::to_str(&text).map(str::to_string).ok_or("not text")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn bytes() -> impl Strategy<Value = OsString> {
+        prop::collection::vec(1..=255u8, 0..12).prop_map(OsString::from_vec)
+    }
+
+    fn request() -> impl Strategy<Value = GuestRequest> {
+        let word = "\\PC{0,8}";
+        let workload = (word, prop::collection::vec((word, word), 0..4), any::<u64>())
+            .prop_map(|(name, params, seed)| GuestRequest::Workload { name, params, seed });
+        let command = (
+            bytes(),
+            prop::collection::vec(bytes(), 0..4),
+            prop::collection::vec((bytes(), bytes()), 0..4),
+            bytes(),
+        )
+            .prop_map(|(program, argv, env, cwd)| {
+                let (program, cwd) = (program.into(), cwd.into());
+                GuestRequest::Command(GuestCommand { program, argv, env, cwd })
+            });
+        prop_oneof![Just(GuestRequest::Symbols), workload, command]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(request in request()) {
+            prop_assert_eq!(GuestRequest::parse(&request.format()).unwrap(), request);
+        }
+
+        #[test]
+        fn a_text_cut_anywhere_is_refused(request in request(), cut in any::<prop::sample::Index>()) {
+            let text = request.format();
+            // The text is ASCII, and its final line break carries no information.
+            prop_assert!(GuestRequest::parse(&text[..cut.index(text.len() - 1)]).is_err());
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in "\\PC{0,80}", lines in "((job|param|env|argv|end) [%=a-zé0-9]{0,6}\n){0,6}") {
+            let _ = GuestRequest::parse(&text);
+            let _ = GuestRequest::parse(&format!("{HEADER}\n{lines}"));
+        }
+    }
+
+    #[test]
+    fn the_text_is_the_one_documented() {
+        let request = GuestRequest::Command(GuestCommand {
+            program: "/bin/gzip".into(),
+            argv: vec!["gzip".into(), "-9".into(), "my file".into()],
+            env: vec![("PATH".into(), "/bin".into())],
+            cwd: "/root".into(),
+        });
+        let text = "opcost-request 1\njob command\nprogram /bin/gzip\nargv gzip\nargv -9\n\
+                    argv my%20file\nenv PATH=/bin\ncwd /root\nend 7\n";
+        assert_eq!(request.format(), text);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let fault = |lines: &str| {
+            GuestRequest::parse(&format!("{HEADER}\n{lines}")).unwrap_err().to_string()
+        };
+        assert!(GuestRequest::parse("").unwrap_err().to_string().contains("versions"));
+        assert_eq!(fault("job lunch\nend 1\n"), "the request has no known job");
+        assert_eq!(fault("job workload\nname mmap\nend 2\n"), "the request has no seed");
+        assert_eq!(fault("seed x\n"), "line 2 of the request: not a number: 'seed x'");
+        assert_eq!(
+            fault("env PATH\n"),
+            "line 2 of the request: a variable has no value: 'env PATH'"
+        );
+        assert!(fault("argv %4\n").contains("hexadecimal"));
+        assert!(fault("argv %+4\n").contains("hexadecimal"));
+        assert!(fault("job symbols\nend 2\n").contains("cut short after 1 lines"));
+        assert!(fault("lunch now\n").contains("unknown item"));
+    }
+}

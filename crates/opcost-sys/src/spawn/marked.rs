@@ -1,0 +1,152 @@
+//! Running a command in a guest, between the emulator's markers.
+//!
+//! Nothing of ours may happen while the emulator counts, so this parent sleeps in `wait4(2)` before
+//! the child executes the start marker, and executes the stop marker when it wakes up. The child
+//! says what went wrong in memory that both share, since no one reads a pipe meanwhile.
+
+use super::child::Failure;
+use super::error::{SpawnError, Stage};
+use super::held::{STACK_WORDS, block_signals, restore_signals};
+use super::plan::Plan;
+use super::running::Child;
+use super::syscall::call;
+use super::{Spawn, Status, child};
+use crate::marker::mark;
+use opcost_record::marker::{START, STOP};
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What the child reads, and the one word that it writes.
+struct Marked {
+    plan: Plan,
+    /// 0, or a failure as [`encoded`].
+    failure: AtomicU64,
+}
+
+/// How long the child sleeps before it starts: two ticks of a kernel with 100 a second, so that
+/// the parent waits by then and what its own work left to be done is done.
+const SETTLE_NS: i64 = 20_000_000;
+
+impl Spawn {
+    /// Runs the command to its end, its life between the markers of the region `work`.
+    ///
+    /// The start marker is executed by the child, right before it executes the program; the stop
+    /// marker by this process, right after its wait ends. Nothing else is waited for: of orphans that
+    /// become ours meanwhile this process learns nothing.
+    ///
+    /// # Errors
+    /// [`SpawnError`], with the step that failed; `Unsupported` on processors without markers.
+    pub fn run_marked(&self) -> Result<Status, SpawnError> {
+        if !cfg!(target_arch = "x86_64") {
+            return Err(self.failed(Stage::Prepare, io::ErrorKind::Unsupported.into()));
+        }
+        let (plan, _) = Plan::without_socket(self)?;
+        let marked = Marked { plan, failure: AtomicU64::new(0) };
+        let mut stack: Vec<MaybeUninit<u128>> = Vec::with_capacity(STACK_WORDS);
+        let mut child =
+            make(&marked, &mut stack).map_err(|source| self.failed(Stage::Clone, source))?;
+        let ended = child.reap();
+        mark::<STOP>();
+        // Not before the child is gone: it uses both until it executes its program.
+        drop(stack);
+        if let Some((stage, errno)) = decoded(marked.failure.load(Ordering::SeqCst)) {
+            return Err(self.failed(stage, io::Error::from_raw_os_error(errno)));
+        }
+        ended.map(|(status, _)| status).map_err(|source| self.failed(Stage::Release, source))
+    }
+}
+
+/// Makes the child, which shares our memory.
+fn make(marked: &Marked, stack: &mut Vec<MaybeUninit<u128>>) -> io::Result<Child> {
+    let before = block_signals()?;
+    let flags = libc::CLONE_VM | libc::SIGCHLD;
+    // SAFETY: the child starts `main` at the top of a stack that nothing else uses and that grows
+    // down on x86-64, the only processor this runs on; `marked` and the stack stay valid until the
+    // child has ended, since `run_marked` waits for it before it drops them.
+    let (pid, error) = unsafe {
+        let top = stack.as_mut_ptr().add(STACK_WORDS);
+        let argument = (&raw const *marked).cast_mut().cast();
+        let pid = libc::clone(main, top.cast(), flags, argument);
+        (pid, io::Error::last_os_error())
+    };
+    restore_signals(&before);
+    if pid < 0 { Err(error) } else { Ok(Child::without_pidfd(pid)) }
+}
+
+/// Entry of the child; the rules of `child.rs` hold here, too.
+extern "C" fn main(argument: *mut c_void) -> c_int {
+    // SAFETY: `make` passes a Marked that lives until this process is gone.
+    let marked = unsafe { &*argument.cast_const().cast::<Marked>() };
+    let failure = match child::prepare(&marked.plan) {
+        Ok(()) => {
+            settle();
+            child::execute_after(&marked.plan, mark::<START>)
+        }
+        Err(failure) => failure,
+    };
+    marked.failure.store(encoded(failure), Ordering::SeqCst);
+    child::exit()
+}
+
+fn settle() {
+    let time = libc::timespec { tv_sec: 0, tv_nsec: SETTLE_NS };
+    // A kernel that cannot sleep only makes the start less quiet; signals are blocked.
+    // SAFETY: the kernel reads one timespec; null asks for no remainder.
+    let _ = unsafe { call(libc::SYS_nanosleep, [(&raw const time) as usize, 0]) };
+}
+
+/// A failure as a word that is not 0.
+fn encoded((stage, errno): Failure) -> u64 {
+    (stage as u64 + 1) << 32 | u64::from(errno as u32)
+}
+
+fn decoded(word: u64) -> Option<Failure> {
+    let stage = Stage::ALL.get(((word >> 32) as usize).checked_sub(1)?)?;
+    Some((*stage, word as u32 as i32))
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+    use crate::spawn::Output;
+    use std::fs;
+
+    fn shell(script: &str) -> Spawn {
+        Spawn::new("/bin/sh", ["sh".into(), "-c".into(), script.into()])
+    }
+
+    #[test]
+    fn ends_and_output_come_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = fs::File::create(folder.path().join("out")).unwrap();
+        let mut spawn = shell("echo hi; exit 3");
+        spawn.stdout = Output::File(file.into());
+        assert_eq!(spawn.run_marked().unwrap(), Status::Code(3));
+        assert_eq!(fs::read_to_string(folder.path().join("out")).unwrap(), "hi\n");
+        assert_eq!(shell("kill -9 $$").run_marked().unwrap(), Status::Signal(9));
+    }
+
+    #[test]
+    fn the_step_that_failed_is_named() {
+        let missing = Spawn::new("/bin/no-such-program", ["x".into()]);
+        let error = missing.run_marked().unwrap_err();
+        let SpawnError::Step { stage: Stage::Exec, source, .. } = error else {
+            panic!("{error:?}");
+        };
+        assert_eq!(source.raw_os_error(), Some(libc::ENOENT));
+        let mut nowhere = shell("true");
+        nowhere.cwd = Some("/no-such-folder".into());
+        let error = nowhere.run_marked().unwrap_err();
+        assert!(matches!(error, SpawnError::Step { stage: Stage::Chdir, .. }), "{error:?}");
+    }
+
+    #[test]
+    fn failures_round_trip() {
+        for stage in Stage::ALL {
+            assert_eq!(decoded(encoded((stage, 0))), Some((stage, 0)));
+        }
+        assert_eq!(decoded(0), None);
+    }
+}

@@ -1,0 +1,187 @@
+//! The initramfs of one job: the guest's /init, its request, and what a command needs.
+
+use super::cpio;
+use super::libraries::Elf;
+pub use super::libraries::LibraryError;
+use super::packing::pack_command;
+pub use super::packing::{CommandPack, PackError, PackItem};
+use super::tree::{Node, Tree};
+pub use super::tree::{PACK_BYTES_MAX, PackedFile, TreeError};
+use opcost_record::request::{self, GuestRequest};
+use std::path::Path;
+
+/// Where the kernel finds the guest's first program (`rdinit=`).
+pub const INIT: &str = "/init";
+
+/// Directories that every guest has.
+const DIRECTORIES: [&str; 7] = ["/dev", "/etc", "/opcost", "/proc", "/root", "/sys", "/tmp"];
+
+/// Devices for kernels without devtmpfs: path, mode, major and minor number
+/// (Documentation/admin-guide/devices.txt).
+const DEVICES: [(&str, u32, (u32, u32)); 8] = [
+    ("/dev/console", 0o600, (5, 1)),
+    ("/dev/full", 0o666, (1, 7)),
+    ("/dev/kmsg", 0o600, (1, 11)),
+    ("/dev/null", 0o666, (1, 3)),
+    ("/dev/random", 0o666, (1, 8)),
+    ("/dev/tty", 0o666, (5, 0)),
+    ("/dev/urandom", 0o666, (1, 9)),
+    ("/dev/zero", 0o666, (1, 5)),
+];
+
+/// The least that programs ask of /etc, where nothing else was packed.
+const ETC: [(&str, &str); 4] = [
+    ("/etc/group", "root:x:0:\nnogroup:x:65534:\n"),
+    ("/etc/hosts", "127.0.0.1 localhost\n"),
+    ("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"),
+    (
+        "/etc/passwd",
+        "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n",
+    ),
+];
+
+/// An initramfs, ready to be written for QEMU.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Initramfs {
+    tree: Tree,
+    request: GuestRequest,
+    programs: Vec<PackedFile>,
+}
+
+impl Initramfs {
+    /// For the job of sending the kernel's symbols.
+    ///
+    /// `guest`: the static /init on this machine.
+    ///
+    /// # Errors
+    /// [`PackError::Guest`]: it is not there or not static.
+    pub fn for_symbols(guest: &Path) -> Result<Initramfs, PackError> {
+        Initramfs::new(guest, Tree::default(), GuestRequest::Symbols, Vec::new())
+    }
+
+    /// For a built-in workload with the parameters given and its seed.
+    ///
+    /// `guest`: the static /init on this machine.
+    ///
+    /// # Errors
+    /// [`PackError::Guest`]: it is not there or not static.
+    pub fn for_workload(
+        guest: &Path,
+        name: &str,
+        params: &[(String, String)],
+        seed: u64,
+    ) -> Result<Initramfs, PackError> {
+        let request = GuestRequest::Workload { name: name.into(), params: params.to_vec(), seed };
+        Initramfs::new(guest, Tree::default(), request, Vec::new())
+    }
+
+    /// For a command, with its program, interpreters, libraries and files.
+    ///
+    /// `guest`: the static /init on this machine.
+    ///
+    /// # Errors
+    /// [`PackError`] names what is missing, too large or no program.
+    pub fn for_command(guest: &Path, command: &CommandPack) -> Result<Initramfs, PackError> {
+        let mut tree = Tree::default();
+        let (request, programs) = pack_command(&mut tree, command)?;
+        Initramfs::new(guest, tree, GuestRequest::Command(request), programs)
+    }
+
+    fn new(
+        guest: &Path,
+        mut tree: Tree,
+        request: GuestRequest,
+        mut programs: Vec<PackedFile>,
+    ) -> Result<Initramfs, PackError> {
+        let contents = static_program(guest)?;
+        programs.insert(0, PackedFile { host: guest.to_path_buf(), guest: INIT.into() });
+        for directory in DIRECTORIES {
+            tree.put_directory(Path::new(directory));
+        }
+        for (path, mode, number) in DEVICES {
+            tree.put(path, Node::Device { mode, number });
+        }
+        for (path, text) in ETC {
+            if !tree.has(Path::new(path)) {
+                tree.put(path, Node::File { mode: 0o644, contents: text.into() });
+            }
+        }
+        tree.put(INIT, Node::File { mode: 0o755, contents });
+        let text = request.format().into_bytes();
+        tree.put(request::PATH, Node::File { mode: 0o600, contents: text });
+        Ok(Initramfs { tree, request, programs })
+    }
+
+    /// The archive; the same files always give the same bytes.
+    pub fn bytes(&self) -> Vec<u8> {
+        cpio::archive(&self.tree)
+    }
+
+    /// What the guest is asked to do.
+    pub fn request(&self) -> &GuestRequest {
+        &self.request
+    }
+
+    /// All ELF programs and libraries inside, /init first, then by their paths on this machine.
+    pub fn programs(&self) -> &[PackedFile] {
+        &self.programs
+    }
+}
+
+fn static_program(path: &Path) -> Result<Vec<u8>, PackError> {
+    let wrong = |what: String| PackError::Guest { path: path.to_path_buf(), what };
+    let contents =
+        std::fs::read(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    match Elf::read(&contents) {
+        Ok(Some(Elf { loader: None, .. })) => Ok(contents),
+        Ok(Some(_)) => Err(wrong("is not linked statically".into())),
+        _ => Err(wrong("is no x86-64 ELF program".into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// An ELF header without segments: a static program, as far as this module looks.
+    fn guest() -> Option<tempfile::NamedTempFile> {
+        let own = fs::read("/proc/self/exe").unwrap();
+        if Elf::read(&own).unwrap().is_none() {
+            eprintln!("SKIPPED: programs here are not for x86-64");
+            return None;
+        }
+        let mut header = own[..64].to_vec();
+        // e_phnum (elf(5)).
+        header[56..58].fill(0);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), header).unwrap();
+        Some(file)
+    }
+
+    #[test]
+    fn the_same_job_always_gives_the_same_bytes() {
+        let Some(guest) = guest() else { return };
+        let params = [("ops".to_string(), "7".to_string())];
+        let make = |seed| Initramfs::for_workload(guest.path(), "mmap", &params, seed).unwrap();
+        assert_eq!(make(1).bytes(), make(1).bytes());
+        assert_ne!(make(1).bytes(), make(2).bytes());
+        let text = String::from_utf8_lossy(&make(1).bytes()).into_owned();
+        for part in [INIT, "dev/console", "etc/passwd", "opcost/request", "param ops=7\nseed 1\n"] {
+            assert!(text.contains(part.trim_start_matches('/')), "{part}");
+        }
+        let programs = make(1).programs().to_vec();
+        assert_eq!(programs, [PackedFile { host: guest.path().into(), guest: INIT.into() }]);
+    }
+
+    #[test]
+    fn an_unusable_guest_is_named() {
+        let fault = |path: &str| Initramfs::for_symbols(Path::new(path)).unwrap_err().to_string();
+        assert!(fault("/no/guest").contains("'/no/guest' cannot be read: No such file"));
+        assert!(fault("/etc/passwd").contains("is no x86-64 ELF program; build the guest"));
+        if Elf::read(&fs::read("/bin/ls").unwrap()).unwrap().is_some_and(|elf| elf.loader.is_some())
+        {
+            assert!(fault("/bin/ls").contains("is not linked statically"));
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! Which shared libraries a program needs, and where the dynamic loader finds them (`ld.so(8)`).
+
+use object::elf::{
+    DT_NEEDED, DT_NULL, DT_RPATH, DT_RUNPATH, DT_STRSZ, DT_STRTAB, EM_X86_64, FileHeader64,
+};
+use object::read::elf::{Dyn, FileHeader, ProgramHeader};
+use object::{Endianness, StringTable};
+use std::collections::{HashSet, VecDeque};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// Where the loaders of glibc (as Debian, Fedora and others build it) and musl look at last.
+const DEFAULT_FOLDERS: [&str; 7] = [
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu",
+    "/lib64",
+    "/usr/lib64",
+    "/lib",
+    "/usr/local/lib",
+    "/usr/lib",
+];
+
+/// Subfolders with libraries for newer processors, of which the guest's loader chooses (glibc 2.33).
+const VARIANTS: [&str; 3] =
+    ["glibc-hwcaps/x86-64-v4", "glibc-hwcaps/x86-64-v3", "glibc-hwcaps/x86-64-v2"];
+
+/// Why a program's libraries are not complete.
+#[derive(Debug, thiserror::Error)]
+pub enum LibraryError {
+    /// A library is nowhere.
+    #[error(
+        "'{}' needs the library '{}', which is not in its search path, LD_LIBRARY_PATH, \
+         /etc/ld.so.conf or the default folders: install it, or set LD_LIBRARY_PATH for the command",
+        .needed_by.display(), .name.display()
+    )]
+    Missing {
+        /// The library.
+        name: OsString,
+        /// The program or library that names it.
+        needed_by: PathBuf,
+    },
+    /// The program's loader is not there.
+    #[error("'{}' needs the dynamic loader '{}', which is not there: install it", .needed_by.display(), .loader.display())]
+    Loader {
+        /// The loader.
+        loader: PathBuf,
+        /// The program.
+        needed_by: PathBuf,
+    },
+    /// The file is damaged.
+    #[error("'{}' is a damaged ELF file: {source}", .path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: object::Error,
+    },
+}
+
+/// What the dynamic loader reads from a program or library for x86-64.
+#[derive(Debug, Default)]
+pub(super) struct Elf {
+    /// The dynamic loader that the program names.
+    pub(super) loader: Option<PathBuf>,
+    needed: Vec<OsString>,
+    rpath: Vec<OsString>,
+    runpath: Option<Vec<OsString>>,
+}
+
+impl Elf {
+    /// Reads a file's contents; `None` if it is no ELF file for x86-64.
+    pub(super) fn read(contents: &[u8]) -> object::Result<Option<Elf>> {
+        let Ok(header) = FileHeader64::<Endianness>::parse(contents) else {
+            return Ok(None);
+        };
+        let endian = header.endian()?;
+        if header.e_machine(endian) != EM_X86_64 {
+            return Ok(None);
+        }
+        let mut elf = Elf::default();
+        let segments = header.program_headers(endian, contents)?;
+        for segment in segments {
+            if let Some(loader) = segment.interpreter(endian, contents)? {
+                elf.loader = Some(OsStr::from_bytes(loader).into());
+            }
+            let Some(entries) = segment.dynamic(endian, contents)? else { continue };
+            let entries = || {
+                let entries =
+                    entries.iter().map(|entry| (entry.d_tag(endian), entry.d_val(endian)));
+                entries.take_while(|(tag, _)| *tag != DT_NULL)
+            };
+            let value = |wanted| entries().find(|(tag, _)| *tag == wanted).map(|(_, value)| value);
+            let (Some(address), Some(bytes)) = (value(DT_STRTAB), value(DT_STRSZ)) else {
+                continue;
+            };
+            let mut strings = StringTable::default();
+            for segment in segments {
+                if let Ok(Some(data)) = segment.data_range(endian, contents, address, bytes) {
+                    strings = StringTable::new(data, 0, data.len() as u64);
+                    break;
+                }
+            }
+            for (tag, value) in entries() {
+                let string = || {
+                    let bytes = u32::try_from(value).ok().and_then(|at| strings.get(at).ok());
+                    OsStr::from_bytes(bytes.unwrap_or_default()).to_os_string()
+                };
+                match tag {
+                    DT_NEEDED => elf.needed.push(string()),
+                    DT_RPATH => elf.rpath = split(&string(), b":"),
+                    DT_RUNPATH => elf.runpath = Some(split(&string(), b":")),
+                    _ => {}
+                }
+            }
+        }
+        Ok(Some(elf))
+    }
+}
+
+/// Where libraries are looked for.
+#[derive(Debug)]
+pub(super) struct Search {
+    library_path: Vec<PathBuf>,
+    system: Vec<PathBuf>,
+}
+
+/// A file whose needs are still to be met.
+struct Needy {
+    path: PathBuf,
+    names: Vec<OsString>,
+    /// Folders that it inherits from what loaded it, and hands on (DT_RPATH).
+    rpath: Vec<PathBuf>,
+    /// Folders for its own needs only (DT_RUNPATH), in place of the inherited ones.
+    runpath: Option<Vec<PathBuf>>,
+}
+
+impl Search {
+    /// The folders of this machine; `library_path`: LD_LIBRARY_PATH of the command.
+    pub(super) fn new(library_path: Option<&OsStr>) -> Search {
+        let mut system = Vec::new();
+        configured(Path::new("/etc/ld.so.conf"), &mut system, 0);
+        system.extend(DEFAULT_FOLDERS.iter().map(PathBuf::from));
+        let library_path = library_path.map(|path| split(path, b":;")).unwrap_or_default();
+        Search { library_path: library_path.into_iter().map(PathBuf::from).collect(), system }
+    }
+
+    /// All libraries that an ELF file needs, directly or not, each under every path at which the
+    /// guest's loader may look for it.
+    ///
+    /// # Errors
+    /// [`LibraryError::Missing`] names the first that is nowhere.
+    pub(super) fn libraries(&self, path: &Path, elf: &Elf) -> Result<Vec<PathBuf>, LibraryError> {
+        let mut found = Vec::new();
+        let mut seen: HashSet<OsString> = HashSet::new();
+        // The loader is there by itself, and some libraries name it as one.
+        let loader = elf.loader.as_ref().and_then(|loader| loader.file_name());
+        seen.extend(loader.map(OsStr::to_os_string));
+        let mut queue = VecDeque::from([needy(path, elf, &[])]);
+        while let Some(Needy { path, names, rpath, runpath }) = queue.pop_front() {
+            for name in names {
+                if !seen.insert(name.clone()) {
+                    continue;
+                }
+                let before = if runpath.is_some() { &[][..] } else { &rpath };
+                let behind = runpath.as_deref().unwrap_or_default();
+                let folders = [before, &self.library_path, behind, &self.system].concat();
+                let files = find(&name, &folders);
+                if files.is_empty() {
+                    return Err(LibraryError::Missing { name, needed_by: path });
+                }
+                for (file, elf) in files {
+                    queue.push_back(needy(&file, &elf, &rpath));
+                    found.push(file);
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn needy(path: &Path, elf: &Elf, inherited: &[PathBuf]) -> Needy {
+    let origin = path.parent().unwrap_or(Path::new("/")).as_os_str();
+    let folders = |texts: &[OsString]| -> Vec<PathBuf> {
+        texts.iter().map(|text| with_origin(text, origin).into()).collect()
+    };
+    Needy {
+        path: path.to_path_buf(),
+        names: elf.needed.clone(),
+        rpath: [folders(&elf.rpath), inherited.to_vec()].concat(),
+        runpath: elf.runpath.as_deref().map(folders),
+    }
+}
+
+/// The library of that name in the first folder that has one, with its variants for newer
+/// processors there.
+fn find(name: &OsStr, folders: &[PathBuf]) -> Vec<(PathBuf, Elf)> {
+    let usable = |path: PathBuf| {
+        let elf = Elf::read(&fs::read(&path).ok()?).ok()??;
+        Some((path, elf))
+    };
+    if name.as_bytes().contains(&b'/') {
+        return usable(name.into()).into_iter().collect();
+    }
+    for folder in folders.iter().filter(|folder| folder.is_absolute()) {
+        let places = VARIANTS.iter().map(|variant| folder.join(variant)).chain([folder.clone()]);
+        let files: Vec<_> = places.filter_map(|place| usable(place.join(name))).collect();
+        if !files.is_empty() {
+            return files;
+        }
+    }
+    Vec::new()
+}
+
+/// A folder of a search path with `$ORIGIN` replaced.
+fn with_origin(text: &OsStr, origin: &OsStr) -> OsString {
+    let mut bytes = text.as_bytes();
+    let mut path = Vec::new();
+    while let Some(first) = bytes.first() {
+        let token =
+            [b"${ORIGIN}".as_slice(), b"$ORIGIN"].into_iter().find(|t| bytes.starts_with(t));
+        match token {
+            Some(_) => path.extend_from_slice(origin.as_bytes()),
+            None => path.push(*first),
+        }
+        bytes = &bytes[token.map_or(1, <[u8]>::len)..];
+    }
+    OsString::from_vec(path)
+}
+
+/// The parts of a path list that are not empty.
+pub(super) fn split(list: &OsStr, separators: &[u8]) -> Vec<OsString> {
+    let parts = list.as_bytes().split(|byte| separators.contains(byte));
+    parts.filter(|part| !part.is_empty()).map(|part| OsStr::from_bytes(part).into()).collect()
+}
+
+/// How deep configuration files may include each other.
+const INCLUDES_MAX: usize = 8;
+
+/// The folders that a configuration file of `ldconfig(8)` lists.
+fn configured(file: &Path, folders: &mut Vec<PathBuf>, depth: usize) {
+    let Ok(text) = fs::read_to_string(file) else { return };
+    for line in text.lines() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        match line.strip_prefix("include ") {
+            Some(pattern) if depth < INCLUDES_MAX => {
+                for file in matching(Path::new(pattern.trim())) {
+                    configured(&file, folders, depth + 1);
+                }
+            }
+            Some(_) => {}
+            None if line.starts_with('/') => folders.push(line.into()),
+            None => {}
+        }
+    }
+}
+
+/// The files of a pattern with at most one `*`, which is in its last part, as ldconfig's are.
+fn matching(pattern: &Path) -> Vec<PathBuf> {
+    let (Some(folder), Some(name)) = (pattern.parent(), pattern.file_name()) else {
+        return Vec::new();
+    };
+    let name = name.to_string_lossy();
+    let Some((start, end)) = name.split_once('*') else { return vec![pattern.to_path_buf()] };
+    let mut files: Vec<PathBuf> = fs::read_dir(folder)
+        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+        .unwrap_or_default();
+    files.retain(|file| {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        name.len() >= start.len() + end.len() && name.starts_with(start) && name.ends_with(end)
+    });
+    files.sort();
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_libraries_of_a_real_program_are_found() {
+        let program = Path::new("/bin/ls");
+        let Ok(Some(elf)) = Elf::read(&fs::read(program).unwrap()) else {
+            eprintln!("SKIPPED: /bin/ls is no program for x86-64 here");
+            return;
+        };
+        if elf.needed.is_empty() {
+            eprintln!("SKIPPED: /bin/ls is static here");
+            return;
+        }
+        let ours = Search::new(None).libraries(program, &elf).unwrap();
+        let ours: HashSet<PathBuf> = ours.iter().map(|path| path.canonicalize().unwrap()).collect();
+        // The loader's own opinion.
+        let loader = elf.loader.unwrap();
+        let list = std::process::Command::new(&loader).arg("--list").arg(program).output().unwrap();
+        let list = String::from_utf8(list.stdout).unwrap();
+        let theirs = list.lines().filter_map(|line| line.split_once("=> ")?.1.split(' ').next());
+        let theirs: HashSet<PathBuf> =
+            theirs.map(|path| Path::new(path).canonicalize().unwrap()).collect();
+        assert!(!theirs.is_empty());
+        // Variants for newer processors may come in addition.
+        assert!(theirs.is_subset(&ours), "{theirs:?} {ours:?}");
+    }
+
+    #[test]
+    fn a_missing_library_is_named() {
+        let elf = Elf { needed: vec!["libnowhere.so.7".into()], ..Elf::default() };
+        let error = Search::new(None).libraries(Path::new("/opt/prog"), &elf).unwrap_err();
+        let text = error.to_string();
+        assert!(text.starts_with("'/opt/prog' needs the library 'libnowhere.so.7'"), "{text}");
+    }
+
+    #[test]
+    fn search_paths_come_in_the_loaders_order() {
+        let Ok(Some(_)) = Elf::read(&fs::read("/proc/self/exe").unwrap()) else {
+            eprintln!("SKIPPED: programs here are not for x86-64");
+            return;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        // An ELF file without needs will do for a library: its header alone.
+        let mut header = fs::read("/proc/self/exe").unwrap()[..64].to_vec();
+        header[56..58].fill(0);
+        for place in ["rpath", "runpath", "env/glibc-hwcaps/x86-64-v3", "env"] {
+            fs::create_dir_all(root.join(place)).unwrap();
+            fs::write(root.join(place).join("libx.so"), &header).unwrap();
+        }
+        let elf = |rpath: &[&str], runpath: Option<&str>| Elf {
+            needed: vec!["libx.so".into()],
+            rpath: rpath.iter().map(OsString::from).collect(),
+            runpath: runpath.map(|folder| vec![folder.into()]),
+            ..Elf::default()
+        };
+        let program = root.join("prog");
+        let found = |search: &Search, elf: &Elf| search.libraries(&program, elf).unwrap();
+        let (bare, env) = (Search::new(None), Search::new(Some(root.join("env").as_os_str())));
+        let rpath = elf(&["/none", "$ORIGIN/rpath"], None);
+        assert_eq!(found(&env, &rpath), [root.join("rpath/libx.so")]);
+        // A RUNPATH makes the RPATH of the same file void and comes behind LD_LIBRARY_PATH.
+        let both = elf(&["$ORIGIN/rpath"], Some("${ORIGIN}/runpath"));
+        assert_eq!(found(&bare, &both), [root.join("runpath/libx.so")]);
+        let variants = ["env/glibc-hwcaps/x86-64-v3/libx.so", "env/libx.so"];
+        assert_eq!(found(&env, &both), variants.map(|path| root.join(path)));
+    }
+
+    #[test]
+    fn configuration_files_include_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        fs::create_dir(root.join("conf.d")).unwrap();
+        let include = format!("include {}/conf.d/*.conf\n/last # why\n", root.display());
+        fs::write(root.join("ld.so.conf"), include).unwrap();
+        for (name, text) in [("b.conf", "/b\n"), ("a.conf", "# none\n/a\n"), ("c.old", "/c\n")] {
+            fs::write(root.join("conf.d").join(name), text).unwrap();
+        }
+        let mut folders = Vec::new();
+        configured(&root.join("ld.so.conf"), &mut folders, 0);
+        assert_eq!(folders, ["/a", "/b", "/last"].map(PathBuf::from));
+        // One that includes itself ends, too.
+        fs::write(root.join("loop"), format!("include {}/loop\n", root.display())).unwrap();
+        configured(&root.join("loop"), &mut folders, 0);
+    }
+
+    #[test]
+    fn other_files_are_no_elf_files() {
+        for contents in [b"".as_slice(), b"#!/bin/sh\n", b"\x7fELF", &[0x7f; 64]] {
+            assert!(Elf::read(contents).unwrap().is_none());
+        }
+    }
+}

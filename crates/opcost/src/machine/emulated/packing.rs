@@ -1,0 +1,419 @@
+//! What a command needs in the guest: its program with interpreter and libraries, the files it
+//! names, and what the user adds.
+
+use super::libraries::{Elf, LibraryError, Search, split};
+use super::tree::{NOT_PACKED, PackedFile, Tree, TreeError};
+use opcost_record::request::GuestCommand;
+use opcost_sys::spawn::{FindError, find_program};
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// A file or directory that the user wants in the guest.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PackItem {
+    /// Where it is on this machine; a relative path starts at the command's working directory.
+    pub host: PathBuf,
+    /// Where it shall be in the guest, absolute; `None` is the same place.
+    pub guest: Option<PathBuf>,
+}
+
+/// A command with all that it is to find in the guest.
+#[derive(Clone, Debug)]
+pub struct CommandPack {
+    /// The program, as [`find_program`] gives it: a relative path starts at `cwd`.
+    pub program: PathBuf,
+    /// The arguments, the program's own name first. Those that are paths of regular files are
+    /// packed, too.
+    pub argv: Vec<OsString>,
+    /// The whole environment of the command.
+    pub env: Vec<(OsString, OsString)>,
+    /// Its working directory, absolute.
+    pub cwd: PathBuf,
+    /// What else to pack.
+    pub pack: Vec<PackItem>,
+}
+
+/// Why a command cannot be packed.
+#[derive(Debug, thiserror::Error)]
+pub enum PackError {
+    /// A file cannot be packed.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+    /// A library or loader is not there.
+    #[error(transparent)]
+    Library(#[from] LibraryError),
+    /// A program is not there or may not be executed.
+    #[error(transparent)]
+    Find(#[from] FindError),
+    /// A file is no program.
+    #[error(
+        "'{}' is neither an x86-64 ELF program nor a script with a '#!' line; the guest cannot run it",
+        .0.display()
+    )]
+    NotAProgram(PathBuf),
+    /// A script's interpreter is a script, and so on.
+    #[error("'{}' is a script whose interpreters are scripts, too, more than {INTERPRETERS_MAX} in a row", .0.display())]
+    Interpreters(PathBuf),
+    /// What the user wants packed is not understood.
+    #[error("'{}' names nothing to pack; write PATH or PATH:GUESTPATH with an absolute GUESTPATH", .0.display())]
+    Item(OsString),
+    /// The guest's init is not usable.
+    #[error("'{}' {}; build the guest with script/build", .path.display(), .what)]
+    Guest {
+        /// Where it should be.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// As many as Linux allows (fs/exec.c, exec_binprm).
+const INTERPRETERS_MAX: usize = 5;
+
+/// What glibc's loader looks libraries up in; without it, it knows the default folders only.
+const LOADER_CACHE: &str = "/etc/ld.so.cache";
+
+impl PackItem {
+    /// Reads `PATH` or `PATH:GUESTPATH`.
+    ///
+    /// # Errors
+    /// [`PackError::Item`]: no path, or a guest path that is not absolute.
+    pub fn parse(text: &OsStr) -> Result<PackItem, PackError> {
+        let wrong = || PackError::Item(text.to_os_string());
+        let mut parts = text.as_bytes().splitn(2, |byte| *byte == b':').map(OsStr::from_bytes);
+        let host = parts.next().filter(|host| !host.is_empty()).ok_or_else(wrong)?;
+        let guest = match parts.next() {
+            Some(guest) if guest.as_bytes().starts_with(b"/") => Some(PathBuf::from(guest)),
+            Some(_) => return Err(wrong()),
+            None => None,
+        };
+        Ok(PackItem { host: host.into(), guest })
+    }
+}
+
+/// Packs a command. Result: the request for it, and all programs and libraries among its files.
+pub(super) fn pack_command(
+    tree: &mut Tree,
+    command: &CommandPack,
+) -> Result<(GuestCommand, Vec<PackedFile>), PackError> {
+    let mut packing = Packing {
+        tree,
+        command,
+        search: Search::new(command.variable("LD_LIBRARY_PATH")),
+        programs: BTreeSet::new(),
+        dynamic: false,
+    };
+    packing.tree.pack(&command.cwd)?;
+    // An absolute name may be a link, and relative ones are as the command sees them.
+    packing.program(&command.cwd.join(&command.program), 0)?;
+    if let Some(preload) = command.variable("LD_PRELOAD") {
+        for library in split(preload, b": ").iter().filter(|name| name.as_bytes().contains(&b'/')) {
+            packing.named(&command.cwd.join(library), true)?;
+        }
+    }
+    for argument in command.argv.iter().skip(1) {
+        let path = command.cwd.join(argument);
+        if is_packable_file(&path) {
+            packing.named(&path, false)?;
+        }
+    }
+    for item in &command.pack {
+        packing.item(item)?;
+    }
+    if packing.dynamic && Path::new(LOADER_CACHE).exists() {
+        packing.tree.pack(Path::new(LOADER_CACHE))?;
+    }
+    let request = GuestCommand {
+        program: command.program.clone(),
+        argv: command.argv.clone(),
+        env: command.env.clone(),
+        cwd: command.cwd.clone(),
+    };
+    Ok((request, packing.programs.into_iter().collect()))
+}
+
+impl CommandPack {
+    fn variable(&self, name: &str) -> Option<&OsStr> {
+        let found = self.env.iter().rev().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_os_str())
+    }
+}
+
+/// Whether an argument is the path of a file, and not of one that the guest has itself.
+fn is_packable_file(path: &Path) -> bool {
+    let Ok(real) = path.canonicalize() else { return false };
+    real.is_file() && !NOT_PACKED.iter().any(|folder| real.starts_with(folder))
+}
+
+struct Packing<'a> {
+    tree: &'a mut Tree,
+    command: &'a CommandPack,
+    search: Search,
+    programs: BTreeSet<PackedFile>,
+    /// Whether a program needs a dynamic loader.
+    dynamic: bool,
+}
+
+impl Packing<'_> {
+    /// Packs a program with all that it needs to be executed.
+    fn program(&mut self, path: &Path, interpreters: usize) -> Result<(), PackError> {
+        if interpreters > INTERPRETERS_MAX {
+            return Err(PackError::Interpreters(path.to_path_buf()));
+        }
+        let real = self.tree.pack(path)?;
+        let mode = real.metadata().map(|metadata| metadata.permissions().mode());
+        if mode.is_ok_and(|mode| mode & 0o111 == 0) {
+            return Err(FindError::NotExecutable(path.to_path_buf()).into());
+        }
+        let contents = self.tree.contents(&real).unwrap_or_default();
+        if let Some(line) = contents.strip_prefix(b"#!") {
+            let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
+            let line = OsStr::from_bytes(line).to_os_string();
+            return self.interpreter(path, &line, interpreters);
+        }
+        match self.elf(&real)? {
+            Some(elf) => self.libraries(&real, &real, &elf),
+            None => Err(PackError::NotAProgram(path.to_path_buf())),
+        }
+    }
+
+    /// Packs what a script's first line names: an interpreter, or `env` with a program to find.
+    fn interpreter(
+        &mut self,
+        script: &Path,
+        line: &OsStr,
+        interpreters: usize,
+    ) -> Result<(), PackError> {
+        let words = split(line, b" \t\r");
+        let Some((interpreter, arguments)) = words.split_first() else {
+            return Err(PackError::NotAProgram(script.to_path_buf()));
+        };
+        let interpreter = self.command.cwd.join(interpreter);
+        self.program(&interpreter, interpreters + 1)?;
+        if interpreter.file_name() == Some(OsStr::new("env")) {
+            let is_name = |word: &&OsString| {
+                !word.as_bytes().starts_with(b"-") && !word.as_bytes().contains(&b'=')
+            };
+            if let Some(name) = arguments.iter().find(is_name) {
+                let cwd = &self.command.cwd;
+                let program = find_program(name, self.command.variable("PATH"), cwd)?;
+                self.program(&cwd.join(program), interpreters + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Packs a file, and if it is a program or library, what it needs; `strict`: all of that must
+    /// be there. What is only data to the command may have needs that do not matter.
+    fn named(&mut self, path: &Path, strict: bool) -> Result<(), PackError> {
+        let real = self.tree.pack(path)?;
+        self.needs_of(&real, &real, strict)
+    }
+
+    fn needs_of(&mut self, host: &Path, guest: &Path, strict: bool) -> Result<(), PackError> {
+        let result = match self.elf(guest) {
+            Ok(Some(elf)) => self.libraries(host, guest, &elf),
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        match result {
+            Err(PackError::Library(_)) if !strict => Ok(()),
+            result => result,
+        }
+    }
+
+    fn item(&mut self, item: &PackItem) -> Result<(), PackError> {
+        let host = self.command.cwd.join(&item.host);
+        let read = |source| TreeError::Read { path: host.clone(), source };
+        let metadata = fs::metadata(&host).map_err(read)?;
+        let real = match &item.guest {
+            None => self.tree.pack(&host)?,
+            Some(guest) => self.tree.place(guest)?,
+        };
+        if metadata.is_dir() {
+            for PackedFile { host, guest } in self.tree.pack_directory(&host, &real)? {
+                self.needs_of(&host, &guest, false)?;
+            }
+            return Ok(());
+        }
+        if item.guest.is_some() {
+            self.tree.pack_file(&host, &real, &metadata)?;
+        }
+        let host = host.canonicalize().map_err(read)?;
+        let contents = self.tree.contents(&real).unwrap_or_default();
+        if contents.starts_with(b"#!") && metadata.permissions().mode() & 0o111 != 0 {
+            return self.program(&host, 0);
+        }
+        self.needs_of(&host, &real, true)
+    }
+
+    fn elf(&self, guest: &Path) -> Result<Option<Elf>, PackError> {
+        let contents = self.tree.contents(guest).unwrap_or_default();
+        let damaged = |source| LibraryError::Damaged { path: guest.to_path_buf(), source };
+        Ok(Elf::read(contents).map_err(damaged)?)
+    }
+
+    /// Notes a program or library and packs its loader and libraries.
+    fn libraries(&mut self, host: &Path, guest: &Path, elf: &Elf) -> Result<(), PackError> {
+        self.note(host, guest);
+        if let Some(loader) = &elf.loader {
+            if !loader.exists() {
+                let (loader, needed_by) = (loader.clone(), host.to_path_buf());
+                return Err(LibraryError::Loader { loader, needed_by }.into());
+            }
+            let loader = self.tree.pack(loader)?;
+            self.note(&loader, &loader);
+            self.dynamic = true;
+        }
+        for library in self.search.libraries(host, elf)? {
+            let library = self.tree.pack(&library)?;
+            self.note(&library, &library);
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, host: &Path, guest: &Path) {
+        self.programs.insert(PackedFile { host: host.into(), guest: guest.into() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn command(program: impl Into<PathBuf>, argv: &[&str], cwd: &Path) -> CommandPack {
+        CommandPack {
+            program: program.into(),
+            argv: argv.iter().map(OsString::from).collect(),
+            env: vec![("PATH".into(), "/usr/bin:/bin".into())],
+            cwd: cwd.into(),
+            pack: Vec::new(),
+        }
+    }
+
+    fn packed(command: &CommandPack) -> (Tree, GuestCommand, Vec<PathBuf>) {
+        let mut tree = Tree::default();
+        let (request, programs) = pack_command(&mut tree, command).unwrap();
+        (tree, request, programs.into_iter().map(|file| file.guest).collect())
+    }
+
+    fn fault(command: &CommandPack) -> String {
+        pack_command(&mut Tree::default(), command).unwrap_err().to_string()
+    }
+
+    fn script(path: &Path, text: &str) {
+        fs::write(path, text).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// Whether the shell here is a program for x86-64, as most tests need.
+    fn can_pack() -> bool {
+        let elf = fs::read("/bin/sh").ok().and_then(|shell| Elf::read(&shell).ok()?);
+        if elf.is_none() {
+            eprintln!("SKIPPED: /bin/sh is no program for x86-64 here");
+        }
+        elf.is_some()
+    }
+
+    #[test]
+    fn a_program_comes_with_its_loader_libraries_and_named_files() {
+        if !can_pack() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let cwd = folder.path().canonicalize().unwrap();
+        fs::write(cwd.join("data"), "x").unwrap();
+        fs::create_dir(cwd.join("sub")).unwrap();
+        let (tree, request, programs) =
+            packed(&command("/bin/sh", &["sh", "data", "sub", "-x", "/proc/version"], &cwd));
+        assert_eq!((&request.cwd, request.argv.len()), (&cwd, 5));
+        assert!(tree.has(&cwd.join("data")));
+        assert!(!tree.has(&cwd.join("sub")) && !tree.has(Path::new("/proc/version")));
+        assert!(tree.has(Path::new("/bin")), "the way to the program is kept");
+        for program in &programs {
+            assert!(tree.contents(program).is_some(), "{}", program.display());
+        }
+        let real = Path::new("/bin/sh").canonicalize().unwrap();
+        assert!(programs.contains(&real), "{programs:?}");
+        assert!(programs.iter().any(|path| path.to_string_lossy().contains("libc")));
+    }
+
+    #[test]
+    fn scripts_bring_their_interpreters() {
+        if !can_pack() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let cwd = folder.path().canonicalize().unwrap();
+        script(&cwd.join("plain"), "#!/bin/sh -e\n");
+        script(&cwd.join("found"), "#! /usr/bin/env -S A=1 gzip -d\n");
+        let shell = Path::new("/bin/sh").canonicalize().unwrap();
+        let (_, request, programs) = packed(&command("./plain", &["plain"], &cwd));
+        assert_eq!(request.program, Path::new("./plain"));
+        assert!(programs.contains(&shell));
+        let (tree, _, programs) = packed(&command(cwd.join("found"), &["found"], &cwd));
+        let env = Path::new("/usr/bin/env").canonicalize().unwrap();
+        assert!(programs.contains(&env) && tree.has(Path::new("/usr/bin/gzip")), "{programs:?}");
+
+        script(&cwd.join("a"), &format!("#!{}\n", cwd.join("b").display()));
+        script(&cwd.join("b"), &format!("#!{}\n", cwd.join("a").display()));
+        assert!(fault(&command("./a", &["a"], &cwd)).contains("more than 5 in a row"));
+        script(&cwd.join("empty"), "#!\n");
+        assert!(fault(&command("./empty", &["x"], &cwd)).contains("neither an x86-64 ELF"));
+    }
+
+    #[test]
+    fn what_is_no_program_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let cwd = folder.path();
+        script(&cwd.join("text"), "echo hi\n");
+        fs::write(cwd.join("plain"), "#!/bin/sh\n").unwrap();
+        assert!(fault(&command("./text", &["text"], cwd)).contains("text' is neither"));
+        assert!(fault(&command("./plain", &["plain"], cwd)).contains("is not executable"));
+        assert!(fault(&command("/no/program", &["x"], cwd)).contains("cannot pack '/no'"));
+        let mut elsewhere = command("/bin/sh", &["sh"], cwd);
+        elsewhere.cwd = "/no/folder".into();
+        assert!(fault(&elsewhere).contains("cannot pack '/no'"));
+    }
+
+    #[test]
+    fn added_files_and_directories_are_where_they_shall_be() {
+        if !can_pack() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let cwd = folder.path().canonicalize().unwrap();
+        fs::create_dir(cwd.join("sub")).unwrap();
+        fs::write(cwd.join("sub/file"), "x").unwrap();
+        symlink("file", cwd.join("sub/link")).unwrap();
+        let mut command = command("/bin/sh", &["sh"], &cwd);
+        let items = ["sub", "sub/file:/data/f", "sub:/all", "/usr/bin/env:/bin/env"];
+        command.pack = items.map(|text| PackItem::parse(OsStr::new(text)).unwrap()).into();
+        let (tree, _, programs) = packed(&command);
+        for path in ["/data/f", "/all/file", "/all/link"] {
+            assert!(tree.has(Path::new(path)), "{path}");
+        }
+        assert!(tree.has(&cwd.join("sub/link")));
+        let env = tree.place(Path::new("/bin/env")).unwrap();
+        assert!(programs.contains(&env), "{programs:?}");
+
+        command.pack = vec![PackItem { host: "none".into(), guest: None }];
+        assert!(fault(&command).contains("none' into the guest: No such file"));
+    }
+
+    #[test]
+    fn items_are_read() {
+        let read = |text: &str| PackItem::parse(OsStr::new(text));
+        let item = PackItem { host: "a".into(), guest: Some("/b:c".into()) };
+        assert_eq!(read("a:/b:c").unwrap(), item);
+        assert_eq!(read("a").unwrap().guest, None);
+        for wrong in ["", ":/b", "a:", "a:b"] {
+            assert!(matches!(read(wrong), Err(PackError::Item(_))), "{wrong}");
+        }
+    }
+}

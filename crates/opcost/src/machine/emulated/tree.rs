@@ -1,0 +1,377 @@
+//! The files of an initramfs, and how files of this machine get into it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsString;
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Component, Path, PathBuf};
+
+/// How much may be packed into one guest, bytes. It is read and copied before every boot, and the
+/// guest's memory has to hold it twice.
+pub const PACK_BYTES_MAX: u64 = 256 << 20;
+
+/// How many symbolic links a path may lead through (path_resolution(7)).
+const LINKS_MAX: usize = 40;
+
+/// File systems that the guest has of its own.
+pub(super) const NOT_PACKED: [&str; 3] = ["/dev", "/proc", "/sys"];
+
+/// Why something cannot be packed.
+#[derive(Debug, thiserror::Error)]
+pub enum TreeError {
+    /// A file cannot be read.
+    #[error("cannot pack '{}' into the guest: {source}", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// A path leads through too many links.
+    #[error("cannot pack '{}' into the guest: more than {LINKS_MAX} symbolic links", .0.display())]
+    Links(PathBuf),
+    /// It belongs to a file system that describes this machine.
+    #[error(
+        "cannot pack '{}' into the guest: the guest has a {} of its own", .0.display(),
+        .0.components().take(2).collect::<PathBuf>().display()
+    )]
+    OwnFileSystem(PathBuf),
+    /// The guest's and this machine's idea of a path differ.
+    #[error(
+        "cannot pack '{}' into the guest: it is a link here, but a directory in the guest, since \
+         something else is packed into it: choose another place for that", .0.display()
+    )]
+    LinkOverDirectory(PathBuf),
+    /// There is too much.
+    #[error(
+        "more than {} MiB would be packed into the guest; the largest file is '{}' with {} MiB: \
+         leave it out or name a smaller one", PACK_BYTES_MAX >> 20, .largest.display(),
+        .largest_bytes >> 20
+    )]
+    TooLarge {
+        /// The largest file.
+        largest: PathBuf,
+        /// Its size.
+        largest_bytes: u64,
+    },
+}
+
+/// One file of the guest.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Node {
+    /// A directory.
+    Directory { mode: u32 },
+    /// A regular file.
+    File { mode: u32, contents: Vec<u8> },
+    /// A symbolic link.
+    Link { target: PathBuf },
+    /// A character device with its major and minor number.
+    Device { mode: u32, number: (u32, u32) },
+}
+
+/// A file that was packed.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct PackedFile {
+    /// Where it is on this machine.
+    pub host: PathBuf,
+    /// Where it is in the guest.
+    pub guest: PathBuf,
+}
+
+/// All files of a guest, by their absolute paths.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) struct Tree {
+    /// A path comes before those that it leads to.
+    nodes: BTreeMap<PathBuf, Node>,
+    /// Bytes of files of this machine.
+    packed_bytes: u64,
+    largest: Option<(u64, PathBuf)>,
+}
+
+impl Tree {
+    pub(super) fn nodes(&self) -> impl Iterator<Item = (&Path, &Node)> {
+        self.nodes.iter().map(|(path, node)| (path.as_path(), node))
+    }
+
+    pub(super) fn has(&self, path: &Path) -> bool {
+        self.nodes.contains_key(path)
+    }
+
+    /// The contents of a regular file.
+    pub(super) fn contents(&self, path: &Path) -> Option<&[u8]> {
+        match self.nodes.get(path)? {
+            Node::File { contents, .. } => Some(contents),
+            _ => None,
+        }
+    }
+
+    /// Adds a file, and the directories it needs, unless they are there.
+    pub(super) fn put(&mut self, path: impl Into<PathBuf>, node: Node) {
+        let path = path.into();
+        self.make_parents(&path);
+        self.nodes.insert(path, node);
+    }
+
+    /// Adds a directory and those above it, unless they are there.
+    pub(super) fn put_directory(&mut self, path: &Path) {
+        self.make_parents(path);
+        if path.parent().is_some() {
+            self.nodes.entry(path.to_path_buf()).or_insert(Node::Directory { mode: 0o755 });
+        }
+    }
+
+    fn make_parents(&mut self, path: &Path) {
+        for parent in path.ancestors().skip(1).filter(|parent| parent.parent().is_some()) {
+            self.nodes.entry(parent.to_path_buf()).or_insert(Node::Directory { mode: 0o755 });
+        }
+    }
+
+    /// Where a path of the guest leads to by the links that are in the tree. What is below a link
+    /// cannot be unpacked before what the link leads to.
+    pub(super) fn place(&self, path: &Path) -> Result<PathBuf, TreeError> {
+        let mut left = parts(path);
+        let mut at = PathBuf::from("/");
+        let mut links = 0;
+        while let Some(part) = left.pop_front() {
+            if part == ".." {
+                at.pop();
+                continue;
+            }
+            at.push(&part);
+            if let Some(Node::Link { target }) = self.nodes.get(&at) {
+                links += 1;
+                if links > LINKS_MAX {
+                    return Err(TreeError::Links(path.to_path_buf()));
+                }
+                at = if target.is_absolute() { "/".into() } else { at.with_file_name("") };
+                parts(target).into_iter().rev().for_each(|part| left.push_front(part));
+            }
+        }
+        Ok(at)
+    }
+
+    /// Packs what is at a path of this machine at the same path, with every link and directory on
+    /// the way to it. Result: the file or directory that the path leads to.
+    ///
+    /// `path`: absolute. A directory is packed without what is in it.
+    pub(super) fn pack(&mut self, path: &Path) -> Result<PathBuf, TreeError> {
+        let failed = |at: &Path, source| TreeError::Read { path: at.to_path_buf(), source };
+        let mut left: VecDeque<OsString> = parts(path);
+        let mut at = PathBuf::from("/");
+        let mut links = 0;
+        while let Some(part) = left.pop_front() {
+            if part == ".." {
+                at.pop();
+                continue;
+            }
+            let next = at.join(&part);
+            if NOT_PACKED.iter().any(|folder| next == Path::new(folder)) {
+                return Err(TreeError::OwnFileSystem(path.to_path_buf()));
+            }
+            let metadata = next.symlink_metadata().map_err(|source| failed(&next, source))?;
+            if metadata.is_symlink() {
+                links += 1;
+                if links > LINKS_MAX {
+                    return Err(TreeError::Links(path.to_path_buf()));
+                }
+                let target = fs::read_link(&next).map_err(|source| failed(&next, source))?;
+                if target.is_absolute() {
+                    at = PathBuf::from("/");
+                }
+                for part in parts(&target).into_iter().rev() {
+                    left.push_front(part);
+                }
+                if let Some(Node::Directory { .. }) = self.nodes.get(&next) {
+                    return Err(TreeError::LinkOverDirectory(next));
+                }
+                self.put(next, Node::Link { target });
+                continue;
+            }
+            if metadata.is_dir() {
+                let mode = mode_of(&metadata);
+                self.nodes.insert(next.clone(), Node::Directory { mode });
+            } else {
+                if !left.is_empty() {
+                    return Err(failed(path, io::ErrorKind::NotADirectory.into()));
+                }
+                self.pack_file(&next, &next, &metadata)?;
+            }
+            at = next;
+        }
+        Ok(at)
+    }
+
+    /// Packs one regular file of this machine at any path of the guest.
+    pub(super) fn pack_file(
+        &mut self,
+        host: &Path,
+        guest: &Path,
+        metadata: &Metadata,
+    ) -> Result<(), TreeError> {
+        let failed = |source| TreeError::Read { path: host.to_path_buf(), source };
+        if NOT_PACKED.iter().any(|folder| guest.starts_with(folder)) {
+            return Err(TreeError::OwnFileSystem(guest.to_path_buf()));
+        }
+        if !metadata.is_file() {
+            return Err(failed(io::Error::other("neither a file nor a directory")));
+        }
+        if let Some(Node::File { .. }) = self.nodes.get(guest) {
+            return Ok(());
+        }
+        let bytes = metadata.len();
+        self.packed_bytes += bytes;
+        if self.largest.as_ref().is_none_or(|(largest_bytes, _)| bytes > *largest_bytes) {
+            self.largest = Some((bytes, host.to_path_buf()));
+        }
+        if self.packed_bytes > PACK_BYTES_MAX
+            && let Some((largest_bytes, largest)) = self.largest.clone()
+        {
+            return Err(TreeError::TooLarge { largest, largest_bytes });
+        }
+        let contents = fs::read(host).map_err(failed)?;
+        self.put(guest, Node::File { mode: mode_of(metadata), contents });
+        Ok(())
+    }
+
+    /// Packs a directory of this machine with all that is in it, links as they are. Result: the
+    /// regular files. Sockets, pipes and devices are left out.
+    pub(super) fn pack_directory(
+        &mut self,
+        host: &Path,
+        guest: &Path,
+    ) -> Result<Vec<PackedFile>, TreeError> {
+        if NOT_PACKED.iter().any(|folder| guest.starts_with(folder)) || guest == Path::new("/") {
+            return Err(TreeError::OwnFileSystem(guest.to_path_buf()));
+        }
+        let mut files = Vec::new();
+        let mut folders = vec![(host.to_path_buf(), guest.to_path_buf())];
+        while let Some((host, guest)) = folders.pop() {
+            let failed = |source| TreeError::Read { path: host.clone(), source };
+            let mode = mode_of(&host.metadata().map_err(failed)?);
+            self.put(&guest, Node::Directory { mode });
+            for entry in fs::read_dir(&host).map_err(failed)? {
+                let entry = entry.map_err(failed)?;
+                let (host, guest) = (entry.path(), guest.join(entry.file_name()));
+                let failed = |source| TreeError::Read { path: host.clone(), source };
+                let metadata = entry.metadata().map_err(failed)?;
+                if metadata.is_symlink() {
+                    let target = fs::read_link(&host).map_err(failed)?;
+                    self.put(guest, Node::Link { target });
+                } else if metadata.is_dir() {
+                    folders.push((host, guest));
+                } else if metadata.is_file() {
+                    self.pack_file(&host, &guest, &metadata)?;
+                    files.push(PackedFile { host, guest });
+                }
+            }
+        }
+        files.sort();
+        Ok(files)
+    }
+}
+
+/// The names of a path, and its steps upwards.
+fn parts(path: &Path) -> VecDeque<OsString> {
+    let names =
+        path.components().filter(|part| !matches!(part, Component::RootDir | Component::CurDir));
+    names.map(|part| part.as_os_str().to_os_string()).collect()
+}
+
+fn mode_of(metadata: &Metadata) -> u32 {
+    metadata.permissions().mode() & 0o7777
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn paths(tree: &Tree) -> Vec<&Path> {
+        tree.nodes().map(|(path, _)| path).collect()
+    }
+
+    #[test]
+    fn links_on_the_way_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        fs::create_dir(root.join("real")).unwrap();
+        fs::write(root.join("real/file"), "x").unwrap();
+        symlink("real", root.join("short")).unwrap();
+        symlink(root.join("short/../short/file"), root.join("far")).unwrap();
+        let mut tree = Tree::default();
+        assert_eq!(tree.pack(&root.join("far")).unwrap(), root.join("real/file"));
+        let expected: Vec<PathBuf> =
+            ["far", "real", "real/file", "short"].map(|name| root.join(name)).into();
+        let within: Vec<&Path> =
+            paths(&tree).into_iter().filter(|path| *path > root.as_path()).collect();
+        assert_eq!(within, expected);
+        assert_eq!(tree.nodes[&root.join("short")], Node::Link { target: "real".into() });
+        let parent = paths(&tree).into_iter().position(|path| path == root.parent().unwrap());
+        assert!(root.parent() == Some(Path::new("/")) || parent.is_some());
+    }
+
+    #[test]
+    fn what_cannot_be_packed_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        symlink("loop", root.join("loop")).unwrap();
+        let fault = |path: &Path| Tree::default().pack(path).unwrap_err().to_string();
+        assert!(fault(&root.join("loop")).contains("more than 40 symbolic links"));
+        assert!(fault(&root.join("none")).contains("none' into the guest: No such file"));
+        assert!(fault(Path::new("/proc/version")).contains("the guest has a /proc of its own"));
+        fs::write(root.join("file"), "").unwrap();
+        assert!(fault(&root.join("file/x")).contains("not a directory"));
+    }
+
+    #[test]
+    fn nothing_is_packed_below_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        fs::create_dir(root.join("real")).unwrap();
+        symlink("real", root.join("short")).unwrap();
+        let mut tree = Tree::default();
+        tree.pack(&root.join("short")).unwrap();
+        let placed = |path: &str| tree.place(&root.join(path)).unwrap();
+        assert_eq!(placed("short/new"), root.join("real/new"));
+        assert_eq!(placed("short/../other"), root.join("other"));
+        let mut tree = Tree::default();
+        tree.put_directory(&root.join("short"));
+        let error = tree.pack(&root.join("short")).unwrap_err();
+        assert!(matches!(error, TreeError::LinkOverDirectory(_)), "{error}");
+        tree.put("/loop", Node::Link { target: "loop".into() });
+        assert!(matches!(tree.place(Path::new("/loop/x")), Err(TreeError::Links(_))));
+    }
+
+    #[test]
+    fn the_limit_names_the_largest_file() {
+        let folder = tempfile::tempdir().unwrap();
+        // Holes: the files take no space.
+        for (name, bytes) in [("a", PACK_BYTES_MAX - 1), ("b", 2)] {
+            fs::File::create(folder.path().join(name)).unwrap().set_len(bytes).unwrap();
+        }
+        let mut tree = Tree { packed_bytes: PACK_BYTES_MAX - 1, ..Tree::default() };
+        tree.largest = Some((PACK_BYTES_MAX - 1, folder.path().join("a")));
+        let error = tree.pack(&folder.path().join("b")).unwrap_err().to_string();
+        assert!(error.contains("256 MiB") && error.contains("/a' with 255 MiB"), "{error}");
+    }
+
+    #[test]
+    fn a_directory_comes_with_all_that_is_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        fs::create_dir_all(root.join("one/two")).unwrap();
+        fs::write(root.join("one/two/file"), "x").unwrap();
+        symlink("two/file", root.join("one/link")).unwrap();
+        let mut tree = Tree::default();
+        let files = tree.pack_directory(&root.join("one"), Path::new("/data/one")).unwrap();
+        let file =
+            PackedFile { host: root.join("one/two/file"), guest: "/data/one/two/file".into() };
+        assert_eq!(files, [file]);
+        let expected =
+            ["/data", "/data/one", "/data/one/link", "/data/one/two", "/data/one/two/file"];
+        assert_eq!(paths(&tree), expected.map(Path::new));
+        let error = tree.pack_directory(root, Path::new("/dev/x")).unwrap_err();
+        assert!(matches!(error, TreeError::OwnFileSystem(_)));
+    }
+}
