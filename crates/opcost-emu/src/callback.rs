@@ -98,11 +98,43 @@ pub(crate) unsafe extern "C" fn on_translation(_: Id, handle: *mut c_void) {
 }
 
 pub(crate) unsafe extern "C" fn on_block(vcpu: c_uint, block: *mut c_void) {
-    if !allowed(vcpu) {
-        return;
+    // SAFETY: `start` came before any callback. `goes_on` is false on any vCPU but the current
+    // one, which the owning thread alone changes. QEMU passes the block it was given, which lives
+    // for ever.
+    unsafe {
+        if core().goes_on(vcpu, block.cast()) {
+            core().begin(block.cast());
+        } else {
+            look(vcpu, block.cast());
+        }
     }
-    // SAFETY: this thread owns the state; QEMU passes the block it was given, which lives for ever.
-    unsafe { core().begin(vcpu, block.cast::<Block>()) };
+}
+
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn look(vcpu: c_uint, block: *mut Block) {
+    if allowed(vcpu) {
+        // SAFETY: this thread owns the state; blocks live for ever.
+        unsafe {
+            core().look(vcpu, block);
+            core().begin(block);
+        }
+    }
+}
+
+pub(crate) unsafe extern "C" fn on_modelled_block(vcpu: c_uint, block: *mut c_void) {
+    // SAFETY: as in `on_block`.
+    unsafe {
+        if core().goes_on(vcpu, block.cast()) {
+            core().model_transfer(block.cast());
+        } else if allowed(vcpu) {
+            core().look(vcpu, block.cast());
+        } else {
+            return;
+        }
+        core().model_fetch(block.cast());
+        core().begin(block.cast());
+    }
 }
 
 pub(crate) unsafe extern "C" fn on_pass(vcpu: c_uint, site: *mut c_void) {

@@ -106,25 +106,26 @@ impl Core {
         core
     }
 
-    /// A block begins.
+    /// Whether a block follows the last one with nothing else to be done than to count it.
     ///
     /// # Safety
-    /// `block` and every block passed before are alive, and nothing else touches them meanwhile.
+    /// `block` and every block passed to [`begin`](Self::begin) are alive, and nothing else touches
+    /// them meanwhile.
     #[inline(always)]
-    pub(crate) unsafe fn begin(&mut self, vcpu: u32, block: *mut Block) {
+    pub(crate) unsafe fn goes_on(&self, vcpu: u32, block: *const Block) -> bool {
         // SAFETY: as the caller promises; `prev` was passed before or is the one given to `new`.
         let (begun, prev) = unsafe { (&*block, &*self.prev) };
         let lag = (prev.count ^ prev.last) & prev.last_mask;
         let turn = (begun.tag ^ prev.exit_tag) | (vcpu ^ self.vcpu);
-        if lag | u64::from(turn) != 0 {
-            // SAFETY: as above.
-            unsafe { self.look(vcpu, block) };
-        } else if let Some(model) = &mut self.model {
-            model.transfer(&mut self.sums, &Left::whole(prev), begun.start);
-        }
-        if let Some(model) = &mut self.model {
-            model.fetch(&mut self.sums, begun.kernel, begun.start, begun.end);
-        }
+        lag | u64::from(turn) == 0
+    }
+
+    /// A block begins, and is counted.
+    ///
+    /// # Safety
+    /// As for [`goes_on`](Self::goes_on), which was true or was followed by [`look`](Self::look).
+    #[inline(always)]
+    pub(crate) unsafe fn begin(&mut self, block: *mut Block) {
         // SAFETY: the block is alive; `cost` points into the tree, whose columns never move.
         unsafe {
             (*block).count += 1;
@@ -133,10 +134,39 @@ impl Core {
         self.prev = block;
     }
 
+    /// The model learns how control came to a block that goes on.
+    ///
+    /// # Safety
+    /// As for [`goes_on`](Self::goes_on), which was true.
+    #[inline(always)]
+    pub(crate) unsafe fn model_transfer(&mut self, block: *const Block) {
+        // SAFETY: as the caller promises.
+        let (begun, prev) = unsafe { (&*block, &*self.prev) };
+        if let Some(model) = &mut self.model
+            && matches!(prev.exit, Exit::Branch | Exit::JumpIndirect)
+        {
+            model.transfer(&mut self.sums, &Left::whole(prev), begun.start);
+        }
+    }
+
+    /// The model fetches a block's code.
+    ///
+    /// # Safety
+    /// As for [`goes_on`](Self::goes_on).
+    #[inline(always)]
+    pub(crate) unsafe fn model_fetch(&mut self, block: *const Block) {
+        // SAFETY: as the caller promises.
+        let begun = unsafe { &*block };
+        if let Some(model) = &mut self.model {
+            model.fetch(&mut self.sums, begun.kernel, begun.start, begun.end);
+        }
+    }
+
     /// Looks closer at how control came to a block.
-    #[cold]
-    #[inline(never)]
-    unsafe fn look(&mut self, vcpu: u32, block: *mut Block) {
+    ///
+    /// # Safety
+    /// As for [`goes_on`](Self::goes_on).
+    pub(crate) unsafe fn look(&mut self, vcpu: u32, block: *mut Block) {
         if vcpu != self.vcpu {
             // SAFETY: blocks are alive, as the caller of `begin` promises.
             unsafe { self.turn_to(vcpu) };

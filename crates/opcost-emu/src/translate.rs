@@ -173,7 +173,12 @@ impl Request<'_> {
         // SAFETY: the handles are QEMU's; what the data point to lives for ever.
         unsafe {
             if !alone || known.at_entry || known.landmark.is_some() {
-                (api.on_block)(self.handle, callback::on_block, api::NO_REGISTERS, data);
+                let function = if self.core.arguments.model {
+                    callback::on_modelled_block
+                } else {
+                    callback::on_block
+                };
+                (api.on_block)(self.handle, function, api::NO_REGISTERS, data);
             } else if let Some(site) = known.behind {
                 (api.on_block)(self.handle, callback::on_pass, api::NO_REGISTERS, site.cast());
             }
