@@ -373,6 +373,7 @@ impl Core {
         counters.take_back(tail, kernel);
         let mut landmarks = self.landmarks.clone();
         landmarks.push(self.system_calls);
+        landmarks.extend(self.probes.iter().flatten());
         Reading { counters, landmarks }
     }
 

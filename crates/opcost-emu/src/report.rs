@@ -66,7 +66,7 @@ fn regions(core: &Core) -> Result<Vec<RegionCost>, String> {
         let mut counts = counts(&core.arguments, &sum.counters);
         landmark_counts(core, sum, &mut counts);
         if core.arguments.probe {
-            probe_counts(core, &mut counts);
+            probe_counts(core, sum, &mut counts);
         }
         let profile = if core.arguments.profile { profile } else { Profile::default() };
         all.push(RegionCost { region: REGIONS[region].into(), counts, profile });
@@ -108,16 +108,18 @@ fn landmark_counts(core: &Core, sum: &Reading, counts: &mut Counts) {
         counts.push((name.clone(), Domain::All, *count));
     }
     if !core.arguments.system
-        && let Some(calls) = sum.landmarks.last()
+        && let Some(calls) = sum.landmarks.get(core.attribution.metrics().len())
     {
         counts.push(("system-calls".into(), Domain::All, *calls));
     }
 }
 
-fn probe_counts(core: &Core, counts: &mut Counts) {
-    for (kind, word, ..) in Repeat::TABLE {
-        for (filter, count) in ["R", "W", "RW"].iter().zip(core.probes[kind as usize]) {
-            counts.push((format!("probe-{word}-{filter}"), Domain::All, count));
-        }
+fn probe_counts(core: &Core, sum: &Reading, counts: &mut Counts) {
+    let names = Repeat::TABLE
+        .iter()
+        .flat_map(|(_, word, ..)| ["R", "W", "RW"].map(|filter| format!("probe-{word}-{filter}")));
+    for (name, count) in names.zip(sum.landmarks.iter().skip(core.attribution.metrics().len() + 1))
+    {
+        counts.push((name, Domain::All, *count));
     }
 }

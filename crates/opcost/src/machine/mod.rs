@@ -1,5 +1,6 @@
 //! Where work runs, and the state of that machine as it is recorded.
 
+pub mod emulated;
 pub mod host;
 mod state;
 

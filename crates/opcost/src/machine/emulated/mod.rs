@@ -1,0 +1,3 @@
+//! The emulated machine.
+
+pub mod probe;
