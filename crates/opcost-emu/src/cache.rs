@@ -77,7 +77,7 @@ impl Cache {
     }
 
     /// Touches a line; whether it was not there.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn misses(&mut self, line: u64) -> bool {
         let first = (line & self.set_mask) as usize * self.ways;
         let set = &mut self.lines[first..first + self.ways];
@@ -85,11 +85,15 @@ impl Cache {
         if set[0] == tag {
             return false;
         }
-        let place = set.iter().position(|known| *known == tag);
-        let hole = place.unwrap_or(set.len() - 1);
-        set.copy_within(..hole, 1);
-        set[0] = tag;
-        place.is_none()
+        // Every line moves one place back, down to the one that is wanted or the last.
+        let mut moved = tag;
+        for way in set {
+            std::mem::swap(way, &mut moved);
+            if moved == tag {
+                return false;
+            }
+        }
+        true
     }
 }
 

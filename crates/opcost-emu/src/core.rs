@@ -142,10 +142,14 @@ impl Core {
     pub(crate) unsafe fn model_transfer(&mut self, block: *const Block) {
         // SAFETY: as the caller promises.
         let (begun, prev) = unsafe { (&*block, &*self.prev) };
-        if let Some(model) = &mut self.model
-            && matches!(prev.exit, Exit::Branch | Exit::JumpIndirect)
-        {
-            model.transfer(&mut self.sums, &Left::whole(prev), begun.start);
+        let Some(model) = &mut self.model else { return };
+        match prev.exit {
+            Exit::Branch => {
+                let taken = begun.start != prev.end;
+                model.branch(&mut self.sums, prev.kernel, prev.last_at, taken);
+            }
+            Exit::JumpIndirect => model.transfer(&mut self.sums, &Left::whole(prev), begun.start),
+            _ => {}
         }
     }
 

@@ -30,44 +30,58 @@ impl Model {
     }
 
     /// Code from `start` up to `end` is fetched.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn fetch(&mut self, sums: &mut Counters, kernel: bool, start: u64, end: u64) {
+        let mut line = self.instructions.line(start);
         let last = self.instructions.line(end.wrapping_sub(1));
-        for line in self.instructions.line(start)..=last {
+        loop {
             if self.instructions.misses(line) {
                 sums.add(Figure::InstructionMisses, kernel, 1);
                 self.miss(sums, kernel, self.instructions.address(line));
             }
+            if line >= last {
+                return;
+            }
+            line += 1;
         }
     }
 
     /// `bytes` of data are read or written; an access across lines touches each.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn access(&mut self, sums: &mut Counters, kernel: bool, address: u64, bytes: u64) {
+        let mut line = self.data.line(address);
         let last = self.data.line(address.wrapping_add(bytes - 1));
-        for line in self.data.line(address)..=last {
+        loop {
             if self.data.misses(line) {
                 sums.add(Figure::DataMisses, kernel, 1);
                 self.miss(sums, kernel, self.data.address(line));
             }
+            if line >= last {
+                return;
+            }
+            line += 1;
         }
     }
 
+    #[inline(never)]
     fn miss(&mut self, sums: &mut Counters, kernel: bool, address: u64) {
         if self.last.misses(self.last.line(address)) {
             sums.add(Figure::LastMisses, kernel, 1);
         }
     }
 
+    /// A conditional branch at an address was executed.
+    #[inline(always)]
+    pub(crate) fn branch(&mut self, sums: &mut Counters, kernel: bool, at: u64, taken: bool) {
+        let missed = self.predictor.misses_branch(at, taken);
+        sums.add(Figure::Taken, kernel, u64::from(taken));
+        sums.add(Figure::BranchMisses, kernel, u64::from(missed));
+    }
+
     /// A block was left for `target`.
-    #[inline]
     pub(crate) fn transfer(&mut self, sums: &mut Counters, left: &Left, target: u64) {
         let missed = match left.exit {
-            Exit::Branch => {
-                let taken = target != left.end;
-                sums.add(Figure::Taken, left.kernel, u64::from(taken));
-                self.predictor.misses_branch(left.at, taken)
-            }
+            Exit::Branch => return self.branch(sums, left.kernel, left.at, target != left.end),
             Exit::JumpIndirect => self.predictor.misses_target(left.at, target),
             Exit::Call => {
                 self.predictor.call(left.end);

@@ -8,35 +8,35 @@ use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 /// Emulates one program.
-pub const USER: &str = "qemu-x86_64";
+pub(crate) const USER: &str = "qemu-x86_64";
 /// Emulates a whole machine.
-pub const SYSTEM: &str = "qemu-system-x86_64";
+pub(crate) const SYSTEM: &str = "qemu-system-x86_64";
 
 /// A QEMU and a folder of its own.
-pub struct Emulator {
+pub(crate) struct Emulator {
     qemu: &'static str,
     folder: TempDir,
 }
 
 /// What a run gave.
-pub struct Run {
+pub(crate) struct Run {
     /// The report's text; empty where none was written.
-    pub report: String,
+    pub(crate) report: String,
     /// QEMU's exit status, if it ended by itself.
-    pub status: Option<i32>,
+    pub(crate) status: Option<i32>,
     /// Standard output.
-    pub output: String,
+    pub(crate) output: String,
     /// Standard error.
-    pub errors: String,
+    pub(crate) errors: String,
 }
 
 /// Says why a test does nothing.
-pub fn skip(why: &str) {
+pub(crate) fn skip(why: &str) {
     eprintln!("SKIPPED: {why}");
 }
 
 /// Whether a program can be started at all.
-pub fn have(program: &str) -> bool {
+pub(crate) fn have(program: &str) -> bool {
     Command::new(program)
         .arg("--version")
         .stdout(Stdio::null())
@@ -53,7 +53,7 @@ fn plugin() -> PathBuf {
 
 impl Emulator {
     /// Finds a QEMU; without one the test is skipped.
-    pub fn find(qemu: &'static str) -> Option<Emulator> {
+    pub(crate) fn find(qemu: &'static str) -> Option<Emulator> {
         if !have(qemu) {
             skip(&format!("{qemu} is not installed"));
             return None;
@@ -62,12 +62,12 @@ impl Emulator {
     }
 
     /// The folder for the test's files.
-    pub fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
     /// Writes an executable file; its path.
-    pub fn file(&self, name: &str, contents: &[u8]) -> String {
+    pub(crate) fn file(&self, name: &str, contents: &[u8]) -> String {
         use std::os::unix::fs::PermissionsExt;
         let path = self.folder().join(name);
         std::fs::write(&path, contents).unwrap();
@@ -78,7 +78,7 @@ impl Emulator {
     /// Assembles or compiles a program that needs no library; its path, or nothing without gcc.
     ///
     /// `name`: of the source, whose ending tells the language.
-    pub fn build(&self, name: &str, source: &str, options: &[&str]) -> Option<String> {
+    pub(crate) fn build(&self, name: &str, source: &str, options: &[&str]) -> Option<String> {
         if !have("gcc") {
             skip("gcc is not installed");
             return None;
@@ -98,7 +98,7 @@ impl Emulator {
     /// Runs QEMU.
     ///
     /// `plugin_arguments`: each `key=value`; `arguments`: QEMU's own, or program and its arguments.
-    pub fn run(&self, plugin_arguments: &[&str], arguments: &[&str]) -> Run {
+    pub(crate) fn run(&self, plugin_arguments: &[&str], arguments: &[&str]) -> Run {
         let report = self.folder().join("report");
         let _ = std::fs::remove_file(&report);
         let mut plugin = format!("{},out={}", plugin().display(), report.display());
@@ -126,7 +126,7 @@ impl Emulator {
 
 impl Run {
     /// The one region that was counted.
-    pub fn work(&self) -> RegionCost {
+    pub(crate) fn work(&self) -> RegionCost {
         match emulation::parse(&self.report) {
             Ok(mut regions) if regions.len() == 1 => {
                 let work = regions.remove(0);
@@ -141,25 +141,25 @@ impl Run {
     }
 
     /// The error that the plugin reported.
-    pub fn error(&self) -> String {
+    pub(crate) fn error(&self) -> String {
         emulation::parse(&self.report).expect_err("an error was expected").to_string()
     }
 }
 
 /// One count of a region, user and kernel together.
-pub fn count(work: &RegionCost, name: &str) -> u64 {
+pub(crate) fn count(work: &RegionCost, name: &str) -> u64 {
     work.count(name, Domain::All).unwrap_or_else(|| panic!("no {name}"))
 }
 
 /// Checks several counts at once.
-pub fn check(work: &RegionCost, expected: &[(&str, u64)]) {
+pub(crate) fn check(work: &RegionCost, expected: &[(&str, u64)]) {
     let got: Vec<(&str, u64)> =
         expected.iter().map(|(name, _)| (*name, count(work, name))).collect();
     assert_eq!(got, expected);
 }
 
 /// The contexts as lines `path calls cost`, where a path is the functions from the root on.
-pub fn paths(profile: &Profile) -> Vec<String> {
+pub(crate) fn paths(profile: &Profile) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let mut lines = Vec::new();
     for context in &profile.contexts {
