@@ -29,8 +29,6 @@ pub(crate) type ExitCallback = unsafe extern "C" fn(Id, *mut c_void);
 /// A callback on entry of a system call: id, vCPU, number, eight arguments.
 pub(crate) type SystemCallCallback =
     unsafe extern "C" fn(Id, c_uint, i64, u64, u64, u64, u64, u64, u64, u64, u64);
-/// A callback on the return of a system call: id, vCPU, number, result.
-pub(crate) type SystemCallEndCallback = unsafe extern "C" fn(Id, c_uint, i64, i64);
 
 /// `QEMU_PLUGIN_CB_NO_REGS`: the callback reads and writes no registers.
 pub(crate) const NO_REGISTERS: c_int = 0;
@@ -102,7 +100,6 @@ functions! {
     on_vcpu: c"qemu_plugin_register_vcpu_init_cb", fn(Id, VcpuCallback);
     on_exit: c"qemu_plugin_register_atexit_cb", fn(Id, ExitCallback, *mut c_void);
     on_system_call: c"qemu_plugin_register_vcpu_syscall_cb", fn(Id, SystemCallCallback);
-    on_system_call_end: c"qemu_plugin_register_vcpu_syscall_ret_cb", fn(Id, SystemCallEndCallback);
     block_length: c"qemu_plugin_tb_n_insns", fn(*const c_void) -> usize;
     block_address: c"qemu_plugin_tb_vaddr", fn(*const c_void) -> u64;
     instruction: c"qemu_plugin_tb_get_insn", fn(*const c_void, usize) -> *mut c_void;

@@ -252,10 +252,6 @@ pub(crate) unsafe extern "C" fn on_system_call(
     }
 }
 
-pub(crate) unsafe extern "C" fn on_system_call_end(_: Id, _: c_uint, number: i64, _: i64) {
-    refusal::system_call_end(number);
-}
-
 pub(crate) unsafe extern "C" fn on_exit(_: Id, _: *mut c_void) {
     // SAFETY: the guest has ended: nothing else uses the state or the blocks any more.
     unsafe { report::write_at_exit(core()) };

@@ -80,7 +80,6 @@ unsafe fn install(id: Id, info: &Info, texts: &[String]) -> Result<(), String> {
         (api.on_exit)(id, callback::on_exit, std::ptr::null_mut());
         if user {
             (api.on_system_call)(id, callback::on_system_call);
-            (api.on_system_call_end)(id, callback::on_system_call_end);
         }
     }
     Ok(())

@@ -82,7 +82,8 @@ pub(crate) fn system_call(number: i64, flags: u64, core: &Core) {
         CLONE if flags & CLONE_THREAD != 0 => refuse(Refusal::Thread),
         CLONE | FORK | VFORK => refuse(Refusal::Child),
         EXECVE | EXECVEAT if is_first_process() => {
-            // If the call succeeds, nothing of this process is left that could report.
+            // If the call succeeds, nothing of this process is left that could report; if it fails,
+            // the report at exit takes this one's place.
             report::write_error(
                 &core.arguments.out,
                 "the program replaced itself by another (execve), which is not counted in user \
@@ -93,6 +94,3 @@ pub(crate) fn system_call(number: i64, flags: u64, core: &Core) {
         _ => {}
     }
 }
-
-/// A system call failed or is done; the report at exit takes the place of what an execve wrote.
-pub(crate) fn system_call_end(_number: i64) {}

@@ -51,7 +51,9 @@ impl Translator {
         let api = api::api();
         // SAFETY: the handle is QEMU's, and what it lends lives until the callback returns.
         let (start, sources, host) = unsafe { read(api, handle) };
-        let Some(first) = sources.first() else { return };
+        if sources.is_empty() {
+            return;
+        }
         let codes: Vec<&[u8]> = sources.iter().map(|source| source.code).collect();
         let kernel = core.arguments.system && start >= KERNEL_START;
         // SAFETY: QEMU keeps the page of the first instruction mapped until the callback returns.
@@ -83,7 +85,6 @@ impl Translator {
         // SAFETY: blocks are never freed, and no other reference to this one is in use.
         let block_ref = unsafe { &mut *block };
         let handles: Vec<*mut c_void> = sources.iter().map(|source| source.handle).collect();
-        debug_assert_eq!(first.handle, handles[0]);
         let mut request = Request { api, core, handle, handles: &handles };
         // SAFETY: the handles are QEMU's; block and sites live for ever.
         unsafe { request.count(self, block, block_ref) };
