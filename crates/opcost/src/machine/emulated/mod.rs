@@ -4,4 +4,5 @@ mod cpio;
 pub mod initramfs;
 mod libraries;
 mod packing;
+pub mod probe;
 mod tree;

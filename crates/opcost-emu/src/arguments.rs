@@ -1,0 +1,215 @@
+//! The plugin's arguments.
+
+use crate::api;
+use crate::cache::Geometry;
+use crate::decode::Repeat;
+use std::ffi::c_int;
+use std::path::PathBuf;
+
+/// When to count.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Window {
+    /// Between markers.
+    Markers,
+    /// From the first instruction to the end, as one region.
+    Whole,
+}
+
+/// Which accesses count the iterations of each repeated string instruction.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Filters {
+    by_kind: [(c_int, u64); 7],
+}
+
+impl Default for Filters {
+    /// What QEMU 7.2 needs, whose inline filter R means stores and W all accesses.
+    fn default() -> Self {
+        // An input writes twice: QEMU first sees whether it may.
+        let divisor = |kind: Repeat| if kind == Repeat::Ins { 2 } else { 1 };
+        Filters {
+            by_kind: Repeat::TABLE.map(|(kind, _, _, stores)| {
+                (if stores > 0 { api::READ } else { api::WRITE }, divisor(kind))
+            }),
+        }
+    }
+}
+
+impl Filters {
+    /// The filter of a kind, as QEMU takes it.
+    pub(crate) fn filter(&self, kind: Repeat) -> c_int {
+        self.by_kind[kind as usize].0
+    }
+
+    /// Accesses that pass the filter for each iteration.
+    pub(crate) fn divisor(&self, kind: Repeat) -> u64 {
+        self.by_kind[kind as usize].1
+    }
+
+    /// Takes one argument such as `filter-movs=R/1`.
+    pub(crate) fn parse_one(mut self, key: &str, value: &str) -> Result<Filters, String> {
+        let fail = || {
+            format!(
+                "argument '{key}={value}' is no filter: expected filter-KIND=FILTER/DIVISOR with \
+                 KIND of {}, FILTER of R, W, RW and DIVISOR of 1 to 4",
+                Repeat::TABLE.map(|(_, word, ..)| word).join(", ")
+            )
+        };
+        let kind = key.strip_prefix("filter-").ok_or_else(fail)?;
+        let (kind, ..) =
+            Repeat::TABLE.iter().find(|(_, word, ..)| *word == kind).ok_or_else(fail)?;
+        let (filter, divisor) = value.split_once('/').ok_or_else(fail)?;
+        let filter = match filter {
+            "R" => api::READ,
+            "W" => api::WRITE,
+            "RW" => api::READ_WRITE,
+            _ => return Err(fail()),
+        };
+        let divisor = divisor.parse().ok().filter(|number| (1..=4).contains(number));
+        self.by_kind[*kind as usize] = (filter, divisor.ok_or_else(fail)?);
+        Ok(self)
+    }
+}
+
+/// Everything the plugin is told.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Arguments {
+    /// Where the report goes.
+    pub(crate) out: PathBuf,
+    /// The symbols, if there are any.
+    pub(crate) symbols: Option<PathBuf>,
+    /// When to count.
+    pub(crate) window: Window,
+    /// Whether a whole machine is emulated.
+    pub(crate) system: bool,
+    /// Whether caches and branch predictor are modelled.
+    pub(crate) model: bool,
+    /// Whether cost is attributed to calling contexts.
+    pub(crate) profile: bool,
+    /// Whether raw counts of the memory filters are reported.
+    pub(crate) probe: bool,
+    /// The level 1 instruction cache.
+    pub(crate) l1i: Geometry,
+    /// The level 1 data cache.
+    pub(crate) l1d: Geometry,
+    /// The last-level cache.
+    pub(crate) llc: Geometry,
+    /// Which accesses count iterations.
+    pub(crate) filters: Filters,
+}
+
+impl Arguments {
+    /// Reads the arguments.
+    ///
+    /// `texts`: each `key=value`; `system`: whether QEMU emulates a whole machine.
+    ///
+    /// # Errors
+    /// The message names the argument and what it may be.
+    pub(crate) fn parse(texts: &[String], system: bool) -> Result<Arguments, String> {
+        let mut out = None;
+        let mut arguments = Arguments {
+            out: PathBuf::new(),
+            symbols: None,
+            window: Window::Markers,
+            system,
+            model: false,
+            profile: true,
+            probe: false,
+            l1i: Geometry { bytes: 32 << 10, ways: 8, line_bytes: 64 },
+            l1d: Geometry { bytes: 32 << 10, ways: 8, line_bytes: 64 },
+            llc: Geometry { bytes: 8 << 20, ways: 16, line_bytes: 64 },
+            filters: Filters::default(),
+        };
+        for text in texts {
+            let (key, value) = text.split_once('=').unwrap_or((text, ""));
+            let one_of = |words: [&str; 2]| {
+                words.iter().position(|word| *word == value).ok_or_else(|| {
+                    format!("argument '{text}' is wrong: {key} is {} or {}", words[0], words[1])
+                })
+            };
+            let geometry = || {
+                Geometry::parse(value).map_err(|why| format!("argument '{text}' is wrong: {why}"))
+            };
+            match key {
+                "out" if !value.is_empty() => out = Some(PathBuf::from(value)),
+                "symbols" if !value.is_empty() => arguments.symbols = Some(value.into()),
+                "out" | "symbols" => return Err(format!("argument '{text}' lacks a path")),
+                "window" => {
+                    arguments.window =
+                        [Window::Markers, Window::Whole][one_of(["markers", "whole"])?];
+                }
+                "mode" => {
+                    let wanted = one_of(["user", "system"])? == 1;
+                    if wanted != system {
+                        let here = if system { "a whole machine" } else { "one program" };
+                        return Err(format!("argument '{text}', but this QEMU emulates {here}"));
+                    }
+                }
+                "model" => arguments.model = one_of(["off", "on"])? == 1,
+                "profile" => arguments.profile = one_of(["off", "on"])? == 1,
+                "probe" => arguments.probe = one_of(["off", "on"])? == 1,
+                "l1i" => arguments.l1i = geometry()?,
+                "l1d" => arguments.l1d = geometry()?,
+                "llc" => arguments.llc = geometry()?,
+                key if key.starts_with("filter-") => {
+                    arguments.filters = arguments.filters.parse_one(key, value)?;
+                }
+                _ => {
+                    return Err(format!(
+                        "unknown argument '{text}'; known are out, symbols, window, mode, model, \
+                         profile, probe, l1i, l1d, llc and filter-KIND"
+                    ));
+                }
+            }
+        }
+        arguments.out = out.ok_or("argument out=PATH is missing: where the report goes")?;
+        Ok(arguments)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(texts: &[&str]) -> Result<Arguments, String> {
+        Arguments::parse(&texts.iter().map(|text| text.to_string()).collect::<Vec<_>>(), false)
+    }
+
+    #[test]
+    fn arguments_are_read() {
+        let arguments = parse(&[
+            "out=/r",
+            "symbols=/s",
+            "window=whole",
+            "mode=user",
+            "model=on",
+            "profile=off",
+            "l1d=16384:4:32",
+            "filter-lods=RW/2",
+        ])
+        .unwrap();
+        assert_eq!(arguments.out, PathBuf::from("/r"));
+        assert_eq!(arguments.window, Window::Whole);
+        assert!(arguments.model && !arguments.profile && !arguments.probe);
+        assert_eq!(arguments.l1d, Geometry { bytes: 16384, ways: 4, line_bytes: 32 });
+        assert_eq!(arguments.filters.filter(Repeat::Lods), api::READ_WRITE);
+        assert_eq!(arguments.filters.divisor(Repeat::Lods), 2);
+        assert_eq!(arguments.filters.filter(Repeat::Movs), api::READ);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (texts, part) in [
+            (&["window=whole"][..], "out=PATH is missing"),
+            (&["out="], "lacks a path"),
+            (&["out=/r", "mode=system"], "emulates one program"),
+            (&["out=/r", "window=door"], "markers or whole"),
+            (&["out=/r", "lunch=1"], "unknown argument 'lunch=1'"),
+            (&["out=/r", "filter-movs=X/1"], "is no filter"),
+            (&["out=/r", "filter-movs=R/9"], "is no filter"),
+            (&["out=/r", "llc=5"], "SIZE:WAYS:LINE"),
+        ] {
+            let message = parse(texts).unwrap_err();
+            assert!(message.contains(part), "{texts:?}: {message}");
+        }
+    }
+}

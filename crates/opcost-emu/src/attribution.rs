@@ -1,0 +1,197 @@
+//! Which function code belongs to.
+
+use opcost_record::symbols::{Landmark, PAGE_BYTES, Range, Symbols, page_hash};
+use opcost_record::{Function, profile::KERNEL};
+use std::collections::HashMap;
+
+/// Name of code that no symbol covers, and of a module that is not known.
+pub(crate) const UNKNOWN: &str = "[unknown]";
+/// Name of the context that takes what the tree has no room for.
+pub(crate) const OTHER_CONTEXTS: &str = "[other contexts]";
+
+/// A function at an address.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Owner {
+    /// Its number.
+    pub(crate) function: u32,
+    /// Whether the address is its first.
+    pub(crate) at_entry: bool,
+}
+
+/// The symbols, arranged for looking up.
+pub(crate) struct Attribution {
+    functions: Vec<Function>,
+    kernel: Vec<Range>,
+    landmarks: HashMap<u64, (Landmark, Option<usize>)>,
+    /// Names of the landmarks' metrics, by the place of their counter.
+    metrics: Vec<String>,
+    files: Vec<Vec<Range>>,
+    /// By hash of a page: file and offset, several where pages are alike.
+    pages: HashMap<u64, Vec<(usize, u64)>>,
+    unknown_kernel: u32,
+    unknown_user: u32,
+    other_contexts: u32,
+}
+
+impl Attribution {
+    /// Arranges symbols.
+    pub(crate) fn new(symbols: Symbols) -> Attribution {
+        let mut functions = symbols.functions;
+        let mut add = |symbol: &str, module: &str| {
+            functions.push(Function { symbol: symbol.into(), module: module.into() });
+            functions.len() as u32 - 1
+        };
+        let unknown_kernel = add(UNKNOWN, KERNEL);
+        let unknown_user = add(UNKNOWN, UNKNOWN);
+        let other_contexts = add(OTHER_CONTEXTS, UNKNOWN);
+        let mut metrics: Vec<String> = Vec::new();
+        let mut landmarks = HashMap::new();
+        for at in symbols.landmarks {
+            let place = at.metric.map(|metric| {
+                metrics.iter().position(|known| *known == metric).unwrap_or_else(|| {
+                    metrics.push(metric);
+                    metrics.len() - 1
+                })
+            });
+            landmarks.insert(at.address, (at.landmark, place));
+        }
+        let mut pages: HashMap<u64, Vec<(usize, u64)>> = HashMap::new();
+        let mut files = Vec::new();
+        for (number, file) in symbols.files.into_iter().enumerate() {
+            for (offset, hash) in file.pages {
+                pages.entry(hash).or_default().push((number, offset));
+            }
+            files.push(file.parts);
+        }
+        Attribution {
+            functions,
+            kernel: symbols.kernel,
+            landmarks,
+            metrics,
+            files,
+            pages,
+            unknown_kernel,
+            unknown_user,
+            other_contexts,
+        }
+    }
+
+    /// The functions by number.
+    pub(crate) fn functions(&self) -> &[Function] {
+        &self.functions
+    }
+
+    /// Names of the landmarks' metrics, by the place of their counter.
+    pub(crate) fn metrics(&self) -> &[String] {
+        &self.metrics
+    }
+
+    /// The number of [`OTHER_CONTEXTS`].
+    pub(crate) fn other_contexts(&self) -> u32 {
+        self.other_contexts
+    }
+
+    /// Whether there are programs whose pages could be recognised.
+    pub(crate) fn has_pages(&self) -> bool {
+        !self.pages.is_empty()
+    }
+
+    /// What an address means, with the place of its counter.
+    pub(crate) fn landmark(&self, address: u64) -> Option<(Landmark, Option<usize>)> {
+        self.landmarks.get(&address).copied()
+    }
+
+    /// The function at a kernel address.
+    pub(crate) fn kernel_owner(&self, address: u64) -> Owner {
+        let found = find(&self.kernel, address);
+        found.unwrap_or(Owner { function: self.unknown_kernel, at_entry: false })
+    }
+
+    /// The function at a user address.
+    ///
+    /// `page`: contents of the page it is in, if they can be read.
+    pub(crate) fn user_owner(&self, address: u64, page: Option<&[u8; PAGE_BYTES]>) -> Owner {
+        let unknown = Owner { function: self.unknown_user, at_entry: false };
+        let Some(page) = page else { return unknown };
+        let Some(places) = self.pages.get(&page_hash(page)) else { return unknown };
+        let within = address % PAGE_BYTES as u64;
+        let mut found =
+            places.iter().map(|(file, offset)| find(&self.files[*file], offset + within));
+        found.find_map(|owner| owner).unwrap_or(unknown)
+    }
+}
+
+fn find(ranges: &[Range], address: u64) -> Option<Owner> {
+    let behind = ranges.partition_point(|range| range.start <= address);
+    let range = ranges[..behind].last().filter(|range| address < range.end)?;
+    Some(Owner { function: range.function, at_entry: range.start == address })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use opcost_record::symbols::{FileSymbols, LandmarkAt};
+
+    fn attribution() -> Attribution {
+        let function =
+            |symbol: &str, module: &str| Function { symbol: symbol.into(), module: module.into() };
+        let mut page = [0; PAGE_BYTES];
+        page[0x40] = 0xc3;
+        Attribution::new(Symbols {
+            functions: vec![function("fault", KERNEL), function("main", "/bin/true")],
+            kernel: vec![Range { start: 0x8000, end: 0x8010, function: 0 }],
+            landmarks: vec![
+                LandmarkAt {
+                    address: 0x8000,
+                    landmark: Landmark::Fault,
+                    metric: Some("page-faults".into()),
+                },
+                LandmarkAt { address: 0x9000, landmark: Landmark::Fork, metric: None },
+                LandmarkAt {
+                    address: 0xa000,
+                    landmark: Landmark::Fault,
+                    metric: Some("page-faults".into()),
+                },
+            ],
+            files: vec![FileSymbols {
+                parts: vec![Range { start: 0x1040, end: 0x1180, function: 1 }],
+                pages: vec![(0x1000, page_hash(&page))],
+            }],
+        })
+    }
+
+    #[test]
+    fn kernel_code_is_found_by_address() {
+        let attribution = attribution();
+        assert_eq!(attribution.kernel_owner(0x8000), Owner { function: 0, at_entry: true });
+        assert_eq!(attribution.kernel_owner(0x800f), Owner { function: 0, at_entry: false });
+        for outside in [0x7fff, 0x8010] {
+            let owner = attribution.kernel_owner(outside);
+            let function = &attribution.functions()[owner.function as usize];
+            assert_eq!((function.symbol.as_str(), function.module.as_str()), (UNKNOWN, KERNEL));
+        }
+    }
+
+    #[test]
+    fn user_code_is_found_by_the_contents_of_its_page() {
+        let attribution = attribution();
+        let mut page = [0; PAGE_BYTES];
+        page[0x40] = 0xc3;
+        let main = attribution.user_owner(0x5555_5000_0040, Some(&page));
+        assert_eq!(main, Owner { function: 1, at_entry: true });
+        let unknown = attribution.user_owner(0x5555_5000_0010, Some(&page)).function;
+        assert_eq!(attribution.functions()[unknown as usize].module, UNKNOWN);
+        page[0] = 1;
+        assert_eq!(attribution.user_owner(0x5555_5000_0040, Some(&page)).function, unknown);
+        assert_eq!(attribution.user_owner(0x5555_5000_0040, None).function, unknown);
+    }
+
+    #[test]
+    fn landmarks_of_one_metric_share_its_counter() {
+        let attribution = attribution();
+        assert_eq!(attribution.metrics(), ["page-faults"]);
+        assert_eq!(attribution.landmark(0xa000), Some((Landmark::Fault, Some(0))));
+        assert_eq!(attribution.landmark(0x9000), Some((Landmark::Fork, None)));
+        assert_eq!(attribution.landmark(0x8001), None);
+    }
+}

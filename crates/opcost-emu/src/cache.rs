@@ -1,0 +1,153 @@
+//! A model of one cache: sets of lines, the least recently used replaced.
+//!
+//! Loads and stores alike bring their line in (write-allocate). Addresses are the guest's virtual
+//! ones, so pages that share a physical page are taken as different, and two processes' pages at
+//! one address as the same.
+
+/// Size of a cache.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Geometry {
+    /// Size of all lines together, bytes.
+    pub(crate) bytes: u64,
+    /// Lines in one set.
+    pub(crate) ways: u64,
+    /// Size of a line, bytes.
+    pub(crate) line_bytes: u64,
+}
+
+/// The largest cache modelled, bytes.
+const BYTES_MAX: u64 = 1 << 30;
+
+impl Geometry {
+    /// Reads `SIZE:WAYS:LINE`.
+    ///
+    /// # Errors
+    /// What it must be.
+    pub(crate) fn parse(text: &str) -> Result<Geometry, String> {
+        let fail = || {
+            format!(
+                "a cache is SIZE:WAYS:LINE in bytes, lines and bytes, such as 32768:8:64, with a \
+                 line of 16 to 4096 bytes and a number of sets that are powers of two, and at most \
+                 {BYTES_MAX} bytes"
+            )
+        };
+        let fields: Result<Vec<u64>, _> = text.split(':').map(str::parse).collect();
+        let [bytes, ways, line_bytes] = fields.map_err(|_| fail())?[..] else { return Err(fail()) };
+        let set_bytes = ways.checked_mul(line_bytes).filter(|bytes| *bytes > 0).ok_or_else(fail)?;
+        let good = line_bytes.is_power_of_two()
+            && (16..=4096).contains(&line_bytes)
+            && bytes <= BYTES_MAX
+            && bytes % set_bytes == 0
+            && (bytes / set_bytes).is_power_of_two();
+        if good { Ok(Geometry { bytes, ways, line_bytes }) } else { Err(fail()) }
+    }
+}
+
+/// A cache and what it holds.
+pub(crate) struct Cache {
+    /// Numbers of lines plus one, sets one after the other, most recently used first; 0: empty.
+    lines: Vec<u64>,
+    ways: usize,
+    set_mask: u64,
+    line_shift: u32,
+}
+
+impl Cache {
+    /// An empty cache.
+    pub(crate) fn new(geometry: Geometry) -> Cache {
+        let sets = geometry.bytes / (geometry.ways * geometry.line_bytes);
+        Cache {
+            lines: vec![0; (sets * geometry.ways) as usize],
+            ways: geometry.ways as usize,
+            set_mask: sets - 1,
+            line_shift: geometry.line_bytes.trailing_zeros(),
+        }
+    }
+
+    /// The number of the line that an address is in.
+    #[inline]
+    pub(crate) fn line(&self, address: u64) -> u64 {
+        address >> self.line_shift
+    }
+
+    /// The first address of a line.
+    #[inline]
+    pub(crate) fn address(&self, line: u64) -> u64 {
+        line << self.line_shift
+    }
+
+    /// Touches a line; whether it was not there.
+    #[inline(always)]
+    pub(crate) fn misses(&mut self, line: u64) -> bool {
+        let first = (line & self.set_mask) as usize * self.ways;
+        let set = &mut self.lines[first..first + self.ways];
+        let tag = line + 1;
+        if set[0] == tag {
+            return false;
+        }
+        // Every line moves one place back, down to the one that is wanted or the last.
+        let mut moved = tag;
+        for way in set {
+            std::mem::swap(way, &mut moved);
+            if moved == tag {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn misses(cache: &mut Cache, addresses: &[u64]) -> Vec<bool> {
+        addresses.iter().map(|address| cache.misses(cache.line(*address))).collect()
+    }
+
+    #[test]
+    fn the_least_recently_used_line_is_replaced() {
+        // Two ways, two sets of 16 bytes: 0, 32 and 64 share a set.
+        let mut cache = Cache::new(Geometry { bytes: 64, ways: 2, line_bytes: 16 });
+        let got = misses(&mut cache, &[0, 32, 15, 64, 0, 32, 16, 64]);
+        assert_eq!(got, [true, true, false, true, false, true, true, true]);
+    }
+
+    #[test]
+    fn a_loop_over_one_line_too_many_always_misses() {
+        let mut cache = Cache::new(Geometry { bytes: 512, ways: 4, line_bytes: 64 });
+        let stride = 128;
+        for _ in 0..3 {
+            let got = misses(&mut cache, &[0, stride, 2 * stride, 3 * stride, 4 * stride]);
+            assert_eq!(got, [true; 5]);
+        }
+    }
+
+    #[test]
+    fn what_fits_misses_once() {
+        let mut cache = Cache::new(Geometry { bytes: 32 << 10, ways: 8, line_bytes: 64 });
+        let all: Vec<u64> = (0..512).map(|line| 0xffff_8000_0000_0000 + line * 64).collect();
+        assert_eq!(misses(&mut cache, &all), [true; 512]);
+        assert_eq!(misses(&mut cache, &all), [false; 512]);
+    }
+
+    #[test]
+    fn geometries_are_checked() {
+        assert!(Geometry::parse("32768:8:64").is_ok());
+        assert!(Geometry::parse("49152:12:64").is_ok());
+        for text in [
+            "",
+            "32768",
+            "32768:8:0",
+            "32768:0:64",
+            "32768:8:48",
+            "0:8:64",
+            "3000:8:64",
+            "99999999999:8:64",
+            "32768:8:64:1",
+            "a:b:c",
+        ] {
+            assert!(Geometry::parse(text).unwrap_err().contains("SIZE:WAYS:LINE"), "{text}");
+        }
+    }
+}

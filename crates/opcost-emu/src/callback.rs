@@ -1,0 +1,258 @@
+//! What QEMU calls, and the one state behind it.
+//!
+//! The state belongs to one thread, the first that translates: in user mode the program's only
+//! one, in system mode QEMU's one vCPU thread (`-accel tcg,thread=single`). Calls from any other
+//! thread touch nothing and make the report an error.
+
+use crate::api::{self, Id};
+use crate::block::Block;
+use crate::core::Core;
+use crate::decode::Repeat;
+use crate::refusal::{self, Refusal};
+use crate::repeat::Site;
+use crate::report;
+use crate::translate::{MarkerSite, Translator};
+use std::cell::{Cell, UnsafeCell};
+use std::ffi::{c_uint, c_void};
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+struct State {
+    core: UnsafeCell<MaybeUninit<Core>>,
+    translator: UnsafeCell<Option<Translator>>,
+}
+
+// SAFETY: the fields are used by the owning thread only, as `owned` checks, and before any thread
+// runs guest code by `start`.
+unsafe impl Sync for State {}
+
+static STATE: State =
+    State { core: UnsafeCell::new(MaybeUninit::uninit()), translator: UnsafeCell::new(None) };
+static CLAIMED: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    static OWNER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Sets up the state.
+///
+/// # Safety
+/// Called once, before any callback is registered.
+pub(crate) unsafe fn start(core: Core) {
+    // SAFETY: nothing else uses the state yet.
+    unsafe {
+        (*STATE.core.get()).write(core);
+        *STATE.translator.get() = Some(Translator::default());
+    }
+}
+
+/// The state.
+///
+/// # Safety
+/// [`start`] was called; the caller is the owning thread, and drops the reference before it calls
+/// anything that takes another.
+#[inline(always)]
+unsafe fn core<'a>() -> &'a mut Core {
+    // SAFETY: as the caller promises.
+    unsafe { (*STATE.core.get()).assume_init_mut() }
+}
+
+/// Whether this thread owns the state; the first that asks does.
+fn owned() -> bool {
+    OWNER.get()
+        || !CLAIMED.swap(true, Ordering::Relaxed) && {
+            OWNER.set(true);
+            true
+        }
+}
+
+/// Whether a callback may touch the state: on another vCPU it may only on the owning thread.
+#[inline(always)]
+fn allowed(vcpu: c_uint) -> bool {
+    // SAFETY: `start` came before any callback; the number is read only, and it changes on the
+    // owning thread alone.
+    let now = unsafe { (*STATE.core.get()).assume_init_ref().vcpu };
+    vcpu == now || owned_elsewhere()
+}
+
+#[cold]
+fn owned_elsewhere() -> bool {
+    let allowed = owned() && !refusal::user_threads();
+    if !allowed {
+        refusal::refuse(Refusal::Thread);
+    }
+    allowed
+}
+
+pub(crate) unsafe extern "C" fn on_translation(_: Id, handle: *mut c_void) {
+    if !owned() {
+        refusal::refuse(Refusal::Thread);
+        return;
+    }
+    // SAFETY: this thread owns the state, and QEMU passed the handle to this callback.
+    unsafe {
+        if let Some(translator) = &mut *STATE.translator.get() {
+            translator.translate(core(), handle);
+        }
+    }
+}
+
+pub(crate) unsafe extern "C" fn on_block(vcpu: c_uint, block: *mut c_void) {
+    // SAFETY: `start` came before any callback. `goes_on` is false on any vCPU but the current
+    // one, which the owning thread alone changes. QEMU passes the block it was given, which lives
+    // for ever.
+    unsafe {
+        if core().goes_on(vcpu, block.cast()) {
+            core().begin(block.cast());
+        } else {
+            look(vcpu, block.cast());
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn look(vcpu: c_uint, block: *mut Block) {
+    if allowed(vcpu) {
+        // SAFETY: this thread owns the state; blocks live for ever.
+        unsafe {
+            core().look(vcpu, block);
+            core().begin(block);
+        }
+    }
+}
+
+pub(crate) unsafe extern "C" fn on_modelled_block(vcpu: c_uint, block: *mut c_void) {
+    // SAFETY: as in `on_block`.
+    unsafe {
+        if core().goes_on(vcpu, block.cast()) {
+            core().model_transfer(block.cast());
+        } else if allowed(vcpu) {
+            core().look(vcpu, block.cast());
+        } else {
+            return;
+        }
+        core().model_fetch(block.cast());
+        core().begin(block.cast());
+    }
+}
+
+pub(crate) unsafe extern "C" fn on_pass(vcpu: c_uint, site: *mut c_void) {
+    if allowed(vcpu) {
+        // SAFETY: as in `on_block`; sites live for ever, too.
+        unsafe { core().pass(&mut *site.cast::<Site>()) };
+    }
+}
+
+pub(crate) unsafe extern "C" fn on_end_access(
+    vcpu: c_uint,
+    _: u32,
+    address: u64,
+    block: *mut c_void,
+) {
+    if allowed(vcpu) {
+        // SAFETY: as in `on_block`.
+        unsafe { core().finish(block.cast(), address) };
+    }
+}
+
+pub(crate) unsafe extern "C" fn on_end_store(
+    vcpu: c_uint,
+    access: u32,
+    address: u64,
+    block: *mut c_void,
+) {
+    // SAFETY: QEMU passed the description of the access to this callback.
+    if allowed(vcpu) && unsafe { (api::api().memory_is_store)(access) } {
+        // SAFETY: as in `on_block`.
+        unsafe { core().finish(block.cast(), address) };
+    }
+}
+
+pub(crate) unsafe extern "C" fn on_user_access(
+    vcpu: c_uint,
+    access: u32,
+    address: u64,
+    _: *mut c_void,
+) {
+    // SAFETY: the arguments are those of this callback.
+    unsafe { on_access(vcpu, access, address, false) };
+}
+
+pub(crate) unsafe extern "C" fn on_kernel_access(
+    vcpu: c_uint,
+    access: u32,
+    address: u64,
+    _: *mut c_void,
+) {
+    // SAFETY: the arguments are those of this callback.
+    unsafe { on_access(vcpu, access, address, true) };
+}
+
+unsafe fn on_access(vcpu: c_uint, access: u32, address: u64, kernel: bool) {
+    if allowed(vcpu) {
+        // SAFETY: QEMU passed the description of the access; this thread owns the state.
+        unsafe { core().access(kernel, address, 1 << (api::api().memory_size_shift)(access)) };
+    }
+}
+
+pub(crate) unsafe extern "C" fn on_compare(vcpu: c_uint, site: *mut c_void) {
+    if allowed(vcpu) {
+        // SAFETY: sites live for ever, and this thread owns the state.
+        unsafe { (*site.cast::<Site>()).loaded = 0 };
+    }
+}
+
+pub(crate) unsafe extern "C" fn on_compare_load(vcpu: c_uint, _: u32, _: u64, site: *mut c_void) {
+    if !allowed(vcpu) {
+        return;
+    }
+    // SAFETY: sites live for ever, and this thread owns the state.
+    let site = unsafe { &mut *site.cast::<Site>() };
+    site.loaded += 1;
+    if site.loaded == 2 {
+        site.accesses[Repeat::Cmps as usize] += 1;
+    }
+}
+
+pub(crate) unsafe extern "C" fn on_marker(vcpu: c_uint, site: *mut c_void) {
+    if allowed(vcpu) {
+        // SAFETY: marker sites and blocks live for ever, and this thread owns the state.
+        unsafe {
+            let MarkerSite { block, index, marker } = &*site.cast::<MarkerSite>();
+            core().mark(&**block, *index, *marker);
+        }
+    }
+}
+
+pub(crate) unsafe extern "C" fn on_vcpu(_: Id, vcpu: c_uint) {
+    if vcpu > 0 && refusal::in_user_mode() {
+        refusal::refuse(Refusal::Thread);
+    }
+}
+
+pub(crate) unsafe extern "C" fn on_system_call(
+    _: Id,
+    vcpu: c_uint,
+    number: i64,
+    flags: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+) {
+    if allowed(vcpu) {
+        // SAFETY: this thread owns the state.
+        let core = unsafe { core() };
+        core.system_calls += 1;
+        refusal::system_call(number, flags, core);
+    }
+}
+
+pub(crate) unsafe extern "C" fn on_exit(_: Id, _: *mut c_void) {
+    // SAFETY: the guest has ended: nothing else uses the state or the blocks any more.
+    unsafe { report::write_at_exit(core()) };
+}

@@ -1,0 +1,136 @@
+//! The running sums that regions are cut out of.
+
+use opcost_record::Domain;
+
+/// A figure that is summed up for user and kernel apart.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Figure {
+    Instructions,
+    Starts,
+    Iterations,
+    Branches,
+    ConditionalBranches,
+    Loads,
+    Stores,
+    // The rest only with a model.
+    Taken,
+    BranchMisses,
+    InstructionMisses,
+    DataMisses,
+    LastMisses,
+}
+
+impl Figure {
+    /// Every figure with the name of its metric and whether it needs the models.
+    pub(crate) const TABLE: [(Figure, &'static str, bool); FIGURES] = [
+        (Figure::Instructions, "instructions", false),
+        (Figure::Starts, "instruction-starts", false),
+        (Figure::Iterations, "string-iterations", false),
+        (Figure::Branches, "branches", false),
+        (Figure::ConditionalBranches, "conditional-branches", false),
+        (Figure::Loads, "loads", false),
+        (Figure::Stores, "stores", false),
+        (Figure::Taken, "conditional-branches-taken", true),
+        (Figure::BranchMisses, "model-branch-misses", true),
+        (Figure::InstructionMisses, "model-L1-icache-misses", true),
+        (Figure::DataMisses, "model-L1-dcache-misses", true),
+        (Figure::LastMisses, "model-LLC-misses", true),
+    ];
+}
+
+const FIGURES: usize = 12;
+
+/// What some instructions cost: of one instruction, of a block, of the tail of a block.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Cost {
+    pub(crate) instructions: u64,
+    pub(crate) starts: u64,
+    pub(crate) branches: u64,
+    pub(crate) conditional: u64,
+    pub(crate) loads: u64,
+    pub(crate) stores: u64,
+}
+
+/// All running sums; they wrap, since only differences are meant.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Counters {
+    figures: [[u64; 2]; FIGURES],
+}
+
+impl Counters {
+    /// Adds to one figure; `kernel`: whose instructions.
+    pub(crate) fn add(&mut self, figure: Figure, kernel: bool, amount: u64) {
+        let sum = &mut self.figures[figure as usize][usize::from(kernel)];
+        *sum = sum.wrapping_add(amount);
+    }
+
+    /// Adds a cost `times` times.
+    pub(crate) fn add_cost(&mut self, cost: &Cost, kernel: bool, times: u64) {
+        for (figure, amount) in [
+            (Figure::Instructions, cost.instructions),
+            (Figure::Starts, cost.starts),
+            (Figure::Branches, cost.branches),
+            (Figure::ConditionalBranches, cost.conditional),
+            (Figure::Loads, cost.loads),
+            (Figure::Stores, cost.stores),
+        ] {
+            self.add(figure, kernel, amount.wrapping_mul(times));
+        }
+    }
+
+    /// Takes a cost back.
+    pub(crate) fn take_back(&mut self, cost: &Cost, kernel: bool) {
+        self.add_cost(cost, kernel, u64::MAX);
+    }
+
+    /// Adds what came between two readings of the sums.
+    pub(crate) fn add_difference(&mut self, from: &Counters, to: &Counters) {
+        for (sum, (from, to)) in self.figures.iter_mut().flatten().zip(
+            from.figures
+                .iter()
+                .zip(&to.figures)
+                .flat_map(|(from, to)| [(from[0], to[0]), (from[1], to[1])]),
+        ) {
+            *sum = sum.wrapping_add(to.wrapping_sub(from));
+        }
+    }
+
+    /// One figure of one domain.
+    pub(crate) fn get(&self, figure: Figure, domain: Domain) -> u64 {
+        let [user, kernel] = self.figures[figure as usize];
+        match domain {
+            Domain::User => user,
+            Domain::Kernel => kernel,
+            Domain::All => user.wrapping_add(kernel),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_is_cut_out_of_the_sums() {
+        let mut sums = Counters::default();
+        let cost = Cost { instructions: 5, starts: 6, loads: 2, ..Cost::default() };
+        sums.add_cost(&cost, true, 10);
+        let from = sums;
+        sums.add_cost(&cost, true, 3);
+        sums.add_cost(&cost, false, 1);
+        sums.take_back(&cost, true);
+        let mut region = Counters::default();
+        region.add_difference(&from, &sums);
+        assert_eq!(region.get(Figure::Instructions, Domain::Kernel), 10);
+        assert_eq!(region.get(Figure::Starts, Domain::All), 18);
+        assert_eq!(region.get(Figure::Loads, Domain::User), 2);
+    }
+
+    #[test]
+    fn figures_are_at_their_places_and_have_metrics() {
+        for (place, (figure, name, _)) in Figure::TABLE.iter().enumerate() {
+            assert_eq!(*figure as usize, place);
+            assert_eq!(opcost_record::metric::MetricRow::describe(name).name, *name);
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! What the plugin needs to know of one instruction.
+
+use iced_x86::{
+    Code, CpuidFeature, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory,
+    Mnemonic, OpAccess, Register,
+};
+use opcost_record::marker::{Marker, REGIONS};
+
+/// How an instruction hands over to the next.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Exit {
+    /// To the one behind it.
+    Next,
+    /// A jump to a fixed place.
+    Jump,
+    /// A jump to a place that is read from a register or memory.
+    JumpIndirect,
+    /// A jump that may not happen.
+    Branch,
+    /// A call of a fixed place.
+    Call,
+    /// A call of a place that is read from a register or memory.
+    CallIndirect,
+    /// A return.
+    Return,
+    /// Back from an interrupt or a system call, or a far jump.
+    Leave,
+    /// A system call or a software interrupt.
+    Enter,
+}
+
+/// A repeated string instruction.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum Repeat {
+    Movs,
+    Stos,
+    Lods,
+    Scas,
+    Cmps,
+    Ins,
+    Outs,
+}
+
+impl Repeat {
+    /// Every kind with its word in arguments and its loads and stores for one iteration.
+    pub(crate) const TABLE: [(Repeat, &'static str, u64, u64); 7] = [
+        (Repeat::Movs, "movs", 1, 1),
+        (Repeat::Stos, "stos", 0, 1),
+        (Repeat::Lods, "lods", 1, 0),
+        (Repeat::Scas, "scas", 1, 0),
+        (Repeat::Cmps, "cmps", 2, 0),
+        (Repeat::Ins, "ins", 0, 1),
+        (Repeat::Outs, "outs", 1, 0),
+    ];
+}
+
+/// What one instruction costs and does.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Facts {
+    /// Memory operands read; none for a repeated string instruction, whose iterations are counted.
+    pub(crate) loads: u8,
+    /// Memory operands written.
+    pub(crate) stores: u8,
+    /// Whether it may be begun and not finished.
+    pub(crate) may_fault: bool,
+    /// Whether it can never be finished (`ud2`).
+    pub(crate) never_retires: bool,
+    /// How it hands over.
+    pub(crate) exit: Exit,
+    /// Which repeated string instruction it is.
+    pub(crate) repeat: Option<Repeat>,
+    /// Which marker it is.
+    pub(crate) marker: Option<MarkerAt>,
+}
+
+/// A marker by number of its region.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum MarkerAt {
+    /// Starts the region.
+    Start(u8),
+    /// Stops the region.
+    Stop(u8),
+}
+
+fn marker(code: &[u8]) -> Option<MarkerAt> {
+    let number = |name| REGIONS.iter().position(|region| *region == name).map(|place| place as u8);
+    Some(match Marker::decode(code)? {
+        Marker::Start(name) => MarkerAt::Start(number(name)?),
+        Marker::Stop(name) => MarkerAt::Stop(number(name)?),
+    })
+}
+
+impl Facts {
+    /// Whether hardware counts it among the branches (Intel SDM volume 3, BR_INST_RETIRED: far
+    /// transfers included).
+    pub(crate) fn is_branch(&self) -> bool {
+        self.exit != Exit::Next
+    }
+}
+
+/// Decodes the instructions of one block.
+///
+/// `address`: of the first one; `codes`: the bytes of each, cut as QEMU cut them. The mode of the
+/// processor is not known to plugins: it is the first of 64, 32 and 16 bits in which all lengths
+/// agree with QEMU's.
+///
+/// Result: one entry for each. What no mode decodes (QEMU makes an exception of it) never retires.
+pub(crate) fn decode(address: u64, codes: &[&[u8]]) -> Vec<Facts> {
+    for bits in [64, 32, 16] {
+        if let Some(facts) = decode_in_mode(bits, address, codes, true) {
+            return facts;
+        }
+    }
+    decode_in_mode(64, address, codes, false).unwrap_or_default()
+}
+
+fn decode_in_mode(bits: u32, address: u64, codes: &[&[u8]], strict: bool) -> Option<Vec<Facts>> {
+    let mut factory = InstructionInfoFactory::new();
+    let mut all = Vec::with_capacity(codes.len());
+    let mut at = address;
+    for (index, code) in codes.iter().enumerate() {
+        let mut decoder = Decoder::with_ip(bits, code, at, DecoderOptions::NONE);
+        let instruction = decoder.decode();
+        let agrees = !instruction.is_invalid() && instruction.len() == code.len();
+        // The last instruction of a block may be one that the processor refuses.
+        let last = index + 1 == codes.len() && index > 0;
+        if strict && !agrees && !last {
+            return None;
+        }
+        all.push(if agrees {
+            Facts { marker: marker(code), ..facts(&instruction, &mut factory) }
+        } else {
+            Facts {
+                loads: 0,
+                stores: 0,
+                may_fault: true,
+                never_retires: true,
+                exit: Exit::Next,
+                repeat: None,
+                marker: None,
+            }
+        });
+        at = at.wrapping_add(code.len() as u64);
+    }
+    Some(all)
+}
+
+fn facts(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> Facts {
+    let exit = exit(instruction);
+    let repeat = repeat(instruction);
+    let (mut loads, mut stores) = (0, 0);
+    for memory in factory.info(instruction).used_memory() {
+        match memory.access() {
+            OpAccess::Read | OpAccess::CondRead => loads += 1,
+            OpAccess::Write | OpAccess::CondWrite => stores += 1,
+            OpAccess::ReadWrite | OpAccess::ReadCondWrite => {
+                loads += 1;
+                stores += 1;
+            }
+            OpAccess::None | OpAccess::NoMemAccess => {}
+        }
+    }
+    let may_fault = match exit {
+        // These end a block and hand over by themselves; that an iret faults is not looked for.
+        Exit::Enter | Exit::Leave => false,
+        _ => loads + stores > 0 || faults_without_memory(instruction),
+    };
+    if repeat.is_some() {
+        (loads, stores) = (0, 0);
+    }
+    let never_retires = instruction.flow_control() == FlowControl::Exception;
+    Facts { loads, stores, may_fault, never_retires, exit, repeat, marker: None }
+}
+
+fn exit(instruction: &Instruction) -> Exit {
+    match instruction.flow_control() {
+        FlowControl::UnconditionalBranch => match instruction.mnemonic() {
+            Mnemonic::Jmp if !instruction.is_jmp_far() => Exit::Jump,
+            _ => Exit::Leave,
+        },
+        FlowControl::IndirectBranch if instruction.is_jmp_far_indirect() => Exit::Leave,
+        FlowControl::IndirectBranch => Exit::JumpIndirect,
+        FlowControl::ConditionalBranch => Exit::Branch,
+        FlowControl::Return if instruction.mnemonic() == Mnemonic::Ret => Exit::Return,
+        FlowControl::Return => Exit::Leave,
+        FlowControl::Call if instruction.is_call_near() => Exit::Call,
+        FlowControl::IndirectCall if instruction.is_call_near_indirect() => Exit::CallIndirect,
+        FlowControl::Call | FlowControl::IndirectCall | FlowControl::Interrupt => Exit::Enter,
+        FlowControl::Next | FlowControl::XbeginXabortXend | FlowControl::Exception => Exit::Next,
+    }
+}
+
+/// Instructions without a memory operand that QEMU may leave through an exception.
+fn faults_without_memory(instruction: &Instruction) -> bool {
+    let divides = matches!(instruction.mnemonic(), Mnemonic::Div | Mnemonic::Idiv);
+    let ports = matches!(
+        instruction.mnemonic(),
+        Mnemonic::In | Mnemonic::Out | Mnemonic::Rdpmc | Mnemonic::Xgetbv | Mnemonic::Ud2
+    );
+    let segment = instruction.op0_register();
+    divides
+        || ports
+        || instruction.is_privileged() && instruction.mnemonic() != Mnemonic::Hlt
+        || segment != Register::None && segment.is_segment_register()
+        || instruction.cpuid_features().contains(&CpuidFeature::FPU)
+}
+
+fn repeat(instruction: &Instruction) -> Option<Repeat> {
+    if !instruction.has_rep_prefix() && !instruction.has_repne_prefix() {
+        return None;
+    }
+    // By code: SSE2's movsd and cmpsd share their mnemonics with the string instructions.
+    match instruction.code() {
+        Code::Movsb_m8_m8 | Code::Movsw_m16_m16 | Code::Movsd_m32_m32 | Code::Movsq_m64_m64 => {
+            Some(Repeat::Movs)
+        }
+        Code::Stosb_m8_AL | Code::Stosw_m16_AX | Code::Stosd_m32_EAX | Code::Stosq_m64_RAX => {
+            Some(Repeat::Stos)
+        }
+        Code::Lodsb_AL_m8 | Code::Lodsw_AX_m16 | Code::Lodsd_EAX_m32 | Code::Lodsq_RAX_m64 => {
+            Some(Repeat::Lods)
+        }
+        Code::Scasb_AL_m8 | Code::Scasw_AX_m16 | Code::Scasd_EAX_m32 | Code::Scasq_RAX_m64 => {
+            Some(Repeat::Scas)
+        }
+        Code::Cmpsb_m8_m8 | Code::Cmpsw_m16_m16 | Code::Cmpsd_m32_m32 | Code::Cmpsq_m64_m64 => {
+            Some(Repeat::Cmps)
+        }
+        Code::Insb_m8_DX | Code::Insw_m16_DX | Code::Insd_m32_DX => Some(Repeat::Ins),
+        Code::Outsb_DX_m8 | Code::Outsw_DX_m16 | Code::Outsd_DX_m32 => Some(Repeat::Outs),
+        _ => None,
+    }
+}
+
+/// Whether the code that ends at some place may end with a repeated string instruction.
+///
+/// `before`: the up to five bytes in front of the place that are known, fewer at a page's start.
+pub(crate) fn may_end_with_repeat(before: &[u8]) -> bool {
+    let Some((last, prefixes)) = before.split_last() else { return true };
+    let string = matches!(last, 0xa4..=0xa7 | 0xaa..=0xaf | 0x6c..=0x6f);
+    // A prefix may stand on the page before, which is not looked at.
+    string && (before.len() < 5 || prefixes.iter().any(|byte| matches!(byte, 0xf2 | 0xf3)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(code: &[u8]) -> Facts {
+        let all = decode(0x1000, &[code]);
+        assert_eq!(all.len(), 1);
+        all[0]
+    }
+
+    /// Loads, stores, whether it may fault, exit.
+    fn check(code: &[u8], expect: (u8, u8, bool, Exit)) {
+        let facts = one(code);
+        assert_eq!((facts.loads, facts.stores, facts.may_fault, facts.exit), expect, "{code:x?}");
+    }
+
+    #[test]
+    fn memory_operands_are_counted() {
+        check(&[0x90], (0, 0, false, Exit::Next));
+        check(&[0x48, 0x8b, 0x07], (1, 0, true, Exit::Next)); // mov rax, [rdi]
+        check(&[0x48, 0x89, 0x07], (0, 1, true, Exit::Next)); // mov [rdi], rax
+        check(&[0x48, 0xff, 0x07], (1, 1, true, Exit::Next)); // inc qword [rdi]
+        check(&[0x48, 0x8d, 0x07], (0, 0, false, Exit::Next)); // lea rax, [rdi]
+        check(&[0x0f, 0x1f, 0x07], (0, 0, false, Exit::Next)); // nop [rdi]
+        check(&[0x0f, 0x18, 0x0f], (0, 0, false, Exit::Next)); // prefetcht0 [rdi]
+        check(&[0x50], (0, 1, true, Exit::Next)); // push rax
+        check(&[0xff, 0x37], (1, 1, true, Exit::Next)); // push qword [rdi]
+        check(&[0xc3], (1, 0, true, Exit::Return));
+        check(&[0xe8, 0, 0, 0, 0], (0, 1, true, Exit::Call));
+        check(&[0xff, 0x17], (1, 1, true, Exit::CallIndirect)); // call [rdi]
+        check(&[0xff, 0xe0], (0, 0, false, Exit::JumpIndirect)); // jmp rax
+        check(&[0xff, 0x27], (1, 0, true, Exit::JumpIndirect)); // jmp [rdi]
+        check(&[0xa4], (1, 1, true, Exit::Next)); // movsb
+    }
+
+    #[test]
+    fn transfers_are_told_apart() {
+        check(&[0xeb, 0], (0, 0, false, Exit::Jump));
+        check(&[0x74, 0], (0, 0, false, Exit::Branch));
+        check(&[0xe2, 0], (0, 0, false, Exit::Branch)); // loop
+        check(&[0xe3, 0], (0, 0, false, Exit::Branch)); // jrcxz
+        assert_eq!(one(&[0x0f, 0x05]).exit, Exit::Enter); // syscall
+        assert_eq!(one(&[0xcd, 0x80]).exit, Exit::Enter); // int 0x80
+        assert_eq!(one(&[0x48, 0xcf]).exit, Exit::Leave); // iretq
+        assert_eq!(one(&[0x48, 0x0f, 0x07]).exit, Exit::Leave); // sysretq
+    }
+
+    #[test]
+    fn what_may_fault_without_memory_is_known() {
+        check(&[0x48, 0xf7, 0xf1], (0, 0, true, Exit::Next)); // div rcx
+        check(&[0x0f, 0x30], (0, 0, true, Exit::Next)); // wrmsr
+        check(&[0xd9, 0xe8], (0, 0, true, Exit::Next)); // fld1
+        check(&[0x48, 0x0f, 0xaf, 0xc1], (0, 0, false, Exit::Next)); // imul rax, rcx
+        check(&[0x66, 0x0f, 0xef, 0xc0], (0, 0, false, Exit::Next)); // pxor xmm0, xmm0
+        assert!(one(&[0x0f, 0x0b]).never_retires); // ud2
+        assert!(!one(&[0xcc]).never_retires); // int3 is a trap
+    }
+
+    #[test]
+    fn repeated_string_instructions_are_known() {
+        assert_eq!(one(&[0xf3, 0xa4]).repeat, Some(Repeat::Movs));
+        assert_eq!(one(&[0xf3, 0x48, 0xab]).repeat, Some(Repeat::Stos));
+        assert_eq!(one(&[0xf2, 0xae]).repeat, Some(Repeat::Scas));
+        assert_eq!(one(&[0xf3, 0xa6]).repeat, Some(Repeat::Cmps));
+        assert_eq!(one(&[0xf3, 0x6e]).repeat, Some(Repeat::Outs));
+        assert_eq!(one(&[0xa4]).repeat, None);
+        assert_eq!(one(&[0xf3, 0xc3]).repeat, None); // rep ret
+        assert_eq!(one(&[0xf2, 0x0f, 0x10, 0xc1]).repeat, None); // movsd xmm0, xmm1
+        assert_eq!((one(&[0xf3, 0xa4]).loads, one(&[0xf3, 0xa4]).stores), (0, 0));
+        for (place, (kind, ..)) in Repeat::TABLE.iter().enumerate() {
+            assert_eq!(*kind as usize, place);
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_repeat_is_suspected_by_its_bytes() {
+        assert!(may_end_with_repeat(&[0x90, 0x90, 0x90, 0xf3, 0xa4]));
+        assert!(may_end_with_repeat(&[0x90, 0x90, 0xf3, 0x48, 0xab]));
+        assert!(!may_end_with_repeat(&[0x90, 0x90, 0x90, 0x90, 0xa4]));
+        assert!(!may_end_with_repeat(&[0x90, 0x90, 0x90, 0xf3, 0x90]));
+        assert!(may_end_with_repeat(&[0xa4]), "the prefix is on the page before");
+        assert!(may_end_with_repeat(&[]), "so is everything");
+    }
+
+    #[test]
+    fn the_mode_is_found_by_lengths() {
+        // inc eax; dec eax in 32 bits, REX prefixes in 64.
+        let facts = decode(0x1000, &[&[0x40], &[0x48], &[0xc3]]);
+        assert_eq!(facts.len(), 3);
+        assert!(facts.iter().all(|facts| !facts.never_retires));
+        // mov ax, 0x1234 takes three bytes in 16 bits only.
+        let facts = decode(0xfff0, &[&[0xb8, 0x34, 0x12], &[0x90]]);
+        assert!(!facts[0].never_retires);
+    }
+
+    #[test]
+    fn markers_are_seen() {
+        let mut code = opcost_record::marker::OPCODE.to_vec();
+        code.extend(opcost_record::marker::START.to_le_bytes());
+        assert_eq!(one(&code).marker, Some(MarkerAt::Start(0)));
+        assert_eq!(one(&code).loads, 0);
+    }
+
+    #[test]
+    fn what_cannot_be_decoded_never_retires() {
+        let facts = decode(0x1000, &[&[0x90], &[0x0f, 0xff]]);
+        assert_eq!(facts.len(), 2);
+        assert!(facts[1].never_retires || facts[1].exit == Exit::Next);
+    }
+}

@@ -1,0 +1,151 @@
+//! Caches and branch predictor together, fed with what the guest does.
+//!
+//! Level 1 caches for instructions and data, a last-level cache for both behind them. The figures
+//! are a model's: no prefetching, no timing, virtual addresses.
+
+use crate::arguments::Arguments;
+use crate::branch::Predictor;
+use crate::cache::Cache;
+use crate::counters::{Counters, Figure};
+use crate::decode::Exit;
+use crate::walk::Left;
+
+/// The models; they stay warm across regions.
+pub(crate) struct Model {
+    instructions: Cache,
+    data: Cache,
+    last: Cache,
+    predictor: Predictor,
+}
+
+impl Model {
+    /// Cold models of the sizes wanted.
+    pub(crate) fn new(arguments: &Arguments) -> Model {
+        Model {
+            instructions: Cache::new(arguments.l1i),
+            data: Cache::new(arguments.l1d),
+            last: Cache::new(arguments.llc),
+            predictor: Predictor::new(),
+        }
+    }
+
+    /// Code from `start` up to `end` is fetched.
+    #[inline(always)]
+    pub(crate) fn fetch(&mut self, sums: &mut Counters, kernel: bool, start: u64, end: u64) {
+        let mut line = self.instructions.line(start);
+        let last = self.instructions.line(end.wrapping_sub(1));
+        loop {
+            if self.instructions.misses(line) {
+                sums.add(Figure::InstructionMisses, kernel, 1);
+                self.miss(sums, kernel, self.instructions.address(line));
+            }
+            if line >= last {
+                return;
+            }
+            line += 1;
+        }
+    }
+
+    /// `bytes` of data are read or written; an access across lines touches each.
+    #[inline(always)]
+    pub(crate) fn access(&mut self, sums: &mut Counters, kernel: bool, address: u64, bytes: u64) {
+        let mut line = self.data.line(address);
+        let last = self.data.line(address.wrapping_add(bytes - 1));
+        loop {
+            if self.data.misses(line) {
+                sums.add(Figure::DataMisses, kernel, 1);
+                self.miss(sums, kernel, self.data.address(line));
+            }
+            if line >= last {
+                return;
+            }
+            line += 1;
+        }
+    }
+
+    #[inline(never)]
+    fn miss(&mut self, sums: &mut Counters, kernel: bool, address: u64) {
+        if self.last.misses(self.last.line(address)) {
+            sums.add(Figure::LastMisses, kernel, 1);
+        }
+    }
+
+    /// A conditional branch at an address was executed.
+    #[inline(always)]
+    pub(crate) fn branch(&mut self, sums: &mut Counters, kernel: bool, at: u64, taken: bool) {
+        let missed = self.predictor.misses_branch(at, taken);
+        sums.add(Figure::Taken, kernel, u64::from(taken));
+        sums.add(Figure::BranchMisses, kernel, u64::from(missed));
+    }
+
+    /// A block was left for `target`.
+    pub(crate) fn transfer(&mut self, sums: &mut Counters, left: &Left, target: u64) {
+        let missed = match left.exit {
+            Exit::Branch => return self.branch(sums, left.kernel, left.at, target != left.end),
+            Exit::JumpIndirect => self.predictor.misses_target(left.at, target),
+            Exit::Call => {
+                self.predictor.call(left.end);
+                false
+            }
+            Exit::CallIndirect => {
+                self.predictor.call(left.end);
+                self.predictor.misses_target(left.at, target)
+            }
+            Exit::Return => self.predictor.misses_return(target),
+            Exit::Next | Exit::Jump | Exit::Leave | Exit::Enter => false,
+        };
+        sums.add(Figure::BranchMisses, left.kernel, u64::from(missed));
+    }
+}
+
+/// Cycles estimated as KCachegrind's cycle estimation does for callgrind's counts (Valgrind's
+/// manual, Callgrind, `--branch-sim`, and KCachegrind's `CEst = Ir + 10 Bm + 10 L1m + 100 LLm`).
+///
+/// Arguments are counts of one domain.
+pub(crate) fn estimated_cycles(
+    instructions: u64,
+    branch_misses: u64,
+    level_1_misses: u64,
+    last_level_misses: u64,
+) -> u64 {
+    instructions + 10 * branch_misses + 10 * level_1_misses + 100 * last_level_misses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use opcost_record::Domain;
+
+    fn model() -> Model {
+        Model::new(&Arguments::parse(&["out=/r".to_string()], false).unwrap())
+    }
+
+    #[test]
+    fn level_1_misses_go_to_the_last_level() {
+        let (mut model, mut sums) = (model(), Counters::default());
+        model.fetch(&mut sums, true, 0x1000, 0x1041);
+        model.access(&mut sums, false, 0x1000, 8);
+        model.access(&mut sums, false, 0x10bc, 8);
+        let get = |figure, domain| sums.get(figure, domain);
+        assert_eq!(get(Figure::InstructionMisses, Domain::Kernel), 2);
+        assert_eq!(get(Figure::DataMisses, Domain::User), 3);
+        // The first data line came with the code.
+        assert_eq!(get(Figure::LastMisses, Domain::All), 4);
+        assert_eq!(get(Figure::LastMisses, Domain::Kernel), 2);
+    }
+
+    #[test]
+    fn taken_branches_are_those_that_do_not_fall_through() {
+        let (mut model, mut sums) = (model(), Counters::default());
+        let left = Left { exit: Exit::Branch, function: 0, kernel: false, at: 0x10, end: 0x12 };
+        model.transfer(&mut sums, &left, 0x12);
+        model.transfer(&mut sums, &left, 0x8);
+        assert_eq!(sums.get(Figure::Taken, Domain::User), 1);
+        assert_eq!(sums.get(Figure::BranchMisses, Domain::User), 1);
+    }
+
+    #[test]
+    fn cycles_follow_the_formula() {
+        assert_eq!(estimated_cycles(1000, 1, 2, 3), 1000 + 10 + 20 + 300);
+    }
+}

@@ -1,0 +1,96 @@
+//! What a program does that cannot be counted exactly in user mode.
+//!
+//! The cells that QEMU adds to are shared words without locks, so a second thread would lose
+//! counts; a child process counts in its own copy of them; a program that replaces itself leaves
+//! the emulator. All three are seen and refused: the remedy is the whole machine.
+
+use crate::core::Core;
+use crate::report;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+
+/// Why nothing that was counted may be used.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub(crate) enum Refusal {
+    /// More than one thread executes.
+    Thread = 1,
+    /// A child process was started.
+    Child = 2,
+}
+
+static REFUSED: AtomicU8 = AtomicU8::new(0);
+static USER_MODE: AtomicBool = AtomicBool::new(false);
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+// arch/x86/entry/syscalls/syscall_64.tbl of the kernel.
+const CLONE: i64 = 56;
+const FORK: i64 = 57;
+const VFORK: i64 = 58;
+const EXECVE: i64 = 59;
+const EXECVEAT: i64 = 322;
+/// include/uapi/linux/sched.h
+const CLONE_THREAD: u64 = 0x10000;
+
+/// Notes which process is counted, and how.
+pub(crate) fn start(user_mode: bool) {
+    USER_MODE.store(user_mode, Ordering::Relaxed);
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
+}
+
+/// Whether one program is emulated, not a machine.
+pub(crate) fn in_user_mode() -> bool {
+    USER_MODE.load(Ordering::Relaxed)
+}
+
+/// Whether a program has more than one thread.
+pub(crate) fn user_threads() -> bool {
+    in_user_mode() && REFUSED.load(Ordering::Relaxed) == Refusal::Thread as u8
+}
+
+/// Whether this is the process that is counted, not a child of it.
+pub(crate) fn is_first_process() -> bool {
+    PROCESS.load(Ordering::Relaxed) == std::process::id()
+}
+
+/// Refuses the counts; the first reason stays.
+pub(crate) fn refuse(refusal: Refusal) {
+    let _ = REFUSED.compare_exchange(0, refusal as u8, Ordering::Relaxed, Ordering::Relaxed);
+}
+
+/// Why the counts were refused, if they were.
+pub(crate) fn refused() -> Option<&'static str> {
+    let user = in_user_mode();
+    match REFUSED.load(Ordering::Relaxed) {
+        1 if user => Some(
+            "the program started a second thread, which cannot be counted exactly in user mode; \
+             use --kernel to run it on a whole emulated machine",
+        ),
+        1 => Some(
+            "the emulator ran vCPUs on several threads; start it with -accel tcg,thread=single",
+        ),
+        2 => Some(
+            "the program started a child process, whose cost cannot be counted in user mode; use \
+             --kernel to run it on a whole emulated machine",
+        ),
+        _ => None,
+    }
+}
+
+/// The program makes a system call.
+pub(crate) fn system_call(number: i64, flags: u64, core: &Core) {
+    match number {
+        CLONE if flags & CLONE_THREAD != 0 => refuse(Refusal::Thread),
+        CLONE | FORK | VFORK => refuse(Refusal::Child),
+        EXECVE | EXECVEAT if is_first_process() => {
+            // If the call succeeds, nothing of this process is left that could report; if it fails,
+            // the report at exit takes this one's place.
+            report::write_error(
+                &core.arguments.out,
+                "the program replaced itself by another (execve), which is not counted in user \
+                 mode; name that program instead, or use --kernel to run it on a whole emulated \
+                 machine",
+            );
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,103 @@
+//! Regions: what lies between their markers.
+
+use crate::counters::Counters;
+use opcost_record::marker::REGIONS;
+
+/// A reading of everything that is summed.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Reading {
+    /// The counters.
+    pub(crate) counters: Counters,
+    /// Landmarks reached, by the place of their counter; then system calls of user mode; then the
+    /// raw counts of the self-test, three for each kind of string instruction.
+    pub(crate) landmarks: Vec<u64>,
+}
+
+/// The regions and what they cost so far.
+#[derive(Debug, Default)]
+pub(crate) struct Regions {
+    open: Option<(usize, Reading)>,
+    sums: [Option<Reading>; REGIONS.len()],
+}
+
+impl Regions {
+    /// Starts a region at a reading.
+    ///
+    /// # Errors
+    /// A region is open.
+    pub(crate) fn start(&mut self, region: usize, now: Reading) -> Result<(), String> {
+        if let Some((open, _)) = &self.open {
+            let (open, new) = (REGIONS[*open], REGIONS[region]);
+            return Err(if open == new {
+                format!("region '{new}' was started twice without a stop between")
+            } else {
+                format!("region '{new}' was started inside region '{open}'; stop that one first")
+            });
+        }
+        self.open = Some((region, now));
+        Ok(())
+    }
+
+    /// Stops a region at a reading.
+    ///
+    /// # Errors
+    /// It is not open.
+    pub(crate) fn stop(&mut self, region: usize, now: Reading) -> Result<(), String> {
+        let name = REGIONS[region];
+        let (open, since) =
+            self.open.take().ok_or_else(|| format!("region '{name}' was stopped, not started"))?;
+        if open != region {
+            return Err(format!("region '{name}' was stopped inside region '{}'", REGIONS[open]));
+        }
+        let sum = self.sums[region].get_or_insert_default();
+        sum.counters.add_difference(&since.counters, &now.counters);
+        sum.landmarks.resize(now.landmarks.len(), 0);
+        for (sum, (from, to)) in
+            sum.landmarks.iter_mut().zip(since.landmarks.iter().zip(&now.landmarks))
+        {
+            *sum += to - from;
+        }
+        Ok(())
+    }
+
+    /// The region that is open.
+    pub(crate) fn open(&self) -> Option<usize> {
+        self.open.as_ref().map(|(region, _)| *region)
+    }
+
+    /// What each region cost that was counted.
+    pub(crate) fn sums(&self) -> impl Iterator<Item = (usize, &Reading)> {
+        self.sums.iter().enumerate().filter_map(|(region, sum)| Some((region, sum.as_ref()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(landmarks: u64) -> Reading {
+        Reading { landmarks: vec![landmarks], ..Reading::default() }
+    }
+
+    #[test]
+    fn a_region_counted_twice_has_the_sum() {
+        let mut regions = Regions::default();
+        regions.start(0, reading(3)).unwrap();
+        regions.stop(0, reading(5)).unwrap();
+        regions.start(0, reading(10)).unwrap();
+        assert_eq!(regions.open(), Some(0));
+        regions.stop(0, reading(11)).unwrap();
+        let sums: Vec<_> = regions.sums().map(|(region, sum)| (region, sum.landmarks[0])).collect();
+        assert_eq!(sums, [(0, 3)]);
+    }
+
+    #[test]
+    fn markers_out_of_order_are_errors() {
+        let mut regions = Regions::default();
+        assert!(regions.stop(0, reading(0)).unwrap_err().contains("not started"));
+        regions.start(0, reading(0)).unwrap();
+        assert!(regions.start(0, reading(0)).unwrap_err().contains("twice"));
+        assert!(regions.start(1, reading(0)).unwrap_err().contains("inside region 'work'"));
+        assert!(regions.stop(1, reading(0)).unwrap_err().contains("stopped inside"));
+    }
+}

@@ -1,0 +1,77 @@
+//! Repeated string instructions: hardware counts one, the emulator begins it for each iteration.
+//!
+//! QEMU begins `rep movs` of N iterations N + 1 times, the last time with a count of 0, and `scas`
+//! and `cmps` that end by their flag N times. Nothing in a plugin sees which start is the last. But
+//! the instruction is finished exactly when the block behind it begins and it was begun since that
+//! block last did: this holds across faults and interrupts between the iterations.
+
+use crate::arguments::Filters;
+use crate::decode::Repeat;
+
+/// The place behind one repeated string instruction.
+#[derive(Debug, Default)]
+pub(crate) struct Site {
+    /// Times the instruction was begun; QEMU adds.
+    pub(crate) starts: u64,
+    /// Starts when the block behind it last began.
+    pub(crate) seen: u64,
+    /// Memory accesses that count iterations, by kind; QEMU adds.
+    pub(crate) accesses: [u64; 7],
+    /// Loads of the `cmps` iteration in progress.
+    pub(crate) loaded: u64,
+    /// Whether it is the kernel's.
+    pub(crate) kernel: bool,
+    /// Starts when the sums were last brought up to date.
+    pub(crate) starts_summed: u64,
+    /// Accesses when the sums were last brought up to date.
+    pub(crate) accesses_summed: [u64; 7],
+}
+
+impl Site {
+    /// Whether the instruction was finished since the last time this was asked.
+    pub(crate) fn finished(&mut self) -> bool {
+        let finished = self.starts != self.seen;
+        self.seen = self.starts;
+        finished
+    }
+
+    /// Starts, and iterations by kind, since the last time this was asked.
+    pub(crate) fn take(&mut self, filters: &Filters) -> (u64, [(Repeat, u64); 7]) {
+        let starts = self.starts - self.starts_summed;
+        self.starts_summed = self.starts;
+        let iterations = Repeat::TABLE.map(|(kind, ..)| {
+            let (now, before) =
+                (self.accesses[kind as usize], &mut self.accesses_summed[kind as usize]);
+            // Whole iterations only: the rest stays for the next time.
+            let whole = (now - *before) / filters.divisor(kind);
+            *before += whole * filters.divisor(kind);
+            (kind, whole)
+        });
+        (starts, iterations)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_finished_once_however_often_it_was_begun() {
+        let mut site = Site::default();
+        assert!(!site.finished());
+        site.starts += 5;
+        assert!(site.finished());
+        assert!(!site.finished());
+    }
+
+    #[test]
+    fn accesses_become_iterations() {
+        let mut site = Site { starts: 6, ..Site::default() };
+        let filters = Filters::parse_one(Filters::default(), "filter-movs", "RW/2").unwrap();
+        site.accesses[Repeat::Movs as usize] = 11;
+        let (starts, iterations) = site.take(&filters);
+        assert_eq!((starts, iterations[0]), (6, (Repeat::Movs, 5)));
+        site.accesses[Repeat::Movs as usize] = 12;
+        assert_eq!(site.take(&filters).1[0].1, 1);
+    }
+}

@@ -1,0 +1,321 @@
+//! Follows control from block to block and keeps the calling context.
+//!
+//! Every rule works from what is seen: how the last block handed over, the stack slot of its call
+//! or return, and where the next block stands. What is not seen (registers, the kernel's idea of
+//! the current task) is not needed: a kernel stack names its task, and `__switch_to_asm` tells
+//! when stacks are exchanged.
+
+use crate::block::Block;
+use crate::decode::Exit;
+use crate::frames::{Frame, Frames};
+use crate::tree::{ROOT, Tree};
+use opcost_record::symbols::Landmark;
+use std::collections::HashMap;
+
+/// Tasks remembered at most.
+const TASKS_MAX: usize = 4096;
+/// Interruptions inside one another, and functions remembered of one task, at most.
+const NESTED_MAX: usize = 64;
+const LAST_MAX: usize = 4096;
+/// How far up a jump looks for its target's function.
+const UP_MAX: usize = 256;
+/// Kernel stacks are 16 KiB and aligned (`THREAD_SIZE`, arch/x86/include/asm/page_64_types.h).
+const STACK_SHIFT: u32 = 14;
+
+/// How a block was left.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Left {
+    pub(crate) exit: Exit,
+    pub(crate) function: u32,
+    pub(crate) kernel: bool,
+    /// Address of its last instruction.
+    pub(crate) at: u64,
+    /// Address behind it.
+    pub(crate) end: u64,
+}
+
+impl Left {
+    /// A block that was executed to its end.
+    pub(crate) fn whole(block: &Block) -> Left {
+        Left {
+            exit: block.exit,
+            function: block.function,
+            kernel: block.kernel,
+            at: block.last_at,
+            end: block.end,
+        }
+    }
+}
+
+/// What was interrupted.
+#[derive(Clone, Copy, Debug)]
+struct Interrupted {
+    node: u32,
+    /// How the block before was left, unless it was cut and will be resumed.
+    left: Option<Left>,
+    slot: u64,
+}
+
+/// What is known of one task.
+#[derive(Debug)]
+struct Task {
+    frames: Frames,
+    user: Option<Interrupted>,
+    entries: Vec<Interrupted>,
+    /// The node of each user function that last entered the kernel.
+    last: HashMap<u32, u32>,
+}
+
+impl Task {
+    fn new() -> Task {
+        Task { frames: Frames::new(), user: None, entries: Vec::new(), last: HashMap::new() }
+    }
+}
+
+/// Where one vCPU is.
+#[derive(Debug)]
+pub(crate) struct Position {
+    /// The node that cost goes to.
+    pub(crate) node: u32,
+    task: Task,
+    /// The stack that is being switched away from.
+    switching: Option<u64>,
+    /// How the block in front of the interruption was left that the last step resumed.
+    pub(crate) resumed: Option<Left>,
+}
+
+impl Position {
+    /// Nowhere yet.
+    pub(crate) fn new() -> Position {
+        Position { node: ROOT, task: Task::new(), switching: None, resumed: None }
+    }
+}
+
+/// What all vCPUs share.
+pub(crate) struct Walk {
+    pub(crate) tree: Tree,
+    kernel_frames: Frames,
+    tasks: HashMap<u64, Task>,
+    system: bool,
+}
+
+impl Walk {
+    /// Nothing seen yet; `system`: whether a whole machine is emulated.
+    pub(crate) fn new(tree: Tree, system: bool) -> Walk {
+        Walk { tree, kernel_frames: Frames::new(), tasks: HashMap::new(), system }
+    }
+
+    /// Moves to the next block.
+    ///
+    /// `left`: how the last block was left; `cut`: whether that was before its end; `slot`: stack
+    /// slot of its call or return.
+    pub(crate) fn step(&mut self, at: &mut Position, left: Left, cut: bool, slot: u64, to: &Block) {
+        at.resumed = None;
+        let is_slot = !cut && matches!(left.exit, Exit::Call | Exit::CallIndirect | Exit::Return);
+        if is_slot {
+            self.switch(at, slot);
+        }
+        match to.landmark {
+            Some((Landmark::Fork, _)) => {
+                at.task = Task::new();
+                at.node = self.tree.child(ROOT, to.function);
+                self.tree.called(at.node);
+            }
+            Some((Landmark::Switch, _)) => {
+                self.follow(at, left, slot, to);
+                at.switching = Some(slot >> STACK_SHIFT);
+            }
+            Some((landmark, _)) => self.enter(at, left, cut, slot, landmark, to),
+            None if cut && self.system => self.jump(at, to),
+            // In user mode a fault ends in a signal handler, or nowhere.
+            None if cut => self.signal(at, slot, to),
+            None => self.follow(at, left, slot, to),
+        }
+    }
+
+    fn follow(&mut self, at: &mut Position, left: Left, slot: u64, to: &Block) {
+        match left.exit {
+            Exit::Call | Exit::CallIndirect => {
+                // A call into its own middle pushes an address for its own use (retpolines).
+                if !to.at_entry && to.function == left.function {
+                    return;
+                }
+                let frame = Frame { node: at.node, behind: left.end };
+                self.frames(at, slot).push(slot, frame);
+                at.node = self.tree.child(at.node, to.function);
+                self.tree.called(at.node);
+            }
+            Exit::Return => {
+                let to_frame = |frame: &Frame| {
+                    let past = to.start.wrapping_sub(frame.behind);
+                    // A repeated string instruction at the place has no callback of its own.
+                    past == 0 || to.behind.is_some() && past < 8
+                };
+                match self.frames(at, slot).pop(slot, to_frame) {
+                    Some(frame) => at.node = frame.node,
+                    None => self.jump(at, to),
+                }
+            }
+            Exit::Leave => self.leave(at, to),
+            Exit::Enter if !self.system && to.start != left.end => self.signal_end(at, to),
+            _ => self.jump(at, to),
+        }
+    }
+
+    fn frames<'a>(&'a mut self, at: &'a mut Position, slot: u64) -> &'a mut Frames {
+        if self.system && slot >> 63 == 1 { &mut self.kernel_frames } else { &mut at.task.frames }
+    }
+
+    /// A jump into another function: a tail call, a part of a function that stands elsewhere, or
+    /// an unwinding.
+    fn jump(&mut self, at: &mut Position, to: &Block) {
+        if self.tree.function(at.node) == to.function && at.node != ROOT {
+            return;
+        }
+        let parent = self.tree.parent(at.node);
+        if !to.at_entry {
+            if let Some(sibling) = self.tree.find(parent, to.function) {
+                at.node = sibling;
+                return;
+            }
+            if let Some(above) = self.above(at.node, to.function) {
+                at.node = above;
+                return;
+            }
+        }
+        at.node = self.tree.child(parent, to.function);
+        if to.at_entry {
+            self.tree.called(at.node);
+        }
+    }
+
+    fn above(&self, node: u32, function: u32) -> Option<u32> {
+        let mut node = node;
+        for _ in 0..UP_MAX {
+            node = self.tree.parent(node);
+            if node == ROOT {
+                return None;
+            }
+            if self.tree.function(node) == function {
+                return Some(node);
+            }
+        }
+        None
+    }
+
+    fn enter(
+        &mut self,
+        at: &mut Position,
+        left: Left,
+        cut: bool,
+        slot: u64,
+        landmark: Landmark,
+        to: &Block,
+    ) {
+        if left.exit == Exit::Leave && !cut && at.task.entries.is_empty() && left.kernel {
+            // Back to user code that was interrupted again before its first instruction.
+            at.node = at.task.user.map_or(ROOT, |user| user.node);
+        } else {
+            let interrupted = Interrupted { node: at.node, left: (!cut).then_some(left), slot };
+            if !left.kernel {
+                let function = self.tree.function(at.node);
+                if at.task.last.len() < LAST_MAX {
+                    at.task.last.insert(function, at.node);
+                }
+                at.task.user = Some(interrupted);
+                at.task.entries.clear();
+            } else {
+                if at.task.entries.len() == NESTED_MAX {
+                    at.task.entries.remove(0);
+                }
+                at.task.entries.push(interrupted);
+            }
+        }
+        let parent = if landmark == Landmark::Interrupt { ROOT } else { at.node };
+        at.node = self.tree.child(parent, to.function);
+        self.tree.called(at.node);
+    }
+
+    fn leave(&mut self, at: &mut Position, to: &Block) {
+        let fits = |tree: &Tree, known: &Interrupted| {
+            let pending = known.left.is_some_and(|left| {
+                matches!(left.exit, Exit::Call | Exit::CallIndirect | Exit::Return)
+            });
+            pending || tree.function(known.node) == to.function
+        };
+        if !to.kernel {
+            match at.task.user.filter(|user| fits(&self.tree, user)) {
+                Some(user) => self.resume(at, user, to),
+                None => match at.task.last.get(&to.function) {
+                    Some(node) => at.node = *node,
+                    None => {
+                        at.node = self.tree.child(ROOT, to.function);
+                        self.tree.called(at.node);
+                    }
+                },
+            }
+            return;
+        }
+        let found = at.task.entries.iter().rposition(|entry| fits(&self.tree, entry));
+        // A handler may return elsewhere (exception tables): from what it interrupted, then.
+        match found.or(at.task.entries.len().checked_sub(1)) {
+            Some(place) => {
+                let entry = at.task.entries[place];
+                at.task.entries.truncate(place);
+                self.resume(at, entry, to);
+            }
+            None => at.node = self.tree.child(ROOT, to.function),
+        }
+    }
+
+    fn resume(&mut self, at: &mut Position, interrupted: Interrupted, to: &Block) {
+        at.node = interrupted.node;
+        match interrupted.left {
+            Some(left) if left.exit != Exit::Leave => {
+                self.follow(at, left, interrupted.slot, to);
+                at.resumed = Some(left);
+            }
+            _ => self.jump(at, to),
+        }
+    }
+
+    /// A signal handler in user mode, in place of an instruction that faulted.
+    fn signal(&mut self, at: &mut Position, slot: u64, to: &Block) {
+        if self.tree.function(at.node) == to.function && !to.at_entry {
+            return;
+        }
+        if at.task.entries.len() == NESTED_MAX {
+            at.task.entries.remove(0);
+        }
+        at.task.entries.push(Interrupted { node: at.node, left: None, slot });
+        at.node = self.tree.child(at.node, to.function);
+        self.tree.called(at.node);
+    }
+
+    /// Back from a signal handler.
+    fn signal_end(&mut self, at: &mut Position, to: &Block) {
+        let entries = &mut at.task.entries;
+        match entries.iter().rposition(|entry| self.tree.function(entry.node) == to.function) {
+            Some(place) => {
+                at.node = entries[place].node;
+                entries.truncate(place);
+            }
+            None => self.jump(at, to),
+        }
+    }
+
+    /// Exchanges the task when the stack is another than the one being switched away from.
+    fn switch(&mut self, at: &mut Position, slot: u64) {
+        let Some(from) = at.switching else { return };
+        let stack = slot >> STACK_SHIFT;
+        if stack == from {
+            return;
+        }
+        at.switching = None;
+        let next = self.tasks.remove(&stack).unwrap_or_else(Task::new);
+        if self.tasks.len() >= TASKS_MAX {
+            self.tasks.clear();
+        }
+        self.tasks.insert(from, std::mem::replace(&mut at.task, next));
+    }
+}
