@@ -3,11 +3,12 @@
 use crate::cli::{Cli, CompareArgs, FailOn, OutputArgs, ResumeArgs, RunArgs, ShowArgs};
 use crate::comparison;
 use crate::exit::{HasStatus, Status, WithStatus, fail};
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, MachineKind};
+use crate::machine::emulated::Emulated;
 use crate::machine::host::{Host, HostSurroundings};
-use crate::machine::read_state;
+use crate::machine::{Machine, MachineState, read_state};
 use crate::plan::{self, Plan};
-use crate::progress;
+use crate::progress::{self, Phases};
 use crate::render;
 use crate::run::{self, Ending};
 use crate::store::{Recording, RecordingWriter, Store, StoreError};
@@ -63,12 +64,11 @@ fn measure(
     let interrupt = Interrupt::install()
         .context("cannot install the signal handler")
         .status(Status::Missing)?;
-    let mut host = Host::new(&plan, Rc::new(LivePerf::default()), &interrupt)?;
-    let machine = read_state(Path::new("/"), &plan, host.environment_bytes());
+    let (mut machine, state) = machine_for(cli, &plan, &interrupt)?;
     let writer = Store::open_for_writing(&store_path(cli)?)
-        .and_then(|store| store.begin(&plan, &machine, unix_ns()))
+        .and_then(|store| store.begin(&plan, &state, unix_ns()))
         .map_err(StoreError::carried)?;
-    record(cli, &plan, &HashSet::new(), &mut host, writer, output)
+    record(cli, &plan, &HashSet::new(), machine.as_mut(), writer, output)
 }
 
 /// `opcost resume`.
@@ -82,14 +82,36 @@ pub fn resume(cli: &Cli, args: &ResumeArgs) -> Result<Status> {
     let interrupt = Interrupt::install()
         .context("cannot install the signal handler")
         .status(Status::Missing)?;
-    let mut host = Host::new(&plan, Rc::new(LivePerf::default()), &interrupt)?;
-    let machine = read_state(Path::new("/"), &plan, host.environment_bytes());
+    let (mut machine, state) = machine_for(cli, &plan, &interrupt)?;
     let (writer, recording) = Store::open_for_writing(&path)
-        .and_then(|store| store.resume(&recording.id, &machine))
+        .and_then(|store| store.resume(&recording.id, &state))
         .map_err(StoreError::carried)?;
     // A run that failed is made again only if it was not stored; what is stored stays.
     let done = recording.records.iter().map(|record| record.slot).collect();
-    record(cli, &plan, &done, &mut host, writer, &args.output)
+    record(cli, &plan, &done, machine.as_mut(), writer, &args.output)
+}
+
+/// The machine that a plan runs on, ready to run it, and its state.
+fn machine_for<'a>(
+    cli: &Cli,
+    plan: &Plan,
+    interrupt: &'a Interrupt,
+) -> Result<(Box<dyn Machine + 'a>, MachineState)> {
+    match plan.machine {
+        MachineKind::Host => {
+            let host = Host::new(plan, Rc::new(LivePerf::default()), interrupt)?;
+            let state = read_state(Path::new("/"), plan, host.environment_bytes());
+            Ok((Box::new(host), state))
+        }
+        MachineKind::Emulated => {
+            let mut phases = Phases::new(cli.quiet);
+            let emulated = Emulated::new(plan, interrupt, &mut |text| phases.tell(text));
+            phases.end();
+            let emulated = emulated?;
+            let state = emulated.state();
+            Ok((Box::new(emulated), state))
+        }
+    }
 }
 
 /// Makes the missing runs, then shows the recording.
@@ -97,13 +119,13 @@ fn record(
     cli: &Cli,
     plan: &Plan,
     done: &HashSet<u32>,
-    host: &mut Host<'_>,
+    machine: &mut dyn Machine,
     mut writer: RecordingWriter,
     output: &OutputArgs,
 ) -> Result<Status> {
     let id = writer.id().to_string();
     let mut progress = progress::for_terminal(cli.quiet);
-    let ending = run::run(plan, done, host, &mut writer, progress.as_mut());
+    let ending = run::run(plan, done, machine, &mut writer, progress.as_mut());
     let state = ending.as_ref().map_or(crate::store::State::Failed, Ending::state);
     let store = writer.end(state).map_err(StoreError::carried);
     let ending = ending.with_context(|| format!("recording {id}")).status(Status::Missing)?;

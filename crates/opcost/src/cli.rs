@@ -70,6 +70,7 @@ pub enum Action {
 const COMPARE_EXAMPLES: &str = "Examples:
   opcost compare 'gzip -1 -c file' 'gzip -2 -c file'
   opcost compare --workload syscall:seccomp=off --workload syscall:seccomp=on
+  opcost compare --machine emulated --kernel debian:cloud -w mmap --boot mitigations=off --boot mitigations=auto
   opcost compare --variant old=./a.out --variant new=./b.out --primary task-clock -e instructions:u";
 
 /// Arguments of `opcost compare`.

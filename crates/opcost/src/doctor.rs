@@ -3,6 +3,7 @@
 use crate::action::{print, store_path};
 use crate::cli::{Cli, DoctorArgs};
 use crate::exit::Status;
+use crate::machine::emulated::{Emulator, Tools};
 use crate::machine::host::HostSurroundings;
 use crate::plan::Surroundings;
 use crate::render::Style;
@@ -65,6 +66,8 @@ pub fn doctor(cli: &Cli, args: &DoctorArgs) -> Result<Status> {
     findings.push(processors());
     findings.push(steal(root));
     findings.push(seccomp(root));
+    findings.push(emulation("emulated machine", Emulator::System));
+    findings.push(emulation("emulated programs", Emulator::User));
     findings.push(store(cli)?);
     let text = if args.json {
         serde_json::to_string_pretty(&findings).context("findings to JSON")? + "\n"
@@ -103,11 +106,32 @@ fn counters(root: &Path) -> Finding {
         .is_some_and(|text| text.split_whitespace().any(|flag| flag == "hypervisor"));
     let remedy = if virtual_machine {
         "this is a virtual machine: let the hypervisor give it a PMU (KVM: -cpu host,pmu=on); until then \
-         instructions and cycles cannot be counted here, times and software events can"
+         instructions and cycles cannot be counted here, times and software events can; the \
+         emulated machine counts instructions without one: --machine emulated"
     } else {
         "boot a kernel with CONFIG_PERF_EVENTS and this CPU's PMU driver"
     };
     Finding::bad("hardware counters", Health::Missing, "none: no PMU here", remedy)
+}
+
+/// Whether every instruction can be counted under an emulator.
+fn emulation(subject: &'static str, emulator: Emulator) -> Finding {
+    match Tools::find(emulator) {
+        Ok(tools) => Finding::good(
+            subject,
+            format!(
+                "exact counts with {} {}, no PMU or root needed: --machine emulated",
+                tools.qemu.display(),
+                tools.qemu_version
+            ),
+        ),
+        // The error's second half says what to do.
+        Err(error) => {
+            let text = error.to_string();
+            let (what, remedy) = text.split_once("; ").unwrap_or((&text, ""));
+            Finding::bad(subject, Health::Missing, what, remedy)
+        }
+    }
 }
 
 /// The default events, those with the same answer together.

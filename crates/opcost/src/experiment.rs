@@ -13,6 +13,7 @@ use std::str::FromStr;
 const SCHEDULE: &str = "Schedule";
 const METRICS: &str = "Metrics";
 const CONDITIONS: &str = "Conditions of a run";
+const GUEST: &str = "Emulated machine";
 const HOOKS: &str = "Commands around the runs";
 
 /// Everything that can be said of an experiment; absent fields take their defaults in the plan.
@@ -144,6 +145,62 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cleanup: Option<String>,
 
+    /// Kernel to boot: a bzImage, a build folder, debian:cloud, debian:rt, debian:amd64, or the
+    /// name of a kernel that was built; given more than once, each makes a variant [default: none,
+    /// commands run under user-mode emulation]
+    #[arg(long, value_name = "KERNEL", help_heading = GUEST)]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
+    pub kernel: Vec<String>,
+
+    /// Options for the kernel's command line, for example mitigations=off; given more than once,
+    /// each makes a variant
+    #[arg(long, value_name = "OPTIONS", help_heading = GUEST)]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
+    pub boot: Vec<String>,
+
+    /// CPU of the emulated machine in QEMU's words, for example Skylake-Client-v1 or
+    /// max,-avx512f; given more than once, each makes a variant [default: max]
+    #[arg(long, value_name = "MODEL", help_heading = GUEST)]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
+    pub cpu_model: Vec<String>,
+
+    /// Memory of the emulated machine, MiB [default: 512]
+    #[arg(long, value_name = "MIB", help_heading = GUEST)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_mib: Option<u32>,
+
+    /// CPUs of the emulated machine; they take turns [default: 1]
+    #[arg(long, value_name = "N", help_heading = GUEST)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<u32>,
+
+    /// File or folder to have in the guest, PATH or PATH:PATH_IN_GUEST; may be repeated. The
+    /// command's program, its libraries and the files that its arguments name are there anyway
+    #[arg(long, value_name = "PATH", help_heading = GUEST)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pack: Vec<String>,
+
+    /// Model caches and a branch predictor too: more metrics, marked as modelled; slower
+    #[arg(long, help_heading = GUEST)]
+    #[serde(skip_serializing_if = "is_false")]
+    pub model: bool,
+
+    /// Geometry of a modelled cache, l1i=32K:8:64, l1d=… or llc=… (size, ways, bytes a line); may
+    /// be repeated
+    #[arg(long, value_name = "CACHE", requires = "model", help_heading = GUEST)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cache: Vec<String>,
+
+    /// Emulated machines that run at the same time [default: one for each CPU, at most 4]
+    #[arg(long, value_name = "N", help_heading = GUEST)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<u32>,
+
+    /// Kernels to build, by the name that variants give them.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub kernels: BTreeMap<String, KernelRecipe>,
+
     /// The variants; the first is the baseline.
     #[arg(skip)]
     #[serde(rename = "variant", skip_serializing_if = "Vec::is_empty")]
@@ -152,6 +209,39 @@ pub struct Experiment {
 
 fn is_false(value: &bool) -> bool {
     !value
+}
+
+/// A list, or one text in place of a list of one.
+fn one_or_many<'de, D: serde::Deserializer<'de>>(texts: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a string or a list of strings")]
+    enum Texts {
+        One(String),
+        Many(Vec<String>),
+    }
+    Ok(match Texts::deserialize(texts)? {
+        Texts::One(text) => vec![text],
+        Texts::Many(texts) => texts,
+    })
+}
+
+/// How to build a kernel; paths in a file are relative to that file's folder.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct KernelRecipe {
+    /// A kernel source tree [default: Debian's linux-source package].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<PathBuf>,
+    /// Configuration fragments, over tinyconfig, in order.
+    #[serde(deserialize_with = "one_or_many_paths")]
+    pub config: Vec<PathBuf>,
+    /// Patches, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many_paths")]
+    pub patch: Vec<PathBuf>,
+}
+
+fn one_or_many_paths<'de, D: serde::Deserializer<'de>>(texts: D) -> Result<Vec<PathBuf>, D::Error> {
+    Ok(one_or_many(texts)?.into_iter().map(PathBuf::from).collect())
 }
 
 /// One of the things compared: a command or a built-in workload with parameters.
@@ -179,6 +269,21 @@ pub struct Variant {
     /// Command run before each run of this variant, in place of the experiment's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prepare: Option<String>,
+    /// Kernel this variant boots.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// Options for its kernel's command line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boot: Option<String>,
+    /// CPU of its emulated machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_model: Option<String>,
+    /// Memory of its emulated machine, MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_mib: Option<u32>,
+    /// CPUs of its emulated machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<u32>,
 }
 
 /// A command as written: one line, or arguments already split.
@@ -343,6 +448,11 @@ impl Experiment {
         })?;
         if experiment.name.is_none() {
             experiment.name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        }
+        let folder = path.parent().unwrap_or(Path::new(""));
+        for recipe in experiment.kernels.values_mut() {
+            let paths = recipe.source.iter_mut().chain(&mut recipe.config).chain(&mut recipe.patch);
+            paths.for_each(|path| *path = folder.join(&*path));
         }
         let mut table = toml::Table::try_from(&experiment).context("experiment to table")?;
         for set in sets {

@@ -11,6 +11,7 @@ use crate::source::perf_event::{self, syntax, sysfs};
 use crate::store::{RecordingHead, Store, StoreError, StoreErrorKind};
 use anyhow::{Context, Result};
 use opcost_record::METRICS;
+use opcost_record::metric::EMULATOR;
 use opcost_sys::perf::Refusal;
 use opcost_work::WORKLOADS;
 use serde_json::{Value, json};
@@ -75,6 +76,14 @@ fn workloads_json() -> Value {
         .collect()
 }
 
+/// Why what the emulator counts is not counted on the host.
+fn emulated_only() -> Refusal {
+    Refusal {
+        reason: "counted on the emulated machine only".into(),
+        remedy: "add --machine emulated".into(),
+    }
+}
+
 /// One event or metric and whether it can be had here.
 struct EventLine {
     name: String,
@@ -100,8 +109,15 @@ fn event_lines() -> Vec<EventLine> {
             aliases: row.aliases.to_vec(),
             source: row.source,
             help: row.help,
-            default: row.source != perf_event::NAME || is_default(row.name),
-            refusal: if row.source == perf_event::NAME { probe(row.name) } else { None },
+            default: match row.source {
+                perf_event::NAME => is_default(row.name),
+                source => source != EMULATOR,
+            },
+            refusal: match row.source {
+                perf_event::NAME => probe(row.name),
+                EMULATOR => Some(emulated_only()),
+                _ => None,
+            },
         });
     let named = sysfs::all_events(&here.sysfs()).into_iter().map(|name| EventLine {
         refusal: probe(&name),

@@ -3,13 +3,14 @@
 use crate::plan::{Plan, Slot};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
+use std::time::Duration;
 
 /// Who is told how the runs go.
 pub trait Progress {
     /// The runs begin; `done` of them were made earlier.
     fn begin(&mut self, plan: &Plan, done: usize);
-    /// A run begins.
-    fn next(&mut self, slot: &Slot, variant: &str);
+    /// One run begins, or several at the same time, each given with its variant's name.
+    fn next(&mut self, runs: &[(&Slot, &str)]);
     /// The runs have ended.
     fn end(&mut self);
 }
@@ -19,14 +20,15 @@ pub struct Silent;
 
 impl Progress for Silent {
     fn begin(&mut self, _: &Plan, _: usize) {}
-    fn next(&mut self, _: &Slot, _: &str) {}
+    fn next(&mut self, _: &[(&Slot, &str)]) {}
     fn end(&mut self) {}
 }
 
 /// A bar on a terminal.
 struct Bar {
     bar: ProgressBar,
-    begun: bool,
+    /// Runs in flight.
+    begun: usize,
 }
 
 /// A bar where standard error is a terminal, else nothing.
@@ -34,7 +36,7 @@ pub fn for_terminal(quiet: bool) -> Box<dyn Progress> {
     if quiet || !std::io::stderr().is_terminal() {
         return Box::new(Silent);
     }
-    Box::new(Bar { bar: ProgressBar::hidden(), begun: false })
+    Box::new(Bar { bar: ProgressBar::hidden(), begun: 0 })
 }
 
 impl Progress for Bar {
@@ -47,23 +49,62 @@ impl Progress for Bar {
         // Drawn between runs only, and seldom: a bar redrawn by a thread would disturb the run.
         self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(4));
         self.bar.reset_eta();
-        self.begun = false;
+        self.begun = 0;
     }
 
-    fn next(&mut self, slot: &Slot, variant: &str) {
-        let first = !std::mem::replace(&mut self.begun, true);
-        if !first {
-            self.bar.inc(1);
-        }
-        let what =
-            if slot.block.is_none() { format!("{variant} (warm-up)") } else { variant.to_string() };
-        self.bar.set_message(what);
-        if first {
+    fn next(&mut self, runs: &[(&Slot, &str)]) {
+        let done = std::mem::replace(&mut self.begun, runs.len());
+        self.bar.inc(done as u64);
+        let what = |(slot, variant): &(&Slot, &str)| match slot.block {
+            None => format!("{variant} (warm-up)"),
+            Some(_) => variant.to_string(),
+        };
+        self.bar.set_message(runs.iter().map(what).collect::<Vec<_>>().join(" | "));
+        if done == 0 {
             self.bar.tick();
         }
     }
 
     fn end(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// What is being done, on standard error: a line that changes on a terminal, else one for each
+/// phase.
+pub(crate) struct Phases {
+    bar: Option<ProgressBar>,
+    quiet: bool,
+    phase: String,
+}
+
+impl Phases {
+    pub(crate) fn new(quiet: bool) -> Phases {
+        let terminal = !quiet && std::io::stderr().is_terminal();
+        let bar = terminal.then(|| {
+            let style = ProgressStyle::with_template("  {spinner} {wide_msg} {elapsed}")
+                .unwrap_or_else(|_| ProgressStyle::default_spinner());
+            let bar = ProgressBar::new_spinner().with_style(style);
+            // Nothing is measured while a kernel is made.
+            bar.enable_steady_tick(Duration::from_millis(250));
+            bar
+        });
+        Phases { bar, quiet, phase: String::new() }
+    }
+
+    pub(crate) fn tell(&mut self, text: &str) {
+        let phase = text.split(" (").next().unwrap_or(text);
+        match &self.bar {
+            Some(bar) => bar.set_message(text.to_string()),
+            None if !self.quiet && phase != self.phase => eprintln!("opcost: {phase}"),
+            None => {}
+        }
+        self.phase = phase.to_string();
+    }
+
+    pub(crate) fn end(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
     }
 }

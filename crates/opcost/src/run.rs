@@ -1,7 +1,7 @@
 //! The loop over the schedule: one run a slot, stored before the next begins.
 
 use crate::machine::{HookEnd, Machine, RunEnd};
-use crate::plan::Plan;
+use crate::plan::{Plan, Slot};
 use crate::progress::Progress;
 use crate::store::{RecordingWriter, State};
 use anyhow::{Context, Result};
@@ -87,33 +87,51 @@ fn run_slots(
     writer: &mut RecordingWriter,
     progress: &mut dyn Progress,
 ) -> Result<Ending> {
-    for slot in plan.slots().filter(|slot| !done.contains(&slot.slot)) {
-        let variant = &plan.variants[usize::from(slot.variant)];
-        progress.next(&slot, &variant.name);
-        let end = match machine.run(plan, &slot).with_context(|| {
-            format!("variant '{}', run {} of recording {}", variant.name, slot.slot, writer.id())
-        })? {
-            Some(end) => end,
-            None => return Ok(Ending::Interrupted),
-        };
-        let RunEnd { started_unix_ns, outcome, exit_code, report, profile } = end;
-        let record = Record {
-            slot: slot.slot,
-            variant: slot.variant,
-            block: slot.block,
-            started_unix_ns,
-            outcome,
-            exit_code,
-            ops: report.ops,
-            samples: writer.samples(&report),
-            invariants: report.invariants,
-        };
-        writer.append(&record, profile.as_ref())?;
-        if let Outcome::Failed(failure) = record.outcome {
-            return Ok(Ending::Failed { slot: slot.slot, variant: slot.variant, failure });
+    let left: Vec<Slot> = plan.slots().filter(|slot| !done.contains(&slot.slot)).collect();
+    for together in left.chunks(machine.width()) {
+        let runs: Vec<(&Slot, &str)> = together
+            .iter()
+            .map(|slot| (slot, plan.variants[usize::from(slot.variant)].name.as_str()))
+            .collect();
+        progress.next(&runs);
+        let ends = machine.run_together(plan, together).with_context(|| {
+            let names: Vec<String> = runs
+                .iter()
+                .map(|(slot, name)| format!("variant '{name}', run {}", slot.slot))
+                .collect();
+            format!("{} of recording {}", names.join(" or "), writer.id())
+        })?;
+        for (slot, end) in together.iter().zip(ends) {
+            let Some(end) = end else { return Ok(Ending::Interrupted) };
+            if let Some(ending) = keep(slot, end, writer)? {
+                return Ok(ending);
+            }
         }
     }
     Ok(Ending::Complete)
+}
+
+/// Stores one run; what it ends, if it failed.
+fn keep(slot: &Slot, end: RunEnd, writer: &mut RecordingWriter) -> Result<Option<Ending>> {
+    let RunEnd { started_unix_ns, outcome, exit_code, report, profile } = end;
+    let record = Record {
+        slot: slot.slot,
+        variant: slot.variant,
+        block: slot.block,
+        started_unix_ns,
+        outcome,
+        exit_code,
+        ops: report.ops,
+        samples: writer.samples(&report),
+        invariants: report.invariants,
+    };
+    writer.append(&record, profile.as_ref())?;
+    Ok(match record.outcome {
+        Outcome::Failed(failure) => {
+            Some(Ending::Failed { slot: slot.slot, variant: slot.variant, failure })
+        }
+        Outcome::Finished => None,
+    })
 }
 
 #[cfg(test)]
@@ -122,7 +140,7 @@ mod tests {
     use crate::experiment::Experiment;
     use crate::machine::MachineState;
     use crate::plan::fixture::{FakeSurroundings, experiment};
-    use crate::plan::{Slot, resolve};
+    use crate::plan::resolve;
     use crate::progress::Silent;
     use crate::store::{Recording, Store};
     use anyhow::bail;

@@ -361,3 +361,22 @@ proptest! {
         prop_assert!(sizes.is_sorted_by(|one, two| one >= two));
     }
 }
+
+#[test]
+fn what_no_seed_moves_needs_no_test_on_the_emulated_machine_only() {
+    use opcost::comparison::Verdict;
+    let exact = |plan| {
+        let recording = recording(plan, 0, |slot| {
+            let mut tree = Tree::default();
+            tree.kernel(None, "f", 1, 1000 + u64::from(slot.variant));
+            (tree.grown(), vec![])
+        });
+        let row = compare(&recording).0.rows.remove(0);
+        (row.changes[0].verdict, row.changes[0].p_adjusted)
+    };
+    // Far too few pairs for any test.
+    assert_eq!(exact(plan(&["off", "on"], 2)), (Verdict::Changed, None));
+    let mut of_host = plan(&["off", "on"], 2);
+    of_host.machine = opcost::experiment::MachineKind::Host;
+    assert_eq!(exact(of_host).0, Verdict::Inconclusive);
+}

@@ -5,9 +5,14 @@ use crate::store::Recording;
 use opcost_record::{Domain, Function, MetricKey, Profile, Record, metric::EMULATOR};
 use std::collections::{BTreeMap, HashMap};
 
-/// What profiles are profiles of.
-pub(super) fn profiled_metric() -> MetricKey {
-    MetricKey::new("instructions", Domain::All, EMULATOR)
+/// What a recording's profiles are profiles of: user mode alone where nothing else is counted.
+pub(super) fn profiled_metric(recording: &Recording) -> MetricKey {
+    let key = |domain| MetricKey::new("instructions", domain, EMULATOR);
+    let whole = key(Domain::All);
+    match recording.dictionary.id(&whole) {
+        Some(_) => whole,
+        None => key(Domain::User),
+    }
 }
 
 /// Number of a function in [`Attribution::functions`].
@@ -50,7 +55,9 @@ impl Attribution {
     /// Takes the finished runs of blocks that have both a profile and the metric's count.
     pub(super) fn of(recording: &Recording, finished: &[Vec<&Record>]) -> Attribution {
         let mut attribution = Attribution::default();
-        let Some(metric) = recording.dictionary.id(&profiled_metric()) else { return attribution };
+        let Some(metric) = recording.dictionary.id(&profiled_metric(recording)) else {
+            return attribution;
+        };
         if recording.profiles.is_empty() {
             return attribution;
         }

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -148,9 +149,14 @@ impl Cache {
         let (folder, path) = (self.path(&["names"]), self.path(&["names", name]));
         fs::create_dir_all(&folder).map_err(KernelError::file("make", &folder))?;
         // A name is never seen half written: it is renamed into place.
-        let made = folder.join(format!(".{name}.{}", std::process::id()));
-        fs::write(&made, key).map_err(KernelError::file("write", &made))?;
-        fs::rename(&made, &path).map_err(KernelError::file("write", &path))
+        let fail = KernelError::file("write", &path);
+        let made = tempfile::Builder::new().prefix(".").tempfile_in(&folder);
+        made.and_then(|mut made| {
+            made.write_all(key.as_bytes())?;
+            Ok(made.persist(&path)?)
+        })
+        .map(drop)
+        .map_err(fail)
     }
 
     /// The keys of the names.

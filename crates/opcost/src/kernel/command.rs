@@ -7,16 +7,14 @@ use super::{TARBALLS, default_cache};
 use crate::action::print;
 use crate::cli::Cli;
 use crate::exit::{HasStatus, Status, WithStatus};
+use crate::progress::Phases;
 use crate::render::page::fit;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use indicatif::{ProgressBar, ProgressStyle};
 use opcost_sys::interrupt::Interrupt;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Arguments of `opcost kernel`.
 #[derive(Args, Debug)]
@@ -87,7 +85,7 @@ fn build_kernel(cli: &Cli, args: &BuildArgs) -> Result<Status> {
     let interrupt = Interrupt::install()
         .context("cannot install the signal handler")
         .status(Status::Missing)?;
-    let mut shown = Shown::new(cli.quiet);
+    let mut shown = Phases::new(cli.quiet);
     let built = build(
         &mut Builder {
             cache: Cache::new(&cache),
@@ -103,45 +101,6 @@ fn build_kernel(cli: &Cli, args: &BuildArgs) -> Result<Status> {
     let release = kernel.release.as_deref().unwrap_or("unknown release");
     print(&format!("{}: Linux {release}, {}\n", kernel.name, kernel.image.display()))?;
     Ok(Status::Done)
-}
-
-/// What is being done, on standard error: a line that changes on a terminal, else one for each
-/// phase.
-pub(crate) struct Shown {
-    bar: Option<ProgressBar>,
-    quiet: bool,
-    phase: String,
-}
-
-impl Shown {
-    pub(crate) fn new(quiet: bool) -> Shown {
-        let terminal = !quiet && std::io::stderr().is_terminal();
-        let bar = terminal.then(|| {
-            let style = ProgressStyle::with_template("  {spinner} {wide_msg} {elapsed}")
-                .unwrap_or_else(|_| ProgressStyle::default_spinner());
-            let bar = ProgressBar::new_spinner().with_style(style);
-            // Nothing is measured while a kernel is made.
-            bar.enable_steady_tick(Duration::from_millis(250));
-            bar
-        });
-        Shown { bar, quiet, phase: String::new() }
-    }
-
-    pub(crate) fn tell(&mut self, text: &str) {
-        let phase = text.split(" (").next().unwrap_or(text);
-        match &self.bar {
-            Some(bar) => bar.set_message(text.to_string()),
-            None if !self.quiet && phase != self.phase => eprintln!("opcost: {phase}"),
-            None => {}
-        }
-        self.phase = phase.to_string();
-    }
-
-    pub(crate) fn end(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
 }
 
 fn list_kernels(args: &ListArgs) -> Result<Status> {

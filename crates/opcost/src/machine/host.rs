@@ -1,8 +1,9 @@
 //! This computer: runs are processes under its own kernel.
 
-use super::{HookEnd, Machine, RunEnd};
+use super::{HookEnd, Machine, RunEnd, hook};
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::{Aslr, EnvironmentPolicy};
+use crate::kernel::KernelSpec;
 use crate::plan::{EventPlan, Plan, Slot, Surroundings, WorkPlan};
 use crate::source::{Scope, Source, SourceContext, perf_event, sources};
 use crate::work_process::{self, Request};
@@ -220,8 +221,6 @@ impl Machine for Host<'_> {
         Ok(end)
     }
 
-    /// The hook stays in this process's group, so that it may ask for a password on the terminal;
-    /// the terminal's interrupt key reaches it, too.
     fn hook(
         &mut self,
         plan: &Plan,
@@ -229,34 +228,8 @@ impl Machine for Host<'_> {
         name: &str,
         command: &str,
     ) -> Result<HookEnd> {
-        let mut hook = std::process::Command::new("/bin/sh");
-        hook.arg("-c")
-            .arg(command)
-            .stdin(std::process::Stdio::null())
-            .stdout(std::process::Stdio::null());
-        let mut dir = plan.hooks.cwd.as_ref();
-        if let Some(variant) = variant {
-            hook.env_clear()
-                .envs(self.environments[variant].iter().map(|(key, value)| (key, value)));
-            dir = plan.variants[variant].cwd.as_ref().or(dir);
-        }
-        if let Some(dir) = dir {
-            hook.current_dir(dir);
-        }
-        let status = hook
-            .status()
-            .with_context(|| format!("cannot run --{name} '{command}'"))
-            .status(Status::WorkFailed)?;
-        if status.success() {
-            return Ok(HookEnd::Done);
-        }
-        if self.interrupt.is_set() {
-            return Ok(HookEnd::Interrupted);
-        }
-        Err(fail(
-            Status::WorkFailed,
-            format!("--{name} '{command}' failed ({status}); its error output is above"),
-        ))
+        let variant = variant.map(|variant| (variant, self.environments[variant].as_slice()));
+        hook::run(plan, variant, name, command, self.interrupt)
     }
 }
 
@@ -414,6 +387,11 @@ impl Surroundings for HostSurroundings {
         };
         // What was opened is closed with the kernel's owner.
         events.iter().map(open).collect()
+    }
+
+    fn kernel(&self, name: &str) -> Result<KernelSpec> {
+        let here = self.working_dir().context("cannot read the working directory")?;
+        Ok(KernelSpec::parse(name, &here)?)
     }
 
     fn search_path(&self) -> Option<OsString> {

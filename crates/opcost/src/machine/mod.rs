@@ -1,6 +1,7 @@
 //! Where work runs, and the state of that machine as it is recorded.
 
 pub mod emulated;
+mod hook;
 pub mod host;
 mod kernel_state;
 mod state;
@@ -43,6 +44,19 @@ pub trait Machine {
     /// # Errors
     /// The machine itself fails; a failure of the work is part of the [`RunEnd`].
     fn run(&mut self, plan: &Plan, slot: &Slot) -> Result<Option<RunEnd>>;
+
+    /// How many runs can be made at the same time without disturbing each other.
+    fn width(&self) -> usize {
+        1
+    }
+
+    /// Makes several runs, [`width`](Self::width) at most, each as [`run`](Self::run) does.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run).
+    fn run_together(&mut self, plan: &Plan, slots: &[Slot]) -> Result<Vec<Option<RunEnd>>> {
+        slots.iter().map(|slot| self.run(plan, slot)).collect()
+    }
 
     /// Runs a hook's command and waits for it.
     ///

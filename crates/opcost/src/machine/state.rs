@@ -58,6 +58,9 @@ pub struct MachineState {
     pub programs: Vec<ProgramState>,
     /// Size of the environment of each variant, bytes, padding left out.
     pub environment_bytes: Vec<usize>,
+    /// Version of the emulator, where one ran the work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emulator_version: Option<String>,
     /// The kernels that an emulated machine boots, one for each variant.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<KernelState>,
@@ -114,6 +117,7 @@ pub fn read_state(root: &Path, plan: &Plan, environment_bytes: Vec<usize>) -> Ma
             .and_then(|text| text.split(' ').next().map(str::to_string)),
         programs: programs(plan),
         environment_bytes,
+        emulator_version: None,
         kernels: Vec::new(),
     }
 }
@@ -307,6 +311,7 @@ mod tests {
             load_average: text("0.52"),
             programs: vec![],
             environment_bytes: vec![10, 20],
+            emulator_version: None,
             kernels: vec![],
         };
         let state = read_state(root().path(), &plan(2, 2), vec![10, 20]);

@@ -2,6 +2,7 @@
 
 use super::{EventPlan, Plan, Surroundings, resolve};
 use crate::experiment::{Command, Experiment, Variant};
+use crate::kernel::KernelSpec;
 use opcost_sys::perf::Refusal;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -42,6 +43,10 @@ impl Surroundings for FakeSurroundings {
                 .then(|| Refusal { reason: "no such counter".into(), remedy: "buy one".into() })
         };
         events.iter().map(refusal).collect()
+    }
+
+    fn kernel(&self, name: &str) -> anyhow::Result<KernelSpec> {
+        Ok(KernelSpec::Image(PathBuf::from("/boot").join(name)))
     }
 
     fn search_path(&self) -> Option<OsString> {

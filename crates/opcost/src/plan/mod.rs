@@ -5,11 +5,15 @@
 
 #[cfg(test)]
 pub(crate) mod fixture;
+mod guest;
+#[cfg(test)]
+mod guest_tests;
 mod resolve;
 #[cfg(test)]
 mod resolve_tests;
 mod schedule;
 
+pub use guest::{CacheShape, CachesPlan, EmulationPlan, GuestPlan};
 pub use resolve::{Surroundings, find_workload, resolve};
 pub use schedule::{BlockPlan, Slot};
 
@@ -64,6 +68,9 @@ pub struct Plan {
     pub allow: Vec<String>,
     /// Commands around the runs.
     pub hooks: Hooks,
+    /// What the emulated machines have in common; `None` on another machine.
+    #[serde(default)]
+    pub emulation: Option<EmulationPlan>,
 }
 
 /// Commands run around the runs, each through `/bin/sh -c`.
@@ -93,6 +100,20 @@ pub struct VariantPlan {
     pub cwd: Option<PathBuf>,
     /// Command run before each run.
     pub prepare: Option<String>,
+    /// Its emulated machine; `None` on another machine.
+    #[serde(default)]
+    pub guest: Option<GuestPlan>,
+}
+
+impl VariantPlan {
+    /// What it runs and on what, as one line of text.
+    pub fn describe(&self) -> String {
+        let work = self.work.describe();
+        match &self.guest {
+            Some(guest) => format!("{work} on {}", guest.describe()),
+            None => work,
+        }
+    }
 }
 
 /// What a variant runs.
@@ -177,7 +198,17 @@ impl Plan {
 
     /// The metrics that every run should have.
     pub fn metrics(&self) -> Vec<MetricKey> {
-        resolve::metrics_judged(&self.events, self.scope())
+        match &self.emulation {
+            Some(emulation) => guest::metrics(emulation.model.is_some(), self.boots_kernels()),
+            None => resolve::metrics_judged(&self.events, self.scope()),
+        }
+    }
+
+    /// Whether the runs boot kernels of their own.
+    pub fn boots_kernels(&self) -> bool {
+        self.variants
+            .iter()
+            .any(|variant| variant.guest.as_ref().is_some_and(|guest| guest.kernel.is_some()))
     }
 
     /// Runs in all, warm-up included.

@@ -1,12 +1,17 @@
 //! From what the user wrote to a plan.
 
-use super::{EventPlan, Hooks, Plan, Unavailable, VariantPlan, WorkPlan, comparisons, schedule};
+use super::{
+    EmulationPlan, EventPlan, Hooks, Plan, Unavailable, VariantPlan, WorkPlan, comparisons, guest,
+    schedule,
+};
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::{Aslr, Command, EnvironmentPolicy, Experiment, Variant};
+use crate::kernel::KernelSpec;
 use crate::nearest::nearest;
 use crate::source::perf_event::syntax;
 use crate::source::{self, Scope};
 use anyhow::{Context, Result};
+use opcost_record::metric::EMULATOR;
 use opcost_record::{Domain, Family, METRICS, MetricKey, MetricRow};
 use opcost_stats::multiple::Budget;
 use opcost_stats::power::blocks_min;
@@ -32,6 +37,11 @@ pub trait Surroundings {
     fn sysfs(&self) -> PathBuf;
     /// Whether events can be opened together, each behind the leader of its group; if not, why.
     fn refusals(&self, events: &[EventPlan]) -> Vec<Option<Refusal>>;
+    /// The kernel that a user's words name.
+    ///
+    /// # Errors
+    /// There is no such kernel.
+    fn kernel(&self, name: &str) -> Result<KernelSpec>;
     /// The value of PATH.
     fn search_path(&self) -> Option<std::ffi::OsString>;
     /// The working directory of this process, absolute.
@@ -51,6 +61,7 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         .working_dir()
         .context("cannot read the working directory")
         .status(Status::Missing)?;
+    let emulation = guest::resolve_emulation(experiment, surroundings.allowed_cpus().len())?;
     let variants = resolve_variants(experiment, surroundings, &here)?;
     let workload = matches!(variants[0].work, WorkPlan::Workload { .. });
     if let Some(cpu) = experiment.cpu {
@@ -65,11 +76,15 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         }
     }
     let scope = if workload { Scope::Region } else { Scope::Command };
-    let (events, unavailable) = resolve_events(experiment, scope, surroundings)?;
-    let primary = resolve_primary(experiment, &events, &unavailable)?;
     let pairs_of_variants = experiment.pairs_of_variants.unwrap_or_default();
     let comparisons = comparisons(variants.len(), pairs_of_variants).len();
-    let fewest_pairs = fewest_pairs(&metrics_judged(&events, scope), &primary, comparisons);
+    let Measured { events, unavailable, metrics, primary } = match &emulation {
+        Some(emulation) => measured_by_emulator(experiment, emulation, &variants)?,
+        None => measured_by_host(experiment, scope, surroundings)?,
+    };
+    let blocks_needed = fewest_blocks(&metrics, &primary, comparisons);
+    // Where drift has to cancel, a block holds two runs of each variant.
+    let fewest_pairs = if emulation.is_some() { blocks_needed } else { 2 * blocks_needed };
     let pairs = experiment.pairs.unwrap_or(fewest_pairs);
     let warmup = experiment.warmup.unwrap_or(1);
     if !(2..=PAIRS_MAX).contains(&pairs) {
@@ -87,7 +102,7 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         crate::comparison::ledger::find_rule(rule).status(Status::Usage)?;
     }
     let seed = experiment.seed.unwrap_or_else(|| surroundings.draw_seed());
-    let environment = experiment.environment.unwrap_or(if workload {
+    let environment = experiment.environment.unwrap_or(if workload || emulation.is_some() {
         EnvironmentPolicy::Fixed
     } else {
         EnvironmentPolicy::Inherit
@@ -105,10 +120,20 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         fewest_pairs,
         warmup,
         seed,
-        blocks: schedule::draw(variants.len(), pairs, seed, padded),
-        timeout_ms: experiment.timeout.map(|limit| limit.limit_ms),
+        blocks: match &emulation {
+            Some(_) => schedule::draw_emulated(variants.len(), pairs, seed),
+            None => schedule::draw(variants.len(), pairs, seed, padded),
+        },
+        timeout_ms: experiment
+            .timeout
+            .map(|limit| limit.limit_ms)
+            .or(guest::default_limit_ms(emulation.as_ref())),
         cpu: experiment.cpu,
-        aslr: experiment.aslr.unwrap_or(if workload { Aslr::Fixed } else { Aslr::Randomised }),
+        aslr: experiment.aslr.unwrap_or(if workload || emulation.is_some() {
+            Aslr::Fixed
+        } else {
+            Aslr::Randomised
+        }),
         environment,
         show_output: experiment.show_output,
         ignore_failure: experiment.ignore_failure,
@@ -120,7 +145,60 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
             cwd: Some(here),
         },
         variants,
+        emulation,
     })
+}
+
+/// What a plan counts.
+struct Measured {
+    events: Vec<EventPlan>,
+    unavailable: Vec<Unavailable>,
+    /// Every metric that will be judged.
+    metrics: Vec<MetricKey>,
+    primary: MetricKey,
+}
+
+fn measured_by_host(
+    experiment: &Experiment,
+    scope: Scope,
+    surroundings: &dyn Surroundings,
+) -> Result<Measured> {
+    let (events, unavailable) = resolve_events(experiment, scope, surroundings)?;
+    let primary = resolve_primary(experiment, &events, &unavailable)?;
+    Ok(Measured { metrics: metrics_judged(&events, scope), events, unavailable, primary })
+}
+
+fn measured_by_emulator(
+    experiment: &Experiment,
+    emulation: &EmulationPlan,
+    variants: &[VariantPlan],
+) -> Result<Measured> {
+    let boots =
+        |variant: &VariantPlan| variant.guest.as_ref().is_some_and(|guest| guest.kernel.is_some());
+    let kernel = boots(&variants[0]);
+    if variants.iter().any(|variant| boots(variant) != kernel) {
+        return Err(fail(
+            Status::Usage,
+            "some variants boot a kernel and others do not; their counts cannot be compared",
+        ));
+    }
+    let metrics = guest::metrics(emulation.model.is_some(), kernel);
+    let wanted = experiment.primary.as_deref().unwrap_or("instructions");
+    let found = metrics
+        .iter()
+        .find(|key| key.label() == wanted)
+        .or_else(|| metrics.iter().find(|key| key.name == wanted));
+    let Some(primary) = found.cloned() else {
+        let labels: Vec<String> = metrics.iter().map(MetricKey::label).collect();
+        return Err(fail(
+            Status::Usage,
+            format!(
+                "--primary {wanted}: not counted on this emulated machine; there are {}",
+                labels.join(", ")
+            ),
+        ));
+    };
+    Ok(Measured { events: Vec::new(), unavailable: Vec::new(), metrics, primary })
 }
 
 fn resolve_variants(
@@ -128,25 +206,26 @@ fn resolve_variants(
     surroundings: &dyn Surroundings,
     here: &Path,
 ) -> Result<Vec<VariantPlan>> {
-    if experiment.variants.len() < 2 {
-        let given = experiment.variants.len();
+    let variants = guest::spread(experiment)?;
+    if variants.len() < 2 {
+        let given = variants.len();
         return Err(fail(
             Status::Usage,
             format!(
                 "a comparison needs two or more variants, {given} given; name two commands, \
-                 repeat --workload, or add [[variant]] tables"
+                 repeat --workload (or --kernel, --boot), or add [[variant]] tables"
             ),
         ));
     }
-    if experiment.variants.len() > VARIANTS_MAX {
+    if variants.len() > VARIANTS_MAX {
         return Err(fail(
             Status::Usage,
-            format!("{} variants given; the most is {VARIANTS_MAX}", experiment.variants.len()),
+            format!("{} variants given; the most is {VARIANTS_MAX}", variants.len()),
         ));
     }
     let common_env = parse_env(&experiment.env)?;
     let mut plans = Vec::new();
-    for (index, variant) in experiment.variants.iter().enumerate() {
+    for (index, variant) in variants.iter().enumerate() {
         let which = variant.name.clone().unwrap_or_else(|| (index + 1).to_string());
         let cwd = resolve_cwd(variant.cwd.as_ref().or(experiment.cwd.as_ref()), here)
             .with_context(|| format!("variant {which}"))?;
@@ -165,8 +244,11 @@ fn resolve_variants(
             }
             env.push((key.clone(), value.clone()));
         }
+        let guest = guest::resolve_guest(experiment, variant, &work, surroundings)
+            .with_context(|| format!("variant {which}"))?;
         plans.push(VariantPlan {
             name: variant.name.clone().unwrap_or_default(),
+            guest,
             work,
             env,
             cwd: Some(cwd),
@@ -310,10 +392,20 @@ fn parse_env(texts: &[String]) -> Result<Vec<(String, String)>> {
         .collect()
 }
 
-/// Names the variants that have none: a command by itself, a workload by the parameters that differ.
+/// Names the variants that have none: by what differs of their machines where their work is the
+/// same, else a command by itself, a workload by the parameters that differ.
 fn name_variants(plans: &mut [VariantPlan]) {
     let works: Vec<WorkPlan> = plans.iter().map(|plan| plan.work.clone()).collect();
+    let guests: Vec<Option<guest::GuestPlan>> =
+        plans.iter().map(|plan| plan.guest.clone()).collect();
+    let alike = works.iter().all(|work| *work == works[0]);
     for plan in plans.iter_mut().filter(|plan| plan.name.is_empty()) {
+        if let Some(guest) = plan.guest.as_ref().filter(|_| alike)
+            && let Some(name) = guest::name_by_machine(guest, &guests)
+        {
+            plan.name = name;
+            continue;
+        }
         plan.name = match &plan.work {
             WorkPlan::Command { line, .. } => line.clone(),
             WorkPlan::Workload { name, params } => {
@@ -405,10 +497,17 @@ fn not_in_scope(texts: &[&str], scope: Scope) -> Vec<Unavailable> {
     let rows = texts.iter().flat_map(|text| text.split(',')).filter_map(MetricRow::find);
     rows.filter(|row| row.source != source::perf_event::NAME)
         .filter(|row| !source::reads_always(row, scope))
-        .map(|row| Unavailable {
-            key: MetricKey::new(row.name, Domain::All, row.source),
-            reason: "read by workloads around their operations, not around a command".into(),
-            remedy: "compare a workload".into(),
+        .map(|row| {
+            let (reason, remedy) = if row.source == EMULATOR {
+                ("counted on the emulated machine only", "add --machine emulated")
+            } else {
+                (
+                    "read by workloads around their operations, not around a command",
+                    "compare a workload",
+                )
+            };
+            let key = MetricKey::new(row.name, Domain::All, row.source);
+            Unavailable { key, reason: reason.into(), remedy: remedy.into() }
         })
         .collect()
 }
@@ -470,8 +569,8 @@ pub(super) fn metrics_judged(events: &[EventPlan], scope: Scope) -> Vec<MetricKe
     others.chain(events.iter().map(|event| event.key.clone())).collect()
 }
 
-/// The fewest pairs with which every metric can reach its corrected level.
-fn fewest_pairs(metrics: &[MetricKey], primary: &MetricKey, comparisons: usize) -> u32 {
+/// The fewest blocks with which every metric can reach its corrected level.
+fn fewest_blocks(metrics: &[MetricKey], primary: &MetricKey, comparisons: usize) -> u32 {
     let budget = Budget::default();
     let count = |family| {
         metrics.iter().filter(|key| *key != primary && key.row().family == family).count()
@@ -482,5 +581,5 @@ fn fewest_pairs(metrics: &[MetricKey], primary: &MetricKey, comparisons: usize) 
         (budget.headline, count(Family::Headline)),
         (budget.rest, count(Family::Rest)),
     ];
-    2 * needed.iter().map(|(level, tests)| blocks_min(*level, *tests)).max().unwrap_or(0)
+    needed.iter().map(|(level, tests)| blocks_min(*level, *tests)).max().unwrap_or(0)
 }

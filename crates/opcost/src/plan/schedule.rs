@@ -2,16 +2,23 @@
 
 use super::Plan;
 use opcost_stats::random::Random;
-use opcost_stats::schedule::mirrored_blocks;
+use opcost_stats::schedule::{mirrored_blocks, plain_blocks};
 use serde::{Deserialize, Serialize};
 
 /// One block of the schedule: a random order of the variants and its mirror image.
+///
+/// On the emulated machine, whose counts know no drift, each variant runs once in a block, with
+/// the block's seed and padding.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct BlockPlan {
     /// Indices of the variants in the order of running.
     pub order: Vec<u16>,
-    /// Bytes of padding in the environment, where that is randomised.
+    /// Bytes of padding in the environment, where that is randomised; in a guest, on its kernel's
+    /// command line.
     pub padding_bytes: u16,
+    /// Seed of the emulated machine: what its kernel and programs draw random numbers from.
+    #[serde(default)]
+    pub guest_seed: u32,
 }
 
 /// One run to be made.
@@ -25,6 +32,8 @@ pub struct Slot {
     pub block: Option<u32>,
     /// Bytes of padding in the environment.
     pub padding_bytes: u16,
+    /// Seed of the emulated machine.
+    pub guest_seed: u32,
 }
 
 /// Draws the blocks of a schedule.
@@ -39,21 +48,48 @@ pub(super) fn draw(variants: usize, pairs: u32, seed: u64, padded: bool) -> Vec<
         .map(|order| BlockPlan {
             order: order.into_iter().map(|variant| variant as u16).collect(),
             padding_bytes: if padded { paddings.below(4096) as u16 } else { 0 },
+            guest_seed: 0,
         })
         .collect()
 }
 
+/// Draws the blocks of a schedule for the emulated machine.
+///
+/// Every input shifts the phase of ticks and the layout of memory, so seed and padding differ
+/// between blocks, and never between the two sides of a comparison.
+pub(super) fn draw_emulated(variants: usize, pairs: u32, seed: u64) -> Vec<BlockPlan> {
+    let mut random = Random::new(seed);
+    let (mut paddings, mut seeds) = (random.fork(1), random.fork(2));
+    plain_blocks(variants, pairs, &mut random)
+        .into_iter()
+        .map(|order| BlockPlan {
+            order: order.into_iter().map(|variant| variant as u16).collect(),
+            padding_bytes: paddings.below(GUEST_PADDING_MAX) as u16,
+            guest_seed: seeds.below(1 << 32) as u32,
+        })
+        .collect()
+}
+
+/// The most padding of a guest: its kernel's command line holds 2048 bytes in all (x86,
+/// COMMAND_LINE_SIZE).
+const GUEST_PADDING_MAX: u64 = 256;
+
 pub(super) fn slots(plan: &Plan) -> impl Iterator<Item = Slot> + '_ {
+    // A warm-up run of the emulated machine repeats the first block's: what must be identical.
+    let first = plan.blocks.first().filter(|_| plan.emulation.is_some());
+    let (padding_bytes, guest_seed) =
+        first.map_or((0, 0), |block| (block.padding_bytes, block.guest_seed));
     let warmups = (0..plan.warmup)
         .flat_map(|_| 0..plan.variants.len() as u16)
-        .map(|variant| (variant, None, 0));
-    let runs = plan.blocks.iter().enumerate().flat_map(|(number, block)| {
-        block.order.iter().map(move |variant| (*variant, Some(number as u32), block.padding_bytes))
+        .map(move |variant| Slot { slot: 0, variant, block: None, padding_bytes, guest_seed });
+    let runs = plan.blocks.iter().zip(0..).flat_map(|(block, number)| {
+        block.order.iter().map(move |variant| Slot {
+            slot: 0,
+            variant: *variant,
+            block: Some(number),
+            padding_bytes: block.padding_bytes,
+            guest_seed: block.guest_seed,
+        })
     });
-    warmups.chain(runs).enumerate().map(|(slot, (variant, block, padding_bytes))| Slot {
-        slot: slot as u32,
-        variant,
-        block,
-        padding_bytes,
-    })
+    warmups.chain(runs).zip(0..).map(|(slot, number)| Slot { slot: number, ..slot })
 }

@@ -27,14 +27,17 @@ pub fn text(plan: &Plan, style: &Style) -> String {
     }
     for (index, variant) in plan.variants.iter().enumerate() {
         let letter = letter(index as u16);
-        line(
-            &format!("variant {letter}"),
-            &format!("{}: {}", variant.name, variant.work.describe()),
-        );
+        line(&format!("variant {letter}"), &format!("{}: {}", variant.name, variant.describe()));
     }
     line("primary", &plan.primary.label());
     let events: Vec<String> = plan.events.iter().map(|event| event.key.label()).collect();
-    line("events", &events.join(", "));
+    match plan.emulation {
+        Some(_) => {
+            let metrics: Vec<String> = plan.metrics().iter().map(|key| key.label()).collect();
+            line("metrics", &metrics.join(", "));
+        }
+        None => line("events", &events.join(", ")),
+    }
     let missing = plan.unavailable.iter().map(|event| (event.key.label(), event.reason.clone()));
     for (labels, reason) in by_reason(missing) {
         line("", &format!("not {}: {reason}", labels.join(", ")));
@@ -68,6 +71,12 @@ fn conditions(plan: &Plan) -> String {
         format!("address layout {}", word(&plan.aslr)),
         format!("environment {}", word(&plan.environment)),
     ];
+    if let Some(emulation) = &plan.emulation {
+        parts.push(format!("{} emulated machines at a time", emulation.jobs));
+        if emulation.model.is_some() {
+            parts.push("with models of caches and branch predictor".into());
+        }
+    }
     if let Some(cpu) = plan.cpu {
         parts.push(format!("pinned to CPU {cpu}"));
     }

@@ -132,7 +132,8 @@ fn read_line(text: &str) -> Option<Symbol<'_>> {
     };
     let [kind] = *kind.as_bytes() else { return None };
     let end = fields.next().is_none();
-    (end && kind.is_ascii_alphabetic()).then_some(())?;
+    // nm says `?` of what it does not know.
+    (end && (kind.is_ascii_alphabetic() || kind == b'?')).then_some(())?;
     Some(Symbol { address: u64::from_str_radix(address, 16).ok()?, kind, name, module })
 }
 

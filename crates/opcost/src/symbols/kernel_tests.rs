@@ -22,6 +22,7 @@ ffffffff81000120 T __pfx_alone
 ffffffff81000130 T other
 ffffffff81000200 T _etext
 ffffffff81001000 D __start_rodata
+ffffffff81001800 ? __nosave_begin
 ffffffff82000000 T _sinittext
 ffffffff82000000 B __init_begin
 ffffffff82000000 t start_init

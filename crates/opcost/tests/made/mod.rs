@@ -4,6 +4,7 @@
 pub(crate) mod emulated;
 
 use opcost::experiment::{Experiment, Scalar, Variant};
+use opcost::kernel::KernelSpec;
 use opcost::machine::MachineState;
 use opcost::plan::{self, EventPlan, Plan, Slot, Surroundings};
 use opcost::store::{Recording, State};
@@ -37,6 +38,10 @@ impl Surroundings for NoCounters {
             })
         };
         events.iter().map(refusal).collect()
+    }
+
+    fn kernel(&self, name: &str) -> anyhow::Result<KernelSpec> {
+        Ok(KernelSpec::Built(name.to_string()))
     }
 
     fn search_path(&self) -> Option<OsString> {

@@ -1,8 +1,351 @@
-//! The emulated machine: QEMU, with an initramfs made for each job.
+//! The emulated machine: runs under QEMU, whose plugin counts every instruction.
+//!
+//! A variant with a kernel is booted with an initramfs that holds the work; without one, its
+//! command runs under user-mode emulation. Both are counted by the same plugin, and identical
+//! inputs give identical counts.
 
+mod command_line;
 mod cpio;
 pub mod initramfs;
 mod libraries;
+mod outcome;
+#[cfg(test)]
+mod outcome_tests;
 mod packing;
+mod prepared;
 pub mod probe;
+mod self_test;
+mod tools;
 mod tree;
+
+pub use tools::{Artefact, Emulator, ToolError, Tools, VARIABLE, artefact};
+
+use super::{HookEnd, Machine, MachineState, RunEnd, hook};
+use crate::exit::{HasStatus, Status, WithStatus, fail};
+use crate::experiment::EnvironmentPolicy;
+use crate::kernel;
+use crate::plan::{Plan, Slot, VariantPlan, WorkPlan};
+use anyhow::{Context, Result};
+use command_line::{GuestFiles, Inputs};
+use opcost_record::{Family, MetricKey};
+use opcost_sys::clock::unix_ns;
+use opcost_sys::interrupt::Interrupt;
+use opcost_sys::spawn::{EndedBy, Output, Running, Spawn};
+use outcome::Traces;
+use prepared::Prepared;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Name of the variable that pads the environment under user-mode emulation.
+const PADDING: &str = "OPCOST_PADDING";
+
+/// How much of a console or an error output is looked at, bytes from its end.
+const TAIL_BYTES: u64 = 1 << 18;
+
+/// Emulated machines, ready to run a plan.
+pub struct Emulated<'a> {
+    interrupt: &'a Interrupt,
+    tools: Tools,
+    /// The plugin's arguments that are the same in every run.
+    plugin_arguments: Vec<String>,
+    prepared: Vec<Prepared>,
+    environments: Vec<Vec<(OsString, OsString)>>,
+    jobs: usize,
+    /// Everything that runs write; removed with this value.
+    folder: tempfile::TempDir,
+}
+
+/// A run in flight.
+struct Flight {
+    running: Running,
+    files: Files,
+    started_unix_ns: u64,
+}
+
+/// The files of one run.
+struct Files {
+    folder: PathBuf,
+}
+
+impl Files {
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+}
+
+impl<'a> Emulated<'a> {
+    /// Prepares to run a plan: finds the tools, tests the emulator, builds kernels and the guests'
+    /// files.
+    ///
+    /// `say` is told what takes long.
+    ///
+    /// # Errors
+    /// A tool is missing, the emulator fails its self-test, a kernel cannot be had, a program
+    /// cannot be packed.
+    pub fn new(
+        plan: &Plan,
+        interrupt: &'a Interrupt,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Emulated<'a>> {
+        let emulation = plan.emulation.as_ref().context("the plan is not for this machine")?;
+        let emulator = if plan.boots_kernels() { Emulator::System } else { Emulator::User };
+        let tools = Tools::find(emulator).status(Status::Missing)?;
+        let folder = tempfile::Builder::new()
+            .prefix("opcost-")
+            .tempdir()
+            .context("cannot make a folder for temporary files")
+            .status(Status::Missing)?;
+        let environments: Vec<_> =
+            plan.variants.iter().map(|variant| environment(plan, variant)).collect();
+        let filters = self_test::filters(&tools, emulator, folder.path(), interrupt, say)?;
+        let mut plugin_arguments = filters.arguments();
+        plugin_arguments.extend(command_line::model_arguments(emulation.model.as_ref()));
+        plugin_arguments.push("profile=on".into());
+        plugin_arguments.push(Self::mode_argument(emulator));
+        plugin_arguments.push(match emulator {
+            Emulator::System => "window=markers".into(),
+            Emulator::User => "window=whole".into(),
+        });
+        let mut emulated = Emulated {
+            interrupt,
+            tools,
+            plugin_arguments,
+            prepared: Vec::new(),
+            environments,
+            jobs: emulation.jobs,
+            folder,
+        };
+        for index in 0..plan.variants.len() {
+            let prepared = emulated
+                .prepare(plan, index, say)
+                .with_context(|| format!("variant '{}'", plan.variants[index].name))?;
+            emulated.prepared.push(prepared);
+        }
+        Ok(emulated)
+    }
+
+    /// What the plugin is told so that it can check which QEMU loaded it.
+    fn mode_argument(emulator: Emulator) -> String {
+        match emulator {
+            Emulator::System => "mode=system".into(),
+            Emulator::User => "mode=user".into(),
+        }
+    }
+
+    /// What the recording keeps of the machine: tools and kernels, nothing of the host, which has
+    /// no influence on counts.
+    pub fn state(&self) -> MachineState {
+        prepared::state(&self.tools, &self.prepared)
+    }
+
+    /// Starts one run.
+    fn start(&self, plan: &Plan, slot: &Slot) -> Result<Flight> {
+        let index = usize::from(slot.variant);
+        let prepared = &self.prepared[index];
+        let files = self.files(&format!("run-{}", slot.slot))?;
+        let inputs =
+            Inputs { seed: slot.guest_seed, padding_bytes: slot.padding_bytes, aslr: plan.aslr };
+        let variant = &plan.variants[index];
+        let guest = variant.guest.as_ref().context("the variant has no machine")?;
+        let report = files.path("report");
+        let paths = [("out", report.as_path()), ("symbols", &prepared.symbols)];
+        let plugin = command_line::plugin(&self.tools.plugin, &self.plugin_arguments, &paths);
+        let mut argv: Vec<OsString> = vec![self.tools.qemu.clone().into()];
+        let mut spawn = match (&prepared.boot, &variant.work) {
+            (Some(boot), _) => {
+                let (console, channel) = (files.path("console"), files.path("channel"));
+                let guest_files = GuestFiles {
+                    kernel: &boot.kernel.image,
+                    initrd: &boot.initrd,
+                    console: &console,
+                    channel: &channel,
+                };
+                argv.extend(command_line::system(guest, &guest_files, inputs));
+                argv.extend(plugin);
+                Spawn { env: Some(Vec::new()), ..Spawn::new(&self.tools.qemu, argv) }
+            }
+            (None, WorkPlan::Command { program, argv: words, .. }) => {
+                argv.extend(plugin);
+                argv.extend(command_line::user(guest, &words[0], inputs));
+                argv.push(program.into());
+                argv.extend(words[1..].iter().map(OsString::from));
+                let mut env = self.environments[index].clone();
+                env.push((PADDING.into(), "x".repeat(slot.padding_bytes.into()).into()));
+                let stdout = if plan.show_output { Output::Inherit } else { Output::Null };
+                Spawn {
+                    env: Some(env),
+                    cwd: variant.cwd.clone(),
+                    stdout,
+                    ..Spawn::new(&self.tools.qemu, argv)
+                }
+            }
+            (None, WorkPlan::Workload { .. }) => {
+                return Err(fail(Status::Usage, "a workload needs a kernel"));
+            }
+        };
+        spawn.cpu = plan.cpu;
+        spawn.aslr = opcost_sys::spawn::Aslr::Fixed;
+        self.launch(spawn, files)
+    }
+
+    /// A fresh folder for the files of one run.
+    fn files(&self, name: &str) -> Result<Files> {
+        let folder = self.folder.path().join(name);
+        fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot make '{}'", folder.display()))
+            .status(Status::Missing)?;
+        Ok(Files { folder })
+    }
+
+    fn launch(&self, mut spawn: Spawn, files: Files) -> Result<Flight> {
+        let stderr = files.path("stderr");
+        let file = File::create(&stderr)
+            .with_context(|| format!("cannot write '{}'", stderr.display()))
+            .status(Status::Missing)?;
+        spawn.stderr = Output::File(file.into());
+        let started_unix_ns = unix_ns();
+        let running = spawn
+            .hold()
+            .and_then(opcost_sys::spawn::Held::release)
+            .map_err(|error| fail(Status::Missing, error))?;
+        Ok(Flight { running, files, started_unix_ns })
+    }
+
+    /// Waits for the end of a run; `None` if a signal interrupted it.
+    fn finish(&self, plan: &Plan, slot: &Slot, mut flight: Flight) -> Result<Option<RunEnd>> {
+        let limit = plan.timeout_ms.map(Duration::from_millis);
+        let exit =
+            flight.running.wait(limit, self.interrupt).context("cannot wait for the emulator")?;
+        if exit.ended_by == EndedBy::Interrupt {
+            return Ok(None);
+        }
+        let files = &flight.files;
+        let (stderr, console) = (tail(&files.path("stderr")), tail(&files.path("console")));
+        let report = fs::read_to_string(files.path("report")).ok();
+        let traces = Traces {
+            exit: &exit,
+            limit_ms: plan.timeout_ms,
+            stderr: &stderr,
+            console: &console,
+            plugin: report.as_deref(),
+        };
+        let mut end = if self.prepared[usize::from(slot.variant)].boot.is_some() {
+            let channel = fs::read(files.path("channel")).unwrap_or_default();
+            if plan.show_output {
+                outcome::show_output(&channel);
+            }
+            outcome::of_guest(&traces, &channel, plan.ignore_failure, flight.started_unix_ns)
+        } else {
+            if plan.show_output {
+                eprint!("{stderr}");
+            }
+            outcome::of_program(&traces, plan.ignore_failure, flight.started_unix_ns)
+        };
+        let planned = plan.metrics();
+        end.report.readings.retain(|reading| {
+            let key = &reading.key;
+            let same = |known: &MetricKey| known.name == key.name && known.domain == key.domain;
+            key.row().family == Family::Control || planned.iter().any(same)
+        });
+        // What is left in case of an error goes with the whole folder.
+        let _ = fs::remove_dir_all(&files.folder);
+        Ok(Some(end))
+    }
+
+    fn hook_of(&self, plan: &Plan, slot: &Slot, name: &str, command: &str) -> Result<HookEnd> {
+        let variant = usize::from(slot.variant);
+        let environment = self.environments[variant].as_slice();
+        hook::run(plan, Some((variant, environment)), name, command, self.interrupt)
+    }
+}
+
+impl Machine for Emulated<'_> {
+    fn run(&mut self, plan: &Plan, slot: &Slot) -> Result<Option<RunEnd>> {
+        let mut ends = self.run_together(plan, std::slice::from_ref(slot))?;
+        Ok(ends.pop().flatten())
+    }
+
+    fn width(&self) -> usize {
+        self.jobs
+    }
+
+    fn run_together(&mut self, plan: &Plan, slots: &[Slot]) -> Result<Vec<Option<RunEnd>>> {
+        let mut flights = Vec::new();
+        for slot in slots {
+            if self.interrupt.is_set() {
+                return Ok(vec![None]);
+            }
+            let prepare = &plan.variants[usize::from(slot.variant)].prepare;
+            if let Some(prepare) = prepare
+                && self.hook_of(plan, slot, "prepare", prepare)? == HookEnd::Interrupted
+            {
+                return Ok(vec![None]);
+            }
+            flights.push(self.start(plan, slot)?);
+        }
+        let mut ends = Vec::new();
+        for (slot, flight) in slots.iter().zip(flights) {
+            let mut end = self.finish(plan, slot, flight)?;
+            if let (Some(_), Some(conclude)) = (&end, &plan.hooks.conclude)
+                && self.hook_of(plan, slot, "conclude", conclude)? == HookEnd::Interrupted
+            {
+                end = None;
+            }
+            ends.push(end);
+        }
+        Ok(ends)
+    }
+
+    fn hook(
+        &mut self,
+        plan: &Plan,
+        variant: Option<usize>,
+        name: &str,
+        command: &str,
+    ) -> Result<HookEnd> {
+        let variant = variant.map(|variant| (variant, self.environments[variant].as_slice()));
+        hook::run(plan, variant, name, command, self.interrupt)
+    }
+}
+
+/// The environment of a variant's command.
+///
+/// The fixed one is the same on every computer, so that counts are.
+fn environment(plan: &Plan, variant: &VariantPlan) -> Vec<(OsString, OsString)> {
+    let mut pairs: Vec<(OsString, OsString)> = match plan.environment {
+        EnvironmentPolicy::Fixed => {
+            [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/root"), ("LANG", "C")]
+                .map(|(key, value)| (key.into(), value.into()))
+                .to_vec()
+        }
+        EnvironmentPolicy::Inherit | EnvironmentPolicy::Randomised => std::env::vars_os().collect(),
+    };
+    for (key, value) in &variant.env {
+        pairs.retain(|(known, _)| known.to_str() != Some(key));
+        pairs.push((key.into(), value.into()));
+    }
+    pairs.sort();
+    pairs
+}
+
+/// Where what is known of emulators and kernels is kept: `opcost` in the XDG cache directory.
+fn cache_folder() -> Result<PathBuf> {
+    let kernels = kernel::default_cache().map_err(HasStatus::carried)?;
+    kernels.parent().map(Path::to_path_buf).context("the cache folder has no parent")
+}
+
+/// The end of a file as text; empty if there is none.
+fn tail(path: &Path) -> String {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+}

@@ -1,0 +1,217 @@
+//! QEMU's command line: what makes two runs of the same guest the same to the last instruction.
+
+use crate::experiment::Aslr;
+use crate::plan::{CacheShape, CachesPlan, GuestPlan};
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+/// Port of the channel between guest and host (QEMU's isa-debugcon).
+const CHANNEL_PORT: &str = "0xe9";
+
+/// The files of one run of a booted guest.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GuestFiles<'a> {
+    /// The kernel's image.
+    pub(super) kernel: &'a Path,
+    /// The guest's files.
+    pub(super) initrd: &'a Path,
+    /// Where the console's output goes.
+    pub(super) console: &'a Path,
+    /// Where the guest's messages go.
+    pub(super) channel: &'a Path,
+}
+
+/// What distinguishes one run of a guest from another.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Inputs {
+    /// Seed of what the guest takes for randomness.
+    pub(super) seed: u32,
+    /// Bytes of padding.
+    pub(super) padding_bytes: u16,
+    /// Whether programs in the guest have a fixed layout.
+    pub(super) aslr: Aslr,
+}
+
+/// Arguments that boot a guest.
+///
+/// Time is counted in instructions (`-icount`), the clock starts at a fixed date, randomness is
+/// seeded: so identical inputs give identical runs (QEMU's documentation, "TCG Instruction
+/// Counting" and `-seed`).
+pub(super) fn system(guest: &GuestPlan, files: &GuestFiles<'_>, inputs: Inputs) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = Vec::new();
+    let mut add = |texts: &[&OsStr]| arguments.extend(texts.iter().map(|text| text.to_os_string()));
+    let words: &[&[&str]] = &[
+        &["-accel", "tcg,thread=single"],
+        &["-icount", "shift=0,sleep=off"],
+        &["-rtc", "base=2020-01-01T00:00:00,clock=vm"],
+        &["-no-user-config", "-nodefaults", "-no-reboot"],
+        &["-display", "none", "-monitor", "none"],
+    ];
+    for texts in words {
+        add(&texts.iter().map(OsStr::new).collect::<Vec<_>>());
+    }
+    let (seed, memory, cpus) =
+        (inputs.seed.to_string(), format!("{}M", guest.memory_mib), guest.cpus.to_string());
+    for (name, value) in
+        [("-cpu", &guest.cpu_model), ("-m", &memory), ("-smp", &cpus), ("-seed", &seed)]
+    {
+        add(&[OsStr::new(name), OsStr::new(value)]);
+    }
+    add(&[OsStr::new("-kernel"), files.kernel.as_os_str()]);
+    add(&[OsStr::new("-initrd"), files.initrd.as_os_str()]);
+    add(&[OsStr::new("-append"), OsStr::new(&boot_options(guest, inputs))]);
+    for (id, path) in [("console", files.console), ("channel", files.channel)] {
+        let chardev = with_path(&format!("file,id={id},path="), path);
+        add(&[OsStr::new("-chardev"), &chardev]);
+    }
+    add(&[OsStr::new("-serial"), OsStr::new("chardev:console")]);
+    let channel = format!("isa-debugcon,iobase={CHANNEL_PORT},chardev=channel");
+    add(&[OsStr::new("-device"), OsStr::new(&channel)]);
+    // A way out for kernels that can neither power off nor reboot.
+    add(&[OsStr::new("-device"), OsStr::new("isa-debug-exit,iobase=0x501,iosize=4")]);
+    arguments
+}
+
+/// The kernel's command line: ours, the variant's, then the padding.
+fn boot_options(guest: &GuestPlan, inputs: Inputs) -> String {
+    let mut options = vec![
+        // Calibrations that only cost time, and a layout by which addresses can be told.
+        "console=ttyS0 quiet panic=-1 rdinit=/init nokaslr nolapic_timer no_timer_check"
+            .to_string(),
+    ];
+    if inputs.aslr == Aslr::Fixed {
+        options.push("norandmaps".into());
+    }
+    if !guest.boot.is_empty() {
+        options.push(guest.boot.clone());
+    }
+    // A dot makes it a parameter of a module that is not there, which the kernel ignores.
+    options.push(format!("opcost.padding={}", "x".repeat(usize::from(inputs.padding_bytes))));
+    options.join(" ")
+}
+
+/// Arguments that run one program under user-mode emulation, up to the program itself.
+pub(super) fn user(guest: &GuestPlan, argv0: &str, inputs: Inputs) -> Vec<OsString> {
+    let seed = inputs.seed.to_string();
+    ["-cpu", &guest.cpu_model, "-seed", &seed, "-0", argv0].iter().map(OsString::from).collect()
+}
+
+/// Arguments that load the plugin.
+///
+/// `arguments`: `KEY=VALUE` texts without paths; `paths`: keys with paths.
+pub(super) fn plugin(
+    plugin: &Path,
+    arguments: &[String],
+    paths: &[(&str, &Path)],
+) -> Vec<OsString> {
+    let mut text = with_path("file=", plugin);
+    for argument in arguments {
+        text.push(",");
+        text.push(argument);
+    }
+    for (key, path) in paths {
+        text.push(",");
+        text.push(with_path(&format!("{key}="), path));
+    }
+    vec!["-plugin".into(), text]
+}
+
+/// The plugin's arguments for the models.
+pub(super) fn model_arguments(model: Option<&CachesPlan>) -> Vec<String> {
+    let Some(caches) = model else { return vec!["model=off".into()] };
+    let shape = |name: &str, shape: &CacheShape| {
+        format!("{name}={}:{}:{}", shape.size_bytes, shape.ways, shape.line_bytes)
+    };
+    vec![
+        "model=on".into(),
+        shape("l1i", &caches.l1i),
+        shape("l1d", &caches.l1d),
+        shape("llc", &caches.llc),
+    ]
+}
+
+/// A path behind a prefix, its commas doubled, which else separate options (QEMU's manual).
+fn with_path(prefix: &str, path: &Path) -> OsString {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    let mut text = prefix.as_bytes().to_vec();
+    for byte in path.as_os_str().as_bytes() {
+        text.push(*byte);
+        if *byte == b',' {
+            text.push(b',');
+        }
+    }
+    OsString::from_vec(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guest() -> GuestPlan {
+        GuestPlan {
+            kernel: None,
+            kernel_name: "a".into(),
+            boot: "mitigations=off".into(),
+            cpu_model: "Skylake-Client-v1".into(),
+            memory_mib: 256,
+            cpus: 2,
+        }
+    }
+
+    fn inputs() -> Inputs {
+        Inputs { seed: 7, padding_bytes: 3, aslr: Aslr::Fixed }
+    }
+
+    fn files() -> GuestFiles<'static> {
+        GuestFiles {
+            kernel: Path::new("/k"),
+            initrd: Path::new("/i"),
+            console: Path::new("/t,mp/console"),
+            channel: Path::new("/tmp/channel"),
+        }
+    }
+
+    fn text(arguments: &[OsString]) -> String {
+        arguments.join(OsStr::new(" ")).into_string().unwrap()
+    }
+
+    #[test]
+    fn what_fixes_a_run_is_given() {
+        let line = text(&system(&guest(), &files(), inputs()));
+        for part in [
+            "-icount shift=0,sleep=off",
+            "-accel tcg,thread=single",
+            "-rtc base=2020-01-01T00:00:00,clock=vm",
+            "-seed 7",
+            "-cpu Skylake-Client-v1 -m 256M -smp 2",
+            "path=/t,,mp/console",
+            "norandmaps mitigations=off opcost.padding=xxx",
+        ] {
+            assert!(line.contains(part), "{part} in {line}");
+        }
+        let random = Inputs { aslr: Aslr::Randomised, ..inputs() };
+        assert!(!text(&system(&guest(), &files(), random)).contains("norandmaps"));
+    }
+
+    #[test]
+    fn runs_differ_by_seed_and_padding_only() {
+        let one = system(&guest(), &files(), inputs());
+        let other =
+            system(&guest(), &files(), Inputs { seed: 8, padding_bytes: 9, aslr: Aslr::Fixed });
+        let differing = one.iter().zip(&other).filter(|(one, other)| one != other).count();
+        assert_eq!((one.len(), differing), (other.len(), 2));
+    }
+
+    #[test]
+    fn the_plugin_gets_its_paths_and_shapes() {
+        let mut arguments = model_arguments(Some(&CachesPlan::default()));
+        arguments.push("mode=system".into());
+        let line = text(&plugin(Path::new("/a,b.so"), &arguments, &[("out", Path::new("/o"))]));
+        assert_eq!(
+            line,
+            "-plugin file=/a,,b.so,model=on,l1i=32768:8:64,l1d=32768:8:64,llc=8388608:16:64,\
+             mode=system,out=/o"
+        );
+        assert_eq!(model_arguments(None), ["model=off"]);
+    }
+}

@@ -1,0 +1,273 @@
+//! What a run on an emulated machine came to: from what it left behind to a record, or to the
+//! cause of its failure.
+
+use super::super::RunEnd;
+use opcost_record::channel::{self, ChannelError, Frame, FrameKind, GuestExit};
+use opcost_record::emulation::{self, EmulationError, RegionCost};
+use opcost_record::metric::EMULATOR;
+use opcost_record::{Failure, MetricKey, Outcome, Profile, Reading, Report, WORK, wire};
+use opcost_sys::spawn::{EndedBy, Exit, Status};
+
+/// Lines of a console or an error output that an error shows.
+const LINES_SHOWN: usize = 8;
+
+/// What QEMU says when a guest ends it by `isa-debug-exit` with 0.
+const DEBUG_EXIT: i32 = 1;
+
+/// What a run left behind.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Traces<'a> {
+    /// How QEMU ended.
+    pub(super) exit: &'a Exit,
+    /// The limit of the run, milliseconds.
+    pub(super) limit_ms: Option<u64>,
+    /// What QEMU and the plugin wrote to standard error; of a program under user-mode emulation,
+    /// what it wrote, too.
+    pub(super) stderr: &'a str,
+    /// The guest's console; empty without a guest.
+    pub(super) console: &'a str,
+    /// What the plugin reported; `None` if there is no such file.
+    pub(super) plugin: Option<&'a str>,
+}
+
+/// A failure with its cause and the last words of whoever knew most.
+fn failed(cause: impl std::fmt::Display, said_by: &str, said: &str) -> Failure {
+    let lines: Vec<&str> =
+        said.lines().map(str::trim_end).filter(|line| !line.trim().is_empty()).collect();
+    let last = &lines[lines.len().saturating_sub(LINES_SHOWN)..];
+    let said = match last {
+        [] => format!("; {said_by} said nothing"),
+        last => format!("; the last lines of {said_by}:\n  {}", last.join("\n  ")),
+    };
+    Failure::Work { detail: format!("{cause}{said}") }
+}
+
+/// Frames and costs of a guest that ran, or why there are none.
+fn guest_frames(traces: &Traces<'_>, channel: &[u8]) -> Result<Vec<Frame>, Failure> {
+    let console = "the guest's console";
+    if traces.exit.ended_by == EndedBy::Timeout {
+        let limit_ms = traces.limit_ms.unwrap_or_default();
+        let cause = format!("the guest did not end within {limit_ms} ms and was stopped");
+        return Err(failed(cause, console, traces.console));
+    }
+    match traces.exit.status {
+        Status::Code(0 | DEBUG_EXIT) if traces.stderr.trim().is_empty() => {}
+        Status::Code(0) => {}
+        Status::Code(code) => {
+            return Err(failed(
+                format!("the emulator ended with status {code}"),
+                "the emulator",
+                traces.stderr,
+            ));
+        }
+        Status::Signal(signal) => {
+            return Err(failed(
+                format!("signal {signal} ended the emulator"),
+                "the emulator",
+                traces.stderr,
+            ));
+        }
+    }
+    let panic = traces.console.lines().find(|line| line.contains("Kernel panic - not syncing"));
+    let frames = channel::parse(channel);
+    if let Some(panic) = panic {
+        let cause = panic.split("Kernel panic").nth(1).map_or(panic, |rest| rest.trim());
+        return Err(failed(
+            format!("the guest's kernel panicked {cause}"),
+            console,
+            traces.console,
+        ));
+    }
+    let frames = frames.map_err(|error| {
+        let advice = match error {
+            ChannelError::Empty => {
+                "; is the image a Linux kernel for x86-64 with initramfs and ELF support?"
+            }
+            _ => "",
+        };
+        failed(format!("{error}{advice}"), console, traces.console)
+    })?;
+    if let Some(error) = frames.iter().find(|frame| frame.kind == FrameKind::Error) {
+        let notes: Vec<String> = of_kind(&frames, FrameKind::Note).map(Frame::text).collect();
+        let notes = if notes.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", notes.join("; ").trim())
+        };
+        let text = error.text();
+        return Err(Failure::Work { detail: format!("{}{notes}", text.trim_end()) });
+    }
+    Ok(frames)
+}
+
+fn of_kind(frames: &[Frame], kind: FrameKind) -> impl Iterator<Item = &Frame> {
+    frames.iter().filter(move |frame| frame.kind == kind)
+}
+
+/// The text of the first frame of a kind.
+pub(super) fn text_of(frames: &[Frame], kind: FrameKind) -> Option<String> {
+    of_kind(frames, kind).next().map(Frame::text)
+}
+
+/// What a guest said that was booted without the plugin.
+///
+/// # Errors
+/// Why it did not do its job.
+pub(super) fn of_plain_guest(traces: &Traces<'_>, channel: &[u8]) -> Result<Vec<Frame>, Failure> {
+    guest_frames(traces, channel)
+}
+
+/// What the plugin counted.
+fn costs(traces: &Traces<'_>) -> Result<Vec<RegionCost>, Failure> {
+    let parsed = match traces.plugin {
+        Some(text) => emulation::parse(text),
+        None => Err(EmulationError::Empty),
+    };
+    let regions = parsed.map_err(|error| match error {
+        // The plugin's own words name cause and remedy.
+        EmulationError::Reported(text) => Failure::Work { detail: text },
+        error => failed(error, "the emulator", traces.stderr),
+    })?;
+    if !regions.iter().any(|region| region.region == WORK) {
+        let cause = "nothing was counted: no marker of the work was seen";
+        return Err(failed(cause, "the emulator", traces.stderr));
+    }
+    Ok(regions)
+}
+
+/// A run of a booted guest.
+///
+/// `channel`: the bytes that the guest sent; `ignore_failure`: a status other than 0 counts as
+/// finished.
+pub(super) fn of_guest(
+    traces: &Traces<'_>,
+    channel: &[u8],
+    ignore_failure: bool,
+    started_unix_ns: u64,
+) -> RunEnd {
+    let judged = guest_frames(traces, channel).and_then(|frames| {
+        let exit = match of_kind(&frames, FrameKind::Exit).next() {
+            Some(frame) => Some(
+                frame
+                    .text()
+                    .trim()
+                    .parse::<GuestExit>()
+                    .map_err(|error| failed(error, "the guest's console", traces.console))?,
+            ),
+            None => None,
+        };
+        let report = match text_of(&frames, FrameKind::Report) {
+            Some(text) => wire::parse(&text)
+                .map_err(|error| failed(error, "the guest's console", traces.console))?,
+            None if exit.is_none() => {
+                let cause = "the guest did neither report nor say how its program ended";
+                return Err(failed(cause, "the guest's console", traces.console));
+            }
+            None => Report::default(),
+        };
+        let (outcome, code) = match exit {
+            Some(GuestExit::Code(code)) if code != 0 && !ignore_failure => {
+                (Outcome::Failed(Failure::ExitStatus { code }), Some(code))
+            }
+            Some(GuestExit::Signal(signal)) => (Outcome::Failed(Failure::Signal { signal }), None),
+            Some(GuestExit::Code(code)) => (Outcome::Finished, Some(code)),
+            None => (Outcome::Finished, Some(0)),
+        };
+        Ok((outcome, code, report))
+    });
+    match judged {
+        Ok((Outcome::Finished, code, report)) => {
+            counted(costs(traces), code, report, started_unix_ns)
+        }
+        Ok((outcome, code, _)) => without_figures(outcome, code, started_unix_ns),
+        Err(failure) => without_figures(Outcome::Failed(failure), None, started_unix_ns),
+    }
+}
+
+/// A run of one program under user-mode emulation.
+pub(super) fn of_program(
+    traces: &Traces<'_>,
+    ignore_failure: bool,
+    started_unix_ns: u64,
+) -> RunEnd {
+    if traces.exit.ended_by == EndedBy::Timeout {
+        let limit_ms = traces.limit_ms.unwrap_or_default();
+        let outcome = Outcome::Failed(Failure::Timeout { limit_ms });
+        return without_figures(outcome, None, started_unix_ns);
+    }
+    let costs = costs(traces);
+    // A refusal of the plugin says more than how the program ended for it.
+    let refused = traces
+        .plugin
+        .is_some_and(|text| matches!(emulation::parse(text), Err(EmulationError::Reported(_))));
+    match traces.exit.status {
+        _ if refused => counted(costs, None, Report::default(), started_unix_ns),
+        Status::Code(code) if code != 0 && !ignore_failure => {
+            let failure = match traces.plugin {
+                Some(_) => Failure::ExitStatus { code },
+                // Without a report the program did not even start.
+                None => failed(
+                    format!("the emulator ended with status {code} and counted nothing"),
+                    "the emulator",
+                    traces.stderr,
+                ),
+            };
+            without_figures(Outcome::Failed(failure), Some(code), started_unix_ns)
+        }
+        Status::Signal(signal) => {
+            let outcome = Outcome::Failed(Failure::Signal { signal });
+            without_figures(outcome, None, started_unix_ns)
+        }
+        Status::Code(code) => counted(costs, Some(code), Report::default(), started_unix_ns),
+    }
+}
+
+/// A run that ended well, if what was counted can be had.
+fn counted(
+    costs: Result<Vec<RegionCost>, Failure>,
+    exit_code: Option<i32>,
+    mut report: Report,
+    started_unix_ns: u64,
+) -> RunEnd {
+    let regions = match costs {
+        Ok(regions) => regions,
+        Err(failure) => {
+            return without_figures(Outcome::Failed(failure), exit_code, started_unix_ns);
+        }
+    };
+    let mut profile: Option<Profile> = None;
+    for region in regions {
+        for (name, domain, value) in region.counts {
+            let key = MetricKey {
+                name,
+                domain,
+                source: EMULATOR.to_string(),
+                region: region.region.clone(),
+            };
+            report.readings.push(Reading::plain(key, value));
+        }
+        if region.region == WORK && !region.profile.contexts.is_empty() {
+            profile = Some(region.profile);
+        }
+    }
+    RunEnd { started_unix_ns, outcome: Outcome::Finished, exit_code, report, profile }
+}
+
+/// A failed run: nothing half-counted is kept.
+fn without_figures(outcome: Outcome, exit_code: Option<i32>, started_unix_ns: u64) -> RunEnd {
+    let report = Report::default();
+    RunEnd { started_unix_ns, outcome, exit_code, report, profile: None }
+}
+
+/// Passes on what a command in a guest printed.
+pub(super) fn show_output(channel: &[u8]) {
+    use std::io::Write;
+    let Ok(frames) = channel::parse(channel) else { return };
+    // A reader that has gone away is no error of ours.
+    for frame in of_kind(&frames, FrameKind::Stdout) {
+        let _ = std::io::stdout().write_all(&frame.body);
+    }
+    for frame in of_kind(&frames, FrameKind::Stderr) {
+        let _ = std::io::stderr().write_all(&frame.body);
+    }
+}

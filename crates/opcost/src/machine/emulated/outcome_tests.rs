@@ -1,0 +1,228 @@
+//! Every way in which a run on an emulated machine can end.
+
+use super::outcome::{Traces, of_guest, of_program};
+use crate::machine::RunEnd;
+use opcost_record::channel::{ChannelWriter, FrameKind};
+use opcost_record::emulation::{self, RegionCost};
+use opcost_record::{Context, Domain, Failure, Function, Outcome, Profile, Report, WORK, wire};
+use opcost_sys::rusage::Rusage;
+use opcost_sys::spawn::{EndedBy, Exit, Status};
+
+fn exit(status: Status, ended_by: EndedBy) -> Exit {
+    Exit {
+        status,
+        rusage: Rusage::default(),
+        rss_bytes_max: None,
+        started_ns: 0,
+        ended_ns: 1,
+        ended_by,
+    }
+}
+
+fn ended(status: Status) -> Exit {
+    exit(status, EndedBy::Itself)
+}
+
+fn channel(frames: &[(FrameKind, &str)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut writer = ChannelWriter::start(&mut bytes).unwrap();
+    for (kind, body) in frames {
+        writer.send(*kind, body.as_bytes()).unwrap();
+    }
+    writer.end().unwrap();
+    bytes
+}
+
+fn costs() -> String {
+    emulation::format(&[
+        RegionCost {
+            region: "twin".into(),
+            counts: vec![("instructions".into(), Domain::All, 3)],
+            profile: Profile::default(),
+        },
+        RegionCost {
+            region: WORK.into(),
+            counts: vec![("instructions".into(), Domain::Kernel, 42)],
+            profile: Profile {
+                functions: vec![Function { symbol: "f".into(), module: "[kernel]".into() }],
+                contexts: vec![Context { parent: None, function: 0, calls: 1, cost: 42 }],
+            },
+        },
+    ])
+}
+
+fn report() -> String {
+    wire::format(&Report { ops: Some(7), ..Report::default() })
+}
+
+/// A run that left `stderr`, `console` and the plugin's report behind.
+struct Left<'a> {
+    exit: Exit,
+    stderr: &'a str,
+    console: &'a str,
+    plugin: Option<&'a str>,
+}
+
+impl Left<'_> {
+    fn traces(&self) -> Traces<'_> {
+        Traces {
+            exit: &self.exit,
+            limit_ms: Some(5000),
+            stderr: self.stderr,
+            console: self.console,
+            plugin: self.plugin,
+        }
+    }
+}
+
+fn guest(console: &str, status: Status, channel: &[u8], plugin: Option<&str>) -> RunEnd {
+    let left = Left { exit: ended(status), stderr: "", console, plugin };
+    of_guest(&left.traces(), channel, false, 11)
+}
+
+fn detail(end: &RunEnd) -> String {
+    assert_eq!(end.report, Report::default(), "nothing half-counted is kept");
+    assert_eq!(end.profile, None);
+    match &end.outcome {
+        Outcome::Failed(Failure::Work { detail }) => detail.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_workload_gives_counts_and_a_profile() {
+    let sent = channel(&[(FrameKind::Note, "odd"), (FrameKind::Report, &report())]);
+    let end = guest("", Status::Code(0), &sent, Some(&costs()));
+    assert_eq!((end.outcome, end.exit_code), (Outcome::Finished, Some(0)));
+    assert_eq!((end.report.ops, end.started_unix_ns), (Some(7), 11));
+    let readings: Vec<String> = end
+        .report
+        .readings
+        .iter()
+        .map(|reading| {
+            let key = &reading.key;
+            format!("{} {} {} {}", key.label(), key.source, key.region, reading.value)
+        })
+        .collect();
+    assert_eq!(readings, ["instructions emulator twin 3", "instructions:k emulator work 42"]);
+    assert_eq!(end.profile.unwrap().total(), 42);
+}
+
+#[test]
+fn a_command_ends_as_it_would_on_the_host() {
+    let with = |body: &str| {
+        guest("", Status::Code(0), &channel(&[(FrameKind::Exit, body)]), Some(&costs()))
+    };
+    assert_eq!(with("code 0").outcome, Outcome::Finished);
+    let three = with("code 3");
+    assert_eq!(three.outcome, Outcome::Failed(Failure::ExitStatus { code: 3 }));
+    assert_eq!((three.exit_code, three.report), (Some(3), Report::default()));
+    assert_eq!(with("signal 9").outcome, Outcome::Failed(Failure::Signal { signal: 9 }));
+    let left =
+        Left { exit: ended(Status::Code(0)), stderr: "", console: "", plugin: Some(&costs()) };
+    let sent = channel(&[(FrameKind::Exit, "code 3")]);
+    let end = of_guest(&left.traces(), &sent, true, 0);
+    assert_eq!((end.outcome, end.exit_code), (Outcome::Finished, Some(3)));
+}
+
+#[test]
+fn a_panic_is_named_with_the_consoles_last_lines() {
+    let console = "Run /init\nKernel panic - not syncing: VFS: no root\nRebooting\n";
+    for sent in [Vec::new(), channel(&[(FrameKind::Report, &report())])] {
+        let text = detail(&guest(console, Status::Code(0), &sent, Some(&costs())));
+        assert!(text.contains("panicked - not syncing: VFS: no root"), "{text}");
+        assert!(text.ends_with("Rebooting"), "{text}");
+    }
+}
+
+#[test]
+fn a_guest_that_hangs_is_named_with_the_limit() {
+    let left = Left {
+        exit: exit(Status::Signal(9), EndedBy::Timeout),
+        stderr: "",
+        console: "calibrating\n",
+        plugin: None,
+    };
+    let text = detail(&of_guest(&left.traces(), &[], false, 0));
+    assert!(text.contains("did not end within 5000 ms"), "{text}");
+    assert!(text.contains("calibrating"), "{text}");
+}
+
+#[test]
+fn an_emulator_that_fails_is_named_with_what_it_said() {
+    let left = Left {
+        exit: ended(Status::Code(1)),
+        stderr: "qemu: no such CPU model\n",
+        console: "",
+        plugin: None,
+    };
+    let text = detail(&of_guest(&left.traces(), &[], false, 0));
+    assert!(text.contains("status 1") && text.contains("no such CPU model"), "{text}");
+    let killed = Left { exit: ended(Status::Signal(11)), ..left };
+    let text = detail(&of_guest(&killed.traces(), &[], false, 0));
+    assert!(text.contains("signal 11 ended the emulator"), "{text}");
+}
+
+#[test]
+fn a_channel_with_foreign_or_missing_words_is_refused() {
+    let whole = channel(&[(FrameKind::Report, &report())]);
+    for sent in [&whole[..whole.len() - 4], b"hello", b""] {
+        detail(&guest("", Status::Code(0), sent, Some(&costs())));
+    }
+    let text = detail(&guest("", Status::Code(0), b"", Some(&costs())));
+    assert!(text.contains("said nothing"), "{text}");
+    let text = detail(&guest("", Status::Code(0), &channel(&[]), Some(&costs())));
+    assert!(text.contains("neither report"), "{text}");
+    let wrong = channel(&[(FrameKind::Exit, "lunch")]);
+    let text = detail(&guest("", Status::Code(0), &wrong, Some(&costs())));
+    assert!(text.contains("lunch"), "{text}");
+}
+
+#[test]
+fn an_error_of_the_guest_comes_with_its_notes() {
+    let sent =
+        channel(&[(FrameKind::Note, "Out of memory: killed\n"), (FrameKind::Error, "it died\n")]);
+    let text = detail(&guest("", Status::Code(0), &sent, Some(&costs())));
+    assert_eq!(text, "it died (Out of memory: killed)");
+}
+
+#[test]
+fn counts_that_are_missing_or_cut_short_are_no_result() {
+    let sent = channel(&[(FrameKind::Report, &report())]);
+    let cut = &costs()[..30];
+    let twin_only =
+        emulation::format(&[RegionCost { region: "twin".into(), ..Default::default() }]);
+    let refused = emulation::format_error("no marker seen");
+    for (plugin, why) in [
+        (None, "wrote no report"),
+        (Some(cut), "cut short"),
+        (Some(twin_only.as_str()), "no marker of the work was seen"),
+        (Some(refused.as_str()), "no marker seen"),
+    ] {
+        let text = detail(&guest("", Status::Code(0), &sent, plugin));
+        assert!(text.contains(why), "{text}");
+    }
+}
+
+#[test]
+fn a_program_in_user_mode_ends_as_it_would_on_the_host() {
+    let program = |exit: Exit, stderr: &str, plugin: Option<&str>| {
+        of_program(&Left { exit, stderr, console: "", plugin }.traces(), false, 0)
+    };
+    let costs = costs();
+    let done = program(ended(Status::Code(0)), "", Some(&costs));
+    assert_eq!((done.outcome, done.exit_code), (Outcome::Finished, Some(0)));
+    let failed = program(ended(Status::Code(2)), "", Some(&costs));
+    assert_eq!(failed.outcome, Outcome::Failed(Failure::ExitStatus { code: 2 }));
+    let killed = program(ended(Status::Signal(11)), "", None);
+    assert_eq!(killed.outcome, Outcome::Failed(Failure::Signal { signal: 11 }));
+    let late = program(exit(Status::Signal(9), EndedBy::Timeout), "", None);
+    assert_eq!(late.outcome, Outcome::Failed(Failure::Timeout { limit_ms: 5000 }));
+    let text = detail(&program(ended(Status::Code(1)), "bad CPU model\n", None));
+    assert!(text.contains("counted nothing") && text.contains("bad CPU model"), "{text}");
+    let threads = emulation::format_error("a second thread was started; use --kernel");
+    for status in [Status::Code(0), Status::Code(1), Status::Signal(6)] {
+        let text = detail(&program(ended(status), "", Some(&threads)));
+        assert_eq!(text, "a second thread was started; use --kernel");
+    }
+}

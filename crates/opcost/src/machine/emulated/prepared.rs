@@ -1,0 +1,246 @@
+//! What of a variant is made once, before its first run: kernel, guest's files, symbols.
+
+use super::command_line::{self, GuestFiles, Inputs};
+use super::initramfs::{CommandPack, Initramfs, PackItem};
+use super::outcome::{self, Traces};
+use super::{Emulated, tail};
+use crate::exit::{HasStatus, Status, WithStatus, fail};
+use crate::experiment::Aslr;
+use crate::kernel::{self, Kernel, KernelSpec};
+use crate::machine::state::program_state;
+use crate::machine::{KernelState, MachineState, ProgramState};
+use crate::plan::{GuestPlan, Plan, WorkPlan};
+use crate::symbols::assemble::assemble;
+use crate::symbols::kernel::KernelSymbols;
+use anyhow::{Context, Result};
+use opcost_record::channel::FrameKind;
+use opcost_sys::spawn::{EndedBy, Spawn};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// A boot that only asks the kernel for its symbols is over long before.
+const SYMBOLS_LIMIT: Duration = Duration::from_secs(300);
+
+/// A kernel with the files of its guest.
+pub(super) struct Boot {
+    /// The kernel.
+    pub(super) kernel: Kernel,
+    /// What named it.
+    spec: KernelSpec,
+    /// Its functions.
+    symbols: Rc<KernelSymbols>,
+    /// The guest's files, an initramfs.
+    pub(super) initrd: PathBuf,
+}
+
+/// One variant, ready to run.
+pub(super) struct Prepared {
+    /// What is booted; `None` under user-mode emulation.
+    pub(super) boot: Option<Boot>,
+    /// Symbols for the plugin.
+    pub(super) symbols: PathBuf,
+    /// Programs and libraries whose code runs.
+    programs: Vec<PathBuf>,
+}
+
+impl Emulated<'_> {
+    /// Prepares one variant.
+    pub(super) fn prepare(
+        &self,
+        plan: &Plan,
+        index: usize,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Prepared> {
+        let variant = &plan.variants[index];
+        let guest = variant.guest.as_ref().context("the variant has no machine")?;
+        let files = self.files(&format!("variant-{index}"))?;
+        let pack = plan.emulation.iter().flat_map(|emulation| &emulation.pack);
+        let pack: Result<Vec<PackItem>, _> =
+            pack.map(|text| PackItem::parse(OsStr::new(text))).collect();
+        let initramfs = match &variant.work {
+            WorkPlan::Workload { name, params } => {
+                Initramfs::for_workload(&self.tools.guest, name, params, plan.seed)
+            }
+            WorkPlan::Command { program, argv, .. } => Initramfs::for_command(
+                &self.tools.guest,
+                &CommandPack {
+                    program: program.clone(),
+                    argv: argv.iter().map(OsString::from).collect(),
+                    env: self.environments[index].clone(),
+                    cwd: variant.cwd.clone().unwrap_or_else(|| "/".into()),
+                    pack: pack.status(Status::Usage)?,
+                },
+            ),
+        }
+        .status(Status::WorkFailed)?;
+        let programs: Vec<(PathBuf, String)> = initramfs
+            .programs()
+            .iter()
+            .map(|file| (file.host.clone(), file.guest.to_string_lossy().into_owned()))
+            .collect();
+        let write = |name: &str, bytes: &[u8]| -> Result<PathBuf> {
+            let path = files.path(name);
+            fs::write(&path, bytes)
+                .with_context(|| format!("cannot write '{}'", path.display()))
+                .status(Status::Missing)?;
+            Ok(path)
+        };
+        let boot = match &guest.kernel {
+            Some(spec) => {
+                let (kernel, symbols) = self.kernel(spec, guest, say)?;
+                let initrd = write("initrd", &initramfs.bytes())?;
+                Some(Boot { kernel, spec: spec.clone(), symbols, initrd })
+            }
+            None => None,
+        };
+        let kernel_symbols = boot.as_ref().map(|boot| boot.symbols.as_ref());
+        let symbols = assemble(kernel_symbols, &programs).status(Status::Missing)?;
+        Ok(Prepared {
+            boot,
+            symbols: write("symbols", symbols.format().as_bytes())?,
+            programs: programs.into_iter().map(|(host, _)| host).collect(),
+        })
+    }
+
+    /// A kernel and its functions; those of an earlier variant, if it boots the same.
+    fn kernel(
+        &self,
+        spec: &KernelSpec,
+        guest: &GuestPlan,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<(Kernel, Rc<KernelSymbols>)> {
+        let mut earlier = self.prepared.iter().filter_map(|prepared| prepared.boot.as_ref());
+        if let Some(boot) = earlier.find(|boot| boot.spec == *spec) {
+            return Ok((boot.kernel.clone(), boot.symbols.clone()));
+        }
+        let cache = kernel::default_cache().map_err(HasStatus::carried)?;
+        let kernel =
+            kernel::prepare(spec, &cache, self.interrupt, say).map_err(HasStatus::carried)?;
+        let symbols = self.kernel_symbols(&kernel, guest, say)?;
+        Ok((kernel, Rc::new(symbols)))
+    }
+
+    /// The kernel's functions: from its System.map, or from the kernel itself, which is booted for
+    /// that once.
+    fn kernel_symbols(
+        &self,
+        kernel: &Kernel,
+        guest: &GuestPlan,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<KernelSymbols> {
+        if let Some(map) = &kernel.system_map {
+            let text = fs::read_to_string(map)
+                .with_context(|| format!("cannot read '{}'", map.display()))
+                .status(Status::Missing)?;
+            return KernelSymbols::parse(&text)
+                .with_context(|| format!("'{}'", map.display()))
+                .status(Status::Missing);
+        }
+        let folder = super::cache_folder()?.join("symbols");
+        let cached = folder.join(format!("{}.kallsyms", kernel.digest));
+        let text = match fs::read_to_string(&cached) {
+            Ok(text) => text,
+            Err(_) => {
+                say(&format!("asking kernel {} for its symbols", kernel.name));
+                let text = self.boot_for_symbols(kernel, guest)?;
+                // Without a cache it is asked again next time.
+                let _ = fs::create_dir_all(&folder).and_then(|()| {
+                    let fresh = folder.join(format!("{}.new", kernel.digest));
+                    fs::write(&fresh, &text)?;
+                    fs::rename(&fresh, &cached)
+                });
+                text
+            }
+        };
+        KernelSymbols::parse(&text)
+            .with_context(|| format!("kernel {}", kernel.name))
+            .status(Status::Missing)
+    }
+
+    fn boot_for_symbols(&self, kernel: &Kernel, guest: &GuestPlan) -> Result<String> {
+        let files = self.files("symbols")?;
+        let initrd = files.path("initrd");
+        let bytes = Initramfs::for_symbols(&self.tools.guest).status(Status::Missing)?.bytes();
+        fs::write(&initrd, bytes)
+            .with_context(|| format!("cannot write '{}'", initrd.display()))
+            .status(Status::Missing)?;
+        let (console, channel) = (files.path("console"), files.path("channel"));
+        let guest_files = GuestFiles {
+            kernel: &kernel.image,
+            initrd: &initrd,
+            console: &console,
+            channel: &channel,
+        };
+        let inputs = Inputs { seed: 1, padding_bytes: 0, aslr: Aslr::Fixed };
+        let mut argv: Vec<OsString> = vec![self.tools.qemu.clone().into()];
+        argv.extend(command_line::system(guest, &guest_files, inputs));
+        let spawn = Spawn { env: Some(Vec::new()), ..Spawn::new(&self.tools.qemu, argv) };
+        let mut flight = self.launch(spawn, files)?;
+        let exit = flight
+            .running
+            .wait(Some(SYMBOLS_LIMIT), self.interrupt)
+            .context("cannot wait for the emulator")?;
+        if exit.ended_by == EndedBy::Interrupt {
+            return Err(fail(Status::Interrupted, "interrupted before the first run"));
+        }
+        let stderr = tail(&flight.files.path("stderr"));
+        let console = tail(&console);
+        let traces = Traces {
+            exit: &exit,
+            limit_ms: Some(SYMBOLS_LIMIT.as_millis() as u64),
+            stderr: &stderr,
+            console: &console,
+            plugin: None,
+        };
+        let frames = outcome::of_plain_guest(&traces, &fs::read(&channel).unwrap_or_default())
+            .map_err(|failure| {
+                let what = crate::render::failure(&failure);
+                fail(Status::WorkFailed, format!("kernel {}: {what}", kernel.name))
+            })?;
+        outcome::text_of(&frames, FrameKind::Kallsyms).ok_or_else(|| {
+            fail(
+                Status::Missing,
+                format!(
+                    "kernel {} does not tell its symbols; it needs CONFIG_KALLSYMS, or give its \
+                     build folder, which has System.map",
+                    kernel.name
+                ),
+            )
+        })
+    }
+}
+
+/// What the recording keeps of the tools, kernels and programs.
+pub(super) fn state(tools: &super::Tools, prepared: &[Prepared]) -> MachineState {
+    let mut programs: Vec<ProgramState> = Vec::new();
+    let mut add = |path: &Path| {
+        if !programs.iter().any(|known| known.path == path) {
+            programs.extend(program_state(path));
+        }
+    };
+    add(&tools.qemu);
+    add(&tools.plugin);
+    add(&tools.guest);
+    prepared.iter().flat_map(|prepared| &prepared.programs).for_each(|path| add(path));
+    let kernel_of = |(variant, prepared): (usize, &Prepared)| {
+        let kernel = &prepared.boot.as_ref()?.kernel;
+        let config = kernel.config.as_ref().and_then(|path| fs::read_to_string(path).ok());
+        Some(KernelState {
+            variant,
+            name: kernel.name.clone(),
+            release: kernel.release.clone().unwrap_or_default(),
+            digest: kernel.digest.clone(),
+            config,
+        })
+    };
+    MachineState {
+        opcost_version: env!("CARGO_PKG_VERSION").to_string(),
+        emulator_version: Some(tools.qemu_version.clone()),
+        programs,
+        kernels: prepared.iter().enumerate().filter_map(kernel_of).collect(),
+        ..MachineState::default()
+    }
+}

@@ -1,0 +1,223 @@
+//! What emulation needs from outside this program: QEMU, the plugin, the guest's init.
+
+use crate::exit::{HasStatus, Status};
+use opcost_sys::spawn::find_program;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// The oldest QEMU whose plugin interface has all we use and which was tried.
+const QEMU_OLDEST: (u32, u32) = (7, 2);
+
+/// A part of opcost that is a file of its own.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Artefact {
+    /// The plugin that counts.
+    Plugin,
+    /// The guest's init.
+    Guest,
+}
+
+impl Artefact {
+    /// Its file name.
+    pub fn file_name(self) -> &'static str {
+        match self {
+            Artefact::Plugin => "libopcost_emu.so",
+            Artefact::Guest => "opcost-guest",
+        }
+    }
+}
+
+/// Which emulator is needed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Emulator {
+    /// A whole computer.
+    System,
+    /// One program, its system calls made by the host.
+    User,
+}
+
+impl Emulator {
+    fn program(self) -> &'static str {
+        match self {
+            Emulator::System => "qemu-system-x86_64",
+            Emulator::User => "qemu-x86_64",
+        }
+    }
+
+    fn package(self) -> &'static str {
+        match self {
+            Emulator::System => "qemu-system-x86",
+            Emulator::User => "qemu-user",
+        }
+    }
+}
+
+/// The files of one kind of emulation.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Tools {
+    /// QEMU.
+    pub qemu: PathBuf,
+    /// What it says of its version.
+    pub qemu_version: String,
+    /// The plugin.
+    pub plugin: PathBuf,
+    /// The guest's init.
+    pub guest: PathBuf,
+}
+
+/// Something that emulation needs is not there.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolError {
+    /// QEMU is not installed.
+    #[error("{program} is not installed; install Debian's package {package}, or put it on PATH")]
+    NoQemu {
+        /// What was looked for.
+        program: &'static str,
+        /// The package that has it.
+        package: &'static str,
+    },
+    /// QEMU cannot be asked for its version.
+    #[error("'{path} --version' does not say which version it is: {said}", path = path.display())]
+    NoVersion {
+        /// The program.
+        path: PathBuf,
+        /// What it said instead.
+        said: String,
+    },
+    /// QEMU is older than what we know.
+    #[error(
+        "{path} is version {found}; emulation needs 7.2 or later: upgrade {package}",
+        path = path.display()
+    )]
+    Old {
+        /// The program.
+        path: PathBuf,
+        /// Its version.
+        found: String,
+        /// The package that has it.
+        package: &'static str,
+    },
+    /// A part of opcost is missing.
+    #[error(
+        "{name} is not beside opcost (looked in {looked}); build all of opcost with script/build, \
+         or say where it is with {VARIABLE}=FOLDER"
+    )]
+    NoArtefact {
+        /// The file.
+        name: &'static str,
+        /// Where it was looked for.
+        looked: String,
+    },
+}
+
+impl HasStatus for ToolError {
+    fn status(&self) -> Status {
+        Status::Missing
+    }
+}
+
+/// Names a folder that holds the parts of opcost.
+pub const VARIABLE: &str = "OPCOST_LIBEXEC";
+
+impl Tools {
+    /// Finds everything.
+    ///
+    /// # Errors
+    /// [`ToolError`] names the first thing that is missing and how to get it.
+    pub fn find(emulator: Emulator) -> Result<Tools, ToolError> {
+        let (program, package) = (emulator.program(), emulator.package());
+        let path = std::env::var_os("PATH");
+        let qemu = find_program(OsStr::new(program), path.as_deref(), Path::new("/"))
+            .map_err(|_| ToolError::NoQemu { program, package })?;
+        let qemu_version = version_of(&qemu)?;
+        if version_number(&qemu_version).is_some_and(|found| found < QEMU_OLDEST) {
+            return Err(ToolError::Old { path: qemu, found: qemu_version, package });
+        }
+        Ok(Tools {
+            qemu,
+            qemu_version,
+            plugin: artefact(Artefact::Plugin)?,
+            guest: artefact(Artefact::Guest)?,
+        })
+    }
+}
+
+/// Finds a part of opcost: where the environment says, beside this program, or in `../lib/opcost`.
+///
+/// # Errors
+/// [`ToolError::NoArtefact`] says where it was looked for.
+pub fn artefact(which: Artefact) -> Result<PathBuf, ToolError> {
+    let own = std::env::current_exe().unwrap_or_default();
+    let beside = own.parent().unwrap_or(Path::new("/")).to_path_buf();
+    let folders = match std::env::var_os(VARIABLE) {
+        Some(folder) => vec![PathBuf::from(folder)],
+        None => vec![beside.clone(), beside.join("../lib/opcost")],
+    };
+    find_in(which, &folders)
+}
+
+fn find_in(which: Artefact, folders: &[PathBuf]) -> Result<PathBuf, ToolError> {
+    let name = which.file_name();
+    let found = folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
+    found.and_then(|path| std::path::absolute(path).ok()).ok_or_else(|| {
+        let looked: Vec<String> =
+            folders.iter().map(|folder| folder.display().to_string()).collect();
+        ToolError::NoArtefact { name, looked: looked.join(", ") }
+    })
+}
+
+fn version_of(qemu: &Path) -> Result<String, ToolError> {
+    let said = match std::process::Command::new(qemu).arg("--version").output() {
+        Ok(output) => String::from_utf8_lossy(&output.stdout).into_owned(),
+        Err(error) => error.to_string(),
+    };
+    let line = said.lines().next().unwrap_or_default();
+    match line.split_once(" version ") {
+        Some((_, version)) if version_number(version).is_some() => Ok(version.trim().to_string()),
+        _ => Err(ToolError::NoVersion { path: qemu.to_path_buf(), said: line.to_string() }),
+    }
+}
+
+/// Major and minor number of a text such as `7.2.22 (Debian 1:7.2+dfsg-7)`.
+fn version_number(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn script(folder: &Path, text: &str) -> PathBuf {
+        let path = folder.join("qemu");
+        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        path
+    }
+
+    #[test]
+    fn versions_are_read() {
+        assert_eq!(version_number("7.2.22 (Debian 1:7.2+dfsg-7)"), Some((7, 2)));
+        assert_eq!(version_number("10.0.2"), Some((10, 0)));
+        assert_eq!(version_number("unknown"), None);
+        let folder = tempfile::tempdir().unwrap();
+        let qemu = script(folder.path(), "echo 'qemu-x86_64 version 8.1.0 (v8.1.0)'");
+        assert_eq!(version_of(&qemu).unwrap(), "8.1.0 (v8.1.0)");
+        let qemu = script(folder.path(), "echo 'qemu: broken'");
+        let error = version_of(&qemu).unwrap_err().to_string();
+        assert!(error.ends_with("qemu: broken"), "{error}");
+        assert!((5, 2) < QEMU_OLDEST && (10, 0) > QEMU_OLDEST);
+    }
+
+    #[test]
+    fn a_missing_part_is_named_with_the_places() {
+        let folder = tempfile::tempdir().unwrap();
+        let folders = [folder.path().to_path_buf()];
+        let error = find_in(Artefact::Plugin, &folders).unwrap_err().to_string();
+        assert!(error.starts_with("libopcost_emu.so is not beside opcost"), "{error}");
+        assert!(error.contains("script/build"), "{error}");
+        std::fs::write(folder.path().join("libopcost_emu.so"), "").unwrap();
+        assert!(find_in(Artefact::Plugin, &folders).is_ok());
+    }
+}

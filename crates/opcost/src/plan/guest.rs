@@ -1,0 +1,389 @@
+//! The emulated machine of each variant.
+
+use super::{Surroundings, WorkPlan};
+use crate::exit::{Status, WithStatus, fail};
+use crate::experiment::{Experiment, MachineKind, Variant};
+use crate::kernel::{KernelSpec, Recipe};
+use crate::nearest::nearest;
+use anyhow::{Context, Result};
+use opcost_record::metric::EMULATOR;
+use opcost_record::{Domain, MetricKey};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Memory of an emulated machine, MiB, where nothing else is said.
+const MEMORY_MIB: u32 = 512;
+/// The CPU with every feature that the emulator has.
+const CPU_MODEL: &str = "max";
+/// A run is stopped after that time: a guest that hangs would never end.
+const LIMIT_MS: u64 = 30 * 60 * 1000;
+/// The most machines at the same time by default; each has its memory.
+const JOBS_MAX: usize = 4;
+
+/// What all emulated machines of a plan have in common.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct EmulationPlan {
+    /// The caches that are modelled, with a branch predictor; `None` counts without models.
+    pub model: Option<CachesPlan>,
+    /// Machines that run at the same time.
+    pub jobs: usize,
+    /// Files and folders to have in every guest, as `PATH` or `PATH:PATH_IN_GUEST`.
+    pub pack: Vec<String>,
+}
+
+/// The modelled caches.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct CachesPlan {
+    /// Level 1, instructions.
+    pub l1i: CacheShape,
+    /// Level 1, data.
+    pub l1d: CacheShape,
+    /// The last level, for both.
+    pub llc: CacheShape,
+}
+
+impl Default for CachesPlan {
+    fn default() -> Self {
+        let l1 = CacheShape { size_bytes: 32 << 10, ways: 8, line_bytes: 64 };
+        CachesPlan { l1i: l1, l1d: l1, llc: CacheShape { size_bytes: 8 << 20, ways: 16, ..l1 } }
+    }
+}
+
+/// Geometry of one cache.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct CacheShape {
+    /// Size, bytes.
+    pub size_bytes: u64,
+    /// Ways of each set.
+    pub ways: u32,
+    /// Size of a line, bytes.
+    pub line_bytes: u32,
+}
+
+/// The emulated machine of one variant.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct GuestPlan {
+    /// The kernel it boots; without one its command runs under user-mode emulation.
+    pub kernel: Option<KernelSpec>,
+    /// The kernel as the user named it.
+    pub kernel_name: String,
+    /// Options appended to the kernel's command line.
+    pub boot: String,
+    /// CPU model in QEMU's words.
+    pub cpu_model: String,
+    /// Memory, MiB.
+    pub memory_mib: u32,
+    /// CPUs.
+    pub cpus: u32,
+}
+
+impl GuestPlan {
+    /// The machine in one line: what of it differs from the default.
+    pub fn describe(&self) -> String {
+        let mut parts = Vec::new();
+        match &self.kernel {
+            Some(_) => parts.push(format!("kernel {}", self.kernel_name)),
+            None => parts.push("user-mode emulation".to_string()),
+        }
+        if !self.boot.is_empty() {
+            parts.push(format!("boot options {}", self.boot));
+        }
+        if self.cpu_model != CPU_MODEL {
+            parts.push(format!("CPU {}", self.cpu_model));
+        }
+        if self.kernel.is_some() {
+            parts.push(format!("{} MiB", self.memory_mib));
+        }
+        if self.cpus != 1 {
+            parts.push(format!("{} CPUs", self.cpus));
+        }
+        parts.join(", ")
+    }
+}
+
+/// What tells a machine from the others, if anything does.
+pub(super) fn name_by_machine(guest: &GuestPlan, all: &[Option<GuestPlan>]) -> Option<String> {
+    let differs = |field: &dyn Fn(&GuestPlan) -> String| {
+        let own = field(guest);
+        let another = all.iter().flatten().any(|other| field(other) != own);
+        another.then_some(own)
+    };
+    let named = |name: &str, value: Option<String>| value.map(|value| format!("{name}{value}"));
+    let parts: Vec<String> = [
+        differs(&|guest| guest.kernel_name.clone()),
+        differs(&|guest| if guest.boot.is_empty() { "default".into() } else { guest.boot.clone() }),
+        differs(&|guest| guest.cpu_model.clone()),
+        named("MiB=", differs(&|guest| guest.memory_mib.to_string())),
+        named("CPUs=", differs(&|guest| guest.cpus.to_string())),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+/// Makes variants of kernels, boot options and CPU models that are given more than once.
+///
+/// One variant is taken as many times as there are values; several variants take one value each.
+///
+/// # Errors
+/// The numbers of variants and values do not fit.
+pub(super) fn spread(experiment: &Experiment) -> Result<Vec<Variant>> {
+    let mut variants = experiment.variants.clone();
+    type Field = fn(&mut Variant) -> &mut Option<String>;
+    let lists: [(&str, &[String], Field); 3] = [
+        ("kernel", &experiment.kernel, |variant| &mut variant.kernel),
+        ("boot", &experiment.boot, |variant| &mut variant.boot),
+        ("cpu-model", &experiment.cpu_model, |variant| &mut variant.cpu_model),
+    ];
+    for (name, values, field) in lists {
+        if variants.len() == 1 && values.len() > 1 {
+            let variant = Variant { name: None, ..variants[0].clone() };
+            variants = vec![variant; values.len()];
+        }
+        if values.len() > 1 && values.len() != variants.len() {
+            return Err(fail(
+                Status::Usage,
+                format!(
+                    "--{name} is given {} times for {} variants; give it once, or once for each",
+                    values.len(),
+                    variants.len()
+                ),
+            ));
+        }
+        for (index, variant) in variants.iter_mut().enumerate() {
+            let value = values.get(index).or_else(|| values.first().filter(|_| values.len() == 1));
+            let slot = field(variant);
+            if slot.is_none() {
+                *slot = value.cloned();
+            }
+        }
+    }
+    Ok(variants)
+}
+
+/// Resolves what all emulated machines share; `None` for another machine.
+///
+/// # Errors
+/// A field is given that has no meaning there, or is out of range.
+pub(super) fn resolve_emulation(
+    experiment: &Experiment,
+    cpus_allowed: usize,
+) -> Result<Option<EmulationPlan>> {
+    if experiment.machine.unwrap_or_default() != MachineKind::Emulated {
+        let given = [
+            ("pack", !experiment.pack.is_empty()),
+            ("model", experiment.model),
+            ("cache", !experiment.cache.is_empty()),
+            ("memory-mib", experiment.memory_mib.is_some()),
+            ("cpus", experiment.cpus.is_some()),
+            ("jobs", experiment.jobs.is_some()),
+            ("kernels", !experiment.kernels.is_empty()),
+        ];
+        if let Some((name, _)) = given.iter().find(|(_, given)| *given) {
+            return Err(only_emulated(name));
+        }
+        return Ok(None);
+    }
+    if !experiment.events.is_empty() {
+        return Err(fail(
+            Status::Usage,
+            "--event is for counters of this host; the emulated machine counts all it can: drop it, \
+             or choose what decides with --primary",
+        ));
+    }
+    let mut caches = CachesPlan::default();
+    for text in &experiment.cache {
+        let (name, shape) = text
+            .split_once('=')
+            .ok_or_else(|| fail(Status::Usage, format!("--cache {text}: expected NAME=SHAPE")))?;
+        let slot = match name {
+            "l1i" => &mut caches.l1i,
+            "l1d" => &mut caches.l1d,
+            "llc" => &mut caches.llc,
+            _ => {
+                return Err(fail(
+                    Status::Usage,
+                    format!("--cache {text}: there are l1i, l1d and llc"),
+                ));
+            }
+        };
+        *slot = parse_shape(shape)
+            .map_err(|what| fail(Status::Usage, format!("--cache {text}: {what}")))?;
+    }
+    let jobs = match experiment.jobs {
+        Some(jobs @ 1..=64) => jobs as usize,
+        Some(jobs) => return Err(fail(Status::Usage, format!("--jobs {jobs}: give 1 to 64"))),
+        None if experiment.cpu.is_some() => 1,
+        None => cpus_allowed.clamp(1, JOBS_MAX),
+    };
+    Ok(Some(EmulationPlan {
+        model: experiment.model.then_some(caches),
+        jobs,
+        pack: experiment.pack.clone(),
+    }))
+}
+
+/// The limit of a run where the user gave none.
+pub(super) fn default_limit_ms(emulation: Option<&EmulationPlan>) -> Option<u64> {
+    emulation.map(|_| LIMIT_MS)
+}
+
+fn only_emulated(name: &str) -> anyhow::Error {
+    fail(Status::Usage, format!("'{name}' is for the emulated machine; add --machine emulated"))
+}
+
+/// Resolves the machine of one variant; `None` for another kind of machine.
+///
+/// # Errors
+/// The kernel is unknown or missing, or a field is out of range or has no meaning.
+pub(super) fn resolve_guest(
+    experiment: &Experiment,
+    variant: &Variant,
+    work: &WorkPlan,
+    surroundings: &dyn Surroundings,
+) -> Result<Option<GuestPlan>> {
+    if experiment.machine.unwrap_or_default() != MachineKind::Emulated {
+        let given = [
+            ("kernel", variant.kernel.is_some()),
+            ("boot", variant.boot.is_some()),
+            ("cpu-model", variant.cpu_model.is_some()),
+            ("memory-mib", variant.memory_mib.is_some()),
+            ("cpus", variant.cpus.is_some()),
+        ];
+        return match given.iter().find(|(_, given)| *given) {
+            Some((name, _)) => Err(only_emulated(name)),
+            None => Ok(None),
+        };
+    }
+    let kernel = match &variant.kernel {
+        Some(name) => Some(resolve_kernel(experiment, name, surroundings)?),
+        None => None,
+    };
+    let memory_mib = variant.memory_mib.or(experiment.memory_mib).unwrap_or(MEMORY_MIB);
+    let cpus = variant.cpus.or(experiment.cpus).unwrap_or(1);
+    let boot = variant.boot.clone().unwrap_or_default();
+    if !(64..=65_536).contains(&memory_mib) {
+        return Err(fail(Status::Usage, format!("--memory-mib {memory_mib}: give 64 to 65536")));
+    }
+    if !(1..=64).contains(&cpus) {
+        return Err(fail(Status::Usage, format!("--cpus {cpus}: give 1 to 64")));
+    }
+    if boot.contains(['\n', '\0']) {
+        return Err(fail(Status::Usage, "--boot: options stand in one line"));
+    }
+    if kernel.is_none() {
+        if let WorkPlan::Workload { name, .. } = work {
+            return Err(fail(
+                Status::Usage,
+                format!(
+                    "workload {name} on the emulated machine needs a kernel to work on: \
+                     add --kernel, for example --kernel debian:cloud"
+                ),
+            ));
+        }
+        let meaningless = [("boot", !boot.is_empty()), ("cpus", cpus != 1)];
+        if let Some((name, _)) = meaningless.iter().find(|(_, given)| *given) {
+            return Err(fail(
+                Status::Usage,
+                format!("--{name} has no meaning without a kernel; add --kernel"),
+            ));
+        }
+    }
+    Ok(Some(GuestPlan {
+        kernel,
+        kernel_name: variant.kernel.clone().unwrap_or_default(),
+        boot,
+        cpu_model: variant.cpu_model.clone().unwrap_or_else(|| CPU_MODEL.into()),
+        memory_mib,
+        cpus,
+    }))
+}
+
+fn resolve_kernel(
+    experiment: &Experiment,
+    name: &str,
+    surroundings: &dyn Surroundings,
+) -> Result<KernelSpec> {
+    if let Some(recipe) = experiment.kernels.get(name) {
+        if recipe.config.is_empty() {
+            return Err(fail(
+                Status::Usage,
+                format!("[kernels.{name}] has no config; name one or more fragments"),
+            ));
+        }
+        let here = surroundings.working_dir().context("cannot read the working directory")?;
+        let absolute = |path: &PathBuf| here.join(path);
+        return Ok(KernelSpec::Recipe(Recipe {
+            name: name.to_string(),
+            source: recipe.source.as_ref().map(absolute),
+            config: recipe.config.iter().map(absolute).collect(),
+            patches: recipe.patch.iter().map(absolute).collect(),
+        }));
+    }
+    surroundings.kernel(name).status(Status::Usage).map_err(|error| {
+        let near = nearest(name, experiment.kernels.keys().map(String::as_str));
+        if near.is_empty() { error } else { error.context(format!("--kernel {name}{near}")) }
+    })
+}
+
+/// Reads `SIZE:WAYS:LINE`.
+fn parse_shape(text: &str) -> Result<CacheShape, String> {
+    let fields: Vec<&str> = text.split(':').collect();
+    let [size, ways, line] = fields[..] else {
+        return Err("expected SIZE:WAYS:LINE, for example 32K:8:64".into());
+    };
+    let (digits, scale) = match size.strip_suffix(['K', 'M']) {
+        Some(digits) => (digits, if size.ends_with('K') { 1 << 10 } else { 1 << 20 }),
+        None => (size, 1),
+    };
+    let number = |text: &str| text.parse::<u32>().map_err(|_| format!("'{text}' is no number"));
+    let shape = CacheShape {
+        size_bytes: u64::from(number(digits)?) * scale,
+        ways: number(ways)?,
+        line_bytes: number(line)?,
+    };
+    let set_bytes = u64::from(shape.ways) * u64::from(shape.line_bytes);
+    let fits = set_bytes > 0 && shape.size_bytes % set_bytes == 0;
+    if !fits || !(shape.size_bytes / set_bytes).is_power_of_two() {
+        return Err("size must be ways × line × a power of two".into());
+    }
+    if !shape.line_bytes.is_power_of_two() || shape.line_bytes < 8 {
+        return Err("the line must be a power of two of at least 8 bytes".into());
+    }
+    if shape.size_bytes > 1 << 30 {
+        return Err("the most is 1024M".into());
+    }
+    Ok(shape)
+}
+
+/// The metrics that runs on an emulated machine have.
+///
+/// `kernel`: whether a kernel is booted; user-mode emulation sees no kernel's events.
+pub(super) fn metrics(model: bool, kernel: bool) -> Vec<MetricKey> {
+    let both: &[Domain] =
+        if kernel { &[Domain::All, Domain::User, Domain::Kernel] } else { &[Domain::User] };
+    let whole = if kernel { Domain::All } else { Domain::User };
+    let mut metrics: Vec<MetricKey> =
+        both.iter().map(|domain| MetricKey::new("instructions", *domain, EMULATOR)).collect();
+    let mut add = |names: &[&str]| {
+        metrics.extend(names.iter().map(|name| MetricKey::new(name, whole, EMULATOR)));
+    };
+    add(&["branches", "conditional-branches", "loads", "stores", "string-iterations"]);
+    if kernel {
+        add(&["page-faults", "interrupts"]);
+    }
+    if model {
+        add(&[
+            "conditional-branches-taken",
+            "model-branch-misses",
+            "model-L1-icache-misses",
+            "model-L1-dcache-misses",
+            "model-LLC-misses",
+            "estimated-cycles",
+        ]);
+    }
+    // A system call is the program's and the kernel's.
+    metrics.push(MetricKey::new("system-calls", Domain::All, EMULATOR));
+    metrics
+}

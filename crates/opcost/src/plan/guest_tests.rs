@@ -1,0 +1,178 @@
+//! Plans for the emulated machine.
+
+use super::fixture::{FakeSurroundings, experiment};
+use super::{CacheShape, Plan, resolve};
+use crate::exit::{Status, status_of};
+use crate::experiment::{Aslr, Experiment, KernelRecipe, MachineKind, Variant};
+use crate::kernel::KernelSpec;
+
+fn one_workload() -> Variant {
+    Variant { workload: Some("syscall".into()), ..Variant::default() }
+}
+
+fn emulated(variants: Vec<Variant>) -> Experiment {
+    Experiment {
+        machine: Some(MachineKind::Emulated),
+        kernel: vec!["a".into()],
+        seed: Some(1),
+        variants,
+        ..Experiment::default()
+    }
+}
+
+fn plan(experiment: &Experiment) -> Plan {
+    resolve(experiment, &FakeSurroundings::default()).unwrap()
+}
+
+fn refusal(experiment: &Experiment) -> String {
+    let error = resolve(experiment, &FakeSurroundings::default()).unwrap_err();
+    assert_eq!(status_of(&error), Some(Status::Usage), "{error:#}");
+    format!("{error:#}")
+}
+
+#[test]
+fn kernels_given_twice_are_two_variants_of_one_work() {
+    let asked =
+        Experiment { kernel: vec!["a".into(), "b".into()], ..emulated(vec![one_workload()]) };
+    let plan = plan(&asked);
+    let names: Vec<&str> = plan.variants.iter().map(|variant| variant.name.as_str()).collect();
+    assert_eq!(names, ["a", "b"]);
+    let guest = plan.variants[1].guest.as_ref().unwrap();
+    assert_eq!(guest.kernel, Some(KernelSpec::Image("/boot/b".into())));
+    assert_eq!((guest.memory_mib, guest.cpus, guest.cpu_model.as_str()), (512, 1, "max"));
+    assert_eq!(plan.aslr, Aslr::Fixed);
+    assert_eq!(plan.primary.label(), "instructions");
+}
+
+#[test]
+fn one_kernel_booted_two_ways_is_a_comparison() {
+    let boots = vec!["mitigations=off".to_string(), String::new()];
+    let asked = Experiment { boot: boots, ..emulated(vec![one_workload()]) };
+    let names: Vec<String> =
+        plan(&asked).variants.into_iter().map(|variant| variant.name).collect();
+    assert_eq!(names, ["mitigations=off", "default"]);
+}
+
+#[test]
+fn several_variants_take_one_kernel_each_and_keep_their_own() {
+    let own = Variant { kernel: Some("c".into()), name: Some("own".into()), ..one_workload() };
+    let asked =
+        Experiment { kernel: vec!["a".into(), "b".into()], ..emulated(vec![one_workload(), own]) };
+    let plan = plan(&asked);
+    let kernels: Vec<&str> = plan
+        .variants
+        .iter()
+        .map(|variant| variant.guest.as_ref().unwrap().kernel_name.as_str())
+        .collect();
+    assert_eq!(kernels, ["a", "c"]);
+    let three = Experiment { kernel: vec!["a".into(); 3], ..asked };
+    assert!(refusal(&three).contains("--kernel is given 3 times for 2 variants"));
+}
+
+#[test]
+fn blocks_hold_each_variant_once_with_a_seed_and_padding_of_their_own() {
+    let boots = vec!["x".to_string(), "y".to_string()];
+    let plan = plan(&Experiment { boot: boots, ..emulated(vec![one_workload()]) });
+    assert_eq!(plan.blocks.len() as u32, plan.pairs);
+    assert_eq!(plan.pairs, plan.fewest_pairs);
+    assert!(plan.blocks.iter().all(|block| block.order.len() == 2));
+    let first = &plan.blocks[0];
+    assert!(plan.blocks[1..].iter().all(|block| block.guest_seed != first.guest_seed));
+    assert!(plan.blocks.iter().any(|block| block.padding_bytes != first.padding_bytes));
+    assert!(plan.blocks.iter().all(|block| block.padding_bytes < 256));
+    // What is run twice must come out the same twice.
+    for slot in plan.slots().filter(|slot| slot.block.is_none()) {
+        assert_eq!(slot.guest_seed, first.guest_seed);
+        assert_eq!(slot.padding_bytes, first.padding_bytes);
+    }
+    assert_eq!(plan.slots().filter(|slot| slot.block.is_none()).count(), 2);
+}
+
+#[test]
+fn recipes_are_found_by_name_and_need_a_fragment() {
+    let recipe =
+        KernelRecipe { config: vec!["base.config".into()], patch: vec!["/p".into()], source: None };
+    let boots = vec!["x".to_string(), "y".to_string()];
+    let mut asked = Experiment { boot: boots, ..emulated(vec![one_workload()]) };
+    asked.kernels.insert("a".into(), recipe);
+    let plan = plan(&asked);
+    let Some(KernelSpec::Recipe(recipe)) = &plan.variants[0].guest.as_ref().unwrap().kernel else {
+        panic!("{:?}", plan.variants[0].guest);
+    };
+    assert_eq!(recipe.config, [std::path::PathBuf::from("/base.config")]);
+    assert_eq!(recipe.patches, [std::path::PathBuf::from("/p")]);
+    asked.kernels.insert("a".into(), KernelRecipe::default());
+    assert!(refusal(&asked).contains("[kernels.a] has no config"));
+}
+
+#[test]
+fn the_models_have_shapes() {
+    let boots = vec!["x".to_string(), "y".to_string()];
+    let mut asked = Experiment { boot: boots, model: true, ..emulated(vec![one_workload()]) };
+    asked.cache = vec!["l1d=48K:12:64".into()];
+    let caches = plan(&asked).emulation.unwrap().model.unwrap();
+    assert_eq!(caches.l1d, CacheShape { size_bytes: 48 << 10, ways: 12, line_bytes: 64 });
+    assert_eq!(caches.llc, CacheShape { size_bytes: 8 << 20, ways: 16, line_bytes: 64 });
+    for (text, why) in [
+        ("l1d", "NAME=SHAPE"),
+        ("l4=1K:1:64", "there are l1i, l1d and llc"),
+        ("l1d=32K:8", "SIZE:WAYS:LINE"),
+        ("l1d=33K:8:64", "power of two"),
+        ("l1d=32K:0:64", "power of two"),
+        ("l1d=x:8:64", "no number"),
+        ("l1d=96K:8:48", "line must be"),
+        ("llc=4096M:16:64", "1024M"),
+    ] {
+        asked.cache = vec![text.into()];
+        assert!(refusal(&asked).contains(why), "{text}: {}", refusal(&asked));
+    }
+}
+
+#[test]
+fn what_has_no_meaning_is_refused() {
+    let host = Experiment { model: true, ..experiment(2, 2) };
+    assert!(refusal(&host).contains("'model' is for the emulated machine"));
+    let host = Experiment { kernel: vec!["a".into()], ..experiment(2, 2) };
+    assert!(refusal(&host).contains("'kernel' is for the emulated machine"));
+
+    let two = || emulated(vec![one_workload(), one_workload()]);
+    let without_kernel = Experiment { kernel: Vec::new(), ..two() };
+    assert!(refusal(&without_kernel).contains("needs a kernel to work on"));
+    let events = Experiment { events: vec!["cycles".into()], ..two() };
+    assert!(refusal(&events).contains("--event is for counters of this host"));
+    let primary = Experiment {
+        primary: Some("wall".into()),
+        boot: vec!["x".into(), "y".into()],
+        ..emulated(vec![one_workload()])
+    };
+    assert!(
+        refusal(&primary).contains("not counted on this emulated machine; there are instructions,")
+    );
+    for (asked, why) in [
+        (Experiment { memory_mib: Some(1), ..two() }, "--memory-mib 1"),
+        (Experiment { cpus: Some(65), ..two() }, "--cpus 65"),
+        (Experiment { jobs: Some(0), ..two() }, "--jobs 0"),
+        (Experiment { boot: vec!["a\nb".into()], ..two() }, "one line"),
+    ] {
+        assert!(refusal(&asked).contains(why), "{}", refusal(&asked));
+    }
+}
+
+#[test]
+fn commands_without_a_kernel_are_counted_in_user_mode() {
+    let command = |line: &str| Variant {
+        command: Some(crate::experiment::Command::Line(line.into())),
+        ..Variant::default()
+    };
+    let asked = Experiment {
+        kernel: Vec::new(),
+        ..emulated(vec![command("/bin/true"), command("/bin/true -x")])
+    };
+    let plan = plan(&asked);
+    assert_eq!(plan.primary.label(), "instructions:u");
+    assert!(!plan.boots_kernels());
+    assert!(plan.metrics().iter().all(|key| key.name != "page-faults"));
+    let mixed = Variant { kernel: Some("a".into()), ..command("/bin/true -y") };
+    let asked = Experiment { kernel: Vec::new(), ..emulated(vec![command("/bin/true"), mixed]) };
+    assert!(refusal(&asked).contains("some variants boot a kernel and others do not"));
+}

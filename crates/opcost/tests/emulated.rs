@@ -1,0 +1,247 @@
+//! The emulated machine from the command line: guests that boot for real, and what goes wrong.
+
+mod lab;
+use lab::{Ended, Lab, Started};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+/// What emulation needs and this machine lacks, if anything.
+fn lacks(programs: &[&str]) -> Option<String> {
+    let missing =
+        programs.iter().find(|program| Command::new(program).arg("--version").output().is_err());
+    if let Some(program) = missing {
+        return Some(format!("there is no {program} here"));
+    }
+    let beside = |name: &str| Path::new(lab::OPCOST).with_file_name(name);
+    let missing =
+        ["libopcost_emu.so", "opcost-guest"].into_iter().find(|name| !beside(name).exists());
+    missing.map(|name| format!("{name} is not beside opcost; run script/build"))
+}
+
+/// The kernel to boot, if this machine has what that needs.
+fn kernel() -> Option<String> {
+    let lacking = lacks(&["qemu-system-x86_64"]);
+    match (lacking, std::env::var("OPCOST_TEST_KERNEL")) {
+        (None, Ok(kernel)) => Some(kernel),
+        (Some(what), _) => skip(&what),
+        (None, Err(_)) => skip("OPCOST_TEST_KERNEL names no kernel image to boot"),
+    }
+}
+
+fn skip<T>(why: &str) -> Option<T> {
+    eprintln!("SKIPPED: {why}");
+    None
+}
+
+/// Whether programs can be emulated here.
+fn user_mode() -> bool {
+    match lacks(&["qemu-x86_64"]) {
+        Some(what) => skip::<()>(&what).is_some(),
+        None => true,
+    }
+}
+
+/// Compares in guests.
+fn guests(lab: &Lab, kernel: &str, args: &[&str]) -> Ended {
+    let mut all = vec!["compare", "--machine", "emulated", "--kernel", kernel, "--seed", "1"];
+    all.extend(args);
+    lab.run(&all)
+}
+
+fn metric<'a>(shown: &'a Value, name: &str, domain: &str) -> &'a Value {
+    let metrics = shown["opcost"]["metrics"].as_array().unwrap();
+    metrics
+        .iter()
+        .find(|row| row["metric"] == name && row["domain"] == domain)
+        .unwrap_or_else(|| panic!("no {name} of {domain} in {shown:#}"))
+}
+
+#[test]
+fn a_system_call_costs_more_under_a_filter_and_it_is_said_where() {
+    let Some(kernel) = kernel() else { return };
+    let lab = Lab::new();
+    let work = ["-w", "syscall:ops=2000", "-w", "syscall:ops=2000,seccomp=on"];
+    let args = [&work[..], &["--pairs", "7", "--primary", "instructions:k", "--json"]].concat();
+    let ended = guests(&lab, &kernel, &args).expect(0);
+    let shown: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let primary = metric(&shown, "instructions", "kernel");
+    assert_eq!(primary["verdict"], "changed", "{primary:#}");
+    assert!(primary["change_ratio"].as_f64().unwrap() > 0.1, "{primary:#}");
+    assert_eq!(primary["source"], "emulator");
+    // One call an operation, and the marker's neighbourhood has none.
+    for side in ["value_baseline", "value"] {
+        assert_eq!(metric(&shown, "system-calls", "all")[side], 1.0);
+    }
+    let rule = shown["opcost"]["ledger"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|row| row["rule"] == "repeatable");
+    assert_eq!(rule.expect("rule")["severity"], "fine", "{rule:?}");
+    // The parts sum to the whole.
+    let functions = shown["opcost"]["functions"].as_array().unwrap();
+    let sum: f64 = functions.iter().map(|row| row["change"].as_f64().unwrap()).sum();
+    let whole = metric(&shown, "instructions", "all");
+    let mean = |side: &str| whole[side].as_f64().unwrap();
+    let change = mean("value") - mean("value_baseline");
+    assert!((sum - change).abs() < 0.01 * change, "{sum} of {change}");
+    let filter = functions
+        .iter()
+        .find(|row| row["symbol"].as_str().unwrap().contains("seccomp"))
+        .expect("a function of seccomp");
+    assert_eq!(filter["module"], "[kernel]");
+    let other = functions.iter().find(|row| row["symbol"] == "[unattributed]").unwrap();
+    assert_eq!(other["change"].as_f64(), Some(0.0), "{other:#}");
+}
+
+#[test]
+fn the_same_work_twice_is_the_same_to_the_last_instruction() {
+    let Some(kernel) = kernel() else { return };
+    let lab = Lab::new();
+    let work =
+        ["--variant", "one=workload:mmap:ops=3000", "--variant", "two=workload:mmap:ops=3000"];
+    let args = [&work[..], &["--pairs", "2", "--json"]].concat();
+    let ended = guests(&lab, &kernel, &args).expect(0);
+    let shown: Value = serde_json::from_str(&ended.stdout).unwrap();
+    for row in shown["opcost"]["metrics"].as_array().unwrap() {
+        assert_eq!(row["change_ratio"].as_f64().unwrap_or(0.0), 0.0, "{row:#}");
+    }
+    let faults = metric(&shown, "page-faults", "all");
+    assert!(faults["value"].as_f64().unwrap() > 0.0, "{faults:#}");
+    // Two runs of the same inputs, made by two invocations.
+    let again = guests(&lab, &kernel, &args).expect(0);
+    let again: Value = serde_json::from_str(&again.stdout).unwrap();
+    let values = |shown: &Value| -> Vec<Value> {
+        shown["opcost"]["metrics"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row["value"].clone())
+            .collect()
+    };
+    assert_eq!(values(&shown), values(&again));
+}
+
+#[test]
+fn a_command_in_a_guest_gives_its_output_and_status() {
+    let Some(kernel) = kernel() else { return };
+    let lab = Lab::new();
+    lab.write("words", "one\ntwo\nthree\n");
+    let args = ["cat words", "sort words", "--pairs", "2", "--warmup", "0", "--show-output"];
+    let ended = guests(&lab, &kernel, &args).expect(0);
+    assert!(ended.stdout.contains("one\nthree\ntwo"), "{}", ended.stdout);
+    let args = ["true", "sh -c 'exit 3'", "--pairs", "2", "--warmup", "0"];
+    guests(&lab, &kernel, &args).expect(4).says(&["status 3"]);
+}
+
+#[test]
+fn what_goes_wrong_in_a_guest_is_named() {
+    let Some(kernel) = kernel() else { return };
+    let lab = Lab::new();
+    let short = ["--pairs", "2", "--warmup", "0"];
+    let fails = |args: &[&str], parts: &[&str]| {
+        guests(&lab, &kernel, &[args, &short].concat()).expect(4).says(parts);
+    };
+    let work = ["-w", "syscall:ops=10", "-w", "syscall:ops=20"];
+    fails(&[&work[..], &["--boot", "rdinit=/nothing"]].concat(), &["panic"]);
+    fails(&["true", "sh -c 'while :; do :; done'", "--timeout", "20s"], &["20000 ms", "stopped"]);
+    lab.write(
+        "hungry.c",
+        "#include <stdlib.h>\n#include <string.h>\n\
+         int main(void) { for (;;) memset(malloc(1 << 20), 1, 1 << 20); }\n",
+    );
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O1", "-o", "hungry", "hungry.c"]).current_dir(lab.dir());
+    assert!(gcc.status().unwrap().success());
+    fails(&["true", "./hungry", "--memory-mib", "96"], &["signal 9"]);
+    // Nothing half-counted was kept.
+    let shown = lab.run(&["show", "last", "--format", "csv"]).stdout;
+    let failed = shown.lines().find(|line| line.contains("hungry")).expect("the failed run");
+    assert!(failed.ends_with(",,,,,,,,"), "{failed}");
+}
+
+#[test]
+fn a_file_that_is_no_kernel_is_refused_before_anything_runs() {
+    if let Some(what) = lacks(&["qemu-system-x86_64"]) {
+        skip::<()>(&what);
+        return;
+    }
+    let lab = Lab::new();
+    let ended = guests(&lab, "/bin/true", &["-w", "syscall:ops=10", "-w", "syscall:ops=20"]);
+    assert!(matches!(ended.status, Some(2 | 5)), "{ended:?}");
+    ended.says(&["/bin/true", "ELF"]);
+    assert!(!lab.store().exists());
+}
+
+#[test]
+fn programs_are_counted_without_a_kernel() {
+    if !user_mode() {
+        return;
+    }
+    let lab = Lab::new();
+    lab.write("data", "some text that repeats itself\n".repeat(2000));
+    let args = ["compare", "--machine", "emulated", "gzip -1 -c data", "gzip -9 -c data"];
+    let args = [&args[..], &["--pairs", "7", "--json", "--seed", "1"]].concat();
+    let shown = lab.json(&args);
+    let row = metric(&shown, "instructions", "user");
+    assert_eq!(row["verdict"], "changed", "{row:#}");
+    assert!(row["change_ratio"].as_f64().unwrap() > 0.0);
+    let functions = shown["opcost"]["functions"].as_array().unwrap();
+    assert!(functions.iter().any(|row| row["module"].as_str().unwrap().ends_with("gzip")));
+}
+
+#[test]
+fn a_second_thread_in_user_mode_is_refused_with_the_remedy() {
+    if !user_mode() {
+        return;
+    }
+    let lab = Lab::new();
+    lab.write(
+        "threads.c",
+        "#include <pthread.h>\nstatic void *f(void *p) { return p; }\n\
+         int main(void) { pthread_t t; pthread_create(&t, 0, f, 0); return pthread_join(t, 0); }\n",
+    );
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O1", "-pthread", "-o", "threads", "threads.c"]).current_dir(lab.dir());
+    assert!(gcc.status().unwrap().success());
+    let args = ["compare", "--machine", "emulated", "true", "./threads", "--pairs", "2"];
+    lab.run(&args).expect(4).says(&["thread", "--kernel"]);
+}
+
+#[test]
+fn what_is_missing_is_named_with_its_remedy() {
+    let lab = Lab::new();
+    lab.script("bin/here", "exit 0");
+    let args = ["compare", "--machine", "emulated", "here", "here x", "--pairs", "2"];
+    let mut without_qemu = lab.command(&args);
+    let ended = without_qemu.env("PATH", lab.path("bin")).spawn().unwrap().end();
+    ended.expect(5).says(&["qemu-x86_64 is not installed", "qemu-user"]);
+
+    lab.script("bin/qemu-x86_64", "echo qemu-x86_64 version 5.2.0");
+    let mut old = lab.command(&args);
+    let ended = old.env("PATH", lab.path("bin")).spawn().unwrap().end();
+    ended.expect(5).says(&["version 5.2.0", "7.2 or later"]);
+
+    lab.script("bin/qemu-x86_64", "echo qemu-x86_64 version 99.0.0");
+    let mut bare = lab.command(&args);
+    bare.env("PATH", lab.path("bin")).env("OPCOST_LIBEXEC", lab.dir());
+    let ended = bare.spawn().unwrap().end();
+    ended.expect(5).says(&["libopcost_emu.so", "script/build", "OPCOST_LIBEXEC"]);
+}
+
+#[test]
+fn a_plugin_that_the_emulator_refuses_is_named() {
+    if !user_mode() {
+        return;
+    }
+    let lab = Lab::new();
+    lab.write("parts/libopcost_emu.so", "no library");
+    lab.write("parts/opcost-guest", "");
+    let args = ["compare", "--machine", "emulated", "true", "true ", "--pairs", "2"];
+    let mut refused = lab.command(&args);
+    refused.env("OPCOST_LIBEXEC", lab.path("parts")).env("XDG_CACHE_HOME", lab.path("cache"));
+    let ended = refused.spawn().unwrap().end();
+    ended.expect(5).says(&["self-test", "libopcost_emu.so"]);
+    assert!(!lab.exists("cache/opcost/probes"), "nothing was learnt");
+}
