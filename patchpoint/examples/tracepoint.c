@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* A tracepoint that costs one nop while it is off. With any argument it is left on at the end. */
+#include <patchpoint.h>
+
+#include <stdio.h>
+
+PATCHPOINT_DECLARE_BRANCH(trace_sum);
+PATCHPOINT_DEFINE_BRANCH(trace_sum, false);
+
+__attribute__((noinline, cold)) static void trace(long n, long sum)
+{
+	printf("trace: sum of %ld is %ld\n", n, sum);
+}
+
+__attribute__((noinline)) long sum_to(long n);
+long sum_to(long n)
+{
+	long sum = n * (n + 1) / 2;
+
+	if (patchpoint_unlikely(trace_sum))
+		trace(n, sum);
+	return sum;
+}
+
+int main(int count, char **arguments)
+{
+	int error = patchpoint_init();
+
+	(void)arguments;
+
+	printf("off: %ld\n", sum_to(10));
+	error = error ? error : patchpoint_set_branch(trace_sum, true);
+	printf("on: %ld\n", sum_to(100));
+	error = error ? error : patchpoint_set_branch(trace_sum, count > 1);
+	printf("then: %ld\n", sum_to(1000));
+	return error ? 1 : 0;
+}
