@@ -14,7 +14,11 @@ PATCHPOINT_DECLARE_VALUE(read_1, int);
 PATCHPOINT_DECLARE_VALUE(read_2, int);
 PATCHPOINT_DECLARE_VALUE(read_3, int);
 
+#ifdef __clang__
+#define NOINLINE __attribute__((noinline))
+#else
 #define NOINLINE __attribute__((noinline, noclone))
+#endif
 
 /* The loop's variable in a register, unknown to the compiler: keeps it from computing the sum at once. */
 #define OPAQUE(x) __asm__ volatile("" : "+r"(x))

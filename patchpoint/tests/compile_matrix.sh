@@ -28,7 +28,7 @@ for variant in "${variants[@]}"; do
     case $variant in *-no-pie*) pie=(-no-pie) ;; esac
     for level in -O0 -O1 -O2 -O3 -Os; do
         optimised=optimised
-        case "$level $variant" in -O0* | *thunk*) optimised='' ;; esac
+        case "$level $variant" in -O0* | -Os* | *thunk*) optimised='' ;; esac
         "$cc" "$level" "${flags[@]}" -c -o "$place/bodies.o" bodies.c 2>/dev/null
         "$cc" "${pie[@]}" -o "$place/bodies" "$place/main.o" "$place/bodies.o" "$library"
         "$place/bodies" $optimised || { echo "bodies: $cc $level $variant"; failed=1; }

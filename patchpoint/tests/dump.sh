@@ -48,6 +48,7 @@ status=0
 [ $status -eq 2 ] || fail "without arguments: status $status"
 status=0
 "$dump" "$place/file" 2>"$place/error" || status=$?
-[ $status -eq 4 ] && grep -q 'not an ELF file' "$place/error" || fail "a text file: status $status"
+[ $status -eq 4 ] || fail "a text file: status $status"
+grep -q 'not an ELF file' "$place/error" || fail 'a text file: another message'
 head -c 4096 "$build/tests/forms" >"$place/cut"
 "$dump" "$place/cut" >/dev/null 2>&1 || true

@@ -16,7 +16,7 @@ while IFS=$'\t' read -r key before after bytes; do
     text=$(objdump -D -b binary -m i386:x86-64 --no-show-raw-insn "$place/bytes" | sed -n 's/^ *0:\t//p' |
         sed 's/ *$//; s/  */ /g')
     # Where the bytes depend on places, so does the operand.
-    case $after in *..*) text=$(sed 's/0x[0-9a-f]*/TARGET/' <<<"$text") ;; esac
+    case $after in *..*) text="${text%%0x*}TARGET" ;; esac
     row="| \`$key\` | \`$before\` | \`$after\` | \`$text\` |"
     rows=$((rows + 1))
     if [ "$guide" = --print ]; then

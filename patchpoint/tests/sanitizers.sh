@@ -6,7 +6,7 @@ cc=$1
 cd "$(dirname "$0")"
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
-flags=(-std=c11 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -I../include)
+flags=(-std=c11 -g -O1 -fsanitize=address -fsanitize=undefined -fno-sanitize-recover=all -I../include)
 if ! echo 'int main(void) { return 0; }' | "$cc" "${flags[@]}" -x c -o "$place/taken" - 2>/dev/null; then
     echo "SKIPPED: $cc has no sanitizers here" >&2
     exit 0
