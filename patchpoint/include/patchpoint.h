@@ -42,7 +42,8 @@
  *   A change is atomic at each site: a thread executes the old or the new instruction, never a mixture. While a change of
  *   several sites is in progress each site is old or new independently of the others. When a function that changes keys
  *   returns 0, every thread executes the new code at every site; when it returns an error, every site and key is as it was
- *   before. Memory written before the change is visible to every thread that sees the change; a site orders nothing else.
+ *   before. A change is a full memory barrier in the thread that makes it. A site is no barrier, neither to the compiler
+ *   nor to the processor: accesses to memory may move across value and branch sites as across plain loads and tests.
  *
  *   Arguments and results of calls are integers, enumerations and pointers of at most 8 bytes, at most 6 arguments. An
  *   operation must not throw, and must not rely on being called at its own address: where its body is a single instruction,
@@ -60,6 +61,7 @@
  *   - Keys are not changed from a signal handler (a handler that interrupts a change gets -EDEADLK), nor in a child of vfork
  *     or of a raw clone (-EPERM). A child of fork may change keys; they are its own.
  *   - No thread is created by a raw clone(CLONE_VM) that bypasses libc.
+ *   - Who patches code by other means leaves sites alone, and functions whose body took the place of a call.
  *
  * Errors are negative errno values; nothing is printed and nothing aborts. All functions are safe to call from several
  * threads at once, and none is async-signal-safe, unless it says so.

@@ -64,6 +64,7 @@ void guard_leave(struct guard *guard);
 
 /* registry.c */
 bool registry_site_at(const unsigned char *address);
+void registry_after_fork(void);
 struct patchpoint_object *registry_object_at(const unsigned char *address);
 size_t registry_sites_of(const struct patchpoint_object *object, const struct patchpoint_key *key, const uint32_t **order);
 extern bool patchpoint_eager;

@@ -93,6 +93,8 @@ static void fork_child(void)
 	owner = getpid();
 	/* The parent's waiters are not here. */
 	__atomic_store_n(&registry.lock, (uint32_t)syscall(SYS_gettid), __ATOMIC_RELAXED);
+	registry_after_fork();
+	trap_waiters = 0;
 	sync_after_fork();
 	writer_memfd_after_fork(true);
 	guard_leave(&fork_guard);

@@ -190,8 +190,11 @@ void patchpoint_import_unregister(struct patchpoint_key *key)
 size_t registry_sites_of(const struct patchpoint_object *object, const struct patchpoint_key *key, const uint32_t **order)
 {
 	const struct patchpoint_site *sites = object_sites(object);
-	size_t first = find(object->order, object->count, sites, rank_of_key, (uintptr_t)key);
 	size_t count = 0;
+
+	if (object->count == 0)
+		return 0;
+	size_t first = find(object->order, object->count, sites, rank_of_key, (uintptr_t)key);
 
 	while (first + count < object->count && site_key(&sites[object->order[first + count]]) == key)
 		count++;
@@ -208,6 +211,12 @@ struct patchpoint_object *registry_object_at(const unsigned char *address)
 	return object;
 }
 
+/* The handlers that walked in other threads of the parent are not here. */
+void registry_after_fork(void)
+{
+	walkers = 0;
+}
+
 /* Async-signal-safe. The bounds of objects may interleave (hot and cold text), so each is asked. */
 bool registry_site_at(const unsigned char *address)
 {
@@ -217,6 +226,8 @@ bool registry_site_at(const unsigned char *address)
 	__atomic_fetch_add(&walkers, 1, __ATOMIC_SEQ_CST);
 	for (object = __atomic_load_n(&registry.objects, __ATOMIC_SEQ_CST); object && !found;
 	     object = __atomic_load_n(&object->next, __ATOMIC_ACQUIRE)) {
+		if (object->count == 0)
+			continue;
 		const struct patchpoint_site *sites = object_sites(object);
 		const uint32_t *order = object->order + object->count;
 		size_t place = find(order, object->count, sites, rank_of_code, (uintptr_t)address);

@@ -63,6 +63,8 @@ int patchpoint_site_iterate(int (*visit)(const struct patchpoint_site_info *info
 	if (result)
 		return result;
 	for (struct patchpoint_object *object = registry.objects; object && !result; object = object->next) {
+		if (object->count == 0)
+			continue;
 		const struct patchpoint_site *sites = object_sites(object);
 		const uint32_t *order = object->order + object->count;
 		Dl_info file;

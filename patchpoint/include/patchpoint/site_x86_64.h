@@ -205,7 +205,7 @@ register unsigned long patchpoint_stack __asm__("rsp");
 				PATCHPOINT__RECORD(key, "3", flags, ".Lpatchpoint_stub%= - .") \
 				: \
 				: \
-				: "cc", "memory" \
+				: "cc" \
 				: other)
 
 #define PATCHPOINT__SITES_BRANCH(key) \
