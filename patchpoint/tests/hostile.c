@@ -122,6 +122,7 @@ static const struct {
 	{"mdwe", case_mdwe},               {"mseal", case_mseal},
 	{"no-proc", case_no_proc},         {"mprotect", case_mprotect},
 	{"fork", case_fork},               {"vfork", case_vfork},
+	{"outside", case_outside},
 };
 
 int main(int count, char **arguments)

@@ -45,5 +45,6 @@ void case_no_proc(void);
 void case_mprotect(void);
 void case_fork(void);
 void case_vfork(void);
+void case_outside(void);
 
 #endif
