@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Fuzz target: any bytes as a function. With clang: -fsanitize=fuzzer,address,undefined. Without libFuzzer, -DFUZZ_ROUNDS=n
+ * makes a program that tries n pseudo-random inputs from a fixed seed, biased to the bytes that trivial functions hold.
+ */
+#include "../src/arch/x86_64_recognise.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct code {
+	const uint8_t *bytes;
+	size_t length;
+};
+
+static bool read_code(void *context, uint64_t address, uint8_t *byte)
+{
+	const struct code *code = context;
+
+	if (address - 0x400000 >= code->length)
+		return false;
+	*byte = code->bytes[address - 0x400000];
+	return true;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
+
+/* Whatever the kind, the 6 bytes must be one instruction of exactly 6 bytes that reads no stack and no %rip. */
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
+{
+	struct code code = {bytes, length};
+	uint8_t body[6];
+	struct instruction instruction;
+
+	memset(body, 0xcc, sizeof body);
+	if (x86_64_recognise(read_code, &code, 0x400000, body) == BODY_UNKNOWN)
+		return 0;
+	struct code made = {body, sizeof body};
+	if (!x86_64_decode(read_code, &made, 0x400000, &instruction) || instruction.length != sizeof body ||
+	    instruction.rip || instruction.base == RSP || instruction.base == RBP || instruction.rm == RSP)
+		abort();
+	return 0;
+}
+
+#ifdef FUZZ_ROUNDS
+int main(void)
+{
+	static const uint8_t likely[] = {0xc3, 0x48, 0x89, 0x8b, 0xf8, 0x55, 0x5d, 0xe5, 0xc7, 0xc0, 0x31, 0xff, 0x0f, 0x1f, 0x44,
+					 0x00, 0x66, 0x2e, 0x8d, 0x04, 0x37, 0xe8, 0x05, 0xc9, 0x83, 0xec, 0x08, 0xb8, 0x07, 0x24};
+	uint64_t state = 1;
+	uint8_t bytes[24];
+
+	for (long round = 0; round < FUZZ_ROUNDS; round++) {
+		for (size_t i = 0; i < sizeof bytes; i++) {
+			/* xorshift64 (Marsaglia 2003) */
+			state ^= state << 13;
+			state ^= state >> 7;
+			state ^= state << 17;
+			bytes[i] = state & 0x700 ? likely[(state >> 16) % sizeof likely] : (uint8_t)(state >> 24);
+		}
+		LLVMFuzzerTestOneInput(bytes, sizeof bytes);
+	}
+	return 0;
+}
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The architecture that patches nothing: keys are plain data. No object is registered, so most of this is never called. */
+#include "../internal.h"
+
+#include <errno.h>
+
+const bool arch_can_patch = false;
+const unsigned char arch_trap[] = {0};
+const unsigned char arch_probe_text[1];
+
+void arch_pause(void)
+{
+}
+
+int arch_original(const struct patchpoint_site *site, const unsigned char *now, unsigned char *bytes)
+{
+	(void)site, (void)now, (void)bytes;
+	return -EILSEQ;
+}
+
+int arch_patched(const struct patchpoint_site *site, const unsigned char *now, const struct patchpoint_key *key,
+		 uint64_t value, unsigned char *bytes)
+{
+	(void)site, (void)now, (void)key, (void)value, (void)bytes;
+	return -EILSEQ;
+}
+
+void arch_form(uint64_t function, uint8_t *form, uint8_t body[6])
+{
+	(void)function, (void)body;
+	*form = PATCHPOINT_FORM_NONE;
+}
+
+const char *arch_state(const struct patchpoint_site *site, const unsigned char *now, const struct patchpoint_key *key,
+		       uint64_t value)
+{
+	(void)site, (void)now, (void)key, (void)value;
+	return "data";
+}
+
+unsigned char *arch_trap_address(const void *context)
+{
+	(void)context;
+	return NULL;
+}
+
+bool arch_trap_is_gone(const unsigned char *address)
+{
+	(void)address;
+	return false;
+}
+
+void arch_resume_at(void *context, const unsigned char *address)
+{
+	(void)context, (void)address;
+}

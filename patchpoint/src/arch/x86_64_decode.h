@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* A decoder for the few x86-64 instructions that trivial functions are made of. It refuses all others. */
+#ifndef PATCHPOINT_X86_64_DECODE_H
+#define PATCHPOINT_X86_64_DECODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R15 = 15, NO_REGISTER = 255 };
+
+/* Reads one byte of code; false where there is none. */
+typedef bool (*code_reader)(void *context, uint64_t address, uint8_t *byte);
+
+struct instruction {
+	uint8_t bytes[15];
+	uint8_t length;
+	uint8_t prefixes; /* PREFIX_… */
+	uint8_t rex;
+	uint16_t opcode; /* 0x0f00 is added for the two-byte map */
+	bool has_modrm;
+	uint8_t reg;   /* the register operand, or the opcode's extension */
+	uint8_t rm;    /* the other register; NO_REGISTER when in memory */
+	uint8_t base;  /* of a memory operand; NO_REGISTER when %rip or none */
+	uint8_t index; /* NO_REGISTER when none */
+	bool rip;
+	int32_t displacement;
+	uint64_t immediate; /* sign-extended */
+};
+
+enum { PREFIX_16 = 1, PREFIX_REP = 2, PREFIX_REPNE = 4, PREFIX_OTHER = 8, PREFIX_ADDRESS = 16 };
+
+/* Whether the bytes at `address` are an instruction this decoder knows; then it is in *instruction. */
+bool x86_64_decode(code_reader read, void *context, uint64_t address, struct instruction *instruction);
+
+#endif

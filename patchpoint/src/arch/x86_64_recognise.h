@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What a function does, when that is a single instruction. */
+#ifndef PATCHPOINT_X86_64_RECOGNISE_H
+#define PATCHPOINT_X86_64_RECOGNISE_H
+
+#include "x86_64_decode.h"
+
+enum body_kind {
+	BODY_UNKNOWN = 0, /* or in doubt */
+	BODY_NOTHING,
+	BODY_MOVE,        /* returns an argument, all 64 bits or the low 32, zero-extended */
+	BODY_CONSTANT,
+	BODY_INSTRUCTION, /* one instruction that computes %rax from arguments, or stores through an argument */
+};
+
+/*
+ * Reads the function at `entry` and follows it to its return. Sees through endbr64, nops, frame pointers, traffic with its
+ * own stack frame, calls of functions that do nothing, and return thunks. A pure function of the bytes that `read` gives.
+ * `body` receives 6 bytes that do the same in one instruction, unless the result is BODY_UNKNOWN.
+ */
+enum body_kind x86_64_recognise(code_reader read, void *context, uint64_t entry, uint8_t body[6]);
+
+#endif

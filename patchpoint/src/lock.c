@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The one lock. A futex of our own, since it lies in the registry, where other processes look at it, and must survive fork. */
+#define _GNU_SOURCE
+#include "internal.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define WAITED (1u << 31)
+
+/* Exported by a second name, which no header declares: a program's reference would make a copy of the data. */
+struct patchpoint_registry registry = {"patchpt", PATCHPOINT_FORMAT, sizeof registry, 0, 0, NULL, 0, 0, 0};
+extern struct patchpoint_registry patchpoint_registry __attribute__((alias("registry"), visibility("default")));
+
+struct patchpoint_registry *patchpoint_registry_get(void)
+{
+	return &registry;
+}
+
+/* The note by which another process finds the registry without symbols: its distance from this field. */
+__asm__(".pushsection .note.patchpoint,\"a\",@note\n\t"
+	".balign 4\n\t"
+	".long 11, 8, 2\n\t"
+	".asciz \"patchpoint\"\n\t"
+	".balign 4\n\t"
+	".long 1\n\t"
+	".long registry - .\n\t"
+	".popsection");
+
+/* The process whose memory this is: differs from getpid() in a child of vfork or of a raw clone, where no handler ran. */
+static pid_t owner;
+
+static int lock_take(uint32_t self)
+{
+	uint32_t *lock = &registry.lock;
+	uint32_t found = 0;
+
+	if (__atomic_compare_exchange_n(lock, &found, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return 0;
+	/* A signal handler that interrupted the holder would wait for itself. */
+	if ((found & ~WAITED) == self)
+		return -EDEADLK;
+	/* From here on the lock is taken as waited for: another thread may sleep on it. */
+	for (;;) {
+		found = 0;
+		if (__atomic_compare_exchange_n(lock, &found, self | WAITED, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return 0;
+		if (!(found & WAITED) && !__atomic_compare_exchange_n(lock, &found, found | WAITED, false,
+								     __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+			continue;
+		syscall(SYS_futex, lock, FUTEX_WAIT_PRIVATE, found | WAITED, NULL, NULL, 0);
+	}
+}
+
+static void lock_give(void)
+{
+	if (__atomic_exchange_n(&registry.lock, 0, __ATOMIC_RELEASE) & WAITED)
+		syscall(SYS_futex, &registry.lock, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/* fork takes the lock, so the child never sees an open transaction; the thread that forks holds it by its id in both. */
+static struct guard fork_guard;
+static bool fork_guarded;
+
+static void fork_prepare(void)
+{
+	struct guard guard;
+
+	fork_guarded = false;
+	if (guard_enter(&guard) == 0) {
+		writer_memfd_before_fork();
+		fork_guard = guard;
+		fork_guarded = true;
+	}
+}
+
+static void fork_parent(void)
+{
+	if (!fork_guarded)
+		return;
+	writer_memfd_after_fork(false);
+	guard_leave(&fork_guard);
+}
+
+static void fork_child(void)
+{
+	if (!fork_guarded)
+		return;
+	owner = getpid();
+	/* The parent's waiters are not here. */
+	__atomic_store_n(&registry.lock, (uint32_t)syscall(SYS_gettid), __ATOMIC_RELAXED);
+	registry_after_fork();
+	trap_waiters = 0;
+	sync_after_fork();
+	writer_memfd_after_fork(true);
+	guard_leave(&fork_guard);
+}
+
+__attribute__((constructor(101))) static void lock_start(void)
+{
+	if (owner)
+		return;
+	owner = getpid();
+	pthread_atfork(fork_prepare, fork_parent, fork_child);
+}
+
+/*
+ * Blocks signals (a handler in this thread might execute a site that this thread is writing, and wait for ever) and
+ * cancellation, then takes the lock. SIGTRAP stays as it is: the kernel kills on a blocked one.
+ */
+int guard_enter(struct guard *guard)
+{
+	uint64_t all = ~(UINT64_C(1) << (SIGTRAP - 1));
+	int error;
+
+	lock_start();
+	if (owner != getpid())
+		return -EPERM;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &guard->cancel);
+	/* The system call: libc keeps two signals of its own open, one of which runs set*id in every thread. */
+	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, &guard->signals, sizeof all);
+	error = lock_take((uint32_t)syscall(SYS_gettid));
+	if (error) {
+		syscall(SYS_rt_sigprocmask, SIG_SETMASK, &guard->signals, NULL, sizeof guard->signals);
+		pthread_setcancelstate(guard->cancel, NULL);
+	}
+	return error;
+}
+
+void guard_leave(struct guard *guard)
+{
+	uint64_t signals = guard->signals;
+	int cancel = guard->cancel;
+
+	lock_give();
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &signals, NULL, sizeof signals);
+	pthread_setcancelstate(cancel, NULL);
+}

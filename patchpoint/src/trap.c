@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The handler of SIGTRAP. A thread that meets a site's breakpoint goes back and executes the site again. It needs no list
+ * of the sites being written: a trap may be delivered at any later time (the thread was preempted or stopped in between,
+ * and no membarrier waits for that), and then the site simply holds its new instruction. Nothing is pushed on the stack of
+ * the interrupted code, so red zones and shadow stacks are left alone.
+ */
+#define _GNU_SOURCE
+#include "internal.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Handlers found in place: [0] before ours, [1] installed over ours later, which may call ours in turn. */
+static struct sigaction chained[2];
+static unsigned chained_count;
+static _Thread_local bool in_chain __attribute__((tls_model("initial-exec")));
+
+static void chain(int number, siginfo_t *info, void *context)
+{
+	unsigned count = __atomic_load_n(&chained_count, __ATOMIC_ACQUIRE);
+	const struct sigaction *action = &chained[count > 1 && !in_chain ? 1 : 0];
+	bool outer = in_chain;
+
+	if (action->sa_flags & SA_SIGINFO) {
+		in_chain = true;
+		action->sa_sigaction(number, info, context);
+		in_chain = outer;
+	} else if (action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN) {
+		in_chain = true;
+		action->sa_handler(number);
+		in_chain = outer;
+	} else if (action->sa_handler == SIG_DFL || info->si_code > 0) {
+		/* The kernel does not let a trap be ignored: both end the process as if no handler were there. */
+		struct sigaction fallback;
+
+		memset(&fallback, 0, sizeof fallback);
+		fallback.sa_handler = SIG_DFL;
+		sigaction(SIGTRAP, &fallback, NULL);
+		syscall(SYS_tgkill, getpid(), (pid_t)syscall(SYS_gettid), SIGTRAP);
+	}
+}
+
+uint32_t trap_waiters;
+
+/* Waits until the writer is done, or a moment: a thread of higher priority must let the writer run. */
+static void wait_for_writer(const unsigned char *address, uint32_t generation)
+{
+	const struct timespec moment = {0, 1000000};
+
+	for (int i = 0; i < 100; i++) {
+		if (__atomic_load_n(address, __ATOMIC_RELAXED) != arch_trap[0])
+			return;
+		arch_pause();
+	}
+	__atomic_fetch_add(&trap_waiters, 1, __ATOMIC_SEQ_CST);
+	syscall(SYS_futex, &registry.generation, FUTEX_WAIT_PRIVATE, generation, &moment, NULL, 0);
+	__atomic_fetch_sub(&trap_waiters, 1, __ATOMIC_SEQ_CST);
+}
+
+/*
+ * Whether the breakpoint at a site is ours or was and is gone. A generation that is even before and after says that no
+ * writer was there when the byte was read.
+ */
+static bool ours(const unsigned char *address)
+{
+	uint32_t before = __atomic_load_n(&registry.generation, __ATOMIC_SEQ_CST);
+	bool trap = __atomic_load_n(address, __ATOMIC_SEQ_CST) == arch_trap[0];
+	uint32_t after = __atomic_load_n(&registry.generation, __ATOMIC_SEQ_CST);
+
+	if (!trap || before != after)
+		return true;
+	if (!(before & 1))
+		return false;
+	wait_for_writer(address, before);
+	return true;
+}
+
+static void handle(int number, siginfo_t *info, void *context)
+{
+	int saved = errno;
+	const unsigned char *address = arch_trap_address(context);
+
+	/* A breakpoint's code is SI_KERNEL (arch/x86/kernel/traps.c, do_int3_user); kill and single steps have others. */
+	if (info->si_code == SI_KERNEL && (arch_trap_is_gone(address) || (registry_site_at(address) && ours(address)))) {
+		__atomic_fetch_add(&registry.traps, 1, __ATOMIC_RELAXED);
+		arch_resume_at(context, address);
+	} else {
+		chain(number, info, context);
+	}
+	errno = saved;
+}
+
+/* Called with the lock held. 0, or -errno when the handler cannot be put in place. */
+int trap_install(void)
+{
+	struct sigaction found, action;
+
+	if (sigaction(SIGTRAP, NULL, &found) != 0)
+		return -errno;
+	if (found.sa_flags & SA_SIGINFO && found.sa_sigaction == handle)
+		return 0;
+	memset(&action, 0, sizeof action);
+	action.sa_sigaction = handle;
+	/* SA_NODEFER: a thread in the handler does not count as one that blocks the signal. SA_ONSTACK: for small stacks. */
+	action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART | SA_NODEFER;
+	sigemptyset(&action.sa_mask);
+	chained[chained_count ? 1 : 0] = found;
+	__atomic_store_n(&chained_count, chained_count ? 2 : 1, __ATOMIC_RELEASE);
+	return sigaction(SIGTRAP, &action, NULL) != 0 ? -errno : 0;
+}

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Programs outside the tree, in C and C++17, built against an installed prefix through pkg-config and through CMake.
+# Arguments: the build folder, the C compiler, the C++ compiler.
+set -euo pipefail
+build=$1 cc=$2 cxx=$3
+here=$(cd "$(dirname "$0")" && pwd)
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+cmake --install "$build" --prefix "$place/prefix" >/dev/null
+
+# The generated file carries the prefix of the configuration; pkg-config is told where it was installed instead.
+if command -v pkg-config >/dev/null; then
+    export PKG_CONFIG_PATH=$place/prefix/lib/x86_64-linux-gnu/pkgconfig:$place/prefix/lib/pkgconfig:$place/prefix/lib64/pkgconfig
+    flags=$(pkg-config --define-variable=prefix="$place/prefix" --cflags --libs patchpoint)
+    libdir=$(pkg-config --define-variable=prefix="$place/prefix" --variable=libdir patchpoint)
+    # shellcheck disable=SC2086 # flags are words
+    "$cc" -std=c11 -Wall -Wextra -Werror -pedantic -O2 -o "$place/c" "$here/consumer/consumer.c" $flags
+    # shellcheck disable=SC2086
+    "$cxx" -std=c++17 -Wall -Wextra -Werror -pedantic -O2 -o "$place/cxx" "$here/consumer/consumer.cpp" $flags
+    LD_LIBRARY_PATH=$libdir "$place/c"
+    LD_LIBRARY_PATH=$libdir "$place/cxx"
+    static=$(pkg-config --define-variable=prefix="$place/prefix" --static --cflags --libs patchpoint)
+    # shellcheck disable=SC2086
+    "$cc" -std=c11 -Wall -Wextra -Werror -static -O2 -o "$place/c_static" "$here/consumer/consumer.c" $static 2>"$place/log" ||
+        { cat "$place/log"; exit 1; }
+    "$place/c_static"
+else
+    echo "SKIPPED: no pkg-config here" >&2
+fi
+
+cmake -S "$here/consumer" -B "$place/build" -DCMAKE_PREFIX_PATH="$place/prefix" -DCMAKE_C_COMPILER="$cc" \
+    -DCMAKE_CXX_COMPILER="$cxx" >/dev/null
+cmake --build "$place/build" >/dev/null
+for program in consumer_c consumer_cxx consumer_static; do
+    "$place/build/$program"
+done

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Every form of every site, one site a key. Prints a line a site: key, bytes as compiled, bytes now, with ".." for what depends
+ * on where things are. With the argument "wait" it prints a line and waits for the end of its input instead.
+ */
+#include <patchpoint.h>
+
+#include "check.h"
+
+#include <string.h>
+
+typedef long (*unary)(long);
+
+#define CALL(key) \
+	PATCHPOINT_DECLARE_CALL(key, long, long); \
+	long site_##key(long a); \
+	long site_##key(long a) { return patchpoint_call(key, a) + 1; }
+#define SAVED(key) \
+	PATCHPOINT_DECLARE_CALL(key, long, long); \
+	long site_##key(long a); \
+	long site_##key(long a) { return patchpoint_call_saved(key, a) + a; } \
+	PATCHPOINT_DEFINE_SAVED(key);
+
+static long global;
+static long identity(long a) { return a; }
+static long identity_32(long a) { return (unsigned)a; }
+static long five(long a) { (void)a; return 5; }
+static long load(long a) { return *(long *)a; }
+static long work(long a) { return global += a; }
+
+CALL(direct)
+CALL(identity_64)
+CALL(identity_low)
+CALL(constant)
+CALL(instruction)
+CALL(null_nothing)
+CALL(null_zero)
+CALL(null_trap)
+SAVED(direct_saved)
+SAVED(identity_saved)
+PATCHPOINT_DEFINE_CALL(direct, work);
+PATCHPOINT_DEFINE_CALL(identity_64, identity);
+PATCHPOINT_DEFINE_CALL(identity_low, identity_32);
+PATCHPOINT_DEFINE_CALL(constant, five);
+PATCHPOINT_DEFINE_CALL(instruction, load);
+PATCHPOINT_DEFINE_CALL_NULL(null_nothing, NOTHING);
+PATCHPOINT_DEFINE_CALL_NULL(null_zero, ZERO);
+PATCHPOINT_DEFINE_CALL_NULL(null_trap, TRAP);
+PATCHPOINT_DEFINE_CALL(direct_saved, work);
+PATCHPOINT_DEFINE_CALL(identity_saved, identity);
+
+PATCHPOINT_DECLARE_VALUE(number, int);
+PATCHPOINT_DECLARE_VALUE(wide_number, uint64_t);
+PATCHPOINT_DEFINE_VALUE(number, int, 42);
+PATCHPOINT_DEFINE_VALUE(wide_number, uint64_t, 0x1122334455667788);
+int site_number(void);
+int site_number(void) { return patchpoint_value(number); }
+uint64_t site_wide_number(void);
+uint64_t site_wide_number(void) { return patchpoint_value(wide_number); }
+
+#define BRANCH(key, how, initial) \
+	PATCHPOINT_DECLARE_BRANCH(key); \
+	PATCHPOINT_DEFINE_BRANCH(key, initial); \
+	int site_##key(void); \
+	int site_##key(void) { return patchpoint_##how(key) ? 7 : 8; }
+BRANCH(likely_off, likely, false)
+BRANCH(likely_on, likely, true)
+BRANCH(unlikely_off, unlikely, false)
+BRANCH(unlikely_on, unlikely, true)
+
+static void put(const unsigned char *bytes, size_t length, bool relative)
+{
+	for (size_t i = 0; i < length; i++)
+		printf(relative && i >= length - 4 ? "%s.." : "%s%02x", i ? " " : "", bytes[i]);
+}
+
+static int put_site(const struct patchpoint_site_info *info, void *unused)
+{
+	const char *relative[] = {"data", "thunk", "call", "jump"};
+	bool now_relative = false;
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof relative / sizeof relative[0]; i++)
+		now_relative |= strcmp(info->state, relative[i]) == 0;
+	/* A thunk's own site has its key's name too. */
+	if (strcmp(info->key->name, "direct_saved") == 0 && info->bytes_original[0] == 0xff)
+		return 0;
+	if (strcmp(info->key->name, "identity_saved") == 0 && info->bytes_original[0] == 0xff)
+		return 0;
+	printf("%s\t", info->key->name);
+	put(info->bytes_original, info->length, true);
+	printf("\t");
+	put(info->bytes_now, info->length, now_relative);
+	printf("\t");
+	put(info->bytes_now, info->length, false);
+	printf("\n");
+	return 0;
+}
+
+int main(int count, char **arguments)
+{
+	CHECK_EQUAL(patchpoint_init(), 0);
+	if (count > 1 && strcmp(arguments[1], "wait") == 0) {
+		printf("ready\n");
+		fflush(stdout);
+		while (getchar() != EOF)
+			;
+		return 0;
+	}
+	return patchpoint_site_iterate(put_site, NULL);
+}

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# The table of bytes in the guide is what this build makes: each row must stand in it word for word.
+# Arguments: the build folder, the guide; or the build folder and --print, which writes the rows.
+set -euo pipefail
+build=$1 guide=$2
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+if ! command -v objdump >/dev/null; then
+    echo "SKIPPED: no objdump here" >&2
+    exit 0
+fi
+missing=0 rows=0
+while IFS=$'\t' read -r key before after bytes; do
+    read -ra words <<<"$bytes"
+    printf '%b' "$(printf '\\x%s' "${words[@]}")" >"$place/bytes"
+    text=$(objdump -D -b binary -m i386:x86-64 --no-show-raw-insn "$place/bytes" | sed -n 's/^ *0:\t//p' |
+        sed 's/ *$//; s/  */ /g')
+    # Where the bytes depend on places, so does the operand.
+    case $after in *..*) text="${text%%0x*}TARGET" ;; esac
+    row="| \`$key\` | \`$before\` | \`$after\` | \`$text\` |"
+    rows=$((rows + 1))
+    if [ "$guide" = --print ]; then
+        echo "$row"
+    elif ! grep -qxF "$row" "$guide"; then
+        echo "not in the guide: $row"
+        missing=$((missing + 1))
+    fi
+done < <("$build/tests/forms" | sort)
+[ "$rows" -ge 16 ] || { echo "only $rows sites"; exit 1; }
+[ "$missing" -eq 0 ]

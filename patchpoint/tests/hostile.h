@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What the files of the hostile tests share: four keys, one site each, and a thread that executes them. */
+#ifndef HOSTILE_H
+#define HOSTILE_H
+
+#include <patchpoint.h>
+
+#include "check.h"
+
+#include <pthread.h>
+
+PATCHPOINT_DECLARE_CALL(job, long, long);
+PATCHPOINT_DECLARE_VALUE(number, int);
+PATCHPOINT_DECLARE_VALUE(large, uint64_t);
+PATCHPOINT_DECLARE_BRANCH(flag);
+
+extern bool hostile_stop;
+
+long job_identity(long a);
+long job_negate(long a);
+long run_job(long a);
+int read_number(void);
+uint64_t read_large(void);
+bool read_flag(void);
+void start_sibling(pthread_t *thread);
+void stop_sibling(pthread_t thread);
+int set_all(int i);
+void check_all(int i);
+struct patchpoint_site_info site_of(const struct patchpoint_key *key);
+void snapshot(unsigned char bytes[256]);
+
+void case_corrupted(void);
+void case_breakpoint(void);
+void case_rollback(void);
+void case_far(void);
+void case_blocked(void);
+void case_chained(void);
+void case_default(void);
+void case_late_trap(void);
+void case_no_membarrier(void);
+void case_membarrier_lost(void);
+void case_mdwe(void);
+void case_mseal(void);
+void case_no_proc(void);
+void case_mprotect(void);
+void case_fork(void);
+void case_vfork(void);
+void case_outside(void);
+
+#endif

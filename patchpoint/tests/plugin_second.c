@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* A shared object that uses another one's keys, and has one of its own with the same name as the program's. */
+#include "shared_keys.h"
+
+PATCHPOINT_IMPORT_CALL(shared_job);
+PATCHPOINT_IMPORT_VALUE(shared_number, int);
+PATCHPOINT_IMPORT_BRANCH(shared_flag);
+PATCHPOINT_DECLARE_VALUE(own, int);
+PATCHPOINT_DEFINE_VALUE(own, int, 5);
+
+__attribute__((visibility("default"))) long plugin_second(long a);
+__attribute__((visibility("default"))) int plugin_second_own(int set);
+
+long plugin_second(long a)
+{
+	return shared_sites(a);
+}
+
+/* Sets the plugin's own key unless `set` is 0; its value then. */
+int plugin_second_own(int set)
+{
+	if (set && patchpoint_set_value(own, set) != 0)
+		return -1;
+	return patchpoint_value(own);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* One transaction over three objects; dlopen and dlclose while threads execute and change sites. Arguments: two plugins. */
+#define _GNU_SOURCE
+#include "shared_keys.h"
+
+#include "check.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+
+PATCHPOINT_IMPORT_CALL(shared_job);
+PATCHPOINT_IMPORT_VALUE(shared_number, int);
+PATCHPOINT_IMPORT_BRANCH(shared_flag);
+PATCHPOINT_DECLARE_VALUE(own, int);
+PATCHPOINT_DEFINE_VALUE(own, int, 3);
+
+long plugin_first(long a);
+
+static long negate(long a) { return -a; }
+static long twice(long a) { return 2 * a; }
+
+struct plugin {
+	void *handle;
+	long (*sites)(long);
+	int (*own)(int);
+};
+
+static struct plugin load(const char *path)
+{
+	struct plugin plugin = {.handle = dlopen(path, RTLD_NOW | RTLD_LOCAL)};
+	void *symbol;
+
+	if (!plugin.handle)
+		fprintf(stderr, "%s\n", dlerror());
+	CHECK(plugin.handle);
+	symbol = dlsym(plugin.handle, "plugin_second");
+	memcpy(&plugin.sites, &symbol, sizeof symbol);
+	symbol = dlsym(plugin.handle, "plugin_second_own");
+	memcpy(&plugin.own, &symbol, sizeof symbol);
+	CHECK(plugin.sites && plugin.own);
+	return plugin;
+}
+
+static size_t objects(void)
+{
+	struct patchpoint_status status;
+
+	CHECK_EQUAL(patchpoint_status(&status), 0);
+	return status.objects;
+}
+
+static int set_all(long (*job)(long), int number, bool flag)
+{
+	struct patchpoint_txn txn;
+
+	patchpoint_txn_begin(&txn);
+	patchpoint_txn_set_call(&txn, shared_job, job);
+	patchpoint_txn_set_value(&txn, shared_number, number);
+	patchpoint_txn_set_branch(&txn, shared_flag, flag);
+	patchpoint_txn_set_value(&txn, own, number);
+	return patchpoint_txn_commit(&txn);
+}
+
+static void check(const struct plugin *plugin, long expected)
+{
+	CHECK_EQUAL(shared_sites(4), expected);
+	CHECK_EQUAL(plugin_first(4), expected);
+	if (plugin)
+		CHECK_EQUAL(plugin->sites(4), expected);
+}
+
+static bool stop;
+
+static void *execute(void *unused)
+{
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+		long seen = shared_sites(4), flag = seen & 1;
+
+		CHECK(flag == 0 || flag == 1);
+		plugin_first(4);
+	}
+	return unused;
+}
+
+static void *change(void *unused)
+{
+	for (int i = 0; !__atomic_load_n(&stop, __ATOMIC_RELAXED); i++)
+		CHECK_EQUAL(set_all(i & 1 ? negate : twice, i & 127, i & 1), 0);
+	return unused;
+}
+
+int main(int count, char **arguments)
+{
+	pthread_t threads[2];
+	struct plugin second;
+
+	CHECK_EQUAL(count, 2);
+	check(NULL, 40120);
+	CHECK_EQUAL(objects(), NATIVE ? 2 : 0);
+	/* Loaded before anything is patched, changed in all three, closed. */
+	second = load(arguments[1]);
+	CHECK_EQUAL(objects(), NATIVE ? 3 : 0);
+	check(&second, 40120);
+	CHECK_EQUAL(set_all(negate, 7, true), 0);
+	check(&second, -40000 + 71);
+	CHECK_EQUAL(patchpoint_value(own), 7);
+	CHECK_EQUAL(second.own(0), 5);
+	CHECK_EQUAL(second.own(6), 6);
+	CHECK_EQUAL(patchpoint_value(own), 7);
+	CHECK_EQUAL(dlclose(second.handle), 0);
+	CHECK_EQUAL(objects(), NATIVE ? 2 : 0);
+	CHECK_EQUAL(set_all(twice, 9, false), 0);
+	check(NULL, 80090);
+	/* Loaded after patchpoint_init: patched by its constructor, to the values of now. */
+	CHECK_EQUAL(patchpoint_init(), 0);
+	second = load(arguments[1]);
+	check(&second, 80090);
+	CHECK_EQUAL(dlclose(second.handle), 0);
+
+	CHECK_EQUAL(pthread_create(&threads[0], NULL, execute, NULL), 0);
+	CHECK_EQUAL(pthread_create(&threads[1], NULL, change, NULL), 0);
+	for (int i = 0; i < 200; i++) {
+		second = load(arguments[1]);
+		CHECK_EQUAL(second.own(50 + i), 50 + i);
+		second.sites(4);
+		CHECK_EQUAL(dlclose(second.handle), 0);
+	}
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
+	CHECK_EQUAL(set_all(negate, 1, false), 0);
+	check(NULL, -40000 + 10);
+	return 0;
+}

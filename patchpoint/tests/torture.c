@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Threads execute sites of every kind while others change the keys, for a bounded time: PATCHPOINT_TORTURE_SECONDS, 5 unless
+ * set. Each observation must be one of the values that were ever set: old or new, never a mixture.
+ */
+#define _GNU_SOURCE
+#include <patchpoint.h>
+
+#include "check.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+enum { READERS = 3, WRITERS = 2 };
+
+PATCHPOINT_DECLARE_CALL(work, long, long, long);
+PATCHPOINT_DECLARE_CALL(notify, void, long *);
+PATCHPOINT_DECLARE_VALUE(wide, uint64_t);
+PATCHPOINT_DECLARE_VALUE(narrow, uint32_t);
+PATCHPOINT_DECLARE_BRANCH(mode);
+PATCHPOINT_DECLARE_VALUE(version, long);
+
+/* Each result tells which function ran, and that arguments arrived and nothing else was disturbed. */
+static long first(long a, long b) { (void)b; return a; }
+static long second(long a, long b) { (void)a; return b; }
+static long sum(long a, long b) { return a * 3 + b; }
+static long seven(long a, long b) { (void)a, (void)b; return 7; }
+static void silent(long *p) { (void)p; }
+static void store(long *p) { *p = 1; }
+static void loud(long *p) { *p += 2; }
+
+PATCHPOINT_DEFINE_CALL_OR(work, first, ZERO);
+PATCHPOINT_DEFINE_SAVED(work);
+PATCHPOINT_DEFINE_CALL(notify, silent);
+PATCHPOINT_DEFINE_VALUE(wide, uint64_t, 0);
+PATCHPOINT_DEFINE_VALUE(narrow, uint32_t, 0);
+PATCHPOINT_DEFINE_BRANCH(mode, false);
+PATCHPOINT_DEFINE_VALUE(version, long, 0);
+
+static bool stop;
+static uint64_t observed[READERS], committed[WRITERS];
+
+static uint64_t pattern64(uint64_t i) { return (i & 0xff) * UINT64_C(0x0101010101010101); }
+static uint32_t pattern32(uint64_t i) { return (uint32_t)(i & 0xff) * UINT32_C(0x01010101); }
+
+static void legal_work(long a, long b, long result)
+{
+	CHECK(result == a || result == b || result == a * 3 + b || result == 7 || result == 0);
+}
+
+/* A leaf but for its sites, with locals that would lie in the red zone, and values in vector registers. */
+__attribute__((noinline)) static void observe(long a, long b)
+{
+	long noise[6] = {a, b, a ^ b, a + b, a - b, ~a}, result, told = 0;
+	double real = (double)a;
+	uint64_t seen;
+
+	result = patchpoint_call(work, a, b);
+	legal_work(a, b, result);
+	result = patchpoint_call_saved(work, b, a);
+	legal_work(b, a, result);
+	patchpoint_call(notify, &told);
+	CHECK(told >= 0 && told <= 2);
+	seen = patchpoint_value(wide);
+	CHECK(seen == pattern64(seen));
+	seen = patchpoint_value(narrow);
+	CHECK(seen == pattern32(seen));
+	if (patchpoint_unlikely(mode))
+		noise[0] ^= 1, noise[0] ^= 1;
+	if (patchpoint_likely(mode))
+		noise[1] ^= 1, noise[1] ^= 1;
+	CHECK(noise[0] == a && noise[1] == b && noise[2] == (a ^ b) && noise[3] == a + b && noise[4] == a - b &&
+	      noise[5] == ~a && real == (double)a);
+}
+
+static void *read_loop(void *argument)
+{
+	uint64_t *count = argument, i = 0;
+	long before = 0;
+
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+		observe((long)(i * 2654435761u), (long)i);
+		/* One writer raises this key: what a thread has seen once it never sees older again. */
+		long now = patchpoint_value(version);
+
+		CHECK(now >= before);
+		before = now;
+		i++;
+	}
+	*count = i;
+	return NULL;
+}
+
+static void *write_loop(void *argument)
+{
+	static long (*const works[])(long, long) = {first, sum, second, seven, NULL};
+	static void (*const notices[])(long *) = {silent, loud, store};
+	uint64_t *count = argument, i = 0;
+	bool leader = count == &committed[0];
+
+	for (; !__atomic_load_n(&stop, __ATOMIC_RELAXED); i++) {
+		struct patchpoint_txn txn;
+
+		patchpoint_txn_begin(&txn);
+		patchpoint_txn_set_call(&txn, work, works[i % 5]);
+		patchpoint_txn_set_call(&txn, notify, notices[i % 3]);
+		patchpoint_txn_set_value(&txn, wide, pattern64(i * 37));
+		patchpoint_txn_set_value(&txn, narrow, pattern32(i * 41));
+		patchpoint_txn_set_branch(&txn, mode, i & 1);
+		if (leader)
+			patchpoint_txn_set_value(&txn, version, (long)i);
+		CHECK_EQUAL(patchpoint_txn_commit(&txn), 0);
+		if (leader)
+			CHECK_EQUAL(patchpoint_value(version), i);
+		CHECK_EQUAL(patchpoint_set_value(narrow, pattern32(i)), 0);
+	}
+	*count = 2 * i;
+	return NULL;
+}
+
+int main(void)
+{
+	const char *seconds = getenv("PATCHPOINT_TORTURE_SECONDS");
+	pthread_t threads[READERS + WRITERS];
+	struct timespec pause = {seconds ? atoi(seconds) : 5, 0};
+	struct patchpoint_status status;
+	uint64_t reads = 0, commits = 0;
+
+	if (pause.tv_sec < 1)
+		pause.tv_sec = 1;
+	CHECK_EQUAL(patchpoint_init(), 0);
+	for (int i = 0; i < READERS; i++)
+		CHECK_EQUAL(pthread_create(&threads[i], NULL, read_loop, &observed[i]), 0);
+	for (int i = 0; i < WRITERS; i++)
+		CHECK_EQUAL(pthread_create(&threads[READERS + i], NULL, write_loop, &committed[i]), 0);
+	nanosleep(&pause, NULL);
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+	for (int i = 0; i < READERS + WRITERS; i++)
+		CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
+	for (int i = 0; i < READERS; i++)
+		reads += observed[i];
+	for (int i = 0; i < WRITERS; i++)
+		commits += committed[i];
+	CHECK(reads > 0 && commits > 0);
+	CHECK_EQUAL(patchpoint_status(&status), 0);
+	printf("torture: %d readers, %d writers, %lld s, writer %s: %" PRIu64 " rounds of 8 sites read, %" PRIu64
+	       " transactions, %" PRIu64 " sites written, %" PRIu64 " traps, every observation legal\n",
+	       READERS, WRITERS, (long long)pause.tv_sec, status.writer_name, reads, commits, status.sites_written,
+	       status.traps);
+	return 0;
+}
