@@ -344,7 +344,7 @@ fn parse_shape(text: &str) -> Result<CacheShape, String> {
         line_bytes: number(line)?,
     };
     let set_bytes = u64::from(shape.ways) * u64::from(shape.line_bytes);
-    let fits = set_bytes > 0 && shape.size_bytes % set_bytes == 0;
+    let fits = set_bytes > 0 && shape.size_bytes.is_multiple_of(set_bytes);
     if !fits || !(shape.size_bytes / set_bytes).is_power_of_two() {
         return Err("size must be ways × line × a power of two".into());
     }

@@ -2,7 +2,7 @@
 //!
 //! QEMUs differ in which memory accesses their inline filters let through, so the plugin is told
 //! which filter counts the iterations of each repeated string instruction. That is found out, not
-//! derived from a version: the program runs once with `probe=on`, [`derive`] reads off the filters,
+//! derived from a version: the program runs once with `probe=on`, [`derive()`] reads off the filters,
 //! the program runs again with these, and [`verify`] accepts nothing but the exact numbers.
 //!
 //! The program is the same bytes in 32 and 64 bits: a static ELF program for user mode, a multiboot
