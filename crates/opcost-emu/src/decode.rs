@@ -1,10 +1,14 @@
 //! What the plugin needs to know of one instruction.
 
 use iced_x86::{
-    Code, CpuidFeature, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory,
+    Code, CpuidFeature, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory,
     Mnemonic, OpAccess, Register,
 };
 use opcost_record::marker::{Marker, REGIONS};
+use opcost_record::symbols::PAGE_BYTES;
+
+/// The longest instruction, bytes (Intel SDM volume 2, section 2.3.11).
+const LENGTH_MAX: u64 = 15;
 
 /// How an instruction hands over to the next.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -105,6 +109,9 @@ impl Facts {
 /// agree with QEMU's.
 ///
 /// Result: one entry for each. What no mode decodes (QEMU makes an exception of it) never retires.
+/// Where an instruction but the first reaches into another page, QEMU 7.2 ends the block in front of
+/// it (advance_pc in target/i386/tcg/translate.c) when it has told its first bytes here: the last
+/// code, cut before the page's end, then has no entry.
 pub(crate) fn decode(address: u64, codes: &[&[u8]]) -> Vec<Facts> {
     for bits in [64, 32, 16] {
         if let Some(facts) = decode_in_mode(bits, address, codes, true) {
@@ -126,6 +133,11 @@ fn decode_in_mode(bits: u32, address: u64, codes: &[&[u8]], strict: bool) -> Opt
         let last = index + 1 == codes.len() && index > 0;
         if strict && !agrees && !last {
             return None;
+        }
+        let reach = at.wrapping_add(LENGTH_MAX - 1);
+        let two_pages = at / PAGE_BYTES as u64 != reach / PAGE_BYTES as u64;
+        if last && two_pages && decoder.last_error() == DecoderError::NoMoreBytes {
+            break;
         }
         all.push(if agrees {
             Facts { marker: marker(code), ..facts(&instruction, &mut factory) }
@@ -343,6 +355,18 @@ mod tests {
         code.extend(opcost_record::marker::START.to_le_bytes());
         assert_eq!(one(&code).marker, Some(MarkerAt::Start(0)));
         assert_eq!(one(&code).loads, 0);
+    }
+
+    #[test]
+    fn what_the_page_cuts_off_is_the_next_blocks() {
+        let cut: &[&[u8]] = &[&[0x90], &[0xba, 1]];
+        assert_eq!(decode(0x1ffd, cut).len(), 1);
+        assert_eq!(decode(0x1ffc, cut).len(), 1, "QEMU reads constants at once");
+        assert_eq!(decode(0x1000, cut).len(), 2, "not at the end of a page");
+        // A prefix in 64 bits is an instruction in 32.
+        assert_eq!(decode(0x1ffb, &[&[0x40], &[0x90], &[0x48]]).len(), 3);
+        assert_eq!(decode(0x1ffd, &[&[0x90], &[0x0f, 0x0b]]).len(), 2, "ud2 is whole");
+        assert_eq!(decode(0x1ffe, &[&[0x0f, 0xff]]).len(), 1, "the first is never left out");
     }
 
     #[test]

@@ -100,6 +100,7 @@ impl Translator {
         page: Option<&[u8; PAGE_BYTES]>,
     ) -> *mut Block {
         let facts = decode(start, codes);
+        let codes = &codes[..facts.len()];
         let ends = run_ends(&facts);
         let mut offset = 0u16;
         let mut offsets = Vec::with_capacity(codes.len());

@@ -62,7 +62,7 @@ send: mov $4,%ecx
  loop 1b
  ret
 .section .handlers,\"ax\"
-fault: push %eax             # at 0x110000
+fault: push %eax             # at 0x140000
  push %ebx
  mov %cr2,%eax
  shr $12,%eax
@@ -76,14 +76,14 @@ fault: push %eax             # at 0x110000
  add $4,%esp
  iret
 .balign 256
-timer: push %eax             # at 0x110100
+timer: push %eax             # at 0x140100
  incl ticks
  mov $0x20,%al
  out %al,$0x20
  pop %eax
  iret
 .balign 256
-software: incl ticks         # at 0x110200
+software: incl ticks         # at 0x140200
  iret
 .data
 .balign 8
@@ -91,11 +91,11 @@ gdt: .quad 0, 0x00cf9a000000ffff, 0x00cf92000000ffff
 gdt_register: .word 23
  .long gdt
 idt: .fill 14,8,0
- .word 0x0000,8,0x8e00,0x11
+ .word 0x0000,8,0x8e00,0x14
  .fill 17,8,0
- .word 0x0100,8,0x8e00,0x11
+ .word 0x0100,8,0x8e00,0x14
  .fill 15,8,0
- .word 0x0200,8,0x8e00,0x11
+ .word 0x0200,8,0x8e00,0x14
 idt_register: .word 49*8-1
  .long idt
 ticks: .long 0
@@ -109,9 +109,9 @@ stack:
 ";
 
 const SYMBOLS: &str = "opcost-symbols 1
-landmark 110000 fault page-faults
-landmark 110100 interrupt interrupts
-landmark 110200 system-call system-calls
+landmark 140000 fault page-faults
+landmark 140100 interrupt interrupts
+landmark 140200 system-call system-calls
 end 3
 ";
 
@@ -141,8 +141,8 @@ struct Bare {
 /// Runs the image with some work in it.
 fn run(work: &str, options: &[&str]) -> Option<Bare> {
     let emulator = Emulator::find(SYSTEM)?;
-    let link = ["-m32", "-Wl,-Ttext=0x100000", "-Wl,--section-start=.handlers=0x110000"];
-    let flat = ["-Wl,-Tdata=0x120000", "-Wl,-m,elf_i386", "-no-pie", "-Wl,-n"];
+    let link = ["-m32", "-Wl,-Ttext=0x100000", "-Wl,--section-start=.handlers=0x140000"];
+    let flat = ["-Wl,-Tdata=0x150000", "-Wl,-m,elf_i386", "-no-pie", "-Wl,-n"];
     let source = IMAGE.replace(" WORK\n", &format!("{work}\n"));
     let image = emulator.build("bare.S", &source, &[&link[..], &flat].concat())?;
     let symbols = emulator.file("symbols", SYMBOLS.as_bytes());
@@ -345,4 +345,29 @@ fn options_and_repetition_change_no_count() {
             assert_eq!(again.count(name, *domain), Some(*value), "{options:?}: {name}");
         }
     }
+}
+
+#[test]
+fn instructions_on_two_pages_count_once() {
+    // Each case: nop, an instruction, then one of five bytes that reaches into the next page.
+    let cases =
+        [("nop", 1), ("mov (%esp),%eax", 3), ("push %eax", 1), ("out %al,$0x80", 2), ("cpuid", 2)];
+    let mut work = String::from("\n START\n jmp 1f\n");
+    for (before, bytes) in cases {
+        for within in 1..5 {
+            work += &format!(
+                ".balign 4096\n.skip 4096-{within}-{bytes}-1\n\
+                 1: nop\n {before}\n mov $1,%edx\n nop\n jmp 1f\n"
+            );
+        }
+    }
+    // A call, a branch and a string instruction that reach into the next page.
+    work += ".balign 4096\n.skip 4096-3\n1: nop\n call f\n jmp 1f\n";
+    work += ".balign 4096\n.skip 4096-3\n1: nop\n .byte 0x0f,0x84,0,0,0,0\n xor %ecx,%ecx\n jmp 1f\n";
+    work += ".balign 4096\n.skip 4096-2\n1: nop\n rep stosb\n jmp 1f\n";
+    work += "1: jmp 1f\nf: ret\n1: STOP";
+    let Some(bare) = run(&work, &[]) else { return };
+    let (cases, calls, branches, strings) = (4 * 5 * 5, 4, 4, 3);
+    let retired = 1 + cases + calls + branches + strings + 1;
+    check(&bare.run.work(), &[("instructions", retired), ("instruction-starts", retired)]);
 }
