@@ -9,7 +9,7 @@ use crate::model::Model;
 use crate::region::{Reading, Regions};
 use crate::repeat::Site;
 use crate::tree::{NODES_MAX, Tree};
-use crate::walk::{Left, Position, Walk};
+use crate::walk::{Left, Position, Walk, is_entry};
 use opcost_record::marker::REGIONS;
 use opcost_record::symbols::Landmark;
 use std::ptr;
@@ -191,9 +191,7 @@ impl Core {
             self.walk.step(&mut self.position, left, cut, self.slot, begun);
             self.cost = self.walk.tree.cost(self.position.node);
         }
-        let interrupts = begun
-            .landmark
-            .is_some_and(|(landmark, _)| !matches!(landmark, Landmark::Switch | Landmark::Fork));
+        let interrupts = begun.landmark.is_some_and(|(landmark, _)| is_entry(landmark));
         if let Some(model) = &mut self.model {
             let seen = match left.exit {
                 Exit::Leave => self.position.resumed.take(),

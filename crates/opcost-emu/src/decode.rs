@@ -1,8 +1,8 @@
 //! What the plugin needs to know of one instruction.
 
 use iced_x86::{
-    Code, CpuidFeature, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory,
-    Mnemonic, OpAccess, Register,
+    Code, CpuidFeature, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction,
+    InstructionInfoFactory, Mnemonic, OpAccess, Register,
 };
 use opcost_record::marker::{Marker, REGIONS};
 use opcost_record::symbols::PAGE_BYTES;

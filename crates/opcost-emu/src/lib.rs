@@ -22,12 +22,18 @@
 //! `branches` are all transfers, far ones included. Loads and stores are memory operands as decoded.
 //! `instruction-starts` are what the emulator began. Under `-icount shift=0` QEMU takes back what it
 //! charged for an instruction that faulted, so the guest's time stamp counter advances by the
-//! starts less those that were cut.
+//! starts less those that were cut: one for each fault of a data access, none for a fetch.
+//!
+//! Whose an instruction is goes by its address: the upper half of the address space is the
+//! kernel's, everything below it the user's. A kernel's code that runs below (16- and 32-bit code
+//! at boot, a bare image) counts as user; the API tells no privilege level.
 //!
 //! # What is not exact
 //! - Calling contexts are inferred from blocks and stack slots. Totals never depend on them: the sum
 //!   over the contexts is checked against the total, and a report whose sums differ is an error.
-//! - A signal that arrives between two blocks in user mode is taken for a jump into its handler.
+//! - A signal that arrives between two blocks in user mode is taken for a jump into its handler. In a
+//!   machine the kernel's own functions tell handlers, returns from them, and new programs.
+//! - The child of a fork goes on at the top of the tree: its parent's callers are not its own.
 //! - Two vCPUs in the same repeated string instruction may count one completion too many, if one
 //!   jumps behind it meanwhile.
 //! - An access to a device that is the last of an interrupted block may count as done.

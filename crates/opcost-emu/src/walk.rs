@@ -54,6 +54,16 @@ struct Interrupted {
     /// How the block before was left, unless it was cut and will be resumed.
     left: Option<Left>,
     slot: u64,
+    /// Whether a signal handler comes first, called from `node`.
+    begins: bool,
+}
+
+/// Whether a landmark is where the kernel is entered.
+pub(crate) fn is_entry(landmark: Landmark) -> bool {
+    matches!(
+        landmark,
+        Landmark::SystemCall | Landmark::Fault | Landmark::Trap | Landmark::Interrupt
+    )
 }
 
 /// What is known of one task.
@@ -62,13 +72,21 @@ struct Task {
     frames: Frames,
     user: Option<Interrupted>,
     entries: Vec<Interrupted>,
+    /// What signal handlers interrupted that have not returned.
+    signals: Vec<Option<Interrupted>>,
     /// The node of each user function that last entered the kernel.
     last: HashMap<u32, u32>,
 }
 
 impl Task {
     fn new() -> Task {
-        Task { frames: Frames::new(), user: None, entries: Vec::new(), last: HashMap::new() }
+        Task {
+            frames: Frames::new(),
+            user: None,
+            entries: Vec::new(),
+            signals: Vec::new(),
+            last: HashMap::new(),
+        }
     }
 }
 
@@ -125,8 +143,14 @@ impl Walk {
                 self.follow(at, left, slot, to);
                 at.switching = Some(slot >> STACK_SHIFT);
             }
-            Some((landmark, _)) => self.enter(at, left, cut, slot, landmark, to),
-            None if cut && self.system => self.jump(at, to),
+            Some((landmark, _)) if is_entry(landmark) => {
+                self.enter(at, left, cut, slot, landmark, to);
+            }
+            Some((landmark, _)) => {
+                self.follow(at, left, slot, to);
+                self.redirect(at, landmark);
+            }
+            None if cut && self.system => self.jump(at, to, to.at_entry),
             // In user mode a fault ends in a signal handler, or nowhere.
             None if cut => self.signal(at, slot, to),
             None => self.follow(at, left, slot, to),
@@ -153,12 +177,14 @@ impl Walk {
                 };
                 match self.frames(at, slot).pop(slot, to_frame) {
                     Some(frame) => at.node = frame.node,
-                    None => self.jump(at, to),
+                    None => self.jump(at, to, to.at_entry),
                 }
             }
             Exit::Leave => self.leave(at, to),
             Exit::Enter if !self.system && to.start != left.end => self.signal_end(at, to),
-            _ => self.jump(at, to),
+            // Falling into a function's first instruction calls nothing: it is a label.
+            Exit::Next | Exit::Branch if to.start == left.end => self.jump(at, to, false),
+            _ => self.jump(at, to, to.at_entry),
         }
     }
 
@@ -168,7 +194,9 @@ impl Walk {
 
     /// A jump into another function: a tail call, a part of a function that stands elsewhere, or
     /// an unwinding.
-    fn jump(&mut self, at: &mut Position, to: &Block) {
+    ///
+    /// `calls`: whether it counts as a call.
+    fn jump(&mut self, at: &mut Position, to: &Block, calls: bool) {
         if self.tree.function(at.node) == to.function && at.node != ROOT {
             return;
         }
@@ -184,7 +212,7 @@ impl Walk {
             }
         }
         at.node = self.tree.child(parent, to.function);
-        if to.at_entry {
+        if calls {
             self.tree.called(at.node);
         }
     }
@@ -216,7 +244,8 @@ impl Walk {
             // Back to user code that was interrupted again before its first instruction.
             at.node = at.task.user.map_or(ROOT, |user| user.node);
         } else {
-            let interrupted = Interrupted { node: at.node, left: (!cut).then_some(left), slot };
+            let interrupted =
+                Interrupted { node: at.node, left: (!cut).then_some(left), slot, begins: false };
             if !left.kernel {
                 let function = self.tree.function(at.node);
                 if at.task.last.len() < LAST_MAX {
@@ -236,6 +265,28 @@ impl Walk {
         self.tree.called(at.node);
     }
 
+    /// The kernel changes where user code goes on.
+    fn redirect(&mut self, at: &mut Position, landmark: Landmark) {
+        let task = &mut at.task;
+        match landmark {
+            Landmark::Signal => {
+                if task.signals.len() == NESTED_MAX {
+                    task.signals.remove(0);
+                }
+                task.signals.push(task.user);
+                let node = task.user.map_or(ROOT, |user| user.node);
+                task.user = Some(Interrupted { node, left: None, slot: 0, begins: true });
+            }
+            // Handlers that were left by a jump are below the one that returns.
+            Landmark::SignalReturn => task.user = task.signals.pop().unwrap_or(task.user),
+            Landmark::Exec => {
+                let entries = std::mem::take(&mut task.entries);
+                *task = Task { entries, ..Task::new() };
+            }
+            _ => {}
+        }
+    }
+
     fn leave(&mut self, at: &mut Position, to: &Block) {
         let fits = |tree: &Tree, known: &Interrupted| {
             let pending = known.left.is_some_and(|left| {
@@ -244,13 +295,21 @@ impl Walk {
             pending || tree.function(known.node) == to.function
         };
         if !to.kernel {
+            if let Some(user) = at.task.user.filter(|user| user.begins) {
+                at.node = self.tree.child(user.node, to.function);
+                self.tree.called(at.node);
+                return;
+            }
             match at.task.user.filter(|user| fits(&self.tree, user)) {
                 Some(user) => self.resume(at, user, to),
                 None => match at.task.last.get(&to.function) {
                     Some(node) => at.node = *node,
                     None => {
                         at.node = self.tree.child(ROOT, to.function);
-                        self.tree.called(at.node);
+                        // A program starts there; the child of a fork goes on there.
+                        if to.at_entry {
+                            self.tree.called(at.node);
+                        }
                     }
                 },
             }
@@ -275,7 +334,7 @@ impl Walk {
                 self.follow(at, left, interrupted.slot, to);
                 at.resumed = Some(left);
             }
-            _ => self.jump(at, to),
+            _ => self.jump(at, to, to.at_entry),
         }
     }
 
@@ -287,7 +346,7 @@ impl Walk {
         if at.task.entries.len() == NESTED_MAX {
             at.task.entries.remove(0);
         }
-        at.task.entries.push(Interrupted { node: at.node, left: None, slot });
+        at.task.entries.push(Interrupted { node: at.node, left: None, slot, begins: false });
         at.node = self.tree.child(at.node, to.function);
         self.tree.called(at.node);
     }
@@ -300,7 +359,7 @@ impl Walk {
                 at.node = entries[place].node;
                 entries.truncate(place);
             }
-            None => self.jump(at, to),
+            None => self.jump(at, to, to.at_entry),
         }
     }
 

@@ -363,7 +363,8 @@ fn instructions_on_two_pages_count_once() {
     }
     // A call, a branch and a string instruction that reach into the next page.
     work += ".balign 4096\n.skip 4096-3\n1: nop\n call f\n jmp 1f\n";
-    work += ".balign 4096\n.skip 4096-3\n1: nop\n .byte 0x0f,0x84,0,0,0,0\n xor %ecx,%ecx\n jmp 1f\n";
+    work +=
+        ".balign 4096\n.skip 4096-3\n1: nop\n .byte 0x0f,0x84,0,0,0,0\n xor %ecx,%ecx\n jmp 1f\n";
     work += ".balign 4096\n.skip 4096-2\n1: nop\n rep stosb\n jmp 1f\n";
     work += "1: jmp 1f\nf: ret\n1: STOP";
     let Some(bare) = run(&work, &[]) else { return };

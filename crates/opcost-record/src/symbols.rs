@@ -39,17 +39,26 @@ pub enum Landmark {
     Switch,
     /// Where a new task begins (`ret_from_fork_asm`).
     Fork,
+    /// Where the user code that comes next is a signal handler (`signal_setup_done`).
+    Signal,
+    /// Where the user code that comes next is what a signal interrupted (`rt_sigreturn`).
+    SignalReturn,
+    /// Where the user code that comes next is a new program (`start_thread`).
+    Exec,
 }
 
 impl Landmark {
     /// Every landmark with its word.
-    pub const NAMES: [(Landmark, &'static str); 6] = [
+    pub const NAMES: [(Landmark, &'static str); 9] = [
         (Landmark::SystemCall, "system-call"),
         (Landmark::Fault, "fault"),
         (Landmark::Trap, "trap"),
         (Landmark::Interrupt, "interrupt"),
         (Landmark::Switch, "switch"),
         (Landmark::Fork, "fork"),
+        (Landmark::Signal, "signal"),
+        (Landmark::SignalReturn, "signal-return"),
+        (Landmark::Exec, "exec"),
     ];
 }
 

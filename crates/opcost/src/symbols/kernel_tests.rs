@@ -79,7 +79,7 @@ fn each_symbol_ends_where_the_next_begins() {
             own(0x120, 0x130, "__pfx_alone"),
             own(0x130, 0x200, "other"),
             own(0x100_0000, 0x100_0080, "start_init"),
-            own(0x100_0100, 0x100_1100, "leave_driver"),
+            own(0x100_0100, 0x100_0180, "leave_driver"),
             part(module, module + 0x40, "open", "[first]"),
             part(module + 0x40, module + 0x80, "close", "[first]"),
             part(module + 0x1ff0, module + 0x2000, "last", "[first]"),
@@ -255,4 +255,15 @@ fn this_kernels_own_symbols_are_read() {
     if cfg!(target_arch = "x86_64") {
         assert_eq!(kernel.missing(), []);
     }
+}
+
+#[test]
+fn where_user_code_goes_on_elsewhere_is_a_landmark() {
+    let found = named(&["signal_setup_done", "__x64_sys_rt_sigreturn", "start_thread"]);
+    let expected = [
+        ("signal_setup_done".into(), Landmark::Signal, None),
+        ("__x64_sys_rt_sigreturn".into(), Landmark::SignalReturn, None),
+        ("start_thread".into(), Landmark::Exec, None),
+    ];
+    assert_eq!(found, expected);
 }

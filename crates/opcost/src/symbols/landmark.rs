@@ -19,7 +19,10 @@ type Row = (&'static str, Landmark, Option<&'static str>);
 /// From 4.15 to 4.20 a kernel with page table isolation has its system call entry in a trampoline
 /// outside the text, which continues at `entry_SYSCALL_64_stage2` and never at `entry_SYSCALL_64`.
 /// `ret_from_fork` is C since 6.5, and called from `ret_from_fork_asm`.
-const ALWAYS: [Row; 7] = [
+///
+/// System calls are `__x64_sys_*` since 4.17. A handler is set up, and a program, in functions that
+/// every kernel has (`kernel/signal.c`, `arch/x86/kernel/process_64.c`).
+const ALWAYS: [Row; 14] = [
     ("entry_SYSCALL_64", Landmark::SystemCall, CALLS),
     ("entry_SYSCALL_64_stage2", Landmark::SystemCall, CALLS),
     ("entry_SYSCALL_compat", Landmark::SystemCall, CALLS),
@@ -27,6 +30,13 @@ const ALWAYS: [Row; 7] = [
     ("entry_INT80_compat", Landmark::SystemCall, CALLS),
     ("asm_int80_emulation", Landmark::SystemCall, CALLS),
     ("__switch_to_asm", Landmark::Switch, None),
+    ("signal_setup_done", Landmark::Signal, None),
+    ("__x64_sys_rt_sigreturn", Landmark::SignalReturn, None),
+    ("__ia32_compat_sys_rt_sigreturn", Landmark::SignalReturn, None),
+    ("__ia32_compat_sys_sigreturn", Landmark::SignalReturn, None),
+    ("sys_rt_sigreturn", Landmark::SignalReturn, None),
+    ("start_thread", Landmark::Exec, None),
+    ("compat_start_thread", Landmark::Exec, None),
 ];
 
 /// Exceptions since 5.8.
