@@ -3,7 +3,9 @@
 //! A slot names a frame better than a depth does: it is right across stack switches, and frames
 //! that a longjmp skips do no harm, since a return counts only if it goes where the frame says.
 
-/// Frames at most; past that all are forgotten, and their returns are taken for jumps.
+/// Frames at most. Then those further down than the newest are forgotten, which a jump out of them
+/// left behind; if there are none, newer calls are not remembered, and their returns, if to another
+/// function, are taken for jumps.
 const FRAMES_MAX: usize = 1 << 18;
 
 /// One call.
@@ -21,6 +23,8 @@ pub(crate) struct Frames {
     /// Open addressing with linear probing; slot 0 is none. The length is a power of two.
     table: Vec<(u64, Frame)>,
     used: usize,
+    /// Calls that were not remembered since a full table was last swept.
+    refused: usize,
 }
 
 const NONE: (u64, Frame) = (0, Frame { node: 0, behind: 0 });
@@ -28,7 +32,7 @@ const NONE: (u64, Frame) = (0, Frame { node: 0, behind: 0 });
 impl Frames {
     /// No frames.
     pub(crate) fn new() -> Frames {
-        Frames { table: vec![NONE; 64], used: 0 }
+        Frames { table: vec![NONE; 64], used: 0, refused: 0 }
     }
 
     fn home(&self, slot: u64) -> usize {
@@ -52,13 +56,15 @@ impl Frames {
             return;
         }
         let place = self.place(slot);
-        self.used += usize::from(self.table[place].0 == 0);
+        let new = self.table[place].0 == 0;
+        if new && self.used >= FRAMES_MAX && !self.make_room(slot) {
+            return;
+        }
+        // Sweeping moves the others.
+        let place = self.place(slot);
+        self.used += usize::from(new);
         self.table[place] = (slot, frame);
         if self.used * 2 > self.table.len() {
-            if self.used >= FRAMES_MAX {
-                *self = Frames::new();
-                return;
-            }
             let larger = vec![NONE; self.table.len() * 2];
             let old = std::mem::replace(&mut self.table, larger);
             for (slot, frame) in old.into_iter().filter(|(slot, _)| *slot != 0) {
@@ -66,6 +72,26 @@ impl Frames {
                 self.table[place] = (slot, frame);
             }
         }
+    }
+
+    /// Forgets what is below a slot of a full table; whether there is room now.
+    fn make_room(&mut self, newest: u64) -> bool {
+        // A sweep costs as much as this many calls, so its share of each is bounded.
+        self.refused = (self.refused + 1) % FRAMES_MAX;
+        if self.refused != 1 {
+            return false;
+        }
+        let length = self.table.len();
+        let old = std::mem::replace(&mut self.table, vec![NONE; length]);
+        self.used = 0;
+        for (slot, frame) in old.into_iter().filter(|(slot, _)| *slot > newest) {
+            let place = self.place(slot);
+            self.table[place] = (slot, frame);
+            self.used += 1;
+        }
+        let room = self.used < FRAMES_MAX;
+        self.refused *= usize::from(!room);
+        room
     }
 
     /// Takes the call in a slot, if it is remembered and `fits`.
@@ -141,12 +167,37 @@ mod tests {
         assert_eq!(frames.used, 0);
     }
 
+    fn frame(node: u64) -> Frame {
+        Frame { node: node as u32, behind: node }
+    }
+
     #[test]
-    fn too_many_frames_are_forgotten() {
+    fn the_outermost_of_too_many_calls_are_remembered() {
+        const TOP: u64 = 1 << 40;
         let mut frames = Frames::new();
-        for slot in 1..=FRAMES_MAX as u64 * 2 {
-            frames.push(slot * 8, Frame { node: 0, behind: 0 });
+        let deepest = FRAMES_MAX as u64 * 4;
+        for depth in 1..=deepest {
+            frames.push(TOP - depth * 16, frame(depth));
         }
-        assert!(frames.used <= FRAMES_MAX);
+        assert_eq!(frames.used, FRAMES_MAX);
+        assert!(frames.table.len() <= FRAMES_MAX * 4);
+        for depth in (1..=deepest).rev() {
+            let found = frames.pop(TOP - depth * 16, |_| true);
+            let expected = (depth <= FRAMES_MAX as u64).then(|| frame(depth));
+            assert_eq!(found, expected, "{depth}");
+        }
+        assert_eq!(frames.used, 0);
+    }
+
+    #[test]
+    fn calls_that_were_jumped_out_of_make_room() {
+        let mut frames = Frames::new();
+        for slot in 1..=FRAMES_MAX as u64 {
+            frames.push(slot * 8, frame(slot));
+        }
+        let newest = FRAMES_MAX as u64 * 8 + 8;
+        frames.push(newest, frame(1));
+        assert_eq!(frames.used, 1);
+        assert_eq!(frames.pop(newest, |_| true), Some(frame(1)));
     }
 }

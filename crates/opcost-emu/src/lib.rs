@@ -44,7 +44,7 @@
 //! report an error; a machine needs `-accel tcg,thread=single`. Memory: at most 2^21 blocks of
 //! about 400 bytes, then the report is an error; 2^20 contexts (8 bytes, 24 in the index, 48 in
 //! the columns), then cost goes to `[other contexts]`; 2^18 open calls of 24 bytes in the kernel
-//! and in each of 4096 tasks, then they are forgotten; the models take their number of lines
+//! and in each of 4096 tasks, then deeper ones are not followed; the models take their number of lines
 //! times 8 bytes and 80 KiB.
 //!
 //! # Speed

@@ -4,6 +4,7 @@ mod emulator;
 
 use emulator::{Emulator, USER, check, have, paths, skip};
 use opcost_record::Domain;
+use opcost_record::emulation::RegionCost;
 use opcost_record::symbols::{FileSymbols, PAGE_BYTES, Range, Symbols, page_hash};
 
 /// Assembler's macros: markers, and the end.
@@ -261,6 +262,11 @@ fn symbols(emulator: &Emulator, program: &str) -> Option<String> {
 
 /// Runs a program with symbols; the contexts as lines.
 fn contexts(source: &str) -> Option<Vec<String>> {
+    Some(paths(&profiled(source)?.profile))
+}
+
+/// Runs a program with symbols.
+fn profiled(source: &str) -> Option<RegionCost> {
     let emulator = Emulator::find(USER)?;
     let source = format!(
         ".macro FUNCTION name\n.type \\name,@function\n\\name:\n.endm
@@ -270,7 +276,7 @@ fn contexts(source: &str) -> Option<Vec<String>> {
     let program = emulator.build("program.S", &source, &["-Wl,-z,separate-code"])?;
     let symbols = symbols(&emulator, &program)?;
     let run = emulator.run(&[&format!("symbols={symbols}")], &[&program]);
-    Some(paths(&run.work().profile))
+    Some(run.work())
 }
 
 #[test]
@@ -289,6 +295,40 @@ FUNCTION _start\n START\n call leaf\n call leaf\n mov $3,%edi\n call down\n STOP
             "_start/leaf 2 4",
         ]
     );
+}
+
+#[test]
+fn recursion_a_million_deep_is_bounded_and_returns_to_its_caller() {
+    let source = "FUNCTION down\n dec %edi\n jz 1f\n call down\n1: ret\nEND down
+FUNCTION leaf\n nop\n ret\nEND leaf
+FUNCTION _start\n START\n lea deep+16777216(%rip),%rsp\n call leaf\n mov $1500000,%edi\n call down
+ call leaf\n nop\n STOP\n EXIT\nEND _start
+.bss\n.balign 16\ndeep: .skip 16777216";
+    let Some(work) = profiled(source) else { return };
+    check(&work, &[("instructions", 6 + 1_500_000 * 4 - 1 + 4)]);
+    let profile = &work.profile;
+    // The tree ends at 2^20 nodes; the rest of the cost is one context's.
+    assert!(profile.contexts.len() <= 1 << 20, "{}", profile.contexts.len());
+    let cost = |symbol: &str| -> u64 {
+        let of = |context: &&opcost_record::Context| {
+            profile.functions[context.function as usize].symbol == symbol
+        };
+        profile.contexts.iter().filter(of).map(|context| context.cost).sum()
+    };
+    assert!(cost("[other contexts]") > 0);
+    assert_eq!(cost("down") + cost("[other contexts]"), 1_500_000 * 4 - 1);
+    assert_eq!((cost("_start"), cost("leaf")), (6, 4));
+    // What comes behind stands where it would without the recursion.
+    let name = |number: u32| {
+        profile.functions[profile.contexts[number as usize].function as usize].symbol.as_str()
+    };
+    let places = |symbol: &str| -> Vec<Option<&str>> {
+        let numbers = 0..profile.contexts.len() as u32;
+        let of = numbers.filter(|number| name(*number) == symbol);
+        of.map(|number| profile.contexts[number as usize].parent.map(name)).collect()
+    };
+    assert_eq!(places("_start"), [None]);
+    assert_eq!(places("leaf"), [Some("_start")]);
 }
 
 #[test]
