@@ -13,6 +13,9 @@ mod alias;
 #[path = "../../../opcost/src/symbols/kernel.rs"]
 #[allow(unreachable_pub, reason = "written for another crate")]
 mod kernel;
+#[path = "../../../opcost/src/symbols/label.rs"]
+#[allow(unreachable_pub, reason = "written for another crate")]
+mod label;
 #[path = "../../../opcost/src/symbols/landmark.rs"]
 #[allow(unreachable_pub, reason = "written for another crate")]
 mod landmark;

@@ -4,9 +4,10 @@
 //! last one of the kernel, and of each module, is taken to be no longer than a page, since
 //! what follows is not known. Marks of sections' limits (`_etext`, `__sched_text_end`) end what is
 //! before them and start nothing. Padding in front of a function (`__pfx_f` directly before `f`)
-//! is the function's.
+//! is the function's, and so are the labels in the kernel's entries.
 
 use super::alias::{best, is_mark, padded};
+use super::label::is_inside;
 use super::{Part, landmark};
 use opcost_record::Function;
 use opcost_record::profile::KERNEL;
@@ -173,6 +174,14 @@ fn functions(symbols: &[Symbol]) -> Vec<Part> {
             Some(next) => next[0].address.min(last),
             None => last,
         };
+        let before: Option<&mut Part> = parts.last_mut();
+        if let Some(before) = before.filter(|part| part.end == start)
+            && module.is_none()
+            && is_inside(name, &before.function.symbol)
+        {
+            before.end = end;
+            continue;
+        }
         let function =
             Function { symbol: name.into(), module: module.unwrap_or(KERNEL).to_owned() };
         // Nothing is behind the very last address.

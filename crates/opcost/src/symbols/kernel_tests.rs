@@ -267,3 +267,29 @@ fn where_user_code_goes_on_elsewhere_is_a_landmark() {
     ];
     assert_eq!(found, expected);
 }
+
+#[test]
+fn labels_of_entries_are_parts_of_their_function() {
+    let kallsyms = "\
+ffffffff81000000 T entry_SYSCALL_64
+ffffffff81000029 T entry_SYSCALL_64_safe_stack
+ffffffff81000038 T entry_SYSCALL_64_after_hwframe
+ffffffff81000110 t syscall_return_via_sysret
+ffffffff81000200 T other
+ffffffff81000210 t syscall_return_via_sysret
+ffffffff81000220 T end
+ffffffff81000230 t entry_SYSCALL_64\t[module]
+ffffffff81000240 t syscall_return_via_sysret\t[module]
+";
+    let parts = KernelSymbols::parse(kallsyms).unwrap().parts;
+    assert_eq!(
+        parts[..4],
+        [
+            own(0, 0x200, "entry_SYSCALL_64"),
+            own(0x200, 0x210, "other"),
+            own(0x210, 0x220, "syscall_return_via_sysret"),
+            own(0x220, 0x230, "end"),
+        ]
+    );
+    assert_eq!(parts.len(), 6, "a module's functions are its own");
+}

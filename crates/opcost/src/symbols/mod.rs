@@ -12,6 +12,7 @@ pub mod assemble;
 pub mod demangle;
 pub mod elf;
 pub mod kernel;
+mod label;
 mod landmark;
 pub mod program;
 mod span;
