@@ -190,7 +190,7 @@ fn instructions_that_fault_count_once_wherever_they_fault() {
 f: cmpl $0,0xa000(%edi)      # faults
  ret
 1: ";
-    let Some(bare) = run(&work, &[]) else { return };
+    let Some(bare) = run(work, &[]) else { return };
     let (retired, faults) = (18, 3 + 2 + 2 + 1 + 1 + 2);
     check(
         &bare.run.work(),

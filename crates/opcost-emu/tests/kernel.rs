@@ -5,6 +5,7 @@ mod guest;
 
 use emulator::{check, count};
 use guest::{Guest, calls, chains};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// System calls, page faults and signals of one task.
 const ONE_TASK: &str = r#"
@@ -63,7 +64,49 @@ fn calls_are_what_the_program_made_and_the_kernel_counted() {
     ] {
         assert_eq!(calls(profile, caller, symbol), expected, "{caller} -> {symbol}");
     }
+    // From the entry straight on, though there are labels on the way.
+    for (chain, _) in chains(profile, "__x64_sys_getppid") {
+        let way = chain.strip_prefix("_start/first/program/asks/ask/entry_SYSCALL_64/");
+        assert!(way.is_some_and(|way| way.starts_with("do_syscall_64/")), "{chain}");
+    }
     assert_eq!(chains(profile, "touch"), [("_start/first/program/touch".to_string(), 1)]);
+}
+
+#[test]
+fn options_and_a_busy_computer_change_nothing() {
+    let Some(guest) = Guest::find() else { return };
+    let first = guest.boot(ONE_TASK, &[], &[]);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Whatever happens below, the scope must end.
+        let _stopped = Stop(&stop);
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        for _ in 1..5 {
+            assert_eq!(guest.boot(ONE_TASK, &[], &[]).run.report, first.run.report);
+        }
+        let counts = first.run.work().counts;
+        for options in [&["model=on"][..], &["profile=off"], &["profile=off", "model=on"]] {
+            let again = guest.boot(ONE_TASK, options, &[]);
+            assert_eq!(again.sent, first.sent);
+            let again = again.run.work();
+            for (name, domain, value) in &counts {
+                assert_eq!(again.count(name, *domain), Some(*value), "{options:?}: {name}");
+            }
+        }
+    });
+}
+
+/// Sets a flag when it goes.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Forks, programs that are started, and what the child does.
