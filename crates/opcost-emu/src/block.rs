@@ -5,6 +5,7 @@
 //! the others by one inline addition each. A block that was left in the middle is seen when the
 //! next block begins: the cells of the runs that did not begin lag behind the block's count.
 
+use crate::cache::Fetch;
 use crate::counters::Cost;
 use crate::decode::{Exit, Facts};
 use opcost_record::symbols::Landmark;
@@ -40,6 +41,8 @@ pub(crate) struct Block {
     /// Guest address of its last one.
     pub(crate) last_at: u64,
 
+    /// Where the model finds its code.
+    pub(crate) fetch: Fetch,
     /// Number of its function.
     pub(crate) function: u32,
     /// Whether it stands at the beginning of its function.
@@ -50,6 +53,8 @@ pub(crate) struct Block {
     pub(crate) exit: Exit,
     /// Whether `done` is kept by a memory callback.
     pub(crate) tells_done: bool,
+    /// Whether only the next block tells that its last instruction was finished.
+    pub(crate) doubtful: bool,
     /// What its address means, with the place of its counter.
     pub(crate) landmark: Option<(Landmark, Option<usize>)>,
     /// The repeated string instruction that ends in front of it.
@@ -187,11 +192,13 @@ pub(crate) fn made(start: u64, codes: &[&[u8]]) -> Block {
         start,
         end,
         last_at: end - codes.last().map_or(0, |code| code.len() as u64),
+        fetch: Fetch::default(),
         function: 0,
         at_entry: false,
         kernel: false,
         exit: facts.last().map_or(Exit::Next, |facts| facts.exit),
         tells_done: false,
+        doubtful: false,
         landmark: None,
         behind: None,
         summed: 0,

@@ -6,8 +6,6 @@
 //! Direct jumps and calls are taken as always predicted.
 
 const HISTORY_BITS: u32 = 14;
-/// The two-bit counter after a branch that was not taken, and after one that was.
-const NEXT: [[u8; 4]; 2] = [[0, 0, 1, 2], [1, 2, 3, 3]];
 const TARGETS: usize = 4096;
 const RETURNS: usize = 16;
 
@@ -33,15 +31,25 @@ impl Predictor {
     }
 
     /// Learns from a conditional branch at an address; whether its direction was mispredicted.
+    ///
+    /// `conditional`: if not, nothing is learnt, and nothing mispredicted.
     #[inline(always)]
-    pub(crate) fn misses_branch(&mut self, address: u64, taken: bool) -> bool {
+    pub(crate) fn misses_branch(&mut self, address: u64, conditional: bool, taken: bool) -> bool {
         const MASK: usize = (1 << HISTORY_BITS) - 1;
         let counter = &mut self.counters[(address as usize ^ self.history) & MASK];
         let predicted = *counter >= 2;
-        // By table: whether a branch is taken is what the host's own predictor cannot guess.
-        *counter = NEXT[usize::from(taken)][usize::from(*counter & 3)];
-        self.history = (self.history << 1 | usize::from(taken)) & MASK;
-        predicted != taken
+        // Without branches of its own: which instruction is a branch, and whether it is taken, is what
+        // the host's own predictor cannot guess.
+        let goes = usize::from(taken);
+        let moved = if taken {
+            *counter + u8::from(*counter < 3)
+        } else {
+            *counter - u8::from(*counter > 0)
+        };
+        *counter = if conditional { moved } else { *counter };
+        let history = (self.history << 1 | goes) & MASK;
+        self.history = if conditional { history } else { self.history };
+        (predicted != taken) & conditional
     }
 
     /// Learns from an indirect jump or call; whether its target was mispredicted.
@@ -73,7 +81,8 @@ mod tests {
     #[test]
     fn a_branch_always_taken_is_learnt_as_fast_as_its_history_fills() {
         let mut predictor = Predictor::new();
-        let misses: Vec<bool> = (0..20).map(|_| predictor.misses_branch(0x1000, true)).collect();
+        let misses: Vec<bool> =
+            (0..20).map(|_| predictor.misses_branch(0x1000, true, true)).collect();
         // Each of 14 new histories has a counter of its own, and so has the full one.
         assert_eq!(misses.iter().filter(|miss| **miss).count(), 15);
         assert!(misses[..15].iter().all(|miss| *miss));
@@ -83,16 +92,16 @@ mod tests {
     fn an_alternating_branch_is_learnt_by_history() {
         let mut predictor = Predictor::new();
         for turn in 0..100 {
-            predictor.misses_branch(0x1000, turn % 2 == 0);
+            predictor.misses_branch(0x1000, true, turn % 2 == 0);
         }
-        let misses = (100..200).filter(|turn| predictor.misses_branch(0x1000, turn % 2 == 0));
+        let misses = (100..200).filter(|turn| predictor.misses_branch(0x1000, true, turn % 2 == 0));
         assert_eq!(misses.count(), 0);
     }
 
     #[test]
     fn a_branch_never_taken_is_never_missed() {
         let mut predictor = Predictor::new();
-        assert!((0..10).all(|_| !predictor.misses_branch(0x1000, false)));
+        assert!((0..10).all(|_| !predictor.misses_branch(0x1000, true, false)));
     }
 
     #[test]

@@ -76,30 +76,98 @@ impl Cache {
         line << self.line_shift
     }
 
+    /// Where the front of a line's set is.
+    #[inline(always)]
+    fn front(&self, line: u64) -> usize {
+        (line & self.set_mask) as usize * self.ways
+    }
+
+    /// Whether touching two lines, which may be one, finds both there and changes nothing.
+    #[inline(always)]
+    pub(crate) fn rests_on(&self, first: u64, last: u64) -> bool {
+        // SAFETY: the mask is the number of sets less one, and `new` made `ways` lines for each.
+        let newest = |line: u64| unsafe { *self.lines.get_unchecked(self.front(line)) };
+        (newest(first) ^ (first + 1)) | (newest(last) ^ (last + 1)) == 0
+    }
+
+    /// Prepares [`rests_on_code`](Self::rests_on_code) for code from `start` up to `end`.
+    pub(crate) fn prepare(&self, start: u64, end: u64) -> Fetch {
+        let (first, last) = (self.line(start), self.line(end.wrapping_sub(1)));
+        let places = [self.front(first) as u32, self.front(last) as u32];
+        // Lines between two that are there may still be elsewhere.
+        let lines =
+            if last.wrapping_sub(first) > 1 { [u64::MAX; 2] } else { [first + 1, last + 1] };
+        Fetch { places, lines }
+    }
+
+    /// Whether touching all lines of some code finds them there and changes nothing.
+    ///
+    /// # Safety
+    /// `fetch` is what this cache prepared.
+    #[inline(always)]
+    pub(crate) unsafe fn rests_on_code(&self, fetch: &Fetch) -> bool {
+        // SAFETY: `prepare` gives places of sets, and the number of lines never changes.
+        let newest = |place: u32| unsafe { *self.lines.get_unchecked(place as usize) };
+        let [first, last] = fetch.places.map(newest);
+        (first ^ fetch.lines[0]) | (last ^ fetch.lines[1]) == 0
+    }
+
     /// Touches a line; whether it was not there.
     #[inline(always)]
     pub(crate) fn misses(&mut self, line: u64) -> bool {
-        let first = (line & self.set_mask) as usize * self.ways;
+        let first = self.front(line);
         let set = &mut self.lines[first..first + self.ways];
         let tag = line + 1;
         if set[0] == tag {
             return false;
         }
-        // Every line moves one place back, down to the one that is wanted or the last.
-        let mut moved = tag;
-        for way in set {
-            std::mem::swap(way, &mut moved);
-            if moved == tag {
-                return false;
+        match self.ways {
+            8 => touch::<8>(set, tag),
+            16 => touch::<16>(set, tag),
+            _ => {
+                // Every line moves one place back, down to the one that is wanted or the last.
+                let mut moved = tag;
+                for way in set {
+                    std::mem::swap(way, &mut moved);
+                    if moved == tag {
+                        return false;
+                    }
+                }
+                true
             }
         }
-        true
     }
+}
+
+/// The lines of some code as a cache finds them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fetch {
+    /// Places of the first and the last line if they were used last in their sets.
+    places: [u32; 2],
+    /// What is there then; nothing is where there are more lines than two.
+    lines: [u64; 2],
+}
+
+/// Moves a line to the front of a set; whether it was not there.
+///
+/// Without branches: the way that a line is found in is what the host cannot predict.
+#[inline(always)]
+fn touch<const WAYS: usize>(set: &mut [u64], tag: u64) -> bool {
+    let Ok(set) = <&mut [u64; WAYS]>::try_from(set) else { return false };
+    let (mut moved, mut found) = (tag, 0u64);
+    for way in set {
+        let old = *way;
+        *way = (old & found) | (moved & !found);
+        found |= u64::from(old == tag).wrapping_neg();
+        moved = old;
+    }
+    found == 0
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn misses(cache: &mut Cache, addresses: &[u64]) -> Vec<bool> {
         addresses.iter().map(|address| cache.misses(cache.line(*address))).collect()
@@ -129,6 +197,30 @@ mod tests {
         let all: Vec<u64> = (0..512).map(|line| 0xffff_8000_0000_0000 + line * 64).collect();
         assert_eq!(misses(&mut cache, &all), [true; 512]);
         assert_eq!(misses(&mut cache, &all), [false; 512]);
+    }
+
+    proptest! {
+        #[test]
+        fn sets_are_lists_by_last_use(ways in prop::sample::select(vec![1u64, 3, 8, 16]),
+                                      touched in prop::collection::vec(0u64..40, 0..400)) {
+            let mut cache = Cache::new(Geometry { bytes: 2 * ways * 64, ways, line_bytes: 64 });
+            let mut lists = [Vec::new(), Vec::new()];
+            for line in touched {
+                let list = &mut lists[line as usize % 2];
+                let known = list.iter().position(|old| *old == line);
+                prop_assert_eq!(cache.rests_on(line, line), known == Some(0));
+                prop_assert_eq!(cache.misses(line), known.is_none());
+                if let Some(place) = known {
+                    list.remove(place);
+                }
+                list.insert(0, line);
+                list.truncate(ways as usize);
+                let other = lists[(line as usize + 1) % 2].first().copied();
+                if let Some(other) = other {
+                    prop_assert!(cache.rests_on(line, other));
+                }
+            }
+        }
     }
 
     #[test]

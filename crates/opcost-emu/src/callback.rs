@@ -127,14 +127,35 @@ pub(crate) unsafe extern "C" fn on_modelled_block(vcpu: c_uint, block: *mut c_vo
     unsafe {
         if core().goes_on(vcpu, block.cast()) {
             core().model_transfer(block.cast());
-        } else if allowed(vcpu) {
-            core().look(vcpu, block.cast());
+            core().begin(block.cast());
+            if !core().fetched(block.cast()) {
+                fetch(block.cast());
+            }
         } else {
-            return;
+            look_modelled(vcpu, block.cast());
         }
-        core().model_fetch(block.cast());
-        core().begin(block.cast());
     }
+}
+
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn look_modelled(vcpu: c_uint, block: *mut Block) {
+    if allowed(vcpu) {
+        // SAFETY: this thread owns the state; blocks live for ever.
+        unsafe {
+            core().look(vcpu, block);
+            core().begin(block);
+            fetch(block);
+        }
+    }
+}
+
+/// # Safety
+/// As for `Core::fetch`. Apart, so that the callback itself saves no registers.
+#[inline(never)]
+unsafe extern "C" fn fetch(block: *mut Block) {
+    // SAFETY: as the caller promises.
+    unsafe { core().fetch(block) };
 }
 
 pub(crate) unsafe extern "C" fn on_pass(vcpu: c_uint, site: *mut c_void) {
@@ -189,10 +210,23 @@ pub(crate) unsafe extern "C" fn on_kernel_access(
     unsafe { on_access(vcpu, access, address, true) };
 }
 
+#[inline(always)]
 unsafe fn on_access(vcpu: c_uint, access: u32, address: u64, kernel: bool) {
+    // SAFETY: `start` came before any callback. `rests` is false on any vCPU but the current one,
+    // which the owning thread alone changes.
+    unsafe {
+        if !core().rests(vcpu, access, address) {
+            reach(vcpu, access, address, kernel);
+        }
+    }
+}
+
+/// Apart, so that the callback itself saves no registers.
+#[inline(never)]
+unsafe extern "C" fn reach(vcpu: c_uint, access: u32, address: u64, kernel: bool) {
     if allowed(vcpu) {
         // SAFETY: QEMU passed the description of the access; this thread owns the state.
-        unsafe { core().access(kernel, address, 1 << (api::api().memory_size_shift)(access)) };
+        unsafe { core().access(kernel, access, address) };
     }
 }
 

@@ -1,8 +1,10 @@
 //! The state of the plugin, and what happens when a block begins.
 
+use crate::api;
 use crate::arguments::{Arguments, Window};
 use crate::attribution::Attribution;
-use crate::block::{Block, Cut, SPECIAL, UNTOUCHED};
+use crate::block::{Block, SPECIAL, UNTOUCHED};
+use crate::cache::Fetch;
 use crate::counters::{Cost, Counters, Figure};
 use crate::decode::{Exit, MarkerAt, Repeat};
 use crate::model::Model;
@@ -58,6 +60,8 @@ pub(crate) struct Core {
     landmarks: Vec<u64>,
     pub(crate) regions: Regions,
     pub(crate) model: Option<Model>,
+    /// Sizes in bytes of the accesses seen last, by some bits of QEMU's description.
+    sizes: [(u32, u32); 64],
     pub(crate) system_calls: u64,
     /// Raw counts of every filter, by kind; for the self-test.
     pub(crate) probes: Box<[[u64; 3]; 7]>,
@@ -93,6 +97,8 @@ impl Core {
             landmarks,
             regions: Regions::default(),
             model,
+            // A description that QEMU never gives: its highest bits are not used.
+            sizes: [(u32::MAX, 0); 64],
             system_calls: 0,
             probes: Box::default(),
             failure: None,
@@ -137,28 +143,33 @@ impl Core {
     /// The model learns how control came to a block that goes on.
     ///
     /// # Safety
-    /// As for [`goes_on`](Self::goes_on), which was true.
+    /// As for [`goes_on`](Self::goes_on), which was true; there is a model.
     #[inline(always)]
     pub(crate) unsafe fn model_transfer(&mut self, block: *const Block) {
         // SAFETY: as the caller promises.
         let (begun, prev) = unsafe { (&*block, &*self.prev) };
-        let Some(model) = &mut self.model else { return };
-        match prev.exit {
-            Exit::Branch => {
-                let taken = begun.start != prev.end;
-                model.branch(&mut self.sums, prev.kernel, prev.last_at, taken);
-            }
-            Exit::JumpIndirect => model.transfer(&mut self.sums, &Left::whole(prev), begun.start),
-            _ => {}
-        }
+        // SAFETY: as the caller promises.
+        let model = unsafe { self.model.as_mut().unwrap_unchecked() };
+        let taken = begun.start != prev.end;
+        let conditional = prev.exit == Exit::Branch;
+        model.branch(&mut self.sums, prev.kernel, prev.last_at, conditional, taken);
+    }
+
+    /// Whether the model has nothing to do to fetch a block's code.
+    ///
+    /// # Safety
+    /// As for [`goes_on`](Self::goes_on); there is a model.
+    #[inline(always)]
+    pub(crate) unsafe fn fetched(&self, block: *const Block) -> bool {
+        // SAFETY: as the caller promises; a block is prepared by the model when it is made.
+        unsafe { self.model.as_ref().unwrap_unchecked().rests_on_code(&(*block).fetch) }
     }
 
     /// The model fetches a block's code.
     ///
     /// # Safety
     /// As for [`goes_on`](Self::goes_on).
-    #[inline(always)]
-    pub(crate) unsafe fn model_fetch(&mut self, block: *const Block) {
+    pub(crate) unsafe fn fetch(&mut self, block: *const Block) {
         // SAFETY: as the caller promises.
         let begun = unsafe { &*block };
         if let Some(model) = &mut self.model {
@@ -187,7 +198,9 @@ impl Core {
         let left = Left::whole(prev);
         // SAFETY: as above.
         let tag = unsafe { (*block).tag };
-        if cut || tag != prev.exit_tag {
+        let goes_on = tag == prev.exit_tag
+            || prev.exit == Exit::JumpIndirect && !prev.tells_done && tag == prev.function;
+        if cut || !goes_on {
             self.walk.step(&mut self.position, left, cut, self.slot, begun);
             self.cost = self.walk.tree.cost(self.position.node);
         }
@@ -243,23 +256,21 @@ impl Core {
     }
 
     /// Finds where the last block was left, and takes back the instructions that never began.
+    #[inline]
     unsafe fn inspect(&mut self) -> Option<Suspect> {
         // SAFETY: the caller keeps blocks alive, and no other reference is in use.
         let prev = unsafe { &mut *self.prev };
-        let (last, _) = prev.facts.last()?;
+        let lags = (prev.count ^ prev.last) & prev.last_mask != 0;
         let unfinished = prev.tells_done && prev.done != prev.count;
-        let cut: Option<Cut> =
-            prev.cut().or_else(|| unfinished.then(|| prev.cut_at_end()).flatten());
-        if let Some(cut) = cut {
-            prev.mend(cut);
-            let tail = prev.tail(cut.index + 1);
-            let kernel = prev.kernel;
-            self.take_back(&tail, kernel);
-            return Some(Suspect { index: cut.index, cut: true });
+        if !lags && !unfinished {
+            return prev.doubtful.then(|| Suspect { index: prev.facts.len() - 1, cut: false });
         }
-        let doubtful = last.may_fault && !prev.tells_done && last.repeat.is_none();
-        (doubtful && !last.never_retires)
-            .then(|| Suspect { index: prev.facts.len() - 1, cut: false })
+        let cut = prev.cut().or_else(|| prev.cut_at_end())?;
+        prev.mend(cut);
+        let tail = prev.tail(cut.index + 1);
+        let kernel = prev.kernel;
+        self.take_back(&tail, kernel);
+        Some(Suspect { index: cut.index, cut: true })
     }
 
     fn take_back(&mut self, cost: &Cost, kernel: bool) {
@@ -304,10 +315,26 @@ impl Core {
         self.slot = slot;
     }
 
-    /// Memory is accessed.
-    pub(crate) fn access(&mut self, kernel: bool, address: u64, bytes: u64) {
+    /// Whether an access to memory changes nothing in the model; `access`: QEMU's description of it.
+    ///
+    /// # Safety
+    /// There is a model.
+    #[inline(always)]
+    pub(crate) unsafe fn rests(&self, vcpu: u32, access: u32, address: u64) -> bool {
+        let (known, bytes) = self.sizes[size_place(access)];
+        // SAFETY: as the caller promises.
+        let model = unsafe { self.model.as_ref().unwrap_unchecked() };
+        (known ^ access) | (vcpu ^ self.vcpu) == 0 && model.rests_on(address, bytes.into())
+    }
+
+    /// Memory is accessed; `access`: QEMU's description of it.
+    pub(crate) fn access(&mut self, kernel: bool, access: u32, address: u64) {
+        let known = &mut self.sizes[size_place(access)];
+        if known.0 != access {
+            *known = (access, size_bytes(access));
+        }
         if let Some(model) = &mut self.model {
-            model.access(&mut self.sums, kernel, address, bytes);
+            model.access(&mut self.sums, kernel, address, known.1.into());
         }
     }
 
@@ -417,6 +444,19 @@ impl Core {
     }
 }
 
+/// Where the size of an access is remembered, by QEMU's description of it.
+fn size_place(access: u32) -> usize {
+    (access >> 4 & 63) as usize
+}
+
+/// Bytes of an access, by QEMU's description of it.
+#[cold]
+#[inline(never)]
+fn size_bytes(access: u32) -> u32 {
+    // SAFETY: QEMU passed the description to the callback that is running.
+    1 << unsafe { (api::api().memory_size_shift)(access) }
+}
+
 /// A block in front of the first.
 pub(crate) fn nowhere() -> *mut Block {
     Box::into_raw(Box::new(Block {
@@ -430,11 +470,13 @@ pub(crate) fn nowhere() -> *mut Block {
         start: 0,
         end: 0,
         last_at: 0,
+        fetch: Fetch::default(),
         function: u32::MAX,
         at_entry: false,
         kernel: true,
         exit: Exit::Next,
         tells_done: false,
+        doubtful: false,
         landmark: None,
         behind: None,
         summed: 0,

@@ -5,7 +5,7 @@
 
 use crate::arguments::Arguments;
 use crate::branch::Predictor;
-use crate::cache::Cache;
+use crate::cache::{Cache, Fetch};
 use crate::counters::{Counters, Figure};
 use crate::decode::Exit;
 use crate::walk::Left;
@@ -29,8 +29,22 @@ impl Model {
         }
     }
 
-    /// Code from `start` up to `end` is fetched.
+    /// Prepares the fetching of code from `start` up to `end`.
+    pub(crate) fn prepare(&self, start: u64, end: u64) -> Fetch {
+        self.instructions.prepare(start, end)
+    }
+
+    /// Whether fetching code changes nothing.
+    ///
+    /// # Safety
+    /// `fetch` is what this model prepared for the code.
     #[inline(always)]
+    pub(crate) unsafe fn rests_on_code(&self, fetch: &Fetch) -> bool {
+        // SAFETY: the cache prepared it, as the caller promises.
+        unsafe { self.instructions.rests_on_code(fetch) }
+    }
+
+    /// Code from `start` up to `end` is fetched.
     pub(crate) fn fetch(&mut self, sums: &mut Counters, kernel: bool, start: u64, end: u64) {
         let mut line = self.instructions.line(start);
         let last = self.instructions.line(end.wrapping_sub(1));
@@ -46,8 +60,16 @@ impl Model {
         }
     }
 
-    /// `bytes` of data are read or written; an access across lines touches each.
+    /// Whether an access to data changes nothing.
     #[inline(always)]
+    pub(crate) fn rests_on(&self, address: u64, bytes: u64) -> bool {
+        let first = self.data.line(address);
+        let last = self.data.line(address.wrapping_add(bytes - 1));
+        // Lines between two that are there may still be elsewhere.
+        last.wrapping_sub(first) <= 1 && self.data.rests_on(first, last)
+    }
+
+    /// `bytes` of data are read or written; an access across lines touches each.
     pub(crate) fn access(&mut self, sums: &mut Counters, kernel: bool, address: u64, bytes: u64) {
         let mut line = self.data.line(address);
         let last = self.data.line(address.wrapping_add(bytes - 1));
@@ -63,25 +85,35 @@ impl Model {
         }
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn miss(&mut self, sums: &mut Counters, kernel: bool, address: u64) {
         if self.last.misses(self.last.line(address)) {
             sums.add(Figure::LastMisses, kernel, 1);
         }
     }
 
-    /// A conditional branch at an address was executed.
+    /// An instruction at an address was executed; `conditional`: whether it is a branch that may
+    /// not be taken, else nothing is learnt.
     #[inline(always)]
-    pub(crate) fn branch(&mut self, sums: &mut Counters, kernel: bool, at: u64, taken: bool) {
-        let missed = self.predictor.misses_branch(at, taken);
-        sums.add(Figure::Taken, kernel, u64::from(taken));
+    pub(crate) fn branch(
+        &mut self,
+        sums: &mut Counters,
+        kernel: bool,
+        at: u64,
+        conditional: bool,
+        taken: bool,
+    ) {
+        let missed = self.predictor.misses_branch(at, conditional, taken);
+        sums.add(Figure::Taken, kernel, u64::from(taken & conditional));
         sums.add(Figure::BranchMisses, kernel, u64::from(missed));
     }
 
     /// A block was left for `target`.
     pub(crate) fn transfer(&mut self, sums: &mut Counters, left: &Left, target: u64) {
         let missed = match left.exit {
-            Exit::Branch => return self.branch(sums, left.kernel, left.at, target != left.end),
+            Exit::Branch => {
+                return self.branch(sums, left.kernel, left.at, true, target != left.end);
+            }
             Exit::JumpIndirect => self.predictor.misses_target(left.at, target),
             Exit::Call => {
                 self.predictor.call(left.end);
@@ -123,9 +155,16 @@ mod tests {
     #[test]
     fn level_1_misses_go_to_the_last_level() {
         let (mut model, mut sums) = (model(), Counters::default());
-        model.fetch(&mut sums, true, 0x1000, 0x1041);
+        let fetch = model.prepare(0x1000, 0x1041);
+        for rests in [false, true] {
+            // SAFETY: this model prepared it.
+            assert_eq!(unsafe { model.rests_on_code(&fetch) }, rests);
+            model.fetch(&mut sums, true, 0x1000, 0x1041);
+        }
+        assert!(!model.rests_on(0x10bc, 8));
         model.access(&mut sums, false, 0x1000, 8);
         model.access(&mut sums, false, 0x10bc, 8);
+        assert!(model.rests_on(0x10bc, 8));
         let get = |figure, domain| sums.get(figure, domain);
         assert_eq!(get(Figure::InstructionMisses, Domain::Kernel), 2);
         assert_eq!(get(Figure::DataMisses, Domain::User), 3);

@@ -21,6 +21,8 @@ pub(crate) struct Site {
     pub(crate) loaded: u64,
     /// Whether it is the kernel's.
     pub(crate) kernel: bool,
+    /// Whether its instruction was translated, so that it is among those that are summed up.
+    pub(crate) listed: bool,
     /// Starts when the sums were last brought up to date.
     pub(crate) starts_summed: u64,
     /// Accesses when the sums were last brought up to date.

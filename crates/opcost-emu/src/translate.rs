@@ -119,23 +119,30 @@ impl Translator {
             Exit::Call | Exit::CallIndirect | Exit::Return | Exit::Leave | Exit::Enter
         );
         let ends_doubtful = last.may_fault && last.repeat.is_none();
+        let tells_done = ends_doubtful && last.loads + last.stores > 0;
+        // The model's table of targets learns from each.
+        let learns = core.model.is_some() && last.exit == Exit::JumpIndirect;
+        let end = start.wrapping_add(u64::from(offset));
+        let fetch = core.model.as_ref().map(|model| model.prepare(start, end)).unwrap_or_default();
         let cost = cost(&facts);
         leak(Block {
             count: 0,
             last: 0,
             last_mask: if ends.len() > 1 { u64::MAX } else { 0 },
             tag: owner.function | special | UNTOUCHED,
-            exit_tag: if turns || ends_doubtful { NEVER } else { owner.function },
+            exit_tag: if turns || ends_doubtful || learns { NEVER } else { owner.function },
             retired: cost.instructions,
             done: 0,
             start,
-            end: start.wrapping_add(u64::from(offset)),
+            end,
             last_at: start.wrapping_add(u64::from(offsets[offsets.len() - 1])),
+            fetch,
             function: owner.function,
             at_entry: owner.at_entry,
             kernel,
             exit: last.exit,
-            tells_done: ends_doubtful && last.loads + last.stores > 0,
+            tells_done,
+            doubtful: ends_doubtful && !tells_done && !last.never_retires,
             landmark,
             behind,
             summed: 0,
@@ -230,7 +237,8 @@ impl Request<'_> {
     /// `instruction` is QEMU's of the running callback, and `site` lives for ever.
     unsafe fn repeat(&mut self, instruction: *mut c_void, kind: Repeat, site: *mut Site) {
         let api = self.api;
-        if !self.core.sites.contains(&site) {
+        // SAFETY: sites live for ever, and no other reference to one is in use.
+        if !std::mem::replace(unsafe { &mut (*site).listed }, true) {
             self.core.sites.push(site);
         }
         let filters: &Filters = &self.core.arguments.filters;
