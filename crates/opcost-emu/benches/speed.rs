@@ -1,0 +1,166 @@
+//! What counting costs: beside QEMU without plugin, and beside callgrind.
+//!
+//! `cargo bench --bench speed` measures; run by `cargo test`, or with `--tiny`, the same code goes
+//! through sizes that take a moment. Every figure is a ratio of CPU times (user and system) of
+//! runs that were taken in turn; nothing is asserted about times. The machine boots the kernel that
+//! OPCOST_TEST_KERNEL names, without an initramfs, until it panics for the lack of one, with the
+//! symbols that OPCOST_TEST_SYMBOLS names, if it does.
+
+use opcost_sys::interrupt::Interrupt;
+use opcost_sys::spawn::{Spawn, Status, find_program};
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+/// The longest that one run may take.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// A way to do the work, and its command line.
+struct Way {
+    name: &'static str,
+    argv: Vec<String>,
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let has = |wanted: &str| arguments.iter().any(|argument| argument == wanted);
+    let full = has("--bench") && !has("--tiny");
+    let (rounds, bytes) = if full { (5, 6_000_000) } else { (1, 20_000) };
+    let folder = tempfile::tempdir().expect("a folder for inputs and reports");
+    program(rounds, bytes, folder.path());
+    machine(rounds, full, folder.path());
+}
+
+/// `gzip -9` of one file.
+fn program(rounds: usize, bytes: usize, folder: &Path) {
+    let input = folder.join("input");
+    std::fs::write(&input, text(bytes)).expect("an input");
+    let input = input.to_str().expect("a temporary path is text");
+    let work = ["gzip", "-9", "-k", "-f", input];
+    let Some(gzip) = path_of(work[0]) else {
+        return skip("gzip is not installed");
+    };
+    let gzip = [&[gzip.as_str()], &work[1..]].concat();
+    let counted = |name, more| way(name, &["qemu-x86_64", "-plugin", &plugin(folder, more)], &gzip);
+    let callgrind = |name, more: &[&str]| {
+        let quiet = ["valgrind", "-q", "--tool=callgrind", "--callgrind-out-file=/dev/null"];
+        way(name, &[&quiet[..], more].concat(), &gzip)
+    };
+    println!("gzip -9 of {bytes} bytes, CPU time of {rounds} rounds in turn");
+    let caches = ["--cache-sim=yes", "--branch-sim=yes"];
+    compare(
+        rounds,
+        &[
+            way("QEMU", &["qemu-x86_64"], &gzip),
+            counted("QEMU, counting", ",window=whole"),
+            counted("QEMU, counting and models", ",window=whole,model=on"),
+            callgrind("callgrind", &[]),
+            callgrind("callgrind, caches and branches", &caches),
+        ],
+        &[(3, 1), (4, 2), (1, 0), (2, 0)],
+    );
+}
+
+/// The boot of a kernel.
+fn machine(rounds: usize, full: bool, folder: &Path) {
+    let Some(kernel) = std::env::var("OPCOST_TEST_KERNEL").ok().filter(|path| !path.is_empty())
+    else {
+        return skip("OPCOST_TEST_KERNEL names no kernel image to boot");
+    };
+    if !full {
+        return skip("a kernel is booted by cargo bench only");
+    }
+    let mut symbols = String::new();
+    if let Ok(path) = std::env::var("OPCOST_TEST_SYMBOLS") {
+        let _ = write!(symbols, ",symbols={path}");
+    }
+    let append = "quiet panic=-1 nokaslr nolapic_timer no_timer_check norandmaps";
+    let boot: Vec<&str> = "-accel tcg,thread=single -icount shift=0,sleep=off -rtc \
+                           base=2020-01-01T00:00:00,clock=vm -nodefaults -no-reboot -display none \
+                           -cpu max -m 512 -seed 1"
+        .split_whitespace()
+        .chain(["-kernel", &kernel, "-append", append])
+        .collect();
+    let counted = |name, more| {
+        let plugin = plugin(folder, &format!(",window=whole{symbols}{more}"));
+        way(name, &["qemu-system-x86_64", "-plugin", &plugin], &boot)
+    };
+    println!("boot of a kernel, CPU time of {rounds} rounds in turn");
+    compare(
+        rounds,
+        &[
+            way("QEMU", &["qemu-system-x86_64"], &boot),
+            counted("QEMU, counting", ""),
+            counted("QEMU, counting and models", ",model=on"),
+        ],
+        &[(0, 1), (0, 2)],
+    );
+}
+
+fn way(name: &'static str, tool: &[&str], work: &[&str]) -> Way {
+    Way { name, argv: [tool, work].concat().into_iter().map(str::to_owned).collect() }
+}
+
+/// The plugin that cargo built beside this program, with its arguments.
+fn plugin(folder: &Path, more: &str) -> String {
+    let own = std::env::current_exe().expect("a path of this program");
+    let plugin = own.with_file_name("libopcost_emu.so");
+    format!("{},out={}{more}", plugin.display(), folder.join("report").display())
+}
+
+/// Does the work in every way, in turn, and prints the median of each ratio wanted.
+///
+/// `ratios`: places in `ways` of what is divided by what.
+fn compare(rounds: usize, ways: &[Way], ratios: &[(usize, usize)]) {
+    let mut costs: Vec<Vec<f64>> = Vec::new();
+    for _ in 0..rounds {
+        costs.push(ways.iter().map(|way| cpu_ns(&way.argv).unwrap_or(f64::NAN)).collect());
+    }
+    for (above, below) in ratios {
+        let mut found: Vec<f64> = costs.iter().map(|round| round[*above] / round[*below]).collect();
+        found.sort_by(f64::total_cmp);
+        let (above, below, ratio) = (ways[*above].name, ways[*below].name, found[rounds / 2]);
+        match ratio.is_nan() {
+            true => skip(&format!("{above} or {below} is not installed")),
+            false => println!("  {above} takes {ratio:.2} × the time of {below}"),
+        }
+    }
+}
+
+fn path_of(program: &str) -> Option<String> {
+    let here = std::env::current_dir().ok()?;
+    let path = std::env::var_os("PATH");
+    let found = find_program(OsStr::new(program), path.as_deref(), &here).ok()?;
+    found.to_str().map(str::to_owned)
+}
+
+/// CPU time of one run; nothing where the program is not installed.
+fn cpu_ns(argv: &[String]) -> Option<f64> {
+    let spawn = Spawn::new(path_of(&argv[0])?, argv.iter().map(OsString::from));
+    let mut run = spawn.hold().ok()?.release().ok()?;
+    let exit = run.wait(Some(LIMIT), &Interrupt::none()).ok()?;
+    assert_eq!(exit.status, Status::Code(0), "{argv:?}");
+    Some((exit.rusage.user_ns + exit.rusage.system_ns) as f64)
+}
+
+/// Words in an order that repeats as a text's do, the same in every run.
+fn text(bytes: usize) -> String {
+    let words = "the of count and block to cost is that it when as kernel where stack with page";
+    let words: Vec<&str> = words.split(' ').collect();
+    let (mut text, mut seed) = (String::with_capacity(bytes + 16), 1u64);
+    while text.len() < bytes {
+        // Knuth's MMIX generator; its upper bits are the good ones.
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let draw = (seed >> 33) as usize;
+        let _ = match draw % 8 {
+            0 => writeln!(text, "{:x};", draw >> 3),
+            _ => write!(text, "{} ", words[(draw >> 3) % words.len()]),
+        };
+    }
+    text
+}
+
+fn skip(why: &str) {
+    eprintln!("SKIPPED: {why}");
+}
