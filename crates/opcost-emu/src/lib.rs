@@ -53,7 +53,7 @@
 //! without plugin with counting and contexts, 7.0 times with the models; callgrind takes 4.9 times
 //! the former, callgrind with caches and branches 3.6 times the latter. Boot of a small kernel with
 //! 20,000 mmap operations, translation included: 0.63 of the speed without plugin with counting,
-//! about 0.4 with the models. What was aimed at is missed for counting (6 times as fast as
+//! about 0.4 with the models (from two runs of each only). What was aimed at is missed for counting (6 times as fast as
 //! callgrind, 0.75 of QEMU's speed) and for the models in user mode (4 times as fast as callgrind):
 //! each block calls the plugin once, and with the models each access to memory does.
 
