@@ -169,11 +169,6 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<u32>,
 
-    /// CPUs of the emulated machine; they take turns [default: 1]
-    #[arg(long, value_name = "N", help_heading = GUEST)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpus: Option<u32>,
-
     /// File or folder to have in the guest, PATH or PATH:PATH_IN_GUEST; may be repeated. The
     /// command's program, its libraries and the files that its arguments name are there anyway
     #[arg(long, value_name = "PATH", help_heading = GUEST)]
@@ -281,9 +276,6 @@ pub struct Variant {
     /// Memory of its emulated machine, MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<u32>,
-    /// CPUs of its emulated machine.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpus: Option<u32>,
 }
 
 /// A command as written: one line, or arguments already split.

@@ -73,8 +73,6 @@ pub struct GuestPlan {
     pub cpu_model: String,
     /// Memory, MiB.
     pub memory_mib: u32,
-    /// CPUs.
-    pub cpus: u32,
 }
 
 impl GuestPlan {
@@ -94,9 +92,6 @@ impl GuestPlan {
         if self.kernel.is_some() {
             parts.push(format!("{} MiB", self.memory_mib));
         }
-        if self.cpus != 1 {
-            parts.push(format!("{} CPUs", self.cpus));
-        }
         parts.join(", ")
     }
 }
@@ -114,7 +109,6 @@ pub(super) fn name_by_machine(guest: &GuestPlan, all: &[Option<GuestPlan>]) -> O
         differs(&|guest| if guest.boot.is_empty() { "default".into() } else { guest.boot.clone() }),
         differs(&|guest| guest.cpu_model.clone()),
         named("MiB=", differs(&|guest| guest.memory_mib.to_string())),
-        named("CPUs=", differs(&|guest| guest.cpus.to_string())),
     ]
     .into_iter()
     .flatten()
@@ -176,7 +170,6 @@ pub(super) fn resolve_emulation(
             ("model", experiment.model),
             ("cache", !experiment.cache.is_empty()),
             ("memory-mib", experiment.memory_mib.is_some()),
-            ("cpus", experiment.cpus.is_some()),
             ("jobs", experiment.jobs.is_some()),
             ("kernels", !experiment.kernels.is_empty()),
         ];
@@ -249,7 +242,6 @@ pub(super) fn resolve_guest(
             ("boot", variant.boot.is_some()),
             ("cpu-model", variant.cpu_model.is_some()),
             ("memory-mib", variant.memory_mib.is_some()),
-            ("cpus", variant.cpus.is_some()),
         ];
         return match given.iter().find(|(_, given)| *given) {
             Some((name, _)) => Err(only_emulated(name)),
@@ -261,13 +253,9 @@ pub(super) fn resolve_guest(
         None => None,
     };
     let memory_mib = variant.memory_mib.or(experiment.memory_mib).unwrap_or(MEMORY_MIB);
-    let cpus = variant.cpus.or(experiment.cpus).unwrap_or(1);
     let boot = variant.boot.clone().unwrap_or_default();
     if !(64..=65_536).contains(&memory_mib) {
         return Err(fail(Status::Usage, format!("--memory-mib {memory_mib}: give 64 to 65536")));
-    }
-    if !(1..=64).contains(&cpus) {
-        return Err(fail(Status::Usage, format!("--cpus {cpus}: give 1 to 64")));
     }
     if boot.contains(['\n', '\0']) {
         return Err(fail(Status::Usage, "--boot: options stand in one line"));
@@ -282,11 +270,10 @@ pub(super) fn resolve_guest(
                 ),
             ));
         }
-        let meaningless = [("boot", !boot.is_empty()), ("cpus", cpus != 1)];
-        if let Some((name, _)) = meaningless.iter().find(|(_, given)| *given) {
+        if !boot.is_empty() {
             return Err(fail(
                 Status::Usage,
-                format!("--{name} has no meaning without a kernel; add --kernel"),
+                "--boot has no meaning without a kernel; add --kernel",
             ));
         }
     }
@@ -296,7 +283,6 @@ pub(super) fn resolve_guest(
         boot,
         cpu_model: variant.cpu_model.clone().unwrap_or_else(|| CPU_MODEL.into()),
         memory_mib,
-        cpus,
     }))
 }
 

@@ -50,11 +50,8 @@ pub(super) fn system(guest: &GuestPlan, files: &GuestFiles<'_>, inputs: Inputs) 
     for texts in words {
         add(&texts.iter().map(OsStr::new).collect::<Vec<_>>());
     }
-    let (seed, memory, cpus) =
-        (inputs.seed.to_string(), format!("{}M", guest.memory_mib), guest.cpus.to_string());
-    for (name, value) in
-        [("-cpu", &guest.cpu_model), ("-m", &memory), ("-smp", &cpus), ("-seed", &seed)]
-    {
+    let (seed, memory) = (inputs.seed.to_string(), format!("{}M", guest.memory_mib));
+    for (name, value) in [("-cpu", &guest.cpu_model), ("-m", &memory), ("-seed", &seed)] {
         add(&[OsStr::new(name), OsStr::new(value)]);
     }
     add(&[OsStr::new("-kernel"), files.kernel.as_os_str()]);
@@ -154,7 +151,6 @@ mod tests {
             boot: "mitigations=off".into(),
             cpu_model: "Skylake-Client-v1".into(),
             memory_mib: 256,
-            cpus: 2,
         }
     }
 
@@ -183,7 +179,7 @@ mod tests {
             "-accel tcg,thread=single",
             "-rtc base=2020-01-01T00:00:00,clock=vm",
             "-seed 7",
-            "-cpu Skylake-Client-v1 -m 256M -smp 2",
+            "-cpu Skylake-Client-v1 -m 256M",
             "path=/t,,mp/console",
             "norandmaps mitigations=off opcost.padding=xxx",
         ] {
