@@ -79,7 +79,7 @@ fn each_symbol_ends_where_the_next_begins() {
             own(0x120, 0x130, "__pfx_alone"),
             own(0x130, 0x200, "other"),
             own(0x100_0000, 0x100_0080, "start_init"),
-            own(0x100_0100, 0x100_0180, "leave_driver"),
+            own(0x100_0100, 0x100_1100, "leave_driver"),
             part(module, module + 0x40, "open", "[first]"),
             part(module + 0x40, module + 0x80, "close", "[first]"),
             part(module + 0x1ff0, module + 0x2000, "last", "[first]"),
