@@ -1,7 +1,6 @@
-//! Kernel configurations: reading, merging fragments, checking what came of them, comparing.
+//! Kernel configurations: reading, merging fragments, checking what came of them.
 
 use super::error::KernelError;
-use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,53 +8,6 @@ use std::path::Path;
 /// Options by name without `CONFIG_`; a value is as in the file, `n` for what is not set.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Config(pub(super) BTreeMap<String, String>);
-
-/// How two configurations differ.
-#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct ConfigDifference {
-    /// Options set in the first only, with their values.
-    pub only_a: Vec<(String, String)>,
-    /// Options set in the second only, with their values.
-    pub only_b: Vec<(String, String)>,
-    /// Options set in both, with both values.
-    pub changed: Vec<(String, String, String)>,
-}
-
-impl ConfigDifference {
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.only_a.is_empty() && self.only_b.is_empty() && self.changed.is_empty()
-    }
-}
-
-/// Compares two configurations, files as the kernel's build leaves them (`.config`).
-///
-/// An option that is not set is the same as one that does not exist; the lists are sorted.
-///
-/// # Errors
-/// A file that cannot be read or is no configuration.
-pub fn config_difference(a: &Path, b: &Path) -> Result<ConfigDifference, KernelError> {
-    let (a, b) = (Config::read(a)?.0, Config::read(b)?.0);
-    let set = |config: &BTreeMap<String, String>, name: &str| {
-        config.get(name).filter(|value| *value != "n").cloned()
-    };
-    let mut difference = ConfigDifference::default();
-    for (name, value) in a.iter().filter(|(_, value)| *value != "n") {
-        match set(&b, name) {
-            None => difference.only_a.push((name.clone(), value.clone())),
-            Some(other) if other != *value => {
-                difference.changed.push((name.clone(), value.clone(), other));
-            }
-            Some(_) => {}
-        }
-    }
-    for (name, value) in b.iter().filter(|(_, value)| *value != "n") {
-        if set(&a, name).is_none() {
-            difference.only_b.push((name.clone(), value.clone()));
-        }
-    }
-    Ok(difference)
-}
 
 impl Config {
     /// Reads a `.config` or a fragment.
@@ -192,30 +144,5 @@ mod tests {
             wrong,
             [("C", "y", "n"), ("D", "n", "y"), ("E", "m", "n"), ("HZ", "100", "250")]
         );
-    }
-
-    #[test]
-    fn differences_are_sorted_and_unset_is_absent() {
-        let folder = tempfile::tempdir().unwrap();
-        let (a, b) = (folder.path().join("a"), folder.path().join("b"));
-        std::fs::write(
-            &a,
-            "CONFIG_Z=y\nCONFIG_HZ=100\n# CONFIG_N is not set\nCONFIG_SAME=y\nCONFIG_B=m\n",
-        )
-        .unwrap();
-        std::fs::write(&b, "CONFIG_HZ=250\nCONFIG_SAME=y\nCONFIG_XEN=y\n# CONFIG_Z is not set\n")
-            .unwrap();
-        let difference = config_difference(&a, &b).unwrap();
-        assert_eq!(
-            difference,
-            ConfigDifference {
-                only_a: vec![("B".into(), "m".into()), ("Z".into(), "y".into())],
-                only_b: vec![("XEN".into(), "y".into())],
-                changed: vec![("HZ".into(), "100".into(), "250".into())],
-            }
-        );
-        assert!(config_difference(&a, &a).unwrap().is_empty());
-        let missing = config_difference(&a, Path::new("/nonexistent")).unwrap_err();
-        assert!(missing.to_string().contains("cannot read the configuration '/nonexistent'"));
     }
 }

@@ -17,7 +17,6 @@ mod tools;
 mod build_tests;
 
 pub use command::{KernelArgs, kernel};
-pub use config::{ConfigDifference, config_difference};
 pub use error::KernelError;
 pub use spec::{DebianImage, Flavour, KernelSpec, Recipe};
 
