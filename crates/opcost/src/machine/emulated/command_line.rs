@@ -2,11 +2,24 @@
 
 use crate::experiment::Aslr;
 use crate::plan::{CacheShape, CachesPlan, GuestPlan};
+use opcost_record::channel::{EXIT_PORT, PORT};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// Port of the channel between guest and host (QEMU's isa-debugcon).
-const CHANNEL_PORT: &str = "0xe9";
+/// A machine with nothing but what is asked for, whose time is counted in instructions.
+pub(super) const BARE: [&str; 11] = [
+    "-accel",
+    "tcg,thread=single",
+    "-icount",
+    "shift=0,sleep=off",
+    "-no-user-config",
+    "-nodefaults",
+    "-no-reboot",
+    "-display",
+    "none",
+    "-monitor",
+    "none",
+];
 
 /// The files of one run of a booted guest.
 #[derive(Clone, Copy, Debug)]
@@ -38,35 +51,29 @@ pub(super) struct Inputs {
 /// seeded: so identical inputs give identical runs (QEMU's documentation, "TCG Instruction
 /// Counting" and `-seed`).
 pub(super) fn system(guest: &GuestPlan, files: &GuestFiles<'_>, inputs: Inputs) -> Vec<OsString> {
-    let mut arguments: Vec<OsString> = Vec::new();
-    let mut add = |texts: &[&OsStr]| arguments.extend(texts.iter().map(|text| text.to_os_string()));
-    let words: &[&[&str]] = &[
-        &["-accel", "tcg,thread=single"],
-        &["-icount", "shift=0,sleep=off"],
-        &["-rtc", "base=2020-01-01T00:00:00,clock=vm"],
-        &["-no-user-config", "-nodefaults", "-no-reboot"],
-        &["-display", "none", "-monitor", "none"],
-    ];
-    for texts in words {
-        add(&texts.iter().map(OsStr::new).collect::<Vec<_>>());
-    }
-    let (seed, memory) = (inputs.seed.to_string(), format!("{}M", guest.memory_mib));
-    for (name, value) in [("-cpu", &guest.cpu_model), ("-m", &memory), ("-seed", &seed)] {
-        add(&[OsStr::new(name), OsStr::new(value)]);
-    }
-    add(&[OsStr::new("-kernel"), files.kernel.as_os_str()]);
-    add(&[OsStr::new("-initrd"), files.initrd.as_os_str()]);
-    add(&[OsStr::new("-append"), OsStr::new(&boot_options(guest, inputs))]);
-    for (id, path) in [("console", files.console), ("channel", files.channel)] {
-        let chardev = with_path(&format!("file,id={id},path="), path);
-        add(&[OsStr::new("-chardev"), &chardev]);
-    }
-    add(&[OsStr::new("-serial"), OsStr::new("chardev:console")]);
-    let channel = format!("isa-debugcon,iobase={CHANNEL_PORT},chardev=channel");
-    add(&[OsStr::new("-device"), OsStr::new(&channel)]);
+    let (memory, seed) = (format!("{}M", guest.memory_mib), inputs.seed.to_string());
+    let boot_options = boot_options(guest, inputs);
+    let console = with_path("file,id=console,path=", files.console);
+    let channel = with_path("file,id=channel,path=", files.channel);
+    let channel_device = format!("isa-debugcon,iobase={PORT:#x},chardev=channel");
     // A way out for kernels that can neither power off nor reboot.
-    add(&[OsStr::new("-device"), OsStr::new("isa-debug-exit,iobase=0x501,iosize=4")]);
-    arguments
+    let exit_device = format!("isa-debug-exit,iobase={EXIT_PORT:#x},iosize=4");
+    let pairs: [(&str, &OsStr); 12] = [
+        ("-rtc", "base=2020-01-01T00:00:00,clock=vm".as_ref()),
+        ("-cpu", guest.cpu_model.as_ref()),
+        ("-m", memory.as_ref()),
+        ("-seed", seed.as_ref()),
+        ("-kernel", files.kernel.as_os_str()),
+        ("-initrd", files.initrd.as_os_str()),
+        ("-append", boot_options.as_ref()),
+        ("-chardev", &console),
+        ("-chardev", &channel),
+        ("-serial", "chardev:console".as_ref()),
+        ("-device", channel_device.as_ref()),
+        ("-device", exit_device.as_ref()),
+    ];
+    let pairs = pairs.into_iter().flat_map(|(name, value)| [name.into(), value.into()]);
+    BARE.iter().map(OsString::from).chain(pairs).collect()
 }
 
 /// The kernel's command line: ours, the variant's, then the padding.

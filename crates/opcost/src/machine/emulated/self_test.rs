@@ -94,9 +94,7 @@ impl SelfTest<'_> {
         argv.extend(command_line::plugin(&self.tools.plugin, &arguments, &[("out", &report)]));
         match self.emulator {
             Emulator::System => {
-                let words = "-accel tcg,thread=single -icount shift=0,sleep=off -no-user-config \
-                             -nodefaults -no-reboot -display none -monitor none";
-                argv.extend(words.split(' ').map(OsString::from));
+                argv.extend(command_line::BARE.map(OsString::from));
                 argv.extend(probe::SYSTEM_ARGUMENTS.map(OsString::from));
                 argv.extend(["-kernel".into(), program.into()]);
             }
