@@ -12,6 +12,7 @@ use crate::progress::{self, Phases};
 use crate::render;
 use crate::run::{self, Ending};
 use crate::store::{Recording, RecordingWriter, Store, StoreError};
+use crate::xdg;
 use anyhow::{Context, Result};
 use clap::CommandFactory;
 use opcost_sys::clock::unix_ns;
@@ -241,10 +242,7 @@ pub(crate) fn store_path(cli: &Cli) -> Result<PathBuf> {
     if let Some(path) = &cli.store {
         return Ok(path.clone());
     }
-    let data = std::env::var_os("XDG_DATA_HOME")
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute())
-        .or_else(|| std::env::home_dir().map(|home| home.join(".local/share")));
+    let data = xdg::base_folder("XDG_DATA_HOME", ".local/share");
     data.map(|data| data.join("opcost/recordings.sqlite")).ok_or_else(|| {
         fail(
             Status::Missing,

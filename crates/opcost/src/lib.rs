@@ -24,3 +24,4 @@ pub mod source;
 pub mod store;
 pub mod symbols;
 pub mod work_process;
+mod xdg;

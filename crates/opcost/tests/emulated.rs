@@ -123,6 +123,73 @@ fn the_same_work_twice_is_the_same_to_the_last_instruction() {
     assert_eq!(values(&shown), values(&again));
 }
 
+/// Processes of any kind whose command line names the folder.
+fn processes_in(folder: &Path) -> Vec<String> {
+    let folder = folder.to_str().unwrap();
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    lines
+        .map(|line| String::from_utf8_lossy(&line).into_owned())
+        .filter(|line| line.contains("qemu") && line.contains(folder))
+        .collect()
+}
+
+#[test]
+fn an_interrupted_recording_goes_on_and_ends_with_the_same_digits() {
+    let Some(kernel) = kernel() else { return };
+    let compare = |lab: &Lab| {
+        let mut command = lab.command(&[
+            "compare",
+            "--machine",
+            "emulated",
+            "--kernel",
+            &kernel,
+            "--seed",
+            "1",
+            "--pairs",
+            "5",
+            "-w",
+            "mmap:ops=2000",
+            "-w",
+            "mmap:ops=2000,neighbours=50",
+            "--prepare",
+            "echo run >> prepared",
+        ]);
+        // Whatever guests write is below the lab's folder.
+        command.env("TMPDIR", lab.dir());
+        command.spawn().unwrap()
+    };
+    let figures = |lab: &Lab| {
+        let shown = lab.json(&["show", "--json"]);
+        let rows = shown["opcost"]["metrics"].as_array().unwrap().clone();
+        assert!(rows.iter().any(|row| row["change_ratio"].as_f64().is_some_and(|r| r != 0.0)));
+        rows
+    };
+    let whole = Lab::new();
+    compare(&whole).end().expect(0);
+
+    let lab = Lab::new();
+    let recorder = compare(&lab);
+    lab::wait_until("the fifth run", || {
+        (lab.exists("prepared") && lab.lines("prepared").len() >= 5).then_some(())
+    });
+    recorder.signal(libc::SIGINT);
+    recorder.end().expect(130).says(&["interrupted after", "opcost resume"]);
+    assert_eq!(processes_in(&lab.dir()), Vec::<String>::new(), "no guest runs on");
+    let left = std::fs::read_dir(lab.dir()).unwrap().flatten();
+    let left: Vec<_> = left.map(|e| e.file_name().into_string().unwrap()).collect();
+    assert!(!left.iter().any(|name| name.starts_with("opcost-")), "{left:?}");
+    assert_eq!(lab.recordings()[0]["state"], "interrupted");
+    let made = lab.column("last", "run");
+    let planned = whole.column("last", "run");
+    assert!(made.len() < planned.len(), "{made:?}");
+    assert_eq!(made, planned[..made.len()], "what is kept has no gap");
+
+    lab.run(&["resume"]).expect(0);
+    assert_eq!(lab.column("last", "run"), planned);
+    assert_eq!(figures(&lab), figures(&whole));
+}
+
 #[test]
 fn a_command_in_a_guest_gives_its_output_and_status() {
     let Some(kernel) = kernel() else { return };

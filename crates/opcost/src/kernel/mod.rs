@@ -20,6 +20,7 @@ pub use command::{KernelArgs, kernel};
 pub use error::KernelError;
 pub use spec::{DebianImage, Flavour, KernelSpec, Recipe};
 
+use crate::xdg;
 use build::Builder;
 use cache::Cache;
 use opcost_sys::interrupt::Interrupt;
@@ -82,12 +83,7 @@ pub fn prepare(
 /// # Errors
 /// Neither XDG_CACHE_HOME nor HOME is set.
 pub fn default_cache() -> Result<PathBuf, KernelError> {
-    let cache = std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        // Relative ones are to be ignored (XDG Base Directory Specification).
-        .filter(|path| path.is_absolute())
-        .or_else(|| std::env::home_dir().map(|home| home.join(".cache")));
-    cache.map(|cache| cache.join("opcost/kernels")).ok_or_else(|| {
+    xdg::cache_folder().map(|cache| cache.join("kernels")).ok_or_else(|| {
         KernelError::Usage(
             "neither XDG_CACHE_HOME nor HOME says where kernels are kept; set one of them".into(),
         )

@@ -6,6 +6,7 @@
 
 mod command_line;
 mod cpio;
+mod flight;
 pub mod initramfs;
 mod libraries;
 mod outcome;
@@ -21,29 +22,25 @@ mod tree;
 pub use tools::{Artefact, Emulator, ToolError, Tools, VARIABLE, artefact};
 
 use super::{HookEnd, Machine, MachineState, RunEnd, hook};
-use crate::exit::{HasStatus, Status, WithStatus, fail};
+use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::EnvironmentPolicy;
-use crate::kernel;
 use crate::plan::{Plan, Slot, VariantPlan, WorkPlan};
+use crate::xdg;
 use anyhow::{Context, Result};
 use command_line::{GuestFiles, Inputs};
+use flight::{Files, Flight};
 use opcost_record::{Family, MetricKey};
-use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
-use opcost_sys::spawn::{EndedBy, Output, Running, Spawn};
+use opcost_sys::spawn::{Output, Spawn};
 use outcome::Traces;
 use prepared::Prepared;
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Name of the variable that pads the environment under user-mode emulation.
 const PADDING: &str = "OPCOST_PADDING";
-
-/// How much of a console or an error output is looked at, bytes from its end.
-const TAIL_BYTES: u64 = 1 << 18;
 
 /// Emulated machines, ready to run a plan.
 pub struct Emulated<'a> {
@@ -56,24 +53,6 @@ pub struct Emulated<'a> {
     jobs: usize,
     /// Everything that runs write; removed with this value.
     folder: tempfile::TempDir,
-}
-
-/// A run in flight.
-struct Flight {
-    running: Running,
-    files: Files,
-    started_unix_ns: u64,
-}
-
-/// The files of one run.
-struct Files {
-    folder: PathBuf,
-}
-
-impl Files {
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
-    }
 }
 
 impl<'a> Emulated<'a> {
@@ -188,42 +167,20 @@ impl<'a> Emulated<'a> {
         };
         spawn.cpu = plan.cpu;
         spawn.aslr = opcost_sys::spawn::Aslr::Fixed;
-        self.launch(spawn, files)
+        Flight::launch(spawn, files)
     }
 
     /// A fresh folder for the files of one run.
     fn files(&self, name: &str) -> Result<Files> {
-        let folder = self.folder.path().join(name);
-        fs::create_dir_all(&folder)
-            .with_context(|| format!("cannot make '{}'", folder.display()))
-            .status(Status::Missing)?;
-        Ok(Files { folder })
-    }
-
-    fn launch(&self, mut spawn: Spawn, files: Files) -> Result<Flight> {
-        let stderr = files.path("stderr");
-        let file = File::create(&stderr)
-            .with_context(|| format!("cannot write '{}'", stderr.display()))
-            .status(Status::Missing)?;
-        spawn.stderr = Output::File(file.into());
-        let started_unix_ns = unix_ns();
-        let running = spawn
-            .hold()
-            .and_then(opcost_sys::spawn::Held::release)
-            .map_err(|error| fail(Status::Missing, error))?;
-        Ok(Flight { running, files, started_unix_ns })
+        Files::new(self.folder.path(), name)
     }
 
     /// Waits for the end of a run; `None` if a signal interrupted it.
     fn finish(&self, plan: &Plan, slot: &Slot, mut flight: Flight) -> Result<Option<RunEnd>> {
         let limit = plan.timeout_ms.map(Duration::from_millis);
-        let exit =
-            flight.running.wait(limit, self.interrupt).context("cannot wait for the emulator")?;
-        if exit.ended_by == EndedBy::Interrupt {
-            return Ok(None);
-        }
+        let Some(exit) = flight.wait(limit, self.interrupt)? else { return Ok(None) };
         let files = &flight.files;
-        let (stderr, console) = (tail(&files.path("stderr")), tail(&files.path("console")));
+        let (stderr, console) = (files.tail("stderr"), files.tail("console"));
         let report = fs::read_to_string(files.path("report")).ok();
         let traces = Traces {
             exit: &exit,
@@ -250,8 +207,7 @@ impl<'a> Emulated<'a> {
             let same = |known: &MetricKey| known.name == key.name && known.domain == key.domain;
             key.row().family == Family::Control || planned.iter().any(same)
         });
-        // What is left in case of an error goes with the whole folder.
-        let _ = fs::remove_dir_all(&files.folder);
+        flight.files.remove();
         Ok(Some(end))
     }
 
@@ -331,21 +287,10 @@ fn environment(plan: &Plan, variant: &VariantPlan) -> Vec<(OsString, OsString)> 
     pairs
 }
 
-/// Where what is known of emulators and kernels is kept: `opcost` in the XDG cache directory.
+/// Where what is known of emulators and kernels is kept.
 fn cache_folder() -> Result<PathBuf> {
-    let kernels = kernel::default_cache().map_err(HasStatus::carried)?;
-    kernels.parent().map(Path::to_path_buf).context("the cache folder has no parent")
-}
-
-/// The end of a file as text; empty if there is none.
-fn tail(path: &Path) -> String {
-    let read = || -> std::io::Result<Vec<u8>> {
-        let mut file = File::open(path)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+    xdg::cache_folder().ok_or_else(|| {
+        let what = "neither XDG_CACHE_HOME nor HOME says where the emulator's self-test is kept; set one of them";
+        fail(Status::Usage, what)
+    })
 }

@@ -42,8 +42,11 @@ fn failed(cause: impl std::fmt::Display, said_by: &str, said: &str) -> Failure {
     Failure::Work { detail: format!("{cause}{said}") }
 }
 
-/// Frames and costs of a guest that ran, or why there are none.
-fn guest_frames(traces: &Traces<'_>, channel: &[u8]) -> Result<Vec<Frame>, Failure> {
+/// What a guest said, with or without the plugin.
+///
+/// # Errors
+/// Why it did not do its job.
+pub(super) fn guest_frames(traces: &Traces<'_>, channel: &[u8]) -> Result<Vec<Frame>, Failure> {
     let console = "the guest's console";
     if traces.exit.ended_by == EndedBy::Timeout {
         let limit_ms = traces.limit_ms.unwrap_or_default();
@@ -109,28 +112,36 @@ pub(super) fn text_of(frames: &[Frame], kind: FrameKind) -> Option<String> {
     of_kind(frames, kind).next().map(Frame::text)
 }
 
-/// What a guest said that was booted without the plugin.
-///
-/// # Errors
-/// Why it did not do its job.
-pub(super) fn of_plain_guest(traces: &Traces<'_>, channel: &[u8]) -> Result<Vec<Frame>, Failure> {
-    guest_frames(traces, channel)
+/// Why there are no costs.
+enum NoCosts {
+    /// The plugin says itself why it did not count.
+    Refused(Failure),
+    /// Its report is missing, cut short or empty.
+    Missing(Failure),
+}
+
+impl From<NoCosts> for Failure {
+    fn from(none: NoCosts) -> Failure {
+        match none {
+            NoCosts::Refused(failure) | NoCosts::Missing(failure) => failure,
+        }
+    }
 }
 
 /// What the plugin counted.
-fn costs(traces: &Traces<'_>) -> Result<Vec<RegionCost>, Failure> {
+fn costs(traces: &Traces<'_>) -> Result<Vec<RegionCost>, NoCosts> {
     let parsed = match traces.plugin {
         Some(text) => emulation::parse(text),
         None => Err(EmulationError::Empty),
     };
     let regions = parsed.map_err(|error| match error {
         // The plugin's own words name cause and remedy.
-        EmulationError::Reported(text) => Failure::Work { detail: text },
-        error => failed(error, "the emulator", traces.stderr),
+        EmulationError::Reported(text) => NoCosts::Refused(Failure::Work { detail: text }),
+        error => NoCosts::Missing(failed(error, "the emulator", traces.stderr)),
     })?;
     if !regions.iter().any(|region| region.region == WORK) {
         let cause = "nothing was counted: no marker of the work was seen";
-        return Err(failed(cause, "the emulator", traces.stderr));
+        return Err(NoCosts::Missing(failed(cause, "the emulator", traces.stderr)));
     }
     Ok(regions)
 }
@@ -195,13 +206,14 @@ pub(super) fn of_program(
         let outcome = Outcome::Failed(Failure::Timeout { limit_ms });
         return without_figures(outcome, None, started_unix_ns);
     }
-    let costs = costs(traces);
-    // A refusal of the plugin says more than how the program ended for it.
-    let refused = traces
-        .plugin
-        .is_some_and(|text| matches!(emulation::parse(text), Err(EmulationError::Reported(_))));
+    let costs = match costs(traces) {
+        // A refusal of the plugin says more than how the program ended for it.
+        Err(NoCosts::Refused(failure)) => {
+            return without_figures(Outcome::Failed(failure), None, started_unix_ns);
+        }
+        costs => costs,
+    };
     match traces.exit.status {
-        _ if refused => counted(costs, None, Report::default(), started_unix_ns),
         Status::Code(code) if code != 0 && !ignore_failure => {
             let failure = match traces.plugin {
                 Some(_) => Failure::ExitStatus { code },
@@ -224,15 +236,15 @@ pub(super) fn of_program(
 
 /// A run that ended well, if what was counted can be had.
 fn counted(
-    costs: Result<Vec<RegionCost>, Failure>,
+    costs: Result<Vec<RegionCost>, NoCosts>,
     exit_code: Option<i32>,
     mut report: Report,
     started_unix_ns: u64,
 ) -> RunEnd {
     let regions = match costs {
         Ok(regions) => regions,
-        Err(failure) => {
-            return without_figures(Outcome::Failed(failure), exit_code, started_unix_ns);
+        Err(none) => {
+            return without_figures(Outcome::Failed(none.into()), exit_code, started_unix_ns);
         }
     };
     let mut profile: Option<Profile> = None;

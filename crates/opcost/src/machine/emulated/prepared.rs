@@ -1,9 +1,10 @@
 //! What of a variant is made once, before its first run: kernel, guest's files, symbols.
 
 use super::command_line::{self, GuestFiles, Inputs};
+use super::flight::Flight;
 use super::initramfs::{CommandPack, Initramfs, PackItem};
 use super::outcome::{self, Traces};
-use super::{Emulated, tail};
+use super::{Emulated, cache_folder};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::Aslr;
 use crate::kernel::{self, Kernel, KernelSpec};
@@ -14,7 +15,7 @@ use crate::symbols::assemble::assemble;
 use crate::symbols::kernel::KernelSymbols;
 use anyhow::{Context, Result};
 use opcost_record::channel::FrameKind;
-use opcost_sys::spawn::{EndedBy, Spawn};
+use opcost_sys::spawn::Spawn;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -81,17 +82,10 @@ impl Emulated<'_> {
             .iter()
             .map(|file| (file.host.clone(), file.guest.to_string_lossy().into_owned()))
             .collect();
-        let write = |name: &str, bytes: &[u8]| -> Result<PathBuf> {
-            let path = files.path(name);
-            fs::write(&path, bytes)
-                .with_context(|| format!("cannot write '{}'", path.display()))
-                .status(Status::Missing)?;
-            Ok(path)
-        };
         let boot = match &guest.kernel {
             Some(spec) => {
                 let (kernel, symbols) = self.kernel(spec, guest, say)?;
-                let initrd = write("initrd", &initramfs.bytes())?;
+                let initrd = files.write("initrd", &initramfs.bytes())?;
                 Some(Boot { kernel, spec: spec.clone(), symbols, initrd })
             }
             None => None,
@@ -100,7 +94,7 @@ impl Emulated<'_> {
         let symbols = assemble(kernel_symbols, &programs).status(Status::Missing)?;
         Ok(Prepared {
             boot,
-            symbols: write("symbols", symbols.format().as_bytes())?,
+            symbols: files.write("symbols", symbols.format().as_bytes())?,
             programs: programs.into_iter().map(|(host, _)| host).collect(),
         })
     }
@@ -139,7 +133,7 @@ impl Emulated<'_> {
                 .with_context(|| format!("'{}'", map.display()))
                 .status(Status::Missing);
         }
-        let folder = super::cache_folder()?.join("symbols");
+        let folder = cache_folder()?.join("symbols");
         let cached = folder.join(format!("{}.kallsyms", kernel.digest));
         let text = match fs::read_to_string(&cached) {
             Ok(text) => text,
@@ -162,11 +156,8 @@ impl Emulated<'_> {
 
     fn boot_for_symbols(&self, kernel: &Kernel, guest: &GuestPlan) -> Result<String> {
         let files = self.files("symbols")?;
-        let initrd = files.path("initrd");
         let bytes = Initramfs::for_symbols(&self.tools.guest).status(Status::Missing)?.bytes();
-        fs::write(&initrd, bytes)
-            .with_context(|| format!("cannot write '{}'", initrd.display()))
-            .status(Status::Missing)?;
+        let initrd = files.write("initrd", &bytes)?;
         let (console, channel) = (files.path("console"), files.path("channel"));
         let guest_files = GuestFiles {
             kernel: &kernel.image,
@@ -178,16 +169,9 @@ impl Emulated<'_> {
         let mut argv: Vec<OsString> = vec![self.tools.qemu.clone().into()];
         argv.extend(command_line::system(guest, &guest_files, inputs));
         let spawn = Spawn { env: Some(Vec::new()), ..Spawn::new(&self.tools.qemu, argv) };
-        let mut flight = self.launch(spawn, files)?;
-        let exit = flight
-            .running
-            .wait(Some(SYMBOLS_LIMIT), self.interrupt)
-            .context("cannot wait for the emulator")?;
-        if exit.ended_by == EndedBy::Interrupt {
-            return Err(fail(Status::Interrupted, "interrupted before the first run"));
-        }
-        let stderr = tail(&flight.files.path("stderr"));
-        let console = tail(&console);
+        let mut flight = Flight::launch(spawn, files)?;
+        let exit = flight.wait_in_preparation(SYMBOLS_LIMIT, self.interrupt)?;
+        let (stderr, console) = (flight.files.tail("stderr"), flight.files.tail("console"));
         let traces = Traces {
             exit: &exit,
             limit_ms: Some(SYMBOLS_LIMIT.as_millis() as u64),
@@ -195,7 +179,7 @@ impl Emulated<'_> {
             console: &console,
             plugin: None,
         };
-        let frames = outcome::of_plain_guest(&traces, &fs::read(&channel).unwrap_or_default())
+        let frames = outcome::guest_frames(&traces, &fs::read(&channel).unwrap_or_default())
             .map_err(|failure| {
                 let what = crate::render::failure(&failure);
                 fail(Status::WorkFailed, format!("kernel {}: {what}", kernel.name))

@@ -1,14 +1,15 @@
 //! Runs the [`probe`] before the first use of an emulator with a plugin, and keeps its answer.
 
+use super::flight::{Files, Flight};
 use super::probe::{self, Filters};
-use super::{Emulated, Emulator, Tools, cache_folder, command_line, tail};
+use super::{Emulated, Emulator, Tools, cache_folder, command_line};
 use crate::exit::{Status, WithStatus, fail};
 use crate::machine::state::program_state;
 use anyhow::{Context, Result};
 use opcost_sys::interrupt::Interrupt;
-use opcost_sys::spawn::{EndedBy, Held, Output, Spawn};
+use opcost_sys::spawn::{EndedBy, Spawn};
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -45,9 +46,9 @@ pub(super) fn filters(
         .and_then(|()| fs::set_permissions(&program, executable()))
         .with_context(|| format!("cannot write '{}'", program.display()))
         .status(Status::Missing)?;
-    let first = test.run(&program, &["probe=on".into()])?;
+    let first = test.run("learn", &program, &["probe=on".into()])?;
     let filters = probe::derive(&first).status(Status::Missing)?;
-    let second = test.run(&program, &filters.arguments())?;
+    let second = test.run("verify", &program, &filters.arguments())?;
     probe::verify(&second, emulator == Emulator::System).status(Status::Missing)?;
     // Without a cache it is tested again next time.
     let _ = kept.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| {
@@ -81,12 +82,10 @@ struct SelfTest<'a> {
 }
 
 impl SelfTest<'_> {
-    /// Runs the probe once and gives the plugin's report.
-    fn run(&self, program: &Path, arguments: &[String]) -> Result<String> {
-        let report = self.folder.join("probe.report");
-        let stderr = self.folder.join("probe.stderr");
-        // The first run's report must not be taken for the second's.
-        let _ = fs::remove_file(&report);
+    /// Runs the probe once, with its files in the folder `name`, and gives the plugin's report.
+    fn run(&self, name: &str, program: &Path, arguments: &[String]) -> Result<String> {
+        let files = Files::new(self.folder, name)?;
+        let report = files.path("report");
         let mut arguments = arguments.to_vec();
         arguments.push("window=markers".into());
         arguments.push(Emulated::mode_argument(self.emulator));
@@ -100,31 +99,16 @@ impl SelfTest<'_> {
             }
             Emulator::User => argv.push(program.into()),
         }
-        let file = File::create(&stderr)
-            .with_context(|| format!("cannot write '{}'", stderr.display()))
-            .status(Status::Missing)?;
-        let spawn = Spawn {
-            env: Some(Vec::new()),
-            stderr: Output::File(file.into()),
-            ..Spawn::new(&self.tools.qemu, argv)
-        };
-        let mut running =
-            spawn.hold().and_then(Held::release).map_err(|error| fail(Status::Missing, error))?;
-        let exit =
-            running.wait(Some(LIMIT), self.interrupt).context("cannot wait for the emulator")?;
-        match exit.ended_by {
-            EndedBy::Itself => {}
-            EndedBy::Interrupt => {
-                return Err(fail(Status::Interrupted, "interrupted before the first run"));
-            }
-            EndedBy::Timeout => {
-                let limit = LIMIT.as_secs();
-                let what = format!("the emulator's self-test did not end within {limit} s");
-                return Err(fail(Status::Missing, what));
-            }
+        let spawn = Spawn { env: Some(Vec::new()), ..Spawn::new(&self.tools.qemu, argv) };
+        let mut flight = Flight::launch(spawn, files)?;
+        let exit = flight.wait_in_preparation(LIMIT, self.interrupt)?;
+        if exit.ended_by == EndedBy::Timeout {
+            let limit = LIMIT.as_secs();
+            let what = format!("the emulator's self-test did not end within {limit} s");
+            return Err(fail(Status::Missing, what));
         }
         fs::read_to_string(&report).map_err(|_| {
-            let said = tail(&stderr);
+            let said = flight.files.tail("stderr");
             let qemu = self.tools.qemu.display();
             fail(
                 Status::Missing,

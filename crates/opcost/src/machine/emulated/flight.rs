@@ -1,0 +1,112 @@
+//! One process of the emulator, from its start to its end, and the files that it writes.
+
+use crate::exit::{Status, WithStatus, fail};
+use anyhow::{Context, Result};
+use opcost_sys::clock::unix_ns;
+use opcost_sys::interrupt::Interrupt;
+use opcost_sys::spawn::{EndedBy, Exit, Held, Output, Running, Spawn};
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How much of a console or an error output is looked at, bytes from its end.
+const TAIL_BYTES: u64 = 1 << 18;
+
+/// A folder for the files of one process.
+pub(super) struct Files {
+    folder: PathBuf,
+}
+
+impl Files {
+    /// Makes the folder `name` in `parent`.
+    pub(super) fn new(parent: &Path, name: &str) -> Result<Files> {
+        let folder = parent.join(name);
+        fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot make '{}'", folder.display()))
+            .status(Status::Missing)?;
+        Ok(Files { folder })
+    }
+
+    /// Where a file of this name is, or will be.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Writes a file.
+    pub(super) fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf> {
+        let path = self.path(name);
+        fs::write(&path, bytes)
+            .with_context(|| format!("cannot write '{}'", path.display()))
+            .status(Status::Missing)?;
+        Ok(path)
+    }
+
+    /// The end of a file as text; empty if there is none.
+    pub(super) fn tail(&self, name: &str) -> String {
+        let read = || -> std::io::Result<Vec<u8>> {
+            let mut file = File::open(self.path(name))?;
+            let length = file.metadata()?.len();
+            file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+    }
+
+    /// Removes them all.
+    pub(super) fn remove(self) {
+        // What is left in case of an error goes with the parent.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A process in flight.
+pub(super) struct Flight {
+    running: Running,
+    /// Its files; `stderr` is among them.
+    pub(super) files: Files,
+    /// When it was let go, nanoseconds since 1970.
+    pub(super) started_unix_ns: u64,
+}
+
+impl Flight {
+    /// Starts the process; its standard error goes to a file.
+    pub(super) fn launch(mut spawn: Spawn, files: Files) -> Result<Flight> {
+        let stderr = files.write("stderr", b"")?;
+        let file = File::options()
+            .append(true)
+            .open(&stderr)
+            .with_context(|| format!("cannot write '{}'", stderr.display()))
+            .status(Status::Missing)?;
+        spawn.stderr = Output::File(file.into());
+        let started_unix_ns = unix_ns();
+        let running =
+            spawn.hold().and_then(Held::release).map_err(|error| fail(Status::Missing, error))?;
+        Ok(Flight { running, files, started_unix_ns })
+    }
+
+    /// Waits for the end; `None` if a signal interrupted it.
+    pub(super) fn wait(
+        &mut self,
+        limit: Option<Duration>,
+        interrupt: &Interrupt,
+    ) -> Result<Option<Exit>> {
+        let exit = self.running.wait(limit, interrupt).context("cannot wait for the emulator")?;
+        Ok((exit.ended_by != EndedBy::Interrupt).then_some(exit))
+    }
+
+    /// Waits for the end of a process without which there is no first run.
+    ///
+    /// # Errors
+    /// A signal interrupted it.
+    pub(super) fn wait_in_preparation(
+        &mut self,
+        limit: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<Exit> {
+        self.wait(Some(limit), interrupt)?
+            .ok_or_else(|| fail(Status::Interrupted, "interrupted before the first run"))
+    }
+}
