@@ -1,0 +1,142 @@
+//! What a self-test measures: the work of both sides, and what is planted in one of them.
+
+use crate::experiment::{Command, Experiment, MachineKind, Scalar, Variant};
+
+/// Operations of a run of the workload: some milliseconds, so that many reports can be made.
+const OPS: u32 = 20_000;
+/// The numbers that a run counts; one more is the change planted in exact counts.
+const NUMBERS: Range = Range { first: 20_000, count: 10_000 };
+
+struct Range {
+    first: u32,
+    count: u32,
+}
+
+/// Changes planted, in millionths of the work: in times, and in exact counts.
+const PLANTED_TIME: [u32; 2] = [10_000, 50_000];
+const PLANTED_COUNT: [u32; 1] = [100];
+
+/// The work, and how much more of it can be asked for.
+pub(super) struct Subject<'a> {
+    machine: MachineKind,
+    /// The user's own command, of which no more can be asked for.
+    command: Option<&'a str>,
+    pairs: Option<u32>,
+}
+
+impl<'a> Subject<'a> {
+    pub(super) fn new(machine: MachineKind, command: Option<&'a str>, pairs: Option<u32>) -> Self {
+        Subject { machine, command, pairs }
+    }
+
+    /// The changes planted, in millionths of the work.
+    pub(super) fn planted(&self) -> &'static [u32] {
+        match (self.command, self.machine) {
+            (Some(_), _) => &[],
+            (None, MachineKind::Host) => &PLANTED_TIME,
+            (None, MachineKind::Emulated) => &PLANTED_COUNT,
+        }
+    }
+
+    /// Whether a planted change that is missed once fails the test: counts have no noise.
+    pub(super) fn must_find(&self) -> bool {
+        self.machine == MachineKind::Emulated
+    }
+
+    /// What each report plants, for ever: nothing in every second one, the changes by turns in the
+    /// others, so that all of them meet the same weather.
+    pub(super) fn turns(&self) -> impl Iterator<Item = u32> + use<> {
+        let planted = self.planted();
+        let round = match planted {
+            [] => vec![0],
+            changes => changes.iter().flat_map(|change| [0, *change]).collect(),
+        };
+        round.into_iter().cycle()
+    }
+
+    /// Reports until every kind was made.
+    pub(super) fn round(&self) -> usize {
+        (2 * self.planted().len()).max(1)
+    }
+
+    /// One report's experiment, with so many millionths of its work on top on the second side.
+    pub(super) fn experiment(&self, planted: u32, seed: u64) -> Experiment {
+        let side = |name: &str, planted: u32| Variant {
+            name: Some(name.into()),
+            ..match (self.command, self.machine) {
+                (Some(line), _) => {
+                    Variant { command: Some(Command::Line(line.to_string())), ..Variant::default() }
+                }
+                (None, MachineKind::Host) => workload(planted),
+                (None, MachineKind::Emulated) => numbers(planted),
+            }
+        };
+        Experiment {
+            name: Some("selftest".into()),
+            machine: Some(self.machine),
+            pairs: self.pairs,
+            seed: Some(seed),
+            variants: vec![side("one", 0), side("other", planted)],
+            ..Experiment::default()
+        }
+    }
+}
+
+fn workload(planted: u32) -> Variant {
+    let param = |name: &str, value: u32| (name.to_string(), Scalar::Integer(value.into()));
+    Variant {
+        workload: Some("syscall".into()),
+        params: [param("ops", OPS), param("extra", planted)].into(),
+        ..Variant::default()
+    }
+}
+
+/// A count of numbers of five digits each, so that each costs about the same.
+fn numbers(planted: u32) -> Variant {
+    let last = NUMBERS.first - 1 + NUMBERS.count + NUMBERS.count * planted / 1_000_000;
+    let argv = ["seq".to_string(), NUMBERS.first.to_string(), last.to_string()];
+    Variant { command: Some(Command::Argv(argv.into())), ..Variant::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use MachineKind::{Emulated, Host};
+
+    #[test]
+    fn every_second_report_plants_nothing() {
+        let turns = |subject: Subject<'_>| -> (usize, Vec<u32>) {
+            (subject.round(), subject.turns().take(5).collect())
+        };
+        assert_eq!(turns(Subject::new(Host, None, None)), (4, vec![0, 10_000, 0, 50_000, 0]));
+        assert_eq!(turns(Subject::new(Emulated, None, None)), (2, vec![0, 100, 0, 100, 0]));
+        assert_eq!(turns(Subject::new(Host, Some("true"), None)), (1, vec![0; 5]));
+    }
+
+    #[test]
+    fn what_is_planted_is_the_only_difference() {
+        let host = Subject::new(Host, None, Some(30)).experiment(10_000, 5);
+        let mut more = host.variants[1].clone();
+        assert_eq!(
+            more.params.insert("extra".into(), Scalar::Integer(0)),
+            Some(Scalar::Integer(10_000))
+        );
+        more.name = host.variants[0].name.clone();
+        assert_eq!(more, host.variants[0]);
+        assert_eq!((host.pairs, host.seed), (Some(30), Some(5)));
+
+        let last = |planted: u32| match &numbers(planted).command {
+            Some(Command::Argv(argv)) => argv.join(" "),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(last(0), "seq 20000 29999");
+        assert_eq!(last(100), "seq 20000 30000");
+    }
+
+    #[test]
+    fn a_command_is_compared_with_itself() {
+        let made = Subject::new(Host, Some("gzip -1 -c file"), None).experiment(0, 1);
+        assert_eq!(made.variants[0].command, made.variants[1].command);
+        assert!(made.variants[0].command.is_some());
+    }
+}
