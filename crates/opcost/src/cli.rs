@@ -5,6 +5,7 @@ use crate::exit::{Status, fail};
 use crate::experiment::{Command as CommandText, Experiment, MachineKind, Scalar, Variant};
 use crate::kernel::KernelArgs;
 use crate::render::Exports;
+use crate::selftest::PLANTED_PERCENT;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -255,6 +256,15 @@ pub struct SelftestArgs {
     #[arg(long, short = 'n', visible_alias = "runs", value_name = "N")]
     pub pairs: Option<u32>,
 
+    /// Plant so much more work in every second report; may be repeated [default: 1 and 5, on the
+    /// emulated machine 0.01]
+    #[arg(long, value_name = "PERCENT", conflicts_with = "command", value_parser = planted)]
+    pub plant: Vec<f64>,
+
+    /// Pin every run to this CPU [default: not pinned]
+    #[arg(long, value_name = "CPU")]
+    pub cpu: Option<usize>,
+
     /// Where the work runs [default: host]
     #[arg(long, value_name = "MACHINE")]
     pub machine: Option<MachineKind>,
@@ -262,6 +272,14 @@ pub struct SelftestArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// A change that can be planted.
+fn planted(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(percent) if PLANTED_PERCENT.contains(&percent) => Ok(percent),
+        _ => Err("give percent of the work, 0.01 to 100".into()),
+    }
 }
 
 /// A number of seconds that is some time and less than a month.

@@ -125,6 +125,13 @@ fn what_cannot_be_tested_is_said() {
             .expect(2)
             .says(&["give seconds, 0.001 to 2600000"]);
     }
+    for percent in ["0", "0.001", "101", "-1"] {
+        lab.run(&["selftest", &format!("--plant={percent}")])
+            .expect(2)
+            .says(&["give percent of the work, 0.01 to 100"]);
+    }
+    lab.run(&["selftest", "true", "--plant", "1"]).expect(2).says(&["cannot be used with"]);
+    lab.run(&["selftest", "--cpu", "9999"]).expect(2).says(&["--cpu 9999"]);
     lab.run(&["selftest", "nonexistent-program"]).expect(4).says(&["nonexistent-program"]);
     lab.run(&["selftest", "false", "--seconds=0.001"]).expect(4).says(&["false", "status 1"]);
 }

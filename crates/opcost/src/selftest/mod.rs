@@ -29,6 +29,7 @@ use serde::Serialize;
 use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
+pub(crate) use subject::PLANTED_PERCENT;
 use subject::Subject;
 
 /// What a self-test found, as JSON gives it.
@@ -53,9 +54,8 @@ struct Outcome {
 /// # Errors
 /// The work or the machine fails, or a signal interrupts.
 pub fn selftest(cli: &Cli, args: &SelftestArgs) -> Result<Status> {
-    let machine = args.machine.unwrap_or_default();
     let seed = args.seed.unwrap_or_else(|| HostSurroundings.draw_seed());
-    let subject = Subject::new(machine, args.command.as_deref(), args.pairs);
+    let subject = Subject::new(args);
     let interrupt = Interrupt::install()
         .context("cannot install the signal handler")
         .status(Status::Missing)?;
@@ -67,7 +67,7 @@ pub fn selftest(cli: &Cli, args: &SelftestArgs) -> Result<Status> {
     let (budget, begun_ns) = (Duration::from_secs_f64(args.seconds), monotonic_ns());
     let elapsed = || Duration::from_nanos(monotonic_ns() - begun_ns);
     let mut phases = Phases::still(cli.quiet);
-    let mut tally = Tally::new(subject.must_find(), subject.planted());
+    let mut tally = Tally::new(subject.must_find(), &subject.planted);
     let (mut pairs, mut work, mut longest) = (0, String::new(), Duration::ZERO);
     for (number, planted) in subject.turns().enumerate() {
         // Each kind once, however little time there is.
@@ -92,7 +92,7 @@ pub fn selftest(cli: &Cli, args: &SelftestArgs) -> Result<Status> {
     phases.end();
     let outcome = Outcome {
         schema: 1,
-        machine,
+        machine: subject.machine,
         work,
         seed,
         pairs,

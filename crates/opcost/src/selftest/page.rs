@@ -45,15 +45,18 @@ pub(super) fn text(outcome: &Outcome, style: &Style) -> String {
         let label = fit(&metric.metric, 26, false);
         page.line(&format!("  {label} {:>12}   {}", metric.alarms, finds(metric)));
     }
-    let silent: Vec<&str> = same
+    let (exact, open): (Vec<&Metric>, Vec<&Metric>) = same
         .metrics
         .iter()
         .filter(|metric| !shown(metric))
-        .map(|metric| metric.metric.as_str())
-        .collect();
-    if !silent.is_empty() {
-        let text = format!("the same integer in every run, or 0 in most: {}", silent.join(", "));
-        page.wrap(PLAIN, "  ", &text);
+        .partition(|metric| metric.exact == same.alarms.of);
+    for (what, metrics) in
+        [("the same in every run", exact), ("0 in most runs, or too few pairs to say", open)]
+    {
+        if !metrics.is_empty() {
+            let names: Vec<&str> = metrics.iter().map(|metric| metric.metric.as_str()).collect();
+            page.wrap(PLAIN, "  ", &format!("{what}: {}", names.join(", ")));
+        }
     }
     if !tallied.planted.is_empty() {
         page.line("");

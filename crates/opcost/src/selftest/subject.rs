@@ -1,5 +1,6 @@
 //! What a self-test measures: the work of both sides, and what is planted in one of them.
 
+use crate::cli::SelftestArgs;
 use crate::experiment::{Command, Experiment, MachineKind, Scalar, Variant};
 
 /// Operations of a run of the workload: some milliseconds, so that many reports can be made.
@@ -12,30 +13,43 @@ struct Range {
     count: u32,
 }
 
-/// Changes planted, in millionths of the work: in times, and in exact counts.
+/// Changes planted where none are asked for, in millionths of the work: in times, and in exact
+/// counts.
 const PLANTED_TIME: [u32; 2] = [10_000, 50_000];
 const PLANTED_COUNT: [u32; 1] = [100];
 
+/// The changes that can be planted, in percent: whole operations, and no more than as much again.
+pub(crate) const PLANTED_PERCENT: std::ops::RangeInclusive<f64> = 0.01..=100.0;
+
 /// The work, and how much more of it can be asked for.
 pub(super) struct Subject<'a> {
-    machine: MachineKind,
+    pub(super) machine: MachineKind,
     /// The user's own command, of which no more can be asked for.
-    command: Option<&'a str>,
-    pairs: Option<u32>,
+    pub(super) command: Option<&'a str>,
+    pub(super) pairs: Option<u32>,
+    pub(super) cpu: Option<usize>,
+    /// The changes planted, in millionths of the work.
+    pub(super) planted: Vec<u32>,
 }
 
 impl<'a> Subject<'a> {
-    pub(super) fn new(machine: MachineKind, command: Option<&'a str>, pairs: Option<u32>) -> Self {
-        Subject { machine, command, pairs }
-    }
-
-    /// The changes planted, in millionths of the work.
-    pub(super) fn planted(&self) -> &'static [u32] {
-        match (self.command, self.machine) {
-            (Some(_), _) => &[],
-            (None, MachineKind::Host) => &PLANTED_TIME,
-            (None, MachineKind::Emulated) => &PLANTED_COUNT,
-        }
+    /// What the arguments ask for.
+    pub(super) fn new(args: &'a SelftestArgs) -> Self {
+        let machine = args.machine.unwrap_or_default();
+        let planted = match (&args.command, machine) {
+            (Some(_), _) => Vec::new(),
+            _ if !args.plant.is_empty() => {
+                let mut asked: Vec<u32> =
+                    args.plant.iter().map(|percent| (percent * 10_000.0).round() as u32).collect();
+                asked.sort_unstable();
+                asked.dedup();
+                asked
+            }
+            (None, MachineKind::Host) => PLANTED_TIME.into(),
+            (None, MachineKind::Emulated) => PLANTED_COUNT.into(),
+        };
+        let command = args.command.as_deref();
+        Subject { machine, command, pairs: args.pairs, cpu: args.cpu, planted }
     }
 
     /// Whether a planted change that is missed once fails the test: counts have no noise.
@@ -46,8 +60,7 @@ impl<'a> Subject<'a> {
     /// What each report plants, for ever: nothing in every second one, the changes by turns in the
     /// others, so that all of them meet the same weather.
     pub(super) fn turns(&self) -> impl Iterator<Item = u32> + use<> {
-        let planted = self.planted();
-        let round = match planted {
+        let round = match self.planted.as_slice() {
             [] => vec![0],
             changes => changes.iter().flat_map(|change| [0, *change]).collect(),
         };
@@ -56,7 +69,7 @@ impl<'a> Subject<'a> {
 
     /// Reports until every kind was made.
     pub(super) fn round(&self) -> usize {
-        (2 * self.planted().len()).max(1)
+        (2 * self.planted.len()).max(1)
     }
 
     /// One report's experiment, with so many millionths of its work on top on the second side.
@@ -75,6 +88,7 @@ impl<'a> Subject<'a> {
             name: Some("selftest".into()),
             machine: Some(self.machine),
             pairs: self.pairs,
+            cpu: self.cpu,
             seed: Some(seed),
             variants: vec![side("one", 0), side("other", planted)],
             ..Experiment::default()
@@ -101,21 +115,38 @@ fn numbers(planted: u32) -> Variant {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use MachineKind::{Emulated, Host};
+    use crate::cli::{Action, Cli};
+    use clap::Parser;
+
+    /// What `opcost selftest` asks for with these arguments.
+    fn asked(line: &str) -> SelftestArgs {
+        let words = ["opcost", "selftest"].into_iter().chain(line.split_whitespace());
+        match Cli::try_parse_from(words).unwrap().action {
+            Action::Selftest(args) => args,
+            other => panic!("{other:?}"),
+        }
+    }
 
     #[test]
     fn every_second_report_plants_nothing() {
-        let turns = |subject: Subject<'_>| -> (usize, Vec<u32>) {
-            (subject.round(), subject.turns().take(5).collect())
-        };
-        assert_eq!(turns(Subject::new(Host, None, None)), (4, vec![0, 10_000, 0, 50_000, 0]));
-        assert_eq!(turns(Subject::new(Emulated, None, None)), (2, vec![0, 100, 0, 100, 0]));
-        assert_eq!(turns(Subject::new(Host, Some("true"), None)), (1, vec![0; 5]));
+        for (line, round, turns) in [
+            ("", 4, [0, 10_000, 0, 50_000, 0]),
+            ("--machine emulated", 2, [0, 100, 0, 100, 0]),
+            ("--plant 0.5", 2, [0, 5000, 0, 5000, 0]),
+            ("--plant 2 --plant 0.29 --plant 2", 4, [0, 2900, 0, 20_000, 0]),
+            ("true", 1, [0; 5]),
+        ] {
+            let args = asked(line);
+            let subject = Subject::new(&args);
+            let first: Vec<u32> = subject.turns().take(5).collect();
+            assert_eq!((subject.round(), first), (round, turns.to_vec()), "{line}");
+        }
     }
 
     #[test]
     fn what_is_planted_is_the_only_difference() {
-        let host = Subject::new(Host, None, Some(30)).experiment(10_000, 5);
+        let args = asked("-n 30 --cpu 1");
+        let host = Subject::new(&args).experiment(10_000, 5);
         let mut more = host.variants[1].clone();
         assert_eq!(
             more.params.insert("extra".into(), Scalar::Integer(0)),
@@ -123,7 +154,7 @@ mod tests {
         );
         more.name = host.variants[0].name.clone();
         assert_eq!(more, host.variants[0]);
-        assert_eq!((host.pairs, host.seed), (Some(30), Some(5)));
+        assert_eq!((host.pairs, host.cpu, host.seed), (Some(30), Some(1), Some(5)));
 
         let last = |planted: u32| match &numbers(planted).command {
             Some(Command::Argv(argv)) => argv.join(" "),
@@ -135,7 +166,8 @@ mod tests {
 
     #[test]
     fn a_command_is_compared_with_itself() {
-        let made = Subject::new(Host, Some("gzip -1 -c file"), None).experiment(0, 1);
+        let args = SelftestArgs { command: Some("gzip -1 -c file".into()), ..asked("") };
+        let made = Subject::new(&args).experiment(0, 1);
         assert_eq!(made.variants[0].command, made.variants[1].command);
         assert!(made.variants[0].command.is_some());
     }
