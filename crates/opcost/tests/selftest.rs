@@ -5,7 +5,7 @@ mod made;
 
 use lab::Lab;
 use made::{key, plan, recording};
-use opcost::comparison::{Comparison, compare};
+use opcost::comparison::{Comparison, Severity, compare};
 use opcost::selftest::{Tallied, Tally};
 use opcost_record::{Invariant, Reading};
 
@@ -80,6 +80,17 @@ fn planted_changes_are_found_missed_or_turned_round() {
     assert!(all.passed, "what noise hides is no failure");
     assert_eq!(tallied(true, &reports).failures, ["a planted change of an exact count was missed"]);
     assert!(tallied(true, &[(0, &quiet), (10_000, &up), (50_000, &up)]).passed);
+}
+
+#[test]
+fn doubts_are_counted_by_rule() {
+    let quiet = report(1.0);
+    let mut doubted = quiet.clone();
+    doubted.ledger.iter_mut().find(|entry| entry.rule == "load").unwrap().severity =
+        Severity::Doubtful;
+    let all = tallied(false, &[(0, &doubted), (10_000, &quiet), (50_000, &doubted)]);
+    assert_eq!(all.doubts, [("load".to_string(), 2)]);
+    assert!(all.passed);
 }
 
 #[test]

@@ -66,6 +66,12 @@ pub(super) fn text(outcome: &Outcome, style: &Style) -> String {
         page.wrap(PLAIN, &format!("  {:<9}", percent(planted.change_ratio)), &detection(planted));
     }
     page.line("");
+    if !tallied.doubts.is_empty() {
+        let doubts: Vec<String> =
+            tallied.doubts.iter().map(|(rule, count)| format!("{rule} in {count}")).collect();
+        let text = format!("of {reports} reports the ledger doubted: {}", doubts.join(", "));
+        page.wrap(YELLOW, "! ", &text);
+    }
     match tallied.failures.as_slice() {
         [] => page.wrap(GREEN, "→ ", &passed(outcome)),
         failures => page.wrap(RED, "→ ", &format!("fails: {}", failures.join("; "))),

@@ -1,6 +1,6 @@
 //! What the reports of a self-test add up to. Pure: comparisons in, figures out.
 
-use crate::comparison::{Comparison, Row, Verdict};
+use crate::comparison::{Comparison, Row, Severity, Verdict};
 use opcost_stats::{binomial, summary};
 use serde::Serialize;
 
@@ -18,6 +18,7 @@ pub struct Tally {
     estimates: Vec<Vec<f64>>,
     /// The smallest change that would have been found, by metric.
     detectable: Vec<Vec<f64>>,
+    doubts: Vec<(String, u64)>,
 }
 
 /// What all reports say.
@@ -27,6 +28,8 @@ pub struct Tallied {
     pub same: Same,
     /// Reports with a known amount of work on top on one side, by that amount.
     pub planted: Vec<Planted>,
+    /// Rules of the ledger that doubted reports, with the number of reports.
+    pub doubts: Vec<(String, u64)>,
     /// Whether every bar holds.
     pub passed: bool,
     /// The bars that do not hold, in words.
@@ -136,6 +139,7 @@ impl Tally {
             planted: rows.collect(),
             estimates: vec![Vec::new(); planted.len()],
             detectable: Vec::new(),
+            doubts: Vec::new(),
         }
     }
 
@@ -144,6 +148,11 @@ impl Tally {
     /// # Panics
     /// A change is planted that was not announced.
     pub fn add(&mut self, planted: u32, comparison: &Comparison) {
+        for entry in &comparison.ledger {
+            if entry.severity == Severity::Doubtful {
+                add_one(&mut self.doubts, &entry.rule);
+            }
+        }
         if planted == 0 {
             self.add_same(comparison);
             return;
@@ -192,10 +201,7 @@ impl Tally {
                 planted.wrong_way += u64::from(changed(row) && !rose(row));
                 self.estimates[at].extend(row.changes[0].change_ratio);
             } else if rose(row) {
-                match planted.also_in.iter_mut().find(|(label, _)| *label == row.label) {
-                    Some((_, count)) => *count += 1,
-                    None => planted.also_in.push((row.label.clone(), 1)),
-                }
+                add_one(&mut planted.also_in, &row.label);
             }
         }
     }
@@ -221,7 +227,20 @@ impl Tally {
         if self.must_find && self.planted.iter().any(missed) {
             failures.push("a planted change of an exact count was missed".to_string());
         }
-        Tallied { same: self.same, planted: self.planted, passed: failures.is_empty(), failures }
+        Tallied {
+            same: self.same,
+            planted: self.planted,
+            doubts: self.doubts,
+            passed: failures.is_empty(),
+            failures,
+        }
+    }
+}
+
+fn add_one(counts: &mut Vec<(String, u64)>, name: &str) {
+    match counts.iter_mut().find(|(known, _)| known == name) {
+        Some((_, count)) => *count += 1,
+        None => counts.push((name.to_string(), 1)),
     }
 }
 
