@@ -180,6 +180,11 @@ const fn modelled(name: &'static str, kind: Kind, help: &'static str) -> MetricR
     MetricRow { kind, ..row(name, &[], EMULATOR, Unit::Count, Family::Rest, help) }
 }
 
+/// A condition of the run, which the ledger's rules look at.
+const fn condition(name: &'static str, unit: Unit, help: &'static str) -> MetricRow {
+    MetricRow { per_op: false, ..row(name, &[], "conditions", unit, Family::Control, help) }
+}
+
 const PERF: &str = "perf_event";
 /// The source of everything that the emulator's plugin counts.
 pub const EMULATOR: &str = "emulator";
@@ -245,6 +250,17 @@ pub static METRICS: &[MetricRow] = &[
     modelled("estimated-cycles", Kind::Estimated, "a formula over instructions and the models' misses; see docs/emulation.md"),
     row("steal", &[], "procfs", Unit::Ns, Family::Control, "time the hypervisor gave to others, all CPUs, during the run"),
     row("machine-busy", &[], "procfs", Unit::Ns, Family::Control, "CPU time of everything on the machine during the run, the run itself included"),
+    condition("run-window", Unit::Ns, "time over which a run's conditions are read: from before its process is made to after it ended"),
+    condition("machine-runnable", Unit::Count, "tasks that could run when the run was begun, opcost included (/proc/loadavg)"),
+    condition("cpu-pressure", Unit::Ns, "time in which some task waited for a CPU (/proc/pressure/cpu)"),
+    condition("memory-pressure", Unit::Ns, "time in which some task waited for memory (/proc/pressure/memory)"),
+    condition("memory-pressure-full", Unit::Ns, "time in which all tasks waited for memory"),
+    condition("io-pressure", Unit::Ns, "time in which some task waited for a disk (/proc/pressure/io)"),
+    condition("io-pressure-full", Unit::Ns, "time in which all tasks waited for a disk"),
+    condition("thermal-throttles", Unit::Count, "times a CPU that may run the work was slowed down because of heat"),
+    condition("sibling-busy", Unit::Ns, "CPU time of the threads that share a core with the one the run is pinned to"),
+    condition("cpu-frequency-khz", Unit::Count, "clock of the fastest CPU that may run the work when the run had ended, kHz"),
+    condition("temperature-millidegrees", Unit::Count, "hottest thermal zone when the run had ended, thousandths of a degree Celsius"),
 ];
 
 /// Which figure a reading is: name, domain, who counted it, over which region.

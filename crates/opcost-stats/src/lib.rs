@@ -15,6 +15,7 @@
 //! | [`sign`], [`flip`] | the same questions by the sign test and by the mean |
 //! | [`power`] | how many blocks are needed; what shift would have been found |
 //! | [`multiple`] | p-values of many metrics; one error rate per report |
+//! | [`binomial`] | the exact interval of a share: how often something happens |
 //! | [`bootstrap`], [`summary`] | figures for display |
 //! | [`schedule`], [`random`] | the order of runs, and the generator behind every draw |
 //!
@@ -25,6 +26,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod binomial;
 mod block;
 pub mod bootstrap;
 pub mod effect;

@@ -57,6 +57,22 @@ pub fn allowed_cpus() -> io::Result<Vec<usize>> {
     }
 }
 
+/// Reads CPUs as the kernel lists them: `0-3,8`, or nothing.
+///
+/// Result: ascending; `None` if it is no such list.
+pub fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
+    let mut cpus = Vec::new();
+    for range in text.trim().split(',').filter(|range| !range.is_empty()) {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last) = (first.parse().ok()?, last.parse::<usize>().ok()?);
+        if last > CPU_MAX || first > last {
+            return None;
+        }
+        cpus.extend(first..=last);
+    }
+    Some(cpus)
+}
+
 /// Keeps the calling thread, and what it starts later, on one CPU.
 ///
 /// # Errors
@@ -83,6 +99,15 @@ mod tests {
             assert_eq!(CpuMask::of(cpu).cpus(), [cpu]);
         }
         assert_eq!(CpuMask::of(64).bytes(), 16);
+    }
+
+    #[test]
+    fn lists_are_read_as_the_kernel_writes_them() {
+        assert_eq!(parse_cpu_list("0-3,8\n"), Some(vec![0, 1, 2, 3, 8]));
+        assert_eq!(parse_cpu_list("\n"), Some(vec![]));
+        for broken in ["a", "3-1", "0-", "1-65536", "(null)"] {
+            assert_eq!(parse_cpu_list(broken), None, "{broken}");
+        }
     }
 
     #[test]

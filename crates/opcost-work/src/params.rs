@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(
             refused("syscall", &[("temperature", "3")]),
             "workload 'syscall' has no parameter 'temperature'; \
-             it has: ops, seccomp, procs, call, unroll"
+             it has: ops, seccomp, procs, call, unroll, extra"
         );
     }
 

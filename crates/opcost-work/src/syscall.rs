@@ -8,7 +8,7 @@ use crate::error::WorkError;
 use crate::gate::{Gate, Kernel};
 use crate::invariant::{PAGE_FAULTS_EXPECTED, count, hash};
 use crate::measure::Work;
-use crate::params::{ParamSpec, Params, one_of};
+use crate::params::{ParamSpec, Params, number, one_of};
 use crate::random::fold;
 use crate::spec::WorkloadSpec;
 use opcost_record::Invariant;
@@ -33,9 +33,20 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
             help: "calls in one turn of the loop",
             check: |value| one_of(value, &["1", "4", "16", "64"]),
         },
+        ParamSpec {
+            name: "extra",
+            default: "0",
+            values: "0..=1000000",
+            help: "calls made on top, in millionths of ops, and not counted: a planted change, which \
+                   opcost selftest has to find",
+            check: |value| number(value, 0..=MILLION),
+        },
     ],
     prepare: |params, seed| Ok(Box::new(NullCall::prepare(params, seed))),
 };
+
+/// What the share of extra calls is given in.
+const MILLION: u64 = 1_000_000;
 
 /// Operations of the warm-up.
 const WARM_UP_OPS: u64 = 10_000;
@@ -55,7 +66,10 @@ struct NullCall {
     expected: usize,
     unroll: u64,
     ops: u64,
+    /// Calls on top that the work makes and does not tell of.
+    ops_extra: u64,
     work: Pass,
+    extra: Pass,
     twin: Pass,
 }
 
@@ -77,7 +91,9 @@ impl NullCall {
             expected,
             unroll: params.number("unroll"),
             ops: params.number("ops"),
+            ops_extra: share(params.number("ops"), params.number("extra")),
             work: Pass::default(),
+            extra: Pass::default(),
             twin: Pass::default(),
         }
     }
@@ -120,6 +136,11 @@ impl NullCall {
         let again = unsafe { Kernel::call(self.number, [0; 6], self.expected) };
         Err(WorkError::NullCall { call: self.name, ops: pass.done, again, expected: self.expected })
     }
+}
+
+/// So many millionths of `ops`, which may be too large to be multiplied first.
+fn share(ops: u64, millionths: u64) -> u64 {
+    (u128::from(ops) * u128::from(millionths) / u128::from(MILLION)) as u64
 }
 
 /// Enters the kernel `TIMES` times without arguments, or (`ENTER` false) does all of it but that;
@@ -213,11 +234,14 @@ impl Work for NullCall {
 
     fn work(&mut self) -> Result<(), WorkError> {
         self.work = self.pass::<true>(self.ops);
+        // By the same code where there are none, so that nothing differs but their number.
+        self.extra = self.pass::<true>(self.ops_extra);
         Ok(())
     }
 
     fn invariants(&mut self) -> Result<Vec<Invariant>, WorkError> {
         self.verify(self.work)?;
+        self.verify(self.extra)?;
         let (twin, work) = (self.hash_of(self.twin), self.hash_of(self.work));
         if twin != work {
             return Err(WorkError::Twin { twin, work });

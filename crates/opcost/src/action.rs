@@ -8,7 +8,7 @@ use crate::machine::emulated::Emulated;
 use crate::machine::host::{Host, HostSurroundings};
 use crate::machine::{Machine, MachineState, read_state};
 use crate::plan::{self, Plan};
-use crate::progress::{self, Phases};
+use crate::progress::{self, Phases, Progress};
 use crate::render;
 use crate::run::{self, Ending};
 use crate::store::{Recording, RecordingWriter, Store, StoreError};
@@ -65,11 +65,11 @@ fn measure(
     let interrupt = Interrupt::install()
         .context("cannot install the signal handler")
         .status(Status::Missing)?;
-    let (mut machine, state) = machine_for(cli, &plan, &interrupt)?;
+    let (mut machine, state) = machine_for(cli.quiet, &plan, &interrupt)?;
     let writer = Store::open_for_writing(&store_path(cli)?)
         .and_then(|store| store.begin(&plan, &state, unix_ns()))
         .map_err(StoreError::carried)?;
-    record(cli, &plan, &HashSet::new(), machine.as_mut(), writer, output)
+    record(cli, &plan, &HashSet::new(), (machine.as_mut(), &state), writer, output)
 }
 
 /// `opcost resume`.
@@ -83,18 +83,18 @@ pub fn resume(cli: &Cli, args: &ResumeArgs) -> Result<Status> {
     let interrupt = Interrupt::install()
         .context("cannot install the signal handler")
         .status(Status::Missing)?;
-    let (mut machine, state) = machine_for(cli, &plan, &interrupt)?;
+    let (mut machine, state) = machine_for(cli.quiet, &plan, &interrupt)?;
     let (writer, recording) = Store::open_for_writing(&path)
         .and_then(|store| store.resume(&recording.id, &state))
         .map_err(StoreError::carried)?;
     // A run that failed is made again only if it was not stored; what is stored stays.
     let done = recording.records.iter().map(|record| record.slot).collect();
-    record(cli, &plan, &done, machine.as_mut(), writer, &args.output)
+    record(cli, &plan, &done, (machine.as_mut(), &state), writer, &args.output)
 }
 
 /// The machine that a plan runs on, ready to run it, and its state.
-fn machine_for<'a>(
-    cli: &Cli,
+pub(crate) fn machine_for<'a>(
+    quiet: bool,
     plan: &Plan,
     interrupt: &'a Interrupt,
 ) -> Result<(Box<dyn Machine + 'a>, MachineState)> {
@@ -105,7 +105,7 @@ fn machine_for<'a>(
             Ok((Box::new(host), state))
         }
         MachineKind::Emulated => {
-            let mut phases = Phases::new(cli.quiet);
+            let mut phases = Phases::new(quiet);
             let emulated = Emulated::new(plan, interrupt, &mut |text| phases.tell(text));
             phases.end();
             let emulated = emulated?;
@@ -120,17 +120,13 @@ fn record(
     cli: &Cli,
     plan: &Plan,
     done: &HashSet<u32>,
-    machine: &mut dyn Machine,
-    mut writer: RecordingWriter,
+    machine: (&mut dyn Machine, &MachineState),
+    writer: RecordingWriter,
     output: &OutputArgs,
 ) -> Result<Status> {
-    let id = writer.id().to_string();
     let mut progress = progress::for_terminal(cli.quiet);
-    let ending = run::run(plan, done, machine, &mut writer, progress.as_mut());
-    let state = ending.as_ref().map_or(crate::store::State::Failed, Ending::state);
-    let store = writer.end(state).map_err(StoreError::carried);
-    let ending = ending.with_context(|| format!("recording {id}")).status(Status::Missing)?;
-    let recording = store?.read(&id).map_err(StoreError::carried)?;
+    let (ending, recording) = make_runs(plan, done, machine, writer, progress.as_mut())?;
+    let id = &recording.id;
     match ending {
         Ending::Complete => present(cli, &recording, output),
         Ending::Interrupted => {
@@ -155,6 +151,32 @@ fn record(
             ))
         }
     }
+}
+
+/// Makes the missing runs and reads the recording back, as it is stored.
+///
+/// `machine`: where, and its state when it was made ready.
+pub(crate) fn make_runs(
+    plan: &Plan,
+    done: &HashSet<u32>,
+    (machine, state_before): (&mut dyn Machine, &MachineState),
+    mut writer: RecordingWriter,
+    progress: &mut dyn Progress,
+) -> Result<(Ending, Recording)> {
+    let id = writer.id().to_string();
+    let ending = run::run(plan, done, machine, &mut writer, progress);
+    if plan.machine == MachineKind::Host {
+        let environment_bytes = state_before.environment_bytes.clone();
+        let state_after = read_state(Path::new("/"), plan, environment_bytes);
+        if state_before.has_become(&state_after) {
+            writer.note_machine(&state_after).map_err(StoreError::carried)?;
+        }
+    }
+    let state = ending.as_ref().map_or(crate::store::State::Failed, Ending::state);
+    let store = writer.end(state).map_err(StoreError::carried);
+    let ending = ending.with_context(|| format!("recording {id}")).status(Status::Missing)?;
+    let recording = store?.read(&id).map_err(StoreError::carried)?;
+    Ok((ending, recording))
 }
 
 /// `opcost show`.

@@ -5,6 +5,7 @@ use crate::cli::{Cli, DoctorArgs};
 use crate::exit::Status;
 use crate::machine::emulated::{Emulator, Tools};
 use crate::machine::host::HostSurroundings;
+use crate::noise;
 use crate::plan::Surroundings;
 use crate::render::Style;
 use crate::render::page::{GREEN, PLAIN, Page, YELLOW};
@@ -55,6 +56,9 @@ impl Finding {
 
 /// Examines this machine.
 pub fn doctor(cli: &Cli, args: &DoctorArgs) -> Result<Status> {
+    if args.cpus {
+        return noise::noise(cli, args.seconds, args.json);
+    }
     let root = Path::new("/");
     let mut findings = vec![counters(root)];
     findings.extend(events());
@@ -272,7 +276,10 @@ fn frequency(root: &Path) -> Finding {
 fn processors() -> Finding {
     let cpus = HostSurroundings.allowed_cpus();
     if cpus.len() > 1 {
-        Finding::good("CPUs", format!("{} usable: {cpus:?}", cpus.len()))
+        Finding::good(
+            "CPUs",
+            format!("{} usable: {cpus:?}; opcost doctor --cpus finds the quietest", cpus.len()),
+        )
     } else {
         Finding::bad(
             "CPUs",

@@ -5,7 +5,7 @@
 use clap::Parser;
 use opcost::cli::{Action, Cli, arguments};
 use opcost::exit::{Status, status_of};
-use opcost::{action, doctor, kernel, listing, work_process};
+use opcost::{action, doctor, kernel, listing, selftest, work_process};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -18,6 +18,7 @@ fn main() -> ExitCode {
         Action::List(args) => listing::list(&cli, args),
         Action::Kernel(args) => kernel::kernel(&cli, args),
         Action::Doctor(args) => doctor::doctor(&cli, args),
+        Action::Selftest(args) => selftest::selftest(&cli, args),
         Action::Completions { shell } => action::completions(*shell),
         Action::Man => action::man(),
         Action::WorkProcess => work_process::serve().map(|()| Status::Done),

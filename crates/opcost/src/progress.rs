@@ -80,14 +80,21 @@ pub(crate) struct Phases {
 
 impl Phases {
     pub(crate) fn new(quiet: bool) -> Phases {
+        let phases = Phases::still(quiet);
+        if let Some(bar) = &phases.bar {
+            // Nothing is measured while a kernel is made.
+            bar.enable_steady_tick(Duration::from_millis(250));
+        }
+        phases
+    }
+
+    /// Drawn only when something is told, so that nothing else runs between.
+    pub(crate) fn still(quiet: bool) -> Phases {
         let terminal = !quiet && std::io::stderr().is_terminal();
         let bar = terminal.then(|| {
             let style = ProgressStyle::with_template("  {spinner} {wide_msg} {elapsed}")
                 .unwrap_or_else(|_| ProgressStyle::default_spinner());
-            let bar = ProgressBar::new_spinner().with_style(style);
-            // Nothing is measured while a kernel is made.
-            bar.enable_steady_tick(Duration::from_millis(250));
-            bar
+            ProgressBar::new_spinner().with_style(style)
         });
         Phases { bar, quiet, phase: String::new() }
     }

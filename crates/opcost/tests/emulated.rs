@@ -312,3 +312,29 @@ fn a_plugin_that_the_emulator_refuses_is_named() {
     ended.expect(5).says(&["self-test", "libopcost_emu.so"]);
     assert!(!lab.exists("cache/opcost/probes"), "nothing was learnt");
 }
+
+#[test]
+fn the_self_test_finds_one_count_in_ten_thousand() {
+    if !user_mode() {
+        return;
+    }
+    let found = Lab::new().json(&[
+        "selftest",
+        "--machine",
+        "emulated",
+        "--seconds",
+        "0.001",
+        "--seed",
+        "1",
+        "-n",
+        "7",
+        "--json",
+    ]);
+    assert_eq!((&found["passed"], &found["same"]["alarms"]["count"]), (&true.into(), &0.into()));
+    let planted = &found["planted"][0];
+    assert_eq!(planted["change_ratio"], 0.0001);
+    assert_eq!((&planted["found"]["count"], &planted["found"]["of"]), (&1.into(), &1.into()));
+    // One number more of 10,000, without the share of the program's start.
+    let estimate = planted["estimate_ratio"].as_f64().unwrap();
+    assert!(0.00008 < estimate && estimate < 0.0001, "{estimate}");
+}

@@ -50,6 +50,20 @@ fn the_twin_counts_the_same_calls_and_makes_none() {
 }
 
 #[test]
+fn extra_calls_are_made_and_not_told() {
+    let mut work = null_call(&[("ops", "2000"), ("extra", "5000")]);
+    work.twin();
+    work.work().unwrap();
+    assert_eq!((work.work.done, work.extra.done, work.twin.done), (2000, 10, 2000));
+    let told = |extra: &str| measured(&SPEC, &[("ops", "2000"), ("extra", extra)], 1).unwrap();
+    assert_eq!(told("5000"), told("0"));
+    assert_eq!(share(1_000_000_000_000, MILLION), 1_000_000_000_000);
+    // Those are verified, too.
+    work.extra.wrong = 1;
+    assert!(work.invariants().unwrap_err().to_string().contains("of 10 calls"));
+}
+
+#[test]
 fn wrong_results_are_an_error() {
     let mut work = null_call(&[("ops", "100")]);
     work.expected ^= 0x10;

@@ -1,7 +1,7 @@
 //! A recording by metric: what is stored run by run, gathered so that each metric lies together.
 
 use crate::store::Recording;
-use opcost_record::{MetricId, Record};
+use opcost_record::Record;
 use opcost_stats::{Block, Total};
 use std::num::NonZeroU64;
 
@@ -56,11 +56,6 @@ impl Columns {
     /// Whether the counter of a metric was multiplexed in any run.
     pub(super) fn multiplexed(&self, metric: usize) -> bool {
         self.by_metric[metric].iter().any(|column| column.multiplexed > 0)
-    }
-
-    /// The sum of a metric's figures over all runs of all variants.
-    pub(super) fn sum(&self, metric: MetricId) -> f64 {
-        self.by_metric[usize::from(metric)].iter().flat_map(|column| &column.values).sum()
     }
 }
 

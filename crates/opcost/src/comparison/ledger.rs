@@ -5,6 +5,7 @@
 use super::columns::Columns;
 use super::repeatable::repeatable;
 use super::{InvariantRow, LedgerEntry, Severity, Warning};
+use super::{conditions, disturbance, settings};
 use crate::exit::{Status, fail};
 use crate::experiment::MachineKind;
 use crate::machine::MachineState;
@@ -18,7 +19,35 @@ pub(super) struct Evidence<'a> {
     pub(super) recording: &'a Recording,
     finished: &'a [Vec<&'a Record>],
     invariants: &'a [InvariantRow],
-    columns: &'a Columns,
+    pub(super) columns: &'a Columns,
+}
+
+impl Evidence<'_> {
+    /// A metric of the work region in every finished run that has it, as read: variant and value.
+    pub(super) fn raw(&self, name: &str, source: &str) -> Vec<(usize, f64)> {
+        let key = MetricKey::new(name, Domain::All, source);
+        let Some(metric) = self.recording.dictionary.id(&key) else { return Vec::new() };
+        let runs = self.finished.iter().enumerate();
+        runs.flat_map(|(variant, runs)| runs.iter().map(move |record| (variant, record)))
+            .filter_map(|(variant, record)| Some((variant, record.sample(metric)?.value as f64)))
+            .collect()
+    }
+
+    /// The sum of a metric over all finished runs; `None` if none has it.
+    pub(super) fn total(&self, name: &str, source: &str) -> Option<f64> {
+        let values = self.raw(name, source);
+        (!values.is_empty()).then(|| values.iter().map(|(_, value)| value).sum())
+    }
+
+    /// The mean of a metric over the finished runs of each variant.
+    pub(super) fn means(&self, name: &str, source: &str) -> Vec<Option<f64>> {
+        let mut sums = vec![(0.0, 0u32); self.finished.len()];
+        for (variant, value) in self.raw(name, source) {
+            sums[variant].0 += value;
+            sums[variant].1 += 1;
+        }
+        sums.into_iter().map(|(sum, n)| (n > 0).then(|| sum / f64::from(n))).collect()
+    }
 }
 
 /// A rule of the ledger.
@@ -34,6 +63,14 @@ pub struct Rule {
 
 /// How bad it is and what was seen.
 pub(super) type Finding = (Severity, String);
+
+/// What the detail of a rule begins with that had nothing to look at.
+const NOT_KNOWN: &str = "not known: ";
+
+/// The finding of a rule that has nothing to look at.
+pub(super) fn unknown(why: &str) -> Finding {
+    (Severity::Fine, format!("{NOT_KNOWN}{why}"))
+}
 
 /// Every rule, the gravest first.
 pub static RULES: &[Rule] = &[
@@ -80,6 +117,72 @@ pub static RULES: &[Rule] = &[
         check: steal,
     },
     Rule {
+        name: "layout",
+        help: "a kernel that randomises nothing lets one address layout decide",
+        machine: Some(MachineKind::Host),
+        check: settings::layout,
+    },
+    Rule {
+        name: "program",
+        help: "variants should not be copies of one and the same program",
+        machine: Some(MachineKind::Host),
+        check: settings::program,
+    },
+    Rule {
+        name: "clock",
+        help: "the kernel's clock should go on evenly",
+        machine: Some(MachineKind::Host),
+        check: settings::clock,
+    },
+    Rule {
+        name: "load",
+        help: "other tasks should leave a CPU to the work",
+        machine: Some(MachineKind::Host),
+        check: conditions::load,
+    },
+    Rule {
+        name: "pressure",
+        help: "next to nothing should wait for CPUs, memory or disks (/proc/pressure)",
+        machine: Some(MachineKind::Host),
+        check: conditions::pressure,
+    },
+    Rule {
+        name: "throttling",
+        help: "no CPU should be slowed down because of heat",
+        machine: Some(MachineKind::Host),
+        check: conditions::throttling,
+    },
+    Rule {
+        name: "frequency",
+        help: "CPUs should run at one rate, the same for every variant",
+        machine: Some(MachineKind::Host),
+        check: conditions::frequency,
+    },
+    Rule {
+        name: "siblings",
+        help: "what shares the core with a pinned run should be idle",
+        machine: Some(MachineKind::Host),
+        check: conditions::siblings,
+    },
+    Rule {
+        name: "migrations",
+        help: "variants should be moved between CPUs alike",
+        machine: Some(MachineKind::Host),
+        check: disturbance::migrations,
+    },
+    Rule {
+        name: "faults",
+        help: "next to no page should have to be read from a disk",
+        machine: Some(MachineKind::Host),
+        check: disturbance::faults,
+    },
+    Rule {
+        name: "switches",
+        help: "next to no other task should run on the work's CPU",
+        machine: Some(MachineKind::Host),
+        check: disturbance::switches,
+    },
+    Rule {
         name: "repeatable",
         help: "an emulated run that is repeated must give the same counts",
         machine: Some(MachineKind::Emulated),
@@ -118,7 +221,8 @@ pub(super) fn examine(
             let (severity, detail) = (rule.check)(&evidence);
             let waived = severity != Severity::Fine
                 && recording.plan.allow.iter().any(|name| name == rule.name);
-            LedgerEntry { rule: rule.name.to_string(), severity, waived, detail }
+            let known = !detail.starts_with(NOT_KNOWN);
+            LedgerEntry { rule: rule.name.to_string(), severity, known, waived, detail }
         })
         .collect();
     let mut warnings = Vec::new();
@@ -235,11 +339,11 @@ fn multiplexing(evidence: &Evidence<'_>) -> Finding {
 
 fn environment(evidence: &Evidence<'_>) -> Finding {
     let Some(state) = evidence.recording.machine.first() else {
-        return (Severity::Fine, "not recorded".into());
+        return unknown("not recorded");
     };
     let sizes = &state.environment_bytes;
     if sizes.is_empty() {
-        return (Severity::Fine, "not recorded".into());
+        return unknown("not recorded");
     }
     if sizes.iter().all(|size| *size == sizes[0]) {
         return (Severity::Fine, "every variant had an environment of the same size".into());
@@ -258,12 +362,9 @@ fn environment(evidence: &Evidence<'_>) -> Finding {
 const STEAL_SHARE_MAX: f64 = 0.02;
 
 fn steal(evidence: &Evidence<'_>) -> Finding {
-    let total = |name: &str| {
-        let key = MetricKey::new(name, Domain::All, "procfs");
-        evidence.recording.dictionary.id(&key).map(|metric| evidence.columns.sum(metric))
-    };
+    let total = |name: &str| evidence.total(name, "procfs");
     let (Some(steal), Some(busy)) = (total("steal"), total("machine-busy")) else {
-        return (Severity::Fine, "not known: /proc/stat was not readable".into());
+        return unknown("/proc/stat was not readable");
     };
     if busy + steal == 0.0 {
         return (Severity::Fine, "runs too short for the kernel's tick to tell".into());

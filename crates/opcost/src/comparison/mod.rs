@@ -7,11 +7,14 @@ mod analysis;
 mod attribution;
 mod columns;
 pub mod conclusion;
+mod conditions;
+mod disturbance;
 mod functions;
 mod kernel_config;
 pub mod ledger;
 mod parallel;
 mod repeatable;
+mod settings;
 mod symbol;
 
 pub use analysis::compare;
@@ -260,6 +263,8 @@ pub struct LedgerEntry {
     pub rule: String,
     /// How bad it is.
     pub severity: Severity,
+    /// Whether there was anything to look at; what the machine does not say counts as fine.
+    pub known: bool,
     /// Whether the user waived the rule.
     pub waived: bool,
     /// What was seen.

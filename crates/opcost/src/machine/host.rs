@@ -52,6 +52,7 @@ impl<'a> Host<'a> {
             events: &[],
             kernel: kernel.clone(),
             team: false,
+            cpu: plan.cpu,
         };
         keep_open(plan, kernel.as_ref());
         Ok(Host {
@@ -103,6 +104,7 @@ impl<'a> Host<'a> {
             events: &plan.events,
             kernel: self.kernel.clone(),
             team: false,
+            cpu: plan.cpu,
         });
         let (started_unix_ns, exit) = self.launch(plan, spawn, &mut around)?;
         if exit.ended_by == EndedBy::Interrupt {
@@ -315,7 +317,8 @@ impl RegionMeter {
         kernel: Rc<dyn PerfKernel>,
         team: bool,
     ) -> Result<RegionMeter> {
-        let mut sources = sources(&SourceContext { scope: Scope::Region, events, kernel, team });
+        let context = SourceContext { scope: Scope::Region, events, kernel, team, cpu: None };
+        let mut sources = sources(&context);
         for source in &mut sources {
             source.attach(0)?;
         }

@@ -1,5 +1,5 @@
-//! The state of the machine that stays as it is while a recording is made: read once per process
-//! that works on the recording.
+//! The state of the machine that stays as it is while a recording is made: read before and after
+//! by each process that works on the recording, and kept again where it changed after all.
 
 use super::KernelState;
 use crate::plan::{Plan, WorkPlan};
@@ -225,6 +225,12 @@ impl MachineState {
         differences
     }
 
+    /// Whether a later state is another one in anything that does not change all the time.
+    pub fn has_become(&self, later: &MachineState) -> bool {
+        let later = MachineState { load_average: self.load_average.clone(), ..later.clone() };
+        *self != later
+    }
+
     /// Programs that are no longer the same, in words.
     pub(super) fn changed_programs(&self, other: &MachineState) -> Vec<String> {
         let changed = self.programs.iter().filter(|program| {
@@ -412,6 +418,8 @@ mod tests {
         // These differ between any two moments.
         let mut later = before.clone();
         later.load_average = Some("3.00".into());
-        assert!(before.differences(&later).is_empty());
+        assert!(before.differences(&later).is_empty() && !before.has_become(&later));
+        later.clocksource = Some("hpet".into());
+        assert!(before.differences(&later).is_empty() && before.has_become(&later));
     }
 }

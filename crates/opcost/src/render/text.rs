@@ -310,8 +310,13 @@ fn ledger(page: &mut Page, comparison: &Comparison) {
         let waived = if entry.waived { "waived" } else { "doubtful" };
         page.wrap(YELLOW, "! ", &format!("{waived} ({}): {}", entry.rule, entry.detail));
     }
-    let fine = entries.iter().filter(|entry| entry.severity == Severity::Fine).count();
-    let mut text = format!("comparable by {fine} of {} rules", entries.len());
+    let (known, unknown): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.known);
+    let fine = known.iter().filter(|entry| entry.severity == Severity::Fine).count();
+    let mut text = format!("comparable by {fine} of {} rules", known.len());
+    if !unknown.is_empty() {
+        let names: Vec<&str> = unknown.iter().map(|entry| entry.rule.as_str()).collect();
+        text.push_str(&format!("; not known: {}", names.join(", ")));
+    }
     let held: Vec<&str> =
         comparison.invariants.iter().filter(|row| row.holds).map(|row| row.name.as_str()).collect();
     if !held.is_empty() {

@@ -6,6 +6,7 @@
 //! before and after, outside the timed window.
 
 mod clock;
+mod conditions;
 pub mod perf_event;
 mod procfs;
 mod rusage;
@@ -39,6 +40,8 @@ pub struct SourceContext<'a> {
     pub kernel: Rc<dyn PerfKernel>,
     /// Whether other processes do the work (a workload with `procs` above 1).
     pub team: bool,
+    /// The CPU that the process is pinned to.
+    pub cpu: Option<usize>,
 }
 
 /// One source in use.
@@ -83,6 +86,13 @@ pub struct SourceRow {
 
 /// Every source, the outermost first: started in this order, stopped in reverse.
 pub static SOURCES: &[SourceRow] = &[
+    SourceRow {
+        name: conditions::NAME,
+        scopes: &[Scope::Surroundings],
+        help: "what else went on, and how hot and fast the CPUs were (/proc/pressure, sysfs)",
+        absent: |_| "the kernel does not say",
+        make: conditions::make,
+    },
     SourceRow {
         name: procfs::NAME,
         scopes: &[Scope::Surroundings],

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 pub(super) const NAME: &str = "procfs";
 
 /// One tick of `/proc/stat`: USER_HZ is 100 on every architecture Linux supports today.
-const TICK_NS: u64 = 10_000_000;
+pub(super) const TICK_NS: u64 = 10_000_000;
 
 struct ProcStat {
     /// Kept open; `None` where /proc is not mounted, then there are no readings.

@@ -83,7 +83,8 @@ pub struct Recording {
     pub state: State,
     /// The plan it follows.
     pub plan: Plan,
-    /// The machine as it was found, once for each process that worked on the recording.
+    /// The machine as it was found by each process that worked on the recording, and as each left
+    /// it where it had changed.
     pub machine: Vec<MachineState>,
     /// The metrics by number.
     pub dictionary: Dictionary,

@@ -186,6 +186,23 @@ impl RecordingWriter {
         Ok(())
     }
 
+    /// Adds what the machine has become.
+    ///
+    /// # Errors
+    /// [`StoreError`]; nothing is added then.
+    pub fn note_machine(&mut self, machine: &MachineState) -> Result<(), StoreError> {
+        if self.displaced {
+            return Ok(());
+        }
+        self.store.sql(|connection| {
+            connection.execute(
+                "UPDATE recordings SET machine = json_insert(machine, '$[#]', json(?2)) WHERE number = ?1",
+                params![self.number, text(machine)?],
+            )
+        })?;
+        Ok(())
+    }
+
     /// Marks how the recording ended and gives the store back.
     ///
     /// # Errors

@@ -1,0 +1,104 @@
+//! Rules about what happened to the runs themselves: moves, faults that wait for a disk, turns
+//! that others had.
+
+use super::Severity::{Doubtful, Fine};
+use super::columns::blocks;
+use super::ledger::{Evidence, Finding, unknown};
+use opcost_record::{Domain, MetricKey};
+use opcost_stats::Paired;
+
+/// A difference that chance makes less often than this is of the variants, not of the moment.
+const CHANCE_MAX: f64 = 0.01;
+/// Moves a run by which variants may differ: one costs some microseconds and cold caches.
+const MIGRATIONS_A_RUN_MAX: f64 = 0.5;
+/// Faults a run that may wait for a disk: one is as long as many system calls.
+const MAJOR_FAULTS_A_RUN_MAX: f64 = 0.5;
+/// Turns a second that others may have. A task that is never idle takes more, whatever the
+/// scheduler's slice; kernel threads take some ten.
+const SWITCHES_A_SECOND_MAX: f64 = 50.0;
+
+pub(super) fn migrations(evidence: &Evidence<'_>) -> Finding {
+    if let Some(cpu) = evidence.recording.plan.cpu {
+        return (Fine, format!("every run stayed on CPU {cpu}"));
+    }
+    let key = MetricKey::new("cpu-migrations", Domain::All, "perf_event");
+    let Some(metric) = evidence.recording.dictionary.id(&key).map(usize::from) else {
+        return unknown("moves were not counted");
+    };
+    let plan = &evidence.recording.plan;
+    let means = evidence.means(&key.name, &key.source);
+    let apart: Vec<String> = plan
+        .comparisons()
+        .into_iter()
+        .filter(|(one, other)| {
+            let columns = &evidence.columns.by_metric[metric];
+            let blocks = blocks(&columns[*one], &columns[*other], plan.blocks.len());
+            let chance = Paired::new(&blocks).map_or(1.0, |paired| paired.p());
+            let difference = match (means[*one], means[*other]) {
+                (Some(one), Some(other)) => (one - other).abs(),
+                _ => 0.0,
+            };
+            chance <= CHANCE_MAX && difference > MIGRATIONS_A_RUN_MAX
+        })
+        .map(|(one, other)| {
+            let figure = |side: usize| {
+                format!("{:.1} in '{}'", means[side].unwrap_or(0.0), plan.variants[side].name)
+            };
+            format!("{}, {}", figure(one), figure(other))
+        })
+        .collect();
+    if apart.is_empty() {
+        return (Fine, "variants were moved between CPUs alike".into());
+    }
+    let text = format!(
+        "variants were moved between CPUs differently, times a run: {}; pin them (--cpu)",
+        apart.join("; ")
+    );
+    (Doubtful, text)
+}
+
+pub(super) fn faults(evidence: &Evidence<'_>) -> Finding {
+    let means = evidence.means("major-faults", "rusage");
+    if means.iter().all(Option::is_none) {
+        return unknown("faults that wait for a disk were not counted");
+    }
+    let high: Vec<String> = evidence
+        .recording
+        .plan
+        .variants
+        .iter()
+        .zip(&means)
+        .filter_map(|(variant, mean)| {
+            let mean = mean.filter(|mean| *mean > MAJOR_FAULTS_A_RUN_MAX)?;
+            Some(format!("{mean:.1} in '{}'", variant.name))
+        })
+        .collect();
+    if high.is_empty() {
+        return (Fine, "next to no page had to be read from a disk".into());
+    }
+    let text = format!(
+        "pages were read from a disk, times a run: {}; that is a cold cache, not the work: \
+         --warmup, or --prepare for both alike",
+        high.join(", ")
+    );
+    (Doubtful, text)
+}
+
+pub(super) fn switches(evidence: &Evidence<'_>) -> Finding {
+    let switches = evidence.total("involuntary-switches", "rusage");
+    let (Some(switches), Some(wall_ns)) = (switches, evidence.total("wall", "clock")) else {
+        return unknown("turns of others were not counted");
+    };
+    if wall_ns == 0.0 {
+        return (Fine, "runs took no time".into());
+    }
+    let rate = switches / (wall_ns / 1e9);
+    let text = format!("other tasks had {rate:.0} turns a second on the work's CPU");
+    if rate > SWITCHES_A_SECOND_MAX {
+        return (
+            Doubtful,
+            text + "; stop them, or pin the runs to a quiet CPU (opcost doctor --cpus)",
+        );
+    }
+    (Fine, text)
+}

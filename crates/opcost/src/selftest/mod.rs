@@ -1,0 +1,134 @@
+//! `opcost selftest`: how often this machine raises a false alarm, and what it would find.
+//!
+//! Reports are made as any user's are (a plan, runs in mirrored blocks, a store, a comparison), of
+//! work against the same work and against the same work with a known amount more, by turns, until
+//! the time is up.
+
+mod page;
+mod subject;
+mod tally;
+
+pub use tally::{FALSE_ALARMS_MAX, LEVEL, Planted, Same, Tallied, Tally};
+
+use crate::action;
+use crate::cli::{Cli, SelftestArgs};
+use crate::comparison;
+use crate::exit::{HasStatus, Status, WithStatus, fail};
+use crate::experiment::{Experiment, MachineKind};
+use crate::machine::host::HostSurroundings;
+use crate::plan::{self, Surroundings};
+use crate::progress::{Phases, Silent};
+use crate::render::{self, Style};
+use crate::run::Ending;
+use crate::store::{Recording, Store, StoreError};
+use anyhow::{Context, Result};
+use opcost_stats::Random;
+use opcost_sys::clock::{monotonic_ns, unix_ns};
+use opcost_sys::interrupt::Interrupt;
+use serde::Serialize;
+use std::collections::HashSet;
+use std::path::Path;
+use std::time::Duration;
+pub(crate) use subject::PLANTED_PERCENT;
+use subject::Subject;
+
+/// What a self-test found, as JSON gives it.
+#[derive(Debug, Serialize)]
+struct Outcome {
+    /// Version of this form.
+    schema: u32,
+    machine: MachineKind,
+    /// What each side did.
+    work: String,
+    seed: u64,
+    /// Runs of each side in a report.
+    pairs: u32,
+    /// What all of it took.
+    seconds: f64,
+    #[serde(flatten)]
+    tallied: Tallied,
+}
+
+/// Runs the self-test.
+///
+/// # Errors
+/// The work or the machine fails, or a signal interrupts.
+pub fn selftest(cli: &Cli, args: &SelftestArgs) -> Result<Status> {
+    let seed = args.seed.unwrap_or_else(|| HostSurroundings.draw_seed());
+    let subject = Subject::new(args);
+    let interrupt = Interrupt::install()
+        .context("cannot install the signal handler")
+        .status(Status::Missing)?;
+    let folder = tempfile::Builder::new()
+        .prefix("opcost-selftest-")
+        .tempdir()
+        .context("cannot make a folder for the recordings")
+        .status(Status::Missing)?;
+    let (budget, begun_ns) = (Duration::from_secs_f64(args.seconds), monotonic_ns());
+    let elapsed = || Duration::from_nanos(monotonic_ns() - begun_ns);
+    let mut phases = Phases::still(cli.quiet);
+    let mut tally = Tally::new(subject.must_find(), &subject.planted);
+    let (mut pairs, mut work, mut longest) = (0, String::new(), Duration::ZERO);
+    for (number, planted) in subject.turns().enumerate() {
+        // Each kind once, however little time there is.
+        if number >= subject.round() && elapsed() + longest > budget {
+            break;
+        }
+        phases.tell(&format!(
+            "making reports ({number} made, {:.0} of {:.0} s)",
+            elapsed().as_secs_f64(),
+            budget.as_secs_f64()
+        ));
+        let report_begun = elapsed();
+        let drawn = Random::new(seed).fork(number as u64).next_u64() >> 32;
+        let experiment = subject.experiment(planted, drawn);
+        let recording = record(&experiment, &folder.path().join("store"), &interrupt)?;
+        tally.add(planted, &comparison::compare(&recording).0);
+        if number == 0 {
+            (pairs, work) = (recording.plan.pairs, recording.plan.variants[0].work.describe());
+        }
+        longest = longest.max(elapsed() - report_begun);
+    }
+    phases.end();
+    let outcome = Outcome {
+        schema: 1,
+        machine: subject.machine,
+        work,
+        seed,
+        pairs,
+        seconds: elapsed().as_secs_f64(),
+        tallied: tally.finish(),
+    };
+    let text = if args.json {
+        serde_json::to_string_pretty(&outcome).context("the outcome to JSON")? + "\n"
+    } else {
+        page::text(&outcome, &Style::detect(cli.no_color))
+    };
+    action::print(&text)?;
+    Ok(if outcome.tallied.passed { Status::Done } else { Status::NotComparable })
+}
+
+/// Makes one report's runs, in a store of its own.
+fn record(experiment: &Experiment, store: &Path, interrupt: &Interrupt) -> Result<Recording> {
+    let plan = plan::resolve(experiment, &HostSurroundings)?;
+    let (mut machine, state) = action::machine_for(true, &plan, interrupt)?;
+    let writer = Store::open_for_writing(store)
+        .and_then(|store| store.begin(&plan, &state, unix_ns()))
+        .map_err(StoreError::carried)?;
+    let (ending, recording) =
+        action::make_runs(&plan, &HashSet::new(), (machine.as_mut(), &state), writer, &mut Silent)?;
+    match ending {
+        Ending::Complete => Ok(recording),
+        Ending::Interrupted => {
+            Err(fail(Status::Interrupted, "interrupted; nothing is kept of a self-test"))
+        }
+        Ending::Failed { variant, failure, .. } => Err(fail(
+            Status::WorkFailed,
+            format!(
+                "{}: {}",
+                plan.variants[usize::from(variant)].work.describe(),
+                render::failure(&failure)
+            ),
+        )),
+    }
+}

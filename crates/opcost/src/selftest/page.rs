@@ -1,0 +1,145 @@
+//! What a self-test found, for people.
+
+use super::tally::{FALSE_ALARMS_MAX, LEVEL, Metric, Planted, Share};
+use super::{Outcome, Style};
+use crate::comparison::conclusion::{magnitude, percent};
+use crate::experiment::MachineKind;
+use crate::render::page::{BOLD, GREEN, PLAIN, Page, RED, YELLOW, fit};
+
+/// The smallest ratio that percentages show.
+const FINEST: f64 = 1e-6;
+
+pub(super) fn text(outcome: &Outcome, style: &Style) -> String {
+    let mut page = Page::new(style);
+    let tallied = &outcome.tallied;
+    let reports = tallied.reports();
+    let machine = match outcome.machine {
+        MachineKind::Host => "this host",
+        MachineKind::Emulated => "emulated machine",
+    };
+    let heading = format!(
+        "self-test · {machine} · {} pairs a report · {reports} reports, {:.1} s each · seed {}",
+        outcome.pairs,
+        outcome.seconds / reports as f64,
+        outcome.seed
+    );
+    page.wrap(BOLD, "", &heading);
+    page.wrap(PLAIN, "", &outcome.work);
+    page.line("");
+    let same = &tallied.same;
+    let alarms = format!(
+        "the same work on both sides: {} of {} reports raised a false alarm, over all metrics \
+         together: {}",
+        same.alarms.count,
+        same.alarms.of,
+        rate(&same.alarms)
+    );
+    page.wrap(PLAIN, "", &alarms);
+    if same.refused > 0 {
+        let text = format!("{} reports beside these were refused by the ledger", same.refused);
+        page.wrap(YELLOW, "! ", &text);
+    }
+    page.line("");
+    page.line("                             false alarms   finds, 9 times in 10");
+    for metric in same.metrics.iter().filter(|metric| shown(metric)) {
+        let label = fit(&metric.metric, 26, false);
+        page.line(&format!("  {label} {:>12}   {}", metric.alarms, finds(metric)));
+    }
+    let (exact, open): (Vec<&Metric>, Vec<&Metric>) = same
+        .metrics
+        .iter()
+        .filter(|metric| !shown(metric))
+        .partition(|metric| metric.exact == same.alarms.of);
+    for (what, metrics) in
+        [("the same in every run", exact), ("0 in most runs, or too few pairs to say", open)]
+    {
+        if !metrics.is_empty() {
+            let names: Vec<&str> = metrics.iter().map(|metric| metric.metric.as_str()).collect();
+            page.wrap(PLAIN, "  ", &format!("{what}: {}", names.join(", ")));
+        }
+    }
+    if !tallied.planted.is_empty() {
+        page.line("");
+        page.line("a known amount of work on top of one side:");
+    }
+    for planted in &tallied.planted {
+        page.wrap(PLAIN, &format!("  {:<9}", percent(planted.change_ratio)), &detection(planted));
+    }
+    page.line("");
+    if !tallied.doubts.is_empty() {
+        let doubts: Vec<String> =
+            tallied.doubts.iter().map(|(rule, count)| format!("{rule} in {count}")).collect();
+        let text = format!("of {reports} reports the ledger doubted: {}", doubts.join(", "));
+        page.wrap(YELLOW, "! ", &text);
+    }
+    match tallied.failures.as_slice() {
+        [] => page.wrap(GREEN, "→ ", &passed(outcome)),
+        failures => page.wrap(RED, "→ ", &format!("fails: {}", failures.join("; "))),
+    }
+    page.into_text()
+}
+
+/// Whether the metric has a row of its own.
+fn shown(metric: &Metric) -> bool {
+    metric.alarms > 0 || metric.mde_ratio.is_some()
+}
+
+fn finds(metric: &Metric) -> String {
+    match metric.mde_ratio {
+        None => "–".into(),
+        Some(ratio) if ratio < FINEST => format!("less than {}", magnitude(FINEST)),
+        Some(ratio) => format!("≥ {}", magnitude(ratio)),
+    }
+}
+
+/// A share with its interval, as percentages.
+fn rate(share: &Share) -> String {
+    match (share.share(), share.low, share.high) {
+        (Some(rate), Some(low), Some(high)) => format!(
+            "{:.1} % ({:.1} % … {:.1} % at {} % confidence)",
+            rate * 100.0,
+            low * 100.0,
+            high * 100.0,
+            LEVEL * 100.0
+        ),
+        _ => "no report".into(),
+    }
+}
+
+fn detection(planted: &Planted) -> String {
+    let mut text = format!(
+        "found in {} by {} of {}: {}",
+        planted.metric,
+        planted.found.count,
+        planted.found.of,
+        rate(&planted.found)
+    );
+    if let Some(estimate) = planted.estimate_ratio {
+        text += &format!("; measured {}", percent(estimate));
+    }
+    let also: Vec<String> =
+        planted.also_in.iter().map(|(label, count)| format!("{label} {count}")).collect();
+    if !also.is_empty() {
+        text += &format!("; also in {}", also.join(", "));
+    }
+    if planted.refused > 0 {
+        text += &format!("; {} refused by the ledger", planted.refused);
+    }
+    if planted.wrong_way > 0 {
+        text += &format!("; {} said it fell", planted.wrong_way);
+    }
+    text
+}
+
+fn passed(outcome: &Outcome) -> String {
+    let bar = format!(
+        "passes: nothing speaks against a false-alarm rate of at most {} % a report",
+        FALSE_ALARMS_MAX * 100.0
+    );
+    match outcome.machine {
+        MachineKind::Emulated if !outcome.tallied.planted.is_empty() => {
+            bar + ", and every planted change of an exact count was found"
+        }
+        _ => bar,
+    }
+}
