@@ -4,6 +4,7 @@ mod made;
 
 use made::{key, plan, recording};
 use opcost::comparison::{Comparison, Row, Severity, Verdict, Warning, compare};
+use opcost::plan::Slot;
 use opcost::store::Recording;
 use opcost_record::{CountingTime, Failure, Invariant, Outcome, Reading};
 use opcost_stats::Random;
@@ -301,4 +302,47 @@ fn a_recording_without_runs_is_no_reason_to_panic() {
     made.records.clear();
     let (comparison, _) = compare(&made);
     assert!(comparison.refused() && comparison.rows.is_empty());
+}
+
+/// A recording of two metrics: instructions, the primary one or not, and wall.
+fn of_two_kinds(primary: &str, instructions: f64, wall: f64) -> Comparison {
+    let mut random = Random::new(5);
+    let mut plan = plan(&["off", "on"], 22);
+    plan.primary = match primary {
+        "wall" => key("wall", "clock"),
+        name => key(name, "perf_event"),
+    };
+    let factor = |slot: &Slot, factor| if slot.variant == 1 { factor } else { 1.0 };
+    let made = recording(plan, |slot| {
+        let count = 1e9 * factor(slot, instructions) + random.below(1000) as f64;
+        let time = 2e5 * factor(slot, wall) * (1.0 + 0.01 * random.unit_f64());
+        vec![
+            Reading::plain(key("wall", "clock"), time as u64),
+            Reading::plain(key("instructions", "perf_event"), count as u64),
+        ]
+    });
+    compare(&made).0
+}
+
+#[test]
+fn one_sentence_reconciles_counts_and_time() {
+    // What is said of the other kind, and of it alone.
+    let check = |primary, instructions, wall, expected: &str| {
+        let comparison = of_two_kinds(primary, instructions, wall);
+        let [conclusion] = comparison.conclusions.as_slice() else { panic!("one comparison") };
+        assert!(conclusion.contains(expected), "{conclusion}");
+        // Two lines of 80 columns, the mark included.
+        assert!(conclusion.chars().count() <= 2 * 77, "{conclusion}");
+    };
+    check("instructions", 1.104, 1.0, "confidence); no change in wall found, 0.");
+    check("instructions", 1.104, 1.2, "confidence); wall +20.");
+    check("instructions", 1.104, 1.2, "%, real as well");
+    check("instructions", 1.104, 0.9, "%, real: more instructions in less time");
+    check("instructions", 0.9, 1.1, "; yet wall +");
+    check("instructions", 0.9, 1.1, "%, real: fewer instructions in more time");
+    check("instructions", 1.0, 1.0, "would have been; nor in wall, 0.");
+    check("instructions", 1.0, 1.1, "would have been; yet wall +");
+    check("wall", 1.0001, 1.0, "would have been; yet instructions +0.010 %, real");
+    check("wall", 1.2, 0.9, "; yet instructions +20.00 %, real: more instructions in less time");
+    check("wall", 1.0, 1.1, "confidence); no change in instructions found, 6e-5 % would");
 }

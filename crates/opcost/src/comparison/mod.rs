@@ -11,6 +11,7 @@ mod functions;
 mod kernel_config;
 pub mod ledger;
 mod parallel;
+mod reconciled;
 mod repeatable;
 mod symbol;
 
