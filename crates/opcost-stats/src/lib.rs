@@ -16,6 +16,7 @@
 //! | [`power`] | how many blocks are needed; what shift would have been found |
 //! | [`multiple`] | p-values of many metrics; one error rate per report |
 //! | [`bootstrap`], [`summary`] | figures for display |
+//! | [`mod@drift`], [`mod@autocorrelation`], [`mod@first_runs`], [`mod@outliers`] | what to know of a series of runs; changes no verdict |
 //! | [`schedule`], [`random`] | the order of runs, and the generator behind every draw |
 //!
 //! The caller's duty: every number given is finite, except where a function says that it checks
@@ -25,13 +26,17 @@
 
 #![forbid(unsafe_code)]
 
+pub mod autocorrelation;
 mod block;
 pub mod bootstrap;
+pub mod drift;
 pub mod effect;
 pub mod exact;
+pub mod first_runs;
 pub mod flip;
 pub mod multiple;
 mod normal;
+pub mod outliers;
 pub mod power;
 pub mod random;
 pub mod rank;

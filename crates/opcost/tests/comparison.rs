@@ -346,3 +346,70 @@ fn one_sentence_reconciles_counts_and_time() {
     check("wall", 1.2, 0.9, "; yet instructions +20.00 %, real: more instructions in less time");
     check("wall", 1.0, 1.1, "confidence); no change in instructions found, 6e-5 % would");
 }
+
+/// A recording whose wall is made of the slot's number and noise, and what was observed of it.
+fn observed(wall: impl Fn(f64, f64) -> f64) -> (Comparison, Vec<String>) {
+    let mut random = Random::new(6);
+    let made = recording(plan(&["off", "on"], 60), |slot| {
+        let noise = 0.01 * random.unit_f64();
+        vec![Reading::plain(key("wall", "clock"), (2e5 * wall(f64::from(slot.slot), noise)) as u64)]
+    });
+    let (comparison, _) = compare(&made);
+    let told = comparison.observed();
+    (comparison, told)
+}
+
+#[test]
+fn what_is_notable_of_the_runs_is_told_and_changes_nothing() {
+    let check = |wall: fn(f64, f64) -> f64, begin: &str, end: &str| {
+        let (comparison, told) = observed(wall);
+        let [only] = told.as_slice() else { panic!("{told:?}") };
+        assert!(only.starts_with(begin) && only.ends_with(end), "{only}");
+        assert_eq!(row(&comparison, "wall").changes[0].verdict, Verdict::Unchanged);
+        assert_eq!(row(&comparison, "wall").changes[0].n_pairs, 60);
+    };
+    assert_eq!(observed(|_, noise| 1.0 + noise).1, [""; 0]);
+    check(
+        |slot, noise| 1.0 + noise + 0.001 * slot,
+        "drift over the recording: wall of 'off' +1",
+        "; the blocks cancel it; a settled machine has less",
+    );
+    check(
+        |slot, noise| 1.0 + noise + if slot < 14.0 { 0.012 } else { 0.0 },
+        "the first runs differ: wall of 'off' +1.",
+        "in the first 6; more --warmup would leave them out",
+    );
+    check(
+        |slot, noise| 1.0 + noise + 0.05 * (slot / 4.0).sin(),
+        "neighbouring runs are alike: wall of 'off' (r = 0.",
+        "; the blocks allow for it; spread runs tell more",
+    );
+    check(
+        |slot, noise| 1.0 + noise + if slot % 40.0 == 7.0 { 0.5 } else { 0.0 },
+        "outliers: wall of 'o",
+        "× the median; none was removed; opcost doctor says what disturbs",
+    );
+}
+
+/// Runs that are alike and independent are seldom said to be anything else.
+#[test]
+fn observations_of_nothing_are_as_rare_as_stated() {
+    let (reports, mut alarms) = (300, 0);
+    for seed in 0..reports {
+        let mut random = Random::new(7000 + seed);
+        let made = recording(plan(&["off", "on"], 22), |_| {
+            let mut reading = |name, source| {
+                let sum: f64 = (0..6).map(|_| random.unit_f64()).sum();
+                Reading::plain(key(name, source), (1e6 * (1.0 + 0.01 * sum)) as u64)
+            };
+            vec![
+                reading("wall", "clock"),
+                reading("task-clock", "perf_event"),
+                reading("user-time", "rusage"),
+            ]
+        });
+        alarms += u32::from(!compare(&made).0.observations.is_empty());
+    }
+    // 5 % and three standard deviations of a share of 300.
+    assert!(f64::from(alarms) / 300.0 < 0.088, "{alarms} of 300");
+}

@@ -3,7 +3,7 @@
 use super::columns::{Column, Columns, blocks};
 use super::{
     Change, Comparison, Figures, InvariantRow, Row, TwinRow, VariantSummary, Verdict, Warning,
-    conclusion, functions, kernel_config, ledger, parallel,
+    conclusion, functions, kernel_config, ledger, observations, parallel,
 };
 use crate::experiment::MachineKind;
 use crate::plan::{Plan, Unavailable, WorkPlan};
@@ -50,8 +50,15 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         unavailable: unavailable(recording, &finished),
         invariants,
         ledger,
+        observations: Vec::new(),
         conclusions: Vec::new(),
     };
+    // Runs of the emulated machine are made at the same time, and know neither drift nor neighbours.
+    if plan.machine == MachineKind::Host {
+        let names: Vec<String> =
+            comparison.variants.iter().map(|variant| variant.name.clone()).collect();
+        comparison.observations = observations::observations(&comparison.rows, &names);
+    }
     comparison.conclusions = conclusion::conclusions(&comparison);
     (comparison, warnings)
 }

@@ -10,6 +10,7 @@ pub mod conclusion;
 mod functions;
 mod kernel_config;
 pub mod ledger;
+mod observations;
 mod parallel;
 mod reconciled;
 mod repeatable;
@@ -18,6 +19,7 @@ mod symbol;
 pub use analysis::compare;
 pub use functions::{CallerRow, FunctionComparison, FunctionRow, NO_CALLER, Sides, UNATTRIBUTED};
 pub use kernel_config::config_changes;
+pub use observations::{OBSERVATION_RATE, Observation, ObservationKind};
 
 use crate::plan::Unavailable;
 use opcost_record::{Better, Family, Kind, MetricKey, Unit};
@@ -53,6 +55,8 @@ pub struct Comparison {
     pub invariants: Vec<InvariantRow>,
     /// Whether the runs were comparable, rule by rule.
     pub ledger: Vec<LedgerEntry>,
+    /// What to know of the runs beside the verdict.
+    pub observations: Vec<Observation>,
     /// The answer, one sentence for each comparison.
     pub conclusions: Vec<String>,
 }

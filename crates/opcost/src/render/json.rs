@@ -32,6 +32,7 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
             "empty_twin": comparison.twin,
             "invariants": comparison.invariants,
             "ledger": comparison.ledger,
+            "observations": comparison.observations,
             "conclusions": comparison.conclusions,
             "warnings": view.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
         },

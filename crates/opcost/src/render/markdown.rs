@@ -62,6 +62,9 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
         let waived = if entry.waived { ", waived" } else { "" };
         let _ = writeln!(text, "- {} ({}{waived})", escape(&entry.detail), entry.rule);
     }
+    for observation in comparison.observed() {
+        let _ = writeln!(text, "- {}", escape(&observation));
+    }
     for (labels, reason) in comparison.missing() {
         let _ =
             writeln!(text, "- not counted: {} ({})", escape(&labels.join(", ")), escape(&reason));

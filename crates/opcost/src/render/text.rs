@@ -34,6 +34,9 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
         page.wrap(BOLD, "→ ", conclusion);
     }
     ledger(&mut page, comparison);
+    for observation in comparison.observed() {
+        page.wrap(DIM, "· ", &observation);
+    }
     for warning in view.warnings {
         page.wrap(YELLOW, "! ", &warning.to_string());
     }
