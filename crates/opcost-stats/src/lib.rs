@@ -13,6 +13,7 @@
 //! | [`rank`] | signed-rank test, Hodges-Lehmann estimate, its interval: what [`mod@effect`] uses |
 //! | [`mod@exact`] | totals that never vary: an exact change, no test |
 //! | [`sign`], [`flip`] | the same questions by the sign test and by the mean |
+//! | [`relevance`] | how much seeds and layouts alone shift a count |
 //! | [`power`] | how many blocks are needed; what shift would have been found |
 //! | [`multiple`] | p-values of many metrics; one error rate per report |
 //! | [`bootstrap`], [`summary`] | figures for display |
@@ -40,6 +41,7 @@ pub mod outliers;
 pub mod power;
 pub mod random;
 pub mod rank;
+pub mod relevance;
 pub mod schedule;
 pub mod sign;
 pub mod summary;
