@@ -14,10 +14,10 @@ use crate::run::{self, Ending};
 use crate::store::{Recording, RecordingWriter, Store, StoreError};
 use anyhow::{Context, Result};
 use clap::CommandFactory;
+use opcost_record::Record;
 use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::perf::LivePerf;
-use std::collections::HashSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -68,7 +68,7 @@ fn measure(
     let writer = Store::open_for_writing(&store_path(cli)?)
         .and_then(|store| store.begin(&plan, &state, unix_ns()))
         .map_err(StoreError::carried)?;
-    record(cli, &plan, &HashSet::new(), machine.as_mut(), writer, output)
+    record(cli, &plan, &[], machine.as_mut(), writer, output)
 }
 
 /// `opcost resume`.
@@ -87,8 +87,7 @@ pub fn resume(cli: &Cli, args: &ResumeArgs) -> Result<Status> {
         .and_then(|store| store.resume(&recording.id, &state))
         .map_err(StoreError::carried)?;
     // A run that failed is made again only if it was not stored; what is stored stays.
-    let done = recording.records.iter().map(|record| record.slot).collect();
-    record(cli, &plan, &done, machine.as_mut(), writer, &args.output)
+    record(cli, &plan, &recording.records, machine.as_mut(), writer, &args.output)
 }
 
 /// The machine that a plan runs on, ready to run it, and its state.
@@ -118,20 +117,20 @@ fn machine_for<'a>(
 fn record(
     cli: &Cli,
     plan: &Plan,
-    done: &HashSet<u32>,
+    earlier: &[Record],
     machine: &mut dyn Machine,
     mut writer: RecordingWriter,
     output: &OutputArgs,
 ) -> Result<Status> {
     let id = writer.id().to_string();
     let mut progress = progress::for_terminal(cli.quiet);
-    let ending = run::run(plan, done, machine, &mut writer, progress.as_mut());
+    let ending = run::run(plan, earlier, machine, &mut writer, progress.as_mut());
     let state = ending.as_ref().map_or(crate::store::State::Failed, Ending::state);
     let store = writer.end(state).map_err(StoreError::carried);
     let ending = ending.with_context(|| format!("recording {id}")).status(Status::Missing)?;
     let recording = store?.read(&id).map_err(StoreError::carried)?;
     match ending {
-        Ending::Complete => present(cli, &recording, output),
+        Ending::Complete | Ending::Stopped(_) => present(cli, &recording, output),
         Ending::Interrupted => {
             if recording.records.iter().any(|record| record.block.is_some()) {
                 present(cli, &recording, output)?;

@@ -21,6 +21,7 @@ pub mod progress;
 pub mod render;
 pub mod run;
 pub mod source;
+pub mod stopping;
 pub mod store;
 pub mod symbols;
 pub mod work_process;

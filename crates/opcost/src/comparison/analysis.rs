@@ -8,10 +8,10 @@ use super::{
 use crate::experiment::MachineKind;
 use crate::plan::{Plan, Unavailable, WorkPlan};
 use crate::source;
-use crate::store::Recording;
+use crate::store::{Recording, State};
 use opcost_record::metric::EMULATOR;
-use opcost_record::{Family, MetricKey, Outcome, Record, TWIN, WORK};
-use opcost_stats::{Budget, Paired, exact, multiple, power, summary};
+use opcost_record::{Family, MetricKey, Outcome, Record, TWIN, Unit, WORK};
+use opcost_stats::{Budget, Paired, exact, multiple, power, relevance, summary};
 
 /// Analyses a recording.
 ///
@@ -32,15 +32,16 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         None => judge(&mut rows, recording),
     }
     let kernels = recording.machine.first().map_or(&[][..], |state| &state.kernels);
-    if plan.pairs < plan.fewest_pairs {
-        warnings.push(Warning::TooFewPairs { pairs: plan.pairs, fewest: plan.fewest_pairs });
+    let pairs = recording.pairs_made();
+    if pairs < plan.fewest_pairs {
+        warnings.push(Warning::TooFewPairs { pairs, fewest: plan.fewest_pairs });
     }
     warnings.extend(short_runs(plan, &rows));
     let mut comparison = Comparison {
         recording: recording.id.clone(),
         experiment: plan.experiment.clone(),
         question: plan.question.clone(),
-        heading: heading(plan, &finished),
+        heading: heading(recording, &finished),
         variants: variants(recording, &finished),
         comparisons: plan.comparisons(),
         functions: functions::functions(recording, &finished, &rows, refused.as_deref()),
@@ -50,6 +51,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         unavailable: unavailable(recording, &finished),
         invariants,
         ledger,
+        stopped: stopped(recording),
         observations: Vec::new(),
         conclusions: Vec::new(),
     };
@@ -73,7 +75,28 @@ fn finished_runs(recording: &Recording, variant: usize) -> Vec<&Record> {
         .collect()
 }
 
-fn heading(plan: &Plan, finished: &[Vec<&Record>]) -> Vec<String> {
+/// Why the plan stopped early, in words.
+fn stopped(recording: &Recording) -> Option<String> {
+    let Plan { stop, primary, .. } = &recording.plan;
+    let pairs = conclusion::grouped(recording.pairs_made().into());
+    match recording.state {
+        State::StoppedWidth => {
+            let width = conclusion::magnitude(stop.width_ratio?);
+            let primary = primary.label();
+            Some(format!(
+                "stopped after {pairs} pairs: the interval of {primary} is within {width}"
+            ))
+        }
+        State::StoppedBudget => {
+            let budget = conclusion::figure(stop.budget_ms? as f64 * 1e6, Unit::Ns);
+            Some(format!("stopped after {pairs} pairs: the budget of {budget} is spent"))
+        }
+        _ => None,
+    }
+}
+
+fn heading(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<String> {
+    let plan = &recording.plan;
     let mut parts = Vec::new();
     match &plan.variants[0].work {
         WorkPlan::Workload { name, .. } => parts.push(name.clone()),
@@ -86,7 +109,11 @@ fn heading(plan: &Plan, finished: &[Vec<&Record>]) -> Vec<String> {
         MachineKind::Host => "this host".into(),
         MachineKind::Emulated => "emulated machine".into(),
     });
-    parts.push(format!("{} pairs", plan.pairs));
+    parts.push(format!("{} pairs", recording.pairs_made()));
+    if let Some(build) = &plan.build {
+        let blocks = recording.pairs_made().div_ceil(pairs_per_block(plan));
+        parts.push(format!("{} builds", blocks.div_ceil(build.blocks)));
+    }
     parts.push(format!("primary: {}", plan.primary.label()));
     parts
 }
@@ -235,6 +262,7 @@ fn change(plan: &Plan, baseline: &Column, variant: &Column, medians: [Option<f64
         p_adjusted: None,
         mde_ratio: None,
         mde_difference: None,
+        relevance_floor_ratio: None,
         n_pairs: 0,
         verdict: Verdict::Inconclusive,
         reason: String::new(),
@@ -258,13 +286,17 @@ fn change(plan: &Plan, baseline: &Column, variant: &Column, medians: [Option<f64
         change.ratio_of_medians =
             (one != 0.0).then(|| two / one - 1.0).or((one == two).then_some(0.0));
     }
-    match Paired::new(&blocks(baseline, variant, plan.blocks.len())) {
+    match Paired::new(&blocks(baseline, variant, plan)) {
         Err(error) => {
             change.verdict = Verdict::Unavailable;
             change.reason = error.to_string();
         }
         Ok(paired) => {
             change.n_pairs = paired.n_pairs();
+            // A host's counts have one layout, or noise of their own that the test allows for.
+            if plan.machine == MachineKind::Emulated {
+                change.relevance_floor_ratio = relevance_floor([baseline, variant], &paired);
+            }
             change.change_ratio = paired.change_ratio();
             if let (Some(one), Some(two)) = (baseline.alike(), variant.alike()) {
                 let exactness = exact(&one, &two);
@@ -276,6 +308,13 @@ fn change(plan: &Plan, baseline: &Column, variant: &Column, medians: [Option<f64
         }
     }
     change
+}
+
+/// What seeds and layouts alone shift, over the baseline's median: of the two variants the larger,
+/// each over its own blocks.
+fn relevance_floor(sides: [&Column; 2], paired: &Paired) -> Option<f64> {
+    let [one, two] = sides.map(|column| relevance::floor(&column.values));
+    paired.step_ratio(one?.max(two?)).map(f64::abs)
 }
 
 /// Gives no verdict on any change.
@@ -290,7 +329,9 @@ fn refuse(rows: &mut [Row], reason: &str) {
 /// Gives every change its corrected p value, interval and verdict.
 fn judge(rows: &mut [Row], recording: &Recording) {
     let (plan, large) = (&recording.plan, is_large(recording));
-    let budget = Budget::default();
+    let budget = plan.stop.error_budget();
+    // The scale of every corrected p value, whatever a metric's share of the budget.
+    let rate = Budget::default().total();
     // Counts of an emulated machine that no seed and no padding moves need no test.
     let settled = |row: &Row| plan.machine == MachineKind::Emulated && row.exact;
     for family in multiple::Family::ALL {
@@ -312,12 +353,13 @@ fn judge(rows: &mut [Row], recording: &Recording) {
         let adjusted = family.adjust(&p);
         let tests = members.len();
         let alpha = budget.level_of_smallest(family, tests);
-        let fewest_pairs = pairs_per_block(plan) * power::blocks_min(budget.level(family), tests);
+        let fewest_pairs = pairs_per_block(plan)
+            * plan.blocks_per_unit()
+            * power::blocks_min(budget.level(family), tests);
         let members = members.into_iter().zip(adjusted).collect();
         parallel::map(members, large, |((exact, change), adjusted)| {
-            // On the scale of the whole report's error rate, whatever the family's share of it.
-            let adjusted = (adjusted * budget.total() / budget.level(family)).min(1.0);
-            decide(change, exact, adjusted, alpha, fewest_pairs, plan.seed, budget.total());
+            let adjusted = (adjusted * rate / budget.level(family)).min(1.0);
+            decide(change, exact, adjusted, alpha, fewest_pairs, plan.seed, rate);
         });
     }
     for row in rows {
@@ -332,11 +374,19 @@ fn judge(rows: &mut [Row], recording: &Recording) {
                 change.reason = "exact: each side the same in every run".into();
             }
         }
+        for change in &mut row.changes {
+            if let Some(floor) = change.below_floor() {
+                change.reason = format!(
+                    "real, but seeds and layouts alone shift it by up to {}",
+                    conclusion::magnitude(floor)
+                );
+            }
+        }
     }
 }
 
 /// Runs of each variant in a block: two in mirrored order, one where order cannot matter.
-pub(super) fn pairs_per_block(plan: &Plan) -> u32 {
+pub(crate) fn pairs_per_block(plan: &Plan) -> u32 {
     let order = plan.blocks.first().map(|block| &block.order);
     order.map_or(1, |order| order.iter().filter(|variant| **variant == 0).count() as u32)
 }

@@ -39,15 +39,23 @@ fn sentence(row: &Row, index: usize) -> String {
     let label = &row.label;
     let amount = change.change_ratio.map_or_else(|| "changed".into(), percent);
     match change.verdict {
-        Verdict::Changed => match change.ci {
-            Some((low, high)) => format!(
-                "{label} {amount}, real ({} … {} at {:.4} % confidence)",
-                percent(low),
-                percent(high),
-                Trim(change.ci_level * 100.0)
-            ),
-            None => format!("{label} {amount}, real and exact"),
-        },
+        Verdict::Changed => {
+            let real = match change.ci {
+                Some((low, high)) => format!(
+                    "{label} {amount}, real ({} … {} at {:.4} % confidence)",
+                    percent(low),
+                    percent(high),
+                    Trim(change.ci_level * 100.0)
+                ),
+                None => format!("{label} {amount}, real and exact"),
+            };
+            match change.below_floor() {
+                Some(floor) => {
+                    format!("{real}, but layouts alone shift it by up to {}", magnitude(floor))
+                }
+                None => real,
+            }
+        }
         Verdict::Unchanged => match detectable(row, change) {
             Some(mde) if !change.identical => {
                 format!("no change in {label} found; {mde} or more would have been")

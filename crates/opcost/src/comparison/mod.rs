@@ -17,6 +17,7 @@ mod repeatable;
 mod symbol;
 
 pub use analysis::compare;
+pub(crate) use analysis::pairs_per_block;
 pub use functions::{CallerRow, FunctionComparison, FunctionRow, NO_CALLER, Sides, UNATTRIBUTED};
 pub use kernel_config::config_changes;
 pub use observations::{OBSERVATION_RATE, Observation, ObservationKind};
@@ -55,6 +56,8 @@ pub struct Comparison {
     pub invariants: Vec<InvariantRow>,
     /// Whether the runs were comparable, rule by rule.
     pub ledger: Vec<LedgerEntry>,
+    /// Why the plan stopped before its whole schedule was made, if it did.
+    pub stopped: Option<String>,
     /// What to know of the runs beside the verdict.
     pub observations: Vec<Observation>,
     /// The answer, one sentence for each comparison.
@@ -206,6 +209,9 @@ pub struct Change {
     pub mde_ratio: Option<f64>,
     /// The same in the unit of the figures, where the baseline is 0 and has no ratio.
     pub mde_difference: Option<f64>,
+    /// Of counts that seeds and layouts shift: how far these alone move the figure; a change that
+    /// is smaller may be real and is of no importance. `None` where that is not known.
+    pub relevance_floor_ratio: Option<f64>,
     /// Pairs that were compared.
     pub n_pairs: usize,
     /// The verdict.
@@ -218,6 +224,14 @@ pub struct Change {
     pub identical: bool,
     /// What one more of the raw integer is in the unit of the figures: no change is smaller.
     pub step: f64,
+}
+
+impl Change {
+    /// The relevance floor that this change does not reach, if it is real and does not.
+    pub fn below_floor(&self) -> Option<f64> {
+        let (floor, ratio) = (self.relevance_floor_ratio?, self.change_ratio?);
+        (self.verdict == Verdict::Changed && ratio.abs() < floor).then_some(floor)
+    }
 }
 
 /// What is said of one metric.

@@ -58,8 +58,8 @@ fn best<'a>(
         rows().find(|row| row.key.domain == primary.key.domain).or_else(|| rows().next())
     };
     match aspect {
-        Aspect::Work => TIMES.iter().find_map(|name| named(&name)),
-        Aspect::Time => WORK_COUNTS.iter().find_map(|name| named(&name)).or_else(|| {
+        Aspect::Work => TIMES.iter().find_map(|name| named(name)),
+        Aspect::Time => WORK_COUNTS.iter().find_map(|name| named(name)).or_else(|| {
             let counted = |row: &&Row| self::aspect(row) == Some(Aspect::Work) && !zero(row);
             comparison.rows.iter().filter(judged).filter(counted).find(|row| row.exact)
         }),
