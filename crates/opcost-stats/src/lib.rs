@@ -16,7 +16,7 @@
 //! | [`relevance`] | how much seeds and layouts alone shift a count |
 //! | [`power`] | how many blocks are needed; what shift would have been found |
 //! | [`multiple`] | p-values of many metrics; one error rate per report |
-//! | [`bootstrap`], [`summary`] | figures for display |
+//! | [`bootstrap`], [`summary`] | figures for display, whole units of the highest random level drawn |
 //! | [`mod@drift`], [`mod@autocorrelation`], [`mod@first_runs`], [`mod@outliers`] | what to know of a series of runs; changes no verdict |
 //! | [`schedule`], [`random`] | the order of runs, and the generator behind every draw |
 //!

@@ -2,8 +2,8 @@
 
 use super::columns::{Column, Columns, blocks};
 use super::{
-    Change, Comparison, Figures, InvariantRow, Row, TwinRow, VariantSummary, Verdict, Warning,
-    conclusion, functions, kernel_config, ledger, observations, parallel,
+    Change, Comparison, Figures, InvariantRow, RATIO_LEVEL, Row, TwinRow, VariantSummary, Verdict,
+    Warning, conclusion, functions, kernel_config, ledger, observations, parallel,
 };
 use crate::experiment::MachineKind;
 use crate::plan::{Plan, Unavailable, WorkPlan};
@@ -11,7 +11,7 @@ use crate::source;
 use crate::store::{Recording, State};
 use opcost_record::metric::EMULATOR;
 use opcost_record::{Family, MetricKey, Outcome, Record, TWIN, Unit, WORK};
-use opcost_stats::{Budget, Paired, exact, multiple, power, relevance, summary};
+use opcost_stats::{Budget, Paired, bootstrap, exact, multiple, power, relevance, summary};
 
 /// Analyses a recording.
 ///
@@ -219,7 +219,7 @@ fn row(recording: &Recording, key: &MetricKey, columns: &[Column]) -> Row {
     let values: Vec<Option<Figures>> = columns.iter().map(summarise).collect();
     let changes = plan.comparisons().into_iter().map(|(baseline, variant)| {
         let medians = [baseline, variant].map(|side| values[side].as_ref().map(|side| side.median));
-        change(plan, &columns[baseline], &columns[variant], medians)
+        change(plan, &columns[baseline], &columns[variant], medians, *key == plan.primary)
     });
     Row {
         key: key.clone(),
@@ -252,10 +252,17 @@ fn summarise(column: &Column) -> Option<Figures> {
 
 /// The change of one metric with everything but p values, intervals and the verdict, which need
 /// all the other metrics.
-fn change(plan: &Plan, baseline: &Column, variant: &Column, medians: [Option<f64>; 2]) -> Change {
+fn change(
+    plan: &Plan,
+    baseline: &Column,
+    variant: &Column,
+    medians: [Option<f64>; 2],
+    primary: bool,
+) -> Change {
     let multiplexed = baseline.multiplexed + variant.multiplexed;
     let mut change = Change {
         ratio_of_medians: None,
+        ratio_of_medians_ci: None,
         change_ratio: None,
         ci: None,
         ci_level: 0.0,
@@ -286,7 +293,8 @@ fn change(plan: &Plan, baseline: &Column, variant: &Column, medians: [Option<f64
         change.ratio_of_medians =
             (one != 0.0).then(|| two / one - 1.0).or((one == two).then_some(0.0));
     }
-    match Paired::new(&blocks(baseline, variant, plan)) {
+    let units = blocks(baseline, variant, plan);
+    match Paired::new(&units) {
         Err(error) => {
             change.verdict = Verdict::Unavailable;
             change.reason = error.to_string();
@@ -305,6 +313,11 @@ fn change(plan: &Plan, baseline: &Column, variant: &Column, medians: [Option<f64
                 change.identical = exactness.change_ratio() == Some(0.0);
             }
             change.paired = Some(paired);
+            if primary {
+                let ratio = bootstrap::ratio_of_medians(&units, RATIO_LEVEL, plan.seed);
+                let ci = ratio.and_then(|ratio| ratio.ci);
+                change.ratio_of_medians_ci = ci.map(|(low, high)| (low - 1.0, high - 1.0));
+            }
         }
     }
     change

@@ -196,6 +196,9 @@ pub struct Figures {
 pub struct Change {
     /// Ratio of the two medians − 1; `None` when undefined.
     pub ratio_of_medians: Option<f64>,
+    /// Bootstrap interval of the same at [`RATIO_LEVEL`], whole units of the test drawn: for display.
+    /// Of the primary metric only, as it takes long; `None` of any other.
+    pub ratio_of_medians_ci: Option<(f64, f64)>,
     /// variant/baseline − 1 estimated block by block, so that drift cancels; what `ci` is the
     /// interval of. `None` when undefined.
     pub change_ratio: Option<f64>,
@@ -233,6 +236,9 @@ impl Change {
         (self.verdict == Verdict::Changed && ratio.abs() < floor).then_some(floor)
     }
 }
+
+/// The level of [`Change::ratio_of_medians_ci`].
+pub const RATIO_LEVEL: f64 = 0.95;
 
 /// What is said of one metric.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]

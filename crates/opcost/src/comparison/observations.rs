@@ -180,7 +180,7 @@ fn told(observation: &Observation) -> String {
         ObservationKind::Autocorrelation => format!("'{variant}' (r = {size:.2})"),
         ObservationKind::Outliers => {
             let times = if *runs == 1 { "run" } else { "runs" };
-            format!("'{variant}' {runs} {times}, up to {size:.2} × the median")
+            format!("'{variant}' {runs} {times}, the farthest {size:.2} × the median")
         }
     }
 }

@@ -23,6 +23,9 @@ const TIMES: [&str; 4] = ["wall", "task-clock", "cycles", "tsc"];
 /// Names of counts of work, the one that says most first.
 const WORK_COUNTS: [&str; 3] = ["instructions", "branches", "system-calls"];
 
+/// Counts that, where they are exact, say that the same was done: for want of the above.
+const EXACT_COUNTS: [&str; 2] = ["page-faults", "minor-faults"];
+
 /// What the best row of the other kind says of this comparison, to stand behind the sentence
 /// about the primary row; `None` if there is none that can say anything.
 pub(super) fn other_kind(comparison: &Comparison, primary: &Row, index: usize) -> Option<String> {
@@ -40,8 +43,7 @@ fn aspect(row: &Row) -> Option<Aspect> {
     }
 }
 
-/// The first row of the other kind that was judged, in the order of the names above; of counts,
-/// failing these, the first that is exact.
+/// The first row of the other kind that was judged, in the order of the names above.
 fn best<'a>(
     comparison: &'a Comparison,
     primary: &Row,
@@ -58,11 +60,11 @@ fn best<'a>(
         rows().find(|row| row.key.domain == primary.key.domain).or_else(|| rows().next())
     };
     match aspect {
-        Aspect::Work => TIMES.iter().find_map(|name| named(name)),
-        Aspect::Time => WORK_COUNTS.iter().find_map(|name| named(name)).or_else(|| {
-            let counted = |row: &&Row| self::aspect(row) == Some(Aspect::Work) && !zero(row);
-            comparison.rows.iter().filter(judged).filter(counted).find(|row| row.exact)
-        }),
+        Aspect::Work => TIMES.iter().find_map(&named),
+        Aspect::Time => WORK_COUNTS
+            .iter()
+            .find_map(named)
+            .or_else(|| EXACT_COUNTS.iter().find_map(named).filter(|row| row.exact && !zero(row))),
     }
 }
 

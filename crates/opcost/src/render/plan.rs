@@ -62,7 +62,10 @@ pub fn text(plan: &Plan, style: &Style) -> String {
         line("stop", &format!("earlier, after a whole block, if {}", stop.join(" or ")));
     }
     if let Some(build) = &plan.build {
-        line("unit", &format!("a build, {} blocks each: {}", build.blocks, build.command));
+        line(
+            "unit",
+            &format!("a build, for {} of the blocks below: {}", build.blocks, build.command),
+        );
     }
     line("warm-up", &format!("{} of each variant", plan.warmup));
     line("seed", &plan.seed.to_string());
