@@ -13,10 +13,12 @@
 //! | [`rank`] | signed-rank test, Hodges-Lehmann estimate, its interval: what [`mod@effect`] uses |
 //! | [`mod@exact`] | totals that never vary: an exact change, no test |
 //! | [`sign`], [`flip`] | the same questions by the sign test and by the mean |
+//! | [`relevance`] | how much seeds and layouts alone shift a count |
 //! | [`power`] | how many blocks are needed; what shift would have been found |
 //! | [`multiple`] | p-values of many metrics; one error rate per report |
 //! | [`binomial`] | the exact interval of a share: how often something happens |
-//! | [`bootstrap`], [`summary`] | figures for display |
+//! | [`bootstrap`], [`summary`] | figures for display, whole units of the highest random level drawn |
+//! | [`mod@drift`], [`mod@autocorrelation`], [`mod@first_runs`], [`mod@outliers`] | what to know of a series of runs; changes no verdict |
 //! | [`schedule`], [`random`] | the order of runs, and the generator behind every draw |
 //!
 //! The caller's duty: every number given is finite, except where a function says that it checks
@@ -26,17 +28,22 @@
 
 #![forbid(unsafe_code)]
 
+pub mod autocorrelation;
 pub mod binomial;
 mod block;
 pub mod bootstrap;
+pub mod drift;
 pub mod effect;
 pub mod exact;
+pub mod first_runs;
 pub mod flip;
 pub mod multiple;
 mod normal;
+pub mod outliers;
 pub mod power;
 pub mod random;
 pub mod rank;
+pub mod relevance;
 pub mod schedule;
 pub mod sign;
 pub mod summary;

@@ -33,6 +33,20 @@ pub(crate) fn sorted(values: &[f64]) -> Vec<f64> {
     values
 }
 
+/// The rank of each finite value from 1, ties at their mean rank.
+pub(crate) fn midranks(values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_unstable_by(|&a, &b| values[a].total_cmp(&values[b]));
+    let mut ranks = vec![0.0; values.len()];
+    let mut below = 0;
+    for tied in order.chunk_by(|&a, &b| values[a] == values[b]) {
+        let rank = below as f64 + (tied.len() as f64 + 1.0) / 2.0;
+        tied.iter().for_each(|&index| ranks[index] = rank);
+        below += tied.len();
+    }
+    ranks
+}
+
 /// The mean of two values; cannot overflow.
 pub(crate) fn midpoint(a: f64, b: f64) -> f64 {
     if a == b { a } else { a / 2.0 + b / 2.0 }
@@ -160,6 +174,12 @@ mod tests {
         assert_eq!(quantile(&ten, 1.5), None);
         assert_eq!(quantile(&ten, f64::NAN), None);
         assert!((sd_from_mad(1.0) - 1.482_602_218_505_602).abs() < 1e-12);
+    }
+
+    #[test]
+    fn ties_share_their_rank() {
+        assert_eq!(midranks(&[30.0, 10.0, 20.0, 10.0]), [4.0, 1.5, 3.0, 1.5]);
+        assert_eq!(midranks(&[]), [0.0; 0]);
     }
 
     #[test]

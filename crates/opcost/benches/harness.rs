@@ -9,7 +9,7 @@ use opcost::machine::MachineState;
 use opcost::machine::host::HostSurroundings;
 use opcost::plan::{self, Plan};
 use opcost::store::{State, Store};
-use opcost_record::{Domain, MetricKey, Outcome, Reading, Record, Report};
+use opcost_record::{Domain, METRICS, MetricKey, MetricRow, Outcome, Reading, Record, Report};
 use opcost_stats::Random;
 use opcost_stats::summary::median;
 use opcost_sys::interrupt::Interrupt;
@@ -38,7 +38,8 @@ fn main() {
     };
     let dir = tempfile::tempdir().expect("a folder for stores");
     cost_per_run(&sizes, dir.path());
-    show_large(&sizes, dir.path());
+    show_large(&sizes, dir.path(), sizes.recorded, 15);
+    show_large(&sizes, dir.path(), sizes.recorded / 10, 40);
 }
 
 /// Runs a tool to its end.
@@ -109,9 +110,9 @@ fn cost_per_run(sizes: &Sizes, dir: &Path) {
 }
 
 /// Time and memory to show a recording of many runs.
-fn show_large(sizes: &Sizes, dir: &Path) {
-    let store = dir.join("large.sqlite");
-    record_many(&store, sizes.recorded);
+fn show_large(sizes: &Sizes, dir: &Path, runs: u32, metrics: usize) {
+    let store = dir.join(format!("{metrics}.sqlite"));
+    record_many(&store, runs, metrics);
     let store = store.to_str().expect("a temporary path is text");
     let exits: Vec<Exit> = (0..sizes.rounds)
         .filter_map(|_| execute(&[OPCOST, "show", "last", "--store", store]))
@@ -120,28 +121,38 @@ fn show_large(sizes: &Sizes, dir: &Path) {
         exits.iter().map(|exit| (exit.ended_ns - exit.started_ns) as f64 / 1e6).collect();
     let rss_bytes_max = exits.iter().map(|exit| exit.rusage.rss_bytes_max).max().unwrap_or(0);
     println!(
-        "opcost show of {} runs: {:.0} ms (median of {}), {:.0} MB at most",
-        sizes.recorded,
+        "opcost show of {runs} runs × {metrics} metrics: {:.0} ms (median of {}), {:.0} MB at most",
         median(&wall_ms).unwrap_or(f64::NAN),
         wall_ms.len(),
         rss_bytes_max as f64 / 1e6
     );
 }
 
-/// The metrics that a workload on a machine with counters gives.
-fn keys() -> Vec<MetricKey> {
-    let perf =
-        ["task-clock", "page-faults", "context-switches", "cycles", "instructions", "branches"];
-    let rusage = ["user-time", "system-time", "minor-faults", "voluntary-switches", "peak-rss"];
-    let perf = perf.map(|name| MetricKey::new(name, Domain::All, "perf_event"));
-    let rusage = rusage.map(|name| MetricKey::new(name, Domain::All, "rusage"));
-    let clocks =
-        [("wall", "clock"), ("tsc", "tsc"), ("steal", "procfs"), ("machine-busy", "procfs")]
-            .map(|(name, source)| MetricKey::new(name, Domain::All, source));
-    perf.into_iter().chain(rusage).chain(clocks).collect()
+/// The metrics that a workload on a machine with counters gives, then the others of the table.
+fn keys(metrics: usize) -> Vec<MetricKey> {
+    let usual = [
+        "task-clock",
+        "page-faults",
+        "context-switches",
+        "cycles",
+        "instructions",
+        "branches",
+        "user-time",
+        "system-time",
+        "minor-faults",
+        "voluntary-switches",
+        "peak-rss",
+        "wall",
+        "tsc",
+        "steal",
+        "machine-busy",
+    ];
+    let others = METRICS.iter().map(|row| row.name).filter(|name| !usual.contains(name));
+    let rows = usual.into_iter().chain(others).filter_map(MetricRow::find).take(metrics);
+    rows.map(|row| MetricKey::new(row.name, Domain::All, row.source)).collect()
 }
 
-fn record_many(store: &Path, runs: u32) {
+fn record_many(store: &Path, runs: u32, metrics: usize) {
     let command =
         |line: &str| Variant { command: Some(Command::Line(line.into())), ..Variant::default() };
     let experiment = Experiment {
@@ -154,7 +165,7 @@ fn record_many(store: &Path, runs: u32) {
     let plan: Plan = plan::resolve(&experiment, &HostSurroundings).expect("a plan");
     let store = Store::open_for_writing(store).expect("a store");
     let mut writer = store.begin(&plan, &MachineState::default(), 1).expect("a recording");
-    let (keys, mut random) = (keys(), Random::new(1));
+    let (keys, mut random) = (keys(metrics), Random::new(1));
     for slot in plan.slots() {
         let readings = keys
             .iter()

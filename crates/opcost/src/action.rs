@@ -15,10 +15,10 @@ use crate::store::{Recording, RecordingWriter, Store, StoreError};
 use crate::xdg;
 use anyhow::{Context, Result};
 use clap::CommandFactory;
+use opcost_record::Record;
 use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::perf::LivePerf;
-use std::collections::HashSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -69,7 +69,7 @@ fn measure(
     let writer = Store::open_for_writing(&store_path(cli)?)
         .and_then(|store| store.begin(&plan, &state, unix_ns()))
         .map_err(StoreError::carried)?;
-    record(cli, &plan, &HashSet::new(), (machine.as_mut(), &state), writer, output)
+    record(cli, &plan, &[], (machine.as_mut(), &state), writer, output)
 }
 
 /// `opcost resume`.
@@ -88,8 +88,8 @@ pub fn resume(cli: &Cli, args: &ResumeArgs) -> Result<Status> {
         .and_then(|store| store.resume(&recording.id, &state))
         .map_err(StoreError::carried)?;
     // A run that failed is made again only if it was not stored; what is stored stays.
-    let done = recording.records.iter().map(|record| record.slot).collect();
-    record(cli, &plan, &done, (machine.as_mut(), &state), writer, &args.output)
+    let earlier = &recording.records;
+    record(cli, &plan, earlier, (machine.as_mut(), &state), writer, &args.output)
 }
 
 /// The machine that a plan runs on, ready to run it, and its state.
@@ -119,16 +119,16 @@ pub(crate) fn machine_for<'a>(
 fn record(
     cli: &Cli,
     plan: &Plan,
-    done: &HashSet<u32>,
+    earlier: &[Record],
     machine: (&mut dyn Machine, &MachineState),
     writer: RecordingWriter,
     output: &OutputArgs,
 ) -> Result<Status> {
     let mut progress = progress::for_terminal(cli.quiet);
-    let (ending, recording) = make_runs(plan, done, machine, writer, progress.as_mut())?;
+    let (ending, recording) = make_runs(plan, earlier, machine, writer, progress.as_mut())?;
     let id = &recording.id;
     match ending {
-        Ending::Complete => present(cli, &recording, output),
+        Ending::Complete | Ending::Stopped(_) => present(cli, &recording, output),
         Ending::Interrupted => {
             if recording.records.iter().any(|record| record.block.is_some()) {
                 present(cli, &recording, output)?;
@@ -158,13 +158,13 @@ fn record(
 /// `machine`: where, and its state when it was made ready.
 pub(crate) fn make_runs(
     plan: &Plan,
-    done: &HashSet<u32>,
+    earlier: &[Record],
     (machine, state_before): (&mut dyn Machine, &MachineState),
     mut writer: RecordingWriter,
     progress: &mut dyn Progress,
 ) -> Result<(Ending, Recording)> {
     let id = writer.id().to_string();
-    let ending = run::run(plan, done, machine, &mut writer, progress);
+    let ending = run::run(plan, earlier, machine, &mut writer, progress);
     if plan.machine == MachineKind::Host {
         let environment_bytes = state_before.environment_bytes.clone();
         let state_after = read_state(Path::new("/"), plan, environment_bytes);

@@ -3,6 +3,7 @@
 //! Each field is declared once, here: its name is the flag's and the file's key, its first
 //! paragraph is the help text. [`crate::plan`] resolves what is left open.
 
+use crate::stopping::Width;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,20 @@ pub struct Experiment {
     #[arg(long, short = 'n', visible_alias = "runs", value_name = "N", help_heading = SCHEDULE)]
     #[serde(skip_serializing_if = "Option::is_none", alias = "runs")]
     pub pairs: Option<u32>,
+
+    /// Stop as soon as the interval of the primary metric's change is this narrow from end to end,
+    /// for example 0.5%; --pairs then is the most [default: make all pairs]
+    ///
+    /// Looked at from the fewest pairs on that can decide every metric, after whole blocks.
+    #[arg(long, value_name = "WIDTH", help_heading = SCHEDULE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until_width: Option<Width>,
+
+    /// Stop after the block in which this much time is spent, for example 60s; --pairs then is the
+    /// most [default: no limit]
+    #[arg(long, value_name = "TIME", help_heading = SCHEDULE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<TimeLimit>,
 
     /// Warm-up runs of each variant, recorded but not compared [default: 1]
     #[arg(long, value_name = "N", help_heading = SCHEDULE)]
@@ -134,6 +149,17 @@ pub struct Experiment {
     #[arg(long, value_name = "CMD", help_heading = HOOKS)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prepare: Option<String>,
+
+    /// Command that builds a variant anew, run for each variant before the blocks of each build,
+    /// with its number in OPCOST_BUILD; the builds then are what is compared
+    #[arg(long, value_name = "CMD", help_heading = HOOKS)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rebuild: Option<String>,
+
+    /// Blocks that are run with one build [default: 1]
+    #[arg(long, value_name = "N", help_heading = HOOKS)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocks_per_build: Option<u32>,
 
     /// Command run after each run, outside the measurement
     #[arg(long, value_name = "CMD", help_heading = HOOKS)]

@@ -23,6 +23,7 @@ pub mod render;
 pub mod run;
 pub mod selftest;
 pub mod source;
+pub mod stopping;
 pub mod store;
 pub mod symbols;
 pub mod work_process;

@@ -186,7 +186,7 @@ fn recordings_text(heads: &[RecordingHead]) -> String {
     for head in heads {
         let _ = writeln!(
             text,
-            "{:<14} {}  {:<11} {:>6} runs  {}: {}",
+            "{:<14} {}  {:<14} {:>6} runs  {}: {}",
             head.id,
             date(head.created_unix_ns),
             head.state.word(),

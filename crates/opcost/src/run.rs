@@ -1,11 +1,13 @@
 //! The loop over the schedule: one run a slot, stored before the next begins.
 
 use crate::machine::{HookEnd, Machine, RunEnd};
-use crate::plan::{Plan, Slot};
+use crate::plan::{BuildPlan, Plan, Slot};
 use crate::progress::Progress;
+use crate::stopping::{StopReason, Stopping};
 use crate::store::{RecordingWriter, State};
 use anyhow::{Context, Result};
 use opcost_record::{Failure, Outcome, Record};
+use opcost_sys::clock::monotonic_ns;
 use std::collections::HashSet;
 
 /// How a session of running ended.
@@ -15,6 +17,8 @@ pub enum Ending {
     Complete,
     /// A signal stopped it; the run in flight was dropped.
     Interrupted,
+    /// The plan said to stop: its interval is narrow enough, or its time is spent.
+    Stopped(StopReason),
     /// A run failed; it and all before it are stored.
     Failed {
         /// Position in the schedule.
@@ -31,13 +35,15 @@ impl Ending {
     pub fn state(&self) -> State {
         match self {
             Ending::Complete => State::Finished,
+            Ending::Stopped(StopReason::Width) => State::StoppedWidth,
+            Ending::Stopped(StopReason::Budget) => State::StoppedBudget,
             Ending::Interrupted => State::Interrupted,
             Ending::Failed { .. } => State::Failed,
         }
     }
 }
 
-/// Makes the runs of a plan that are not in `done` yet.
+/// Makes the runs of a plan that are not among the `earlier` ones, until it says to stop.
 ///
 /// Cleanup runs however the session ended, since a setup that failed may have done half its work.
 ///
@@ -46,7 +52,7 @@ impl Ending {
 /// the work are records and an [`Ending`].
 pub fn run(
     plan: &Plan,
-    done: &HashSet<u32>,
+    earlier: &[Record],
     machine: &mut dyn Machine,
     writer: &mut RecordingWriter,
     progress: &mut dyn Progress,
@@ -57,8 +63,8 @@ pub fn run(
     };
     let ending = match set_up {
         Ok(HookEnd::Done) => {
-            progress.begin(plan, done.len());
-            let ending = run_slots(plan, done, machine, writer, progress);
+            progress.begin(plan, earlier.len());
+            let ending = run_slots(plan, earlier, machine, writer, progress);
             progress.end();
             ending
         }
@@ -70,7 +76,7 @@ pub fn run(
         None => Ok(()),
     };
     match (ending, cleaned) {
-        (Ok(Ending::Complete), Err(error)) => Err(error),
+        (Ok(Ending::Complete | Ending::Stopped(_)), Err(error)) => Err(error),
         // It must not hide what came before it.
         (ending, Err(error)) => {
             eprintln!("opcost: {error:#}");
@@ -82,17 +88,38 @@ pub fn run(
 
 fn run_slots(
     plan: &Plan,
-    done: &HashSet<u32>,
+    earlier: &[Record],
     machine: &mut dyn Machine,
     writer: &mut RecordingWriter,
     progress: &mut dyn Progress,
 ) -> Result<Ending> {
+    let begun_ns = monotonic_ns();
+    let mut stopping = Stopping::new(plan);
+    for record in earlier {
+        stopping.add(record, primary_of(plan, record, writer));
+    }
+    // A resumed recording may have enough already.
+    if let Some(reason) = stopping.reason(0) {
+        return Ok(Ending::Stopped(reason));
+    }
+    let mut unit_built = earlier.iter().filter_map(|record| record.block).max();
+    unit_built = unit_built.map(|block| plan.unit_of(block));
+    let done: HashSet<u32> = earlier.iter().map(|record| record.slot).collect();
     let left: Vec<Slot> = plan.slots().filter(|slot| !done.contains(&slot.slot)).collect();
     for together in left.chunks(machine.width()) {
         let runs: Vec<(&Slot, &str)> = together
             .iter()
             .map(|slot| (slot, plan.variants[usize::from(slot.variant)].name.as_str()))
             .collect();
+        let unit = together[0].block.map(|block| plan.unit_of(block));
+        if let Some(build) = &plan.build
+            && unit > unit_built
+        {
+            if rebuild(plan, build, unit.unwrap_or(0), machine)? == HookEnd::Interrupted {
+                return Ok(Ending::Interrupted);
+            }
+            unit_built = unit;
+        }
         progress.next(&runs);
         let ends = machine.run_together(plan, together).with_context(|| {
             let names: Vec<String> = runs
@@ -103,16 +130,47 @@ fn run_slots(
         })?;
         for (slot, end) in together.iter().zip(ends) {
             let Some(end) = end else { return Ok(Ending::Interrupted) };
-            if let Some(ending) = keep(slot, end, writer)? {
+            if let Some(ending) = keep(plan, slot, end, writer, &mut stopping)? {
                 return Ok(ending);
             }
+        }
+        if let Some(reason) = stopping.reason(monotonic_ns().saturating_sub(begun_ns)) {
+            return Ok(Ending::Stopped(reason));
         }
     }
     Ok(Ending::Complete)
 }
 
+/// Builds every variant anew; the command finds the build's number, from 0, in `OPCOST_BUILD`.
+fn rebuild(
+    plan: &Plan,
+    build: &BuildPlan,
+    unit: u32,
+    machine: &mut dyn Machine,
+) -> Result<HookEnd> {
+    let command = format!("OPCOST_BUILD={unit}; export OPCOST_BUILD; {}", build.command);
+    for variant in 0..plan.variants.len() {
+        if machine.hook(plan, Some(variant), "rebuild", &command)? == HookEnd::Interrupted {
+            return Ok(HookEnd::Interrupted);
+        }
+    }
+    Ok(HookEnd::Done)
+}
+
+/// The primary metric's raw integer of a run.
+fn primary_of(plan: &Plan, record: &Record, writer: &RecordingWriter) -> Option<u64> {
+    let metric = writer.dictionary().id(&plan.primary)?;
+    record.sample(metric).map(|sample| sample.value)
+}
+
 /// Stores one run; what it ends, if it failed.
-fn keep(slot: &Slot, end: RunEnd, writer: &mut RecordingWriter) -> Result<Option<Ending>> {
+fn keep(
+    plan: &Plan,
+    slot: &Slot,
+    end: RunEnd,
+    writer: &mut RecordingWriter,
+    stopping: &mut Stopping<'_>,
+) -> Result<Option<Ending>> {
     let RunEnd { started_unix_ns, outcome, exit_code, report, profile } = end;
     let record = Record {
         slot: slot.slot,
@@ -126,6 +184,7 @@ fn keep(slot: &Slot, end: RunEnd, writer: &mut RecordingWriter) -> Result<Option
         invariants: report.invariants,
     };
     writer.append(&record, profile.as_ref())?;
+    stopping.add(&record, primary_of(plan, &record, writer));
     Ok(match record.outcome {
         Outcome::Failed(failure) => {
             Some(Ending::Failed { slot: slot.slot, variant: slot.variant, failure })
@@ -226,8 +285,22 @@ mod tests {
         let store = Store::open_for_writing(&dir.path().join("store")).unwrap();
         let mut writer = store.begin(plan, &MachineState::default(), 1).unwrap();
         let id = writer.id().to_string();
-        let done = done.iter().copied().collect();
-        let ending = run(plan, &done, machine, &mut writer, &mut Silent);
+        let earlier: Vec<Record> = plan
+            .slots()
+            .filter(|slot| done.contains(&slot.slot))
+            .map(|slot| Record {
+                slot: slot.slot,
+                variant: slot.variant,
+                block: slot.block,
+                started_unix_ns: 1000,
+                outcome: Outcome::Finished,
+                exit_code: Some(0),
+                ops: Some(7),
+                samples: Vec::new(),
+                invariants: Vec::new(),
+            })
+            .collect();
+        let ending = run(plan, &earlier, machine, &mut writer, &mut Silent);
         let store = writer.end(State::Finished).unwrap();
         (ending, store.read(&id).unwrap())
     }
@@ -316,6 +389,48 @@ mod tests {
         assert_eq!(machine.log, ["setup", "cleanup"]);
     }
 
+    #[test]
+    fn builds_are_made_before_their_blocks_and_not_again_after_a_resume() {
+        let mut plan = resolve(&experiment(2, 6), &FakeSurroundings::default()).unwrap();
+        plan.warmup = 0;
+        plan.build = Some(BuildPlan { command: "make".into(), blocks: 2 });
+        let mut machine = Mock::default();
+        check(&plan, &[], &mut machine).0.unwrap();
+        let runs = |slots: std::ops::Range<u32>| slots.map(|slot| format!("run {slot}"));
+        let builds = || ["rebuild", "rebuild"].into_iter().map(str::to_string);
+        let expected: Vec<String> =
+            builds().chain(runs(0..8)).chain(builds()).chain(runs(8..12)).collect();
+        assert_eq!(machine.log, expected);
+
+        let mut machine = Mock::default();
+        check(&plan, &[0, 1, 2], &mut machine).0.unwrap();
+        let expected: Vec<String> = runs(3..8).chain(builds()).chain(runs(8..12)).collect();
+        assert_eq!(machine.log, expected);
+
+        let mut machine = Mock::odd("rebuild", Odd::Fails);
+        let error = format!("{:#}", check(&plan, &[], &mut machine).0.unwrap_err());
+        assert_eq!((error.as_str(), machine.log.len()), ("--rebuild failed", 1));
+        let mut machine = Mock::odd("rebuild", Odd::IsInterrupted);
+        assert_eq!(check(&plan, &[], &mut machine).0.unwrap(), Ending::Interrupted);
+    }
+
+    #[test]
+    fn a_plan_that_has_enough_stops_and_says_why() {
+        let mut plan = resolve(&experiment(2, 60), &FakeSurroundings::default()).unwrap();
+        plan.stop.budget_ms = Some(0);
+        let mut machine = Mock::default();
+        let (ending, recording) = check(&plan, &[], &mut machine);
+        assert_eq!(ending.unwrap(), Ending::Stopped(StopReason::Budget));
+        assert_eq!(recording.records.len(), 2 * plan.warmup as usize + 4, "one whole block");
+        // The mock's figures rise with the slot, and a block's differences are all 0.
+        plan.stop = crate::stopping::StopPlan { width_ratio: Some(0.5), budget_ms: None };
+        let (ending, recording) = check(&plan, &[], &mut machine);
+        assert_eq!(ending.unwrap(), Ending::Stopped(StopReason::Width));
+        assert_eq!(recording.pairs_made(), plan.pairs, "the mock's writer says finished");
+        let blocks = recording.records.len() - 2 * plan.warmup as usize;
+        assert_eq!(blocks, 2 * plan.fewest_pairs as usize);
+    }
+
     /// Does something odd at one line, and fails to clean up.
     struct Messy(Mock);
 
@@ -343,7 +458,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let store = Store::open_for_writing(&dir.path().join("store")).unwrap();
             let mut writer = store.begin(&plan, &MachineState::default(), 1).unwrap();
-            run(&plan, &HashSet::new(), &mut Messy(machine), &mut writer, &mut Silent)
+            run(&plan, &[], &mut Messy(machine), &mut writer, &mut Silent)
         };
         let text = |ending: Result<Ending>| format!("{:#}", ending.unwrap_err());
         assert_eq!(text(ending(Mock::default())), "--cleanup failed");

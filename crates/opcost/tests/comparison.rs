@@ -4,6 +4,7 @@ mod made;
 
 use made::{key, plan, recording};
 use opcost::comparison::{Comparison, Row, Severity, Verdict, Warning, compare};
+use opcost::plan::Slot;
 use opcost::store::Recording;
 use opcost_record::{CountingTime, Failure, Invariant, Outcome, Reading};
 use opcost_stats::Random;
@@ -301,4 +302,270 @@ fn a_recording_without_runs_is_no_reason_to_panic() {
     made.records.clear();
     let (comparison, _) = compare(&made);
     assert!(comparison.refused() && comparison.rows.is_empty());
+}
+
+/// A recording of two metrics: instructions, the primary one or not, and wall.
+fn of_two_kinds(primary: &str, instructions: f64, wall: f64) -> Comparison {
+    let mut random = Random::new(5);
+    let mut plan = plan(&["off", "on"], 22);
+    plan.primary = match primary {
+        "wall" => key("wall", "clock"),
+        name => key(name, "perf_event"),
+    };
+    let factor = |slot: &Slot, factor| if slot.variant == 1 { factor } else { 1.0 };
+    let made = recording(plan, |slot| {
+        let count = 1e9 * factor(slot, instructions) + random.below(1000) as f64;
+        let time = 2e5 * factor(slot, wall) * (1.0 + 0.01 * random.unit_f64());
+        vec![
+            Reading::plain(key("wall", "clock"), time as u64),
+            Reading::plain(key("instructions", "perf_event"), count as u64),
+        ]
+    });
+    compare(&made).0
+}
+
+#[test]
+fn one_sentence_reconciles_counts_and_time() {
+    // What is said of the other kind, and of it alone.
+    let check = |primary, instructions, wall, expected: &str| {
+        let comparison = of_two_kinds(primary, instructions, wall);
+        let [conclusion] = comparison.conclusions.as_slice() else { panic!("one comparison") };
+        assert!(conclusion.contains(expected), "{conclusion}");
+        // Two lines of 80 columns, the mark included.
+        assert!(conclusion.chars().count() <= 2 * 77, "{conclusion}");
+    };
+    check("instructions", 1.104, 1.0, "confidence); no change in wall found, 0.");
+    check("instructions", 1.104, 1.2, "confidence); wall +20.");
+    check("instructions", 1.104, 1.2, "%, real as well");
+    check("instructions", 1.104, 0.9, "%, real: more instructions in less time");
+    check("instructions", 0.9, 1.1, "; yet wall +");
+    check("instructions", 0.9, 1.1, "%, real: fewer instructions in more time");
+    check("instructions", 1.0, 1.0, "would have been; nor in wall, 0.");
+    check("instructions", 1.0, 1.1, "would have been; yet wall +");
+    check("wall", 1.0001, 1.0, "would have been; yet instructions +0.010 %, real");
+    check("wall", 1.2, 0.9, "; yet instructions +20.00 %, real: more instructions in less time");
+    check("wall", 1.0, 1.1, "confidence); no change in instructions found, 6e-5 % would");
+}
+
+/// A recording whose wall is made of the slot's number and noise, and what was observed of it.
+fn observed(wall: impl Fn(f64, f64) -> f64) -> (Comparison, Vec<String>) {
+    let mut random = Random::new(6);
+    let made = recording(plan(&["off", "on"], 60), |slot| {
+        let noise = 0.01 * random.unit_f64();
+        vec![Reading::plain(key("wall", "clock"), (2e5 * wall(f64::from(slot.slot), noise)) as u64)]
+    });
+    let (comparison, _) = compare(&made);
+    let told = comparison.observed();
+    (comparison, told)
+}
+
+#[test]
+fn what_is_notable_of_the_runs_is_told_and_changes_nothing() {
+    let check = |wall: fn(f64, f64) -> f64, begin: &str, end: &str| {
+        let (comparison, told) = observed(wall);
+        let [only] = told.as_slice() else { panic!("{told:?}") };
+        assert!(only.starts_with(begin) && only.ends_with(end), "{only}");
+        assert_eq!(row(&comparison, "wall").changes[0].verdict, Verdict::Unchanged);
+        assert_eq!(row(&comparison, "wall").changes[0].n_pairs, 60);
+    };
+    assert_eq!(observed(|_, noise| 1.0 + noise).1, [""; 0]);
+    check(
+        |slot, noise| 1.0 + noise + 0.001 * slot,
+        "drift over the recording: wall of 'off' +1",
+        "; the blocks cancel it; a settled machine has less",
+    );
+    check(
+        |slot, noise| 1.0 + noise + if slot < 14.0 { 0.012 } else { 0.0 },
+        "the first runs differ: wall of 'off' +1.",
+        "in the first 6; more --warmup would leave them out",
+    );
+    check(
+        |slot, noise| 1.0 + noise + 0.05 * (slot / 4.0).sin(),
+        "neighbouring runs are alike: wall of 'off' (r = 0.",
+        "; the blocks allow for it; spread runs tell more",
+    );
+    check(
+        |slot, noise| 1.0 + noise + if slot % 40.0 == 7.0 { 0.5 } else { 0.0 },
+        "outliers: wall of 'o",
+        "× the median; none was removed; opcost doctor says what disturbs",
+    );
+}
+
+/// Runs that are alike and independent are seldom said to be anything else.
+#[test]
+fn observations_of_nothing_are_as_rare_as_stated() {
+    let (reports, mut alarms) = (300, 0);
+    for seed in 0..reports {
+        let mut random = Random::new(7000 + seed);
+        let made = recording(plan(&["off", "on"], 22), |_| {
+            let mut reading = |name, source| {
+                let sum: f64 = (0..6).map(|_| random.unit_f64()).sum();
+                Reading::plain(key(name, source), (1e6 * (1.0 + 0.01 * sum)) as u64)
+            };
+            vec![
+                reading("wall", "clock"),
+                reading("task-clock", "perf_event"),
+                reading("user-time", "rusage"),
+            ]
+        });
+        alarms += u32::from(!compare(&made).0.observations.is_empty());
+    }
+    // 5 % and three standard deviations of a share of 300.
+    assert!(f64::from(alarms) / 300.0 < 0.088, "{alarms} of 300");
+}
+
+/// An emulated recording whose second variant counts so many instructions more in each block.
+fn emulated_by(more: u64, layout: impl Fn(u64) -> u64) -> Comparison {
+    let plan = made::emulated::plan(&["off", "on"], 16);
+    let recording = made::emulated::recording(plan, 0, |slot| {
+        let (block, variant) = (u64::from(slot.block.unwrap_or(0)), u64::from(slot.variant));
+        let mut tree = made::emulated::Tree::default();
+        tree.add(None, "main", "/bin/work", 1, 1_000_000 + layout(block) + more * variant);
+        (tree.grown(), vec![])
+    });
+    compare(&recording).0
+}
+
+#[test]
+fn a_count_that_changed_less_than_layouts_do_says_so() {
+    let layout = |block: u64| block * 37 % 16 * 10;
+    let small = emulated_by(9, layout);
+    let change = &row(&small, "instructions").changes[0];
+    assert_eq!(change.verdict, Verdict::Changed, "it is real for each seed");
+    let floor = change.below_floor().unwrap();
+    // Deviations from the median of 0, 10, … 150 have the median 40.
+    let expected = 1.96 * 2f64.sqrt() * 40.0 / 0.674_489_750_196_081_7 / 1_000_075.0;
+    assert!((floor - expected).abs() < 1e-9, "{floor} is not {expected}");
+    assert!(change.reason.starts_with("real, but seeds and layouts alone shift it by up to 0.016"));
+    assert!(
+        small.conclusions[0].ends_with(", but layouts alone shift it by up to 0.016 %"),
+        "{:?}",
+        small.conclusions
+    );
+    let large = emulated_by(1000, layout);
+    let change = &row(&large, "instructions").changes[0];
+    assert_eq!((change.verdict, change.below_floor()), (Verdict::Changed, None));
+    assert!(change.relevance_floor_ratio.is_some());
+    // Where no layout shifts anything, nothing is too small.
+    let exact = emulated_by(1, |_| 0);
+    let change = &row(&exact, "instructions").changes[0];
+    assert_eq!((change.verdict, change.below_floor()), (Verdict::Changed, None));
+}
+
+/// A ten-thousandth more instructions, planted over what seeds shift: found by every report.
+#[test]
+fn a_ten_thousandth_of_a_count_is_found_every_time() {
+    for seed in 0..50 {
+        let comparison = emulated_by(100, |block| Random::new(seed).fork(block).below(10));
+        let change = &row(&comparison, "instructions").changes[0];
+        assert_eq!((change.verdict, change.below_floor()), (Verdict::Changed, None), "{seed}");
+    }
+}
+
+#[test]
+fn builds_are_the_units_where_something_is_built() {
+    // Each build is some 1 % faster or slower by its layout; all its blocks agree.
+    const LAYOUTS: [f64; 8] = [0.015, -0.012, 0.009, -0.014, 0.011, -0.008, 0.013, -0.01];
+    let made = |blocks: u32| {
+        let mut plan = plan(&["off", "on"], 96);
+        plan.build = Some(opcost::plan::BuildPlan { command: "make".into(), blocks });
+        recording(plan, |slot| {
+            let layout = LAYOUTS[(slot.block.unwrap_or(0) / 6) as usize] * f64::from(slot.variant);
+            let wall = 2e5 * (1.0 + layout) + f64::from(slot.slot % 7);
+            vec![Reading::plain(key("wall", "clock"), wall as u64)]
+        })
+    };
+    let (by_build, _) = compare(&made(6));
+    let change = &row(&by_build, "wall").changes[0];
+    assert_eq!(change.paired.as_ref().unwrap().differences().len(), 8, "48 blocks, 8 builds");
+    assert_eq!(change.verdict, Verdict::Unchanged);
+    assert!(by_build.heading.contains(&"8 builds".to_string()), "{:?}", by_build.heading);
+    // As many blocks taken for independent would know eight times as much as there is to know.
+    let (by_block, _) = compare(&made(1));
+    let by_block = row(&by_block, "wall").changes[0].mde_ratio;
+    assert!(by_block.is_none_or(|mde| mde < 0.7 * change.mde_ratio.unwrap()), "{by_block:?}");
+}
+
+#[test]
+fn a_recording_that_its_plan_stopped_is_whole_and_says_why() {
+    let mut made = recording(plan(&["off", "on"], 60), |slot| {
+        vec![Reading::plain(key("wall", "clock"), 1000 + u64::from(slot.slot % 7))]
+    });
+    made.plan.stop.width_ratio = Some(0.005);
+    made.records.truncate(2 + 4 * 14);
+    made.state = opcost::store::State::StoppedWidth;
+    let (comparison, warnings) = compare(&made);
+    assert_eq!(warnings, []);
+    let stopped = comparison.stopped.as_deref();
+    assert_eq!(stopped, Some("stopped after 28 pairs: the interval of wall is within 0.50 %"));
+    assert!(comparison.heading.contains(&"28 pairs".to_string()), "{:?}", comparison.heading);
+    assert!(comparison.ledger.iter().all(|entry| entry.severity == Severity::Fine));
+    made.plan.stop.budget_ms = Some(60_000);
+    made.records.truncate(2 + 4 * 5);
+    made.state = opcost::store::State::StoppedBudget;
+    let (comparison, warnings) = compare(&made);
+    let stopped = comparison.stopped.as_deref();
+    assert_eq!(stopped, Some("stopped after 10 pairs: the budget of 60 s is spent"));
+    assert_eq!(warnings, [Warning::TooFewPairs { pairs: 10, fewest: 22 }]);
+}
+
+/// One run of each, no spread at all, nothing but zeros, a metric that some runs lack: what is
+/// said is stated, never made up.
+#[test]
+fn poor_input_gives_no_figures() {
+    let check = |read: &dyn Fn(&Slot) -> Option<u64>| {
+        let made = recording(plan(&["off", "on"], 22), |slot| {
+            let wall = read(slot).map(|value| Reading::plain(key("wall", "clock"), value));
+            wall.into_iter().collect()
+        });
+        let (comparison, _) = compare(&made);
+        for row in &comparison.rows {
+            for change in &row.changes {
+                let figures = [change.change_ratio, change.ratio_of_medians, change.mde_ratio];
+                assert!(figures.iter().flatten().all(|figure| figure.is_finite()), "{change:?}");
+            }
+        }
+        comparison
+    };
+    // No spread on either side.
+    let equal = check(&|_| Some(500));
+    assert!(row(&equal, "wall").changes[0].identical);
+    let zeros = check(&|_| Some(0));
+    let change = &row(&zeros, "wall").changes[0];
+    assert_eq!((change.verdict, change.change_ratio), (Verdict::Unchanged, Some(0.0)));
+    let from_zero = check(&|slot| Some(u64::from(slot.variant) * 7));
+    let change = &row(&from_zero, "wall").changes[0];
+    assert_eq!((change.verdict, change.change_ratio), (Verdict::Changed, None));
+    // A third of the runs have no reading: these blocks are left out, and the rest is compared.
+    let gaps = check(&|slot| (slot.slot % 3 != 0).then_some(1000 + u64::from(slot.slot % 5)));
+    let wall = row(&gaps, "wall");
+    assert!(wall.changes[0].n_pairs < 22 && wall.changes[0].n_pairs > 5);
+    assert!(wall.values.iter().flatten().all(|side| side.n < 22));
+    let one_side = check(&|slot| (slot.variant == 0).then_some(1000));
+    let change = &row(&one_side, "wall").changes[0];
+    assert_eq!(
+        (change.verdict, change.reason.as_str()),
+        (Verdict::Unavailable, "no finished run has it")
+    );
+}
+
+#[test]
+fn one_run_of_each_is_inconclusive_and_says_how_many_are_needed() {
+    let mut made = recording(plan(&["off", "on"], 22), |slot| {
+        vec![Reading::plain(key("wall", "clock"), 1000 + 500 * u64::from(slot.variant))]
+    });
+    made.records.retain(|record| record.block == Some(0));
+    let first = made.records.iter().position(|record| record.variant == 1).unwrap();
+    made.records.swap(0, first);
+    let other = made.records.iter().position(|record| record.variant == 0).unwrap();
+    made.records.swap(1, other);
+    made.records.truncate(2);
+    let (comparison, _) = compare(&made);
+    let change = &row(&comparison, "wall").changes[0];
+    assert_eq!((change.verdict, change.n_pairs), (Verdict::Inconclusive, 1));
+    assert_eq!(
+        (change.ci, change.mde_ratio, change.reason.as_str()),
+        (None, None, "needs 14 pairs")
+    );
+    assert!(comparison.observations.is_empty());
 }

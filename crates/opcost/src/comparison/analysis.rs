@@ -2,16 +2,16 @@
 
 use super::columns::{Column, Columns, blocks};
 use super::{
-    Change, Comparison, Figures, InvariantRow, Row, TwinRow, VariantSummary, Verdict, Warning,
-    conclusion, functions, kernel_config, ledger, parallel,
+    Change, Comparison, Figures, InvariantRow, RATIO_LEVEL, Row, TwinRow, VariantSummary, Verdict,
+    Warning, conclusion, functions, kernel_config, ledger, observations, parallel,
 };
 use crate::experiment::MachineKind;
 use crate::plan::{Plan, Unavailable, WorkPlan};
 use crate::source;
-use crate::store::Recording;
+use crate::store::{Recording, State};
 use opcost_record::metric::EMULATOR;
-use opcost_record::{Family, MetricKey, Outcome, Record, TWIN, WORK};
-use opcost_stats::{Budget, Paired, exact, multiple, power, summary};
+use opcost_record::{Family, MetricKey, Outcome, Record, TWIN, Unit, WORK};
+use opcost_stats::{Budget, Paired, bootstrap, exact, multiple, power, relevance, summary};
 
 /// Analyses a recording.
 ///
@@ -32,15 +32,16 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         None => judge(&mut rows, recording),
     }
     let kernels = recording.machine.first().map_or(&[][..], |state| &state.kernels);
-    if plan.pairs < plan.fewest_pairs {
-        warnings.push(Warning::TooFewPairs { pairs: plan.pairs, fewest: plan.fewest_pairs });
+    let pairs = recording.pairs_made();
+    if pairs < plan.fewest_pairs {
+        warnings.push(Warning::TooFewPairs { pairs, fewest: plan.fewest_pairs });
     }
     warnings.extend(short_runs(plan, &rows));
     let mut comparison = Comparison {
         recording: recording.id.clone(),
         experiment: plan.experiment.clone(),
         question: plan.question.clone(),
-        heading: heading(plan, &finished),
+        heading: heading(recording, &finished),
         variants: variants(recording, &finished),
         comparisons: plan.comparisons(),
         functions: functions::functions(recording, &finished, &rows, refused.as_deref()),
@@ -50,8 +51,16 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         unavailable: unavailable(recording, &finished),
         invariants,
         ledger,
+        stopped: stopped(recording),
+        observations: Vec::new(),
         conclusions: Vec::new(),
     };
+    // Runs of the emulated machine are made at the same time, and know neither drift nor neighbours.
+    if plan.machine == MachineKind::Host {
+        let names: Vec<String> =
+            comparison.variants.iter().map(|variant| variant.name.clone()).collect();
+        comparison.observations = observations::observations(&comparison.rows, &names);
+    }
     comparison.conclusions = conclusion::conclusions(&comparison);
     (comparison, warnings)
 }
@@ -66,7 +75,28 @@ fn finished_runs(recording: &Recording, variant: usize) -> Vec<&Record> {
         .collect()
 }
 
-fn heading(plan: &Plan, finished: &[Vec<&Record>]) -> Vec<String> {
+/// Why the plan stopped early, in words.
+fn stopped(recording: &Recording) -> Option<String> {
+    let Plan { stop, primary, .. } = &recording.plan;
+    let pairs = conclusion::grouped(recording.pairs_made().into());
+    match recording.state {
+        State::StoppedWidth => {
+            let width = conclusion::magnitude(stop.width_ratio?);
+            let primary = primary.label();
+            Some(format!(
+                "stopped after {pairs} pairs: the interval of {primary} is within {width}"
+            ))
+        }
+        State::StoppedBudget => {
+            let budget = conclusion::figure(stop.budget_ms? as f64 * 1e6, Unit::Ns);
+            Some(format!("stopped after {pairs} pairs: the budget of {budget} is spent"))
+        }
+        _ => None,
+    }
+}
+
+fn heading(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<String> {
+    let plan = &recording.plan;
     let mut parts = Vec::new();
     match &plan.variants[0].work {
         WorkPlan::Workload { name, .. } => parts.push(name.clone()),
@@ -79,7 +109,11 @@ fn heading(plan: &Plan, finished: &[Vec<&Record>]) -> Vec<String> {
         MachineKind::Host => "this host".into(),
         MachineKind::Emulated => "emulated machine".into(),
     });
-    parts.push(format!("{} pairs", plan.pairs));
+    parts.push(format!("{} pairs", recording.pairs_made()));
+    if let Some(build) = &plan.build {
+        let blocks = recording.pairs_made().div_ceil(pairs_per_block(plan));
+        parts.push(format!("{} builds", blocks.div_ceil(build.blocks)));
+    }
     parts.push(format!("primary: {}", plan.primary.label()));
     parts
 }
@@ -185,7 +219,7 @@ fn row(recording: &Recording, key: &MetricKey, columns: &[Column]) -> Row {
     let values: Vec<Option<Figures>> = columns.iter().map(summarise).collect();
     let changes = plan.comparisons().into_iter().map(|(baseline, variant)| {
         let medians = [baseline, variant].map(|side| values[side].as_ref().map(|side| side.median));
-        change(plan, &columns[baseline], &columns[variant], medians)
+        change(plan, &columns[baseline], &columns[variant], medians, *key == plan.primary)
     });
     Row {
         key: key.clone(),
@@ -218,16 +252,24 @@ fn summarise(column: &Column) -> Option<Figures> {
 
 /// The change of one metric with everything but p values, intervals and the verdict, which need
 /// all the other metrics.
-fn change(plan: &Plan, baseline: &Column, variant: &Column, medians: [Option<f64>; 2]) -> Change {
+fn change(
+    plan: &Plan,
+    baseline: &Column,
+    variant: &Column,
+    medians: [Option<f64>; 2],
+    primary: bool,
+) -> Change {
     let multiplexed = baseline.multiplexed + variant.multiplexed;
     let mut change = Change {
         ratio_of_medians: None,
+        ratio_of_medians_ci: None,
         change_ratio: None,
         ci: None,
         ci_level: 0.0,
         p_adjusted: None,
         mde_ratio: None,
         mde_difference: None,
+        relevance_floor_ratio: None,
         n_pairs: 0,
         verdict: Verdict::Inconclusive,
         reason: String::new(),
@@ -251,13 +293,18 @@ fn change(plan: &Plan, baseline: &Column, variant: &Column, medians: [Option<f64
         change.ratio_of_medians =
             (one != 0.0).then(|| two / one - 1.0).or((one == two).then_some(0.0));
     }
-    match Paired::new(&blocks(baseline, variant, plan.blocks.len())) {
+    let units = blocks(baseline, variant, plan);
+    match Paired::new(&units) {
         Err(error) => {
             change.verdict = Verdict::Unavailable;
             change.reason = error.to_string();
         }
         Ok(paired) => {
             change.n_pairs = paired.n_pairs();
+            // A host's counts have one layout, or noise of their own that the test allows for.
+            if plan.machine == MachineKind::Emulated {
+                change.relevance_floor_ratio = relevance_floor([baseline, variant], &paired);
+            }
             change.change_ratio = paired.change_ratio();
             if let (Some(one), Some(two)) = (baseline.alike(), variant.alike()) {
                 let exactness = exact(&one, &two);
@@ -266,9 +313,21 @@ fn change(plan: &Plan, baseline: &Column, variant: &Column, medians: [Option<f64
                 change.identical = exactness.change_ratio() == Some(0.0);
             }
             change.paired = Some(paired);
+            if primary {
+                let ratio = bootstrap::ratio_of_medians(&units, RATIO_LEVEL, plan.seed);
+                let ci = ratio.and_then(|ratio| ratio.ci);
+                change.ratio_of_medians_ci = ci.map(|(low, high)| (low - 1.0, high - 1.0));
+            }
         }
     }
     change
+}
+
+/// What seeds and layouts alone shift, over the baseline's median: of the two variants the larger,
+/// each over its own blocks.
+fn relevance_floor(sides: [&Column; 2], paired: &Paired) -> Option<f64> {
+    let [one, two] = sides.map(|column| relevance::floor(&column.values));
+    paired.step_ratio(one?.max(two?)).map(f64::abs)
 }
 
 /// Gives no verdict on any change.
@@ -283,7 +342,9 @@ fn refuse(rows: &mut [Row], reason: &str) {
 /// Gives every change its corrected p value, interval and verdict.
 fn judge(rows: &mut [Row], recording: &Recording) {
     let (plan, large) = (&recording.plan, is_large(recording));
-    let budget = Budget::default();
+    let budget = plan.stop.error_budget();
+    // The scale of every corrected p value, whatever a metric's share of the budget.
+    let rate = Budget::default().total();
     // Counts of an emulated machine that no seed and no padding moves need no test.
     let settled = |row: &Row| plan.machine == MachineKind::Emulated && row.exact;
     for family in multiple::Family::ALL {
@@ -305,12 +366,13 @@ fn judge(rows: &mut [Row], recording: &Recording) {
         let adjusted = family.adjust(&p);
         let tests = members.len();
         let alpha = budget.level_of_smallest(family, tests);
-        let fewest_pairs = pairs_per_block(plan) * power::blocks_min(budget.level(family), tests);
+        let fewest_pairs = pairs_per_block(plan)
+            * plan.blocks_per_unit()
+            * power::blocks_min(budget.level(family), tests);
         let members = members.into_iter().zip(adjusted).collect();
         parallel::map(members, large, |((exact, change), adjusted)| {
-            // On the scale of the whole report's error rate, whatever the family's share of it.
-            let adjusted = (adjusted * budget.total() / budget.level(family)).min(1.0);
-            decide(change, exact, adjusted, alpha, fewest_pairs, plan.seed, budget.total());
+            let adjusted = (adjusted * rate / budget.level(family)).min(1.0);
+            decide(change, exact, adjusted, alpha, fewest_pairs, plan.seed, rate);
         });
     }
     for row in rows {
@@ -325,11 +387,19 @@ fn judge(rows: &mut [Row], recording: &Recording) {
                 change.reason = "exact: each side the same in every run".into();
             }
         }
+        for change in &mut row.changes {
+            if let Some(floor) = change.below_floor() {
+                change.reason = format!(
+                    "real, but seeds and layouts alone shift it by up to {}",
+                    conclusion::magnitude(floor)
+                );
+            }
+        }
     }
 }
 
 /// Runs of each variant in a block: two in mirrored order, one where order cannot matter.
-pub(super) fn pairs_per_block(plan: &Plan) -> u32 {
+pub(crate) fn pairs_per_block(plan: &Plan) -> u32 {
     let order = plan.blocks.first().map(|block| &block.order);
     order.map_or(1, |order| order.iter().filter(|variant| **variant == 0).count() as u32)
 }

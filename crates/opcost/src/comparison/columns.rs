@@ -1,5 +1,6 @@
 //! A recording by metric: what is stored run by run, gathered so that each metric lies together.
 
+use crate::plan::Plan;
 use crate::store::Recording;
 use opcost_record::Record;
 use opcost_stats::{Block, Total};
@@ -65,27 +66,25 @@ impl Column {
         self.first.filter(|_| !self.varies && self.values.len() >= 2).map(|total| [total; 2])
     }
 
-    /// The figures of one block, from `start` on; moves `start` behind them.
-    fn of_block(&self, block: u32, start: &mut usize) -> &[f64] {
+    /// The figures of one unit of so many blocks, from `start` on; moves `start` behind them.
+    fn of_unit(&self, unit: u32, blocks_per_unit: u32, start: &mut usize) -> &[f64] {
         let rest = &self.blocks[*start..];
-        let length = rest.iter().take_while(|found| **found == block).count();
+        let length = rest.iter().take_while(|found| **found / blocks_per_unit == unit).count();
         let figures = &self.values[*start..*start + length];
         *start += length;
         figures
     }
 }
 
-/// The figures of two variants, block by block.
-pub(super) fn blocks<'a>(
-    baseline: &'a Column,
-    variant: &'a Column,
-    count: usize,
-) -> Vec<Block<'a>> {
+/// The figures of two variants, by the units of the test: block by block, or build by build, whose
+/// blocks then are one.
+pub(super) fn blocks<'a>(baseline: &'a Column, variant: &'a Column, plan: &Plan) -> Vec<Block<'a>> {
     let (mut at_baseline, mut at_variant) = (0, 0);
-    (0..count as u32)
-        .map(|block| Block {
-            baseline: baseline.of_block(block, &mut at_baseline).into(),
-            variant: variant.of_block(block, &mut at_variant).into(),
+    let size = plan.blocks_per_unit();
+    (0..(plan.blocks.len() as u32).div_ceil(size))
+        .map(|unit| Block {
+            baseline: baseline.of_unit(unit, size, &mut at_baseline).into(),
+            variant: variant.of_unit(unit, size, &mut at_variant).into(),
         })
         .collect()
 }

@@ -1,9 +1,10 @@
 //! The answer in words, and figures as people read them.
 
-use super::{Change, Comparison, Row, Severity, Verdict};
+use super::{Change, Comparison, Row, Severity, Verdict, reconciled};
 use opcost_record::Unit;
 
-/// One sentence for each comparison, about the primary metric.
+/// One sentence for each comparison: the primary metric, and what the best metric of the other
+/// kind, time beside counts or counts beside time, says to it.
 pub(super) fn conclusions(comparison: &Comparison) -> Vec<String> {
     let refusals: Vec<&str> = comparison
         .ledger
@@ -26,7 +27,9 @@ pub(super) fn conclusions(comparison: &Comparison) -> Vec<String> {
                 "{} against {}",
                 comparison.variants[*variant].name, comparison.variants[*baseline].name
             );
-            format!("{names}: {}", sentence(row, index))
+            let other = reconciled::other_kind(comparison, row, index);
+            let other = other.map_or(String::new(), |clause| format!("; {clause}"));
+            format!("{names}: {}{other}", sentence(row, index))
         })
         .collect()
 }
@@ -36,15 +39,23 @@ fn sentence(row: &Row, index: usize) -> String {
     let label = &row.label;
     let amount = change.change_ratio.map_or_else(|| "changed".into(), percent);
     match change.verdict {
-        Verdict::Changed => match change.ci {
-            Some((low, high)) => format!(
-                "{label} {amount}, real ({} … {} at {:.4} % confidence)",
-                percent(low),
-                percent(high),
-                Trim(change.ci_level * 100.0)
-            ),
-            None => format!("{label} {amount}, real and exact"),
-        },
+        Verdict::Changed => {
+            let real = match change.ci {
+                Some((low, high)) => format!(
+                    "{label} {amount}, real ({} … {} at {:.4} % confidence)",
+                    percent(low),
+                    percent(high),
+                    Trim(change.ci_level * 100.0)
+                ),
+                None => format!("{label} {amount}, real and exact"),
+            };
+            match change.below_floor() {
+                Some(floor) => {
+                    format!("{real}, but layouts alone shift it by up to {}", magnitude(floor))
+                }
+                None => real,
+            }
+        }
         Verdict::Unchanged => match detectable(row, change) {
             Some(mde) if !change.identical => {
                 format!("no change in {label} found; {mde} or more would have been")
@@ -85,6 +96,7 @@ pub fn magnitude(ratio: f64) -> String {
     let percent = ratio.abs() * 100.0;
     let decimals = match percent {
         0.0 => 0,
+        tiny if tiny < 0.0001 => return format!("{tiny:.0e} %"),
         small if small < 0.01 => 4,
         small if small < 0.1 => 3,
         small if small < 100.0 => 2,
@@ -178,6 +190,7 @@ mod tests {
             (-0.004_6, "−0.46 %"),
             (0.0, "+0 %"),
             (0.000_05, "+0.0050 %"),
+            (0.000_000_21, "+2e-5 %"),
             (2.5, "+250.0 %"),
             (123.0, "+12300 %"),
         ] {

@@ -32,7 +32,7 @@ pub(super) fn migrations(evidence: &Evidence<'_>) -> Finding {
         .into_iter()
         .filter(|(one, other)| {
             let columns = &evidence.columns.by_metric[metric];
-            let blocks = blocks(&columns[*one], &columns[*other], plan.blocks.len());
+            let blocks = blocks(&columns[*one], &columns[*other], plan);
             let chance = Paired::new(&blocks).map_or(1.0, |paired| paired.p());
             let difference = match (means[*one], means[*other]) {
                 (Some(one), Some(other)) => (one - other).abs(),

@@ -226,7 +226,7 @@ pub(super) fn examine(
         })
         .collect();
     let mut warnings = Vec::new();
-    let (made, planned) = (recording.records.len(), recording.plan.slot_count());
+    let (made, planned) = (recording.records.len(), recording.runs_due());
     if made < planned {
         warnings.push(Warning::Incomplete { runs: made, planned, recording: recording.id.clone() });
     }
@@ -302,7 +302,8 @@ fn runs(evidence: &Evidence<'_>) -> Finding {
         return (Severity::Refuse, format!("no finished run of '{}'", none.join("', '")));
     }
     let finished: usize = evidence.finished.iter().map(Vec::len).sum();
-    let planned = plan.slot_count() - plan.warmup as usize * plan.variants.len();
+    let warmups = plan.warmup as usize * plan.variants.len();
+    let planned = evidence.recording.runs_due().saturating_sub(warmups);
     if finished < planned {
         return (Severity::Doubtful, format!("{finished} of {planned} runs finished"));
     }

@@ -12,14 +12,18 @@ mod disturbance;
 mod functions;
 mod kernel_config;
 pub mod ledger;
+mod observations;
 mod parallel;
+mod reconciled;
 mod repeatable;
 mod settings;
 mod symbol;
 
 pub use analysis::compare;
+pub(crate) use analysis::pairs_per_block;
 pub use functions::{CallerRow, FunctionComparison, FunctionRow, NO_CALLER, Sides, UNATTRIBUTED};
 pub use kernel_config::config_changes;
+pub use observations::{OBSERVATION_RATE, Observation, ObservationKind};
 
 use crate::plan::Unavailable;
 use opcost_record::{Better, Family, Kind, MetricKey, Unit};
@@ -55,6 +59,10 @@ pub struct Comparison {
     pub invariants: Vec<InvariantRow>,
     /// Whether the runs were comparable, rule by rule.
     pub ledger: Vec<LedgerEntry>,
+    /// Why the plan stopped before its whole schedule was made, if it did.
+    pub stopped: Option<String>,
+    /// What to know of the runs beside the verdict.
+    pub observations: Vec<Observation>,
     /// The answer, one sentence for each comparison.
     pub conclusions: Vec<String>,
 }
@@ -191,6 +199,9 @@ pub struct Figures {
 pub struct Change {
     /// Ratio of the two medians − 1; `None` when undefined.
     pub ratio_of_medians: Option<f64>,
+    /// Bootstrap interval of the same at [`RATIO_LEVEL`], whole units of the test drawn: for display.
+    /// Of the primary metric only, as it takes long; `None` of any other.
+    pub ratio_of_medians_ci: Option<(f64, f64)>,
     /// variant/baseline − 1 estimated block by block, so that drift cancels; what `ci` is the
     /// interval of. `None` when undefined.
     pub change_ratio: Option<f64>,
@@ -204,6 +215,9 @@ pub struct Change {
     pub mde_ratio: Option<f64>,
     /// The same in the unit of the figures, where the baseline is 0 and has no ratio.
     pub mde_difference: Option<f64>,
+    /// Of counts that seeds and layouts shift: how far these alone move the figure; a change that
+    /// is smaller may be real and is of no importance. `None` where that is not known.
+    pub relevance_floor_ratio: Option<f64>,
     /// Pairs that were compared.
     pub n_pairs: usize,
     /// The verdict.
@@ -217,6 +231,17 @@ pub struct Change {
     /// What one more of the raw integer is in the unit of the figures: no change is smaller.
     pub step: f64,
 }
+
+impl Change {
+    /// The relevance floor that this change does not reach, if it is real and does not.
+    pub fn below_floor(&self) -> Option<f64> {
+        let (floor, ratio) = (self.relevance_floor_ratio?, self.change_ratio?);
+        (self.verdict == Verdict::Changed && ratio.abs() < floor).then_some(floor)
+    }
+}
+
+/// The level of [`Change::ratio_of_medians_ci`].
+pub const RATIO_LEVEL: f64 = 0.95;
 
 /// What is said of one metric.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]

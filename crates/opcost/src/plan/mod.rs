@@ -19,6 +19,7 @@ pub use schedule::{BlockPlan, Slot};
 
 use crate::experiment::{Aslr, EnvironmentPolicy, MachineKind, PairsOfVariants};
 use crate::source::Scope;
+use crate::stopping::StopPlan;
 use opcost_record::MetricKey;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -46,6 +47,12 @@ pub struct Plan {
     pub pairs: u32,
     /// The fewest pairs that can decide every metric at its corrected level.
     pub fewest_pairs: u32,
+    /// When to stop before all of them are made.
+    #[serde(default)]
+    pub stop: StopPlan,
+    /// What is built anew as the runs go on; the builds then are the units of the test.
+    #[serde(default)]
+    pub build: Option<BuildPlan>,
     /// Warm-up runs of each variant.
     pub warmup: u32,
     /// Seed of the schedule and of the work.
@@ -71,6 +78,15 @@ pub struct Plan {
     /// What the emulated machines have in common; `None` on another machine.
     #[serde(default)]
     pub emulation: Option<EmulationPlan>,
+}
+
+/// A command that builds every variant anew, so that layouts vary and builds are compared.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct BuildPlan {
+    /// The command, run for each variant in its environment and directory.
+    pub command: String,
+    /// Blocks that are run with one build.
+    pub blocks: u32,
 }
 
 /// Commands run around the runs, each through `/bin/sh -c`.
@@ -215,6 +231,16 @@ impl Plan {
     pub fn slot_count(&self) -> usize {
         self.warmup as usize * self.variants.len()
             + self.blocks.iter().map(|block| block.order.len()).sum::<usize>()
+    }
+
+    /// Blocks that make a unit of the test: those of one build; one, where nothing is built.
+    pub fn blocks_per_unit(&self) -> u32 {
+        self.build.as_ref().map_or(1, |build| build.blocks)
+    }
+
+    /// The unit of the test that a block belongs to.
+    pub fn unit_of(&self, block: u32) -> u32 {
+        block / self.blocks_per_unit()
     }
 
     /// The comparisons made, as (baseline, variant) indices.

@@ -1,8 +1,8 @@
 //! From what the user wrote to a plan.
 
 use super::{
-    EmulationPlan, EventPlan, Hooks, Plan, Unavailable, VariantPlan, WorkPlan, comparisons, guest,
-    schedule,
+    BuildPlan, EmulationPlan, EventPlan, Hooks, Plan, Unavailable, VariantPlan, WorkPlan,
+    comparisons, guest, schedule,
 };
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::{Aslr, Command, EnvironmentPolicy, Experiment, Variant};
@@ -10,6 +10,7 @@ use crate::kernel::KernelSpec;
 use crate::nearest::nearest;
 use crate::source::perf_event::syntax;
 use crate::source::{self, Scope};
+use crate::stopping::StopPlan;
 use anyhow::{Context, Result};
 use opcost_record::metric::EMULATOR;
 use opcost_record::{Domain, Family, METRICS, MetricKey, MetricRow};
@@ -24,6 +25,8 @@ use std::path::{Path, PathBuf};
 
 /// The most runs of a variant; also of warm-up runs.
 const PAIRS_MAX: u32 = 1_000_000;
+/// Pairs at most, where a width or a budget says when to stop.
+const PAIRS_UNTIL_STOPPED: u32 = 2_000;
 /// The most variants, so that runs can be numbered by 32 bits.
 const VARIANTS_MAX: usize = 1000;
 
@@ -82,10 +85,17 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         Some(emulation) => measured_by_emulator(experiment, emulation, &variants)?,
         None => measured_by_host(experiment, scope, surroundings)?,
     };
-    let blocks_needed = fewest_blocks(&metrics, &primary, comparisons);
+    let stop = StopPlan {
+        width_ratio: experiment.until_width.map(|width| width.ratio),
+        budget_ms: experiment.budget.map(|budget| budget.limit_ms),
+    };
+    let blocks_needed = fewest_blocks(&metrics, &primary, comparisons, &stop.error_budget());
     // Where drift has to cancel, a block holds two runs of each variant.
-    let fewest_pairs = if emulation.is_some() { blocks_needed } else { 2 * blocks_needed };
-    let pairs = experiment.pairs.unwrap_or(fewest_pairs);
+    let build = resolve_build(experiment, emulation.is_some())?;
+    let units_needed = blocks_needed * build.as_ref().map_or(1, |build| build.blocks);
+    let fewest_pairs = if emulation.is_some() { units_needed } else { 2 * units_needed };
+    let most = if stop == StopPlan::default() { 0 } else { PAIRS_UNTIL_STOPPED };
+    let pairs = experiment.pairs.unwrap_or(fewest_pairs.max(most));
     let warmup = experiment.warmup.unwrap_or(1);
     if !(2..=PAIRS_MAX).contains(&pairs) {
         return Err(fail(
@@ -118,6 +128,8 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         unavailable,
         pairs,
         fewest_pairs,
+        stop,
+        build,
         warmup,
         seed,
         blocks: match &emulation {
@@ -147,6 +159,29 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         variants,
         emulation,
     })
+}
+
+fn resolve_build(experiment: &Experiment, emulated: bool) -> Result<Option<BuildPlan>> {
+    let Some(command) = &experiment.rebuild else {
+        return match experiment.blocks_per_build {
+            Some(_) => {
+                Err(fail(Status::Usage, "--blocks-per-build says how often; add --rebuild COMMAND"))
+            }
+            None => Ok(None),
+        };
+    };
+    if emulated {
+        return Err(fail(
+            Status::Usage,
+            "--rebuild: the emulated machine copies programs once, before the first run, and \
+             varies layouts itself; leave --rebuild out",
+        ));
+    }
+    let blocks = experiment.blocks_per_build.unwrap_or(1);
+    if !(1..=1000).contains(&blocks) {
+        return Err(fail(Status::Usage, format!("--blocks-per-build {blocks}: give 1 to 1000")));
+    }
+    Ok(Some(BuildPlan { command: command.clone(), blocks }))
 }
 
 /// What a plan counts.
@@ -570,8 +605,12 @@ pub(super) fn metrics_judged(events: &[EventPlan], scope: Scope) -> Vec<MetricKe
 }
 
 /// The fewest blocks with which every metric can reach its corrected level.
-fn fewest_blocks(metrics: &[MetricKey], primary: &MetricKey, comparisons: usize) -> u32 {
-    let budget = Budget::default();
+fn fewest_blocks(
+    metrics: &[MetricKey],
+    primary: &MetricKey,
+    comparisons: usize,
+    budget: &Budget,
+) -> u32 {
     let count = |family| {
         metrics.iter().filter(|key| *key != primary && key.row().family == family).count()
             * comparisons

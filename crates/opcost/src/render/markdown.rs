@@ -62,6 +62,9 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
         let waived = if entry.waived { ", waived" } else { "" };
         let _ = writeln!(text, "- {} ({}{waived})", escape(&entry.detail), entry.rule);
     }
+    for observation in comparison.stopped.iter().cloned().chain(comparison.observed()) {
+        let _ = writeln!(text, "- {}", escape(&observation));
+    }
     for (labels, reason) in comparison.missing() {
         let _ =
             writeln!(text, "- not counted: {} ({})", escape(&labels.join(", ")), escape(&reason));
@@ -75,6 +78,7 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
 
 fn verdict(row: &Row, change: &Change) -> String {
     match change.verdict {
+        Verdict::Changed if change.below_floor().is_some() => change.reason.clone(),
         Verdict::Changed if row.exact => "real, exact".into(),
         Verdict::Changed => "**real**".into(),
         Verdict::Unchanged if change.identical => "same in every run".into(),

@@ -1,7 +1,7 @@
 //! A plan, as `--dry-run` prints it.
 
 use crate::comparison::by_reason;
-use crate::comparison::conclusion::grouped;
+use crate::comparison::conclusion::{grouped, magnitude};
 use crate::plan::Plan;
 use crate::render::Style;
 use crate::render::page::{PLAIN, Page};
@@ -51,6 +51,22 @@ pub fn text(plan: &Plan, style: &Style) -> String {
             plan.fewest_pairs
         ),
     );
+    let stop = [
+        plan.stop.width_ratio.map(|ratio| {
+            format!("the interval of {} is within {}", plan.primary.label(), magnitude(ratio))
+        }),
+        plan.stop.budget_ms.map(|budget_ms| format!("{budget_ms} ms are spent")),
+    ];
+    let stop: Vec<String> = stop.into_iter().flatten().collect();
+    if !stop.is_empty() {
+        line("stop", &format!("earlier, after a whole block, if {}", stop.join(" or ")));
+    }
+    if let Some(build) = &plan.build {
+        line(
+            "unit",
+            &format!("a build, for {} of the blocks below: {}", build.blocks, build.command),
+        );
+    }
     line("warm-up", &format!("{} of each variant", plan.warmup));
     line("seed", &plan.seed.to_string());
     let blocks: Vec<String> = plan

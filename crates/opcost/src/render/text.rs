@@ -34,6 +34,12 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
         page.wrap(BOLD, "→ ", conclusion);
     }
     ledger(&mut page, comparison);
+    if let Some(stopped) = &comparison.stopped {
+        page.wrap(PLAIN, "  ", stopped);
+    }
+    for observation in comparison.observed() {
+        page.wrap(DIM, "· ", &observation);
+    }
     for warning in view.warnings {
         page.wrap(YELLOW, "! ", &warning.to_string());
     }
@@ -231,6 +237,7 @@ fn amount(change: &Change) -> String {
 fn remark(row: &Row, change: &Change) -> String {
     let arrow = if change.change_ratio.unwrap_or(1.0) < 0.0 { '▼' } else { '▲' };
     match change.verdict {
+        Verdict::Changed if change.below_floor().is_some() => format!("{arrow} real, < layout"),
         Verdict::Changed if row.exact => format!("{arrow} real, exact"),
         Verdict::Changed => format!("{arrow} real"),
         Verdict::Unchanged if change.identical => "the same every run".into(),
@@ -271,6 +278,18 @@ fn footnotes(page: &mut Page, comparison: &Comparison) {
     if changes.any(|change| change.verdict == Verdict::Unchanged && !change.identical) {
         let text = "none ≥ x: no change was found; one of x or more would have been, 9 times in 10";
         page.wrap(DIM, "  ", text);
+    }
+    for row in &comparison.rows {
+        let floors = row.changes.iter().filter_map(Change::below_floor);
+        if let Some(floor) = floors.reduce(f64::max) {
+            let text = format!(
+                "< layout: {} is real for each seed, and smaller than the {} by which other seeds \
+                 and layouts shift it",
+                row.label,
+                magnitude(floor)
+            );
+            page.wrap(DIM, "  ", &text);
+        }
     }
     let mut primary = comparison.rows.iter().filter(|row| row.primary).flat_map(|row| &row.changes);
     if primary.any(drifted) {

@@ -26,7 +26,6 @@ use opcost_stats::Random;
 use opcost_sys::clock::{monotonic_ns, unix_ns};
 use opcost_sys::interrupt::Interrupt;
 use serde::Serialize;
-use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 pub(crate) use subject::PLANTED_PERCENT;
@@ -116,9 +115,9 @@ fn record(experiment: &Experiment, store: &Path, interrupt: &Interrupt) -> Resul
         .and_then(|store| store.begin(&plan, &state, unix_ns()))
         .map_err(StoreError::carried)?;
     let (ending, recording) =
-        action::make_runs(&plan, &HashSet::new(), (machine.as_mut(), &state), writer, &mut Silent)?;
+        action::make_runs(&plan, &[], (machine.as_mut(), &state), writer, &mut Silent)?;
     match ending {
-        Ending::Complete => Ok(recording),
+        Ending::Complete | Ending::Stopped(_) => Ok(recording),
         Ending::Interrupted => {
             Err(fail(Status::Interrupted, "interrupted; nothing is kept of a self-test"))
         }

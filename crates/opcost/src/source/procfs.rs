@@ -66,9 +66,11 @@ impl Source for ProcStat {
             return Ok(());
         };
         for (name, ticks) in [
-            ("steal", after.steal.saturating_sub(before.steal)),
-            ("machine-busy", after.busy.saturating_sub(before.busy)),
+            ("steal", after.steal.checked_sub(before.steal)),
+            ("machine-busy", after.busy.checked_sub(before.busy)),
         ] {
+            // The kernel's account of stolen time has been seen to go backwards: no reading then.
+            let Some(ticks) = ticks else { continue };
             let key =
                 MetricKey { region: region.to_string(), ..MetricKey::new(name, Domain::All, NAME) };
             readings.push(Reading::plain(key, ticks * TICK_NS));
@@ -80,6 +82,20 @@ impl Source for ProcStat {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_account_that_goes_backwards_gives_no_reading() {
+        let mut source = ProcStat {
+            file: None,
+            before: Some(Ticks { busy: 10, steal: 9 }),
+            after: Some(Ticks { busy: 14, steal: 8 }),
+        };
+        let mut readings = Vec::new();
+        source.read("work", None, &mut readings).unwrap();
+        let read: Vec<(&str, u64)> =
+            readings.iter().map(|reading| (reading.key.name.as_str(), reading.value)).collect();
+        assert_eq!(read, [("machine-busy", 4 * TICK_NS)]);
+    }
 
     #[test]
     fn the_line_of_all_cpus_is_read() {

@@ -35,15 +35,26 @@ pub enum State {
     Failed,
     /// Complete.
     Finished,
+    /// Stopped by its plan, as the interval was narrow enough: as good as complete.
+    StoppedWidth,
+    /// Stopped by its plan, as the time was spent; can be resumed for as much time again.
+    StoppedBudget,
 }
 
 impl State {
-    const WORDS: [(State, &'static str); 4] = [
+    const WORDS: [(State, &'static str); 6] = [
         (State::Running, "running"),
         (State::Interrupted, "interrupted"),
         (State::Failed, "failed"),
         (State::Finished, "finished"),
+        (State::StoppedWidth, "stopped-width"),
+        (State::StoppedBudget, "stopped-budget"),
     ];
+
+    /// Whether all is made that the plan wanted made.
+    pub fn is_whole(self) -> bool {
+        matches!(self, State::Finished | State::StoppedWidth | State::StoppedBudget)
+    }
 
     /// The word stored and shown.
     pub fn word(self) -> &'static str {
@@ -93,6 +104,28 @@ pub struct Recording {
     /// Instructions of the work region by calling context, with the slot of their run, in the order
     /// of the schedule; of the runs that have a profile.
     pub profiles: Vec<(u32, Profile)>,
+}
+
+impl Recording {
+    /// Runs that there should be by now: the whole schedule, or what was made of it when the plan
+    /// said to stop.
+    pub fn runs_due(&self) -> usize {
+        match self.state {
+            State::StoppedWidth | State::StoppedBudget => self.records.len(),
+            _ => self.plan.slot_count(),
+        }
+    }
+
+    /// Pairs made, or being made.
+    pub fn pairs_made(&self) -> u32 {
+        match self.state {
+            State::StoppedWidth | State::StoppedBudget => {
+                let first = |record: &&Record| record.variant == 0 && record.block.is_some();
+                self.records.iter().filter(first).count() as u32
+            }
+            _ => self.plan.pairs,
+        }
+    }
 }
 
 /// An open store file.

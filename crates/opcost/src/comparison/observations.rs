@@ -1,0 +1,186 @@
+//! What to know of the runs beside the verdict: drift, likeness of neighbours, first runs, outliers.
+//!
+//! Observations remove no run and change no verdict: randomised blocks and ranks already allow for
+//! all of them. They say why an interval is wide and what would make it narrower.
+
+use super::conclusion::percent;
+use super::{Comparison, Figures, Row};
+use opcost_record::Family;
+use opcost_stats::autocorrelation::autocorrelation;
+use opcost_stats::drift::drift;
+use opcost_stats::first_runs::first_runs;
+use opcost_stats::multiple::holm;
+use opcost_stats::outliers::outliers;
+use serde::Serialize;
+
+/// The probability that a report on runs that are all alike and independent has any observation:
+/// half of it for the primary metric, half for the headline metrics, by Holm's method.
+pub const OBSERVATION_RATE: f64 = 0.05;
+
+/// What was observed of the runs of one variant in one metric.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Observation {
+    /// What it is.
+    pub kind: ObservationKind,
+    /// Heading of the metric.
+    pub metric: String,
+    /// Whether it is the primary metric.
+    pub primary: bool,
+    /// Name of the variant.
+    pub variant: String,
+    /// How large: see [`ObservationKind`].
+    pub size: f64,
+    /// Runs it is about: the first ones, the outliers, else all.
+    pub runs: usize,
+    /// The p-value, corrected for all that was looked at, on the scale of [`OBSERVATION_RATE`].
+    pub p_adjusted: f64,
+}
+
+/// The kinds of observations.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ObservationKind {
+    /// The figure went up or down from the first run to the last; size: by how much of the median.
+    Drift,
+    /// Neighbouring runs are alike; size: their rank correlation.
+    Autocorrelation,
+    /// The first runs differ from the rest; size: by how much of the rest's median.
+    FirstRuns,
+    /// Some runs are far from the others; size: the farthest as a multiple of the median.
+    Outliers,
+}
+
+impl ObservationKind {
+    /// Every kind, in the order in which they are told.
+    const ALL: [ObservationKind; 4] = [
+        ObservationKind::Drift,
+        ObservationKind::FirstRuns,
+        ObservationKind::Autocorrelation,
+        ObservationKind::Outliers,
+    ];
+
+    /// What a sentence of this kind begins with, and what to do about it.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            ObservationKind::Drift => {
+                ("drift over the recording", "the blocks cancel it; a settled machine has less")
+            }
+            ObservationKind::FirstRuns => {
+                ("the first runs differ", "more --warmup would leave them out")
+            }
+            ObservationKind::Autocorrelation => {
+                ("neighbouring runs are alike", "the blocks allow for it; spread runs tell more")
+            }
+            ObservationKind::Outliers => {
+                ("outliers", "none was removed; opcost doctor says what disturbs")
+            }
+        }
+    }
+}
+
+/// What is to be said of the runs; every row and variant has its turn in the order of the tables.
+pub(super) fn observations(rows: &[Row], variants: &[String]) -> Vec<Observation> {
+    let mut observations = Vec::new();
+    for primary in [true, false] {
+        let family = rows.iter().filter(|row| match primary {
+            true => row.primary,
+            false => !row.primary && row.family == Family::Headline,
+        });
+        let mut found = Vec::new();
+        for row in family.filter(|row| !row.exact) {
+            for (figures, variant) in row.values.iter().zip(variants) {
+                let Some(figures) = figures.as_ref().filter(|side| side.multiplexed == 0) else {
+                    continue;
+                };
+                found.extend(looked_at(figures).map(|(kind, size, runs, p)| Observation {
+                    kind,
+                    metric: row.label.clone(),
+                    primary,
+                    variant: variant.clone(),
+                    size,
+                    runs,
+                    p_adjusted: p,
+                }));
+            }
+        }
+        let p: Vec<f64> = found.iter().map(|observation| observation.p_adjusted).collect();
+        for (observation, adjusted) in found.iter_mut().zip(holm(&p)) {
+            // On the scale of the whole rate, whatever the metrics' share of it.
+            observation.p_adjusted = (2.0 * adjusted).min(1.0);
+        }
+        found.retain(|observation| observation.p_adjusted <= OBSERVATION_RATE);
+        observations.extend(found);
+    }
+    explained_once(observations)
+}
+
+/// Kind, size, runs and p of everything that is looked at.
+fn looked_at(figures: &Figures) -> impl Iterator<Item = (ObservationKind, f64, usize, f64)> {
+    let (values, median) = (&figures.values, figures.median);
+    let of_median = |figure: f64| if median == 0.0 { figure } else { figure / median };
+    let all = values.len();
+    let drift =
+        drift(values).map(|drift| (ObservationKind::Drift, of_median(drift.change), all, drift.p));
+    let first = first_runs(values).map(|first| {
+        let size = match first.median_rest {
+            0.0 => first.median_first,
+            rest => first.median_first / rest - 1.0,
+        };
+        (ObservationKind::FirstRuns, size, first.count, first.p)
+    });
+    let alike = autocorrelation(values)
+        .map(|alike| (ObservationKind::Autocorrelation, alike.lag_1, all, alike.p));
+    let far = outliers(values)
+        .map(|far| (ObservationKind::Outliers, of_median(far.farthest), far.count, far.p));
+    [drift, first, alike, far].into_iter().flatten()
+}
+
+/// Leaves out what a drift explains: first runs that differ, neighbours that are alike.
+fn explained_once(mut observations: Vec<Observation>) -> Vec<Observation> {
+    let drifting: Vec<(String, String)> = observations
+        .iter()
+        .filter(|observation| observation.kind == ObservationKind::Drift)
+        .map(|observation| (observation.metric.clone(), observation.variant.clone()))
+        .collect();
+    observations.retain(|observation| {
+        let explained = [ObservationKind::FirstRuns, ObservationKind::Autocorrelation];
+        !explained.contains(&observation.kind)
+            || !drifting.iter().any(|(metric, variant)| {
+                *metric == observation.metric && *variant == observation.variant
+            })
+    });
+    observations
+}
+
+impl Comparison {
+    /// The observations as short sentences, one a kind: of the primary metric, or where it has none
+    /// of that kind, of the first metric that has.
+    pub fn observed(&self) -> Vec<String> {
+        let of_kind = |kind| {
+            let all: Vec<&Observation> =
+                self.observations.iter().filter(|observation| observation.kind == kind).collect();
+            let metric = &all.first()?.metric;
+            let told: Vec<String> = all
+                .iter()
+                .filter(|observation| observation.metric == *metric)
+                .map(|observation| told(observation))
+                .collect();
+            let (begin, remedy) = kind.words();
+            Some(format!("{begin}: {metric} of {}; {remedy}", told.join(", ")))
+        };
+        ObservationKind::ALL.into_iter().filter_map(of_kind).collect()
+    }
+}
+
+fn told(observation: &Observation) -> String {
+    let Observation { variant, size, runs, .. } = observation;
+    match observation.kind {
+        ObservationKind::Drift => format!("'{variant}' {}", percent(*size)),
+        ObservationKind::FirstRuns => format!("'{variant}' {} in the first {runs}", percent(*size)),
+        ObservationKind::Autocorrelation => format!("'{variant}' (r = {size:.2})"),
+        ObservationKind::Outliers => {
+            let times = if *runs == 1 { "run" } else { "runs" };
+            format!("'{variant}' {runs} {times}, the farthest {size:.2} × the median")
+        }
+    }
+}
