@@ -16,6 +16,8 @@
 //! | [`power`] | how many blocks are needed; what shift would have been found |
 //! | [`multiple`] | p-values of many metrics; one error rate per report |
 //! | [`bootstrap`], [`summary`] | figures for display |
+//! | [`mod@welch`], [`rank_sum`] | figures of others, whose order of runs nobody knows |
+//! | [`mod@change_point`] | where a series of recordings changed |
 //! | [`schedule`], [`random`] | the order of runs, and the generator behind every draw |
 //!
 //! The caller's duty: every number given is finite, except where a function says that it checks
@@ -27,6 +29,7 @@
 
 mod block;
 pub mod bootstrap;
+pub mod change_point;
 pub mod effect;
 pub mod exact;
 pub mod flip;
@@ -35,10 +38,12 @@ mod normal;
 pub mod power;
 pub mod random;
 pub mod rank;
+pub mod rank_sum;
 pub mod schedule;
 pub mod sign;
 pub mod summary;
 mod walsh;
+pub mod welch;
 
 pub use effect::{Block, Effect, EffectError, Paired, Scale, effect};
 pub use exact::{Exactness, Total, exact};
