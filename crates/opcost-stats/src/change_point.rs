@@ -83,30 +83,35 @@ fn best_split(values: &[f64], ends: &[usize]) -> Option<(usize, f64)> {
     best
 }
 
-/// The best split of one segment: the largest m·n/(m+n) · (2·E|X−Y| − E|X−X'| − E|Y−Y'|).
+/// The best split of one segment: the largest m·n/(m+n) · (2·E|X−Y| − E|X−X'| − E|Y−Y'|), where X
+/// is what is before the point and Y what follows it up to any later one, so that a level which is
+/// left again is seen, too (Matteson & James, section 2.3).
 fn split(values: &[f64]) -> Option<(usize, f64)> {
     let total = values.len();
-    let distances = |to: f64, from: &[f64]| from.iter().map(|v| (v - to).abs()).sum::<f64>();
-    // Sums of distances within the left side, within the right one, and between them.
-    let (mut left, mut between) = (0.0, 0.0);
-    let mut right: f64 = (0..total).map(|i| distances(values[i], &values[i + 1..])).sum();
+    // within[from]: the sum of distances between all values from there up to `end`.
+    let mut within = vec![0.0; total];
+    // The same from the beginning, for every earlier end.
+    let mut before = vec![0.0; total + 1];
     let mut best: Option<(usize, f64)> = None;
-    for at in 1..total {
-        let moved = values[at - 1];
-        let to_left = distances(moved, &values[..at - 1]);
-        let to_right = distances(moved, &values[at..]);
-        left += to_left;
-        right -= to_right;
-        between += to_right - to_left;
-        let (m, n) = (at as f64, (total - at) as f64);
-        if at < SEGMENT_MIN || total - at < SEGMENT_MIN {
-            continue;
+    for end in 1..=total {
+        let last = values[end - 1];
+        let mut to_last = 0.0;
+        for from in (0..end - 1).rev() {
+            to_last += (values[from] - last).abs();
+            within[from] += to_last;
         }
-        let energy =
-            2.0 * between / (m * n) - 2.0 * left / (m * (m - 1.0)) - 2.0 * right / (n * (n - 1.0));
-        let divergence = m * n / (m + n) * energy;
-        if best.is_none_or(|(_, largest)| divergence > largest) {
-            best = Some((at, divergence));
+        before[end] = within[0];
+        for at in SEGMENT_MIN..=end.saturating_sub(SEGMENT_MIN) {
+            let (left, right) = (before[at], within[at]);
+            let between = within[0] - left - right;
+            let (m, n) = (at as f64, (end - at) as f64);
+            let energy = 2.0 * between / (m * n)
+                - 2.0 * left / (m * (m - 1.0))
+                - 2.0 * right / (n * (n - 1.0));
+            let divergence = m * n / (m + n) * energy;
+            if best.is_none_or(|(_, largest)| divergence > largest) {
+                best = Some((at, divergence));
+            }
         }
     }
     best
@@ -144,6 +149,14 @@ mod tests {
         let points = change_points(&values, 0.05, 1);
         assert!(points.iter().all(|point| point.p == 0.002), "{points:?}");
         assert_eq!(change_points(&values, 0.05, 1), points);
+    }
+
+    #[test]
+    fn a_level_that_is_left_again_is_two_changes() {
+        let mut random = Random::new(9);
+        let level = |index: usize| if (6..12).contains(&index) { 110.0 } else { 100.0 };
+        let values: Vec<f64> = (0..18).map(|i| level(i) + 0.3 * noise(&mut random)).collect();
+        assert_eq!(indices(&values), [6, 12]);
     }
 
     #[test]

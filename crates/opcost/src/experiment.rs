@@ -324,6 +324,9 @@ pub enum MachineKind {
     Host,
     /// An emulated computer that counts every instruction, kernel included.
     Emulated,
+    /// None: the figures are another tool's.
+    #[value(skip)]
+    Imported,
 }
 
 /// Address space layout randomisation of the runs.

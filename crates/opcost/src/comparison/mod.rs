@@ -5,9 +5,11 @@
 
 mod analysis;
 mod attribution;
+mod claims;
 mod columns;
 pub mod conclusion;
 mod functions;
+mod imported;
 mod kernel_config;
 pub mod ledger;
 mod parallel;
@@ -15,7 +17,10 @@ mod repeatable;
 mod symbol;
 
 pub use analysis::compare;
+pub use claims::{ClaimOutcome, ClaimRow};
 pub use functions::{CallerRow, FunctionComparison, FunctionRow, NO_CALLER, Sides, UNATTRIBUTED};
+pub(crate) use imported::t_text;
+pub use imported::{ImportSummary, WelchRow};
 pub use kernel_config::config_changes;
 
 use crate::plan::Unavailable;
@@ -52,6 +57,8 @@ pub struct Comparison {
     pub invariants: Vec<InvariantRow>,
     /// Whether the runs were comparable, rule by rule.
     pub ledger: Vec<LedgerEntry>,
+    /// What must be known of imported figures; `None` of a recording of our own.
+    pub imported: Option<ImportSummary>,
     /// The answer, one sentence for each comparison.
     pub conclusions: Vec<String>,
 }
@@ -165,22 +172,29 @@ pub struct Row {
 /// The figures of one metric and one variant, per operation where the row says so.
 #[derive(Clone, Debug)]
 pub struct Figures {
-    /// Median over the finished runs.
-    pub median: f64,
+    /// Median over the finished runs; `None` of an imported mean.
+    pub median: Option<f64>,
     /// Arithmetic mean.
     pub mean: f64,
     /// Sample standard deviation; `None` for one run.
     pub sd: Option<f64>,
-    /// Smallest.
-    pub min: f64,
-    /// Largest.
-    pub max: f64,
-    /// Runs.
+    /// Smallest; `None` of an imported mean.
+    pub min: Option<f64>,
+    /// Largest; `None` of an imported mean.
+    pub max: Option<f64>,
+    /// Runs; 0 of an imported mean that does not say.
     pub n: usize,
     /// Runs in which the counter was multiplexed, so that the figure is not a full count.
     pub multiplexed: usize,
     /// Each run's figure, in the order of running.
     pub values: Vec<f64>,
+}
+
+impl Figures {
+    /// What tables show: the median, or of an imported mean that.
+    pub fn center(&self) -> f64 {
+        self.median.unwrap_or(self.mean)
+    }
 }
 
 /// One metric of one variant against its baseline.

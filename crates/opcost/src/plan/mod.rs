@@ -8,12 +8,16 @@ pub(crate) mod fixture;
 mod guest;
 #[cfg(test)]
 mod guest_tests;
+mod imported;
 mod resolve;
 #[cfg(test)]
 mod resolve_tests;
 mod schedule;
 
 pub use guest::{CacheShape, CachesPlan, EmulationPlan, GuestPlan};
+pub use imported::{
+    Claim, Formula, IMPORT, ImportPlan, ImportSource, ImportedFigures, ImportedMetric, Omission,
+};
 pub use resolve::{Surroundings, find_workload, resolve};
 pub use schedule::{BlockPlan, Slot};
 
@@ -71,6 +75,9 @@ pub struct Plan {
     /// What the emulated machines have in common; `None` on another machine.
     #[serde(default)]
     pub emulation: Option<EmulationPlan>,
+    /// Figures that were imported instead of measured; such a plan has no runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<ImportPlan>,
 }
 
 /// Commands run around the runs, each through `/bin/sh -c`.
