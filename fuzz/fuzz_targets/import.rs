@@ -5,7 +5,7 @@ use libfuzzer_sys::fuzz_target;
 use opcost::comparison::compare;
 use opcost::import::parsed::Input;
 use opcost::import::{FORMATS, Options, ReadFile, assemble, read};
-use opcost::render::{Style, View, render};
+use opcost::render::{FORMATS as OUTPUTS, Style, View, render};
 use opcost::store::{Recording, State};
 use opcost_record::Dictionary;
 use std::path::Path;
@@ -35,8 +35,8 @@ fuzz_target!(|text: &str| {
             warnings: &warnings,
             style: &style,
         };
-        for format in ["text", "json", "markdown", "csv", "benchfmt"] {
-            render(format, &view).expect("what was imported can be shown");
+        for output in OUTPUTS {
+            render(output.name, &view).expect("what was imported can be shown");
         }
     }
 });

@@ -3,9 +3,13 @@
 mod lab;
 
 use lab::Lab;
+use opcost::comparison::compare;
 use opcost::import::parsed::{Data, Input, Parsed};
 use opcost::import::problem::{Problem, ProblemKind};
-use opcost::import::{FORMATS, read};
+use opcost::import::{Assembled, FORMATS, Options, ReadFile, assemble, read};
+use opcost::render::{self, Style, View};
+use opcost::store::{Recording, State};
+use opcost_record::Dictionary;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -211,6 +215,10 @@ fn figures_that_make_no_sense_are_refused() {
             "{error}"
         );
     }
+    let huge = import(&[("x.csv", &csv("a,wall,1e305,s\n"))], &[]).unwrap_err();
+    assert!(huge.contains("which is not finite"), "{huge}");
+    let empty = import(&[("x.json", "{\"iters\": [], \"times\": []}")], &[]).unwrap_err();
+    assert!(empty.contains("wall has no run"), "{empty}");
     let twice = "variant,metric,mean\na,x,1\na,x,2\n";
     assert!(import(&[("x.csv", twice)], &[]).unwrap_err().contains("x of 'a' is given twice"));
     let summary = "variant,metric,mean,sd,n\na,x,1,-2,5\n";
@@ -370,7 +378,12 @@ fn an_import_is_an_ordinary_recording() {
     lab.run(&["resume", "last"]).expect(2).says(&["were imported", "opcost show"]);
     let waived = lab.output(&["show", "last", "--allow", "import-order"]);
     assert!(waived.contains("waived (import-order)"), "{waived}");
-    lab.output(&["show", "last", "--format", "benchfmt"]);
+    // A mean is no run.
+    let lines = lab.output(&["show", "last", "--format", "benchfmt"]);
+    assert!(
+        lines.contains("BenchmarkE/variant=old 1 100 MB/s") && !lines.contains("ns/op"),
+        "{lines}"
+    );
     // Means have neither median nor extremes.
     let json = lab.json(&["show", "last", "--json"]);
     assert_eq!(
@@ -389,6 +402,63 @@ fn what_is_exported_can_be_imported_again() {
         lab.write("again.csv", csv);
         let again = lab.json(&["import", "--json", "again.csv"]);
         assert_eq!(first["opcost"]["metrics"], again["opcost"]["metrics"], "{name}");
+    }
+}
+
+#[test]
+fn runs_exported_as_benchmark_lines_are_read_again() {
+    let lab = Lab::new();
+    let first = lab.json(&["import", "--json", &argument("samples.csv")]);
+    lab.write("again.txt", lab.output(&["show", "last", "--format", "benchfmt"]));
+    let again = lab.json(&["import", "--json", "again.txt"]);
+    for name in ["wall", "instructions"] {
+        assert_eq!(metric(&first, name)["value"], metric(&again, name)["value"]);
+    }
+}
+
+#[test]
+fn no_part_of_a_file_makes_a_figure_up() {
+    let folder = sample(".");
+    let mut checked = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        let whole = read(&Input { path: &path, text: &text }, None);
+        for cut in (0..text.len()).step_by(7).filter(|cut| text.is_char_boundary(*cut)) {
+            let input = Input { path: &path, text: &text[..cut] };
+            let Ok((format, parsed)) = read(&input, None) else { continue };
+            let more = parsed.series.len();
+            let whole = whole.as_ref().map_or(0, |(_, parsed)| parsed.series.len());
+            assert!(more <= whole, "{} up to {cut} has {more} of {whole}", path.display());
+            let (label, path) = ("a".to_string(), path.display().to_string());
+            let file = ReadFile { label, path, format, parsed };
+            let made = assemble(&[file], &Options::default()).unwrap();
+            shown(made);
+            checked += 1;
+        }
+    }
+    assert!(checked > 200, "{checked}");
+}
+
+/// Compares and renders in every format, as the fuzz target does.
+fn shown(made: Assembled) {
+    let recording = Recording {
+        id: "made".into(),
+        created_unix_ns: 0,
+        state: State::Finished,
+        plan: made.plan,
+        machine: vec![made.machine],
+        dictionary: Dictionary::default(),
+        records: Vec::new(),
+        profiles: Vec::new(),
+    };
+    let (comparison, warnings) = compare(&recording);
+    let style = Style::plain();
+    let view =
+        View { recording: &recording, comparison: &comparison, warnings: &warnings, style: &style };
+    for format in render::FORMATS {
+        let text = render::render(format.name, &view).unwrap();
+        assert!(!text.contains("NaN"), "{text}");
     }
 }
 

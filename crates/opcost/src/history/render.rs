@@ -113,9 +113,9 @@ fn change(page: &mut Page, series: &Series, change: &SeriesChange) {
 
 fn words(change: &SeriesChange) -> String {
     match change.outcome {
-        Outcome::Regression => "worse, with no change of the environment".to_string(),
-        Outcome::Improvement => "better, with no change of the environment".to_string(),
-        Outcome::Shift => "another level, with no change of the environment".to_string(),
+        Outcome::Regression => "worse, with no known change of the environment".to_string(),
+        Outcome::Improvement => "better, with no known change of the environment".to_string(),
+        Outcome::Shift => "another level, with no known change of the environment".to_string(),
         Outcome::Environment => {
             format!("the environment changed with it ({})", change.explained_by.join("; "))
         }

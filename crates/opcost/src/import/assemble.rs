@@ -236,7 +236,8 @@ fn converted(
     let may_be_negative = Measure::of(&series.unit).written.is_some();
     let check = |value: f64| {
         let what = series.metric.clone();
-        let kind = if !value.is_finite() {
+        // In our unit, too, which is smaller.
+        let kind = if !(value * factor).is_finite() {
             ProblemKind::NotFinite { what, text: value.to_string() }
         } else if value < 0.0 && !may_be_negative {
             ProblemKind::Negative { what, value }
@@ -258,6 +259,10 @@ fn converted(
         Err(Problem { line: series.line, kind })
     };
     Ok(match &series.data {
+        Data::Runs { values, .. } if values.is_empty() => {
+            let kind = ProblemKind::NoFigures(format!("; {} has no run", series.metric));
+            return Err(Problem { line: series.line, kind });
+        }
         Data::Runs { values, blocks } => {
             let resolution = values.iter().map(|value| last_digit(*value)).fold(f64::MAX, f64::min);
             let values = values.iter().map(|value| check(*value)).collect::<Result<_, _>>()?;

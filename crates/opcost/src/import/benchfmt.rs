@@ -72,7 +72,7 @@ fn series(unit: &str, value: f64) -> Series {
             },
             None => match unit.strip_suffix("-bytes") {
                 Some(metric) => Series::new(metric, "B", data),
-                None if unit.ends_with("/s") => Series::new("throughput", unit, data).higher(),
+                None if unit == "MB/s" => Series::new("throughput", unit, data).higher(),
                 None => Series::new(unit, "", data),
             },
         },

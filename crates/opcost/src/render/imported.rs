@@ -1,11 +1,12 @@
 //! What imported figures need beside the table: where they are from, and what was claimed of them.
 
+use super::benchfmt::word;
 use super::page::{DIM, GREEN, PLAIN, Page, RED, YELLOW, fit};
 use crate::comparison::conclusion::figures;
 use crate::comparison::{
-    ClaimOutcome, Comparison, Figures, ImportSummary, Verdict, by_reason, t_text,
+    ClaimOutcome, Comparison, Figures, ImportSummary, Row, Verdict, by_reason, t_text,
 };
-use crate::plan::ImportSource;
+use crate::plan::{ImportSource, ImportedFigures};
 use crate::store::Recording;
 use anyhow::{Context, Result};
 use unicode_width::UnicodeWidthStr;
@@ -181,7 +182,7 @@ pub(super) fn csv(recording: &Recording, comparison: &Comparison) -> Result<Stri
                 }
                 continue;
             }
-            let crate::plan::ImportedFigures::Runs { blocks, .. } = figures else { continue };
+            let ImportedFigures::Runs { blocks, .. } = figures else { continue };
             for (index, value) in values.values.iter().enumerate() {
                 let block = blocks.get(index).map_or(String::new(), |block| block.to_string());
                 writer
@@ -195,4 +196,35 @@ pub(super) fn csv(recording: &Recording, comparison: &Comparison) -> Result<Stri
 
 fn is_mean(figures: &Figures) -> bool {
     figures.values.is_empty()
+}
+
+/// Imported runs as Go benchmark lines, one figure each; a mean is no run and has none.
+pub(super) fn benchfmt(recording: &Recording, name: &str) -> String {
+    let mut text = String::new();
+    let metrics = recording.plan.imported.iter().flat_map(|import| &import.metrics);
+    for metric in metrics {
+        let unit = match &metric.unit_written {
+            // Which Go's own benchmarks have.
+            Some(unit) if (metric.key.name.as_str(), unit.as_str()) == ("throughput", "MB/s") => {
+                unit.clone()
+            }
+            Some(unit) => word(&format!("{}-{unit}", metric.key.label())),
+            None => super::benchfmt::unit(&metric.key, metric.unit),
+        };
+        for (variant, figures) in recording.plan.variants.iter().zip(&metric.figures) {
+            let Some(ImportedFigures::Runs { values, .. }) = figures else { continue };
+            for value in values {
+                let variant = word(&variant.name);
+                text += &format!("Benchmark{name}/variant={variant} 1 {value} {unit}\n");
+            }
+        }
+    }
+    text
+}
+
+/// The unit of an imported metric that is none of ours.
+pub(super) fn unit_written<'a>(recording: &'a Recording, row: &Row) -> Option<&'a str> {
+    let import = recording.plan.imported.as_ref()?;
+    let metric = import.metrics.iter().find(|metric| metric.key == row.key)?;
+    metric.unit_written.as_deref()
 }

@@ -1,6 +1,7 @@
 //! JSON: hyperfine's `results`, so that its readers work, and the `opcost` block.
 
 use super::View;
+use super::imported;
 use crate::comparison::{
     Change, FunctionComparison, FunctionRow, Row, UNATTRIBUTED, VariantDifference, Verdict,
 };
@@ -85,7 +86,11 @@ fn metrics(view: &View<'_>) -> Vec<Value> {
         for row in &comparison.rows {
             let sides = [baseline, variant]
                 .map(|side| row.values[side].as_ref().map(|figures| figures.center()));
-            metrics.push(metric(row, &row.changes[index], names, sides));
+            let mut metric = metric(row, &row.changes[index], names, sides);
+            if let Some(unit) = imported::unit_written(view.recording, row) {
+                metric["unit"] = json!(unit);
+            }
+            metrics.push(metric);
         }
         for missing in &comparison.unavailable {
             metrics.push(json!({
