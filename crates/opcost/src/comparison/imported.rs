@@ -13,7 +13,7 @@ use crate::plan::{ImportPlan, ImportSource, ImportedFigures, ImportedMetric, Omi
 use crate::store::Recording;
 use opcost_record::{Kind, Unit};
 use opcost_stats::welch::{Group, Welch, welch};
-use opcost_stats::{Block, Budget, Paired, multiple, rank_sum, summary};
+use opcost_stats::{Block, Budget, Paired, multiple, power, rank_sum, summary};
 use serde::Serialize;
 
 /// What a reader must know of imported figures beside the comparison.
@@ -377,7 +377,7 @@ fn decide(change: &mut Change, test: &Test, adjusted: f64, alpha: f64, floor: f6
     } else if floor > alpha {
         change.reason = match test {
             Test::Ranks { .. } => format!("needs {} runs each", rank_sum::runs_min(alpha)),
-            _ => "too few blocks".into(),
+            _ => format!("needs {} blocks", power::blocks_min(alpha, 1)),
         };
         Verdict::Inconclusive
     } else {
@@ -448,6 +448,9 @@ fn conclusions(comparison: &Comparison) -> Vec<String> {
 
 /// The ledger's rule on the order of imported runs.
 pub(super) fn order(evidence: &Evidence<'_>) -> Finding {
+    if evidence.recording.plan.comparisons().is_empty() {
+        return (Severity::Fine, "imported: one variant, so nothing is compared".into());
+    }
     let blocks = evidence.recording.plan.imported.iter().flat_map(|import| &import.metrics);
     let mut figures = blocks.flat_map(|metric| metric.figures.iter().flatten());
     let in_blocks = figures.all(|figures| match figures {

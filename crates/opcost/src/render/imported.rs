@@ -81,8 +81,8 @@ pub(super) fn footnotes(page: &mut Page, comparison: &Comparison, import: &Impor
     }
     let mut changes = comparison.rows.iter().flat_map(|row| &row.changes);
     if changes.any(|change| change.change_ratio != change.ratio_of_medians) {
-        let text = "change: that of a typical run against another (Hodges and Lehmann's estimate), \
-                    which is not the ratio of the medians";
+        let text = "change: that of a typical run or block against another (Hodges and Lehmann's \
+                    estimate), which is not the ratio of the medians";
         page.wrap(DIM, "  ", text);
     }
     for omitted in omitted(import) {

@@ -88,8 +88,8 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
 
 fn verdict(row: &Row, change: &Change) -> String {
     match change.verdict {
-        Verdict::Changed if row.exact => "real, exact".into(),
         Verdict::Changed if row.key.source == IMPORT => "differs".into(),
+        Verdict::Changed if row.exact => "real, exact".into(),
         Verdict::Changed => "**real**".into(),
         Verdict::Unchanged if change.identical => "same in every run".into(),
         Verdict::Unchanged => match detectable(row, change) {

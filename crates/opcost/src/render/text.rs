@@ -244,10 +244,11 @@ fn amount(change: &Change) -> String {
 fn remark(row: &Row, change: &Change) -> String {
     let arrow = if change.change_ratio.unwrap_or(1.0) < 0.0 { '▼' } else { '▲' };
     match change.verdict {
-        Verdict::Changed if row.exact => format!("{arrow} real, exact"),
-        // Of what others measured, nobody can say that.
-        Verdict::Changed if row.key.source == IMPORT => format!("{arrow} differs"),
-        Verdict::Changed => format!("{arrow} real"),
+        Verdict::Changed => {
+            // Of what others measured, nobody can say that it is real.
+            let word = if row.key.source == IMPORT { "differs" } else { "real" };
+            format!("{arrow} {word}{}", if row.exact { ", exact" } else { "" })
+        }
         Verdict::Unchanged if change.identical => "the same every run".into(),
         Verdict::Unchanged => {
             detectable(row, change).map_or(String::new(), |mde| format!("none ≥ {mde}"))
