@@ -7,13 +7,13 @@
 
 use super::claims::{ClaimRow, claims};
 use super::conclusion::{detectable, percent};
-use super::ledger::{Evidence, Finding};
+use super::two_sample::{Test, group};
 use super::{Change, Comparison, Figures, Row, Severity, VariantSummary, Verdict, Warning, ledger};
 use crate::plan::{ImportPlan, ImportSource, ImportedFigures, ImportedMetric, Omission, Plan};
 use crate::store::Recording;
-use opcost_record::{Kind, Unit};
-use opcost_stats::welch::{Group, Welch, welch};
-use opcost_stats::{Block, Budget, Paired, multiple, power, rank_sum, summary};
+use opcost_record::Kind;
+use opcost_stats::welch::welch;
+use opcost_stats::{Budget, multiple, power, rank_sum, summary};
 use serde::Serialize;
 
 /// What a reader must know of imported figures beside the comparison.
@@ -51,17 +51,17 @@ pub(super) fn compare(recording: &Recording, import: &ImportPlan) -> (Comparison
     let refusal = ledger.iter().find(|entry| entry.severity == Severity::Refuse && !entry.waived);
     let pairs = plan.comparisons();
     let mut rows: Vec<Row> = import.metrics.iter().map(|metric| row(plan, metric)).collect();
-    let mut tests = import.metrics.iter().map(|metric| {
+    let tests = import.metrics.iter().map(|metric| {
         let sides = |side: usize| metric.figures[side].as_ref();
         pairs.iter().map(|&(one, two)| Test::of(metric, sides(one), sides(two))).collect()
     });
-    let mut tests: Vec<Vec<Test>> = tests.by_ref().collect();
+    let tests: Vec<Vec<Test>> = tests.collect();
     match refusal {
         Some(entry) => {
             let reason = format!("refused by the ledger: {}", entry.rule);
             super::analysis::refuse(&mut rows, &reason);
         }
-        None => judge(&mut rows, &mut tests),
+        None => judge(&mut rows, &tests),
     }
     let welch = welch_rows(import, &rows, &pairs);
     let claims = claims(import, plan, &rows, &welch);
@@ -160,7 +160,7 @@ fn row(plan: &Plan, metric: &ImportedMetric) -> Row {
     }
 }
 
-fn summarise(figures: &ImportedFigures) -> Option<Figures> {
+pub(super) fn summarise(figures: &ImportedFigures) -> Option<Figures> {
     match figures {
         ImportedFigures::Runs { values, .. } => {
             let spread = summary::Spread::of(values)?;
@@ -188,116 +188,8 @@ fn summarise(figures: &ImportedFigures) -> Option<Figures> {
     }
 }
 
-/// What can be asked of the figures of two variants.
-enum Test {
-    /// Differences of blocks.
-    Blocks(Paired),
-    /// Single runs, as logarithms where all are above 0.
-    Ranks { baseline: Vec<f64>, variant: Vec<f64>, logarithms: bool },
-    /// Means with their spread.
-    Welch(Welch),
-    /// Counts that are the same in every run of a side.
-    Exact { identical: bool },
-    /// Nothing, and why.
-    None(&'static str),
-    /// A side has no figure.
-    Absent,
-}
-
-impl Test {
-    fn of(
-        metric: &ImportedMetric,
-        baseline: Option<&ImportedFigures>,
-        variant: Option<&ImportedFigures>,
-    ) -> Test {
-        let (Some(baseline), Some(variant)) = (baseline, variant) else { return Test::Absent };
-        if let (Ok(one), Ok(two)) = (group(baseline), group(variant))
-            && one.n >= 2
-            && two.n >= 2
-            && one.sd == 0.0
-            && two.sd == 0.0
-        {
-            let counted = metric.unit == Unit::Count && metric.unit_written.is_none();
-            return match one.mean == two.mean {
-                true => Test::Exact { identical: true },
-                false if counted => Test::Exact { identical: false },
-                false => Test::None("no spread at all"),
-            };
-        }
-        if let (
-            ImportedFigures::Runs { values: one, blocks: first },
-            ImportedFigures::Runs { values: two, blocks: second },
-        ) = (baseline, variant)
-        {
-            if one.len() == 1 && two.len() == 1 {
-                return Test::None("one figure a side");
-            }
-            if first.len() == one.len() && second.len() == two.len() {
-                let blocks = blocks([(one, first), (two, second)]);
-                return Paired::new(&blocks).map_or(Test::None("no common block"), Test::Blocks);
-            }
-            let logarithms = one.iter().chain(two).all(|value| *value > 0.0);
-            let scaled = |values: &[f64]| -> Vec<f64> {
-                values.iter().map(|value| if logarithms { value.ln() } else { *value }).collect()
-            };
-            return Test::Ranks { baseline: scaled(one), variant: scaled(two), logarithms };
-        }
-        match (group(baseline), group(variant)) {
-            (Ok(one), Ok(two)) => {
-                welch(one, two).map_or(Test::None("one figure a side"), Test::Welch)
-            }
-            (Err(why), _) | (_, Err(why)) => Test::None(why),
-        }
-    }
-
-    /// The p-value and the smallest that so many figures could give.
-    fn p(&self) -> Option<(f64, f64)> {
-        match self {
-            Test::Blocks(paired) => Some((paired.p(), paired.p_floor())),
-            Test::Ranks { baseline, variant, .. } => Some((
-                rank_sum::p(baseline, variant),
-                rank_sum::p_floor(baseline.len(), variant.len()),
-            )),
-            Test::Welch(welch) => Some((welch.p, 0.0)),
-            Test::Exact { .. } | Test::None(_) | Test::Absent => None,
-        }
-    }
-}
-
-/// Mean, spread and number of figures; why they have none.
-fn group(figures: &ImportedFigures) -> Result<Group, &'static str> {
-    match figures {
-        ImportedFigures::Runs { values, .. } => {
-            let mean = summary::mean(values).ok_or("no figure")?;
-            let sd = summary::sd(values).ok_or("one figure a side")?;
-            Ok(Group { mean, sd, n: values.len() as u64 })
-        }
-        ImportedFigures::Mean { n: Some(1), .. } => Err("one figure a side"),
-        ImportedFigures::Mean { sd: None, .. } => Err("no spread given"),
-        ImportedFigures::Mean { n: None, .. } => Err("runs not given"),
-        ImportedFigures::Mean { mean, sd: Some(sd), n: Some(n) } => {
-            Ok(Group { mean: *mean, sd: *sd, n: *n })
-        }
-    }
-}
-
-/// Runs by the blocks that the file names.
-fn blocks(sides: [(&Vec<f64>, &Vec<u32>); 2]) -> Vec<Block<'static>> {
-    let mut names: Vec<u32> = sides.iter().flat_map(|(_, blocks)| blocks.iter().copied()).collect();
-    names.sort_unstable();
-    names.dedup();
-    let of = |side: usize, name: u32| -> Vec<f64> {
-        let (values, blocks) = sides[side];
-        values.iter().zip(blocks).filter(|(_, block)| **block == name).map(|(v, _)| *v).collect()
-    };
-    names
-        .into_iter()
-        .map(|name| Block { baseline: of(0, name).into(), variant: of(1, name).into() })
-        .collect()
-}
-
 /// Gives every change its corrected p value, interval and verdict, within the report's one budget.
-fn judge(rows: &mut [Row], tests: &mut [Vec<Test>]) {
+fn judge(rows: &mut [Row], tests: &[Vec<Test>]) {
     let budget = Budget::default();
     for family in multiple::Family::ALL {
         let members: Vec<(&mut Change, &Test, (f64, f64))> = rows
@@ -444,65 +336,4 @@ fn conclusions(comparison: &Comparison) -> Vec<String> {
         format!("{} against {}: {what}; {CAVEAT}", names(two), names(one))
     };
     comparison.comparisons.iter().enumerate().map(sentence).collect()
-}
-
-/// The ledger's rule on the order of imported runs.
-pub(super) fn order(evidence: &Evidence<'_>) -> Finding {
-    if evidence.recording.plan.comparisons().is_empty() {
-        return (Severity::Fine, "imported: one variant, so nothing is compared".into());
-    }
-    let blocks = evidence.recording.plan.imported.iter().flat_map(|import| &import.metrics);
-    let mut figures = blocks.flat_map(|metric| metric.figures.iter().flatten());
-    let in_blocks = figures.all(|figures| match figures {
-        ImportedFigures::Runs { values, blocks } => values.len() == blocks.len(),
-        ImportedFigures::Mean { .. } => false,
-    });
-    let text = if in_blocks {
-        "imported: the file names blocks, and the order of runs within them is unknown"
-    } else {
-        "imported: not run by opcost; whether the variants' runs alternated is unknown"
-    };
-    (Severity::Doubtful, text.to_string())
-}
-
-/// The ledger's rule on what cannot be: more CPU time than threads had.
-pub(super) fn possible(evidence: &Evidence<'_>) -> Finding {
-    let Some(import) = &evidence.recording.plan.imported else {
-        return (Severity::Fine, "nothing was imported".into());
-    };
-    let Some(threads) = import.threads else {
-        return (Severity::Fine, "not checked: how many threads worked is not known".into());
-    };
-    let named = |name: &str| {
-        import.metrics.iter().find(|metric| metric.key.label() == name).map(|m| &m.figures)
-    };
-    let center = |figures: &Option<ImportedFigures>| Some(summarise(figures.as_ref()?)?.center());
-    let variants = &evidence.recording.plan.variants;
-    let mut impossible = Vec::new();
-    if let (Some(cpu), Some(wall)) = (named("task-clock"), named("wall")) {
-        for (variant, (cpu, wall)) in variants.iter().zip(cpu.iter().zip(wall)) {
-            let (Some(cpu), Some(wall)) = (center(cpu), center(wall)) else { continue };
-            if cpu > wall * f64::from(threads) {
-                let shown = super::conclusion::figures(&[cpu, wall], Unit::Ns);
-                impossible.push(format!(
-                    "'{}' has {} of task-clock in {} of wall",
-                    variant.name, shown[0], shown[1]
-                ));
-            }
-        }
-    }
-    match impossible.as_slice() {
-        [] => (Severity::Fine, "no more CPU time than elapsed time".into()),
-        found => {
-            let threads =
-                if threads == 1 { "one thread".into() } else { format!("{threads} threads") };
-            (
-                Severity::Doubtful,
-                format!(
-                    "cannot be with {threads}: {}; the figures are not of the same run",
-                    found.join("; ")
-                ),
-            )
-        }
-    }
 }

@@ -3,7 +3,7 @@
 //! To add a rule, add a row to [`RULES`].
 
 use super::columns::Columns;
-use super::imported;
+use super::import_rules;
 use super::repeatable::repeatable;
 use super::{InvariantRow, LedgerEntry, Severity, Warning};
 use crate::exit::{Status, fail};
@@ -90,13 +90,13 @@ pub static RULES: &[Rule] = &[
         name: "import-order",
         help: "imported runs should have alternated, which nobody knows",
         machine: Some(MachineKind::Imported),
-        check: imported::order,
+        check: import_rules::order,
     },
     Rule {
         name: "import-possible",
         help: "imported figures of one run must be possible together",
         machine: Some(MachineKind::Imported),
-        check: imported::possible,
+        check: import_rules::possible,
     },
 ];
 

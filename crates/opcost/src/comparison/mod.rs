@@ -9,12 +9,14 @@ mod claims;
 mod columns;
 pub mod conclusion;
 mod functions;
+mod import_rules;
 mod imported;
 mod kernel_config;
 pub mod ledger;
 mod parallel;
 mod repeatable;
 mod symbol;
+mod two_sample;
 
 pub use analysis::compare;
 pub use claims::{ClaimOutcome, ClaimRow};
