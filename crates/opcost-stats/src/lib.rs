@@ -17,6 +17,8 @@
 //! | [`power`] | how many blocks are needed; what shift would have been found |
 //! | [`multiple`] | p-values of many metrics; one error rate per report |
 //! | [`binomial`] | the exact interval of a share: how often something happens |
+//! | [`mod@welch`], [`rank_sum`] | figures of others, whose order of runs nobody knows |
+//! | [`mod@change_point`] | where a series of recordings changed |
 //! | [`bootstrap`], [`summary`] | figures for display, whole units of the highest random level drawn |
 //! | [`mod@drift`], [`mod@autocorrelation`], [`mod@first_runs`], [`mod@outliers`] | what to know of a series of runs; changes no verdict |
 //! | [`schedule`], [`random`] | the order of runs, and the generator behind every draw |
@@ -32,6 +34,7 @@ pub mod autocorrelation;
 pub mod binomial;
 mod block;
 pub mod bootstrap;
+pub mod change_point;
 pub mod drift;
 pub mod effect;
 pub mod exact;
@@ -43,11 +46,13 @@ pub mod outliers;
 pub mod power;
 pub mod random;
 pub mod rank;
+pub mod rank_sum;
 pub mod relevance;
 pub mod schedule;
 pub mod sign;
 pub mod summary;
 mod walsh;
+pub mod welch;
 
 pub use effect::{Block, Effect, EffectError, Paired, Scale, effect};
 pub use exact::{Exactness, Total, exact};

@@ -104,6 +104,10 @@ pub(crate) fn machine_for<'a>(
             let state = read_state(Path::new("/"), plan, host.environment_bytes());
             Ok((Box::new(host), state))
         }
+        MachineKind::Imported => Err(fail(
+            Status::Usage,
+            "these figures were imported, so there is nothing to run; look at them with opcost show",
+        )),
         MachineKind::Emulated => {
             let mut phases = Phases::new(quiet);
             let emulated = Emulated::new(plan, interrupt, &mut |text| phases.tell(text));
@@ -193,7 +197,7 @@ pub fn show(cli: &Cli, args: &ShowArgs) -> Result<Status> {
 }
 
 /// Compares and prints.
-fn present(cli: &Cli, recording: &Recording, output: &OutputArgs) -> Result<Status> {
+pub(crate) fn present(cli: &Cli, recording: &Recording, output: &OutputArgs) -> Result<Status> {
     let (comparison, warnings) = comparison::compare(recording);
     let style = render::Style::detect(cli.no_color);
     let format = if output.json { "json" } else { output.format.as_deref().unwrap_or("text") };

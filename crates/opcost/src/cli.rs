@@ -3,6 +3,8 @@
 
 use crate::exit::{Status, fail};
 use crate::experiment::{Command as CommandText, Experiment, MachineKind, Scalar, Variant};
+use crate::history::command::HistoryArgs;
+use crate::import::command::{ImportArgs, formats_help};
 use crate::kernel::KernelArgs;
 use crate::render::Exports;
 use crate::selftest::PLANTED_PERCENT;
@@ -50,7 +52,12 @@ pub enum Action {
     Resume(ResumeArgs),
     /// Show a recording again
     Show(ShowArgs),
-    /// List workloads, events or recordings
+    /// Read the results of other tools into the store and compare them
+    #[command(after_help = formats_help())]
+    Import(ImportArgs),
+    /// Show the recordings of one experiment over time, and where they changed
+    History(HistoryArgs),
+    /// List workloads, events, recordings or the formats that can be imported
     List(ListArgs),
     /// Build kernels for the emulated machine, or list them
     Kernel(KernelArgs),
@@ -219,6 +226,8 @@ pub enum Listing {
     Events,
     /// Recordings in the store.
     Recordings,
+    /// Formats of other tools that can be imported.
+    Formats,
 }
 
 /// Arguments of `opcost doctor`.

@@ -350,6 +350,20 @@ pub enum MachineKind {
     Host,
     /// An emulated computer that counts every instruction, kernel included.
     Emulated,
+    /// None: the figures are another tool's.
+    #[value(skip)]
+    Imported,
+}
+
+impl MachineKind {
+    /// As headings name it.
+    pub fn words(self) -> &'static str {
+        match self {
+            MachineKind::Host => "this host",
+            MachineKind::Emulated => "emulated machine",
+            MachineKind::Imported => "imported figures",
+        }
+    }
 }
 
 /// Address space layout randomisation of the runs.

@@ -12,6 +12,8 @@ pub mod comparison;
 pub mod doctor;
 pub mod exit;
 pub mod experiment;
+pub mod history;
+pub mod import;
 pub mod kernel;
 pub mod listing;
 pub mod machine;

@@ -3,6 +3,7 @@
 use crate::action::{print, store_path};
 use crate::cli::{Cli, ListArgs, Listing};
 use crate::exit::{HasStatus, Status};
+use crate::import::command::list_formats;
 use crate::machine::host::HostSurroundings;
 use crate::plan::Surroundings;
 use crate::render::Style;
@@ -25,6 +26,7 @@ pub fn list(cli: &Cli, args: &ListArgs) -> Result<Status> {
         (Listing::Workloads, true) => json_text(workloads_json())?,
         (Listing::Events, false) => events_text(&style),
         (Listing::Events, true) => json_text(events_json())?,
+        (Listing::Formats, as_json) => return list_formats(as_json),
         (Listing::Recordings, as_json) => {
             let heads = match Store::open_for_reading(&store_path(cli)?) {
                 Ok(store) => store.list().map_err(StoreError::carried)?,
@@ -186,11 +188,13 @@ fn recordings_text(heads: &[RecordingHead]) -> String {
     for head in heads {
         let _ = writeln!(
             text,
-            "{:<14} {}  {:<14} {:>6} runs  {}: {}",
+            "{:<14} {}  {}  {}: {}",
             head.id,
             date(head.created_unix_ns),
-            head.state.word(),
-            head.runs,
+            match head.imported {
+                true => format!("{:<26}", "imported"),
+                false => format!("{:<14} {:>6} runs", head.state.word(), head.runs),
+            },
             head.experiment,
             head.variants.join(" | ")
         );
@@ -211,6 +215,7 @@ fn recordings_json(heads: &[RecordingHead]) -> Value {
                 "experiment": head.experiment,
                 "state": head.state.word(),
                 "runs": head.runs,
+                "imported": head.imported,
                 "variants": head.variants,
             })
         })
@@ -218,7 +223,7 @@ fn recordings_json(heads: &[RecordingHead]) -> Value {
 }
 
 /// A moment in UTC, to the minute.
-fn date(unix_ns: u64) -> String {
+pub(crate) fn date(unix_ns: u64) -> String {
     jiff::Timestamp::from_nanosecond(i128::from(unix_ns))
         .map_or_else(|_| "?".into(), |time| time.strftime("%Y-%m-%d %H:%M").to_string())
 }

@@ -5,7 +5,7 @@
 use clap::Parser;
 use opcost::cli::{Action, Cli, arguments};
 use opcost::exit::{Status, status_of};
-use opcost::{action, doctor, kernel, listing, selftest, work_process};
+use opcost::{action, doctor, history, import, kernel, listing, selftest, work_process};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -15,6 +15,8 @@ fn main() -> ExitCode {
         Action::Run(args) => action::run(&cli, args),
         Action::Resume(args) => action::resume(&cli, args),
         Action::Show(args) => action::show(&cli, args),
+        Action::History(args) => history::command::show(&cli, args),
+        Action::Import(args) => import::command::import(&cli, args),
         Action::List(args) => listing::list(&cli, args),
         Action::Kernel(args) => kernel::kernel(&cli, args),
         Action::Doctor(args) => doctor::doctor(&cli, args),

@@ -3,7 +3,7 @@
 use super::columns::{Column, Columns, blocks};
 use super::{
     Change, Comparison, Figures, InvariantRow, RATIO_LEVEL, Row, TwinRow, VariantSummary, Verdict,
-    Warning, conclusion, functions, kernel_config, ledger, observations, parallel,
+    Warning, conclusion, functions, imported, kernel_config, ledger, observations, parallel,
 };
 use crate::experiment::MachineKind;
 use crate::plan::{Plan, Unavailable, WorkPlan};
@@ -18,6 +18,9 @@ use opcost_stats::{Budget, Paired, bootstrap, exact, multiple, power, relevance,
 /// The result depends on nothing else; what a reader should know beside it comes as warnings.
 pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
     let plan = &recording.plan;
+    if let Some(import) = &plan.imported {
+        return imported::compare(recording, import);
+    }
     let finished: Vec<Vec<&Record>> =
         (0..plan.variants.len()).map(|variant| finished_runs(recording, variant)).collect();
     let invariants = invariants(&finished);
@@ -53,6 +56,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         ledger,
         stopped: stopped(recording),
         observations: Vec::new(),
+        imported: None,
         conclusions: Vec::new(),
     };
     // Runs of the emulated machine are made at the same time, and know neither drift nor neighbours.
@@ -105,10 +109,7 @@ fn heading(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<String> {
     if let Some(ops) = finished.iter().flatten().find_map(|record| record.ops) {
         parts.push(format!("{} ops a run", conclusion::grouped(ops)));
     }
-    parts.push(match plan.machine {
-        MachineKind::Host => "this host".into(),
-        MachineKind::Emulated => "emulated machine".into(),
-    });
+    parts.push(plan.machine.words().into());
     parts.push(format!("{} pairs", recording.pairs_made()));
     if let Some(build) = &plan.build {
         let blocks = recording.pairs_made().div_ceil(pairs_per_block(plan));
@@ -218,7 +219,7 @@ fn row(recording: &Recording, key: &MetricKey, columns: &[Column]) -> Row {
     let has_ops = recording.records.iter().any(|record| record.ops.is_some());
     let values: Vec<Option<Figures>> = columns.iter().map(summarise).collect();
     let changes = plan.comparisons().into_iter().map(|(baseline, variant)| {
-        let medians = [baseline, variant].map(|side| values[side].as_ref().map(|side| side.median));
+        let medians = [baseline, variant].map(|side| values[side].as_ref().map(Figures::center));
         change(plan, &columns[baseline], &columns[variant], medians, *key == plan.primary)
     });
     Row {
@@ -239,11 +240,11 @@ fn row(recording: &Recording, key: &MetricKey, columns: &[Column]) -> Row {
 fn summarise(column: &Column) -> Option<Figures> {
     let spread = summary::Spread::of(&column.values)?;
     Some(Figures {
-        median: spread.median,
+        median: Some(spread.median),
         mean: spread.mean,
         sd: spread.sd,
-        min: spread.min,
-        max: spread.max,
+        min: Some(spread.min),
+        max: Some(spread.max),
         n: column.values.len(),
         multiplexed: column.multiplexed,
         values: column.values.clone(),
@@ -331,7 +332,7 @@ fn relevance_floor(sides: [&Column; 2], paired: &Paired) -> Option<f64> {
 }
 
 /// Gives no verdict on any change.
-fn refuse(rows: &mut [Row], reason: &str) {
+pub(super) fn refuse(rows: &mut [Row], reason: &str) {
     let changes = rows.iter_mut().flat_map(|row| &mut row.changes);
     for change in changes.filter(|change| change.verdict != Verdict::Unavailable) {
         change.verdict = Verdict::NotComparable;
@@ -404,7 +405,7 @@ pub(crate) fn pairs_per_block(plan: &Plan) -> u32 {
     order.map_or(1, |order| order.iter().filter(|variant| **variant == 0).count() as u32)
 }
 
-fn family_of(row: &Row) -> Option<multiple::Family> {
+pub(super) fn family_of(row: &Row) -> Option<multiple::Family> {
     match (row.primary, row.family) {
         (true, _) => Some(multiple::Family::Primary),
         (_, Family::Headline) => Some(multiple::Family::Headline),
@@ -482,7 +483,7 @@ fn short_runs(plan: &Plan, rows: &[Row]) -> Option<Warning> {
     }
     let wall = rows.iter().find(|row| row.key.name == "wall")?;
     let medians = plan.variants.iter().zip(&wall.values).filter_map(|(variant, figures)| {
-        let median = figures.as_ref()?.median;
+        let median = figures.as_ref()?.center();
         (median < SHORT_NS).then(|| (variant.name.clone(), median as u64))
     });
     let variants: Vec<(String, u64)> = medians.collect();

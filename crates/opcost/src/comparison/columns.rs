@@ -22,6 +22,7 @@ pub(super) struct Column {
 }
 
 /// The columns of every metric: by metric, then by variant.
+#[derive(Default)]
 pub(super) struct Columns {
     pub(super) by_metric: Vec<Vec<Column>>,
 }

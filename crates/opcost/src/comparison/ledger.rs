@@ -3,6 +3,7 @@
 //! To add a rule, add a row to [`RULES`].
 
 use super::columns::Columns;
+use super::import_rules;
 use super::repeatable::repeatable;
 use super::{InvariantRow, LedgerEntry, Severity, Warning};
 use super::{conditions, disturbance, settings};
@@ -188,6 +189,18 @@ pub static RULES: &[Rule] = &[
         machine: Some(MachineKind::Emulated),
         check: repeatable,
     },
+    Rule {
+        name: "import-order",
+        help: "imported runs should have alternated, which nobody knows",
+        machine: Some(MachineKind::Imported),
+        check: import_rules::order,
+    },
+    Rule {
+        name: "import-possible",
+        help: "imported figures of one run must be possible together",
+        machine: Some(MachineKind::Imported),
+        check: import_rules::possible,
+    },
 ];
 
 /// Finds a rule by name.
@@ -213,7 +226,10 @@ pub(super) fn examine(
     columns: &Columns,
 ) -> (Vec<LedgerEntry>, Vec<Warning>) {
     let evidence = Evidence { recording, finished, invariants, columns };
-    let about = |rule: &&Rule| rule.machine.is_none_or(|kind| kind == recording.plan.machine);
+    // Of imported figures, what is said of our own runs is not known.
+    let imported = recording.plan.machine == MachineKind::Imported;
+    let about =
+        |rule: &&Rule| rule.machine.map_or(!imported, |kind| kind == recording.plan.machine);
     let entries = RULES
         .iter()
         .filter(about)

@@ -5,11 +5,14 @@
 
 mod analysis;
 mod attribution;
+mod claims;
 mod columns;
 pub mod conclusion;
 mod conditions;
 mod disturbance;
 mod functions;
+mod import_rules;
+mod imported;
 mod kernel_config;
 pub mod ledger;
 mod observations;
@@ -18,10 +21,14 @@ mod reconciled;
 mod repeatable;
 mod settings;
 mod symbol;
+mod two_sample;
 
 pub use analysis::compare;
 pub(crate) use analysis::pairs_per_block;
+pub use claims::{ClaimOutcome, ClaimRow};
 pub use functions::{CallerRow, FunctionComparison, FunctionRow, NO_CALLER, Sides, UNATTRIBUTED};
+pub(crate) use imported::t_text;
+pub use imported::{ImportSummary, WelchRow};
 pub use kernel_config::config_changes;
 pub use observations::{OBSERVATION_RATE, Observation, ObservationKind};
 
@@ -63,6 +70,8 @@ pub struct Comparison {
     pub stopped: Option<String>,
     /// What to know of the runs beside the verdict.
     pub observations: Vec<Observation>,
+    /// What must be known of imported figures; `None` of a recording of our own.
+    pub imported: Option<ImportSummary>,
     /// The answer, one sentence for each comparison.
     pub conclusions: Vec<String>,
 }
@@ -176,22 +185,29 @@ pub struct Row {
 /// The figures of one metric and one variant, per operation where the row says so.
 #[derive(Clone, Debug)]
 pub struct Figures {
-    /// Median over the finished runs.
-    pub median: f64,
+    /// Median over the finished runs; `None` of an imported mean.
+    pub median: Option<f64>,
     /// Arithmetic mean.
     pub mean: f64,
     /// Sample standard deviation; `None` for one run.
     pub sd: Option<f64>,
-    /// Smallest.
-    pub min: f64,
-    /// Largest.
-    pub max: f64,
-    /// Runs.
+    /// Smallest; `None` of an imported mean.
+    pub min: Option<f64>,
+    /// Largest; `None` of an imported mean.
+    pub max: Option<f64>,
+    /// Runs; 0 of an imported mean that does not say.
     pub n: usize,
     /// Runs in which the counter was multiplexed, so that the figure is not a full count.
     pub multiplexed: usize,
     /// Each run's figure, in the order of running.
     pub values: Vec<f64>,
+}
+
+impl Figures {
+    /// What tables show: the median, or of an imported mean that.
+    pub fn center(&self) -> f64 {
+        self.median.unwrap_or(self.mean)
+    }
 }
 
 /// One metric of one variant against its baseline.

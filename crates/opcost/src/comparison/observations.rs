@@ -116,7 +116,7 @@ pub(super) fn observations(rows: &[Row], variants: &[String]) -> Vec<Observation
 
 /// Kind, size, runs and p of everything that is looked at.
 fn looked_at(figures: &Figures) -> impl Iterator<Item = (ObservationKind, f64, usize, f64)> {
-    let (values, median) = (&figures.values, figures.median);
+    let (values, median) = (&figures.values, figures.center());
     let of_median = |figure: f64| if median == 0.0 { figure } else { figure / median };
     let all = values.len();
     let drift =

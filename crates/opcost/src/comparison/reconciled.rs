@@ -70,7 +70,7 @@ fn best<'a>(
 
 /// Whether nothing was counted in any run.
 fn zero(row: &Row) -> bool {
-    row.values.iter().flatten().all(|figures| figures.max == 0.0)
+    row.values.iter().flatten().all(|figures| figures.max == Some(0.0))
 }
 
 fn clause(primary: &Row, other: &Row, index: usize, aspect: Aspect) -> String {

@@ -8,12 +8,16 @@ pub(crate) mod fixture;
 mod guest;
 #[cfg(test)]
 mod guest_tests;
+mod imported;
 mod resolve;
 #[cfg(test)]
 mod resolve_tests;
 mod schedule;
 
 pub use guest::{CacheShape, CachesPlan, EmulationPlan, GuestPlan};
+pub use imported::{
+    Claim, Formula, IMPORT, ImportPlan, ImportSource, ImportedFigures, ImportedMetric, Omission,
+};
 pub use resolve::{Surroundings, find_workload, resolve};
 pub use schedule::{BlockPlan, Slot};
 
@@ -78,6 +82,9 @@ pub struct Plan {
     /// What the emulated machines have in common; `None` on another machine.
     #[serde(default)]
     pub emulation: Option<EmulationPlan>,
+    /// Figures that were imported instead of measured; such a plan has no runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<ImportPlan>,
 }
 
 /// A command that builds every variant anew, so that layouts vary and builds are compared.

@@ -5,7 +5,7 @@ use super::{
     comparisons, guest, schedule,
 };
 use crate::exit::{Status, WithStatus, fail};
-use crate::experiment::{Aslr, Command, EnvironmentPolicy, Experiment, Variant};
+use crate::experiment::{Aslr, Command, EnvironmentPolicy, Experiment, MachineKind, Variant};
 use crate::kernel::KernelSpec;
 use crate::nearest::nearest;
 use crate::source::perf_event::syntax;
@@ -64,6 +64,10 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         .working_dir()
         .context("cannot read the working directory")
         .status(Status::Missing)?;
+    if experiment.machine == Some(MachineKind::Imported) {
+        let why = "machine = \"imported\": nothing runs there; use host or emulated";
+        return Err(fail(Status::Usage, why));
+    }
     let emulation = guest::resolve_emulation(experiment, surroundings.allowed_cpus().len())?;
     let variants = resolve_variants(experiment, surroundings, &here)?;
     let workload = matches!(variants[0].work, WorkPlan::Workload { .. });
@@ -158,6 +162,7 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         },
         variants,
         emulation,
+        imported: None,
     })
 }
 

@@ -3,7 +3,7 @@
 
 use super::View;
 use anyhow::Result;
-use opcost_record::{Family, Outcome, Unit, WORK};
+use opcost_record::{Family, MetricKey, Outcome, Unit, WORK};
 use std::fmt::Write as _;
 
 pub(super) fn render(view: &View<'_>) -> Result<String> {
@@ -17,6 +17,7 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
         }
     }
     let name = capitalised(&recording.plan.experiment);
+    text.push_str(&super::imported::benchfmt(recording, &name));
     for record in recording.records.iter().filter(|record| record.block.is_some()) {
         if record.outcome != Outcome::Finished {
             continue;
@@ -35,13 +36,7 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
             }
             let value =
                 if row.per_op { sample.value as f64 / ops as f64 } else { sample.value as f64 };
-            // The units that Go's own benchmarks use have a meaning to benchstat.
-            let unit = match (key.name.as_str(), row.unit) {
-                ("wall", _) => "ns/op".to_string(),
-                (name, Unit::Ns) => format!("{}-ns{}/op", word(name), key.domain.suffix()),
-                (name, Unit::Bytes) => format!("{}-bytes", word(name)),
-                _ => format!("{}/op", word(&key.label())),
-            };
+            let unit = unit(key, row.unit);
             let _ = write!(text, " {value} {unit}");
         }
         text.push('\n');
@@ -49,8 +44,19 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     Ok(text)
 }
 
+/// The unit of a metric, which names the metric, too; the units that Go's own benchmarks use have a
+/// meaning to benchstat.
+pub(super) fn unit(key: &MetricKey, unit: Unit) -> String {
+    match (key.label().as_str(), unit) {
+        ("wall", _) => "ns/op".to_string(),
+        (_, Unit::Ns) => format!("{}-ns{}/op", word(&key.name), key.domain.suffix()),
+        (_, Unit::Bytes) => format!("{}-bytes", word(&key.name)),
+        (label, _) => format!("{}/op", word(label)),
+    }
+}
+
 /// A benchmark's name begins with an upper-case letter or none at all.
-fn capitalised(name: &str) -> String {
+pub(super) fn capitalised(name: &str) -> String {
     let name = word(name);
     let mut chars = name.chars();
     match chars.next() {
@@ -60,6 +66,6 @@ fn capitalised(name: &str) -> String {
 }
 
 /// White space and slashes would end the word.
-fn word(text: &str) -> String {
+pub(super) fn word(text: &str) -> String {
     text.chars().map(|c| if c.is_whitespace() || c == '/' { '_' } else { c }).collect()
 }

@@ -14,6 +14,9 @@ enum Column {
 
 pub(super) fn render(view: &View<'_>) -> Result<String> {
     let recording = view.recording;
+    if recording.plan.imported.is_some() {
+        return super::imported::csv(recording, view.comparison);
+    }
     let columns = columns(recording);
     let mut writer = csv::Writer::from_writer(Vec::new());
     let fixed =

@@ -1,6 +1,7 @@
 //! JSON: hyperfine's `results`, so that its readers work, and the `opcost` block.
 
 use super::View;
+use super::imported;
 use crate::comparison::{
     Change, FunctionComparison, FunctionRow, Row, UNATTRIBUTED, VariantDifference, Verdict,
 };
@@ -14,7 +15,7 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     let comparison = view.comparison;
     let results: Vec<Value> =
         (0..comparison.variants.len()).map(|variant| result(view, variant)).collect();
-    let document = json!({
+    let mut document = json!({
         "results": results,
         "opcost": {
             "schema": SCHEMA,
@@ -38,6 +39,9 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
             "warnings": view.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
         },
     });
+    if let Some(import) = &comparison.imported {
+        document["opcost"]["imported"] = json!(import);
+    }
     let mut text = serde_json::to_string_pretty(&document).context("comparison to JSON")?;
     text.push('\n');
     Ok(text)
@@ -58,9 +62,9 @@ fn result(view: &View<'_>, variant: usize) -> Value {
     if let Some((wall, ops)) = figures("wall") {
         fields.insert("mean".into(), json!(seconds(wall.mean, ops)));
         fields.insert("stddev".into(), json!(wall.sd.map(|sd| seconds(sd, ops))));
-        fields.insert("median".into(), json!(seconds(wall.median, ops)));
-        fields.insert("min".into(), json!(seconds(wall.min, ops)));
-        fields.insert("max".into(), json!(seconds(wall.max, ops)));
+        fields.insert("median".into(), json!(wall.median.map(|value| seconds(value, ops))));
+        fields.insert("min".into(), json!(wall.min.map(|value| seconds(value, ops))));
+        fields.insert("max".into(), json!(wall.max.map(|value| seconds(value, ops))));
         let times: Vec<f64> = wall.values.iter().map(|value| seconds(*value, ops)).collect();
         fields.insert("times".into(), json!(times));
     }
@@ -83,8 +87,12 @@ fn metrics(view: &View<'_>) -> Vec<Value> {
         let names = (&comparison.variants[baseline].name, &comparison.variants[variant].name);
         for row in &comparison.rows {
             let sides = [baseline, variant]
-                .map(|side| row.values[side].as_ref().map(|figures| figures.median));
-            metrics.push(metric(row, &row.changes[index], names, sides));
+                .map(|side| row.values[side].as_ref().map(|figures| figures.center()));
+            let mut metric = metric(row, &row.changes[index], names, sides);
+            if let Some(unit) = imported::unit_written(view.recording, row) {
+                metric["unit"] = json!(unit);
+            }
+            metrics.push(metric);
         }
         for missing in &comparison.unavailable {
             metrics.push(json!({

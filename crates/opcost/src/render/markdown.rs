@@ -2,9 +2,11 @@
 
 use super::View;
 use super::functions;
+use super::imported;
 use super::text::heading;
 use crate::comparison::conclusion::{detectable, figures, percent};
-use crate::comparison::{Change, Row, Severity, Verdict};
+use crate::comparison::{Change, Figures, Row, Severity, Verdict};
+use crate::plan::IMPORT;
 use anyhow::Result;
 use std::fmt::Write as _;
 
@@ -27,7 +29,7 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
             let medians: Vec<f64> = [baseline, variant]
                 .iter()
                 .filter_map(|side| row.values[*side].as_ref())
-                .map(|side| side.median)
+                .map(Figures::center)
                 .collect();
             let mut shown = figures(&medians, row.unit).into_iter();
             let mut side = |side: usize| match &row.values[side] {
@@ -58,6 +60,17 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     for conclusion in &comparison.conclusions {
         let _ = writeln!(text, "- {}", escape(conclusion));
     }
+    if let Some(import) = &comparison.imported {
+        for source in &import.sources {
+            let _ = writeln!(text, "- {}", escape(&imported::describe(source)));
+        }
+        for (_, claims) in imported::sentences(import) {
+            let _ = writeln!(text, "- published: {}", escape(&claims));
+        }
+        for omitted in imported::omitted(import) {
+            let _ = writeln!(text, "- not taken over: {}", escape(&omitted));
+        }
+    }
     for entry in comparison.ledger.iter().filter(|entry| entry.severity != Severity::Fine) {
         let waived = if entry.waived { ", waived" } else { "" };
         let _ = writeln!(text, "- {} ({}{waived})", escape(&entry.detail), entry.rule);
@@ -79,6 +92,7 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
 fn verdict(row: &Row, change: &Change) -> String {
     match change.verdict {
         Verdict::Changed if change.below_floor().is_some() => change.reason.clone(),
+        Verdict::Changed if row.key.source == IMPORT => "differs".into(),
         Verdict::Changed if row.exact => "real, exact".into(),
         Verdict::Changed => "**real**".into(),
         Verdict::Unchanged if change.identical => "same in every run".into(),

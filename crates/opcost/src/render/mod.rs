@@ -5,6 +5,7 @@
 mod benchfmt;
 mod csv;
 mod functions;
+mod imported;
 mod json;
 mod markdown;
 pub(crate) mod page;

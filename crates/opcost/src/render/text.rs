@@ -2,9 +2,11 @@
 
 use super::View;
 use super::functions;
+use super::imported;
 use super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, fit};
 use crate::comparison::conclusion::{detectable, figures, magnitude, percent};
 use crate::comparison::{Change, Comparison, Figures, Row, Severity, Verdict};
+use crate::plan::IMPORT;
 use anyhow::Result;
 use opcost_record::{Better, Kind};
 use unicode_width::UnicodeWidthStr;
@@ -19,12 +21,23 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     if let Some(question) = &comparison.question {
         page.wrap(PLAIN, "", question);
     }
+    if let Some(import) = &comparison.imported {
+        imported::sources(&mut page, import);
+    }
+    if comparison.comparisons.is_empty() {
+        page.line("");
+        imported::alone(&mut page, comparison);
+    }
     for (index, &(baseline, variant)) in comparison.comparisons.iter().enumerate() {
         page.line("");
         Table::new(comparison, index, baseline, variant, page.width).print(&mut page);
     }
     missing(&mut page, comparison);
     footnotes(&mut page, comparison);
+    if let Some(import) = &comparison.imported {
+        imported::footnotes(&mut page, comparison, import);
+        imported::claims(&mut page, import);
+    }
     for &(baseline, variant) in &comparison.comparisons {
         functions::text(&mut page, comparison, [baseline, variant]);
         functions::differences_text(&mut page, comparison, [baseline, variant]);
@@ -82,8 +95,8 @@ impl<'a> Table<'a> {
         let sides = [baseline, variant];
         let zero = |row: &Row| {
             let highest =
-                sides.map(|side| row.values[side].as_ref().map_or(f64::NAN, |figures| figures.max));
-            !row.primary && highest == [0.0, 0.0]
+                sides.map(|side| row.values[side].as_ref().and_then(|figures| figures.max));
+            !row.primary && highest == [Some(0.0), Some(0.0)]
         };
         let present = |row: &&Row| row.changes[index].verdict != Verdict::Unavailable;
         let (zeros, rows): (Vec<&Row>, Vec<&Row>) =
@@ -203,7 +216,7 @@ impl<'a> Table<'a> {
 
 /// Median and relative spread of both sides, in one unit.
 fn side_texts(row: &Row, sides: [Option<&Figures>; 2]) -> [Option<(String, String)>; 2] {
-    let medians: Vec<f64> = sides.iter().flatten().map(|side| side.median).collect();
+    let medians: Vec<f64> = sides.iter().flatten().map(|side| side.center()).collect();
     let mut values = figures(&medians, row.unit).into_iter();
     sides.map(|side| {
         let side = side?;
@@ -238,8 +251,11 @@ fn remark(row: &Row, change: &Change) -> String {
     let arrow = if change.change_ratio.unwrap_or(1.0) < 0.0 { '▼' } else { '▲' };
     match change.verdict {
         Verdict::Changed if change.below_floor().is_some() => format!("{arrow} real, < layout"),
-        Verdict::Changed if row.exact => format!("{arrow} real, exact"),
-        Verdict::Changed => format!("{arrow} real"),
+        Verdict::Changed => {
+            // Of what others measured, nobody can say that it is real.
+            let word = if row.key.source == IMPORT { "differs" } else { "real" };
+            format!("{arrow} {word}{}", if row.exact { ", exact" } else { "" })
+        }
         Verdict::Unchanged if change.identical => "the same every run".into(),
         Verdict::Unchanged => {
             detectable(row, change).map_or(String::new(), |mde| format!("none ≥ {mde}"))
@@ -267,8 +283,9 @@ fn color_of(row: &Row, change: &Change) -> anstyle::Style {
 
 /// Metrics that could not be had, those with the same reason together.
 fn missing(page: &mut Page, comparison: &Comparison) {
+    let help = if comparison.imported.is_some() { "" } else { " (opcost doctor)" };
     for (labels, reason) in comparison.missing() {
-        page.wrap(DIM, "  ", &format!("– {}: {reason} (opcost doctor)", labels.join(", ")));
+        page.wrap(DIM, "  ", &format!("– {}: {reason}{help}", labels.join(", ")));
     }
 }
 
@@ -292,7 +309,7 @@ fn footnotes(page: &mut Page, comparison: &Comparison) {
         }
     }
     let mut primary = comparison.rows.iter().filter(|row| row.primary).flat_map(|row| &row.changes);
-    if primary.any(drifted) {
+    if comparison.imported.is_none() && primary.any(drifted) {
         let text = "change: estimated block by block, so that drift cancels; the machine's speed \
                     varied, so it is not the ratio of the medians";
         page.wrap(DIM, "  ", text);

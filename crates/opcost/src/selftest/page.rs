@@ -13,10 +13,7 @@ pub(super) fn text(outcome: &Outcome, style: &Style) -> String {
     let mut page = Page::new(style);
     let tallied = &outcome.tallied;
     let reports = tallied.reports();
-    let machine = match outcome.machine {
-        MachineKind::Host => "this host",
-        MachineKind::Emulated => "emulated machine",
-    };
+    let machine = outcome.machine.words();
     let heading = format!(
         "self-test · {machine} · {} pairs a report · {reports} reports, {:.1} s each · seed {}",
         outcome.pairs,

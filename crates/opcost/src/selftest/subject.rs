@@ -45,8 +45,8 @@ impl<'a> Subject<'a> {
                 asked.dedup();
                 asked
             }
-            (None, MachineKind::Host) => PLANTED_TIME.into(),
             (None, MachineKind::Emulated) => PLANTED_COUNT.into(),
+            (None, _) => PLANTED_TIME.into(),
         };
         let command = args.command.as_deref();
         Subject { machine, command, pairs: args.pairs, cpu: args.cpu, planted }
@@ -80,8 +80,8 @@ impl<'a> Subject<'a> {
                 (Some(line), _) => {
                     Variant { command: Some(Command::Line(line.to_string())), ..Variant::default() }
                 }
-                (None, MachineKind::Host) => workload(planted),
                 (None, MachineKind::Emulated) => numbers(planted),
+                (None, _) => workload(planted),
             }
         };
         Experiment {

@@ -81,6 +81,8 @@ pub struct RecordingHead {
     pub runs: u64,
     /// Names of the variants.
     pub variants: Vec<String>,
+    /// Whether it holds imported figures and no runs.
+    pub imported: bool,
 }
 
 /// A recording read back whole.
@@ -174,6 +176,7 @@ impl Store {
                     experiment: row.get(2)?,
                     state: state(row, 3)?,
                     runs: unsigned(row, 4)?,
+                    imported: plan.imported.is_some(),
                     variants: plan.variants.into_iter().map(|variant| variant.name).collect(),
                 })
             })?;
@@ -334,6 +337,7 @@ impl Store {
 #[derive(Deserialize)]
 struct NamesOfPlan {
     variants: Vec<NameOfVariant>,
+    imported: Option<serde::de::IgnoredAny>,
 }
 
 #[derive(Deserialize)]

@@ -1,0 +1,210 @@
+//! Where a series changed: E-divisive with a permutation test.
+//!
+//! The energy distance between what is before and behind a point is largest at a change of the
+//! distribution, whatever its shape (Matteson & James, "A Nonparametric Approach for Multiple
+//! Change Point Analysis of Multivariate Data", JASA 109, 2014; for performance figures: Daly et
+//! al., "The Use of Change Point Detection to Identify Software Performance Regressions in a
+//! Continuous Integration System", ICPE 2020). Each point found divides its segment, and the search
+//! goes on in the parts until the best candidate is not significant. So of a series without a change
+//! anything is found with probability `level` at most: the first test has to fail.
+
+use crate::random::Random;
+
+/// The fewest values on either side of a change: one value alone is an outlier.
+pub const SEGMENT_MIN: usize = 2;
+
+/// Shuffles behind each p-value, so that the smallest is 1/500.
+pub const PERMUTATIONS: usize = 499;
+
+/// A change of the series.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ChangePoint {
+    /// The first value behind the change.
+    pub index: usize,
+    /// The p-value of the permutation test.
+    pub p: f64,
+}
+
+/// The changes of a series of finite values, in its order, each significant at `level`.
+///
+/// The same `seed` draws the same shuffles. Of a short series nothing can be found: see
+/// [`values_min`]. The cost is [`PERMUTATIONS`] times the square of the longest segment.
+pub fn change_points(values: &[f64], level: f64, seed: u64) -> Vec<ChangePoint> {
+    let mut random = Random::new(seed);
+    let mut found: Vec<ChangePoint> = Vec::new();
+    loop {
+        let mut ends: Vec<usize> = found.iter().map(|point| point.index).collect();
+        ends.push(values.len());
+        ends.sort_unstable();
+        let best = best_split(values, &ends);
+        let Some((index, divergence)) = best.filter(|(_, divergence)| *divergence > 0.0) else {
+            break;
+        };
+        let mut shuffled = values.to_vec();
+        let as_large = (0..PERMUTATIONS)
+            .filter(|_| {
+                let mut start = 0;
+                for end in &ends {
+                    random.shuffle(&mut shuffled[start..*end]);
+                    start = *end;
+                }
+                best_split(&shuffled, &ends).is_some_and(|(_, other)| other >= divergence)
+            })
+            .count();
+        let p = (as_large + 1) as f64 / (PERMUTATIONS + 1) as f64;
+        if p > level {
+            break;
+        }
+        found.push(ChangePoint { index, p });
+    }
+    found.sort_by_key(|point| point.index);
+    found
+}
+
+/// The fewest values in which even the clearest change, one in the middle, can reach `level`:
+/// of the ways to divide them, two are as clear.
+pub fn values_min(level: f64) -> usize {
+    let ways = |half: usize| (1..=half).fold(1.0, |ways, i| ways * (half + i) as f64 / i as f64);
+    2 * (SEGMENT_MIN..).find(|half| 2.0 / ways(*half) <= level).unwrap_or(usize::MAX / 2)
+}
+
+/// The point that divides a segment best, with the divergence of its sides.
+fn best_split(values: &[f64], ends: &[usize]) -> Option<(usize, f64)> {
+    let mut best: Option<(usize, f64)> = None;
+    let mut start = 0;
+    for &end in ends {
+        if let Some((index, divergence)) = split(&values[start..end])
+            && best.is_none_or(|(_, largest)| divergence > largest)
+        {
+            best = Some((start + index, divergence));
+        }
+        start = end;
+    }
+    best
+}
+
+/// The best split of one segment: the largest m·n/(m+n) · (2·E|X−Y| − E|X−X'| − E|Y−Y'|), where X
+/// is what is before the point and Y what follows it up to any later one, so that a level which is
+/// left again is seen, too (Matteson & James, section 2.3).
+fn split(values: &[f64]) -> Option<(usize, f64)> {
+    let total = values.len();
+    // within[from]: the sum of distances between all values from there up to `end`.
+    let mut within = vec![0.0; total];
+    // The same from the beginning, for every earlier end.
+    let mut before = vec![0.0; total + 1];
+    let mut best: Option<(usize, f64)> = None;
+    for end in 1..=total {
+        let last = values[end - 1];
+        let mut to_last = 0.0;
+        for from in (0..end - 1).rev() {
+            to_last += (values[from] - last).abs();
+            within[from] += to_last;
+        }
+        before[end] = within[0];
+        for at in SEGMENT_MIN..=end.saturating_sub(SEGMENT_MIN) {
+            let (left, right) = (before[at], within[at]);
+            let between = within[0] - left - right;
+            let (m, n) = (at as f64, (end - at) as f64);
+            let energy = 2.0 * between / (m * n)
+                - 2.0 * left / (m * (m - 1.0))
+                - 2.0 * right / (n * (n - 1.0));
+            let divergence = m * n / (m + n) * energy;
+            if best.is_none_or(|(_, largest)| divergence > largest) {
+                best = Some((at, divergence));
+            }
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noise(random: &mut Random) -> f64 {
+        (0..12).map(|_| random.unit_f64()).sum::<f64>() - 6.0
+    }
+
+    fn indices(values: &[f64]) -> Vec<usize> {
+        change_points(values, 0.05, 1).iter().map(|point| point.index).collect()
+    }
+
+    #[test]
+    fn the_divergence_is_that_of_the_definition() {
+        // 0 0 against 3 5: E|X−Y| = 4, within 0 and 2; 2·2/4 · (8 − 0 − 2) = 6.
+        assert_eq!(split(&[0.0, 0.0, 3.0, 5.0]), Some((2, 6.0)));
+        assert_eq!(split(&[1.0, 2.0, 3.0]), None);
+    }
+
+    #[test]
+    fn steps_are_found_where_they_are() {
+        let mut random = Random::new(3);
+        let levels = |index: usize| match index {
+            0..12 => 100.0,
+            12..25 => 110.0,
+            _ => 104.0,
+        };
+        let values: Vec<f64> = (0..40).map(|i| levels(i) + 0.5 * noise(&mut random)).collect();
+        assert_eq!(indices(&values), [12, 25]);
+        let points = change_points(&values, 0.05, 1);
+        assert!(points.iter().all(|point| point.p == 0.002), "{points:?}");
+        assert_eq!(change_points(&values, 0.05, 1), points);
+    }
+
+    #[test]
+    fn a_level_that_is_left_again_is_two_changes() {
+        let mut random = Random::new(9);
+        let level = |index: usize| if (6..12).contains(&index) { 110.0 } else { 100.0 };
+        let values: Vec<f64> = (0..18).map(|i| level(i) + 0.3 * noise(&mut random)).collect();
+        assert_eq!(indices(&values), [6, 12]);
+    }
+
+    #[test]
+    fn a_clear_step_at_the_end_is_found_and_one_outlier_is_not() {
+        let mut values: Vec<f64> = (0..20).map(|i| 100.0 + f64::from(i * 7 % 5) / 10.0).collect();
+        assert_eq!(indices(&values), [] as [usize; 0]);
+        values[19] = 130.0;
+        assert_eq!(indices(&values), [] as [usize; 0]);
+        values.extend([130.2, 130.1]);
+        assert_eq!(indices(&values), [19]);
+    }
+
+    #[test]
+    fn short_and_constant_series_have_no_change() {
+        assert_eq!(indices(&[]), [] as [usize; 0]);
+        assert_eq!(indices(&[1.0, 9.0]), [] as [usize; 0]);
+        assert_eq!(indices(&[7.0; 30]), [] as [usize; 0]);
+        assert_eq!(values_min(0.05), 8);
+        assert_eq!(indices(&[1.0, 1.1, 1.2, 9.0, 9.1, 9.2]), [] as [usize; 0]);
+        assert_eq!(indices(&[1.0, 1.1, 1.2, 1.3, 9.0, 9.1, 9.2, 9.3]), [4]);
+    }
+
+    #[test]
+    fn a_series_without_a_change_raises_few_alarms() {
+        // Skewed noise; 15 of 300 expected at 5 %, four standard deviations are 15.
+        let mut random = Random::new(17);
+        let alarms = (0..300)
+            .filter(|seed| {
+                let values: Vec<f64> =
+                    (0..16).map(|_| 100.0 + noise(&mut random).powi(2)).collect();
+                !change_points(&values, 0.05, *seed).is_empty()
+            })
+            .count();
+        assert!(alarms <= 30, "{alarms} of 300");
+    }
+
+    #[test]
+    fn a_step_of_two_deviations_is_mostly_found() {
+        let mut random = Random::new(23);
+        let found = (0..100)
+            .filter(|seed| {
+                let step = |index: usize| if index < 15 { 0.0 } else { 2.0 };
+                let values: Vec<f64> = (0..30).map(|i| step(i) + noise(&mut random)).collect();
+                change_points(&values, 0.05, *seed)
+                    .iter()
+                    .any(|point| point.index.abs_diff(15) <= 2)
+            })
+            .count();
+        assert!(found >= 85, "{found} of 100");
+    }
+}

@@ -1,0 +1,343 @@
+//! The comparison of imported figures.
+//!
+//! Nobody knows in which order others made their runs, so there are no blocks whose labels could be
+//! swapped, and the tests here take the runs as exchangeable: of single runs the rank-sum test, of
+//! means with their spread Welch's. Both would call a drift of the machine a change; every verdict
+//! says so. What has no spread gets none.
+
+use super::claims::{ClaimRow, claims};
+use super::conclusion::{detectable, percent};
+use super::two_sample::{Test, group};
+use super::{Change, Comparison, Figures, Row, Severity, VariantSummary, Verdict, Warning, ledger};
+use crate::plan::{ImportPlan, ImportSource, ImportedFigures, ImportedMetric, Omission, Plan};
+use crate::store::Recording;
+use opcost_record::Kind;
+use opcost_stats::welch::welch;
+use opcost_stats::{Budget, multiple, power, rank_sum, summary};
+use serde::Serialize;
+
+/// What a reader must know of imported figures beside the comparison.
+#[derive(Clone, Debug, Serialize)]
+pub struct ImportSummary {
+    /// The files.
+    pub sources: Vec<ImportSource>,
+    /// Whether every figure is a mean, so that the table shows means and no medians.
+    pub means: bool,
+    /// Welch's t of each metric that has two means with spread: heading, comparison, t.
+    pub welch: Vec<WelchRow>,
+    /// What was not taken over.
+    pub omitted: Vec<Omission>,
+    /// Published claims, recomputed.
+    pub claims: Vec<ClaimRow>,
+}
+
+/// Welch's t of one metric and one comparison.
+#[derive(Clone, Debug, Serialize)]
+pub struct WelchRow {
+    /// The metric's heading.
+    pub label: String,
+    /// Index of the comparison.
+    pub comparison: usize,
+    /// The difference of the means over its standard error.
+    pub t: f64,
+    /// Degrees of freedom.
+    pub freedom: f64,
+}
+
+/// Analyses imported figures.
+pub(super) fn compare(recording: &Recording, import: &ImportPlan) -> (Comparison, Vec<Warning>) {
+    let plan = &recording.plan;
+    let (ledger, warnings) = ledger::examine(recording, &[], &[], &Default::default());
+    let refusal = ledger.iter().find(|entry| entry.severity == Severity::Refuse && !entry.waived);
+    let pairs = plan.comparisons();
+    let mut rows: Vec<Row> = import.metrics.iter().map(|metric| row(plan, metric)).collect();
+    let tests = import.metrics.iter().map(|metric| {
+        let sides = |side: usize| metric.figures[side].as_ref();
+        pairs.iter().map(|&(one, two)| Test::of(metric, sides(one), sides(two))).collect()
+    });
+    let tests: Vec<Vec<Test>> = tests.collect();
+    match refusal {
+        Some(entry) => {
+            let reason = format!("refused by the ledger: {}", entry.rule);
+            super::analysis::refuse(&mut rows, &reason);
+        }
+        None => judge(&mut rows, &tests),
+    }
+    let welch = welch_rows(import, &rows, &pairs);
+    let claims = claims(import, plan, &rows, &welch);
+    // The primary metric first, the others as the file has them.
+    rows.sort_by_key(|row| !row.primary);
+    let runs_of = |figures: &ImportedFigures| match figures {
+        ImportedFigures::Runs { values, .. } => values.len(),
+        ImportedFigures::Mean { n, .. } => n.map_or(0, |n| n as usize),
+    };
+    let runs = |variant: usize| {
+        let figures = import.metrics.iter().filter_map(|metric| metric.figures[variant].as_ref());
+        figures.map(runs_of).max().unwrap_or(0)
+    };
+    let variants = plan.variants.iter().enumerate().map(|(index, variant)| VariantSummary {
+        name: variant.name.clone(),
+        work: variant.work.describe(),
+        runs_finished: runs(index),
+        runs_failed: 0,
+        ops: None,
+        exit_codes: Vec::new(),
+    });
+    let mut comparison = Comparison {
+        recording: recording.id.clone(),
+        experiment: plan.experiment.clone(),
+        question: plan.question.clone(),
+        heading: heading(plan, import),
+        variants: variants.collect(),
+        comparisons: pairs,
+        functions: Vec::new(),
+        differences: Vec::new(),
+        twin: Vec::new(),
+        rows,
+        unavailable: Vec::new(),
+        invariants: Vec::new(),
+        ledger,
+        stopped: None,
+        observations: Vec::new(),
+        imported: None,
+        conclusions: Vec::new(),
+    };
+    comparison.conclusions = conclusions(&comparison);
+    let means = import.metrics.iter().flat_map(|metric| metric.figures.iter().flatten());
+    comparison.imported = Some(ImportSummary {
+        sources: import.sources.clone(),
+        means: means.clone().all(|figures| matches!(figures, ImportedFigures::Mean { .. })),
+        welch,
+        omitted: import.omitted.clone(),
+        claims,
+    });
+    (comparison, warnings)
+}
+
+/// "imported · lmbench lat_mmap · 2 variants · primary: wall", in parts.
+fn heading(plan: &Plan, import: &ImportPlan) -> Vec<String> {
+    let mut parts = vec![plan.experiment.clone(), "imported figures".to_string()];
+    let primary = import.metrics.iter().find(|metric| metric.key == plan.primary);
+    parts.push(format!("primary: {}", primary.map_or(plan.primary.label(), ImportedMetric::label)));
+    parts
+}
+
+fn row(plan: &Plan, metric: &ImportedMetric) -> Row {
+    let values: Vec<Option<Figures>> =
+        metric.figures.iter().map(|figures| figures.as_ref().and_then(summarise)).collect();
+    let centers = |side: usize| values[side].as_ref().map(Figures::center);
+    let changes = plan.comparisons().into_iter().map(|(one, two)| {
+        let ratio = match (centers(one), centers(two)) {
+            (Some(one), Some(two)) if one != 0.0 => Some(two / one - 1.0),
+            _ => None,
+        };
+        Change {
+            ratio_of_medians: ratio,
+            ratio_of_medians_ci: None,
+            change_ratio: ratio,
+            ci: None,
+            ci_level: 0.0,
+            p_adjusted: None,
+            mde_ratio: None,
+            mde_difference: None,
+            relevance_floor_ratio: None,
+            n_pairs: 0,
+            verdict: Verdict::Inconclusive,
+            reason: String::new(),
+            paired: None,
+            identical: false,
+            step: 0.0,
+        }
+    });
+    Row {
+        key: metric.key.clone(),
+        label: metric.label(),
+        primary: metric.key == plan.primary,
+        unit: metric.unit,
+        kind: Kind::Counted,
+        better: metric.better,
+        family: metric.family,
+        per_op: metric.per_op,
+        exact: false,
+        changes: changes.collect(),
+        values,
+    }
+}
+
+pub(super) fn summarise(figures: &ImportedFigures) -> Option<Figures> {
+    match figures {
+        ImportedFigures::Runs { values, .. } => {
+            let spread = summary::Spread::of(values)?;
+            Some(Figures {
+                median: Some(spread.median),
+                mean: spread.mean,
+                sd: spread.sd,
+                min: Some(spread.min),
+                max: Some(spread.max),
+                n: values.len(),
+                multiplexed: 0,
+                values: values.clone(),
+            })
+        }
+        ImportedFigures::Mean { mean, sd, n } => Some(Figures {
+            median: None,
+            mean: *mean,
+            sd: *sd,
+            min: None,
+            max: None,
+            n: n.map_or(0, |n| n as usize),
+            multiplexed: 0,
+            values: Vec::new(),
+        }),
+    }
+}
+
+/// Gives every change its corrected p value, interval and verdict, within the report's one budget.
+fn judge(rows: &mut [Row], tests: &[Vec<Test>]) {
+    let budget = Budget::default();
+    for family in multiple::Family::ALL {
+        let members: Vec<(&mut Change, &Test, (f64, f64))> = rows
+            .iter_mut()
+            .zip(tests.iter())
+            .filter(|(row, _)| super::analysis::family_of(row) == Some(family))
+            .flat_map(|(row, tests)| row.changes.iter_mut().zip(tests))
+            .filter_map(|(change, test)| Some((change, test, test.p()?)))
+            .collect();
+        let p: Vec<f64> = members.iter().map(|(_, _, (p, _))| *p).collect();
+        let alpha = budget.level_of_smallest(family, members.len());
+        let adjusted = family.adjust(&p);
+        for ((change, test, (_, floor)), adjusted) in members.into_iter().zip(adjusted) {
+            let adjusted = (adjusted * budget.total() / budget.level(family)).min(1.0);
+            decide(change, test, adjusted, alpha, floor, budget.total());
+        }
+    }
+    for (row, tests) in rows.iter_mut().zip(tests) {
+        row.exact =
+            !tests.is_empty() && tests.iter().all(|test| matches!(test, Test::Exact { .. }));
+        for (change, test) in row.changes.iter_mut().zip(tests) {
+            match test {
+                Test::Exact { identical: true } => {
+                    change.identical = true;
+                    change.verdict = Verdict::Unchanged;
+                    change.reason = "the same in every run".into();
+                }
+                Test::Exact { identical: false } => {
+                    change.verdict = Verdict::Changed;
+                    change.reason = "exact: each side the same in every run".into();
+                }
+                Test::None(why) => change.reason = (*why).to_string(),
+                Test::Absent => {
+                    change.verdict = Verdict::Unavailable;
+                    change.reason = "not given for every variant".into();
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn decide(change: &mut Change, test: &Test, adjusted: f64, alpha: f64, floor: f64, rate: f64) {
+    let level = 1.0 - alpha;
+    let (estimate, ci, mde) = match test {
+        Test::Blocks(paired) => {
+            (paired.change_ratio(), paired.interval_ratio(level), paired.detectable_ratio(alpha, 0))
+        }
+        Test::Ranks { baseline, variant, logarithms } => {
+            let center = summary::median(baseline).filter(|center| *center != 0.0);
+            let ratio = |shift: f64| match logarithms {
+                true => Some(shift.exp_m1()),
+                false => center.map(|center| shift / center),
+            };
+            let interval = rank_sum::interval(baseline, variant, level);
+            (
+                rank_sum::estimate(baseline, variant).and_then(ratio),
+                interval.and_then(|(low, high)| Some((ratio(low)?, ratio(high)?))),
+                rank_sum::detectable_shift(baseline, variant, alpha).and_then(ratio).map(f64::abs),
+            )
+        }
+        Test::Welch(welch) => {
+            change.reason = format!("Welch's t {}", t_text(welch.t));
+            (welch.change_ratio(), welch.interval_ratio(level), welch.detectable_ratio(alpha))
+        }
+        Test::Exact { .. } | Test::None(_) | Test::Absent => return,
+    };
+    if let Test::Blocks(paired) = test {
+        change.n_pairs = paired.n_pairs();
+    }
+    change.change_ratio = estimate;
+    change.ci_level = level;
+    change.ci = ci;
+    change.p_adjusted = Some(adjusted);
+    change.verdict = if adjusted <= rate {
+        Verdict::Changed
+    } else if floor > alpha {
+        change.reason = match test {
+            Test::Ranks { .. } => format!("needs {} runs each", rank_sum::runs_min(alpha)),
+            _ => format!("needs {} blocks", power::blocks_min(alpha, 1)),
+        };
+        Verdict::Inconclusive
+    } else {
+        change.mde_ratio = mde;
+        Verdict::Unchanged
+    };
+}
+
+/// Welch's t with three digits.
+pub(crate) fn t_text(t: f64) -> String {
+    let sign = if t < 0.0 { "−" } else { "" };
+    let size = t.abs();
+    if size < 10.0 { format!("{sign}{size:.2}") } else { format!("{sign}{size:.1}") }
+}
+
+/// Welch's t of everything that has spread on both sides, whatever test the verdict is from.
+fn welch_rows(import: &ImportPlan, rows: &[Row], pairs: &[(usize, usize)]) -> Vec<WelchRow> {
+    let mut found = Vec::new();
+    for (metric, row) in import.metrics.iter().zip(rows) {
+        for (comparison, &(one, two)) in pairs.iter().enumerate() {
+            let of = |side: usize| metric.figures[side].as_ref().and_then(|f| group(f).ok());
+            if let Some(welch) = of(one).zip(of(two)).and_then(|(one, two)| welch(one, two)) {
+                let (label, t, freedom) = (row.label.clone(), welch.t, welch.freedom);
+                found.push(WelchRow { label, comparison, t, freedom });
+            }
+        }
+    }
+    found
+}
+
+/// Said with every verdict on imported figures.
+const CAVEAT: &str =
+    "from imported figures; the order of runs is unknown, so drift cannot be excluded";
+
+fn conclusions(comparison: &Comparison) -> Vec<String> {
+    let Some(row) = comparison.rows.iter().find(|row| row.primary) else { return Vec::new() };
+    let names = |variant: usize| &comparison.variants[variant].name;
+    let sentence = |(index, &(one, two)): (usize, &(usize, usize))| {
+        let change = &row.changes[index];
+        let amount = change.change_ratio.map_or_else(|| "changed".into(), percent);
+        let what = match change.verdict {
+            Verdict::Changed => match change.ci {
+                Some((low, high)) => format!(
+                    "{} {amount}, differs ({} … {} at {} % confidence)",
+                    row.label,
+                    percent(low),
+                    percent(high),
+                    (change.ci_level * 1e6).round() / 1e4
+                ),
+                None => format!("{} {amount}, differs", row.label),
+            },
+            Verdict::Unchanged => match detectable(row, change) {
+                Some(mde) if !change.identical => {
+                    format!("no change in {} shown; {mde} or more would have been", row.label)
+                }
+                _ => format!("no change in {}: the same in every run", row.label),
+            },
+            Verdict::Inconclusive => {
+                format!("{} {amount}, cannot be told: {}", row.label, change.reason)
+            }
+            Verdict::NotComparable => format!("{} not comparable: {}", row.label, change.reason),
+            Verdict::Unavailable => format!("{} not available: {}", row.label, change.reason),
+        };
+        format!("{} against {}: {what}; {CAVEAT}", names(two), names(one))
+    };
+    comparison.comparisons.iter().enumerate().map(sentence).collect()
+}

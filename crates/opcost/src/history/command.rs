@@ -1,0 +1,64 @@
+//! `opcost history`.
+
+use super::{Question, history, render};
+use crate::action::{print, store_path};
+use crate::cli::{Cli, FailOn};
+use crate::exit::{HasStatus, Status, fail};
+use crate::nearest::nearest;
+use crate::render::Style;
+use crate::store::{Recording, Store, StoreError};
+use anyhow::Result;
+use clap::Args;
+
+/// Arguments of `opcost history`.
+#[derive(Args, Debug)]
+pub struct HistoryArgs {
+    /// The experiment: its name, as opcost list recordings shows it
+    pub experiment: String,
+
+    /// The metric, as tables show it; may be repeated [default: the primary one]
+    #[arg(long, value_name = "METRIC")]
+    pub metric: Vec<String>,
+
+    /// The variant [default: the baseline of the newest recording]
+    #[arg(long, value_name = "NAME")]
+    pub variant: Option<String>,
+
+    /// Print JSON on standard output; --json - is the same
+    #[arg(long)]
+    pub json: bool,
+
+    /// End with status 1 if a series ends on a worse level than before, and no change of the
+    /// environment came with it
+    #[arg(long, value_name = "WHAT")]
+    pub fail_on: Option<FailOn>,
+}
+
+/// Shows the recordings of an experiment over time.
+pub fn show(cli: &Cli, args: &HistoryArgs) -> Result<Status> {
+    let store = Store::open_for_reading(&store_path(cli)?).map_err(StoreError::carried)?;
+    let heads = store.list().map_err(StoreError::carried)?;
+    let recordings: Vec<Recording> = heads
+        .iter()
+        .filter(|head| head.experiment == args.experiment)
+        .map(|head| store.read(&head.id).map_err(StoreError::carried))
+        .collect::<Result<_>>()?;
+    if recordings.is_empty() {
+        let near = nearest(&args.experiment, heads.iter().map(|head| head.experiment.as_str()));
+        let why = format!(
+            "no recording of an experiment '{}'{near}; see opcost list recordings",
+            args.experiment
+        );
+        return Err(fail(Status::Usage, why));
+    }
+    let question = Question { metrics: args.metric.clone(), variant: args.variant.clone() };
+    let history = history(recordings, &question)?;
+    let text = if args.json {
+        render::json(&history)?
+    } else {
+        render::text(&history, &Style::detect(cli.no_color))
+    };
+    print(&text)?;
+    let failed = args.fail_on == Some(FailOn::Regression) && history.regressed();
+    Ok(if failed { Status::Regression } else { Status::Done })
+}

@@ -1,0 +1,57 @@
+//! What differs between two recordings beside the figures.
+
+use crate::experiment::MachineKind;
+use crate::plan::{Plan, VariantPlan};
+use crate::store::Recording;
+
+/// What is another in the later of two recordings.
+pub(super) struct Between {
+    /// Of the environment: kernel, microcode, CPU, settings, opcost, what the variant is told to do.
+    pub(super) environment: Vec<String>,
+    /// Of the work itself: programs and kernels under test that were rebuilt. What a history is kept
+    /// to notice, so no excuse.
+    pub(super) work: Vec<String>,
+}
+
+/// Compares the surroundings of one variant in two recordings that follow each other.
+pub(super) fn between(before: &Recording, after: &Recording, variant: &str) -> Between {
+    let (mut environment, mut work) = (Vec::new(), Vec::new());
+    if before.plan.machine != after.plan.machine {
+        let kind = |plan: &Plan| match plan.machine {
+            MachineKind::Host => "measured",
+            MachineKind::Emulated => "emulated",
+            MachineKind::Imported => "imported",
+        };
+        environment.push(format!("figures: {} → {}", kind(&before.plan), kind(&after.plan)));
+    }
+    if let (Some(one), Some(two)) = (before.machine.first(), after.machine.first()) {
+        let emulated = after.plan.machine == MachineKind::Emulated;
+        let differences =
+            if emulated { one.differences_emulated(two) } else { one.differences(two) };
+        let imported = [before, after].iter().any(|recording| recording.plan.imported.is_some());
+        for difference in differences {
+            // Of an imported recording little is known, which is no change.
+            if imported && (difference.contains("unknown") || difference.starts_with("opcost:")) {
+                continue;
+            }
+            let of_work = ["the program ", "the kernel "];
+            if of_work.iter().any(|begin| difference.starts_with(begin)) {
+                work.push(difference);
+            } else {
+                environment.push(difference);
+            }
+        }
+        if one.emulator_version != two.emulator_version && emulated {
+            environment.push("the emulator is another".to_string());
+        }
+    }
+    let of = |recording: &Recording| -> Option<VariantPlan> {
+        recording.plan.variants.iter().find(|known| known.name == variant).cloned()
+    };
+    if let (Some(one), Some(two)) = (of(before), of(after))
+        && one.describe() != two.describe()
+    {
+        environment.push(format!("work: {} → {}", one.describe(), two.describe()));
+    }
+    Between { environment, work }
+}

@@ -1,0 +1,313 @@
+//! Recordings of one experiment over time: a series for each metric, where it changed, and whether
+//! the environment changed with it.
+//!
+//! Old results are for trends, not for verdicts: a verdict needs both versions in one recording.
+
+pub mod command;
+mod environment;
+mod render;
+
+use crate::comparison::{Comparison, Figures, Row, compare};
+use crate::exit::{Status, fail};
+use crate::nearest::nearest;
+use crate::store::{Recording, State};
+use anyhow::Result;
+use environment::{Between, between};
+use opcost_record::{Better, Unit};
+use opcost_stats::change_point::{change_points, values_min};
+use opcost_stats::welch::{Group, mean_interval};
+use opcost_stats::{sign, summary};
+use serde::Serialize;
+
+/// Level of the change points of a series, and of the intervals of its values.
+const LEVEL: f64 = 0.05;
+
+/// What to show.
+#[derive(Clone, Debug, Default)]
+pub struct Question {
+    /// Metrics, by the names that tables show; none for the primary one.
+    pub metrics: Vec<String>,
+    /// The variant; `None` for the baseline.
+    pub variant: Option<String>,
+}
+
+/// An experiment over time.
+#[derive(Clone, Debug, Serialize)]
+pub struct History {
+    /// The experiment.
+    pub experiment: String,
+    /// The variant.
+    pub variant: String,
+    /// One for each metric asked for.
+    pub series: Vec<Series>,
+}
+
+impl History {
+    /// Whether a series ends on a level that is worse than the one before, and nothing of the
+    /// environment changed with it.
+    pub fn regressed(&self) -> bool {
+        self.series.iter().any(|series| {
+            series.changes.last().is_some_and(|change| change.outcome == Outcome::Regression)
+        })
+    }
+}
+
+/// One metric over time.
+#[derive(Clone, Debug, Serialize)]
+pub struct Series {
+    /// The metric, as tables show it.
+    pub metric: String,
+    /// The unit of the figures.
+    pub unit: Unit,
+    /// Which direction is better.
+    pub better: Better,
+    /// Whether the figures are of one operation.
+    pub per_op: bool,
+    /// A point for each recording, the oldest first.
+    pub points: Vec<Point>,
+    /// Where the level changed.
+    pub changes: Vec<SeriesChange>,
+    /// What cannot be said, and why.
+    pub notes: Vec<String>,
+}
+
+/// One recording.
+#[derive(Clone, Debug, Serialize)]
+pub struct Point {
+    /// Identifier of the recording.
+    pub recording: String,
+    /// When it was begun, or when imported figures were made; nanoseconds since the Unix epoch.
+    pub created_unix_ns: u64,
+    /// The figure: the median, of imported means the mean; `None` where there is none.
+    pub value: Option<f64>,
+    /// Its interval at 95 %; `None` of too few runs.
+    pub interval: Option<(f64, f64)>,
+    /// Runs behind it; 0 where nobody knows.
+    pub n: usize,
+    /// What of the environment is another than in the recording before.
+    pub environment: Vec<String>,
+    /// What of the work is: programs that were rebuilt.
+    pub work: Vec<String>,
+    /// Why there is no figure, or what is odd about it.
+    pub note: Option<String>,
+}
+
+/// A change of the level of a series.
+#[derive(Clone, Debug, Serialize)]
+pub struct SeriesChange {
+    /// Index of the first point behind it.
+    pub point: usize,
+    /// Mean of the level before it.
+    pub before: f64,
+    /// Mean of the level behind it.
+    pub after: f64,
+    /// after/before − 1; `None` where before is 0.
+    pub change_ratio: Option<f64>,
+    /// p of the permutation test.
+    pub p: f64,
+    /// What it is.
+    pub outcome: Outcome,
+    /// What of the environment changed there or in the recording before or after.
+    pub explained_by: Vec<String>,
+}
+
+/// What a change of level is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Worse, and nothing of the environment changed with it.
+    Regression,
+    /// Better, likewise.
+    Improvement,
+    /// Another level of what is neither good nor bad.
+    Shift,
+    /// The environment changed, so nothing can be said about the work.
+    Environment,
+}
+
+/// The history of recordings of one experiment.
+///
+/// The recordings are ordered by their dates. The result depends on nothing but them.
+///
+/// # Errors
+/// There is none, or no such metric or variant in any of them.
+pub fn history(mut recordings: Vec<Recording>, question: &Question) -> Result<History> {
+    recordings.sort_by_key(|recording| recording.created_unix_ns);
+    let Some(newest) = recordings.last() else {
+        return Err(fail(Status::Usage, "there is no recording of this experiment"));
+    };
+    let experiment = newest.plan.experiment.clone();
+    let names = || {
+        recordings
+            .iter()
+            .rev()
+            .flat_map(|r| r.plan.variants.iter().map(|variant| variant.name.as_str()))
+    };
+    let variant = match &question.variant {
+        Some(name) if names().any(|known| known == name) => name.clone(),
+        Some(name) => {
+            let near = nearest(name, names());
+            let why = format!("--variant {name}: no recording of '{experiment}' has it{near}");
+            return Err(fail(Status::Usage, why));
+        }
+        None => newest.plan.variants[0].name.clone(),
+    };
+    let comparisons: Vec<Comparison> =
+        recordings.iter().map(|recording| compare(recording).0).collect();
+    let metrics = match question.metrics.as_slice() {
+        [] => vec![primary(&comparisons)?],
+        asked => asked.to_vec(),
+    };
+    let steps: Vec<Between> =
+        recordings.windows(2).map(|pair| between(&pair[0], &pair[1], &variant)).collect();
+    let series = metrics
+        .iter()
+        .map(|metric| series(metric, &variant, &recordings, &comparisons, &steps))
+        .collect::<Result<_>>()?;
+    Ok(History { experiment, variant, series })
+}
+
+/// The primary metric of the newest recording that has one.
+fn primary(comparisons: &[Comparison]) -> Result<String> {
+    let rows = comparisons.iter().rev().flat_map(|comparison| &comparison.rows);
+    rows.into_iter().find(|row| row.primary).map(|row| row.label.clone()).ok_or_else(|| {
+        fail(Status::Usage, "no recording has its primary metric; name one with --metric")
+    })
+}
+
+fn series(
+    metric: &str,
+    variant: &str,
+    recordings: &[Recording],
+    comparisons: &[Comparison],
+    steps: &[Between],
+) -> Result<Series> {
+    let row = |comparison: &Comparison| -> Option<Row> {
+        comparison.rows.iter().find(|row| row.label == metric || row.key.label() == metric).cloned()
+    };
+    let Some(newest) = comparisons.iter().rev().find_map(row) else {
+        let labels = comparisons.iter().flat_map(|comparison| &comparison.rows);
+        let near = nearest(metric, labels.map(|row| row.label.as_str()));
+        return Err(fail(Status::Usage, format!("--metric {metric}: no recording has it{near}")));
+    };
+    let points: Vec<Point> = recordings
+        .iter()
+        .zip(comparisons)
+        .enumerate()
+        .map(|(index, (recording, comparison))| {
+            let step = index.checked_sub(1).map(|before| &steps[before]);
+            point(recording, comparison, row(comparison).as_ref(), &newest, variant, step)
+        })
+        .collect();
+    let with_value: Vec<usize> =
+        (0..points.len()).filter(|index| points[*index].value.is_some()).collect();
+    let values: Vec<f64> = points.iter().filter_map(|point| point.value).collect();
+    // The seed is fixed, so that the same recordings give the same answer.
+    let found = change_points(&values, LEVEL, 1);
+    let mut ends: Vec<usize> = found.iter().map(|change| change.index).collect();
+    ends.push(values.len());
+    let mut start = 0;
+    let changes = found.iter().enumerate().map(|(number, change)| {
+        let levels = [&values[start..change.index], &values[change.index..ends[number + 1]]];
+        start = change.index;
+        let [before, after] = levels.map(|level| summary::mean(level).unwrap_or(f64::NAN));
+        // The test may place a change a recording too early or too late.
+        let near = change.index.saturating_sub(1)..=(change.index + 1).min(values.len() - 1);
+        let explained_by: Vec<String> = near
+            .filter(|index| *index > 0)
+            .flat_map(|index| with_value[index - 1] + 1..=with_value[index])
+            .flat_map(|index| points[index].environment.iter().cloned())
+            .collect();
+        let outcome = match (explained_by.is_empty(), newest.better, after > before) {
+            (false, ..) => Outcome::Environment,
+            (_, Better::Neither, _) => Outcome::Shift,
+            (_, Better::Lower, true) | (_, Better::Higher, false) => Outcome::Regression,
+            _ => Outcome::Improvement,
+        };
+        let change_ratio = (before != 0.0).then(|| after / before - 1.0);
+        let (point, p) = (with_value[change.index], change.p);
+        SeriesChange { point, before, after, change_ratio, p, outcome, explained_by }
+    });
+    let changes: Vec<SeriesChange> = changes.collect();
+    let notes = notes(&points, &values);
+    Ok(Series {
+        metric: newest.label.clone(),
+        unit: newest.unit,
+        better: newest.better,
+        per_op: newest.per_op,
+        points,
+        changes,
+        notes,
+    })
+}
+
+fn point(
+    recording: &Recording,
+    comparison: &Comparison,
+    row: Option<&Row>,
+    newest: &Row,
+    variant: &str,
+    step: Option<&Between>,
+) -> Point {
+    let place = recording.plan.variants.iter().position(|known| known.name == variant);
+    let figures = row.zip(place).and_then(|(row, place)| row.values[place].as_ref());
+    let interrupted = (recording.state != State::Finished)
+        .then(|| format!("{}, {} runs", recording.state.word(), recording.records.len()));
+    let (figures, note) = match (place, row, figures) {
+        (None, ..) => (None, Some(format!("it has no variant '{variant}'"))),
+        (_, None, _) | (.., None) => (None, Some(format!("it has no {}", newest.label))),
+        _ if comparison.refused() => (None, Some("its runs are not comparable".to_string())),
+        (_, Some(row), _) if (row.unit, row.per_op) != (newest.unit, newest.per_op) => {
+            (None, Some("its figures are in another unit".to_string()))
+        }
+        (_, _, Some(figures)) if figures.multiplexed > 0 => {
+            (None, Some("its counter was multiplexed".to_string()))
+        }
+        (_, _, Some(figures)) => (Some(figures), interrupted),
+    };
+    Point {
+        recording: recording.id.clone(),
+        created_unix_ns: recording.created_unix_ns,
+        value: figures.map(Figures::center),
+        interval: figures.and_then(interval),
+        n: figures.map_or(0, |figures| figures.n),
+        environment: step.map(|step| step.environment.clone()).unwrap_or_default(),
+        work: step.map(|step| step.work.clone()).unwrap_or_default(),
+        note,
+    }
+}
+
+/// The interval of a median, or of a mean whose runs nobody has.
+fn interval(figures: &Figures) -> Option<(f64, f64)> {
+    match figures.median {
+        Some(_) => sign::interval(&figures.values, 1.0 - LEVEL),
+        None => {
+            let group = Group { mean: figures.mean, sd: figures.sd?, n: figures.n as u64 };
+            mean_interval(group, 1.0 - LEVEL)
+        }
+    }
+}
+
+/// What such a series cannot say.
+fn notes(points: &[Point], values: &[f64]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let needed = values_min(LEVEL);
+    let both = "to judge two versions, compare them in one recording";
+    match values.len() {
+        0 => notes.push("no recording has a figure, so there is no series".to_string()),
+        1 => notes
+            .push(format!("one figure is no series: whether it changed cannot be said; {both}")),
+        few if few < needed => notes.push(format!(
+            "{few} figures: a change of level can be told from noise from {needed} on; {both}"
+        )),
+        _ => {}
+    }
+    let missing = points.len() - values.len();
+    if missing > 0 && !values.is_empty() {
+        notes.push(format!(
+            "{missing} of {} recordings have no figure and are left out",
+            points.len()
+        ));
+    }
+    notes
+}

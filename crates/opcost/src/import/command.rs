@@ -1,0 +1,206 @@
+//! `opcost import`.
+
+use super::assemble::stem;
+use super::parsed::Input;
+use super::{FORMATS, Options, ReadFile, assemble, read};
+use crate::action::{present, print, store_path};
+use crate::cli::{Cli, FailOn, OutputArgs};
+use crate::exit::{HasStatus, Status, WithStatus, fail};
+use crate::render::Exports;
+use crate::store::{State, Store, StoreError};
+use anyhow::{Context, Result};
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use opcost_sys::clock::unix_ns;
+use std::path::{Path, PathBuf};
+
+/// Arguments of `opcost import`.
+#[derive(Args, Debug)]
+pub struct ImportArgs {
+    /// Files to read, or NAME=FILE to name the variant that a file is about; of criterion also its
+    /// folder
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<String>,
+
+    /// Read every file in this format [default: the one that recognises it]
+    #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(FORMATS.iter().map(|format| format.name)))]
+    pub format: Option<String>,
+
+    /// Name of the experiment, for opcost history [default: from the file]
+    #[arg(long, value_name = "NAME")]
+    pub experiment: Option<String>,
+
+    /// The variant to compare the others with [default: the first]
+    #[arg(long, value_name = "VARIANT")]
+    pub baseline: Option<String>,
+
+    /// The metric that decides [default: wall, else the first]
+    #[arg(long, value_name = "METRIC")]
+    pub primary: Option<String>,
+
+    /// Runs behind each mean whose number the file does not give (perf stat -r N)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub runs: Option<u64>,
+
+    /// When the figures were made, for opcost history: 2026-11-21 or 2026-11-21T12:00:00Z
+    /// [default: from the file if it says so, else now]
+    #[arg(long, value_name = "DATE")]
+    pub date: Option<String>,
+
+    /// Print JSON on standard output; --json - is the same
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub exports: Exports,
+
+    /// End with status 1 if the primary metric is significantly worse
+    #[arg(long, value_name = "WHAT", help_heading = "Output")]
+    pub fail_on: Option<FailOn>,
+}
+
+/// The formats, for help texts.
+pub fn formats_help() -> String {
+    let formats = FORMATS.iter().map(|format| format!("  {:<17} {}", format.name, format.help));
+    format!("Formats:\n{}", formats.collect::<Vec<_>>().join("\n"))
+}
+
+/// Reads the files, stores them as a recording and shows it.
+pub fn import(cli: &Cli, args: &ImportArgs) -> Result<Status> {
+    args.exports.check()?;
+    let mut files = Vec::new();
+    for given in &args.files {
+        files.extend(read_given(given, args.format.as_deref())?);
+    }
+    let options = Options {
+        experiment: args.experiment.clone(),
+        baseline: args.baseline.clone(),
+        primary: args.primary.clone(),
+        runs: args.runs,
+    };
+    let made = assemble(&files, &options).context("import").status(Status::Usage)?;
+    let created_unix_ns = match &args.date {
+        Some(text) => date(text).ok_or_else(|| {
+            let example = "2026-11-21 or 2026-11-21T12:00:00Z";
+            fail(Status::Usage, format!("--date {text}: expected a date such as {example}"))
+        })?,
+        None => {
+            let dates = files.iter().filter_map(|file| file.parsed.date.as_deref());
+            dates.filter_map(date).next().unwrap_or_else(unix_ns)
+        }
+    };
+    let writer = Store::open_for_writing(&store_path(cli)?)
+        .and_then(|store| store.begin(&made.plan, &made.machine, created_unix_ns))
+        .map_err(StoreError::carried)?;
+    let id = writer.id().to_string();
+    let store = writer.end(State::Finished).map_err(StoreError::carried)?;
+    let recording = store.read(&id).map_err(StoreError::carried)?;
+    let output = OutputArgs {
+        format: None,
+        json: args.json,
+        exports: args.exports.clone(),
+        fail_on: args.fail_on,
+    };
+    present(cli, &recording, &output)
+}
+
+/// `opcost list formats`.
+pub fn list_formats(json: bool) -> Result<Status> {
+    if json {
+        let formats: Vec<serde_json::Value> = FORMATS
+            .iter()
+            .map(|format| serde_json::json!({ "name": format.name, "help": format.help }))
+            .collect();
+        print(&(serde_json::to_string_pretty(&formats).context("list to JSON")? + "\n"))?;
+    } else {
+        print(&(formats_help() + "\n"))?;
+    }
+    Ok(Status::Done)
+}
+
+/// Reads what one argument names.
+fn read_given(given: &str, format: Option<&str>) -> Result<Vec<ReadFile>> {
+    let whole = Path::new(given);
+    let (label, path) = match given.split_once('=') {
+        Some((label, path)) if !whole.exists() && !label.is_empty() => {
+            (Some(label.to_string()), PathBuf::from(path))
+        }
+        _ => (None, whole.to_path_buf()),
+    };
+    if path.is_dir() {
+        let found = criterion_files(&path)
+            .with_context(|| format!("cannot read '{}'", path.display()))
+            .status(Status::Usage)?;
+        if found.is_empty() {
+            let why = "there is no new/sample.json in this folder, so it is not criterion's";
+            return Err(fail(Status::Usage, format!("'{}': {why}", path.display())));
+        }
+        let label = label.unwrap_or_else(|| stem(&path));
+        return found
+            .iter()
+            .map(|file| read_file(label.clone(), file, Some("criterion")))
+            .collect();
+    }
+    let label = label.unwrap_or_else(|| stem(&path));
+    Ok(vec![read_file(label, &path, format)?])
+}
+
+fn read_file(label: String, path: &Path, format: Option<&str>) -> Result<ReadFile> {
+    let shown = path.display().to_string();
+    let bytes = std::fs::read(path)
+        .with_context(|| format!("cannot read '{shown}'"))
+        .status(Status::Usage)?;
+    let text = String::from_utf8(bytes).map_err(|_| {
+        fail(Status::Usage, format!("'{shown}' is no text; it is no exported result"))
+    })?;
+    let (format, parsed) = read(&Input { path, text: &text }, format)
+        .with_context(|| format!("'{shown}'"))
+        .status(Status::Usage)?;
+    Ok(ReadFile { label, path: shown, format, parsed })
+}
+
+/// The newest samples of every benchmark below a folder of criterion's, in the order of their names.
+fn criterion_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder)? {
+            let entry = entry?;
+            // Not through links, which may lead in a circle.
+            if entry.file_type()?.is_dir() {
+                folders.push(entry.path());
+            } else if entry.path().ends_with("new/sample.json") {
+                found.push(entry.path());
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// A date as ISO 8601 has it, or as perf writes it; nanoseconds since the Unix epoch.
+fn date(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let moment = text.parse::<jiff::Timestamp>().ok().or_else(|| {
+        let civil = text.parse::<jiff::civil::DateTime>().ok();
+        // "Sat Nov 21 12:00:06 2026", in the time zone of who ran it, which it does not say.
+        let civil =
+            civil.or_else(|| jiff::civil::DateTime::strptime("%a %b %d %H:%M:%S %Y", text).ok());
+        civil?.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
+    })?;
+    u64::try_from(moment.as_nanosecond()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_read_as_tools_write_them() {
+        assert_eq!(date("1970-01-02"), Some(86_400_000_000_000));
+        assert_eq!(date("1970-01-01T01:00:00+01:00"), Some(0));
+        assert_eq!(date("Thu Jan  1 00:00:02 1970"), Some(2_000_000_000));
+        assert_eq!((date("2009"), date("yesterday"), date("1969-01-01")), (None, None, None));
+    }
+}

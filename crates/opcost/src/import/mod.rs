@@ -1,0 +1,143 @@
+//! Reading others' results: one file and one row of [`FORMATS`] for each format.
+//!
+//! A reader turns text into [`Parsed`], the figures in the tool's own words, and opens no file.
+//! [`assemble`](assemble()) then gives the figures of all files their variants, metrics and units.
+
+mod assemble;
+mod benchfmt;
+mod bonnie;
+pub mod command;
+mod criterion;
+mod google_benchmark;
+mod hyperfine;
+mod lmbench;
+pub mod parsed;
+mod perf_bench;
+mod perf_stat_csv;
+mod perf_stat_json;
+pub mod problem;
+mod published;
+mod samples;
+mod summary;
+pub mod unit;
+mod will_it_scale;
+
+pub use assemble::{Assembled, Options, ReadFile, assemble};
+
+use parsed::{Input, Parsed};
+use problem::{Problem, ProblemKind};
+
+/// A format that can be read.
+pub struct ImportFormat {
+    /// Its name, as `--format` takes it.
+    pub name: &'static str,
+    /// What it is, for help texts.
+    pub help: &'static str,
+    /// Whether a text looks like it.
+    detect: fn(&str) -> bool,
+    read: fn(&Input<'_>) -> Result<Parsed, Problem>,
+}
+
+/// Every format; the first that recognises a file reads it.
+pub static FORMATS: &[ImportFormat] = &[
+    ImportFormat {
+        name: "hyperfine",
+        help: "hyperfine --export-json, and opcost's own JSON",
+        detect: hyperfine::detect,
+        read: hyperfine::read,
+    },
+    ImportFormat {
+        name: "google-benchmark",
+        help: "google-benchmark --benchmark_format=json",
+        detect: google_benchmark::detect,
+        read: google_benchmark::read,
+    },
+    ImportFormat {
+        name: "criterion",
+        help: "criterion's sample.json or estimates.json, or its folder target/criterion",
+        detect: criterion::detect,
+        read: criterion::read,
+    },
+    ImportFormat {
+        name: "perf-stat-json",
+        help: "perf stat -j, also of repeated runs (-r, with --runs)",
+        detect: perf_stat_json::detect,
+        read: perf_stat_json::read,
+    },
+    ImportFormat {
+        name: "perf-bench",
+        help: "what perf bench prints",
+        detect: perf_bench::detect,
+        read: perf_bench::read,
+    },
+    ImportFormat {
+        name: "will-it-scale",
+        help: "what a will-it-scale test or its runtest.py prints",
+        detect: will_it_scale::detect,
+        read: will_it_scale::read,
+    },
+    ImportFormat {
+        name: "benchfmt",
+        help: "Go benchmark lines, as go test -bench prints and benchstat reads them",
+        detect: benchfmt::detect,
+        read: benchfmt::read,
+    },
+    ImportFormat {
+        name: "samples",
+        help: "CSV, one figure a row: variant,metric,value[,unit][,block]",
+        detect: samples::detect,
+        read: samples::read,
+    },
+    ImportFormat {
+        name: "summary",
+        help: "CSV, one mean a row: variant,metric,mean[,sd][,n][,unit]",
+        detect: summary::detect,
+        read: summary::read,
+    },
+    ImportFormat {
+        name: "published",
+        help: "TOML, a published table with its claims (docs/investigations/published.md)",
+        detect: published::detect,
+        read: published::read,
+    },
+    ImportFormat {
+        name: "bonnie",
+        help: "the CSV line of bonnie++ (-q, or the last line it prints)",
+        detect: bonnie::detect,
+        read: bonnie::read,
+    },
+    ImportFormat {
+        name: "perf-stat-csv",
+        help: "perf stat -x, also of repeated runs (-r, with --runs)",
+        detect: perf_stat_csv::detect,
+        read: perf_stat_csv::read,
+    },
+    ImportFormat {
+        name: "lmbench",
+        help: "lmbench's lines of the form 'Simple read: 0.12 microseconds'",
+        detect: lmbench::detect,
+        read: lmbench::read,
+    },
+];
+
+/// Reads a file, in the format of this name or the first that recognises it.
+///
+/// # Errors
+/// No format knows the file, or it is not what the format says.
+pub fn read(
+    input: &Input<'_>,
+    format: Option<&str>,
+) -> Result<(&'static ImportFormat, Parsed), Problem> {
+    let known = |known: &&ImportFormat| match format {
+        Some(name) => known.name == name,
+        None => (known.detect)(input.text),
+    };
+    let format =
+        FORMATS.iter().find(known).ok_or_else(|| Problem::whole(ProblemKind::UnknownFormat))?;
+    let parsed = (format.read)(input)?;
+    if parsed.series.is_empty() {
+        let omitted = parsed.omitted.iter().map(|left| format!("; {}: {}", left.what, left.why));
+        return Err(Problem::whole(ProblemKind::NoFigures(omitted.collect())));
+    }
+    Ok((format, parsed))
+}

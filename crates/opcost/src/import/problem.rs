@@ -1,0 +1,139 @@
+//! What can be wrong with a file of another tool.
+
+use thiserror::Error;
+
+/// Something wrong with a file, with the line where one can be named.
+#[derive(Debug, Error, PartialEq)]
+#[error("{}{kind}", line.map(|line| format!("line {line}: ")).unwrap_or_default())]
+pub struct Problem {
+    /// The line, from 1.
+    pub line: Option<usize>,
+    /// What it is.
+    pub kind: ProblemKind,
+}
+
+/// What is wrong.
+#[derive(Debug, Error, PartialEq)]
+pub enum ProblemKind {
+    /// No format knows the file.
+    #[error(
+        "no known format; name it with --format (opcost list formats), or write a CSV with the columns variant,metric,value,unit"
+    )]
+    UnknownFormat,
+    /// The file is not of the format it should be of.
+    #[error("this is not {format}: {why}")]
+    Foreign {
+        /// The format asked for or recognised.
+        format: &'static str,
+        /// What is missing or different.
+        why: String,
+    },
+    /// The file ends too soon.
+    #[error("the file ends too soon ({0}); it was cut short, so export it again")]
+    Truncated(String),
+    /// A field that should be a number is not.
+    #[error("'{text}' is no number ({what})")]
+    NoNumber {
+        /// What the field is.
+        what: String,
+        /// What stands there.
+        text: String,
+    },
+    /// A figure is NaN or infinite.
+    #[error(
+        "{what} is {text}, which is not finite; leave that run out, or find out what went wrong in it"
+    )]
+    NotFinite {
+        /// What the field is.
+        what: String,
+        /// What stands there.
+        text: String,
+    },
+    /// A time, size or count below 0.
+    #[error("{what} is {value}, and there is no time, size or count below 0")]
+    Negative {
+        /// The metric.
+        what: String,
+        /// The figure.
+        value: f64,
+    },
+    /// One metric is given in units that have no common measure.
+    #[error(
+        "{metric} is given in '{one}' and in '{other}'; use one unit, or another name for one of them"
+    )]
+    MixedUnits {
+        /// The metric.
+        metric: String,
+        /// The unit of its first figure.
+        one: String,
+        /// Another one.
+        other: String,
+    },
+    /// A metric's name says what it is, and its unit says that it is not.
+    #[error("{metric} {expected}, and here it is in '{found}'; give it another name or its unit")]
+    WrongUnit {
+        /// The metric.
+        metric: String,
+        /// What it should be in.
+        expected: &'static str,
+        /// What it is in.
+        found: String,
+    },
+    /// Two figures for what can have one only.
+    #[error(
+        "{metric} of '{variant}' is given twice, and a mean cannot be joined with more figures"
+    )]
+    Twice {
+        /// The variant.
+        variant: String,
+        /// The metric.
+        metric: String,
+    },
+    /// Nothing in the file can be read as a figure.
+    #[error("no figure in it{0}")]
+    NoFigures(String),
+    /// A claim, formula or setting that makes no sense.
+    #[error("{0}")]
+    Senseless(String),
+}
+
+impl Problem {
+    /// A problem at a line.
+    pub fn at(line: usize, kind: ProblemKind) -> Problem {
+        Problem { line: Some(line), kind }
+    }
+
+    /// A problem of the whole file.
+    pub fn whole(kind: ProblemKind) -> Problem {
+        Problem { line: None, kind }
+    }
+
+    /// A file that is of another format.
+    pub fn foreign(format: &'static str, why: impl Into<String>) -> Problem {
+        Problem::whole(ProblemKind::Foreign { format, why: why.into() })
+    }
+
+    /// A problem of JSON: cut short, or not what was expected.
+    pub fn json(format: &'static str, error: &serde_json::Error) -> Problem {
+        let line = Some(error.line()).filter(|line| *line > 0);
+        let kind = if error.is_eof() {
+            ProblemKind::Truncated(error.to_string())
+        } else {
+            ProblemKind::Foreign { format, why: error.to_string() }
+        };
+        Problem { line, kind }
+    }
+}
+
+/// Reads a finite number.
+///
+/// # Errors
+/// What `what` names is no number, or not a finite one.
+pub fn number(what: &str, text: &str, line: usize) -> Result<f64, Problem> {
+    let (what, text) = (what.to_string(), text.trim().to_string());
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() => Ok(value),
+        Ok(_) => Err(Problem::at(line, ProblemKind::NotFinite { what, text })),
+        Err(_) => Err(Problem::at(line, ProblemKind::NoNumber { what, text })),
+    }
+}

@@ -1,0 +1,116 @@
+//! A plain CSV, one figure of one run a row: `variant,metric,value[,unit][,block]`.
+
+use super::parsed::{Data, Input, Parsed, Series};
+use super::problem::{Problem, ProblemKind, number};
+
+/// A CSV with named columns.
+pub(super) struct Table {
+    head: Vec<String>,
+    rows: Vec<(usize, csv::StringRecord)>,
+}
+
+impl Table {
+    /// Reads a table that must have these columns; lines that begin with `#` are comments.
+    pub(super) fn read(
+        text: &str,
+        format: &'static str,
+        must: &[&str],
+        may: &[&str],
+    ) -> Result<Table, Problem> {
+        let mut reader = csv::ReaderBuilder::new()
+            .comment(Some(b'#'))
+            .trim(csv::Trim::All)
+            .from_reader(text.as_bytes());
+        let wrong = |error: csv::Error| {
+            let line = error.position().map(|position| position.line() as usize);
+            let why = match error.kind() {
+                csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+                    format!("{len} fields where the heading has {expected_len}")
+                }
+                _ => error.to_string(),
+            };
+            Problem { line, kind: ProblemKind::Foreign { format, why } }
+        };
+        let head: Vec<String> =
+            reader.headers().map_err(wrong)?.iter().map(str::to_lowercase).collect();
+        if let Some(missing) = must.iter().find(|name| !head.iter().any(|found| found == *name)) {
+            return Err(Problem::foreign(format, format!("there is no column '{missing}'")));
+        }
+        if let Some(other) =
+            head.iter().find(|name| !must.contains(&name.as_str()) && !may.contains(&name.as_str()))
+        {
+            let columns = [must, may].concat().join(", ");
+            return Err(Problem::foreign(
+                format,
+                format!("column '{other}' means nothing; there are: {columns}"),
+            ));
+        }
+        let rows = reader.into_records().map(|row| {
+            let row = row.map_err(wrong)?;
+            Ok((row.position().map_or(0, |position| position.line() as usize), row))
+        });
+        Ok(Table { head, rows: rows.collect::<Result<_, Problem>>()? })
+    }
+
+    /// The rows, each with its line.
+    pub(super) fn rows(&self) -> impl Iterator<Item = (usize, Fields<'_>)> {
+        self.rows.iter().map(|(line, row)| (*line, Fields { head: &self.head, row }))
+    }
+}
+
+/// One row of a table.
+pub(super) struct Fields<'a> {
+    head: &'a [String],
+    row: &'a csv::StringRecord,
+}
+
+impl Fields<'_> {
+    /// A field by the name of its column; `None` if it is empty or there is no such column.
+    pub(super) fn get(&self, column: &str) -> Option<&str> {
+        let at = self.head.iter().position(|name| name == column)?;
+        self.row.get(at).filter(|field| !field.is_empty())
+    }
+
+    /// A field that must not be empty.
+    pub(super) fn need(&self, column: &str, line: usize) -> Result<&str, Problem> {
+        self.get(column).ok_or_else(|| {
+            Problem::at(line, ProblemKind::Senseless(format!("'{column}' is empty")))
+        })
+    }
+}
+
+pub(super) fn detect(text: &str) -> bool {
+    has_columns(text, &["variant", "metric", "value"])
+}
+
+/// Whether the heading of a CSV has these columns.
+pub(super) fn has_columns(text: &str, columns: &[&str]) -> bool {
+    let head = text.lines().find(|line| !line.starts_with('#') && !line.trim().is_empty());
+    head.is_some_and(|head| {
+        let found: Vec<String> =
+            head.split(',').map(|name| name.trim().trim_matches('"').to_lowercase()).collect();
+        columns.iter().all(|column| found.iter().any(|name| name == column))
+    })
+}
+
+pub(super) fn read(input: &Input<'_>) -> Result<Parsed, Problem> {
+    let must = ["variant", "metric", "value"];
+    let table = Table::read(input.text, "a CSV of samples", &must, &["unit", "block"])?;
+    let mut parsed = Parsed::default();
+    for (line, fields) in table.rows() {
+        let metric = fields.need("metric", line)?;
+        let value = number(metric, fields.need("value", line)?, line)?;
+        let blocks = match fields.get("block") {
+            None => vec![],
+            Some(block) => vec![block.parse().map_err(|_| {
+                let (what, text) = ("the block".into(), block.into());
+                Problem::at(line, ProblemKind::NoNumber { what, text })
+            })?],
+        };
+        let data = Data::Runs { values: vec![value], blocks };
+        let series = Series::new(metric, fields.get("unit").unwrap_or_default(), data).at(line);
+        let variant = Some(fields.need("variant", line)?.to_string());
+        parsed.series.push(Series { variant, ..series });
+    }
+    Ok(parsed)
+}

@@ -1,0 +1,42 @@
+//! Files of other tools, in every format: what is read can be assembled, compared and exported again.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use opcost::comparison::compare;
+use opcost::import::parsed::Input;
+use opcost::import::{FORMATS, Options, ReadFile, assemble, read};
+use opcost::render::{FORMATS as OUTPUTS, Style, View, render};
+use opcost::store::{Recording, State};
+use opcost_record::Dictionary;
+use std::path::Path;
+
+fuzz_target!(|text: &str| {
+    let input = Input { path: Path::new("criterion/name/new/sample.json"), text };
+    let names = FORMATS.iter().map(|format| Some(format.name));
+    for name in names.chain([None]) {
+        let Ok((format, parsed)) = read(&input, name) else { continue };
+        let file = ReadFile { label: "a".into(), path: "a".into(), format, parsed };
+        let Ok(made) = assemble(&[file], &Options::default()) else { continue };
+        let recording = Recording {
+            id: "fuzz".into(),
+            created_unix_ns: 0,
+            state: State::Finished,
+            plan: made.plan,
+            machine: vec![made.machine],
+            dictionary: Dictionary::default(),
+            records: Vec::new(),
+            profiles: Vec::new(),
+        };
+        let (comparison, warnings) = compare(&recording);
+        let style = Style::plain();
+        let view = View {
+            recording: &recording,
+            comparison: &comparison,
+            warnings: &warnings,
+            style: &style,
+        };
+        for output in OUTPUTS {
+            render(output.name, &view).expect("what was imported can be shown");
+        }
+    }
+});
