@@ -20,6 +20,7 @@ pub mod plan;
 pub mod progress;
 pub mod render;
 pub mod run;
+pub mod size;
 pub mod source;
 pub mod store;
 pub mod symbols;

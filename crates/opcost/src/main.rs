@@ -5,7 +5,7 @@
 use clap::Parser;
 use opcost::cli::{Action, Cli, arguments};
 use opcost::exit::{Status, status_of};
-use opcost::{action, doctor, kernel, listing, work_process};
+use opcost::{action, doctor, kernel, listing, size, work_process};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -17,6 +17,7 @@ fn main() -> ExitCode {
         Action::Show(args) => action::show(&cli, args),
         Action::List(args) => listing::list(&cli, args),
         Action::Kernel(args) => kernel::kernel(&cli, args),
+        Action::Size(args) => size::size(&cli, args),
         Action::Doctor(args) => doctor::doctor(&cli, args),
         Action::Completions { shell } => action::completions(*shell),
         Action::Man => action::man(),

@@ -89,7 +89,7 @@ fn verdict(row: &Row, change: &Change) -> String {
 }
 
 /// What would end a cell or begin markup.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {
         match c {

@@ -1,0 +1,128 @@
+//! Differences in size, and in a function's code, to bytes: one file for each format.
+
+mod figure;
+mod json;
+mod markdown;
+mod text;
+
+pub(crate) use figure::{bytes, bytes_change, relative};
+pub use json::json;
+pub use markdown::markdown;
+pub use text::text;
+
+use crate::size::{Class, Names, Part, SectionRow, SizeDifference, SymbolRow};
+use figure::signed;
+
+/// Callers that a function was inlined into which are named.
+const CALLERS_SHOWN: usize = 3;
+
+/// The parts to show one by one, and how many others there are with what change together.
+fn leading(difference: &SizeDifference, limit: usize) -> (Vec<Part<'_>>, usize, i64) {
+    let mut parts = difference.parts();
+    // What only moved to another section changes no size, and is in the JSON.
+    parts.retain(|part| part.change() != 0);
+    let others = parts.split_off(limit.min(parts.len()));
+    (parts, others.len(), others.iter().map(Part::change).sum())
+}
+
+/// The name of a symbol, with its file or member where others of its name may be.
+fn name(row: &SymbolRow) -> String {
+    match &row.origin {
+        Some(origin) => format!("{} ({origin})", row.name),
+        None => row.name.clone(),
+    }
+}
+
+fn unnamed_name(row: &SectionRow) -> String {
+    format!("[unnamed] {}", row.name)
+}
+
+/// What became of a symbol, in words.
+fn remark(difference: &SizeDifference, row: &SymbolRow) -> String {
+    let mut words: Vec<String> = Vec::new();
+    match row.bytes {
+        [None, _] if !row.inlined_into.is_empty() => {
+            words.push(format!("new: was inlined into {}", callers(&row.inlined_into)));
+        }
+        [_, None] if !row.inlined_into.is_empty() => {
+            words.push(format!("gone: inlined into {}", callers(&row.inlined_into)));
+        }
+        [None, _] => words.push(match &row.folded_onto {
+            Some(onto) => format!("new: was one with {onto}"),
+            None => "new".into(),
+        }),
+        [_, None] => words.push(match &row.folded_onto {
+            Some(onto) => format!("gone: folded onto {onto}"),
+            None => "gone".into(),
+        }),
+        _ => {}
+    }
+    if let Some((function, change)) = &row.part_of {
+        words.push(format!("part of {function}, together {}", signed(*change)));
+    }
+    if let [before, after] = &row.aliases
+        && row.bytes.iter().all(Option::is_some)
+        && before != after
+    {
+        let joined = |names: &[String]| {
+            names.iter().take(CALLERS_SHOWN).cloned().collect::<Vec<_>>().join(", ")
+        };
+        let fresh: Vec<String> =
+            after.iter().filter(|name| !before.contains(name)).cloned().collect();
+        if !fresh.is_empty() {
+            words.push(format!("also named {}", joined(&fresh)));
+        }
+    }
+    if let [Some(before), Some(after)] = row.sections
+        && before != after
+    {
+        let name = |index: usize| difference.sections[index].name.as_str();
+        words.push(format!("moved from {} to {}", name(before), name(after)));
+    }
+    if row.estimated.contains(&true) {
+        words.push("estimate: gap to the next symbol".into());
+    }
+    words.join("; ")
+}
+
+fn callers(callers: &[String]) -> String {
+    let shown = callers.iter().take(CALLERS_SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    match callers.len().saturating_sub(CALLERS_SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// What the whole difference comes to, where there is nothing to list.
+fn verdict(difference: &SizeDifference) -> Option<&'static str> {
+    if difference.identical {
+        return Some("identical: the two files are the same, byte by byte");
+    }
+    let moved = difference.symbols.iter().any(|row| row.change() != 0);
+    let unnamed = difference.sections.iter().any(|row| row.change() != 0);
+    (!moved && !unnamed).then_some(
+        "no size differs; the files' contents do (opcost size --function F compares code)",
+    )
+}
+
+/// Sections in memory whose size differs, the largest changes first, and those that are not loaded.
+fn changed_sections(difference: &SizeDifference) -> (Vec<&SectionRow>, Vec<&SectionRow>) {
+    let changed = difference.sections.iter().filter(|row| row.change() != 0);
+    let (mut loaded, other): (Vec<_>, Vec<_>) =
+        changed.partition(|row| row.class != Class::NotLoaded);
+    loaded.sort_by_key(|row| std::cmp::Reverse(row.change().unsigned_abs()));
+    (loaded, other)
+}
+
+/// Whether rows by symbol can be shown at all; otherwise a note says why not.
+fn shows_symbols(difference: &SizeDifference) -> bool {
+    difference.sides.iter().all(|side| side.names != Names::None)
+}
+
+/// " the +112 bytes come from", or what to say where changes cancel.
+fn heading(difference: &SizeDifference) -> String {
+    match difference.change() {
+        0 => "what changed, though the sum is the same".into(),
+        change => format!("where the {} bytes come from", signed(change)),
+    }
+}
