@@ -1,6 +1,7 @@
 //! `opcost size`.
 
 use super::difference::{Measured, compare};
+use super::function::compare_function;
 use super::input;
 use crate::action::print;
 use crate::cli::Cli;
@@ -21,6 +22,10 @@ pub struct SizeArgs {
     /// The file or kernel that changed
     #[arg(value_name = "B")]
     variant: String,
+
+    /// Show this function's code in both, instruction by instruction; FILE:NAME of several alike
+    #[arg(long, value_name = "NAME")]
+    function: Option<String>,
 
     /// Rows to show one by one, the largest changes first
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -53,6 +58,17 @@ pub fn size(cli: &Cli, args: &SizeArgs) -> Result<Status> {
     let variant = read(&args.variant, &bytes[1])?;
     let format = if args.json { Format::Json } else { args.format.unwrap_or(Format::Text) };
     let style = Style::detect(cli.no_color);
+    if let Some(function) = &args.function {
+        let difference =
+            compare_function([&baseline, &variant], function).map_err(HasStatus::carried)?;
+        let text = match format {
+            Format::Text => page::code_text(&difference, &style),
+            Format::Markdown => page::code_markdown(&difference),
+            Format::Json => document(&page::code_json(&difference))?,
+        };
+        print(&text)?;
+        return Ok(Status::Done);
+    }
     let difference = compare([&baseline, &variant]).map_err(HasStatus::carried)?;
     let text = match format {
         Format::Text => page::text(&difference, args.limit, &style),

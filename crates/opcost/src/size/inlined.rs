@@ -25,11 +25,18 @@ pub(super) struct Inlined {
 }
 
 impl Inlined {
-    /// The functions that `symbol` was inlined into; of a local one those of its source file.
+    /// The functions that `symbol` was inlined into; of a local one those of its source file, or of
+    /// the only one that has it.
     pub(super) fn into(&self, symbol: &[u8], file: Option<&[u8]>) -> Vec<String> {
-        let places = self.places.get(symbol).into_iter().flatten();
-        let here = places.filter(|(source, _)| file.is_none_or(|file| base_name(file) == source));
-        let callers: BTreeSet<&String> = here.map(|(_, caller)| caller).collect();
+        let Some(places) = self.places.get(symbol) else { return Vec::new() };
+        let sources: BTreeSet<&[u8]> = places.iter().map(|(source, _)| source.as_slice()).collect();
+        let own = |source: &[u8]| match file.map(base_name) {
+            Some(file) if sources.contains(file) => file == source,
+            Some(_) => sources.len() == 1,
+            None => true,
+        };
+        let callers: BTreeSet<&String> =
+            places.iter().filter(|(source, _)| own(source)).map(|(_, caller)| caller).collect();
         callers.into_iter().cloned().collect()
     }
 }

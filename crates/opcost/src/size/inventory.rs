@@ -51,6 +51,8 @@ pub struct SymbolSize<'d> {
     pub code: bool,
     /// Index of its section in [`Inventory::sections`].
     pub section: usize,
+    /// Number of its section in the file, and its first byte, counted from the section's.
+    pub place: (usize, u64),
     /// Bytes that are its own: what is nested in it belongs to the inner symbol.
     pub bytes: u64,
     /// Whether the symbol table gives no size (assembler), so that it is the gap to the next one.

@@ -110,6 +110,7 @@ pub(super) fn read<'d>(
             local: shown.local,
             code,
             section: index,
+            place: (section, shown.start),
             bytes,
             estimated,
         });

@@ -184,6 +184,7 @@ mod tests {
             local: false,
             code: true,
             section: 0,
+            place: (0, 0),
             bytes,
             estimated: false,
         }

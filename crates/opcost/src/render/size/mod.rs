@@ -1,10 +1,12 @@
 //! Differences in size, and in a function's code, to bytes: one file for each format.
 
+mod code;
 mod figure;
 mod json;
 mod markdown;
 mod text;
 
+pub use code::{code_json, code_markdown, code_text};
 pub(crate) use figure::{bytes, bytes_change, relative};
 pub use json::json;
 pub use markdown::markdown;
