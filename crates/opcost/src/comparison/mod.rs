@@ -12,11 +12,13 @@ mod kernel_config;
 pub mod ledger;
 mod parallel;
 mod repeatable;
+mod size;
 mod symbol;
 
 pub use analysis::compare;
 pub use functions::{CallerRow, FunctionComparison, FunctionRow, NO_CALLER, Sides, UNATTRIBUTED};
 pub use kernel_config::config_changes;
+pub use size::SizeRows;
 
 use crate::plan::Unavailable;
 use opcost_record::{Better, Family, Kind, MetricKey, Unit};
@@ -44,6 +46,8 @@ pub struct Comparison {
     pub functions: Vec<FunctionComparison>,
     /// What differs between variants beside what the user said.
     pub differences: Vec<VariantDifference>,
+    /// Sizes of the programs or kernels that variants run, where these differ.
+    pub sizes: Vec<SizeRows>,
     /// Cost of our own loop, measured with the operation left out, in the metrics' units per op.
     pub twin: Vec<TwinRow>,
     /// Metrics that could not be counted, with reason and remedy.

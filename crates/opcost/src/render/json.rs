@@ -1,6 +1,7 @@
 //! JSON: hyperfine's `results`, so that its readers work, and the `opcost` block.
 
 use super::View;
+use super::size;
 use crate::comparison::{
     Change, FunctionComparison, FunctionRow, Row, UNATTRIBUTED, VariantDifference, Verdict,
 };
@@ -29,6 +30,7 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
             "metrics": metrics(view),
             "functions": functions(view),
             "differences": differences(view),
+            "sizes": size::rows_json(comparison),
             "empty_twin": comparison.twin,
             "invariants": comparison.invariants,
             "ledger": comparison.ledger,

@@ -2,6 +2,7 @@
 
 use super::View;
 use super::functions;
+use super::size;
 use super::text::heading;
 use crate::comparison::conclusion::{detectable, figures, percent};
 use crate::comparison::{Change, Row, Severity, Verdict};
@@ -53,6 +54,7 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
                 let _ = writeln!(text, "- {}", escape(&line));
             }
         }
+        size::rows_markdown(&mut text, comparison, [baseline, variant], escape);
     }
     text.push('\n');
     for conclusion in &comparison.conclusions {

@@ -11,6 +11,7 @@ use gimli::{
 use object::{File, Object, ObjectSection, RelocationMap};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::rc::Rc;
 
 /// References from one entry to another that are followed at most; honest ones take three.
 const REFERENCES_MAX: usize = 8;
@@ -227,29 +228,29 @@ impl<'d> Walk<'_, 'd> {
 
     /// Looks up who the wanted functions were inlined into.
     fn resolve(&self, found: &mut Inlined) {
-        let mut units: HashMap<usize, Option<(Unit<Section<'d>>, Vec<u8>)>> = HashMap::new();
         let hits = self.inlined.iter().filter_map(|(origin, unit, outer)| {
             Some((self.follow(*origin, |offset| self.names.get(&offset))?, *unit, *outer))
         });
         let hits: HashSet<(&Vec<u8>, usize, UnitOffset)> = hits.collect();
+        // Many functions of one unit are looked up, each of which would read all of its abbreviations.
+        let mut opened: HashMap<usize, Option<Rc<Unit<Section<'d>>>>> = HashMap::new();
+        let mut open = |index: usize| {
+            let unit = || self.dwarf.unit(self.units.get(index)?.clone()).ok().map(Rc::new);
+            opened.entry(index).or_insert_with(unit).clone()
+        };
         for (name, index, outer) in hits {
-            let open = || {
-                let unit = self.dwarf.unit(self.units.get(index)?.clone()).ok()?;
-                let source =
-                    unit.name.as_ref().and_then(|name| Some(name.to_slice().ok()?.into_owned()));
-                let source = source.map(|path| base_name(&path).to_vec()).unwrap_or_default();
-                Some((unit, source))
-            };
-            let Some((unit, source)) = units.entry(index).or_insert_with(open) else { continue };
-            let start = section_offset(unit, outer);
-            if let Some(caller) = self.follow(start, |offset| self.name_at(offset)) {
-                found.places.entry(name.clone()).or_default().insert((source.clone(), caller));
+            let Some(unit) = open(index) else { continue };
+            let path = unit.name.as_ref().and_then(|name| Some(name.to_slice().ok()?.into_owned()));
+            let source = path.map(|path| base_name(&path).to_vec()).unwrap_or_default();
+            let mut look = |offset| self.name_at(offset, &mut open);
+            if let Some(caller) = self.follow(section_offset(&unit, outer), &mut look) {
+                found.places.entry(name.clone()).or_default().insert((source, caller));
             }
         }
     }
 
     /// The first of an entry and those it refers to that has what is looked for.
-    fn follow<T>(&self, start: usize, look: impl Fn(usize) -> Option<T>) -> Option<T> {
+    fn follow<T>(&self, start: usize, mut look: impl FnMut(usize) -> Option<T>) -> Option<T> {
         let mut offset = start;
         for _ in 0..REFERENCES_MAX {
             if let Some(found) = look(offset) {
@@ -260,16 +261,19 @@ impl<'d> Walk<'_, 'd> {
         None
     }
 
-    /// The readable name of the function at an offset.
-    fn name_at(&self, offset: usize) -> Option<String> {
+    /// The readable name of the function at an offset; `open`: gives a unit by its index.
+    fn name_at(
+        &self,
+        offset: usize,
+        open: &mut impl FnMut(usize) -> Option<Rc<Unit<Section<'d>>>>,
+    ) -> Option<String> {
         let start = |header: &UnitHeader<Section<'d>>| {
             header.debug_info_offset().map_or(0, |offset| offset.0)
         };
         let index = self.units.partition_point(|header| start(header) <= offset).checked_sub(1)?;
-        let header = &self.units[index];
-        let unit = self.dwarf.unit(header.clone()).ok()?;
-        let mut entries =
-            unit.entries_raw(Some(UnitOffset(offset.checked_sub(start(header))?))).ok()?;
+        let unit = open(index)?;
+        let within = UnitOffset(offset.checked_sub(start(&unit.header))?);
+        let mut entries = unit.entries_raw(Some(within)).ok()?;
         let abbreviation = entries.read_abbreviation().ok()??;
         let function = self.function(&unit, &mut entries, abbreviation).ok()?;
         let name = function.linkage_name.or(function.name)?;

@@ -7,13 +7,14 @@ use super::totals::Class;
 use crate::symbols::elf::is_elf;
 use object::read::elf::{FileHeader, SectionHeader};
 use object::{
-    Architecture, Endianness, File, Object, ObjectSection, ObjectSymbol, SectionFlags,
+    Architecture, Endianness, File, Object, ObjectSection, ObjectSymbol, Section, SectionFlags,
     SectionIndex, SymbolFlags, SymbolKind, elf,
 };
 use std::collections::HashMap;
 
-/// More bytes than any file has in memory; sums of as many as a file can name still fit.
-const SECTION_BYTES_MAX: u64 = 1 << 56;
+/// More bytes than the sections of any file have, and more sections: the sum of all still fits.
+const SECTION_BYTES_MAX: u64 = 1 << 40;
+const SECTIONS_MAX: usize = 1 << 22;
 
 /// Reads an ELF file whose headers were checked.
 pub(super) fn parse(bytes: &[u8]) -> Result<File<'_>, ContentsError> {
@@ -67,18 +68,8 @@ pub(super) fn read<'d>(
     let mut places: HashMap<usize, Place> = HashMap::new();
     let mut by_name: HashMap<(String, Class), usize> = HashMap::new();
     let tls_address = tls_address(&file);
-    for section in file.sections() {
-        let SectionFlags::Elf { sh_type, sh_flags } = section.flags() else { continue };
+    for (section, class) in sections(&file)? {
         let size = section.size();
-        // What the linker itself needs is no part of the program (bfd/elf.c makes no section of it).
-        if size == 0 || is_bookkeeping(sh_type, sh_flags) {
-            continue;
-        }
-        if size > SECTION_BYTES_MAX {
-            let what = format!("a section of {size} bytes");
-            return Err(ContentsError::Malformed { what });
-        }
-        let class = Class::of(sh_type, sh_flags);
         let name = String::from_utf8_lossy(section.name_bytes()?).into_owned();
         let fresh = inventory.sections.len();
         let index = *by_name.entry((name.clone(), class)).or_insert(fresh);
@@ -87,7 +78,7 @@ pub(super) fn read<'d>(
         }
         inventory.sections[index].bytes += size;
         inventory.sections[index].unnamed_bytes += size;
-        let code = sh_flags.contains(elf::SHF_EXECINSTR);
+        let code = has_flag(&section, elf::SHF_EXECINSTR);
         let loaded = class != Class::NotLoaded;
         places.insert(
             section.index().0,
@@ -121,6 +112,37 @@ pub(super) fn read<'d>(
         ));
     }
     Ok(inventory)
+}
+
+/// The sections that count, with their class.
+pub(super) fn sections<'d, 'f>(
+    file: &'f File<'d>,
+) -> Result<Vec<(Section<'d, 'f>, Class)>, ContentsError> {
+    let mut sections = Vec::new();
+    for section in file.sections() {
+        let SectionFlags::Elf { sh_type, sh_flags } = section.flags() else { continue };
+        let size = section.size();
+        // What the linker itself needs is no part of the program (bfd/elf.c makes no section of it).
+        if size == 0 || is_bookkeeping(sh_type, sh_flags) {
+            continue;
+        }
+        if size > SECTION_BYTES_MAX {
+            let what = format!("a section of {size} bytes");
+            return Err(ContentsError::Malformed { what });
+        }
+        sections.push((section, Class::of(sh_type, sh_flags)));
+    }
+    // As many as a file can name, each of the largest size, would not fit.
+    if sections.len() > SECTIONS_MAX {
+        let what = format!("{} sections", sections.len());
+        return Err(ContentsError::Malformed { what });
+    }
+    Ok(sections)
+}
+
+/// Whether a section has a flag.
+pub(super) fn has_flag(section: &Section<'_, '_>, flag: elf::SectionFlags) -> bool {
+    matches!(section.flags(), SectionFlags::Elf { sh_flags, .. } if sh_flags.contains(flag))
 }
 
 /// A section as the symbols see it.
@@ -196,8 +218,7 @@ fn symbols<'d>(
 
 /// Where the thread-local template begins: symbols in it count from there (ELF for TLS, section 3).
 fn tls_address(file: &File<'_>) -> u64 {
-    let is_tls = |flags: SectionFlags| matches!(flags, SectionFlags::Elf { sh_flags, .. } if sh_flags.contains(elf::SHF_TLS));
-    let sections = file.sections().filter(|section| is_tls(section.flags()));
+    let sections = file.sections().filter(|section| has_flag(section, elf::SHF_TLS));
     sections.map(|section| section.address()).min().unwrap_or(0)
 }
 

@@ -1,12 +1,13 @@
 //! Names for what instructions refer to: other functions, data, text, places in the function itself.
 
+use super::object_file::has_flag;
 use crate::symbols::alias;
 use crate::symbols::demangle::{demangle, printable};
-use crate::symbols::elf::{self, ProgramSymbols};
+use crate::symbols::elf::{self as program, ProgramSymbols};
 use iced_x86::{ConstantOffsets, Instruction, OpKind, Register};
 use object::{
     File, Object, ObjectKind, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationTarget,
-    Section, SectionFlags, SymbolKind,
+    Section, SymbolKind, elf,
 };
 use std::collections::HashMap;
 use std::ops::Range;
@@ -60,7 +61,7 @@ impl<'d, 'f> Names<'d, 'f> {
         } else {
             names.symbols = symbols(file);
             // Without linkage tables their entries are shown as what they are in.
-            names.linkage = elf::read(bytes, None, "").unwrap_or_default();
+            names.linkage = program::read(bytes, None, "").unwrap_or_default();
             names.slots = slots(file);
         }
         names
@@ -189,7 +190,7 @@ fn is_branch(instruction: &Instruction) -> bool {
 }
 
 fn is_loaded(section: &Section<'_, '_>) -> bool {
-    matches!(section.flags(), SectionFlags::Elf { sh_flags, .. } if sh_flags.contains(object::elf::SHF_ALLOC))
+    has_flag(section, elf::SHF_ALLOC)
 }
 
 fn readable(name: &[u8]) -> String {
@@ -211,8 +212,7 @@ fn content(section: &Section<'_, '_>, offset: u64) -> String {
     let name = section
         .name_bytes()
         .map_or_else(|_| "?".into(), |name| printable(&String::from_utf8_lossy(name)));
-    let constant = matches!(section.flags(), SectionFlags::Elf { sh_flags, .. }
-        if !sh_flags.contains(object::elf::SHF_WRITE) && !sh_flags.contains(object::elf::SHF_EXECINSTR));
+    let constant = !has_flag(section, elf::SHF_WRITE) && !has_flag(section, elf::SHF_EXECINSTR);
     let data = section.data().ok().filter(|_| constant);
     let here = data.zip(usize::try_from(offset).ok()).and_then(|(data, offset)| data.get(offset..));
     let text = here.and_then(|here| here.split(|byte| *byte == 0).next());

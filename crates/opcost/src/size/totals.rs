@@ -1,8 +1,8 @@
 //! Bytes by class, as size(1) counts them.
 
 use super::ContentsError;
-use super::Inventory;
-use object::elf;
+use super::object_file;
+use object::{ObjectSection, elf};
 use serde::{Deserialize, Serialize};
 
 /// What a section counts as (binutils, size(1), the Berkeley format).
@@ -62,9 +62,14 @@ impl Totals {
     /// The totals of a file's contents.
     ///
     /// # Errors
-    /// [`ContentsError`], as [`Inventory::read`].
+    /// [`ContentsError`], as [`Inventory::read`](super::Inventory::read); an archive is none.
     pub fn read(bytes: &[u8]) -> Result<Totals, ContentsError> {
-        Inventory::read(bytes).map(|inventory| inventory.totals())
+        let file = object_file::parse(bytes)?;
+        let mut totals = Totals::default();
+        for (section, class) in object_file::sections(&file)? {
+            totals.add(class, section.size());
+        }
+        Ok(totals)
     }
 
     /// The bytes of one class; 0 for what is not loaded.
@@ -75,6 +80,11 @@ impl Totals {
             Class::Bss => self.bss_bytes,
             Class::NotLoaded => 0,
         }
+    }
+
+    /// The classes in memory, each with its bytes.
+    pub fn parts(&self) -> [(Class, u64); 3] {
+        Class::LOADED.map(|class| (class, self.of(class)))
     }
 
     /// All bytes in memory.

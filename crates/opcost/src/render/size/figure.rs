@@ -3,7 +3,7 @@
 use crate::comparison::conclusion::{grouped, percent};
 
 /// Bytes with their thousands separated; a dash where there are none to speak of.
-pub(crate) fn bytes(bytes: Option<u64>) -> String {
+pub(super) fn bytes(bytes: Option<u64>) -> String {
     bytes.map_or_else(|| "–".into(), grouped)
 }
 
@@ -14,12 +14,12 @@ pub(super) fn signed(change: i64) -> String {
 }
 
 /// A change of bytes, `=` for none.
-pub(crate) fn bytes_change(change: i64) -> String {
+pub(super) fn bytes_change(change: i64) -> String {
     if change == 0 { "=".into() } else { signed(change) }
 }
 
 /// The change relative to what was there before; nothing where there was none.
-pub(crate) fn relative(bytes: [Option<u64>; 2]) -> String {
+pub(super) fn relative(bytes: [Option<u64>; 2]) -> String {
     match bytes {
         [Some(before), Some(after)] if before > 0 && before != after => {
             percent((after as f64 - before as f64) / before as f64)

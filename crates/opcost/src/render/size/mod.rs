@@ -4,12 +4,14 @@ mod code;
 mod figure;
 mod json;
 mod markdown;
+mod rows;
 mod text;
 
 pub use code::{code_json, code_markdown, code_text};
-pub(crate) use figure::{bytes, bytes_change, relative};
+use figure::{bytes, bytes_change, relative};
 pub use json::json;
 pub use markdown::markdown;
+pub(in crate::render) use rows::{rows_json, rows_markdown, rows_text};
 pub use text::text;
 
 use crate::size::{Class, Names, Part, SectionRow, SizeDifference, SymbolRow};
