@@ -124,3 +124,42 @@ fn kernels_without_symbols_are_refused_with_the_remedy() {
     ended.says(&["linux/arch/x86/boot/bzImage: it is neither an ELF file"]);
     lab.run(&["size", "absent/file", "x"]).expect(2).says(&["cannot read 'absent/file'"]);
 }
+
+#[test]
+fn comparisons_of_two_programs_show_their_sizes() {
+    if !has_program("gcc") {
+        eprintln!("SKIPPED: there is no gcc here");
+        return;
+    }
+    let lab = Lab::new();
+    for (name, zeros) in [("old", 1000), ("new", 5000)] {
+        let text = format!("char zeros[{zeros}]; int main(void) {{ return zeros[1]; }}");
+        let source = lab.write(&format!("{name}.c"), text);
+        assert!(
+            Command::new("gcc")
+                .arg("-o")
+                .args([&lab.path(name), &source])
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+    lab.script("script", "true");
+    let output = lab.output(&["compare", "./old", "./new", "-n", "2", "--warmup=0"]);
+    assert!(output.contains("size of the programs, ./old → ./new, bytes:"), "{output}");
+    let bss = |block: &serde_json::Value, side: &str| block["sizes"][0][side]["bss_bytes"].as_u64();
+    let json = lab.json(&["show", "last", "--json"]);
+    let block = &json["opcost"];
+    let grown = bss(block, "bytes").unwrap() - bss(block, "bytes_baseline").unwrap();
+    assert!((3990..=4020).contains(&grown), "{grown}");
+    assert_eq!(block["sizes"][0]["what"], "program");
+    let markdown = lab.output(&["show", "last", "--format", "markdown"]);
+    assert!(markdown.contains("| bss |"), "{markdown}");
+    // The same program twice, and what is no program, have none.
+    std::fs::copy(lab.path("old"), lab.path("copy")).unwrap();
+    for other in ["./copy", "./script"] {
+        lab.output(&["compare", "./old", other, "-n", "2", "--warmup=0"]);
+        let json = lab.json(&["show", "last", "--json"]);
+        assert_eq!(json["opcost"]["sizes"], serde_json::json!([]), "{other}");
+    }
+}
