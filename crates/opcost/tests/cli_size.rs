@@ -75,7 +75,7 @@ fn every_format_has_the_rows_and_the_limit_keeps_the_sum() {
     let markdown = lab.output(&["size", "old.o", "new.o", "--format", "markdown"]);
     assert!(markdown.contains("| grows | 100 | 1,300 | +1,200 |"), "{markdown}");
     let text = lab.output(&["size", "old.o", "new.o", "--limit", "1"]);
-    assert!(text.contains("2 others") && text.contains("−17"), "{text}");
+    assert!(text.contains("2 other rows") && text.contains("−17"), "{text}");
     let same = lab.output(&["size", "old.o", "old.o"]);
     assert!(same.contains("identical"), "{same}");
 }

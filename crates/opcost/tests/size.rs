@@ -227,6 +227,33 @@ fn parts_and_clones_are_counted_with_their_function() {
 }
 
 #[test]
+fn clones_of_mangled_names_show_what_the_compiler_put_behind() {
+    let Some(bench) = Bench::with(&["gcc"]) else { return };
+    let one = bench.object("one", &function("_ZN2ns4loopEi", ".globl", 4));
+    let clone = function("_ZN2ns4loopEi.constprop.0", ".local", 6);
+    let two = bench.object("two", &(function("_ZN2ns4loopEi", ".globl", 4) + &clone));
+    let changed = difference([&one, &two]);
+    let row = row(&changed, "ns::loop(int) [clone .constprop.0]");
+    assert_eq!(row.part_of, Some(("ns::loop(int)".into(), 6)));
+    assert_eq!(row.symbol, "_ZN2ns4loopEi.constprop.0");
+}
+
+#[test]
+fn files_of_32_bits_are_compared_too_but_not_disassembled() {
+    let Some(bench) = Bench::with(&["gcc"]) else { return };
+    let made = |name: &str, bytes| {
+        let text = function("f", ".globl", bytes);
+        bench.build(&format!("{name}.s"), &text, &format!("{name}.o"), &["-m32", "-c"])
+    };
+    let (one, two) = (made("one", 4), made("two", 9));
+    let changed = difference([&one, &two]);
+    assert_eq!((changed.machine.as_str(), changed.change()), ("i386 (32-bit)", 5));
+    let file = Measured::read("one.o", &one).unwrap();
+    let error = compare_function([&file, &file], "f").unwrap_err().to_string();
+    assert!(error.contains("64-bit x86 only"), "{error}");
+}
+
+#[test]
 fn aliases_and_folded_functions_share_one_row() {
     let Some(bench) = Bench::with(&["gcc"]) else { return };
     let one = bench.object("one", &(function("a", ".globl", 12) + &function("b", ".globl", 12)));

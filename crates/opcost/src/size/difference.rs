@@ -343,6 +343,19 @@ fn wanted<'d>(symbols: &[SymbolSize<'d>], rows: &[Raw], side: usize) -> HashSet<
     names
 }
 
+/// A name as its author wrote it, with what the compiler put behind it.
+fn readable(name: &[u8]) -> String {
+    let shown = |name: &[u8]| demangle(&String::from_utf8_lossy(name));
+    match origin(name) {
+        // Demanglers leave the suffix of a mangled name out, and clones look like their function.
+        Some(function) if name.starts_with(b"_Z") || name.starts_with(b"_R") => {
+            let suffix = String::from_utf8_lossy(&name[function.len()..]);
+            format!("{} [clone {}]", shown(function), printable(&suffix))
+        }
+        _ => shown(name),
+    }
+}
+
 fn show(
     row: &Raw,
     symbols: [&[SymbolSize<'_>]; 2],
@@ -352,7 +365,6 @@ fn show(
 ) -> SymbolRow {
     let sides = [0, 1].map(|side: usize| row.symbols[side].map(|index| &symbols[side][index]));
     let Some(symbol) = sides[1].or(sides[0]) else { return SymbolRow::default() };
-    let readable = |name: &[u8]| demangle(&String::from_utf8_lossy(name));
     let plain = |name: &[u8]| printable(&String::from_utf8_lossy(name));
     let side = usize::from(sides[0].is_none());
     let alone = sides[1 - side].is_none();

@@ -2,8 +2,8 @@
 
 use super::super::markdown::escape;
 use super::{
-    bytes, bytes_change, changed_sections, heading, leading, name, relative, remark, shows_symbols,
-    unnamed_name, verdict,
+    bytes, bytes_change, changed_sections, heading, leading, name, others, relative, remark,
+    shows_symbols, unnamed_name, verdict,
 };
 use crate::size::{Class, Part, SizeDifference};
 use std::fmt::Write as _;
@@ -63,7 +63,12 @@ pub fn markdown(difference: &SizeDifference, limit: usize) -> String {
                     }
                 }
                 if more > 0 {
-                    let _ = writeln!(text, "| {more} others | | | {} | |", bytes_change(change));
+                    let _ = writeln!(
+                        text,
+                        "| {} | | | {} | |",
+                        others(more, "row"),
+                        bytes_change(change)
+                    );
                 }
             }
         }

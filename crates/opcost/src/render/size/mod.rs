@@ -14,11 +14,14 @@ pub use markdown::markdown;
 pub(in crate::render) use rows::{rows_json, rows_markdown, rows_text};
 pub use text::text;
 
+use crate::comparison::conclusion::grouped;
 use crate::size::{Class, Names, Part, SectionRow, SizeDifference, SymbolRow};
 use figure::signed;
+use unicode_width::UnicodeWidthStr;
 
-/// Callers that a function was inlined into which are named.
-const CALLERS_SHOWN: usize = 3;
+/// Names listed within a sentence, and the columns of each.
+const NAMES_SHOWN: usize = 3;
+const NAME_WIDTH_MAX: usize = 40;
 
 /// The parts to show one by one, and how many others there are with what change together.
 fn leading(difference: &SizeDifference, limit: usize) -> (Vec<Part<'_>>, usize, i64) {
@@ -46,35 +49,37 @@ fn remark(difference: &SizeDifference, row: &SymbolRow) -> String {
     let mut words: Vec<String> = Vec::new();
     match row.bytes {
         [None, _] if !row.inlined_into.is_empty() => {
-            words.push(format!("new: was inlined into {}", callers(&row.inlined_into)));
+            words.push(format!("new: was inlined into {}", listed(&row.inlined_into)));
         }
         [_, None] if !row.inlined_into.is_empty() => {
-            words.push(format!("gone: inlined into {}", callers(&row.inlined_into)));
+            words.push(format!("gone: inlined into {}", listed(&row.inlined_into)));
         }
         [None, _] => words.push(match &row.folded_onto {
-            Some(onto) => format!("new: was one with {onto}"),
+            Some(onto) => format!("new: was one with {}", short(onto)),
             None => "new".into(),
         }),
         [_, None] => words.push(match &row.folded_onto {
-            Some(onto) => format!("gone: folded onto {onto}"),
+            Some(onto) => format!("gone: folded onto {}", short(onto)),
             None => "gone".into(),
         }),
         _ => {}
     }
     if let Some((function, change)) = &row.part_of {
-        words.push(format!("part of {function}, together {}", signed(*change)));
+        let together = match *change {
+            // Nothing else of the function changed.
+            own if own == row.change() => String::new(),
+            change => format!(", together {}", signed(change)),
+        };
+        words.push(format!("part of {}{together}", short(function)));
     }
     if let [before, after] = &row.aliases
         && row.bytes.iter().all(Option::is_some)
         && before != after
     {
-        let joined = |names: &[String]| {
-            names.iter().take(CALLERS_SHOWN).cloned().collect::<Vec<_>>().join(", ")
-        };
         let fresh: Vec<String> =
             after.iter().filter(|name| !before.contains(name)).cloned().collect();
         if !fresh.is_empty() {
-            words.push(format!("also named {}", joined(&fresh)));
+            words.push(format!("also named {}", listed(&fresh)));
         }
     }
     if let [Some(before), Some(after)] = row.sections
@@ -89,12 +94,25 @@ fn remark(difference: &SizeDifference, row: &SymbolRow) -> String {
     words.join("; ")
 }
 
-fn callers(callers: &[String]) -> String {
-    let shown = callers.iter().take(CALLERS_SHOWN).cloned().collect::<Vec<_>>().join(", ");
-    match callers.len().saturating_sub(CALLERS_SHOWN) {
+/// The first few names, and how many more there are.
+fn listed(names: &[String]) -> String {
+    let shown: Vec<String> = names.iter().take(NAMES_SHOWN).map(|name| short(name)).collect();
+    let shown = shown.join(", ");
+    match names.len().saturating_sub(NAMES_SHOWN) {
         0 => shown,
         more => format!("{shown} and {more} more"),
     }
+}
+
+/// A name within a sentence: those of C++ can be longer than a page.
+fn short(name: &str) -> String {
+    super::page::fit(name, name.width().min(NAME_WIDTH_MAX), false)
+}
+
+/// `1 other symbol`, `3 other symbols`.
+fn others(count: usize, what: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{} other {what}{ending}", grouped(count as u64))
 }
 
 /// What the whole difference comes to, where there is nothing to list.

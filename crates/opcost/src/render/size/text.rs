@@ -3,8 +3,8 @@
 use super::super::Style;
 use super::super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, fit};
 use super::{
-    bytes, bytes_change, changed_sections, heading, leading, name, relative, remark, shows_symbols,
-    unnamed_name, verdict,
+    bytes, bytes_change, changed_sections, heading, leading, name, others, relative, remark,
+    shows_symbols, unnamed_name, verdict,
 };
 use crate::comparison::conclusion::grouped;
 use crate::size::{Class, Part, SizeDifference};
@@ -133,7 +133,7 @@ fn sections(page: &mut Page, table: &Table<'_>, difference: &SizeDifference, lim
     let rest = &loaded[limit.min(loaded.len())..];
     if !rest.is_empty() {
         let change: i64 = rest.iter().map(|row| row.change()).sum();
-        others(page, table, &format!("{} other sections", rest.len()), change);
+        rest_row(page, table, &others(rest.len(), "section"), change);
     }
     let names: Vec<String> =
         other.iter().map(|row| format!("{} {}", row.name, bytes_change(row.change()))).collect();
@@ -159,12 +159,12 @@ fn parts(page: &mut Page, table: &Table<'_>, difference: &SizeDifference, limit:
         }
     }
     if more > 0 {
-        others(page, table, &format!("{} others", grouped(more as u64)), change);
+        rest_row(page, table, &others(more, "row"), change);
         page.wrap(DIM, "  ", "--limit N shows more of them, --json all");
     }
 }
 
-fn others(page: &mut Page, table: &Table<'_>, name: &str, change: i64) {
+fn rest_row(page: &mut Page, table: &Table<'_>, name: &str, change: i64) {
     let blank = " ".repeat(2 * (table.bytes_width + 1));
     let figure = fit(&bytes_change(change), CHANGE_WIDTH, true);
     page.line(&format!("  {}{blank}{figure}", fit(name, table.name_width, false)));
