@@ -123,6 +123,13 @@ fn kernels_without_symbols_are_refused_with_the_remedy() {
     let ended = lab.run(&["size", "linux/arch/x86/boot/bzImage", "linux"]).expect(2);
     ended.says(&["linux/arch/x86/boot/bzImage: it is neither an ELF file"]);
     lab.run(&["size", "absent/file", "x"]).expect(2).says(&["cannot read 'absent/file'"]);
+    let ended = lab.run(&["size", "absent", "x"]).expect(2);
+    let ended = ended.says(&["there is no file 'absent', and no kernel 'absent' has been built"]);
+    // A cause is said once.
+    assert_eq!(ended.stderr.matches("no kernel").count(), 1, "{}", ended.stderr);
+    lab.write("empty", "");
+    let ended = lab.run(&["size", "empty", "empty"]).expect(2);
+    assert_eq!(ended.stderr, "opcost: empty: it is empty; build or copy it again\n");
 }
 
 #[test]

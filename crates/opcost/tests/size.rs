@@ -376,6 +376,37 @@ fn section_headers_that_lie_lead_to_an_error_or_to_sums_that_hold() {
 }
 
 #[test]
+fn damage_anywhere_is_refused_or_leaves_sums_that_hold() {
+    let Some(bench) = Bench::with(&["gcc"]) else { return };
+    let whole = [
+        bench.build("a.c", PROGRAM, "a.o", &["-O1", "-g", "-c", NOINLINE]),
+        bench.build("a.c", PROGRAM, "b.o", &["-O1", "-g", "-c", INLINE]),
+    ];
+    let mut random = opcost_stats::Random::new(1);
+    let (mut refused, mut compared) = (0, 0);
+    for _ in 0..400 {
+        let mut damaged = whole.clone();
+        for _ in 0..=random.below(6) {
+            let file = &mut damaged[random.below(2) as usize];
+            let place = random.below(file.len() as u64) as usize;
+            file[place] = random.below(256) as u8;
+        }
+        let [one, two] = damaged.each_ref().map(|bytes| Measured::read("damaged", bytes));
+        let (Ok(one), Ok(two)) = (one, two) else {
+            refused += 1;
+            continue;
+        };
+        if let Ok(difference) = compare([&one, &two]) {
+            check_sums(&difference);
+            compared += 1;
+        }
+        // Whatever it shows or says, it ends.
+        let _ = compare_function([&one, &two], "main");
+    }
+    assert!(refused > 0 && compared > 100, "{refused} refused, {compared} compared");
+}
+
+#[test]
 fn stripped_files_are_compared_by_section_and_that_is_said() {
     let Some(bench) = Bench::with(&["gcc", "strip"]) else { return };
     let one = bench.build("a.c", PROGRAM, "one", &["-O1", "-static", NOINLINE, "-s"]);

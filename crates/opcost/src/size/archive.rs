@@ -42,9 +42,8 @@ pub(super) fn read(bytes: &[u8]) -> Result<Inventory<'_>, ContentsError> {
             foreign.push(shown());
             continue;
         }
-        let part = object_file::read(contents, Some(name)).map_err(|source| {
-            ContentsError::Member { member: shown(), source: Box::new(source) }
-        })?;
+        let part = object_file::read(contents, Some(name))
+            .map_err(|error| ContentsError::Member { member: shown(), error: Box::new(error) })?;
         if objects == 0 {
             whole.machine.clone_from(&part.machine);
         } else if whole.machine != part.machine {

@@ -28,7 +28,7 @@ impl<'d> Measured<'d> {
     /// [`SizeError::Contents`].
     pub fn read(name: &str, bytes: &'d [u8]) -> Result<Measured<'d>, SizeError> {
         let inventory = Inventory::read(bytes)
-            .map_err(|source| SizeError::Contents { file: name.to_owned(), source })?;
+            .map_err(|error| SizeError::Contents { file: name.to_owned(), error })?;
         Ok(Measured { name: name.to_owned(), bytes, inventory })
     }
 }

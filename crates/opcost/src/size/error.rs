@@ -1,26 +1,37 @@
 //! What can be wrong with the files whose sizes are compared.
+//!
+//! A cause that a message says already is no `source`, which would say it again.
 
 use crate::exit::{HasStatus, Status};
+use crate::kernel::KernelError;
 use std::path::PathBuf;
 
 /// Why a file's sizes, or a function of it, cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum SizeError {
     /// It cannot be read.
-    #[error("cannot read '{}': {source}; give two files, or names of kernels (opcost kernel list)", .path.display())]
+    #[error("cannot read '{}': {error}; give two files, or names of kernels (opcost kernel list)", .path.display())]
     Read {
         /// The file.
         path: PathBuf,
         /// The system's reason.
-        source: std::io::Error,
+        error: std::io::Error,
+    },
+    /// Neither a file nor a kernel has this name.
+    #[error("there is no file '{name}', and {error}")]
+    Unknown {
+        /// The name as given.
+        name: String,
+        /// Why it is no kernel's.
+        error: KernelError,
     },
     /// Its contents are of another kind, or broken.
-    #[error("{file}: {source}")]
+    #[error("{file}: {error}")]
     Contents {
         /// The file as the user named it.
         file: String,
         /// What is wrong.
-        source: ContentsError,
+        error: ContentsError,
     },
     /// A kernel image whose ELF file is not here.
     #[error(
@@ -123,12 +134,12 @@ pub enum ContentsError {
         other: String,
     },
     /// A member cannot be read.
-    #[error("its member {member}: {source}")]
+    #[error("its member {member}: {error}")]
     Member {
         /// The member's name.
         member: String,
         /// What is wrong with it.
-        source: Box<ContentsError>,
+        error: Box<ContentsError>,
     },
 }
 

@@ -2,7 +2,7 @@
 
 use super::error::SizeError;
 use crate::exit::{HasStatus, Status, WithStatus};
-use crate::kernel::{KernelSpec, default_cache, prepare};
+use crate::kernel::{KernelError, KernelSpec, default_cache, prepare};
 use crate::progress::Phases;
 use crate::symbols::program::DEBUG_FILES;
 use anyhow::{Context, Result};
@@ -20,7 +20,7 @@ pub(super) fn open(argument: &str, quiet: bool) -> Result<Vec<u8>> {
     let path = Path::new(argument);
     let read = |path: &Path| {
         std::fs::read(path)
-            .map_err(|source| SizeError::Read { path: path.to_owned(), source }.carried())
+            .map_err(|error| SizeError::Read { path: path.to_owned(), error }.carried())
     };
     if path.is_file() {
         let bytes = read(path)?;
@@ -59,7 +59,12 @@ fn vmlinux(argument: &str, quiet: bool) -> Result<PathBuf> {
     let mut shown = Phases::new(quiet);
     let kernel = prepare(&spec, &cache, &interrupt, &mut |text| shown.tell(text));
     shown.end();
-    let kernel = kernel.map_err(HasStatus::carried)?;
+    let kernel = kernel.map_err(|error| match error {
+        KernelError::NotBuilt { .. } => {
+            SizeError::Unknown { name: argument.to_owned(), error }.carried()
+        }
+        error => error.carried(),
+    })?;
     let debug = kernel
         .release
         .as_ref()
