@@ -1,9 +1,11 @@
 //! What opcost itself costs: per run of a command, beside perf stat and hyperfine, and to show a
-//! large recording.
+//! large recording, and to compare the sizes of large programs.
 //!
 //! `cargo bench --bench harness` measures; run by `cargo test`, or with `--tiny`, the same code goes
 //! through sizes that take a moment. Nothing is asserted about times.
 
+use object::write::{Object, StandardSection, Symbol, SymbolSection};
+use object::{Architecture, BinaryFormat, Endianness, SymbolFlags, SymbolKind, SymbolScope};
 use opcost::experiment::{Command, Experiment, Variant};
 use opcost::machine::MachineState;
 use opcost::machine::host::HostSurroundings;
@@ -26,20 +28,23 @@ struct Sizes {
     runs: usize,
     /// Runs of the large recording.
     recorded: u32,
+    /// Size of each of two programs that are compared, bytes.
+    program_bytes: usize,
 }
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let has = |wanted: &str| arguments.iter().any(|argument| argument == wanted);
     let sizes = if has("--bench") && !has("--tiny") {
-        Sizes { rounds: 11, runs: 200, recorded: 100_000 }
+        Sizes { rounds: 11, runs: 200, recorded: 100_000, program_bytes: 50_000_000 }
     } else {
-        Sizes { rounds: 2, runs: 4, recorded: 400 }
+        Sizes { rounds: 2, runs: 4, recorded: 400, program_bytes: 100_000 }
     };
     let dir = tempfile::tempdir().expect("a folder for stores");
     cost_per_run(&sizes, dir.path());
     show_large(&sizes, dir.path(), sizes.recorded, 15);
     show_large(&sizes, dir.path(), sizes.recorded / 10, 40);
+    size_large(&sizes, dir.path());
 }
 
 /// Runs a tool to its end.
@@ -126,6 +131,55 @@ fn show_large(sizes: &Sizes, dir: &Path, runs: u32, metrics: usize) {
         wall_ms.len(),
         rss_bytes_max as f64 / 1e6
     );
+}
+
+/// Time and memory to compare the sizes of two large programs, beside listing the symbols of both.
+fn size_large(sizes: &Sizes, dir: &Path) {
+    // What is copied beside the symbols has no effect but to be read, as a kernel's data has.
+    let paths = ["one", "two"].map(|name| dir.join(name));
+    for (variant, path) in (0u64..).zip(&paths) {
+        std::fs::write(path, program(sizes.program_bytes, variant)).expect("a program");
+    }
+    let [one, two] = paths.each_ref().map(|path| path.to_str().expect("a temporary path is text"));
+    let tools: [(&str, Vec<&str>); 2] =
+        [("opcost size", vec![OPCOST, "size", one, two]), ("nm -S", vec!["nm", "-S", one, two])];
+    println!("sizes of two programs of {:.0} MB with symbols", sizes.program_bytes as f64 / 1e6);
+    for (name, argv) in &tools {
+        let exits: Vec<Exit> = (0..sizes.rounds).filter_map(|_| execute(argv)).collect();
+        let wall_ms: Vec<f64> =
+            exits.iter().map(|exit| (exit.ended_ns - exit.started_ns) as f64 / 1e6).collect();
+        match (median(&wall_ms), exits.iter().map(|exit| exit.rusage.rss_bytes_max).max()) {
+            (Some(wall_ms), Some(rss)) => {
+                println!("  {name:<12} {wall_ms:7.0} ms, {:.0} MB at most", rss as f64 / 1e6);
+            }
+            _ => println!("  {name:<12} not installed here"),
+        }
+    }
+}
+
+/// An object file of about `bytes` bytes, a tenth of them symbols, as in a kernel; `variant`
+/// changes the size of every hundredth function.
+fn program(bytes: usize, variant: u64) -> Vec<u8> {
+    let mut object = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
+    let text = object.section_id(StandardSection::Text);
+    object.append_section_data(text, &vec![0x90; bytes / 10 * 9], 16);
+    // A symbol takes 24 bytes and its name.
+    let count = (bytes / 10 / 44) as u64;
+    let slot = (bytes as u64 / 10 * 9) / count.max(1);
+    for number in 0..count {
+        let shorter = if number % 100 == 0 { variant } else { 0 };
+        object.add_symbol(Symbol {
+            name: format!("function_number_{number}").into_bytes(),
+            value: number * slot,
+            size: slot - shorter,
+            kind: SymbolKind::Text,
+            scope: SymbolScope::Dynamic,
+            weak: false,
+            section: SymbolSection::Section(text),
+            flags: SymbolFlags::None,
+        });
+    }
+    object.write().expect("an object file")
 }
 
 /// The metrics that a workload on a machine with counters gives, then the others of the table.

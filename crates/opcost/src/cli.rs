@@ -8,6 +8,7 @@ use crate::import::command::{ImportArgs, formats_help};
 use crate::kernel::KernelArgs;
 use crate::render::Exports;
 use crate::selftest::PLANTED_PERCENT;
+use crate::size::SizeArgs;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -61,6 +62,9 @@ pub enum Action {
     List(ListArgs),
     /// Build kernels for the emulated machine, or list them
     Kernel(KernelArgs),
+    /// Compare the sizes of two programs, libraries, object files, archives or kernels
+    #[command(after_help = SIZE_EXAMPLES)]
+    Size(SizeArgs),
     /// Say what can be measured here, what cannot, why, and what would help
     Doctor(DoctorArgs),
     /// Compare work with itself and with a known change: how often is there a false alarm here?
@@ -87,6 +91,12 @@ const COMPARE_EXAMPLES: &str = "Examples:
   opcost compare --workload syscall:seccomp=off --workload syscall:seccomp=on
   opcost compare --machine emulated --kernel debian:cloud -w mmap --boot mitigations=off --boot mitigations=auto
   opcost compare --variant old=./a.out --variant new=./b.out --primary task-clock -e instructions:u";
+
+const SIZE_EXAMPLES: &str = "Examples:
+  opcost size old/prog new/prog
+  opcost size libold.a libnew.a --limit 50
+  opcost size native paravirt
+  opcost size ~/linux-a ~/linux-b --function copy_page_range";
 
 /// Arguments of `opcost compare`.
 #[derive(Args, Debug)]

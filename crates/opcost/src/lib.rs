@@ -24,6 +24,7 @@ pub mod progress;
 pub mod render;
 pub mod run;
 pub mod selftest;
+pub mod size;
 pub mod source;
 pub mod stopping;
 pub mod store;

@@ -5,7 +5,7 @@
 use clap::Parser;
 use opcost::cli::{Action, Cli, arguments};
 use opcost::exit::{Status, status_of};
-use opcost::{action, doctor, history, import, kernel, listing, selftest, work_process};
+use opcost::{action, doctor, history, import, kernel, listing, selftest, size, work_process};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         Action::Import(args) => import::command::import(&cli, args),
         Action::List(args) => listing::list(&cli, args),
         Action::Kernel(args) => kernel::kernel(&cli, args),
+        Action::Size(args) => size::size(&cli, args),
         Action::Doctor(args) => doctor::doctor(&cli, args),
         Action::Selftest(args) => selftest::selftest(&cli, args),
         Action::Completions { shell } => action::completions(*shell),

@@ -92,7 +92,7 @@ fn a_change_of_the_environment_explains_what_comes_with_it() {
 fn a_rebuilt_program_is_marked_and_explains_nothing() {
     let program = |sha256: &str| {
         let (path, sha256) = ("/bin/tool".into(), sha256.into());
-        ProgramState { path, length_bytes: 1, sha256 }
+        ProgramState { path, length_bytes: 1, sha256, sizes: None }
     };
     let mut recordings = slower_at_the_end();
     for (day, made) in recordings.iter_mut().enumerate() {

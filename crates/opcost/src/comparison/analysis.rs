@@ -3,7 +3,7 @@
 use super::columns::{Column, Columns, blocks};
 use super::{
     Change, Comparison, Figures, InvariantRow, RATIO_LEVEL, Row, TwinRow, VariantSummary, Verdict,
-    Warning, conclusion, functions, imported, kernel_config, ledger, observations, parallel,
+    Warning, conclusion, functions, imported, kernel_config, ledger, observations, parallel, size,
 };
 use crate::experiment::MachineKind;
 use crate::plan::{Plan, Unavailable, WorkPlan};
@@ -49,6 +49,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         comparisons: plan.comparisons(),
         functions: functions::functions(recording, &finished, &rows, refused.as_deref()),
         differences: kernel_config::differences(plan, kernels),
+        sizes: size::rows(plan, recording.machine.first()),
         twin: twin(recording, &columns, &rows),
         rows,
         unavailable: unavailable(recording, &finished),

@@ -99,6 +99,7 @@ pub(super) fn compare(recording: &Recording, import: &ImportPlan) -> (Comparison
         ledger,
         stopped: None,
         observations: Vec::new(),
+        sizes: Vec::new(),
         imported: None,
         conclusions: Vec::new(),
     };

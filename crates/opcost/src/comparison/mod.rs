@@ -20,6 +20,7 @@ mod parallel;
 mod reconciled;
 mod repeatable;
 mod settings;
+mod size;
 mod symbol;
 mod two_sample;
 
@@ -31,6 +32,7 @@ pub(crate) use imported::t_text;
 pub use imported::{ImportSummary, WelchRow};
 pub use kernel_config::config_changes;
 pub use observations::{OBSERVATION_RATE, Observation, ObservationKind};
+pub use size::SizeRows;
 
 use crate::plan::Unavailable;
 use opcost_record::{Better, Family, Kind, MetricKey, Unit};
@@ -58,6 +60,8 @@ pub struct Comparison {
     pub functions: Vec<FunctionComparison>,
     /// What differs between variants beside what the user said.
     pub differences: Vec<VariantDifference>,
+    /// Sizes of the programs or kernels that variants run, where these differ.
+    pub sizes: Vec<SizeRows>,
     /// Cost of our own loop, measured with the operation left out, in the metrics' units per op.
     pub twin: Vec<TwinRow>,
     /// Metrics that could not be counted, with reason and remedy.

@@ -1,6 +1,7 @@
 //! The state of an emulated machine: its kernels, and what else its counts depend on.
 
 use super::MachineState;
+use crate::size::Totals;
 use serde::{Deserialize, Serialize};
 
 /// A kernel of the emulated machine as it was when the recording began.
@@ -17,6 +18,9 @@ pub struct KernelState {
     /// Text of its `.config`, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
+    /// Its bytes in memory, where its vmlinux is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sizes: Option<Totals>,
 }
 
 impl MachineState {
@@ -45,6 +49,7 @@ mod tests {
             release: "6.1.0".into(),
             digest: digest.into(),
             config: Some("CONFIG_HZ=100\n".into()),
+            sizes: Some(Totals { text_bytes: 3, data_bytes: 2, bss_bytes: 1 }),
         };
         let before = MachineState { kernels: vec![kernel("aa")], ..MachineState::default() };
         let elsewhere = MachineState {
@@ -62,5 +67,8 @@ mod tests {
         assert_eq!(before.differences_emulated(&after), changes);
         let stored = serde_json::to_string(&after).unwrap();
         assert_eq!(serde_json::from_str::<MachineState>(&stored).unwrap(), after);
+        let older = stored.replace(r#","sizes":{"text_bytes":3,"data_bytes":2,"bss_bytes":1}"#, "");
+        let older: MachineState = serde_json::from_str(&older).unwrap();
+        assert_eq!(older.kernels[0].sizes, None);
     }
 }

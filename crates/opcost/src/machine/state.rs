@@ -3,11 +3,11 @@
 
 use super::KernelState;
 use crate::plan::{Plan, WorkPlan};
+use crate::size::Totals;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// What the machine was like; absent where the kernel does not say.
@@ -75,6 +75,9 @@ pub struct ProgramState {
     pub length_bytes: u64,
     /// SHA-256 of its contents, hexadecimal.
     pub sha256: String,
+    /// Its bytes in memory; absent for what is no ELF file, and in recordings of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sizes: Option<Totals>,
 }
 
 /// Reads the state of this machine.
@@ -170,23 +173,16 @@ fn programs(plan: &Plan) -> Vec<ProgramState> {
     states
 }
 
-/// A program's length and hash; `None` if it cannot be read.
+/// A program's length, hash and sizes; `None` if it cannot be read.
 pub(super) fn program_state(path: &Path) -> Option<ProgramState> {
-    let mut file = fs::File::open(path).ok()?;
-    let mut hash = Sha256::new();
-    let mut chunk = vec![0u8; 1 << 16];
-    let mut length_bytes = 0;
-    loop {
-        match file.read(&mut chunk).ok()? {
-            0 => break,
-            read => {
-                hash.update(&chunk[..read]);
-                length_bytes += read as u64;
-            }
-        }
-    }
-    let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    Some(ProgramState { path: path.to_path_buf(), length_bytes, sha256 })
+    let bytes = fs::read(path).ok()?;
+    let sha256 = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    Some(ProgramState {
+        path: path.to_path_buf(),
+        length_bytes: bytes.len() as u64,
+        sha256,
+        sizes: Totals::read(&bytes).ok(),
+    })
 }
 
 impl MachineState {
@@ -358,11 +354,25 @@ mod tests {
         let state = read_state(root().path(), &plan, vec![]);
         // FIPS 180-2, appendix B.1.
         let sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        let tool =
-            ProgramState { path: dir.join("sub/tool"), length_bytes: 3, sha256: sha256.into() };
+        let tool = ProgramState {
+            path: dir.join("sub/tool"),
+            length_bytes: 3,
+            sha256: sha256.into(),
+            sizes: None,
+        };
         assert_eq!(state.programs, [tool]);
         assert_eq!(program_state(&dir.join("none")), None);
         assert_eq!(program_state(&dir), None);
+    }
+
+    #[test]
+    fn programs_are_measured_and_recordings_from_before_that_are_read() {
+        let here = program_state(&std::env::current_exe().unwrap()).unwrap();
+        assert!(here.sizes.is_some_and(|sizes| sizes.text_bytes > sizes.data_bytes));
+        let stored = serde_json::to_string(&here).unwrap();
+        assert_eq!(serde_json::from_str::<ProgramState>(&stored).unwrap(), here);
+        let older = r#"{"path":"/bin/gzip","length_bytes":1,"sha256":"aa"}"#;
+        assert_eq!(serde_json::from_str::<ProgramState>(older).unwrap().sizes, None);
     }
 
     #[test]
@@ -380,6 +390,7 @@ mod tests {
             path: "/bin/gzip".into(),
             length_bytes: 1,
             sha256: sha256.into(),
+            sizes: None,
         };
         let before = MachineState {
             programs: vec![program("aa")],

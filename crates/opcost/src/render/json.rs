@@ -2,6 +2,7 @@
 
 use super::View;
 use super::imported;
+use super::size;
 use crate::comparison::{
     Change, FunctionComparison, FunctionRow, Row, UNATTRIBUTED, VariantDifference, Verdict,
 };
@@ -30,6 +31,7 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
             "metrics": metrics(view),
             "functions": functions(view),
             "differences": differences(view),
+            "sizes": size::rows_json(comparison),
             "empty_twin": comparison.twin,
             "invariants": comparison.invariants,
             "ledger": comparison.ledger,

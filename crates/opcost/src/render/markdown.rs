@@ -3,6 +3,7 @@
 use super::View;
 use super::functions;
 use super::imported;
+use super::size;
 use super::text::heading;
 use crate::comparison::conclusion::{detectable, figures, percent};
 use crate::comparison::{Change, Figures, Row, Severity, Verdict};
@@ -55,6 +56,7 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
                 let _ = writeln!(text, "- {}", escape(&line));
             }
         }
+        size::rows_markdown(&mut text, comparison, [baseline, variant], escape);
     }
     text.push('\n');
     for conclusion in &comparison.conclusions {
@@ -107,7 +109,7 @@ fn verdict(row: &Row, change: &Change) -> String {
 }
 
 /// What would end a cell or begin markup.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {
         match c {

@@ -10,6 +10,7 @@ mod json;
 mod markdown;
 pub(crate) mod page;
 pub mod plan;
+pub mod size;
 mod text;
 
 use crate::comparison::{Comparison, Warning};

@@ -4,6 +4,7 @@ use super::View;
 use super::functions;
 use super::imported;
 use super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, fit};
+use super::size;
 use crate::comparison::conclusion::{detectable, figures, magnitude, percent};
 use crate::comparison::{Change, Comparison, Figures, Row, Severity, Verdict};
 use crate::plan::IMPORT;
@@ -41,6 +42,7 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     for &(baseline, variant) in &comparison.comparisons {
         functions::text(&mut page, comparison, [baseline, variant]);
         functions::differences_text(&mut page, comparison, [baseline, variant]);
+        size::rows_text(&mut page, comparison, [baseline, variant]);
     }
     page.line("");
     for conclusion in &comparison.conclusions {

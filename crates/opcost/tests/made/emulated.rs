@@ -4,6 +4,7 @@ use super::key;
 use opcost::experiment::MachineKind;
 use opcost::machine::KernelState;
 use opcost::plan::{Plan, Slot};
+use opcost::size::Totals;
 use opcost::store::Recording;
 use opcost_record::{Context, Function, Profile, Reading, metric::EMULATOR, profile::KERNEL};
 
@@ -53,6 +54,11 @@ pub(crate) fn kernel(variant: usize, name: &str, config: &[String]) -> KernelSta
         release: "6.1.0".into(),
         digest: format!("{variant}").repeat(64),
         config: Some(config.join("\n")),
+        sizes: Some(Totals {
+            text_bytes: 6_634_826 + 128_761 * variant as u64,
+            data_bytes: 2_084_928,
+            bss_bytes: 602_112 - 172_032 * variant as u64,
+        }),
     }
 }
 

@@ -11,6 +11,7 @@ use crate::kernel::{self, Kernel, KernelSpec};
 use crate::machine::state::program_state;
 use crate::machine::{KernelState, MachineState, ProgramState};
 use crate::plan::{GuestPlan, Plan, WorkPlan};
+use crate::size::Totals;
 use crate::symbols::assemble::assemble;
 use crate::symbols::kernel::KernelSymbols;
 use anyhow::{Context, Result};
@@ -212,12 +213,14 @@ pub(super) fn state(tools: &super::Tools, prepared: &[Prepared]) -> MachineState
     let kernel_of = |(variant, prepared): (usize, &Prepared)| {
         let kernel = &prepared.boot.as_ref()?.kernel;
         let config = kernel.config.as_ref().and_then(|path| fs::read_to_string(path).ok());
+        let vmlinux = kernel.vmlinux.as_ref().and_then(|path| fs::read(path).ok());
         Some(KernelState {
             variant,
             name: kernel.name.clone(),
             release: kernel.release.clone().unwrap_or_default(),
             digest: kernel.digest.clone(),
             config,
+            sizes: vmlinux.and_then(|bytes| Totals::read(&bytes).ok()),
         })
     };
     MachineState {

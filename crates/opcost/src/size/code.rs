@@ -1,0 +1,144 @@
+//! A function's instructions, with names for what they refer to, so that code that merely moved
+//! reads the same.
+
+use super::archive;
+use super::error::ContentsError;
+use super::inventory::SymbolSize;
+use super::object_file;
+use super::operand::Names;
+use iced_x86::{
+    Decoder, DecoderOptions, Formatter, GasFormatter, Instruction as Decoded, SymbolResolver,
+    SymbolResult,
+};
+use object::{Architecture, Object, ObjectSection, SectionIndex};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Instructions of one function at most: aligning takes time with their square.
+const INSTRUCTIONS_MAX: usize = 50_000;
+
+/// The code of one function.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Code {
+    /// Its bytes.
+    pub bytes: u64,
+    /// Its instructions, in order.
+    pub instructions: Vec<Instruction>,
+}
+
+/// One instruction.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Instruction {
+    /// Where it is, counted from the function's first byte.
+    pub offset: u64,
+    /// The instruction in AT&T syntax, with names instead of addresses.
+    pub text: String,
+    /// Where in the function it branches to.
+    pub target: Option<u64>,
+}
+
+/// Disassembles a function.
+///
+/// `bytes`: the file; `symbol`: the function in its inventory.
+///
+/// # Errors
+/// [`CodeError`].
+pub fn disassemble(bytes: &[u8], symbol: &SymbolSize<'_>) -> Result<Code, CodeError> {
+    let contents = match symbol.member {
+        None => bytes,
+        Some(wanted) => {
+            let members = archive::members(bytes)?;
+            let found = members.into_iter().find(|(name, _)| *name == wanted);
+            found.map_or(&[][..], |(_, contents)| contents)
+        }
+    };
+    let file = object_file::parse(contents)?;
+    if file.architecture() != Architecture::X86_64 {
+        return Err(CodeError::Architecture);
+    }
+    let (section, start) = symbol.place;
+    let section = file.section_by_index(SectionIndex(section)).map_err(ContentsError::from)?;
+    let data = section.data().map_err(ContentsError::from)?;
+    let end = start.saturating_add(symbol.bytes);
+    let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
+    let code = range.and_then(|(start, end)| data.get(start..end)).ok_or(CodeError::NoContents)?;
+    let address = section.address().wrapping_add(start);
+    let names = Names::of(&file, contents, &section, address..address.wrapping_add(symbol.bytes));
+    let operands = Rc::new(RefCell::new(Operands::default()));
+    let mut formatter =
+        GasFormatter::with_options(Some(Box::new(Resolver(operands.clone()))), None);
+    let options = formatter.options_mut();
+    options.set_space_after_operand_separator(true);
+    options.set_rip_relative_addresses(true);
+    options.set_uppercase_hex(false);
+    options.set_small_hex_numbers_in_decimal(false);
+    let mut decoder = Decoder::with_ip(64, code, address, DecoderOptions::NONE);
+    let mut instructions = Vec::new();
+    let mut decoded = Decoded::default();
+    while decoder.can_decode() {
+        if instructions.len() == INSTRUCTIONS_MAX {
+            return Err(CodeError::Long { instructions_max: INSTRUCTIONS_MAX });
+        }
+        decoder.decode_out(&mut decoded);
+        let constants = decoder.get_constant_offsets(&decoded);
+        let target = names.target(&decoded, &constants);
+        *operands.borrow_mut() = Operands {
+            displacement: names.displacement(&decoded, &constants),
+            immediate: names.immediate(&decoded, &constants),
+        };
+        let mut text = String::new();
+        formatter.format(&decoded, &mut text);
+        instructions.push(Instruction { offset: decoded.ip().wrapping_sub(address), text, target });
+    }
+    Ok(Code { bytes: symbol.bytes, instructions })
+}
+
+/// Names of what the instruction being formatted refers to.
+#[derive(Default)]
+struct Operands {
+    displacement: Option<String>,
+    immediate: Option<String>,
+}
+
+struct Resolver(Rc<RefCell<Operands>>);
+
+impl SymbolResolver for Resolver {
+    fn symbol(
+        &mut self,
+        instruction: &Decoded,
+        _operand: u32,
+        instruction_operand: Option<u32>,
+        address: u64,
+        _address_size: u32,
+    ) -> Option<SymbolResult<'_>> {
+        let operand = instruction_operand.filter(|operand| *operand < instruction.op_count())?;
+        let memory = instruction.op_kind(operand) == iced_x86::OpKind::Memory;
+        let operands = self.0.borrow();
+        let name = if memory { &operands.displacement } else { &operands.immediate };
+        name.clone().map(|name| SymbolResult::with_string(address, name))
+    }
+}
+
+/// Why a function's code cannot be shown.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum CodeError {
+    /// Another machine's.
+    #[error("code is disassembled for 64-bit x86 only; leave --function out")]
+    Architecture,
+    /// A debug file has no code.
+    #[error(
+        "the file has the function's size but not its code (a debug file?); give the file that has it"
+    )]
+    NoContents,
+    /// It is too long to align.
+    #[error(
+        "it has more than {instructions_max} instructions, too many to compare; compare its size only"
+    )]
+    Long {
+        /// The limit.
+        instructions_max: usize,
+    },
+    /// The file is broken.
+    #[error(transparent)]
+    Contents(#[from] ContentsError),
+}

@@ -1,0 +1,32 @@
+//! What two programs, object files, archives or kernels differ in, byte by byte.
+//!
+//! The way is one line: files → [`Inventory`] of each → [`SizeDifference`] → bytes. Every byte in
+//! memory belongs to one section, and in it to one symbol or to none, so that the rows add up to
+//! the change of the whole.
+
+mod alignment;
+mod archive;
+mod clone;
+mod code;
+mod command;
+mod cover;
+mod difference;
+mod error;
+mod family;
+mod function;
+mod inlined;
+mod input;
+mod inventory;
+mod object_file;
+mod operand;
+mod pairing;
+mod totals;
+
+pub use alignment::{Aligned, align};
+pub use code::{Code, CodeError, Instruction, disassemble};
+pub use command::{SizeArgs, size};
+pub use difference::{Measured, Part, SectionRow, SizeDifference, SizeSide, SymbolRow, compare};
+pub use error::{ContentsError, SizeError};
+pub use function::{FunctionDifference, compare_function};
+pub use inventory::{Inventory, Names, SectionSize, SymbolSize};
+pub use totals::{Class, Totals};

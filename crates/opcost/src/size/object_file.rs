@@ -1,0 +1,259 @@
+//! One ELF file: its sections, and its symbols by section.
+
+use super::cover::{Owned, Placed, cover};
+use super::error::ContentsError;
+use super::inventory::{Inventory, Names, SectionSize, SymbolSize};
+use super::totals::Class;
+use crate::symbols::elf::is_elf;
+use object::read::elf::{FileHeader, SectionHeader};
+use object::{
+    Architecture, Endianness, File, Object, ObjectSection, ObjectSymbol, Section, SectionFlags,
+    SectionIndex, SymbolFlags, SymbolKind, elf,
+};
+use std::collections::HashMap;
+
+/// More bytes than the sections of any file have, and more sections: the sum of all still fits.
+const SECTION_BYTES_MAX: u64 = 1 << 40;
+const SECTIONS_MAX: usize = 1 << 22;
+
+/// Reads an ELF file whose headers were checked.
+pub(super) fn parse(bytes: &[u8]) -> Result<File<'_>, ContentsError> {
+    if !is_elf(bytes) {
+        return Err(ContentsError::Foreign);
+    }
+    match bytes.get(4) {
+        Some(class) if *class == elf::ELFCLASS32.0 => {
+            check::<elf::FileHeader32<Endianness>>(bytes)?
+        }
+        _ => check::<elf::FileHeader64<Endianness>>(bytes)?,
+    }
+    Ok(File::parse(bytes)?)
+}
+
+/// Checks that the file has what its headers name.
+fn check<H: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<(), ContentsError> {
+    let has_bytes = bytes.len() as u64;
+    let within = |needs_bytes: u64| match needs_bytes {
+        needs if needs <= has_bytes => Ok(()),
+        needs_bytes => Err(ContentsError::Truncated { needs_bytes, has_bytes }),
+    };
+    within(size_of::<H>() as u64)?;
+    let header = H::parse(bytes)?;
+    let endian = header.endian()?;
+    let kind = header.e_type(endian);
+    if ![elf::ET_EXEC, elf::ET_DYN, elf::ET_REL].contains(&kind) {
+        return Err(ContentsError::Kind { kind: kind.0 });
+    }
+    let table: u64 = header.e_shoff(endian).into();
+    if table == 0 {
+        return Err(ContentsError::NoSections);
+    }
+    let entries = u64::from(header.e_shnum(endian)) * u64::from(header.e_shentsize(endian));
+    within(table.saturating_add(entries))?;
+    for section in header.sections(endian, bytes)?.iter() {
+        if let Some((start, size)) = section.file_range(endian) {
+            within(start.saturating_add(size))?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes the inventory of an ELF file; `member`: its name in an archive.
+pub(super) fn read<'d>(
+    bytes: &'d [u8],
+    member: Option<&'d [u8]>,
+) -> Result<Inventory<'d>, ContentsError> {
+    let file = parse(bytes)?;
+    let mut inventory = Inventory { machine: machine(&file, bytes), ..Inventory::default() };
+    let mut places: HashMap<usize, Place> = HashMap::new();
+    let mut by_name: HashMap<(String, Class), usize> = HashMap::new();
+    let tls_address = tls_address(&file);
+    for (section, class) in sections(&file)? {
+        let size = section.size();
+        let name = String::from_utf8_lossy(section.name_bytes()?).into_owned();
+        let fresh = inventory.sections.len();
+        let index = *by_name.entry((name.clone(), class)).or_insert(fresh);
+        if index == fresh {
+            inventory.sections.push(SectionSize { name, class, bytes: 0, unnamed_bytes: 0 });
+        }
+        inventory.sections[index].bytes += size;
+        inventory.sections[index].unnamed_bytes += size;
+        let code = has_flag(&section, elf::SHF_EXECINSTR);
+        let loaded = class != Class::NotLoaded;
+        places.insert(
+            section.index().0,
+            Place { index, address: section.address(), size, code, loaded },
+        );
+    }
+    let (placed, names, cut) = symbols(&file, &places, tls_address);
+    inventory.names = names;
+    for Owned { symbols, bytes, estimated, section } in
+        cover(&placed, |section| places[&section].size)
+    {
+        let Place { index, code, .. } = places[&section];
+        let [shown, rest @ ..] = symbols.as_slice() else { continue };
+        inventory.sections[index].unnamed_bytes -= bytes;
+        inventory.symbols.push(SymbolSize {
+            name: shown.name,
+            aliases: rest.iter().map(|symbol| symbol.name).collect(),
+            file: shown.file,
+            member,
+            local: shown.local,
+            code,
+            section: index,
+            place: (section, shown.start),
+            bytes,
+            estimated,
+        });
+    }
+    if cut > 0 {
+        inventory.notes.push(format!(
+            "{cut} symbols reach beyond their sections; only what is inside is counted"
+        ));
+    }
+    Ok(inventory)
+}
+
+/// The sections that count, with their class.
+pub(super) fn sections<'d, 'f>(
+    file: &'f File<'d>,
+) -> Result<Vec<(Section<'d, 'f>, Class)>, ContentsError> {
+    let mut sections = Vec::new();
+    for section in file.sections() {
+        let SectionFlags::Elf { sh_type, sh_flags } = section.flags() else { continue };
+        let size = section.size();
+        // What the linker itself needs is no part of the program (bfd/elf.c makes no section of it).
+        if size == 0 || is_bookkeeping(sh_type, sh_flags) {
+            continue;
+        }
+        if size > SECTION_BYTES_MAX {
+            let what = format!("a section of {size} bytes");
+            return Err(ContentsError::Malformed { what });
+        }
+        sections.push((section, Class::of(sh_type, sh_flags)));
+    }
+    // As many as a file can name, each of the largest size, would not fit.
+    if sections.len() > SECTIONS_MAX {
+        let what = format!("{} sections", sections.len());
+        return Err(ContentsError::Malformed { what });
+    }
+    Ok(sections)
+}
+
+/// Whether a section has a flag.
+pub(super) fn has_flag(section: &Section<'_, '_>, flag: elf::SectionFlags) -> bool {
+    matches!(section.flags(), SectionFlags::Elf { sh_flags, .. } if sh_flags.contains(flag))
+}
+
+/// A section as the symbols see it.
+#[derive(Clone, Copy)]
+struct Place {
+    /// Index in the inventory.
+    index: usize,
+    address: u64,
+    size: u64,
+    code: bool,
+    loaded: bool,
+}
+
+/// The symbols in sections, which names these are, and how many reach out of their section.
+fn symbols<'d>(
+    file: &File<'d>,
+    places: &HashMap<usize, Place>,
+    tls_address: u64,
+) -> (Vec<Placed<'d>>, Names, usize) {
+    let relative = file.kind() == object::ObjectKind::Relocatable;
+    // The lowest bit of an address says that the code is Thumb (ELF for the ARM architecture, 5.5.3).
+    let thumb = file.architecture() == Architecture::Arm;
+    let mut placed = Vec::new();
+    let (mut source, mut cut) = (None, 0);
+    let full = file.symbol_table().is_some();
+    let table: Box<dyn Iterator<Item = object::Symbol<'d, '_>>> =
+        if full { Box::new(file.symbols()) } else { Box::new(file.dynamic_symbols()) };
+    for symbol in table {
+        let kind = symbol.kind();
+        if kind == SymbolKind::File {
+            source = symbol.name_bytes().ok().filter(|name| !name.is_empty());
+            continue;
+        }
+        let Some(SectionIndex(section)) = symbol.section_index() else { continue };
+        let Some(place) = places.get(&section).filter(|place| place.loaded) else { continue };
+        let SymbolFlags::Elf { st_info, .. } = symbol.flags() else { continue };
+        let Ok(name) = symbol.name_bytes() else { continue };
+        if name.is_empty() || kind == SymbolKind::Section {
+            continue;
+        }
+        let base = match kind {
+            _ if relative => 0,
+            SymbolKind::Tls => place.address.wrapping_sub(tls_address),
+            _ => place.address,
+        };
+        let mut start = symbol.address().wrapping_sub(base);
+        if thumb && kind == SymbolKind::Text {
+            start &= !1;
+        }
+        let size = symbol.size();
+        if start >= place.size {
+            cut += usize::from(size > 0);
+            continue;
+        }
+        let end = start.saturating_add(size).min(place.size);
+        cut += usize::from(size > place.size - start);
+        let local = symbol.is_local();
+        let typed = st_info.st_type() != elf::STT_NOTYPE;
+        // Without a size, a place in code is a function if it has a type or others can see it.
+        let label = place.code && (typed && kind == SymbolKind::Text || !typed && !local);
+        if end > start || label || typed {
+            let file = source.filter(|_| local);
+            placed.push(Placed { section, start, end, name, file, local, typed, label });
+        }
+    }
+    let names = match (full, placed.is_empty()) {
+        (true, _) => Names::Full,
+        (false, false) => Names::Exported,
+        (false, true) => Names::None,
+    };
+    (placed, names, cut)
+}
+
+/// Where the thread-local template begins: symbols in it count from there (ELF for TLS, section 3).
+fn tls_address(file: &File<'_>) -> u64 {
+    let sections = file.sections().filter(|section| has_flag(section, elf::SHF_TLS));
+    sections.map(|section| section.address()).min().unwrap_or(0)
+}
+
+/// Whether a section only tells the linker how to read others.
+fn is_bookkeeping(sh_type: elf::SectionType, sh_flags: elf::SectionFlags) -> bool {
+    let tables = [
+        elf::SHT_NULL,
+        elf::SHT_SYMTAB,
+        elf::SHT_STRTAB,
+        elf::SHT_RELA,
+        elf::SHT_REL,
+        elf::SHT_SYMTAB_SHNDX,
+        elf::SHT_GROUP,
+    ];
+    tables.contains(&sh_type) && !sh_flags.contains(elf::SHF_ALLOC)
+}
+
+/// The machine that a file's code is for, as people call it.
+fn machine(file: &File<'_>, bytes: &[u8]) -> String {
+    let name = match file.architecture() {
+        Architecture::X86_64 => "x86-64".to_owned(),
+        Architecture::I386 => "i386".to_owned(),
+        Architecture::Aarch64 => "AArch64".to_owned(),
+        Architecture::Unknown => {
+            // e_machine is at the same place in both classes.
+            let number = bytes.get(18..20).map_or([0; 2], |bytes| [bytes[0], bytes[1]]);
+            let big = file.endianness() == Endianness::Big;
+            let number = if big { u16::from_be_bytes(number) } else { u16::from_le_bytes(number) };
+            format!("ELF machine {number}")
+        }
+        other => format!("{other:?}"),
+    };
+    let bits = if file.is_64() { 64 } else { 32 };
+    match file.endianness() {
+        Endianness::Little => format!("{name} ({bits}-bit)"),
+        Endianness::Big => format!("{name} ({bits}-bit, big-endian)"),
+    }
+}

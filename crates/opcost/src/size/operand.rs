@@ -1,0 +1,356 @@
+//! Names for what instructions refer to: other functions, data, text, places in the function itself.
+
+use super::object_file::has_flag;
+use crate::symbols::alias;
+use crate::symbols::demangle::{demangle, printable};
+use crate::symbols::elf::{self as program, ProgramSymbols};
+use iced_x86::{ConstantOffsets, Instruction, OpKind, Register};
+use object::{
+    File, Object, ObjectKind, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationTarget,
+    Section, SymbolKind, elf,
+};
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// Characters of a text in read-only data that are shown, and without which it is not taken for one.
+const TEXT_SHOWN: usize = 24;
+const TEXT_MIN: usize = 3;
+
+/// What the addresses of one file mean, seen from one function.
+pub(super) struct Names<'d, 'f> {
+    file: &'f File<'d>,
+    function: Range<u64>,
+    /// Of an object file: what each relocated place of the function's section refers to.
+    relocated: HashMap<u64, Place>,
+    /// Of a linked one: symbols by address, with their size.
+    symbols: Vec<(u64, u64, String)>,
+    /// Entries of linkage tables by file offset.
+    linkage: ProgramSymbols,
+    /// Where memory begins, apart from sections at 0: smaller numbers are no addresses.
+    lowest: u64,
+    /// Slots of the global offset table.
+    slots: HashMap<u64, String>,
+}
+
+/// What a relocation refers to.
+enum Place {
+    Named(String),
+    /// A place of the function itself: its address.
+    Here(u64),
+}
+
+impl<'d, 'f> Names<'d, 'f> {
+    /// Collects the names that `function` of `section` may need; `bytes` are the file's.
+    pub(super) fn of(
+        file: &'f File<'d>,
+        bytes: &[u8],
+        section: &Section<'d, 'f>,
+        function: Range<u64>,
+    ) -> Names<'d, 'f> {
+        let mut names = Names {
+            file,
+            function,
+            relocated: HashMap::new(),
+            symbols: Vec::new(),
+            linkage: ProgramSymbols::default(),
+            lowest: lowest(file),
+            slots: HashMap::new(),
+        };
+        if file.kind() == ObjectKind::Relocatable {
+            names.relocated = relocated(file, section, &names.function);
+        } else {
+            names.symbols = symbols(file);
+            // Without linkage tables their entries are shown as what they are in.
+            names.linkage = program::read(bytes, None, "").unwrap_or_default();
+            names.slots = slots(file);
+        }
+        names
+    }
+
+    /// Where in the function an instruction branches to, counted from its first byte.
+    pub(super) fn target(
+        &self,
+        instruction: &Instruction,
+        constants: &ConstantOffsets,
+    ) -> Option<u64> {
+        if !is_branch(instruction) {
+            return None;
+        }
+        let address = match self.relocation(instruction, constants.immediate_offset()) {
+            Some(Place::Here(address)) => *address,
+            Some(Place::Named(_)) => return None,
+            None => instruction.near_branch_target(),
+        };
+        self.function.contains(&address).then(|| address - self.function.start)
+    }
+
+    /// The name of a memory operand's address.
+    pub(super) fn displacement(
+        &self,
+        instruction: &Instruction,
+        constants: &ConstantOffsets,
+    ) -> Option<String> {
+        if !constants.has_displacement() {
+            return None;
+        }
+        if let Some(place) = self.relocation(instruction, constants.displacement_offset()) {
+            return Some(self.show(place));
+        }
+        if instruction.is_ip_rel_memory_operand() {
+            return self.name(instruction.ip_rel_memory_address());
+        }
+        let address = instruction.memory_displacement64();
+        // The kernel's data of each CPU counts from 0, and is reached through %gs only.
+        if instruction.segment_prefix() == Register::GS {
+            return self.name(address);
+        }
+        self.absolute(address, constants.displacement_size())
+    }
+
+    /// The name of a branch's target or of an immediate that is an address.
+    pub(super) fn immediate(
+        &self,
+        instruction: &Instruction,
+        constants: &ConstantOffsets,
+    ) -> Option<String> {
+        if !constants.has_immediate() {
+            return None;
+        }
+        if let Some(target) = self.target(instruction, constants) {
+            return Some(format!("+{target:#x}"));
+        }
+        if let Some(place) = self.relocation(instruction, constants.immediate_offset()) {
+            return Some(self.show(place));
+        }
+        if is_branch(instruction) {
+            return self.name(instruction.near_branch_target());
+        }
+        let wide = (0..instruction.op_count()).find(|operand| {
+            matches!(
+                instruction.op_kind(*operand),
+                OpKind::Immediate32 | OpKind::Immediate64 | OpKind::Immediate32to64
+            )
+        })?;
+        self.absolute(instruction.immediate(wide), constants.immediate_size())
+    }
+
+    fn relocation(&self, instruction: &Instruction, constant: usize) -> Option<&Place> {
+        self.relocated.get(&(instruction.ip() + constant as u64))
+    }
+
+    fn show(&self, place: &Place) -> String {
+        match place {
+            Place::Named(name) => name.clone(),
+            Place::Here(address) => format!("+{:#x}", address - self.function.start),
+        }
+    }
+
+    /// A number that is an address where the program is linked to a fixed one, and is in a section.
+    fn absolute(&self, number: u64, bytes: usize) -> Option<String> {
+        let fixed = self.file.kind() == ObjectKind::Executable;
+        let address = fixed && bytes >= 4 && number >= self.lowest;
+        if address { self.name(number) } else { None }
+    }
+
+    /// What an address of a linked file is called; `None` where nothing is.
+    fn name(&self, address: u64) -> Option<String> {
+        if self.function.contains(&address) {
+            return Some(format!("+{:#x}", address - self.function.start));
+        }
+        if let Some(slot) = self.slots.get(&address) {
+            return Some(slot.clone());
+        }
+        let before = self.symbols.partition_point(|(start, ..)| *start <= address);
+        if let Some((start, bytes, name)) = before.checked_sub(1).map(|index| &self.symbols[index])
+            && (address == *start || address - start < *bytes)
+        {
+            return Some(match address - start {
+                0 => name.clone(),
+                offset => format!("{name}+{offset:#x}"),
+            });
+        }
+        let section = self.file.sections().find(|section| {
+            is_loaded(section)
+                && (section.address()..section.address() + section.size()).contains(&address)
+        })?;
+        let offset = section.file_range().map(|(start, _)| start + (address - section.address()));
+        let part = offset.and_then(|offset| {
+            self.linkage.parts.iter().find(|part| (part.start..part.end).contains(&offset))
+        });
+        if let Some(part) = part.filter(|part| part.function.symbol.ends_with("@plt")) {
+            return Some(part.function.symbol.clone());
+        }
+        Some(content(&section, address - section.address()))
+    }
+}
+
+fn is_branch(instruction: &Instruction) -> bool {
+    let near = [OpKind::NearBranch16, OpKind::NearBranch32, OpKind::NearBranch64];
+    instruction.op_count() > 0 && near.contains(&instruction.op0_kind())
+}
+
+fn is_loaded(section: &Section<'_, '_>) -> bool {
+    has_flag(section, elf::SHF_ALLOC)
+}
+
+fn readable(name: &[u8]) -> String {
+    demangle(&String::from_utf8_lossy(name))
+}
+
+/// The least address of a section that is not at the beginning of all addresses.
+fn lowest(file: &File<'_>) -> u64 {
+    let loaded = file.sections().filter(is_loaded);
+    // What begins in the first megabyte counts from somewhere else (mmap_min_addr; the kernel's
+    // data of each CPU).
+    let addresses = loaded.map(|section| section.address()).filter(|address| *address >= 1 << 20);
+    addresses.min().unwrap_or(u64::MAX)
+}
+
+/// What is at an offset of a section without a symbol: the text there, or the section's name. Its
+/// place is left out, since it shifts with everything before it.
+fn content(section: &Section<'_, '_>, offset: u64) -> String {
+    let name = section
+        .name_bytes()
+        .map_or_else(|_| "?".into(), |name| printable(&String::from_utf8_lossy(name)));
+    let constant = !has_flag(section, elf::SHF_WRITE) && !has_flag(section, elf::SHF_EXECINSTR);
+    let data = section.data().ok().filter(|_| constant);
+    let here = data.zip(usize::try_from(offset).ok()).and_then(|(data, offset)| data.get(offset..));
+    let text = here.and_then(|here| here.split(|byte| *byte == 0).next());
+    let readable = |text: &&[u8]| {
+        text.len() >= TEXT_MIN
+            && text.iter().all(|byte| matches!(byte, b'\t' | b'\n' | 0x20..=0x7e))
+    };
+    match text.filter(readable) {
+        Some(text) => {
+            let shown = String::from_utf8_lossy(&text[..text.len().min(TEXT_SHOWN)]);
+            let more = if text.len() > TEXT_SHOWN { "…" } else { "" };
+            format!("\"{}{more}\"", printable(&shown))
+        }
+        None => format!("[{name}]"),
+    }
+}
+
+/// What the relocations of a section refer to, by address.
+fn relocated(
+    file: &File<'_>,
+    section: &Section<'_, '_>,
+    function: &Range<u64>,
+) -> HashMap<u64, Place> {
+    let mut places = HashMap::new();
+    let functions = placed(file);
+    for (offset, relocation) in section.relocations() {
+        let RelocationTarget::Symbol(index) = relocation.target() else { continue };
+        let Ok(symbol) = file.symbol_by_index(index) else { continue };
+        // A reference that counts from the instruction's end has the size of the field taken off.
+        let relative = matches!(
+            relocation.kind(),
+            object::RelocationKind::Relative
+                | object::RelocationKind::PltRelative
+                | object::RelocationKind::GotRelative
+        );
+        let addend = relocation.addend().wrapping_add(if relative { 4 } else { 0 });
+        let address = symbol.address().wrapping_add_signed(addend);
+        let name = symbol.name_bytes().unwrap_or_default();
+        // The assembler's own labels (.LC0) mean their place.
+        let place = if symbol.kind() == SymbolKind::Section || name.starts_with(b".L") {
+            let Some(target) = symbol.section_index() else { continue };
+            match by_place(&functions, target.0, address) {
+                _ if target == section.index() && function.contains(&address) => {
+                    Place::Here(address)
+                }
+                Some(name) => Place::Named(name),
+                None => match file.section_by_index(target) {
+                    Ok(target) => Place::Named(content(&target, address)),
+                    Err(_) => continue,
+                },
+            }
+        } else if symbol.section_index() == Some(section.index()) && function.contains(&address) {
+            Place::Here(address)
+        } else {
+            Place::Named(with_offset(&readable(name), addend))
+        };
+        places.insert(section.address().wrapping_add(offset), place);
+    }
+    places
+}
+
+/// A name and how far behind it something is.
+fn with_offset(name: &str, offset: i64) -> String {
+    match offset {
+        0 => name.to_owned(),
+        ahead if ahead > 0 => format!("{name}+{ahead:#x}"),
+        behind => format!("{name}-{:#x}", behind.unsigned_abs()),
+    }
+}
+
+/// Functions and data of an object file by section and place, with their size.
+type Placed<'d> = Vec<(usize, u64, u64, &'d [u8])>;
+
+fn placed<'d>(file: &File<'d>) -> Placed<'d> {
+    let typed = file
+        .symbols()
+        .filter(|symbol| matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Data));
+    let mut placed: Placed<'d> = typed
+        .filter_map(|symbol| {
+            Some((
+                symbol.section_index()?.0,
+                symbol.address(),
+                symbol.size(),
+                symbol.name_bytes().ok()?,
+            ))
+        })
+        .collect();
+    placed.sort_unstable();
+    placed
+}
+
+/// The name of what is at a place of an object file's section.
+fn by_place(placed: &Placed<'_>, section: usize, place: u64) -> Option<String> {
+    let behind = placed.partition_point(|(other, start, ..)| (*other, *start) <= (section, place));
+    let (found, start, bytes, name) = placed[behind.checked_sub(1)?];
+    let inside = found == section && (place == start || place - start < bytes);
+    inside.then(|| with_offset(&readable(name), (place - start) as i64))
+}
+
+/// Symbols of a linked file by address.
+fn symbols(file: &File<'_>) -> Vec<(u64, u64, String)> {
+    let named = |symbol: &object::Symbol<'_, '_>| match symbol.kind() {
+        SymbolKind::Text | SymbolKind::Data => true,
+        // What assembler does not describe has a name if others can see it.
+        SymbolKind::Unknown => !symbol.is_local(),
+        _ => false,
+    };
+    let all = file.symbols().chain(file.dynamic_symbols());
+    let placed = all.filter(|symbol| named(symbol) && symbol.section_index().is_some());
+    let mut symbols: Vec<(u64, u64, &str, bool)> = placed
+        .filter_map(|symbol| {
+            let name =
+                symbol.name().ok().filter(|name| !name.is_empty() && !alias::is_mark(name))?;
+            Some((symbol.address(), symbol.size(), name, symbol.is_local()))
+        })
+        .collect();
+    // Of several at one address the longest, then the one to show, whatever their order.
+    symbols.sort_by(|one, two| {
+        let rank = |symbol: &(u64, u64, &str, bool)| alias::rank(symbol.2, symbol.3);
+        (one.0, two.1).cmp(&(two.0, one.1)).then_with(|| rank(one).cmp(&rank(two)))
+    });
+    symbols.dedup_by_key(|symbol| symbol.0);
+    symbols.into_iter().map(|(start, bytes, name, _)| (start, bytes, demangle(name))).collect()
+}
+
+/// What the slots of the global offset table lead to.
+fn slots(file: &File<'_>) -> HashMap<u64, String> {
+    let (Some(relocations), Some(table)) =
+        (file.dynamic_relocations(), file.dynamic_symbol_table())
+    else {
+        return HashMap::new();
+    };
+    let name = |relocation: &object::Relocation| match relocation.target() {
+        RelocationTarget::Symbol(index) => {
+            let symbol = table.symbol_by_index(index).ok()?;
+            Some(format!("{}@got", readable(symbol.name_bytes().ok()?)))
+        }
+        _ => None,
+    };
+    relocations.filter_map(|(address, relocation)| Some((address, name(&relocation)?))).collect()
+}
