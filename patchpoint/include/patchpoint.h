@@ -61,7 +61,9 @@
  *   - Keys are not changed from a signal handler (a handler that interrupts a change gets -EDEADLK), nor in a child of vfork
  *     or of a raw clone (-EPERM). A child of fork may change keys; they are its own.
  *   - No thread is created by a raw clone(CLONE_VM) that bypasses libc.
- *   - Who patches code by other means leaves sites alone, and functions whose body took the place of a call.
+ *   - Who patches code by other means leaves sites alone, functions whose body took the place of a call, and while a change
+ *     is made what lies within 256 bytes of two of its sites: it is written again as it was read a microsecond before.
+ *     Breakpoints are found there and left alone.
  *
  * Errors are negative errno values; nothing is printed and nothing aborts. All functions are safe to call from several
  * threads at once, and none is async-signal-safe, unless it says so.

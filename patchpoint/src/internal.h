@@ -61,6 +61,7 @@ struct guard {
 };
 int guard_enter(struct guard *guard);
 void guard_leave(struct guard *guard);
+extern uint64_t guard_signals; /* what the holder's thread had blocked */
 
 /* registry.c */
 bool registry_site_at(const unsigned char *address);
@@ -78,6 +79,7 @@ struct writer {
 	const char *name;
 	enum patchpoint_writer id;
 	bool alone; /* only while the process has one thread */
+	size_t gap_max; /* bytes between two sites up to which one longer write is cheaper than two; 0: never */
 	int (*probe)(void);
 	int (*open)(void);
 	int (*write)(unsigned char *at, const unsigned char *bytes, size_t length);
@@ -96,7 +98,12 @@ bool sync_possible(void);
 int sync_core(void);
 void sync_after_fork(void);
 bool process_has_one_thread(void);
-int threads_accept_traps(void);
+int threads_accept_traps(bool *traced);
+bool process_is_traced(void);
+
+/* sort.c: by ascending rank; items of at most 32 bytes. */
+typedef uintptr_t (*rank)(const void *item, const void *context);
+void sort(void *items, size_t count, size_t size, rank rank, const void *context);
 
 /* trap.c */
 int trap_install(void);

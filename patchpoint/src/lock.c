@@ -34,6 +34,8 @@ __asm__(".pushsection .note.patchpoint,\"a\",@note\n\t"
 /* The process whose memory this is: differs from getpid() in a child of vfork or of a raw clone, where no handler ran. */
 static pid_t owner;
 
+uint64_t guard_signals;
+
 static int lock_take(uint32_t self)
 {
 	uint32_t *lock = &registry.lock;
@@ -127,8 +129,10 @@ int guard_enter(struct guard *guard)
 	if (error) {
 		syscall(SYS_rt_sigprocmask, SIG_SETMASK, &guard->signals, NULL, sizeof guard->signals);
 		pthread_setcancelstate(guard->cancel, NULL);
+		return error;
 	}
-	return error;
+	guard_signals = guard->signals;
+	return 0;
 }
 
 void guard_leave(struct guard *guard)

@@ -46,5 +46,8 @@ void case_mprotect(void);
 void case_fork(void);
 void case_vfork(void);
 void case_outside(void);
+void case_between(void);
+void case_uprobe(void);
+void case_traced(void);
 
 #endif
