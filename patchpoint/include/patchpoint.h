@@ -161,9 +161,22 @@ struct patchpoint_object {
 };
 
 /*
+ * A page of stubs near an object: each is `jmp *0(%rip)`, the target in 8 bytes, and two int3. A stub is never changed while
+ * its object is registered. `object` is NULL when that was closed: the page waits for the next object in its reach.
+ */
+struct patchpoint_stubs {
+	struct patchpoint_stubs *next;
+	const struct patchpoint_object *object;
+	unsigned char *code;
+	uint32_t count;
+	uint32_t stub_size;
+};
+
+/*
  * The registry, exported as the symbol patchpoint_registry; another process finds it by the ELF note "patchpoint" of type 2, whose
  * contents are its distance from the note. A tool that changes sites from outside stops all threads and does so only when
- * `lock` is 0; it must change key slots together with sites. `generation` is odd while text is being written.
+ * `lock` is 0; it must change key slots together with sites. `generation` is odd while text is being written. What follows
+ * `traps` is there when `size` says so.
  */
 struct patchpoint_registry {
 	char magic[8]; /* "patchpt" */
@@ -175,6 +188,7 @@ struct patchpoint_registry {
 	uint64_t transactions;
 	uint64_t sites_written;
 	uint64_t traps;
+	struct patchpoint_stubs *stubs;
 };
 
 /** The registry of this process. Async-signal-safe; its fields change only while its lock is held. */
@@ -193,8 +207,10 @@ struct patchpoint_status {
 	bool sync_core;          /* membarrier can make other threads see new code */
 	const char *writer_name; /* "proc-mem", "memfd", "mprotect", "none" */
 	const char *reason;      /* why each better way was refused; empty if none was */
+	const char *stub_reason; /* why a far target was last left to the indirect form; empty if it never was */
 	size_t objects;
 	size_t sites;
+	size_t stubs; /* jumps to targets further than 2 GiB from their sites */
 	uint64_t transactions;
 	uint64_t sites_written;
 	uint64_t traps;
@@ -205,7 +221,7 @@ struct patchpoint_site_info {
 	enum patchpoint_kind kind;
 	const void *address;
 	const char *object; /* path of the file, or "" */
-	const char *state;  /* data, call, thunk, nop, move, constant, inline, trap, immediate, jump, foreign */
+	const char *state;  /* data, call, stub, thunk, nop, move, constant, inline, trap, immediate, jump, foreign */
 	size_t length;
 	unsigned char bytes_original[16];
 	unsigned char bytes_now[16];

@@ -13,7 +13,7 @@
 #define WAITED (1u << 31)
 
 /* Exported by a second name, which no header declares: a program's reference would make a copy of the data. */
-struct patchpoint_registry registry = {"patchpt", PATCHPOINT_FORMAT, sizeof registry, 0, 0, NULL, 0, 0, 0};
+struct patchpoint_registry registry = {"patchpt", PATCHPOINT_FORMAT, sizeof registry, 0, 0, NULL, 0, 0, 0, NULL};
 extern struct patchpoint_registry patchpoint_registry __attribute__((alias("registry"), visibility("default")));
 
 struct patchpoint_registry *patchpoint_registry_get(void)

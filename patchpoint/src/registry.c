@@ -119,6 +119,7 @@ void patchpoint_object_unregister(struct patchpoint_object *object)
 	while (__atomic_load_n(&walkers, __ATOMIC_SEQ_CST) != 0)
 		;
 	writer_memfd_forget(object);
+	stubs_orphan(object);
 	pages_put(object->order, 2 * object->count * sizeof *object->order);
 	object->order = NULL;
 	object->next = NULL;

@@ -252,11 +252,11 @@ static int mprotect_write(unsigned char *at, const unsigned char *bytes, size_t 
 }
 #endif
 
-const struct writer writer_proc_mem = {"proc-mem", PATCHPOINT_WRITER_PROC_MEM, false, 256, proc_mem_probe,
+const struct writer writer_proc_mem = {"proc-mem", PATCHPOINT_WRITER_PROC_MEM, false, true, 256, proc_mem_probe,
 				       proc_mem_open, proc_mem_write, proc_mem_close};
-const struct writer writer_memfd = {"memfd", PATCHPOINT_WRITER_MEMFD, false, 0, memfd_probe,
+const struct writer writer_memfd = {"memfd", PATCHPOINT_WRITER_MEMFD, false, false, 0, memfd_probe,
 				    nothing_to_open, memfd_write, nothing_to_close};
-const struct writer writer_mprotect = {"mprotect", PATCHPOINT_WRITER_MPROTECT, true, 0, mprotect_probe,
+const struct writer writer_mprotect = {"mprotect", PATCHPOINT_WRITER_MPROTECT, true, false, 0, mprotect_probe,
 				       nothing_to_open, mprotect_write, nothing_to_close};
 
 static void refuse(const char *name, int error)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Cases in which the code is not what the library left there, cannot be written, or is out of reach. */
+/* Cases in which the code is not what the library left there, or cannot be written. */
 #define _GNU_SOURCE
 #include "hostile.h"
 
@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 static void poke(const void *address, unsigned char byte)
@@ -119,26 +118,4 @@ void case_rollback(void)
 	merged = fail_each_write();
 	CHECK(merged >= 3 && merged < 12 && merged % 3 == 0);
 	stop_sibling(thread);
-}
-
-void case_far(void)
-{
-	static const unsigned char code[] = {0x48, 0x8d, 0x04, 0x3f, 0x48, 0xff, 0xc0, 0xc3}; /* 2 * %rdi + 1 */
-	uintptr_t here = (uintptr_t)site_of(&patchpoint_key_job).address;
-	void *page = mmap((void *)((here ^ (UINT64_C(1) << 40)) & ~UINT64_C(4095)), 4096, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-	patchpoint_function_job function;
-
-	CHECK(page != MAP_FAILED);
-	memcpy(page, code, sizeof code);
-	CHECK_EQUAL(mprotect(page, 4096, PROT_READ | PROT_EXEC), 0);
-	memcpy(&function, &page, sizeof function);
-	CHECK_EQUAL(patchpoint_init(), 0);
-	CHECK(strcmp(site_of(&patchpoint_key_job).state, "move") == 0);
-	CHECK_EQUAL(patchpoint_set_call(job, function), 0);
-	CHECK(strcmp(site_of(&patchpoint_key_job).state, "data") == 0);
-	CHECK_EQUAL(run_job(20), 41);
-	CHECK_EQUAL(patchpoint_set_call(job, job_negate), 0);
-	CHECK(strcmp(site_of(&patchpoint_key_job).state, "call") == 0);
-	CHECK_EQUAL(run_job(20), -20);
 }

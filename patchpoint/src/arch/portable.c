@@ -25,6 +25,23 @@ int arch_patched(const struct patchpoint_site *site, const unsigned char *now, c
 	return -EILSEQ;
 }
 
+void arch_stub(unsigned char stub[STUB_SIZE], uint64_t target)
+{
+	(void)stub, (void)target;
+}
+
+uint64_t arch_stub_target(const unsigned char *stub)
+{
+	(void)stub;
+	return 0;
+}
+
+bool arch_reaches(uintptr_t text_start, uintptr_t text_stop, uintptr_t page)
+{
+	(void)text_start, (void)text_stop, (void)page;
+	return false;
+}
+
 void arch_form(uint64_t function, uint8_t *form, uint8_t body[6])
 {
 	(void)function, (void)body;

@@ -222,6 +222,34 @@ void arch_form(uint64_t function, uint8_t *form, uint8_t body[6])
 		*form = PATCHPOINT_FORM_DIRECT;
 }
 
+/*
+ * ff 25 00000000 (jmp *0(%rip)), the target, int3, int3. No register is used, nothing is pushed; reached by direct calls only,
+ * so it needs no endbr64, and its target has one where indirect branches are tracked, for sites as compiled call it indirectly.
+ */
+void arch_stub(unsigned char stub[STUB_SIZE], uint64_t target)
+{
+	static const unsigned char jump[6] = {0xff, 0x25};
+
+	memset(stub, arch_trap[0], STUB_SIZE);
+	memcpy(stub, jump, sizeof jump);
+	memcpy(stub + sizeof jump, &target, sizeof target);
+}
+
+uint64_t arch_stub_target(const unsigned char *stub)
+{
+	uint64_t target;
+
+	memcpy(&target, stub + 6, sizeof target);
+	return target;
+}
+
+bool arch_reaches(uintptr_t text_start, uintptr_t text_stop, uintptr_t page)
+{
+	const uintptr_t reach = (UINT64_C(1) << 31) - 8192;
+
+	return page < text_start ? text_stop - page < reach : page - text_start < reach;
+}
+
 static const char *body_state(const unsigned char *body)
 {
 	if (memcmp(body, nop_6, CALL_LENGTH) == 0)
