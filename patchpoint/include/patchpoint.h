@@ -236,7 +236,8 @@ struct patchpoint_txn {
 
 /**
  * Turns every site into its patched form, and every site of objects loaded later.
- * Optional: until then a key's sites are patched when the key is first changed. Safe to call again.
+ * Optional: a key's sites read the key (a load, an indirect call, a test) until this or the key's first change. Safe to call
+ * again. PATCHPOINT_PATCH_AT_LOAD; in one file of a program calls it before main.
  * Result: 0, also when nothing can be patched here (patchpoint_status says why); -EBUSY when a site holds a debugger's
  * breakpoint or a thread blocks SIGTRAP; -EILSEQ when a site holds other bytes than it must; -EDEADLK, -EPERM: see the
  * duties above. Threads: any. Order: as a change of all keys.

@@ -125,7 +125,11 @@ enum arch_error { ARCH_FAR = 1 }; /* the site does not reach this target: it nee
 extern const bool arch_can_patch;
 extern const unsigned char arch_trap[];
 enum { ARCH_TRAP_LENGTH = 1 };
-extern const unsigned char arch_probe_text[]; /* text that nobody executes, to try writers on */
+/* A function that only writers call, to try themselves: it returns the number at ARCH_PROBE_NUMBER. */
+extern const unsigned char arch_probe_text[];
+enum { ARCH_PROBE_NUMBER = 5, ARCH_PROBE_SIZE = 64 };
+uint32_t arch_probe_run(const unsigned char *text);
+bool arch_under_valgrind(void);
 void arch_pause(void);
 /* The bytes of a site as compiled; `now` tells the register. 0, or -EILSEQ when `now` is no form of the site. */
 int arch_original(const struct patchpoint_site *site, const unsigned char *now, unsigned char *bytes);

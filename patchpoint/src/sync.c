@@ -52,11 +52,19 @@ int sync_core(void)
 	return 0;
 }
 
-/* What threads were found to be: one that blocks SIGTRAP, one with a debugger. */
+/* There in programs with the thread sanitizer, which has a thread of its own that blocks all signals and executes no sites. */
+extern void __tsan_init(void) __attribute__((weak));
+
+/* What threads were found to be: how many block SIGTRAP, and whether any has a debugger. */
 struct look {
-	bool blocked;
+	unsigned blocked;
 	bool traced;
 };
+
+static bool traps_are_blocked(const struct look *look)
+{
+	return look->blocked > (__tsan_init ? 1 : 0);
+}
 
 static uint64_t status_number(const char *text, const char *name, int base)
 {
@@ -85,7 +93,7 @@ static void look_at(int tasks, const char *thread, struct look *look)
 	if (got <= 0)
 		return;
 	text[got] = 0;
-	look->blocked |= status_number(text, "\nSigBlk:", 16) >> (SIGTRAP - 1) & 1;
+	look->blocked += status_number(text, "\nSigBlk:", 16) >> (SIGTRAP - 1) & 1;
 	look->traced |= status_number(text, "\nTracerPid:", 10) != 0;
 }
 
@@ -101,7 +109,7 @@ struct entry {
 static struct look threads_look(int tasks)
 {
 	_Alignas(8) char entries[4096];
-	struct look look = {false, false};
+	struct look look = {0, false};
 	long got;
 
 	lseek(tasks, 0, SEEK_SET);
@@ -166,14 +174,15 @@ int threads_accept_traps(bool *traced)
 			return 0;
 		look = threads_look(tasks);
 		looked_until_ns = start + 16 * (now_ns() - start);
-		for (int looks = 0; look.blocked && looks < 100; looks++) {
+		for (int looks = 0; traps_are_blocked(&look) && looks < 100; looks++) {
 			nanosleep(&moment, NULL);
 			look = threads_look(tasks);
 		}
 		close(tasks);
 	}
 	*traced = look.traced;
-	if (look.blocked)
-		looked_until_ns = 0;
-	return look.blocked ? -EBUSY : 0;
+	if (!traps_are_blocked(&look))
+		return 0;
+	looked_until_ns = 0;
+	return -EBUSY;
 }

@@ -8,6 +8,17 @@ const bool arch_can_patch = false;
 const unsigned char arch_trap[] = {0};
 const unsigned char arch_probe_text[1];
 
+uint32_t arch_probe_run(const unsigned char *text)
+{
+	(void)text;
+	return 0;
+}
+
+bool arch_under_valgrind(void)
+{
+	return false;
+}
+
 void arch_pause(void)
 {
 }
