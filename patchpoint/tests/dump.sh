@@ -44,6 +44,7 @@ else
     echo "SKIPPED: no python3 here to read the JSON" >&2
 fi
 
+"$dump" --help | grep -q '^usage: patchpoint-dump' || fail 'no help'
 status=0
 "$dump" >/dev/null 2>&1 || status=$?
 [ $status -eq 2 ] || fail "without arguments: status $status"
