@@ -3,6 +3,9 @@
  * Patched code against the best code written by hand, in one run: all forms in turn, many times, so that drift meets all of
  * them; medians of the repetitions, and ratios to the first form of each group. Nothing is asserted about time.
  * Usage: patchpoint_bench [--quick]
+ *        patchpoint_bench --list              the forms: number, group, name, operations in a pass
+ *        patchpoint_bench --run NUMBER PASSES [--as-compiled]
+ * The last only executes one form, for counting its instructions (instructions.sh); with --as-compiled nothing is patched.
  */
 #define _GNU_SOURCE
 #include "bench.h"
@@ -59,9 +62,8 @@ static double measure(const struct form *form, uint64_t ops)
 	return (double)(now_ns() - start) / (double)(passes * form->reads);
 }
 
-int main(int count, char **arguments)
+static int measure_all(bool quick)
 {
-	bool quick = count > 1 && strcmp(arguments[1], "--quick") == 0;
 	size_t repetitions = quick ? 3 : 51;
 	uint64_t ops = quick ? 10000 : 1000000;
 	struct patchpoint_status status;
@@ -93,4 +95,42 @@ int main(int count, char **arguments)
 	if (error)
 		fprintf(stderr, "bench: a transaction failed: %s\n", strerror(-error));
 	return error ? 1 : 0;
+}
+
+static int list(void)
+{
+	for (size_t i = 0; i < form_count; i++)
+		if (!forms[i].cold)
+			printf("%02zu\t%s\t%s\t%u\n", i, forms[i].group, forms[i].name, forms[i].reads);
+	return 0;
+}
+
+/* Whether every site is patched; otherwise counts would not be what they are taken for. */
+static int check_site(const struct patchpoint_site_info *info, void *unused)
+{
+	(void)unused;
+	return strcmp(info->state, "data") == 0;
+}
+
+static int run(size_t number, uint64_t passes, bool as_compiled)
+{
+	if (!as_compiled && (forms_prepare() != 0 || patchpoint_site_iterate(check_site, NULL) != 0)) {
+		fprintf(stderr, "patchpoint_bench: sites cannot be patched here\n");
+		return 1;
+	}
+	sink = forms[number].run(passes);
+	return 0;
+}
+
+int main(int count, char **arguments)
+{
+	if (count == 2 && strcmp(arguments[1], "--list") == 0)
+		return list();
+	if (count >= 4 && strcmp(arguments[1], "--run") == 0 && strtoul(arguments[2], NULL, 10) < form_count)
+		return run(strtoul(arguments[2], NULL, 10), strtoull(arguments[3], NULL, 10), count > 4);
+	if (count > 2 || (count == 2 && strcmp(arguments[1], "--quick") != 0)) {
+		fprintf(stderr, "usage: patchpoint_bench [--quick | --list | --run NUMBER PASSES [--as-compiled]]\n");
+		return 2;
+	}
+	return measure_all(count == 2);
 }

@@ -4,9 +4,12 @@
 
 #include <patchpoint.h>
 
+#include <stdlib.h>
+
 PATCHPOINT_DECLARE_CALL(identity, uint64_t, uint64_t);
 PATCHPOINT_DECLARE_CALL(empty, void, uint64_t);
 PATCHPOINT_DECLARE_CALL(mix, uint64_t, uint64_t);
+PATCHPOINT_DECLARE_CALL(distance, long, long);
 PATCHPOINT_DECLARE_BRANCH(off);
 PATCHPOINT_DECLARE_VALUE(limit, uint64_t);
 PATCHPOINT_DECLARE_VALUE(read_0, int);
@@ -32,6 +35,7 @@ PATCHPOINT_DEFINE_SAVED(identity);
 PATCHPOINT_DEFINE_CALL(empty, nothing);
 PATCHPOINT_DEFINE_SAVED(empty);
 PATCHPOINT_DEFINE_CALL(mix, mixed);
+PATCHPOINT_DEFINE_CALL(distance, labs); /* libc's, which is far from a position-independent program */
 PATCHPOINT_DEFINE_BRANCH(off, false);
 PATCHPOINT_DEFINE_VALUE(limit, uint64_t, 1);
 PATCHPOINT_DEFINE_VALUE(read_0, int, 1);
@@ -45,6 +49,7 @@ NOINLINE static uint64_t get_limit(void) { return plain_limit; }
 static uint64_t (*volatile limit_pointer)(void) = get_limit;
 static uint64_t (*volatile same_pointer)(uint64_t) = same;
 static uint64_t (*volatile mixed_pointer)(uint64_t) = mixed;
+static long (*volatile distance_pointer)(long) = labs;
 static void (*volatile nothing_pointer)(uint64_t) = nothing;
 NOINLINE static void rare(void) { plain_limit++; }
 
@@ -71,6 +76,8 @@ LOOP(empty_indirect, nothing_pointer(x))
 LOOP(mix_direct, x = mixed(x))
 LOOP(mix_patched, x = patchpoint_call(mix, x))
 LOOP(mix_indirect, x = mixed_pointer(x))
+LOOP(distance_patched, x = (uint64_t)patchpoint_call(distance, (long)x))
+LOOP(distance_indirect, x = (uint64_t)distance_pointer((long)x))
 LOOP(branch_none, (void)0)
 LOOP(branch_patched, if (patchpoint_unlikely(off)) rare())
 LOOP(branch_loaded, if (__builtin_expect(*(volatile bool *)&plain_off, 0)) rare())
@@ -82,6 +89,8 @@ LOOP(value_indirect, x += limit_pointer())
 /* Investigation "immediate values": N reads of integers in cache lines at random places, each with a branch. */
 enum { LINES = 4096, INTS_A_LINE = 16 };
 static int table[LINES * INTS_A_LINE];
+NOINLINE static int get_entry(unsigned place) { return table[place]; }
+static int (*volatile entry_pointer)(unsigned) = get_entry;
 
 #define FOUR(X, n) X(n) X(n + 1) X(n + 2) X(n + 3)
 #define SIXTEEN(X, n) FOUR(X, n) FOUR(X, n + 4) FOUR(X, n + 8) FOUR(X, n + 12)
@@ -99,6 +108,9 @@ static int table[LINES * INTS_A_LINE];
 		sum++;
 #define ATOMIC(n) \
 	if (__atomic_load_n(&table[PLACE(n)], __ATOMIC_ACQUIRE)) \
+		sum++;
+#define INDIRECT(n) \
+	if (entry_pointer(PLACE(n))) \
 		sum++;
 #define FOUR_PATCHED(X, n) X(read_0) X(read_1) X(read_2) X(read_3)
 #define PATCHED(key) \
@@ -119,6 +131,9 @@ READERS(4096, loads, LOAD)
 READERS(32, atomics, ATOMIC)
 READERS(128, atomics, ATOMIC)
 READERS(4096, atomics, ATOMIC)
+READERS(32, indirect, INDIRECT)
+READERS(128, indirect, INDIRECT)
+READERS(4096, indirect, INDIRECT)
 #undef FOUR
 #define FOUR FOUR_PATCHED
 READERS(32, patched, PATCHED)
@@ -154,7 +169,23 @@ int site_keys_set(int value)
 	return patchpoint_txn_commit(&txn);
 }
 
-/* 4 MiB at a stride of lines, in an order that prefetchers do not follow. */
+/* The program's first and last byte of code, from the linker. */
+extern const char __executable_start[], etext[];
+
+static void flush(const volatile void *start, size_t bytes)
+{
+#ifdef __x86_64__
+	for (size_t at = 0; at < bytes; at += 64)
+		__asm__ volatile("clflush %0" : "+m"(*(volatile char *)((uintptr_t)start + at)));
+#else
+	(void)start, (void)bytes;
+#endif
+}
+
+/*
+ * 4 MiB at a stride of lines, in an order that prefetchers do not follow. The last level may be larger than that, and then
+ * holds what the form before has read; so the table and all code are flushed to memory.
+ */
 void caches_thrash(void)
 {
 	static volatile unsigned char memory[1 << 22];
@@ -164,6 +195,9 @@ void caches_thrash(void)
 		place = place * 1664525 + 1013904223;
 		memory[place % sizeof memory]++;
 	}
+	flush(table, sizeof table);
+	flush(__executable_start, (size_t)(etext - __executable_start));
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
 int forms_prepare(void)
@@ -185,6 +219,8 @@ const struct form forms[] = {
 	{"call", "direct call", mix_direct, false, 1},
 	{"call", "patched", mix_patched, false, 1},
 	{"call", "indirect call", mix_indirect, false, 1},
+	{"far call", "indirect call", distance_indirect, false, 1},
+	{"far call", "patched, through a stub", distance_patched, false, 1},
 	{"disabled branch", "no branch", branch_none, false, 1},
 	{"disabled branch", "patched", branch_patched, false, 1},
 	{"disabled branch", "load and test", branch_loaded, false, 1},
@@ -192,18 +228,29 @@ const struct form forms[] = {
 	{"value, hot", "patched", value_patched, false, 1},
 	{"value, hot", "atomic load", value_atomic, false, 1},
 	{"value, hot", "indirect call", value_indirect, false, 1},
-	{"32 reads, hot", "plain loads", read_32_loads, false, 32},
-	{"32 reads, hot", "patched", read_32_patched, false, 32},
-	{"4096 reads, hot", "plain loads", read_4096_loads, false, 4096},
-	{"4096 reads, hot", "patched", read_4096_patched, false, 4096},
+	{"32 reads, hot, per read", "plain loads", read_32_loads, false, 32},
+	{"32 reads, hot, per read", "atomic loads", read_32_atomics, false, 32},
+	{"32 reads, hot, per read", "indirect calls", read_32_indirect, false, 32},
+	{"32 reads, hot, per read", "patched", read_32_patched, false, 32},
+	{"128 reads, hot, per read", "plain loads", read_128_loads, false, 128},
+	{"128 reads, hot, per read", "atomic loads", read_128_atomics, false, 128},
+	{"128 reads, hot, per read", "indirect calls", read_128_indirect, false, 128},
+	{"128 reads, hot, per read", "patched", read_128_patched, false, 128},
+	{"4096 reads, hot, per read", "plain loads", read_4096_loads, false, 4096},
+	{"4096 reads, hot, per read", "atomic loads", read_4096_atomics, false, 4096},
+	{"4096 reads, hot, per read", "indirect calls", read_4096_indirect, false, 4096},
+	{"4096 reads, hot, per read", "patched", read_4096_patched, false, 4096},
 	{"32 reads, thrashed caches, per read", "plain loads", read_32_loads, true, 32},
 	{"32 reads, thrashed caches, per read", "atomic loads", read_32_atomics, true, 32},
+	{"32 reads, thrashed caches, per read", "indirect calls", read_32_indirect, true, 32},
 	{"32 reads, thrashed caches, per read", "patched", read_32_patched, true, 32},
 	{"128 reads, thrashed caches, per read", "plain loads", read_128_loads, true, 128},
 	{"128 reads, thrashed caches, per read", "atomic loads", read_128_atomics, true, 128},
+	{"128 reads, thrashed caches, per read", "indirect calls", read_128_indirect, true, 128},
 	{"128 reads, thrashed caches, per read", "patched", read_128_patched, true, 128},
 	{"4096 reads, thrashed caches, per read", "plain loads", read_4096_loads, true, 4096},
 	{"4096 reads, thrashed caches, per read", "atomic loads", read_4096_atomics, true, 4096},
+	{"4096 reads, thrashed caches, per read", "indirect calls", read_4096_indirect, true, 4096},
 	{"4096 reads, thrashed caches, per read", "patched", read_4096_patched, true, 4096},
 };
 const size_t form_count = sizeof forms / sizeof forms[0];

@@ -61,7 +61,9 @@
  *   - Keys are not changed from a signal handler (a handler that interrupts a change gets -EDEADLK), nor in a child of vfork
  *     or of a raw clone (-EPERM). A child of fork may change keys; they are its own.
  *   - No thread is created by a raw clone(CLONE_VM) that bypasses libc.
- *   - Who patches code by other means leaves sites alone, and functions whose body took the place of a call.
+ *   - Who patches code by other means leaves sites alone, functions whose body took the place of a call, and while a change
+ *     is made what lies within 256 bytes of two of its sites: it is written again as it was read a microsecond before.
+ *     Breakpoints are found there and left alone.
  *
  * Errors are negative errno values; nothing is printed and nothing aborts. All functions are safe to call from several
  * threads at once, and none is async-signal-safe, unless it says so.
@@ -159,9 +161,22 @@ struct patchpoint_object {
 };
 
 /*
+ * A page of stubs near an object: each is `jmp *0(%rip)`, the target in 8 bytes, and two int3. A stub is never changed while
+ * its object is registered. `object` is NULL when that was closed: the page waits for the next object in its reach.
+ */
+struct patchpoint_stubs {
+	struct patchpoint_stubs *next;
+	const struct patchpoint_object *object;
+	unsigned char *code;
+	uint32_t count;
+	uint32_t stub_size;
+};
+
+/*
  * The registry, exported as the symbol patchpoint_registry; another process finds it by the ELF note "patchpoint" of type 2, whose
  * contents are its distance from the note. A tool that changes sites from outside stops all threads and does so only when
- * `lock` is 0; it must change key slots together with sites. `generation` is odd while text is being written.
+ * `lock` is 0; it must change key slots together with sites. `generation` is odd while text is being written. What follows
+ * `traps` is there when `size` says so.
  */
 struct patchpoint_registry {
 	char magic[8]; /* "patchpt" */
@@ -173,6 +188,7 @@ struct patchpoint_registry {
 	uint64_t transactions;
 	uint64_t sites_written;
 	uint64_t traps;
+	struct patchpoint_stubs *stubs;
 };
 
 /** The registry of this process. Async-signal-safe; its fields change only while its lock is held. */
@@ -191,8 +207,10 @@ struct patchpoint_status {
 	bool sync_core;          /* membarrier can make other threads see new code */
 	const char *writer_name; /* "proc-mem", "memfd", "mprotect", "none" */
 	const char *reason;      /* why each better way was refused; empty if none was */
+	const char *stub_reason; /* why a far target was last left to the indirect form; empty if it never was */
 	size_t objects;
 	size_t sites;
+	size_t stubs; /* jumps to targets further than 2 GiB from their sites */
 	uint64_t transactions;
 	uint64_t sites_written;
 	uint64_t traps;
@@ -203,7 +221,7 @@ struct patchpoint_site_info {
 	enum patchpoint_kind kind;
 	const void *address;
 	const char *object; /* path of the file, or "" */
-	const char *state;  /* data, call, thunk, nop, move, constant, inline, trap, immediate, jump, foreign */
+	const char *state;  /* data, call, stub, thunk, nop, move, constant, inline, trap, immediate, jump, foreign */
 	size_t length;
 	unsigned char bytes_original[16];
 	unsigned char bytes_now[16];
@@ -218,7 +236,8 @@ struct patchpoint_txn {
 
 /**
  * Turns every site into its patched form, and every site of objects loaded later.
- * Optional: until then a key's sites are patched when the key is first changed. Safe to call again.
+ * Optional: a key's sites read the key (a load, an indirect call, a test) until this or the key's first change. Safe to call
+ * again. PATCHPOINT_PATCH_AT_LOAD; in one file of a program calls it before main.
  * Result: 0, also when nothing can be patched here (patchpoint_status says why); -EBUSY when a site holds a debugger's
  * breakpoint or a thread blocks SIGTRAP; -EILSEQ when a site holds other bytes than it must; -EDEADLK, -EPERM: see the
  * duties above. Threads: any. Order: as a change of all keys.

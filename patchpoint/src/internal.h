@@ -61,6 +61,7 @@ struct guard {
 };
 int guard_enter(struct guard *guard);
 void guard_leave(struct guard *guard);
+extern uint64_t guard_signals; /* what the holder's thread had blocked */
 
 /* registry.c */
 bool registry_site_at(const unsigned char *address);
@@ -78,6 +79,8 @@ struct writer {
 	const char *name;
 	enum patchpoint_writer id;
 	bool alone; /* only while the process has one thread */
+	bool anywhere; /* writes all code, not only that of registered objects */
+	size_t gap_max; /* bytes between two sites up to which one longer write is cheaper than two; 0: never */
 	int (*probe)(void);
 	int (*open)(void);
 	int (*write)(unsigned char *at, const unsigned char *bytes, size_t length);
@@ -91,12 +94,23 @@ void writer_memfd_before_fork(void);
 void writer_memfd_after_fork(bool child);
 void writer_memfd_forget(struct patchpoint_object *object);
 
+/* stub.c: for calls that do not reach their target. NULL when there is none, or none can be made. The lock is held. */
+extern char stub_reason[128];
+const unsigned char *stub_find(const struct patchpoint_object *object, uint64_t target);
+const unsigned char *stub_make(const struct patchpoint_object *object, uint64_t target);
+void stubs_orphan(const struct patchpoint_object *object);
+
 /* sync.c: other threads. */
 bool sync_possible(void);
 int sync_core(void);
 void sync_after_fork(void);
 bool process_has_one_thread(void);
-int threads_accept_traps(void);
+int threads_accept_traps(bool *traced);
+bool process_is_traced(void);
+
+/* sort.c: by ascending rank; items of at most 32 bytes. */
+typedef uintptr_t (*rank)(const void *item, const void *context);
+void sort(void *items, size_t count, size_t size, rank rank, const void *context);
 
 /* trap.c */
 int trap_install(void);
@@ -107,17 +121,27 @@ void *pages_get(size_t bytes);
 void pages_put(void *pages, size_t bytes);
 
 /* arch/: what an architecture provides. */
-enum arch_error { ARCH_FAR = 1 }; /* this value has no patched form: the site stays as compiled */
+enum arch_error { ARCH_FAR = 1 }; /* the site does not reach this target: it needs a stub, or stays as compiled */
 extern const bool arch_can_patch;
 extern const unsigned char arch_trap[];
 enum { ARCH_TRAP_LENGTH = 1 };
-extern const unsigned char arch_probe_text[]; /* text that nobody executes, to try writers on */
+/* A function that only writers call, to try themselves: it returns the number at ARCH_PROBE_NUMBER. */
+extern const unsigned char arch_probe_text[];
+enum { ARCH_PROBE_NUMBER = 5, ARCH_PROBE_SIZE = 64 };
+uint32_t arch_probe_run(const unsigned char *text);
+bool arch_under_valgrind(void);
 void arch_pause(void);
 /* The bytes of a site as compiled; `now` tells the register. 0, or -EILSEQ when `now` is no form of the site. */
 int arch_original(const struct patchpoint_site *site, const unsigned char *now, unsigned char *bytes);
 /* The patched bytes for a value; the form and body of call keys come from `key`. 0, ARCH_FAR or -EILSEQ. */
 int arch_patched(const struct patchpoint_site *site, const unsigned char *now, const struct patchpoint_key *key,
 		 uint64_t value, unsigned char *bytes);
+/* Code that jumps to `target` from anywhere; and where the code at `stub` jumps to. */
+enum { STUB_SIZE = 16 };
+void arch_stub(unsigned char stub[STUB_SIZE], uint64_t target);
+uint64_t arch_stub_target(const unsigned char *stub);
+/* Whether a call from any place in a text reaches a page. */
+bool arch_reaches(uintptr_t text_start, uintptr_t text_stop, uintptr_t page);
 /* Fills form and body for a call of `function`. */
 void arch_form(uint64_t function, uint8_t *form, uint8_t body[6]);
 /* A word for what a site holds. */

@@ -13,7 +13,7 @@
 #define WAITED (1u << 31)
 
 /* Exported by a second name, which no header declares: a program's reference would make a copy of the data. */
-struct patchpoint_registry registry = {"patchpt", PATCHPOINT_FORMAT, sizeof registry, 0, 0, NULL, 0, 0, 0};
+struct patchpoint_registry registry = {"patchpt", PATCHPOINT_FORMAT, sizeof registry, 0, 0, NULL, 0, 0, 0, NULL};
 extern struct patchpoint_registry patchpoint_registry __attribute__((alias("registry"), visibility("default")));
 
 struct patchpoint_registry *patchpoint_registry_get(void)
@@ -33,6 +33,8 @@ __asm__(".pushsection .note.patchpoint,\"a\",@note\n\t"
 
 /* The process whose memory this is: differs from getpid() in a child of vfork or of a raw clone, where no handler ran. */
 static pid_t owner;
+
+uint64_t guard_signals;
 
 static int lock_take(uint32_t self)
 {
@@ -127,8 +129,10 @@ int guard_enter(struct guard *guard)
 	if (error) {
 		syscall(SYS_rt_sigprocmask, SIG_SETMASK, &guard->signals, NULL, sizeof guard->signals);
 		pthread_setcancelstate(guard->cancel, NULL);
+		return error;
 	}
-	return error;
+	guard_signals = guard->signals;
+	return 0;
 }
 
 void guard_leave(struct guard *guard)

@@ -23,48 +23,15 @@ void pages_put(void *pages, size_t bytes)
 		munmap(pages, bytes);
 }
 
-typedef uintptr_t (*rank)(const struct patchpoint_site *site);
-
-static uintptr_t rank_of_key(const struct patchpoint_site *site)
+/* Ranks of entries of an object's order: numbers of its sites. */
+static uintptr_t rank_of_key(const void *entry, const void *sites)
 {
-	return (uintptr_t)site_key(site);
+	return (uintptr_t)site_key((const struct patchpoint_site *)sites + *(const uint32_t *)entry);
 }
 
-static uintptr_t rank_of_code(const struct patchpoint_site *site)
+static uintptr_t rank_of_code(const void *entry, const void *sites)
 {
-	return (uintptr_t)site_code(site);
-}
-
-/* Heapsort: in place, no recursion, never quadratic; libc's qsort may call malloc. */
-static void sift(uint32_t *order, size_t root, size_t count, const struct patchpoint_site *sites, rank rank)
-{
-	for (size_t child; (child = 2 * root + 1) < count; root = child) {
-		if (child + 1 < count && rank(&sites[order[child]]) < rank(&sites[order[child + 1]]))
-			child++;
-		if (rank(&sites[order[root]]) >= rank(&sites[order[child]]))
-			return;
-		uint32_t swapped = order[root];
-		order[root] = order[child];
-		order[child] = swapped;
-	}
-}
-
-static void sort(uint32_t *order, size_t count, const struct patchpoint_site *sites, rank rank)
-{
-	bool sorted = true;
-
-	for (size_t i = 1; i < count && sorted; i++)
-		sorted = rank(&sites[order[i - 1]]) <= rank(&sites[order[i]]);
-	if (sorted)
-		return;
-	for (size_t root = count / 2; root-- > 0;)
-		sift(order, root, count, sites, rank);
-	for (size_t last = count; last-- > 1;) {
-		uint32_t swapped = order[0];
-		order[0] = order[last];
-		order[last] = swapped;
-		sift(order, 0, last, sites, rank);
-	}
+	return (uintptr_t)site_code((const struct patchpoint_site *)sites + *(const uint32_t *)entry);
 }
 
 /* The first place in `order` whose rank is not below `wanted`. */
@@ -75,7 +42,7 @@ static size_t find(const uint32_t *order, size_t count, const struct patchpoint_
 	while (count > 0) {
 		size_t half = count / 2;
 
-		if (rank(&sites[order[low + half]]) < wanted) {
+		if (rank(&order[low + half], sites) < wanted) {
 			low += half + 1;
 			count -= half + 1;
 		} else {
@@ -105,8 +72,8 @@ static bool object_index(struct patchpoint_object *object)
 		object->order[n] = object->order[count + n] = (uint32_t)i;
 		n++;
 	}
-	sort(object->order, count, sites, rank_of_key);
-	sort(object->order + count, count, sites, rank_of_code);
+	sort(object->order, count, sizeof *object->order, rank_of_key, sites);
+	sort(object->order + count, count, sizeof *object->order, rank_of_code, sites);
 	object->count = (uint32_t)count;
 	const struct patchpoint_site *last = &sites[object->order[2 * count - 1]];
 	object->text_start = (uintptr_t)site_code(&sites[object->order[count]]);
@@ -152,6 +119,7 @@ void patchpoint_object_unregister(struct patchpoint_object *object)
 	while (__atomic_load_n(&walkers, __ATOMIC_SEQ_CST) != 0)
 		;
 	writer_memfd_forget(object);
+	stubs_orphan(object);
 	pages_put(object->order, 2 * object->count * sizeof *object->order);
 	object->order = NULL;
 	object->next = NULL;

@@ -28,6 +28,9 @@ int patchpoint_status(struct patchpoint_status *status)
 		status->objects++;
 		status->sites += object->count;
 	}
+	status->stub_reason = stub_reason;
+	for (struct patchpoint_stubs *stubs = registry.stubs; stubs; stubs = stubs->next)
+		status->stubs += stubs->object ? stubs->count : 0;
 	status->transactions = registry.transactions;
 	status->sites_written = registry.sites_written;
 	status->traps = __atomic_load_n(&registry.traps, __ATOMIC_RELAXED);
@@ -35,7 +38,20 @@ int patchpoint_status(struct patchpoint_status *status)
 	return 0;
 }
 
-static void describe(const struct patchpoint_site *site, const char *object, struct patchpoint_site_info *info)
+static const char *state_of(const struct patchpoint_object *object, const struct patchpoint_site *site,
+			    const struct patchpoint_key *key)
+{
+	const unsigned char *code = site_code(site), *stub;
+	const char *state = arch_state(site, code, key, key_value(key));
+
+	if (site->kind != PATCHPOINT_CALL || strcmp(state, "foreign") != 0)
+		return state;
+	stub = stub_find(object, key_value(key));
+	return stub && strcmp(arch_state(site, code, key, (uint64_t)(uintptr_t)stub), "call") == 0 ? "stub" : state;
+}
+
+static void describe(const struct patchpoint_object *object, const struct patchpoint_site *site, const char *path,
+		     struct patchpoint_site_info *info)
 {
 	struct patchpoint_key *key = site_key(site);
 	unsigned char *code = site_code(site);
@@ -44,12 +60,12 @@ static void describe(const struct patchpoint_site *site, const char *object, str
 	info->key = key;
 	info->kind = site->kind;
 	info->address = code;
-	info->object = object;
+	info->object = path;
 	info->length = site->length;
 	memcpy(info->bytes_now, code, site->length);
 	/* Where the register of a value site cannot be told any more, the bytes as compiled stay zero. */
 	arch_original(site, code, info->bytes_original);
-	info->state = arch_state(site, code, key, key_value(key));
+	info->state = state_of(object, site, key);
 }
 
 int patchpoint_site_iterate(int (*visit)(const struct patchpoint_site_info *info, void *argument), void *argument)
@@ -73,7 +89,7 @@ int patchpoint_site_iterate(int (*visit)(const struct patchpoint_site_info *info
 		for (size_t i = 0; i < object->count && !result; i++) {
 			struct patchpoint_site_info info;
 
-			describe(&sites[order[i]], name, &info);
+			describe(object, &sites[order[i]], name, &info);
 			result = visit(&info, argument);
 		}
 	}

@@ -9,7 +9,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -53,8 +52,29 @@ int sync_core(void)
 	return 0;
 }
 
-/* The mask of blocked signals in /proc/…/status, or 0 when the thread is gone. */
-static uint64_t blocked_signals(int tasks, const char *thread)
+/* There in programs with the thread sanitizer, which has a thread of its own that blocks all signals and executes no sites. */
+extern void __tsan_init(void) __attribute__((weak));
+
+/* What threads were found to be: how many block SIGTRAP, and whether any has a debugger. */
+struct look {
+	unsigned blocked;
+	bool traced;
+};
+
+static bool traps_are_blocked(const struct look *look)
+{
+	return look->blocked > (__tsan_init ? 1 : 0);
+}
+
+static uint64_t status_number(const char *text, const char *name, int base)
+{
+	const char *line = strstr(text, name);
+
+	return line ? strtoull(line + strlen(name), NULL, base) : 0;
+}
+
+/* Adds what /proc/…/status says of a thread; nothing when it is gone. */
+static void look_at(int tasks, const char *thread, struct look *look)
 {
 	char path[32], text[2048];
 	size_t length = strlen(thread);
@@ -62,19 +82,19 @@ static uint64_t blocked_signals(int tasks, const char *thread)
 	int file;
 
 	if (length > 20)
-		return 0;
+		return;
 	memcpy(path, thread, length);
 	memcpy(path + length, "/status", sizeof "/status");
 	file = openat(tasks, path, O_RDONLY | O_CLOEXEC);
 	if (file < 0)
-		return 0;
+		return;
 	got = read(file, text, sizeof text - 1);
 	close(file);
 	if (got <= 0)
-		return 0;
+		return;
 	text[got] = 0;
-	const char *line = strstr(text, "\nSigBlk:");
-	return line ? strtoull(line + sizeof "\nSigBlk:" - 1, NULL, 16) : 0;
+	look->blocked += status_number(text, "\nSigBlk:", 16) >> (SIGTRAP - 1) & 1;
+	look->traced |= status_number(text, "\nTracerPid:", 10) != 0;
 }
 
 struct entry {
@@ -86,29 +106,40 @@ struct entry {
 };
 
 /* Directory entries are read without opendir, which calls malloc. */
-static int threads_scan(int tasks, uint64_t trap)
+static struct look threads_look(int tasks)
 {
 	_Alignas(8) char entries[4096];
-	int error = 0;
+	struct look look = {0, false};
 	long got;
 
-	while (!error && (got = syscall(SYS_getdents64, tasks, entries, sizeof entries)) > 0) {
+	lseek(tasks, 0, SEEK_SET);
+	while ((got = syscall(SYS_getdents64, tasks, entries, sizeof entries)) > 0) {
 		for (long at = 0; at < got; at += ((struct entry *)(entries + at))->length) {
 			const struct entry *entry = (const struct entry *)(entries + at);
 
-			if (entry->name[0] != '.' && blocked_signals(tasks, entry->name) & trap)
-				error = -EBUSY;
+			if (entry->name[0] != '.')
+				look_at(tasks, entry->name, &look);
 		}
 	}
-	return error;
+	return look;
 }
 
-/* The number of threads, from the links of the directory; 0 without /proc. */
-static uint64_t thread_count(void)
+static int tasks_open(void)
 {
-	struct stat status;
+	return open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
 
-	return stat("/proc/self/task", &status) == 0 ? status.st_nlink : 0;
+/* Whether a debugger watches any thread; without /proc, that one may. */
+bool process_is_traced(void)
+{
+	int tasks = tasks_open();
+	struct look look;
+
+	if (tasks < 0)
+		return true;
+	look = threads_look(tasks);
+	close(tasks);
+	return look.traced;
 }
 
 static uint64_t now_ns(void)
@@ -122,32 +153,36 @@ static uint64_t now_ns(void)
 /*
  * -EBUSY when a thread blocks SIGTRAP, in which the kernel would kill the process at its first breakpoint. libc blocks all
  * signals for a moment while it creates a thread or a process, hence several looks, 20 ms in all. A look costs some 10 µs a
- * thread, more than a transaction, so transactions that follow one another within 10 ms share one while the number of
- * threads stays. Without /proc only the calling thread can be asked. The lock is held.
+ * thread, more than a transaction, so transactions that follow one another share one, for 16 times as long as it took: looking
+ * takes at most a sixteenth of the time. Without /proc only the calling thread can be asked. The lock is held.
  */
-int threads_accept_traps(void)
+int threads_accept_traps(bool *traced)
 {
-	static uint64_t looked_ns, looked_threads;
+	static struct look look;
+	static uint64_t looked_until_ns;
 	const struct timespec moment = {0, 200000};
-	uint64_t mask = 0, trap = UINT64_C(1) << (SIGTRAP - 1), now = now_ns(), threads = thread_count();
-	int tasks, error;
+	uint64_t start;
+	int tasks;
 
-	syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &mask, sizeof mask);
-	if (mask & trap)
+	*traced = true;
+	if (guard_signals >> (SIGTRAP - 1) & 1)
 		return -EBUSY;
-	if (threads == looked_threads && now - looked_ns < 10000000)
-		return 0;
-	tasks = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (tasks < 0)
-		return 0;
-	error = threads_scan(tasks, trap);
-	for (int looks = 0; error && looks < 100; looks++) {
-		nanosleep(&moment, NULL);
-		lseek(tasks, 0, SEEK_SET);
-		error = threads_scan(tasks, trap);
+	start = now_ns();
+	if (start >= looked_until_ns) {
+		tasks = tasks_open();
+		if (tasks < 0)
+			return 0;
+		look = threads_look(tasks);
+		looked_until_ns = start + 16 * (now_ns() - start);
+		for (int looks = 0; traps_are_blocked(&look) && looks < 100; looks++) {
+			nanosleep(&moment, NULL);
+			look = threads_look(tasks);
+		}
+		close(tasks);
 	}
-	close(tasks);
-	looked_ns = error ? 0 : now;
-	looked_threads = error ? 0 : threads;
-	return error;
+	*traced = look.traced;
+	if (!traps_are_blocked(&look))
+		return 0;
+	looked_until_ns = 0;
+	return -EBUSY;
 }

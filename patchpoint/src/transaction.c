@@ -86,11 +86,25 @@ struct plan {
 	bool possible; /* whether code can be written */
 };
 
+/* Through a stub where the site does not reach its target. ARCH_FAR when there is none. */
+static int patched(const struct patchpoint_object *object, const struct patchpoint_site *site, const struct patchpoint_key *key,
+		   uint64_t value, bool make, unsigned char *bytes)
+{
+	int error = arch_patched(site, site_code(site), key, value, bytes);
+	const unsigned char *stub;
+
+	if (error != ARCH_FAR)
+		return error;
+	stub = make ? stub_make(object, value) : stub_find(object, value);
+	return stub ? arch_patched(site, site_code(site), key, (uint64_t)(uintptr_t)stub, bytes) : ARCH_FAR;
+}
+
 /*
  * Adds one site. It must hold what it was compiled to, or what the key's present value makes of it; then nobody else has
  * changed it. A first byte that is a breakpoint belongs to a debugger or a uprobe.
  */
-static int plan_site(struct plan *plan, const struct patchpoint_site *site, const struct patchpoint_change *change)
+static int plan_site(struct plan *plan, const struct patchpoint_object *object, const struct patchpoint_site *site,
+		     const struct patchpoint_change *change)
 {
 	struct patchpoint_key *key = change->key;
 	struct patchpoint_key next = *key;
@@ -109,7 +123,7 @@ static int plan_site(struct plan *plan, const struct patchpoint_site *site, cons
 	if (error)
 		return error;
 	if (memcmp(now, original, site->length) != 0) {
-		error = arch_patched(site, now, key, key_value(key), patch->new);
+		error = patched(object, site, key, key_value(key), false, patch->new);
 		if (error == ARCH_FAR || (!error && memcmp(now, patch->new, site->length) != 0))
 			error = -EILSEQ;
 		if (error)
@@ -121,7 +135,7 @@ static int plan_site(struct plan *plan, const struct patchpoint_site *site, cons
 		return 0;
 	next.form = change->form;
 	memcpy(next.body, change->body, sizeof next.body);
-	error = arch_patched(site, now, &next, change->value, patch->new);
+	error = patched(object, site, &next, change->value, true, patch->new);
 	if (error == ARCH_FAR) {
 		memcpy(patch->new, original, site->length);
 		error = 0;
@@ -141,7 +155,7 @@ static int plan_change(struct plan *plan, struct patchpoint_change *change)
 		size_t count = registry_sites_of(object, change->key, &order);
 
 		for (size_t i = 0; i < count; i++) {
-			int error = plan_site(plan, &sites[order[i]], change);
+			int error = plan_site(plan, object, &sites[order[i]], change);
 
 			if (error)
 				return error;

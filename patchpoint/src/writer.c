@@ -48,18 +48,35 @@ static int proc_mem_write(unsigned char *at, const unsigned char *bytes, size_t 
 	return written < 0 ? -errno : -EIO;
 }
 
+/*
+ * Writes another number into the probe at `text`, and calls it. -ENOEXEC when the old one comes back though the new one was
+ * written: an emulator executes a translation of the code and did not notice.
+ */
+static int probe_change(const unsigned char *text, int (*write)(unsigned char *at, const unsigned char *bytes, size_t length),
+			unsigned char *at)
+{
+	uint32_t number = ~arch_probe_run(text), found;
+	int error = write(at + ARCH_PROBE_NUMBER, (const unsigned char *)&number, sizeof number);
+
+	if (error)
+		return error;
+	error = sync_core();
+	memcpy(&found, text + ARCH_PROBE_NUMBER, sizeof found);
+	if (!error && found != number)
+		error = -EIO;
+	if (!error && arch_probe_run(text) != number)
+		error = -ENOEXEC;
+	return error;
+}
+
 /* Kernels may forbid writing through read-only mappings (CONFIG_PROC_MEM_…, proc_mem.force_override=). */
 static int proc_mem_probe(void)
 {
-	const volatile unsigned char *seen = arch_probe_text;
-	unsigned char other = seen[0] ^ 1;
 	int error = proc_mem_open();
 
 	if (error)
 		return error;
-	error = proc_mem_write((unsigned char *)(uintptr_t)arch_probe_text, &other, 1);
-	if (!error && seen[0] != other)
-		error = -EIO;
+	error = probe_change(arch_probe_text, proc_mem_write, (unsigned char *)(uintptr_t)arch_probe_text);
 	proc_mem_close();
 	return error;
 }
@@ -106,16 +123,25 @@ static unsigned char *copy_twice(const unsigned char *text, size_t bytes, unsign
 	return *code == MAP_FAILED ? NULL : alias;
 }
 
+static int plain_write(unsigned char *at, const unsigned char *bytes, size_t length)
+{
+	memcpy(at, bytes, length);
+	return 0;
+}
+
 static int memfd_probe(void)
 {
 	size_t bytes = page_size();
 	unsigned char *code, *alias = copy_twice(NULL, bytes, &code);
+	int error;
 
 	if (!alias)
 		return -errno;
+	memcpy(alias, arch_probe_text, ARCH_PROBE_SIZE);
+	error = probe_change(code, plain_write, alias);
 	munmap(alias, bytes);
 	munmap(code, bytes);
-	return 0;
+	return error;
 }
 
 /* Puts the copy in the text's place. That is one step for other threads: a fault meanwhile waits for it. */
@@ -252,11 +278,11 @@ static int mprotect_write(unsigned char *at, const unsigned char *bytes, size_t 
 }
 #endif
 
-const struct writer writer_proc_mem = {"proc-mem", PATCHPOINT_WRITER_PROC_MEM, false, proc_mem_probe,
+const struct writer writer_proc_mem = {"proc-mem", PATCHPOINT_WRITER_PROC_MEM, false, true, 256, proc_mem_probe,
 				       proc_mem_open, proc_mem_write, proc_mem_close};
-const struct writer writer_memfd = {"memfd", PATCHPOINT_WRITER_MEMFD, false, memfd_probe,
+const struct writer writer_memfd = {"memfd", PATCHPOINT_WRITER_MEMFD, false, false, 0, memfd_probe,
 				    nothing_to_open, memfd_write, nothing_to_close};
-const struct writer writer_mprotect = {"mprotect", PATCHPOINT_WRITER_MPROTECT, true, mprotect_probe,
+const struct writer writer_mprotect = {"mprotect", PATCHPOINT_WRITER_MPROTECT, true, false, 0, mprotect_probe,
 				       nothing_to_open, mprotect_write, nothing_to_close};
 
 static void refuse(const char *name, int error)
@@ -264,7 +290,8 @@ static void refuse(const char *name, int error)
 	size_t used = strlen(writer_reason);
 
 	snprintf(writer_reason + used, sizeof writer_reason - used, "%s%s: %s", used ? "; " : "", name,
-		 strerrordesc_np(-error));
+		 error == -ENOEXEC ? "changed code is not what is executed (an emulator)"
+				   : strerrordesc_np(-error));
 }
 
 /* Once; the lock is held. */
@@ -280,6 +307,10 @@ void writer_choose(void)
 		snprintf(writer_reason, sizeof writer_reason, "portable build");
 		return;
 	}
+	if (arch_under_valgrind()) {
+		snprintf(writer_reason, sizeof writer_reason, "running under Valgrind");
+		return;
+	}
 	if (!sync_possible()) {
 		refuse("membarrier", -errno);
 		return;
@@ -292,5 +323,7 @@ void writer_choose(void)
 			return;
 		}
 		refuse(ladder[i]->name, error);
+		if (error == -ENOEXEC)
+			return;
 	}
 }

@@ -38,7 +38,7 @@ done
 
 variants=('' '-fPIC' '-fno-pic -no-pie' '-fno-omit-frame-pointer' '-ffunction-sections -Wl,--gc-sections' '-flto'
     '-flto -ffunction-sections -Wl,--gc-sections' '-fuse-ld=lld -ffunction-sections -Wl,--gc-sections' '-fuse-ld=gold'
-    '-march=x86-64-v3' '-fcf-protection=none' '-fstack-protector-all' '-fuse-ld=lld -flto' '-static')
+    '-march=x86-64-v3' '-fcf-protection=none' '-fcf-protection=full' '-fcf-protection=full -mshstk -Wl,-z,ibt,-z,shstk' '-fstack-protector-all' '-fuse-ld=lld -flto' '-static')
 for variant in "${variants[@]}"; do
     read -ra flags <<<"$variant"
     if ! takes "${flags[@]}"; then

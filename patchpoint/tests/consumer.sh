@@ -8,18 +8,18 @@ place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 cmake --install "$build" --prefix "$place/prefix" >/dev/null
 
-# The generated file carries the prefix of the configuration; pkg-config is told where it was installed instead.
+# Installed elsewhere than configured for: the file finds its prefix by where it lies.
 if command -v pkg-config >/dev/null; then
     export PKG_CONFIG_PATH=$place/prefix/lib/x86_64-linux-gnu/pkgconfig:$place/prefix/lib/pkgconfig:$place/prefix/lib64/pkgconfig
-    flags=$(pkg-config --define-variable=prefix="$place/prefix" --cflags --libs patchpoint)
-    libdir=$(pkg-config --define-variable=prefix="$place/prefix" --variable=libdir patchpoint)
+    flags=$(pkg-config --cflags --libs patchpoint)
+    libdir=$(pkg-config --variable=libdir patchpoint)
     # shellcheck disable=SC2086 # flags are words
     "$cc" -std=c11 -Wall -Wextra -Werror -pedantic -O2 -o "$place/c" "$here/consumer/consumer.c" $flags
     # shellcheck disable=SC2086
     "$cxx" -std=c++17 -Wall -Wextra -Werror -pedantic -O2 -o "$place/cxx" "$here/consumer/consumer.cpp" $flags
     LD_LIBRARY_PATH=$libdir "$place/c"
     LD_LIBRARY_PATH=$libdir "$place/cxx"
-    static=$(pkg-config --define-variable=prefix="$place/prefix" --static --cflags --libs patchpoint)
+    static=$(pkg-config --static --cflags --libs patchpoint)
     # shellcheck disable=SC2086
     "$cc" -std=c11 -Wall -Wextra -Werror -static -O2 -o "$place/c_static" "$here/consumer/consumer.c" $static 2>"$place/log" ||
         { cat "$place/log"; exit 1; }

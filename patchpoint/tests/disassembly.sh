@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the examples' functions are in memory at the end of a run: whole functions, disassembled.
+# What the examples' functions, and loops of the benchmark, are in memory at the end of a run: whole functions, disassembled.
 # Arguments: the build folder, the compiler's name.
 set -euo pipefail
 build=$1 compiler=$2
@@ -10,9 +10,9 @@ if ! command -v objdump >/dev/null; then
     exit 0
 fi
 
-# code EXAMPLE FUNCTION [ARGUMENT]: the function's instructions, one a line, without the calls that are never made.
+# code PROGRAM FUNCTION [ARGUMENT...]: the function's instructions, one a line, without the calls that are never made.
 code() {
-    local program=$build/examples/example_$1 address size cold
+    local program=$build/$1 address size cold
     read -r address size < <(nm -S "$program" | sed -n "s/ [Tt] $2\$//p")
     cold=$(printf '%x' "0x$(nm "$program" | sed -n 's/ [Tt] patchpoint_cold$//p')")
     "$build/tests/live_text" "$place/text" "$address" "$size" "$program" "${@:3}" || exit 1
@@ -32,26 +32,58 @@ expect() {
 }
 
 saved_pushed='push +%(rbx|rbp|r1[2-5])'
-text=$(code tracepoint sum_to)
+text=$(code examples/example_tracepoint sum_to)
 expect 1 '^nopl +0x0\(%rax,%rax,1\)$' "$(sed '/ret/q' <<<"$text")" 'tracepoint off'
 expect 0 '^(jmp|j[a-z]+|cmp|test|call|push)' "$(sed '/ret/q' <<<"$text")" 'tracepoint off'
 echo "tracepoint off, $compiler:"
 sed '/ret/q' <<<"$text"
-text=$(code tracepoint sum_to on)
+text=$(code examples/example_tracepoint sum_to on)
 expect 1 '^jmp' "$(sed '/ret/q' <<<"$text")" 'tracepoint on'
 
-text=$(code ops_table copy_table native)
+text=$(code examples/example_ops_table copy_table native)
 expect 2 '^cs cs cs mov %rdi,%rax$' "$text" 'ops table, native'
 expect 1 '^nopw +0x0\(%rax,%rax,1\)$' "$(grep -v 'cs nopw' <<<"$text" | sed '/ret/q')" 'ops table, native'
 expect 0 '^(addr32 )?call' "$text" 'ops table, native'
 expect 0 "$saved_pushed" "$text" 'ops table, native'
 echo "ops table, native, $compiler:"
 sed '/ret/q' <<<"$text"
-text=$(code ops_table copy_table)
+text=$(code examples/example_ops_table copy_table)
 expect 3 '^addr32 call' "$text" 'ops table, virtual'
 
-text=$(code lock add_one)
+text=$(code examples/example_lock add_one)
 expect 1 '^movl +.0x0,\(%rdi\)$' "$text" 'lock, spinning'
 expect 1 '^addr32 call' "$text" 'lock, spinning'
 echo "lock, spinning, $compiler:"
 echo "$text"
+
+# loop FUNCTION: the instructions of the benchmark's loop, from where its last jump leads to that jump.
+loop() {
+    local address size program=$build/bench/patchpoint_bench head
+    read -r address size < <(nm -S "$program" | sed -n "s/ [Tt] $1\$//p")
+    "$build/tests/live_text" "$place/text" "$address" "$size" "$program" --run 00 1 || exit 1
+    objdump -D -b binary -m i386:x86-64 --no-show-raw-insn --adjust-vma="0x$address" "$place/text" |
+        sed -n 's/^ *\([0-9a-f]*\):\t/\1 /p' >"$place/code"
+    head=$(sed -n 's/.* jne *0x//p' "$place/code" | head -1)
+    sed -n "/^$head /,/ jne /p" "$place/code" | sed 's/^[0-9a-f]* //; s/ *$//'
+}
+
+# beside HAND PATCHED GCC CLANG SITE: the patched loop has at most so many instructions more than the one written by
+# hand, the site's among them, and nothing on the stack.
+beside() {
+    local hand patched more=$3
+    if [ "$compiler" = Clang ]; then more=$4; fi
+    hand=$(loop "$1") patched=$(loop "$2")
+    expect 1 "$5" "$patched" "$2"
+    expect 0 '\(%r[sb]p' "$patched" "$2"
+    if [ $(($(wc -l <<<"$patched") - $(wc -l <<<"$hand"))) -gt "$more" ]; then
+        printf '%s, more than %s instructions more than %s:\n%s\n\n%s\n' "$2" "$more" "$1" "$patched" "$hand"
+        exit 1
+    fi
+}
+
+beside identity_inlined identity_saved 1 2 '^cs cs cs mov %rdi,%rax$'
+beside empty_inlined empty_saved 1 1 '^nopw +0x0\(%rax,%rax,1\)$'
+beside mix_direct mix_patched 0 0 '^addr32 call'
+beside branch_none branch_patched 1 1 '^nopl +0x0\(%rax,%rax,1\)$'
+# clang adds from memory, which an immediate in a register cannot be: one mov, and one to keep the sum.
+beside value_plain value_patched 0 2 '^movabs .0x1,%r'

@@ -26,6 +26,7 @@ read -r _ <&4
 grep -qE 'value +immediate +number +8b 05( [0-9a-f]{2}){4}  ->  c7 c0 2a 00 00 00' "$place/process" || fail 'no immediate'
 grep -qE 'branch +nop +unlikely_off +e9( [0-9a-f]{2}){4}  ->  0f 1f 44 00 00' "$place/process" || fail 'no nop'
 grep -qE 'call +thunk +direct_saved +67 e8' "$place/process" || fail 'no thunk'
+grep -qE 'call +stub +far +ff 15( [0-9a-f]{2}){4}  ->  67 e8' "$place/process" || fail 'no stub'
 "$dump" --json "$pid" >"$place/process.json"
 exec 3>&-
 cat <&4 >/dev/null
@@ -43,6 +44,7 @@ else
     echo "SKIPPED: no python3 here to read the JSON" >&2
 fi
 
+"$dump" --help | grep -q '^usage: patchpoint-dump' || fail 'no help'
 status=0
 "$dump" >/dev/null 2>&1 || status=$?
 [ $status -eq 2 ] || fail "without arguments: status $status"

@@ -36,6 +36,7 @@ CALL(instruction)
 CALL(null_nothing)
 CALL(null_zero)
 CALL(null_trap)
+CALL(far)
 SAVED(direct_saved)
 SAVED(identity_saved)
 PATCHPOINT_DEFINE_CALL(direct, work);
@@ -46,6 +47,7 @@ PATCHPOINT_DEFINE_CALL(instruction, load);
 PATCHPOINT_DEFINE_CALL_NULL(null_nothing, NOTHING);
 PATCHPOINT_DEFINE_CALL_NULL(null_zero, ZERO);
 PATCHPOINT_DEFINE_CALL_NULL(null_trap, TRAP);
+PATCHPOINT_DEFINE_CALL(far, labs); /* libc's, which is far from a position-independent program */
 PATCHPOINT_DEFINE_CALL(direct_saved, work);
 PATCHPOINT_DEFINE_CALL(identity_saved, identity);
 
@@ -76,7 +78,7 @@ static void put(const unsigned char *bytes, size_t length, bool relative)
 
 static int put_site(const struct patchpoint_site_info *info, void *unused)
 {
-	const char *relative[] = {"data", "thunk", "call", "jump"};
+	const char *relative[] = {"data", "thunk", "call", "stub", "jump"};
 	bool now_relative = false;
 
 	(void)unused;

@@ -33,6 +33,9 @@ void case_corrupted(void);
 void case_breakpoint(void);
 void case_rollback(void);
 void case_far(void);
+void case_far_memfd(void);
+void case_far_mdwe(void);
+void case_far_mdwe_proc(void);
 void case_blocked(void);
 void case_chained(void);
 void case_default(void);
@@ -46,5 +49,8 @@ void case_mprotect(void);
 void case_fork(void);
 void case_vfork(void);
 void case_outside(void);
+void case_between(void);
+void case_uprobe(void);
+void case_traced(void);
 
 #endif

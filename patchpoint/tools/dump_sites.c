@@ -27,6 +27,18 @@ static const char *call_state(const unsigned char *now)
 	return now[0] == 0x2e && now[4] == 0x89 ? "move" : "inline";
 }
 
+/* Whether a direct call leads to a stub: jmp *0(%rip), which no procedure linkage table holds. */
+static bool calls_stub(const struct image *image, uint64_t code, const unsigned char *now)
+{
+	static const unsigned char jump[] = {0xff, 0x25, 0x00, 0x00, 0x00, 0x00};
+	unsigned char found[sizeof jump];
+	int32_t distance;
+
+	memcpy(&distance, now + 2, sizeof distance);
+	return image_read(image, code + 6 + (uint64_t)(int64_t)distance, found, sizeof found) &&
+	       memcmp(found, jump, sizeof jump) == 0;
+}
+
 static const char *state_of(const struct patchpoint_site *record, const unsigned char *original, const unsigned char *now)
 {
 	static const unsigned char nop[] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
@@ -65,6 +77,8 @@ static bool site_read(const struct image *image, uint64_t at, const struct patch
 	site->kind = kind_name(record->kind);
 	site->loaded = image->memory >= 0;
 	site->state = site->loaded ? state_of(record, site->original, site->now) : "file";
+	if (strcmp(site->state, "call") == 0 && calls_stub(image, code, site->now))
+		site->state = "stub";
 	site->address = code + image->bias;
 	site->object = image->path;
 	site->length = record->length;

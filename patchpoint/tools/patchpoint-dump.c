@@ -177,6 +177,9 @@ static int dump_process(const char *pid, struct output *output, bool *open_trans
 	return status;
 }
 
+static const char usage[] = "usage: patchpoint-dump ELF|PID [--json]\n"
+			    "Lists patchable sites: bytes as compiled and, of a process, bytes now.\n";
+
 int main(int count, char **arguments)
 {
 	struct output output = {false, 0};
@@ -184,6 +187,10 @@ int main(int count, char **arguments)
 	bool open_transaction = false;
 	int status;
 
+	if (count == 2 && strcmp(arguments[1], "--help") == 0) {
+		fputs(usage, stdout);
+		return 0;
+	}
 	for (int i = 1; i < count; i++) {
 		if (strcmp(arguments[i], "--json") == 0)
 			output.json = true;
@@ -193,8 +200,7 @@ int main(int count, char **arguments)
 			subject = arguments[i];
 	}
 	if (!subject || subject[0] == '-') {
-		fprintf(stderr, "usage: patchpoint-dump ELF|PID [--json]\n"
-				"Lists patchable sites: bytes as compiled and, of a process, bytes now.\n");
+		fputs(usage, stderr);
 		return 2;
 	}
 	if (output.json)

@@ -158,6 +158,7 @@ fn programs(hashes: [&str; 2], arguments: [&str; 2]) -> Recording {
             path: path.into(),
             length_bytes: 3,
             sha256: hash.into(),
+            sizes: None,
         });
     }
     made

@@ -176,6 +176,17 @@ template <> struct patchpoint_wide<unsigned short> { using type = int; };
 #define PATCHPOINT_DEFINE_BRANCH(key, initial) \
 	PATCHPOINT__DEFINE(key, (void *)(uintptr_t)((initial) ? 1 : 0), NULL, PATCHPOINT_BRANCH, 1, 0, 0)
 
+/*
+ * In one file of a program: its sites are patched when it is loaded, before main and constructors without priority, and those of
+ * objects loaded later with them. What cannot be patched stays as compiled; patchpoint_status says so.
+ */
+#define PATCHPOINT_PATCH_AT_LOAD \
+	static __attribute__((__constructor__(102), __used__)) void patchpoint_patch_at_load(void) \
+	{ \
+		(void)patchpoint_init(); \
+	} \
+	PATCHPOINT__ASSERT(1, "")
+
 /* Lets other objects import a key that this object defines. */
 #define PATCHPOINT_EXPORT(key) \
 	PATCHPOINT__C struct patchpoint_key *const patchpoint_export_##key \

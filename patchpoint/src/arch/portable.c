@@ -8,6 +8,17 @@ const bool arch_can_patch = false;
 const unsigned char arch_trap[] = {0};
 const unsigned char arch_probe_text[1];
 
+uint32_t arch_probe_run(const unsigned char *text)
+{
+	(void)text;
+	return 0;
+}
+
+bool arch_under_valgrind(void)
+{
+	return false;
+}
+
 void arch_pause(void)
 {
 }
@@ -23,6 +34,23 @@ int arch_patched(const struct patchpoint_site *site, const unsigned char *now, c
 {
 	(void)site, (void)now, (void)key, (void)value, (void)bytes;
 	return -EILSEQ;
+}
+
+void arch_stub(unsigned char stub[STUB_SIZE], uint64_t target)
+{
+	(void)stub, (void)target;
+}
+
+uint64_t arch_stub_target(const unsigned char *stub)
+{
+	(void)stub;
+	return 0;
+}
+
+bool arch_reaches(uintptr_t text_start, uintptr_t text_stop, uintptr_t page)
+{
+	(void)text_start, (void)text_stop, (void)page;
+	return false;
 }
 
 void arch_form(uint64_t function, uint8_t *form, uint8_t body[6])

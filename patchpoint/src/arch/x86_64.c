@@ -16,8 +16,35 @@ __asm__(".pushsection .text.patchpoint_probe,\"ax\",@progbits\n\t"
 	".hidden arch_probe_text\n\t"
 	".balign 64\n"
 	"arch_probe_text:\n\t"
-	".fill 64, 1, 0xcc\n\t"
+	"endbr64\n\t"
+	"movl $0x5a5a5a5a, %eax\n\t"
+	"ret\n\t"
+	".fill 64 - (. - arch_probe_text), 1, 0xcc\n\t"
 	".popsection");
+
+/* clang's check of function pointers reads in front of the function. */
+__attribute__((no_sanitize("undefined"))) uint32_t arch_probe_run(const unsigned char *text)
+{
+	uint32_t (*function)(void);
+
+	memcpy(&function, &text, sizeof function);
+	return function();
+}
+
+/*
+ * The client request RUNNING_ON_VALGRIND (valgrind.h): rotations that add up to nothing, a no-op elsewhere. Valgrind may be told
+ * to notice changed code, but gives breakpoints another signal code than the kernel, and other bytes to other threads.
+ */
+bool arch_under_valgrind(void)
+{
+	uint64_t arguments[6] = {0x1001, 0, 0, 0, 0, 0}, result = 0;
+
+	__asm__ volatile("rolq $3, %%rdi\n\trolq $13, %%rdi\n\trolq $61, %%rdi\n\trolq $51, %%rdi\n\txchgq %%rbx, %%rbx"
+			 : "+d"(result)
+			 : "a"(arguments)
+			 : "rdi", "cc", "memory");
+	return result != 0;
+}
 
 void arch_pause(void)
 {
@@ -220,6 +247,34 @@ void arch_form(uint64_t function, uint8_t *form, uint8_t body[6])
 		memcpy(body, trap_6, CALL_LENGTH);
 	else if (x86_64_recognise(read_own_code, NULL, function, body) == BODY_UNKNOWN)
 		*form = PATCHPOINT_FORM_DIRECT;
+}
+
+/*
+ * ff 25 00000000 (jmp *0(%rip)), the target, int3, int3. No register is used, nothing is pushed; reached by direct calls only,
+ * so it needs no endbr64, and its target has one where indirect branches are tracked, for sites as compiled call it indirectly.
+ */
+void arch_stub(unsigned char stub[STUB_SIZE], uint64_t target)
+{
+	static const unsigned char jump[6] = {0xff, 0x25};
+
+	memset(stub, arch_trap[0], STUB_SIZE);
+	memcpy(stub, jump, sizeof jump);
+	memcpy(stub + sizeof jump, &target, sizeof target);
+}
+
+uint64_t arch_stub_target(const unsigned char *stub)
+{
+	uint64_t target;
+
+	memcpy(&target, stub + 6, sizeof target);
+	return target;
+}
+
+bool arch_reaches(uintptr_t text_start, uintptr_t text_stop, uintptr_t page)
+{
+	const uintptr_t reach = (UINT64_C(1) << 31) - 8192;
+
+	return page < text_start ? text_stop - page < reach : page - text_start < reach;
 }
 
 static const char *body_state(const unsigned char *body)
