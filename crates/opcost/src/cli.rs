@@ -271,7 +271,8 @@ pub struct SelftestArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
 
-    /// Runs of each side in a report [default: the fewest that can decide every metric]
+    /// Runs of each side in a report [default: 100; on the emulated machine the fewest that can
+    /// decide every metric]
     #[arg(long, short = 'n', visible_alias = "runs", value_name = "N")]
     pub pairs: Option<u32>,
 

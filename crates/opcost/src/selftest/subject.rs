@@ -13,6 +13,10 @@ struct Range {
     count: u32,
 }
 
+/// Runs of each side in a report of this host: the fewest that decide find next to nothing in runs so
+/// short.
+const PAIRS: u32 = 100;
+
 /// Changes planted where none are asked for, in millionths of the work: in times, and in exact
 /// counts.
 const PLANTED_TIME: [u32; 2] = [10_000, 50_000];
@@ -49,7 +53,8 @@ impl<'a> Subject<'a> {
             (None, _) => PLANTED_TIME.into(),
         };
         let command = args.command.as_deref();
-        Subject { machine, command, pairs: args.pairs, cpu: args.cpu, planted }
+        let pairs = args.pairs.or((machine == MachineKind::Host).then_some(PAIRS));
+        Subject { machine, command, pairs, cpu: args.cpu, planted }
     }
 
     /// Whether a planted change that is missed once fails the test: counts have no noise.
