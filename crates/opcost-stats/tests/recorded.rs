@@ -117,10 +117,9 @@ fn power(noise: &Noise, metric: &str, pairs: u32, factor: f64, times: u64) -> (f
 /// work takes the CPUs, the time on a CPU still tells.
 #[test]
 fn one_per_cent_more_time_is_found_nine_times_in_ten() {
-    for (name, metric, pairs) in [
-        ("gzip.txt", "wall_us", 400),
-        ("gzip-busy.txt", "task-clock_us", 800),
-    ] {
+    for (name, metric, pairs) in
+        [("gzip.txt", "wall_us", 400), ("gzip-busy.txt", "task-clock_us", 800)]
+    {
         let (found, seconds) = power(&Noise::read(name), metric, pairs, 1.01, 200);
         println!(
             "{name}: +1 % in {metric} found in {found} of recordings of {pairs} pairs, {seconds:.1} s"
