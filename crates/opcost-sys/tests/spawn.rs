@@ -141,6 +141,17 @@ fn only_the_descriptors_named_are_passed() {
 }
 
 #[test]
+fn a_passed_number_above_all_of_ours_hangs_nobody() {
+    // Every descriptor of the parent's, its socket to the child among them, is in the way.
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(b"passed").unwrap();
+    file.rewind().unwrap();
+    let mut spawn = sh("cat /proc/self/fd/1000");
+    spawn.pass_fds = vec![(OwnedFd::from(file), 1000)];
+    assert_eq!(output(spawn), "passed");
+}
+
+#[test]
 fn signals_are_as_a_program_expects_them() {
     // Rust's runtime ignores SIGPIPE; the thread blocks one signal more.
     let thread = std::thread::spawn(|| {

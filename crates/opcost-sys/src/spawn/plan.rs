@@ -84,9 +84,15 @@ impl Plan {
     pub(super) fn new(spawn: &Spawn) -> Result<(Plan, ParentEnd, ChildEnd), SpawnError> {
         let prepare = |source| spawn.failed(Stage::Prepare, source);
         let (mut plan, lowest_free) = Plan::without_socket(spawn)?;
-        let (parent_end, child_end) = socket_pair().map_err(prepare)?;
-        plan.socket = out_of_the_way(child_end.0.as_raw_fd(), lowest_free, &mut plan.copies)
-            .map_err(prepare)?;
+        let (parent_end, mut child_end) = socket_pair().map_err(prepare)?;
+        // Not among the plan's copies, which this process keeps until the program runs: it would
+        // wait for its own copy to be closed.
+        if let Some(copy) =
+            copy_out_of_the_way(child_end.0.as_raw_fd(), lowest_free).map_err(prepare)?
+        {
+            child_end = ChildEnd(copy);
+        }
+        plan.socket = child_end.0.as_raw_fd();
         plan.parent_socket = parent_end.0.as_raw_fd();
         Ok((plan, parent_end, child_end))
     }
@@ -180,8 +186,15 @@ fn lowest_free(spawn: &Spawn) -> Result<RawFd, SpawnError> {
 
 /// The descriptor itself, or a copy with a number that nothing in the child is moved to.
 fn out_of_the_way(fd: RawFd, lowest: RawFd, copies: &mut Vec<OwnedFd>) -> io::Result<RawFd> {
+    let Some(copy) = copy_out_of_the_way(fd, lowest)? else { return Ok(fd) };
+    copies.push(copy);
+    Ok(copies[copies.len() - 1].as_raw_fd())
+}
+
+/// A copy from the number `lowest` on; `None` if the descriptor is there already.
+fn copy_out_of_the_way(fd: RawFd, lowest: RawFd) -> io::Result<Option<OwnedFd>> {
     if fd >= lowest {
-        return Ok(fd);
+        return Ok(None);
     }
     // SAFETY: fcntl F_DUPFD_CLOEXEC takes integers only.
     let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, lowest) };
@@ -189,8 +202,7 @@ fn out_of_the_way(fd: RawFd, lowest: RawFd, copies: &mut Vec<OwnedFd>) -> io::Re
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the kernel has just given this descriptor to us alone.
-    copies.push(unsafe { OwnedFd::from_raw_fd(copy) });
-    Ok(copy)
+    Ok(Some(unsafe { OwnedFd::from_raw_fd(copy) }))
 }
 
 /// /dev/null, opened for reading and writing once in this process.
