@@ -29,7 +29,7 @@ pub(super) struct Plan {
     pub(super) parent_socket: RawFd,
     pub(super) parent_pid: i32,
     /// Copies of descriptors whose numbers were in the way; closed with the plan.
-    copies: Vec<OwnedFd>,
+    _copies: Vec<OwnedFd>,
 }
 
 /// An array of C strings with a null at its end, as `execve(2)` takes it.
@@ -155,7 +155,7 @@ impl Plan {
             parent_socket: -1,
             // SAFETY: getpid only returns a number.
             parent_pid: unsafe { libc::getpid() },
-            copies,
+            _copies: copies,
         };
         Ok((plan, lowest_free))
     }

@@ -77,6 +77,8 @@ struct Table<'a> {
     value_width: usize,
 }
 
+/// Room for most remarks ("the same every run") and the gap in front of them.
+const REMARK_WIDTH: usize = 20;
 /// Columns of the change: the sign, three or more digits, the unit.
 const CHANGE_WIDTH: usize = 11;
 /// Columns of a figure; large counts need more.
@@ -116,7 +118,8 @@ impl<'a> Table<'a> {
             rows.iter().map(|row| heading(row).width()).max().unwrap_or(0).clamp(15, most);
         let names = sides.map(|side| comparison.variants[side].name.width());
         // What 80 columns leave beside label, change and remark.
-        let room = if wide { 18 } else { (80 - 2 - label_width - CHANGE_WIDTH - 19) / 2 - 1 };
+        let room =
+            if wide { 18 } else { (80 - 2 - label_width - CHANGE_WIDTH - REMARK_WIDTH) / 2 - 1 };
         let name_width = names[0].max(names[1]);
         // Names that do not fit stand above the table.
         let value_width =
