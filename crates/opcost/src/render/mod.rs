@@ -5,6 +5,7 @@
 mod benchfmt;
 mod csv;
 mod functions;
+pub mod html;
 mod imported;
 mod json;
 mod markdown;
@@ -59,6 +60,7 @@ pub static FORMATS: &[Format] = &[
         help: "Go benchmark lines, as benchstat reads them",
         render: benchfmt::render,
     },
+    Format { name: "html", help: "a page for a browser, with plots", render: html::render },
 ];
 
 /// The names of the formats, for `--format`.

@@ -95,14 +95,9 @@ impl<'a> Table<'a> {
         width: usize,
     ) -> Self {
         let sides = [baseline, variant];
-        let zero = |row: &Row| {
-            let highest =
-                sides.map(|side| row.values[side].as_ref().and_then(|figures| figures.max));
-            !row.primary && highest == [Some(0.0), Some(0.0)]
-        };
         let present = |row: &&Row| row.changes[index].verdict != Verdict::Unavailable;
         let (zeros, rows): (Vec<&Row>, Vec<&Row>) =
-            comparison.rows.iter().filter(present).partition(|row| zero(row));
+            comparison.rows.iter().filter(present).partition(|row| always_zero(row, sides));
         let wide = width >= WIDE_COLUMNS;
         let content_width = rows
             .iter()
@@ -216,8 +211,14 @@ impl<'a> Table<'a> {
     }
 }
 
+/// Whether a row need not be shown: it is not the primary one, and 0 in every run of both sides.
+pub(super) fn always_zero(row: &Row, sides: [usize; 2]) -> bool {
+    let highest = sides.map(|side| row.values[side].as_ref().and_then(|figures| figures.max));
+    !row.primary && highest == [Some(0.0), Some(0.0)]
+}
+
 /// Median and relative spread of both sides, in one unit.
-fn side_texts(row: &Row, sides: [Option<&Figures>; 2]) -> [Option<(String, String)>; 2] {
+pub(super) fn side_texts(row: &Row, sides: [Option<&Figures>; 2]) -> [Option<(String, String)>; 2] {
     let medians: Vec<f64> = sides.iter().flatten().map(|side| side.center()).collect();
     let mut values = figures(&medians, row.unit).into_iter();
     sides.map(|side| {
@@ -329,7 +330,7 @@ fn footnotes(page: &mut Page, comparison: &Comparison) {
 }
 
 /// Whether a real change is visibly another than the ratio of the medians beside it.
-fn drifted(change: &Change) -> bool {
+pub(super) fn drifted(change: &Change) -> bool {
     let parts = change.ratio_of_medians.zip(change.change_ratio).zip(change.ci);
     change.verdict == Verdict::Changed
         && parts.is_some_and(|((medians, paired), (low, high))| {
