@@ -3,9 +3,9 @@
 use crate::action::{print, store_path};
 use crate::cli::Cli;
 use crate::comparison;
-use crate::exit::{HasStatus, Status, WithStatus, fail};
+use crate::exit::{HasStatus, Status, WithStatus};
 use crate::history::{History, Question, history};
-use crate::render::{Style, View, html};
+use crate::render::{Style, View, check_folder, html};
 use crate::store::{Recording, Store, StoreError};
 use anyhow::{Context, Result};
 use clap::Args;
@@ -40,12 +40,7 @@ pub fn report(cli: &Cli, args: &ReportArgs) -> Result<Status> {
         comparison::ledger::find_rule(rule)?;
     }
     let to_stdout = args.html == Path::new("-");
-    let folder = args.html.parent().filter(|folder| !folder.as_os_str().is_empty());
-    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-        let why =
-            format!("--html {}: there is no folder '{}'", args.html.display(), folder.display());
-        return Err(fail(Status::Usage, why));
-    }
+    check_folder("--html", &args.html)?;
     let store = Store::open_for_reading(&store_path(cli)?).map_err(StoreError::carried)?;
     let mut recording = store.read(&args.id).map_err(StoreError::carried)?;
     recording.plan.allow.extend(args.allow.iter().cloned());

@@ -294,6 +294,15 @@ fn few_runs_equal_runs_failed_runs_and_none_still_have_a_page() {
 }
 
 #[test]
+fn of_very_many_runs_some_are_drawn_and_the_page_says_so() {
+    let page = page(&simple(4002), &[]);
+    check(&page);
+    assert!(page.contains("One run of 3 is drawn."), "4002 runs of a variant");
+    assert!(page.contains("One block of 2 is drawn."), "2001 blocks");
+    assert!(page.len() < 400_000, "{} bytes", page.len());
+}
+
+#[test]
 fn a_refused_comparison_says_so_first() {
     let mut refused = simple(6);
     for record in refused.records.iter_mut().filter(|record| record.variant == 1) {
@@ -352,6 +361,37 @@ fn the_command_writes_a_file_or_standard_output() {
 }
 
 #[test]
+fn imported_figures_have_what_they_have() {
+    let lab = Lab::new();
+    let runs = [
+        "old,wall,10,ms",
+        "old,wall,11,ms",
+        "old,wall,12,ms",
+        "new,wall,20,ms",
+        "new,wall,21,ms",
+        "new,wall,23,ms",
+    ];
+    lab.write("the <runs>.csv", format!("variant,metric,value,unit\n{}\n", runs.join("\n")));
+    lab.output(&["import", "the <runs>.csv"]);
+    let page = lab.output(&["report", "--html", "-"]);
+    check(&page);
+    for part in [
+        "imported from the &lt;runs&gt;.csv",
+        "opcost import 'the &lt;runs&gt;.csv'",
+        "wall in the order of the file",
+        "whether the variants' runs alternated is unknown",
+    ] {
+        assert!(page.contains(part), "{part} is missing");
+    }
+    assert!(!page.contains("block by block"), "there are no blocks");
+    lab.write("means.csv", "variant,metric,mean,sd,n,unit\na,wall,10,1,5,ms\nb,wall,12,1,5,ms\n");
+    lab.output(&["import", "means.csv"]);
+    let page = lab.output(&["report", "--html", "-"]);
+    check(&page);
+    assert!(!page.contains("<svg"), "a mean has no runs to plot");
+}
+
+#[test]
 fn bad_arguments_are_named() {
     let lab = Lab::new();
     lab.output(&TINY);
@@ -364,6 +404,7 @@ fn bad_arguments_are_named() {
         (&["report", "last"], 2, "--html <FILE>"),
         (&["report", "zzz", "--html", "-"], 2, "zzz"),
         (&["report", "--html", "-", "--allow", "luck"], 2, "luck"),
+        (&["report", "--html", "."], 5, "cannot write '.'"),
     ] {
         let ended = lab.run(arguments);
         assert_eq!(ended.status, Some(status), "{arguments:?}: {}", ended.stderr);

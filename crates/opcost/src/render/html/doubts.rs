@@ -34,7 +34,7 @@ pub(super) fn section(view: &View<'_>) -> Markup {
                 thead {
                     tr {
                         th scope="col" { "invariant" }
-                        @for variant in &comparison.variants { th scope="col" { (variant.name) } }
+                        @for variant in &comparison.variants { th scope="col" class="name" { (variant.name) } }
                         th scope="col" { "finding" }
                     }
                 }

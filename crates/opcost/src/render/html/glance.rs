@@ -1,5 +1,6 @@
 //! What the verdicts come to, at a glance: the metrics of a comparison by what is said of them.
 
+use super::class_of;
 use crate::comparison::conclusion::{detectable, percent};
 use crate::comparison::{Change, Comparison, Row, Verdict};
 use crate::render::text::{always_zero, heading};
@@ -21,9 +22,14 @@ pub(super) fn glance(comparison: &Comparison, index: usize, sides: [usize; 2]) -
         .iter()
         .filter(|row| row.changes[index].verdict != Verdict::Unavailable)
         .partition(|row| always_zero(row, sides));
-    let of_group = |group: usize| -> Vec<String> {
+    let of_group = |group: usize| -> Vec<(String, &str)> {
         let of = rows.iter().filter(|row| self::group(&row.changes[index]) == Some(group));
-        of.map(|row| words(row, &row.changes[index])).collect()
+        let class = |row: &Row, change: &Change| match change.verdict {
+            Verdict::Changed => class_of(row, change),
+            _ => "plain",
+        };
+        let told = of.map(|row| (row, &row.changes[index]));
+        told.map(|(row, change)| (words(row, change), class(row, change))).collect()
     };
     let zeros: Vec<&str> = zeros.iter().map(|row| row.label.as_str()).collect();
     html! {
@@ -32,13 +38,15 @@ pub(super) fn glance(comparison: &Comparison, index: usize, sides: [usize; 2]) -
                 @let metrics = of_group(number);
                 @if !metrics.is_empty() {
                     div class=(class) {
+                        // Of what others measured, nobody can say that it changed.
+                        @let name = if number == 0 && comparison.imported.is_some() { "Differs" } else { name };
                         dt { span aria-hidden="true" { (sign) " " } (name) " (" (metrics.len()) ")" }
-                        @for metric in metrics { dd { (metric) } }
+                        @for (metric, class) in metrics { dd class=(class) { (metric) } }
                     }
                 }
             }
             @if !zeros.is_empty() {
-                div class="same" { dt { "0 in every run (" (zeros.len()) ")" } dd { (zeros.join(", ")) } }
+                div class="same" { dt { "0 in every run (" (zeros.len()) ")" } dd class="plain" { (zeros.join(", ")) } }
             }
         }
     }

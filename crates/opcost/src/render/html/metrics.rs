@@ -35,7 +35,7 @@ fn table(view: &View<'_>, index: usize, sides: [usize; 2]) -> Markup {
             thead {
                 tr {
                     th scope="col" { "metric" }
-                    @for name in names { th scope="col" class="number" { (name) } }
+                    @for name in names { th scope="col" class="name number" { (name) } }
                     th scope="col" class="number" { "change" }
                     th scope="col" class="number" { "interval" }
                     th scope="col" { "verdict" }
@@ -83,7 +83,7 @@ fn line(row: &Row, change: &Change, sides: [usize; 2], names: [&str; 2]) -> Mark
                 @match interval {
                     Some(interval) => {
                         (interval)
-                        @if let Some(level) = level { " " small { "at " (level) " %" } }
+                        @if let Some(level) = level { " " small class="level" { "at " (level) " %" } }
                     }
                     None => "–",
                 }

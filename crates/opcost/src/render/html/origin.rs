@@ -72,7 +72,7 @@ fn sizes_table(heading: &str, lines: &[[String; 5]], names: [&str; 2]) -> Markup
             thead {
                 tr {
                     th scope="col" { "class" }
-                    @for name in names { th scope="col" class="number" { (name) } }
+                    @for name in names { th scope="col" class="name number" { (name) } }
                     th scope="col" class="number" { "change" }
                     th scope="col" class="number" { "ratio" }
                 }

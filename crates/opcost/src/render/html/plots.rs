@@ -2,7 +2,7 @@
 
 use super::super::View;
 use super::plot::{
-    Dot, Group, LARGE, Row as Strip, SMALL, Size, Words, paired, series, strip, symbol,
+    Dot, Group, LARGE, Row as Strip, SMALL, Size, Words, every, paired, series, strip, symbol,
 };
 use crate::comparison::conclusion::{figures, percent, scale};
 use crate::comparison::{Change, Figures, Row, Verdict};
@@ -100,8 +100,10 @@ fn differences(view: &View<'_>, row: &Row, index: usize, size: Size, id: &str) -
         _ => "The baseline is 0, so there is no ratio and no interval of one.".to_string(),
     };
     let count = paired_blocks.differences().len();
-    let description =
-        format!("One point for each of {count} {unit}s; the dashed line is no change. {said}");
+    let thinned = thinned(count, unit);
+    let description = format!(
+        "One point for each of {count} {unit}s; the dashed line is no change. {said}{thinned}"
+    );
     let (values, name) = match ratios {
         Some(ratios) => (ratios, "change, %".to_string()),
         None => {
@@ -139,11 +141,13 @@ fn in_order(view: &View<'_>, row: &Row, id: &str) -> Option<Markup> {
             Group { dots: dots.collect() }
         })
         .collect();
-    let title = format!("{} in the order of running", heading(row));
+    // In which order others ran, nobody knows.
+    let imported = view.comparison.imported.is_some();
+    let order = if imported { "the file" } else { "running" };
+    let title = format!("{} in the order of {order}", heading(row));
     let description = sentence(view, row, &shown);
     let words = Words { id, title: &title, description: &description, values: &axis(row, symbol) };
-    let order = if view.comparison.imported.is_some() { "run, as in the file" } else { "run" };
-    let drawn = series(LARGE, &words, &groups, &[], order)?;
+    let drawn = series(LARGE, &words, &groups, &[], "run")?;
     Some(figure(drawn, &title, legend(view, &shown, "")))
 }
 
@@ -160,6 +164,14 @@ fn distributions(view: &View<'_>, row: &Row, size: Size, id: &str) -> Option<Mar
     let words = Words { id, title: &title, description: &description, values: &axis(row, symbol) };
     let drawn = strip(size, &words, &rows)?;
     Some(figure(drawn, &title, legend(view, &shown, "From above: ")))
+}
+
+/// That not everything is drawn, where that is so.
+fn thinned(items: usize, what: &str) -> String {
+    match every(items) {
+        1 => String::new(),
+        step => format!(" One {what} of {step} is drawn."),
+    }
 }
 
 /// The variants whose runs have figures, as many as one plot shows.
@@ -224,10 +236,12 @@ fn legend(view: &View<'_>, shown: &[(usize, &Figures)], begin: &str) -> Markup {
         (begin)
         @for (number, (variant, _)) in shown.iter().enumerate() {
             @if number > 0 { ", " }
-            span class=(format!("key c{}", number % 6)) aria-hidden="true" { (symbol(number)) } " "
+            span class=(format!("key c{}", number % 6)) aria-hidden="true" { (symbol(number)) } "\u{a0}"
             (variants[*variant].name)
         }
         @if variants.len() > shown.len() { "; " (shown.len()) " of " (variants.len()) " variants are shown" }
+        @let most = shown.iter().map(|(_, figures)| figures.values.len()).max().unwrap_or(0);
+        "." (thinned(most, "run"))
     }
 }
 

@@ -23,7 +23,8 @@ pub(super) fn section(view: &View<'_>) -> Result<Markup> {
         pre { code { "opcost run experiment.toml" } }
         pre { code { (text) } }
         p {
-            "Every default and the seed are written out: the order of the runs and the work are the same again. "
+            "Every default and the seed are written out: the order of the runs is the same again, and the work "
+            "as far as programs and files are. "
             @if let Some(folder) = plan.hooks.cwd.as_ref().filter(|_| hooks) {
                 "Its commands for set-up and clean-up ran in " code { (folder.display()) } ". "
             }

@@ -1,6 +1,8 @@
 //! What ran where: the variants, and the machine's state as it is stored.
 
 use super::super::View;
+use crate::experiment::MachineKind;
+use crate::machine::MachineState;
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -33,7 +35,7 @@ pub(super) fn section(view: &View<'_>) -> Markup {
                 @for variant in &comparison.variants {
                     tr {
                         th scope="row" { (variant.name) }
-                        td data-label="runs" { code { (variant.work) } }
+                        td data-label="work" { code { (variant.work) } }
                         td class="number" data-label="runs" { (variant.runs_finished) }
                         td class=(if variant.runs_failed > 0 { "number worse" } else { "number" }) data-label="failed" {
                             (variant.runs_failed)
@@ -63,12 +65,20 @@ pub(super) fn section(view: &View<'_>) -> Markup {
             @if !absent.is_empty() { p { "Not known: " (absent.join(", ")) "." } }
         }
         @for later in view.recording.machine.windows(2) {
-            @let changes = later[0].differences(&later[1]);
+            @let changes = changes(view, &later[0], &later[1]);
             @if !changes.is_empty() {
                 h3 { "Changed while the recording was made" }
                 ul { @for change in changes { li { (change) } } }
             }
         }
+    }
+}
+
+/// What became another while the recording was made, of what its figures depend on.
+fn changes(view: &View<'_>, before: &MachineState, after: &MachineState) -> Vec<String> {
+    match view.recording.plan.machine {
+        MachineKind::Emulated => before.differences_emulated(after),
+        MachineKind::Host | MachineKind::Imported => before.differences(after),
     }
 }
 

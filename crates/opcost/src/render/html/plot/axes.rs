@@ -28,6 +28,13 @@ pub(in crate::render::html) struct Words<'a> {
     pub(in crate::render::html) values: &'a str,
 }
 
+#[cfg(test)]
+impl Words<'static> {
+    /// Words for tests.
+    pub(super) const MADE: Words<'static> =
+        Words { id: "made", title: "a title", description: "a description", values: "ns" };
+}
+
 /// Where the drawing is: left, right, top, bottom.
 pub(super) struct Area {
     pub(super) left: f64,
@@ -93,5 +100,37 @@ pub(super) fn rightwards(area: &Area, scale: &Scale, name: &str, grid: bool) -> 
         text class="name middle" x=(px((area.left + area.right) / 2.0)) y=(px(area.bottom + 30.0)) {
             (name)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::html::plot::scale::Scale;
+
+    #[test]
+    fn a_plot_has_its_title_and_description_and_what_is_in_it_is_escaped() {
+        let words = Words { title: "<b>", ..Words::MADE };
+        let svg = plot(SMALL, &words, html! { text { "a < b" } }).into_string();
+        assert_eq!(
+            svg,
+            "<svg viewBox=\"0 0 300 170\" role=\"img\" aria-labelledby=\"made-title made-text\">\
+             <title id=\"made-title\">&lt;b&gt;</title><desc id=\"made-text\">a description</desc>\
+             <text>a &lt; b</text></svg>"
+        );
+    }
+
+    #[test]
+    fn axes_name_their_values_and_say_how_they_are_scaled() {
+        let area = Area { left: 50.0, right: 100.0, top: 0.0, bottom: 40.0 };
+        let linear = Scale::places(&[1.0, 4.0], (50.0, 100.0)).unwrap();
+        let svg = rightwards(&area, &linear, "run", false).into_string();
+        assert!(svg.starts_with("<path class=\"axis\" d=\"M50 40H100\"></path>"), "{svg}");
+        assert!(svg.contains("<path class=\"axis\" d=\"M68.8 40V43\"></path>"), "{svg}");
+        assert!(svg.contains("<text class=\"tick middle\" x=\"68.8\" y=\"55\">2</text>"), "{svg}");
+        let log = Scale::suited(&[1.0, 100.0], (40.0, 0.0)).unwrap();
+        let svg = upwards(&area, &log, "wall in ns").into_string();
+        assert!(svg.contains(">wall in ns, logarithmic</text>"), "{svg}");
+        assert!(svg.contains("<path class=\"grid\" d=\"M50 20H100\"></path>"), "{svg}");
     }
 }

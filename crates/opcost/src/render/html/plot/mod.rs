@@ -11,6 +11,6 @@ mod strip;
 
 pub(super) use axes::{LARGE, SMALL, Size, Words};
 pub(super) use paired::paired;
-pub(super) use points::symbol;
+pub(super) use points::{every, symbol};
 pub(super) use series::{Dot, Group, series};
 pub(super) use strip::{Row, strip};

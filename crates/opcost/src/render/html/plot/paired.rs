@@ -54,3 +54,44 @@ pub(in crate::render::html) fn paired(
         },
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::axes::SMALL;
+    use super::*;
+
+    fn drawn(
+        differences: &[f64],
+        estimate: Option<f64>,
+        interval: Option<(f64, f64)>,
+    ) -> Option<String> {
+        paired(SMALL, &Words::MADE, differences, estimate, interval, "block")
+            .map(Markup::into_string)
+    }
+
+    #[test]
+    fn points_estimate_interval_and_no_change_are_on_one_scale() {
+        // From 0 to 10 with a margin of 4 %: 10.8 units over 116 pixels, 0 at 131.7 and 10 at 24.3.
+        let svg = drawn(&[10.0, 5.0], Some(5.0), Some((0.0, 10.0))).unwrap();
+        assert!(svg.contains("class=\"points c0 s0\" d=\"M116.5 24.3h0M233.5 78h0\""), "{svg}");
+        assert!(svg.contains("class=\"estimate\" d=\"M58 78H292\""), "{svg}");
+        assert!(svg.contains("class=\"zero\" d=\"M58 131.7H292\""), "{svg}");
+        assert!(svg.contains("y=\"24.3\" width=\"234\" height=\"107.4\""), "{svg}");
+    }
+
+    #[test]
+    fn nothing_is_no_plot_and_one_point_is_one() {
+        assert_eq!(drawn(&[], Some(1.0), None), None);
+        assert_eq!(drawn(&[f64::NAN, f64::INFINITY], None, None), None);
+        let svg = drawn(&[0.0], None, None).unwrap();
+        assert!(svg.contains("class=\"points c0 s0\" d=\"M175 78h0\""), "{svg}");
+        assert!(!svg.contains("estimate") && !svg.contains("interval"), "{svg}");
+    }
+
+    #[test]
+    fn what_is_not_finite_keeps_its_place_empty() {
+        let svg = drawn(&[1.0, f64::NAN, 1.0], Some(f64::NAN), None).unwrap();
+        assert!(!svg.contains("NaN"), "{svg}");
+        assert_eq!(svg.matches("h0").count(), 2);
+    }
+}

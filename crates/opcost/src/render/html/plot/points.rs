@@ -34,7 +34,7 @@ pub(in crate::render::html) fn symbol(number: usize) -> &'static str {
 }
 
 /// Of more items than can be drawn, every so-manieth; which is 1 where all are.
-pub(super) fn every(items: usize) -> usize {
+pub(in crate::render::html) fn every(items: usize) -> usize {
     items.div_ceil(POINTS_MAX).max(1)
 }
 

@@ -74,3 +74,50 @@ pub(in crate::render::html) fn series(
         },
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::axes::SMALL;
+    use super::*;
+
+    fn drawn(groups: &[&[(u32, f64)]], breaks: &[u32]) -> Option<String> {
+        let dot = |&(place, value): &(u32, f64)| Dot { place, value, ..Dot::default() };
+        let group = |dots: &&[(u32, f64)]| Group { dots: dots.iter().map(dot).collect() };
+        let groups: Vec<Group> = groups.iter().map(group).collect();
+        series(SMALL, &Words::MADE, &groups, breaks, "run").map(Markup::into_string)
+    }
+
+    #[test]
+    fn each_group_has_a_path_on_the_same_scales() {
+        let svg = drawn(&[&[(1, 10.0), (4, 20.0)], &[(2, 15.0)]], &[3]).unwrap();
+        assert!(svg.contains("class=\"points c0 s0\" d=\"M87.2 131.7h0M262.8 24.3h0\""), "{svg}");
+        assert!(svg.contains("class=\"points c1 s1\" d=\"M145.8 78h0\""), "{svg}");
+        assert!(svg.contains("class=\"break\" d=\"M175 20V136\""), "{svg}");
+        assert!(svg.contains(">ns, linear<"), "{svg}");
+    }
+
+    #[test]
+    fn what_is_far_apart_is_on_a_logarithmic_scale_which_says_so() {
+        let svg = drawn(&[&[(1, 1.0), (2, 10.0), (3, 100.0)]], &[]).unwrap();
+        assert!(svg.contains("M97 131.7h0M175 78h0M253 24.3h0"), "{svg}");
+        assert!(svg.contains(">ns, logarithmic<"), "{svg}");
+    }
+
+    #[test]
+    fn nothing_is_no_plot_and_one_point_stands_in_the_middle() {
+        assert_eq!(drawn(&[], &[]), None);
+        assert_eq!(drawn(&[&[(1, f64::NAN)]], &[]), None);
+        let svg = drawn(&[&[(7, 3.0)], &[]], &[]).unwrap();
+        assert!(svg.contains("class=\"points c0 s0\" d=\"M175 78h0\""), "{svg}");
+        assert!(svg.contains("class=\"points c1 s1\" d=\"\""), "{svg}");
+    }
+
+    #[test]
+    fn intervals_are_whiskers_and_the_page_s_own_recording_has_a_ring() {
+        let dot = Dot { place: 1, value: 15.0, interval: Some((10.0, 20.0)), marked: true };
+        let groups = [Group { dots: vec![dot] }];
+        let svg = series(SMALL, &Words::MADE, &groups, &[], "recording").unwrap().into_string();
+        assert!(svg.contains("class=\"whisker c0\" d=\"M175 131.7V24.3\""), "{svg}");
+        assert!(svg.contains("<circle class=\"marked\" cx=\"175\" cy=\"78\" r=\"6\">"), "{svg}");
+    }
+}

@@ -59,3 +59,36 @@ pub(in crate::render::html) fn strip(
         },
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::axes::SMALL;
+    use super::*;
+
+    fn drawn(rows: &[(&[f64], Option<f64>)]) -> Option<String> {
+        let mut made = Vec::new();
+        for (values, median) in rows {
+            made.push(Row { values, median: *median, factor: 10.0 });
+        }
+        strip(SMALL, &Words::MADE, &made).map(Markup::into_string)
+    }
+
+    #[test]
+    fn each_row_has_a_strip_of_its_own_over_one_axis() {
+        let svg = drawn(&[(&[100.0, 200.0], Some(150.0)), (&[150.0], Some(150.0))]).unwrap();
+        assert!(svg.contains("viewBox=\"0 0 300 106\""), "{svg}");
+        assert!(svg.contains("class=\"points c0 s0\" d=\"M24.1 10h0M275.9 23.6h0\""), "{svg}");
+        assert!(svg.contains("class=\"points c1 s1\" d=\"M150 44h0\""), "{svg}");
+        assert_eq!(svg.matches("class=\"median\" d=\"M150 ").count(), 2, "{svg}");
+        assert!(svg.contains(">ns, linear<"), "{svg}");
+        assert!(svg.contains(">20</text>"), "ticks are in the axis's unit: {svg}");
+    }
+
+    #[test]
+    fn nothing_is_no_plot_and_one_value_stands_in_the_middle() {
+        assert_eq!(drawn(&[]), None);
+        assert_eq!(drawn(&[(&[], None), (&[f64::NAN], None)]), None);
+        let svg = drawn(&[(&[7.0, f64::INFINITY], None), (&[], None)]).unwrap();
+        assert!(svg.contains("d=\"M150 10h0\"") && !svg.contains("median"), "{svg}");
+    }
+}
