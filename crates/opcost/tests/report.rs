@@ -313,6 +313,11 @@ fn a_refused_comparison_says_so_first() {
     let verdict = page.find("not comparable: ").expect("the refusal");
     assert!(verdict < page.find("<main").unwrap());
     assert!(!page.contains("class=\"worse\"><strong"), "nothing is said to be worse");
+    assert!(!page.contains("block by block"), "differences that mean nothing are not shown");
+    let table =
+        page.split_once("<caption>Metrics of ").unwrap().1.split_once("</table>").unwrap().0;
+    let changes = table.split("data-label=\"change\">").skip(1);
+    assert!(changes.count() > 1 && !table.contains("data-label=\"change\">+"), "{table}");
 }
 
 #[test]

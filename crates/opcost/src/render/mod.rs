@@ -60,7 +60,7 @@ pub static FORMATS: &[Format] = &[
         help: "Go benchmark lines, as benchstat reads them",
         render: benchfmt::render,
     },
-    Format { name: "html", help: "a page for a browser, with plots", render: html::render },
+    Format { name: "html", help: "one page with plots for a browser", render: html::render },
 ];
 
 /// The names of the formats, for `--format`.

@@ -6,7 +6,7 @@ use super::imported;
 use super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, fit};
 use super::size;
 use crate::comparison::conclusion::{detectable, figures, magnitude, percent};
-use crate::comparison::{Change, Comparison, Figures, Row, Severity, Verdict};
+use crate::comparison::{Change, Comparison, Figures, Row, Severity, TwinRow, Verdict};
 use crate::plan::IMPORT;
 use anyhow::Result;
 use opcost_record::{Better, Kind};
@@ -192,10 +192,7 @@ impl<'a> Table<'a> {
 
     /// What the loop around the operations costs by itself.
     fn twin(&self, page: &mut Page) {
-        let of = |label| self.comparison.twin.iter().find(|twin| twin.label == label);
-        // The emulated machine measures no time.
-        let twin = of("wall").or_else(|| of("instructions"));
-        let Some((twin, [one, two])) = twin.and_then(|twin| {
+        let Some((twin, [one, two])) = twin(self.comparison).and_then(|twin| {
             Some((twin, [twin.values[self.sides[0]]?, twin.values[self.sides[1]]?]))
         }) else {
             return;
@@ -215,6 +212,13 @@ impl<'a> Table<'a> {
 pub(super) fn always_zero(row: &Row, sides: [usize; 2]) -> bool {
     let highest = sides.map(|side| row.values[side].as_ref().and_then(|figures| figures.max));
     !row.primary && highest == [Some(0.0), Some(0.0)]
+}
+
+/// The cost of our own loop in the metric that says most.
+pub(super) fn twin(comparison: &Comparison) -> Option<&TwinRow> {
+    let of = |label| comparison.twin.iter().find(|twin| twin.label == label);
+    // The emulated machine measures no time.
+    of("wall").or_else(|| of("instructions"))
 }
 
 /// Median and relative spread of both sides, in one unit.

@@ -6,7 +6,7 @@ use super::{class_of, whose};
 use crate::comparison::conclusion::{figures, magnitude, percent};
 use crate::comparison::{Change, Row, Verdict};
 use crate::render::markdown::verdict;
-use crate::render::text::{always_zero, drifted, heading, side_texts};
+use crate::render::text::{self, always_zero, drifted, heading, side_texts};
 use maud::{Markup, html};
 
 pub(super) fn section(view: &View<'_>) -> Markup {
@@ -54,6 +54,8 @@ fn line(row: &Row, change: &Change, sides: [usize; 2], names: [&str; 2]) -> Mark
     let interval = change.ci.map(|(low, high)| format!("{} … {}", percent(low), percent(high)));
     let level = change.ci.map(|_| format!("{:.4}", change.ci_level * 100.0));
     let level = level.map(|level| level.trim_end_matches('0').trim_end_matches('.').to_string());
+    // Of runs that cannot be compared there is no change to state.
+    let ratio = change.change_ratio.filter(|_| change.verdict != Verdict::NotComparable);
     let sign = match change.change_ratio {
         _ if change.verdict != Verdict::Changed => None,
         Some(ratio) if ratio < 0.0 => Some("▼"),
@@ -77,7 +79,7 @@ fn line(row: &Row, change: &Change, sides: [usize; 2], names: [&str; 2]) -> Mark
                 }
             }
             td class="number" data-label="change" {
-                (change.change_ratio.map_or("–".into(), percent))
+                (ratio.map_or("–".into(), percent))
             }
             td class="number" data-label="interval" {
                 @match interval {
@@ -99,10 +101,10 @@ fn line(row: &Row, change: &Change, sides: [usize; 2], names: [&str; 2]) -> Mark
 /// What our own loop costs, as the table of the text has it.
 fn twin(view: &View<'_>, sides: [usize; 2], names: [&str; 2]) -> Markup {
     html! {
-        @for twin in &view.comparison.twin {
+        @if let Some(twin) = text::twin(view.comparison) {
             @if let [Some(one), Some(two)] = sides.map(|side| twin.values[side]) {
                 tr {
-                    th scope="row" { "our own loop/op (" (twin.label) ")" }
+                    th scope="row" { "our own loop/op" }
                     @for (value, name) in figures(&[one, two], twin.unit).into_iter().zip(names) {
                         td class="number" data-label=(name) { (value) }
                     }

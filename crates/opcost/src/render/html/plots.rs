@@ -53,30 +53,33 @@ fn of_primary(view: &View<'_>, row: &Row) -> Vec<Markup> {
     differences.chain(others.into_iter().flatten()).collect()
 }
 
-/// The differences of a headline metric where it may have changed, else its distributions.
+/// The differences of a headline metric; its distributions where it has no blocks, as imported ones.
 fn of_headline(view: &View<'_>, row: &Row, number: usize) -> Vec<Markup> {
-    let pairs = view.comparison.comparisons.len().min(VARIANTS_MAX);
-    let drawn = (0..pairs)
-        .filter(|index| {
-            row.changes[*index].verdict != Verdict::Unavailable && !row.changes[*index].identical
-        })
-        .filter_map(|index| {
-            differences(view, row, index, SMALL, &format!("plot-headline-{number}-{index}"))
-        });
-    let drawn: Vec<Markup> = drawn.collect();
-    if drawn.is_empty() {
-        let id = format!("plot-headline-{number}");
+    let judged: Vec<usize> = (0..row.changes.len().min(VARIANTS_MAX))
+        .filter(|index| tells(&row.changes[*index]))
+        .collect();
+    let id = format!("plot-headline-{number}");
+    let of_pair = |index: &usize| differences(view, row, *index, SMALL, &format!("{id}-{index}"));
+    let drawn: Vec<Markup> = judged.iter().filter_map(of_pair).collect();
+    if drawn.is_empty() && !judged.is_empty() {
         return distributions(view, row, SMALL, &id).into_iter().collect();
     }
     drawn
+}
+
+/// Whether differences may be shown and are any: where the runs are not comparable, none is.
+fn tells(change: &Change) -> bool {
+    let judged =
+        matches!(change.verdict, Verdict::Changed | Verdict::Unchanged | Verdict::Inconclusive);
+    judged && !change.identical
 }
 
 /// The difference of each block, in percent where the baseline is not 0.
 fn differences(view: &View<'_>, row: &Row, index: usize, size: Size, id: &str) -> Option<Markup> {
     let comparison = view.comparison;
     let (baseline, variant) = comparison.comparisons[index];
-    let change: &Change = row.changes.get(index)?;
-    let paired_blocks = change.paired.as_ref().filter(|_| !change.identical)?;
+    let change = row.changes.get(index).filter(|change| tells(change))?;
+    let paired_blocks = change.paired.as_ref()?;
     let unit = if view.recording.plan.build.is_some() { "build" } else { "block" };
     let ratios: Option<Vec<f64>> = paired_blocks
         .differences()
