@@ -7,6 +7,7 @@ use crate::history::command::HistoryArgs;
 use crate::import::command::{ImportArgs, formats_help};
 use crate::kernel::KernelArgs;
 use crate::render::Exports;
+use crate::report::ReportArgs;
 use crate::selftest::PLANTED_PERCENT;
 use crate::size::SizeArgs;
 use anyhow::Result;
@@ -53,6 +54,8 @@ pub enum Action {
     Resume(ResumeArgs),
     /// Show a recording again
     Show(ShowArgs),
+    /// Write a recording as one page for a browser, with plots, that needs no other file
+    Report(ReportArgs),
     /// Read the results of other tools into the store and compare them
     #[command(after_help = formats_help())]
     Import(ImportArgs),

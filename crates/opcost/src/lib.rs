@@ -22,6 +22,7 @@ pub mod noise;
 pub mod plan;
 pub mod progress;
 pub mod render;
+pub mod report;
 pub mod run;
 pub mod selftest;
 pub mod size;

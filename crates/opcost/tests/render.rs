@@ -282,6 +282,23 @@ fn benchfmt() {
 }
 
 #[test]
+fn html() {
+    let text = show("html", &made(&["off", "on"]), &Style::plain());
+    // The style sheet is a file of its own.
+    let (before, rest) = text.split_once("<style>").unwrap();
+    let (_, after) = rest.split_once("</style>").unwrap();
+    let text = format!("{before}{after}").replace(env!("CARGO_PKG_VERSION"), "VERSION");
+    // A line for each element that begins one, so that a change shows where it is.
+    let mut lines = text;
+    for tag in
+        ["<section", "<h", "<p", "<tr", "<figure", "<li", "<div", "<dt", "<dd", "<title", "<text"]
+    {
+        lines = lines.replace(tag, &format!("\n{tag}"));
+    }
+    insta::assert_snapshot!(lines);
+}
+
+#[test]
 fn the_plan() {
     insta::assert_snapshot!(render::plan::text(&plan(&["off", "on"], 22), &Style::plain()));
 }

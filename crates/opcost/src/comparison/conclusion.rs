@@ -126,6 +126,13 @@ pub fn figure(value: f64, unit: Unit) -> String {
 
 /// Figures of one row, all in the unit that suits the largest.
 pub fn figures(values: &[f64], unit: Unit) -> Vec<String> {
+    let (scale, symbol) = scale(values, unit);
+    values.iter().map(|value| format!("{}{symbol}", digits(value / scale))).collect()
+}
+
+/// The unit that suits the largest of the figures: what one of it is in `unit`, and how it is
+/// written behind a figure, with the space before it.
+pub fn scale(values: &[f64], unit: Unit) -> (f64, &'static str) {
     const TIMES: [(f64, &str); 4] = [(1.0, " ns"), (1e3, " µs"), (1e6, " ms"), (1e9, " s")];
     const SIZES: [(f64, &str); 4] =
         [(1.0, " B"), (1024.0, " KiB"), (1_048_576.0, " MiB"), (1_073_741_824.0, " GiB")];
@@ -135,9 +142,7 @@ pub fn figures(values: &[f64], unit: Unit) -> Vec<String> {
         Unit::Bytes => &SIZES,
         Unit::Ticks | Unit::Count => &[(1.0, "")],
     };
-    let (scale, symbol) =
-        *scales.iter().rev().find(|(scale, _)| largest >= *scale).unwrap_or(&scales[0]);
-    values.iter().map(|value| format!("{}{symbol}", digits(value / scale))).collect()
+    *scales.iter().rev().find(|(scale, _)| largest >= *scale).unwrap_or(&scales[0])
 }
 
 /// About four significant digits; whole numbers stay whole, thousands are separated.

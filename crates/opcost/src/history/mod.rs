@@ -5,7 +5,7 @@
 
 pub mod command;
 mod environment;
-mod render;
+pub(crate) mod render;
 
 use crate::comparison::{Comparison, Figures, Row, compare};
 use crate::exit::{Status, fail};

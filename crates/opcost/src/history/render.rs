@@ -99,16 +99,20 @@ fn point(page: &mut Page, unit: Unit, point: &Point) {
 
 /// A line above the first recording behind a change.
 fn change(page: &mut Page, series: &Series, change: &SeriesChange) {
+    page.wrap(color(change.outcome), "  ── ", &change_text(series, change));
+}
+
+/// A change of level in words.
+pub(crate) fn change_text(series: &Series, change: &SeriesChange) -> String {
     let levels = figures(&[change.before, change.after], series.unit);
-    let text = format!(
+    format!(
         "{} ({} → {}, p {:.3}): {}",
         change.change_ratio.map_or("changed".to_string(), percent),
         levels[0],
         levels[1],
         change.p,
         words(change)
-    );
-    page.wrap(color(change.outcome), "  ── ", &text);
+    )
 }
 
 fn words(change: &SeriesChange) -> String {

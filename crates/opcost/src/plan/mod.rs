@@ -9,6 +9,7 @@ mod guest;
 #[cfg(test)]
 mod guest_tests;
 mod imported;
+mod repetition;
 mod resolve;
 #[cfg(test)]
 mod resolve_tests;

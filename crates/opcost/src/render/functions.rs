@@ -88,30 +88,55 @@ pub(super) fn markdown(
     sides: [usize; 2],
     escape: fn(&str) -> String,
 ) {
-    let shifted = of(comparison, sides).filter(|functions| functions.shifted());
-    let Some(functions) = shifted else { return };
-    let parts = Parts::of(functions);
-    let _ = writeln!(text, "\nWhere the {} come from:\n", escape(&parts.heading()));
+    let Some((heading, lines)) = table(comparison, sides) else { return };
+    let _ = writeln!(text, "\nWhere the {} come from:\n", escape(&heading));
     text.push_str("| function | change | | called from |\n|:---|---:|:---|:---|\n");
-    let mut figures = parts.figures().into_iter();
-    let mut line = |name: &str, mark: &str, from: &str| {
-        let figure = figures.next().unwrap_or_default();
-        let _ = writeln!(text, "| {} | {figure} | {mark} | {} |", escape(name), escape(from));
+    for line in lines {
+        let real = if line.real { "**real**" } else { &line.reason };
+        let mark = [line.age, real].map(str::to_string).into_iter().filter(|word| !word.is_empty());
+        let mark = mark.collect::<Vec<_>>().join(", ");
+        let (name, from) = (escape(&line.name), escape(&line.callers));
+        let _ = writeln!(text, "| {name} | {} | {mark} | {from} |", line.change);
+    }
+}
+
+/// One line of a table of functions, in words.
+#[derive(Default)]
+pub(super) struct Line {
+    /// The function, or what stands for the others.
+    pub(super) name: String,
+    /// The change of its own cost.
+    pub(super) change: String,
+    /// `new`, `gone` or nothing.
+    pub(super) age: &'static str,
+    /// Whether the change was shown to be real.
+    pub(super) real: bool,
+    /// If not, why.
+    pub(super) reason: String,
+    /// The callers under which it changed.
+    pub(super) callers: String,
+}
+
+/// The total change with its unit and the functions that make it; `None` where there is no shift.
+pub(super) fn table(comparison: &Comparison, sides: [usize; 2]) -> Option<(String, Vec<Line>)> {
+    let functions = of(comparison, sides).filter(|functions| functions.shifted())?;
+    let parts = Parts::of(functions);
+    let age = |row: &FunctionRow| match (row.appeared, row.vanished) {
+        (true, _) => "new",
+        (_, true) => "gone",
+        _ => "",
     };
-    for row in parts.rows {
-        let real = if row.verdict == Verdict::Changed { "**real**" } else { &row.reason };
-        let age = match (row.appeared, row.vanished) {
-            (true, _) => "new, ",
-            (_, true) => "gone, ",
-            _ => "",
-        };
-        let from = callers(&row.callers, parts.decimals, 120);
-        let from = from.trim_start_matches(" ← ");
-        line(&name(row), format!("{age}{real}").trim_end_matches(", "), from);
-    }
-    for name in parts.rest_names() {
-        line(&name, "", "");
-    }
+    let rows = parts.rows.iter().map(|row| Line {
+        name: name(row),
+        age: age(row),
+        real: row.verdict == Verdict::Changed,
+        reason: row.reason.clone(),
+        callers: callers(&row.callers, parts.decimals, 120).trim_start_matches(" ← ").to_string(),
+        ..Line::default()
+    });
+    let rest = parts.rest_names().into_iter().map(|name| Line { name, ..Line::default() });
+    let lines = rows.chain(rest).zip(parts.figures());
+    Some((parts.heading(), lines.map(|(line, change)| Line { change, ..line }).collect()))
 }
 
 /// What differs between the two variants of a comparison, as lines.

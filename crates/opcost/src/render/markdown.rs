@@ -46,7 +46,10 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
                 text,
                 "| {} | {one} | {two} | {ratio} | {interval} | {} |",
                 escape(&heading(row)),
-                escape(&verdict(row, change))
+                escape(&match verdict(row, change) {
+                    word if word == REAL => format!("**{word}**"),
+                    words => words,
+                })
             );
         }
         functions::markdown(&mut text, comparison, [baseline, variant], escape);
@@ -91,12 +94,16 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     Ok(text)
 }
 
-fn verdict(row: &Row, change: &Change) -> String {
+/// What is said of a change that is real and not exact.
+const REAL: &str = "real";
+
+/// The verdict in words.
+pub(super) fn verdict(row: &Row, change: &Change) -> String {
     match change.verdict {
         Verdict::Changed if change.below_floor().is_some() => change.reason.clone(),
         Verdict::Changed if row.key.source == IMPORT => "differs".into(),
         Verdict::Changed if row.exact => "real, exact".into(),
-        Verdict::Changed => "**real**".into(),
+        Verdict::Changed => REAL.into(),
         Verdict::Unchanged if change.identical => "same in every run".into(),
         Verdict::Unchanged => match detectable(row, change) {
             Some(mde) => format!("no change found; {mde} would have been"),

@@ -5,6 +5,7 @@
 mod benchfmt;
 mod csv;
 mod functions;
+pub mod html;
 mod imported;
 mod json;
 mod markdown;
@@ -21,7 +22,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, Command};
 use opcost_record::Failure;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Everything a renderer may show.
 pub struct View<'a> {
@@ -59,6 +60,7 @@ pub static FORMATS: &[Format] = &[
         help: "Go benchmark lines, as benchstat reads them",
         render: benchfmt::render,
     },
+    Format { name: "html", help: "one page with plots for a browser", render: html::render },
 ];
 
 /// The names of the formats, for `--format`.
@@ -88,17 +90,7 @@ impl Exports {
     /// Names the file whose folder does not exist.
     pub fn check(&self) -> Result<()> {
         for (name, path) in &self.files {
-            let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-            if let Some(dir) = dir.filter(|dir| !dir.is_dir()) {
-                return Err(crate::exit::fail(
-                    Status::Usage,
-                    format!(
-                        "--export-{name} {}: there is no folder '{}'",
-                        path.display(),
-                        dir.display()
-                    ),
-                ));
-            }
+            check_folder(&format!("--export-{name}"), path)?;
         }
         Ok(())
     }
@@ -115,6 +107,18 @@ impl Exports {
                 .status(Status::Missing)?;
         }
         Ok(())
+    }
+}
+
+/// Fails if a file that an option names could not be written, as there is no folder for it.
+pub(crate) fn check_folder(option: &str, path: &Path) -> Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match folder.filter(|folder| !folder.is_dir()) {
+        None => Ok(()),
+        Some(folder) => Err(crate::exit::fail(
+            Status::Usage,
+            format!("{option} {}: there is no folder '{}'", path.display(), folder.display()),
+        )),
     }
 }
 

@@ -6,7 +6,7 @@ use super::imported;
 use super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, fit};
 use super::size;
 use crate::comparison::conclusion::{detectable, figures, magnitude, percent};
-use crate::comparison::{Change, Comparison, Figures, Row, Severity, Verdict};
+use crate::comparison::{Change, Comparison, Figures, Row, Severity, TwinRow, Verdict};
 use crate::plan::IMPORT;
 use anyhow::Result;
 use opcost_record::{Better, Kind};
@@ -97,14 +97,9 @@ impl<'a> Table<'a> {
         width: usize,
     ) -> Self {
         let sides = [baseline, variant];
-        let zero = |row: &Row| {
-            let highest =
-                sides.map(|side| row.values[side].as_ref().and_then(|figures| figures.max));
-            !row.primary && highest == [Some(0.0), Some(0.0)]
-        };
         let present = |row: &&Row| row.changes[index].verdict != Verdict::Unavailable;
         let (zeros, rows): (Vec<&Row>, Vec<&Row>) =
-            comparison.rows.iter().filter(present).partition(|row| zero(row));
+            comparison.rows.iter().filter(present).partition(|row| always_zero(row, sides));
         let wide = width >= WIDE_COLUMNS;
         let content_width = rows
             .iter()
@@ -200,10 +195,7 @@ impl<'a> Table<'a> {
 
     /// What the loop around the operations costs by itself.
     fn twin(&self, page: &mut Page) {
-        let of = |label| self.comparison.twin.iter().find(|twin| twin.label == label);
-        // The emulated machine measures no time.
-        let twin = of("wall").or_else(|| of("instructions"));
-        let Some((twin, [one, two])) = twin.and_then(|twin| {
+        let Some((twin, [one, two])) = twin(self.comparison).and_then(|twin| {
             Some((twin, [twin.values[self.sides[0]]?, twin.values[self.sides[1]]?]))
         }) else {
             return;
@@ -219,8 +211,21 @@ impl<'a> Table<'a> {
     }
 }
 
+/// Whether a row need not be shown: it is not the primary one, and 0 in every run of both sides.
+pub(super) fn always_zero(row: &Row, sides: [usize; 2]) -> bool {
+    let highest = sides.map(|side| row.values[side].as_ref().and_then(|figures| figures.max));
+    !row.primary && highest == [Some(0.0), Some(0.0)]
+}
+
+/// The cost of our own loop in the metric that says most.
+pub(super) fn twin(comparison: &Comparison) -> Option<&TwinRow> {
+    let of = |label| comparison.twin.iter().find(|twin| twin.label == label);
+    // The emulated machine measures no time.
+    of("wall").or_else(|| of("instructions"))
+}
+
 /// Median and relative spread of both sides, in one unit.
-fn side_texts(row: &Row, sides: [Option<&Figures>; 2]) -> [Option<(String, String)>; 2] {
+pub(super) fn side_texts(row: &Row, sides: [Option<&Figures>; 2]) -> [Option<(String, String)>; 2] {
     let medians: Vec<f64> = sides.iter().flatten().map(|side| side.center()).collect();
     let mut values = figures(&medians, row.unit).into_iter();
     sides.map(|side| {
@@ -332,7 +337,7 @@ fn footnotes(page: &mut Page, comparison: &Comparison) {
 }
 
 /// Whether a real change is visibly another than the ratio of the medians beside it.
-fn drifted(change: &Change) -> bool {
+pub(super) fn drifted(change: &Change) -> bool {
     let parts = change.ratio_of_medians.zip(change.change_ratio).zip(change.ci);
     change.verdict == Verdict::Changed
         && parts.is_some_and(|((medians, paired), (low, high))| {

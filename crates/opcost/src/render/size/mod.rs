@@ -11,7 +11,7 @@ pub use code::{code_json, code_markdown, code_text};
 use figure::{bytes, bytes_change, relative};
 pub use json::json;
 pub use markdown::markdown;
-pub(in crate::render) use rows::{rows_json, rows_markdown, rows_text};
+pub(in crate::render) use rows::{rows_json, rows_markdown, rows_table, rows_text};
 pub use text::text;
 
 use crate::comparison::conclusion::grouped;

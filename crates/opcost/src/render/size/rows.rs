@@ -42,6 +42,14 @@ pub(in crate::render) fn rows_text(page: &mut Page, comparison: &Comparison, sid
     }
 }
 
+/// The sizes of one comparison: a heading, and lines of name, bytes of both sides, change, ratio.
+pub(in crate::render) fn rows_table(
+    comparison: &Comparison,
+    sides: [usize; 2],
+) -> Vec<(String, Vec<[String; 5]>)> {
+    of(comparison, sides).map(|rows| (heading(comparison, rows), lines(rows))).collect()
+}
+
 /// The sizes of one comparison as a Markdown table.
 pub(in crate::render) fn rows_markdown(
     text: &mut String,

@@ -1,0 +1,276 @@
+//! From a plan back to an experiment that makes it again.
+
+use super::{CacheShape, CachesPlan, EventPlan, Plan, VariantPlan, WorkPlan};
+use crate::experiment::{
+    Command, Experiment, KernelRecipe, MachineKind, Scalar, TimeLimit, Variant,
+};
+use crate::kernel::KernelSpec;
+use crate::source::perf_event::{DEFAULT_EVENTS, syntax};
+use crate::stopping::Width;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+impl Plan {
+    /// The experiment whose plan this is, with every default and the seed written out, so that
+    /// another machine makes the same runs; `None` of imported figures, which nothing makes again.
+    ///
+    /// An event that was given a name of its own (`name=` in a PMU's terms) has that name only.
+    pub fn to_experiment(&self) -> Option<Experiment> {
+        if self.imported.is_some() {
+            return None;
+        }
+        let shared = |of: fn(&VariantPlan) -> Option<&String>| {
+            let first = of(&self.variants[0]);
+            first.filter(|_| self.variants.iter().all(|variant| of(variant) == first)).cloned()
+        };
+        let prepare = shared(|variant| variant.prepare.as_ref());
+        let cwd = self.variants[0].cwd.clone();
+        let cwd =
+            cwd.filter(|_| self.variants.iter().all(|variant| variant.cwd == self.variants[0].cwd));
+        let mut kernels = BTreeMap::new();
+        let variants = self.variants.iter().map(|plan| {
+            let variant = variant(plan, &mut kernels);
+            Variant {
+                prepare: variant.prepare.filter(|_| prepare.is_none()),
+                cwd: variant.cwd.filter(|_| cwd.is_none()),
+                ..variant
+            }
+        });
+        let variants = variants.collect();
+        let emulation = self.emulation.as_ref();
+        let model = emulation.and_then(|emulation| emulation.model.as_ref());
+        Some(Experiment {
+            name: Some(self.experiment.clone()),
+            question: self.question.clone(),
+            pairs: Some(self.pairs),
+            until_width: self.stop.width_ratio.map(|ratio| Width { ratio }),
+            budget: self.stop.budget_ms.map(|limit_ms| TimeLimit { limit_ms }),
+            warmup: Some(self.warmup),
+            // TOML's integers end there, and so do the seeds that can be given.
+            seed: Some(self.seed).filter(|seed| *seed <= i64::MAX as u64),
+            pairs_of_variants: Some(self.pairs_of_variants),
+            timeout: self.timeout_ms.map(|limit_ms| TimeLimit { limit_ms }),
+            machine: Some(self.machine).filter(|machine| *machine != MachineKind::Host),
+            cpu: self.cpu,
+            aslr: Some(self.aslr),
+            environment: Some(self.environment),
+            cwd,
+            show_output: self.show_output,
+            ignore_failure: self.ignore_failure,
+            events: self.event_texts(),
+            primary: Some(self.primary.label()),
+            allow: self.allow.clone(),
+            setup: self.hooks.setup.clone(),
+            prepare,
+            rebuild: self.build.as_ref().map(|build| build.command.clone()),
+            blocks_per_build: self.build.as_ref().map(|build| build.blocks),
+            conclude: self.hooks.conclude.clone(),
+            cleanup: self.hooks.cleanup.clone(),
+            pack: emulation.map(|emulation| emulation.pack.clone()).unwrap_or_default(),
+            model: model.is_some(),
+            cache: model.map(cache_texts).unwrap_or_default(),
+            jobs: emulation.map(|emulation| emulation.jobs as u32),
+            kernels,
+            variants,
+            ..Experiment::default()
+        })
+    }
+
+    /// What `-e` was told; nothing where that was nothing.
+    fn event_texts(&self) -> Vec<String> {
+        let mut texts: Vec<String> = Vec::new();
+        for members in
+            self.events.chunk_by(|one, two| one.group.is_some() && one.group == two.group)
+        {
+            let names: Vec<String> = members.iter().map(event_text).collect();
+            texts.push(match members[0].group {
+                Some(_) => format!("{{{}}}", names.join(",")),
+                None => names.join(","),
+            });
+        }
+        texts.extend(self.unavailable.iter().map(|missing| missing.key.label()));
+        let usual: BTreeSet<String> =
+            DEFAULT_EVENTS.iter().map(|text| syntax::canonical(text)).collect();
+        if texts.iter().cloned().collect::<BTreeSet<String>>() == usual {
+            Vec::new()
+        } else {
+            texts
+        }
+    }
+}
+
+fn event_text(event: &EventPlan) -> String {
+    let label = event.key.label();
+    match (event.pinned, event.key.domain.suffix()) {
+        (false, _) => label,
+        (true, "") => format!("{label}:D"),
+        (true, _) => format!("{label}D"),
+    }
+}
+
+fn cache_texts(caches: &CachesPlan) -> Vec<String> {
+    let usual = CachesPlan::default();
+    let shapes = [
+        ("l1i", caches.l1i, usual.l1i),
+        ("l1d", caches.l1d, usual.l1d),
+        ("llc", caches.llc, usual.llc),
+    ];
+    let another = shapes.iter().filter(|(_, shape, usual)| shape != usual);
+    another
+        .map(|(name, CacheShape { size_bytes, ways, line_bytes }, _)| {
+            format!("{name}={size_bytes}:{ways}:{line_bytes}")
+        })
+        .collect()
+}
+
+/// A variant with everything that is its own; a kernel that it builds goes to `kernels`.
+fn variant(plan: &VariantPlan, kernels: &mut BTreeMap<String, KernelRecipe>) -> Variant {
+    let mut variant = Variant {
+        name: Some(plan.name.clone()),
+        env: plan.env.iter().cloned().collect(),
+        cwd: plan.cwd.clone(),
+        prepare: plan.prepare.clone(),
+        ..Variant::default()
+    };
+    match &plan.work {
+        WorkPlan::Command { argv, line, .. } => {
+            // Through a shell the arguments are others than the words of the line.
+            let plain = shlex::split(line).as_ref() == Some(argv);
+            variant.command = Some(match plain {
+                true => Command::Line(line.clone()),
+                false => Command::Argv(argv.clone()),
+            });
+        }
+        WorkPlan::Workload { name, params } => {
+            variant.workload = Some(name.clone());
+            variant.params =
+                params.iter().map(|(key, value)| (key.clone(), scalar(value))).collect();
+        }
+    }
+    if let Some(guest) = &plan.guest {
+        let path = |path: &PathBuf| path.to_string_lossy().into_owned();
+        variant.kernel = guest.kernel.as_ref().map(|kernel| match kernel {
+            KernelSpec::Image(image) => path(image),
+            KernelSpec::BuildDir(folder) => path(folder),
+            KernelSpec::Recipe(recipe) => {
+                let made = KernelRecipe {
+                    source: recipe.source.clone(),
+                    config: recipe.config.clone(),
+                    patch: recipe.patches.clone(),
+                };
+                kernels.insert(guest.kernel_name.clone(), made);
+                guest.kernel_name.clone()
+            }
+            KernelSpec::Debian(_) | KernelSpec::Built(_) => guest.kernel_name.clone(),
+        });
+        variant.boot = Some(guest.boot.clone()).filter(|boot| !boot.is_empty());
+        variant.cpu_model = Some(guest.cpu_model.clone());
+        variant.memory_mib = Some(guest.memory_mib);
+    }
+    variant
+}
+
+/// A parameter as one would write it.
+fn scalar(text: &str) -> Scalar {
+    match text.parse::<i64>() {
+        Ok(number) if number.to_string() == text => Scalar::Integer(number),
+        _ => Scalar::Text(text.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::fixture::{FakeSurroundings, commands, experiment};
+    use crate::plan::resolve;
+
+    /// Checks that the experiment made of a plan, written to a file and read, has the same plan.
+    fn check(experiment: &Experiment, surroundings: &FakeSurroundings) -> String {
+        let plan = resolve(experiment, surroundings).unwrap();
+        let text = plan.to_experiment().unwrap().to_toml().unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), &text).unwrap();
+        let read = Experiment::read(file.path(), &[], &Experiment::default()).unwrap();
+        assert_eq!(resolve(&read, surroundings).unwrap(), plan, "{text}");
+        text
+    }
+
+    fn here() -> FakeSurroundings {
+        FakeSurroundings { path: Some("/bin:/usr/bin".into()), ..FakeSurroundings::default() }
+    }
+
+    #[test]
+    fn workloads_come_again_with_their_seed_and_every_default() {
+        let text = check(&Experiment { seed: None, ..experiment(3, 6) }, &here());
+        assert!(text.contains("seed = 4711") && text.contains("warmup = 1"), "{text}");
+        assert!(!text.contains("events"), "the usual ones need no mention: {text}");
+    }
+
+    #[test]
+    fn commands_come_again_with_hooks_environment_and_shell() {
+        let mut written = commands(&["true 'a b'", "true | cat"]);
+        written.shell = Some("/bin/sh".into());
+        written.env = vec!["A=1".into(), "A=2".into(), "B=<&>\"'".into()];
+        written.variants[1].env = [("C".to_string(), "3".to_string())].into();
+        written.variants[1].prepare = Some("sync".into());
+        written.prepare = Some("true".into());
+        written.setup = Some("make".into());
+        written.cleanup = Some("make clean".into());
+        written.rebuild = Some("make -B".into());
+        written.blocks_per_build = Some(2);
+        written.timeout = Some(TimeLimit { limit_ms: 1500 });
+        written.until_width = Some(Width { ratio: 0.005 });
+        written.cpu = Some(2);
+        written.variants[0].name = Some("one".into());
+        written.variants[1].name = Some("two".into());
+        let plan = resolve(&written, &here()).unwrap();
+        let again = resolve(&plan.to_experiment().unwrap(), &here()).unwrap();
+        // A variable that was set twice is set once, to what it had in the end; the line of a
+        // command that goes through a shell is written with that shell.
+        for (one, two) in plan.variants.iter().zip(&again.variants) {
+            let last: BTreeMap<_, _> = one.env.iter().cloned().collect();
+            assert_eq!(two.env.iter().cloned().collect::<BTreeMap<_, _>>(), last);
+            let (WorkPlan::Command { argv: one, .. }, WorkPlan::Command { argv: two, .. }) =
+                (&one.work, &two.work)
+            else {
+                panic!("commands became something else");
+            };
+            assert_eq!(one, two);
+        }
+        let rest = |plan: Plan| Plan { variants: vec![], ..plan };
+        assert_eq!(rest(again), rest(plan));
+    }
+
+    #[test]
+    fn events_come_again_with_groups_and_modifiers_refused_ones_included() {
+        let mut written = experiment(2, 4);
+        written.events =
+            vec!["task-clock,cycles:uD,{branches,branch-misses}:k".into(), "r01c2:D,cs".into()];
+        let text = check(&written, &FakeSurroundings { refused: &["r01c2"], ..here() });
+        assert!(text.contains("{branches:k,branch-misses:k}"), "{text}");
+        assert!(text.contains("cycles:uD"), "{text}");
+    }
+
+    #[test]
+    fn emulated_machines_come_again_with_their_kernels() {
+        let mut written = experiment(2, 4);
+        written.machine = Some(MachineKind::Emulated);
+        written.kernel = vec!["/boot/a".into(), "made".into()];
+        written.kernels.insert(
+            "made".into(),
+            KernelRecipe { config: vec!["/k/base.config".into()], ..KernelRecipe::default() },
+        );
+        written.boot = vec!["quiet".into()];
+        written.model = true;
+        written.cache = vec!["l1d=48K:12:64".into()];
+        written.variants[0].memory_mib = Some(1024);
+        let text = check(&written, &here());
+        assert!(text.contains("l1d=49152:12:64"), "{text}");
+    }
+
+    #[test]
+    fn imported_figures_are_made_by_no_experiment() {
+        let plan = resolve(&experiment(2, 4), &here()).unwrap();
+        assert_eq!(Plan { imported: Some(Default::default()), ..plan }.to_experiment(), None);
+    }
+}

@@ -1,0 +1,72 @@
+//! Whether the runs can be compared: invariants, observations, the ledger.
+
+use super::super::View;
+use crate::comparison::{LedgerEntry, Severity};
+use maud::{Markup, html};
+
+pub(super) fn section(view: &View<'_>) -> Markup {
+    let comparison = view.comparison;
+    let (known, unknown): (Vec<&LedgerEntry>, Vec<&LedgerEntry>) =
+        comparison.ledger.iter().partition(|entry| entry.known);
+    let fine = known.iter().filter(|entry| entry.severity == Severity::Fine).count();
+    let observed = comparison.observed();
+    html! {
+        p { "Comparable by " (fine) " of " (known.len()) " rules." }
+        table class="stacks" {
+            caption { "Ledger: what makes runs comparable or not" }
+            thead {
+                tr { th scope="col" { "rule" } th scope="col" { "finding" } th scope="col" { "what was seen" } }
+            }
+            tbody {
+                @for entry in known.iter().chain(&unknown) {
+                    @let (word, class) = finding(entry);
+                    tr {
+                        th scope="row" { (entry.rule) }
+                        td class=(class) data-label="finding" { (word) }
+                        td data-label="seen" { (entry.detail) }
+                    }
+                }
+            }
+        }
+        @if !comparison.invariants.is_empty() {
+            table class="stacks" {
+                caption { "What the work declared to be the same in every run" }
+                thead {
+                    tr {
+                        th scope="col" { "invariant" }
+                        @for variant in &comparison.variants { th scope="col" class="name" { (variant.name) } }
+                        th scope="col" { "finding" }
+                    }
+                }
+                tbody {
+                    @for row in &comparison.invariants {
+                        tr {
+                            th scope="row" { (row.name) }
+                            @for (values, variant) in row.values.iter().zip(&comparison.variants) {
+                                td data-label=(variant.name) { (values.join(", ")) }
+                            }
+                            td class=(if row.holds { "better" } else { "worse" }) data-label="finding" {
+                                @if row.holds { "holds" } @else { "differs" }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        @if !observed.is_empty() {
+            h3 { "Observations" }
+            p { "They change no verdict; they say why an interval is wide." }
+            ul { @for observation in observed { li { (observation) } } }
+        }
+    }
+}
+
+fn finding(entry: &LedgerEntry) -> (&'static str, &'static str) {
+    match entry.severity {
+        _ if !entry.known => ("not known", "same"),
+        Severity::Fine => ("fine", "better"),
+        _ if entry.waived => ("waived", "unsure"),
+        Severity::Doubtful => ("doubtful", "unsure"),
+        Severity::Refuse => ("refused", "worse"),
+    }
+}

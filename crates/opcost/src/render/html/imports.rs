@@ -1,0 +1,40 @@
+//! What must be known of figures that others measured: where they are from, what was claimed.
+
+use super::super::{View, imported};
+use crate::comparison::{ClaimOutcome, t_text};
+use maud::{Markup, html};
+
+/// `None` of a recording of our own.
+pub(super) fn section(view: &View<'_>) -> Option<Markup> {
+    let import = view.comparison.imported.as_ref()?;
+    let omitted = imported::omitted(import);
+    Some(html! {
+        ul { @for source in &import.sources { li { (imported::describe(source)) } } }
+        @if import.means { p { "The figures are means; their runs are not known." } }
+        @if !import.claims.is_empty() {
+            h3 { "Published, and recomputed from the figures" }
+            ul {
+                @for (outcome, text) in imported::sentences(import) {
+                    li class=(match outcome {
+                        ClaimOutcome::Holds => "better",
+                        ClaimOutcome::NotShown | ClaimOutcome::DoesNotFollow => "worse",
+                        ClaimOutcome::CannotTell => "unsure",
+                    }) { (text) }
+                }
+            }
+        }
+        @if !import.welch.is_empty() {
+            h3 { "Welch's t" }
+            ul {
+                @for row in &import.welch {
+                    @let (_, variant) = view.comparison.comparisons[row.comparison];
+                    li { (row.label) " of " (view.comparison.variants[variant].name) ": " (t_text(row.t)) }
+                }
+            }
+        }
+        @if !omitted.is_empty() {
+            h3 { "Not taken over" }
+            ul { @for omitted in omitted { li { (omitted) } } }
+        }
+    })
+}

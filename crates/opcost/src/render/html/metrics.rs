@@ -1,0 +1,192 @@
+//! The metrics: at a glance, then as a table for each comparison.
+
+use super::super::View;
+use super::glance::glance;
+use super::{class_of, whose};
+use crate::comparison::conclusion::{figures, magnitude, percent};
+use crate::comparison::{Change, Row, Verdict};
+use crate::render::markdown::verdict;
+use crate::render::text::{self, always_zero, drifted, heading, side_texts};
+use maud::{Markup, html};
+
+pub(super) fn section(view: &View<'_>) -> Markup {
+    let comparison = view.comparison;
+    html! {
+        @for (index, &(baseline, variant)) in comparison.comparisons.iter().enumerate() {
+            (whose(view, [baseline, variant]))
+            (glance(comparison, index, [baseline, variant]))
+            (table(view, index, [baseline, variant]))
+        }
+        @if comparison.comparisons.is_empty() { (alone(view)) }
+        (notes(view))
+        (missing(view))
+    }
+}
+
+fn table(view: &View<'_>, index: usize, sides: [usize; 2]) -> Markup {
+    let comparison = view.comparison;
+    let names = sides.map(|side| comparison.variants[side].name.as_str());
+    let rows = comparison.rows.iter().filter(|row| {
+        row.changes[index].verdict != Verdict::Unavailable && !always_zero(row, sides)
+    });
+    html! {
+        table class="stacks" {
+            caption { "Metrics of " (names[0]) " and " (names[1]) }
+            thead {
+                tr {
+                    th scope="col" { "metric" }
+                    @for name in names { th scope="col" class="name number" { (name) } }
+                    th scope="col" class="number" { "change" }
+                    th scope="col" class="number" { "interval" }
+                    th scope="col" { "verdict" }
+                }
+            }
+            tbody {
+                @for row in rows { (line(row, &row.changes[index], sides, names)) }
+                (twin(view, sides, names))
+            }
+        }
+    }
+}
+
+fn line(row: &Row, change: &Change, sides: [usize; 2], names: [&str; 2]) -> Markup {
+    let values = side_texts(row, sides.map(|side| row.values[side].as_ref()));
+    let interval = change.ci.map(|(low, high)| format!("{} … {}", percent(low), percent(high)));
+    let level = change.ci.map(|_| format!("{:.4}", change.ci_level * 100.0));
+    let level = level.map(|level| level.trim_end_matches('0').trim_end_matches('.').to_string());
+    // Of runs that cannot be compared there is no change to state.
+    let ratio = change.change_ratio.filter(|_| change.verdict != Verdict::NotComparable);
+    let sign = match change.change_ratio {
+        _ if change.verdict != Verdict::Changed => None,
+        Some(ratio) if ratio < 0.0 => Some("▼"),
+        _ => Some("▲"),
+    };
+    html! {
+        tr class=[row.primary.then_some("primary")] {
+            th scope="row" {
+                (heading(row))
+                @if row.primary { " " span class="tag" { "primary" } }
+            }
+            @for (value, name) in values.into_iter().zip(names) {
+                td class="number" data-label=(name) {
+                    @match value {
+                        Some((value, spread)) => {
+                            (value)
+                            @if !spread.is_empty() { " " small { (spread) } }
+                        }
+                        None => "–",
+                    }
+                }
+            }
+            td class="number" data-label="change" {
+                (ratio.map_or("–".into(), percent))
+            }
+            td class="number" data-label="interval" {
+                @match interval {
+                    Some(interval) => {
+                        (interval)
+                        @if let Some(level) = level { " " small class="level" { "at " (level) " %" } }
+                    }
+                    None => "–",
+                }
+            }
+            td class=(class_of(row, change)) data-label="verdict" {
+                @if let Some(sign) = sign { span aria-hidden="true" { (sign) " " } }
+                (verdict(row, change))
+            }
+        }
+    }
+}
+
+/// What our own loop costs, as the table of the text has it.
+fn twin(view: &View<'_>, sides: [usize; 2], names: [&str; 2]) -> Markup {
+    html! {
+        @if let Some(twin) = text::twin(view.comparison) {
+            @if let [Some(one), Some(two)] = sides.map(|side| twin.values[side]) {
+                tr {
+                    th scope="row" { "our own loop/op" }
+                    @for (value, name) in figures(&[one, two], twin.unit).into_iter().zip(names) {
+                        td class="number" data-label=(name) { (value) }
+                    }
+                    td class="number" data-label="change" { "–" }
+                    td class="number" data-label="interval" { "–" }
+                    td data-label="verdict" { "included in " (twin.label) }
+                }
+            }
+        }
+    }
+}
+
+/// The figures of variants that are compared with none.
+fn alone(view: &View<'_>) -> Markup {
+    let comparison = view.comparison;
+    html! {
+        table class="stacks" {
+            caption { "Figures; there is nothing to compare them with" }
+            thead {
+                tr {
+                    th scope="col" { "metric" }
+                    th scope="col" { "variant" }
+                    th scope="col" class="number" { "figure" }
+                    th scope="col" class="number" { "runs" }
+                }
+            }
+            tbody {
+                @for row in &comparison.rows {
+                    @for (variant, values) in comparison.variants.iter().zip(&row.values) {
+                        @if let Some(values) = values {
+                            tr {
+                                th scope="row" { (heading(row)) }
+                                td data-label="variant" { (variant.name) }
+                                td class="number" data-label="figure" { (figures(&[values.center()], row.unit)[0]) }
+                                td class="number" data-label="runs" {
+                                    @if values.n == 0 { "not known" } @else { (values.n) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What the words of the table mean, where they occur.
+fn notes(view: &View<'_>) -> Markup {
+    let rows = &view.comparison.rows;
+    let changes = || rows.iter().flat_map(|row| &row.changes);
+    let detectable =
+        changes().any(|change| change.verdict == Verdict::Unchanged && !change.identical);
+    let drifting = rows.iter().filter(|row| row.primary).flat_map(|row| &row.changes).any(drifted);
+    let spread = rows
+        .iter()
+        .flat_map(|row| row.values.iter().flatten())
+        .any(|side| side.sd.is_some_and(|sd| sd > 0.0));
+    html! {
+        ul class="notes" {
+            @if spread { li { "Figures are medians" @if view.comparison.imported.is_some() { " (of imported means those)" } "; ±: standard deviation of the runs." } }
+            @if detectable { li { "“x would have been”: a change of x or more would have been found 9 times in 10." } }
+            @for row in rows {
+                @if let Some(floor) = row.changes.iter().filter_map(Change::below_floor).reduce(f64::max) {
+                    li {
+                        (row.label) ": real for each seed, and smaller than the " (magnitude(floor))
+                        " by which other seeds and layouts shift it."
+                    }
+                }
+            }
+            @if drifting && view.comparison.imported.is_none() {
+                li { "Changes are estimated block by block, so that drift cancels; the machine's speed varied, so they are not the ratio of the medians." }
+            }
+        }
+    }
+}
+
+fn missing(view: &View<'_>) -> Markup {
+    let missing = view.comparison.missing();
+    html! {
+        @if !missing.is_empty() {
+            h3 { "Not counted" }
+            ul { @for (labels, reason) in missing { li { (labels.join(", ")) ": " (reason) } } }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! One page for a browser: everything there is to say of a recording, with plots.
+//!
+//! The page is complete in itself: no script, no other file, no network, which its policy also
+//! forbids the browser. Everything that comes from outside is escaped by the template.
+
+mod doubts;
+mod glance;
+mod imports;
+mod metrics;
+mod origin;
+mod past;
+mod plot;
+mod plots;
+mod repeat;
+mod surroundings;
+
+use super::View;
+use crate::comparison::{Change, Row, Verdict};
+use crate::history::History;
+use crate::listing::date;
+use crate::plan::IMPORT;
+use anyhow::Result;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use opcost_record::Better;
+
+/// The style sheet.
+const STYLE: &str = include_str!("style.css");
+/// Nothing but the page's own styles: no script runs and nothing is fetched, whatever it says.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+
+pub(super) fn render(view: &View<'_>) -> Result<String> {
+    page(view, None)
+}
+
+/// The page, with the recordings of the same experiment over time where they are given.
+///
+/// # Errors
+/// The experiment cannot be written as TOML.
+pub fn page(view: &View<'_>, history: Option<&History>) -> Result<String> {
+    let comparison = view.comparison;
+    let sections: Vec<Section> = [
+        Some(Section::new("metrics", "Metrics", metrics::section(view))),
+        plots::section(view).map(|body| Section::new("plots", "Plots", body)),
+        history
+            .and_then(|history| past::section(view, history))
+            .map(|body| Section::new("history", "History", body)),
+        origin::section(view).map(|body| Section::new("origin", "Where it comes from", body)),
+        imports::section(view).map(|body| Section::new("imported", "Imported figures", body)),
+        Some(Section::new("comparability", "Can the runs be compared?", doubts::section(view))),
+        Some(Section::new("environment", "Environment", surroundings::section(view))),
+        Some(Section::new("repeat", "How to repeat it", repeat::section(view)?)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let heading = comparison.heading.join(" · ");
+    let title = comparison.question.as_ref().unwrap_or(&comparison.experiment);
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="generator" content=(concat!("opcost ", env!("CARGO_PKG_VERSION")));
+                title { (title) " – opcost" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                a class="skip" href="#metrics" { "Skip to the metrics" }
+                header {
+                    h1 { (title) }
+                    p class="heading" { (heading) }
+                    (verdict(view))
+                    nav aria-label="Sections" {
+                        ul { @for section in &sections { li { a href=(format!("#{}", section.id)) { (section.name) } } } }
+                    }
+                }
+                main {
+                    @for section in &sections {
+                        section id=(section.id) aria-labelledby=(format!("{}-heading", section.id)) {
+                            h2 id=(format!("{}-heading", section.id)) { (section.name) }
+                            (section.body)
+                        }
+                    }
+                }
+                footer {
+                    p {
+                        "Recording " code { (comparison.recording) } ", begun "
+                        (date(view.recording.created_unix_ns)) " UTC; made into this page by opcost "
+                        (env!("CARGO_PKG_VERSION")) ". The raw figures: "
+                        code { "opcost show " (comparison.recording) " --export-csv FILE" }
+                    }
+                }
+            }
+        }
+    };
+    Ok(markup.into_string())
+}
+
+/// A part of the page that can be linked to.
+struct Section {
+    id: &'static str,
+    name: &'static str,
+    body: Markup,
+}
+
+impl Section {
+    fn new(id: &'static str, name: &'static str, body: Markup) -> Section {
+        Section { id, name, body }
+    }
+}
+
+/// The answer, and what must be known before it is believed.
+fn verdict(view: &View<'_>) -> Markup {
+    let comparison = view.comparison;
+    let primary = comparison.rows.iter().find(|row| row.primary);
+    let class = |index: usize| {
+        let refused = comparison.refused();
+        let change = primary.and_then(|row| Some((row, row.changes.get(index)?)));
+        change.filter(|_| !refused).map_or("unsure", |(row, change)| class_of(row, change))
+    };
+    html! {
+        div class="verdict" {
+            @for (index, conclusion) in comparison.conclusions.iter().enumerate() {
+                p class=(class(index)) { strong { (conclusion) } }
+            }
+            @for warning in view.warnings {
+                p class="unsure" { "Warning: " (warning) }
+            }
+            @if let Some(stopped) = &comparison.stopped { p { (stopped) } }
+        }
+    }
+}
+
+/// How a change is coloured; the words and signs beside it say the same.
+fn class_of(row: &Row, change: &Change) -> &'static str {
+    let ratio = change.change_ratio.unwrap_or(0.0);
+    let worse = match row.better {
+        Better::Lower => ratio > 0.0,
+        Better::Higher => ratio < 0.0,
+        Better::Neither => {
+            return if change.verdict == Verdict::Changed { "shift" } else { unsure(change) };
+        }
+    };
+    match change.verdict {
+        // Of what others measured, nobody can say that it is real.
+        Verdict::Changed if row.key.source == IMPORT => "shift",
+        Verdict::Changed if worse => "worse",
+        Verdict::Changed => "better",
+        _ => unsure(change),
+    }
+}
+
+fn unsure(change: &Change) -> &'static str {
+    match change.verdict {
+        Verdict::Unchanged => "same",
+        _ => "unsure",
+    }
+}
+
+/// The heading above what belongs to one comparison, where there is more than one.
+fn whose(view: &View<'_>, [baseline, variant]: [usize; 2]) -> Markup {
+    let comparison = view.comparison;
+    html! {
+        @if comparison.comparisons.len() > 1 {
+            h3 { (comparison.variants[variant].name) " against " (comparison.variants[baseline].name) }
+        }
+    }
+}

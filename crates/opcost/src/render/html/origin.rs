@@ -1,0 +1,93 @@
+//! Where a change comes from: functions and their callers, kernel options, sizes.
+
+use super::super::{View, functions, size};
+use super::whose;
+use maud::{Markup, html};
+
+/// `None` where the recording has nothing of it.
+pub(super) fn section(view: &View<'_>) -> Option<Markup> {
+    let comparison = view.comparison;
+    let parts: Vec<Markup> = comparison
+        .comparisons
+        .iter()
+        .map(|&(baseline, variant)| [baseline, variant])
+        .filter_map(|sides| {
+            let names = sides.map(|side| comparison.variants[side].name.as_str());
+            let functions = functions::table(comparison, sides);
+            let differences = functions::differences(comparison, sides);
+            let sizes = size::rows_table(comparison, sides);
+            if functions.is_none() && differences.is_empty() && sizes.is_empty() {
+                return None;
+            }
+            Some(html! {
+                (whose(view, sides))
+                @if let Some((total, lines)) = functions { (functions_table(&total, &lines)) }
+                @for (heading, lines) in differences {
+                    h4 { (heading) }
+                    ul class="plain" { @for line in lines { li { code { (line) } } } }
+                }
+                @for (heading, lines) in sizes { (sizes_table(&heading, &lines, names)) }
+            })
+        })
+        .collect();
+    (!parts.is_empty()).then(|| html! { @for part in parts { (part) } })
+}
+
+fn functions_table(total: &str, lines: &[functions::Line]) -> Markup {
+    html! {
+        table class="stacks" {
+            caption { "Where the " (total) " come from" }
+            thead {
+                tr {
+                    th scope="col" { "function" }
+                    th scope="col" class="number" { "change" }
+                    th scope="col" { "verdict" }
+                    th scope="col" { "called from" }
+                }
+            }
+            tbody {
+                @for line in lines {
+                    tr {
+                        th scope="row" { code { (line.name) } }
+                        td class="number" data-label="change" { (line.change) }
+                        td data-label="verdict" {
+                            @let real = if line.real { "real" } else { line.reason.as_str() };
+                            @let words: Vec<&str> = [line.age, real].into_iter().filter(|word| !word.is_empty()).collect();
+                            @if words.is_empty() { "–" } @else { (words.join(", ")) }
+                        }
+                        td data-label="called from" {
+                            @if line.callers.is_empty() { "–" } @else { code { (line.callers) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn sizes_table(heading: &str, lines: &[[String; 5]], names: [&str; 2]) -> Markup {
+    html! {
+        table class="stacks" {
+            caption { (heading.trim_end_matches(':')) }
+            thead {
+                tr {
+                    th scope="col" { "class" }
+                    @for name in names { th scope="col" class="name number" { (name) } }
+                    th scope="col" class="number" { "change" }
+                    th scope="col" class="number" { "ratio" }
+                }
+            }
+            tbody {
+                @for [class, before, after, change, ratio] in lines {
+                    tr {
+                        th scope="row" { (class) }
+                        td class="number" data-label=(names[0]) { (before) }
+                        td class="number" data-label=(names[1]) { (after) }
+                        td class="number" data-label="change" { (change) }
+                        td class="number" data-label="ratio" { @if ratio.is_empty() { "–" } @else { (ratio) } }
+                    }
+                }
+            }
+        }
+    }
+}

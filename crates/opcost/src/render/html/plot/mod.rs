@@ -1,0 +1,16 @@
+//! Plots as SVG: pure functions of numbers. Colours and strokes are the style sheet's.
+//!
+//! A plot of nothing is `None`; what is not finite is left out, so that no path has a NaN.
+
+mod axes;
+mod paired;
+mod points;
+mod scale;
+mod series;
+mod strip;
+
+pub(super) use axes::{LARGE, SMALL, Size, Words};
+pub(super) use paired::paired;
+pub(super) use points::{every, symbol};
+pub(super) use series::{Dot, Group, series};
+pub(super) use strip::{Row, strip};

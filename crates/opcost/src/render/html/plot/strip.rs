@@ -1,0 +1,94 @@
+//! Distributions: every value of a variant in a strip of its own, over one axis.
+
+use super::axes::{Area, Size, Words, plot, rightwards};
+use super::points::{class, every, path, px};
+use super::scale::Scale;
+use maud::{Markup, html};
+
+/// The values of one variant.
+pub(in crate::render::html) struct Row<'a> {
+    /// The values, in any order.
+    pub(in crate::render::html) values: &'a [f64],
+    /// Their median.
+    pub(in crate::render::html) median: Option<f64>,
+    /// What one of the axis's unit is of theirs.
+    pub(in crate::render::html) factor: f64,
+}
+
+/// Height of a strip, and by how much values in it are spread so that like ones can be told apart.
+const STRIP: f64 = 34.0;
+const SPREAD: f64 = 22.0;
+/// Fractions of it are spread evenly however many are taken (Weyl's equidistribution theorem).
+const GOLDEN: f64 = 0.618_033_988_749_894_9;
+
+/// Plots the values of each row, the first above, with a line at the median.
+///
+/// The height follows the number of rows. `None` without a finite value.
+pub(in crate::render::html) fn strip(
+    size: Size,
+    words: &Words<'_>,
+    rows: &[Row<'_>],
+) -> Option<Markup> {
+    let size = Size { height: 4.0 + STRIP * rows.len() as f64 + 34.0, ..size };
+    let area = Area::rightwards(size);
+    let scaled = |row: &Row<'_>| -> Vec<f64> {
+        let values = row.values.iter().map(|value| value / row.factor);
+        values.filter(|value| value.is_finite()).step_by(every(row.values.len())).collect()
+    };
+    let values: Vec<Vec<f64>> = rows.iter().map(scaled).collect();
+    let x = Scale::suited(&values.concat(), (area.left, area.right))?;
+    let middle = |row: usize| area.top + STRIP * (row as f64 + 0.5);
+    let points = |row: usize| -> Vec<(f64, f64)> {
+        let spread = |index: usize| SPREAD * ((index as f64 * GOLDEN).fract() - 0.5);
+        let values = values[row].iter().enumerate();
+        values.map(|(index, value)| (x.at(*value), middle(row) + spread(index))).collect()
+    };
+    let median = |row: usize| rows[row].median.map(|median| x.at(median / rows[row].factor));
+    let name = format!("{}, {}", words.values, x.name());
+    Some(plot(
+        size,
+        words,
+        html! {
+            (rightwards(&area, &x, &name, true))
+            @for row in 0..rows.len() {
+                path class=(class(row)) d=(path(&points(row), row)) {}
+                @if let Some(median) = median(row) {
+                    path class="median" d=(format!("M{} {}v{}", px(median), px(middle(row) - STRIP / 2.0 + 1.0), px(STRIP - 2.0))) {}
+                }
+            }
+        },
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::axes::SMALL;
+    use super::*;
+
+    fn drawn(rows: &[(&[f64], Option<f64>)]) -> Option<String> {
+        let mut made = Vec::new();
+        for (values, median) in rows {
+            made.push(Row { values, median: *median, factor: 10.0 });
+        }
+        strip(SMALL, &Words::MADE, &made).map(Markup::into_string)
+    }
+
+    #[test]
+    fn each_row_has_a_strip_of_its_own_over_one_axis() {
+        let svg = drawn(&[(&[100.0, 200.0], Some(150.0)), (&[150.0], Some(150.0))]).unwrap();
+        assert!(svg.contains("viewBox=\"0 0 300 106\""), "{svg}");
+        assert!(svg.contains("class=\"points c0 s0\" d=\"M24.1 10h0M275.9 23.6h0\""), "{svg}");
+        assert!(svg.contains("class=\"points c1 s1\" d=\"M150 44h0\""), "{svg}");
+        assert_eq!(svg.matches("class=\"median\" d=\"M150 ").count(), 2, "{svg}");
+        assert!(svg.contains(">ns, linear<"), "{svg}");
+        assert!(svg.contains(">20</text>"), "ticks are in the axis's unit: {svg}");
+    }
+
+    #[test]
+    fn nothing_is_no_plot_and_one_value_stands_in_the_middle() {
+        assert_eq!(drawn(&[]), None);
+        assert_eq!(drawn(&[(&[], None), (&[f64::NAN], None)]), None);
+        let svg = drawn(&[(&[7.0, f64::INFINITY], None), (&[], None)]).unwrap();
+        assert!(svg.contains("d=\"M150 10h0\"") && !svg.contains("median"), "{svg}");
+    }
+}

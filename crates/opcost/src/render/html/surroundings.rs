@@ -1,0 +1,124 @@
+//! What ran where: the variants, and the machine's state as it is stored.
+
+use super::super::View;
+use crate::experiment::MachineKind;
+use crate::machine::MachineState;
+use maud::{Markup, html};
+use serde_json::Value;
+
+pub(super) fn section(view: &View<'_>) -> Markup {
+    let comparison = view.comparison;
+    let states: Vec<Value> = view
+        .recording
+        .machine
+        .iter()
+        .filter_map(|state| serde_json::to_value(state).ok())
+        .collect();
+    let empty = serde_json::Map::new();
+    let first = states.first().and_then(Value::as_object).unwrap_or(&empty);
+    // Lists of what CPUs can do and of kernels' options are long, and are in the JSON.
+    let known = |(name, value): &(&String, &Value)| !is_absent(value) && *name != "kernels";
+    let absent: Vec<String> =
+        first.iter().filter(|(_, value)| is_absent(value)).map(|(name, _)| words(name)).collect();
+    html! {
+        table class="stacks" {
+            caption { "What was compared" }
+            thead {
+                tr {
+                    th scope="col" { "variant" }
+                    th scope="col" { "what it runs" }
+                    th scope="col" class="number" { "runs" }
+                    th scope="col" class="number" { "failed" }
+                }
+            }
+            tbody {
+                @for variant in &comparison.variants {
+                    tr {
+                        th scope="row" { (variant.name) }
+                        td data-label="work" { code { (variant.work) } }
+                        td class="number" data-label="runs" { (variant.runs_finished) }
+                        td class=(if variant.runs_failed > 0 { "number worse" } else { "number" }) data-label="failed" {
+                            (variant.runs_failed)
+                        }
+                    }
+                }
+            }
+        }
+        @if first.is_empty() {
+            p { "The state of the machine was not recorded." }
+        } @else {
+            table class="stacks" {
+                caption { "The machine when the recording was begun" }
+                thead { tr { th scope="col" { "what" } th scope="col" { "state" } } }
+                tbody {
+                    @for (name, value) in first.iter().filter(known) {
+                        tr { th scope="row" { (words(name)) } td data-label="state" { (shown(value)) } }
+                    }
+                    @for kernel in &view.recording.machine[0].kernels {
+                        tr {
+                            th scope="row" { "kernel of variant " (comparison.variants.get(kernel.variant).map_or("?", |variant| &variant.name)) }
+                            td data-label="state" { (kernel.name) ", release " (kernel.release) ", SHA-256 " code { (kernel.digest) } }
+                        }
+                    }
+                }
+            }
+            @if !absent.is_empty() { p { "Not known: " (absent.join(", ")) "." } }
+        }
+        @for later in view.recording.machine.windows(2) {
+            @let changes = changes(view, &later[0], &later[1]);
+            @if !changes.is_empty() {
+                h3 { "Changed while the recording was made" }
+                ul { @for change in changes { li { (change) } } }
+            }
+        }
+    }
+}
+
+/// What became another while the recording was made, of what its figures depend on.
+fn changes(view: &View<'_>, before: &MachineState, after: &MachineState) -> Vec<String> {
+    match view.recording.plan.machine {
+        MachineKind::Emulated => before.differences_emulated(after),
+        MachineKind::Host | MachineKind::Imported => before.differences(after),
+    }
+}
+
+fn is_absent(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// The name of a field as words.
+fn words(name: &str) -> String {
+    name.replace('_', " ")
+}
+
+fn shown(value: &Value) -> Markup {
+    html! {
+        @match value {
+            Value::String(text) => (text),
+            Value::Bool(true) => "yes",
+            Value::Bool(false) => "no",
+            Value::Array(items) if items.iter().all(|item| !item.is_object()) => {
+                (items.iter().map(plain).collect::<Vec<_>>().join(", "))
+            }
+            Value::Array(items) => { ul class="plain" { @for item in items { li { (shown(item)) } } } }
+            Value::Object(fields) => {
+                ul class="plain" {
+                    @for (name, value) in fields.iter().filter(|(_, value)| !is_absent(value)) {
+                        li { (words(name)) ": " (shown(value)) }
+                    }
+                }
+            }
+            other => (plain(other)),
+        }
+    }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_string)
+}
