@@ -5,7 +5,9 @@
 use clap::Parser;
 use opcost::cli::{Action, Cli, arguments};
 use opcost::exit::{Status, status_of};
-use opcost::{action, doctor, history, import, kernel, listing, selftest, size, work_process};
+use opcost::{
+    action, diff, doctor, history, import, kernel, listing, selftest, size, work_process,
+};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -15,6 +17,7 @@ fn main() -> ExitCode {
         Action::Run(args) => action::run(&cli, args),
         Action::Resume(args) => action::resume(&cli, args),
         Action::Show(args) => action::show(&cli, args),
+        Action::Diff(args) => diff::diff(&cli, args),
         Action::History(args) => history::command::show(&cli, args),
         Action::Import(args) => import::command::import(&cli, args),
         Action::List(args) => listing::list(&cli, args),

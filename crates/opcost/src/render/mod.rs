@@ -4,12 +4,14 @@
 
 mod benchfmt;
 mod csv;
+pub mod diff;
 mod functions;
 mod imported;
 mod json;
 mod markdown;
 pub(crate) mod page;
 pub mod plan;
+pub mod profile;
 pub mod size;
 mod text;
 
@@ -21,7 +23,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, Command};
 use opcost_record::Failure;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Everything a renderer may show.
 pub struct View<'a> {
@@ -87,20 +89,7 @@ impl Exports {
     /// # Errors
     /// Names the file whose folder does not exist.
     pub fn check(&self) -> Result<()> {
-        for (name, path) in &self.files {
-            let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-            if let Some(dir) = dir.filter(|dir| !dir.is_dir()) {
-                return Err(crate::exit::fail(
-                    Status::Usage,
-                    format!(
-                        "--export-{name} {}: there is no folder '{}'",
-                        path.display(),
-                        dir.display()
-                    ),
-                ));
-            }
-        }
-        Ok(())
+        self.files.iter().try_for_each(|(name, path)| check_folder(name, path))
     }
 
     /// Writes every file.
@@ -116,6 +105,27 @@ impl Exports {
         }
         Ok(())
     }
+}
+
+/// Fails if the folder of a file to export to does not exist.
+fn check_folder(name: &str, path: &Path) -> Result<()> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    if let Some(dir) = dir.filter(|dir| !dir.is_dir()) {
+        let why =
+            format!("--export-{name} {}: there is no folder '{}'", path.display(), dir.display());
+        return Err(crate::exit::fail(Status::Usage, why));
+    }
+    Ok(())
+}
+
+/// The flag `--export-NAME FILE`.
+fn export_argument(name: &str, help: &str) -> Arg {
+    let name = format!("export-{name}");
+    Arg::new(name.clone())
+        .long(name)
+        .value_name("FILE")
+        .value_parser(clap::value_parser!(PathBuf))
+        .help(format!("Write {help} to FILE"))
 }
 
 // Written by hand so that a new row of FORMATS has its flag.
@@ -139,15 +149,7 @@ impl clap::FromArgMatches for Exports {
 impl clap::Args for Exports {
     fn augment_args(command: Command) -> Command {
         FORMATS.iter().fold(command, |command, format| {
-            let name = format!("export-{}", format.name);
-            command.arg(
-                Arg::new(name.clone())
-                    .long(name)
-                    .value_name("FILE")
-                    .value_parser(clap::value_parser!(PathBuf))
-                    .help_heading("Output")
-                    .help(format!("Write {} to FILE", format.help)),
-            )
+            command.arg(export_argument(format.name, format.help).help_heading("Output"))
         })
     }
 
