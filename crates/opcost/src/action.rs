@@ -189,10 +189,19 @@ pub fn show(cli: &Cli, args: &ShowArgs) -> Result<Status> {
         comparison::ledger::find_rule(rule)?;
     }
     args.output.exports.check()?;
+    args.profiles.check()?;
+    if args.profiles.is_empty() && !args.variant.is_empty() {
+        return Err(fail(
+            Status::Usage,
+            "--variant says whose profile to export, and there is no file to export it to: give \
+             --export-flamegraph FILE or another of the formats in opcost show --help",
+        ));
+    }
     let mut recording = Store::open_for_reading(&store_path(cli)?)
         .and_then(|store| store.read(&args.id))
         .map_err(StoreError::carried)?;
     recording.plan.allow.extend(args.allow.iter().cloned());
+    args.profiles.write(&recording, &args.variant)?;
     present(cli, &recording, &args.output)
 }
 

@@ -1,12 +1,14 @@
 //! The command line: every flag is declared once, here and in [`Experiment`]; help text, man page
 //! and completions derive from it.
 
+use crate::diff::DiffArgs;
 use crate::exit::{Status, fail};
 use crate::experiment::{Command as CommandText, Experiment, MachineKind, Scalar, Variant};
 use crate::history::command::HistoryArgs;
 use crate::import::command::{ImportArgs, formats_help};
 use crate::kernel::KernelArgs;
 use crate::render::Exports;
+use crate::render::profile::ProfileExports;
 use crate::report::ReportArgs;
 use crate::selftest::PLANTED_PERCENT;
 use crate::size::SizeArgs;
@@ -56,6 +58,9 @@ pub enum Action {
     Show(ShowArgs),
     /// Write a recording as one page for a browser, with plots, that needs no other file
     Report(ReportArgs),
+    /// Compare two profiles function by function: of one recording, or of two
+    #[command(after_help = DIFF_EXAMPLES)]
+    Diff(DiffArgs),
     /// Read the results of other tools into the store and compare them
     #[command(after_help = formats_help())]
     Import(ImportArgs),
@@ -94,6 +99,12 @@ const COMPARE_EXAMPLES: &str = "Examples:
   opcost compare --workload syscall:seccomp=off --workload syscall:seccomp=on
   opcost compare --machine emulated --kernel debian:cloud -w mmap --boot mitigations=off --boot mitigations=auto
   opcost compare --variant old=./a.out --variant new=./b.out --primary task-clock -e instructions:u";
+
+const DIFF_EXAMPLES: &str = "Examples:
+  opcost diff
+  opcost diff last --variant native --variant paravirt --format mail
+  opcost diff 261121-69 261122-7d --variant paravirt
+  opcost diff --function copy_page_range";
 
 const SIZE_EXAMPLES: &str = "Examples:
   opcost size old/prog new/prog
@@ -209,6 +220,14 @@ pub struct ShowArgs {
     /// The recording: its identifier, the beginning of it, or last
     #[arg(default_value = "last")]
     pub id: String,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub profiles: ProfileExports,
+
+    /// Whose profile to export, by name or position; may be repeated [default: all variants]
+    #[arg(long, value_name = "NAME", help_heading = "Profiles")]
+    pub variant: Vec<String>,
 
     /// Waive a rule of the comparability ledger; the waiver is printed; may be repeated
     #[arg(long, value_name = "RULE")]

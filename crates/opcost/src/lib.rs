@@ -9,6 +9,7 @@
 pub mod action;
 pub mod cli;
 pub mod comparison;
+pub mod diff;
 pub mod doctor;
 pub mod exit;
 pub mod experiment;

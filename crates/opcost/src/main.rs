@@ -6,7 +6,7 @@ use clap::Parser;
 use opcost::cli::{Action, Cli, arguments};
 use opcost::exit::{Status, status_of};
 use opcost::{
-    action, doctor, history, import, kernel, listing, report, selftest, size, work_process,
+    action, diff, doctor, history, import, kernel, listing, report, selftest, size, work_process,
 };
 use std::process::ExitCode;
 
@@ -18,6 +18,7 @@ fn main() -> ExitCode {
         Action::Resume(args) => action::resume(&cli, args),
         Action::Show(args) => action::show(&cli, args),
         Action::Report(args) => report::report(&cli, args),
+        Action::Diff(args) => diff::diff(&cli, args),
         Action::History(args) => history::command::show(&cli, args),
         Action::Import(args) => import::command::import(&cli, args),
         Action::List(args) => listing::list(&cli, args),

@@ -47,7 +47,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         heading: heading(recording, &finished),
         variants: variants(recording, &finished),
         comparisons: plan.comparisons(),
-        functions: functions::functions(recording, &finished, &rows, refused.as_deref()),
+        functions: functions::functions(recording, &rows, refused.as_deref()),
         differences: kernel_config::differences(plan, kernels),
         sizes: size::rows(plan, recording.machine.first()),
         twin: twin(recording, &columns, &rows),

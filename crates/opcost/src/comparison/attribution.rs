@@ -2,7 +2,7 @@
 
 use super::symbol::folded;
 use crate::store::Recording;
-use opcost_record::{Domain, Function, MetricKey, Profile, Record, metric::EMULATOR};
+use opcost_record::{Domain, Function, MetricKey, Outcome, Profile, Record, metric::EMULATOR};
 use std::collections::{BTreeMap, HashMap};
 
 /// What a recording's profiles are profiles of: user mode alone where nothing else is counted.
@@ -15,6 +15,41 @@ pub(super) fn profiled_metric(recording: &Recording) -> MetricKey {
     }
 }
 
+/// A finished run of a block that has both a profile and the metric's count.
+#[derive(Clone, Copy)]
+pub(super) struct ProfiledRun<'a> {
+    pub(super) variant: usize,
+    pub(super) block: u32,
+    /// Operations; `None` for a command.
+    pub(super) ops: Option<u64>,
+    /// The metric as it was counted.
+    pub(super) total: u64,
+    pub(super) profile: &'a Profile,
+}
+
+/// The runs of a recording that have profiles, in the order of the schedule.
+pub(super) fn profiled_runs(recording: &Recording) -> Vec<ProfiledRun<'_>> {
+    let Some(metric) = recording.dictionary.id(&profiled_metric(recording)) else {
+        return Vec::new();
+    };
+    let by_slot: HashMap<u32, &Record> =
+        recording.records.iter().map(|record| (record.slot, record)).collect();
+    recording
+        .profiles
+        .iter()
+        .filter_map(|(slot, profile)| {
+            let record = by_slot.get(slot).filter(|run| run.outcome == Outcome::Finished)?;
+            Some(ProfiledRun {
+                variant: record.variant.into(),
+                block: record.block?,
+                ops: record.ops,
+                total: record.sample(metric)?.value,
+                profile,
+            })
+        })
+        .collect()
+}
+
 /// Number of a function in [`Attribution::functions`].
 pub(super) type FunctionId = u32;
 
@@ -25,11 +60,20 @@ pub(super) struct Cost {
     pub(super) own: u64,
     /// Times it was called.
     pub(super) calls: u64,
-    /// `own` by immediate caller; `None` where none is known.
-    pub(super) callers: BTreeMap<Option<FunctionId>, u64>,
+    /// The same by immediate caller; `None` where none is known.
+    pub(super) callers: BTreeMap<Option<FunctionId>, Edge>,
 }
 
-/// One finished run of a block that has a profile.
+/// What a function costs when one caller calls it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Edge {
+    /// Cost of the function's own instructions.
+    pub(super) own: u64,
+    /// Calls.
+    pub(super) calls: u64,
+}
+
+/// A run with a profile, by function.
 #[derive(Clone, Debug)]
 pub(super) struct AttributedRun {
     pub(super) variant: usize,
@@ -52,32 +96,31 @@ pub(super) struct Attribution {
 }
 
 impl Attribution {
-    /// Takes the finished runs of blocks that have both a profile and the metric's count.
-    pub(super) fn of(recording: &Recording, finished: &[Vec<&Record>]) -> Attribution {
-        let mut attribution = Attribution::default();
-        let Some(metric) = recording.dictionary.id(&profiled_metric(recording)) else {
-            return attribution;
-        };
-        if recording.profiles.is_empty() {
-            return attribution;
-        }
-        let by_slot: HashMap<u32, &Record> =
-            finished.iter().flatten().map(|record| (record.slot, *record)).collect();
-        let mut numbers = HashMap::new();
-        for (slot, profile) in &recording.profiles {
-            let record = by_slot.get(slot).and_then(|record| Some((record, record.block?)));
-            let Some((record, block)) = record else { continue };
-            let Some(sample) = record.sample(metric) else { continue };
-            attribution.runs.push(AttributedRun {
-                variant: record.variant.into(),
-                block,
-                ops: record.ops.unwrap_or(1).max(1),
-                total: sample.value,
-                attributed: profile.total(),
-                costs: costs(profile, &mut attribution.functions, &mut numbers),
-            });
-        }
+    /// Takes the runs of one recording that have profiles.
+    pub(super) fn of(recording: &Recording) -> Attribution {
+        let [attribution] = Attribution::of_each([recording]);
         attribution
+    }
+
+    /// Takes the runs of several recordings, whose functions have the same numbers.
+    pub(super) fn of_each<const N: usize>(recordings: [&Recording; N]) -> [Attribution; N] {
+        let (mut functions, mut numbers) = (Vec::new(), HashMap::new());
+        let mut made = recordings.map(|recording| {
+            let run = |run: ProfiledRun<'_>| AttributedRun {
+                variant: run.variant,
+                block: run.block,
+                ops: run.ops.unwrap_or(1).max(1),
+                total: run.total,
+                attributed: run.profile.total(),
+                costs: costs(run.profile, &mut functions, &mut numbers),
+            };
+            let runs = profiled_runs(recording).into_iter().map(run).collect();
+            Attribution { functions: Vec::new(), runs }
+        });
+        for attribution in &mut made {
+            attribution.functions = functions.clone();
+        }
+        made
     }
 }
 
@@ -114,9 +157,12 @@ fn costs(
         }
         let caller = caller.map(|caller| ids[caller.function as usize]);
         let cost = costs.entry(id).or_default();
+        let calls = if inner { 0 } else { context.calls };
         cost.own += context.cost;
-        cost.calls += if inner { 0 } else { context.calls };
-        *cost.callers.entry(caller).or_default() += context.cost;
+        cost.calls += calls;
+        let edge = cost.callers.entry(caller).or_default();
+        edge.own += context.cost;
+        edge.calls += calls;
     }
     costs
 }
@@ -139,15 +185,16 @@ mod tests {
         }
     }
 
-    /// Each line is "symbol own×calls: caller own, …".
+    /// Each line is "symbol own×calls: caller own×calls, …".
     fn check(profile: &Profile, expected: &[&str]) {
         let mut functions = Vec::new();
         let costs = costs(profile, &mut functions, &mut HashMap::new());
         let name = |id: FunctionId| functions[id as usize].symbol.as_str();
         let line = |(id, cost): (&FunctionId, &Cost)| {
             let callers = cost.callers.iter();
-            let callers: Vec<String> =
-                callers.map(|(by, own)| format!("{} {own}", by.map_or("-", name))).collect();
+            let callers: Vec<String> = callers
+                .map(|(by, edge)| format!("{} {}×{}", by.map_or("-", name), edge.own, edge.calls))
+                .collect();
             format!("{} {}×{}: {}", name(*id), cost.own, cost.calls, callers.join(", "))
         };
         assert_eq!(costs.iter().map(line).collect::<Vec<_>>(), expected);
@@ -159,7 +206,10 @@ mod tests {
             &["main", "read", "copy"],
             &[(None, 0, 1, 10), (Some(0), 1, 5, 20), (Some(1), 2, 5, 7), (Some(0), 2, 2, 3)],
         );
-        check(&tree, &["main 10×1: - 10", "read 20×5: main 20", "copy 10×7: main 3, read 7"]);
+        check(
+            &tree,
+            &["main 10×1: - 10×1", "read 20×5: main 20×5", "copy 10×7: main 3×2, read 7×5"],
+        );
     }
 
     #[test]
@@ -174,6 +224,6 @@ mod tests {
                 (Some(2), 2, 1, 9),
             ],
         );
-        check(&tree, &["main 10×1: - 10", "read 61×6: main 52, read 9"]);
+        check(&tree, &["main 10×1: - 10×1", "read 61×6: main 52×5, read 9×1"]);
     }
 }

@@ -13,11 +13,11 @@
 //! the test of the others exact.
 
 use super::attribution::{AttributedRun, Attribution, FunctionId, profiled_metric};
+use super::function_test::Design;
 use super::{Row, Verdict};
 use crate::store::Recording;
-use opcost_record::Record;
+use opcost_stats::Budget;
 use opcost_stats::multiple::Family;
-use opcost_stats::{Budget, power, rank, summary};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -92,8 +92,8 @@ pub struct FunctionRow {
     pub reason: String,
     /// Its own cost by immediate caller, those that changed most first.
     pub callers: Vec<CallerRow>,
-    /// The variant's mean less the baseline's, block by block.
-    differences: Vec<f64>,
+    /// The means of the blocks of the baseline and of the variant; of two recordings, the runs.
+    pub(super) observations: [Vec<f64>; 2],
 }
 
 /// The part of a function's own cost that belongs to the calls of one caller.
@@ -105,6 +105,8 @@ pub struct CallerRow {
     pub module: String,
     /// The function's cost when called so.
     pub own: Sides,
+    /// Calls from there.
+    pub calls: Sides,
 }
 
 impl FunctionComparison {
@@ -135,11 +137,10 @@ impl FunctionComparison {
 /// `rows` have their verdicts; `refused` is the reason where the ledger refuses any.
 pub(super) fn functions(
     recording: &Recording,
-    finished: &[Vec<&Record>],
     rows: &[Row],
     refused: Option<&str>,
 ) -> Vec<FunctionComparison> {
-    let attribution = Attribution::of(recording, finished);
+    let attribution = Attribution::of(recording);
     let metric = profiled_metric(recording);
     let total_row = rows.iter().find(|row| row.key == metric);
     let comparisons = recording.plan.comparisons();
@@ -158,7 +159,10 @@ pub(super) fn functions(
                 row.reason = reason.to_string();
             }
         }
-        None => judge(&mut made, super::analysis::pairs_per_block(&recording.plan)),
+        None => {
+            let pairs_per_block = super::analysis::pairs_per_block(&recording.plan);
+            judge(&mut made, Design::Blocks { pairs_per_block });
+        }
     }
     made.into_iter().map(|(_, made)| made).collect()
 }
@@ -167,9 +171,10 @@ pub(super) fn functions(
 struct Sum {
     own: [f64; 2],
     calls: [f64; 2],
-    /// Means of each block, by side.
-    blocks: [Vec<f64>; 2],
-    callers: BTreeMap<Option<FunctionId>, [f64; 2]>,
+    /// Means of each observation, by side.
+    observations: [Vec<f64>; 2],
+    /// Own cost and calls by caller, by side.
+    callers: BTreeMap<Option<FunctionId>, [[f64; 2]; 2]>,
     /// Cost and operations of the first run, by side.
     first: [Option<(u64, u64)>; 2],
     /// Runs that have it, by side.
@@ -178,11 +183,11 @@ struct Sum {
 }
 
 impl Sum {
-    fn over(blocks: usize) -> Sum {
+    fn over(observations: [usize; 2]) -> Sum {
         Sum {
             own: [0.0; 2],
             calls: [0.0; 2],
-            blocks: [vec![0.0; blocks], vec![0.0; blocks]],
+            observations: observations.map(|count| vec![0.0; count]),
             callers: BTreeMap::new(),
             first: [None; 2],
             runs: [0; 2],
@@ -198,13 +203,13 @@ impl Sum {
 }
 
 impl Sides {
-    fn of([value_baseline, value]: [f64; 2]) -> Sides {
+    pub(super) fn of([value_baseline, value]: [f64; 2]) -> Sides {
         Sides { value_baseline, value, change: value - value_baseline }
     }
 }
 
-/// The runs of a block by side; only of blocks with runs of both.
-type BlockRuns<'a> = [Vec<&'a AttributedRun>; 2];
+/// The runs of a side by observation: by block, or each alone.
+pub(super) type Observations<'a> = Vec<Vec<&'a AttributedRun>>;
 
 /// Two variants by function, without verdicts; `None` if no block has runs of both.
 fn compare(
@@ -212,7 +217,7 @@ fn compare(
     baseline: usize,
     variant: usize,
 ) -> Option<FunctionComparison> {
-    let mut by_block: BTreeMap<u32, BlockRuns<'_>> = BTreeMap::new();
+    let mut by_block: BTreeMap<u32, [Vec<&AttributedRun>; 2]> = BTreeMap::new();
     for run in &attribution.runs {
         if let Some(side) = [baseline, variant].iter().position(|side| *side == run.variant) {
             by_block.entry(run.block).or_default()[side].push(run);
@@ -222,37 +227,51 @@ fn compare(
     if by_block.is_empty() {
         return None;
     }
-    let blocks: Vec<BlockRuns<'_>> = by_block.into_values().collect();
-    let count = blocks.len() as f64;
+    let blocks: (Observations<'_>, Observations<'_>) =
+        by_block.into_values().map(|[one, two]| (one, two)).unzip();
+    Some(FunctionComparison {
+        baseline,
+        variant,
+        ..summed(&attribution.functions, [blocks.0, blocks.1])
+    })
+}
+
+/// The functions of two sides without verdicts, as means over the observations of each.
+pub(super) fn summed(
+    names: &[opcost_record::Function],
+    sides: [Observations<'_>; 2],
+) -> FunctionComparison {
+    let counts = sides.each_ref().map(Vec::len);
     let (mut total, mut unattributed, mut runs_by_side) = ([0.0; 2], [0.0; 2], [0; 2]);
     let mut sums: BTreeMap<FunctionId, Sum> = BTreeMap::new();
-    for (at, block) in blocks.iter().enumerate() {
-        for (side, runs) in block.iter().enumerate() {
+    for (side, observations) in sides.iter().enumerate() {
+        let count = counts[side] as f64;
+        for (at, runs) in observations.iter().enumerate() {
             runs_by_side[side] += runs.len();
             for run in runs {
-                // What one unit of this run is of the block's mean.
+                // What one unit of this run is of the observation's mean.
                 let share = runs.len() as f64 * run.ops as f64;
                 total[side] += run.total as f64 / share / count;
                 // As integers, so that 0 is exactly that.
                 let rest = i128::from(run.total) - i128::from(run.attributed);
                 unattributed[side] += rest as f64 / share / count;
                 for (function, cost) in &run.costs {
-                    let sum = sums.entry(*function).or_insert_with(|| Sum::over(blocks.len()));
+                    let sum = sums.entry(*function).or_insert_with(|| Sum::over(counts));
                     sum.own[side] += cost.own as f64 / share / count;
                     sum.calls[side] += cost.calls as f64 / share / count;
-                    sum.blocks[side][at] += cost.own as f64 / share;
+                    sum.observations[side][at] += cost.own as f64 / share;
                     let integers = (cost.own, run.ops);
                     sum.varies |= *sum.first[side].get_or_insert(integers) != integers;
                     sum.runs[side] += usize::from(cost.own > 0);
-                    for (caller, own) in &cost.callers {
-                        sum.callers.entry(*caller).or_default()[side] +=
-                            *own as f64 / share / count;
+                    for (caller, edge) in &cost.callers {
+                        let [own, calls] = sum.callers.entry(*caller).or_default();
+                        own[side] += edge.own as f64 / share / count;
+                        calls[side] += edge.calls as f64 / share / count;
                     }
                 }
             }
         }
     }
-    let names = &attribution.functions;
     let mut rows: Vec<FunctionRow> = sums
         .into_iter()
         .filter(|(_, sum)| sum.own != [0.0; 2])
@@ -262,15 +281,15 @@ fn compare(
         let by_change = two.own.change.abs().total_cmp(&one.own.change.abs());
         by_change.then_with(|| (&one.symbol, &one.module).cmp(&(&two.symbol, &two.module)))
     });
-    Some(FunctionComparison {
-        baseline,
-        variant,
+    FunctionComparison {
+        baseline: 0,
+        variant: 0,
         per_op: false,
         total: Sides::of(total),
         verdict: Verdict::Inconclusive,
         rows,
         unattributed: Sides::of(unattributed),
-    })
+    }
 }
 
 fn row(
@@ -284,18 +303,18 @@ fn row(
     let mut callers: Vec<CallerRow> = sum
         .callers
         .into_iter()
-        .filter(|(_, own)| *own != [0.0; 2])
-        .map(|(caller, own)| {
+        .filter(|(_, [own, _])| *own != [0.0; 2])
+        .map(|(caller, [own, calls])| {
             let known = caller.map(|caller| &names[caller as usize]);
             CallerRow {
                 symbol: known.map_or(NO_CALLER, |known| &known.symbol).to_string(),
                 module: known.map_or("", |known| &known.module).to_string(),
                 own: Sides::of(own),
+                calls: Sides::of(calls),
             }
         })
         .collect();
     callers.sort_by(|one, two| two.own.change.abs().total_cmp(&one.own.change.abs()));
-    let [one, two] = &sum.blocks;
     FunctionRow {
         symbol: name.symbol.clone(),
         module: name.module.clone(),
@@ -310,23 +329,22 @@ fn row(
         verdict: Verdict::Inconclusive,
         reason: String::new(),
         callers,
-        differences: one.iter().zip(two).map(|(one, two)| two - one).collect(),
+        observations: sum.observations,
     }
 }
 
 /// Gives every function its verdict; beside each comparison, whether any of its metrics changed.
-fn judge(made: &mut [(bool, FunctionComparison)], pairs_per_block: u32) {
+pub(super) fn judge(made: &mut [(bool, FunctionComparison)], design: Design) {
     let budget = Budget::default();
     let level = budget.level(Family::Rest);
     let mut tested: Vec<&mut FunctionRow> = Vec::new();
     for (changed, comparison) in made {
         let metric = (comparison.total.value_baseline + comparison.total.value) / 2.0;
         for row in &mut comparison.rows {
-            let sizes: Vec<f64> = row.differences.iter().map(|d| d.abs()).collect();
-            let size = summary::mean(&sizes).unwrap_or(0.0);
+            let size = design.size(&row.observations);
             if size == 0.0 {
                 row.verdict = Verdict::Unchanged;
-                row.reason = "the same in every block".into();
+                row.reason = design.same().into();
             } else if !*changed {
                 row.reason = "no metric is known to have changed".into();
             } else if size < SHARE_MIN * metric {
@@ -340,7 +358,7 @@ fn judge(made: &mut [(bool, FunctionComparison)], pairs_per_block: u32) {
             }
         }
     }
-    let p: Vec<f64> = tested.iter().map(|row| rank::p(&row.differences)).collect();
+    let p: Vec<f64> = tested.iter().map(|row| design.p(&row.observations)).collect();
     let adjusted = Family::Rest.adjust(&p);
     let tests = tested.len();
     let alpha = budget.level_of_smallest(Family::Rest, tests);
@@ -350,13 +368,12 @@ fn judge(made: &mut [(bool, FunctionComparison)], pairs_per_block: u32) {
         row.ci_level = 1.0 - alpha;
         if !row.exact {
             row.p_adjusted = Some(adjusted);
-            row.ci = rank::interval(&row.differences, 1.0 - alpha);
+            row.ci = design.interval(&row.observations, 1.0 - alpha);
         }
         if adjusted <= budget.total() {
             row.verdict = Verdict::Changed;
-        } else if rank::p_floor(row.differences.len()) > alpha {
-            let pairs = pairs_per_block * power::blocks_min(level, tests);
-            row.reason = format!("needs {pairs} pairs");
+        } else if design.p_floor(&row.observations) > alpha {
+            row.reason = design.needs(level, tests);
         } else {
             row.verdict = Verdict::Unchanged;
         }

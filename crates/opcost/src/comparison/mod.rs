@@ -5,11 +5,15 @@
 
 mod analysis;
 mod attribution;
+pub mod call_tree;
 mod claims;
 mod columns;
 pub mod conclusion;
 mod conditions;
+pub mod difference;
 mod disturbance;
+pub mod function_context;
+mod function_test;
 mod functions;
 mod import_rules;
 mod imported;
@@ -19,6 +23,7 @@ mod observations;
 mod parallel;
 mod reconciled;
 mod repeatable;
+mod same_work;
 mod settings;
 mod size;
 mod symbol;

@@ -1,11 +1,11 @@
 //! Where the change of the instructions comes from, and what differs between kernels, for people.
 
 use super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, fit};
-use crate::comparison::conclusion::grouped;
+use crate::comparison::conclusion::{figure, grouped};
 use crate::comparison::{
     CallerRow, Comparison, FunctionComparison, FunctionRow, UNATTRIBUTED, Verdict,
 };
-use opcost_record::profile::KERNEL;
+use opcost_record::{Unit, profile::KERNEL};
 use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr;
 
@@ -237,7 +237,7 @@ impl<'a> Parts<'a> {
 
 /// The fewest decimals, of those that suit the size, with which the parts as printed add up to the
 /// total as printed; and whether any do.
-fn decimals_that_add_up(total: f64, parts: &[f64]) -> (usize, bool) {
+pub(super) fn decimals_that_add_up(total: f64, parts: &[f64]) -> (usize, bool) {
     let largest = parts.iter().fold(total.abs(), |largest, part| largest.max(part.abs()));
     let fewest = match largest {
         large if large >= 10_000.0 => 0,
@@ -253,7 +253,7 @@ fn decimals_that_add_up(total: f64, parts: &[f64]) -> (usize, bool) {
 }
 
 /// A change with its sign and its thousands separated: `+1,204.1`.
-fn signed(value: f64, decimals: usize) -> String {
+pub(super) fn signed(value: f64, decimals: usize) -> String {
     // As the sum is checked, so that both round halves alike.
     let scale = 10f64.powi(decimals as i32);
     let printed = (value * scale).round() as i128;
@@ -267,8 +267,14 @@ fn signed(value: f64, decimals: usize) -> String {
     }
 }
 
+/// A change with its sign and about four significant digits: `+31.02`.
+pub(super) fn signed_figure(value: f64) -> String {
+    let sign = if value < 0.0 { '−' } else { '+' };
+    format!("{sign}{}", figure(value.abs(), Unit::Count))
+}
+
 /// A function's name: of one that is not the kernel's own, with its file or module.
-fn name(row: &FunctionRow) -> String {
+pub(super) fn name(row: &FunctionRow) -> String {
     if row.module == KERNEL || row.module.is_empty() {
         return row.symbol.clone();
     }
@@ -280,7 +286,7 @@ fn name(row: &FunctionRow) -> String {
 }
 
 /// What is said in a word: whether the function is new or gone, and whether that may be chance.
-fn mark(row: &FunctionRow) -> &'static str {
+pub(super) fn mark(row: &FunctionRow) -> &'static str {
     let real = row.verdict == Verdict::Changed;
     match (row.appeared, row.vanished, real) {
         (true, _, true) => "new",
@@ -294,24 +300,24 @@ fn mark(row: &FunctionRow) -> &'static str {
 
 /// ` ← handle_mm_fault +61.2, unmap_vmas +30.1, …` in at most `room` columns: as many as have room,
 /// the first without its figure if it has none with it. A caller on its own has the whole change.
-fn callers(callers: &[CallerRow], decimals: usize, room: usize) -> String {
+pub(super) fn callers(callers: &[CallerRow], decimals: usize, room: usize) -> String {
     let changed = || callers.iter().filter(|caller| caller.own.change != 0.0);
     let symbols: Vec<String> = changed().map(|caller| caller.symbol.clone()).collect();
     if callers.len() == 1 {
-        return list(&symbols, room);
+        return list(" ← ", &symbols, room);
     }
     let figure =
         |caller: &CallerRow| format!("{} {}", caller.symbol, signed(caller.own.change, decimals));
     let figures: Vec<String> = changed().map(figure).collect();
-    let with_figures = list(&figures, room);
-    if with_figures.is_empty() { list(&symbols, room) } else { with_figures }
+    let with_figures = list(" ← ", &figures, room);
+    if with_figures.is_empty() { list(" ← ", &symbols, room) } else { with_figures }
 }
 
-/// As many of the callers as have room, behind an arrow.
-fn list(changed: &[String], room: usize) -> String {
+/// As many of the names as have room, behind an arrow.
+pub(super) fn list(arrow: &str, changed: &[String], room: usize) -> String {
     let mut text = String::new();
     for (shown, caller) in changed.iter().enumerate() {
-        let mark = if shown == 0 { " ← " } else { ", " };
+        let mark = if shown == 0 { arrow } else { ", " };
         let more = if shown + 1 < changed.len() { ", …".width() } else { 0 };
         if text.width() + mark.width() + caller.width() + more > room {
             if shown > 0 {
@@ -377,6 +383,7 @@ mod tests {
                     symbol,
                     module: String::new(),
                     own: Sides { change, ..Sides::default() },
+                    calls: Sides::default(),
                 })
                 .collect();
             prop_assert!(callers(&rows, 1, room).width() <= room);

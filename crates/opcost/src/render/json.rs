@@ -188,7 +188,12 @@ fn functions(view: &View<'_>) -> Vec<Value> {
     rows
 }
 
-fn function(functions: &FunctionComparison, row: &FunctionRow, names: [&String; 2]) -> Value {
+/// One function, as it stands in every document.
+pub(super) fn function(
+    functions: &FunctionComparison,
+    row: &FunctionRow,
+    names: [&String; 2],
+) -> Value {
     let callers = row.callers.iter().map(|caller| {
         json!({
             "symbol": caller.symbol,
@@ -196,6 +201,8 @@ fn function(functions: &FunctionComparison, row: &FunctionRow, names: [&String; 
             "value_baseline": caller.own.value_baseline,
             "value": caller.own.value,
             "change": caller.own.change,
+            "calls_baseline": caller.calls.value_baseline,
+            "calls": caller.calls.value,
         })
     });
     json!({

@@ -4,6 +4,7 @@
 
 mod benchfmt;
 mod csv;
+pub mod diff;
 mod functions;
 pub mod html;
 mod imported;
@@ -11,6 +12,7 @@ mod json;
 mod markdown;
 pub(crate) mod page;
 pub mod plan;
+pub mod profile;
 pub mod size;
 mod text;
 
@@ -122,6 +124,16 @@ pub(crate) fn check_folder(option: &str, path: &Path) -> Result<()> {
     }
 }
 
+/// The flag `--export-NAME FILE`.
+fn export_argument(name: &str, help: &str) -> Arg {
+    let name = format!("export-{name}");
+    Arg::new(name.clone())
+        .long(name)
+        .value_name("FILE")
+        .value_parser(clap::value_parser!(PathBuf))
+        .help(format!("Write {help} to FILE"))
+}
+
 // Written by hand so that a new row of FORMATS has its flag.
 impl clap::FromArgMatches for Exports {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
@@ -143,15 +155,7 @@ impl clap::FromArgMatches for Exports {
 impl clap::Args for Exports {
     fn augment_args(command: Command) -> Command {
         FORMATS.iter().fold(command, |command, format| {
-            let name = format!("export-{}", format.name);
-            command.arg(
-                Arg::new(name.clone())
-                    .long(name)
-                    .value_name("FILE")
-                    .value_parser(clap::value_parser!(PathBuf))
-                    .help_heading("Output")
-                    .help(format!("Write {} to FILE", format.help)),
-            )
+            command.arg(export_argument(format.name, format.help).help_heading("Output"))
         })
     }
 

@@ -1,0 +1,403 @@
+//! The profiles of one or more variants as one tree of calls, in the integers that were counted.
+//!
+//! All counted runs of a variant are added up: nothing is scaled, so that the costs of a tree are a
+//! sum of instructions. Divided by [`TreeSide::ops`] they are the cost per operation. Of several
+//! variants of one recording only blocks count that have runs of each.
+
+use super::attribution::{ProfiledRun, profiled_metric, profiled_runs};
+use super::functions::UNATTRIBUTED;
+use super::symbol::folded;
+use crate::store::Recording;
+use opcost_record::{Function, Profile};
+use std::collections::{BTreeMap, HashMap};
+
+/// A variant of a recording.
+#[derive(Clone, Copy)]
+pub struct VariantOf<'a> {
+    /// The recording.
+    pub recording: &'a Recording,
+    /// Index of the variant in its plan.
+    pub variant: usize,
+}
+
+impl VariantOf<'_> {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.recording.plan.variants[self.variant].name
+    }
+}
+
+/// One variant of a tree.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TreeSide {
+    /// Name of the variant.
+    pub name: String,
+    /// Its recording.
+    pub recording: String,
+    /// Runs that were added up.
+    pub runs: u64,
+    /// Operations of all of them; of commands, runs.
+    pub ops: u64,
+    /// Cost of all nodes together.
+    pub total: u64,
+}
+
+/// A function, reached through its parents; of each variant one figure.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct CallNode {
+    /// The caller's node, always an earlier one; `None` where nothing is known to have called it.
+    pub parent: Option<usize>,
+    /// Index into [`CallTree::functions`].
+    pub function: usize,
+    /// Times it was entered from the parent.
+    pub calls: Vec<u64>,
+    /// Cost of its own instructions in this context.
+    pub own: Vec<u64>,
+    /// The same with everything that it called.
+    pub inclusive: Vec<u64>,
+}
+
+/// Cost by calling context.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct CallTree {
+    /// What was counted: `instructions`.
+    pub metric: String,
+    /// Whether operations were counted; else [`TreeSide::ops`] are runs.
+    pub per_op: bool,
+    /// The variants.
+    pub sides: Vec<TreeSide>,
+    /// The functions, with the symbols that their source has.
+    pub functions: Vec<Function>,
+    /// The tree, parents before children.
+    pub nodes: Vec<CallNode>,
+}
+
+impl CallTree {
+    /// The tree of these variants; `None` if one has no run with a profile that counts.
+    ///
+    /// What was counted and no function is charged with is a node `[unattributed]`; parts that the
+    /// compiler split off a function are no calls but the function.
+    pub fn of(variants: &[VariantOf<'_>]) -> Option<CallTree> {
+        let runs = runs_of(variants)?;
+        let first = variants.first()?.recording;
+        let mut growing = Growing::over(variants.len());
+        let per_op = runs.iter().flatten().all(|run| run.ops.is_some());
+        let sides = variants.iter().zip(&runs).enumerate().map(|(side, (variant, runs))| {
+            let mut unattributed = 0;
+            for run in runs {
+                growing.add(side, run.profile);
+                unattributed += run.total.saturating_sub(run.profile.total());
+            }
+            if unattributed > 0 {
+                let function = Function { symbol: UNATTRIBUTED.into(), module: String::new() };
+                let node = growing.node(None, &function);
+                growing.nodes[node].own[side] += unattributed;
+            }
+            TreeSide {
+                name: variant.name().to_string(),
+                recording: variant.recording.id.clone(),
+                runs: runs.len() as u64,
+                ops: runs.iter().map(|run| run.ops.filter(|_| per_op).unwrap_or(1).max(1)).sum(),
+                total: 0,
+            }
+        });
+        let sides = sides.collect();
+        Some(growing.grown(profiled_metric(first).label(), per_op, sides))
+    }
+
+    /// A tree from nodes without their `inclusive`, and sides without their `total`.
+    pub(crate) fn summed(mut self) -> CallTree {
+        for node in &mut self.nodes {
+            node.inclusive = node.own.clone();
+        }
+        for at in (0..self.nodes.len()).rev() {
+            let Some(parent) = self.nodes[at].parent else { continue };
+            let inclusive = self.nodes[at].inclusive.clone();
+            for (sum, part) in self.nodes[parent].inclusive.iter_mut().zip(inclusive) {
+                *sum += part;
+            }
+        }
+        for (side, tree_side) in self.sides.iter_mut().enumerate() {
+            tree_side.total = self.nodes.iter().map(|node| node.own[side]).sum();
+        }
+        self
+    }
+
+    /// The unit of a cost that was divided by [`TreeSide::ops`].
+    pub fn unit(&self) -> String {
+        format!("{}/{}", self.metric, if self.per_op { "op" } else { "run" })
+    }
+
+    /// A cost or a number of calls of a side, per operation.
+    pub fn per_op(&self, side: usize, count: u64) -> f64 {
+        count as f64 / self.sides[side].ops as f64
+    }
+
+    /// Children of each node, and last those that have no caller; by name.
+    pub(crate) fn children(&self) -> Vec<Vec<usize>> {
+        let mut children = vec![Vec::new(); self.nodes.len() + 1];
+        for (at, node) in self.nodes.iter().enumerate() {
+            children[node.parent.unwrap_or(self.nodes.len())].push(at);
+        }
+        let name = |node: &usize| &self.functions[self.nodes[*node].function];
+        for siblings in &mut children {
+            siblings.sort_by(|one, two| name(one).cmp(name(two)));
+        }
+        children
+    }
+
+    /// What to call each function: its symbol, with its module where several share the symbol.
+    pub fn names(&self) -> Vec<String> {
+        let mut modules: HashMap<&str, usize> = HashMap::new();
+        for function in &self.functions {
+            *modules.entry(&function.symbol).or_default() += 1;
+        }
+        let name = |function: &Function| match modules[function.symbol.as_str()] {
+            1 => function.symbol.clone(),
+            _ => named_with_module(function),
+        };
+        self.functions.iter().map(name).collect()
+    }
+}
+
+/// `symbol (file)`, or `symbol [kernel]`.
+fn named_with_module(Function { symbol, module }: &Function) -> String {
+    if module.is_empty() || module.starts_with('[') {
+        return format!("{symbol} {module}").trim_end().to_string();
+    }
+    format!("{symbol} ({module})")
+}
+
+/// The runs of each variant; of variants of one recording, in the blocks that have runs of each.
+fn runs_of<'a>(variants: &[VariantOf<'a>]) -> Option<Vec<Vec<ProfiledRun<'a>>>> {
+    let first = variants.first()?.recording;
+    let together = variants.iter().all(|variant| std::ptr::eq(variant.recording, first));
+    let mut blocks: BTreeMap<u32, Vec<bool>> = BTreeMap::new();
+    let mut runs = Vec::new();
+    for (side, of) in variants.iter().enumerate() {
+        let mut own = profiled_runs(of.recording);
+        own.retain(|run| run.variant == of.variant);
+        for run in own.iter().filter(|_| together) {
+            blocks.entry(run.block).or_insert_with(|| vec![false; variants.len()])[side] = true;
+        }
+        runs.push(own);
+    }
+    if together {
+        let whole = |run: &ProfiledRun<'_>| blocks[&run.block].iter().all(|has| *has);
+        runs.iter_mut().for_each(|runs| runs.retain(whole));
+    }
+    runs.iter().all(|runs| !runs.is_empty()).then_some(runs)
+}
+
+/// A tree while profiles are added to it.
+struct Growing {
+    sides: usize,
+    functions: Vec<Function>,
+    numbers: HashMap<Function, usize>,
+    nodes: Vec<CallNode>,
+    places: HashMap<(Option<usize>, usize), usize>,
+}
+
+impl Growing {
+    fn over(sides: usize) -> Growing {
+        Growing {
+            sides,
+            functions: Vec::new(),
+            numbers: HashMap::new(),
+            nodes: Vec::new(),
+            places: HashMap::new(),
+        }
+    }
+
+    fn node(&mut self, parent: Option<usize>, function: &Function) -> usize {
+        let number = self.number(function);
+        self.node_of(parent, number)
+    }
+
+    fn number(&mut self, function: &Function) -> usize {
+        if let Some(number) = self.numbers.get(function) {
+            return *number;
+        }
+        self.functions.push(function.clone());
+        self.numbers.insert(function.clone(), self.functions.len() - 1);
+        self.functions.len() - 1
+    }
+
+    fn node_of(&mut self, parent: Option<usize>, function: usize) -> usize {
+        let (nodes, sides) = (&mut self.nodes, self.sides);
+        *self.places.entry((parent, function)).or_insert_with(|| {
+            let zeros = || vec![0; sides];
+            let (calls, own, inclusive) = (zeros(), zeros(), zeros());
+            nodes.push(CallNode { parent, function, calls, own, inclusive });
+            nodes.len() - 1
+        })
+    }
+
+    fn add(&mut self, side: usize, profile: &Profile) {
+        let ids: Vec<usize> = profile
+            .functions
+            .iter()
+            .map(|function| {
+                let symbol = folded(&function.symbol).to_string();
+                self.number(&Function { symbol, module: function.module.clone() })
+            })
+            .collect();
+        let mut places: Vec<usize> = Vec::with_capacity(profile.contexts.len());
+        for context in &profile.contexts {
+            let id = ids[context.function as usize];
+            let above = context.parent.map(|parent| parent as usize);
+            let split = above.filter(|above| {
+                let caller = profile.contexts[*above].function;
+                caller != context.function && ids[caller as usize] == id
+            });
+            let parent = above.map(|above| places[above]);
+            let place = match split {
+                Some(whole) => places[whole],
+                None => self.node_of(parent, id),
+            };
+            let node = &mut self.nodes[place];
+            node.own[side] += context.cost;
+            node.calls[side] += if split.is_some() { 0 } else { context.calls };
+            places.push(place);
+        }
+    }
+
+    fn grown(self, metric: String, per_op: bool, sides: Vec<TreeSide>) -> CallTree {
+        let Growing { functions, nodes, .. } = self;
+        CallTree { metric, per_op, sides, functions, nodes }.summed()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Parent, `symbol` or `symbol@module`, then calls and own cost of each side.
+    type Sketch<'a> = (Option<usize>, &'a str, &'a [(u64, u64)]);
+
+    /// A tree of these nodes, of 10 runs of 100 operations a side.
+    pub(crate) fn tree(sides: &[&str], nodes: &[Sketch<'_>]) -> CallTree {
+        let mut growing = Growing::over(sides.len());
+        for (parent, symbol, figures) in nodes {
+            let (symbol, module) = symbol.split_once('@').unwrap_or((symbol, "[kernel]"));
+            let function = Function { symbol: symbol.into(), module: module.into() };
+            let node = growing.node(*parent, &function);
+            for (side, (calls, own)) in figures.iter().enumerate() {
+                growing.nodes[node].calls[side] += calls;
+                growing.nodes[node].own[side] += own;
+            }
+        }
+        let side = |name: &&str| TreeSide {
+            name: name.to_string(),
+            recording: "261121-c0ffee".into(),
+            runs: 10,
+            ops: 1000,
+            total: 0,
+        };
+        growing.grown("instructions".into(), true, sides.iter().map(side).collect())
+    }
+
+    /// Any tree of two sides.
+    pub(crate) fn any_tree() -> impl Strategy<Value = CallTree> {
+        let figures = || (0..50u64, 0..1_000_000u64);
+        let node = (any::<Option<prop::sample::Index>>(), 0..6usize, figures(), figures());
+        prop::collection::vec(node, 1..40).prop_map(|drawn| {
+            let mut growing = Growing::over(2);
+            for (parent, name, one, two) in drawn {
+                let parent = parent
+                    .filter(|_| !growing.nodes.is_empty())
+                    .map(|p| p.index(growing.nodes.len()));
+                let symbol = format!("f{name}");
+                let node =
+                    growing.node(parent, &Function { symbol, module: "[kernel]".to_string() });
+                for (side, (calls, own)) in [one, two].into_iter().enumerate() {
+                    growing.nodes[node].calls[side] += calls;
+                    growing.nodes[node].own[side] += own;
+                }
+            }
+            let side = |name: &str| TreeSide {
+                name: name.into(),
+                recording: "261121-c0ffee".into(),
+                runs: 1,
+                ops: 1000,
+                total: 0,
+            };
+            growing.grown("instructions".into(), true, vec![side("off"), side("on")])
+        })
+    }
+
+    #[test]
+    fn a_node_has_what_it_calls() {
+        let tree = tree(
+            &["off", "on"],
+            &[
+                (None, "main", &[(1, 10), (1, 10)]),
+                (Some(0), "read", &[(5, 20), (5, 26)]),
+                (Some(1), "copy", &[(5, 7), (0, 0)]),
+                (Some(0), "copy", &[(2, 3), (4, 6)]),
+            ],
+        );
+        let inclusive: Vec<&[u64]> = tree.nodes.iter().map(|node| &node.inclusive[..]).collect();
+        assert_eq!(inclusive, [&[40, 42][..], &[27, 26], &[7, 0], &[3, 6]]);
+        assert_eq!([tree.sides[0].total, tree.sides[1].total], [40, 42]);
+        assert_eq!(tree.per_op(1, 42), 0.042);
+        assert_eq!((tree.unit().as_str(), tree.names()[2].as_str()), ("instructions/op", "copy"));
+        // By name: copy before read.
+        assert_eq!(tree.children()[0], [3, 1]);
+    }
+
+    #[test]
+    fn split_parts_are_their_function_and_recursion_is_a_call() {
+        let function = |symbol: &str| Function { symbol: symbol.into(), module: "m".into() };
+        let context = |parent, function, calls, cost| opcost_record::Context {
+            parent,
+            function,
+            calls,
+            cost,
+        };
+        let profile = Profile {
+            functions: ["main", "read", "read.part.0", "read.part.0.cold"].map(function).to_vec(),
+            contexts: vec![
+                context(None, 0, 1, 10),
+                context(Some(0), 1, 5, 20),
+                context(Some(1), 2, 4, 30),
+                context(Some(2), 3, 1, 2),
+                context(Some(2), 2, 1, 9),
+            ],
+        };
+        let mut growing = Growing::over(1);
+        growing.add(0, &profile);
+        growing.add(0, &profile);
+        let nodes: Vec<_> =
+            growing.nodes.iter().map(|node| (node.parent, node.calls[0], node.own[0])).collect();
+        assert_eq!(nodes, [(None, 2, 20), (Some(0), 10, 104), (Some(1), 2, 18)]);
+        assert_eq!(growing.functions.len(), 2);
+    }
+
+    #[test]
+    fn modules_are_named_where_symbols_collide() {
+        let tree = tree(
+            &["one"],
+            &[
+                (None, "read", &[(1, 1)]),
+                (None, "read@/lib/libc.so.6", &[(1, 1)]),
+                (None, "main@/bin/work", &[(1, 1)]),
+                (None, "[unattributed]@", &[(0, 1)]),
+            ],
+        );
+        let names = ["read [kernel]", "read (/lib/libc.so.6)", "main", "[unattributed]"];
+        assert_eq!(tree.names(), names);
+    }
+
+    proptest! {
+        #[test]
+        fn the_roots_have_everything(tree in any_tree()) {
+            for side in 0..2 {
+                let roots = tree.nodes.iter().filter(|node| node.parent.is_none());
+                let sum: u64 = roots.map(|node| node.inclusive[side]).sum();
+                prop_assert_eq!(sum, tree.sides[side].total);
+            }
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Two profiles function by function: two variants of one recording, or of two.
+//!
+//! Within a recording the blocks are compared, as in its own report. Two recordings share no block:
+//! their runs are two groups, figures are means over the runs, and a change is judged by the
+//! rank-sum test. Either way costs are per operation, so recordings must have done the same work.
+
+use super::attribution::{Attribution, profiled_metric};
+use super::call_tree::{CallTree, VariantOf};
+use super::function_test::Design;
+use super::functions::{FunctionComparison, judge, summed};
+use super::same_work::different_work;
+use super::{Severity, Verdict};
+use crate::exit::{HasStatus, Status};
+use crate::experiment::PairsOfVariants;
+use opcost_stats::multiple::Family;
+use opcost_stats::{Budget, rank_sum};
+
+/// The rule about the work of two recordings, which `--allow` waives.
+pub const WORK_RULE: &str = "work";
+
+/// The difference between two profiles.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    /// The baseline and the variant.
+    pub sides: [DifferenceSide; 2],
+    /// Whether blocks were compared; else the runs of two recordings.
+    pub paired: bool,
+    /// The functions.
+    pub functions: FunctionComparison,
+    /// The calls of both.
+    pub tree: CallTree,
+    /// What casts doubt on it, and what was waived.
+    pub notes: Vec<String>,
+}
+
+/// One side of a difference.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct DifferenceSide {
+    /// The recording.
+    pub recording: String,
+    /// The experiment.
+    pub experiment: String,
+    /// Name of the variant.
+    pub name: String,
+    /// What it ran.
+    pub work: String,
+    /// Runs that count.
+    pub runs: u64,
+}
+
+/// Why two profiles cannot be compared.
+#[derive(Debug, Eq, PartialEq, thiserror::Error)]
+pub enum DifferenceError {
+    /// A side has no profile.
+    #[error(
+        "{whose}: no finished runs with profiles{in_common}; only runs on the emulated machine have \
+         them (--machine emulated)"
+    )]
+    NoProfile {
+        /// Variants and recordings.
+        whose: String,
+        /// Where both have some.
+        in_common: &'static str,
+    },
+    /// Different things were counted.
+    #[error("{0} counted {1}, {2} counted {3}: these cannot be subtracted")]
+    Metric(String, String, String, String),
+    /// A variant was to be compared with itself.
+    #[error("'{0}' of recording {1} would be compared with itself; name two with --variant")]
+    Same(String, String),
+    /// The runs were not comparable.
+    #[error("not comparable: {detail} (rule {rule}; --allow {rule} compares them all the same)")]
+    Refused {
+        /// The rule, as `--allow` takes it.
+        rule: String,
+        /// What was seen.
+        detail: String,
+    },
+}
+
+impl HasStatus for DifferenceError {
+    fn status(&self) -> Status {
+        match self {
+            DifferenceError::Refused { .. } => Status::NotComparable,
+            _ => Status::Usage,
+        }
+    }
+}
+
+/// Compares two variants; those of one recording in the order of its plan.
+///
+/// `allow`: names of the ledger's rules that are waived, and [`WORK_RULE`].
+///
+/// # Errors
+/// [`DifferenceError`].
+pub fn difference(
+    variants: [VariantOf<'_>; 2],
+    allow: &[String],
+) -> Result<Difference, DifferenceError> {
+    let paired = variants[0].recording.id == variants[1].recording.id;
+    if paired && variants[0].variant == variants[1].variant {
+        let VariantOf { recording, .. } = variants[0];
+        return Err(DifferenceError::Same(variants[0].name().into(), recording.id.clone()));
+    }
+    let variants = match variants {
+        [one, two] if paired && one.variant > two.variant => {
+            [two, VariantOf { recording: two.recording, ..one }]
+        }
+        [one, two] if paired => [one, VariantOf { recording: one.recording, ..two }],
+        different => different,
+    };
+    let tree = CallTree::of(&variants).ok_or_else(|| no_profile(&variants))?;
+    let metrics = variants.map(|variant| profiled_metric(variant.recording).label());
+    if metrics[0] != metrics[1] {
+        let ids = variants.map(|variant| variant.recording.id.clone());
+        let ([one, two], [first, second]) = (ids, metrics);
+        return Err(DifferenceError::Metric(one, first, two, second));
+    }
+    let (functions, notes) = if paired {
+        of_one_recording(variants, allow)?
+    } else {
+        of_two_recordings(variants, allow)?
+    };
+    let side = |side: usize| {
+        let VariantOf { recording, variant } = variants[side];
+        DifferenceSide {
+            recording: recording.id.clone(),
+            experiment: recording.plan.experiment.clone(),
+            name: variants[side].name().into(),
+            work: recording.plan.variants[variant].describe(),
+            runs: tree.sides[side].runs,
+        }
+    };
+    Ok(Difference { sides: [side(0), side(1)], paired, functions, notes, tree })
+}
+
+fn no_profile(variants: &[VariantOf<'_>; 2]) -> DifferenceError {
+    let without: Vec<&VariantOf<'_>> =
+        variants.iter().filter(|variant| CallTree::of(&[**variant]).is_none()).collect();
+    let in_common = if without.is_empty() { " in a common block" } else { "" };
+    let lacking = if without.is_empty() { variants.iter().collect() } else { without };
+    let whose = lacking
+        .iter()
+        .map(|variant| format!("'{}' of recording {}", variant.name(), variant.recording.id))
+        .collect::<Vec<String>>()
+        .join(" and ");
+    DifferenceError::NoProfile { whose, in_common }
+}
+
+type Judged = (FunctionComparison, Vec<String>);
+
+/// The functions as the recording's own report has them; of two variants that the plan does not
+/// compare, as a report on every two has them.
+fn of_one_recording(
+    variants: [VariantOf<'_>; 2],
+    allow: &[String],
+) -> Result<Judged, DifferenceError> {
+    let mut recording = variants[0].recording.clone();
+    recording.plan.allow.extend(allow.iter().cloned());
+    let sides = variants.map(|variant| variant.variant);
+    if !recording.plan.comparisons().contains(&(sides[0], sides[1])) {
+        recording.plan.pairs_of_variants = PairsOfVariants::All;
+    }
+    let (comparison, warnings) = super::compare(&recording);
+    let mut notes = noted(&comparison.ledger)?;
+    notes.extend(warnings.iter().map(ToString::to_string));
+    let mut functions = comparison.functions.into_iter();
+    let found = functions.find(|made| [made.baseline, made.variant] == sides);
+    let functions = found.ok_or_else(|| no_profile(&variants))?;
+    Ok((functions, notes))
+}
+
+/// Doubts and waivers of a ledger; what it refuses is an error.
+fn noted(ledger: &[super::LedgerEntry]) -> Result<Vec<String>, DifferenceError> {
+    let mut notes = Vec::new();
+    for entry in ledger.iter().filter(|entry| entry.severity != Severity::Fine) {
+        if entry.severity == Severity::Refuse && !entry.waived {
+            let (rule, detail) = (entry.rule.clone(), entry.detail.clone());
+            return Err(DifferenceError::Refused { rule, detail });
+        }
+        let waived = if entry.waived { ", waived" } else { "" };
+        notes.push(format!("{} ({}{waived})", entry.detail, entry.rule));
+    }
+    Ok(notes)
+}
+
+fn of_two_recordings(
+    variants: [VariantOf<'_>; 2],
+    allow: &[String],
+) -> Result<Judged, DifferenceError> {
+    let mut notes = Vec::new();
+    for variant in variants {
+        let mut recording = variant.recording.clone();
+        recording.plan.allow.extend(allow.iter().cloned());
+        let (comparison, _) = super::compare(&recording);
+        notes.extend(noted(&comparison.ledger)?);
+    }
+    for (rule, detail) in different_work(variants) {
+        if !allow.iter().any(|allowed| allowed == rule) {
+            return Err(DifferenceError::Refused { rule: rule.into(), detail });
+        }
+        notes.push(format!("{detail} ({rule}, waived)"));
+    }
+    let [baseline, variant] = Attribution::of_each(variants.map(|variant| variant.recording));
+    let runs = |attribution: &'_ Attribution, side: usize| -> Vec<usize> {
+        let own = attribution.runs.iter().enumerate();
+        own.filter(|(_, run)| run.variant == variants[side].variant).map(|(at, _)| at).collect()
+    };
+    let (of_baseline, of_variant) = (runs(&baseline, 0), runs(&variant, 1));
+    let alone = |attribution: &'_ Attribution, runs: &[usize]| -> Vec<f64> {
+        let per_op = |at: &usize| {
+            let run = &attribution.runs[*at];
+            run.total as f64 / run.ops as f64
+        };
+        runs.iter().map(per_op).collect()
+    };
+    let totals = [alone(&baseline, &of_baseline), alone(&variant, &of_variant)];
+    let mut made = summed(
+        &baseline.functions,
+        [
+            of_baseline.iter().map(|at| vec![&baseline.runs[*at]]).collect(),
+            of_variant.iter().map(|at| vec![&variant.runs[*at]]).collect(),
+        ],
+    );
+    made.verdict = verdict(&totals);
+    made.per_op = variants
+        .iter()
+        .all(|variant| variant.recording.records.iter().all(|record| record.ops.is_some()));
+    let mut made = [(made.verdict == Verdict::Changed, made)];
+    judge(&mut made, Design::Runs);
+    let [(_, made)] = made;
+    Ok((made, notes))
+}
+
+/// What is said of all instructions together: they are the one metric, so it is the primary one.
+fn verdict(totals: &[Vec<f64>; 2]) -> Verdict {
+    let [one, two] = totals;
+    let level = Budget::default().level(Family::Primary);
+    let constant = |values: &[f64]| values.len() >= 2 && values.iter().all(|v| *v == values[0]);
+    if constant(one) && constant(two) {
+        // What no seed and no padding moves needs no test.
+        return if one[0] == two[0] { Verdict::Unchanged } else { Verdict::Changed };
+    }
+    if rank_sum::p(one, two) <= level {
+        Verdict::Changed
+    } else if rank_sum::p_floor(one.len(), two.len()) > level {
+        Verdict::Inconclusive
+    } else {
+        Verdict::Unchanged
+    }
+}

@@ -1,0 +1,224 @@
+//! One function between its callers and its callees, on two sides.
+//!
+//! A caller has the function's own cost when it called it. A callee has its cost with everything
+//! that it called in turn, below calls of the function; with what the function itself spent there
+//! these add up to the function's cost with everything called. A function that calls itself is its
+//! own callee, and what is below the inner call belongs to that.
+
+use super::call_tree::CallTree;
+use super::functions::{NO_CALLER, Sides};
+use opcost_record::Function;
+use std::collections::BTreeMap;
+
+/// A function with its callers and callees.
+#[derive(Clone, Debug)]
+pub struct FunctionContext {
+    /// The function.
+    pub function: Function,
+    /// Cost of its own instructions.
+    pub own: Sides,
+    /// Calls.
+    pub calls: Sides,
+    /// Cost with everything that it called.
+    pub inclusive: Sides,
+    /// What it spent itself below its outermost calls: `inclusive` less all callees.
+    pub own_outermost: Sides,
+    /// Who called it, with its own cost then; those that changed most first.
+    pub callers: Vec<ContextRow>,
+    /// What it called, with everything called in turn; those that changed most first.
+    pub callees: Vec<ContextRow>,
+}
+
+/// A caller or a callee.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ContextRow {
+    /// Its symbol, or [`NO_CALLER`].
+    pub symbol: String,
+    /// Its module; empty for [`NO_CALLER`].
+    pub module: String,
+    /// Calls from it or of it.
+    pub calls: Sides,
+    /// The cost.
+    pub cost: Sides,
+}
+
+/// Calls and cost of each side.
+type Sum = [[u64; 2]; 2];
+
+/// The functions of this name: a symbol, or `FILE:SYMBOL` where `FILE` is a module or the last
+/// part of its path.
+pub fn functions_named(tree: &CallTree, name: &str) -> Vec<usize> {
+    let is = |function: &Function| {
+        let file = function.module.rsplit('/').next().unwrap_or_default();
+        let symbol = name.strip_suffix(function.symbol.as_str());
+        let of = |module: &str| symbol.is_some_and(|rest| rest.strip_suffix(':') == Some(module));
+        function.symbol == name || of(&function.module) || of(file)
+    };
+    let functions = tree.functions.iter().enumerate();
+    functions.filter(|(_, function)| is(function)).map(|(at, _)| at).collect()
+}
+
+/// The function with this number in a tree of two sides.
+pub fn function_context(tree: &CallTree, function: usize) -> FunctionContext {
+    let mut inside = vec![false; tree.nodes.len()];
+    let [mut own, mut inclusive, mut own_outermost] = [Sum::default(); 3];
+    let mut callers: BTreeMap<Option<usize>, Sum> = BTreeMap::new();
+    let mut callees: BTreeMap<usize, Sum> = BTreeMap::new();
+    for (at, node) in tree.nodes.iter().enumerate() {
+        let pair = |counts: &[u64]| [counts[0], counts[1]];
+        let (calls, cost) = (pair(&node.calls), pair(&node.own));
+        let parent = node.parent.map(|parent| &tree.nodes[parent]);
+        let below = node.parent.is_some_and(|parent| inside[parent]);
+        if node.function == function {
+            add(&mut own, calls, cost);
+            let caller = callers.entry(parent.map(|parent| parent.function)).or_default();
+            add(caller, calls, cost);
+            if !below {
+                add(&mut inclusive, calls, pair(&node.inclusive));
+                add(&mut own_outermost, calls, cost);
+            }
+        }
+        let outermost = |parent: usize| {
+            let above = tree.nodes[parent].parent;
+            tree.nodes[parent].function == function && above.is_none_or(|above| !inside[above])
+        };
+        if node.parent.is_some_and(outermost) {
+            add(callees.entry(node.function).or_default(), calls, pair(&node.inclusive));
+        }
+        inside[at] = below || node.function == function;
+    }
+    let sides = |counts: [u64; 2]| {
+        let [one, two] = [0, 1].map(|side| tree.per_op(side, counts[side]));
+        Sides::of([one, two])
+    };
+    let row = |known: Option<usize>, [calls, cost]: Sum| {
+        let function = known.map(|known| &tree.functions[known]);
+        ContextRow {
+            symbol: function.map_or(NO_CALLER, |function| &function.symbol).to_string(),
+            module: function.map_or("", |function| &function.module).to_string(),
+            calls: sides(calls),
+            cost: sides(cost),
+        }
+    };
+    FunctionContext {
+        function: tree.functions[function].clone(),
+        own: sides(own[1]),
+        calls: sides(own[0]),
+        inclusive: sides(inclusive[1]),
+        own_outermost: sides(own_outermost[1]),
+        callers: sorted(callers.into_iter().map(|(caller, sum)| row(caller, sum))),
+        callees: sorted(callees.into_iter().map(|(callee, sum)| row(Some(callee), sum))),
+    }
+}
+
+fn add(sum: &mut Sum, calls: [u64; 2], cost: [u64; 2]) {
+    for side in 0..2 {
+        sum[0][side] += calls[side];
+        sum[1][side] += cost[side];
+    }
+}
+
+fn sorted(rows: impl Iterator<Item = ContextRow>) -> Vec<ContextRow> {
+    let mut rows: Vec<ContextRow> = rows.collect();
+    rows.sort_by(|one, two| {
+        let key = |row: &ContextRow| (row.cost.change.abs(), row.cost.value.abs());
+        let (one_key, two_key) = (key(one), key(two));
+        let by_size = two_key.0.total_cmp(&one_key.0).then(two_key.1.total_cmp(&one_key.1));
+        by_size.then_with(|| (&one.symbol, &one.module).cmp(&(&two.symbol, &two.module)))
+    });
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::call_tree::tests::{any_tree, tree};
+    use proptest::prelude::*;
+
+    fn check(rows: &[ContextRow], expected: &[(&str, [f64; 2], [f64; 2])]) {
+        let seen: Vec<(&str, [f64; 2], [f64; 2])> = rows
+            .iter()
+            .map(|row| {
+                let pair = |sides: &Sides| [sides.value_baseline, sides.value];
+                (row.symbol.as_str(), pair(&row.calls), pair(&row.cost))
+            })
+            .collect();
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn callers_and_callees_of_a_function_are_told_apart() {
+        // Of 1,000 operations a side.
+        let tree = tree(
+            &["off", "on"],
+            &[
+                (None, "main", &[(1000, 0), (1000, 0)]),
+                (Some(0), "read", &[(2000, 8000), (2000, 8000)]),
+                (Some(1), "copy", &[(1000, 3000), (3000, 9000)]),
+                (Some(2), "fault", &[(0, 0), (1000, 500)]),
+                (Some(0), "copy", &[(1000, 4000), (1000, 4000)]),
+                (Some(4), "copy", &[(1000, 1000), (1000, 2000)]),
+                (Some(5), "fault", &[(1000, 250), (1000, 250)]),
+            ],
+        );
+        let [copy] = functions_named(&tree, "copy")[..] else { panic!("not one copy") };
+        let context = function_context(&tree, copy);
+        let pair = |sides: Sides| [sides.value_baseline, sides.value];
+        assert_eq!(pair(context.own), [8.0, 15.0]);
+        assert_eq!(pair(context.calls), [3.0, 5.0]);
+        assert_eq!(pair(context.inclusive), [8.25, 15.75]);
+        assert_eq!(pair(context.own_outermost), [7.0, 13.0]);
+        check(
+            &context.callers,
+            &[
+                ("read", [1.0, 3.0], [3.0, 9.0]),
+                ("copy", [1.0, 1.0], [1.0, 2.0]),
+                ("main", [1.0, 1.0], [4.0, 4.0]),
+            ],
+        );
+        // What is below the inner call belongs to that.
+        check(
+            &context.callees,
+            &[("copy", [1.0, 1.0], [1.25, 2.25]), ("fault", [0.0, 1.0], [0.0, 0.5])],
+        );
+    }
+
+    #[test]
+    fn functions_are_found_by_symbol_and_by_file() {
+        let tree = tree(
+            &["one"],
+            &[
+                (None, "read", &[(1, 1)]),
+                (None, "read@/lib/libc.so.6", &[(1, 1)]),
+                (None, "ns::read@/bin/work", &[(1, 1)]),
+            ],
+        );
+        for (name, found) in [
+            ("read", &[0, 1][..]),
+            ("[kernel]:read", &[0]),
+            ("libc.so.6:read", &[1]),
+            ("/lib/libc.so.6:read", &[1]),
+            ("work:ns::read", &[2]),
+            ("ns::read", &[2]),
+            ("write", &[]),
+        ] {
+            assert_eq!(functions_named(&tree, name), found, "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn callees_and_own_cost_are_the_whole_and_callers_the_own_cost(tree in any_tree()) {
+            for function in 0..tree.functions.len() {
+                let context = function_context(&tree, function);
+                let callees: f64 = context.callees.iter().map(|row| row.cost.change).sum();
+                let parts = callees + context.own_outermost.change;
+                prop_assert!((parts - context.inclusive.change).abs() < 1e-6);
+                let callers: f64 = context.callers.iter().map(|row| row.cost.change).sum();
+                prop_assert!((callers - context.own.change).abs() < 1e-6);
+                let calls: f64 = context.callers.iter().map(|row| row.calls.value).sum();
+                prop_assert!((calls - context.calls.value).abs() < 1e-6);
+            }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The difference for programs.
+
+use super::super::json::function;
+use super::Shown;
+use crate::comparison::UNATTRIBUTED;
+use crate::comparison::difference::Difference;
+use serde_json::{Value, json};
+
+/// Every function, those that changed most first, and what no function is charged with.
+pub fn json(difference: &Difference) -> Value {
+    let shown = Shown::of(difference, usize::MAX);
+    let functions = &difference.functions;
+    let names = difference.sides.each_ref().map(|side| &side.name);
+    let share = |change: f64| match functions.total.change {
+        0.0 => Value::Null,
+        total => json!(change / total),
+    };
+    let rows = functions.rows.iter().map(|row| {
+        let mut value = function(functions, row, names);
+        let callees = shown.callees.get(&(row.symbol.as_str(), row.module.as_str()));
+        let callees = callees.into_iter().flatten();
+        value["share"] = share(row.own.change);
+        value["callees"] =
+            callees.map(|(symbol, change)| json!({"symbol": symbol, "change": change})).collect();
+        value
+    });
+    let rest = &functions.unattributed;
+    let unattributed = json!({
+        "symbol": UNATTRIBUTED,
+        "module": null,
+        "value_baseline": rest.value_baseline,
+        "value": rest.value,
+        "change": rest.change,
+        "share": share(rest.change),
+    });
+    let sides = difference.sides.iter().map(|side| {
+        json!({
+            "recording": side.recording,
+            "experiment": side.experiment,
+            "variant": side.name,
+            "work": side.work,
+            "runs": side.runs,
+        })
+    });
+    json!({
+        "schema": 1,
+        "sides": sides.collect::<Vec<Value>>(),
+        "metric": difference.tree.metric,
+        "per_op": functions.per_op,
+        "paired": difference.paired,
+        "total": functions.total,
+        "verdict": functions.verdict,
+        "functions": rows.chain([unattributed]).collect::<Vec<Value>>(),
+        "notes": difference.notes,
+    })
+}

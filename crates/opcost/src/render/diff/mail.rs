@@ -1,0 +1,94 @@
+//! The causes in the order of their weight, for a mail of 72 columns.
+
+use super::super::Style;
+use super::super::page::{PLAIN, Page};
+use super::{Shown, calls, calls_changed, evidence, signed_figure};
+use crate::comparison::difference::Difference;
+use crate::comparison::{CallerRow, FunctionRow};
+use opcost_record::profile::KERNEL;
+use unicode_width::UnicodeWidthStr;
+
+/// Columns of a mail.
+const WIDTH: usize = 72;
+/// Callers of one function that are named.
+const CALLERS_SHOWN: usize = 3;
+
+/// The functions that cover 95 % of what changed, each with what owns it and what calls it.
+pub fn mail(difference: &Difference, limit: usize) -> String {
+    let shown = Shown::of(difference, limit);
+    let mut page = Page::new(&Style { color: false, width: WIDTH });
+    page.wrap(PLAIN, "", &format!("{}.", shown.heading()));
+    page.wrap(PLAIN, "", &format!("In all {}.", shown.total()));
+    page.line("");
+    let causes = &shown.rows[..shown.leading];
+    if causes.is_empty() {
+        page.line("No function changed.");
+    }
+    for (at, row) in causes.iter().enumerate() {
+        cause(&mut page, &shown, at + 1, row);
+    }
+    let covered: f64 = causes.iter().map(|row| row.own.change).sum();
+    let rest = difference.functions.total.change - covered;
+    page.line("");
+    let share = match shown.share(rest) {
+        none if none.is_empty() => none,
+        share => format!(" ({share})"),
+    };
+    let unattributed = difference.functions.unattributed.change;
+    page.wrap(
+        PLAIN,
+        "",
+        &format!(
+            "All others together: {}{share}, of that without a function: {}.",
+            shown.change(rest),
+            shown.change(unattributed)
+        ),
+    );
+    page.line("");
+    for sentence in shown.provenance() {
+        page.wrap(PLAIN, "", &sentence);
+    }
+    for note in &difference.notes {
+        page.wrap(PLAIN, "! ", note);
+    }
+    page.into_text()
+}
+
+fn cause(page: &mut Page, shown: &Shown<'_>, rank: usize, row: &FunctionRow) {
+    let age = match (row.appeared, row.vanished) {
+        (true, _) => ", new",
+        (_, true) => ", gone",
+        _ => "",
+    };
+    let share = match shown.share(row.own.change) {
+        none if none.is_empty() => none,
+        share => format!("  {share}"),
+    };
+    let figures = format!("{}{share}{age}", shown.change(row.own.change));
+    let start = format!("{rank:2}. {}", row.symbol);
+    let gap = WIDTH.saturating_sub(start.width() + figures.width());
+    if gap >= 2 {
+        page.line(&format!("{start}{}{figures}", " ".repeat(gap)));
+    } else {
+        page.line(&start);
+        page.line(&format!("{}{figures}", " ".repeat(WIDTH.saturating_sub(figures.width()))));
+    }
+    let owner = if row.module == KERNEL { "the kernel" } else { &row.module };
+    let calls = calls(row).map(|calls| format!("; {calls}")).unwrap_or_default();
+    page.wrap(PLAIN, "    ", &format!("in {owner}; {}{calls}", evidence(row)));
+    let changed: Vec<&CallerRow> =
+        row.callers.iter().filter(|caller| caller.own.change != 0.0).collect();
+    for caller in changed.iter().take(CALLERS_SHOWN) {
+        let calls = match calls_changed(&caller.calls) {
+            true => format!(", calls {}", signed_figure(caller.calls.change)),
+            false => String::new(),
+        };
+        let own = shown.change(caller.own.change);
+        page.wrap(PLAIN, "    ", &format!("from {} {own}{calls}", caller.symbol));
+    }
+    match changed.len().saturating_sub(CALLERS_SHOWN) {
+        0 => {}
+        1 => page.line("    and 1 other caller"),
+        more => page.line(&format!("    and {more} other callers")),
+    }
+}

@@ -1,0 +1,225 @@
+//! The difference of two profiles as bytes: one file for each format.
+
+mod function;
+mod json;
+mod mail;
+mod markdown;
+mod text;
+
+pub use function::{function_json, function_markdown, function_text};
+pub use json::json;
+pub use mail::mail;
+pub use markdown::markdown;
+pub use text::text;
+
+use super::functions::{decimals_that_add_up, list, signed, signed_figure};
+use crate::comparison::conclusion::{figure, grouped, percent};
+use crate::comparison::difference::{Difference, DifferenceSide};
+use crate::comparison::{FunctionRow, Sides, UNATTRIBUTED, Verdict};
+use opcost_record::Unit;
+use std::collections::HashMap;
+
+/// A difference, arranged for reading.
+struct Shown<'a> {
+    difference: &'a Difference,
+    /// The functions whose cost changed and that are shown one by one.
+    rows: &'a [FunctionRow],
+    /// The rows that are not shown, by what they are called: those that changed, those that did not.
+    rest: Vec<Rest>,
+    /// How many rows at the beginning cover most of what changed.
+    leading: usize,
+    /// Decimals of changes.
+    decimals: usize,
+    /// Whether the changes as printed add up to the total as printed.
+    adds_up: bool,
+    callees: Callees<'a>,
+}
+
+/// What a function calls: their symbols, with the change of their own cost when it calls them.
+type Callees<'a> = HashMap<(&'a str, &'a str), Vec<(&'a str, f64)>>;
+
+/// Rows taken together.
+struct Rest {
+    name: String,
+    baseline: f64,
+    value: f64,
+    change: f64,
+}
+
+impl<'a> Shown<'a> {
+    /// `limit`: functions to show one by one.
+    fn of(difference: &'a Difference, limit: usize) -> Shown<'a> {
+        let functions = &difference.functions;
+        let changed = functions.rows.iter().take_while(|row| row.own.change != 0.0).count();
+        let rows = &functions.rows[..changed.min(limit)];
+        let (leading, ..) = functions.leading(rows.len());
+        let mut rest = Vec::new();
+        for (group, word) in [
+            (&functions.rows[rows.len()..changed], "other"),
+            (&functions.rows[changed..], "unchanged"),
+        ] {
+            if !group.is_empty() {
+                let ending = if group.len() == 1 { "" } else { "s" };
+                rest.push(Rest {
+                    name: format!("{} {word} function{ending}", grouped(group.len() as u64)),
+                    baseline: group.iter().map(|row| row.own.value_baseline).sum(),
+                    value: group.iter().map(|row| row.own.value).sum(),
+                    change: group.iter().map(|row| row.own.change).sum(),
+                });
+            }
+        }
+        let unattributed = &functions.unattributed;
+        rest.push(Rest {
+            name: UNATTRIBUTED.into(),
+            baseline: unattributed.value_baseline,
+            value: unattributed.value,
+            change: unattributed.change,
+        });
+        let changes = rows.iter().map(|row| row.own.change);
+        let changes: Vec<f64> = changes.chain(rest.iter().map(|rest| rest.change)).collect();
+        let (decimals, adds_up) = decimals_that_add_up(functions.total.change, &changes);
+        let mut callees: Callees<'_> = HashMap::new();
+        for row in &functions.rows {
+            for caller in row.callers.iter().filter(|caller| caller.own.change != 0.0) {
+                let of = callees.entry((&caller.symbol, &caller.module)).or_default();
+                of.push((&row.symbol, caller.own.change));
+            }
+        }
+        for callees in callees.values_mut() {
+            callees.sort_by(|one, two| two.1.abs().total_cmp(&one.1.abs()));
+        }
+        Shown { difference, rows, rest, leading: leading.len(), decimals, adds_up, callees }
+    }
+
+    fn unit(&self) -> &str {
+        if self.difference.functions.per_op { "instructions/op" } else { "instructions/run" }
+    }
+
+    fn change(&self, change: f64) -> String {
+        signed(change, self.decimals)
+    }
+
+    /// The part of the total change; nothing where that is 0.
+    fn share(&self, change: f64) -> String {
+        let total = self.difference.functions.total.change;
+        if total == 0.0 {
+            return String::new();
+        }
+        let share = 100.0 * change / total;
+        let sign = if share < 0.0 { "−" } else { "" };
+        format!("{sign}{:.1} %", share.abs())
+    }
+
+    /// ` → callee +9.0, …`, in at most `room` columns.
+    fn callees(&self, row: &FunctionRow, room: usize) -> String {
+        let of = self.callees.get(&(row.symbol.as_str(), row.module.as_str()));
+        let own = |callee: &&(&str, f64)| {
+            callee.0 != row.symbol && self.change(callee.1) != self.change(0.0)
+        };
+        let named: Vec<String> = of
+            .into_iter()
+            .flatten()
+            .filter(own)
+            .map(|(symbol, change)| format!("{symbol} {}", self.change(*change)))
+            .collect();
+        list(" → ", &named, room)
+    }
+
+    fn heading(&self) -> String {
+        let [baseline, variant] = &self.difference.sides;
+        let about = if self.adds_up { "" } else { "≈ " };
+        let total = &self.difference.functions.total;
+        // What has one name is told apart by its recording.
+        let name = |side: &DifferenceSide| match baseline.name == variant.name {
+            true => format!("{} of {}", side.name, side.recording),
+            false => side.name.clone(),
+        };
+        format!(
+            "{} against {}: where the {about}{} {} come from",
+            name(variant),
+            name(baseline),
+            self.change(total.change),
+            self.unit()
+        )
+    }
+
+    /// The total in words: `7,431.9 → 7,536.8 instructions/op (+1.41 %), real`.
+    fn total(&self) -> String {
+        let functions = &self.difference.functions;
+        let total = &functions.total;
+        let ratio = match total.value_baseline {
+            0.0 => String::new(),
+            baseline => format!(" ({})", percent(total.change / baseline)),
+        };
+        let verdict = match functions.verdict {
+            Verdict::Changed => ", real",
+            Verdict::Unchanged => ", no change found",
+            Verdict::Inconclusive => ", inconclusive",
+            Verdict::NotComparable | Verdict::Unavailable => ", not judged",
+        };
+        let (before, after) = (plain(total.value_baseline), plain(total.value));
+        format!("{before} → {after} {}{ratio}{verdict}", self.unit())
+    }
+
+    /// What was compared, and how, a sentence each.
+    fn provenance(&self) -> Vec<String> {
+        let [one, two] = &self.difference.sides;
+        let runs = |side: &DifferenceSide| format!("{} runs of {}", grouped(side.runs), side.name);
+        let mut said = if self.difference.paired {
+            vec![format!("recording {}: {}, {}", one.recording, runs(one), runs(two))]
+        } else {
+            [one, two].map(|side| format!("recording {}: {}", side.recording, runs(side))).to_vec()
+        };
+        said.push(match one.work == two.work {
+            true => format!("work: {}", one.work),
+            false => format!("work: {} against {}", two.work, one.work),
+        });
+        let per = if self.difference.functions.per_op { "operation" } else { "run" };
+        said.push(match self.difference.paired {
+            true => format!("means per {per} over the blocks; each function judged block by block"),
+            false => format!(
+                "two recordings share no block: means per {per} over the runs of each, not paired; \
+                 each function judged by the rank-sum test"
+            ),
+        });
+        said
+    }
+}
+
+/// How sure a row's change is: `exact`, an interval, else the p-value, or why there is none.
+fn evidence(row: &FunctionRow) -> String {
+    let interval =
+        |(low, high): (f64, f64)| format!("{} … {}", signed_figure(low), signed_figure(high));
+    match (row.ci, row.p_adjusted) {
+        _ if row.exact => "exact".into(),
+        (Some(ci), _) => interval(ci),
+        (None, Some(p)) if row.verdict == Verdict::Changed => format!("p {}", plain(p)),
+        _ if row.reason.is_empty() => "no change found".into(),
+        _ => row.reason.clone(),
+    }
+}
+
+/// A change in the number of calls below this share of them is not worth a word.
+const CALLS_SHARE_MIN: f64 = 1e-3;
+
+/// Whether calls changed by enough to be told.
+fn calls_changed(calls: &Sides) -> bool {
+    let most = calls.value_baseline.abs().max(calls.value.abs());
+    calls.change.abs() > CALLS_SHARE_MIN * most
+}
+
+/// `calls 1.239 → 1.285`, where they changed.
+fn calls(row: &FunctionRow) -> Option<String> {
+    let calls = &row.calls;
+    calls_changed(calls)
+        .then(|| format!("calls {} → {}", plain(calls.value_baseline), plain(calls.value)))
+}
+
+fn plain(value: f64) -> String {
+    figure(value, Unit::Count)
+}
+
+/// A cost, or nothing at all.
+fn cost(value: f64) -> String {
+    if value == 0.0 { "–".into() } else { plain(value) }
+}

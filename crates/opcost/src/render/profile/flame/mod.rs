@@ -1,0 +1,328 @@
+//! Flame graphs as SVG that needs no script: what a frame is stands in a title on hover, and in the
+//! frame where there is room. Colours follow the surroundings, light or dark.
+//!
+//! Of two variants the graph is differential: the variant's calls grow upwards, the baseline's hang
+//! below on the same scale, so that what vanished is seen at the width it had.
+
+mod color;
+mod layout;
+mod legend;
+
+use super::super::functions::signed_figure;
+use super::super::page::fit;
+use crate::comparison::call_tree::{CallNode, CallTree};
+use crate::comparison::conclusion::{figure, grouped, percent};
+use color::{Changes, class_of_function, style};
+use layout::{Frame, frames};
+use legend::Legend;
+use opcost_record::Unit;
+use std::fmt::Write as _;
+use unicode_width::UnicodeWidthStr;
+
+const WIDTH_PX: f64 = 1200.0;
+const MARGIN_PX: f64 = 10.0;
+const FRAME_PX: f64 = 17.0;
+const HEAD_PX: f64 = 62.0;
+/// Of a character at 11 px in the fonts of the style sheet.
+const CHARACTER_PX: f64 = 6.7;
+/// Frames that are narrower are not drawn, and this is said.
+const FRAME_WIDTH_MIN_PX: f64 = 0.1;
+/// Of narrower frames an outline would hide the colour.
+const OUTLINED_WIDTH_MIN_PX: f64 = 4.0;
+/// Fewer characters of a name tell nothing.
+const CHARACTERS_MIN: usize = 3;
+
+/// The flame graph of a tree of one side, the differential one of a tree of two: an SVG document,
+/// which can stand alone or within a page.
+///
+/// Widths are costs with everything that a frame calls, per operation; the frames of a level and
+/// what their callers have on their own add up to the whole.
+pub fn flame_graph(tree: &CallTree) -> String {
+    match tree.sides.len() {
+        1 => single(tree),
+        _ => differential(tree),
+    }
+}
+
+fn single(tree: &CallTree) -> String {
+    let side = &tree.sides[0];
+    let title = format!("{}: {}", side.name, amount(tree, 0, side.total));
+    let said = [
+        format!(
+            "width: {} with everything called, of {} runs of recording {}",
+            tree.unit(),
+            grouped(side.runs),
+            side.recording
+        ),
+        "orange: kernel, green: programs".to_string(),
+    ];
+    let mut drawing = Drawing::new(tree, 1.0 / side.ops as f64 * side.total as f64);
+    let height = drawing.levels(0) * FRAME_PX;
+    drawing.panel(0, Place { first_px: HEAD_PX + height - FRAME_PX, step_px: -FRAME_PX }, None);
+    drawing.document(&title, &said, HEAD_PX + height, None)
+}
+
+fn differential(tree: &CallTree) -> String {
+    let totals: [f64; 2] = [0, 1].map(|side| tree.per_op(side, tree.sides[side].total));
+    let changes = Changes::of(tree);
+    let [baseline, variant] = [&tree.sides[0], &tree.sides[1]].map(|side| side.name.as_str());
+    let title = format!(
+        "{variant} against {baseline}: {} {} ({})",
+        signed_figure(changes.change(None)),
+        tree.unit(),
+        share(changes.change(None), totals[0]),
+    );
+    let said = [
+        format!(
+            "above: {variant}, {}; below: {baseline}, {}",
+            amount(tree, 1, tree.sides[1].total),
+            amount(tree, 0, tree.sides[0].total)
+        ),
+        format!(
+            "width: {} with everything called, one scale for both; colour: change of the frame in \
+             its context, with everything called",
+            tree.unit()
+        ),
+    ];
+    let mut drawing = Drawing::new(tree, totals[0].max(totals[1]));
+    let above = drawing.levels(1) * FRAME_PX;
+    let below_px = HEAD_PX + above + FRAME_PX / 2.0;
+    let up = Place { first_px: HEAD_PX + above - FRAME_PX, step_px: -FRAME_PX };
+    drawing.panel(1, up, Some(&changes));
+    drawing.panel(0, Place { first_px: below_px, step_px: FRAME_PX }, Some(&changes));
+    let height = below_px + drawing.levels(0) * FRAME_PX;
+    drawing.document(&title, &said, height, Some((&changes, totals[0])))
+}
+
+/// Where the first level of a panel is, and how far the next is from it.
+struct Place {
+    first_px: f64,
+    step_px: f64,
+}
+
+/// A graph under construction.
+struct Drawing<'a> {
+    tree: &'a CallTree,
+    names: Vec<String>,
+    px_per_unit: f64,
+    body: String,
+    too_narrow: usize,
+}
+
+impl<'a> Drawing<'a> {
+    /// `widest`: the cost per operation that takes the whole width.
+    fn new(tree: &'a CallTree, widest: f64) -> Drawing<'a> {
+        let px_per_unit = if widest > 0.0 { (WIDTH_PX - 2.0 * MARGIN_PX) / widest } else { 0.0 };
+        Drawing { tree, names: tree.names(), px_per_unit, body: String::new(), too_narrow: 0 }
+    }
+
+    fn px(&self, side: usize, count: u64) -> f64 {
+        self.tree.per_op(side, count) * self.px_per_unit
+    }
+
+    fn drawn(&self, side: usize, frame: &Frame) -> bool {
+        frame.node.is_none() || self.px(side, frame.width) >= FRAME_WIDTH_MIN_PX
+    }
+
+    /// Levels of frames that are drawn.
+    fn levels(&self, side: usize) -> f64 {
+        let drawn = frames(self.tree, side).into_iter().filter(|frame| self.drawn(side, frame));
+        drawn.map(|frame| frame.depth + 1).max().unwrap_or(0) as f64
+    }
+
+    fn panel(&mut self, side: usize, place: Place, changes: Option<&Changes>) {
+        for frame in frames(self.tree, side) {
+            if self.drawn(side, &frame) {
+                let y = place.first_px + frame.depth as f64 * place.step_px;
+                self.frame(side, frame, y, changes);
+            } else {
+                self.too_narrow += 1;
+            }
+        }
+    }
+
+    fn frame(&mut self, side: usize, frame: Frame, y: f64, changes: Option<&Changes>) {
+        let (x, width) = (MARGIN_PX + self.px(side, frame.start), self.px(side, frame.width));
+        let node = frame.node.map(|node| &self.tree.nodes[node]);
+        let name = match node {
+            Some(node) => self.names[node.function].clone(),
+            None => {
+                format!("{}: {}", self.tree.sides[side].name, amount(self.tree, side, frame.width))
+            }
+        };
+        let class = match (changes, node) {
+            (Some(changes), _) => changes.class(frame.node),
+            (None, None) => "n".into(),
+            (None, Some(node)) => {
+                let function = &self.tree.functions[node.function];
+                class_of_function(&function.symbol, &function.module)
+            }
+        };
+        let absent =
+            |side: usize| changes.is_some() && node.is_some_and(|node| node.inclusive[side] == 0);
+        let (new, gone) = (absent(0), absent(1));
+        let text = escape(&self.title(side, &frame, &name, changes));
+        let new = if new && width >= OUTLINED_WIDTH_MIN_PX { " new" } else { "" };
+        let _ = write!(
+            self.body,
+            r#"<g class="f"><title>{text}</title><rect class="frame {class}{new}" x="{x:.2}" y="{y:.1}" width="{width:.2}" height="{FRAME_PX}"/>"#
+        );
+        if gone {
+            let _ = write!(
+                self.body,
+                r#"<rect fill="url(#opcost-gone)" x="{x:.2}" y="{y:.1}" width="{width:.2}" height="{FRAME_PX}"/>"#
+            );
+        }
+        let room = ((width - 5.0) / CHARACTER_PX).max(0.0) as usize;
+        if room >= CHARACTERS_MIN {
+            let label = escape(&fit(&name, name.width().min(room), false));
+            let (x, y) = (x + 3.0, y + 12.5);
+            let _ = write!(self.body, r#"<text x="{x:.2}" y="{y:.1}">{label}</text>"#);
+        }
+        self.body.push_str("</g>\n");
+    }
+
+    /// What is said of a frame on hover.
+    fn title(&self, side: usize, frame: &Frame, name: &str, changes: Option<&Changes>) -> String {
+        let tree = self.tree;
+        let mut text = match frame.node {
+            Some(node) => {
+                let function = &tree.functions[tree.nodes[node].function];
+                let file = if function.module.is_empty() || name != function.symbol {
+                    String::new()
+                } else {
+                    format!(" · {}", function.module)
+                };
+                format!("{name}{file}\n")
+            }
+            None => "everything\n".into(),
+        };
+        let counted = |side: usize, pick: fn(&CallNode) -> &[u64]| {
+            frame.node.map(|node| tree.per_op(side, pick(&tree.nodes[node])[side]))
+        };
+        let Some(changes) = changes else {
+            let all = tree.per_op(side, tree.sides[side].total);
+            let _ = write!(
+                text,
+                "{} ({} of all)",
+                amount(tree, side, frame.width),
+                portion(tree.per_op(side, frame.width), all)
+            );
+            if let (Some(own), Some(calls)) =
+                (counted(side, |node| &node.own), counted(side, |node| &node.calls))
+            {
+                let _ = write!(text, "\non its own {}, called {} ×", plain(own), plain(calls));
+            }
+            return text;
+        };
+        let sides = [0, 1].map(|side| match frame.node {
+            Some(node) => tree.per_op(side, tree.nodes[node].inclusive[side]),
+            None => tree.per_op(side, tree.sides[side].total),
+        });
+        let change = changes.change(frame.node);
+        let all = tree.per_op(0, tree.sides[0].total);
+        let mark = match sides {
+            [0.0, _] => ", new",
+            [_, 0.0] => ", gone",
+            _ => "",
+        };
+        let _ = write!(
+            text,
+            "{} → {} {}: {} ({} of {}'s total){mark}",
+            plain(sides[0]),
+            plain(sides[1]),
+            tree.unit(),
+            signed_figure(change),
+            share(change, all),
+            tree.sides[0].name
+        );
+        if let (Some(one), Some(two), Some(before), Some(after)) = (
+            counted(0, |node| &node.own),
+            counted(1, |node| &node.own),
+            counted(0, |node| &node.calls),
+            counted(1, |node| &node.calls),
+        ) {
+            let (one, two, before, after) = (plain(one), plain(two), plain(before), plain(after));
+            let _ = write!(text, "\non its own {one} → {two}, called {before} → {after} ×");
+        }
+        text
+    }
+
+    /// The whole document; `height`: where the panels end.
+    fn document(
+        self,
+        title: &str,
+        said: &[String; 2],
+        height: f64,
+        legend: Option<(&Changes, f64)>,
+    ) -> String {
+        let mut foot = Legend::at(height + 20.0);
+        if self.too_narrow > 0 {
+            let many = grouped(self.too_narrow as u64);
+            foot.line(&format!(
+                "{many} frames narrower than {FRAME_WIDTH_MIN_PX} px are not drawn"
+            ));
+        }
+        if let Some((changes, total)) = legend {
+            foot.of_changes(changes, total, &self.tree.sides[0].name);
+        }
+        let height = foot.y;
+        let (alt, desc) = (escape(title), escape(&said.join("; ")));
+        let style = style();
+        let [first, second] = said.each_ref().map(|said| escape(said));
+        format!(
+            r##"<svg xmlns="http://www.w3.org/2000/svg" class="opcost-flame" viewBox="0 0 {WIDTH_PX} {height:.0}" width="{WIDTH_PX}" height="{height:.0}" role="img">
+<title>{alt}</title><desc>{desc}</desc>
+<style>{style}</style>
+<defs><pattern id="opcost-gone" patternUnits="userSpaceOnUse" width="6" height="6" patternTransform="rotate(45)"><rect class="stripe" width="2" height="6"/></pattern></defs>
+<rect class="paper" width="{WIDTH_PX}" height="{height:.0}"/>
+<text class="title" x="{MARGIN_PX}" y="20">{alt}</text>
+<text class="faint" x="{MARGIN_PX}" y="38">{first}</text>
+<text class="faint" x="{MARGIN_PX}" y="53">{second}</text>
+{body}{foot}</svg>
+"##,
+            body = self.body,
+            foot = foot.text,
+        )
+    }
+}
+
+/// `7,431.9 instructions/op`.
+fn amount(tree: &CallTree, side: usize, count: u64) -> String {
+    format!("{} {}", plain(tree.per_op(side, count)), tree.unit())
+}
+
+fn plain(value: f64) -> String {
+    figure(value, Unit::Count)
+}
+
+/// A change in percent of a total; of nothing, nothing can be said.
+fn share(change: f64, total: f64) -> String {
+    if total > 0.0 { percent(change / total) } else { "–".into() }
+}
+
+/// A part in percent of a whole.
+fn portion(part: f64, whole: f64) -> String {
+    share(part, whole).replace('+', "")
+}
+
+/// Text as XML has it; what XML cannot hold is replaced (XML 1.0, 2.2).
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\n' => escaped.push('\n'),
+            '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
+            c if c.is_control() => escaped.push('\u{fffd}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,333 @@
+//! Profiles in other tools' formats, and the difference of two: exact figures of made-up profiles.
+
+mod lab;
+mod made;
+
+use lab::Lab;
+use made::emulated::{Tree, plan, recording};
+use opcost::comparison::call_tree::{CallTree, VariantOf};
+use opcost::comparison::difference::{Difference, DifferenceError, difference};
+use opcost::comparison::{UNATTRIBUTED, Verdict};
+use opcost::plan::WorkPlan;
+use opcost::render::{Style, diff};
+use opcost::store::{Recording, State, Store};
+use opcost_record::{Invariant, Profile};
+use proptest::prelude::*;
+use unicode_width::UnicodeWidthStr;
+
+/// Of 1,000 operations: `fault` costs 4,000 at first and 5,000 then, calls `identity` then only, and
+/// `set_pte` (3,000) is gone; `touched` is the same on both sides but for the block.
+fn profile(variant: u16, block: u64) -> Profile {
+    let mut tree = Tree::default();
+    let main = tree.add(None, "main", "/bin/work", 1, 1000);
+    let fault = tree.kernel(
+        main,
+        "fault",
+        500 + 100 * u64::from(variant),
+        4000 + 1000 * u64::from(variant),
+    );
+    tree.kernel(fault, "touched", 10, 2000 + block);
+    match variant {
+        0 => tree.kernel(main, "set_pte.isra.0", 40, 3000),
+        _ => tree.kernel(fault, "identity", 900, 2500),
+    };
+    tree.grown()
+}
+
+fn made(pairs: u32) -> Recording {
+    recording(plan(&["off", "on"], pairs), 30, |slot| {
+        (profile(slot.variant, slot.block.unwrap_or(0).into()), vec![])
+    })
+}
+
+fn sides(recording: &Recording) -> [VariantOf<'_>; 2] {
+    [0, 1].map(|variant| VariantOf { recording, variant })
+}
+
+/// The same recording as if it were another, all its `fault`s dearer by so much.
+fn other(more: u64) -> Recording {
+    let mut other = made(12);
+    other.id = "261122-facade".into();
+    let metric = other.dictionary.id(&other.plan.primary).unwrap();
+    for (slot, profile) in &mut other.profiles {
+        let fault = profile.functions.iter().position(|f| f.symbol == "fault").unwrap() as u32;
+        let context = profile.contexts.iter_mut().find(|c| c.function == fault).unwrap();
+        context.cost += more;
+        let record = other.records.iter_mut().find(|record| record.slot == *slot).unwrap();
+        record.samples.iter_mut().find(|sample| sample.metric == metric).unwrap().value += more;
+    }
+    other
+}
+
+fn of<'a>(one: &'a Recording, two: &'a Recording) -> [VariantOf<'a>; 2] {
+    [one, two].map(|recording| VariantOf { recording, variant: 0 })
+}
+
+fn stored(lab: &Lab, recording: &Recording) -> String {
+    let store = Store::open_for_writing(&lab.store()).unwrap();
+    let mut writer = store.begin(&recording.plan, &recording.machine[0], 1).unwrap();
+    let keys = recording.dictionary.keys();
+    for record in &recording.records {
+        let readings = record.samples.iter().map(|sample| {
+            opcost_record::Reading::plain(keys[usize::from(sample.metric)].clone(), sample.value)
+        });
+        let report = opcost_record::Report { readings: readings.collect(), ..Default::default() };
+        let mut record = record.clone();
+        record.samples = writer.samples(&report);
+        let profile = recording.profiles.iter().find(|(slot, _)| *slot == record.slot);
+        writer.append(&record, profile.map(|(_, profile)| profile)).unwrap();
+    }
+    let id = writer.id().to_string();
+    writer.end(State::Finished).unwrap();
+    id
+}
+
+#[test]
+fn a_tree_has_every_run_of_common_blocks() {
+    let mut made = made(4);
+    let tree = CallTree::of(&sides(&made)).unwrap();
+    // Blocks 0 to 3 add 0 + 1 + 2 + 3; 30 of each run are nobody's.
+    assert_eq!([tree.sides[0].total, tree.sides[1].total], [40_126, 42_126]);
+    assert_eq!((tree.sides[0].runs, tree.sides[0].ops, tree.per_op), (4, 4000, true));
+    let last = tree.nodes.iter().find(|node| tree.functions[node.function].symbol == UNATTRIBUTED);
+    assert_eq!(last.unwrap().own, [120, 120]);
+    // One side lacks block 2.
+    let lost = made.records.iter().find(|run| run.block == Some(2)).unwrap().slot;
+    made.profiles.retain(|(slot, _)| *slot != lost);
+    let tree = CallTree::of(&sides(&made)).unwrap();
+    assert_eq!([tree.sides[0].total, tree.sides[1].total], [30_094, 31_594]);
+    made.profiles.clear();
+    assert_eq!(CallTree::of(&sides(&made)), None);
+}
+
+#[test]
+fn a_difference_within_a_recording_is_that_of_its_report() {
+    let made = made(12);
+    let found = difference(sides(&made), &[]).unwrap();
+    assert!(found.paired && found.notes.is_empty());
+    let (comparison, _) = opcost::comparison::compare(&made);
+    let report = &comparison.functions[0];
+    assert_eq!(found.functions.total, report.total);
+    let rows = |functions: &opcost::comparison::FunctionComparison| -> Vec<_> {
+        functions.rows.iter().map(|row| (row.symbol.clone(), row.own, row.verdict)).collect()
+    };
+    assert_eq!(rows(&found.functions), rows(report));
+    // In whatever order they are named.
+    let [one, two] = sides(&made);
+    let turned = difference([two, one], &[]).unwrap();
+    assert_eq!(turned.sides, found.sides);
+    let same = difference([one, one], &[]).unwrap_err();
+    assert_eq!(same, DifferenceError::Same("off".into(), made.id.clone()));
+}
+
+#[test]
+fn variants_that_the_plan_does_not_compare_are_compared_all_the_same() {
+    let made = recording(plan(&["off", "on", "cached"], 12), 0, |slot| {
+        (profile(slot.variant.min(1), u64::from(slot.variant)), vec![])
+    });
+    let [one, two] = [1, 2].map(|variant| VariantOf { recording: &made, variant });
+    let found = difference([one, two], &[]).unwrap();
+    assert!((found.functions.total.change - 0.001).abs() < 1e-9, "{:?}", found.functions.total);
+    assert_eq!(found.functions.rows[0].symbol, "touched");
+}
+
+#[test]
+fn two_recordings_are_compared_run_by_run() {
+    let (one, two) = (made(12), other(100));
+    let found = difference(of(&one, &two), &[]).unwrap();
+    assert!(!found.paired);
+    assert_eq!(found.functions.verdict, Verdict::Changed);
+    assert!((found.functions.total.change - 0.1).abs() < 1e-9);
+    let row = &found.functions.rows[0];
+    assert_eq!((row.symbol.as_str(), row.exact, row.verdict), ("fault", true, Verdict::Changed));
+    assert!((row.own.change - 0.1).abs() < 1e-9);
+    let rest = found.functions.rows.iter().filter(|row| row.symbol != "fault");
+    for row in rest {
+        assert_eq!((row.own.change, row.verdict), (0.0, Verdict::Unchanged), "{}", row.symbol);
+    }
+    // Two recordings that say the same.
+    let same = other(0);
+    let found = difference(of(&one, &same), &[]).unwrap();
+    assert_eq!((found.functions.verdict, found.functions.total.change), (Verdict::Unchanged, 0.0));
+    assert!(found.functions.rows.iter().all(|row| row.verdict != Verdict::Changed));
+}
+
+#[test]
+fn recordings_of_different_work_are_refused_until_allowed() {
+    type Spoil = fn(&mut Recording);
+    let cases: [(&str, &str, Spoil); 4] = [
+        ("work", "the workloads differ: syscall and mmap", |two| {
+            let WorkPlan::Workload { name, .. } = &mut two.plan.variants[0].work else { panic!() };
+            *name = "mmap".into();
+        }),
+        ("work", "ops is 1000000 and 5", |two| {
+            let WorkPlan::Workload { params, .. } = &mut two.plan.variants[0].work else {
+                panic!()
+            };
+            params.iter_mut().find(|(key, _)| key == "ops").unwrap().1 = "5".into();
+        }),
+        ("work", "one is a workload, one a command", |two| {
+            two.plan.variants[0].work = WorkPlan::Command {
+                program: "/bin/true".into(),
+                argv: vec!["true".into()],
+                line: "true".into(),
+            };
+        }),
+        ("invariants", "op-stream-hash is 8c5e1d0a and other", |two| {
+            for record in &mut two.records {
+                record.invariants =
+                    vec![Invariant { name: "op-stream-hash".into(), value: "other".into() }];
+            }
+        }),
+    ];
+    for (rule, said, spoil) in cases {
+        let (one, mut two) = (made(12), other(100));
+        spoil(&mut two);
+        let refused = difference(of(&one, &two), &[]).unwrap_err();
+        assert!(
+            matches!(&refused, DifferenceError::Refused { rule: broken, .. } if broken == rule)
+        );
+        assert!(refused.to_string().contains(said), "{refused}");
+        let allowed = difference(of(&one, &two), &[rule.to_string()]).unwrap();
+        assert!(allowed.notes.iter().any(|note| note.contains("waived")), "{:?}", allowed.notes);
+    }
+    let (one, mut two) = (made(12), other(0));
+    two.profiles.clear();
+    let lacking = difference(of(&one, &two), &[]).unwrap_err().to_string();
+    assert!(lacking.starts_with("'off' of recording 261122-facade: no finished runs"), "{lacking}");
+}
+
+fn shown() -> Difference {
+    difference(sides(&made(12)), &[]).unwrap()
+}
+
+#[test]
+fn the_table_adds_up_at_80_columns() {
+    let text = diff::text(&shown(), usize::MAX, &Style::plain());
+    insta::assert_snapshot!("diff_text", text);
+    assert!(text.lines().all(|line| line.width() <= 80), "{text}");
+    insta::assert_snapshot!("diff_markdown", diff::markdown(&shown(), 2));
+}
+
+#[test]
+fn a_mail_has_72_columns_and_the_causes_by_weight() {
+    let text = diff::mail(&shown(), usize::MAX);
+    insta::assert_snapshot!("diff_mail", text);
+    assert!(text.lines().all(|line| line.width() <= 72), "{text}");
+}
+
+#[test]
+fn the_json_has_every_function_and_its_share() {
+    let document = diff::json(&shown());
+    let functions = document["functions"].as_array().unwrap();
+    let number = |value: &serde_json::Value| value.as_f64().unwrap();
+    let sum: f64 = functions.iter().map(|row| number(&row["change"])).sum();
+    assert!((sum - number(&document["total"]["change"])).abs() < 1e-9);
+    let shares: f64 = functions.iter().map(|row| number(&row["share"])).sum();
+    assert!((shares - 1.0).abs() < 1e-9);
+    assert_eq!(functions[0]["symbol"], "set_pte");
+    assert_eq!(functions[0]["vanished"], true);
+    let main = functions.iter().find(|row| row["symbol"] == "main").unwrap();
+    assert_eq!(main["callees"][0]["symbol"], "set_pte");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whatever two recordings have, the functions and the rest are the change.
+    #[test]
+    fn parts_of_two_recordings_add_up(
+        costs in prop::collection::vec((0..100_000u64, 0..100_000u64), 24), unattributed in 0..99u64,
+    ) {
+        let made = |id: &str, from: usize| {
+            let mut made = recording(plan(&["off", "on"], 4), unattributed, |slot| {
+                let (own, below) = costs[(from + slot.slot as usize) % costs.len()];
+                let mut tree = Tree::default();
+                let main = tree.kernel(None, "main", 1, own);
+                tree.kernel(main, &format!("f{}", below % 5), 1, below);
+                (tree.grown(), vec![])
+            });
+            made.id = id.into();
+            made
+        };
+        let (one, two) = (made("one", 0), made("two", 11));
+        let found = difference(of(&one, &two), &[]).unwrap();
+        let rows: f64 = found.functions.rows.iter().map(|row| row.own.change).sum();
+        let parts = rows + found.functions.unattributed.change;
+        prop_assert!((parts - found.functions.total.change).abs() < 1e-6);
+    }
+}
+
+#[test]
+fn show_exports_profiles_and_diff_compares_them() {
+    let lab = Lab::new();
+    let id = stored(&lab, &made(12));
+    lab.output(&["show", "--export-folded", "both.folded", "--export-flamegraph", "both.svg"]);
+    let lines = lab.lines("both.folded");
+    assert_eq!(lines[0], "[unattributed] 360 360");
+    assert!(lines.contains(&"main;fault;touched 24066 24066".to_string()), "{lines:?}");
+    assert!(lines.contains(&"main;set_pte 36000 0".to_string()));
+    assert!(lab.read("both.svg").contains("<title>on against off: +0.5000 instructions/op"));
+    lab.output(&["show", &id, "--variant", "on", "--export-folded", "on.folded"]);
+    let sum = |line: &String| -> u64 { line.rsplit(' ').next().unwrap().parse().unwrap() };
+    assert_eq!(lab.lines("on.folded").iter().map(sum).sum::<u64>(), 126_066 + 360);
+    assert_eq!(lab.lines("on.folded"), {
+        lab.output(&["show", "--variant", "2", "--export-folded", "second.folded"]);
+        lab.lines("second.folded")
+    });
+    let text = lab.output(&["diff"]);
+    assert!(text.starts_with("on against off"), "{text}");
+    let document = lab.json(&["diff", &id, "--json", "-"]);
+    assert_eq!(document["paired"], true);
+    let function = lab.json(&["diff", "--function", "fault", "--json"]);
+    assert_eq!(
+        (&function["calls"]["value_baseline"], &function["calls"]["value"]),
+        (&0.5.into(), &0.6.into())
+    );
+    assert_eq!(function["callers"][0]["symbol"], "main");
+    for row in function["callees"].as_array().unwrap() {
+        assert!(["identity", "touched"].contains(&row["symbol"].as_str().unwrap()));
+    }
+    let page = lab.output(&["diff", "--function", "fault"]);
+    insta::assert_snapshot!("diff_function", page.replace(&id, "261121-c0ffee"));
+    // A second recording of the same work.
+    let later = stored(&lab, &made(12));
+    let text = lab.output(&["diff", &id, &later, "--variant", "on"]);
+    assert!(text.contains("two recordings share no block"), "{text}");
+    assert!(
+        lab.output(&["diff", &id, &later, "--variant", "1", "--format", "mail"])
+            .contains("No function changed.")
+    );
+}
+
+#[test]
+fn what_cannot_be_exported_or_compared_is_said() {
+    let lab = Lab::new();
+    let three = recording(plan(&["off", "on", "cached"], 2), 0, |slot| {
+        (profile(slot.variant.min(1), 0), vec![])
+    });
+    stored(&lab, &three);
+    for (args, said) in [
+        (
+            &["show", "--export-flamegraph", "x.svg"][..],
+            "--export-flamegraph has room for 2 variants",
+        ),
+        (&["show", "--export-folded", "no/x", "--variant", "1"], "there is no folder 'no'"),
+        (&["show", "--variant", "1"], "there is no file to export it to"),
+        (&["show", "--variant", "offf", "--export-folded", "x"], "(did you mean off"),
+        (&["show", "--variant", "4", "--export-folded", "x"], "has no such variant"),
+        (&["diff"], "say which variants with --variant NAME"),
+        (&["diff", "--variant", "1"], "would be compared with itself"),
+        (&["diff", "--variant", "2", "--function", "falt"], "(did you mean fault?)"),
+        (&["diff", "--variant", "2", "--allow", "wrok"], "--allow wrok: no such rule"),
+        (&["diff", "--variant", "2", "--function", "main", "--format", "mail"], "with --function"),
+    ] {
+        lab.run(args).expect(2).says(&[said]);
+    }
+    let mut bare = made(2);
+    bare.profiles.clear();
+    stored(&lab, &bare);
+    lab.run(&["diff"]).expect(2).says(&["no finished runs with profiles"]);
+    lab.run(&["show", "--export-folded", "x"]).expect(2).says(&["no block of runs with profiles"]);
+    assert!(!lab.exists("x"));
+}
