@@ -146,6 +146,29 @@ impl CallTree {
         children
     }
 
+    /// The nodes, each before what it calls and that before its neighbours; by name.
+    pub(crate) fn depth_first(&self) -> Vec<usize> {
+        let mut children = self.children();
+        let mut waiting = children.pop().unwrap_or_default();
+        waiting.reverse();
+        let mut order = Vec::with_capacity(self.nodes.len());
+        while let Some(node) = waiting.pop() {
+            order.push(node);
+            waiting.extend(children[node].iter().rev());
+        }
+        order
+    }
+
+    /// The functions from the outermost caller to a node.
+    pub fn stack(&self, node: usize) -> Vec<usize> {
+        let above = |at: &usize| self.nodes[*at].parent;
+        let mut stack: Vec<usize> = std::iter::successors(Some(node), above)
+            .map(|node| self.nodes[node].function)
+            .collect();
+        stack.reverse();
+        stack
+    }
+
     /// What to call each function: its symbol, with its module where several share the symbol.
     pub fn names(&self) -> Vec<String> {
         let mut modules: HashMap<&str, usize> = HashMap::new();
@@ -343,8 +366,12 @@ pub(crate) mod tests {
         assert_eq!([tree.sides[0].total, tree.sides[1].total], [40, 42]);
         assert_eq!(tree.per_op(1, 42), 0.042);
         assert_eq!((tree.unit().as_str(), tree.names()[2].as_str()), ("instructions/op", "copy"));
+        let name = |function: &usize| tree.functions[*function].symbol.as_str();
+        let stack = tree.stack(2);
+        assert_eq!(stack.iter().map(name).collect::<Vec<_>>(), ["main", "read", "copy"]);
         // By name: copy before read.
         assert_eq!(tree.children()[0], [3, 1]);
+        assert_eq!(tree.depth_first(), [0, 3, 1, 2]);
     }
 
     #[test]

@@ -2,8 +2,11 @@
 //!
 //! Every format has the integers that were counted, summed over the counted runs.
 
+mod firefox;
 pub mod flame;
 mod folded;
+mod pprof;
+mod speedscope;
 
 use super::{check_folder, export_argument};
 use crate::comparison::call_tree::{CallTree, VariantOf};
@@ -39,7 +42,7 @@ impl ProfileFormat {
 pub static PROFILE_FORMATS: &[ProfileFormat] = &[
     ProfileFormat {
         name: "folded",
-        help: "stacks with their instructions, a line each; of two variants both, as difffolded.pl does",
+        help: "folded stacks with their instructions; of two variants two columns, as difffolded.pl has",
         variants_max: 2,
         render: |tree| Ok(folded::render(tree).into_bytes()),
     },
@@ -48,6 +51,24 @@ pub static PROFILE_FORMATS: &[ProfileFormat] = &[
         help: "a flame graph (SVG); of two variants a differential one",
         variants_max: 2,
         render: |tree| Ok(flame::flame_graph(tree).into_bytes()),
+    },
+    ProfileFormat {
+        name: "speedscope",
+        help: "JSON for speedscope, one profile a variant",
+        variants_max: usize::MAX,
+        render: speedscope::render,
+    },
+    ProfileFormat {
+        name: "pprof",
+        help: "for go tool pprof, one sample type a variant",
+        variants_max: usize::MAX,
+        render: pprof::render,
+    },
+    ProfileFormat {
+        name: "firefox",
+        help: "JSON for the Firefox Profiler, one thread a variant",
+        variants_max: usize::MAX,
+        render: firefox::render,
     },
 ];
 
@@ -173,7 +194,8 @@ impl clap::FromArgMatches for ProfileExports {
 impl clap::Args for ProfileExports {
     fn augment_args(command: Command) -> Command {
         PROFILE_FORMATS.iter().fold(command, |command, format| {
-            command.arg(export_argument(format.name, format.help).help_heading("Profiles"))
+            let help = format!("Write to FILE {}", format.help);
+            command.arg(export_argument(format.name, &help).help_heading("Profiles"))
         })
     }
 
