@@ -10,7 +10,7 @@ mod speedscope;
 
 use super::{check_folder, export_argument};
 use crate::comparison::call_tree::{CallTree, VariantOf};
-use crate::exit::{Status, WithStatus, fail};
+use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::nearest::nearest;
 use crate::store::Recording;
 use anyhow::{Context, Result};
@@ -113,29 +113,13 @@ impl ProfileExports {
                 );
                 return Err(fail(Status::Usage, why));
             }
-            let tree = CallTree::of(&variants).ok_or_else(|| no_profile(&variants))?;
+            let tree = CallTree::of(&variants).map_err(HasStatus::carried)?;
             std::fs::write(path, format.render(&tree)?)
                 .with_context(|| format!("cannot write '{}'", path.display()))
                 .status(Status::Missing)?;
         }
         Ok(())
     }
-}
-
-/// What to say of variants without profiles.
-pub(crate) fn no_profile(variants: &[VariantOf<'_>]) -> anyhow::Error {
-    let mut recordings: Vec<&str> =
-        variants.iter().map(|variant| variant.recording.id.as_str()).collect();
-    recordings.dedup();
-    let named: Vec<String> =
-        variants.iter().map(|variant| format!("'{}'", variant.name())).collect();
-    let why = format!(
-        "recording {}: no block of runs with profiles of {}; finished runs of --machine emulated \
-         have them",
-        recordings.join(" or "),
-        named.join(" and ")
-    );
-    fail(Status::Usage, why)
 }
 
 fn names(recording: &Recording) -> Vec<&str> {
