@@ -154,6 +154,24 @@ fn two_recordings_are_compared_run_by_run() {
 }
 
 #[test]
+fn the_order_of_runs_changes_no_function() {
+    let made = |id: &str, turn: fn(u64) -> u64| {
+        let mut made = recording(plan(&["off", "on"], 12), 0, |slot| {
+            let block = turn(u64::from(slot.block.unwrap_or(0)));
+            (profile(slot.variant, 7919 * block * block), vec![])
+        });
+        made.id = id.into();
+        made
+    };
+    let (one, two) = (made("one", |block| block), made("two", |block| 11 - block));
+    let found = difference(of(&one, &two), &[]).unwrap();
+    assert_eq!(found.functions.total.change, 0.0);
+    for row in &found.functions.rows {
+        assert_eq!(row.own.change, 0.0, "{}", row.symbol);
+    }
+}
+
+#[test]
 fn recordings_of_different_work_are_refused_until_allowed() {
     type Spoil = fn(&mut Recording);
     let cases: [(&str, &str, Spoil); 4] = [
