@@ -97,7 +97,8 @@ fn a_tree_has_every_run_of_common_blocks() {
     let tree = CallTree::of(&sides(&made)).unwrap();
     assert_eq!([tree.sides[0].total, tree.sides[1].total], [30_094, 31_594]);
     made.profiles.clear();
-    assert_eq!(CallTree::of(&sides(&made)), None);
+    let lacking = CallTree::of(&sides(&made)).unwrap_err().to_string();
+    assert!(lacking.starts_with("'off' of recording 261121-c0ffee and 'on' of"), "{lacking}");
 }
 
 #[test]
@@ -150,6 +151,24 @@ fn two_recordings_are_compared_run_by_run() {
     let found = difference(of(&one, &same), &[]).unwrap();
     assert_eq!((found.functions.verdict, found.functions.total.change), (Verdict::Unchanged, 0.0));
     assert!(found.functions.rows.iter().all(|row| row.verdict != Verdict::Changed));
+}
+
+#[test]
+fn the_order_of_runs_changes_no_function() {
+    let made = |id: &str, turn: fn(u64) -> u64| {
+        let mut made = recording(plan(&["off", "on"], 12), 0, |slot| {
+            let block = turn(u64::from(slot.block.unwrap_or(0)));
+            (profile(slot.variant, 7919 * block * block), vec![])
+        });
+        made.id = id.into();
+        made
+    };
+    let (one, two) = (made("one", |block| block), made("two", |block| 11 - block));
+    let found = difference(of(&one, &two), &[]).unwrap();
+    assert_eq!(found.functions.total.change, 0.0);
+    for row in &found.functions.rows {
+        assert_eq!(row.own.change, 0.0, "{}", row.symbol);
+    }
 }
 
 #[test]
@@ -296,7 +315,7 @@ fn show_exports_profiles_and_diff_compares_them() {
     assert!(text.contains("two recordings share no block"), "{text}");
     assert!(
         lab.output(&["diff", &id, &later, "--variant", "1", "--format", "mail"])
-            .contains("No function changed.")
+            .contains("no function changed.")
     );
 }
 
@@ -328,6 +347,67 @@ fn what_cannot_be_exported_or_compared_is_said() {
     bare.profiles.clear();
     stored(&lab, &bare);
     lab.run(&["diff"]).expect(2).says(&["no finished runs with profiles"]);
-    lab.run(&["show", "--export-folded", "x"]).expect(2).says(&["no block of runs with profiles"]);
+    lab.run(&["show", "--export-folded", "x"]).expect(2).says(&["no finished runs with profiles"]);
     assert!(!lab.exists("x"));
+}
+
+/// The figures and names that `go tool pprof` reads in a file; `None` if it is not here.
+fn read_by_pprof(lab: &Lab, file: &str) -> Option<String> {
+    let mut command = lab.shell(&format!("exec go tool pprof -raw {file}"));
+    // Its temporary files stay in the lab, its build is kept where Go keeps it.
+    command.env("PPROF_TMPDIR", lab.dir());
+    let output = command.output().unwrap();
+    if !output.status.success() && !lab.shell("go tool pprof -h").output().unwrap().status.success()
+    {
+        let why = String::from_utf8_lossy(&output.stderr).into_owned();
+        eprintln!("SKIPPED: go tool pprof is not here: {}", why.trim());
+        return None;
+    }
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn pprof_reads_what_is_written_for_it() {
+    let lab = Lab::new();
+    stored(&lab, &made(12));
+    lab.output(&["show", "--export-pprof", "both.pb.gz"]);
+    let Some(text) = read_by_pprof(&lab, "both.pb.gz") else { return };
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    assert!(lines.contains(&"off/count on/count"), "{text}");
+    assert!(lines.iter().any(|line| {
+        line.starts_with("Comment: off: instructions of 12 runs, 12000 operations, recording")
+    }));
+    let figures = |line: &&str| -> Option<[u64; 2]> {
+        let (values, _) = line.split_once(':')?;
+        let values: Vec<u64> = values.split_whitespace().map_while(|v| v.parse().ok()).collect();
+        <[u64; 2]>::try_from(values).ok()
+    };
+    let samples: Vec<[u64; 2]> = lines.iter().filter_map(figures).collect();
+    let sum = |side: usize| samples.iter().map(|sample| sample[side]).sum::<u64>();
+    assert_eq!([sum(0), sum(1)], [120_066 + 360, 126_066 + 360]);
+    // The leaf first, and named.
+    let location = |symbol: &str| -> String {
+        let found = lines.iter().find(|line| line.split_whitespace().nth(3) == Some(symbol));
+        found.unwrap_or_else(|| panic!("{symbol}: {text}")).split(':').next().unwrap().into()
+    };
+    let stack = ["touched", "fault", "main"].map(location).join(" ");
+    assert!(lines.contains(&format!("24066      24066: {stack}").as_str()), "{stack}: {text}");
+}
+
+#[test]
+fn every_format_has_its_flag_and_the_variants_that_fit() {
+    use opcost::render::profile::PROFILE_FORMATS;
+    let lab = Lab::new();
+    stored(&lab, &made(12));
+    let help = lab.output(&["show", "--help"]);
+    for format in PROFILE_FORMATS {
+        let flag = format!("--export-{}", format.name);
+        assert!(help.contains(&flag), "{flag}");
+        lab.output(&["show", &flag, format.name, "--variant", "on"]);
+        assert!(lab.exists(format.name));
+        let tree = CallTree::of(&sides(&made(12))).unwrap();
+        let (once, again) = (format.render(&tree).unwrap(), format.render(&tree).unwrap());
+        assert!(once == again, "{} depends on more than the profile", format.name);
+    }
 }

@@ -7,6 +7,7 @@
 use super::attribution::{ProfiledRun, profiled_metric, profiled_runs};
 use super::functions::UNATTRIBUTED;
 use super::symbol::folded;
+use crate::exit::{HasStatus, Status};
 use crate::store::Recording;
 use opcost_record::{Function, Profile};
 use std::collections::{BTreeMap, HashMap};
@@ -24,6 +25,41 @@ impl VariantOf<'_> {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.recording.plan.variants[self.variant].name
+    }
+}
+
+/// Some variants have no profiles to make a tree of.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error(
+    "{whose}: no finished runs with profiles{together}; only runs on the emulated machine have them \
+     (--machine emulated)"
+)]
+pub struct NoProfile {
+    /// The variants and their recordings.
+    whose: String,
+    /// Where each has some, and no block has all.
+    together: &'static str,
+}
+
+impl NoProfile {
+    pub(super) fn of(variants: &[VariantOf<'_>]) -> NoProfile {
+        let has = |variant: &VariantOf<'_>| {
+            profiled_runs(variant.recording).iter().any(|run| run.variant == variant.variant)
+        };
+        let lacking: Vec<&VariantOf<'_>> =
+            variants.iter().filter(|variant| !has(variant)).collect();
+        let together = if lacking.is_empty() { " in a common block" } else { "" };
+        let whose = if lacking.is_empty() { variants.iter().collect() } else { lacking };
+        let named = |variant: &&VariantOf<'_>| {
+            format!("'{}' of recording {}", variant.name(), variant.recording.id)
+        };
+        NoProfile { whose: whose.iter().map(named).collect::<Vec<_>>().join(" and "), together }
+    }
+}
+
+impl HasStatus for NoProfile {
+    fn status(&self) -> Status {
+        Status::Usage
     }
 }
 
@@ -73,13 +109,16 @@ pub struct CallTree {
 }
 
 impl CallTree {
-    /// The tree of these variants; `None` if one has no run with a profile that counts.
+    /// The tree of these variants, at least one.
     ///
     /// What was counted and no function is charged with is a node `[unattributed]`; parts that the
     /// compiler split off a function are no calls but the function.
-    pub fn of(variants: &[VariantOf<'_>]) -> Option<CallTree> {
-        let runs = runs_of(variants)?;
-        let first = variants.first()?.recording;
+    ///
+    /// # Errors
+    /// A variant has no run with a profile that counts.
+    pub fn of(variants: &[VariantOf<'_>]) -> Result<CallTree, NoProfile> {
+        let runs = runs_of(variants).ok_or_else(|| NoProfile::of(variants))?;
+        let first = variants[0].recording;
         let mut growing = Growing::over(variants.len());
         let per_op = runs.iter().flatten().all(|run| run.ops.is_some());
         let sides = variants.iter().zip(&runs).enumerate().map(|(side, (variant, runs))| {
@@ -102,7 +141,7 @@ impl CallTree {
             }
         });
         let sides = sides.collect();
-        Some(growing.grown(profiled_metric(first).label(), per_op, sides))
+        Ok(growing.grown(profiled_metric(first).label(), per_op, sides))
     }
 
     /// A tree from nodes without their `inclusive`, and sides without their `total`.
@@ -144,6 +183,29 @@ impl CallTree {
             siblings.sort_by(|one, two| name(one).cmp(name(two)));
         }
         children
+    }
+
+    /// The nodes, each before what it calls and that before its neighbours; by name.
+    pub(crate) fn depth_first(&self) -> Vec<usize> {
+        let mut children = self.children();
+        let mut waiting = children.pop().unwrap_or_default();
+        waiting.reverse();
+        let mut order = Vec::with_capacity(self.nodes.len());
+        while let Some(node) = waiting.pop() {
+            order.push(node);
+            waiting.extend(children[node].iter().rev());
+        }
+        order
+    }
+
+    /// The functions from the outermost caller to a node.
+    pub fn stack(&self, node: usize) -> Vec<usize> {
+        let above = |at: &usize| self.nodes[*at].parent;
+        let mut stack: Vec<usize> = std::iter::successors(Some(node), above)
+            .map(|node| self.nodes[node].function)
+            .collect();
+        stack.reverse();
+        stack
     }
 
     /// What to call each function: its symbol, with its module where several share the symbol.
@@ -343,8 +405,12 @@ pub(crate) mod tests {
         assert_eq!([tree.sides[0].total, tree.sides[1].total], [40, 42]);
         assert_eq!(tree.per_op(1, 42), 0.042);
         assert_eq!((tree.unit().as_str(), tree.names()[2].as_str()), ("instructions/op", "copy"));
+        let name = |function: &usize| tree.functions[*function].symbol.as_str();
+        let stack = tree.stack(2);
+        assert_eq!(stack.iter().map(name).collect::<Vec<_>>(), ["main", "read", "copy"]);
         // By name: copy before read.
         assert_eq!(tree.children()[0], [3, 1]);
+        assert_eq!(tree.depth_first(), [0, 3, 1, 2]);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! rank-sum test. Either way costs are per operation, so recordings must have done the same work.
 
 use super::attribution::{Attribution, profiled_metric};
-use super::call_tree::{CallTree, VariantOf};
+use super::call_tree::{CallTree, NoProfile, VariantOf};
 use super::function_test::Design;
 use super::functions::{FunctionComparison, judge, summed};
 use super::same_work::different_work;
@@ -52,16 +52,8 @@ pub struct DifferenceSide {
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 pub enum DifferenceError {
     /// A side has no profile.
-    #[error(
-        "{whose}: no finished runs with profiles{in_common}; only runs on the emulated machine have \
-         them (--machine emulated)"
-    )]
-    NoProfile {
-        /// Variants and recordings.
-        whose: String,
-        /// Where both have some.
-        in_common: &'static str,
-    },
+    #[error(transparent)]
+    NoProfile(#[from] NoProfile),
     /// Different things were counted.
     #[error("{0} counted {1}, {2} counted {3}: these cannot be subtracted")]
     Metric(String, String, String, String),
@@ -109,7 +101,7 @@ pub fn difference(
         [one, two] if paired => [one, VariantOf { recording: one.recording, ..two }],
         different => different,
     };
-    let tree = CallTree::of(&variants).ok_or_else(|| no_profile(&variants))?;
+    let tree = CallTree::of(&variants)?;
     let metrics = variants.map(|variant| profiled_metric(variant.recording).label());
     if metrics[0] != metrics[1] {
         let ids = variants.map(|variant| variant.recording.id.clone());
@@ -134,19 +126,6 @@ pub fn difference(
     Ok(Difference { sides: [side(0), side(1)], paired, functions, notes, tree })
 }
 
-fn no_profile(variants: &[VariantOf<'_>; 2]) -> DifferenceError {
-    let without: Vec<&VariantOf<'_>> =
-        variants.iter().filter(|variant| CallTree::of(&[**variant]).is_none()).collect();
-    let in_common = if without.is_empty() { " in a common block" } else { "" };
-    let lacking = if without.is_empty() { variants.iter().collect() } else { without };
-    let whose = lacking
-        .iter()
-        .map(|variant| format!("'{}' of recording {}", variant.name(), variant.recording.id))
-        .collect::<Vec<String>>()
-        .join(" and ");
-    DifferenceError::NoProfile { whose, in_common }
-}
-
 type Judged = (FunctionComparison, Vec<String>);
 
 /// The functions as the recording's own report has them; of two variants that the plan does not
@@ -166,7 +145,7 @@ fn of_one_recording(
     notes.extend(warnings.iter().map(ToString::to_string));
     let mut functions = comparison.functions.into_iter();
     let found = functions.find(|made| [made.baseline, made.variant] == sides);
-    let functions = found.ok_or_else(|| no_profile(&variants))?;
+    let functions = found.ok_or_else(|| NoProfile::of(&variants))?;
     Ok((functions, notes))
 }
 

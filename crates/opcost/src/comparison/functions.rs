@@ -204,7 +204,11 @@ impl Sum {
 
 impl Sides {
     pub(super) fn of([value_baseline, value]: [f64; 2]) -> Sides {
-        Sides { value_baseline, value, change: value - value_baseline }
+        let difference = value - value_baseline;
+        // The same figures added in another order differ by this; no instruction is so small a part.
+        let rounding = 1e-13 * value_baseline.abs().max(value.abs());
+        let change = if difference.abs() <= rounding { 0.0 } else { difference };
+        Sides { value_baseline, value, change }
     }
 }
 

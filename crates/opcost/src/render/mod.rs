@@ -131,7 +131,7 @@ fn export_argument(name: &str, help: &str) -> Arg {
         .long(name)
         .value_name("FILE")
         .value_parser(clap::value_parser!(PathBuf))
-        .help(format!("Write {help} to FILE"))
+        .help(help.to_string())
 }
 
 // Written by hand so that a new row of FORMATS has its flag.
@@ -155,7 +155,8 @@ impl clap::FromArgMatches for Exports {
 impl clap::Args for Exports {
     fn augment_args(command: Command) -> Command {
         FORMATS.iter().fold(command, |command, format| {
-            command.arg(export_argument(format.name, format.help).help_heading("Output"))
+            let help = format!("Write {} to FILE", format.help);
+            command.arg(export_argument(format.name, &help).help_heading("Output"))
         })
     }
 

@@ -19,10 +19,9 @@ pub fn mail(difference: &Difference, limit: usize) -> String {
     let mut page = Page::new(&Style { color: false, width: WIDTH });
     page.wrap(PLAIN, "", &format!("{}.", shown.heading()));
     page.wrap(PLAIN, "", &format!("In all {}.", shown.total()));
-    page.line("");
     let causes = &shown.rows[..shown.leading];
-    if causes.is_empty() {
-        page.line("No function changed.");
+    if !causes.is_empty() {
+        page.line("");
     }
     for (at, row) in causes.iter().enumerate() {
         cause(&mut page, &shown, at + 1, row);

@@ -134,13 +134,14 @@ impl<'a> Shown<'a> {
             true => format!("{} of {}", side.name, side.recording),
             false => side.name.clone(),
         };
-        format!(
-            "{} against {}: where the {about}{} {} come from",
-            name(variant),
-            name(baseline),
-            self.change(total.change),
-            self.unit()
-        )
+        let what = if total.change != 0.0 {
+            format!("where the {about}{} {} come from", self.change(total.change), self.unit())
+        } else if self.difference.functions.rows.iter().any(|row| row.own.change != 0.0) {
+            format!("what changed, though the {} are the same", self.unit())
+        } else {
+            "no function changed".to_string()
+        };
+        format!("{} against {}: {what}", name(variant), name(baseline))
     }
 
     /// The total in words: `7,431.9 → 7,536.8 instructions/op (+1.41 %), real`.

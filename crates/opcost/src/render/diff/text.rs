@@ -125,16 +125,18 @@ impl Table<'_> {
 
 /// What the marks mean, and what casts doubt.
 fn notes(page: &mut Page, shown: &Shown<'_>) {
-    page.line("");
+    if shown.leading > 0 || !shown.difference.notes.is_empty() {
+        page.line("");
+    }
     let unsure = shown.rows.iter().any(|row| row.verdict != Verdict::Changed);
     if unsure {
         page.wrap(DIM, "  ", "?: not shown to be real; --json says why of each");
     }
-    page.wrap(
-        DIM,
-        "  ",
-        "← called from, → calls: with the changes of own cost there; --function NAME shows both sides",
-    );
+    if shown.leading > 0 {
+        let said = "← called from, → calls: with the changes of own cost there; --function NAME \
+                    shows both sides";
+        page.wrap(DIM, "  ", said);
+    }
     for note in &shown.difference.notes {
         page.wrap(YELLOW, "! ", note);
     }

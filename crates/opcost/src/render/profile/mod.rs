@@ -2,12 +2,15 @@
 //!
 //! Every format has the integers that were counted, summed over the counted runs.
 
+mod firefox;
 pub mod flame;
 mod folded;
+mod pprof;
+mod speedscope;
 
 use super::{check_folder, export_argument};
 use crate::comparison::call_tree::{CallTree, VariantOf};
-use crate::exit::{Status, WithStatus, fail};
+use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::nearest::nearest;
 use crate::store::Recording;
 use anyhow::{Context, Result};
@@ -39,7 +42,7 @@ impl ProfileFormat {
 pub static PROFILE_FORMATS: &[ProfileFormat] = &[
     ProfileFormat {
         name: "folded",
-        help: "stacks with their instructions, a line each; of two variants both, as difffolded.pl does",
+        help: "folded stacks with their instructions; of two variants two columns, as difffolded.pl has",
         variants_max: 2,
         render: |tree| Ok(folded::render(tree).into_bytes()),
     },
@@ -48,6 +51,24 @@ pub static PROFILE_FORMATS: &[ProfileFormat] = &[
         help: "a flame graph (SVG); of two variants a differential one",
         variants_max: 2,
         render: |tree| Ok(flame::flame_graph(tree).into_bytes()),
+    },
+    ProfileFormat {
+        name: "speedscope",
+        help: "JSON for speedscope, one profile a variant",
+        variants_max: usize::MAX,
+        render: speedscope::render,
+    },
+    ProfileFormat {
+        name: "pprof",
+        help: "for go tool pprof, one sample type a variant",
+        variants_max: usize::MAX,
+        render: pprof::render,
+    },
+    ProfileFormat {
+        name: "firefox",
+        help: "JSON for the Firefox Profiler, one thread a variant",
+        variants_max: usize::MAX,
+        render: firefox::render,
     },
 ];
 
@@ -95,29 +116,13 @@ impl ProfileExports {
                 );
                 return Err(fail(Status::Usage, why));
             }
-            let tree = CallTree::of(&variants).ok_or_else(|| no_profile(&variants))?;
+            let tree = CallTree::of(&variants).map_err(HasStatus::carried)?;
             std::fs::write(path, format.render(&tree)?)
                 .with_context(|| format!("cannot write '{}'", path.display()))
                 .status(Status::Missing)?;
         }
         Ok(())
     }
-}
-
-/// What to say of variants without profiles.
-pub(crate) fn no_profile(variants: &[VariantOf<'_>]) -> anyhow::Error {
-    let mut recordings: Vec<&str> =
-        variants.iter().map(|variant| variant.recording.id.as_str()).collect();
-    recordings.dedup();
-    let named: Vec<String> =
-        variants.iter().map(|variant| format!("'{}'", variant.name())).collect();
-    let why = format!(
-        "recording {}: no block of runs with profiles of {}; finished runs of --machine emulated \
-         have them",
-        recordings.join(" or "),
-        named.join(" and ")
-    );
-    fail(Status::Usage, why)
 }
 
 fn names(recording: &Recording) -> Vec<&str> {
@@ -176,7 +181,8 @@ impl clap::FromArgMatches for ProfileExports {
 impl clap::Args for ProfileExports {
     fn augment_args(command: Command) -> Command {
         PROFILE_FORMATS.iter().fold(command, |command, format| {
-            command.arg(export_argument(format.name, format.help).help_heading("Profiles"))
+            let help = format!("Write to FILE {}", format.help);
+            command.arg(export_argument(format.name, &help).help_heading("Profiles"))
         })
     }
 
