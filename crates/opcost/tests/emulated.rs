@@ -147,7 +147,7 @@ fn an_interrupted_recording_goes_on_and_ends_with_the_same_digits() {
             "--seed",
             "1",
             "--pairs",
-            "5",
+            "3",
             "-w",
             "mmap:ops=2000",
             "-w",
@@ -170,8 +170,8 @@ fn an_interrupted_recording_goes_on_and_ends_with_the_same_digits() {
 
     let lab = Lab::new();
     let recorder = compare(&lab);
-    lab::wait_until("the fifth run", || {
-        (lab.exists("prepared") && lab.lines("prepared").len() >= 5).then_some(())
+    lab::wait_until("the third run", || {
+        (lab.exists("prepared") && lab.lines("prepared").len() >= 3).then_some(())
     });
     recorder.signal(libc::SIGINT);
     recorder.end().expect(130).says(&["interrupted after", "opcost resume"]);
