@@ -263,21 +263,8 @@ fn change(
 ) -> Change {
     let multiplexed = baseline.multiplexed + variant.multiplexed;
     let mut change = Change {
-        ratio_of_medians: None,
-        ratio_of_medians_ci: None,
-        change_ratio: None,
-        ci: None,
-        ci_level: 0.0,
-        p_adjusted: None,
-        mde_ratio: None,
-        mde_difference: None,
-        relevance_floor_ratio: None,
-        n_pairs: 0,
-        verdict: Verdict::Inconclusive,
-        reason: String::new(),
-        paired: None,
-        identical: false,
         step: baseline.first.map_or(0.0, |total| 1.0 / total.ops.get() as f64),
+        ..Change::default()
     };
     if baseline.values.is_empty() || variant.values.is_empty() {
         change.verdict = Verdict::Unavailable;

@@ -132,23 +132,7 @@ fn row(plan: &Plan, metric: &ImportedMetric) -> Row {
             (Some(one), Some(two)) if one != 0.0 => Some(two / one - 1.0),
             _ => None,
         };
-        Change {
-            ratio_of_medians: ratio,
-            ratio_of_medians_ci: None,
-            change_ratio: ratio,
-            ci: None,
-            ci_level: 0.0,
-            p_adjusted: None,
-            mde_ratio: None,
-            mde_difference: None,
-            relevance_floor_ratio: None,
-            n_pairs: 0,
-            verdict: Verdict::Inconclusive,
-            reason: String::new(),
-            paired: None,
-            identical: false,
-            step: 0.0,
-        }
+        Change { ratio_of_medians: ratio, change_ratio: ratio, ..Change::default() }
     });
     Row {
         key: metric.key.clone(),

@@ -219,8 +219,8 @@ impl Figures {
     }
 }
 
-/// One metric of one variant against its baseline.
-#[derive(Clone, Debug)]
+/// One metric of one variant against its baseline; by default nothing is known of it.
+#[derive(Clone, Debug, Default)]
 pub struct Change {
     /// Ratio of the two medians − 1; `None` when undefined.
     pub ratio_of_medians: Option<f64>,
@@ -269,7 +269,7 @@ impl Change {
 pub const RATIO_LEVEL: f64 = 0.95;
 
 /// What is said of one metric.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The shift is real.
@@ -277,6 +277,7 @@ pub enum Verdict {
     /// No shift was found, and one of `mde_ratio` would have been.
     Unchanged,
     /// The runs cannot tell.
+    #[default]
     Inconclusive,
     /// The runs were not comparable.
     NotComparable,
