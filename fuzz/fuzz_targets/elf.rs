@@ -4,8 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use opcost::symbols::assemble::join;
-use opcost::symbols::elf::read;
+use opcost_profile::symbols::assemble::join;
+use opcost_profile::symbols::elf::read;
 use opcost_record::symbols::Symbols;
 
 fuzz_target!(|bytes: &[u8]| {

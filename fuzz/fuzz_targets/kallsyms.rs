@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use opcost::symbols::assemble::join;
-use opcost::symbols::kernel::KernelSymbols;
+use opcost_profile::symbols::assemble::join;
+use opcost_profile::symbols::kernel::KernelSymbols;
 use opcost_record::symbols::Symbols;
 
 fuzz_target!(|text: &str| {

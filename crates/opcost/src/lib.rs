@@ -30,6 +30,5 @@ pub mod size;
 pub mod source;
 pub mod stopping;
 pub mod store;
-pub mod symbols;
 pub mod work_process;
 mod xdg;

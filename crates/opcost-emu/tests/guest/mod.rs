@@ -2,30 +2,11 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use crate::emulator::{Emulator, Run, SYSTEM, have, skip};
+use opcost_profile::symbols::Part;
+use opcost_profile::symbols::kernel::KernelSymbols;
 use opcost_record::symbols::{FileSymbols, PAGE_BYTES, Range, Symbols, page_hash};
 use opcost_record::{Function, Profile};
 use std::sync::OnceLock;
-
-// These belong to crate opcost, which links nothing of QEMU's; the files stand by themselves.
-#[path = "../../../opcost/src/symbols/alias.rs"]
-#[allow(unreachable_pub, reason = "written for another crate")]
-mod alias;
-#[path = "../../../opcost/src/symbols/kernel.rs"]
-#[allow(unreachable_pub, reason = "written for another crate")]
-mod kernel;
-#[path = "../../../opcost/src/symbols/label.rs"]
-#[allow(unreachable_pub, reason = "written for another crate")]
-mod label;
-#[path = "../../../opcost/src/symbols/landmark.rs"]
-#[allow(unreachable_pub, reason = "written for another crate")]
-mod landmark;
-
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Part {
-    pub(crate) start: u64,
-    pub(crate) end: u64,
-    pub(crate) function: Function,
-}
 
 /// What every program has: system calls, markers, a port to send through, and the end.
 pub(crate) const PRELUDE: &str = include_str!("prelude.c");
@@ -110,7 +91,7 @@ impl Guest {
             symbols.functions.len() as u32 - 1
         };
         if !self.kallsyms.is_empty() {
-            let kernel = kernel::KernelSymbols::parse(self.kallsyms).unwrap();
+            let kernel = KernelSymbols::parse(self.kallsyms).unwrap();
             for Part { start, end, function } in kernel.parts {
                 symbols.kernel.push(Range { start, end, function: number(function) });
             }

@@ -1,6 +1,6 @@
 //! Functions that the compiler made out of others, told by their names.
 
-use crate::symbols::alias;
+use opcost_profile::symbols::alias;
 
 /// What compilers append to the name of a part or clone of a function: GCC's
 /// (gcc/cgraphclones.cc, gcc/ipa-split.cc, gcc/bb-reorder.cc, gcc/lto/lto-partition.cc) and LLVM's

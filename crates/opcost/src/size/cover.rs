@@ -1,7 +1,7 @@
 //! Whose each byte of a section is, given symbols that may share, nest and overlap.
 
-use crate::symbols::alias;
-use crate::symbols::span::{Span, unnest};
+use opcost_profile::symbols::alias;
+use opcost_profile::symbols::span::{Span, unnest};
 
 /// A symbol within its section.
 #[derive(Clone, Copy, Debug)]

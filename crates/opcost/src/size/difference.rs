@@ -7,7 +7,7 @@ use super::inlined::{self, Inlined};
 use super::inventory::{Inventory, Names, SymbolSize};
 use super::pairing::{Lone, Pairing, pair};
 use super::totals::{Class, Totals};
-use crate::symbols::demangle::{demangle, printable};
+use opcost_profile::symbols::demangle::{demangle, printable};
 use std::collections::{HashMap, HashSet};
 
 /// A file with its inventory.

@@ -7,7 +7,7 @@ use super::difference::Measured;
 use super::error::SizeError;
 use super::inventory::SymbolSize;
 use crate::nearest::nearest;
-use crate::symbols::demangle::{demangle, printable};
+use opcost_profile::symbols::demangle::{demangle, printable};
 
 /// Names that are listed where one is not enough.
 const NAMES_SHOWN: usize = 6;

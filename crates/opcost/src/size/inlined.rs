@@ -2,13 +2,13 @@
 
 use super::archive;
 use super::object_file;
-use crate::symbols::demangle::demangle;
-use crate::symbols::elf::is_elf;
 use gimli::{
     AttributeValue, Dwarf, DwarfSections, EndianSlice, EntriesRaw, Reader, RelocateReader,
     RunTimeEndian, SectionId, Unit, UnitHeader, UnitOffset, constants,
 };
 use object::{File, Object, ObjectSection, RelocationMap};
+use opcost_profile::symbols::demangle::demangle;
+use opcost_profile::symbols::elf::is_elf;
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;

@@ -4,8 +4,8 @@ use super::error::SizeError;
 use crate::exit::{HasStatus, Status, WithStatus};
 use crate::kernel::{KernelError, KernelSpec, default_cache, prepare};
 use crate::progress::Phases;
-use crate::symbols::program::DEBUG_FILES;
 use anyhow::{Context, Result};
+use opcost_profile::symbols::program::DEBUG_FILES;
 use opcost_sys::interrupt::Interrupt;
 use std::path::{Path, PathBuf};
 

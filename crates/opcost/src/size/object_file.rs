@@ -4,12 +4,12 @@ use super::cover::{Owned, Placed, cover};
 use super::error::ContentsError;
 use super::inventory::{Inventory, Names, SectionSize, SymbolSize};
 use super::totals::Class;
-use crate::symbols::elf::is_elf;
 use object::read::elf::{FileHeader, SectionHeader};
 use object::{
     Architecture, Endianness, File, Object, ObjectSection, ObjectSymbol, Section, SectionFlags,
     SectionIndex, SymbolFlags, SymbolKind, elf,
 };
+use opcost_profile::symbols::elf::is_elf;
 use std::collections::HashMap;
 
 /// More bytes than the sections of any file have, and more sections: the sum of all still fits.

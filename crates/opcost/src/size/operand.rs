@@ -1,14 +1,14 @@
 //! Names for what instructions refer to: other functions, data, text, places in the function itself.
 
 use super::object_file::has_flag;
-use crate::symbols::alias;
-use crate::symbols::demangle::{demangle, printable};
-use crate::symbols::elf::{self as program, ProgramSymbols};
 use iced_x86::{ConstantOffsets, Instruction, OpKind, Register};
 use object::{
     File, Object, ObjectKind, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationTarget,
     Section, SymbolKind, elf,
 };
+use opcost_profile::symbols::alias;
+use opcost_profile::symbols::demangle::{demangle, printable};
+use opcost_profile::symbols::elf::{self as program, ProgramSymbols};
 use std::collections::HashMap;
 use std::ops::Range;
 

@@ -7,7 +7,7 @@
 //! A name is never guessed: code without a symbol is `[at 0x4a10]` where unwind information says
 //! that a function starts there, `[plt]` in a linkage table, and `[text]` otherwise.
 
-pub(crate) mod alias;
+pub mod alias;
 pub mod assemble;
 pub mod demangle;
 pub mod elf;
@@ -15,7 +15,7 @@ pub mod kernel;
 mod label;
 mod landmark;
 pub mod program;
-pub(crate) mod span;
+pub mod span;
 
 use opcost_record::Function;
 

@@ -2,16 +2,19 @@
 
 /// A range that has a name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Span<N> {
-    pub(crate) start: u64,
-    pub(crate) end: u64,
-    pub(crate) name: N,
+pub struct Span<N> {
+    /// First byte.
+    pub start: u64,
+    /// The one behind the last.
+    pub end: u64,
+    /// Whose it is.
+    pub name: N,
 }
 
 /// Makes nested and overlapping spans disjoint: each byte goes to the span that starts last.
 ///
 /// `spans`: by start, ascending, no start twice. Where an inner span ends, the outer one resumes.
-pub(crate) fn unnest<N: Copy>(spans: &[Span<N>]) -> Vec<Span<N>> {
+pub fn unnest<N: Copy>(spans: &[Span<N>]) -> Vec<Span<N>> {
     let mut disjoint = Vec::with_capacity(spans.len());
     let mut open: Vec<Span<N>> = Vec::new();
     let mut done = 0;

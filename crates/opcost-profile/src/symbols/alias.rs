@@ -5,7 +5,7 @@
 const PADDING: [&str; 2] = ["__pfx_", "__cfi_"];
 
 /// The function whose padding `name` is, if it is one.
-pub(crate) fn padded(name: &str) -> Option<&str> {
+pub fn padded(name: &str) -> Option<&str> {
     PADDING.iter().find_map(|prefix| name.strip_prefix(prefix))
 }
 
@@ -14,7 +14,7 @@ pub(crate) fn padded(name: &str) -> Option<&str> {
 /// In order: names of functions before names of their cold halves, of padding and of sections'
 /// limits; global and weak before local; fewer leading underscores; shorter; first by bytes. The
 /// last makes the order total, so that the choice does not depend on the order of the symbols.
-pub(crate) fn rank(name: &str, local: bool) -> impl Ord + use<> {
+pub fn rank(name: &str, local: bool) -> impl Ord + use<> {
     let class = match name {
         name if is_mark(name) => 3,
         name if padded(name).is_some() => 2,
@@ -27,7 +27,7 @@ pub(crate) fn rank(name: &str, local: bool) -> impl Ord + use<> {
 
 /// Whether a name marks the limit of a section rather than a function
 /// (`include/asm-generic/vmlinux.lds.h`, `arch/x86/kernel/vmlinux.lds.S`).
-pub(crate) fn is_mark(name: &str) -> bool {
+pub fn is_mark(name: &str) -> bool {
     let name = name.strip_prefix("__pi_").unwrap_or(name);
     let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
     ["_text", "_stext", "_etext", "_sinittext", "_einittext"].contains(&name)
