@@ -74,6 +74,59 @@ pub enum WorkError {
         /// Hash over the work's operations.
         work: u64,
     },
+    /// The CPU lacks what a code path needs.
+    #[error(
+        "path={path} needs the CPU feature {feature}, which this CPU lacks or its operating system \
+         does not save; choose another path (opcost list workloads)"
+    )]
+    Feature {
+        /// The code path.
+        path: &'static str,
+        /// The feature, as Linux and Rust name it.
+        feature: &'static str,
+    },
+    /// There is no code path of that name.
+    #[error("there is no path '{path}'; there are: {}", known.replace('|', ", "))]
+    NoPath {
+        /// The name given.
+        path: String,
+        /// The names there are, with `|` between them.
+        known: &'static str,
+    },
+    /// The workload has no code paths that could be exchanged.
+    #[error(
+        "this workload has no code paths that can be exchanged while it runs; leave --in-process \
+         out, so that each variant has processes of its own"
+    )]
+    NotExchangeable,
+    /// Several processes do the work, and code is exchanged in one only.
+    #[error("code paths are exchanged in one process, but procs={procs}; use procs=1")]
+    ExchangeInTeam {
+        /// The parameter `procs`.
+        procs: u64,
+    },
+    /// There is less memory than the work needs.
+    #[error(
+        "source and destination need {needed} bytes of memory, {available} are available; copy less \
+         at a time ('size'), or free memory"
+    )]
+    Memory {
+        /// Bytes the work needs.
+        needed: u64,
+        /// Bytes there are.
+        available: u64,
+    },
+    /// A copy was not exact.
+    #[error(
+        "path={path} did not copy {bytes} bytes exactly, or wrote beyond them: its figures mean \
+         nothing; this is a mistake in the routine: please report it"
+    )]
+    Copied {
+        /// The code path.
+        path: &'static str,
+        /// Bytes that were to be copied.
+        bytes: usize,
+    },
     /// The seccomp filter could not be installed.
     #[error("cannot set the condition seccomp={mode}: {source}; use seccomp=off")]
     Seccomp {

@@ -16,6 +16,7 @@
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("the workloads reserve gigabytes of addresses and need a 64-bit target");
 
+mod copy;
 mod error;
 mod gate;
 mod invariant;
@@ -36,7 +37,7 @@ mod in_child;
 pub use error::WorkError;
 pub use invariant::{OP_STREAM_HASH, PAGE_FAULTS, PAGE_FAULTS_EXPECTED};
 pub use marker::Markers;
-pub use measure::{Measured, Meter, Work, measure};
+pub use measure::{Measured, Meter, PATH, Work, measure, measure_paths};
 pub use nearest::nearest;
 pub use params::{ParamError, ParamSpec, Params};
 pub use spec::{Prepare, WORKLOADS, WorkloadSpec};
