@@ -127,6 +127,38 @@ pub enum WorkError {
         /// Bytes that were to be copied.
         bytes: usize,
     },
+    /// Code could not be patched for a code path.
+    #[error("cannot take path={path}: {source}")]
+    Patch {
+        /// The code path.
+        path: String,
+        /// What patchpoint said.
+        source: patchpoint::Error,
+    },
+    /// Sites of a code path would be as they were compiled.
+    #[error(
+        "path={path} needs patched code, which cannot be had here: {reason}; choose a path that is \
+         not patched (opcost list workloads)"
+    )]
+    Unpatched {
+        /// The code path.
+        path: String,
+        /// Why no code can be written.
+        reason: String,
+    },
+    /// A code path did not do what it is for.
+    #[error(
+        "path={path} gave {found:#x} where {expected:#x} is right: its figures mean nothing; this is \
+         a mistake in the workload: please report it"
+    )]
+    Wrong {
+        /// The code path.
+        path: String,
+        /// What came out.
+        found: u64,
+        /// What had to.
+        expected: u64,
+    },
     /// The seccomp filter could not be installed.
     #[error("cannot set the condition seccomp={mode}: {source}; use seccomp=off")]
     Seccomp {

@@ -19,17 +19,23 @@ compile_error!("the workloads reserve gigabytes of addresses and need a 64-bit t
 mod copy;
 mod error;
 mod gate;
+#[cfg(target_arch = "x86_64")]
+mod immediate;
 mod invariant;
 mod marker;
 mod measure;
 mod mmap;
 mod nearest;
 mod params;
+mod patched;
+mod pvops;
 mod random;
 mod residency;
 mod spec;
 mod syscall;
 mod team;
+#[cfg(target_arch = "x86_64")]
+mod walk;
 
 #[cfg(test)]
 mod in_child;

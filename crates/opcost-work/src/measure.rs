@@ -347,6 +347,7 @@ mod tests {
         }
         let counted = in_child(|| {
             let mut hand = Hand { work: Box::new(Faulty), before: Rusage::default() };
+            hand.warm_up().unwrap();
             let reports = count_regions(&mut hand, &mut NoMeter).unwrap();
             reports[0].invariants[0].value.clone()
         });

@@ -11,10 +11,12 @@
 //! A call needs no more: assembly without `nostack` finds the stack aligned and the red zone
 //! unused (Rust reference, inline assembly, `nostack`).
 
-/// Begins a site.
-#[doc(hidden)]
+/// Text that begins a site in assembly of one's own, in AT&T syntax.
+///
+/// There the key is the operand `{key}`, a `sym`; the label 662 ends the site, which is the one
+/// instruction as the C library's guide has it; and [`site_record!`] follows.
 #[macro_export]
-macro_rules! __site_begin {
+macro_rules! site_begin {
     () => {
         concat!(
             ".ifndef .Lpatchpoint_sites\n",
@@ -37,10 +39,12 @@ macro_rules! __site_begin {
     };
 }
 
-/// Ends a site: its record, of 16 bytes (`struct patchpoint_site`).
-#[doc(hidden)]
+/// Text of a site's record in assembly of one's own: `struct patchpoint_site`, 16 bytes.
+///
+/// Literals: kind (1 call, 2 value, 3 branch), flags, and `aux` as an expression relative to `.`
+/// (of a branch the code that tests the key; of a preserving call its thunk; else 0).
 #[macro_export]
-macro_rules! __site_record {
+macro_rules! site_record {
     ($kind:literal, $flags:literal, $aux:literal) => {
         concat!(
             ".altmacro\n",
@@ -107,9 +111,9 @@ macro_rules! __call {
         // an operation that unwinds ends the program.
         unsafe {
             ::core::arch::asm!(
-                $crate::__site_begin!(),
+                $crate::site_begin!(),
                 "call *{key}(%rip)\n662:",
-                $crate::__site_record!("1", "0", "0"),
+                $crate::site_record!("1", "0", "0"),
                 key = sym $key,
                 $($operands)*
                 lateout("rax") word,
@@ -162,9 +166,9 @@ macro_rules! __call_saved {
                 "pushq %r10\n.cfi_adjust_cfa_offset 8\n.cfi_rel_offset r10, 0",
                 "pushq %r11\n.cfi_adjust_cfa_offset 8\n.cfi_rel_offset r11, 0",
                 "subq $8, %rsp\n.cfi_adjust_cfa_offset 8",
-                $crate::__site_begin!(),
+                $crate::site_begin!(),
                 "call *{key}(%rip)\n662:",
-                $crate::__site_record!("1", "0", "0"),
+                $crate::site_record!("1", "0", "0"),
                 "addq $8, %rsp\n.cfi_adjust_cfa_offset -8",
                 "popq %r11\n.cfi_adjust_cfa_offset -8\n.cfi_restore r11",
                 "popq %r10\n.cfi_adjust_cfa_offset -8\n.cfi_restore r10",
@@ -187,9 +191,9 @@ macro_rules! __call_saved {
         // registers that are not listed.
         unsafe {
             ::core::arch::asm!(
-                $crate::__site_begin!(),
+                $crate::site_begin!(),
                 ".byte 0x67\ncall {thunk}\n662:",
-                $crate::__site_record!("1", "2", "{thunk} - ."),
+                $crate::site_record!("1", "2", "{thunk} - ."),
                 key = sym $key,
                 thunk = sym thunk,
                 $($operands)*
@@ -228,18 +232,18 @@ macro_rules! value {
             // The load has the length of the immediate form.
             if const { $key.is_wide() } {
                 ::core::arch::asm!(
-                    $crate::__site_begin!(),
+                    $crate::site_begin!(),
                     ".byte 0x2e, 0x2e, 0x2e\nmovq {key}(%rip), {word}\n662:",
-                    $crate::__site_record!("2", "0", "0"),
+                    $crate::site_record!("2", "0", "0"),
                     key = sym $key,
                     word = lateout(reg) word,
                     options(att_syntax, nomem, nostack, preserves_flags),
                 )
             } else {
                 ::core::arch::asm!(
-                    $crate::__site_begin!(),
+                    $crate::site_begin!(),
                     "movl {key}(%rip), {word:e}\n662:",
-                    $crate::__site_record!("2", "0", "0"),
+                    $crate::site_record!("2", "0", "0"),
                     key = sym $key,
                     word = lateout(reg) word,
                     options(att_syntax, nomem, nostack, preserves_flags),
@@ -281,7 +285,7 @@ macro_rules! __branch {
             // SAFETY: tests the key's slot, or not even that, and goes on at one of two places.
             unsafe {
                 ::core::arch::asm!(
-                    $crate::__site_begin!(),
+                    $crate::site_begin!(),
                     ".byte 0xe9\n.long 663f - . - 4\n662:",
                     ".subsection 1\n663:",
                     "testb $1, {key}(%rip)",
@@ -289,7 +293,7 @@ macro_rules! __branch {
                     ".long {other} - . - 4",
                     ".byte 0xe9\n.long 662b - . - 4",
                     ".previous",
-                    $crate::__site_record!("3", $flags, "663b - ."),
+                    $crate::site_record!("3", $flags, "663b - ."),
                     key = sym $key,
                     other = label {
                         $crate::seldom();
