@@ -93,6 +93,14 @@ pub enum WorkError {
         /// The names there are, with `|` between them.
         known: &'static str,
     },
+    /// The code path could not be put into the running program.
+    #[error("cannot exchange the code for path={path}: {source}")]
+    Patch {
+        /// The code path.
+        path: &'static str,
+        /// Why.
+        source: patchpoint::Error,
+    },
     /// The workload has no code paths that could be exchanged.
     #[error(
         "this workload has no code paths that can be exchanged while it runs; leave --in-process \

@@ -81,12 +81,41 @@ unsafe extern "C" fn short(
 #[test]
 fn a_routine_that_is_wrong_gives_no_figures() {
     let params = SPEC.resolve(&[("ops".to_string(), "10".to_string())]).unwrap();
-    let mut copying = Copying::prepare(&params, 1).unwrap();
-    copying.routine = Box::leak(Box::new(Routine::for_test("short", short)));
-    let error = copying.warm_up().unwrap_err().to_string();
-    assert!(error.starts_with("path=short did not copy 48 bytes exactly"), "{error}");
-    copying.buffers.wipe();
-    copying.twin();
-    copying.work().unwrap();
-    assert!(copying.invariants().unwrap_err().to_string().contains("path=short"));
+    // Sites are the whole process's, and other tests have theirs.
+    let told = in_child(|| {
+        let mut copying = Copying::prepare(&params, 1).unwrap();
+        ROUTINE.set(short).unwrap();
+        let warming_up = copying.warm_up().unwrap_err().to_string();
+        copying.buffers.wipe();
+        copying.twin();
+        copying.work().unwrap();
+        format!("{warming_up}\n{}", copying.invariants().unwrap_err())
+    });
+    for error in told.unwrap().lines() {
+        assert!(error.starts_with("path=libc did not copy 48 bytes exactly"), "{error}");
+    }
+}
+
+#[test]
+fn every_routine_is_called_directly_where_code_can_be_patched() {
+    let told = in_child(|| {
+        let mut told = String::new();
+        for routine in ROUTINES.iter().filter(|routine| routine::find(routine.name).is_ok()) {
+            use_routine(routine.name).unwrap();
+            let sites = patchpoint::sites().unwrap();
+            for site in sites.iter().filter(|site| site.key == ROUTINE.raw()) {
+                told += &format!("{} ", site.state);
+            }
+        }
+        if patchpoint::status().unwrap().fallback { "fallback".into() } else { told }
+    })
+    .unwrap();
+    if told == "fallback" {
+        eprintln!("SKIPPED: sites cannot be patched here");
+        return;
+    }
+    let states: Vec<&str> = told.split_whitespace().collect();
+    // A function of another object may be out of a call's reach, and then has a jump nearby.
+    assert!(states.len() > ROUTINES.len(), "{told}");
+    assert!(states.iter().all(|state| ["call", "stub"].contains(state)), "{told}");
 }
