@@ -7,4 +7,6 @@
 #![forbid(unsafe_code)]
 
 pub mod event;
+pub mod merge;
+pub mod ring;
 pub mod symbols;
