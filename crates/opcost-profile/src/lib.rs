@@ -1,10 +1,18 @@
 //! From addresses to functions: symbols of kernels and programs, and the events that a sampling
 //! profiler produces.
 //!
+//! The way is one line: [`event`]s → [`session`] (addresses become places in files, samples become a
+//! [`tree`] of calls) → [`symbolise`] (places become functions).
+//!
 //! No clock and no counter is read here; where samples come from ([`event`]) does not matter to what is
 //! made of them.
 
 #![forbid(unsafe_code)]
 
 pub mod event;
+pub mod losses;
+pub mod session;
+pub mod space;
+
 pub mod symbols;
+pub mod tree;
