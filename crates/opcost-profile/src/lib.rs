@@ -13,6 +13,7 @@ pub mod event;
 pub mod losses;
 pub mod session;
 pub mod space;
+pub mod symbolise;
 
 pub mod symbols;
 pub mod tree;

@@ -82,10 +82,7 @@ fn what_was_interrupted_below_the_kernel_is_no_return_address() {
     let chain = [CONTEXT_KERNEL, inside, KERNEL_TEXT + 9, CONTEXT_USER, 0x5000, 0x1101];
     session.take(&Event::Sample(sample(7, inside, &chain)));
     let [(stack, 1, 10)] = &stacks(&session.finish())[..] else { panic!("not one stack") };
-    assert_eq!(
-        stack,
-        "/bin/a+100 /lib/b+0 [kernel]+ffffffff81000008 [kernel]+ffffffff81000050"
-    );
+    assert_eq!(stack, "/bin/a+100 /lib/b+0 [kernel]+ffffffff81000008 [kernel]+ffffffff81000050");
 }
 
 #[test]

@@ -88,10 +88,7 @@ impl Default for Spaces {
         Spaces {
             spaces: FxHashMap::default(),
             versions: 0,
-            files: vec![
-                file(CodeKind::Kernel, "[kernel]"),
-                file(CodeKind::Unmapped, "[unmapped]"),
-            ],
+            files: vec![file(CodeKind::Kernel, "[kernel]"), file(CodeKind::Unmapped, "[unmapped]")],
             numbers: HashMap::new(),
             kernel_reference: None,
         }
