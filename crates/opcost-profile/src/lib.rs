@@ -16,6 +16,7 @@ pub mod merge;
 pub mod ring;
 pub mod session;
 pub mod space;
+pub mod symbolise;
 pub mod symbols;
 pub mod tree;
 pub mod unwind;
