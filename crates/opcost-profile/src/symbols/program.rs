@@ -42,7 +42,7 @@ pub fn read(path: &Path, module: &str, debug_files: &Path) -> Result<ProgramSymb
     let file =
         fs::read(path).map_err(|source| ProgramError::Read { path: path.to_owned(), source })?;
     let fail = |source| ProgramError::Elf { path: path.to_owned(), source };
-    let debug = debug_file(&file, debug_files).map_err(fail)?;
+    let debug = debug_file(path, &file, debug_files).map_err(fail)?;
     if let Some(debug) = debug
         && let Ok(symbols) = elf::read(&file, Some(&debug), module)
     {
@@ -52,14 +52,49 @@ pub fn read(path: &Path, module: &str, debug_files: &Path) -> Result<ProgramSymb
 }
 
 /// The contents of a stripped file's debug file, if it is there and has the same build id.
-fn debug_file(file: &[u8], folder: &Path) -> Result<Option<Vec<u8>>, ElfError> {
-    if elf::has_symbol_table(file)? {
-        return Ok(None);
+fn debug_file(path: &Path, file: &[u8], debug_files: &Path) -> Result<Option<Vec<u8>>, ElfError> {
+    if elf::has_symbol_table(file)? { Ok(None) } else { split_off(path, file, debug_files) }
+}
+
+/// The contents of the debug file that was split off a program or library, if it is there.
+///
+/// It is looked for by build id, then by the name that the file gives (`.gnu_debuglink`): beside it,
+/// in `.debug` beside it, and under `debug_files` in a folder of the same path (GDB manual,
+/// "Debugging Information in Separate Files"). It must have the same build id, or where the program
+/// has none, the checksum that the link says.
+///
+/// # Errors
+/// [`ElfError`] if `file` is none to read.
+pub fn split_off(
+    path: &Path,
+    file: &[u8],
+    debug_files: &Path,
+) -> Result<Option<Vec<u8>>, ElfError> {
+    let id = elf::build_id(file)?;
+    if let Some(path) = id.and_then(|id| by_build_id(debug_files, id)) {
+        let path = path.with_extension("debug");
+        let same = |debug: &Vec<u8>| elf::build_id(debug) == Ok(id);
+        if let Some(found) = fs::read(path).ok().filter(same) {
+            return Ok(Some(found));
+        }
     }
-    let Some(id) = elf::build_id(file)? else { return Ok(None) };
+    let Some((name, checksum)) = elf::debug_link(file)? else { return Ok(None) };
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let below = debug_files.join(folder.strip_prefix("/").unwrap_or(folder));
+    let belongs = |debug: &Vec<u8>| match id {
+        Some(id) => elf::build_id(debug) == Ok(Some(id)),
+        None => elf::is_elf(debug) && crc32fast::hash(debug) == checksum,
+    };
+    let places = [folder.to_owned(), folder.join(".debug"), below];
+    // The link of a file that was not stripped after all may lead back to it.
+    let candidates = places.iter().map(|place| place.join(&name)).filter(|found| found != path);
+    Ok(candidates.filter_map(|found| fs::read(found).ok()).find(belongs))
+}
+
+/// `FOLDER/.build-id/ab/cdef…`, as distributions and perf name what has a build id; `None` for an
+/// identifier of less than two bytes.
+pub fn by_build_id(folder: &Path, id: &[u8]) -> Option<PathBuf> {
     let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-    let Some((first, rest)) = hex.split_at_checked(2) else { return Ok(None) };
-    let path = folder.join(".build-id").join(first).join(format!("{rest}.debug"));
-    let same = |debug: &Vec<u8>| elf::build_id(debug) == Ok(Some(id));
-    Ok(fs::read(path).ok().filter(same))
+    let (first, rest) = hex.split_at_checked(2).filter(|(_, rest)| !rest.is_empty())?;
+    Some(folder.join(".build-id").join(first).join(rest))
 }

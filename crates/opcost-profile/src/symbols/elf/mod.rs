@@ -7,6 +7,7 @@
 mod build_id;
 mod image;
 mod linkage;
+mod lookup;
 mod page;
 mod table;
 mod unwind;
@@ -19,6 +20,7 @@ use opcost_record::Function;
 use std::collections::HashMap;
 
 pub use image::ElfError;
+pub use lookup::{CodeAt, Named, debug_link, names};
 
 /// Code of one program or library.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

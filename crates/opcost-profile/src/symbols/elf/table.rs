@@ -59,11 +59,15 @@ pub(super) fn functions<'d>(
         if label && start < reach {
             continue;
         }
-        let names = here.iter().filter(|symbol| symbol.label == label);
-        let Some(best) = names.min_by_key(|symbol| alias::rank(&text(symbol.name), symbol.local))
-        else {
-            continue;
+        // Most places have one name, which needs no rank: there can be millions.
+        let best = match here {
+            [only] => Some(only),
+            _ => here
+                .iter()
+                .filter(|symbol| symbol.label == label)
+                .min_by_key(|symbol| alias::rank(&text(symbol.name), symbol.local)),
         };
+        let Some(best) = best else { continue };
         let sized = here.iter().map(|symbol| symbol.end).max().unwrap_or(start);
         let end = if sized > start {
             sized

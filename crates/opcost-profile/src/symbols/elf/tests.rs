@@ -276,7 +276,7 @@ fn every_executable_byte_is_of_one_function_and_every_page_is_hashed() {
 fn this_programs_own_functions_are_found() {
     let file = fs::read(std::env::current_exe().unwrap()).unwrap();
     let symbols = read(&file, None, "self").unwrap();
-    let name = "opcost::symbols::elf::tests::this_programs_own_functions_are_found";
+    let name = concat!(module_path!(), "::this_programs_own_functions_are_found");
     assert!(symbols.parts.iter().any(|part| part.function.symbol == name));
 }
 

@@ -1,0 +1,23 @@
+//! What a recording lacks: events that were lost, stacks that were cut off, code that nobody knows.
+
+/// Counts of what went missing while samples were taken; all are exact, and 0 where nothing did.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Losses {
+    /// Events that there was no room for, as the kernel counts them: samples and others alike.
+    pub lost_events: u64,
+    /// Times that the kernel stopped sampling because samples came too fast.
+    pub throttles: u64,
+    /// Samples whose chain of callers is as long as the profiler allowed, so that outer ones may be
+    /// missing.
+    pub stacks_cut: u64,
+    /// Samples of programs that came with a copy of their stack which nobody unwound.
+    pub stacks_not_unwound: u64,
+    /// Samples at an address where nothing was known to be mapped.
+    pub unmapped_samples: u64,
+    /// Callers at such an address: usually code that uses the frame pointer for something else.
+    pub unmapped_callers: u64,
+    /// Samples of a virtual machine's guest, which are left out: its address space is not known.
+    pub guest_samples: u64,
+    /// Samples of events that were not asked for.
+    pub other_events: u64,
+}

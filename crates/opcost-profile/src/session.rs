@@ -1,0 +1,211 @@
+//! From events to a tree of calls: who was where, without names.
+//!
+//! A sample costs one look at its chain of callers, which is usually known already, and one at the
+//! interrupted instruction; nothing of it is kept but two sums. Whoever unwinds user stacks does so
+//! before: [`Session::spaces`] says what is mapped, and the callers found are appended to
+//! [`Sample::chain`] behind [`CONTEXT_USER`].
+
+use crate::event::{Event, Sample};
+use crate::losses::Losses;
+use crate::space::{CodeFile, KernelReference, Spaces, UNMAPPED};
+use crate::tree::{Place, Tree};
+use rustc_hash::{FxHashMap, FxHasher};
+use std::hash::{Hash, Hasher};
+
+/// What follows in a chain is the kernel's (`PERF_CONTEXT_KERNEL`, `linux/perf_event.h`).
+pub const CONTEXT_KERNEL: u64 = -128i64 as u64;
+/// What follows is the program's (`PERF_CONTEXT_USER`).
+pub const CONTEXT_USER: u64 = -512i64 as u64;
+/// What follows is not in the chain yet but a cookie (`PERF_CONTEXT_USER_DEFERRED`).
+const CONTEXT_USER_DEFERRED: u64 = -640i64 as u64;
+/// What follows is a guest's, or its kernel's or program's (`PERF_CONTEXT_GUEST*`).
+const CONTEXT_GUEST: [u64; 3] = [-2048i64 as u64, -2176i64 as u64, -2560i64 as u64];
+/// No address is greater (`PERF_CONTEXT_MAX`); the others are markers.
+const CONTEXT_MAX: u64 = -4095i64 as u64;
+
+/// Callers that the kernel keeps of a chain unless told otherwise (`kernel.perf_event_max_stack`).
+pub const FRAMES_MAX: usize = 127;
+
+/// Samples, and what is needed to name them.
+#[derive(Clone, Debug, Default)]
+pub struct Recorded {
+    /// Every file that code was in, as [`Place::file`] numbers them.
+    pub files: Vec<CodeFile>,
+    /// Where the kernel was.
+    pub kernel_reference: Option<KernelReference>,
+    /// The calls.
+    pub tree: Tree,
+    /// What is missing.
+    pub losses: Losses,
+}
+
+/// A chain that came before, and the node it led to.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    start: usize,
+    frames: usize,
+    version: u32,
+    node: Option<u32>,
+    unmapped: u32,
+}
+
+/// Takes events one by one.
+#[derive(Clone, Debug)]
+pub struct Session {
+    event: u32,
+    frames_max: usize,
+    spaces: Spaces,
+    tree: Tree,
+    losses: Losses,
+    /// Chains by a hash of them and of their address space's version.
+    known: FxHashMap<u64, Known>,
+    /// The chains' addresses, one behind the other.
+    chains: Vec<u64>,
+}
+
+impl Session {
+    /// A session that takes the samples of one event.
+    ///
+    /// `event`: its index ([`Sample::event`]); `frames_max`: the most callers that the profiler kept
+    /// of a chain, usually [`FRAMES_MAX`].
+    pub fn new(event: u32, frames_max: usize) -> Session {
+        Session {
+            event,
+            frames_max,
+            spaces: Spaces::default(),
+            tree: Tree::default(),
+            losses: Losses::default(),
+            known: FxHashMap::default(),
+            chains: Vec::new(),
+        }
+    }
+
+    /// What is mapped where at this moment.
+    pub fn spaces(&self) -> &Spaces {
+        &self.spaces
+    }
+
+    /// Takes an event; they come in the order of time.
+    pub fn take(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Mapping(mapping) => self.spaces.map(mapping),
+            Event::Name { pid, exec: true, .. } => self.spaces.clear(*pid),
+            Event::Fork { pid, parent_pid, .. } => self.spaces.fork(*parent_pid, *pid),
+            Event::Name { .. } | Event::Exit { .. } => {}
+            Event::Sample(sample) => self.sample(sample),
+            Event::Lost { events } => {
+                self.losses.lost_events = self.losses.lost_events.saturating_add(*events);
+            }
+            Event::Throttled => self.losses.throttles += 1,
+        }
+    }
+
+    /// What was taken so far; the session goes on.
+    pub fn recorded(&self) -> Recorded {
+        Recorded {
+            files: self.spaces.files().to_vec(),
+            kernel_reference: self.spaces.kernel_reference().cloned(),
+            tree: self.tree.clone(),
+            losses: self.losses.clone(),
+        }
+    }
+
+    /// What was taken.
+    pub fn finish(self) -> Recorded {
+        Recorded {
+            files: self.spaces.files().to_vec(),
+            kernel_reference: self.spaces.kernel_reference().cloned(),
+            tree: self.tree,
+            losses: self.losses,
+        }
+    }
+
+    fn sample(&mut self, sample: &Sample<'_>) {
+        if sample.event != self.event {
+            self.losses.other_events += 1;
+            return;
+        }
+        if sample.chain.iter().any(|frame| CONTEXT_GUEST.contains(frame)) {
+            self.losses.guest_samples += 1;
+            return;
+        }
+        let callers = callers(sample);
+        if let Some(stack) = sample.user_stack
+            && !stack.bytes.is_empty()
+            && !sample.chain.contains(&CONTEXT_USER)
+        {
+            self.losses.stacks_not_unwound += 1;
+        }
+        // Markers are not frames.
+        if sample.chain.len() >= self.frames_max
+            && sample.chain.iter().filter(|frame| **frame < CONTEXT_MAX).count() >= self.frames_max
+        {
+            self.losses.stacks_cut += 1;
+        }
+        let (parent, unmapped) = self.node_of(sample.pid, callers);
+        self.losses.unmapped_callers += u64::from(unmapped);
+        let place = self.spaces.place(sample.pid, sample.address).unwrap_or_else(|| {
+            self.losses.unmapped_samples += 1;
+            Place { file: UNMAPPED, offset: 0 }
+        });
+        let node = self.tree.node(parent, place);
+        self.tree.add(node, sample.period);
+    }
+
+    /// The node of a chain of callers, and how many of them are nowhere.
+    fn node_of(&mut self, pid: i32, callers: &[u64]) -> (Option<u32>, u32) {
+        if callers.is_empty() {
+            return (None, 0);
+        }
+        let version = self.spaces.version(pid);
+        let mut hasher = FxHasher::default();
+        (version, callers).hash(&mut hasher);
+        let key = hasher.finish();
+        if let Some(known) = self.known.get(&key)
+            && known.version == version
+            && self.chains[known.start..known.start + known.frames] == *callers
+        {
+            return (known.node, known.unmapped);
+        }
+        let (node, unmapped) = self.grow(pid, callers);
+        let start = self.chains.len();
+        self.chains.extend_from_slice(callers);
+        // Of two chains with one hash the later is remembered; the other is looked up again.
+        self.known.insert(key, Known { start, frames: callers.len(), version, node, unmapped });
+        (node, unmapped)
+    }
+
+    fn grow(&mut self, pid: i32, callers: &[u64]) -> (Option<u32>, u32) {
+        let mut node = None;
+        let mut unmapped = 0;
+        for (at, frame) in callers.iter().enumerate().rev() {
+            let cookie = at > 0 && callers[at - 1] == CONTEXT_USER_DEFERRED;
+            if *frame >= CONTEXT_MAX || cookie {
+                continue;
+            }
+            // What directly follows a marker was interrupted there; the others are addresses that a
+            // call returns to, which may be the first of the next function.
+            let interrupted = at > 0 && callers[at - 1] >= CONTEXT_MAX;
+            let address = if interrupted { *frame } else { frame.saturating_sub(1) };
+            let place = self.spaces.place(pid, address).unwrap_or_else(|| {
+                unmapped += 1;
+                Place { file: UNMAPPED, offset: 0 }
+            });
+            node = Some(self.tree.node(node, place));
+        }
+        (node, unmapped)
+    }
+}
+
+/// The chain without the interrupted instruction itself, which it begins with.
+fn callers<'a>(sample: &Sample<'a>) -> &'a [u64] {
+    let first = sample.chain.iter().position(|frame| *frame < CONTEXT_MAX);
+    match first {
+        Some(first) if sample.chain[first] == sample.address => &sample.chain[first + 1..],
+        _ => sample.chain,
+    }
+}
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

@@ -1,0 +1,315 @@
+//! Address spaces: what is mapped where in each process.
+
+use crate::event::Mapping;
+use crate::tree::Place;
+use rustc_hash::FxHashMap;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Addresses from here on are the kernel's (x86-64 and AArch64 alike).
+pub const KERNEL_HALF: u64 = 1 << 63;
+
+/// What kind of code a [`CodeFile`] is.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum CodeKind {
+    /// The kernel with its modules; offsets are addresses.
+    Kernel,
+    /// Nothing is known to be mapped there; offsets are 0.
+    Unmapped,
+    /// The kernel's code for programs, `[vdso]`.
+    Vdso,
+    /// A program or library.
+    File,
+    /// Code without a file, as just-in-time compilers make it; offsets are addresses of this process.
+    Anonymous {
+        /// The process.
+        pid: i32,
+    },
+}
+
+/// A file that code is in, or what stands for one.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct CodeFile {
+    /// What kind of code it is.
+    pub kind: CodeKind,
+    /// Its path as it was mapped, or a name in brackets.
+    pub path: Vec<u8>,
+    /// The build id that it had when it was sampled, where that is known.
+    pub build_id: Option<Vec<u8>>,
+}
+
+/// Where a symbol of the kernel was when it was sampled: the kernel is loaded somewhere else at each
+/// boot (`kaslr`).
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct KernelReference {
+    /// The symbol, usually `_text`.
+    pub symbol: String,
+    /// Its address.
+    pub address: u64,
+}
+
+/// The file of every kernel address.
+pub const KERNEL: u32 = 0;
+/// The file of addresses where nothing is known to be mapped.
+pub const UNMAPPED: u32 = 1;
+
+/// Mapped code.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Region {
+    start: u64,
+    end: u64,
+    file: u32,
+    /// Added to an address it gives the offset (wrapping).
+    shift: u64,
+}
+
+/// One process's regions.
+#[derive(Clone, Debug, Default)]
+struct Space {
+    /// By address, disjoint; shared with the processes that were forked off.
+    regions: Arc<Vec<Region>>,
+    /// Spaces with the same number have the same regions.
+    version: u32,
+}
+
+/// The address spaces of all processes, and the files that are mapped there.
+#[derive(Clone, Debug)]
+pub struct Spaces {
+    spaces: FxHashMap<i32, Space>,
+    versions: u32,
+    files: Vec<CodeFile>,
+    numbers: HashMap<CodeFile, u32>,
+    kernel_reference: Option<KernelReference>,
+}
+
+impl Default for Spaces {
+    fn default() -> Self {
+        let file = |kind, path: &str| CodeFile { kind, path: path.into(), build_id: None };
+        Spaces {
+            spaces: FxHashMap::default(),
+            versions: 0,
+            files: vec![file(CodeKind::Kernel, "[kernel]"), file(CodeKind::Unmapped, "[unmapped]")],
+            numbers: HashMap::new(),
+            kernel_reference: None,
+        }
+    }
+}
+
+impl Spaces {
+    /// Every file that was mapped; the first two are [`KERNEL`] and [`UNMAPPED`].
+    pub fn files(&self) -> &[CodeFile] {
+        &self.files
+    }
+
+    /// Where the kernel was, if a mapping said so.
+    pub fn kernel_reference(&self) -> Option<&KernelReference> {
+        self.kernel_reference.as_ref()
+    }
+
+    /// Where an address of a process is; `None` where nothing is known to be mapped.
+    pub fn place(&self, pid: i32, address: u64) -> Option<Place> {
+        if address >= KERNEL_HALF {
+            return Some(Place { file: KERNEL, offset: address });
+        }
+        let regions = &self.spaces.get(&pid)?.regions;
+        let at = regions.partition_point(|region| region.end <= address);
+        let region = regions.get(at).filter(|region| region.start <= address)?;
+        Some(Place { file: region.file, offset: address.wrapping_add(region.shift) })
+    }
+
+    /// The files of a process with the address of their first mapped byte, the offset of that in the
+    /// file, and the number of bytes.
+    pub fn mapped(&self, pid: i32) -> impl Iterator<Item = (&CodeFile, u64, u64, u64)> {
+        let regions = self.spaces.get(&pid).map_or(&[][..], |space| &space.regions[..]);
+        regions.iter().map(|region| {
+            let offset = region.start.wrapping_add(region.shift);
+            (&self.files[region.file as usize], region.start, offset, region.end - region.start)
+        })
+    }
+
+    /// A number that changes whenever the address space of a process does; processes with the same
+    /// number have the same code at the same addresses.
+    pub fn version(&self, pid: i32) -> u32 {
+        self.spaces.get(&pid).map_or(0, |space| space.version)
+    }
+
+    /// Takes a mapping: what was mapped there before is gone.
+    pub fn map(&mut self, mapping: &Mapping<'_>) {
+        let end = mapping.address.saturating_add(mapping.bytes);
+        if mapping.pid == -1 || mapping.address >= KERNEL_HALF {
+            self.map_kernel(mapping);
+            return;
+        }
+        if mapping.address >= end {
+            return;
+        }
+        let region = mapping.executable.then(|| {
+            let file = code_file(mapping);
+            let shift = match file.kind {
+                CodeKind::Anonymous { .. } => 0,
+                CodeKind::Vdso => 0u64.wrapping_sub(mapping.address),
+                _ => mapping.file_offset.wrapping_sub(mapping.address),
+            };
+            Region { start: mapping.address, end, file: self.number(file), shift }
+        });
+        self.versions += 1;
+        let space = self.spaces.entry(mapping.pid).or_default();
+        space.version = self.versions;
+        let regions = Arc::make_mut(&mut space.regions);
+        let first = regions.partition_point(|before| before.end <= mapping.address);
+        let behind = first + regions[first..].partition_point(|before| before.start < end);
+        let left = regions[first..behind].first().filter(|before| before.start < mapping.address);
+        let left = left.map(|before| Region { end: mapping.address, ..*before });
+        let right = regions[first..behind].last().filter(|before| before.end > end);
+        let right = right.map(|before| Region { start: end, ..*before });
+        regions.splice(first..behind, [left, region, right].into_iter().flatten());
+    }
+
+    /// A process began a new program: nothing is mapped.
+    pub fn clear(&mut self, pid: i32) {
+        self.versions += 1;
+        let space = Space { regions: Arc::default(), version: self.versions };
+        self.spaces.insert(pid, space);
+    }
+
+    /// A process was forked: it has what its parent has.
+    pub fn fork(&mut self, parent_pid: i32, pid: i32) {
+        if parent_pid == pid {
+            return;
+        }
+        match self.spaces.get(&parent_pid).cloned() {
+            Some(space) => self.spaces.insert(pid, space),
+            None => self.spaces.remove(&pid),
+        };
+    }
+
+    fn map_kernel(&mut self, mapping: &Mapping<'_>) {
+        // `[kernel.kallsyms]_text`, whose offset is the symbol's address
+        // (tools/perf/util/synthetic-events.c, __perf_event__synthesize_kernel_mmap).
+        let Some(symbol) = mapping.path.strip_prefix(b"[kernel.kallsyms]") else { return };
+        if let Some(id) = mapping.build_id {
+            self.files[KERNEL as usize].build_id = Some(id.to_vec());
+        }
+        if !symbol.is_empty() && mapping.file_offset >= KERNEL_HALF {
+            self.kernel_reference = Some(KernelReference {
+                symbol: String::from_utf8_lossy(symbol).into_owned(),
+                address: mapping.file_offset,
+            });
+        }
+    }
+
+    fn number(&mut self, file: CodeFile) -> u32 {
+        let files = &mut self.files;
+        *self.numbers.entry(file).or_insert_with_key(|file| {
+            files.push(file.clone());
+            // Each came as an event of its own.
+            u32::try_from(files.len() - 1).expect("fewer files than 2^32")
+        })
+    }
+}
+
+/// What is mapped.
+fn code_file(mapping: &Mapping<'_>) -> CodeFile {
+    let path = mapping.path;
+    let anonymous = ["//anon", "[heap]", "[stack", "[anon", "/dev/zero", "/memfd:", "/SYSV"];
+    let kind = if path == b"[vdso]" {
+        CodeKind::Vdso
+    } else if path.is_empty()
+        || anonymous.iter().any(|start| path.starts_with(start.as_bytes()))
+        || path.starts_with(b"anon_inode:")
+    {
+        CodeKind::Anonymous { pid: mapping.pid }
+    } else {
+        CodeKind::File
+    };
+    let build_id = mapping.build_id.filter(|_| !matches!(kind, CodeKind::Anonymous { .. }));
+    CodeFile { kind, path: path.to_vec(), build_id: build_id.map(<[u8]>::to_vec) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn mapping(pid: i32, address: u64, bytes: u64, path: &[u8]) -> Mapping<'_> {
+        Mapping { pid, address, bytes, file_offset: 0, path, build_id: None, executable: true }
+    }
+
+    fn path(spaces: &Spaces, pid: i32, address: u64) -> Option<String> {
+        let place = spaces.place(pid, address)?;
+        Some(String::from_utf8_lossy(&spaces.files()[place.file as usize].path).into_owned())
+    }
+
+    #[test]
+    fn a_mapping_replaces_what_it_covers() {
+        let mut spaces = Spaces::default();
+        spaces.map(&Mapping { file_offset: 0x2000, ..mapping(7, 0x10000, 0x4000, b"/bin/a") });
+        spaces.map(&mapping(7, 0x11000, 0x1000, b"/lib/b"));
+        assert_eq!(path(&spaces, 7, 0x10fff).as_deref(), Some("/bin/a"));
+        assert_eq!(path(&spaces, 7, 0x11000).as_deref(), Some("/lib/b"));
+        assert_eq!(spaces.place(7, 0x12010).unwrap().offset, 0x4010);
+        assert_eq!(spaces.place(7, 0x14000), None);
+        assert_eq!(spaces.place(8, 0x10000), None);
+        // What is not executable hides code, and is none.
+        spaces.map(&Mapping { executable: false, ..mapping(7, 0x12000, 0x1000, b"/data") });
+        assert_eq!(spaces.place(7, 0x12010), None);
+        assert_eq!(spaces.place(7, 0x13010).unwrap().offset, 0x5010);
+    }
+
+    #[test]
+    fn a_child_has_its_parents_code_until_one_of_them_maps_more() {
+        let mut spaces = Spaces::default();
+        spaces.map(&mapping(1, 0x1000, 0x1000, b"/bin/sh"));
+        spaces.fork(1, 2);
+        assert_eq!(spaces.version(1), spaces.version(2));
+        spaces.clear(2);
+        spaces.map(&mapping(2, 0x1000, 0x1000, b"/bin/ls"));
+        assert_eq!(path(&spaces, 1, 0x1000).as_deref(), Some("/bin/sh"));
+        assert_eq!(path(&spaces, 2, 0x1000).as_deref(), Some("/bin/ls"));
+        assert_ne!(spaces.version(1), spaces.version(2));
+        // A number that is used again for a child of a process that nobody knows.
+        spaces.fork(99, 2);
+        assert_eq!(spaces.place(2, 0x1000), None);
+    }
+
+    #[test]
+    fn the_kernel_is_the_same_everywhere_and_says_where_it_is() {
+        let mut spaces = Spaces::default();
+        let text = 0xffff_ffff_8100_0000;
+        let kernel = mapping(-1, text, 0x100_0000, b"[kernel.kallsyms]_text");
+        spaces.map(&Mapping { file_offset: text, build_id: Some(&[1, 2]), ..kernel });
+        let reference = KernelReference { symbol: "_text".into(), address: text };
+        assert_eq!(spaces.kernel_reference(), Some(&reference));
+        assert_eq!(spaces.files()[KERNEL as usize].build_id, Some(vec![1, 2]));
+        assert_eq!(spaces.place(3, text + 5), Some(Place { file: KERNEL, offset: text + 5 }));
+    }
+
+    #[test]
+    fn code_without_a_file_is_its_process() {
+        let mut spaces = Spaces::default();
+        spaces.map(&mapping(5, 0x1000, 0x1000, b"//anon"));
+        spaces.map(&mapping(6, 0x1000, 0x1000, b"//anon"));
+        let files: Vec<_> = [5, 6].map(|pid| spaces.place(pid, 0x1800).unwrap()).to_vec();
+        assert_eq!([files[0].offset, files[1].offset], [0x1800, 0x1800]);
+        assert_ne!(files[0].file, files[1].file);
+    }
+
+    proptest! {
+        #[test]
+        fn each_byte_has_the_mapping_that_came_last(
+            made in prop::collection::vec((0u64..60, 1u64..30, any::<bool>()), 0..20)
+        ) {
+            let mut spaces = Spaces::default();
+            let mut painted = vec![None; 100];
+            for (index, (address, bytes, executable)) in made.iter().enumerate() {
+                let path = format!("/{index}");
+                let made = mapping(1, *address, *bytes, path.as_bytes());
+                spaces.map(&Mapping { executable: *executable, ..made });
+                painted[*address as usize..(address + bytes) as usize].fill(executable.then_some(path));
+            }
+            for (address, expected) in painted.into_iter().enumerate() {
+                prop_assert_eq!(path(&spaces, 1, address as u64), expected);
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Names of programs and libraries, if the file is the one that was sampled.
+
+use super::inline::{DebugSections, Inlined};
+use super::{Frame, Names, Sources, Why};
+use crate::space::CodeFile;
+use crate::symbols::{elf, program};
+use std::ffi::OsStr;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+/// What the kernel puts behind the path of a file that has no name any more (`d_path`).
+pub(super) const DELETED: &str = " (deleted)";
+
+/// The names at these offsets of a file.
+pub(super) fn names(file: &CodeFile, offsets: &[u64], sources: &Sources) -> Names {
+    let none = |why| Names::none(offsets.len(), why);
+    let deleted = file.path.ends_with(DELETED.as_bytes());
+    let path = file.path.strip_suffix(DELETED.as_bytes()).unwrap_or(&file.path);
+    let path = PathBuf::from(OsStr::from_bytes(path));
+    let recorded = file.build_id.as_deref();
+    let read = match fs::read(&path) {
+        Ok(bytes) => match elf::build_id(&bytes) {
+            Ok(id) => match is_same_build(recorded, id) {
+                Some(true) => Ok((bytes, false)),
+                // Another file may have the name of one that was deleted.
+                None if !deleted => Ok((bytes, true)),
+                None => Err(Why::Gone),
+                Some(false) => Err(Why::OtherBuild),
+            },
+            Err(error) => Err(Why::Unreadable(error.to_string())),
+        },
+        Err(error) if deleted || error.kind() == ErrorKind::NotFound => Err(Why::Gone),
+        Err(error) => Err(Why::Unreadable(error.to_string())),
+    };
+    let (bytes, unchecked) = match read {
+        Ok(read) => read,
+        Err(why) => match recorded.and_then(|id| cached(id, sources)) {
+            Some(bytes) => (bytes, false),
+            None => return none(why),
+        },
+    };
+    let has_table = elf::has_symbol_table(&bytes).unwrap_or(false);
+    let debug = (sources.inlined || !has_table)
+        .then(|| program::split_off(&path, &bytes, &sources.debug_files).ok().flatten())
+        .flatten();
+    let sections = sources.inlined.then(|| DebugSections::read(&bytes, debug.as_deref())).flatten();
+    let inlined = sections.as_ref().and_then(DebugSections::inlined);
+    named(&bytes, debug.as_deref(), inlined.as_ref(), offsets, unchecked)
+}
+
+/// The names at these offsets of a file's contents.
+pub(super) fn named(
+    bytes: &[u8],
+    debug: Option<&[u8]>,
+    inlined: Option<&Inlined<'_>>,
+    offsets: &[u64],
+    unchecked: bool,
+) -> Names {
+    // A debug file that cannot be read gives fewer names, not wrong ones.
+    let found = elf::names(bytes, debug, offsets).or_else(|_| elf::names(bytes, None, offsets));
+    let found = match found {
+        Ok(found) => found,
+        Err(error) => return Names::none(offsets.len(), Why::Unreadable(error.to_string())),
+    };
+    let frames = offsets.iter().zip(found).map(|(offset, named)| {
+        let mut frame = match named {
+            Some(elf::Named { symbol, bytes }) => {
+                Frame { symbol, module: None, bytes, inlined: false }
+            }
+            // Mapped with the code but none itself.
+            None => Frame { symbol: "[data]".into(), module: None, bytes: None, inlined: false },
+        };
+        let Some(mut known) = inlined.map(|inlined| inlined.functions(*offset)) else {
+            return vec![frame];
+        };
+        // The outermost is the function itself; symbols know it better, unless they do not.
+        let outermost = (!known.is_empty()).then(|| known.remove(0)).flatten();
+        if frame.symbol.starts_with('[')
+            && let Some(symbol) = outermost
+        {
+            frame.symbol = symbol;
+        }
+        let within = known.into_iter().flatten();
+        let within =
+            within.map(|symbol| Frame { symbol, module: None, bytes: None, inlined: true });
+        std::iter::once(frame).chain(within).collect()
+    });
+    Names { frames: frames.collect(), why: Some(Why::Stripped), unchecked }
+}
+
+/// What perf kept of a file with this build id.
+fn cached(id: &[u8], sources: &Sources) -> Option<Vec<u8>> {
+    // tools/perf/util/build-id.c
+    let folder = program::by_build_id(sources.build_id_cache.as_deref()?, id)?;
+    let bytes = fs::read(folder.join("elf")).ok()?;
+    let same = is_same_build(Some(id), elf::build_id(&bytes).ok()?) == Some(true);
+    same.then_some(bytes)
+}
+
+/// Whether two build ids are those of one build; `None` where one is not known.
+///
+/// Old versions of perf fill short ones up with zeros, to 20 bytes.
+pub(super) fn is_same_build(recorded: Option<&[u8]>, found: Option<&[u8]>) -> Option<bool> {
+    let (recorded, found) = (recorded?, found?);
+    let filled = recorded.len() == 20
+        && found.len() < 20
+        && recorded.starts_with(found)
+        && recorded[found.len()..].iter().all(|byte| *byte == 0);
+    Some(recorded == found || filled)
+}

@@ -1,0 +1,74 @@
+//! Names of code that just-in-time compilers made, from the map that they leave for perf
+//! (`tools/perf/Documentation/jit-interface.txt`).
+
+use super::{Frame, Names, Why};
+use crate::symbols::demangle::demangle;
+use std::collections::BTreeMap;
+use std::fs;
+
+/// The module of such code.
+pub(super) const MODULE: &str = "[jit]";
+
+/// The names at these addresses of a process.
+pub(super) fn names(pid: i32, addresses: &[u64]) -> Names {
+    // The folder is part of the interface.
+    match fs::read(format!("/tmp/perf-{pid}.map")) {
+        Ok(map) => in_map(&String::from_utf8_lossy(&map), addresses),
+        Err(_) => Names::none(addresses.len(), Why::NoMap),
+    }
+}
+
+/// Code by address: where it ends, and its name. Of code that was made where other code was before
+/// the later line counts.
+fn parse(map: &str) -> BTreeMap<u64, (u64, &str)> {
+    let line = |line: &'_ str| -> Option<(u64, u64)> {
+        let mut fields = line.split_ascii_whitespace();
+        let mut number = || u64::from_str_radix(fields.next()?.trim_start_matches("0x"), 16).ok();
+        Some((number()?, number()?))
+    };
+    let mut parts = BTreeMap::new();
+    for text in map.lines() {
+        let name = text.splitn(3, ' ').nth(2).unwrap_or_default().trim();
+        let Some((start, bytes)) = line(text).filter(|(_, bytes)| *bytes > 0) else { continue };
+        let end = start.saturating_add(bytes);
+        if name.is_empty() {
+            continue;
+        }
+        while let Some(covered) = parts.range(start..end).map(|(at, _)| *at).next() {
+            parts.remove(&covered);
+        }
+        parts.insert(start, (end, name));
+    }
+    parts
+}
+
+fn in_map(map: &str, addresses: &[u64]) -> Names {
+    let parts = parse(map);
+    let frame = |address: &u64| {
+        let found = parts.range(..=address).next_back();
+        let found = found.filter(|(_, (end, _))| address < end);
+        let bytes = found.map(|(start, (end, _))| end - start);
+        let symbol = found.map_or(Why::NoMap.symbol().into(), |(_, (_, name))| demangle(name));
+        vec![Frame { symbol, module: None, bytes, inlined: false }]
+    };
+    let frames = addresses.iter().map(frame).collect();
+    Names { frames, why: Some(Why::NoMap), unchecked: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_code_that_was_made_last_has_its_address() {
+        let map =
+            "1000 80 Interpreter\n2000 100 one stub\n2000 40 LazyCompile:*f app.js:3\nrubbish\n";
+        let names = in_map(map, &[0x1000, 0x107f, 0x1080, 0x2010, 0x2050]);
+        let symbols: Vec<&str> =
+            names.frames.iter().map(|frames| frames[0].symbol.as_str()).collect();
+        let expected =
+            ["Interpreter", "Interpreter", "[no map]", "LazyCompile:*f app.js:3", "[no map]"];
+        assert_eq!(symbols, expected);
+        assert_eq!(names.frames[3][0].bytes, Some(0x40));
+    }
+}

@@ -1,0 +1,167 @@
+//! Tests of symbolisation.
+
+use super::*;
+use crate::event::{Event, Mapping, Sample};
+use crate::session::{CONTEXT_USER, FRAMES_MAX, Session};
+use crate::symbols::elf;
+use std::fs;
+use std::path::Path;
+
+fn sources(folder: &Path) -> Sources {
+    Sources {
+        kernel: KernelSource::Nothing,
+        debug_files: folder.to_owned(),
+        build_id_cache: None,
+        inlined: true,
+    }
+}
+
+/// This process's program, its build id, and the file offset of a function in it.
+fn own() -> (PathBuf, Vec<u8>, Option<Vec<u8>>) {
+    let path = std::env::current_exe().unwrap();
+    let bytes = fs::read(&path).unwrap();
+    let id = elf::build_id(&bytes).unwrap().map(<[u8]>::to_vec);
+    (path, bytes, id)
+}
+
+const BASE: u64 = 0x10_0000_0000;
+
+/// A profile of one stack: a function of this program which calls another.
+fn profile(path: &[u8], build_id: Option<&[u8]>, addresses: &[u64], sources: &Sources) -> Sampled {
+    let mut session = Session::new(0, FRAMES_MAX);
+    session.take(&Event::Mapping(Mapping {
+        pid: 1,
+        address: BASE,
+        bytes: 1 << 30,
+        file_offset: 0,
+        path,
+        build_id,
+        executable: true,
+    }));
+    let chain: Vec<u64> = [CONTEXT_USER].iter().chain(addresses).copied().collect();
+    session.take(&Event::Sample(Sample {
+        time_ns: None,
+        pid: 1,
+        tid: 1,
+        cpu: None,
+        event: 0,
+        period: 5,
+        address: addresses[0],
+        in_kernel: false,
+        chain: &chain,
+        user_stack: None,
+    }));
+    symbolise(&session.finish(), sources)
+}
+
+/// The stack of the only sample, outermost first.
+fn stack(sampled: &Sampled) -> Vec<(&str, &str)> {
+    let leaf = sampled.samples.iter().position(|samples| *samples == 1).unwrap();
+    let contexts = &sampled.profile.contexts;
+    let up = |at: &usize| contexts[*at].parent.map(|parent| parent as usize);
+    let mut stack: Vec<(&str, &str)> = std::iter::successors(Some(leaf), up)
+        .map(|at| &sampled.profile.functions[contexts[at].function as usize])
+        .map(|function| (function.symbol.as_str(), function.module.as_str()))
+        .collect();
+    stack.reverse();
+    stack
+}
+
+/// The file offset in the middle of a function whose name ends like this.
+fn offset_of(bytes: &[u8], ending: &str) -> u64 {
+    let symbols = elf::read(bytes, None, "").unwrap();
+    let part = symbols.parts.iter().find(|part| part.function.symbol.ends_with(ending)).unwrap();
+    part.start.midpoint(part.end)
+}
+
+#[test]
+fn a_stack_of_this_program_has_its_functions() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, bytes, id) = own();
+    let offset = offset_of(&bytes, "a_stack_of_this_program_has_its_functions");
+    let addresses = [BASE + offset, BASE + offset + 1];
+    let path = path.display().to_string();
+    let found = profile(path.as_bytes(), id.as_deref(), &addresses, &sources(folder.path()));
+    let name = concat!(module_path!(), "::a_stack_of_this_program_has_its_functions");
+    let stack = stack(&found);
+    assert_eq!(stack[0], (name, path.as_str()));
+    assert!(stack.iter().filter(|(symbol, _)| *symbol == name).count() == 2);
+    assert_eq!(found.profile.total(), 5);
+    assert_eq!(found.unchecked.is_empty(), id.is_some());
+    assert_eq!(found.unnamed, []);
+}
+
+#[test]
+fn a_file_that_is_not_the_sampled_one_names_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, bytes, _) = own();
+    let offset = offset_of(&bytes, "a_file_that_is_not_the_sampled_one_names_nothing");
+    let path = path.display().to_string();
+    let text = folder.path().join("text");
+    fs::write(&text, "no program").unwrap();
+    let deleted = format!("{path} (deleted)");
+    let text = text.display().to_string();
+    let cases: [(&str, Option<&[u8]>, &str, Why); 4] = [
+        (&path, Some(&[9; 20]), "[other build]", Why::OtherBuild),
+        (&deleted, None, "[deleted]", Why::Gone),
+        ("/no/such/file", Some(&[9; 20]), "[deleted]", Why::Gone),
+        ("//anon", None, "[no map]", Why::NoMap),
+    ];
+    for (path, id, symbol, why) in cases {
+        let found = profile(path.as_bytes(), id, &[BASE + offset], &sources(folder.path()));
+        assert_eq!(stack(&found)[0].0, symbol, "{path}");
+        assert_eq!(found.unnamed.len(), 1, "{path}");
+        assert_eq!((&found.unnamed[0].why, found.unnamed[0].samples), (&why, 1), "{path}");
+    }
+    let found = profile(text.as_bytes(), None, &[BASE], &sources(folder.path()));
+    assert_eq!(stack(&found)[0].0, "[unreadable]");
+    let Why::Unreadable(what) = &found.unnamed[0].why else { panic!("not unreadable") };
+    assert!(what.contains("ELF"), "{what}");
+}
+
+#[test]
+fn perfs_cache_has_what_the_disk_has_no_more() {
+    let (_, bytes, id) = own();
+    let Some(id) = id else { return eprintln!("SKIPPED: this program has no build id") };
+    let folder = tempfile::tempdir().unwrap();
+    let place = crate::symbols::program::by_build_id(folder.path(), &id).unwrap();
+    fs::create_dir_all(&place).unwrap();
+    fs::write(place.join("elf"), &bytes).unwrap();
+    let offset = offset_of(&bytes, "perfs_cache_has_what_the_disk_has_no_more");
+    let sources = Sources { build_id_cache: Some(folder.path().into()), ..sources(folder.path()) };
+    let found = profile(b"/no/such/file", Some(&id), &[BASE + offset], &sources);
+    assert!(stack(&found)[0].0.ends_with("perfs_cache_has_what_the_disk_has_no_more"));
+    assert_eq!(found.unnamed, []);
+}
+
+#[test]
+fn an_inlined_function_is_below_the_one_it_is_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("a.c");
+    let program = folder.path().join("a");
+    let text = "static inline __attribute__((always_inline)) int inner(int x)\n\
+                { int s = 0; for (int i = 0; i < x; i++) s += i * x; return s; }\n\
+                int main(int c, char **v) { volatile int n = c; return inner(n); }\n";
+    fs::write(&source, text).unwrap();
+    let made = std::process::Command::new("cc")
+        .args(["-O1", "-g", "-o"])
+        .arg(&program)
+        .arg(&source)
+        .status();
+    if !made.as_ref().is_ok_and(std::process::ExitStatus::success) {
+        return eprintln!("SKIPPED: no C compiler: {made:?}");
+    }
+    let bytes = fs::read(&program).unwrap();
+    let symbols = elf::read(&bytes, None, "").unwrap();
+    let main = symbols.parts.iter().find(|part| part.function.symbol == "main").unwrap();
+    let path = program.display().to_string();
+    let inside = (main.start..main.end).find(|offset| {
+        let found = profile(path.as_bytes(), None, &[BASE + offset], &sources(folder.path()));
+        let symbols: Vec<&str> = stack(&found).iter().map(|(symbol, _)| *symbol).collect();
+        symbols == ["main", "inner"] && found.facts.iter().any(|facts| facts.inlined_samples == 1)
+    });
+    assert!(inside.is_some());
+    let off = Sources { inlined: false, ..sources(folder.path()) };
+    let found = profile(path.as_bytes(), None, &[BASE + inside.unwrap()], &off);
+    assert_eq!(stack(&found), [("main", path.as_str())]);
+}

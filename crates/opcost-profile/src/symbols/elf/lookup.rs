@@ -1,0 +1,102 @@
+//! Names of single places in a file: of millions of symbols only those that are asked for are shown.
+
+use super::image::{Code, ElfError, Image, LE};
+use super::{Name, linkage, table, unwind};
+use crate::symbols::span::Span;
+use object::read::elf::SectionHeader;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+/// A function that a byte of code belongs to.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Named {
+    /// Its symbol, or a name in brackets where it has none.
+    pub symbol: String,
+    /// Its length, bytes; `None` where that is not known.
+    pub bytes: Option<u64>,
+}
+
+/// The names of the functions that `offsets` of a file belong to, the same as
+/// [`read`](super::read) finds.
+///
+/// `file`: its contents; `debug`: those of the debug file that was split off it. Of what is in no
+/// executable segment nothing is known (`None`).
+///
+/// # Errors
+/// [`ElfError`], as [`read`](super::read).
+pub fn names(
+    file: &[u8],
+    debug: Option<&[u8]>,
+    offsets: &[u64],
+) -> Result<Vec<Option<Named>>, ElfError> {
+    let image = Image::parse(file)?;
+    let code = image.code()?;
+    let debug = debug.map(Image::parse).transpose()?;
+    let mut found: Vec<Option<Span<Name>>> = vec![None; offsets.len()];
+    // What is under it is read only where symbols leave gaps.
+    fill(&mut found, offsets, &table::functions(&image, debug.as_ref(), &code)?);
+    if found.contains(&None) {
+        fill(&mut found, offsets, &linkage::entries(&image, &code)?);
+    }
+    if found.contains(&None) {
+        fill(&mut found, offsets, &unwind::functions(&image, &code));
+    }
+    let named = |(offset, found): (&u64, Option<Span<Name<'_>>>)| match found {
+        Some(Span { start, end, name }) => {
+            Some(Named { symbol: name.show(), bytes: Some(end - start) })
+        }
+        None => code
+            .iter()
+            .any(|piece| (piece.start..piece.end).contains(offset))
+            .then(|| Named { symbol: Name::Text.show(), bytes: None }),
+    };
+    Ok(offsets.iter().zip(found).map(named).collect())
+}
+
+/// Gives the places without a name those of `spans`.
+fn fill<'d>(found: &mut [Option<Span<Name<'d>>>], offsets: &[u64], spans: &[Span<Name<'d>>]) {
+    for (found, offset) in found.iter_mut().zip(offsets).filter(|(found, _)| found.is_none()) {
+        let at = spans.partition_point(|span| span.end <= *offset);
+        *found = spans.get(at).filter(|span| span.start <= *offset).copied();
+    }
+}
+
+/// Where the code of a file lies in memory before it is moved, as debug information has it.
+#[derive(Clone, Debug)]
+pub struct CodeAt(Vec<Code>);
+
+impl CodeAt {
+    /// Reads where.
+    ///
+    /// # Errors
+    /// [`ElfError`], as [`read`](super::read).
+    pub fn read(file: &[u8]) -> Result<CodeAt, ElfError> {
+        Ok(CodeAt(Image::parse(file)?.code()?))
+    }
+
+    /// The virtual address of a file offset, if there is code.
+    pub fn address(&self, offset: u64) -> Option<u64> {
+        let piece = self.0.iter().find(|piece| (piece.start..piece.end).contains(&offset))?;
+        piece.address.checked_add(offset - piece.start)
+    }
+}
+
+/// The debug file that a file says was split off it, and that file's checksum (`.gnu_debuglink`).
+///
+/// # Errors
+/// [`ElfError`], as [`read`](super::read).
+pub fn debug_link(file: &[u8]) -> Result<Option<(OsString, u32)>, ElfError> {
+    let image = Image::parse(file)?;
+    let Some((_, section)) = image.sections.section_by_name(LE, b".gnu_debuglink") else {
+        return Ok(None);
+    };
+    let Ok(data) = section.data(LE, image.data) else { return Ok(None) };
+    // A name with its zero, filled up to four bytes, and the checksum of the debug file.
+    let Some(bytes) = data.iter().position(|byte| *byte == 0) else { return Ok(None) };
+    let name = PathBuf::from(OsString::from_vec(data[..bytes].to_vec()));
+    let at = bytes / 4 * 4 + 4;
+    let checksum =
+        data.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_le_bytes);
+    Ok(name.file_name().map(OsString::from).zip(checksum))
+}
