@@ -142,7 +142,8 @@ fn let_go(pid: i32, thread: &Thread) {
     if call::detach(thread.tid, thread.signal).is_ok() {
         return;
     }
-    if field(pid, thread.tid, "PPid:") == Some(std::process::id().to_string()) {
+    let ours = || field(pid, pid, "PPid:") == Some(std::process::id().to_string());
+    if thread.tid == pid && ours() {
         return;
     }
     let begun = Instant::now();
