@@ -189,10 +189,19 @@ struct patchpoint_registry {
 	uint64_t sites_written;
 	uint64_t traps;
 	struct patchpoint_stubs *stubs;
+	uint64_t ops; /* what the program counts: see patchpoint_ops_add */
 };
 
 /** The registry of this process. Async-signal-safe; its fields change only while its lock is held. */
 struct patchpoint_registry *patchpoint_registry_get(void);
+
+/**
+ * Adds to the program's own count of operations, whatever it calls one: requests, packets, rounds of its loop.
+ * The library makes no use of it; a tool that watches the process (opcost attach) divides what it measures by it. One atomic
+ * addition to a word that all threads share: where operations are short, a thread adds many at a time. Never changes a
+ * site. Async-signal-safe. Threads: any. Order: none.
+ */
+void patchpoint_ops_add(uint64_t count);
 
 enum patchpoint_writer {
 	PATCHPOINT_WRITER_NONE = 0, /* sites stay as compiled; keys are plain data */

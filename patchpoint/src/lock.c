@@ -13,12 +13,17 @@
 #define WAITED (1u << 31)
 
 /* Exported by a second name, which no header declares: a program's reference would make a copy of the data. */
-struct patchpoint_registry registry = {"patchpt", PATCHPOINT_FORMAT, sizeof registry, 0, 0, NULL, 0, 0, 0, NULL};
+struct patchpoint_registry registry = {"patchpt", PATCHPOINT_FORMAT, sizeof registry, 0, 0, NULL, 0, 0, 0, NULL, 0};
 extern struct patchpoint_registry patchpoint_registry __attribute__((alias("registry"), visibility("default")));
 
 struct patchpoint_registry *patchpoint_registry_get(void)
 {
 	return &registry;
+}
+
+void patchpoint_ops_add(uint64_t count)
+{
+	(void)__atomic_fetch_add(&registry.ops, count, __ATOMIC_RELAXED);
 }
 
 /* The note by which another process finds the registry without symbols: its distance from this field. */

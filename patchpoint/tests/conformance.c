@@ -6,6 +6,7 @@
 #include "check.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 typedef long (*transform)(long);
@@ -222,6 +223,30 @@ static void check_ops(void)
 	CHECK_EQUAL(patchpoint_key_on.ops - branches, 1);
 }
 
+static void *add_some(void *unused)
+{
+	for (int i = 0; i < 1000; i++)
+		patchpoint_ops_add(3);
+	return unused;
+}
+
+/* What the program counts itself, from several threads, is no key's. */
+static void check_ops_of_program(void)
+{
+	const struct patchpoint_registry *found = patchpoint_registry_get();
+	uint64_t before = found->ops, of_key = patchpoint_key_one.ops;
+	pthread_t threads[2];
+
+	CHECK(found->size >= offsetof(struct patchpoint_registry, ops) + sizeof found->ops);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQUAL(pthread_create(&threads[i], NULL, add_some, NULL), 0);
+	add_some(NULL);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
+	CHECK_EQUAL(found->ops - before, 9000);
+	CHECK_EQUAL(patchpoint_key_one.ops, of_key);
+}
+
 static int count_sites(const struct patchpoint_site_info *info, void *argument)
 {
 	size_t *sites = argument;
@@ -286,6 +311,7 @@ int main(void)
 	check_transactions();
 	check_alternatives();
 	check_ops();
+	check_ops_of_program();
 	check_introspection();
 	return 0;
 }

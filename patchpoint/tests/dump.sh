@@ -27,7 +27,10 @@ grep -qE 'value +immediate +number +8b 05( [0-9a-f]{2}){4}  ->  c7 c0 2a 00 00 0
 grep -qE 'branch +nop +unlikely_off +e9( [0-9a-f]{2}){4}  ->  0f 1f 44 00 00' "$place/process" || fail 'no nop'
 grep -qE 'call +thunk +direct_saved +67 e8' "$place/process" || fail 'no thunk'
 grep -qE 'call +stub +far +ff 15( [0-9a-f]{2}){4}  ->  67 e8' "$place/process" || fail 'no stub'
+grep -qx 'operations: 7' "$place/process" || fail 'no operations'
 "$dump" --json "$pid" >"$place/process.json"
+grep -q '"ops": 7}' "$place/process.json" || fail 'no operations in the JSON'
+grep -q '"ops": null}' "$place/file.json" || fail 'operations of a file'
 exec 3>&-
 cat <&4 >/dev/null
 wait "$pid"

@@ -103,6 +103,7 @@ int main(int count, char **arguments)
 {
 	CHECK_EQUAL(patchpoint_init(), 0);
 	if (count > 1 && strcmp(arguments[1], "wait") == 0) {
+		patchpoint_ops_add(7);
 		printf("ready\n");
 		fflush(stdout);
 		while (getchar() != EOF)

@@ -75,17 +75,30 @@ static void put_site(const struct dumped_site *site, void *argument)
 	output->sites++;
 }
 
-/* Whether a transaction is open: the bytes may change while they are read. */
-static bool in_transaction(const struct image *image)
+/* What the registries of a process say, taken together. */
+struct registries {
+	bool open_transaction; /* the bytes may change while they are read */
+	bool counts_ops;       /* there is one that is new enough to count operations */
+	uint64_t ops;
+};
+
+static void read_registry(const struct image *image, struct registries *all)
 {
+	const size_t oldest = offsetof(struct patchpoint_registry, stubs);
 	uint64_t contents = image_note(image, 2), registry;
-	struct patchpoint_registry found;
+	struct patchpoint_registry found = {.size = 0};
 	int32_t distance;
 
 	if (!contents || !image_read_file(image, contents + 4, &distance, sizeof distance))
-		return false;
+		return;
 	registry = contents + 4 + (uint64_t)(int64_t)distance;
-	return image_read(image, registry, &found, sizeof found) && memcmp(found.magic, "patchpt", 8) == 0 && found.lock != 0;
+	if (!image_read(image, registry, &found, oldest) || memcmp(found.magic, "patchpt", 8) != 0)
+		return;
+	all->open_transaction |= found.lock != 0;
+	if (found.size < sizeof found || !image_read(image, registry, &found, sizeof found))
+		return;
+	all->counts_ops = true;
+	all->ops += found.ops;
 }
 
 /* 0, or an exit status with a message on stderr. */
@@ -129,7 +142,8 @@ static uint64_t lowest_address(const struct image *image)
 	return lowest;
 }
 
-static int dump_mapping(const char *pid, uint64_t start, const char *path, struct output *output, bool *open_transaction)
+static int dump_mapping(const char *pid, uint64_t start, const char *path, struct output *output,
+			struct registries *registries)
 {
 	struct image image;
 	char name[4200];
@@ -148,14 +162,14 @@ static int dump_mapping(const char *pid, uint64_t start, const char *path, struc
 			strerror(errno));
 		status = 5;
 	} else {
-		*open_transaction |= in_transaction(&image);
+		read_registry(&image, registries);
 		status = dump_image(&image, output);
 	}
 	image_close(&image);
 	return status;
 }
 
-static int dump_process(const char *pid, struct output *output, bool *open_transaction)
+static int dump_process(const char *pid, struct output *output, struct registries *registries)
 {
 	char line[4400], path[4096], name[64];
 	unsigned long long start, offset;
@@ -172,7 +186,7 @@ static int dump_process(const char *pid, struct output *output, bool *open_trans
 	while (!status && fgets(line, sizeof line, maps))
 		if (sscanf(line, "%llx-%*x %*s %llx %*s %*s %4095[^\n]", &start, &offset, path) == 3 && offset == 0 &&
 		    path[0] == '/')
-			status = dump_mapping(pid, start, path, output, open_transaction);
+			status = dump_mapping(pid, start, path, output, registries);
 	fclose(maps);
 	return status;
 }
@@ -184,7 +198,7 @@ int main(int count, char **arguments)
 {
 	struct output output = {false, 0};
 	const char *subject = NULL;
-	bool open_transaction = false;
+	struct registries registries = {false, false, 0};
 	int status;
 
 	if (count == 2 && strcmp(arguments[1], "--help") == 0) {
@@ -205,11 +219,18 @@ int main(int count, char **arguments)
 	}
 	if (output.json)
 		printf("{\"schema\": 1, \"sites\": [");
-	status = subject[strspn(subject, "0123456789")] == 0 ? dump_process(subject, &output, &open_transaction)
+	status = subject[strspn(subject, "0123456789")] == 0 ? dump_process(subject, &output, &registries)
 							     : dump_file(subject, &output);
-	if (output.json)
-		printf("\n  ], \"transaction_open\": %s}\n", open_transaction ? "true" : "false");
-	if (open_transaction)
+	if (output.json) {
+		printf("\n  ], \"transaction_open\": %s, \"ops\": ", registries.open_transaction ? "true" : "false");
+		if (registries.counts_ops)
+			printf("%llu}\n", (unsigned long long)registries.ops);
+		else
+			printf("null}\n");
+	} else if (registries.ops > 0) {
+		printf("operations: %llu\n", (unsigned long long)registries.ops);
+	}
+	if (registries.open_transaction)
 		fprintf(stderr, "patchpoint-dump: a transaction was open; repeat to see its end\n");
 	return status;
 }

@@ -11,6 +11,8 @@ pub mod marker;
 pub mod perf;
 pub mod personality;
 pub mod port;
+pub mod ptrace;
 pub mod rusage;
 pub mod seccomp;
+pub mod session;
 pub mod spawn;

@@ -1,0 +1,130 @@
+//! What can go wrong with a process that is looked at or changed.
+
+use crate::change::ChangeError;
+use crate::registry::FormatError;
+use opcost_sys::ptrace::StopError;
+use std::io;
+
+/// Why a process cannot be looked at or changed; it goes on as it was, unless the text says otherwise.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// There is no such process.
+    #[error(
+        "there is no process {pid}; give the number of a running program (pgrep -a NAME lists them)"
+    )]
+    NoProcess {
+        /// Its number.
+        pid: i32,
+    },
+    /// It was there, and is no more.
+    #[error("process {pid} has ended")]
+    Ended {
+        /// Its number.
+        pid: i32,
+    },
+    /// The kernel does not let this user see or write its memory.
+    #[error(
+        "no right to {what} process {pid}: {source}; nothing was changed in it; run as its user or as \
+         root, and where /proc/sys/kernel/yama/ptrace_scope is not 0, as root"
+    )]
+    Denied {
+        /// Its number.
+        pid: i32,
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// No registry was found in it.
+    #[error(
+        "process {pid} ({name}) does not use patchpoint: no program or library in it has a note of its \
+         registry; link it with libpatchpoint (docs/patchpoint.md)"
+    )]
+    NotUsed {
+        /// Its number.
+        pid: i32,
+        /// Its name.
+        name: String,
+    },
+    /// It is a program for 32-bit processors.
+    #[error("process {pid} ({name}) is a 32-bit program; patchpoint patches 64-bit ones only")]
+    Elf32 {
+        /// Its number.
+        pid: i32,
+        /// Its name.
+        name: String,
+    },
+    /// What it says of itself cannot be understood.
+    #[error("cannot read the sites of process {pid}: {source}")]
+    Format {
+        /// Its number.
+        pid: i32,
+        /// What is wrong.
+        #[source]
+        source: FormatError,
+    },
+    /// Its threads cannot be stopped.
+    #[error("{0}")]
+    Stop(#[from] StopError),
+    /// The change cannot be made.
+    #[error("{0}")]
+    Change(#[from] ChangeError),
+    /// It is never at rest.
+    #[error(
+        "process {pid} was not at rest in {attempts} attempts over {waited_ms} ms: {why}; nothing was \
+         changed; try again when it changes its keys less often"
+    )]
+    Busy {
+        /// Its number.
+        pid: i32,
+        /// What was seen the last time.
+        why: String,
+        /// How often it was stopped and let go.
+        attempts: u32,
+        /// How long was tried, milliseconds.
+        waited_ms: u64,
+    },
+    /// What is to be changed is not what it was.
+    #[error(
+        "process {pid} holds {found} at {address:#x} where {expected} was expected: the program, a \
+         debugger or another tool changed it; it is left as it is"
+    )]
+    Changed {
+        /// Its number.
+        pid: i32,
+        /// Where.
+        address: u64,
+        /// What was expected there, as bytes in hexadecimal.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+    /// Objects came or went.
+    #[error(
+        "process {pid} opened or closed a shared object with sites meanwhile; begin again to include \
+         or leave out its sites"
+    )]
+    OtherObjects {
+        /// Its number.
+        pid: i32,
+    },
+    /// A write failed; what was written before it was written back.
+    #[error(
+        "cannot write {address:#x} of process {pid}: {source}; everything is as it was before; kernels \
+         may forbid it (proc_mem.force_override=never)"
+    )]
+    Write {
+        /// Its number.
+        pid: i32,
+        /// Where.
+        address: u64,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// The process that would undo everything is not there.
+    #[error("the guardian, which restores the process if opcost dies, {what}; nothing was changed")]
+    Guardian {
+        /// What became of it.
+        what: String,
+    },
+}

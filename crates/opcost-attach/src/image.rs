@@ -1,0 +1,86 @@
+//! ELF notes of a program or shared object, as it lies in a process's memory (elf(5)).
+//!
+//! Nothing is read from files, which may be gone, replaced, or in another container.
+
+use crate::memory::{Fields, Memory};
+
+/// The name of patchpoint's notes, its final 0 included.
+const NAME: &[u8] = b"patchpoint\0";
+/// The type of the note that leads to the registry (`struct patchpoint_registry`, patchpoint.h).
+const REGISTRY_NOTE: u32 = 2;
+/// More than any linker makes.
+const SEGMENTS_MAX: usize = 512;
+const NOTES_BYTES_MAX: u64 = 1 << 20;
+
+/// What an ELF image says at its beginning.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Image {
+    /// It is none.
+    NotElf,
+    /// It is one for 32-bit processors.
+    Elf32,
+    /// It has no note of a registry.
+    WithoutRegistry,
+    /// It has one: the registry's address, and the format that the note says it has.
+    Registry {
+        /// The address in memory.
+        address: u64,
+        /// `PATCHPOINT_FORMAT` of the library.
+        format: u32,
+    },
+}
+
+/// Looks for the registry's note in the image that is mapped at `start`.
+///
+/// What cannot be read is taken for absent: many files are mapped that are no programs.
+pub fn look(memory: &impl Memory, start: u64) -> Image {
+    let Ok(header) = memory.array::<64>(start) else { return Image::NotElf };
+    // EI_CLASS: 1 is 32-bit, 2 is 64-bit; EI_DATA: 1 is little-endian.
+    match (&header[..4], header[4], header[5]) {
+        (b"\x7fELF", 1, _) => return Image::Elf32,
+        (b"\x7fELF", 2, 1) => {}
+        _ => return Image::NotElf,
+    }
+    let fields = Fields(&header);
+    let table = start.wrapping_add(fields.u64(32));
+    let count = usize::from(u16::from_le_bytes([header[56], header[57]])).min(SEGMENTS_MAX);
+    let Ok(segments) = memory.bytes(table, count * SEGMENT_SIZE) else {
+        return Image::WithoutRegistry;
+    };
+    let segments: Vec<Fields<'_>> = segments.chunks(SEGMENT_SIZE).map(Fields).collect();
+    // The first page of an object tells where its file's addresses are.
+    let loaded = segments.iter().filter(|segment| segment.u32(0) == PT_LOAD);
+    let Some(lowest) = loaded.map(|segment| segment.u64(16) & !4095).min() else {
+        return Image::WithoutRegistry;
+    };
+    let bias = start.wrapping_sub(lowest);
+    let notes = segments.iter().filter(|segment| segment.u32(0) == PT_NOTE);
+    notes
+        .map(|segment| (bias.wrapping_add(segment.u64(16)), segment.u64(40)))
+        .find_map(|(address, length)| registry_in(memory, address, length))
+        .unwrap_or(Image::WithoutRegistry)
+}
+
+const SEGMENT_SIZE: usize = 56;
+const PT_LOAD: u32 = 1;
+const PT_NOTE: u32 = 4;
+
+/// The registry's note among those of one segment.
+fn registry_in(memory: &impl Memory, address: u64, length: u64) -> Option<Image> {
+    let bytes = memory.bytes(address, length.min(NOTES_BYTES_MAX) as usize).ok()?;
+    let mut at = 0;
+    while let Some(head) = bytes.get(at..at + 12) {
+        let fields = Fields(head);
+        let [name_size, size, kind] = [0, 4, 8].map(|at| fields.u32(at) as usize);
+        // Both parts are padded to 4 bytes.
+        let contents = at + 12 + name_size.next_multiple_of(4);
+        let name = bytes.get(at + 12..at + 12 + name_size)?;
+        if name == NAME && kind == REGISTRY_NOTE as usize && size >= 8 {
+            let note = Fields(bytes.get(contents..contents + 8)?);
+            let address = note.target(address.wrapping_add(contents as u64), 4);
+            return Some(Image::Registry { address, format: note.u32(0) });
+        }
+        at = contents + size.next_multiple_of(4);
+    }
+    None
+}

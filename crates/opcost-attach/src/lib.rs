@@ -1,0 +1,30 @@
+//! Running programs that use patchpoint, seen and changed from outside.
+//!
+//! ```text
+//! Process → Survey (keys, sites) → Change (what to write, and what it replaces) → Side, one way or the other
+//! ```
+//!
+//! Everything up to [`change::Change`] is pure but for a [`memory::Memory`] to read; [`target`]
+//! stops the process and writes. [`guardian`] is the part of another process that puts back what a
+//! killed one left changed.
+//!
+//! The formats are those of `patchpoint/include/patchpoint.h`, format 1; no symbols are needed.
+
+#![forbid(unsafe_code)]
+
+pub mod change;
+pub mod error;
+pub mod guardian;
+pub mod image;
+pub mod instruction;
+pub mod maps;
+pub mod memory;
+pub mod process;
+pub mod registry;
+pub mod survey;
+pub mod symbol;
+pub mod target;
+pub mod value;
+pub mod writes;
+
+pub use error::AttachError;

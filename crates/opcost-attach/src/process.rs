@@ -1,0 +1,184 @@
+//! A running process: who it is, and its memory.
+
+use crate::error::AttachError;
+use crate::image::{self, Image};
+use crate::maps::{self, Mapping};
+use crate::memory::Memory;
+use crate::survey::Survey;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// What a process may be opened for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Purpose {
+    /// To be read.
+    Look,
+    /// To be changed.
+    Change,
+}
+
+/// A process whose memory is open.
+#[derive(Debug)]
+pub struct Process {
+    /// Its number.
+    pub pid: i32,
+    /// When it began, clock ticks after the machine's start: tells it from a later one of the same number.
+    pub started_ticks: u64,
+    /// The name of its program.
+    pub name: String,
+    memory: File,
+}
+
+impl Process {
+    /// Opens a process.
+    ///
+    /// # Errors
+    /// There is none, or no right to it.
+    pub fn open(pid: i32, purpose: Purpose) -> Result<Process, AttachError> {
+        let stat = Stat::read(pid).ok_or(AttachError::NoProcess { pid })?;
+        let memory = File::options()
+            .read(true)
+            .write(purpose == Purpose::Change)
+            .open(format!("/proc/{pid}/mem"))
+            .map_err(|error| denied(pid, "open the memory of", error))?;
+        let name = stat.name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+        Ok(Process { pid, started_ticks: stat.started_ticks, name, memory })
+    }
+
+    /// Whether it is still there, and still the same one.
+    pub fn is_alive(&self) -> bool {
+        Stat::read(self.pid).is_some_and(|stat| stat.started_ticks == self.started_ticks)
+    }
+
+    /// The files that are mapped into it.
+    ///
+    /// # Errors
+    /// It ended, or there is no right to it.
+    pub fn mappings(&self) -> Result<Vec<Mapping>, AttachError> {
+        let path = format!("/proc/{}/maps", self.pid);
+        let text =
+            fs::read(path).map_err(|error| denied(self.pid, "read the mappings of", error))?;
+        Ok(maps::parse(&String::from_utf8_lossy(&text)))
+    }
+
+    /// Its program's file.
+    pub fn program(&self) -> Option<std::path::PathBuf> {
+        fs::read_link(format!("/proc/{}/exe", self.pid)).ok()
+    }
+
+    /// How many threads it has.
+    pub fn thread_count(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/task", self.pid)).map_or(0, Iterator::count)
+    }
+
+    /// Everything patchable in it.
+    ///
+    /// # Errors
+    /// It does not use patchpoint, or not as this knows it.
+    pub fn survey(&self) -> Result<Survey, AttachError> {
+        let mappings = self.mappings()?;
+        let (mut registries, mut elf_32, mut elf_64) = (Vec::new(), false, false);
+        for mapping in mappings.iter().filter(|mapping| mapping.offset_bytes == 0) {
+            match image::look(self, mapping.start) {
+                Image::Registry { address, .. } if !registries.contains(&address) => {
+                    registries.push(address);
+                }
+                Image::Elf32 => elf_32 = true,
+                Image::Registry { .. } | Image::WithoutRegistry => elf_64 = true,
+                Image::NotElf => {}
+            }
+        }
+        if registries.is_empty() {
+            return Err(self.without_registry(elf_32 && !elf_64));
+        }
+        Survey::read(self, &mappings, &registries).map_err(|source| match self.is_alive() {
+            true => AttachError::Format { pid: self.pid, source },
+            false => AttachError::Ended { pid: self.pid },
+        })
+    }
+
+    fn without_registry(&self, only_32: bool) -> AttachError {
+        let (pid, name) = (self.pid, self.name.clone());
+        if !self.is_alive() {
+            AttachError::Ended { pid }
+        } else if only_32 {
+            AttachError::Elf32 { pid, name }
+        } else {
+            AttachError::NotUsed { pid, name }
+        }
+    }
+
+    /// Writes bytes, whatever the rights of the page (`FOLL_FORCE`, fs/proc/base.c, mem_write).
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
+        self.memory.write_all_at(bytes, address)
+    }
+}
+
+impl Memory for Process {
+    fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.memory.read_exact_at(bytes, address)
+    }
+}
+
+/// What `/proc/PID/stat` says (proc_pid_stat(5)).
+struct Stat {
+    name: String,
+    started_ticks: u64,
+}
+
+impl Stat {
+    /// `None` of one that is gone or a zombie.
+    fn read(pid: i32) -> Option<Stat> {
+        if pid <= 0 {
+            return None;
+        }
+        Stat::parse(&String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/stat")).ok()?))
+    }
+
+    fn parse(text: &str) -> Option<Stat> {
+        // The name may hold anything, parentheses too.
+        let (head, tail) = text.rsplit_once(") ")?;
+        let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
+        let ended = matches!(*fields.first()?, "Z" | "X");
+        (!ended).then_some(Stat {
+            name: head.split_once('(')?.1.to_string(),
+            started_ticks: fields.get(19)?.parse().ok()?,
+        })
+    }
+}
+
+fn denied(pid: i32, what: &'static str, source: io::Error) -> AttachError {
+    match source.kind() {
+        io::ErrorKind::NotFound => AttachError::Ended { pid },
+        _ => AttachError::Denied { pid, what, source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stat_is_read_behind_any_name() {
+        let tail = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20";
+        let stat = Stat::parse(&format!("12 (a) b (c) {tail}")).unwrap();
+        assert_eq!((stat.name.as_str(), stat.started_ticks), ("a) b (c", 4711));
+        assert!(Stat::parse(&format!("12 (x) Z{}", &tail[1..])).is_none());
+        assert!(Stat::parse("12 (x) S 1 2").is_none());
+        assert!(Stat::parse("").is_none());
+    }
+
+    #[test]
+    fn this_process_can_be_read_and_uses_no_patchpoint() {
+        let own = Process::open(std::process::id() as i32, Purpose::Look).unwrap();
+        let text = *b"some text of this test";
+        assert_eq!(own.array::<22>(text.as_ptr() as u64).unwrap(), text);
+        assert!(own.is_alive());
+        assert!(matches!(own.survey(), Err(AttachError::NotUsed { .. })));
+        assert!(matches!(Process::open(0, Purpose::Look), Err(AttachError::NoProcess { pid: 0 })));
+    }
+}

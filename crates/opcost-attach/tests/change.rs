@@ -1,0 +1,199 @@
+//! Real programs, changed while their threads run.
+
+mod made;
+
+use made::Busy;
+use opcost_attach::change::{Change, ChangeError};
+use opcost_attach::instruction::{DIRECT, INLINE};
+use opcost_attach::process::{Process, Purpose};
+use opcost_attach::survey::{Key, Kind, Survey};
+use opcost_attach::symbol;
+use opcost_attach::target::Restored;
+use opcost_attach::writes::Side;
+use opcost_attach::{AttachError, memory::Memory, registry};
+
+const FOUND: &str = "slow=0 rounds=4 wide=7 step=identity";
+
+fn key<'a>(survey: &'a Survey, name: &str) -> &'a Key {
+    survey.keys.iter().find(|key| key.name == name).unwrap()
+}
+
+fn opened(busy: &Busy) -> (Process, Survey) {
+    let process = Process::open(busy.pid(), Purpose::Change).unwrap();
+    let survey = process.survey().unwrap();
+    (process, survey)
+}
+
+fn function(process: &Process, name: &str) -> u64 {
+    let functions = symbol::functions(process, &process.mappings().unwrap(), |_| true);
+    functions.iter().find(|function| function.name == name).unwrap().address
+}
+
+#[test]
+fn a_survey_finds_what_the_library_finds() {
+    let Some(busy) = Busy::run(1, false) else { return };
+    let (_, survey) = opened(&busy);
+    let names: Vec<&str> = survey.keys.iter().map(|key| key.name.as_str()).collect();
+    assert_eq!(names, ["churned", "rounds", "slow", "step", "wide"]);
+    let step = key(&survey, "step");
+    assert_eq!((step.kind, step.state.form), (Kind::Call, INLINE));
+    let mut states: Vec<&str> = step.sites.iter().map(|site| site.state).collect();
+    states.sort_unstable();
+    states.dedup();
+    assert_eq!(states, ["move"]);
+    let rounds = key(&survey, "rounds");
+    assert_eq!((rounds.kind, rounds.size, rounds.state.slot), (Kind::Value, 4, 4));
+    assert!(rounds.sites.iter().all(|site| site.state == "immediate" && site.path == rounds.path));
+    assert!(key(&survey, "slow").sites.iter().all(|site| site.state == "nop"));
+    assert!(survey.registries[0].at_rest());
+    assert!(survey.registries[0].ops.is_some());
+}
+
+/// Both ways many times, and in the end everything is as the library left it.
+fn flip(name: &str, asked: impl Fn(&Process) -> u64, then: &str, plain: bool) {
+    let Some(mut busy) = Busy::run(4, plain) else { return };
+    assert_eq!(busy.ask("see"), FOUND);
+    let (process, survey) = opened(&busy);
+    let change = Change::plan(&survey, key(&survey, name), asked(&process)).unwrap();
+    assert_eq!(change.code_writes == 0, plain);
+    for round in 0..20 {
+        let mut threads = 0;
+        let applied = process.apply(&change, Side::Asked, |stopped| threads = stopped.len());
+        assert!(applied.unwrap().stopped_ns > 0);
+        assert_eq!(threads, 5);
+        assert_eq!(busy.ask("see"), then, "round {round}");
+        process.apply(&change, Side::Found, |_| ()).unwrap();
+        assert_eq!(busy.ask("see"), FOUND, "round {round}");
+    }
+    assert_eq!(process.survey().unwrap().keys, survey.keys);
+    process.apply(&change, Side::Asked, |_| ()).unwrap();
+    // The library finds nothing foreign, and goes on from there.
+    assert_eq!(busy.ask("check"), "check 0");
+    assert_eq!(busy.ask("see"), FOUND);
+}
+
+#[test]
+fn a_branch() {
+    flip("slow", |_| 1, "slow=1 rounds=4 wide=7 step=identity", false);
+}
+
+#[test]
+fn values_of_both_lengths() {
+    flip("rounds", |_| 5, "slow=0 rounds=5 wide=7 step=identity", false);
+    let wide = "slow=0 rounds=4 wide=1234605616436508552 step=identity";
+    flip("wide", |_| 0x1122_3344_5566_7788, wide, false);
+}
+
+#[test]
+fn an_inlined_call_becomes_a_direct_one_and_is_inlined_again() {
+    let mix = |process: &Process| function(process, "step_mix");
+    flip("step", mix, "slow=0 rounds=4 wide=7 step=mix", false);
+}
+
+#[test]
+fn sites_that_are_as_compiled_stay_so() {
+    flip("slow", |_| 1, "slow=1 rounds=4 wide=7 step=identity", true);
+    let mix = |process: &Process| function(process, "step_mix");
+    flip("step", mix, "slow=0 rounds=4 wide=7 step=mix", true);
+}
+
+#[test]
+fn what_is_written_is_what_the_library_writes() {
+    let Some(mut busy) = Busy::run(1, false) else { return };
+    let (process, survey) = opened(&busy);
+    let change = Change::plan(&survey, key(&survey, "rounds"), 6).unwrap();
+    process.apply(&change, Side::Asked, |_| ()).unwrap();
+    let ours = process.survey().unwrap();
+    process.apply(&change, Side::Found, |_| ()).unwrap();
+    assert_eq!(busy.ask("own 6"), "own 0");
+    assert_eq!(process.survey().unwrap().keys, ours.keys);
+    // A function that is not inlined has one form only.
+    let change = Change::plan(&survey, key(&survey, "step"), function(&process, "step_other"));
+    assert_eq!(change.unwrap().writes[0].asked[..2], [0x67, 0xe8]);
+    assert_eq!(key(&survey, "step").state.form, INLINE);
+    assert_ne!(INLINE, DIRECT);
+}
+
+#[test]
+fn a_program_that_changes_other_keys_all_the_time_is_caught_at_rest() {
+    let Some(mut busy) = Busy::run(2, false) else { return };
+    assert_eq!(busy.ask("churn"), "churn 0");
+    let (process, survey) = opened(&busy);
+    let Ok(change) = Change::plan(&survey, key(&survey, "slow"), 1) else { panic!("not planned") };
+    for _ in 0..10 {
+        for side in [Side::Asked, Side::Found] {
+            process.apply(&change, side, |_| ()).unwrap();
+        }
+    }
+    assert_eq!(busy.ask("see"), FOUND);
+}
+
+#[test]
+fn a_change_by_the_program_itself_is_noticed_and_left_alone() {
+    let Some(mut busy) = Busy::run(1, false) else { return };
+    let (process, survey) = opened(&busy);
+    let change = Change::plan(&survey, key(&survey, "rounds"), 5).unwrap();
+    process.apply(&change, Side::Asked, |_| ()).unwrap();
+    assert_eq!(busy.ask("own 77"), "own 0");
+    let error = process.apply(&change, Side::Found, |_| ()).unwrap_err();
+    assert!(matches!(error, AttachError::Changed { .. }), "{error}");
+    let error = process.restore(&change).unwrap_err();
+    assert!(matches!(error, AttachError::Changed { .. }), "{error}");
+    assert_eq!(busy.ask("see"), "slow=0 rounds=77 wide=7 step=identity");
+}
+
+#[test]
+fn a_change_that_was_cut_short_is_restored() {
+    let Some(mut busy) = Busy::run(4, false) else { return };
+    let (process, survey) = opened(&busy);
+    let change =
+        Change::plan(&survey, key(&survey, "step"), function(&process, "step_mix")).unwrap();
+    assert!(change.writes.len() > 3);
+    for written in 0..=change.writes.len() {
+        let part = Change { writes: change.writes[..written].to_vec(), ..change.clone() };
+        process.apply(&part, Side::Asked, |_| ()).unwrap();
+        assert_eq!(process.restore(&change).unwrap(), Restored::Done);
+        assert_eq!(process.survey().unwrap().keys, survey.keys, "after {written} writes");
+    }
+    assert_eq!(busy.ask("check"), "check 0");
+}
+
+#[test]
+fn a_breakpoint_refuses_the_change() {
+    let Some(busy) = Busy::run(1, true) else { return };
+    let (process, survey) = opened(&busy);
+    let site = key(&survey, "churned").sites[0].record.address;
+    let mut damaged = survey.clone();
+    let keys = damaged.keys.iter_mut().filter(|key| key.name == "churned");
+    keys.for_each(|key| key.sites[0].now[0] = 0xcc);
+    let error = Change::plan(&damaged, key(&damaged, "churned"), 1).unwrap_err();
+    assert!(matches!(error, ChangeError::Breakpoint { address, .. } if address == site));
+    let same = Change::plan(&survey, key(&survey, "churned"), 0).unwrap_err();
+    assert!(matches!(same, ChangeError::Same { .. }));
+    assert_eq!(process.survey().unwrap().keys, survey.keys);
+}
+
+#[test]
+fn a_target_that_is_killed_in_mid_flip_is_said_to_have_ended() {
+    let Some(mut busy) = Busy::run(4, false) else { return };
+    let (process, survey) = opened(&busy);
+    let change = Change::plan(&survey, key(&survey, "slow"), 1).unwrap();
+    process.apply(&change, Side::Asked, |_| busy.kill_only()).unwrap();
+    busy.kill();
+    let error = process.apply(&change, Side::Found, |_| ()).unwrap_err();
+    assert!(matches!(error, AttachError::Ended { .. }), "{error}");
+    assert_eq!(process.restore(&change).unwrap(), Restored::Ended);
+    assert!(!process.is_alive());
+}
+
+#[test]
+fn operations_are_counted_while_it_runs() {
+    let Some(busy) = Busy::run(2, false) else { return };
+    let (process, survey) = opened(&busy);
+    let count = || process.number(registry::ops_address(survey.registries[0].address)).unwrap();
+    let before = count();
+    while count() == before {
+        std::thread::yield_now();
+    }
+    assert_eq!((count() - before) % 256, 0);
+}
