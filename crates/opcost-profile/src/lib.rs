@@ -11,9 +11,11 @@
 
 pub mod event;
 pub mod losses;
+pub mod read;
 pub mod session;
 pub mod space;
 pub mod symbolise;
 
 pub mod symbols;
+pub mod table;
 pub mod tree;
