@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod distortion;
 pub mod event;
 pub mod losses;
 pub mod read;
