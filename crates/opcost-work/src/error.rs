@@ -82,33 +82,67 @@ pub enum WorkError {
         /// What the kernel said.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// One of several processes reported an error.
-    #[error("process {index} of {procs}: {detail}")]
+    /// One of several tasks reported an error.
+    #[error("{kind} {index} of {tasks}: {detail}")]
     Worker {
-        /// Which process, counted from 1.
+        /// Process or thread.
+        kind: &'static str,
+        /// Which task, counted from 1.
         index: usize,
         /// How many there were.
-        procs: usize,
+        tasks: usize,
         /// What it said.
         detail: String,
     },
-    /// One of several processes ended without a word.
-    #[error("process {index} of {procs} ended before its work was done: {how}")]
+    /// One of several tasks ended without a word.
+    #[error("{kind} {index} of {tasks} ended before its work was done: {how}")]
     WorkerDied {
-        /// Which process, counted from 1.
+        /// Process or thread.
+        kind: &'static str,
+        /// Which task, counted from 1.
         index: usize,
         /// How many there were.
-        procs: usize,
+        tasks: usize,
         /// Its exit status or the signal that ended it.
         how: String,
     },
-    /// The invariants of several processes cannot be made into one.
-    #[error("cannot merge the invariant '{name}' of several processes: its value is '{value}'")]
-    Unmergeable {
+    /// Both processes and threads were asked for.
+    #[error(
+        "procs={procs} and threads={threads}: the tasks are either processes or threads; leave \
+         procs at 1, or threads at 0"
+    )]
+    TwoKindsOfTasks {
+        /// The parameter `procs`.
+        procs: u64,
+        /// The parameter `threads`.
+        threads: u64,
+    },
+    /// More tasks than CPUs they may run on.
+    #[error(
+        "{tasks} tasks on {cpus} CPU{} would wait for each other's turns; lower 'procs' or \
+         'threads', give the work more CPUs, or allow it with oversubscribe=on",
+        if *cpus == 1 { "" } else { "s" }
+    )]
+    Oversubscribed {
+        /// Processes or threads that were asked for.
+        tasks: usize,
+        /// CPUs on which they may run.
+        cpus: usize,
+    },
+    /// Tasks that had to do the same work did different work.
+    #[error(
+        "task 1 and task {index} did not do the same work: {name} is {first} and {other}; this is \
+         a mistake in the workload: please report it"
+    )]
+    TasksDiffer {
         /// The invariant.
         name: String,
-        /// The value that is not a number, or what was missing.
-        value: String,
+        /// Which task differs from the first, counted from 1.
+        index: usize,
+        /// The first task's value.
+        first: String,
+        /// The other task's value.
+        other: String,
     },
 }
 

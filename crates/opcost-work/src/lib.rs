@@ -7,8 +7,9 @@
 //! What the caller does: it uses a fresh process for each run (a seccomp filter cannot be
 //! removed), opens its counters before [`measure`] and with inheritance (several processes are
 //! forked inside), and keeps other threads quiet. What this crate does: inside a counted region
-//! it neither reads a clock, nor writes output, nor allocates, nor takes a lock; it checks the
-//! result of every operation; it leaves no process and no mapping behind.
+//! it neither reads a clock (but where `scale=on` asks for it), nor writes output, nor allocates, nor
+//! takes a lock that is not the work; it checks the result of every operation; it leaves no process
+//! and no mapping behind.
 //!
 //! To add a workload, write one file with a type that implements [`Work`] and add one row to
 //! [`WORKLOADS`].
@@ -17,6 +18,7 @@
 compile_error!("the workloads reserve gigabytes of addresses and need a 64-bit target");
 
 mod error;
+mod figure;
 mod gate;
 mod invariant;
 mod marker;
@@ -28,6 +30,7 @@ mod random;
 mod residency;
 mod spec;
 mod syscall;
+mod task;
 mod team;
 
 #[cfg(test)]
@@ -40,3 +43,4 @@ pub use measure::{Measured, Meter, Work, measure};
 pub use nearest::nearest;
 pub use params::{ParamError, ParamSpec, Params};
 pub use spec::{Prepare, WORKLOADS, WorkloadSpec};
+pub use task::forks;

@@ -10,7 +10,7 @@ use crate::plan::{EventPlan, find_workload};
 use anyhow::{Context, Result};
 use opcost_record::{Report, wire};
 use opcost_sys::perf::LivePerf;
-use opcost_work::measure;
+use opcost_work::{forks, measure};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fs::File;
@@ -77,17 +77,19 @@ fn perform(text: &str) -> Result<Report> {
         serde_json::from_str(text).context("the request is not understood")?;
     let spec = find_workload(&request.workload)?;
     let params = spec.resolve(&request.params)?;
-    let team = request.params.iter().any(|(key, value)| key == "procs" && value != "1");
-    let mut meter = RegionMeter::attach(&request.events, Rc::new(LivePerf::default()), team)?;
+    let kernel = Rc::new(LivePerf::default());
+    let mut meter = RegionMeter::attach(&request.events, kernel, forks(&params))?;
     // Its text names its cause, which the chain of errors would repeat.
     let measured = measure(spec, &params, request.seed, &mut meter)
         .map_err(|error| anyhow::anyhow!("{error}"))?;
     if let Some(failure) = meter.failure {
         return Err(failure);
     }
+    let mut readings = meter.readings;
+    readings.extend(measured.figures);
     Ok(Report {
         ops: Some(measured.ops),
-        readings: meter.readings,
+        readings,
         invariants: measured.invariants,
     })
 }
