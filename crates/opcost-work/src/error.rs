@@ -74,6 +74,19 @@ pub enum WorkError {
         /// Hash over the work's operations.
         work: u64,
     },
+    /// A lock let two tasks in at the same time.
+    #[error(
+        "the lock '{lock}' counted {counted} acquisitions where there were {expected}: two tasks \
+         had it at the same time; this is a mistake in the lock: please report it"
+    )]
+    Unprotected {
+        /// The kind of lock.
+        lock: &'static str,
+        /// What the counter says that it protects.
+        counted: u64,
+        /// What it has to say.
+        expected: u64,
+    },
     /// The seccomp filter could not be installed.
     #[error("cannot set the condition seccomp={mode}: {source}; use seccomp=off")]
     Seccomp {

@@ -21,6 +21,7 @@ mod error;
 mod figure;
 mod gate;
 mod invariant;
+mod lock;
 mod marker;
 mod measure;
 mod mmap;
