@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(
             refused("syscall", &[("temperature", "3")]),
             "workload 'syscall' has no parameter 'temperature'; \
-             it has: ops, seccomp, procs, threads, scale, oversubscribe, call, unroll, extra"
+             it has: ops, seccomp, procs, threads, scale, oversubscribe, call, pollute, unroll, extra"
         );
     }
 
@@ -233,7 +233,12 @@ mod tests {
             ("mmap", "touch", "NaN", "0..=1, a decimal fraction"),
             ("mmap", "neighbours", "60001", "0..=60000"),
             ("mmap", "neighbours", "-1", "0..=60000"),
-            ("syscall", "call", "exit", "getppid|getpid|getuid"),
+            (
+                "syscall",
+                "call",
+                "exit",
+                "getppid|getpid|getuid|read|clock_gettime|clock_gettime-vdso",
+            ),
             ("syscall", "unroll", "2", "1|4|16|64"),
         ] {
             assert_eq!(
