@@ -81,5 +81,6 @@ fn perform(path: &Path) -> Result<Report, String> {
     })?;
     let params = spec.resolve(&params).map_err(|error| error.to_string())?;
     let measured = measure(spec, &params, seed, &mut Markers).map_err(|error| error.to_string())?;
+    // Times that the guest's clock tells are those of the emulation.
     Ok(Report { ops: Some(measured.ops), readings: vec![], invariants: measured.invariants })
 }

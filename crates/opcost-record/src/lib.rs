@@ -16,7 +16,7 @@ pub mod request;
 pub mod symbols;
 pub mod wire;
 
-pub use metric::{Better, Domain, Family, Kind, METRICS, MetricKey, MetricRow, Unit};
+pub use metric::{Better, Domain, Family, Kind, METRICS, MetricKey, MetricRow, Unit, WORKLOAD};
 pub use profile::{Context, Function, Profile};
 pub use record::{
     CountingTime, Dictionary, Failure, Invariant, MetricId, Outcome, Reading, Record, Report,

@@ -188,6 +188,13 @@ const fn condition(name: &'static str, unit: Unit, help: &'static str) -> Metric
 const PERF: &str = "perf_event";
 /// The source of everything that the emulator's plugin counts.
 pub const EMULATOR: &str = "emulator";
+/// The source of the figures that a workload reports of its own work.
+pub const WORKLOAD: &str = "workload";
+
+/// A figure that a workload reports of its own work, the same for any number of operations.
+const fn told(name: &'static str, unit: Unit, better: Better, help: &'static str) -> MetricRow {
+    MetricRow { better, per_op: false, ..row(name, &[], WORKLOAD, unit, Family::Rest, help) }
+}
 
 /// Every metric with a name of its own, in the order in which tables show them.
 #[rustfmt::skip] // one row a line
@@ -248,6 +255,11 @@ pub static METRICS: &[MetricRow] = &[
     modelled("model-L1-dcache-misses", Kind::Modelled, "misses of the model of a level 1 data cache"),
     modelled("model-LLC-misses", Kind::Modelled, "misses of the model of a last-level cache"),
     modelled("estimated-cycles", Kind::Estimated, "a formula over instructions and the models' misses; see docs/emulation.md"),
+    told("task-time-min", Unit::Ns, Better::Lower, "elapsed time of the fastest of several tasks (scale=on)"),
+    told("task-time-max", Unit::Ns, Better::Lower, "elapsed time of the slowest of several tasks (scale=on)"),
+    told("task-fairness-ppm", Unit::Count, Better::Higher, "time of the fastest task over that of the slowest, in millionths: 1,000,000 is fair (scale=on)"),
+    MetricRow { per_op: true, ..told("lock-handovers", Unit::Count, Better::Neither, "acquisitions by another task than the one before") },
+    told("lock-run-max", Unit::Count, Better::Lower, "the most acquisitions by one task in a row"),
     row("steal", &[], "procfs", Unit::Ns, Family::Control, "time the hypervisor gave to others, all CPUs, during the run"),
     row("machine-busy", &[], "procfs", Unit::Ns, Family::Control, "CPU time of everything on the machine during the run, the run itself included"),
     condition("run-window", Unit::Ns, "time over which a run's conditions are read: from before its process is made to after it ended"),

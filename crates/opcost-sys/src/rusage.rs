@@ -57,6 +57,11 @@ pub fn of_self() -> io::Result<Rusage> {
     get(libc::RUSAGE_SELF)
 }
 
+/// Resource use of the calling thread so far; the peak resident set is its process's.
+pub fn of_thread() -> io::Result<Rusage> {
+    get(libc::RUSAGE_THREAD)
+}
+
 /// Resource use of all children that were waited for so far.
 pub fn of_children() -> io::Result<Rusage> {
     get(libc::RUSAGE_CHILDREN)
@@ -85,5 +90,21 @@ mod tests {
         assert!(bytes.iter().all(|byte| *byte == 1));
         assert!(used.minor_faults > 0, "{used:?}");
         assert!(used.rss_bytes_max >= 16 << 20);
+    }
+
+    #[test]
+    fn what_another_thread_touches_is_not_this_ones() {
+        let before = of_thread().unwrap();
+        let others = std::thread::scope(|scope| {
+            let touch = || {
+                let before = of_thread().unwrap();
+                std::hint::black_box(vec![1u8; 16 << 20]);
+                of_thread().unwrap().since(&before).minor_faults
+            };
+            scope.spawn(touch).join().unwrap()
+        });
+        assert!(others > 0);
+        // 16 MiB are 4096 pages, or fewer huge ones.
+        assert!(of_thread().unwrap().since(&before).minor_faults < 4096);
     }
 }

@@ -93,25 +93,20 @@ pub enum WorkError {
         /// The names there are, with `|` between them.
         known: &'static str,
     },
-    /// The code path could not be put into the running program.
-    #[error("cannot exchange the code for path={path}: {source}")]
-    Patch {
-        /// The code path.
-        path: &'static str,
-        /// Why.
-        source: patchpoint::Error,
-    },
     /// The workload has no code paths that could be exchanged.
     #[error(
         "this workload has no code paths that can be exchanged while it runs; leave --in-process \
          out, so that each variant has processes of its own"
     )]
     NotExchangeable,
-    /// Several processes do the work, and code is exchanged in one only.
-    #[error("code paths are exchanged in one process, but procs={procs}; use procs=1")]
+    /// Several tasks do the work, and code is exchanged between the runs of a single one.
+    #[error(
+        "code paths are exchanged between the runs of one task, but there are {tasks}; leave out \
+         'procs', 'threads' and 'scale'"
+    )]
     ExchangeInTeam {
-        /// The parameter `procs`.
-        procs: u64,
+        /// How many tasks there are.
+        tasks: usize,
     },
     /// There is less memory than the work needs.
     #[error(
@@ -167,6 +162,19 @@ pub enum WorkError {
         /// What had to.
         expected: u64,
     },
+    /// A lock let two tasks in at the same time.
+    #[error(
+        "the lock '{lock}' counted {counted} acquisitions where there were {expected}: two tasks \
+         had it at the same time; this is a mistake in the lock: please report it"
+    )]
+    Unprotected {
+        /// The kind of lock.
+        lock: &'static str,
+        /// What the counter says that it protects.
+        counted: u64,
+        /// What it has to say.
+        expected: u64,
+    },
     /// The seccomp filter could not be installed.
     #[error("cannot set the condition seccomp={mode}: {source}; use seccomp=off")]
     Seccomp {
@@ -175,33 +183,67 @@ pub enum WorkError {
         /// What the kernel said.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// One of several processes reported an error.
-    #[error("process {index} of {procs}: {detail}")]
+    /// One of several tasks reported an error.
+    #[error("{kind} {index} of {tasks}: {detail}")]
     Worker {
-        /// Which process, counted from 1.
+        /// Process or thread.
+        kind: &'static str,
+        /// Which task, counted from 1.
         index: usize,
         /// How many there were.
-        procs: usize,
+        tasks: usize,
         /// What it said.
         detail: String,
     },
-    /// One of several processes ended without a word.
-    #[error("process {index} of {procs} ended before its work was done: {how}")]
+    /// One of several tasks ended without a word.
+    #[error("{kind} {index} of {tasks} ended before its work was done: {how}")]
     WorkerDied {
-        /// Which process, counted from 1.
+        /// Process or thread.
+        kind: &'static str,
+        /// Which task, counted from 1.
         index: usize,
         /// How many there were.
-        procs: usize,
+        tasks: usize,
         /// Its exit status or the signal that ended it.
         how: String,
     },
-    /// The invariants of several processes cannot be made into one.
-    #[error("cannot merge the invariant '{name}' of several processes: its value is '{value}'")]
-    Unmergeable {
+    /// Both processes and threads were asked for.
+    #[error(
+        "procs={procs} and threads={threads}: the tasks are either processes or threads; leave \
+         procs at 1, or threads at 0"
+    )]
+    TwoKindsOfTasks {
+        /// The parameter `procs`.
+        procs: u64,
+        /// The parameter `threads`.
+        threads: u64,
+    },
+    /// More tasks than CPUs they may run on.
+    #[error(
+        "{tasks} tasks on {cpus} CPU{} would wait for each other's turns; lower 'procs' or \
+         'threads', give the work more CPUs, or allow it with oversubscribe=on",
+        if *cpus == 1 { "" } else { "s" }
+    )]
+    Oversubscribed {
+        /// Processes or threads that were asked for.
+        tasks: usize,
+        /// CPUs on which they may run.
+        cpus: usize,
+    },
+    /// Tasks that had to do the same work did different work.
+    #[error(
+        "task 1 and task {index} did not do the same work: {name} is {first} and {other}; this is \
+         a mistake in the workload: please report it"
+    )]
+    TasksDiffer {
         /// The invariant.
         name: String,
-        /// The value that is not a number, or what was missing.
-        value: String,
+        /// Which task differs from the first, counted from 1.
+        index: usize,
+        /// The first task's value.
+        first: String,
+        /// The other task's value.
+        other: String,
     },
 }
 

@@ -1,7 +1,7 @@
-//! Invariants: how they are written, and how those of several processes become one set.
+//! Invariants: how they are written, and how those of several tasks become one set.
 
 use crate::error::WorkError;
-use crate::random::fold;
+use crate::figure::merge_figures;
 use opcost_record::{Invariant, Report};
 
 /// The invariant that is a hash over the executed operations, 16 hexadecimal digits.
@@ -21,39 +21,46 @@ pub(crate) fn hash(value: u64) -> Invariant {
     Invariant { name: OP_STREAM_HASH.into(), value: format!("{value:016x}") }
 }
 
-/// Makes the reports of several processes, in the order of their indices, into one: operations and
-/// counts are added, hashes are hashed.
+/// Makes the reports of several tasks, in the order of their indices, into one: operations are
+/// added. Each task does the same work, so the invariants are one task's; a count in which tasks
+/// differ all the same becomes a range, which no other run equals.
 ///
 /// # Errors
-/// [`WorkError::Unmergeable`]: a value is not a number, or the processes report different things.
+/// [`WorkError::TasksDiffer`]: the tasks went through different operations or report different
+/// things.
 pub(crate) fn merge(reports: &[Report]) -> Result<Report, WorkError> {
     let mut merged = Report {
         ops: Some(reports.iter().filter_map(|report| report.ops).sum()),
+        readings: merge_figures(reports),
         ..Report::default()
     };
-    let Some(first) = reports.first() else {
+    let Some((first, others)) = reports.split_first() else {
         return Ok(merged);
     };
-    for (place, Invariant { name, .. }) in first.invariants.iter().enumerate() {
-        let refuse =
-            |value: &str| WorkError::Unmergeable { name: name.clone(), value: value.to_string() };
-        let mut total = 0u64;
-        for report in reports {
-            let value = match report.invariants.get(place) {
-                Some(invariant) if invariant.name == *name => &invariant.value,
-                _ => return Err(refuse("missing")),
+    for (place, invariant) in first.invariants.iter().enumerate() {
+        let mut numbers = vec![invariant.value.parse::<u64>()];
+        for (index, report) in others.iter().enumerate() {
+            let other = match report.invariants.get(place) {
+                Some(other) if other.name == invariant.name => other.value.as_str(),
+                _ => "missing",
             };
-            let radix = if name == OP_STREAM_HASH { 16 } else { 10 };
-            let number = u64::from_str_radix(value, radix).map_err(|_| refuse(value))?;
-            total = match radix {
-                16 => fold(total, number),
-                _ => total.checked_add(number).ok_or_else(|| refuse(value))?,
-            };
+            numbers.push(other.parse());
+            let may_differ = invariant.name == PAGE_FAULTS && numbers.iter().all(Result::is_ok);
+            if other != invariant.value && !may_differ {
+                return Err(WorkError::TasksDiffer {
+                    name: invariant.name.clone(),
+                    index: index + 2,
+                    first: invariant.value.clone(),
+                    other: other.into(),
+                });
+            }
         }
-        merged.invariants.push(match name.as_str() {
-            OP_STREAM_HASH => hash(total),
-            _ => count(name.clone(), total),
-        });
+        let numbers = || numbers.iter().flatten();
+        let value = match (numbers().min(), numbers().max()) {
+            (Some(least), Some(most)) if least != most => format!("{least}..={most}"),
+            _ => invariant.value.clone(),
+        };
+        merged.invariants.push(Invariant { name: invariant.name.clone(), value });
     }
     Ok(merged)
 }
@@ -71,27 +78,28 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_added_and_hashes_keep_their_order() {
-        let merged = merge(&[report(5, 1, 10), report(7, 2, 20)]).unwrap();
-        assert_eq!(merged.ops, Some(12));
-        assert_eq!(merged.invariants[1], count(PAGE_FAULTS, 30));
-        let swapped = merge(&[report(7, 2, 20), report(5, 1, 10)]).unwrap();
-        assert_ne!(merged.invariants[0], swapped.invariants[0]);
+    fn operations_are_added_and_invariants_are_one_tasks() {
+        let merged = merge(&[report(5, 1, 10), report(5, 1, 10)]).unwrap();
+        assert_eq!(merged.ops, Some(10));
+        assert_eq!(merged.invariants, report(5, 1, 10).invariants);
     }
 
     #[test]
-    fn what_cannot_be_merged_is_named() {
-        let mut odd = report(1, 1, 1);
-        odd.invariants[1].value = "few".into();
+    fn page_faults_that_differ_are_a_range() {
+        let merged = merge(&[report(5, 1, 10), report(5, 1, 12), report(5, 1, 9)]).unwrap();
+        assert_eq!(merged.invariants[1].value, "9..=12");
+    }
+
+    #[test]
+    fn work_that_differs_is_named() {
+        let said = |reports: &[Report]| merge(reports).unwrap_err().to_string();
         assert_eq!(
-            merge(&[report(1, 1, 1), odd]).unwrap_err().to_string(),
-            "cannot merge the invariant 'page-faults' of several processes: its value is 'few'"
+            said(&[report(5, 1, 1), report(5, 1, 1), report(5, 2, 1)]),
+            "task 1 and task 3 did not do the same work: op-stream-hash is 0000000000000001 and \
+             0000000000000002; this is a mistake in the workload: please report it"
         );
         let mut short = report(1, 1, 1);
         short.invariants.pop();
-        assert_eq!(
-            merge(&[report(1, 1, 1), short]).unwrap_err().to_string(),
-            "cannot merge the invariant 'page-faults' of several processes: its value is 'missing'"
-        );
+        assert!(said(&[report(1, 1, 1), short]).contains("page-faults is 1 and missing"));
     }
 }

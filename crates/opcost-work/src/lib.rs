@@ -7,8 +7,9 @@
 //! What the caller does: it uses a fresh process for each run (a seccomp filter cannot be
 //! removed), opens its counters before [`measure`] and with inheritance (several processes are
 //! forked inside), and keeps other threads quiet. What this crate does: inside a counted region
-//! it neither reads a clock, nor writes output, nor allocates, nor takes a lock; it checks the
-//! result of every operation; it leaves no process and no mapping behind.
+//! it neither reads a clock (but where `scale=on` asks for it), nor writes output, nor allocates, nor
+//! takes a lock that is not the work; it checks the result of every operation; it leaves no process
+//! and no mapping behind.
 //!
 //! To add a workload, write one file with a type that implements [`Work`] and add one row to
 //! [`WORKLOADS`].
@@ -18,10 +19,12 @@ compile_error!("the workloads reserve gigabytes of addresses and need a 64-bit t
 
 mod copy;
 mod error;
+mod figure;
 mod gate;
 #[cfg(target_arch = "x86_64")]
 mod immediate;
 mod invariant;
+mod lock;
 mod marker;
 mod measure;
 mod mmap;
@@ -33,6 +36,7 @@ mod random;
 mod residency;
 mod spec;
 mod syscall;
+mod task;
 mod team;
 #[cfg(target_arch = "x86_64")]
 mod walk;
@@ -47,3 +51,4 @@ pub use measure::{Measured, Meter, PATH, Work, measure, measure_paths};
 pub use nearest::nearest;
 pub use params::{ParamError, ParamSpec, Params};
 pub use spec::{Prepare, WORKLOADS, WorkloadSpec};
+pub use task::forks;

@@ -3,11 +3,11 @@
 use crate::error::WorkError;
 use crate::invariant::{PAGE_FAULTS, count, merge};
 use crate::params::Params;
-use crate::random::seed_of_process;
 use crate::residency;
 use crate::spec::WorkloadSpec;
+use crate::task::Tasks;
 use crate::team::Team;
-use opcost_record::{Invariant, Report, TWIN, WORK};
+use opcost_record::{Invariant, Reading, Report, TWIN, WORK};
 use opcost_sys::rusage::{self, Rusage};
 use opcost_sys::seccomp::Filter;
 
@@ -52,13 +52,19 @@ pub trait Work {
 
     /// What must be the same in every run of this work, after it was done.
     ///
-    /// Counts as decimal numbers and one hash, [`OP_STREAM_HASH`](crate::OP_STREAM_HASH): those of
-    /// several processes are added, or hashed. With
+    /// Counts as decimal numbers and one hash, [`OP_STREAM_HASH`](crate::OP_STREAM_HASH); several
+    /// tasks have to report the same. With
     /// [`PAGE_FAULTS_EXPECTED`](crate::PAGE_FAULTS_EXPECTED), without the measured page faults.
     ///
     /// # Errors
     /// [`WorkError`]: the work turns out not to have been done right.
     fn invariants(&mut self) -> Result<Vec<Invariant>, WorkError>;
+
+    /// What else is known of the work after it was done, and may differ from run to run: readings
+    /// of the source [`WORKLOAD`](opcost_record::WORKLOAD).
+    fn figures(&self) -> Vec<Reading> {
+        Vec::new()
+    }
 }
 
 /// What counts: perf counters on the host, marker instructions in a guest.
@@ -72,10 +78,12 @@ pub trait Meter {
 /// What a run did.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Measured {
-    /// Operations of the work region, all processes together.
+    /// Operations of the work region, all tasks together.
     pub ops: u64,
-    /// The invariants, all processes together.
+    /// The invariants, which all tasks have in common.
     pub invariants: Vec<Invariant>,
+    /// The figures that the workload reports of itself, of all tasks together.
+    pub figures: Vec<Reading>,
 }
 
 /// Runs a workload once.
@@ -100,24 +108,25 @@ pub fn measure(
         crew.warm_up()?;
         count_regions(crew, meter)
     };
-    let reports = match params.number("procs") {
-        1 => warmed_up_and_counted(&mut Hand::prepare(spec, params, seed)?)?,
-        procs => {
-            let prepare = |index| Hand::prepare(spec, params, seed_of_process(seed, index));
-            let mut team = Team::gather(procs as usize, prepare)?;
+    let reports = match Tasks::of(params)? {
+        None => warmed_up_and_counted(&mut Hand::prepare(spec, params, seed)?)?,
+        Some(tasks) => {
+            // Every task does the same, so that one of many can be compared with a single one.
+            let (spec, params) = (*spec, params.clone());
+            let mut team = Team::gather(tasks, move |_| Hand::prepare(&spec, &params, seed))?;
             let reports = warmed_up_and_counted(&mut team)?;
             team.dismiss()?;
             reports
         }
     };
-    measured(reports)
+    measured(&reports)
 }
 
 /// Prepares a workload once, in this process, and runs it once for each of some code paths.
 ///
 /// `paths`: values of the parameter [`PATH`], one for each run, in their order; before the first
 /// run, each of them is warmed up. `each` is given the meter and what was done after every run.
-/// Other arguments and the process as for [`measure`]; `params` say `procs=1`.
+/// Other arguments and the process as for [`measure`]; `params` ask for a single task.
 ///
 /// # Errors
 /// [`WorkError`]: the work could not be set up, the code not be exchanged, or an operation failed;
@@ -133,9 +142,8 @@ pub fn measure_paths<M: Meter>(
     meter: &mut M,
     each: &mut dyn FnMut(&mut M, Measured),
 ) -> Result<(), WorkError> {
-    let procs = params.number("procs");
-    if procs != 1 {
-        return Err(WorkError::ExchangeInTeam { procs });
+    if let Some(tasks) = Tasks::of(params)? {
+        return Err(WorkError::ExchangeInTeam { tasks: tasks.number });
     }
     let mut hand = Hand::prepare(spec, params, seed)?;
     for (index, path) in paths.iter().enumerate() {
@@ -147,19 +155,17 @@ pub fn measure_paths<M: Meter>(
     for path in paths {
         hand.work.exchange(path)?;
         let reports = count_regions(&mut hand, meter)?;
-        each(meter, measured(reports)?);
+        each(meter, measured(&reports)?);
     }
     Ok(())
 }
 
-fn measured(reports: Vec<Report>) -> Result<Measured, WorkError> {
-    let merged = match <[Report; 1]>::try_from(reports) {
-        Ok([report]) => report,
-        Err(reports) => merge(&reports)?,
-    };
+fn measured(reports: &[Report]) -> Result<Measured, WorkError> {
+    let merged = merge(reports)?;
     Ok(Measured {
         ops: merged.ops.expect("every report counts its operations"),
         invariants: merged.invariants,
+        figures: merged.readings,
     })
 }
 
@@ -180,18 +186,18 @@ fn count_regions(crew: &mut dyn Crew, meter: &mut dyn Meter) -> Result<Vec<Repor
     crew.report()
 }
 
-/// Those who do the work: this process, or several others. The steps come in this order.
+/// Those who do the work: this process, or several tasks. The steps come in this order.
 pub(crate) trait Crew {
     fn warm_up(&mut self) -> Result<(), WorkError>;
     fn twin(&mut self) -> Result<(), WorkError>;
     /// The last step before the work, outside the counted region.
     fn make_ready(&mut self) -> Result<(), WorkError>;
     fn work(&mut self) -> Result<(), WorkError>;
-    /// What each process did.
+    /// What each task did.
     fn report(&mut self) -> Result<Vec<Report>, WorkError>;
 }
 
-/// One process that does the work itself.
+/// One process or thread that does the work itself.
 struct Hand {
     work: Box<dyn Work>,
     before: Rusage,
@@ -235,7 +241,8 @@ impl Crew for Hand {
         let used = used_so_far()?.since(&self.before);
         let mut invariants = self.work.invariants()?;
         invariants.push(count(PAGE_FAULTS, used.minor_faults + used.major_faults));
-        Ok(vec![Report { ops: Some(self.work.ops()), readings: Vec::new(), invariants }])
+        let readings = self.work.figures();
+        Ok(vec![Report { ops: Some(self.work.ops()), readings, invariants }])
     }
 }
 
@@ -249,7 +256,7 @@ fn filter_of(mode: &str) -> Option<Filter> {
 }
 
 fn used_so_far() -> Result<Rusage, WorkError> {
-    rusage::of_self().map_err(|source| WorkError::Setup {
+    rusage::of_thread().map_err(|source| WorkError::Setup {
         what: "count page faults with getrusage".into(),
         source,
         advice: "allow that system call",
@@ -444,10 +451,10 @@ mod tests {
             eprintln!("SKIPPED: this process already runs under a seccomp filter");
             return;
         }
-        // Mode 2 is a filter (proc(5), /proc/pid/status); those of three processes are added.
+        // Mode 2 is a filter (proc(5), /proc/pid/status); three processes have it in common.
         for on in ["on", "cached"] {
             assert_eq!(mode(&[("seccomp", on)]), "2");
-            assert_eq!(mode(&[("seccomp", on), ("procs", "3")]), "6");
+            assert_eq!(mode(&[("seccomp", on), ("procs", "3"), ("oversubscribe", "on")]), "2");
         }
     }
 }

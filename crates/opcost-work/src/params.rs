@@ -197,7 +197,7 @@ mod tests {
             params.pairs().iter().map(|(name, value)| format!("{name}={value}")).collect();
         assert_eq!(
             pairs.join(" "),
-            "ops=1000000 seccomp=off procs=1 slots=7 pages=16 touch=0.5 neighbours=0"
+            "ops=1000000 seccomp=off procs=1 threads=0 scale=off oversubscribe=off slots=7 pages=16 touch=0.5 neighbours=0"
         );
         assert_eq!(params.number("slots"), 7);
         assert_eq!(params.chance("touch"), 0.5);
@@ -209,12 +209,12 @@ mod tests {
         assert_eq!(
             refused("mmap", &[("slot", "3")]),
             "workload 'mmap' has no parameter 'slot' (did you mean 'slots'?); \
-             it has: ops, seccomp, procs, slots, pages, touch, neighbours"
+             it has: ops, seccomp, procs, threads, scale, oversubscribe, slots, pages, touch, neighbours"
         );
         assert_eq!(
             refused("syscall", &[("temperature", "3")]),
             "workload 'syscall' has no parameter 'temperature'; \
-             it has: ops, seccomp, procs, call, unroll, extra"
+             it has: ops, seccomp, procs, threads, scale, oversubscribe, call, pollute, unroll, extra"
         );
     }
 
@@ -225,13 +225,20 @@ mod tests {
             ("mmap", "ops", "many", "1..=1000000000000"),
             ("mmap", "seccomp", "yes", "off|on|cached"),
             ("mmap", "procs", "65", "1..=64"),
+            ("mmap", "threads", "65", "0..=64"),
+            ("mmap", "scale", "yes", "off|on"),
             ("mmap", "slots", "0", "1..=4096"),
             ("mmap", "pages", "65", "1..=64"),
             ("mmap", "touch", "1.01", "0..=1, a decimal fraction"),
             ("mmap", "touch", "NaN", "0..=1, a decimal fraction"),
             ("mmap", "neighbours", "60001", "0..=60000"),
             ("mmap", "neighbours", "-1", "0..=60000"),
-            ("syscall", "call", "exit", "getppid|getpid|getuid"),
+            (
+                "syscall",
+                "call",
+                "exit",
+                "getppid|getpid|getuid|read|clock_gettime|clock_gettime-vdso",
+            ),
             ("syscall", "unroll", "2", "1|4|16|64"),
         ] {
             assert_eq!(

@@ -20,15 +20,6 @@ impl Random {
     }
 }
 
-/// The seed of one of several processes; the first has the run's own, so that it does what a
-/// single process would do.
-pub(crate) fn seed_of_process(seed: u64, index: usize) -> u64 {
-    match index {
-        0 => seed,
-        _ => mix(seed ^ mix(index as u64)),
-    }
-}
-
 /// Takes one more word into a hash; the order of the words matters.
 #[inline(always)]
 pub(crate) fn fold(hash: u64, word: u64) -> u64 {
@@ -63,15 +54,6 @@ mod tests {
             drawn,
             [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]
         );
-    }
-
-    #[test]
-    fn processes_have_seeds_of_their_own() {
-        assert_eq!(seed_of_process(7, 0), 7);
-        let mut seeds: Vec<u64> = (0..64).map(|index| seed_of_process(7, index)).collect();
-        seeds.sort_unstable();
-        seeds.dedup();
-        assert_eq!(seeds.len(), 64);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::error::WorkError;
 use crate::immediate;
 use crate::measure::Work;
 use crate::params::{ParamError, ParamSpec, Params, number, one_of};
-use crate::{copy, mmap, pvops, syscall};
+use crate::{copy, lock, mmap, pvops, syscall};
 
 /// Sets up a workload for the process that will do the work, from its parameters and a seed.
 pub type Prepare = fn(&Params, u64) -> Result<Box<dyn Work>, WorkError>;
@@ -19,7 +19,7 @@ pub struct WorkloadSpec {
     pub summary: &'static str,
     /// What one operation is.
     pub operation: &'static str,
-    /// How many operations each process does where `ops` is not given.
+    /// How many operations each task does where `ops` is not given.
     pub ops_default: &'static str,
     /// The parameters of its own; [`all_params`](Self::all_params) has the common ones too.
     pub params: &'static [ParamSpec],
@@ -32,21 +32,22 @@ pub static WORKLOADS: &[WorkloadSpec] = &[
     copy::SPEC,
     #[cfg(target_arch = "x86_64")]
     immediate::SPEC,
+    lock::SPEC,
     mmap::SPEC,
     pvops::SPEC,
     syscall::SPEC,
 ];
 
-/// How many processes may share a run's work.
-pub(crate) const PROCS_MAX: usize = 64;
+/// How many tasks may share a run's work.
+pub(crate) const TASKS_MAX: usize = 64;
 
 /// The parameters that every workload has; the default of `ops` is the workload's.
-const COMMON: [ParamSpec; 3] = [
+const COMMON: [ParamSpec; 6] = [
     ParamSpec {
         name: "ops",
         default: "",
         values: "1..=1000000000000",
-        help: "operations each process performs",
+        help: "operations each task performs",
         check: |value| number(value, 1..=1_000_000_000_000),
     },
     ParamSpec {
@@ -62,7 +63,29 @@ const COMMON: [ParamSpec; 3] = [
         default: "1",
         values: "1..=64",
         help: "processes that do the work at the same time, each all of its operations",
-        check: |value| number(value, 1..=PROCS_MAX as u64),
+        check: |value| number(value, 1..=TASKS_MAX as u64),
+    },
+    ParamSpec {
+        name: "threads",
+        default: "0",
+        values: "0..=64",
+        help: "threads that do the work at the same time instead, in one process; 0: none",
+        check: |value| number(value, 0..=TASKS_MAX as u64),
+    },
+    ParamSpec {
+        name: "scale",
+        default: "off",
+        values: "off|on",
+        help: "whether each task, even if it is the only one, starts at a barrier and reads the \
+               clock before and after its work: the fastest, the slowest, their ratio",
+        check: |value| one_of(value, &["off", "on"]),
+    },
+    ParamSpec {
+        name: "oversubscribe",
+        default: "off",
+        values: "off|on",
+        help: "whether there may be more tasks than CPUs, which then wait for each other's turns",
+        check: |value| one_of(value, &["off", "on"]),
     },
 ];
 
@@ -96,7 +119,7 @@ impl WorkloadSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::in_child::measured;
+    use crate::in_child::{measured, ops_tiny};
     use crate::invariant::{PAGE_FAULTS, PAGE_FAULTS_EXPECTED};
 
     #[test]
@@ -119,8 +142,9 @@ mod tests {
     #[test]
     fn every_workload_runs_at_tiny_size() {
         for spec in WORKLOADS {
-            let report = measured(spec, &[("ops", "100")], 1).unwrap();
-            assert_eq!(report.ops, Some(100), "{}", spec.name);
+            let ops = ops_tiny(spec);
+            let report = measured(spec, &[("ops", ops)], 1).unwrap();
+            assert_eq!(report.ops, ops.parse().ok(), "{}", spec.name);
             let value = |name: &str| {
                 let found = report.invariants.iter().find(|invariant| invariant.name == name);
                 found.unwrap_or_else(|| panic!("{} lacks {name}", spec.name)).value.clone()

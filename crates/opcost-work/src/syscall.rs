@@ -3,34 +3,51 @@
 //! The instruction stands unrolled in a loop, and every single result is compared: exclusive-or
 //! with the known result, collected by or. The twin lacks only the instruction that enters the
 //! kernel.
+//!
+//! With `pollute` the operation is a call whose code and data were pushed out of the caches: before
+//! each one the loop walks over so many lines of memory. The twin does the same walk, so that the
+//! difference between the two regions is the polluted call.
+
+mod call;
+mod walk;
 
 use crate::error::WorkError;
-use crate::gate::{Gate, Kernel};
 use crate::invariant::{PAGE_FAULTS_EXPECTED, count, hash};
 use crate::measure::Work;
 use crate::params::{ParamSpec, Params, number, one_of};
 use crate::random::fold;
 use crate::spec::WorkloadSpec;
+use call::{Call, Instruction, Library, Way};
 use opcost_record::Invariant;
+use walk::Walk;
 
 pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     name: "syscall",
-    summary: "a null system call in an unrolled loop",
-    operation: "one getppid, getpid or getuid call",
+    summary: "a short system call in an unrolled loop, on request with caches full of other things",
+    operation: "one system call, or one call of the C library that need not be one",
     ops_default: "1000000",
     params: &[
         ParamSpec {
             name: "call",
             default: "getppid",
-            values: "getppid|getpid|getuid",
-            help: "the system call",
-            check: |value| one_of(value, &["getppid", "getpid", "getuid"]),
+            values: "getppid|getpid|getuid|read|clock_gettime|clock_gettime-vdso",
+            help: "the system call: who asks; 0 bytes of /dev/zero; the monotonic clock, asked in the \
+                   kernel or through the C library, which reads it from the vdso",
+            check: |value| one_of(value, &call::NAMES),
+        },
+        ParamSpec {
+            name: "pollute",
+            default: "0",
+            values: "0..=4194304",
+            help: "64-byte lines of memory that are read in a seeded order before each call; the \
+                   twin reads them, too",
+            check: |value| number(value, 0..=LINES_MAX),
         },
         ParamSpec {
             name: "unroll",
             default: "16",
             values: "1|4|16|64",
-            help: "calls in one turn of the loop",
+            help: "calls in one turn of the loop; one, where caches are polluted",
             check: |value| one_of(value, &["1", "4", "16", "64"]),
         },
         ParamSpec {
@@ -42,14 +59,18 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
             check: |value| number(value, 0..=MILLION),
         },
     ],
-    prepare: |params, seed| Ok(Box::new(NullCall::prepare(params, seed))),
+    prepare: |params, seed| Ok(Box::new(NullCall::prepare(params, seed)?)),
 };
 
 /// What the share of extra calls is given in.
 const MILLION: u64 = 1_000_000;
 
-/// Operations of the warm-up.
+/// 256 MiB, more than caches hold.
+const LINES_MAX: u64 = 4 << 20;
+
+/// Operations of the warm-up, and lines that it walks over at most.
 const WARM_UP_OPS: u64 = 10_000;
+const WARM_UP_LINES: u64 = 10_000_000;
 
 /// What a pass over the operations did.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -58,12 +79,15 @@ struct Pass {
     done: u64,
     /// Every bit in which some result differed from what was expected.
     wrong: usize,
+    /// Where the walk ended.
+    at: u64,
 }
 
 struct NullCall {
-    name: &'static str,
-    number: usize,
-    expected: usize,
+    call: Call,
+    walk: Walk,
+    /// Lines of one walk.
+    lines: u64,
     unroll: u64,
     ops: u64,
     /// Calls on top that the work makes and does not tell of.
@@ -74,57 +98,74 @@ struct NullCall {
 }
 
 impl NullCall {
-    /// The work is the same for every seed: a null call has nothing to draw.
-    fn prepare(params: &Params, _seed: u64) -> Self {
-        // What the C library says is what the instruction has to return.
-        // SAFETY: these calls cannot fail and change no memory.
-        let (name, number, expected) = unsafe {
-            match params.text("call") {
-                "getpid" => ("getpid", libc::SYS_getpid, libc::getpid() as usize),
-                "getuid" => ("getuid", libc::SYS_getuid, libc::getuid() as usize),
-                _ => ("getppid", libc::SYS_getppid, libc::getppid() as usize),
-            }
-        };
-        NullCall {
-            name,
-            number: number as usize,
-            expected,
+    /// The calls are the same for every seed; the walk is not.
+    fn prepare(params: &Params, seed: u64) -> Result<Self, WorkError> {
+        let lines = params.number("pollute");
+        Ok(NullCall {
+            call: Call::prepare(params.text("call"))?,
+            walk: Walk::over(lines, seed),
+            lines,
             unroll: params.number("unroll"),
             ops: params.number("ops"),
             ops_extra: share(params.number("ops"), params.number("extra")),
             work: Pass::default(),
             extra: Pass::default(),
             twin: Pass::default(),
-        }
+        })
     }
 
-    /// Makes exactly `ops` calls: full turns of the unrolled loop, then single calls.
+    /// Makes exactly `ops` calls.
     fn pass<const ENTER: bool>(&self, ops: u64) -> Pass {
-        match self.unroll {
-            64 => self.unrolled::<64, ENTER>(ops),
-            16 => self.unrolled::<16, ENTER>(ops),
-            4 => self.unrolled::<4, ENTER>(ops),
-            _ => self.unrolled::<1, ENTER>(ops),
+        match self.call.in_library {
+            true => self.pass_in::<Library, ENTER>(ops),
+            false => self.pass_in::<Instruction, ENTER>(ops),
         }
     }
 
+    fn pass_in<W: Way, const ENTER: bool>(&self, ops: u64) -> Pass {
+        match self.unroll {
+            _ if !self.walk.is_empty() => self.polluted::<W, ENTER>(ops),
+            64 => self.unrolled::<W, 64, ENTER>(ops),
+            16 => self.unrolled::<W, 16, ENTER>(ops),
+            4 => self.unrolled::<W, 4, ENTER>(ops),
+            _ => self.unrolled::<W, 1, ENTER>(ops),
+        }
+    }
+
+    /// A walk before each call.
     #[inline(never)]
-    fn unrolled<const TIMES: usize, const ENTER: bool>(&self, ops: u64) -> Pass {
+    fn polluted<W: Way, const ENTER: bool>(&self, ops: u64) -> Pass {
+        let mut pass = Pass { at: walk::START, ..Pass::default() };
+        while pass.done < ops {
+            pass.at = self.walk.round(pass.at);
+            pass.wrong |= W::calls::<1, ENTER>(&self.call);
+            pass.done += 1;
+        }
+        pass
+    }
+
+    /// Full turns of the unrolled loop, then single calls.
+    #[inline(never)]
+    fn unrolled<W: Way, const TIMES: usize, const ENTER: bool>(&self, ops: u64) -> Pass {
         let times = TIMES as u64;
         let mut pass = Pass::default();
         while ops - pass.done >= times {
-            pass.wrong |= calls::<TIMES, ENTER>(self.number, self.expected);
+            pass.wrong |= W::calls::<TIMES, ENTER>(&self.call);
             pass.done += times;
         }
         while pass.done < ops {
-            pass.wrong |= calls::<1, ENTER>(self.number, self.expected);
+            pass.wrong |= W::calls::<1, ENTER>(&self.call);
             pass.done += 1;
         }
         pass
     }
 
     fn hash_of(&self, pass: Pass) -> u64 {
-        fold(fold(0, self.number as u64), pass.done)
+        let hash = fold(fold(0, self.call.number as u64), pass.done);
+        match self.walk.is_empty() {
+            true => hash,
+            false => fold(fold(hash, self.lines), pass.at),
+        }
     }
 
     fn verify(&self, pass: Pass) -> Result<(), WorkError> {
@@ -132,9 +173,14 @@ impl NullCall {
             return Ok(());
         }
         // Which call it was is not kept; one more shows what the kernel says.
-        // SAFETY: the three calls change no memory.
-        let again = unsafe { Kernel::call(self.number, [0; 6], self.expected) };
-        Err(WorkError::NullCall { call: self.name, ops: pass.done, again, expected: self.expected })
+        let again = self.call.once();
+        let (call, expected) = (self.call.name, self.call.expected);
+        Err(WorkError::NullCall { call, ops: pass.done, again, expected })
+    }
+
+    /// Operations of the warm-up: fewer where each is a long walk.
+    fn warm_up_ops(&self) -> u64 {
+        WARM_UP_OPS.min(WARM_UP_LINES / self.lines.max(1)).max(1)
     }
 }
 
@@ -143,89 +189,15 @@ fn share(ops: u64, millionths: u64) -> u64 {
     (u128::from(ops) * u128::from(millionths) / u128::from(MILLION)) as u64
 }
 
-/// Enters the kernel `TIMES` times without arguments, or (`ENTER` false) does all of it but that;
-/// returns the bits in which results differ from `expected`, meaningless if nothing entered.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn calls<const TIMES: usize, const ENTER: bool>(number: usize, expected: usize) -> usize {
-    let mut wrong = 0usize;
-    // SAFETY: the calls this workload makes take no arguments and change no memory; rcx and r11,
-    // which the instruction clobbers, are declared, and the stack is not used.
-    unsafe {
-        std::arch::asm!(
-            ".rept {times}",
-            "mov eax, {number:e}",
-            ".if {enter}",
-            "syscall",
-            ".endif",
-            "xor rax, {expected}",
-            "or {wrong}, rax",
-            ".endr",
-            times = const TIMES,
-            enter = const ENTER as u8,
-            number = in(reg) number,
-            expected = in(reg) expected,
-            wrong = inout(reg) wrong,
-            out("rax") _, out("rcx") _, out("r11") _,
-            options(nostack),
-        );
-    }
-    wrong
-}
-
-/// As on x86-64; the number stays in x8, which the kernel keeps.
-#[cfg(target_arch = "aarch64")]
-#[inline(always)]
-fn calls<const TIMES: usize, const ENTER: bool>(number: usize, expected: usize) -> usize {
-    let mut wrong = 0usize;
-    // SAFETY: the calls this workload makes take no arguments and change no memory; x0 is
-    // declared, and the stack is not used.
-    unsafe {
-        std::arch::asm!(
-            ".rept {times}",
-            ".if {enter}",
-            "svc 0",
-            ".endif",
-            "eor x0, x0, {expected}",
-            "orr {wrong}, {wrong}, x0",
-            ".endr",
-            times = const TIMES,
-            enter = const ENTER as u8,
-            expected = in(reg) expected,
-            wrong = inout(reg) wrong,
-            in("x8") number,
-            inout("x0") 0usize => _,
-            options(nostack),
-        );
-    }
-    wrong
-}
-
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-#[inline(always)]
-fn calls<const TIMES: usize, const ENTER: bool>(number: usize, expected: usize) -> usize {
-    let mut wrong = 0;
-    for _ in 0..TIMES {
-        // SAFETY: the calls this workload makes take no arguments and change no memory.
-        let result = unsafe {
-            match ENTER {
-                true => Kernel::call(number, [0; 6], expected),
-                false => crate::gate::Nothing::call(number, [0; 6], expected),
-            }
-        };
-        wrong |= result ^ expected;
-    }
-    wrong
-}
-
 impl Work for NullCall {
     fn ops(&self) -> u64 {
         self.ops
     }
 
     fn warm_up(&mut self) -> Result<(), WorkError> {
-        std::hint::black_box(self.pass::<false>(WARM_UP_OPS));
-        self.verify(self.pass::<true>(WARM_UP_OPS))
+        let ops = self.warm_up_ops();
+        std::hint::black_box(self.pass::<false>(ops));
+        self.verify(self.pass::<true>(ops))
     }
 
     fn twin(&mut self) {
@@ -248,7 +220,7 @@ impl Work for NullCall {
         }
         Ok(vec![
             hash(work),
-            count(format!("ops-{}", self.name), self.work.done),
+            count(format!("ops-{}", self.call.name), self.work.done),
             count(PAGE_FAULTS_EXPECTED, 0),
         ])
     }

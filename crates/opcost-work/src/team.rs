@@ -1,28 +1,38 @@
-//! Several processes that do the same work at the same time, step by step together.
+//! Several tasks, processes or threads, that do the same work at the same time, step by step
+//! together.
 //!
 //! The protocol, which [`board`] keeps in shared memory:
-//! 1. The parent forks the processes. Each waits on a futex for the number of the next step.
-//! 2. The parent writes the step's number and wakes all; each process does the step and counts
+//! 1. The parent starts the tasks. Each waits on a futex for the number of the next step.
+//! 2. The parent writes the step's number and wakes all; each task does the step and counts
 //!    itself as arrived; the last one to arrive signals an eventfd.
-//! 3. The parent sleeps in one `poll` over that eventfd and the process handles. A process ends
+//! 3. The parent sleeps in one `poll` over that eventfd and the tasks' handles. A task ends
 //!    only after the step [`Step::Leave`]; one that ends before has failed and has written why, or
-//!    has died. Nobody waits for it: the parent kills the others.
+//!    has died. Nobody waits for it: the parent kills the other processes, and other threads end
+//!    with it.
 //!
 //! So the parent spends a few system calls on a step, however long it takes, and a death is noticed
 //! at once without a signal handler or a timer. A process is killed by the kernel when its parent
 //! ends.
 
 mod board;
+mod ending;
 mod process;
+mod thread;
 
 use crate::error::WorkError;
+use crate::figure::task_time;
 use crate::measure::Crew;
+use crate::task::{TaskKind, Tasks, become_task};
 use board::Board;
+use ending::Ending;
 use opcost_record::{Report, wire};
+use opcost_sys::clock::monotonic_ns;
 use process::Process;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use thread::Thread;
 
-/// The steps in their order; the numbers are what the processes wait for.
+/// The steps in their order; the numbers are what the tasks wait for.
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 enum Step {
@@ -35,50 +45,81 @@ enum Step {
     Leave,
 }
 
-/// The processes; dropping it kills those that are left.
+/// One task.
+enum Member {
+    Process(Process),
+    Thread(Thread),
+}
+
+impl Member {
+    /// The descriptor that becomes readable when the task ends.
+    fn handle_fd(&self) -> libc::c_int {
+        match self {
+            Member::Process(process) => process.handle_fd(),
+            Member::Thread(thread) => thread.handle_fd(),
+        }
+    }
+
+    /// Waits for its end.
+    fn wait(&mut self) -> Ending {
+        match self {
+            Member::Process(process) => process.wait(),
+            Member::Thread(thread) => thread.wait(),
+        }
+    }
+}
+
+/// The tasks; dropping it kills the processes that are left.
 pub(crate) struct Team {
-    board: Board,
-    processes: Vec<Process>,
-    /// For `poll`: the board's signal, then each process. Made once, so that a counted region
+    board: Arc<Board>,
+    kind: TaskKind,
+    members: Vec<Member>,
+    /// For `poll`: the board's signal, then each task. Made once, so that a counted region
     /// allocates nothing.
     watched: Vec<libc::pollfd>,
 }
 
 impl Team {
-    /// Forks the processes and has each prepare its work.
+    /// Starts the tasks and has each prepare its work.
     ///
     /// `prepare` is called in each with its index from 0.
     pub(crate) fn gather<C: Crew>(
-        procs: usize,
-        prepare: impl Fn(usize) -> Result<C, WorkError>,
+        tasks: Tasks,
+        prepare: impl Fn(usize) -> Result<C, WorkError> + Clone + Send + 'static,
     ) -> Result<Self, WorkError> {
-        let board = Board::put_up(procs)?;
+        let board = Arc::new(Board::put_up(tasks.number)?);
         let mut team = Team {
             watched: vec![watch(board.signal_fd())],
             board,
-            processes: Vec::with_capacity(procs),
+            kind: tasks.kind,
+            members: Vec::with_capacity(tasks.number),
         };
-        for index in 0..procs {
-            let process = Process::fork(|| run_process(&team.board, index, &prepare))?;
-            team.watched.push(watch(process.handle_fd()));
-            team.processes.push(process);
+        for index in 0..tasks.number {
+            let (board, prepare) = (Arc::clone(&team.board), prepare.clone());
+            let life = move || run_task(&board, index, tasks.timed, &prepare);
+            let member = match tasks.kind {
+                TaskKind::Process => Member::Process(Process::fork(life)?),
+                TaskKind::Thread => Member::Thread(Thread::start(life)?),
+            };
+            team.watched.push(watch(member.handle_fd()));
+            team.members.push(member);
         }
         team.step(Step::Prepare)?;
         Ok(team)
     }
 
-    /// Lets the processes end, and waits for them.
+    /// Lets the tasks end, and waits for them.
     pub(crate) fn dismiss(mut self) -> Result<(), WorkError> {
         self.board.announce(Step::Leave as u32);
-        for index in 0..self.processes.len() {
-            if let Some(how) = self.processes[index].wait().failure() {
+        for index in 0..self.members.len() {
+            if let Some(how) = self.members[index].wait().failure() {
                 return Err(self.died(index, how));
             }
         }
         Ok(())
     }
 
-    /// Has every process do one step; returns when all have, or one has ended.
+    /// Has every task do one step; returns when all have, or one has ended.
     fn step(&mut self, step: Step) -> Result<(), WorkError> {
         self.board.announce(step as u32);
         loop {
@@ -92,9 +133,9 @@ impl Team {
                     continue;
                 }
                 return Err(WorkError::Setup {
-                    what: "wait for the processes of the work".into(),
+                    what: "wait for the tasks of the work".into(),
                     source: error,
-                    advice: "use procs=1",
+                    advice: "use procs=1 and threads=0",
                 });
             }
             let (signal, handles) = (&self.watched[0], &self.watched[1..]);
@@ -108,19 +149,23 @@ impl Team {
         }
     }
 
-    /// The error for a process that ended too early.
+    /// The error for a task that ended too early.
     fn failed(&mut self, index: usize) -> WorkError {
-        let ending = self.processes[index].wait();
+        let ending = self.members[index].wait();
         match wire::parse(&self.board.note(index)) {
-            Err(wire::WireError::Reported(detail)) => {
-                WorkError::Worker { index: index + 1, procs: self.processes.len(), detail }
-            }
+            Err(wire::WireError::Reported(detail)) => self.complaint(index, detail),
             _ => self.died(index, ending.how()),
         }
     }
 
+    fn complaint(&self, index: usize, detail: String) -> WorkError {
+        let (kind, tasks) = (self.kind.word(), self.members.len());
+        WorkError::Worker { kind, index: index + 1, tasks, detail }
+    }
+
     fn died(&self, index: usize, how: String) -> WorkError {
-        WorkError::WorkerDied { index: index + 1, procs: self.processes.len(), how }
+        let (kind, tasks) = (self.kind.word(), self.members.len());
+        WorkError::WorkerDied { kind, index: index + 1, tasks, how }
     }
 }
 
@@ -147,25 +192,23 @@ impl Crew for Team {
 
     fn report(&mut self) -> Result<Vec<Report>, WorkError> {
         self.step(Step::Report)?;
-        (0..self.processes.len())
+        (0..self.members.len())
             .map(|index| {
-                wire::parse(&self.board.note(index)).map_err(|error| WorkError::Worker {
-                    index: index + 1,
-                    procs: self.processes.len(),
-                    detail: error.to_string(),
-                })
+                wire::parse(&self.board.note(index))
+                    .map_err(|error| self.complaint(index, error.to_string()))
             })
             .collect()
     }
 }
 
-/// The life of one process; the result is its exit status.
-fn run_process<C: Crew>(
+/// The life of one task; the result is its exit status.
+fn run_task<C: Crew>(
     board: &Board,
     index: usize,
+    timed: bool,
     prepare: &impl Fn(usize) -> Result<C, WorkError>,
 ) -> i32 {
-    let outcome = catch_unwind(AssertUnwindSafe(|| follow_steps(board, index, prepare)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| follow_steps(board, index, timed, prepare)));
     let message = match outcome {
         Ok(Ok(())) => return 0,
         Ok(Err(error)) => error.to_string(),
@@ -178,8 +221,13 @@ fn run_process<C: Crew>(
 fn follow_steps<C: Crew>(
     board: &Board,
     index: usize,
+    timed: bool,
     prepare: &impl Fn(usize) -> Result<C, WorkError>,
 ) -> Result<(), WorkError> {
+    become_task(index);
+    // As a closure, since work that is not timed reads no clock.
+    let now_ns = || if timed { monotonic_ns() } else { 0 };
+
     board.wait_for(Step::Prepare as u32);
     let mut crew = prepare(index)?;
     board.arrive();
@@ -197,11 +245,16 @@ fn follow_steps<C: Crew>(
     board.arrive();
 
     board.wait_for(Step::Work as u32);
+    let started_ns = now_ns();
     crew.work()?;
+    let took_ns = now_ns() - started_ns;
     board.arrive();
 
     board.wait_for(Step::Report as u32);
-    for report in crew.report()? {
+    for mut report in crew.report()? {
+        if timed {
+            report.readings.push(task_time(took_ns));
+        }
         board.write_note(index, &wire::format(&report));
     }
     board.arrive();

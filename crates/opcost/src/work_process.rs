@@ -11,7 +11,7 @@ use crate::plan::{EventPlan, find_workload};
 use anyhow::{Context, Result};
 use opcost_record::{Report, wire};
 use opcost_sys::perf::LivePerf;
-use opcost_work::{Measured, measure, measure_paths};
+use opcost_work::{Measured, forks, measure, measure_paths};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fs::File;
@@ -83,13 +83,13 @@ fn perform(text: &str, answer: &mut String) -> Result<()> {
         serde_json::from_str(text).context("the request is not understood")?;
     let spec = find_workload(&request.workload)?;
     let params = spec.resolve(&request.params)?;
-    let team = request.params.iter().any(|(key, value)| key == "procs" && value != "1");
-    let mut meter = RegionMeter::attach(&request.events, Rc::new(LivePerf::default()), team)?;
+    let kernel = Rc::new(LivePerf::default());
+    let mut meter = RegionMeter::attach(&request.events, kernel, forks(&params))?;
     let seed = request.seed;
-    let mut tell = |meter: &mut RegionMeter, Measured { ops, invariants }: Measured| {
+    let mut tell = |meter: &mut RegionMeter, Measured { ops, invariants, figures }: Measured| {
         // One that a source failed in is no run, and neither is what comes after it.
         if meter.failure.is_none() {
-            let readings = meter.readings.drain(..).collect();
+            let readings = meter.readings.drain(..).chain(figures).collect();
             *answer += &wire::format(&Report { ops: Some(ops), readings, invariants });
         }
     };

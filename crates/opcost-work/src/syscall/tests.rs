@@ -5,7 +5,7 @@ use crate::invariant::{OP_STREAM_HASH, PAGE_FAULTS};
 fn null_call(given: &[(&str, &str)]) -> NullCall {
     let given: Vec<(String, String)> =
         given.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-    NullCall::prepare(&SPEC.resolve(&given).unwrap(), 1)
+    NullCall::prepare(&SPEC.resolve(&given).unwrap(), 1).unwrap()
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn exactly_the_operations_asked_for_are_done_however_unrolled() {
 #[test]
 fn every_call_has_a_hash_of_its_own_and_filters_change_nothing() {
     let mut hashes = Vec::new();
-    for call in ["getppid", "getpid", "getuid"] {
+    for call in call::NAMES.into_iter().filter(|call| *call != "clock_gettime-vdso") {
         let plain = measured(&SPEC, &[("ops", "100"), ("call", call)], 1).unwrap();
         assert_eq!(value(&plain, &format!("ops-{call}")), "100");
         for mode in ["on", "cached"] {
@@ -35,7 +35,7 @@ fn every_call_has_a_hash_of_its_own_and_filters_change_nothing() {
     }
     hashes.sort();
     hashes.dedup();
-    assert_eq!(hashes.len(), 3);
+    assert_eq!(hashes.len(), 5);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn extra_calls_are_made_and_not_told() {
 #[test]
 fn wrong_results_are_an_error() {
     let mut work = null_call(&[("ops", "100")]);
-    work.expected ^= 0x10;
+    work.call.expected ^= 0x10;
     work.twin();
     work.work().unwrap();
     let error = work.invariants().unwrap_err().to_string();
@@ -86,7 +86,7 @@ fn a_call_the_kernel_refuses_is_an_error() {
     let said = in_child(|| {
         let mut work = null_call(&[("ops", "100"), ("unroll", "64")]);
         // No system call has this number, as if a filter had refused it.
-        work.number = 0xffff;
+        work.call.number = 0xffff;
         work.warm_up().unwrap_err().to_string()
     });
     let enosys = std::io::Error::from_raw_os_error(libc::ENOSYS);
@@ -102,7 +102,8 @@ fn a_call_the_kernel_refuses_is_an_error() {
 #[cfg(target_arch = "x86_64")] // inotify_init: no arguments, and another result each time
 fn a_right_result_does_not_hide_the_wrong_ones_before_it() {
     let said = in_child(|| {
-        let inotify_init = libc::SYS_inotify_init as usize;
+        let mut inotify_init = Call::prepare("getppid").unwrap();
+        inotify_init.number = libc::SYS_inotify_init as usize;
         // Fills gaps, so that what follows is contiguous.
         let mut last = 0;
         while last < 200 {
@@ -110,11 +111,75 @@ fn a_right_result_does_not_hide_the_wrong_ones_before_it() {
             last = unsafe { libc::dup(1) };
             assert!(last >= 0);
         }
-        let last = last as usize + 4;
-        assert_ne!(calls::<4, true>(inotify_init, last), 0);
+        inotify_init.expected = last as usize + 4;
+        assert_ne!(Instruction::calls::<4, true>(&inotify_init), 0);
         // The same for a single call, which is right.
-        assert_eq!(calls::<1, true>(inotify_init, last + 1), 0);
+        inotify_init.expected += 1;
+        assert_eq!(Instruction::calls::<1, true>(&inotify_init), 0);
         String::new()
     });
     said.unwrap();
+}
+
+#[test]
+fn the_clock_of_the_library_does_the_work_of_the_calls() {
+    let hash = |call: &str| {
+        let report = measured(&SPEC, &[("ops", "1003"), ("call", call)], 1).unwrap();
+        assert_eq!(value(&report, &format!("ops-{call}")), "1003");
+        assert_eq!(value(&report, PAGE_FAULTS), "0");
+        value(&report, OP_STREAM_HASH).to_string()
+    };
+    assert_eq!(hash("clock_gettime"), hash("clock_gettime-vdso"));
+}
+
+#[test]
+fn wrong_results_of_the_library_are_an_error() {
+    let said = in_child(|| {
+        let mut work = null_call(&[("ops", "100"), ("call", "clock_gettime-vdso")]);
+        // No clock has this number.
+        work.call.arguments[0] = 12345;
+        work.warm_up().unwrap_err().to_string()
+    });
+    let einval = std::io::Error::from_raw_os_error(libc::EINVAL);
+    assert_eq!(
+        said.unwrap(),
+        format!(
+            "at least one of 10000 calls of clock_gettime-vdso went wrong; called once more it \
+             failed: {einval}"
+        )
+    );
+}
+
+#[test]
+fn polluted_calls_are_the_same_calls() {
+    for call in ["getppid", "read", "clock_gettime-vdso"] {
+        let given = [("ops", "33"), ("call", call), ("pollute", "500")];
+        let report = measured(&SPEC, &given, 1).unwrap();
+        assert_eq!(value(&report, &format!("ops-{call}")), "33");
+        assert_eq!(value(&report, PAGE_FAULTS), "0");
+    }
+    let hash = |given: &[(&str, &str)]| {
+        value(&measured(&SPEC, given, 1).unwrap(), OP_STREAM_HASH).to_string()
+    };
+    let polluted = hash(&[("ops", "33"), ("pollute", "500")]);
+    assert_ne!(polluted, hash(&[("ops", "33"), ("pollute", "501")]));
+    assert_ne!(polluted, hash(&[("ops", "33")]));
+}
+
+#[test]
+fn the_twin_walks_as_far_and_calls_nothing() {
+    let mut work = null_call(&[("ops", "77"), ("pollute", "100")]);
+    work.twin();
+    assert_ne!(work.twin.wrong, 0);
+    work.work().unwrap();
+    assert_eq!((work.twin.done, work.twin.at), (work.work.done, work.work.at));
+    // A walk that ended elsewhere is another work.
+    work.work.at ^= 1;
+    assert!(work.invariants().unwrap_err().to_string().contains("mistake in the workload"));
+}
+
+#[test]
+fn long_walks_have_a_short_warm_up() {
+    assert_eq!(null_call(&[]).warm_up_ops(), WARM_UP_OPS);
+    assert_eq!(null_call(&[("pollute", "100000")]).warm_up_ops(), 100);
 }

@@ -1,4 +1,4 @@
-//! The memory that the processes of a team share: the step to do, who has done it, and a note from
+//! The memory that the tasks of a team share: the step to do, who has done it, and a note from
 //! each.
 
 use crate::error::WorkError;
@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::spec::PROCS_MAX;
+use crate::spec::TASKS_MAX;
 
 const NOTE_BYTES: usize = 4096 - size_of::<AtomicU32>();
 
@@ -16,9 +16,9 @@ const NOTE_BYTES: usize = 4096 - size_of::<AtomicU32>();
 struct Shared {
     /// The step to do; a futex.
     step: AtomicU32,
-    /// How many times a process has finished a step, over all steps.
+    /// How many times a task has finished a step, over all steps.
     arrivals: AtomicU32,
-    notes: [Note; PROCS_MAX],
+    notes: [Note; TASKS_MAX],
 }
 
 #[repr(C)]
@@ -35,14 +35,20 @@ pub(super) struct Board {
     procs: u32,
 }
 
+// SAFETY: what is behind the pointer is mapped until the board is dropped and made of atomics, and
+// of notes that change hands as `write_note` says; the descriptor is a plain number.
+unsafe impl Send for Board {}
+// SAFETY: as above.
+unsafe impl Sync for Board {}
+
 impl Board {
     pub(super) fn put_up(procs: usize) -> Result<Self, WorkError> {
-        assert!(procs <= PROCS_MAX, "the parameter allows {PROCS_MAX} processes");
-        const ADVICE: &str = "use fewer processes ('procs')";
+        assert!(procs <= TASKS_MAX, "the parameter allows {TASKS_MAX} tasks");
+        const ADVICE: &str = "use fewer tasks ('procs' or 'threads')";
         // SAFETY: eventfd takes plain numbers.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
         if fd < 0 {
-            return Err(WorkError::setup("make an eventfd for the processes", ADVICE));
+            return Err(WorkError::setup("make an eventfd for the tasks", ADVICE));
         }
         // SAFETY: the descriptor was just made and nothing else owns it.
         let all_arrived = unsafe { OwnedFd::from_raw_fd(fd) };
@@ -61,7 +67,7 @@ impl Board {
             Some(shared) if memory != libc::MAP_FAILED => {
                 Ok(Board { shared, all_arrived, procs: procs as u32 })
             }
-            _ => Err(WorkError::setup("map memory that processes share", ADVICE)),
+            _ => Err(WorkError::setup("map memory that tasks share", ADVICE)),
         }
     }
 
@@ -101,7 +107,7 @@ impl Board {
         }
     }
 
-    /// Says that this process has done the step; the last one signals the parent.
+    /// Says that this task has done the step; the last one signals the parent.
     pub(super) fn arrive(&self) {
         // Steps do not overlap: the parent names the next one after all have arrived.
         let before = self.shared().arrivals.fetch_add(1, Ordering::AcqRel);
@@ -129,13 +135,13 @@ impl Board {
     pub(super) fn write_note(&self, index: usize, text: &str) {
         let note = &self.shared().notes[index];
         let len = text.len().min(NOTE_BYTES);
-        // SAFETY: only the process with this index writes the note, and the parent reads it only
-        // after that process has arrived or ended.
+        // SAFETY: only the task with this index writes the note, and the parent reads it only
+        // after that task has arrived or ended.
         unsafe { ptr::copy_nonoverlapping(text.as_ptr(), note.text.get().cast::<u8>(), len) };
         note.len.store(len as u32, Ordering::Release);
     }
 
-    /// The note of a process that has arrived or ended; empty if it has left none.
+    /// The note of a task that has arrived or ended; empty if it has left none.
     pub(super) fn note(&self, index: usize) -> String {
         let note = &self.shared().notes[index];
         let len = (note.len.load(Ordering::Acquire) as usize).min(NOTE_BYTES);

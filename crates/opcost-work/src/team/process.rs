@@ -1,5 +1,6 @@
 //! One forked process: its handle, its end.
 
+use super::ending::Ending;
 use crate::error::WorkError;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -10,27 +11,6 @@ pub(super) struct Process {
     pid: libc::pid_t,
     handle: OwnedFd,
     ending: Option<Ending>,
-}
-
-/// How a process ended, as `waitpid` tells it; `None` where somebody else has waited for it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Ending(Option<libc::c_int>);
-
-impl Ending {
-    pub(super) fn how(self) -> String {
-        match self.0 {
-            None => "nothing is known of its end, since SIGCHLD is ignored".into(),
-            Some(status) if libc::WIFSIGNALED(status) => {
-                format!("killed by signal {}", libc::WTERMSIG(status))
-            }
-            Some(status) => format!("exit status {}", libc::WEXITSTATUS(status)),
-        }
-    }
-
-    /// How it ended, unless it was known to be well.
-    pub(super) fn failure(self) -> Option<String> {
-        (self.0.unwrap_or(0) != 0).then(|| self.how())
-    }
 }
 
 impl Process {
@@ -112,10 +92,10 @@ fn end_of(pid: libc::pid_t) -> Ending {
     loop {
         // SAFETY: `status` is writable.
         if unsafe { libc::waitpid(pid, &mut status, 0) } == pid {
-            return Ending(Some(status));
+            return Ending::of_wait_status(status);
         }
         if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-            return Ending(None);
+            return Ending::unknown();
         }
     }
 }

@@ -2,14 +2,15 @@
 
 use super::Team;
 use crate::error::WorkError;
-use crate::in_child::{in_child, measured, value};
-use crate::invariant::{OP_STREAM_HASH, PAGE_FAULTS, PAGE_FAULTS_EXPECTED, count};
+use crate::in_child::{in_child, measured, ops_tiny, value};
+use crate::invariant::{PAGE_FAULTS, PAGE_FAULTS_EXPECTED, count};
 use crate::measure::{Crew, Work};
 use crate::params::{ParamSpec, Params};
 use crate::spec::{WORKLOADS, WorkloadSpec};
+use crate::task::{self, TaskKind, Tasks};
 use opcost_record::{Invariant, Report};
 
-/// A workload whose second process ends as `end` says in the step that `at` says.
+/// A workload whose second task ends as `end` says in the step that `at` says.
 const DOOMED: WorkloadSpec = WorkloadSpec {
     name: "doomed",
     summary: "does nothing until it ends too early",
@@ -31,12 +32,12 @@ const DOOMED: WorkloadSpec = WorkloadSpec {
             check: |value| Some(value.to_string()),
         },
     ],
-    prepare: |params, seed| {
+    prepare: |params, _| {
         let doomed = Doomed {
             end: params.text("end").into(),
-            at: match seed == crate::random::seed_of_process(SEED, 1) {
-                true => params.text("at").into(),
-                false => "never".into(),
+            at: match task::current() {
+                1 => params.text("at").into(),
+                _ => "never".into(),
             },
         };
         doomed.reach("prepare")?;
@@ -44,7 +45,9 @@ const DOOMED: WorkloadSpec = WorkloadSpec {
     },
 };
 
-const SEED: u64 = 5;
+fn enoent() -> std::io::Error {
+    std::io::Error::from_raw_os_error(libc::ENOENT)
+}
 
 struct Doomed {
     end: String,
@@ -66,7 +69,11 @@ impl Doomed {
             "exit" => unsafe { libc::_exit(0) },
             _ => {}
         }
-        Err(WorkError::Unmergeable { name: "the-test".into(), value: "asks for it".into() })
+        Err(WorkError::Setup {
+            what: "do as the test asks".into(),
+            source: enoent(),
+            advice: "no advice",
+        })
     }
 }
 
@@ -91,19 +98,27 @@ impl Work for Doomed {
     }
 }
 
-fn doom(end: &str, at: &str) -> String {
-    measured(&DOOMED, &[("procs", "3"), ("end", end), ("at", at)], SEED).unwrap_err()
+fn doom(tasks: &str, end: &str, at: &str) -> String {
+    let given = [(tasks, "3"), ("oversubscribe", "on"), ("end", end), ("at", at)];
+    measured(&DOOMED, &given, 1).unwrap_err()
+}
+
+/// The parameters of three doomed processes.
+fn doomed_params(given: (&str, &str)) -> Params {
+    let all = [("procs", "3"), ("oversubscribe", "on"), given];
+    DOOMED.resolve(&all.map(|(name, value)| (name.to_string(), value.to_string()))).unwrap()
 }
 
 #[test]
 fn an_error_of_one_process_is_the_errors_text() {
     for at in ["prepare", "warm-up", "work", "invariants"] {
-        assert_eq!(
-            doom("error", at),
-            "process 2 of 3: cannot merge the invariant 'the-test' of several processes: its value \
-             is 'asks for it'",
-            "at {at}"
-        );
+        for (tasks, word) in [("procs", "process"), ("threads", "thread")] {
+            assert_eq!(
+                doom(tasks, "error", at),
+                format!("{word} 2 of 3: cannot do as the test asks: {}; no advice", enoent()),
+                "at {at}"
+            );
+        }
     }
 }
 
@@ -111,32 +126,33 @@ fn an_error_of_one_process_is_the_errors_text() {
 fn a_death_is_noticed_in_every_step() {
     for at in ["prepare", "warm-up", "twin", "work", "invariants"] {
         assert_eq!(
-            doom("kill", at),
+            doom("procs", "kill", at),
             "process 2 of 3 ended before its work was done: killed by signal 9",
             "at {at}"
         );
         assert_eq!(
-            doom("exit", at),
+            doom("procs", "exit", at),
             "process 2 of 3 ended before its work was done: exit status 0",
             "at {at}"
         );
-        assert_eq!(
-            doom("panic", at),
-            "process 2 of 3: it panicked; the message is on standard error",
-            "at {at}"
-        );
+        for (tasks, word) in [("procs", "process"), ("threads", "thread")] {
+            assert_eq!(
+                doom(tasks, "panic", at),
+                format!("{word} 2 of 3: it panicked; the message is on standard error"),
+                "at {at}"
+            );
+        }
     }
 }
 
 #[test]
 fn a_death_is_noticed_where_sigchld_is_ignored() {
-    let given = [("procs".to_string(), "3".to_string()), ("end".to_string(), "kill".to_string())];
-    let params = DOOMED.resolve(&given).unwrap();
+    let params = doomed_params(("end", "kill"));
     let said = in_child(|| {
         // SAFETY: SIG_IGN is a valid disposition; this process is the test's own.
         unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
         let mut meter = crate::in_child::NoMeter;
-        crate::measure::measure(&DOOMED, &params, SEED, &mut meter).unwrap_err().to_string()
+        crate::measure::measure(&DOOMED, &params, 1, &mut meter).unwrap_err().to_string()
     });
     assert_eq!(
         said.unwrap(),
@@ -148,11 +164,10 @@ fn a_death_is_noticed_where_sigchld_is_ignored() {
 #[test]
 fn no_process_is_left_after_success_or_failure() {
     for (at, fails) in [("never", false), ("work", true)] {
-        let given = [("procs".to_string(), "4".to_string()), ("at".to_string(), at.to_string())];
-        let params = DOOMED.resolve(&given).unwrap();
+        let params = doomed_params(("at", at));
         let left = in_child(|| {
             let mut meter = crate::in_child::NoMeter;
-            let done = crate::measure::measure(&DOOMED, &params, SEED, &mut meter);
+            let done = crate::measure::measure(&DOOMED, &params, 1, &mut meter);
             assert_eq!(done.is_err(), fails);
             let mut status = 0;
             // SAFETY: `status` is writable.
@@ -166,29 +181,53 @@ fn no_process_is_left_after_success_or_failure() {
 }
 
 #[test]
-fn three_processes_do_three_times_the_work() {
+fn three_tasks_do_three_times_the_same_work() {
     for spec in WORKLOADS {
-        let one = measured(spec, &[("ops", "1000")], 1).unwrap();
-        let three = measured(spec, &[("ops", "1000"), ("procs", "3")], 1).unwrap();
-        let again = measured(spec, &[("ops", "1000"), ("procs", "3")], 1).unwrap();
-        assert_eq!(three, again);
-        assert_eq!((one.ops, three.ops), (Some(1000), Some(3000)));
-        assert_ne!(value(&one, OP_STREAM_HASH), value(&three, OP_STREAM_HASH));
-        assert_eq!(value(&three, PAGE_FAULTS), value(&three, PAGE_FAULTS_EXPECTED));
+        let ops = ops_tiny(spec);
+        let one = measured(spec, &[("ops", ops)], 1).unwrap();
+        for tasks in ["procs", "threads"] {
+            let given = [("ops", ops), (tasks, "3"), ("oversubscribe", "on")];
+            let three = measured(spec, &given, 1).unwrap();
+            assert_eq!(three.ops, one.ops.map(|ops| 3 * ops), "{} {tasks}", spec.name);
+            assert_eq!(three.invariants, one.invariants, "{} {tasks}", spec.name);
+            assert_eq!(value(&three, PAGE_FAULTS), value(&three, PAGE_FAULTS_EXPECTED));
+        }
     }
 }
 
 #[test]
-fn the_most_processes_that_are_allowed_work_together() {
+fn the_most_tasks_that_are_allowed_work_together() {
     let spec = WorkloadSpec::find("syscall").unwrap();
-    let report = measured(spec, &[("ops", "10"), ("procs", "64")], 1).unwrap();
-    assert_eq!(value(&report, "ops-getppid"), "640");
+    for tasks in ["procs", "threads"] {
+        let given = [("ops", "10"), (tasks, "64"), ("oversubscribe", "on")];
+        let report = measured(spec, &given, 1).unwrap();
+        assert_eq!((report.ops, value(&report, "ops-getppid")), (Some(640), "10"));
+    }
+}
+
+#[test]
+fn timed_tasks_tell_the_fastest_and_the_slowest() {
+    let spec = WorkloadSpec::find("syscall").unwrap();
+    for (tasks, number) in [("procs", "1"), ("procs", "2"), ("threads", "1"), ("threads", "2")] {
+        let given = [("ops", "1000"), (tasks, number), ("oversubscribe", "on"), ("scale", "on")];
+        let report = measured(spec, &given, 1).unwrap();
+        let names: Vec<&str> =
+            report.readings.iter().map(|reading| reading.key.name.as_str()).collect();
+        assert_eq!(names, ["task-time-min", "task-time-max", "task-fairness-ppm"]);
+        let [least, most, fairness] = [0, 1, 2].map(|place| report.readings[place].value);
+        assert_eq!(fairness, least * 1_000_000 / most);
+        if number == "1" {
+            assert_eq!(least, most);
+        }
+    }
+    assert!(measured(spec, &[("ops", "1000")], 1).unwrap().readings.is_empty());
 }
 
 #[test]
 fn what_a_process_cannot_set_up_is_told() {
     let spec = WorkloadSpec::find("mmap").unwrap();
-    let params: Params = spec.resolve(&[("procs".into(), "2".into())]).unwrap();
+    let given = [("procs".into(), "2".into()), ("oversubscribe".into(), "on".into())];
+    let params: Params = spec.resolve(&given).unwrap();
     let said = in_child(|| {
         let limit = libc::rlimit { rlim_cur: 1 << 30, rlim_max: 1 << 30 };
         // SAFETY: the pointer is to a valid structure; this process is the test's own.
@@ -226,9 +265,11 @@ impl Crew for Idle {
     }
 }
 
+const THREE: Tasks = Tasks { kind: TaskKind::Process, number: 3, timed: false };
+
 /// Lets three processes go through the steps up to their report.
 fn report_of_three(invariants: usize) -> Result<Vec<Report>, WorkError> {
-    let mut team = Team::gather(3, |_| Ok(Idle(invariants)))?;
+    let mut team = Team::gather(THREE, move |_| Ok(Idle(invariants)))?;
     team.warm_up()?;
     team.twin()?;
     team.make_ready()?;
@@ -251,7 +292,7 @@ fn processes_end_with_their_parent() {
     // in_child returns when everybody who has its pipe has ended: a process that outlived its
     // parent would keep this test from ending.
     let said = in_child(|| {
-        let mut team = Team::gather(3, |_| Ok(Idle(0))).unwrap();
+        let mut team = Team::gather(THREE, |_| Ok(Idle(0))).unwrap();
         team.warm_up().unwrap();
         std::mem::forget(team);
         "left them behind".into()

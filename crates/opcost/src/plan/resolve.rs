@@ -13,7 +13,7 @@ use crate::source::{self, Scope};
 use crate::stopping::StopPlan;
 use anyhow::{Context, Result};
 use opcost_record::metric::EMULATOR;
-use opcost_record::{Domain, Family, METRICS, MetricKey, MetricRow};
+use opcost_record::{Domain, Family, METRICS, MetricKey, MetricRow, WORKLOAD};
 use opcost_stats::multiple::Budget;
 use opcost_stats::power::blocks_min;
 use opcost_sys::perf::Refusal;
@@ -544,6 +544,8 @@ fn not_in_scope(texts: &[&str], scope: Scope) -> Vec<Unavailable> {
         .map(|row| {
             let (reason, remedy) = if row.source == EMULATOR {
                 ("counted on the emulated machine only", "add --machine emulated")
+            } else if row.source == WORKLOAD {
+                ("told by workloads that have it, without being asked", "leave it out")
             } else {
                 (
                     "read by workloads around their operations, not around a command",

@@ -38,7 +38,7 @@ pub struct SourceContext<'a> {
     pub events: &'a [EventPlan],
     /// Who answers perf events.
     pub kernel: Rc<dyn PerfKernel>,
-    /// Whether other processes do the work (a workload with `procs` above 1).
+    /// Whether other processes do the work ([`opcost_work::forks`]).
     pub team: bool,
     /// The CPU that the process is pinned to.
     pub cpu: Option<usize>,

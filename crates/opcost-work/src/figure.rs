@@ -1,0 +1,88 @@
+//! Figures that a workload reports of its own work, beside what sources read: they may differ from
+//! run to run, as invariants may not.
+
+use opcost_record::{Domain, MetricKey, Reading, Report, WORKLOAD};
+
+/// One task's elapsed time; of several tasks come the shortest and the longest.
+const TASK_TIME: &str = "task-time";
+
+/// Acquisitions of a lock that another task had before.
+pub(crate) const LOCK_HANDOVERS: &str = "lock-handovers";
+
+/// The most acquisitions of a lock by one task in a row.
+pub(crate) const LOCK_RUN_MAX: &str = "lock-run-max";
+
+/// What the share of the fastest task's time is given in.
+const MILLION: u128 = 1_000_000;
+
+/// A figure of the work region.
+pub(crate) fn figure(name: &str, value: u64) -> Reading {
+    Reading::plain(MetricKey::new(name, Domain::All, WORKLOAD), value)
+}
+
+/// How long one task took for its work.
+pub(crate) fn task_time(ns: u64) -> Reading {
+    figure(TASK_TIME, ns)
+}
+
+/// Makes the figures of one or more tasks into those of the run: sums, but of what is called
+/// largest the largest, and of task times the shortest, the longest and the ratio of the two.
+pub(crate) fn merge_figures(reports: &[Report]) -> Vec<Reading> {
+    let Some(first) = reports.first() else { return Vec::new() };
+    let mut merged = Vec::new();
+    for name in first.readings.iter().map(|reading| reading.key.name.as_str()) {
+        let values: Vec<u64> = reports
+            .iter()
+            .flat_map(|report| report.readings.iter().filter(|reading| reading.key.name == name))
+            .map(|reading| reading.value)
+            .collect();
+        let least = values.iter().copied().min().unwrap_or_default();
+        let most = values.iter().copied().max().unwrap_or_default();
+        if name == TASK_TIME {
+            let fairness = u128::from(least) * MILLION / u128::from(most.max(1));
+            merged.push(figure("task-time-min", least));
+            merged.push(figure("task-time-max", most));
+            merged.push(figure("task-fairness-ppm", fairness as u64));
+        } else if name.ends_with("-max") {
+            merged.push(figure(name, most));
+        } else {
+            merged.push(figure(name, values.iter().sum()));
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use opcost_record::MetricRow;
+
+    fn report(time: u64, handovers: u64, run: u64) -> Report {
+        let readings =
+            vec![figure(LOCK_HANDOVERS, handovers), figure(LOCK_RUN_MAX, run), task_time(time)];
+        Report { readings, ..Report::default() }
+    }
+
+    #[test]
+    fn figures_of_tasks_become_those_of_the_run() {
+        let merged = merge_figures(&[report(400, 2, 10), report(300, 3, 7)]);
+        let text: Vec<String> = merged
+            .iter()
+            .map(|reading| format!("{}={}", reading.key.name, reading.value))
+            .collect();
+        assert_eq!(
+            text.join(" "),
+            "lock-handovers=5 lock-run-max=10 task-time-min=300 task-time-max=400 \
+             task-fairness-ppm=750000"
+        );
+        assert!(merge_figures(&[]).is_empty());
+    }
+
+    #[test]
+    fn every_figure_is_in_the_table_of_metrics() {
+        for reading in merge_figures(&[report(1, 1, 1)]) {
+            let row = MetricRow::find(&reading.key.name).unwrap();
+            assert_eq!(row.source, WORKLOAD);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Waiters in a queue, each looking at memory of its own.
+
+use super::Lock;
+use crate::spec::TASKS_MAX;
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// One task's place in a queue; tasks are named by their index plus 1, 0 is nobody.
+#[repr(align(64))]
+pub(super) struct Place {
+    next: AtomicU32,
+    waits: AtomicBool,
+}
+
+/// The places of all tasks.
+pub(super) struct Places([Place; TASKS_MAX]);
+
+impl Places {
+    pub(super) const fn new() -> Self {
+        Places(
+            [const { Place { next: AtomicU32::new(0), waits: AtomicBool::new(false) } }; TASKS_MAX],
+        )
+    }
+
+    #[inline(always)]
+    fn of(&self, name: u32) -> &Place {
+        // The remainder is the index itself; it spares the check of the bounds.
+        &self.0[(name as usize - 1) % TASKS_MAX]
+    }
+
+    /// Makes a task's place ready, before others can see it.
+    #[inline(always)]
+    pub(super) fn enter(&self, name: u32) {
+        let place = self.of(name);
+        place.next.store(0, Ordering::Relaxed);
+        place.waits.store(true, Ordering::Relaxed);
+    }
+
+    /// Stands behind another task and returns when that one calls.
+    #[inline(always)]
+    pub(super) fn wait_behind(&self, before: u32, name: u32) {
+        self.of(before).next.store(name, Ordering::Release);
+        while self.of(name).waits.load(Ordering::Acquire) {
+            spin_loop();
+        }
+    }
+
+    /// Who stands behind a task, if that is known by now.
+    #[inline(always)]
+    fn behind(&self, name: u32) -> Option<u32> {
+        Some(self.of(name).next.load(Ordering::Acquire)).filter(|next| *next != 0)
+    }
+
+    /// Calls the task behind this one, which is there or about to be.
+    #[inline(always)]
+    pub(super) fn call_next(&self, name: u32) {
+        let next = loop {
+            match self.behind(name) {
+                Some(next) => break next,
+                None => spin_loop(),
+            }
+        };
+        self.of(next).waits.store(false, Ordering::Release);
+    }
+}
+
+/// The queue lock of Mellor-Crummey and Scott (ACM TOCS 9(1), 1991).
+#[repr(align(64))]
+pub(super) struct Mcs {
+    /// The last in the queue.
+    tail: AtomicU32,
+    places: Places,
+}
+
+impl Lock for Mcs {
+    fn the() -> &'static Self {
+        static THE: Mcs = Mcs { tail: AtomicU32::new(0), places: Places::new() };
+        &THE
+    }
+
+    #[inline(always)]
+    fn acquire(&self, me: usize) {
+        let name = me as u32 + 1;
+        self.places.enter(name);
+        let before = self.tail.swap(name, Ordering::AcqRel);
+        if before != 0 {
+            self.places.wait_behind(before, name);
+        }
+    }
+
+    #[inline(always)]
+    fn release(&self, me: usize) {
+        let name = me as u32 + 1;
+        let alone = self.places.behind(name).is_none()
+            && self.tail.compare_exchange(name, 0, Ordering::Release, Ordering::Relaxed).is_ok();
+        if !alone {
+            self.places.call_next(name);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! How lock and unlock are reached from the loop.
+
+use super::Lock;
+use std::mem::transmute;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// A way to reach a lock's operations.
+pub(super) trait Shape {
+    /// Acquires the one lock of this kind.
+    fn acquire<L: Lock>(me: usize);
+    /// Releases it.
+    fn release<L: Lock>(me: usize);
+}
+
+/// The operations are part of the loop.
+pub(super) struct Inline;
+
+/// Each operation is a call.
+pub(super) struct Direct;
+
+/// Each operation is a call to a function that makes the call.
+pub(super) struct Wrapper;
+
+/// Each operation is a call through a table of functions that was filled before.
+pub(super) struct Table;
+
+impl Shape for Inline {
+    #[inline(always)]
+    fn acquire<L: Lock>(me: usize) {
+        L::the().acquire(me);
+    }
+
+    #[inline(always)]
+    fn release<L: Lock>(me: usize) {
+        L::the().release(me);
+    }
+}
+
+impl Shape for Direct {
+    #[inline(never)]
+    fn acquire<L: Lock>(me: usize) {
+        L::the().acquire(me);
+    }
+
+    #[inline(never)]
+    fn release<L: Lock>(me: usize) {
+        L::the().release(me);
+    }
+}
+
+impl Shape for Wrapper {
+    #[inline(never)]
+    fn acquire<L: Lock>(me: usize) {
+        Direct::acquire::<L>(me);
+        come_back();
+    }
+
+    #[inline(never)]
+    fn release<L: Lock>(me: usize) {
+        Direct::release::<L>(me);
+        come_back();
+    }
+}
+
+/// Something to be done after a call, so that the call is not turned into a jump.
+#[inline(always)]
+fn come_back() {
+    // SAFETY: there is no instruction.
+    unsafe { std::arch::asm!("", options(nomem, nostack, preserves_flags)) };
+}
+
+type Operation = fn(usize);
+
+static ACQUIRE: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+static RELEASE: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Enters the operations of this kind of lock into the table.
+pub(super) fn fill_table<L: Lock>() {
+    ACQUIRE.store(Direct::acquire::<L> as Operation as *mut (), Ordering::Release);
+    RELEASE.store(Direct::release::<L> as Operation as *mut (), Ordering::Release);
+}
+
+impl Shape for Table {
+    #[inline(always)]
+    fn acquire<L: Lock>(me: usize) {
+        // SAFETY: the loop with this shape is handed out after the table was filled with an
+        // operation of this type.
+        let operation = unsafe { transmute::<*mut (), Operation>(ACQUIRE.load(Ordering::Relaxed)) };
+        operation(me);
+    }
+
+    #[inline(always)]
+    fn release<L: Lock>(me: usize) {
+        // SAFETY: as above.
+        let operation = unsafe { transmute::<*mut (), Operation>(RELEASE.load(Ordering::Relaxed)) };
+        operation(me);
+    }
+}

@@ -1,0 +1,112 @@
+//! Locks whose waiters all look at the same memory, and the C library's mutex.
+
+use super::Lock;
+use std::cell::UnsafeCell;
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
+
+/// Test-and-set: waiters go on trying to take it.
+#[repr(align(64))]
+pub(super) struct TestAndSet(AtomicU32);
+
+impl Lock for TestAndSet {
+    fn the() -> &'static Self {
+        static THE: TestAndSet = TestAndSet(AtomicU32::new(0));
+        &THE
+    }
+
+    #[inline(always)]
+    fn acquire(&self, _: usize) {
+        while self.0.swap(1, Ordering::Acquire) != 0 {
+            spin_loop();
+        }
+    }
+
+    #[inline(always)]
+    fn release(&self, _: usize) {
+        self.0.store(0, Ordering::Release);
+    }
+}
+
+/// Test-and-test-and-set of one byte: waiters only read until it looks free (Rudolph and Segall,
+/// ISCA 1984); the lock that Xen's paravirt spinlocks had in 2009.
+#[repr(align(64))]
+pub(super) struct Byte(AtomicU8);
+
+impl Lock for Byte {
+    fn the() -> &'static Self {
+        static THE: Byte = Byte(AtomicU8::new(0));
+        &THE
+    }
+
+    #[inline(always)]
+    fn acquire(&self, _: usize) {
+        while self.0.swap(1, Ordering::Acquire) != 0 {
+            while self.0.load(Ordering::Relaxed) != 0 {
+                spin_loop();
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn release(&self, _: usize) {
+        self.0.store(0, Ordering::Release);
+    }
+}
+
+/// Tickets: in the order of arrival, the waiters looking at the number that is served (Linux had
+/// this lock from 2.6.25 to 4.1).
+#[repr(align(64))]
+pub(super) struct Ticket {
+    next: AtomicU16,
+    served: AtomicU16,
+}
+
+impl Lock for Ticket {
+    fn the() -> &'static Self {
+        static THE: Ticket = Ticket { next: AtomicU16::new(0), served: AtomicU16::new(0) };
+        &THE
+    }
+
+    #[inline(always)]
+    fn acquire(&self, _: usize) {
+        let mine = self.next.fetch_add(1, Ordering::Relaxed);
+        while self.served.load(Ordering::Acquire) != mine {
+            spin_loop();
+        }
+    }
+
+    #[inline(always)]
+    fn release(&self, _: usize) {
+        // Only who has the lock writes it.
+        let served = self.served.load(Ordering::Relaxed);
+        self.served.store(served.wrapping_add(1), Ordering::Release);
+    }
+}
+
+/// The C library's mutex, which lets waiters sleep.
+#[repr(align(64))]
+pub(super) struct Mutex(UnsafeCell<libc::pthread_mutex_t>);
+
+// SAFETY: a mutex is made to be used by several threads, through the C library only.
+unsafe impl Sync for Mutex {}
+
+impl Lock for Mutex {
+    fn the() -> &'static Self {
+        static THE: Mutex = Mutex(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
+        &THE
+    }
+
+    #[inline(always)]
+    fn acquire(&self, _: usize) {
+        // A normal mutex that was initialised has no error to report (pthread_mutex_lock(3)).
+        // SAFETY: it was initialised and stays where it is.
+        unsafe { libc::pthread_mutex_lock(self.0.get()) };
+    }
+
+    #[inline(always)]
+    fn release(&self, _: usize) {
+        // SAFETY: as above, and the caller has it.
+        unsafe { libc::pthread_mutex_unlock(self.0.get()) };
+    }
+}

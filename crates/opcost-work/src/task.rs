@@ -1,0 +1,131 @@
+//! Who does the work: this process itself, or several *tasks*, which are processes or threads.
+
+use crate::error::WorkError;
+use crate::params::Params;
+use opcost_sys::affinity;
+use std::cell::Cell;
+
+/// What the tasks of a run are.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum TaskKind {
+    /// Forked processes, each with memory of its own.
+    Process,
+    /// Threads of the process that was asked for the work.
+    Thread,
+}
+
+impl TaskKind {
+    /// The word for one of them in messages.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            TaskKind::Process => "process",
+            TaskKind::Thread => "thread",
+        }
+    }
+}
+
+/// The tasks that parameters ask for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Tasks {
+    pub(crate) kind: TaskKind,
+    pub(crate) number: usize,
+    /// Whether each task reads the clock before and after its work.
+    pub(crate) timed: bool,
+}
+
+impl Tasks {
+    /// The tasks beside this process; `None` where it does the work itself.
+    ///
+    /// # Errors
+    /// [`WorkError::TwoKindsOfTasks`] and [`WorkError::Oversubscribed`].
+    pub(crate) fn of(params: &Params) -> Result<Option<Tasks>, WorkError> {
+        let (procs, threads) = (params.number("procs"), params.number("threads"));
+        let timed = params.text("scale") == "on";
+        let tasks = match (procs, threads) {
+            (1, 0) if !timed => None,
+            (_, 0) => Some(Tasks { kind: TaskKind::Process, number: procs as usize, timed }),
+            (1, _) => Some(Tasks { kind: TaskKind::Thread, number: threads as usize, timed }),
+            _ => return Err(WorkError::TwoKindsOfTasks { procs, threads }),
+        };
+        let number = tasks.map_or(1, |tasks| tasks.number);
+        // A kernel that does not tell of its CPUs is not doubted.
+        let cpus = affinity::allowed_cpus().map_or(number, |cpus| cpus.len());
+        if number > cpus && params.text("oversubscribe") == "off" {
+            return Err(WorkError::Oversubscribed { tasks: number, cpus });
+        }
+        Ok(tasks)
+    }
+}
+
+/// Whether other processes do the work, as these parameters ask.
+pub fn forks(params: &Params) -> bool {
+    matches!(Tasks::of(params), Ok(Some(Tasks { kind: TaskKind::Process, .. })))
+}
+
+thread_local! {
+    static CURRENT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The index of the task that the calling thread is, from 0.
+pub(crate) fn current() -> usize {
+    CURRENT.get()
+}
+
+/// Makes the calling thread the task of that index.
+pub(crate) fn become_task(index: usize) {
+    CURRENT.set(index);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::WorkloadSpec;
+
+    fn tasks(given: &[(&str, &str)]) -> Result<Option<Tasks>, String> {
+        let given: Vec<(String, String)> =
+            given.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        let params = WorkloadSpec::find("syscall").unwrap().resolve(&given).unwrap();
+        Tasks::of(&params).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn one_process_works_itself_unless_it_is_to_be_timed() {
+        let tasks_of = |given: &[(&str, &str)]| tasks(given).unwrap();
+        assert_eq!(tasks_of(&[]), None);
+        let one = |kind, timed| Some(Tasks { kind, number: 1, timed });
+        assert_eq!(tasks_of(&[("scale", "on")]), one(TaskKind::Process, true));
+        assert_eq!(tasks_of(&[("threads", "1")]), one(TaskKind::Thread, false));
+        let three = tasks_of(&[("procs", "3"), ("oversubscribe", "on")]).unwrap();
+        assert_eq!((three.kind, three.number), (TaskKind::Process, 3));
+    }
+
+    #[test]
+    fn processes_with_threads_are_refused() {
+        assert_eq!(
+            tasks(&[("procs", "2"), ("threads", "3")]).unwrap_err(),
+            "procs=2 and threads=3: the tasks are either processes or threads; leave procs at 1, \
+             or threads at 0"
+        );
+    }
+
+    #[test]
+    fn more_tasks_than_cpus_are_refused_unless_allowed() {
+        let refused = std::thread::spawn(|| {
+            // Affinity is per thread; this one ends with the test.
+            affinity::set_affinity(affinity::allowed_cpus().unwrap()[0]).unwrap();
+            tasks(&[("threads", "2")]).unwrap_err()
+        });
+        assert_eq!(
+            refused.join().unwrap(),
+            "2 tasks on 1 CPU would wait for each other's turns; lower 'procs' or 'threads', give \
+             the work more CPUs, or allow it with oversubscribe=on"
+        );
+    }
+
+    #[test]
+    fn threads_have_indices_of_their_own() {
+        become_task(3);
+        assert_eq!(std::thread::spawn(current).join().unwrap(), 0);
+        assert_eq!(current(), 3);
+    }
+}
