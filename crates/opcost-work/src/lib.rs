@@ -17,6 +17,7 @@
 compile_error!("the workloads reserve gigabytes of addresses and need a 64-bit target");
 
 mod error;
+mod fileio;
 mod gate;
 mod invariant;
 mod marker;
@@ -34,7 +35,7 @@ mod team;
 mod in_child;
 
 pub use error::WorkError;
-pub use invariant::{OP_STREAM_HASH, PAGE_FAULTS, PAGE_FAULTS_EXPECTED};
+pub use invariant::{BYTES_READ, BYTES_WRITTEN, OP_STREAM_HASH, PAGE_FAULTS, PAGE_FAULTS_EXPECTED};
 pub use marker::Markers;
 pub use measure::{Measured, Meter, Work, measure};
 pub use nearest::nearest;
