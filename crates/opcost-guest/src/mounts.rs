@@ -6,8 +6,13 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 /// Type and place of each file system.
-const MOUNTS: [(&str, &str); 4] =
-    [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/tmp")];
+const MOUNTS: [(&str, &str); 5] = [
+    ("proc", "/proc"),
+    ("sysfs", "/sys"),
+    ("devtmpfs", "/dev"),
+    ("tmpfs", "/dev/shm"),
+    ("tmpfs", "/tmp"),
+];
 
 /// Links that programs expect in /dev and that devtmpfs does not have.
 const LINKS: [(&str, &str); 4] = [
@@ -37,7 +42,6 @@ pub(crate) fn make() -> Vec<String> {
         // Programs that need it will say so.
         let _ = symlink(target, link);
     }
-    let _ = fs::create_dir("/dev/shm");
     odd
 }
 

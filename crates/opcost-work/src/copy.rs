@@ -148,7 +148,7 @@ impl Copying {
 fn use_routine(name: &str) -> Result<&'static Routine, WorkError> {
     let routine = routine::find(name)?;
     let patched = ROUTINE.set(routine.copy);
-    patched.map_err(|source| WorkError::Patch { path: routine.name, source })?;
+    patched.map_err(|source| WorkError::Patch { path: routine.name.into(), source })?;
     Ok(routine)
 }
 

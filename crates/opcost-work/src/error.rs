@@ -62,6 +62,44 @@ pub enum WorkError {
         /// What every call had to return.
         expected: usize,
     },
+    /// The file system has too little room for the file.
+    #[error(
+        "{dir} has room for {free_bytes} bytes and the file needs {needed_bytes}; lower 'mib', make \
+         room, or name another directory with 'dir'"
+    )]
+    Room {
+        /// The directory.
+        dir: String,
+        /// Bytes the file will have.
+        needed_bytes: u64,
+        /// Bytes the file system has left.
+        free_bytes: u64,
+    },
+    /// A block that was read is not what had been written.
+    #[error(
+        "operation {op} of {ops}: block {block} of the file reads {found:#x}, expected \
+         {expected:#x}; the file system or its device loses data: do not trust it"
+    )]
+    Contents {
+        /// Which operation, counted from 1.
+        op: u64,
+        /// Operations there were to be.
+        ops: u64,
+        /// The block, counted from 0.
+        block: u64,
+        /// Its stamp, or the sum of its characters.
+        found: u64,
+        /// What that had to be.
+        expected: u64,
+    },
+    /// After the work the file is not what was written.
+    #[error("the file in {dir} {what}; the file system or its device loses data: do not trust it")]
+    File {
+        /// The directory.
+        dir: String,
+        /// In what it differs.
+        what: String,
+    },
     /// The twin and the work went through different operations, so that the loop's own cost is
     /// unknown.
     #[error(

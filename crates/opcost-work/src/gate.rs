@@ -23,6 +23,10 @@ pub(crate) trait Gate {
     /// # Safety
     /// `address` is in a writable mapping that nothing else refers to.
     unsafe fn touch(address: usize);
+
+    /// What was `found` in memory that the kernel wrote to; from an empty gate, behind which
+    /// nothing was written, what was `expected` there.
+    fn found(found: u64, expected: u64) -> u64;
 }
 
 /// Enters the kernel and touches memory.
@@ -43,6 +47,11 @@ impl Gate for Kernel {
         // SAFETY: the caller says that the address is writable and its own.
         unsafe { (address as *mut u8).write_volatile(1) }
     }
+
+    #[inline(always)]
+    fn found(found: u64, _expected: u64) -> u64 {
+        found
+    }
 }
 
 impl Gate for Nothing {
@@ -54,6 +63,12 @@ impl Gate for Nothing {
     #[inline(always)]
     unsafe fn touch(address: usize) {
         black_box(address);
+    }
+
+    #[inline(always)]
+    fn found(found: u64, expected: u64) -> u64 {
+        black_box(found);
+        expected
     }
 }
 
@@ -172,6 +187,11 @@ mod tests {
             unsafe { (Kernel::call(getpid, [0; 6], 0), Nothing::call(getpid, [0; 6], 42)) };
         assert_eq!(real, std::process::id() as usize);
         assert_eq!(empty, 42);
+    }
+
+    #[test]
+    fn what_is_found_behind_an_empty_gate_is_what_was_expected() {
+        assert_eq!((Kernel::found(1, 2), Nothing::found(1, 2)), (1, 2));
     }
 
     #[test]

@@ -13,6 +13,12 @@ pub const PAGE_FAULTS: &str = "page-faults";
 /// The invariant that is the number of page faults the workload predicts for itself.
 pub const PAGE_FAULTS_EXPECTED: &str = "page-faults-expected";
 
+/// The invariant that is the number of bytes the work wrote to files.
+pub const BYTES_WRITTEN: &str = "bytes-written";
+
+/// The invariant that is the number of bytes the work read from files.
+pub const BYTES_READ: &str = "bytes-read";
+
 pub(crate) fn count(name: impl Into<String>, value: u64) -> Invariant {
     Invariant { name: name.into(), value: value.to_string() }
 }

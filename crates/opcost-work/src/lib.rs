@@ -20,6 +20,7 @@ compile_error!("the workloads reserve gigabytes of addresses and need a 64-bit t
 mod copy;
 mod error;
 mod figure;
+mod fileio;
 mod gate;
 #[cfg(target_arch = "x86_64")]
 mod immediate;
@@ -45,7 +46,7 @@ mod walk;
 mod in_child;
 
 pub use error::WorkError;
-pub use invariant::{OP_STREAM_HASH, PAGE_FAULTS, PAGE_FAULTS_EXPECTED};
+pub use invariant::{BYTES_READ, BYTES_WRITTEN, OP_STREAM_HASH, PAGE_FAULTS, PAGE_FAULTS_EXPECTED};
 pub use marker::Markers;
 pub use measure::{Measured, Meter, PATH, Work, measure, measure_paths};
 pub use nearest::nearest;

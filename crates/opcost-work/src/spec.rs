@@ -5,7 +5,7 @@ use crate::error::WorkError;
 use crate::immediate;
 use crate::measure::Work;
 use crate::params::{ParamError, ParamSpec, Params, number, one_of};
-use crate::{copy, lock, mmap, pvops, syscall};
+use crate::{copy, fileio, lock, mmap, pvops, syscall};
 
 /// Sets up a workload for the process that will do the work, from its parameters and a seed.
 pub type Prepare = fn(&Params, u64) -> Result<Box<dyn Work>, WorkError>;
@@ -30,6 +30,7 @@ pub struct WorkloadSpec {
 /// Every workload, in the order in which lists show them.
 pub static WORKLOADS: &[WorkloadSpec] = &[
     copy::SPEC,
+    fileio::SPEC,
     #[cfg(target_arch = "x86_64")]
     immediate::SPEC,
     lock::SPEC,
