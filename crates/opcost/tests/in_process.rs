@@ -1,7 +1,13 @@
 //! Variants inside one process, from the command line to the recording and back.
 
 mod lab;
+mod made;
 use lab::{Lab, Started, wait_until};
+use opcost::comparison::{Verdict, compare as analyse};
+use opcost::experiment::{Experiment, Scalar, Variant};
+use opcost::plan::{self, Plan, Slot};
+use opcost_record::Reading;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 const COMPARE: [&str; 8] = [
     "compare",
@@ -108,4 +114,70 @@ fn too_little_memory_is_said_with_what_is_needed() {
                 -w copy:size=67108864,ops=1,offset=0 -n 2";
     let ended = lab.shell(line).spawn().unwrap().end().expect(4);
     ended.says(&["map 134234112 bytes for source and destination", "'size'", "ulimit -v"]);
+}
+
+fn planned(seed: u64, blocks_per_process: u32) -> Plan {
+    let variant = |path: &str| Variant {
+        name: Some(path.into()),
+        workload: Some("copy".into()),
+        params: [("path".to_string(), Scalar::Text("libc".into()))].into(),
+        ..Variant::default()
+    };
+    let experiment = Experiment {
+        pairs: Some(24 * blocks_per_process),
+        seed: Some(seed),
+        in_process: true,
+        blocks_per_process: Some(blocks_per_process),
+        variants: vec![variant("one"), variant("other")],
+        ..Experiment::default()
+    };
+    plan::resolve(&experiment, &made::NoCounters).unwrap()
+}
+
+/// A number from 0 to 1 that depends on these only.
+fn chance(what: (u64, &str, u32)) -> f64 {
+    let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(what);
+    hash as f64 / u64::MAX as f64
+}
+
+/// Whether a report on made-up runs calls any metric changed. Processes differ by up to a third, the
+/// first run of one is slower, and each is faster than the one before; the second variant takes
+/// `planted` times as long.
+fn is_changed(seed: u64, blocks_per_process: u32, planted: f64) -> bool {
+    let plan = planned(seed, blocks_per_process);
+    let of_process = plan.clone();
+    let unit = |slot: &Slot| slot.block.map(|block| of_process.unit_of(block));
+    let (mut now, mut at) = (None, 0);
+    let recording = made::recording(plan, |slot| {
+        at = if unit(slot) == now { at + 1 } else { 0 };
+        now = unit(slot);
+        let process = 1.0 + chance((seed, "process", now.unwrap_or(u32::MAX))) / 3.0;
+        let position = if at == 0 { 1.2 } else { 1.0 - 0.002 * f64::from(at) };
+        let variant = if slot.variant == 1 { planted } else { 1.0 };
+        let read = |name, source| {
+            let noise = 1.0 + 0.004 * chance((seed, name, slot.slot));
+            let value = 1e6 * process * position * variant * noise;
+            Reading::plain(made::key(name, source), value as u64)
+        };
+        vec![read("wall", "clock"), read("task-clock", "perf_event")]
+    });
+    let (comparison, _) = analyse(&recording);
+    assert!(!comparison.refused());
+    let mut changes = comparison.rows.iter().flat_map(|row| &row.changes);
+    changes.any(|change| change.verdict == Verdict::Changed)
+}
+
+#[test]
+fn equal_paths_in_one_process_raise_false_alarms_as_rarely_as_stated() {
+    for blocks_per_process in [1, 3] {
+        let alarms = (0..200).filter(|seed| is_changed(*seed, blocks_per_process, 1.0)).count();
+        // 5 % of 200, and three standard deviations; the seeds are fixed.
+        assert!(alarms <= 19, "{blocks_per_process} blocks a process: {alarms} of 200");
+    }
+}
+
+#[test]
+fn a_change_far_smaller_than_what_processes_differ_by_is_found() {
+    let found = (0..20).filter(|seed| is_changed(*seed, 3, 1.05)).count();
+    assert_eq!(found, 20);
 }
