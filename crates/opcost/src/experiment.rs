@@ -353,6 +353,9 @@ pub enum MachineKind {
     /// None: the figures are another tool's.
     #[value(skip)]
     Imported,
+    /// A program that runs already, on this computer.
+    #[value(skip)]
+    Attached,
 }
 
 impl MachineKind {
@@ -362,6 +365,7 @@ impl MachineKind {
             MachineKind::Host => "this host",
             MachineKind::Emulated => "emulated machine",
             MachineKind::Imported => "imported figures",
+            MachineKind::Attached => "a running program",
         }
     }
 }

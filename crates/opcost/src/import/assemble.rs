@@ -398,6 +398,7 @@ fn plan(
         hooks: Hooks::default(),
         emulation: None,
         imported: Some(import),
+        attachment: None,
     }
 }
 
