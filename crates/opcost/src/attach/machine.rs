@@ -2,6 +2,7 @@
 
 use super::GUARDIAN;
 use super::meter::Meter;
+use crate::comparison::conclusion::figure;
 use crate::exit::{HasStatus, Status, WithStatus};
 use crate::machine::{HookEnd, Machine, RunEnd};
 use crate::plan::{Plan, Slot};
@@ -13,7 +14,7 @@ use opcost_attach::memory::Memory;
 use opcost_attach::process::Process;
 use opcost_attach::target::Restored;
 use opcost_attach::writes::Side;
-use opcost_record::{Failure, Outcome, Reading, Report};
+use opcost_record::{Failure, Outcome, Reading, Report, Unit};
 use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::perf::{LivePerf, PerfKernel};
@@ -22,6 +23,9 @@ use std::time::{Duration, Instant};
 
 /// The longest sleep between two looks whether the user wants to stop.
 const SLICE: Duration = Duration::from_millis(20);
+
+/// So many times the asked length a period may have, if no operation is counted before.
+const PERIODS_MAX: u32 = 50;
 
 /// A program to which opcost is attached. When this is dropped the program is as it was found.
 pub(super) struct Attached<'a> {
@@ -46,14 +50,14 @@ impl Flips {
     pub(super) fn told(&self, key: &str, pid: i32) -> String {
         let mut stops_ns = self.stops_ns.clone();
         stops_ns.sort_unstable();
-        let us = |ns: u64| format!("{:.0} µs", ns as f64 / 1e3);
+        let time = |ns: u64| figure(ns as f64, Unit::Ns);
         let stood = match (stops_ns.get(stops_ns.len() / 2), stops_ns.last()) {
             (Some(median), Some(most)) => format!(
                 "'{key}' was changed {} times; the program stood still for {} each time (median), {} \
                  at most",
                 stops_ns.len(),
-                us(*median),
-                us(*most)
+                time(*median),
+                time(*most)
             ),
             _ => format!("'{key}' was not changed"),
         };
@@ -164,12 +168,22 @@ impl<'a> Attached<'a> {
         ops.map(Some).map_err(|_| AttachError::Ended { pid: self.process.pid })
     }
 
-    /// One period; `None` if the user wants to stop.
+    /// One period; `None` if the user wants to stop. Where operations are counted it goes on until
+    /// one is, but not for ever.
     fn period(&mut self, time: Duration) -> Result<Option<(Option<u64>, Vec<Reading>)>> {
         self.meter.start()?;
         let before = self.ops();
-        let slept = self.sleep(time);
-        let after = self.ops();
+        let mut slept = self.sleep(time);
+        let mut after = self.ops();
+        // A program that other programs kept from its CPU may have done nothing yet.
+        for _ in 1..PERIODS_MAX {
+            let (Ok(Some(one)), Ok(Some(two))) = (&before, &after) else { break };
+            if !slept || one != two || !self.process.is_alive() {
+                break;
+            }
+            slept = self.sleep(time);
+            after = self.ops();
+        }
         self.meter.stop()?;
         let readings = self.meter.read()?;
         if !slept {
@@ -211,8 +225,8 @@ impl Machine for Attached<'_> {
         let Some((ops, readings)) = period? else { return Ok(None) };
         if ops == Some(0) {
             return failed(format!(
-                "process {} counted no operation in this period: it was idle, or stopped; give a \
-                 longer --period",
+                "process {} counted no operation in {PERIODS_MAX} periods: it is idle, or stopped; \
+                 give it work, or a longer --period",
                 self.process.pid
             ));
         }

@@ -44,7 +44,8 @@ const PERIOD_MS: u64 = 20;
 /// The program runs on this long after a change before it is measured: its caches and branch
 /// predictors meet the new code.
 const SETTLE: Duration = Duration::from_millis(2);
-/// How long is watched whether the program counts operations.
+/// How often, and how long each time, a program that has counted no operation yet is watched for one.
+const WATCHES: u32 = 10;
 const WATCH: Duration = Duration::from_millis(50);
 
 /// Arguments of `opcost attach`.
@@ -194,6 +195,10 @@ fn measure(cli: &Cli, output: &OutputArgs, plan: &Plan, target: Target) -> Resul
     let made = make_runs(plan, &[], (&mut machine, &state), writer, progress.as_mut());
     // First of all, whatever happened: the program as it was found.
     let restored = machine.end();
+    if let (Err(error), false) = (&restored, matches!(made, Ok((Ending::Complete, _)))) {
+        // Another error comes after it.
+        eprintln!("opcost: {error}");
+    }
     let (ending, recording) = made?;
     let status = match ending {
         Ending::Complete | Ending::Stopped(_) => present(cli, &recording, output)?,
@@ -205,12 +210,11 @@ fn measure(cli: &Cli, output: &OutputArgs, plan: &Plan, target: Target) -> Resul
         }
         Ending::Failed { .. } => Status::WorkFailed,
     };
-    let flips = restored.map_err(AttachError::carried);
     if let Ending::Failed { slot, failure, .. } = &ending {
         let what = render::failure(failure);
         return Err(fail(status, format!("period {slot} of recording {id}: {what}")));
     }
-    let flips = flips?;
+    let flips = restored.map_err(AttachError::carried)?;
     if !cli.quiet {
         if called {
             eprintln!(
@@ -312,7 +316,8 @@ fn functions_called(process: &Process, survey: &Survey) -> Result<Vec<Function>>
     Ok(symbol::functions(process, &mappings, |mapping| holds_one(&mapping.path)))
 }
 
-/// Who counts the program's operations, and where; found out by watching it for a moment.
+/// Who counts the program's operations, and where; a program that has counted none yet is watched for
+/// a moment.
 fn ops_source(
     process: &Process,
     key: &Key,
@@ -323,13 +328,17 @@ fn ops_source(
         (OpsSource::Program, has_ops.then(|| registry::ops_address(registry))),
         (OpsSource::Key, Some(survey::key_ops_address(key.address))),
     ];
-    let read = |address: Option<u64>| address.and_then(|address| process.number(address).ok());
-    let before = candidates.map(|(_, address)| read(address));
-    std::thread::sleep(WATCH);
+    for _ in 0..WATCHES {
+        let counts = |address: Option<u64>| {
+            address.and_then(|address| process.number(address).ok()).is_some_and(|ops| ops > 0)
+        };
+        if let Some((source, address)) = candidates.iter().find(|(_, address)| counts(*address)) {
+            return Ok((Some(*source), *address));
+        }
+        std::thread::sleep(WATCH);
+    }
     if !process.is_alive() {
         return Err(AttachError::Ended { pid: process.pid }.carried());
     }
-    let counting =
-        candidates.into_iter().zip(before).find(|((_, address), before)| read(*address) != *before);
-    Ok(counting.map_or((None, None), |((source, address), _)| (Some(source), address)))
+    Ok((None, None))
 }
