@@ -62,7 +62,7 @@ impl Process {
     /// 6. Every thread is let go. It returns from the kernel, so no instruction that it fetched
     ///    before is left in it (Intel SDM vol. 3, 8.1.3, wants a serialising event between).
     ///
-    /// `while_stopped` is called between 5 and 6 with the threads.
+    /// `before_going_on` is called between 5 and 6 with the threads.
     ///
     /// # Errors
     /// Nothing is changed then: the process is gone, traced, never at rest, or holds other bytes.
@@ -70,15 +70,34 @@ impl Process {
         &self,
         change: &Change,
         to: Side,
-        mut while_stopped: impl FnMut(&[i32]),
+        mut before_going_on: impl FnMut(&[i32]),
     ) -> Result<Applied, AttachError> {
         self.insist(|process, begun, retries| {
             let stopped = process.stop(change)?;
             process.verify(change, to.other())?;
             process.write_all(&change.writes, to)?;
-            while_stopped(&stopped.threads().collect::<Vec<_>>());
+            before_going_on(&stopped.threads().collect::<Vec<_>>());
             drop(stopped);
             Ok(Applied { stopped_ns: begun.elapsed().as_nanos() as u64, retries })
+        })
+    }
+
+    /// Does `act` with every thread stopped, as [`apply`](Self::apply) does, and writes nothing.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply); `expected` is the side that the process must hold.
+    pub fn while_stopped(
+        &self,
+        change: &Change,
+        expected: Side,
+        mut act: impl FnMut(&[i32]),
+    ) -> Result<(), AttachError> {
+        self.insist(|process, _, _| {
+            let stopped = process.stop(change)?;
+            process.verify(change, expected)?;
+            act(&stopped.threads().collect::<Vec<_>>());
+            drop(stopped);
+            Ok(())
         })
     }
 

@@ -31,7 +31,7 @@ fn function(process: &Process, name: &str) -> u64 {
 
 #[test]
 fn a_survey_finds_what_the_library_finds() {
-    let Some(busy) = Busy::run(1, false) else { return };
+    let Some(busy) = Busy::run(1, "") else { return };
     let (_, survey) = opened(&busy);
     let names: Vec<&str> = survey.keys.iter().map(|key| key.name.as_str()).collect();
     assert_eq!(names, ["churned", "rounds", "slow", "step", "wide"]);
@@ -51,7 +51,7 @@ fn a_survey_finds_what_the_library_finds() {
 
 /// Both ways many times, and in the end everything is as the library left it.
 fn flip(name: &str, asked: impl Fn(&Process) -> u64, then: &str, plain: bool) {
-    let Some(mut busy) = Busy::run(4, plain) else { return };
+    let Some(mut busy) = Busy::run(4, if plain { "plain" } else { "" }) else { return };
     assert_eq!(busy.ask("see"), FOUND);
     let (process, survey) = opened(&busy);
     let change = Change::plan(&survey, key(&survey, name), asked(&process)).unwrap();
@@ -99,7 +99,7 @@ fn sites_that_are_as_compiled_stay_so() {
 
 #[test]
 fn what_is_written_is_what_the_library_writes() {
-    let Some(mut busy) = Busy::run(1, false) else { return };
+    let Some(mut busy) = Busy::run(1, "") else { return };
     let (process, survey) = opened(&busy);
     let change = Change::plan(&survey, key(&survey, "rounds"), 6).unwrap();
     process.apply(&change, Side::Asked, |_| ()).unwrap();
@@ -116,7 +116,7 @@ fn what_is_written_is_what_the_library_writes() {
 
 #[test]
 fn a_program_that_changes_other_keys_all_the_time_is_caught_at_rest() {
-    let Some(mut busy) = Busy::run(2, false) else { return };
+    let Some(mut busy) = Busy::run(2, "") else { return };
     assert_eq!(busy.ask("churn"), "churn 0");
     let (process, survey) = opened(&busy);
     let Ok(change) = Change::plan(&survey, key(&survey, "slow"), 1) else { panic!("not planned") };
@@ -130,7 +130,7 @@ fn a_program_that_changes_other_keys_all_the_time_is_caught_at_rest() {
 
 #[test]
 fn a_change_by_the_program_itself_is_noticed_and_left_alone() {
-    let Some(mut busy) = Busy::run(1, false) else { return };
+    let Some(mut busy) = Busy::run(1, "") else { return };
     let (process, survey) = opened(&busy);
     let change = Change::plan(&survey, key(&survey, "rounds"), 5).unwrap();
     process.apply(&change, Side::Asked, |_| ()).unwrap();
@@ -144,7 +144,7 @@ fn a_change_by_the_program_itself_is_noticed_and_left_alone() {
 
 #[test]
 fn a_change_that_was_cut_short_is_restored() {
-    let Some(mut busy) = Busy::run(4, false) else { return };
+    let Some(mut busy) = Busy::run(4, "") else { return };
     let (process, survey) = opened(&busy);
     let change =
         Change::plan(&survey, key(&survey, "step"), function(&process, "step_mix")).unwrap();
@@ -160,7 +160,7 @@ fn a_change_that_was_cut_short_is_restored() {
 
 #[test]
 fn a_breakpoint_refuses_the_change() {
-    let Some(busy) = Busy::run(1, true) else { return };
+    let Some(busy) = Busy::run(1, "plain") else { return };
     let (process, survey) = opened(&busy);
     let site = key(&survey, "churned").sites[0].record.address;
     let mut damaged = survey.clone();
@@ -175,7 +175,7 @@ fn a_breakpoint_refuses_the_change() {
 
 #[test]
 fn a_target_that_is_killed_in_mid_flip_is_said_to_have_ended() {
-    let Some(mut busy) = Busy::run(4, false) else { return };
+    let Some(mut busy) = Busy::run(4, "") else { return };
     let (process, survey) = opened(&busy);
     let change = Change::plan(&survey, key(&survey, "slow"), 1).unwrap();
     process.apply(&change, Side::Asked, |_| busy.kill_only()).unwrap();
@@ -188,7 +188,7 @@ fn a_target_that_is_killed_in_mid_flip_is_said_to_have_ended() {
 
 #[test]
 fn operations_are_counted_while_it_runs() {
-    let Some(busy) = Busy::run(2, false) else { return };
+    let Some(busy) = Busy::run(2, "") else { return };
     let (process, survey) = opened(&busy);
     let count = || process.number(registry::ops_address(survey.registries[0].address)).unwrap();
     let before = count();

@@ -108,6 +108,11 @@ pub(crate) fn machine_for<'a>(
             Status::Usage,
             "these figures were imported, so there is nothing to run; look at them with opcost show",
         )),
+        MachineKind::Attached => Err(fail(
+            Status::Usage,
+            "these runs were periods of a running program, to which nothing is attached any more; \
+             begin anew with opcost attach PID",
+        )),
         MachineKind::Emulated => {
             let mut phases = Phases::new(quiet);
             let emulated = Emulated::new(plan, interrupt, &mut |text| phases.tell(text));

@@ -1,6 +1,7 @@
 //! The command line: every flag is declared once, here and in [`Experiment`]; help text, man page
 //! and completions derive from it.
 
+use crate::attach::AttachArgs;
 use crate::diff::DiffArgs;
 use crate::exit::{Status, fail};
 use crate::experiment::{Command as CommandText, Experiment, MachineKind, Scalar, Variant};
@@ -70,6 +71,9 @@ pub enum Action {
     List(ListArgs),
     /// Build kernels for the emulated machine, or list them
     Kernel(KernelArgs),
+    /// List the sites of a running program that uses patchpoint, or change one and compare, live
+    #[command(after_help = ATTACH_EXAMPLES)]
+    Attach(AttachArgs),
     /// Compare the sizes of two programs, libraries, object files, archives or kernels
     #[command(after_help = SIZE_EXAMPLES)]
     Size(SizeArgs),
@@ -85,6 +89,9 @@ pub enum Action {
     },
     /// Print the manual page
     Man,
+    /// Restore a program that opcost attach changed, if opcost dies (used by opcost itself)
+    #[command(hide = true)]
+    AttachGuardian,
     /// Perform one run of a workload (used by opcost itself)
     #[command(hide = true)]
     WorkProcess,
@@ -105,6 +112,13 @@ const DIFF_EXAMPLES: &str = "Examples:
   opcost diff last --variant native --variant paravirt --format mail
   opcost diff 261121-69 261122-7d --variant paravirt
   opcost diff --function copy_page_range";
+
+const ATTACH_EXAMPLES: &str = "Examples:
+  opcost attach 1234
+  opcost attach 1234 --json
+  opcost attach $(pidof server) --key tracing --to on
+  opcost attach 1234 --key limit --to 64 --pairs 200 --period 50ms
+  opcost attach 1234 --key copy --to copy_avx2 -e task-clock,instructions:u";
 
 const SIZE_EXAMPLES: &str = "Examples:
   opcost size old/prog new/prog

@@ -364,6 +364,9 @@ pub enum MachineKind {
     /// None: the figures are another tool's.
     #[value(skip)]
     Imported,
+    /// A program that runs already, on this computer.
+    #[value(skip)]
+    Attached,
 }
 
 impl MachineKind {
@@ -373,6 +376,7 @@ impl MachineKind {
             MachineKind::Host => "this host",
             MachineKind::Emulated => "emulated machine",
             MachineKind::Imported => "imported figures",
+            MachineKind::Attached => "a running program",
         }
     }
 }

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod action;
+pub mod attach;
 pub mod cli;
 pub mod comparison;
 pub mod diff;

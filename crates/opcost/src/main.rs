@@ -6,7 +6,8 @@ use clap::Parser;
 use opcost::cli::{Action, Cli, arguments};
 use opcost::exit::{Status, status_of};
 use opcost::{
-    action, diff, doctor, history, import, kernel, listing, report, selftest, size, work_process,
+    action, attach, diff, doctor, history, import, kernel, listing, report, selftest, size,
+    work_process,
 };
 use std::process::ExitCode;
 
@@ -23,11 +24,13 @@ fn main() -> ExitCode {
         Action::Import(args) => import::command::import(&cli, args),
         Action::List(args) => listing::list(&cli, args),
         Action::Kernel(args) => kernel::kernel(&cli, args),
+        Action::Attach(args) => attach::attach(&cli, args),
         Action::Size(args) => size::size(&cli, args),
         Action::Doctor(args) => doctor::doctor(&cli, args),
         Action::Selftest(args) => selftest::selftest(&cli, args),
         Action::Completions { shell } => action::completions(*shell),
         Action::Man => action::man(),
+        Action::AttachGuardian => attach::guard(),
         Action::WorkProcess => work_process::serve().map(|()| Status::Done),
     };
     let status = done.unwrap_or_else(|error| {

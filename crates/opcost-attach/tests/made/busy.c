@@ -6,7 +6,7 @@
  *   own N   sets the value `rounds` itself
  *   churn   changes another key all the time, until the end
  *   stalls  for each thread, the longest time between two of its rounds since the last question, in nanoseconds
- * Arguments: threads, and "plain" to leave sites as they were compiled.
+ * Arguments: threads, and "plain" to leave sites as they were compiled, or "quiet" to count no operations.
  */
 #define _GNU_SOURCE
 #include <patchpoint.h>
@@ -46,6 +46,7 @@ PATCHPOINT_DEFINE_CALL(step, step_identity);
 PATCHPOINT_DEFINE_SAVED(step);
 
 static uint64_t longest[THREADS_MAX];
+static bool quiet;
 
 static uint64_t now_ns(void)
 {
@@ -78,7 +79,8 @@ static void *spin(void *number)
 	for (;;) {
 		for (int i = 0; i < BATCH; i++)
 			result = work(result);
-		patchpoint_ops_add(BATCH);
+		if (!quiet)
+			patchpoint_ops_add(BATCH);
 		uint64_t now = now_ns();
 		if (now - before > __atomic_load_n(mine, __ATOMIC_RELAXED))
 			__atomic_store_n(mine, now - before, __ATOMIC_RELAXED);
@@ -125,7 +127,10 @@ int main(int count, char **arguments)
 	pthread_t thread;
 	char line[64];
 
-	if (threads > THREADS_MAX || (!(count > 2 && strcmp(arguments[2], "plain") == 0) && patchpoint_init() != 0))
+	const char *how = count > 2 ? arguments[2] : "";
+
+	quiet = strcmp(how, "quiet") == 0;
+	if (threads > THREADS_MAX || (strcmp(how, "plain") != 0 && patchpoint_init() != 0))
 		return 1;
 	for (long i = 0; i < threads; i++)
 		if (pthread_create(&thread, NULL, spin, (void *)i) != 0)

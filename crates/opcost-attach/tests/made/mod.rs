@@ -16,7 +16,8 @@ pub(crate) fn program() -> Option<&'static Path> {
             eprintln!("SKIPPED: sites are patched on x86-64 Linux only");
             return None;
         }
-        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        // The tests of another crate use this file, too.
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../opcost-attach");
         build(&here.join("tests/made/busy.c"), &here.join("../../patchpoint"), "busy")
     });
     program.as_deref()
@@ -65,10 +66,11 @@ pub(crate) struct Busy {
 }
 
 impl Busy {
-    /// With so many threads beside its first; `None` where it cannot be built.
-    pub(crate) fn run(threads: u32, plain: bool) -> Option<Busy> {
+    /// With so many threads beside its first; `how`: `plain`, `quiet` or nothing, as the program has
+    /// it. `None` where it cannot be built.
+    pub(crate) fn run(threads: u32, how: &str) -> Option<Busy> {
         let mut command = Command::new(program()?);
-        command.arg(threads.to_string()).args(plain.then_some("plain"));
+        command.args([&threads.to_string(), how]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let mut busy = Busy { child, input, output: BufReader::new(output) };

@@ -1,13 +1,13 @@
 //! From a recording to a comparison.
 
-use super::columns::{Column, Columns, blocks};
+use super::columns::{Column, Columns, WALL, blocks, per_second};
 use super::{
     Change, Comparison, Figures, InvariantRow, RATIO_LEVEL, Row, TwinRow, VariantSummary, Verdict,
     Warning, conclusion, functions, imported, kernel_config, ledger, observations, parallel, size,
 };
 use crate::experiment::MachineKind;
 use crate::plan::{Plan, Unavailable, WorkPlan};
-use crate::source;
+use crate::source::{self, Scope};
 use crate::store::{Recording, State};
 use opcost_record::metric::EMULATOR;
 use opcost_record::{Family, MetricKey, Outcome, Record, TWIN, Unit, WORK};
@@ -61,7 +61,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         conclusions: Vec::new(),
     };
     // Runs of the emulated machine are made at the same time, and know neither drift nor neighbours.
-    if plan.machine == MachineKind::Host {
+    if [MachineKind::Host, MachineKind::Attached].contains(&plan.machine) {
         let names: Vec<String> =
             comparison.variants.iter().map(|variant| variant.name.clone()).collect();
         comparison.observations = observations::observations(&comparison.rows, &names);
@@ -104,10 +104,16 @@ fn heading(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<String> {
     let plan = &recording.plan;
     let mut parts = Vec::new();
     match &plan.variants[0].work {
+        _ if let Some(attachment) = &plan.attachment => {
+            let period = conclusion::figure(attachment.period_ns as f64, Unit::Ns);
+            parts.push(format!("{} in periods of {period}", plan.experiment));
+            parts.push(attachment.words().into());
+        }
         WorkPlan::Workload { name, .. } => parts.push(name.clone()),
         WorkPlan::Command { .. } => parts.push("commands".into()),
     }
-    if let Some(ops) = finished.iter().flatten().find_map(|record| record.ops) {
+    let ops = finished.iter().flatten().find_map(|record| record.ops);
+    if let Some(ops) = ops.filter(|_| plan.attachment.is_none()) {
         parts.push(format!("{} ops a run", conclusion::grouped(ops)));
     }
     parts.push(plan.machine.words().into());
@@ -153,7 +159,7 @@ fn unavailable(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<Unavaila
         return missing;
     }
     // The plan says of the emulated machine what it cannot count; the host's sources read nothing.
-    let read = |key: &MetricKey| plan.machine == MachineKind::Host || key.source == EMULATOR;
+    let read = |key: &MetricKey| plan.machine != MachineKind::Emulated || key.source == EMULATOR;
     for key in plan.metrics().into_iter().filter(read) {
         if recording.dictionary.id(&key).is_none() {
             let reason = source::reason_absent(key.row(), plan.scope()).to_string();
@@ -199,6 +205,8 @@ fn rows(recording: &Recording, columns: &Columns) -> Vec<Row> {
         .iter()
         .zip(&columns.by_metric)
         .filter(|(key, _)| key.region == WORK && key.row().family != Family::Control)
+        // Of a second, the seconds are no figure.
+        .filter(|(key, _)| !(per_second(&recording.plan) && key.name == WALL))
         .collect();
     let mut rows =
         parallel::map(shown, is_large(recording), |(key, columns)| row(recording, key, columns));
@@ -227,9 +235,14 @@ fn row(recording: &Recording, key: &MetricKey, columns: &[Column]) -> Row {
         let medians = [baseline, variant].map(|side| values[side].as_ref().map(Figures::center));
         change(plan, &columns[baseline], &columns[variant], medians, *key == plan.primary)
     });
+    let per = if per_second(plan) && described.per_op { "/s" } else { "" };
     Row {
         key: key.clone(),
-        label: if twice { format!("{} ({})", key.label(), key.source) } else { key.label() },
+        label: if twice {
+            format!("{}{per} ({})", key.label(), key.source)
+        } else {
+            key.label() + per
+        },
         primary: *key == plan.primary,
         unit: described.unit,
         kind: described.kind,
@@ -470,7 +483,7 @@ fn twin(recording: &Recording, columns: &Columns, rows: &[Row]) -> Vec<TwinRow> 
 /// Commands that end so soon that their start is most of what was measured.
 fn short_runs(plan: &Plan, rows: &[Row]) -> Option<Warning> {
     const SHORT_NS: f64 = 5e6;
-    if !matches!(plan.variants[0].work, WorkPlan::Command { .. }) {
+    if plan.scope() != Scope::Command {
         return None;
     }
     let wall = rows.iter().find(|row| row.key.name == "wall")?;

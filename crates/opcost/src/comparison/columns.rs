@@ -2,9 +2,18 @@
 
 use crate::plan::Plan;
 use crate::store::Recording;
-use opcost_record::Record;
+use opcost_record::{MetricId, Record};
 use opcost_stats::{Block, Total};
 use std::num::NonZeroU64;
+
+/// The metric by which figures are divided where they are per second.
+pub(super) const WALL: &str = "wall";
+const NS_IN_SECOND: f64 = 1e9;
+
+/// Whether figures are per second: those of a running program that counts no operations.
+pub(super) fn per_second(plan: &Plan) -> bool {
+    plan.attachment.as_ref().is_some_and(|attachment| attachment.ops.is_none())
+}
 
 /// One metric of one variant: a figure for each finished run that has it, in the order of running.
 #[derive(Clone, Default)]
@@ -33,18 +42,30 @@ impl Columns {
         let keys = recording.dictionary.keys();
         let per_op: Vec<bool> = keys.iter().map(|key| key.row().per_op).collect();
         let mut by_metric = vec![vec![Column::default(); finished.len()]; keys.len()];
+        let per_second = per_second(&recording.plan);
+        let wall = keys.iter().position(|key| key.name == WALL);
         for (variant, records) in finished.iter().enumerate() {
             for record in records {
                 let Some(block) = record.block else { continue };
+                let wall_ns =
+                    wall.and_then(|wall| record.sample(wall as MetricId)).map(|wall| wall.value);
+                let period_ns = wall_ns.filter(|_| per_second).and_then(NonZeroU64::new);
                 let ops = record.ops.and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MIN);
                 for sample in &record.samples {
                     let metric = usize::from(sample.metric);
                     let ops = if per_op[metric] { ops } else { NonZeroU64::MIN };
                     let total = Total { value: sample.value, ops };
+                    let figure = match period_ns.filter(|_| per_op[metric]) {
+                        Some(period_ns) => {
+                            Total { ops: period_ns, ..total }.per_op() * NS_IN_SECOND
+                        }
+                        None => total.per_op(),
+                    };
                     let column = &mut by_metric[metric][variant];
                     column.blocks.push(block);
-                    column.varies |= *column.first.get_or_insert(total) != total;
-                    column.values.push(total.per_op());
+                    // Periods are never of one length exactly, so nothing is the same per second.
+                    column.varies |= per_second || *column.first.get_or_insert(total) != total;
+                    column.values.push(figure);
                     let multiplexed = sample.time.is_some_and(|time| time.multiplexed());
                     column.multiplexed += usize::from(multiplexed);
                 }

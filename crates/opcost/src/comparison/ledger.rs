@@ -327,6 +327,9 @@ fn runs(evidence: &Evidence<'_>) -> Finding {
 }
 
 fn exit_status(evidence: &Evidence<'_>) -> Finding {
+    if evidence.recording.plan.attachment.is_some() {
+        return (Severity::Fine, "the program ran on".into());
+    }
     let mut codes: Vec<Option<i32>> =
         evidence.finished.iter().flatten().map(|record| record.exit_code).collect();
     codes.sort();
@@ -355,6 +358,9 @@ fn multiplexing(evidence: &Evidence<'_>) -> Finding {
 }
 
 fn environment(evidence: &Evidence<'_>) -> Finding {
+    if evidence.recording.plan.attachment.is_some() {
+        return (Severity::Fine, "one process, so one environment and one layout".into());
+    }
     let Some(state) = evidence.recording.machine.first() else {
         return unknown("not recorded");
     };

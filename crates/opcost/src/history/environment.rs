@@ -19,6 +19,7 @@ pub(super) fn between(before: &Recording, after: &Recording, variant: &str) -> B
     if before.plan.machine != after.plan.machine {
         let kind = |plan: &Plan| match plan.machine {
             MachineKind::Host => "measured",
+            MachineKind::Attached => "measured while it ran",
             MachineKind::Emulated => "emulated",
             MachineKind::Imported => "imported",
         };

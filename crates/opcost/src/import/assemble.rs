@@ -399,6 +399,7 @@ fn plan(
         hooks: Hooks::default(),
         emulation: None,
         imported: Some(import),
+        attachment: None,
     }
 }
 

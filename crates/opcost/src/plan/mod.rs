@@ -3,6 +3,7 @@
 //! A plan is made by [`resolve`] from an [`Experiment`](crate::experiment::Experiment) and what is
 //! known of the surroundings; it is stored before the first run, and running it needs no decision.
 
+mod attached;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod guest;
@@ -16,6 +17,7 @@ mod resolve;
 mod resolve_tests;
 mod schedule;
 
+pub use attached::{AttachedWork, AttachmentPlan, OpsSource, resolve_attached};
 pub use guest::{CacheShape, CachesPlan, EmulationPlan, GuestPlan};
 pub use imported::{
     Claim, Formula, IMPORT, ImportPlan, ImportSource, ImportedFigures, ImportedMetric, Omission,
@@ -91,6 +93,9 @@ pub struct Plan {
     /// Figures that were imported instead of measured; such a plan has no runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<ImportPlan>,
+    /// The running program whose periods the runs are; `None` where programs are started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attachment: Option<AttachmentPlan>,
 }
 
 /// A command that builds every variant anew, so that layouts vary and builds are compared.
@@ -149,7 +154,7 @@ impl VariantPlan {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum WorkPlan {
-    /// An external command.
+    /// An external command; in an imported or attached plan, what ran, without arguments.
     Command {
         /// The executable, found, absolute.
         program: PathBuf,
@@ -226,6 +231,7 @@ impl Plan {
     /// Where the sources read: around commands, or around regions of a workload.
     pub fn scope(&self) -> Scope {
         match self.variants[0].work {
+            _ if self.attachment.is_some() => Scope::Attached,
             WorkPlan::Command { .. } => Scope::Command,
             WorkPlan::Workload { .. } => Scope::Region,
         }

@@ -12,11 +12,12 @@ use std::path::PathBuf;
 
 impl Plan {
     /// The experiment whose plan this is, with every default and the seed written out, so that
-    /// another machine makes the same runs; `None` of imported figures, which nothing makes again.
+    /// another machine makes the same runs; `None` of imported figures and of periods of a running program,
+    /// which nothing makes again.
     ///
     /// An event that was given a name of its own (`name=` in a PMU's terms) has that name only.
     pub fn to_experiment(&self) -> Option<Experiment> {
-        if self.imported.is_some() {
+        if self.imported.is_some() || self.attachment.is_some() {
             return None;
         }
         let shared = |of: fn(&VariantPlan) -> Option<&String>| {

@@ -68,6 +68,10 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         let why = "machine = \"imported\": nothing runs there; use host or emulated";
         return Err(fail(Status::Usage, why));
     }
+    if experiment.machine == Some(MachineKind::Attached) {
+        let why = "machine = \"attached\": a running program is compared by opcost attach PID";
+        return Err(fail(Status::Usage, why));
+    }
     let emulation = guest::resolve_emulation(experiment, surroundings.allowed_cpus().len())?;
     let variants = resolve_variants(experiment, surroundings, &here)?;
     let workload = matches!(variants[0].work, WorkPlan::Workload { .. });
@@ -167,6 +171,7 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         variants,
         emulation,
         imported: None,
+        attachment: None,
     })
 }
 
@@ -194,15 +199,15 @@ fn resolve_build(experiment: &Experiment, emulated: bool) -> Result<Option<Build
 }
 
 /// What a plan counts.
-struct Measured {
-    events: Vec<EventPlan>,
-    unavailable: Vec<Unavailable>,
+pub(super) struct Measured {
+    pub(super) events: Vec<EventPlan>,
+    pub(super) unavailable: Vec<Unavailable>,
     /// Every metric that will be judged.
-    metrics: Vec<MetricKey>,
-    primary: MetricKey,
+    pub(super) metrics: Vec<MetricKey>,
+    pub(super) primary: MetricKey,
 }
 
-fn measured_by_host(
+pub(super) fn measured_by_host(
     experiment: &Experiment,
     scope: Scope,
     surroundings: &dyn Surroundings,
@@ -548,7 +553,7 @@ fn not_in_scope(texts: &[&str], scope: Scope) -> Vec<Unavailable> {
                 ("told by workloads that have it, without being asked", "leave it out")
             } else {
                 (
-                    "read by workloads around their operations, not around a command",
+                    "read by workloads around their operations, not around another program",
                     "compare a workload",
                 )
             };
@@ -616,7 +621,7 @@ pub(super) fn metrics_judged(events: &[EventPlan], scope: Scope) -> Vec<MetricKe
 }
 
 /// The fewest blocks with which every metric can reach its corrected level.
-fn fewest_blocks(
+pub(super) fn fewest_blocks(
     metrics: &[MetricKey],
     primary: &MetricKey,
     comparisons: usize,

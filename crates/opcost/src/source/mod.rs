@@ -2,8 +2,9 @@
 //!
 //! A source works in one or more *scopes*. Around a command it is started while the child is
 //! held before exec and read after the child has ended. Around a region it is started and
-//! stopped by the workload process itself. Around any process it reads conditions of the machine
-//! before and after, outside the timed window.
+//! stopped by the workload process itself. Attached to a running program it is started and stopped
+//! while that goes on. Around any process it reads conditions of the machine before and after,
+//! outside the timed window.
 
 mod clock;
 mod conditions;
@@ -26,6 +27,8 @@ pub enum Scope {
     Command,
     /// From inside, a region of a workload.
     Region,
+    /// From outside, a period of a program that runs already.
+    Attached,
     /// From outside, the machine while any process runs.
     Surroundings,
 }
@@ -109,7 +112,7 @@ pub static SOURCES: &[SourceRow] = &[
     },
     SourceRow {
         name: clock::NAME,
-        scopes: &[Scope::Command, Scope::Region],
+        scopes: &[Scope::Command, Scope::Region, Scope::Attached],
         help: "elapsed time (CLOCK_MONOTONIC)",
         absent: |_| "no run finished",
         make: clock::make,
@@ -123,7 +126,7 @@ pub static SOURCES: &[SourceRow] = &[
     },
     SourceRow {
         name: perf_event::NAME,
-        scopes: &[Scope::Command, Scope::Region],
+        scopes: &[Scope::Command, Scope::Region, Scope::Attached],
         help: "the kernel's performance events, hardware and software (perf_event_open)",
         absent: |_| "never on the hardware while the work ran; count fewer events at once",
         make: perf_event::make,

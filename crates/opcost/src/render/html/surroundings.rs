@@ -78,7 +78,9 @@ pub(super) fn section(view: &View<'_>) -> Markup {
 fn changes(view: &View<'_>, before: &MachineState, after: &MachineState) -> Vec<String> {
     match view.recording.plan.machine {
         MachineKind::Emulated => before.differences_emulated(after),
-        MachineKind::Host | MachineKind::Imported => before.differences(after),
+        MachineKind::Host | MachineKind::Imported | MachineKind::Attached => {
+            before.differences(after)
+        }
     }
 }
 

@@ -1,0 +1,154 @@
+//! Memory that lies: no panic, no endless list, the named error.
+
+use opcost_attach::change::Change;
+use opcost_attach::image::{self, Image};
+use opcost_attach::maps;
+use opcost_attach::memory::Block;
+use opcost_attach::registry::{FormatError, Registry};
+use opcost_attach::survey::{Kind, Survey};
+use proptest::prelude::*;
+
+const START: u64 = 0x10000;
+const REGISTRY: usize = 0x400;
+const OBJECT: usize = 0x500;
+const NOTE: usize = 0x600;
+const SITES: usize = 0x640;
+const KEY: usize = 0x800;
+const NAME: usize = 0x900;
+const CODE: usize = 0xa00;
+
+fn put(bytes: &mut [u8], at: usize, what: &[u8]) {
+    bytes[at..at + what.len()].copy_from_slice(what);
+}
+
+fn at(place: usize) -> [u8; 8] {
+    (START + place as u64).to_le_bytes()
+}
+
+fn relative(from: usize, to: usize) -> [u8; 4] {
+    (to as i32 - from as i32).to_le_bytes()
+}
+
+/// A program with one value key and one site, as its memory is.
+fn memory() -> Block {
+    let mut bytes = vec![0; 0x1000];
+    put(&mut bytes, 0, b"\x7fELF\x02\x01\x01");
+    put(&mut bytes, 32, &64u64.to_le_bytes());
+    put(&mut bytes, 56, &[2, 0]);
+    // PT_LOAD and PT_NOTE.
+    put(&mut bytes, 64, &[1]);
+    put(&mut bytes, 120, &[4]);
+    put(&mut bytes, 120 + 16, &0x300u64.to_le_bytes());
+    put(&mut bytes, 120 + 40, &32u64.to_le_bytes());
+    put(&mut bytes, 0x300, &[11, 0, 0, 0, 8, 0, 0, 0, 2, 0, 0, 0]);
+    put(&mut bytes, 0x30c, b"patchpoint\0");
+    put(&mut bytes, 0x318, &[1]);
+    put(&mut bytes, 0x31c, &relative(0x31c, REGISTRY));
+    put(&mut bytes, REGISTRY, b"patchpt\0\x01\0\0\0\x48\0\0\0");
+    put(&mut bytes, REGISTRY + 24, &at(OBJECT));
+    put(&mut bytes, REGISTRY + 64, &99u64.to_le_bytes());
+    put(&mut bytes, OBJECT, &at(NOTE));
+    put(&mut bytes, OBJECT + 24, &[1]);
+    put(&mut bytes, NOTE, &[1]);
+    put(&mut bytes, NOTE + 4, &relative(NOTE + 4, SITES));
+    put(&mut bytes, NOTE + 8, &relative(NOTE + 8, SITES + 32));
+    put(&mut bytes, NOTE + 12, &[16]);
+    // The record of no kind, then the site.
+    let site = SITES + 16;
+    put(&mut bytes, site, &relative(site, CODE));
+    put(&mut bytes, site + 4, &relative(site + 4, KEY));
+    put(&mut bytes, site + 12, &[2, 6, 0, 0]);
+    put(&mut bytes, KEY, &42u64.to_le_bytes());
+    put(&mut bytes, KEY + 8, &at(NAME));
+    put(&mut bytes, KEY + 40, &[2, 4]);
+    put(&mut bytes, NAME, b"limit\0");
+    put(&mut bytes, CODE, &[0xc7, 0xc0, 0x2a, 0, 0, 0]);
+    Block { start: START, bytes }
+}
+
+fn survey(memory: &Block) -> Result<Survey, FormatError> {
+    Survey::read(memory, &[], &[START + REGISTRY as u64])
+}
+
+#[test]
+fn the_whole_memory_is_read_as_it_was_laid_out() {
+    let memory = memory();
+    let address = START + REGISTRY as u64;
+    assert_eq!(image::look(&memory, START), Image::Registry { address, format: 1 });
+    let survey = survey(&memory).unwrap();
+    assert_eq!(survey.registries[0].ops, Some(99));
+    let [key] = survey.keys.as_slice() else { panic!("{:?}", survey.keys) };
+    assert_eq!((key.name.as_str(), key.kind, key.state.slot), ("limit", Kind::Value, 42));
+    assert_eq!((key.sites.len(), key.sites[0].state), (1, "immediate"));
+    let change = Change::plan(&survey, key, 43).unwrap();
+    assert_eq!(change.code_writes, 1);
+    assert_eq!(change.writes[0].asked, [0xc7, 0xc0, 0x2b, 0, 0, 0]);
+    assert_eq!(change.writes[1].address, START + KEY as u64);
+}
+
+/// The error of a memory in which some bytes are others.
+fn error(place: usize, bytes: &[u8]) -> String {
+    let mut memory = memory();
+    put(&mut memory.bytes, place, bytes);
+    survey(&memory).unwrap_err().to_string()
+}
+
+#[test]
+fn damage_has_a_name() {
+    assert!(error(REGISTRY, b"X").contains("no registry of patchpoint is where its note says"));
+    assert!(error(REGISTRY + 8, &[2]).contains("registry format 2, and this opcost knows 1 only"));
+    assert!(error(NOTE, &[7]).contains("registry format 7"));
+    assert!(error(OBJECT + 8, &at(OBJECT)).contains("registered objects are more than"));
+    assert!(error(REGISTRY + 24, &[1; 8]).contains("cannot read registered objects"));
+    assert!(error(NOTE + 8, &[0, 0, 0, 0x80]).contains("sites of an object are more than"));
+    assert!(error(SITES + 16 + 13, &[11]).contains("bytes of a site are more than 10"));
+    assert!(error(SITES + 16 + 4, &[0, 0, 0, 0x70]).contains("cannot read a key"));
+    assert!(error(KEY + 8, &[1; 8]).contains("cannot read a key's name"));
+    assert!(error(KEY + 32, &at(KEY)).contains("imports of a key are more than"));
+    assert!(error(SITES + 16, &[0, 0, 0, 0x70]).contains("cannot read a site"));
+}
+
+#[test]
+fn an_older_registry_has_no_counter() {
+    let mut memory = memory();
+    put(&mut memory.bytes, REGISTRY + 12, &[64]);
+    assert_eq!(Registry::read(&memory, START + REGISTRY as u64).unwrap().ops, None);
+    put(&mut memory.bytes, REGISTRY + 12, &[0; 4]);
+    assert_eq!(Registry::read(&memory, START + REGISTRY as u64).unwrap().stubs, []);
+}
+
+#[test]
+fn programs_of_another_kind_are_told_apart() {
+    let mut memory = memory();
+    put(&mut memory.bytes, 4, &[1]);
+    assert_eq!(image::look(&memory, START), Image::Elf32);
+    put(&mut memory.bytes, 0, b"#!/bin/sh");
+    assert_eq!(image::look(&memory, START), Image::NotElf);
+    let mut memory = self::memory();
+    put(&mut memory.bytes, 0x30c, b"Patchpoint");
+    assert_eq!(image::look(&memory, START), Image::WithoutRegistry);
+    assert_eq!(image::look(&memory, 0), Image::NotElf);
+}
+
+proptest! {
+    #[test]
+    fn no_damage_makes_it_panic(damage in prop::collection::vec((0..0xb00usize, any::<u8>()), 1..40)) {
+        let mut memory = memory();
+        for (place, byte) in damage {
+            memory.bytes[place] = byte;
+        }
+        image::look(&memory, START);
+        if let Ok(survey) = survey(&memory) {
+            for key in &survey.keys {
+                if let Ok(change) = Change::plan(&survey, key, 7) {
+                    prop_assert!(change.writes.iter().all(|write| write.found.len() == write.asked.len()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_text_of_mappings_makes_it_panic(text in "[0-9a-f /-]{0,200}") {
+        maps::parse(&text);
+    }
+}

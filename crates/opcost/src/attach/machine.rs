@@ -1,0 +1,239 @@
+//! A running program as a machine: each run is a period of its life, its site one way or the other.
+
+use super::GUARDIAN;
+use super::meter::Meter;
+use crate::comparison::conclusion::figure;
+use crate::exit::{HasStatus, Status, WithStatus};
+use crate::machine::{HookEnd, Machine, RunEnd};
+use crate::plan::{Plan, Slot};
+use anyhow::{Context, Result, bail};
+use opcost_attach::AttachError;
+use opcost_attach::change::Change;
+use opcost_attach::guardian::{Guardian, Undo};
+use opcost_attach::memory::Memory;
+use opcost_attach::process::Process;
+use opcost_attach::target::Restored;
+use opcost_attach::writes::Side;
+use opcost_record::{Failure, Outcome, Reading, Report, Unit};
+use opcost_sys::clock::unix_ns;
+use opcost_sys::interrupt::Interrupt;
+use opcost_sys::perf::{LivePerf, PerfKernel};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// The longest sleep between two looks whether the user wants to stop.
+const SLICE: Duration = Duration::from_millis(20);
+
+/// So many times the asked length a period may have, if no operation is counted before.
+const PERIODS_MAX: u32 = 50;
+
+/// A program to which opcost is attached. When this is dropped the program is as it was found.
+pub(super) struct Attached<'a> {
+    process: Process,
+    change: Change,
+    side: Side,
+    meter: Meter,
+    ops_address: Option<u64>,
+    interrupt: &'a Interrupt,
+    guardian: Option<Guardian>,
+    stops_ns: Vec<u64>,
+}
+
+/// What the changes did to the program.
+pub(super) struct Flips {
+    stops_ns: Vec<u64>,
+    restored: Restored,
+}
+
+impl Flips {
+    /// In one sentence or two.
+    pub(super) fn told(&self, key: &str, pid: i32) -> String {
+        let mut stops_ns = self.stops_ns.clone();
+        stops_ns.sort_unstable();
+        let time = |ns: u64| figure(ns as f64, Unit::Ns);
+        let stood = match (stops_ns.get(stops_ns.len() / 2), stops_ns.last()) {
+            (Some(median), Some(most)) => format!(
+                "'{key}' was changed {} times; the program stood still for {} each time (median), {} \
+                 at most",
+                stops_ns.len(),
+                time(*median),
+                time(*most)
+            ),
+            _ => format!("'{key}' was not changed"),
+        };
+        match self.restored {
+            Restored::Done => format!("{stood}; process {pid} is as it was found"),
+            Restored::Ended => format!("{stood}; process {pid} has ended"),
+        }
+    }
+}
+
+impl<'a> Attached<'a> {
+    /// Opens counters on every thread of the process, and starts the guardian. Changes nothing yet.
+    ///
+    /// # Errors
+    /// The process cannot be stopped, a counter cannot be opened, there is no guardian.
+    pub(super) fn begin(
+        process: Process,
+        change: Change,
+        plan: &Plan,
+        ops_address: Option<u64>,
+        interrupt: &'a Interrupt,
+    ) -> Result<Attached<'a>> {
+        let kernel: Rc<dyn PerfKernel> = Rc::new(LivePerf::default());
+        let mut meter = None;
+        let open = |threads: &[i32]| meter = Some(Meter::open(&plan.events, threads, &kernel));
+        process.while_stopped(&change, Side::Found, open).map_err(AttachError::carried)?;
+        let meter = meter.context("no thread was there to be counted")??;
+        let own = std::env::current_exe()
+            .context("cannot find this program's own executable")
+            .status(Status::Missing)?;
+        let undo = Undo {
+            pid: process.pid,
+            started_ticks: process.started_ticks,
+            key: plan.attachment.as_ref().map(|of| of.key.clone()).unwrap_or_default(),
+            change: change.clone(),
+        };
+        let guardian = Guardian::start(&own, &[GUARDIAN], &undo).map_err(AttachError::carried)?;
+        Ok(Attached {
+            process,
+            change,
+            side: Side::Found,
+            meter,
+            ops_address,
+            interrupt,
+            guardian: Some(guardian),
+            stops_ns: Vec::new(),
+        })
+    }
+
+    /// Puts everything back as it was found.
+    ///
+    /// # Errors
+    /// It could not be: what is left, and why. Where the program cannot be stopped at the moment,
+    /// the guardian goes on trying.
+    pub(super) fn end(mut self) -> Result<Flips, AttachError> {
+        let restored = self.restore()?;
+        Ok(Flips { stops_ns: std::mem::take(&mut self.stops_ns), restored })
+    }
+
+    fn restore(&mut self) -> Result<Restored, AttachError> {
+        let Some(guardian) = self.guardian.take() else { return Ok(Restored::Done) };
+        let restored = match self.side {
+            Side::Found => {
+                Ok(if self.process.is_alive() { Restored::Done } else { Restored::Ended })
+            }
+            Side::Asked => self.process.restore(&self.change),
+        };
+        match restored {
+            // It takes its owner for dead, and restores what is left to be restored.
+            Err(AttachError::Stop(_) | AttachError::Busy { .. }) => drop(guardian),
+            _ => guardian.dismiss(),
+        }
+        restored
+    }
+
+    /// Puts the site to a side.
+    fn turn(&mut self, to: Side) -> Result<(), AttachError> {
+        if to == self.side {
+            return Ok(());
+        }
+        if !self.guardian.as_mut().is_some_and(Guardian::is_alive) {
+            return Err(AttachError::Guardian { what: "has ended".into() });
+        }
+        // From here on it may be changed, whatever is reported.
+        self.side = Side::Asked;
+        let applied = self.process.apply(&self.change, to, |_| ())?;
+        self.side = to;
+        self.stops_ns.push(applied.stopped_ns);
+        Ok(())
+    }
+
+    /// Sleeps; false if the user wants to stop.
+    fn sleep(&self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        while !self.interrupt.is_set() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            std::thread::sleep(left.min(SLICE));
+        }
+        false
+    }
+
+    fn ops(&self) -> Result<Option<u64>, AttachError> {
+        let Some(address) = self.ops_address else { return Ok(None) };
+        let ops = self.process.number(address);
+        ops.map(Some).map_err(|_| AttachError::Ended { pid: self.process.pid })
+    }
+
+    /// One period; `None` if the user wants to stop. Where operations are counted it goes on until
+    /// one is, but not for ever.
+    fn period(&mut self, time: Duration) -> Result<Option<(Option<u64>, Vec<Reading>)>> {
+        self.meter.start()?;
+        let before = self.ops();
+        let mut slept = self.sleep(time);
+        let mut after = self.ops();
+        // A program that other programs kept from its CPU may have done nothing yet.
+        for _ in 1..PERIODS_MAX {
+            let (Ok(Some(one)), Ok(Some(two))) = (&before, &after) else { break };
+            if !slept || one != two || !self.process.is_alive() {
+                break;
+            }
+            slept = self.sleep(time);
+            after = self.ops();
+        }
+        self.meter.stop()?;
+        let readings = self.meter.read()?;
+        if !slept {
+            return Ok(None);
+        }
+        let ops = after?.zip(before?).map(|(after, before)| after.wrapping_sub(before));
+        Ok(Some((ops, readings)))
+    }
+}
+
+impl Drop for Attached<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = self.restore() {
+            eprintln!("opcost: {error}");
+        }
+    }
+}
+
+impl Machine for Attached<'_> {
+    fn run(&mut self, plan: &Plan, slot: &Slot) -> Result<Option<RunEnd>> {
+        let Some(attachment) = &plan.attachment else { bail!("the plan is attached to nothing") };
+        let started_unix_ns = unix_ns();
+        let ended = |outcome, report| {
+            Ok(Some(RunEnd { started_unix_ns, outcome, exit_code: None, report, profile: None }))
+        };
+        let failed =
+            |detail: String| ended(Outcome::Failed(Failure::Work { detail }), Report::default());
+        let side = if slot.variant == 0 { Side::Found } else { Side::Asked };
+        if let Err(error) = self.turn(side) {
+            return failed(error.to_string());
+        }
+        if !self.sleep(Duration::from_nanos(attachment.settle_ns)) {
+            return Ok(None);
+        }
+        let period = self.period(Duration::from_nanos(attachment.period_ns));
+        if !self.process.is_alive() {
+            return failed(AttachError::Ended { pid: self.process.pid }.to_string());
+        }
+        let Some((ops, readings)) = period? else { return Ok(None) };
+        if ops == Some(0) {
+            return failed(format!(
+                "process {} counted no operation in {PERIODS_MAX} periods: it is idle, or stopped; \
+                 give it work, or a longer --period",
+                self.process.pid
+            ));
+        }
+        ended(Outcome::Finished, Report { ops, readings, invariants: Vec::new() })
+    }
+
+    fn hook(&mut self, _: &Plan, _: Option<usize>, name: &str, _: &str) -> Result<HookEnd> {
+        bail!("a running program has no {name} command")
+    }
+}

@@ -1,0 +1,344 @@
+//! `opcost attach`: the sites of a running program; one of them changed, live, and compared.
+//!
+//! ```text
+//! PID → Process → Survey → list
+//!                        → Change, Plan → Attached machine → periods as Records → Comparison
+//! ```
+
+mod listing;
+mod machine;
+mod meter;
+
+use crate::action::{make_runs, present, print, store_path};
+use crate::cli::{Cli, OutputArgs};
+use crate::exit::{HasStatus, Status, WithStatus, fail};
+use crate::experiment::{Experiment, TimeLimit};
+use crate::machine::host::HostSurroundings;
+use crate::machine::read_state;
+use crate::nearest::nearest;
+use crate::plan::{self, AttachedWork, AttachmentPlan, OpsSource, Plan};
+use crate::progress;
+use crate::render;
+use crate::run::Ending;
+use crate::store::{Store, StoreError};
+use anyhow::{Context, Result};
+use clap::Args;
+use machine::Attached;
+use opcost_attach::change::{Change, ChangeError};
+use opcost_attach::memory::Memory;
+use opcost_attach::process::{Process, Purpose};
+use opcost_attach::registry::{self, Registry};
+use opcost_attach::survey::{self, Key, Kind, Survey};
+use opcost_attach::symbol::{self, Function};
+use opcost_attach::target::Restored;
+use opcost_attach::{AttachError, guardian, value};
+use opcost_sys::clock::unix_ns;
+use opcost_sys::interrupt::Interrupt;
+use std::path::Path;
+use std::time::Duration;
+
+/// The hidden command of the guardian.
+pub const GUARDIAN: &str = "attach-guardian";
+/// Unless given: long against a change (some 0.1 ms), short against what else happens.
+const PERIOD_MS: u64 = 20;
+/// The program runs on this long after a change before it is measured: its caches and branch
+/// predictors meet the new code.
+const SETTLE: Duration = Duration::from_millis(2);
+/// How often, and how long each time, a program that has counted no operation yet is watched for one.
+const WATCHES: u32 = 10;
+const WATCH: Duration = Duration::from_millis(50);
+
+/// Arguments of `opcost attach`.
+#[derive(Args, Debug)]
+pub struct AttachArgs {
+    /// The number of the running process
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pub pid: i32,
+
+    /// The key whose sites are changed; KEY@FILE where files have keys of one name
+    #[arg(long, value_name = "KEY", requires = "to")]
+    pub key: Option<String>,
+
+    /// What to compare its present value with: on or off, a number, a function or its address
+    #[arg(long, value_name = "VALUE", requires = "key", allow_hyphen_values = true)]
+    pub to: Option<String>,
+
+    /// Periods of each side, in mirrored blocks [default: 100, or what can decide every metric]
+    #[arg(long, short = 'n', visible_alias = "runs", value_name = "N", requires = "key")]
+    pub pairs: Option<u32>,
+
+    /// How long each period is, for example 20ms or 1s [default: 20ms]
+    #[arg(long, value_name = "TIME", requires = "key")]
+    pub period: Option<TimeLimit>,
+
+    /// Events to count, as for opcost compare; may be repeated
+    #[arg(
+        long = "event",
+        short = 'e',
+        visible_alias = "events",
+        value_name = "EVENTS",
+        requires = "key"
+    )]
+    pub events: Vec<String>,
+
+    /// The metric that decides [default: task-clock]
+    #[arg(long, value_name = "METRIC", requires = "key")]
+    pub primary: Option<String>,
+
+    /// Seed of the order of periods [default: drawn]
+    #[arg(long, value_name = "N", requires = "key", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    pub seed: Option<u64>,
+
+    /// Print the plan and stop: nothing is changed in the process
+    #[arg(long, requires = "key")]
+    pub dry_run: bool,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub output: OutputArgs,
+}
+
+impl HasStatus for AttachError {
+    fn status(&self) -> Status {
+        match self {
+            AttachError::Change(ChangeError::Same { .. }) => Status::Usage,
+            AttachError::Denied { .. }
+            | AttachError::Stop(_)
+            | AttachError::Write { .. }
+            | AttachError::Guardian { .. } => Status::Missing,
+            _ => Status::WorkFailed,
+        }
+    }
+}
+
+/// `opcost attach`.
+pub fn attach(cli: &Cli, args: &AttachArgs) -> Result<Status> {
+    let (Some(name), Some(to)) = (&args.key, &args.to) else {
+        let process = Process::open(args.pid, Purpose::Look).map_err(AttachError::carried)?;
+        let survey = process.survey().map_err(AttachError::carried)?;
+        let functions = functions_called(&process, &survey)?;
+        let listing =
+            listing::Listing { process: &process, survey: &survey, functions: &functions };
+        print(&if args.output.json { listing.json()? } else { listing.text() })?;
+        return Ok(Status::Done);
+    };
+    let purpose = if args.dry_run { Purpose::Look } else { Purpose::Change };
+    let process = Process::open(args.pid, purpose).map_err(AttachError::carried)?;
+    let survey = process.survey().map_err(AttachError::carried)?;
+    let key = find_key(&survey, name)?;
+    let asked = asked_value(&process, key, to)?;
+    let change =
+        Change::plan(&survey, key, asked).map_err(|error| AttachError::from(error).carried())?;
+    let functions = functions_called(&process, &survey)?;
+    let period = Duration::from_millis(args.period.map_or(PERIOD_MS, |period| period.limit_ms));
+    let (ops, ops_address) = ops_source(&process, key, change.registry)?;
+    let attachment = AttachmentPlan {
+        pid: args.pid,
+        key: key.name.clone(),
+        period_ns: period.as_nanos() as u64,
+        settle_ns: SETTLE.as_nanos() as u64,
+        ops,
+    };
+    let shown = |slot| listing::shown(key, slot, &functions);
+    let work = AttachedWork {
+        program: process.program().unwrap_or_default(),
+        name: process.name.clone(),
+        // Another name for the same function is what the user typed.
+        values: [
+            shown(key.state.slot),
+            if key.kind == Kind::Call { to.clone() } else { shown(asked) },
+        ],
+    };
+    let experiment = Experiment {
+        pairs: args.pairs,
+        seed: args.seed,
+        events: args.events.clone(),
+        primary: args.primary.clone(),
+        ..Experiment::default()
+    };
+    let plan = plan::resolve_attached(&experiment, attachment, work, &HostSurroundings)?;
+    if args.dry_run {
+        let json = args.output.json || args.output.format.as_deref() == Some("json");
+        let style = render::Style::detect(cli.no_color);
+        print(&if json { render::plan::json(&plan)? } else { render::plan::text(&plan, &style) })?;
+        return Ok(Status::Done);
+    }
+    if change.sites.is_empty() {
+        return Err(fail(Status::WorkFailed, format!("'{}' has no sites", key.name)));
+    }
+    let called = key.kind == Kind::Call && change.code_writes > 0;
+    measure(cli, &args.output, &plan, Target { process, change, ops_address, called })
+}
+
+/// What is measured.
+struct Target {
+    process: Process,
+    change: Change,
+    ops_address: Option<u64>,
+    /// Whether sites call the asked function that the library might have inlined.
+    called: bool,
+}
+
+fn measure(cli: &Cli, output: &OutputArgs, plan: &Plan, target: Target) -> Result<Status> {
+    output.exports.check()?;
+    let interrupt = Interrupt::install()
+        .context("cannot install the signal handler")
+        .status(Status::Missing)?;
+    let state = read_state(Path::new("/"), plan, Vec::new());
+    let store = Store::open_for_writing(&store_path(cli)?).map_err(StoreError::carried)?;
+    let Target { process, change, ops_address, called } = target;
+    let (pid, key) = (process.pid, plan.attachment.as_ref().map_or("", |of| of.key.as_str()));
+    let mut machine = Attached::begin(process, change, plan, ops_address, &interrupt)?;
+    let writer = store.begin(plan, &state, unix_ns()).map_err(StoreError::carried)?;
+    let id = writer.id().to_string();
+    let mut progress = progress::for_terminal(cli.quiet);
+    let made = make_runs(plan, &[], (&mut machine, &state), writer, progress.as_mut());
+    // First of all, whatever happened: the program as it was found.
+    let restored = machine.end();
+    if let (Err(error), false) = (&restored, matches!(made, Ok((Ending::Complete, _)))) {
+        // Another error comes after it.
+        eprintln!("opcost: {error}");
+    }
+    let (ending, recording) = made?;
+    let status = match ending {
+        Ending::Complete | Ending::Stopped(_) => present(cli, &recording, output)?,
+        Ending::Interrupted => {
+            if recording.records.iter().any(|record| record.block.is_some()) {
+                present(cli, &recording, output)?;
+            }
+            Status::Interrupted
+        }
+        Ending::Failed { .. } => Status::WorkFailed,
+    };
+    if let Ending::Failed { slot, failure, .. } = &ending {
+        let what = render::failure(failure);
+        return Err(fail(status, format!("period {slot} of recording {id}: {what}")));
+    }
+    let flips = restored.map_err(AttachError::carried)?;
+    if !cli.quiet {
+        if called {
+            eprintln!(
+                "note: its sites call the function; patchpoint_set_call would put a trivial body in \
+                 the call's place"
+            );
+        }
+        eprintln!("{}", flips.told(key, pid));
+    }
+    match ending {
+        Ending::Interrupted => Err(fail(
+            Status::Interrupted,
+            format!(
+                "interrupted after {} of {} periods; all are stored: opcost show {id}; process {pid} \
+                 is as it was found",
+                recording.records.len(),
+                plan.slot_count()
+            ),
+        )),
+        _ => Ok(status),
+    }
+}
+
+/// The guardian's process.
+pub fn guard() -> Result<Status> {
+    // A terminal's Ctrl-C, or the end of its session, is not for it.
+    opcost_sys::session::lead_new().context("cannot leave the session").status(Status::Missing)?;
+    let served = guardian::serve(std::io::stdin().lock(), std::io::stdout().lock());
+    match served.map_err(AttachError::carried)? {
+        Some(Restored::Done) => {
+            eprintln!("opcost: its owner died; the process is as it was found");
+        }
+        Some(Restored::Ended) | None => {}
+    }
+    Ok(Status::Done)
+}
+
+/// The key that a user's words name.
+fn find_key<'a>(survey: &'a Survey, text: &str) -> Result<&'a Key> {
+    let (name, file) = text.split_once('@').map_or((text, None), |(name, file)| (name, Some(file)));
+    let is_of = |key: &&Key| {
+        file.is_none_or(|file| listing::file_name(&key.path) == file || key.path == file)
+    };
+    let named: Vec<&Key> = survey.keys.iter().filter(|key| key.name == name).collect();
+    match named.iter().copied().filter(is_of).collect::<Vec<&Key>>().as_slice() {
+        [one] => Ok(one),
+        [] if named.is_empty() => {
+            let names = survey.keys.iter().map(|key| key.name.as_str());
+            let near = nearest(name, names);
+            Err(fail(
+                Status::Usage,
+                format!(
+                    "--key {text}: the process has no key of that name{near}; opcost attach PID lists them"
+                ),
+            ))
+        }
+        _ => {
+            let places: Vec<String> = named
+                .iter()
+                .map(|key| format!("{name}@{}", listing::file_name(&key.path)))
+                .collect();
+            Err(fail(
+                Status::Usage,
+                format!("--key {text}: there are {}; give one of them", places.join(", ")),
+            ))
+        }
+    }
+}
+
+/// The bits that a user's words for a value stand for.
+fn asked_value(process: &Process, key: &Key, text: &str) -> Result<u64> {
+    let value = match key.kind {
+        Kind::Branch => value::truth(key, text),
+        Kind::Value => value::number(key, text),
+        Kind::Call => {
+            let mappings = process.mappings().map_err(AttachError::carried)?;
+            let functions = symbol::functions(process, &mappings, |_| true);
+            let is_code = |address: u64| {
+                let code = mappings.iter().filter(|mapping| mapping.executable);
+                code.clone().any(|mapping| (mapping.start..mapping.end).contains(&address))
+            };
+            let own = || functions.iter().filter(|function| function.path == key.path);
+            let near = |name: &str| nearest(name, own().map(|function| function.name.as_str()));
+            value::function(key, text, &functions, is_code, near)
+        }
+    };
+    value.status(Status::Usage)
+}
+
+/// The functions of the files that some call key's present function is of.
+fn functions_called(process: &Process, survey: &Survey) -> Result<Vec<Function>> {
+    let mappings = process.mappings().map_err(AttachError::carried)?;
+    let calls = survey.keys.iter().filter(|key| key.kind == Kind::Call);
+    let slots: Vec<u64> = calls.map(|key| key.state.slot).collect();
+    let holds_one = |path: &str| {
+        let of_file = mappings.iter().filter(|mapping| mapping.path == path);
+        of_file.clone().any(|of| slots.iter().any(|slot| (of.start..of.end).contains(slot)))
+    };
+    Ok(symbol::functions(process, &mappings, |mapping| holds_one(&mapping.path)))
+}
+
+/// Who counts the program's operations, and where; a program that has counted none yet is watched for
+/// a moment.
+fn ops_source(
+    process: &Process,
+    key: &Key,
+    registry: u64,
+) -> Result<(Option<OpsSource>, Option<u64>)> {
+    let has_ops = Registry::read(process, registry).is_ok_and(|registry| registry.ops.is_some());
+    let candidates = [
+        (OpsSource::Program, has_ops.then(|| registry::ops_address(registry))),
+        (OpsSource::Key, Some(survey::key_ops_address(key.address))),
+    ];
+    for _ in 0..WATCHES {
+        let counts = |address: Option<u64>| {
+            address.and_then(|address| process.number(address).ok()).is_some_and(|ops| ops > 0)
+        };
+        if let Some((source, address)) = candidates.iter().find(|(_, address)| counts(*address)) {
+            return Ok((Some(*source), *address));
+        }
+        std::thread::sleep(WATCH);
+    }
+    if !process.is_alive() {
+        return Err(AttachError::Ended { pid: process.pid }.carried());
+    }
+    Ok((None, None))
+}

@@ -1,0 +1,185 @@
+//! The plan of a running program that is compared with itself, a site one way and the other.
+
+use super::resolve::{Measured, fewest_blocks, measured_by_host};
+use super::{Hooks, Plan, Surroundings, VariantPlan, WorkPlan, schedule};
+use crate::exit::{Status, fail};
+use crate::experiment::{Aslr, EnvironmentPolicy, Experiment, MachineKind, PairsOfVariants};
+use crate::source::Scope;
+use crate::stopping::StopPlan;
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Pairs unless given: at the usual 20 ms a period some four seconds.
+const PAIRS: u32 = 100;
+/// What decides unless given: time on a CPU, which other programs' load does not change.
+const PRIMARY: &str = "task-clock";
+
+/// A program that runs already; each run of the plan is a period of its life.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct AttachmentPlan {
+    /// Its process.
+    pub pid: i32,
+    /// The key whose sites are changed.
+    pub key: String,
+    /// How long each period is, nanoseconds.
+    pub period_ns: u64,
+    /// How long the program runs between a change and the next period, nanoseconds.
+    pub settle_ns: u64,
+    /// Who counts operations; `None`: nobody, and figures are per second.
+    pub ops: Option<OpsSource>,
+}
+
+/// Who counts a program's operations.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OpsSource {
+    /// The program: `patchpoint_ops_add`.
+    Program,
+    /// The key's sites, compiled with `PATCHPOINT_OPS`: an operation is an execution of a site.
+    Key,
+}
+
+impl AttachmentPlan {
+    /// What an operation is, for people.
+    pub fn words(&self) -> &'static str {
+        match self.ops {
+            Some(OpsSource::Program) => "operations as the program counts them",
+            Some(OpsSource::Key) => "an operation is an execution of a site of the key",
+            None => "no operations are counted, so figures are per second",
+        }
+    }
+}
+
+/// What is compared: the program's file and name, and the key's two values as text.
+#[derive(Clone, Debug)]
+pub struct AttachedWork {
+    /// The program's file.
+    pub program: PathBuf,
+    /// Its name.
+    pub name: String,
+    /// The value that was found, and the one that is asked for.
+    pub values: [String; 2],
+}
+
+/// Resolves what was asked of a running program; of `experiment`, the fields that `opcost attach` has.
+///
+/// # Errors
+/// As [`resolve`](super::resolve()).
+pub fn resolve_attached(
+    experiment: &Experiment,
+    attachment: AttachmentPlan,
+    work: AttachedWork,
+    surroundings: &dyn Surroundings,
+) -> Result<Plan> {
+    let mut asked = experiment.clone();
+    asked.primary.get_or_insert_with(|| PRIMARY.into());
+    if attachment.ops.is_none() && asked.primary.as_deref() == Some("wall") {
+        return Err(fail(
+            Status::Usage,
+            "--primary wall: one period takes as long as the other, and the program counts no \
+             operations to divide by (patchpoint_ops_add); choose another metric",
+        ));
+    }
+    let Measured { events, unavailable, metrics, primary } =
+        measured_by_host(&asked, Scope::Attached, surroundings)?;
+    let stop = StopPlan::default();
+    // A block holds two periods of each side.
+    let fewest_pairs = 2 * fewest_blocks(&metrics, &primary, 1, &stop.error_budget());
+    let pairs = asked.pairs.unwrap_or(fewest_pairs.max(PAIRS));
+    if !(2..=1_000_000).contains(&pairs) {
+        return Err(fail(
+            Status::Usage,
+            format!(
+                "--pairs {pairs}: give 2 to 1,000,000; {fewest_pairs} can decide every metric of this plan"
+            ),
+        ));
+    }
+    let AttachedWork { program, name, values } = work;
+    let variant = |value: String| VariantPlan {
+        name: format!("{}={value}", attachment.key),
+        work: WorkPlan::Command {
+            program: program.clone(),
+            argv: Vec::new(),
+            line: format!("{}={value} in {name} (process {})", attachment.key, attachment.pid),
+        },
+        env: Vec::new(),
+        cwd: None,
+        prepare: None,
+        guest: None,
+    };
+    let seed = asked.seed.unwrap_or_else(|| surroundings.draw_seed());
+    Ok(Plan {
+        experiment: format!("{name} {}", attachment.key),
+        question: None,
+        machine: MachineKind::Attached,
+        variants: values.into_iter().map(variant).collect(),
+        pairs_of_variants: PairsOfVariants::Baseline,
+        primary,
+        events,
+        unavailable,
+        pairs,
+        fewest_pairs,
+        stop,
+        build: None,
+        warmup: 1,
+        seed,
+        blocks: schedule::draw(2, pairs, seed, false),
+        timeout_ms: None,
+        cpu: None,
+        aslr: Aslr::Inherit,
+        environment: EnvironmentPolicy::Inherit,
+        show_output: false,
+        ignore_failure: false,
+        allow: Vec::new(),
+        hooks: Hooks::default(),
+        emulation: None,
+        imported: None,
+        attachment: Some(attachment),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::status_of;
+    use crate::plan::fixture::FakeSurroundings;
+
+    fn plan(experiment: Experiment, ops: Option<OpsSource>) -> Result<Plan> {
+        let attachment =
+            AttachmentPlan { pid: 7, key: "slow".into(), period_ns: 1, settle_ns: 1, ops };
+        let work = AttachedWork {
+            program: "/bin/busy".into(),
+            name: "busy".into(),
+            values: ["off".into(), "on".into()],
+        };
+        resolve_attached(&experiment, attachment, work, &FakeSurroundings::default())
+    }
+
+    #[test]
+    fn periods_alternate_in_mirrored_blocks_and_nothing_makes_them_again() {
+        let plan = plan(Experiment { pairs: Some(6), ..Experiment::default() }, None).unwrap();
+        let names: Vec<&str> = plan.variants.iter().map(|variant| variant.name.as_str()).collect();
+        assert_eq!(names, ["slow=off", "slow=on"]);
+        assert_eq!((plan.slot_count(), plan.primary.label().as_str()), (14, "task-clock"));
+        for block in &plan.blocks {
+            let mut mirrored = block.order.clone();
+            mirrored.reverse();
+            assert_eq!((mirrored, block.order.len()), (block.order.clone(), 4));
+        }
+        assert_eq!(plan.scope(), Scope::Attached);
+        assert!(plan.metrics().iter().all(|key| key.source != "rusage"));
+        assert_eq!(plan.to_experiment(), None);
+    }
+
+    #[test]
+    fn elapsed_time_decides_only_where_operations_are_counted() {
+        let wall = Experiment { primary: Some("wall".into()), ..Experiment::default() };
+        assert!(plan(wall.clone(), Some(OpsSource::Program)).is_ok());
+        let error = plan(wall, None).unwrap_err();
+        assert_eq!(status_of(&error), Some(Status::Usage));
+        assert!(error.to_string().contains("patchpoint_ops_add"));
+        let none = Experiment { pairs: Some(1), ..Experiment::default() };
+        assert_eq!(status_of(&plan(none, None).unwrap_err()), Some(Status::Usage));
+    }
+}

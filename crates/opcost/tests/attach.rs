@@ -1,0 +1,206 @@
+//! `opcost attach` on real programs: what it lists and measures, and that the program is as it was
+//! found afterwards, whatever becomes of opcost.
+
+#[path = "../../opcost-attach/tests/made/mod.rs"]
+mod busy;
+mod lab;
+
+use busy::Busy;
+use lab::{Ended, Lab, OPCOST, Started, wait_until};
+use opcost_sys::ptrace::Stopped;
+use std::process::{Command, Stdio};
+
+const FOUND: &str = "slow=0 rounds=4 wide=7 step=identity";
+
+fn attach(lab: &Lab, busy: &Busy, more: &[&str]) -> Ended {
+    lab.run(&[&["attach", &busy.pid().to_string()], more].concat())
+}
+
+/// Its sites and keys are as they were, and the library agrees.
+#[track_caller]
+fn assert_untouched(busy: &mut Busy) {
+    assert_eq!(busy.ask("see"), FOUND);
+    assert_eq!(busy.ask("check"), "check 0");
+    assert_eq!(busy.ask("see"), FOUND);
+}
+
+#[test]
+fn keys_and_sites_are_listed() {
+    let (lab, Some(mut busy)) = (Lab::new(), Busy::run(2, "")) else { return };
+    let text = attach(&lab, &busy, &[]).expect(0).stdout;
+    for part in
+        ["3 threads · 5 keys", "counts its operations", "step  call = step_identity", "nop  "]
+    {
+        assert!(text.contains(part), "no '{part}' in {text}");
+    }
+    let listed = lab.json(&["attach", &busy.pid().to_string(), "--json"]);
+    let site = &listed["sites"][0];
+    assert_eq!((&listed["schema"], &site["key"]), (&1.into(), &"churned".into()));
+    for field in ["kind", "address", "object", "state", "bytes_original", "bytes_now"] {
+        assert!(site[field].is_string(), "{field} in {site}");
+    }
+    assert_untouched(&mut busy);
+}
+
+#[test]
+fn a_site_is_compared_live_per_operation_and_the_recording_can_be_shown_again() {
+    let (lab, Some(mut busy)) = (Lab::new(), Busy::run(2, "")) else { return };
+    let more = ["--key", "slow", "--to", "on", "--pairs", "30", "--period", "5ms", "--seed", "1"];
+    let ended = attach(&lab, &busy, &more).expect(0);
+    ended.says(&["'slow' was changed", "is as it was found"]);
+    assert_untouched(&mut busy);
+    let shown = lab.json(&["show", "last", "--json"]);
+    let opcost = &shown["opcost"];
+    assert_eq!(opcost["plan"]["machine"], "attached");
+    let metrics = opcost["metrics"].as_array().unwrap();
+    let wall = metrics.iter().find(|metric| metric["metric"] == "wall").unwrap();
+    assert_eq!((&wall["per_op"], &wall["verdict"]), (&true.into(), &"changed".into()));
+    // The rare side has some twelve times as many instructions.
+    assert!(wall["change_ratio"].as_f64().unwrap() > 1.0, "{wall}");
+    lab.run(&["resume", "last"]).expect(2).says(&["begin anew with opcost attach"]);
+}
+
+#[test]
+fn figures_are_per_second_where_no_operation_is_counted() {
+    let (lab, Some(mut busy)) = (Lab::new(), Busy::run(1, "quiet")) else { return };
+    let more =
+        ["--key", "rounds", "--to", "5", "--pairs", "4", "--period", "2ms", "--format", "json"];
+    let ended = attach(&lab, &busy, &more).expect(0);
+    let shown: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let metrics = shown["opcost"]["metrics"].as_array().unwrap();
+    let labels: Vec<&str> =
+        metrics.iter().map(|metric| metric["metric"].as_str().unwrap()).collect();
+    assert!(!labels.contains(&"wall"), "{labels:?}");
+    let text = lab.output(&["show", "last"]);
+    assert!(text.contains("task-clock/s") && text.contains("figures are per second"), "{text}");
+    assert_untouched(&mut busy);
+    let more = ["--key", "rounds", "--to", "5", "--primary", "wall"];
+    attach(&lab, &busy, &more).expect(2).says(&["the program counts no operations to divide by"]);
+}
+
+#[test]
+fn a_call_is_changed_by_the_functions_name() {
+    let (lab, Some(mut busy)) = (Lab::new(), Busy::run(1, "")) else { return };
+    let more = ["--key", "step", "--to", "step_mix", "--pairs", "4", "--period", "2ms"];
+    let ended = attach(&lab, &busy, &more).expect(0);
+    assert!(ended.stdout.contains("step=step_identity"), "{}", ended.stdout);
+    assert!(ended.stderr.contains("its sites call the function"), "{}", ended.stderr);
+    assert_untouched(&mut busy);
+}
+
+#[test]
+fn a_dry_run_changes_nothing() {
+    let (lab, Some(mut busy)) = (Lab::new(), Busy::run(1, "")) else { return };
+    let ended = attach(&lab, &busy, &["--key", "slow", "--to", "on", "--dry-run"]).expect(0);
+    assert!(ended.stdout.contains("slow=on"), "{}", ended.stdout);
+    assert!(!lab.exists("store.sqlite"));
+    assert_untouched(&mut busy);
+}
+
+#[test]
+fn what_is_asked_wrongly_is_refused_by_name() {
+    let (lab, Some(mut busy)) = (Lab::new(), Busy::run(1, "")) else { return };
+    let cases: [(&[&str], &str); 8] = [
+        (&["--key", "slwo", "--to", "on"], "did you mean slow"),
+        (&["--key", "slow@libnone.so", "--to", "on"], "give one of them"),
+        (&["--key", "slow", "--to", "42"], "'slow' is a branch; give on or off"),
+        (&["--key", "rounds", "--to", "on"], "'rounds' is a value of 4 bytes"),
+        (&["--key", "rounds", "--to", "0x100000000"], "the number is too large"),
+        (&["--key", "step", "--to", "step_mx"], "did you mean step_mix"),
+        (&["--key", "step", "--to", "0x10"], "no code of the process is at that address"),
+        (&["--key", "slow", "--to", "off"], "'slow' is off already"),
+    ];
+    for (more, says) in cases {
+        attach(&lab, &busy, more).expect(2).says(&[says]);
+    }
+    attach(&lab, &busy, &["--key", "slow"]).expect(2);
+    assert_untouched(&mut busy);
+}
+
+#[test]
+fn processes_that_cannot_be_changed_are_refused_by_name() {
+    let lab = Lab::new();
+    // More than any kernel numbers processes with (PID_MAX_LIMIT).
+    lab.run(&["attach", "99999999"]).expect(4).says(&["there is no process 99999999"]);
+    let own = std::process::id().to_string();
+    lab.run(&["attach", &own]).expect(4).says(&["does not use patchpoint"]);
+    let Some(mut busy) = Busy::run(1, "") else { return };
+    let traced = Stopped::stop(busy.pid()).unwrap();
+    let ended = attach(&lab, &busy, &["--key", "slow", "--to", "on"]).expect(5);
+    ended.says(&[&format!("is traced by process {own} already")]);
+    drop(traced);
+    assert_untouched(&mut busy);
+}
+
+#[test]
+fn without_the_right_nothing_is_changed() {
+    let Some(mut busy) = Busy::run(1, "") else { return };
+    let tried = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", OPCOST, "attach"])
+        .args([&busy.pid().to_string(), "--key", "slow", "--to", "on"])
+        .current_dir("/")
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let ended = match tried.map(Started::end) {
+        Ok(ended) if ended.status == Some(127) || ended.stderr.contains("setpriv") => {
+            return eprintln!("SKIPPED: cannot become another user here: {}", ended.stderr);
+        }
+        Ok(ended) => ended,
+        Err(error) => return eprintln!("SKIPPED: no setpriv: {error}"),
+    };
+    ended.expect(5).says(&[
+        "no right to",
+        "nothing was changed in it",
+        &format!("process {}", busy.pid()),
+    ]);
+    assert_untouched(&mut busy);
+}
+
+/// opcost in the middle of a measurement, the site changed.
+fn measuring(lab: &Lab, busy: &mut Busy) -> std::process::Child {
+    let pid = busy.pid().to_string();
+    let more = ["--key", "slow", "--to", "on", "--pairs", "500", "--period", "200ms"];
+    let running = lab.start(&[&["attach", pid.as_str()][..], &more].concat());
+    wait_until("the site to be changed", || (busy.ask("see") != FOUND).then_some(()));
+    running
+}
+
+#[test]
+fn a_guardian_restores_the_program_when_opcost_is_killed() {
+    let (lab, Some(mut busy)) = (Lab::new(), Busy::run(4, "")) else { return };
+    let running = measuring(&lab, &mut busy);
+    running.signal(libc::SIGKILL);
+    assert_eq!(running.end().status, None);
+    wait_until("the guardian", || (busy.ask("see") == FOUND).then_some(()));
+    assert_untouched(&mut busy);
+}
+
+#[test]
+fn an_interrupt_restores_the_program_and_shows_what_was_measured() {
+    let (lab, Some(mut busy)) = (Lab::new(), Busy::run(2, "")) else { return };
+    let running = measuring(&lab, &mut busy);
+    running.signal(libc::SIGINT);
+    running.end().expect(130).says(&["interrupted after", "is as it was found"]);
+    assert_untouched(&mut busy);
+}
+
+#[test]
+fn a_program_that_ends_meanwhile_is_said_to() {
+    let (lab, Some(mut busy)) = (Lab::new(), Busy::run(2, "")) else { return };
+    let running = measuring(&lab, &mut busy);
+    busy.kill();
+    running.end().expect(4).says(&["has ended"]);
+}
+
+#[test]
+fn a_program_that_changes_the_key_itself_keeps_its_own_value() {
+    let (lab, Some(mut busy)) = (Lab::new(), Busy::run(1, "")) else { return };
+    let pid = busy.pid().to_string();
+    let more = ["--key", "rounds", "--to", "5", "--pairs", "500", "--period", "100ms"];
+    let running = lab.start(&[&["attach", pid.as_str()][..], &more].concat());
+    wait_until("the site to be changed", || busy.ask("see").contains("rounds=5").then_some(()));
+    assert_eq!(busy.ask("own 77"), "own 0");
+    running.end().expect(4).says(&["it is left as it is"]);
+    assert_eq!(busy.ask("see"), "slow=0 rounds=77 wide=7 step=identity");
+}

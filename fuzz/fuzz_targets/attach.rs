@@ -1,0 +1,25 @@
+//! A process's memory from address 4096 on, its first two bytes the registry's place: what is read can
+//! be planned for, and nothing is written over bytes of another length.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use opcost_attach::change::Change;
+use opcost_attach::image;
+use opcost_attach::maps;
+use opcost_attach::memory::Block;
+use opcost_attach::survey::Survey;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((place, bytes)) = bytes.split_first_chunk() else { return };
+    let memory = Block { start: 4096, bytes: bytes.to_vec() };
+    maps::parse(&String::from_utf8_lossy(bytes));
+    image::look(&memory, 4096);
+    let registry = 4096 + u64::from(u16::from_le_bytes(*place));
+    let Ok(survey) = Survey::read(&memory, &[], &[registry]) else { return };
+    for key in &survey.keys {
+        for asked in [0, 1, u64::MAX] {
+            let Ok(change) = Change::plan(&survey, key, asked) else { continue };
+            assert!(change.writes.iter().all(|write| write.found.len() == write.asked.len()));
+        }
+    }
+});
