@@ -87,6 +87,29 @@ pub enum WorkError {
         /// What it has to say.
         expected: u64,
     },
+    /// What was written through a mapping is not in the file.
+    #[error(
+        "the mapped file has {found:#04x} at byte {at}, expected {expected:#04x}: what went through \
+         the mapping did not reach the file"
+    )]
+    MappedContent {
+        /// Position in the file.
+        at: u64,
+        /// What is there.
+        found: u64,
+        /// What has to be there.
+        expected: u64,
+    },
+    /// What was read through a mapping is not what the file has.
+    #[error(
+        "the bytes read through the mapping add up to {found}, those of the file to {expected}"
+    )]
+    MappedSum {
+        /// Sum of the bytes read.
+        found: u64,
+        /// Sum of the file's bytes, as often as they were read.
+        expected: u64,
+    },
     /// The seccomp filter could not be installed.
     #[error("cannot set the condition seccomp={mode}: {source}; use seccomp=off")]
     Seccomp {

@@ -22,6 +22,7 @@ mod figure;
 mod gate;
 mod invariant;
 mod lock;
+mod mapfile;
 mod marker;
 mod measure;
 mod mmap;
