@@ -110,6 +110,40 @@ pub enum WorkError {
         /// Sum of the file's bytes, as often as they were read.
         expected: u64,
     },
+    /// There is no compiler.
+    #[error(
+        "no C compiler '{name}': {why}; install one (Debian: apt install gcc) or name another with \
+         cc=; a guest of the emulated machine has none: build is for this host"
+    )]
+    NoCompiler {
+        /// The parameter `cc`.
+        name: String,
+        /// Why it was not found.
+        why: String,
+    },
+    /// The compiler refused a source file, or died.
+    #[error("{compiler} {how} on {file}: {said}")]
+    Compiler {
+        /// The compiler.
+        compiler: String,
+        /// The source file.
+        file: String,
+        /// How it ended.
+        how: String,
+        /// What it said.
+        said: String,
+    },
+    /// Two builds of the same sources made different objects.
+    #[error(
+        "the objects of the last build differ from the first's (hash {last:016x}, {first:016x}): \
+         this compiler does not make the same objects of the same sources; name another with cc="
+    )]
+    OtherObjects {
+        /// Hash over the objects of the first build.
+        first: u64,
+        /// Hash over the objects of the last build.
+        last: u64,
+    },
     /// The seccomp filter could not be installed.
     #[error("cannot set the condition seccomp={mode}: {source}; use seccomp=off")]
     Seccomp {

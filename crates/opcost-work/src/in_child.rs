@@ -72,9 +72,18 @@ pub(crate) fn measured(
 pub(crate) fn ops_tiny(spec: &WorkloadSpec) -> &'static str {
     match spec.name {
         // A compiler's run each.
-        "build" => "1",
+        crate::build::NAME => "1",
         _ => "100",
     }
+}
+
+/// Whether a workload needs a tool that this machine lacks; says so.
+pub(crate) fn lacks_tool(spec: &WorkloadSpec) -> bool {
+    let lacks = spec.name == crate::build::NAME && crate::build::find_compiler("cc").is_err();
+    if lacks {
+        eprintln!("SKIPPED: no C compiler 'cc' on PATH, which {} needs", spec.name);
+    }
+    lacks
 }
 
 /// The value of an invariant.

@@ -17,6 +17,7 @@
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("the workloads reserve gigabytes of addresses and need a 64-bit target");
 
+mod build;
 mod error;
 mod figure;
 mod gate;

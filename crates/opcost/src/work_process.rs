@@ -78,7 +78,7 @@ fn perform(text: &str) -> Result<Report> {
     let spec = find_workload(&request.workload)?;
     let params = spec.resolve(&request.params)?;
     let kernel = Rc::new(LivePerf::default());
-    let mut meter = RegionMeter::attach(&request.events, kernel, forks(&params))?;
+    let mut meter = RegionMeter::attach(&request.events, kernel, forks(spec, &params))?;
     // Its text names its cause, which the chain of errors would repeat.
     let measured = measure(spec, &params, request.seed, &mut meter)
         .map_err(|error| anyhow::anyhow!("{error}"))?;
