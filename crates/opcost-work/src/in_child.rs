@@ -68,12 +68,11 @@ pub(crate) fn measured(
     wire::parse(&text).map_err(|error| error.to_string())
 }
 
-/// So few operations of a workload that tests can afford them.
-pub(crate) fn ops_tiny(spec: &WorkloadSpec) -> &'static str {
+/// Parameters of so little work that tests can afford it for every workload.
+pub(crate) fn tiny(spec: &WorkloadSpec) -> &'static [(&'static str, &'static str)] {
     match spec.name {
-        // A compiler's run each.
-        crate::build::NAME => "1",
-        _ => "100",
+        crate::build::NAME => &[("ops", "1"), ("files", "1"), ("functions", "1")],
+        _ => &[("ops", "100")],
     }
 }
 

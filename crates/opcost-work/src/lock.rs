@@ -6,12 +6,14 @@
 //!
 //! With `threads` above 1 the threads contend for one lock. The counter it protects has to be exact
 //! afterwards. Who had the lock before is kept beside it, which tells how it goes round: a fair lock
-//! changes hands often and nobody has it many times in a row.
+//! changes hands often and nobody has it many times in a row. Waiters spin; with `oversubscribe=on`
+//! they let others have their CPU now and then, since queues of waiters without one stand still.
 
 mod queue;
 mod queued;
 mod shape;
 mod spin;
+mod wait;
 
 use crate::error::WorkError;
 use crate::figure::{LOCK_HANDOVERS, LOCK_RUN_MAX, figure};
@@ -70,7 +72,7 @@ const SHAPES: &str = "inline|direct|wrapper|table";
 const STEPS_MAX: u64 = 100_000;
 
 /// Operations of the warm-up.
-const WARM_UP_OPS: u64 = 1000;
+const WARM_UP_OPS: u64 = 100;
 
 /// A lock of which there is one in each process.
 trait Lock: Sync + 'static {
@@ -188,6 +190,7 @@ struct Contender {
 
 impl Contender {
     fn prepare(params: &Params, seed: u64) -> Self {
+        wait::yield_while_waiting(params.text("oversubscribe") == "on");
         let kinds = KINDS.split('|');
         let kind = kinds.into_iter().find(|kind| *kind == params.text("kind"));
         Contender {

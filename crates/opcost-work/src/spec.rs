@@ -110,7 +110,7 @@ impl WorkloadSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::in_child::{lacks_tool, measured, ops_tiny};
+    use crate::in_child::{lacks_tool, measured, tiny};
     use crate::invariant::{PAGE_FAULTS, PAGE_FAULTS_EXPECTED};
 
     #[test]
@@ -133,9 +133,8 @@ mod tests {
     #[test]
     fn every_workload_runs_at_tiny_size() {
         for spec in WORKLOADS.iter().filter(|spec| !lacks_tool(spec)) {
-            let ops = ops_tiny(spec);
-            let report = measured(spec, &[("ops", ops)], 1).unwrap();
-            assert_eq!(report.ops, ops.parse().ok(), "{}", spec.name);
+            let report = measured(spec, tiny(spec), 1).unwrap();
+            assert_eq!(report.ops, tiny(spec)[0].1.parse().ok(), "{}", spec.name);
             let value = |name: &str| {
                 let found = report.invariants.iter().find(|invariant| invariant.name == name);
                 found.unwrap_or_else(|| panic!("{} lacks {name}", spec.name)).value.clone()
