@@ -148,6 +148,27 @@ pub fn parse(text: &str) -> Result<Report, WireError> {
     Err(WireError::CutShort { lines: text.lines().count() - 1 })
 }
 
+/// Reads the texts of several reports, one after the other, from a program that makes several runs.
+///
+/// Result: the reports that are whole, and what is wrong with the text behind them; `None` where
+/// there is none.
+pub fn parse_several(text: &str) -> (Vec<Report>, Option<WireError>) {
+    let (mut reports, mut rest) = (Vec::new(), text);
+    while !rest.is_empty() {
+        match parse(rest) {
+            Ok(report) => reports.push(report),
+            Err(error) => return (reports, Some(error)),
+        }
+        let mut lines = rest.split_inclusive('\n');
+        let bytes = lines.by_ref().take_while(|line| !line.starts_with("end ")).map(str::len);
+        let items: usize = bytes.sum();
+        // `parse` found the last line.
+        let last = rest[items..].find('\n').map_or(rest.len(), |at| items + at + 1);
+        rest = &rest[last..];
+    }
+    (reports, None)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,8 +213,26 @@ mod tests {
         }
 
         #[test]
+        fn several_reports_are_read_as_far_as_they_are_whole(
+            reports in prop::collection::vec(report(), 0..4), cut in any::<prop::sample::Index>()
+        ) {
+            let texts: Vec<String> = reports.iter().map(format).collect();
+            let text = texts.concat();
+            prop_assert_eq!(parse_several(&text), (reports.clone(), None));
+            let failed = text.clone() + &format_error("no room");
+            let error = Some(WireError::Reported("no room".into()));
+            prop_assert_eq!(parse_several(&failed), (reports.clone(), error));
+            let end = if text.is_empty() { 0 } else { cut.index(text.len()) };
+            let (read, error) = parse_several(&text[..end]);
+            prop_assert_eq!(&read[..], &reports[..read.len()]);
+            let whole: usize = texts[..read.len()].iter().map(String::len).sum();
+            // The final line break carries no information.
+            prop_assert_eq!(error.is_none(), whole == end || whole == end + 1);
+        }
+
+        #[test]
         fn no_text_makes_it_panic(text in "\\PC{0,200}", lines in prop::collection::vec("(ops|reading|invariant|end|error) [a-z0-9 ]{0,30}", 0..6)) {
-            let _ = parse(&text);
+            let _ = parse_several(&text);
             let _ = parse(&format!("{HEADER}\n{}", lines.join("\n")));
         }
     }

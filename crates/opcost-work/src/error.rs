@@ -74,6 +74,91 @@ pub enum WorkError {
         /// Hash over the work's operations.
         work: u64,
     },
+    /// The CPU lacks what a code path needs.
+    #[error(
+        "path={path} needs the CPU feature {feature}, which this CPU lacks or its operating system \
+         does not save; choose another path (opcost list workloads)"
+    )]
+    Feature {
+        /// The code path.
+        path: &'static str,
+        /// The feature, as Linux and Rust name it.
+        feature: &'static str,
+    },
+    /// There is no code path of that name.
+    #[error("there is no path '{path}'; there are: {}", known.replace('|', ", "))]
+    NoPath {
+        /// The name given.
+        path: String,
+        /// The names there are, with `|` between them.
+        known: &'static str,
+    },
+    /// The workload has no code paths that could be exchanged.
+    #[error(
+        "this workload has no code paths that can be exchanged while it runs; leave --in-process \
+         out, so that each variant has processes of its own"
+    )]
+    NotExchangeable,
+    /// Several tasks do the work, and code is exchanged in a process that works itself.
+    #[error(
+        "code paths are exchanged in one process that works itself; use procs=1, threads=0 and \
+         scale=off"
+    )]
+    ExchangeInTeam,
+    /// There is less memory than the work needs.
+    #[error(
+        "source and destination need {needed} bytes of memory, {available} are available; copy less \
+         at a time ('size'), or free memory"
+    )]
+    Memory {
+        /// Bytes the work needs.
+        needed: u64,
+        /// Bytes there are.
+        available: u64,
+    },
+    /// A copy was not exact.
+    #[error(
+        "path={path} did not copy {bytes} bytes exactly, or wrote beyond them: its figures mean \
+         nothing; this is a mistake in the routine: please report it"
+    )]
+    Copied {
+        /// The code path.
+        path: &'static str,
+        /// Bytes that were to be copied.
+        bytes: usize,
+    },
+    /// Code could not be patched for a code path.
+    #[error("cannot take path={path}: {source}")]
+    Patch {
+        /// The code path.
+        path: String,
+        /// What patchpoint said.
+        source: patchpoint::Error,
+    },
+    /// Sites of a code path would be as they were compiled.
+    #[error(
+        "path={path} needs patched code, which cannot be had here: {reason}; choose a path that is \
+         not patched (opcost list workloads)"
+    )]
+    Unpatched {
+        /// The code path.
+        path: String,
+        /// Why no code can be written.
+        reason: String,
+    },
+    /// A code path did not do what it is for.
+    #[error(
+        "path={path} gave {found:#x} where {expected:#x} is right: its figures mean nothing; this is \
+         a mistake in the workload: please report it"
+    )]
+    Wrong {
+        /// The code path.
+        path: String,
+        /// What came out.
+        found: u64,
+        /// What had to.
+        expected: u64,
+    },
     /// A lock let two tasks in at the same time.
     #[error(
         "the lock '{lock}' counted {counted} acquisitions where there were {expected}: two tasks \

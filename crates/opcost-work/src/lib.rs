@@ -18,9 +18,12 @@
 compile_error!("the workloads reserve gigabytes of addresses and need a 64-bit target");
 
 mod build;
+mod copy;
 mod error;
 mod figure;
 mod gate;
+#[cfg(target_arch = "x86_64")]
+mod immediate;
 mod invariant;
 mod lock;
 mod mapfile;
@@ -29,12 +32,15 @@ mod measure;
 mod mmap;
 mod nearest;
 mod params;
+mod patched;
+mod pvops;
 mod random;
 mod residency;
 mod spec;
 mod syscall;
 mod task;
 mod team;
+mod walk;
 
 #[cfg(test)]
 mod in_child;
@@ -42,7 +48,7 @@ mod in_child;
 pub use error::WorkError;
 pub use invariant::{OP_STREAM_HASH, PAGE_FAULTS, PAGE_FAULTS_EXPECTED};
 pub use marker::Markers;
-pub use measure::{Measured, Meter, Work, measure};
+pub use measure::{Measured, Meter, PATH, Work, measure, measure_paths};
 pub use nearest::nearest;
 pub use params::{ParamError, ParamSpec, Params};
 pub use spec::{Prepare, WORKLOADS, WorkloadSpec};

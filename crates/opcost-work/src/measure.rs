@@ -11,6 +11,9 @@ use opcost_record::{Invariant, Reading, Report, TWIN, WORK};
 use opcost_sys::rusage::{self, Rusage};
 use opcost_sys::seccomp::Filter;
 
+/// The parameter whose values are code paths that [`Work::exchange`] takes.
+pub const PATH: &str = "path";
+
 /// A prepared workload, in the process that does the work.
 ///
 /// [`twin`](Work::twin) and [`work`](Work::work) run in counted regions: no clock, output,
@@ -25,6 +28,18 @@ pub trait Work {
     /// # Errors
     /// [`WorkError`]: an operation failed.
     fn warm_up(&mut self) -> Result<(), WorkError>;
+
+    /// Makes the operations take another code path from now on, everything else as it is.
+    ///
+    /// `path`: a value of the parameter [`PATH`].
+    ///
+    /// # Errors
+    /// [`WorkError`]: there is no such path, or this CPU cannot take it. A workload without that
+    /// parameter refuses.
+    fn exchange(&mut self, path: &str) -> Result<(), WorkError> {
+        let _ = path;
+        Err(WorkError::NotExchangeable)
+    }
 
     /// Goes through the same loop as the work, with the operations themselves left out.
     fn twin(&mut self);
@@ -89,17 +104,63 @@ pub fn measure(
     seed: u64,
     meter: &mut dyn Meter,
 ) -> Result<Measured, WorkError> {
+    let mut warmed_up_and_counted = |crew: &mut dyn Crew| {
+        crew.warm_up()?;
+        count_regions(crew, meter)
+    };
     let reports = match Tasks::of(params)? {
-        None => count_regions(&mut Hand::prepare(spec, params, seed)?, meter)?,
+        None => warmed_up_and_counted(&mut Hand::prepare(spec, params, seed)?)?,
         Some(tasks) => {
             // Every task does the same, so that one of many can be compared with a single one.
             let (spec, params) = (*spec, params.clone());
             let mut team = Team::gather(tasks, move |_| Hand::prepare(&spec, &params, seed))?;
-            let reports = count_regions(&mut team, meter)?;
+            let reports = warmed_up_and_counted(&mut team)?;
             team.dismiss()?;
             reports
         }
     };
+    measured(reports)
+}
+
+/// Prepares a workload once, in this process, and runs it once for each of some code paths.
+///
+/// `paths`: values of the parameter [`PATH`], one for each run, in their order; before the first
+/// run, each of them is warmed up. `each` is given the meter and what was done after every run.
+/// Other arguments and the process as for [`measure`]; `params` ask for no tasks.
+///
+/// # Errors
+/// [`WorkError`]: the work could not be set up, the code not be exchanged, or an operation failed;
+/// the runs that `each` was told of are good.
+///
+/// # Panics
+/// `params` are another workload's.
+pub fn measure_paths<M: Meter>(
+    spec: &WorkloadSpec,
+    params: &Params,
+    seed: u64,
+    paths: &[String],
+    meter: &mut M,
+    each: &mut dyn FnMut(&mut M, Measured),
+) -> Result<(), WorkError> {
+    if Tasks::of(params)?.is_some() {
+        return Err(WorkError::ExchangeInTeam);
+    }
+    let mut hand = Hand::prepare(spec, params, seed)?;
+    for (index, path) in paths.iter().enumerate() {
+        if !paths[..index].contains(path) {
+            hand.work.exchange(path)?;
+            hand.warm_up()?;
+        }
+    }
+    for path in paths {
+        hand.work.exchange(path)?;
+        let reports = count_regions(&mut hand, meter)?;
+        each(meter, measured(reports)?);
+    }
+    Ok(())
+}
+
+fn measured(reports: Vec<Report>) -> Result<Measured, WorkError> {
     let merged = merge(&reports)?;
     Ok(Measured {
         ops: merged.ops.expect("every report counts its operations"),
@@ -108,9 +169,8 @@ pub fn measure(
     })
 }
 
+/// Runs the twin and the work of those who are warmed up, each in its region.
 fn count_regions(crew: &mut dyn Crew, meter: &mut dyn Meter) -> Result<Vec<Report>, WorkError> {
-    crew.warm_up()?;
-
     meter.start(TWIN);
     let twin = crew.twin();
     meter.stop(TWIN);
@@ -253,7 +313,7 @@ mod tests {
     fn steps_and_regions_come_in_order() {
         let (mut scribe, mut meter) = (Scribe(vec![], false), Regions(vec![]));
         count_regions(&mut scribe, &mut meter).unwrap();
-        assert_eq!(scribe.0, ["warm-up", "twin", "ready", "work", "report"]);
+        assert_eq!(scribe.0, ["twin", "ready", "work", "report"]);
         assert_eq!(meter.0, ["start twin", "stop twin", "start work", "stop work"]);
     }
 
@@ -261,7 +321,7 @@ mod tests {
     fn a_failing_work_still_stops_the_meter_and_reports_nothing() {
         let (mut scribe, mut meter) = (Scribe(vec![], true), Regions(vec![]));
         count_regions(&mut scribe, &mut meter).unwrap_err();
-        assert_eq!(scribe.0, ["warm-up", "twin", "ready", "work"]);
+        assert_eq!(scribe.0, ["twin", "ready", "work"]);
         assert_eq!(meter.0.last().unwrap(), "stop work");
     }
 
@@ -294,6 +354,7 @@ mod tests {
         }
         let counted = in_child(|| {
             let mut hand = Hand { work: Box::new(Faulty), before: Rusage::default() };
+            hand.warm_up().unwrap();
             let reports = count_regions(&mut hand, &mut NoMeter).unwrap();
             reports[0].invariants[0].value.clone()
         });
@@ -305,6 +366,46 @@ mod tests {
         assert_eq!(filter_of("off"), None);
         assert_eq!(filter_of("on"), Some(Filter::InspectArguments));
         assert_eq!(filter_of("cached"), Some(Filter::AllowAll));
+    }
+
+    #[test]
+    fn paths_are_warmed_up_once_and_run_in_the_order_given() {
+        let spec = WorkloadSpec::find("copy").unwrap();
+        let params = spec.resolve(&[("ops".to_string(), "10".to_string())]).unwrap();
+        let paths = ["libc", "libc"].map(str::to_string);
+        let mut meter = Regions(vec![]);
+        let mut told = Vec::new();
+        measure_paths(spec, &params, 1, &paths, &mut meter, &mut |meter, measured| {
+            told.push((std::mem::take(&mut meter.0), measured));
+        })
+        .unwrap();
+        let regions = ["start twin", "stop twin", "start work", "stop work"].map(str::to_string);
+        assert_eq!(told.len(), 2);
+        assert_eq!(told[0], (regions.to_vec(), told[1].1.clone()));
+        assert!(meter.0.is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_exchanged_is_refused_before_anything_runs() {
+        let refused = |name: &str, given: &[(&str, &str)], path: &str| {
+            let given: Vec<(String, String)> =
+                given.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+            let spec = WorkloadSpec::find(name).unwrap();
+            let params = spec.resolve(&given).unwrap();
+            let paths = ["libc", path].map(str::to_string);
+            let mut runs = 0;
+            let refused = measure_paths(spec, &params, 1, &paths, &mut NoMeter, &mut |_, _| {
+                runs += 1;
+            });
+            assert_eq!(runs, 0);
+            refused.unwrap_err().to_string()
+        };
+        let error = refused("syscall", &[], "libc");
+        assert!(error.contains("no code paths that can be exchanged"), "{error}");
+        let error = refused("copy", &[("procs", "2")], "libc");
+        assert!(error.contains("procs=2; use procs=1"), "{error}");
+        let error = refused("copy", &[], "teleport");
+        assert!(error.contains("no path 'teleport'; there are: libc"), "{error}");
     }
 
     /// Reports under which seccomp mode it ran.

@@ -17,6 +17,7 @@ use crate::invariant::{PAGE_FAULTS_EXPECTED, count, hash};
 use crate::measure::Work;
 use crate::params::{ParamSpec, Params, chance, number};
 use crate::random::{Random, below, fold};
+use crate::residency::use_small_pages;
 use crate::spec::WorkloadSpec;
 use arena::Arena;
 use opcost_record::Invariant;
@@ -116,11 +117,7 @@ impl Mmap {
     fn prepare(params: &Params, seed: u64) -> Result<Self, WorkError> {
         let slots = params.number("slots");
         let pages = params.number("pages");
-        // Large folios would let one fault fill several pages, which ones depending on the
-        // machine's settings (Documentation/admin-guide/mm/transhuge.rst). A kernel that refuses
-        // has no such setting, or page-faults-expected will show it.
-        // SAFETY: PR_SET_THP_DISABLE takes plain numbers and changes no memory.
-        unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1u64, 0u64, 0u64, 0u64) };
+        use_small_pages();
         Ok(Mmap {
             arena: Arena::reserve(slots, pages, params.number("neighbours"))?,
             ops: params.number("ops"),

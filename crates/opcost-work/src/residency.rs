@@ -20,6 +20,16 @@ pub(crate) fn settle() {
     unsafe { libc::dl_iterate_phdr(Some(read_segments), std::ptr::null_mut()) };
 }
 
+/// Has this process's memory made of pages of the base size only.
+///
+/// Large folios would let one fault fill several pages, which ones depending on the machine's
+/// settings (Documentation/admin-guide/mm/transhuge.rst). A kernel that refuses has no such
+/// setting, or page-faults-expected will show it.
+pub(crate) fn use_small_pages() {
+    // SAFETY: PR_SET_THP_DISABLE takes plain numbers and changes no memory.
+    unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1u64, 0u64, 0u64, 0u64) };
+}
+
 #[inline(never)]
 fn touch_stack() {
     // A forked process shares its stack's pages until it writes to them.

@@ -1,9 +1,11 @@
 //! The workloads by name, and the parameters that all of them have.
 
 use crate::error::WorkError;
+#[cfg(target_arch = "x86_64")]
+use crate::immediate;
 use crate::measure::Work;
 use crate::params::{ParamError, ParamSpec, Params, number, one_of};
-use crate::{build, lock, mapfile, mmap, syscall};
+use crate::{build, copy, lock, mapfile, mmap, pvops, syscall};
 
 /// Sets up a workload for the process that will do the work, from its parameters and a seed.
 pub type Prepare = fn(&Params, u64) -> Result<Box<dyn Work>, WorkError>;
@@ -26,8 +28,17 @@ pub struct WorkloadSpec {
 }
 
 /// Every workload, in the order in which lists show them.
-pub static WORKLOADS: &[WorkloadSpec] =
-    &[mmap::SPEC, syscall::SPEC, lock::SPEC, mapfile::SPEC, build::SPEC];
+pub static WORKLOADS: &[WorkloadSpec] = &[
+    build::SPEC,
+    copy::SPEC,
+    #[cfg(target_arch = "x86_64")]
+    immediate::SPEC,
+    lock::SPEC,
+    mapfile::SPEC,
+    mmap::SPEC,
+    pvops::SPEC,
+    syscall::SPEC,
+];
 
 /// How many tasks may share a run's work.
 pub(crate) const TASKS_MAX: usize = 64;

@@ -236,7 +236,7 @@ fn record_many(store: &Path, runs: u32, metrics: usize) {
             samples: writer.samples(&Report { readings, ..Report::default() }),
             invariants: Vec::new(),
         };
-        writer.append(&record, None).expect("a stored run");
+        writer.append(&[(record, None)]).expect("a stored run");
     }
     writer.end(State::Finished).expect("the end");
 }

@@ -76,6 +76,17 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<TimeLimit>,
 
+    /// Make the runs of a block in one process, which exchanges its code path between them: same
+    /// heap, same layout, same pages. For a workload whose variants differ in path=… only
+    #[arg(long, help_heading = SCHEDULE)]
+    #[serde(skip_serializing_if = "is_false")]
+    pub in_process: bool,
+
+    /// Blocks that are made in one process, which then is what is compared [default: 1]
+    #[arg(long, value_name = "N", help_heading = SCHEDULE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocks_per_process: Option<u32>,
+
     /// Where the work runs [default: host]
     #[arg(long, value_name = "MACHINE", help_heading = CONDITIONS)]
     #[serde(skip_serializing_if = "Option::is_none")]

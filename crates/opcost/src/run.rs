@@ -1,4 +1,5 @@
-//! The loop over the schedule: one run a slot, stored before the next begins.
+//! The loop over the schedule: one run a slot, stored before the next begins; where one process
+//! makes several, they are stored together before the next process begins.
 
 use crate::machine::{HookEnd, Machine, RunEnd};
 use crate::plan::{BuildPlan, Plan, Slot};
@@ -106,7 +107,7 @@ fn run_slots(
     unit_built = unit_built.map(|block| plan.unit_of(block));
     let done: HashSet<u32> = earlier.iter().map(|record| record.slot).collect();
     let left: Vec<Slot> = plan.slots().filter(|slot| !done.contains(&slot.slot)).collect();
-    for together in left.chunks(machine.width()) {
+    for together in plan.groups(&left, machine.width()) {
         let runs: Vec<(&Slot, &str)> = together
             .iter()
             .map(|slot| (slot, plan.variants[usize::from(slot.variant)].name.as_str()))
@@ -128,11 +129,20 @@ fn run_slots(
                 .collect();
             format!("{} of recording {}", names.join(" or "), writer.id())
         })?;
-        for (slot, end) in together.iter().zip(ends) {
-            let Some(end) = end else { return Ok(Ending::Interrupted) };
-            if let Some(ending) = keep(plan, slot, end, writer, &mut stopping)? {
+        let runs: Vec<(&Slot, RunEnd)> =
+            together.iter().zip(ends).map_while(|(slot, end)| Some((slot, end?))).collect();
+        let interrupted = runs.len() < together.len();
+        // A process is stored whole or not at all, so that none is made up of two.
+        let at_once = if plan.in_process.is_some() { together.len() } else { 1 };
+        let mut runs = runs.into_iter();
+        while runs.len() > 0 {
+            let group = runs.by_ref().take(at_once).collect();
+            if let Some(ending) = keep(plan, group, writer, &mut stopping)? {
                 return Ok(ending);
             }
+        }
+        if interrupted {
+            return Ok(Ending::Interrupted);
         }
         if let Some(reason) = stopping.reason(monotonic_ns().saturating_sub(begun_ns)) {
             return Ok(Ending::Stopped(reason));
@@ -163,34 +173,39 @@ fn primary_of(plan: &Plan, record: &Record, writer: &RecordingWriter) -> Option<
     record.sample(metric).map(|sample| sample.value)
 }
 
-/// Stores one run; what it ends, if it failed.
+/// Stores runs, all or none; what they end, if one failed.
 fn keep(
     plan: &Plan,
-    slot: &Slot,
-    end: RunEnd,
+    runs: Vec<(&Slot, RunEnd)>,
     writer: &mut RecordingWriter,
     stopping: &mut Stopping<'_>,
 ) -> Result<Option<Ending>> {
-    let RunEnd { started_unix_ns, outcome, exit_code, report, profile } = end;
-    let record = Record {
-        slot: slot.slot,
-        variant: slot.variant,
-        block: slot.block,
-        started_unix_ns,
-        outcome,
-        exit_code,
-        ops: report.ops,
-        samples: writer.samples(&report),
-        invariants: report.invariants,
-    };
-    writer.append(&record, profile.as_ref())?;
-    stopping.add(&record, primary_of(plan, &record, writer));
-    Ok(match record.outcome {
+    let mut records = Vec::with_capacity(runs.len());
+    for (slot, end) in runs {
+        let RunEnd { started_unix_ns, outcome, exit_code, report, profile } = end;
+        let record = Record {
+            slot: slot.slot,
+            variant: slot.variant,
+            block: slot.block,
+            started_unix_ns,
+            outcome,
+            exit_code,
+            ops: report.ops,
+            samples: writer.samples(&report),
+            invariants: report.invariants,
+        };
+        records.push((record, profile));
+    }
+    writer.append(&records)?;
+    for (record, _) in &records {
+        stopping.add(record, primary_of(plan, record, writer));
+    }
+    Ok(records.into_iter().find_map(|(record, _)| match record.outcome {
         Outcome::Failed(failure) => {
-            Some(Ending::Failed { slot: slot.slot, variant: slot.variant, failure })
+            Some(Ending::Failed { slot: record.slot, variant: record.variant, failure })
         }
         Outcome::Finished => None,
-    })
+    }))
 }
 
 #[cfg(test)]

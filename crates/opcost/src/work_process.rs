@@ -1,4 +1,5 @@
-//! The process that performs a workload: a fresh copy of this program for every run.
+//! The process that performs a workload: a fresh copy of this program for every run, or for the
+//! runs of a block whose variants are code paths that it exchanges.
 //!
 //! Its request comes as JSON over one pipe and its report goes out in the wire format over
 //! another, so that arguments and environment, and with them the stack, are the same for every
@@ -10,7 +11,7 @@ use crate::plan::{EventPlan, find_workload};
 use anyhow::{Context, Result};
 use opcost_record::{Report, wire};
 use opcost_sys::perf::LivePerf;
-use opcost_work::{forks, measure};
+use opcost_work::{Measured, forks, measure, measure_paths};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fs::File;
@@ -32,21 +33,25 @@ pub struct Request<'a> {
     params: Cow<'a, [(String, String)]>,
     seed: u64,
     events: Cow<'a, [EventPlan]>,
+    /// The code paths to exchange, one for each run; none: one run, of what the parameters say.
+    paths: Cow<'a, [String]>,
 }
 
 impl<'a> Request<'a> {
-    /// A request for one run.
+    /// A request for one run, or for one of each of some code paths.
     pub fn new(
         workload: &'a str,
         params: &'a [(String, String)],
         seed: u64,
         events: &'a [EventPlan],
+        paths: &'a [String],
     ) -> Self {
         Request {
             workload: Cow::Borrowed(workload),
             params: Cow::Borrowed(params),
             seed,
             events: Cow::Borrowed(events),
+            paths: Cow::Borrowed(paths),
         }
     }
 }
@@ -65,31 +70,35 @@ pub fn serve() -> Result<()> {
     };
     let mut text = String::new();
     request.read_to_string(&mut text).context("cannot read the request")?;
-    let answer = match perform(&text) {
-        Ok(measured) => wire::format(&measured),
-        Err(error) => wire::format_error(&format!("{error:#}")),
-    };
+    let mut answer = String::new();
+    if let Err(error) = perform(&text, &mut answer) {
+        answer += &wire::format_error(&format!("{error:#}"));
+    }
     report.write_all(answer.as_bytes()).context("cannot send the report")
 }
 
-fn perform(text: &str) -> Result<Report> {
+/// Performs a request; `answer` is given a report for each run that was done.
+fn perform(text: &str, answer: &mut String) -> Result<()> {
     let request: Request<'_> =
         serde_json::from_str(text).context("the request is not understood")?;
     let spec = find_workload(&request.workload)?;
     let params = spec.resolve(&request.params)?;
     let kernel = Rc::new(LivePerf::default());
     let mut meter = RegionMeter::attach(&request.events, kernel, forks(spec, &params))?;
+    let seed = request.seed;
+    let mut tell = |meter: &mut RegionMeter, done: Measured| {
+        // One that a source failed in is no run, and neither is what comes after it.
+        if meter.failure.is_none() {
+            let readings = meter.readings.drain(..).chain(done.figures).collect();
+            let (ops, invariants) = (Some(done.ops), done.invariants);
+            *answer += &wire::format(&Report { ops, readings, invariants });
+        }
+    };
+    let done = match request.paths.as_ref() {
+        [] => measure(spec, &params, seed, &mut meter).map(|done| tell(&mut meter, done)),
+        paths => measure_paths(spec, &params, seed, paths, &mut meter, &mut tell),
+    };
     // Its text names its cause, which the chain of errors would repeat.
-    let measured = measure(spec, &params, request.seed, &mut meter)
-        .map_err(|error| anyhow::anyhow!("{error}"))?;
-    if let Some(failure) = meter.failure {
-        return Err(failure);
-    }
-    let mut readings = meter.readings;
-    readings.extend(measured.figures);
-    Ok(Report {
-        ops: Some(measured.ops),
-        readings,
-        invariants: measured.invariants,
-    })
+    done.map_err(|error| anyhow::anyhow!("{error}"))?;
+    meter.failure.map_or(Ok(()), Err)
 }

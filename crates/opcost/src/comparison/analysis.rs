@@ -116,6 +116,10 @@ fn heading(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<String> {
         let blocks = recording.pairs_made().div_ceil(pairs_per_block(plan));
         parts.push(format!("{} builds", blocks.div_ceil(build.blocks)));
     }
+    if let Some(process) = &plan.in_process {
+        let blocks = recording.pairs_made().div_ceil(pairs_per_block(plan));
+        parts.push(format!("in {} processes", blocks.div_ceil(process.blocks)));
+    }
     parts.push(format!("primary: {}", plan.primary.label()));
     parts
 }

@@ -7,6 +7,10 @@ use crate::plan::{VariantPlan, WorkPlan};
 
 pub(super) fn layout(evidence: &Evidence<'_>) -> Finding {
     let plan = &evidence.recording.plan;
+    if plan.in_process.is_some() {
+        let text = "the variants of a block were run in one process: same heap, layout and pages";
+        return (Fine, text.into());
+    }
     let level =
         evidence.recording.machine.first().and_then(|state| state.randomize_va_space.as_deref());
     match (plan.aslr, level) {

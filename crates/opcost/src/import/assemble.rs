@@ -385,6 +385,7 @@ fn plan(
         fewest_pairs: 0,
         stop: StopPlan::default(),
         build: None,
+        in_process: None,
         warmup: 0,
         seed: 0,
         blocks: Vec::new(),

@@ -106,7 +106,7 @@ impl<'a> Host<'a> {
             team: false,
             cpu: plan.cpu,
         });
-        let (started_unix_ns, exit) = self.launch(plan, spawn, &mut around)?;
+        let (started_unix_ns, exit) = self.launch(plan, 1, spawn, &mut around)?;
         if exit.ended_by == EndedBy::Interrupt {
             return Ok(None);
         }
@@ -123,12 +123,14 @@ impl<'a> Host<'a> {
         }))
     }
 
+    /// Has a process perform a workload: one run, or several in one process; a [`RunEnd`] for each.
     fn run_workload(
         &mut self,
         plan: &Plan,
         mut spawn: Spawn,
         request: &Request<'_>,
-    ) -> Result<Option<RunEnd>> {
+        runs: usize,
+    ) -> Result<Option<Vec<RunEnd>>> {
         let (request_reader, mut request_writer) = std::io::pipe().context("pipe")?;
         let (report_reader, report_writer) = std::io::pipe().context("pipe")?;
         spawn.pass_fds = vec![
@@ -139,34 +141,66 @@ impl<'a> Host<'a> {
         // By threads, since both may be longer than a pipe holds. A process that dies early leaves
         // the request unread, which is no error of its own.
         let sender = thread::spawn(move || request_writer.write_all(text.as_bytes()));
-        let receiver = thread::spawn(move || read_report(report_reader));
-        let (started_unix_ns, exit) = self.launch(plan, spawn, &mut [])?;
-        let (_, report) = (sender.join(), receiver.join());
-        let report = report.map_err(|_| anyhow::anyhow!("the thread that reads reports died"))?;
+        let receiver = thread::spawn(move || read_reports(report_reader));
+        let (started_unix_ns, exit) = self.launch(plan, runs, spawn, &mut [])?;
+        let (_, reports) = (sender.join(), receiver.join());
+        let (reports, problem) =
+            reports.map_err(|_| anyhow::anyhow!("the thread that reads reports died"))?;
         if exit.ended_by == EndedBy::Interrupt {
             return Ok(None);
         }
-        let mut outcome = outcome(plan, &exit);
-        let mut report = match report {
-            Ok(report) => report,
-            // How the process died says more than what it did not send.
-            Err(_) if outcome != Outcome::Finished => Report::default(),
-            Err(error) => {
-                outcome = Outcome::Failed(Failure::Work { detail: error.to_string() });
-                Report::default()
-            }
-        };
-        for source in &mut self.surroundings {
-            source.read(WORK, Some(&exit), &mut report.readings)?;
-        }
         let exit_code = exit_code(&exit);
-        Ok(Some(RunEnd { started_unix_ns, outcome, exit_code, report, profile: None }))
+        let mut reports = reports.into_iter();
+        let mut ends: Vec<RunEnd> = (0..runs)
+            .map(|_| {
+                let report = reports.next();
+                let outcome = match (outcome(plan, &exit), &report) {
+                    // How the process died says more than what it did not send.
+                    (Outcome::Finished, None) => {
+                        let error = problem.as_ref().unwrap_or(&wire::WireError::Empty);
+                        Outcome::Failed(Failure::Work { detail: error.to_string() })
+                    }
+                    (outcome, _) => outcome,
+                };
+                let report = report.unwrap_or_default();
+                RunEnd { started_unix_ns, outcome, exit_code, report, profile: None }
+            })
+            .collect();
+        // Read around the process, and so told once: with the first of its runs.
+        for source in &mut self.surroundings {
+            source.read(WORK, Some(&exit), &mut ends[0].report.readings)?;
+        }
+        Ok(Some(ends))
     }
 
-    /// Starts the process with all sources attached and waits for its end.
+    /// Makes runs in one process, one after the other, with the code path of each slot's variant.
+    fn run_in_process(&mut self, plan: &Plan, slots: &[Slot]) -> Result<Option<Vec<RunEnd>>> {
+        if self.interrupt.is_set() {
+            return Ok(None);
+        }
+        let variant = |slot: &Slot| &plan.variants[usize::from(slot.variant)];
+        let WorkPlan::Workload { name, params } = &variant(&slots[0]).work else {
+            anyhow::bail!("a command has no code paths that opcost could exchange");
+        };
+        let paths: Vec<String> =
+            slots.iter().filter_map(|slot| variant(slot).work.path().map(str::to_string)).collect();
+        let spawn = self.spawn_own(plan, &slots[0]);
+        let request = Request::new(name, params, plan.seed, &plan.events, &paths);
+        self.run_workload(plan, spawn, &request, slots.len())
+    }
+
+    /// A fresh copy of this program that waits for a request.
+    fn spawn_own(&self, plan: &Plan, slot: &Slot) -> Spawn {
+        let argv = vec!["opcost".into(), work_process::COMMAND.into()];
+        self.spawn(plan, slot, self.own_program.clone(), argv)
+    }
+
+    /// Starts the process with all sources attached and waits for its end, as long as its runs may
+    /// take.
     fn launch(
         &mut self,
         plan: &Plan,
+        runs: usize,
         spawn: Spawn,
         around: &mut [Box<dyn Source>],
     ) -> Result<(u64, Exit)> {
@@ -182,7 +216,7 @@ impl<'a> Host<'a> {
             source.start()?;
         }
         let mut running = held.release().map_err(launch_failure)?;
-        let limit = plan.timeout_ms.map(Duration::from_millis);
+        let limit = plan.timeout_ms.map(|ms| Duration::from_millis(ms.saturating_mul(runs as u64)));
         let exit = running.wait(limit, self.interrupt).context("cannot wait for the process")?;
         for source in around.iter_mut().rev().chain(&mut self.surroundings) {
             source.stop()?;
@@ -209,10 +243,9 @@ impl Machine for Host<'_> {
                 self.run_command(plan, spawn)?
             }
             WorkPlan::Workload { name, params } => {
-                let argv = vec!["opcost".into(), work_process::COMMAND.into()];
-                let spawn = self.spawn(plan, slot, self.own_program.clone(), argv);
-                let request = Request::new(name, params, plan.seed, &plan.events);
-                self.run_workload(plan, spawn, &request)?
+                let request = Request::new(name, params, plan.seed, &plan.events, &[]);
+                let ends = self.run_workload(plan, self.spawn_own(plan, slot), &request, 1)?;
+                ends.and_then(|mut ends| ends.pop())
             }
         };
         if let (Some(_), Some(conclude)) = (&end, &plan.hooks.conclude)
@@ -221,6 +254,16 @@ impl Machine for Host<'_> {
             return Ok(None);
         }
         Ok(end)
+    }
+
+    fn run_together(&mut self, plan: &Plan, slots: &[Slot]) -> Result<Vec<Option<RunEnd>>> {
+        if plan.in_process.is_none() {
+            return slots.iter().map(|slot| self.run(plan, slot)).collect();
+        }
+        Ok(match self.run_in_process(plan, slots)? {
+            Some(ends) => ends.into_iter().map(Some).collect(),
+            None => vec![None; slots.len()],
+        })
     }
 
     fn hook(
@@ -293,11 +336,11 @@ fn exit_code(exit: &Exit) -> Option<i32> {
     }
 }
 
-fn read_report(mut reader: PipeReader) -> Result<Report, wire::WireError> {
+fn read_reports(mut reader: PipeReader) -> (Vec<Report>, Option<wire::WireError>) {
     let mut text = String::new();
     match reader.read_to_string(&mut text) {
-        Ok(_) => wire::parse(&text),
-        Err(_) => Err(wire::WireError::Version("bytes that are no text".into())),
+        Ok(_) => wire::parse_several(&text),
+        Err(_) => (Vec::new(), Some(wire::WireError::Version("bytes that are no text".into()))),
     }
 }
 

@@ -9,6 +9,7 @@ mod guest;
 #[cfg(test)]
 mod guest_tests;
 mod imported;
+mod in_process;
 mod repetition;
 mod resolve;
 #[cfg(test)]
@@ -19,6 +20,7 @@ pub use guest::{CacheShape, CachesPlan, EmulationPlan, GuestPlan};
 pub use imported::{
     Claim, Formula, IMPORT, ImportPlan, ImportSource, ImportedFigures, ImportedMetric, Omission,
 };
+pub use in_process::InProcessPlan;
 pub use resolve::{Surroundings, find_workload, resolve};
 pub use schedule::{BlockPlan, Slot};
 
@@ -58,6 +60,9 @@ pub struct Plan {
     /// What is built anew as the runs go on; the builds then are the units of the test.
     #[serde(default)]
     pub build: Option<BuildPlan>,
+    /// Whether the runs of a block are made in one process; `None`: each in one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_process: Option<InProcessPlan>,
     /// Warm-up runs of each variant.
     pub warmup: u32,
     /// Seed of the schedule and of the work.
@@ -163,6 +168,12 @@ pub enum WorkPlan {
 }
 
 impl WorkPlan {
+    /// The code path that a workload takes, of those that can be exchanged.
+    pub fn path(&self) -> Option<&str> {
+        let WorkPlan::Workload { params, .. } = self else { return None };
+        params.iter().find(|(key, _)| key == opcost_work::PATH).map(|(_, path)| path.as_str())
+    }
+
     /// The work as one line of text.
     pub fn describe(&self) -> String {
         match self {
@@ -241,9 +252,29 @@ impl Plan {
             + self.blocks.iter().map(|block| block.order.len()).sum::<usize>()
     }
 
-    /// Blocks that make a unit of the test: those of one build; one, where nothing is built.
+    /// Blocks that make a unit of the test: those of one build or process; else one.
     pub fn blocks_per_unit(&self) -> u32 {
-        self.build.as_ref().map_or(1, |build| build.blocks)
+        let process = self.in_process.map(|process| process.blocks);
+        self.build.as_ref().map(|build| build.blocks).or(process).unwrap_or(1)
+    }
+
+    /// What a unit of the test is called, and several.
+    pub fn unit_words(&self) -> (&'static str, &'static str) {
+        match (&self.build, self.in_process) {
+            (Some(_), _) => ("build", "builds"),
+            (None, Some(process)) if process.blocks > 1 => ("process", "processes"),
+            _ => ("block", "blocks"),
+        }
+    }
+
+    /// Slots in the groups that a machine makes together: those of one process, or as many as it
+    /// makes at the same time.
+    pub fn groups<'a>(&self, slots: &'a [Slot], width: usize) -> Vec<&'a [Slot]> {
+        if self.in_process.is_none() {
+            return slots.chunks(width).collect();
+        }
+        let unit = |slot: &Slot| slot.block.map(|block| self.unit_of(block));
+        slots.chunk_by(|one, other| unit(one) == unit(other)).collect()
     }
 
     /// The unit of the test that a block belongs to.

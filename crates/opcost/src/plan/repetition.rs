@@ -64,6 +64,8 @@ impl Plan {
             prepare,
             rebuild: self.build.as_ref().map(|build| build.command.clone()),
             blocks_per_build: self.build.as_ref().map(|build| build.blocks),
+            in_process: self.in_process.is_some(),
+            blocks_per_process: self.in_process.map(|process| process.blocks),
             conclude: self.hooks.conclude.clone(),
             cleanup: self.hooks.cleanup.clone(),
             pack: emulation.map(|emulation| emulation.pack.clone()).unwrap_or_default(),

@@ -2,7 +2,7 @@
 
 use super::{
     BuildPlan, EmulationPlan, EventPlan, Hooks, Plan, Unavailable, VariantPlan, WorkPlan,
-    comparisons, guest, schedule,
+    comparisons, guest, in_process, schedule,
 };
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::{Aslr, Command, EnvironmentPolicy, Experiment, MachineKind, Variant};
@@ -95,8 +95,11 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
     };
     let blocks_needed = fewest_blocks(&metrics, &primary, comparisons, &stop.error_budget());
     // Where drift has to cancel, a block holds two runs of each variant.
+    let in_process = in_process::resolve_in_process(experiment, &variants)?;
     let build = resolve_build(experiment, emulation.is_some())?;
-    let units_needed = blocks_needed * build.as_ref().map_or(1, |build| build.blocks);
+    let blocks_per_unit = build.as_ref().map(|build| build.blocks);
+    let blocks_per_unit = blocks_per_unit.or(in_process.map(|process| process.blocks));
+    let units_needed = blocks_needed * blocks_per_unit.unwrap_or(1);
     let fewest_pairs = if emulation.is_some() { units_needed } else { 2 * units_needed };
     let most = if stop == StopPlan::default() { 0 } else { PAIRS_UNTIL_STOPPED };
     let pairs = experiment.pairs.unwrap_or(fewest_pairs.max(most));
@@ -134,6 +137,7 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         fewest_pairs,
         stop,
         build,
+        in_process,
         warmup,
         seed,
         blocks: match &emulation {

@@ -67,6 +67,13 @@ pub fn text(plan: &Plan, style: &Style) -> String {
             &format!("a build, for {} of the blocks below: {}", build.blocks, build.command),
         );
     }
+    if let Some(process) = plan.in_process {
+        let blocks = match process.blocks {
+            1 => "each block is made in one process".to_string(),
+            blocks => format!("{blocks} of the blocks below are made in one process"),
+        };
+        line("unit", &format!("a process: {blocks}, which exchanges its code path between runs"));
+    }
     line("warm-up", &format!("{} of each variant", plan.warmup));
     line("seed", &plan.seed.to_string());
     let blocks: Vec<String> = plan

@@ -49,7 +49,7 @@ fn stored(runs: u32) -> (TempDir, PathBuf, String) {
             ..Report::default()
         };
         let samples = writer.samples(&report);
-        writer.append(&Record { samples, ..record(slot) }, None).unwrap();
+        writer.append(&[(Record { samples, ..record(slot) }, None)]).unwrap();
     }
     let id = writer.id().to_string();
     writer.end(State::Interrupted).unwrap();
@@ -141,7 +141,7 @@ proptest! {
             }
             let samples = writer.samples(&report);
             let record = Record { slot: slot as u32, samples, ..run };
-            writer.append(&record, profile.as_ref()).unwrap();
+            writer.append(&[(record, profile)]).unwrap();
             expected.push((record, report.readings));
             profiles.extend(profile.map(|profile| (slot as u32, profile)));
         }
@@ -249,7 +249,7 @@ fn many_may_create_one_store_at_once() {
                 scope.spawn(|| {
                     go.wait();
                     let mut writer = begin(&path, &plan);
-                    writer.append(&record(0), None).unwrap();
+                    writer.append(&[(record(0), None)]).unwrap();
                     writer.end(State::Finished).unwrap();
                 });
             }
@@ -279,12 +279,12 @@ fn a_slot_is_stored_once_and_the_second_writer_changes_nothing() {
     let (_dir, path, id) = stored(2);
     let resume = || Store::open_for_writing(&path).unwrap().resume(&id, &machine()).unwrap().0;
     let (mut first, mut second) = (resume(), resume());
-    first.append(&record(2), None).unwrap();
+    first.append(&[(record(2), None)]).unwrap();
     let late = Record { ops: Some(5), ..record(2) };
-    let error = second.append(&late, None).unwrap_err();
+    let error = second.append(&[(late, None)]).unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::InUse { recording: id.clone(), slot: 2 });
     assert!(error.to_string().contains("another opcost is working on it"), "{error}");
-    first.append(&record(3), None).unwrap();
+    first.append(&[(record(3), None)]).unwrap();
     first.end(State::Finished).unwrap();
     let recording = second.end(State::Failed).unwrap().read(&id).unwrap();
     assert_eq!(recording.state, State::Finished, "the first one's word stands");
@@ -318,7 +318,7 @@ fn a_reader_sees_whole_runs_while_they_are_written() {
             let report = Report { readings: vec![Reading::plain(key, 1)], ..Report::default() };
             let samples = writer.samples(&report);
             let invariants = vec![Invariant { name: "i".into(), value: name }];
-            writer.append(&Record { samples, invariants, ..record(slot) }, None).unwrap();
+            writer.append(&[(Record { samples, invariants, ..record(slot) }, None)]).unwrap();
         }
         reader.join().unwrap();
     });
@@ -352,7 +352,7 @@ fn only_what_is_not_complete_is_resumed() {
     let mut writer = begin(&path, &plan);
     let id = writer.id().to_string();
     for slot in 0..plan.slot_count() as u32 {
-        writer.append(&record(slot), None).unwrap();
+        writer.append(&[(record(slot), None)]).unwrap();
     }
     writer.end(State::Finished).unwrap();
     let store = Store::open_for_writing(&path).unwrap();
@@ -424,7 +424,7 @@ fn a_store_of_version_1_is_brought_up_when_it_is_added_to() {
     let stores = [(); 2].map(|()| Store::open_for_writing(&path).unwrap());
     for (slot, store) in (5..).zip(stores) {
         let (mut writer, _) = store.resume(&id, &machine()).unwrap();
-        writer.append(&record(slot), Some(&profile)).unwrap();
+        writer.append(&[(record(slot), Some(profile.clone()))]).unwrap();
         writer.end(State::Interrupted).unwrap();
     }
     let recording = Store::open_for_reading(&path).unwrap().read(&id).unwrap();
@@ -438,7 +438,7 @@ fn a_run_that_is_not_stored_leaves_no_profile() {
     let store = Store::open_for_writing(&path).unwrap();
     let (mut writer, _) = store.resume(&id, &machine()).unwrap();
     // The slot is taken.
-    writer.append(&record(2), Some(&Profile::default())).unwrap_err();
+    writer.append(&[(record(2), Some(Profile::default()))]).unwrap_err();
     let recording = Store::open_for_reading(&path).unwrap().read(&id).unwrap();
     assert_eq!(recording.profiles, []);
 }

@@ -1,10 +1,10 @@
-//! Adding to a recording, one transaction a run.
+//! Adding to a recording, one transaction a run, or for the runs of one process.
 
 use super::{Recording, State, Store, StoreError, StoreErrorKind, codec, profile};
 use crate::machine::MachineState;
 use crate::plan::Plan;
 use opcost_record::{Dictionary, Outcome, Profile, Record, Report, Sample};
-use rusqlite::{ErrorCode, params};
+use rusqlite::{ErrorCode, Transaction, params};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
@@ -111,20 +111,16 @@ impl RecordingWriter {
         &self.dictionary
     }
 
-    /// Stores one run, with its profile if it has one.
+    /// Stores runs in one transaction, each with its profile if it has one.
     ///
     /// # Errors
-    /// [`StoreError`]; nothing of this run is stored then, everything before it is.
-    pub fn append(&mut self, record: &Record, profile: Option<&Profile>) -> Result<(), StoreError> {
-        let failure = match &record.outcome {
-            Outcome::Finished => None,
-            Outcome::Failed(failure) => Some(failure),
-        };
+    /// [`StoreError`]; nothing of these runs is stored then, everything before them is.
+    pub fn append(&mut self, runs: &[(Record, Option<Profile>)]) -> Result<(), StoreError> {
         let (number, keys, stored) = (self.number, self.dictionary.keys(), self.metrics_stored);
-        let invariants = serde_json::to_string(&record.invariants).expect("strings are JSON");
-        let fresh = self.invariants.len() as i64;
-        let set = *self.invariants.get(&invariants).unwrap_or(&fresh);
-        let profile = profile.map(profile::encode);
+        let sets_stored = self.invariants.len() as i64;
+        let sets = &mut self.invariants;
+        // The run that is being stored, for an error to name.
+        let mut at = 0;
         let connection = &mut self.store.connection;
         let mut append = || -> rusqlite::Result<()> {
             let transaction =
@@ -136,53 +132,29 @@ impl RecordingWriter {
                     )?
                     .execute(params![number, id as i64, key.name, key.domain.word(), key.source, key.region])?;
             }
-            if set == fresh {
-                transaction
-                    .prepare_cached(
-                        "INSERT INTO invariants(recording, id, items) VALUES (?1, ?2, ?3)",
-                    )?
-                    .execute(params![number, set, invariants])?;
-            }
-            transaction
-                .prepare_cached(
-                    "INSERT INTO runs(recording, slot, variant, block, started_unix_ns, exit_code, failure, ops, invariants, samples)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-                )?
-                .execute(params![
-                    number,
-                    record.slot,
-                    record.variant,
-                    record.block,
-                    record.started_unix_ns as i64,
-                    record.exit_code,
-                    failure.map(text).transpose()?,
-                    record.ops.map(|ops| ops as i64),
-                    set,
-                    codec::encode(&record.samples)
-                ])?;
-            if let Some(profile) = &profile {
-                transaction
-                    .prepare_cached(
-                        "INSERT INTO profiles(recording, slot, profile) VALUES (?1, ?2, ?3)",
-                    )?
-                    .execute(params![number, record.slot, profile])?;
+            for (record, profile) in runs {
+                at = record.slot;
+                insert_run(&transaction, number, record, profile.as_ref(), sets)?;
             }
             transaction.commit()
         };
-        append().map_err(|error| match &error {
+        let appended = append();
+        if appended.is_err() {
+            self.invariants.retain(|_, set| *set < sets_stored);
+        }
+        appended.map_err(|error| match &error {
             rusqlite::Error::SqliteFailure(failure, _)
                 if failure.code == ErrorCode::ConstraintViolation =>
             {
                 self.displaced = true;
                 StoreError::new(
                     &self.store.path,
-                    StoreErrorKind::InUse { recording: self.id.clone(), slot: record.slot },
+                    StoreErrorKind::InUse { recording: self.id.clone(), slot: at },
                 )
             }
             _ => StoreError::from_sqlite(&self.store.path, &error),
         })?;
         self.metrics_stored = self.dictionary.keys().len();
-        self.invariants.insert(invariants, set);
         Ok(())
     }
 
@@ -219,6 +191,52 @@ impl RecordingWriter {
         })?;
         Ok(self.store)
     }
+}
+
+/// Inserts one run; `sets` are the numbers of the sets of invariants that are stored, by their text.
+fn insert_run(
+    transaction: &Transaction<'_>,
+    number: i64,
+    record: &Record,
+    profile: Option<&Profile>,
+    sets: &mut HashMap<String, i64>,
+) -> rusqlite::Result<()> {
+    let failure = match &record.outcome {
+        Outcome::Finished => None,
+        Outcome::Failed(failure) => Some(failure),
+    };
+    let invariants = serde_json::to_string(&record.invariants).expect("strings are JSON");
+    let fresh = sets.len() as i64;
+    let set = *sets.get(&invariants).unwrap_or(&fresh);
+    if set == fresh {
+        transaction
+            .prepare_cached("INSERT INTO invariants(recording, id, items) VALUES (?1, ?2, ?3)")?
+            .execute(params![number, set, invariants])?;
+        sets.insert(invariants, set);
+    }
+    transaction
+        .prepare_cached(
+            "INSERT INTO runs(recording, slot, variant, block, started_unix_ns, exit_code, failure, ops, invariants, samples)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        )?
+        .execute(params![
+            number,
+            record.slot,
+            record.variant,
+            record.block,
+            record.started_unix_ns as i64,
+            record.exit_code,
+            failure.map(text).transpose()?,
+            record.ops.map(|ops| ops as i64),
+            set,
+            codec::encode(&record.samples)
+        ])?;
+    if let Some(profile) = profile {
+        transaction
+            .prepare_cached("INSERT INTO profiles(recording, slot, profile) VALUES (?1, ?2, ?3)")?
+            .execute(params![number, record.slot, profile::encode(profile)])?;
+    }
+    Ok(())
 }
 
 fn text<T: serde::Serialize + ?Sized>(value: &T) -> rusqlite::Result<String> {

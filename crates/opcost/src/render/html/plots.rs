@@ -80,7 +80,7 @@ fn differences(view: &View<'_>, row: &Row, index: usize, size: Size, id: &str) -
     let (baseline, variant) = comparison.comparisons[index];
     let change = row.changes.get(index).filter(|change| tells(change))?;
     let paired_blocks = change.paired.as_ref()?;
-    let unit = if view.recording.plan.build.is_some() { "build" } else { "block" };
+    let (unit, units) = view.recording.plan.unit_words();
     let ratios: Option<Vec<f64>> = paired_blocks
         .differences()
         .iter()
@@ -105,7 +105,7 @@ fn differences(view: &View<'_>, row: &Row, index: usize, size: Size, id: &str) -
     let count = paired_blocks.differences().len();
     let thinned = thinned(count, unit);
     let description = format!(
-        "One point for each of {count} {unit}s; the dashed line is no change. {said}{thinned}"
+        "One point for each of {count} {units}; the dashed line is no change. {said}{thinned}"
     );
     let (values, name) = match ratios {
         Some(ratios) => (ratios, "change, %".to_string()),

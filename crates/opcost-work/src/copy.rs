@@ -1,0 +1,195 @@
+//! The `copy` workload: a routine that copies bytes, again and again.
+//!
+//! All routines go through one call, so that they can be exchanged in the prepared process: same
+//! code around them, same buffers, same pages. Source and destination stay where they are, so what
+//! fits into a cache is in it. Before the work, a routine has to copy every size exactly; after it,
+//! a checksum is taken, the same for all of them.
+
+mod buffers;
+mod routine;
+mod sizes;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+
+use crate::error::WorkError;
+use crate::invariant::{PAGE_FAULTS_EXPECTED, count, hash};
+use crate::measure::{PATH, Work};
+use crate::params::{ParamSpec, Params, number, one_of};
+use crate::random::fold;
+use crate::residency::use_small_pages;
+use crate::spec::WorkloadSpec;
+use buffers::Buffers;
+use opcost_record::Invariant;
+use routine::Routine;
+use sizes::Sizes;
+use std::hint::black_box;
+
+pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
+    name: "copy",
+    summary: "copies of bytes by one of several routines, checked",
+    operation: "one copy of 'size' bytes",
+    ops_default: "1000000",
+    params: &[
+        ParamSpec {
+            name: PATH,
+            default: "libc",
+            values: routine::NAMES,
+            help: routine::HELP,
+            check: |value| one_of(value, &routine::NAMES.split('|').collect::<Vec<_>>()),
+        },
+        ParamSpec {
+            name: "size",
+            default: "48",
+            values: "0..=67108864|small|real",
+            help: "bytes a copy: a number; small: every number from 0 to 256, in random order; real: \
+                   drawn from the sizes in SPEC CPU2017, as glibc's benchtests have them",
+            check: |value| {
+                one_of(value, &["small", "real"]).or_else(|| number(value, 0..=sizes::BYTES_MAX))
+            },
+        },
+        ParamSpec {
+            name: "offset",
+            default: "2048",
+            values: "0..=4095",
+            help: "the destination's address minus the source's, modulo 4096; where it is small, \
+                   loads are held up by earlier stores that look like the same address",
+            check: |value| number(value, 0..=4095),
+        },
+    ],
+    prepare: |params, seed| Ok(Box::new(Copying::prepare(params, seed)?)),
+};
+
+/// Operations of the warm-up at most, and bytes, of which one copy may be more.
+const WARM_UP_OPS: u64 = 10_000;
+const WARM_UP_BYTES: u64 = 1 << 20;
+
+/// What a pass over the operations did.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+struct Pass {
+    done: u64,
+    bytes: u64,
+}
+
+struct Copying {
+    routine: &'static Routine,
+    sizes: Sizes,
+    buffers: Buffers,
+    ops: u64,
+    work: Pass,
+    twin: Pass,
+}
+
+impl Copying {
+    fn prepare(params: &Params, seed: u64) -> Result<Self, WorkError> {
+        let routine = routine::find(params.text(PATH))?;
+        let sizes = Sizes::draw(params.text("size"), seed);
+        use_small_pages();
+        let buffers = Buffers::map(sizes.bytes_max(), params.number("offset") as usize, seed)?;
+        Ok(Copying {
+            routine,
+            sizes,
+            buffers,
+            ops: params.number("ops"),
+            work: Pass::default(),
+            twin: Pass::default(),
+        })
+    }
+
+    /// Goes through `ops` operations, or through the loop alone.
+    #[inline(never)]
+    fn pass<const COPY: bool>(&self, ops: u64) -> Pass {
+        let (to, from) = (self.buffers.destination(), self.buffers.source());
+        let mut pass = Pass::default();
+        while pass.done < ops {
+            let bytes = self.sizes.of(pass.done);
+            if COPY {
+                // SAFETY: the buffers have room for the largest size and do not overlap; the CPU
+                // has what the routine needs, which `routine::find` looked for.
+                unsafe { (self.routine.copy)(to, from, bytes) };
+            } else {
+                black_box((to, from, bytes));
+            }
+            pass.bytes += bytes as u64;
+            pass.done += 1;
+        }
+        pass
+    }
+
+    /// Has the routine copy each size once, to a destination that shows what it did.
+    fn verify_each_size(&mut self) -> Result<(), WorkError> {
+        for bytes in self.sizes.distinct() {
+            self.buffers.wipe();
+            // SAFETY: as in `pass`.
+            unsafe {
+                (self.routine.copy)(self.buffers.destination(), self.buffers.source(), bytes)
+            };
+            if !self.buffers.holds(bytes) {
+                return Err(WorkError::Copied { path: self.routine.name, bytes });
+            }
+        }
+        Ok(())
+    }
+
+    fn hash_of(&self, pass: Pass) -> u64 {
+        fold(fold(self.sizes.hash(), pass.done), pass.bytes)
+    }
+
+    /// The largest of the sizes that the work copied.
+    fn bytes_largest(&self) -> usize {
+        (0..self.ops.min(sizes::DRAWN as u64)).map(|op| self.sizes.of(op)).max().unwrap_or(0)
+    }
+}
+
+impl Work for Copying {
+    fn ops(&self) -> u64 {
+        self.ops
+    }
+
+    fn exchange(&mut self, path: &str) -> Result<(), WorkError> {
+        self.routine = routine::find(path)?;
+        Ok(())
+    }
+
+    fn warm_up(&mut self) -> Result<(), WorkError> {
+        self.verify_each_size()?;
+        let each = self.sizes.bytes_max() as u64;
+        let ops = self.ops.min(WARM_UP_OPS).min((WARM_UP_BYTES / each.max(1)).max(1));
+        black_box(self.pass::<false>(ops));
+        black_box(self.pass::<true>(ops));
+        self.buffers.wipe();
+        Ok(())
+    }
+
+    fn twin(&mut self) {
+        self.twin = self.pass::<false>(self.ops);
+    }
+
+    fn work(&mut self) -> Result<(), WorkError> {
+        self.work = self.pass::<true>(self.ops);
+        Ok(())
+    }
+
+    fn invariants(&mut self) -> Result<Vec<Invariant>, WorkError> {
+        let (twin, work) = (self.hash_of(self.twin), self.hash_of(self.work));
+        if twin != work {
+            return Err(WorkError::Twin { twin, work });
+        }
+        let bytes = self.bytes_largest();
+        if !self.buffers.holds(bytes) {
+            return Err(WorkError::Copied { path: self.routine.name, bytes });
+        }
+        let checksum = self.buffers.checksum();
+        // The next run in this process has to copy everything itself.
+        self.buffers.wipe();
+        Ok(vec![
+            hash(work),
+            count("ops-copy", self.work.done),
+            count("bytes", self.work.bytes),
+            count("checksum", checksum),
+            count(PAGE_FAULTS_EXPECTED, 0),
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests;

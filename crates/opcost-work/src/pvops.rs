@@ -1,0 +1,198 @@
+//! The `pvops` workload: page table entries read and written through a table of operations.
+//!
+//! What paravirt_ops is to a kernel (2009): each access to a page table goes through an operation
+//! that a hypervisor may replace, and that on hardware is an identity, a store or nothing. The
+//! same accesses are made by several code paths, which differ in how code gets to the operation.
+//! A path is taken by one transaction of patchpoint, which also directs the loop to its code.
+
+mod operations;
+mod pass;
+mod path;
+
+use crate::error::WorkError;
+use crate::invariant::{PAGE_FAULTS_EXPECTED, count, hash};
+use crate::measure::{PATH, Work};
+use crate::params::{ParamSpec, Params, number, one_of};
+use crate::random::{Random, fold};
+use crate::residency::use_small_pages;
+use crate::spec::WorkloadSpec;
+use opcost_record::Invariant;
+use pass::Pass;
+use path::Path;
+
+pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
+    name: "pvops",
+    summary: "page table entries changed through a table of operations, patched or not",
+    operation: "one entry read, changed and written back: four operations of the table",
+    ops_default: "1000000",
+    params: &[
+        ParamSpec {
+            name: PATH,
+            default: "unpatched",
+            values: path::NAMES,
+            help: path::HELP,
+            check: |value| one_of(value, &path::NAMES.split('|').collect::<Vec<_>>()),
+        },
+        ParamSpec {
+            name: "sites",
+            default: "hot",
+            values: "hot|cold",
+            help: "hot: the same four sites each time; cold: the sites of one of 64 copies of the \
+                   code, drawn each time",
+            check: |value| one_of(value, &["hot", "cold"]),
+        },
+        ParamSpec {
+            name: "entries",
+            default: "512",
+            values: "1..=1048576",
+            help: "entries of the page table, of 8 bytes; which one is changed is drawn each time",
+            check: |value| number(value, 1..=1 << 20),
+        },
+    ],
+    prepare: |params, seed| Ok(Box::new(Pvops::prepare(params, seed)?)),
+};
+
+/// Operations of the warm-up.
+const WARM_UP_OPS: u64 = 10_000;
+
+/// What the table's operations are counted as; an operation of the work is one of each.
+const NAMES: [&str; 4] = ["pte_val", "make_pte", "set_pte", "flush"];
+
+struct Pvops {
+    path: &'static Path,
+    sites_are_cold: bool,
+    ops: u64,
+    seed: u64,
+    entries: Vec<u64>,
+    work: Option<Pass>,
+    twin: Option<Pass>,
+}
+
+impl Pvops {
+    fn prepare(params: &Params, seed: u64) -> Result<Self, WorkError> {
+        let sites_are_cold = params.text("sites") == "cold";
+        use_small_pages();
+        Ok(Pvops {
+            path: path::take(params.text(PATH), sites_are_cold)?,
+            sites_are_cold,
+            ops: params.number("ops"),
+            seed,
+            entries: initial_entries(params.number("entries"), seed),
+            work: None,
+            twin: None,
+        })
+    }
+
+    fn pass(&mut self, seed: u64, ops: u64) -> Pass {
+        Pass {
+            entries: self.entries.as_mut_ptr(),
+            length: self.entries.len() as u64,
+            seed,
+            ops,
+            done: 0,
+            hash: 0,
+            checksum: 0,
+        }
+    }
+
+    fn go(&mut self, seed: u64, ops: u64) -> Pass {
+        let mut pass = self.pass(seed, ops);
+        // SAFETY: the entries are this workload's, and as many as the pass says.
+        unsafe { path::go(&mut pass) };
+        pass
+    }
+
+    fn go_without_operations(&mut self, seed: u64, ops: u64) -> Pass {
+        let mut pass = self.pass(seed, ops);
+        // SAFETY: as above.
+        unsafe { path::go_without_operations(&mut pass, self.sites_are_cold) };
+        pass
+    }
+
+    fn reset(&mut self) {
+        let initial = initial_entries(self.entries.len() as u64, self.seed);
+        self.entries.copy_from_slice(&initial);
+    }
+
+    fn checksum_of_entries(&self) -> u64 {
+        self.entries.iter().fold(0, |sum, entry| fold(sum, *entry))
+    }
+}
+
+/// Entries that look like those of a page table: a frame's number and some flags.
+fn initial_entries(length: u64, seed: u64) -> Vec<u64> {
+    let mut random = Random::seeded(seed ^ 0x7074_6573);
+    (0..length).map(|_| random.draw() & 0x000f_ffff_ffff_f067).collect()
+}
+
+/// What an entry-changing pass has to leave and to read, computed without any of its code.
+fn expected(mut entries: Vec<u64>, seed: u64, ops: u64) -> (u64, Vec<u64>) {
+    let (mut random, mut checksum) = (Random::seeded(seed), 0);
+    let length = entries.len() as u64;
+    for _ in 0..ops {
+        let draw = random.draw();
+        let entry = &mut entries[(((draw & 0xffff_ffff) * length) >> 32) as usize];
+        checksum = fold(checksum, *entry);
+        *entry ^= (draw >> 32) & 0xfff;
+    }
+    (checksum, entries)
+}
+
+impl Work for Pvops {
+    fn ops(&self) -> u64 {
+        self.ops
+    }
+
+    fn exchange(&mut self, path: &str) -> Result<(), WorkError> {
+        self.path = path::take(path, self.sites_are_cold)?;
+        Ok(())
+    }
+
+    fn warm_up(&mut self) -> Result<(), WorkError> {
+        // Not the work's own stream, so that no branch predictor knows the work by heart.
+        let seed = !self.seed;
+        self.go_without_operations(seed, WARM_UP_OPS);
+        self.reset();
+        let (checksum, entries) = expected(self.entries.clone(), seed, WARM_UP_OPS);
+        let found = self.go(seed, WARM_UP_OPS).checksum;
+        if found != checksum || self.entries != entries {
+            return Err(WorkError::Wrong {
+                path: self.path.name.into(),
+                found,
+                expected: checksum,
+            });
+        }
+        self.reset();
+        Ok(())
+    }
+
+    fn twin(&mut self) {
+        self.twin = Some(self.go_without_operations(self.seed, self.ops));
+    }
+
+    fn work(&mut self) -> Result<(), WorkError> {
+        self.work = Some(self.go(self.seed, self.ops));
+        Ok(())
+    }
+
+    fn invariants(&mut self) -> Result<Vec<Invariant>, WorkError> {
+        let hash_of = |pass: Option<Pass>| pass.map_or(0, |pass| fold(pass.hash, pass.done));
+        let (twin, work) = (hash_of(self.twin), hash_of(self.work));
+        if twin != work {
+            return Err(WorkError::Twin { twin, work });
+        }
+        let mut invariants = vec![hash(work)];
+        let (done, read) = self.work.map_or((0, 0), |pass| (pass.done, pass.checksum));
+        invariants.extend(NAMES.map(|name| count(format!("ops-{name}"), done)));
+        // Shortened, so that those of many processes can be added.
+        invariants.push(count("checksum-read", read >> 16));
+        invariants.push(count("checksum-entries", self.checksum_of_entries() >> 16));
+        invariants.push(count(PAGE_FAULTS_EXPECTED, 0));
+        // The next run in this process begins like this one.
+        self.reset();
+        Ok(invariants)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! Compiles the C library into this crate, or finds an installed one.
+//!
+//! `PATCHPOINT_LINK`: `bundled` (the default) or `installed`, found by pkg-config.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+const SOURCES: [&str; 12] = [
+    "alternative",
+    "lock",
+    "null",
+    "registry",
+    "sort",
+    "status",
+    "stub",
+    "sync",
+    "transaction",
+    "trap",
+    "write",
+    "writer",
+];
+
+fn main() {
+    let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../patchpoint");
+    println!("cargo::rerun-if-env-changed=PATCHPOINT_LINK");
+    println!("cargo::rustc-check-cfg=cfg(patchpoint_native)");
+    let set = |name: &str| env::var(format!("CARGO_CFG_TARGET_{name}")).unwrap_or_default();
+    let portable = env::var_os("CARGO_FEATURE_PORTABLE").is_some();
+    let native = set("ARCH") == "x86_64" && set("OS") == "linux" && !portable;
+    if native {
+        println!("cargo::rustc-cfg=patchpoint_native");
+    }
+    let compiler = |include: &Path| {
+        let mut build = cc::Build::new();
+        build.std("c11").warnings(true).extra_warnings(true).include(include);
+        // Changing code is as fast in a debug build.
+        build.opt_level(2).flag_if_supported("-ffunction-sections");
+        if native {
+            // Missing operations are called indirectly: their functions begin with endbr64.
+            build.flag_if_supported("-fcf-protection");
+        }
+        if !native {
+            build.define("PATCHPOINT_PORTABLE", None);
+        }
+        build
+    };
+
+    let include = match env::var("PATCHPOINT_LINK").as_deref() {
+        Err(_) | Ok("bundled") => bundled(&library, native, &compiler),
+        Ok("installed") => installed(),
+        Ok(other) => panic!("PATCHPOINT_LINK is '{other}': use 'bundled' or 'installed'"),
+    };
+    // What enters a program into the registry is the C header's, so that C and Rust agree.
+    println!("cargo::rerun-if-changed=src/object.c");
+    compiler(&include).file("src/object.c").compile("patchpoint_object");
+    // The C side of tests.
+    for peer in ["peer", "peer_sizes"] {
+        let file = format!("tests/{peer}.c");
+        println!("cargo::rerun-if-changed={file}");
+        if Path::new(&file).exists() {
+            compiler(&include).cargo_metadata(false).file(file).compile(peer);
+        }
+    }
+}
+
+fn bundled(library: &Path, native: bool, compiler: &dyn Fn(&Path) -> cc::Build) -> PathBuf {
+    let include = library.join("include");
+    println!("cargo::rerun-if-changed={}", library.join("src").display());
+    println!("cargo::rerun-if-changed={}", include.display());
+    let mut build = compiler(&include);
+    for source in SOURCES {
+        build.file(library.join(format!("src/{source}.c")));
+    }
+    let architecture: &[&str] = match native {
+        true => &["x86_64", "x86_64_decode", "x86_64_recognise"],
+        false => &["portable"],
+    };
+    for source in architecture {
+        build.file(library.join(format!("src/arch/{source}.c")));
+    }
+    build.compile("patchpoint");
+    include
+}
+
+fn installed() -> PathBuf {
+    match pkg_config::Config::new().atleast_version("0.1").probe("patchpoint") {
+        Ok(found) => found.include_paths.first().cloned().unwrap_or("/usr/include".into()),
+        Err(error) => panic!(
+            "PATCHPOINT_LINK=installed, but pkg-config finds no patchpoint: {error}\n\
+             install the C library and set PKG_CONFIG_PATH to where patchpoint.pc is, \
+             or use PATCHPOINT_LINK=bundled"
+        ),
+    }
+}

@@ -1,0 +1,168 @@
+//! What `patchpoint.h` declares, as Rust sees it; a test compares the sizes.
+
+use std::cell::UnsafeCell;
+use std::ffi::{c_char, c_int, c_void};
+
+/// `enum patchpoint_kind`.
+pub(crate) const CALL: u8 = 1;
+pub(crate) const VALUE: u8 = 2;
+pub(crate) const BRANCH: u8 = 3;
+
+/// `struct patchpoint_key`: what sites read as compiled, and what the library keeps of a key.
+#[repr(C)]
+#[derive(Debug)]
+pub struct RawKey {
+    /// Comes first: sites as compiled read it by the key's symbol.
+    pub(crate) slot: UnsafeCell<*mut c_void>,
+    pub(crate) name: *const c_char,
+    pub(crate) ops: UnsafeCell<u64>,
+    origin: *const *const RawKey,
+    imports: UnsafeCell<*mut RawKey>,
+    kind: u8,
+    size: u8,
+    null: u8,
+    flags: u8,
+    form: UnsafeCell<u8>,
+    body: UnsafeCell<[u8; 6]>,
+    mark: UnsafeCell<u8>,
+    reserved: [u8; 4],
+}
+
+// SAFETY: Rust never writes a field but `ops`, atomically; the library guards the others by its
+// lock and writes the slot atomically.
+unsafe impl Sync for RawKey {}
+
+impl RawKey {
+    pub(crate) const fn new(
+        kind: u8,
+        name: *const c_char,
+        slot: *mut c_void,
+        size: usize,
+        null: u8,
+    ) -> RawKey {
+        RawKey {
+            slot: UnsafeCell::new(slot),
+            name,
+            ops: UnsafeCell::new(0),
+            origin: std::ptr::null(),
+            imports: UnsafeCell::new(std::ptr::null_mut()),
+            kind,
+            size: size as u8,
+            null,
+            flags: 0,
+            form: UnsafeCell::new(0),
+            body: UnsafeCell::new([0; 6]),
+            mark: UnsafeCell::new(0),
+            reserved: [0; 4],
+        }
+    }
+}
+
+/// `struct patchpoint_txn`.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct RawTransaction {
+    changes: *mut c_void,
+    count: usize,
+    capacity: usize,
+    error: c_int,
+}
+
+impl RawTransaction {
+    /// What `patchpoint_txn_begin` makes: all zero.
+    pub(crate) const fn begun() -> RawTransaction {
+        RawTransaction { changes: std::ptr::null_mut(), count: 0, capacity: 0, error: 0 }
+    }
+}
+
+/// `struct patchpoint_status`.
+#[repr(C)]
+pub(crate) struct RawStatus {
+    pub(crate) writer: c_int,
+    pub(crate) fallback: bool,
+    pub(crate) sync_core: bool,
+    pub(crate) writer_name: *const c_char,
+    pub(crate) reason: *const c_char,
+    pub(crate) stub_reason: *const c_char,
+    pub(crate) objects: usize,
+    pub(crate) sites: usize,
+    pub(crate) stubs: usize,
+    pub(crate) transactions: u64,
+    pub(crate) sites_written: u64,
+    pub(crate) traps: u64,
+}
+
+/// `struct patchpoint_site_info`.
+#[repr(C)]
+pub(crate) struct RawSite {
+    pub(crate) key: *const RawKey,
+    pub(crate) kind: c_int,
+    pub(crate) address: *const c_void,
+    pub(crate) object: *const c_char,
+    pub(crate) state: *const c_char,
+    pub(crate) length: usize,
+    pub(crate) bytes_original: [u8; 16],
+    pub(crate) bytes_now: [u8; 16],
+}
+
+/// `struct patchpoint_alternative`.
+#[repr(C)]
+pub(crate) struct RawAlternative {
+    pub(crate) needs: u32,
+    pub(crate) function: *mut c_void,
+}
+
+pub(crate) type Visit = unsafe extern "C" fn(*const RawSite, *mut c_void) -> c_int;
+
+unsafe extern "C" {
+    pub(crate) fn patchpoint_init() -> c_int;
+    pub(crate) fn patchpoint_status(status: *mut RawStatus) -> c_int;
+    pub(crate) fn patchpoint_site_iterate(visit: Visit, argument: *mut c_void) -> c_int;
+    pub(crate) fn patchpoint_txn_commit(transaction: *mut RawTransaction) -> c_int;
+    pub(crate) fn patchpoint_txn_abort(transaction: *mut RawTransaction) -> c_int;
+    pub(crate) fn patchpoint_txn_set(
+        transaction: *mut RawTransaction,
+        key: *const RawKey,
+        value: u64,
+    ) -> c_int;
+    pub(crate) fn patchpoint_key_set(key: *const RawKey, value: u64) -> c_int;
+    pub(crate) fn patchpoint_cpu_features() -> u32;
+    pub(crate) fn patchpoint_choose(
+        key: *const RawKey,
+        alternatives: *const RawAlternative,
+        count: usize,
+        permitted: u32,
+    ) -> c_int;
+    pub(crate) fn patchpoint_null_nothing();
+    pub(crate) fn patchpoint_null_zero();
+    pub(crate) fn patchpoint_null_trap();
+    fn patchpoint_object_of_rust();
+}
+
+/// Keeps the object's entry in the registry, which nothing calls.
+#[used]
+static OBJECT: unsafe extern "C" fn() = patchpoint_object_of_rust;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[link(name = "peer_sizes", kind = "static")]
+    unsafe extern "C" {
+        safe fn peer_size(of: c_int) -> usize;
+    }
+
+    #[test]
+    fn types_have_the_size_that_c_gives_them() {
+        let sizes = [
+            size_of::<RawKey>(),
+            size_of::<RawTransaction>(),
+            size_of::<RawStatus>(),
+            size_of::<RawSite>(),
+            size_of::<RawAlternative>(),
+        ];
+        for (of, size) in (0..).zip(sizes) {
+            assert_eq!(peer_size(of), size, "type {of}");
+        }
+    }
+}

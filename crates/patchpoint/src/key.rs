@@ -1,0 +1,242 @@
+//! Keys: what sites depend on.
+
+use crate::abi::{self, BRANCH, CALL, RawKey, VALUE};
+use crate::error::Error;
+use crate::signature::Signature;
+use crate::word::{Argument, Outcome};
+use std::ffi::{CStr, c_void};
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+/// What a site does whose operation is missing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Missing {
+    /// It stops the program: `ud2`.
+    Trap = 0,
+    /// Its result is 0, false or null.
+    Zero = 1,
+    /// Nothing; a result is an arbitrary number.
+    Nothing = 2,
+}
+
+impl Missing {
+    const fn slot(self) -> *mut c_void {
+        match self {
+            Missing::Trap => abi::patchpoint_null_trap as *mut c_void,
+            Missing::Zero => abi::patchpoint_null_zero as *mut c_void,
+            Missing::Nothing => abi::patchpoint_null_nothing as *mut c_void,
+        }
+    }
+}
+
+macro_rules! raw_key {
+    ($([$($generic:tt)*] $key:ty)*) => { $(
+        impl<$($generic)*> $key {
+            /// The key as C sees it, for comparing with [`Site::key`](crate::Site::key).
+            pub fn raw(&self) -> *const RawKey {
+                &self.raw
+            }
+
+            /// Executions of the key's sites, as far as these were compiled to count them: in Rust
+            /// with the feature `ops`, in C with `PATCHPOINT_OPS`.
+            pub fn ops(&self) -> u64 {
+                self.raw.ops_counter().load(Ordering::Relaxed)
+            }
+
+            #[doc(hidden)]
+            #[inline(always)]
+            pub fn count_op(&self) {
+                if cfg!(feature = "ops") {
+                    self.raw.ops_counter().fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+    )* };
+}
+raw_key!([F: Signature] Call<F> [T: Outcome] Value<T> [] Branch);
+
+impl RawKey {
+    fn ops_counter(&self) -> &AtomicU64 {
+        // SAFETY: the field is aligned, lives as long as `self` and is only accessed atomically.
+        unsafe { AtomicU64::from_ptr(self.ops.get()) }
+    }
+
+    /// What the key holds now: acquire, so that what was written before a change is seen by who
+    /// sees the change.
+    #[inline(always)]
+    fn load(&self) -> *mut c_void {
+        // SAFETY: the slot is aligned, lives as long as `self` and is only accessed atomically.
+        unsafe { AtomicPtr::from_ptr(self.slot.get()) }.load(Ordering::Acquire)
+    }
+
+    /// Changes this key alone.
+    pub(crate) fn set(&'static self, value: u64) -> Result<(), Error> {
+        // SAFETY: a key that lives as long as the program; the value is of its kind, which the
+        // callers' types see to.
+        Error::check(unsafe { abi::patchpoint_key_set(self, value) }).map(drop)
+    }
+}
+
+/// A key whose sites call a function; `F` is its type.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct Call<F: Signature> {
+    pub(crate) raw: RawKey,
+    operation: PhantomData<F>,
+}
+
+/// The bits of a function pointer in a constant.
+union Pointer<F: Copy> {
+    function: F,
+    slot: *mut c_void,
+}
+
+impl<F: Signature> Call<F> {
+    /// A key for a `static`.
+    ///
+    /// `name`: what tools show; `function`: the operation at first. An operation that is removed
+    /// later traps.
+    pub const fn new(name: &'static CStr, function: F) -> Self {
+        Self::or(name, function, Missing::Trap)
+    }
+
+    /// As [`new`](Self::new), and what the sites do when the operation is removed.
+    pub const fn or(name: &'static CStr, function: F, missing: Missing) -> Self {
+        // SAFETY: a Signature is a function pointer, of the size of any other pointer.
+        let slot = unsafe { Pointer { function }.slot };
+        Self::with(name, slot, missing)
+    }
+
+    /// A key without an operation at first.
+    pub const fn missing(name: &'static CStr, missing: Missing) -> Self {
+        Self::with(name, missing.slot(), missing)
+    }
+
+    const fn with(name: &'static CStr, slot: *mut c_void, missing: Missing) -> Self {
+        let raw = RawKey::new(CALL, name.as_ptr(), slot, 8, missing as u8);
+        Call { raw, operation: PhantomData }
+    }
+
+    /// Makes every site call another function, or do what that function does in one instruction.
+    ///
+    /// # Errors
+    /// [`Error`] as [`Transaction::commit`](crate::Transaction::commit): then nothing has changed.
+    pub fn set(&'static self, function: F) -> Result<(), Error> {
+        self.raw.set(function.to_slot() as u64)
+    }
+
+    /// Removes the operation: sites do what the key's [`Missing`] says.
+    ///
+    /// # Errors
+    /// [`Error`] as [`set`](Self::set).
+    pub fn remove(&'static self) -> Result<(), Error> {
+        self.raw.set(0)
+    }
+
+    /// The function that sites execute now; of a missing operation, the one that stands in for it.
+    #[inline(always)]
+    pub fn function(&self) -> F {
+        // SAFETY: a slot holds a function of the key's type, or one of the library's that can be
+        // called as any type.
+        unsafe { F::from_slot(self.raw.load()) }
+    }
+
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn outcome(&self, word: u64) -> F::Result {
+        F::Result::from_word(word)
+    }
+}
+
+/// A key whose sites read a number, truth value or pointer that seldom changes.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct Value<T: Outcome> {
+    pub(crate) raw: RawKey,
+    content: PhantomData<T>,
+}
+
+// SAFETY: as RawKey; a pointer is handed out as the plain number it is.
+unsafe impl<T: Outcome> Sync for Value<T> {}
+
+impl<T: Outcome> Value<T> {
+    /// The value by a plain load, wherever code cannot be patched or need not be fast.
+    #[inline(always)]
+    pub fn load(&self) -> T {
+        T::from_word(self.raw.load() as u64)
+    }
+
+    /// Whether sites need the wide instruction.
+    #[doc(hidden)]
+    pub const fn is_wide(&self) -> bool {
+        size_of::<T>() == 8
+    }
+
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn outcome(&self, word: u64) -> T {
+        T::from_word(word)
+    }
+}
+
+/// The bits of a value in a constant: a pointer's, or a number's in the slot's low bytes.
+union Content<T: Copy> {
+    value: T,
+    slot: *mut c_void,
+    number: usize,
+}
+
+impl<T: Argument + Outcome> Value<T> {
+    /// A key for a `static`: `name` is what tools show, `initial` the value at first.
+    pub const fn new(name: &'static CStr, initial: T) -> Self {
+        let mut content = Content { number: 0 };
+        content.value = initial;
+        let slot = if size_of::<T>() == 8 {
+            // SAFETY: all bytes are the value's.
+            unsafe { content.slot }
+        } else {
+            let unused = if cfg!(target_endian = "big") { 64 - 8 * size_of::<T>() } else { 0 };
+            // SAFETY: all bytes are written, and what is smaller than a pointer is a number.
+            std::ptr::without_provenance_mut(unsafe { content.number } >> unused)
+        };
+        let raw = RawKey::new(VALUE, name.as_ptr(), slot, size_of::<T>(), 0);
+        Value { raw, content: PhantomData }
+    }
+
+    /// Puts another value into every site.
+    ///
+    /// # Errors
+    /// [`Error`] as [`Transaction::commit`](crate::Transaction::commit): then nothing has changed.
+    pub fn set(&'static self, value: T) -> Result<(), Error> {
+        self.raw.set(value.to_word())
+    }
+}
+
+/// A key whose sites go one of two ways.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct Branch {
+    pub(crate) raw: RawKey,
+}
+
+impl Branch {
+    /// A key for a `static`: `name` is what tools show, `initial` the answer at first.
+    pub const fn new(name: &'static CStr, initial: bool) -> Self {
+        let slot = std::ptr::without_provenance_mut(initial as usize);
+        Branch { raw: RawKey::new(BRANCH, name.as_ptr(), slot, 1, 0) }
+    }
+
+    /// Makes every site go the other way.
+    ///
+    /// # Errors
+    /// [`Error`] as [`Transaction::commit`](crate::Transaction::commit): then nothing has changed.
+    pub fn set(&'static self, truth: bool) -> Result<(), Error> {
+        self.raw.set(truth.into())
+    }
+
+    /// The answer by a plain load.
+    #[inline(always)]
+    pub fn load(&self) -> bool {
+        !self.raw.load().is_null()
+    }
+}

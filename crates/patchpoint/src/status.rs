@@ -1,0 +1,149 @@
+//! Looking at sites and at the library itself.
+
+use crate::abi::{self, RawKey, RawSite, RawStatus};
+use crate::error::Error;
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+/// Which way of writing code is in use, and why not a better one.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Status {
+    /// `proc-mem`, `memfd`, `mprotect` (only while the process has one thread) or `none`.
+    pub writer: String,
+    /// Some keys are or may stay plain data.
+    pub fallback: bool,
+    /// `membarrier` can make other threads see new code.
+    pub sync_core: bool,
+    /// Why each better way was refused; empty if none was.
+    pub reason: String,
+    /// Why a far target was last left to the indirect form; empty if it never was.
+    pub stub_reason: String,
+    /// Programs and shared objects with sites.
+    pub objects: usize,
+    /// Their sites.
+    pub sites: usize,
+    /// Jumps to targets further than 2 GiB from their sites.
+    pub stubs: usize,
+    /// Changes that were made.
+    pub transactions: u64,
+    /// Sites they wrote.
+    pub sites_written: u64,
+    /// Traps of threads that met a site while it was written.
+    pub traps: u64,
+}
+
+/// What a site depends on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// A [`Call`](crate::Call).
+    Call,
+    /// A [`Value`](crate::Value).
+    Value,
+    /// A [`Branch`](crate::Branch).
+    Branch,
+}
+
+/// One site, as it was when it was looked at.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Site {
+    /// The key's name.
+    pub name: String,
+    /// The key itself, to be compared with [`Call::raw`](crate::Call::raw).
+    pub key: *const RawKey,
+    /// What the site depends on.
+    pub kind: Kind,
+    /// Where the instruction is.
+    pub address: usize,
+    /// The file that the site is in; empty where it is not known.
+    pub object: String,
+    /// `data`, `call`, `stub`, `thunk`, `nop`, `move`, `constant`, `inline`, `trap`, `immediate`,
+    /// `jump` or `foreign`.
+    pub state: String,
+    /// The instruction as compiled.
+    pub bytes_original: Vec<u8>,
+    /// The instruction now.
+    pub bytes_now: Vec<u8>,
+}
+
+/// Turns every site into its patched form, and every site of objects loaded later.
+///
+/// Optional: a key's sites read the key until this or the key's first change. Safe to call again.
+/// Where nothing can be patched it succeeds too, and [`status`] says why.
+///
+/// # Errors
+/// [`Error`] as [`Transaction::commit`](crate::Transaction::commit).
+pub fn init() -> Result<(), Error> {
+    // SAFETY: no conditions.
+    Error::check(unsafe { abi::patchpoint_init() }).map(drop)
+}
+
+/// Says which way of writing code is in use, and why not a better one.
+///
+/// # Errors
+/// [`Error::Nested`], [`Error::BorrowedMemory`].
+pub fn status() -> Result<Status, Error> {
+    let mut raw = std::mem::MaybeUninit::<RawStatus>::zeroed();
+    // SAFETY: the library fills what it is given.
+    Error::check(unsafe { abi::patchpoint_status(raw.as_mut_ptr()) })?;
+    // SAFETY: filled, as there was no error.
+    let raw = unsafe { raw.assume_init() };
+    // SAFETY: texts of the library, which live as long as the program.
+    let text = |text| unsafe { owned(text) };
+    Ok(Status {
+        writer: text(raw.writer_name),
+        fallback: raw.fallback,
+        sync_core: raw.sync_core,
+        reason: text(raw.reason),
+        stub_reason: text(raw.stub_reason),
+        objects: raw.objects,
+        sites: raw.sites,
+        stubs: raw.stubs,
+        transactions: raw.transactions,
+        sites_written: raw.sites_written,
+        traps: raw.traps,
+    })
+}
+
+/// Every site of every registered program and shared object, of Rust and of C.
+///
+/// # Errors
+/// [`Error::Nested`], [`Error::BorrowedMemory`].
+pub fn sites() -> Result<Vec<Site>, Error> {
+    let mut sites: Vec<Site> = Vec::new();
+    let list: *mut Vec<Site> = &mut sites;
+    // SAFETY: `collect` is called with sites and this list, before the function returns.
+    Error::check(unsafe { abi::patchpoint_site_iterate(collect, list.cast()) })?;
+    Ok(sites)
+}
+
+/// # Safety
+/// `list` is a `Vec<Site>` that nobody else uses.
+unsafe extern "C" fn collect(raw: *const RawSite, list: *mut c_void) -> c_int {
+    // SAFETY: the library passes a site, and `sites` its list.
+    let (raw, list) = unsafe { (&*raw, &mut *list.cast::<Vec<Site>>()) };
+    let kind = match raw.kind {
+        1 => Kind::Call,
+        2 => Kind::Value,
+        _ => Kind::Branch,
+    };
+    // SAFETY: the key is registered, and its texts live while the lock is held.
+    let (name, object, state) =
+        unsafe { (owned((*raw.key).name), owned(raw.object), owned(raw.state)) };
+    list.push(Site {
+        name,
+        key: raw.key,
+        kind,
+        address: raw.address.addr(),
+        object,
+        state,
+        bytes_original: raw.bytes_original[..raw.length].to_vec(),
+        bytes_now: raw.bytes_now[..raw.length].to_vec(),
+    });
+    0
+}
+
+/// # Safety
+/// `text` ends with a NUL byte.
+unsafe fn owned(text: *const c_char) -> String {
+    // SAFETY: the caller's promise.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}

@@ -1,0 +1,98 @@
+//! Several changes at once, all or none.
+
+use crate::abi::{self, RawKey, RawTransaction};
+use crate::error::Error;
+use crate::key::{Branch, Call, Value};
+use crate::signature::Signature;
+use crate::word::{Argument, Outcome};
+
+/// Changes of any number of keys, of Rust and of C, that are made together or not at all.
+///
+/// Nothing happens and nothing is held before [`commit`](Self::commit). The last change of a key
+/// counts.
+///
+/// ```
+/// use patchpoint::{Branch, Transaction, Value};
+///
+/// static LIMIT: Value<u32> = Value::new(c"limit", 100);
+/// static STRICT: Branch = Branch::new(c"strict", false);
+///
+/// let mut change = Transaction::new();
+/// change.set_value(&LIMIT, 50).set_branch(&STRICT, true);
+/// assert_eq!(patchpoint::value!(LIMIT), 100);
+/// change.commit()?;
+/// assert_eq!(patchpoint::value!(LIMIT), 50);
+/// assert!(patchpoint::unlikely!(STRICT));
+/// # Ok::<(), patchpoint::Error>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a transaction changes nothing before it is committed"]
+pub struct Transaction(RawTransaction);
+
+// SAFETY: a list of changes in memory of its own, which no thread is tied to.
+unsafe impl Send for Transaction {}
+
+impl Default for Transaction {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Transaction {
+    /// No change yet.
+    pub fn new() -> Self {
+        Transaction(RawTransaction::begun())
+    }
+
+    /// Adds another function for a key's sites.
+    pub fn set_call<F: Signature>(&mut self, key: &'static Call<F>, function: F) -> &mut Self {
+        self.add(&key.raw, function.to_slot() as u64)
+    }
+
+    /// Adds the removal of a key's operation; its sites do what its
+    /// [`Missing`](crate::Missing) says.
+    pub fn remove_call<F: Signature>(&mut self, key: &'static Call<F>) -> &mut Self {
+        self.add(&key.raw, 0)
+    }
+
+    /// Adds another value for a key's sites.
+    pub fn set_value<T: Argument + Outcome>(
+        &mut self,
+        key: &'static Value<T>,
+        value: T,
+    ) -> &mut Self {
+        self.add(&key.raw, value.to_word())
+    }
+
+    /// Adds another answer for a key's sites.
+    pub fn set_branch(&mut self, key: &'static Branch, truth: bool) -> &mut Self {
+        self.add(&key.raw, truth.into())
+    }
+
+    fn add(&mut self, key: &'static RawKey, value: u64) -> &mut Self {
+        // SAFETY: a begun transaction, and a key that lives as long as the program; the callers'
+        // types see to the kind of the value. An error is kept, and the commit returns it.
+        unsafe { abi::patchpoint_txn_set(&mut self.0, key, value) };
+        self
+    }
+
+    /// Makes all changes, or none.
+    ///
+    /// When it has returned without an error, every thread executes the new code at every site. A
+    /// full memory barrier. Signals are blocked in this thread meanwhile.
+    ///
+    /// # Errors
+    /// [`Error`]; every site and key is as it was before.
+    pub fn commit(mut self) -> Result<(), Error> {
+        // SAFETY: a begun transaction. Committing ends it; ending it again, as dropping does, is
+        // without effect.
+        Error::check(unsafe { abi::patchpoint_txn_commit(&mut self.0) }).map(drop)
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        // SAFETY: a begun transaction, or one that is over and holds nothing.
+        unsafe { abi::patchpoint_txn_abort(&mut self.0) };
+    }
+}
