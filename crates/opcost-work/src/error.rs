@@ -137,15 +137,12 @@ pub enum WorkError {
          out, so that each variant has processes of its own"
     )]
     NotExchangeable,
-    /// Several tasks do the work, and code is exchanged between the runs of a single one.
+    /// Several tasks do the work, and code is exchanged in a process that works itself.
     #[error(
-        "code paths are exchanged between the runs of one task, but there are {tasks}; leave out \
-         'procs', 'threads' and 'scale'"
+        "code paths are exchanged in one process that works itself; use procs=1, threads=0 and \
+         scale=off"
     )]
-    ExchangeInTeam {
-        /// How many tasks there are.
-        tasks: usize,
-    },
+    ExchangeInTeam,
     /// There is less memory than the work needs.
     #[error(
         "source and destination need {needed} bytes of memory, {available} are available; copy less \
@@ -212,6 +209,63 @@ pub enum WorkError {
         counted: u64,
         /// What it has to say.
         expected: u64,
+    },
+    /// What was written through a mapping is not in the file.
+    #[error(
+        "the mapped file has {found:#04x} at byte {at}, expected {expected:#04x}: what went through \
+         the mapping did not reach the file"
+    )]
+    MappedContent {
+        /// Position in the file.
+        at: u64,
+        /// What is there.
+        found: u64,
+        /// What has to be there.
+        expected: u64,
+    },
+    /// What was read through a mapping is not what the file has.
+    #[error(
+        "the bytes read through the mapping add up to {found}, those of the file to {expected}"
+    )]
+    MappedSum {
+        /// Sum of the bytes read.
+        found: u64,
+        /// Sum of the file's bytes, as often as they were read.
+        expected: u64,
+    },
+    /// There is no compiler.
+    #[error(
+        "no C compiler '{name}': {why}; install one (Debian: apt install gcc) or name another with \
+         cc=; a guest of the emulated machine has none: build is for this host"
+    )]
+    NoCompiler {
+        /// The parameter `cc`.
+        name: String,
+        /// Why it was not found.
+        why: String,
+    },
+    /// The compiler refused a source file, or died.
+    #[error("{compiler} {how} on {file}: {said}")]
+    Compiler {
+        /// The compiler.
+        compiler: String,
+        /// The source file.
+        file: String,
+        /// How it ended.
+        how: String,
+        /// What it said.
+        said: String,
+    },
+    /// Two builds of the same sources made different objects.
+    #[error(
+        "the objects of the last build differ from the first's (hash {last:016x}, {first:016x}): \
+         this compiler does not make the same objects of the same sources; name another with cc="
+    )]
+    OtherObjects {
+        /// Hash over the objects of the first build.
+        first: u64,
+        /// Hash over the objects of the last build.
+        last: u64,
     },
     /// The seccomp filter could not be installed.
     #[error("cannot set the condition seccomp={mode}: {source}; use seccomp=off")]

@@ -30,10 +30,11 @@ pub(crate) fn task_time(ns: u64) -> Reading {
 pub(crate) fn merge_figures(reports: &[Report]) -> Vec<Reading> {
     let Some(first) = reports.first() else { return Vec::new() };
     let mut merged = Vec::new();
-    for name in first.readings.iter().map(|reading| reading.key.name.as_str()) {
+    for key in first.readings.iter().map(|reading| &reading.key) {
+        let name = key.name.as_str();
         let values: Vec<u64> = reports
             .iter()
-            .flat_map(|report| report.readings.iter().filter(|reading| reading.key.name == name))
+            .flat_map(|report| report.readings.iter().filter(|reading| reading.key == *key))
             .map(|reading| reading.value)
             .collect();
         let least = values.iter().copied().min().unwrap_or_default();
@@ -44,9 +45,9 @@ pub(crate) fn merge_figures(reports: &[Report]) -> Vec<Reading> {
             merged.push(figure("task-time-max", most));
             merged.push(figure("task-fairness-ppm", fairness as u64));
         } else if name.ends_with("-max") {
-            merged.push(figure(name, most));
+            merged.push(Reading::plain(key.clone(), most));
         } else {
-            merged.push(figure(name, values.iter().sum()));
+            merged.push(Reading::plain(key.clone(), values.iter().sum()));
         }
     }
     merged

@@ -68,13 +68,21 @@ pub(crate) fn measured(
     wire::parse(&text).map_err(|error| error.to_string())
 }
 
-/// So few operations of a workload that tests can afford them.
-pub(crate) fn ops_tiny(spec: &WorkloadSpec) -> &'static str {
+/// Parameters of so little work that tests can afford it for every workload.
+pub(crate) fn tiny(spec: &WorkloadSpec) -> &'static [(&'static str, &'static str)] {
     match spec.name {
-        // A compiler's run each.
-        "build" => "1",
-        _ => "100",
+        crate::build::NAME => &[("ops", "1"), ("files", "1"), ("functions", "1")],
+        _ => &[("ops", "100")],
     }
+}
+
+/// Whether a workload needs a tool that this machine lacks; says so.
+pub(crate) fn lacks_tool(spec: &WorkloadSpec) -> bool {
+    let lacks = spec.name == crate::build::NAME && crate::build::find_compiler("cc").is_err();
+    if lacks {
+        eprintln!("SKIPPED: no C compiler 'cc' on PATH, which {} needs", spec.name);
+    }
+    lacks
 }
 
 /// The value of an invariant.

@@ -17,6 +17,7 @@
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("the workloads reserve gigabytes of addresses and need a 64-bit target");
 
+mod build;
 mod copy;
 mod error;
 mod figure;
@@ -26,6 +27,7 @@ mod gate;
 mod immediate;
 mod invariant;
 mod lock;
+mod mapfile;
 mod marker;
 mod measure;
 mod mmap;
@@ -39,7 +41,6 @@ mod spec;
 mod syscall;
 mod task;
 mod team;
-#[cfg(target_arch = "x86_64")]
 mod walk;
 
 #[cfg(test)]

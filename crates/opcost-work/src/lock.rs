@@ -6,12 +6,14 @@
 //!
 //! With `threads` above 1 the threads contend for one lock. The counter it protects has to be exact
 //! afterwards. Who had the lock before is kept beside it, which tells how it goes round: a fair lock
-//! changes hands often and nobody has it many times in a row.
+//! changes hands often and nobody has it many times in a row. Waiters spin; with `oversubscribe=on`
+//! they let others have their CPU now and then, since queues of waiters without one stand still.
 
 mod queue;
 mod queued;
 mod shape;
 mod spin;
+mod wait;
 
 use crate::error::WorkError;
 use crate::figure::{LOCK_HANDOVERS, LOCK_RUN_MAX, figure};
@@ -22,7 +24,7 @@ use crate::random::fold;
 use crate::spec::WorkloadSpec;
 use crate::task;
 use opcost_record::{Invariant, Reading};
-use shape::{Direct, Inline, Shape, Table, Wrapper};
+use shape::{Direct, Inline, Patched, Shape, Table, Wrapper};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
@@ -44,8 +46,9 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
             default: "inline",
             values: SHAPES,
             help: "how lock and unlock are reached: inlined, by a call, by a call that makes the \
-                   call, or by a call through a table of functions",
-            check: |value| one_of(value, &["inline", "direct", "wrapper", "table"]),
+                   call, through a table of functions, or through a table whose calls were patched \
+                   into direct ones (x86-64)",
+            check: |value| one_of(value, &["inline", "direct", "wrapper", "table", "patched"]),
         },
         ParamSpec {
             name: "inside",
@@ -62,15 +65,15 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
             check: |value| number(value, 0..=STEPS_MAX),
         },
     ],
-    prepare: |params, seed| Ok(Box::new(Contender::prepare(params, seed))),
+    prepare: |params, seed| Ok(Box::new(Contender::prepare(params, seed)?)),
 };
 
 const KINDS: &str = "tas|byte|ticket|mcs|queued|pthread";
-const SHAPES: &str = "inline|direct|wrapper|table";
+const SHAPES: &str = "inline|direct|wrapper|table|patched";
 const STEPS_MAX: u64 = 100_000;
 
 /// Operations of the warm-up.
-const WARM_UP_OPS: u64 = 1000;
+const WARM_UP_OPS: u64 = 100;
 
 /// A lock of which there is one in each process.
 trait Lock: Sync + 'static {
@@ -187,10 +190,11 @@ struct Contender {
 }
 
 impl Contender {
-    fn prepare(params: &Params, seed: u64) -> Self {
+    fn prepare(params: &Params, seed: u64) -> Result<Self, WorkError> {
+        wait::yield_while_waiting(params.text("oversubscribe") == "on");
         let kinds = KINDS.split('|');
         let kind = kinds.into_iter().find(|kind| *kind == params.text("kind"));
-        Contender {
+        Ok(Contender {
             me: task::current(),
             rivals: params.number("threads").max(1),
             kind: kind.unwrap_or_default(),
@@ -198,11 +202,11 @@ impl Contender {
             ops: params.number("ops"),
             inside: params.number("inside"),
             outside: params.number("outside"),
-            run: loop_of(params.text("kind"), params.text("shape")),
+            run: loop_of(params.text("kind"), params.text("shape"))?,
             alone: Protected::new(),
             work: Pass::default(),
             twin: Pass::default(),
-        }
+        })
     }
 
     #[inline(never)]
@@ -242,7 +246,7 @@ fn compute(mut state: u64, steps: u64) -> u64 {
     state
 }
 
-fn loop_of(kind: &str, shape: &str) -> Loop {
+fn loop_of(kind: &str, shape: &str) -> Result<Loop, WorkError> {
     match kind {
         "tas" => loop_in::<spin::TestAndSet>(shape),
         "byte" => loop_in::<spin::Byte>(shape),
@@ -253,16 +257,20 @@ fn loop_of(kind: &str, shape: &str) -> Loop {
     }
 }
 
-fn loop_in<L: Lock>(shape: &str) -> Loop {
-    match shape {
+fn loop_in<L: Lock>(shape: &str) -> Result<Loop, WorkError> {
+    Ok(match shape {
         "direct" => Contender::pass::<L, Direct>,
         "wrapper" => Contender::pass::<L, Wrapper>,
         "table" => {
             shape::fill_table::<L>();
             Contender::pass::<L, Table>
         }
+        "patched" => {
+            shape::patch_calls::<L>()?;
+            Contender::pass::<L, Patched>
+        }
         _ => Contender::pass::<L, Inline>,
-    }
+    })
 }
 
 impl Work for Contender {

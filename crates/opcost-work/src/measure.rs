@@ -119,14 +119,14 @@ pub fn measure(
             reports
         }
     };
-    measured(&reports)
+    measured(reports)
 }
 
 /// Prepares a workload once, in this process, and runs it once for each of some code paths.
 ///
 /// `paths`: values of the parameter [`PATH`], one for each run, in their order; before the first
 /// run, each of them is warmed up. `each` is given the meter and what was done after every run.
-/// Other arguments and the process as for [`measure`]; `params` ask for a single task.
+/// Other arguments and the process as for [`measure`]; `params` ask for no tasks.
 ///
 /// # Errors
 /// [`WorkError`]: the work could not be set up, the code not be exchanged, or an operation failed;
@@ -142,8 +142,8 @@ pub fn measure_paths<M: Meter>(
     meter: &mut M,
     each: &mut dyn FnMut(&mut M, Measured),
 ) -> Result<(), WorkError> {
-    if let Some(tasks) = Tasks::of(params)? {
-        return Err(WorkError::ExchangeInTeam { tasks: tasks.number });
+    if Tasks::of(params)?.is_some() {
+        return Err(WorkError::ExchangeInTeam);
     }
     let mut hand = Hand::prepare(spec, params, seed)?;
     for (index, path) in paths.iter().enumerate() {
@@ -160,8 +160,8 @@ pub fn measure_paths<M: Meter>(
     Ok(())
 }
 
-fn measured(reports: &[Report]) -> Result<Measured, WorkError> {
-    let merged = merge(reports)?;
+fn measured(reports: Vec<Report>) -> Result<Measured, WorkError> {
+    let merged = merge(&reports)?;
     Ok(Measured {
         ops: merged.ops.expect("every report counts its operations"),
         invariants: merged.invariants,

@@ -9,7 +9,7 @@
 //! one page of it is written to with the chance `touch`. The workload keeps for each slot which
 //! pages it has written to, and so knows every page fault in advance.
 
-mod arena;
+pub(crate) mod arena;
 
 use crate::error::WorkError;
 use crate::gate::{Gate, Kernel, Nothing};

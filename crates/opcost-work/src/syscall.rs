@@ -9,7 +9,6 @@
 //! difference between the two regions is the polluted call.
 
 mod call;
-mod walk;
 
 use crate::error::WorkError;
 use crate::invariant::{PAGE_FAULTS_EXPECTED, count, hash};
@@ -17,9 +16,9 @@ use crate::measure::Work;
 use crate::params::{ParamSpec, Params, number, one_of};
 use crate::random::fold;
 use crate::spec::WorkloadSpec;
+use crate::walk::Walk;
 use call::{Call, Instruction, Library, Way};
 use opcost_record::Invariant;
-use walk::Walk;
 
 pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     name: "syscall",
@@ -79,15 +78,11 @@ struct Pass {
     done: u64,
     /// Every bit in which some result differed from what was expected.
     wrong: usize,
-    /// Where the walk ended.
-    at: u64,
 }
 
 struct NullCall {
     call: Call,
     walk: Walk,
-    /// Lines of one walk.
-    lines: u64,
     unroll: u64,
     ops: u64,
     /// Calls on top that the work makes and does not tell of.
@@ -100,11 +95,9 @@ struct NullCall {
 impl NullCall {
     /// The calls are the same for every seed; the walk is not.
     fn prepare(params: &Params, seed: u64) -> Result<Self, WorkError> {
-        let lines = params.number("pollute");
         Ok(NullCall {
             call: Call::prepare(params.text("call"))?,
-            walk: Walk::over(lines, seed),
-            lines,
+            walk: Walk::lay_out(params.number("pollute"), seed),
             unroll: params.number("unroll"),
             ops: params.number("ops"),
             ops_extra: share(params.number("ops"), params.number("extra")),
@@ -124,7 +117,7 @@ impl NullCall {
 
     fn pass_in<W: Way, const ENTER: bool>(&self, ops: u64) -> Pass {
         match self.unroll {
-            _ if !self.walk.is_empty() => self.polluted::<W, ENTER>(ops),
+            _ if self.walk.steps() > 0 => self.polluted::<W, ENTER>(ops),
             64 => self.unrolled::<W, 64, ENTER>(ops),
             16 => self.unrolled::<W, 16, ENTER>(ops),
             4 => self.unrolled::<W, 4, ENTER>(ops),
@@ -135,9 +128,9 @@ impl NullCall {
     /// A walk before each call.
     #[inline(never)]
     fn polluted<W: Way, const ENTER: bool>(&self, ops: u64) -> Pass {
-        let mut pass = Pass { at: walk::START, ..Pass::default() };
+        let mut pass = Pass::default();
         while pass.done < ops {
-            pass.at = self.walk.round(pass.at);
+            self.walk.go();
             pass.wrong |= W::calls::<1, ENTER>(&self.call);
             pass.done += 1;
         }
@@ -162,9 +155,9 @@ impl NullCall {
 
     fn hash_of(&self, pass: Pass) -> u64 {
         let hash = fold(fold(0, self.call.number as u64), pass.done);
-        match self.walk.is_empty() {
-            true => hash,
-            false => fold(fold(hash, self.lines), pass.at),
+        match self.walk.steps() {
+            0 => hash,
+            steps => fold(hash, steps),
         }
     }
 
@@ -180,7 +173,7 @@ impl NullCall {
 
     /// Operations of the warm-up: fewer where each is a long walk.
     fn warm_up_ops(&self) -> u64 {
-        WARM_UP_OPS.min(WARM_UP_LINES / self.lines.max(1)).max(1)
+        WARM_UP_OPS.min(WARM_UP_LINES / self.walk.steps().max(1)).max(1)
     }
 }
 

@@ -1,7 +1,9 @@
 //! Who does the work: this process itself, or several *tasks*, which are processes or threads.
 
+use crate::build;
 use crate::error::WorkError;
 use crate::params::Params;
+use crate::spec::WorkloadSpec;
 use opcost_sys::affinity;
 use std::cell::Cell;
 
@@ -57,9 +59,11 @@ impl Tasks {
     }
 }
 
-/// Whether other processes do the work, as these parameters ask.
-pub fn forks(params: &Params) -> bool {
-    matches!(Tasks::of(params), Ok(Some(Tasks { kind: TaskKind::Process, .. })))
+/// Whether other processes do the work, because the parameters ask for them or because it is what
+/// the workload does.
+pub fn forks(workload: &WorkloadSpec, params: &Params) -> bool {
+    workload.name == build::NAME
+        || matches!(Tasks::of(params), Ok(Some(Tasks { kind: TaskKind::Process, .. })))
 }
 
 thread_local! {
@@ -79,7 +83,6 @@ pub(crate) fn become_task(index: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::WorkloadSpec;
 
     fn tasks(given: &[(&str, &str)]) -> Result<Option<Tasks>, String> {
         let given: Vec<(String, String)> =

@@ -84,13 +84,14 @@ fn perform(text: &str, answer: &mut String) -> Result<()> {
     let spec = find_workload(&request.workload)?;
     let params = spec.resolve(&request.params)?;
     let kernel = Rc::new(LivePerf::default());
-    let mut meter = RegionMeter::attach(&request.events, kernel, forks(&params))?;
+    let mut meter = RegionMeter::attach(&request.events, kernel, forks(spec, &params))?;
     let seed = request.seed;
-    let mut tell = |meter: &mut RegionMeter, Measured { ops, invariants, figures }: Measured| {
+    let mut tell = |meter: &mut RegionMeter, done: Measured| {
         // One that a source failed in is no run, and neither is what comes after it.
         if meter.failure.is_none() {
-            let readings = meter.readings.drain(..).chain(figures).collect();
-            *answer += &wire::format(&Report { ops: Some(ops), readings, invariants });
+            let readings = meter.readings.drain(..).chain(done.figures).collect();
+            let (ops, invariants) = (Some(done.ops), done.invariants);
+            *answer += &wire::format(&Report { ops, readings, invariants });
         }
     };
     let done = match request.paths.as_ref() {

@@ -35,7 +35,7 @@ fn in_one_process_every_path_does_what_it_does_in_its_own() {
         let text = in_child(|| {
             let mut text = String::new();
             measure_paths(&SPEC, &params, 5, &paths, &mut NoMeter, &mut |_, measured| {
-                let Measured { ops, invariants } = measured;
+                let Measured { ops, invariants, .. } = measured;
                 text += &wire::format(&Report { ops: Some(ops), readings: vec![], invariants });
             })
             .unwrap();

@@ -1,8 +1,8 @@
 //! Waiters in a queue, each looking at memory of its own.
 
 use super::Lock;
+use super::wait::wait_while;
 use crate::spec::TASKS_MAX;
-use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// One task's place in a queue; tasks are named by their index plus 1, 0 is nobody.
@@ -40,9 +40,7 @@ impl Places {
     #[inline(always)]
     pub(super) fn wait_behind(&self, before: u32, name: u32) {
         self.of(before).next.store(name, Ordering::Release);
-        while self.of(name).waits.load(Ordering::Acquire) {
-            spin_loop();
-        }
+        wait_while(|| self.of(name).waits.load(Ordering::Acquire));
     }
 
     /// Who stands behind a task, if that is known by now.
@@ -54,13 +52,10 @@ impl Places {
     /// Calls the task behind this one, which is there or about to be.
     #[inline(always)]
     pub(super) fn call_next(&self, name: u32) {
-        let next = loop {
-            match self.behind(name) {
-                Some(next) => break next,
-                None => spin_loop(),
-            }
-        };
-        self.of(next).waits.store(false, Ordering::Release);
+        wait_while(|| self.behind(name).is_none());
+        if let Some(next) = self.behind(name) {
+            self.of(next).waits.store(false, Ordering::Release);
+        }
     }
 }
 

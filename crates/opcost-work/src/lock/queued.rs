@@ -6,6 +6,7 @@
 
 use super::Lock;
 use super::queue::Places;
+use super::wait::wait_while;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -94,9 +95,7 @@ impl Queued {
             }
             return false;
         }
-        while self.word.load(Ordering::Acquire) & LOCKED != 0 {
-            spin_loop();
-        }
+        wait_while(|| self.word.load(Ordering::Acquire) & LOCKED != 0);
         self.word.fetch_sub(PENDING - LOCKED, Ordering::Acquire);
         true
     }
@@ -112,18 +111,10 @@ impl Queued {
             self.places.wait_behind(before, name);
         }
         // The first of the queue waits for the owner, and for the one that waits by its bit.
-        let word = loop {
-            match self.word.load(Ordering::Acquire) {
-                word if word & !TAIL == 0 => break word,
-                _ => spin_loop(),
-            }
-        };
-        let last = word == tail
-            && self
-                .word
-                .compare_exchange(tail, LOCKED, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok();
-        if !last {
+        wait_while(|| self.word.load(Ordering::Acquire) & !TAIL != 0);
+        // It succeeds if nobody is behind.
+        let claim = self.word.compare_exchange(tail, LOCKED, Ordering::Acquire, Ordering::Relaxed);
+        if claim.is_err() {
             // Somebody is behind, or set the bit in the meantime, finds the tail and queues.
             self.word.fetch_or(LOCKED, Ordering::Acquire);
             self.places.call_next(name);

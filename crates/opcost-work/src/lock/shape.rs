@@ -1,6 +1,9 @@
 //! How lock and unlock are reached from the loop.
 
 use super::Lock;
+use crate::error::WorkError;
+use crate::patched::require_patched;
+use patchpoint::{Call, Transaction};
 use std::mem::transmute;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -94,5 +97,51 @@ impl Shape for Table {
         // SAFETY: as above.
         let operation = unsafe { transmute::<*mut (), Operation>(RELEASE.load(Ordering::Relaxed)) };
         operation(me);
+    }
+}
+
+/// Each operation is a call through a table whose call sites were patched, so that it is a direct
+/// call again.
+pub(super) struct Patched;
+
+type Entry = extern "C" fn(usize);
+
+static ACQUIRE_ENTRY: Call<Entry> = Call::new(c"lock_acquire", acquire_entry::<super::Unlocked>);
+static RELEASE_ENTRY: Call<Entry> = Call::new(c"lock_release", release_entry::<super::Unlocked>);
+
+#[inline(never)]
+extern "C" fn acquire_entry<L: Lock>(me: usize) {
+    L::the().acquire(me);
+}
+
+#[inline(never)]
+extern "C" fn release_entry<L: Lock>(me: usize) {
+    L::the().release(me);
+}
+
+/// Patches the calls of both operations to this kind of lock.
+///
+/// # Errors
+/// [`WorkError::Patch`] and [`WorkError::Unpatched`]: no code can be written here.
+pub(super) fn patch_calls<L: Lock>() -> Result<(), WorkError> {
+    const SHAPE: &str = "patched";
+    let mut change = Transaction::new();
+    change.set_call(&ACQUIRE_ENTRY, acquire_entry::<L> as Entry);
+    change.set_call(&RELEASE_ENTRY, release_entry::<L> as Entry);
+    patchpoint::init()
+        .and_then(|()| change.commit())
+        .map_err(|source| WorkError::Patch { path: SHAPE.into(), source })?;
+    require_patched(SHAPE, &[ACQUIRE_ENTRY.raw(), RELEASE_ENTRY.raw()])
+}
+
+impl Shape for Patched {
+    #[inline(always)]
+    fn acquire<L: Lock>(me: usize) {
+        patchpoint::call!(ACQUIRE_ENTRY, me);
+    }
+
+    #[inline(always)]
+    fn release<L: Lock>(me: usize) {
+        patchpoint::call!(RELEASE_ENTRY, me);
     }
 }

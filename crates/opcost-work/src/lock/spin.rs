@@ -1,8 +1,8 @@
 //! Locks whose waiters all look at the same memory, and the C library's mutex.
 
 use super::Lock;
+use super::wait::wait_while;
 use std::cell::UnsafeCell;
-use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
 /// Test-and-set: waiters go on trying to take it.
@@ -17,9 +17,7 @@ impl Lock for TestAndSet {
 
     #[inline(always)]
     fn acquire(&self, _: usize) {
-        while self.0.swap(1, Ordering::Acquire) != 0 {
-            spin_loop();
-        }
+        wait_while(|| self.0.swap(1, Ordering::Acquire) != 0);
     }
 
     #[inline(always)]
@@ -42,9 +40,7 @@ impl Lock for Byte {
     #[inline(always)]
     fn acquire(&self, _: usize) {
         while self.0.swap(1, Ordering::Acquire) != 0 {
-            while self.0.load(Ordering::Relaxed) != 0 {
-                spin_loop();
-            }
+            wait_while(|| self.0.load(Ordering::Relaxed) != 0);
         }
     }
 
@@ -71,9 +67,7 @@ impl Lock for Ticket {
     #[inline(always)]
     fn acquire(&self, _: usize) {
         let mine = self.next.fetch_add(1, Ordering::Relaxed);
-        while self.served.load(Ordering::Acquire) != mine {
-            spin_loop();
-        }
+        wait_while(|| self.served.load(Ordering::Acquire) != mine);
     }
 
     #[inline(always)]

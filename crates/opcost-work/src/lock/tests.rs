@@ -5,7 +5,18 @@ use crate::invariant::{OP_STREAM_HASH, PAGE_FAULTS};
 fn contender(given: &[(&str, &str)]) -> Contender {
     let given: Vec<(String, String)> =
         given.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-    Contender::prepare(&SPEC.resolve(&given).unwrap(), 1)
+    Contender::prepare(&SPEC.resolve(&given).unwrap(), 1).unwrap()
+}
+
+/// The shapes that this machine has.
+fn shapes() -> impl Iterator<Item = &'static str> {
+    let patches =
+        in_child(|| shape::patch_calls::<Unlocked>().map_or(String::new(), |()| "yes".into()));
+    let patches = patches.unwrap() == "yes";
+    if !patches {
+        eprintln!("SKIPPED: no code can be patched here: shape=patched");
+    }
+    SHAPES.split('|').filter(move |shape| patches || *shape != "patched")
 }
 
 fn told(report: &opcost_record::Report, name: &str) -> u64 {
@@ -16,7 +27,7 @@ fn told(report: &opcost_record::Report, name: &str) -> u64 {
 fn every_lock_in_every_shape_does_the_same_work() {
     let mut seen = Vec::new();
     for kind in KINDS.split('|') {
-        for shape in SHAPES.split('|') {
+        for shape in shapes() {
             let given = [("ops", "500"), ("kind", kind), ("shape", shape), ("inside", "3")];
             let report = measured(&SPEC, &given, 7).unwrap();
             assert_eq!(value(&report, "ops-lock"), "500", "{kind} {shape}");
@@ -33,9 +44,9 @@ fn every_lock_in_every_shape_does_the_same_work() {
 #[test]
 fn threads_that_contend_lose_no_count() {
     for kind in KINDS.split('|') {
-        for shape in SHAPES.split('|') {
+        for shape in shapes() {
             let given = [
-                ("ops", "2000"),
+                ("ops", "200"),
                 ("kind", kind),
                 ("shape", shape),
                 ("threads", "3"),
@@ -43,10 +54,10 @@ fn threads_that_contend_lose_no_count() {
             ];
             // An error, were the counter not exact.
             let report = measured(&SPEC, &given, 1).unwrap();
-            assert_eq!(report.ops, Some(6000), "{kind} {shape}");
+            assert_eq!(report.ops, Some(600), "{kind} {shape}");
             let (handovers, run) = (told(&report, LOCK_HANDOVERS), told(&report, LOCK_RUN_MAX));
-            assert!((2..6000).contains(&handovers), "{kind} {shape}: {handovers}");
-            assert!((1..=2000).contains(&run), "{kind} {shape}: {run}");
+            assert!((2..600).contains(&handovers), "{kind} {shape}: {handovers}");
+            assert!((1..=200).contains(&run), "{kind} {shape}: {run}");
         }
     }
 }
@@ -119,6 +130,6 @@ fn what_is_not_known_is_refused() {
         refused("kind", "rw"),
         "workload 'lock' does not accept kind=rw; accepted: tas|byte|ticket|mcs|queued|pthread"
     );
-    assert!(refused("shape", "jump").contains("inline|direct|wrapper|table"));
+    assert!(refused("shape", "jump").contains(SHAPES));
     assert!(refused("inside", "100001").contains("0..=100000"));
 }

@@ -24,12 +24,11 @@ const ROOM_BYTES: usize = 1 << 30;
 /// process.
 const MAPPINGS_SPARE: u64 = 64;
 
-const ADVICE_ADDRESS_SPACE: &str =
-    "raise the limit on address space (ulimit -v), or lower 'slots', 'pages' or 'neighbours'";
+const ADVICE_ADDRESS_SPACE: &str = "raise the limit on address space (ulimit -v), or map less";
 
 /// Addresses reserved for one process's work; releases what it reserved, not what the work mapped.
 #[derive(Debug)]
-pub(super) struct Arena {
+pub(crate) struct Arena {
     /// Address of the first window.
     base: usize,
     /// Bytes of all windows together.
@@ -48,7 +47,7 @@ impl Arena {
     ///
     /// # Errors
     /// [`WorkError::MapCount`] and [`WorkError::Setup`].
-    pub(super) fn reserve(slots: u64, pages_max: u64, neighbours: u64) -> Result<Self, WorkError> {
+    pub(crate) fn reserve(slots: u64, pages_max: u64, neighbours: u64) -> Result<Self, WorkError> {
         if let (Some(in_use), Some(limit)) = (mappings_in_use(), mappings_limit()) {
             check_map_count(in_use, slots, neighbours, limit)?;
         }
@@ -119,14 +118,14 @@ impl Arena {
 
     /// Address of a slot's mapping in one half (0 or 1) of its window.
     #[inline(always)]
-    pub(super) fn address(&self, slot: usize, half: usize) -> usize {
+    pub(crate) fn address(&self, slot: usize, half: usize) -> usize {
         let page = slot * window_pages(self.pages_max) + half * (self.pages_max + 1);
         self.base + (page << self.page_shift)
     }
 
     /// Bytes of a number of pages.
     #[inline(always)]
-    pub(super) fn bytes(&self, pages: usize) -> usize {
+    pub(crate) fn bytes(&self, pages: usize) -> usize {
         pages << self.page_shift
     }
 }
@@ -174,7 +173,7 @@ fn check_map_count(in_use: u64, slots: u64, neighbours: u64, limit: u64) -> Resu
 
 /// The mappings of this process; `None` where procfs is not mounted (the kernel's own check then
 /// makes the failing call an error).
-pub(super) fn mappings_in_use() -> Option<u64> {
+pub(crate) fn mappings_in_use() -> Option<u64> {
     let mut maps = fs::File::open("/proc/self/maps").ok()?;
     // Piece by piece: a buffer for all of it would be a mapping more.
     let mut piece = [0; 4096];
@@ -251,7 +250,7 @@ mod tests {
             said.unwrap(),
             format!(
                 "cannot reserve 3080 MiB of addresses: {enomem}; raise the limit on address space \
-             (ulimit -v), or lower 'slots', 'pages' or 'neighbours'"
+             (ulimit -v), or map less"
             )
         );
     }
