@@ -62,6 +62,14 @@ pub enum WorkError {
         /// What every call had to return.
         expected: usize,
     },
+    /// Bytes came back other than they were sent.
+    #[error("one of {ops} calls of {call} gave other bytes than were written")]
+    Contents {
+        /// The system call that gave them.
+        call: &'static str,
+        /// How many calls were made.
+        ops: u64,
+    },
     /// The twin and the work went through different operations, so that the loop's own cost is
     /// unknown.
     #[error(

@@ -24,6 +24,7 @@ mod measure;
 mod mmap;
 mod nearest;
 mod params;
+mod pipe;
 mod random;
 mod residency;
 mod spec;

@@ -3,7 +3,7 @@
 use crate::error::WorkError;
 use crate::measure::Work;
 use crate::params::{ParamError, ParamSpec, Params, number, one_of};
-use crate::{mmap, syscall};
+use crate::{mmap, pipe, syscall};
 
 /// Sets up a workload for the process that will do the work, from its parameters and a seed.
 pub type Prepare = fn(&Params, u64) -> Result<Box<dyn Work>, WorkError>;
@@ -26,7 +26,7 @@ pub struct WorkloadSpec {
 }
 
 /// Every workload, in the order in which lists show them.
-pub static WORKLOADS: &[WorkloadSpec] = &[mmap::SPEC, syscall::SPEC];
+pub static WORKLOADS: &[WorkloadSpec] = &[mmap::SPEC, pipe::SPEC, syscall::SPEC];
 
 /// How many processes may share a run's work.
 pub(crate) const PROCS_MAX: usize = 64;
