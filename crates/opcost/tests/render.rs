@@ -314,9 +314,9 @@ fn percent() {
 fn percent_of_more_variants_than_fit() {
     let mut made = made(&["off", "on", "cached"]);
     made.plan.variants[2].name = "one with a name of many words".into();
-    let text = show("percent", &made, &Style { color: false, width: 60 });
+    let text = show("percent", &made, &Style { color: false, width: 48 });
     insta::assert_snapshot!(text);
-    assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 48), "{text}");
 }
 
 #[test]
