@@ -100,6 +100,14 @@ pub enum WorkError {
         /// In what it differs.
         what: String,
     },
+    /// Bytes came back other than they were sent.
+    #[error("one of {ops} calls of {call} gave other bytes than were written")]
+    WrongBytes {
+        /// The system call that gave them.
+        call: &'static str,
+        /// How many calls were made.
+        ops: u64,
+    },
     /// The twin and the work went through different operations, so that the loop's own cost is
     /// unknown.
     #[error(

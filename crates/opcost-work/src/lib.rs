@@ -34,6 +34,7 @@ mod mmap;
 mod nearest;
 mod params;
 mod patched;
+mod pipe;
 mod pvops;
 mod random;
 mod residency;

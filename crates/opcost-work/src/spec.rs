@@ -5,7 +5,7 @@ use crate::error::WorkError;
 use crate::immediate;
 use crate::measure::Work;
 use crate::params::{ParamError, ParamSpec, Params, number, one_of};
-use crate::{build, copy, fileio, lock, mapfile, mmap, pvops, syscall};
+use crate::{build, copy, fileio, lock, mapfile, mmap, pipe, pvops, syscall};
 
 /// Sets up a workload for the process that will do the work, from its parameters and a seed.
 pub type Prepare = fn(&Params, u64) -> Result<Box<dyn Work>, WorkError>;
@@ -37,6 +37,7 @@ pub static WORKLOADS: &[WorkloadSpec] = &[
     lock::SPEC,
     mapfile::SPEC,
     mmap::SPEC,
+    pipe::SPEC,
     pvops::SPEC,
     syscall::SPEC,
 ];

@@ -304,6 +304,53 @@ fn the_plan() {
 }
 
 #[test]
+fn percent() {
+    let text = show("percent", &made(&["off", "on", "cached"]), &Style::plain());
+    insta::assert_snapshot!(text);
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn percent_of_more_variants_than_fit() {
+    let mut made = made(&["off", "on", "cached"]);
+    made.plan.variants[2].name = "one with a name of many words".into();
+    let text = show("percent", &made, &Style { color: false, width: 48 });
+    insta::assert_snapshot!(text);
+    assert!(text.lines().all(|line| line.chars().count() <= 48), "{text}");
+}
+
+#[test]
+fn percent_with_cycles_has_ratios() {
+    let made = recording(plan(&["off", "on"], 22), |slot: &Slot| {
+        let pv = u64::from(slot.variant);
+        let count = |name, value| Reading::plain(key(name, "perf_event"), value);
+        let shared = CountingTime { enabled_ns: 100, running_ns: 60 };
+        vec![
+            // The second column of the table of 2009: cycles 102.18 %, instructions 100.15 %.
+            count("cycles", 1_000_000 + 21_800 * pv),
+            count("instructions", 2_000_000 + 3000 * pv),
+            count("branches", 400_000),
+            Reading { time: Some(shared), ..count("branch-misses", 10_000 + 772 * pv) },
+        ]
+    });
+    let text = show("percent", &made, &Style::plain());
+    let row = |name: &str| text.lines().find(|line| line.trim().starts_with(name)).unwrap();
+    assert!(row("cycles").contains("102.18"), "{text}");
+    assert!(row("instructions").contains("100.15"), "{text}");
+    assert!(row("CPI").contains("102.03"), "{text}");
+    assert!(text.contains("– branch miss rate: branch-misses shared a counter"), "{text}");
+    assert!(text.contains("– cache miss rate: cache-misses were not counted"), "{text}");
+}
+
+#[test]
+fn an_estimate_of_cycles_gives_no_cpi() {
+    let text = show("percent", &emulated(), &Style::plain());
+    insta::assert_snapshot!(text);
+    assert!(text.contains("estimated-cycles/op (estimate)"), "{text}");
+    assert!(text.contains("– CPI, cache miss rate, branch miss rate: an emulated CPU"), "{text}");
+}
+
+#[test]
 fn every_format_has_a_golden_file() {
     let golden =
         std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/snapshots")).unwrap();

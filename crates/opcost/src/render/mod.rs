@@ -11,6 +11,7 @@ mod imported;
 mod json;
 mod markdown;
 pub(crate) mod page;
+mod percent;
 pub mod plan;
 pub mod profile;
 pub mod size;
@@ -55,6 +56,11 @@ pub static FORMATS: &[Format] = &[
         name: "markdown",
         help: "the table for a mail or a pull request",
         render: markdown::render,
+    },
+    Format {
+        name: "percent",
+        help: "every variant as a percentage of the baseline, side by side",
+        render: percent::render,
     },
     Format { name: "csv", help: "the raw figures, one run a row", render: csv::render },
     Format {

@@ -6,6 +6,7 @@
 
 mod command_line;
 mod cpio;
+mod cpu;
 mod flight;
 pub mod initramfs;
 mod libraries;
@@ -19,10 +20,11 @@ mod self_test;
 mod tools;
 mod tree;
 
+pub use cpu::CpuError;
 pub use tools::{Artefact, Emulator, ToolError, Tools, VARIABLE, artefact};
 
 use super::{HookEnd, Machine, MachineState, RunEnd, hook};
-use crate::exit::{Status, WithStatus, fail};
+use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::EnvironmentPolicy;
 use crate::plan::{Plan, Slot, VariantPlan, WorkPlan};
 use crate::xdg;
@@ -34,6 +36,7 @@ use opcost_sys::interrupt::Interrupt;
 use opcost_sys::spawn::{Output, Spawn};
 use outcome::Traces;
 use prepared::Prepared;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
@@ -72,6 +75,13 @@ impl<'a> Emulated<'a> {
         let emulation = plan.emulation.as_ref().context("the plan is not for this machine")?;
         let emulator = if plan.boots_kernels() { Emulator::System } else { Emulator::User };
         let tools = Tools::find(emulator).status(Status::Missing)?;
+        if emulator == Emulator::System {
+            let guests = plan.variants.iter().filter_map(|variant| variant.guest.as_ref());
+            let models: BTreeSet<&str> = guests.map(|guest| guest.cpu_model.as_str()).collect();
+            for model in models {
+                cpu::check(&tools, model).map_err(HasStatus::carried)?;
+            }
+        }
         let folder = tempfile::Builder::new()
             .prefix("opcost-")
             .tempdir()

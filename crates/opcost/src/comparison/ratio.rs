@@ -1,0 +1,98 @@
+//! Ratios of two metrics: cycles per instruction and rates of misses, each variant's from its own
+//! counts.
+
+use super::{Comparison, Row, Verdict};
+use opcost_record::Kind;
+use opcost_record::metric::EMULATOR;
+
+/// The known ratios: name, numerator, denominator.
+///
+/// Counted metrics only: an estimate of cycles gives no CPI, whatever it is divided by.
+const RATIOS: [(&str, &str, &str); 3] = [
+    ("CPI", "cycles", "instructions"),
+    ("cache miss rate", "cache-misses", "cache-references"),
+    ("branch miss rate", "branch-misses", "branches"),
+];
+
+/// One ratio over all variants.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RatioRow {
+    /// Its name with the domain, such as `CPI:k`.
+    pub label: String,
+    /// Numerator over denominator of each variant's medians; or why there is none.
+    pub values: Result<Vec<f64>, String>,
+}
+
+/// The ratios that a comparison's counts have, and why it lacks the others.
+///
+/// A ratio is given for each domain in which both of its metrics were counted in full. Result: at
+/// least one row for each known ratio.
+pub fn ratios(comparison: &Comparison) -> Vec<RatioRow> {
+    let mut rows = Vec::new();
+    for (name, numerator, denominator) in RATIOS {
+        let found = rows.len();
+        for above in comparison.rows.iter().filter(|row| row.key.name == numerator) {
+            let below = comparison
+                .rows
+                .iter()
+                .find(|row| row.key.name == denominator && row.key.domain == above.key.domain);
+            let Some(below) = below else { continue };
+            if let Some(values) = divide(above, below) {
+                let label = format!("{name}{}", above.key.domain.suffix());
+                rows.push(RatioRow { label, values: Ok(values) });
+            }
+        }
+        if rows.len() == found {
+            let mut missing: Vec<String> = [numerator, denominator]
+                .into_iter()
+                .filter_map(|metric| why_not(comparison, metric))
+                .collect();
+            missing.dedup();
+            if missing.is_empty() {
+                missing.push(format!("no {denominator} of the same domain, or 0 of them"));
+            }
+            let reason = missing.join("; ");
+            rows.push(RatioRow { label: name.into(), values: Err(reason) });
+        }
+    }
+    rows
+}
+
+/// The quotient of each variant's medians; `None` unless all of them were counted.
+fn divide(above: &Row, below: &Row) -> Option<Vec<f64>> {
+    if [above, below].iter().any(|row| row.kind != Kind::Counted || row.per_op != above.per_op) {
+        return None;
+    }
+    let pairs = above.values.iter().zip(&below.values);
+    pairs
+        .map(|(above, below)| {
+            let (above, below) = (above.as_ref()?, below.as_ref()?);
+            let whole = above.multiplexed == 0 && below.multiplexed == 0;
+            (whole && below.center() != 0.0).then(|| above.center() / below.center())
+        })
+        .collect()
+}
+
+/// Why a metric cannot be part of a ratio; `None` if it can.
+fn why_not(comparison: &Comparison, metric: &str) -> Option<String> {
+    let rows: Vec<&Row> = comparison.rows.iter().filter(|row| row.key.name == metric).collect();
+    if rows.iter().any(|row| row.values.iter().flatten().any(|figures| figures.multiplexed > 0)) {
+        return Some(format!("{metric} shared a counter and were not counted in full"));
+    }
+    if !rows.is_empty()
+        && rows.iter().flat_map(|row| &row.changes).all(|it| it.verdict != Verdict::Unavailable)
+    {
+        return None;
+    }
+    if comparison.rows.iter().any(|row| row.key.source == EMULATOR) {
+        return Some("an emulated CPU has no such counters, and estimates are no counts".into());
+    }
+    let refused = comparison
+        .missing()
+        .into_iter()
+        .find(|(labels, _)| labels.iter().any(|label| label.split(':').next() == Some(metric)));
+    Some(match refused {
+        Some((_, reason)) => format!("{metric} were not counted: {reason}"),
+        None => format!("{metric} were not counted"),
+    })
+}

@@ -1,0 +1,176 @@
+//! Whether the emulator has the CPU that a variant asks for.
+//!
+//! QEMU leaves out features that it cannot emulate and only warns. A named model without some of
+//! its features still is a CPU to measure on; but a feature that the user asks for by name is what
+//! the experiment is about.
+
+use super::Tools;
+use crate::exit::{HasStatus, Status};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The emulator has no such CPU.
+#[derive(Debug, Eq, PartialEq, thiserror::Error)]
+pub enum CpuError {
+    /// It does not know the model or a feature.
+    #[error("CPU '{model}': {said}; see: {program} -cpu help")]
+    Unknown {
+        /// What was asked for.
+        model: String,
+        /// What QEMU said.
+        said: String,
+        /// Which QEMU.
+        program: String,
+    },
+    /// It knows a feature and cannot emulate it.
+    #[error(
+        "CPU '{model}': QEMU {version} cannot emulate {} and would leave it out; drop it, or use \
+         another QEMU",
+        features.join(", ")
+    )]
+    Left {
+        /// What was asked for.
+        model: String,
+        /// Its version.
+        version: String,
+        /// The features.
+        features: Vec<String>,
+    },
+    /// It cannot be asked.
+    #[error("CPU '{model}': cannot ask '{program}': {said}")]
+    Silent {
+        /// What was asked for.
+        model: String,
+        /// Which QEMU.
+        program: String,
+        /// Why not.
+        said: String,
+    },
+}
+
+impl HasStatus for CpuError {
+    fn status(&self) -> Status {
+        match self {
+            CpuError::Unknown { .. } => Status::Usage,
+            CpuError::Left { .. } | CpuError::Silent { .. } => Status::Missing,
+        }
+    }
+}
+
+/// Checks that a machine can have this CPU with every feature that is asked for by name.
+///
+/// `model`: in QEMU's words, such as `max,-erms`. Makes a machine that never starts.
+///
+/// # Errors
+/// [`CpuError`] names the model or the features.
+pub(super) fn check(tools: &Tools, model: &str) -> Result<(), CpuError> {
+    let program = || tools.qemu.display().to_string();
+    let silent = |said: String| CpuError::Silent { model: model.into(), program: program(), said };
+    let (ended_well, said) =
+        make_machine(&tools.qemu, model).map_err(|error| silent(error.to_string()))?;
+    if !ended_well {
+        let line = said.lines().last().unwrap_or_default();
+        let said = line.split_once(": ").map_or(line, |(_, what)| what).to_string();
+        return Err(CpuError::Unknown { model: model.into(), said, program: program() });
+    }
+    let features = left_out(&said, model);
+    match features.is_empty() {
+        true => Ok(()),
+        false => Err(CpuError::Left {
+            model: model.into(),
+            version: tools.qemu_version.clone(),
+            features,
+        }),
+    }
+}
+
+/// Makes a stopped machine and ends it; whether that went well, and what QEMU printed.
+fn make_machine(qemu: &Path, model: &str) -> std::io::Result<(bool, String)> {
+    let mut child = Command::new(qemu)
+        .args(["-accel", "tcg", "-no-user-config", "-nodefaults", "-display", "none", "-S"])
+        .args(["-qmp", "stdio", "-cpu", model])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    // One that has ended already says why on its error output.
+    if let Some(mut stdin) = child.stdin.take() {
+        let _ = stdin.write_all(b"{\"execute\":\"qmp_capabilities\"}{\"execute\":\"quit\"}");
+    }
+    let output = child.wait_with_output()?;
+    Ok((output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned()))
+}
+
+/// The features asked for by name that QEMU says it leaves out.
+///
+/// Its warning: `TCG doesn't support requested feature: CPUID.07H:EDX.fsrm [bit 4]`.
+fn left_out(said: &str, model: &str) -> Vec<String> {
+    // `+name`, `name=on` and `name=true` ask for a feature (QEMU's manual, -cpu).
+    let asked: Vec<&str> = model
+        .split(',')
+        .skip(1)
+        .filter_map(|property| match property.strip_prefix('+') {
+            Some(name) => Some(name),
+            None => property.strip_suffix("=on").or_else(|| property.strip_suffix("=true")),
+        })
+        .collect();
+    let refused = said.lines().filter_map(|line| {
+        let (_, feature) = line.split_once("support requested feature: ")?;
+        feature.split(['.', ' ']).nth(2)
+    });
+    let same = |one: &str, other: &str| one.replace('_', "-") == other.replace('_', "-");
+    refused.filter(|name| asked.iter().any(|asked| same(asked, name))).map(String::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAID: &str = "qemu: warning: TCG doesn't support requested feature: CPUID.07H:EDX.fsrm [bit 4]\n\
+        qemu: warning: TCG doesn't support requested feature: CPUID.01H:ECX.tsc-deadline [bit 24]\n";
+
+    #[test]
+    fn only_what_was_asked_for_by_name_counts() {
+        assert_eq!(left_out(SAID, "max,+fsrm,-erms"), ["fsrm"]);
+        assert_eq!(left_out(SAID, "max,fsrm=on,tsc_deadline=true"), ["fsrm", "tsc-deadline"]);
+        assert!(left_out(SAID, "Skylake-Client-v1").is_empty(), "the model's own features");
+        assert!(left_out(SAID, "max,-fsrm,tsc-deadline=off,+erms").is_empty());
+        assert!(left_out("", "max,+fsrm").is_empty());
+    }
+
+    fn tools(folder: &Path, script: &str) -> Tools {
+        use std::os::unix::fs::PermissionsExt;
+        let qemu = folder.join("qemu");
+        std::fs::write(&qemu, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&qemu, PermissionsExt::from_mode(0o755)).unwrap();
+        let other = folder.to_path_buf();
+        Tools { qemu, qemu_version: "7.2.22".into(), plugin: other.clone(), guest: other }
+    }
+
+    #[test]
+    fn errors_name_the_cpu_and_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = |script: &str| {
+            let tools = tools(folder.path(), script);
+            let error = check(&tools, "max,+fsrm").unwrap_err();
+            (error.status(), error.to_string())
+        };
+        let warn = format!("cat >&2 <<'end'\n{SAID}end");
+        let (status, text) = said(&warn);
+        assert_eq!(status, Status::Missing);
+        assert_eq!(
+            text,
+            "CPU 'max,+fsrm': QEMU 7.2.22 cannot emulate fsrm and would leave it out; drop it, or \
+             use another QEMU"
+        );
+        let (status, text) = said("echo \"qemu: unable to find CPU model 'maxx'\" >&2; exit 1");
+        assert_eq!(status, Status::Usage);
+        assert!(text.contains("unable to find CPU model 'maxx'; see: "), "{text}");
+        assert_eq!(check(&tools(folder.path(), "exit 0"), "max,+fsrm"), Ok(()));
+        let mut gone = tools(folder.path(), "");
+        gone.qemu = "/nonexistent/qemu".into();
+        let text = check(&gone, "max").unwrap_err().to_string();
+        assert!(text.starts_with("CPU 'max': cannot ask '/nonexistent/qemu'"), "{text}");
+    }
+}
