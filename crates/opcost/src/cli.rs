@@ -12,6 +12,7 @@ use crate::render::profile::ProfileExports;
 use crate::report::ReportArgs;
 use crate::selftest::PLANTED_PERCENT;
 use crate::size::SizeArgs;
+use crate::top::TopArgs;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -73,6 +74,9 @@ pub enum Action {
     /// Compare the sizes of two programs, libraries, object files, archives or kernels
     #[command(after_help = SIZE_EXAMPLES)]
     Size(SizeArgs),
+    /// Show what runs at this moment, function by function, in the manner of perf top
+    #[command(after_help = TOP_HELP)]
+    Top(TopArgs),
     /// Say what can be measured here, what cannot, why, and what would help
     Doctor(DoctorArgs),
     /// Compare work with itself and with a known change: how often is there a false alarm here?
@@ -105,6 +109,13 @@ const DIFF_EXAMPLES: &str = "Examples:
   opcost diff last --variant native --variant paravirt --format mail
   opcost diff 261121-69 261122-7d --variant paravirt
   opcost diff --function copy_page_range";
+
+const TOP_HELP: &str = "Keys:
+  q, Ctrl-C      quit                       f, t, c        functions, tasks, CPUs
+  p, space       pause                      Enter, Escape  into the selected row, and back:
+  s              sort by the next column                   callers of a function, functions
+  d              remember the shares and                   of a process or CPU
+                 show Δ to them; again: not r              forget what was sampled";
 
 const SIZE_EXAMPLES: &str = "Examples:
   opcost size old/prog new/prog
@@ -325,7 +336,7 @@ fn planted(text: &str) -> Result<f64, String> {
 }
 
 /// A number of seconds that is some time and less than a month.
-fn seconds(text: &str) -> Result<f64, String> {
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (0.001..=2.6e6).contains(&seconds) => Ok(seconds),
         _ => Err("give seconds, 0.001 to 2600000".into()),

@@ -4,7 +4,7 @@
 //! their runs are two groups, figures are means over the runs, and a change is judged by the
 //! rank-sum test. Either way costs are per operation, so recordings must have done the same work.
 
-use super::attribution::{Attribution, profiled_metric};
+use super::attribution::{Attribution, is_sampled, profiled_metric};
 use super::call_tree::{CallTree, NoProfile, VariantOf};
 use super::function_test::Design;
 use super::functions::{FunctionComparison, judge, summed};
@@ -205,6 +205,9 @@ fn of_two_recordings(
     made.per_op = variants
         .iter()
         .all(|variant| variant.recording.records.iter().all(|record| record.ops.is_some()));
+    if is_sampled(variants[0].recording) {
+        made.mark_sampled();
+    }
     let mut made = [(made.verdict == Verdict::Changed, made)];
     judge(&mut made, Design::Runs);
     let [(_, made)] = made;

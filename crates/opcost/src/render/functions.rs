@@ -185,7 +185,7 @@ fn of(comparison: &Comparison, [baseline, variant]: [usize; 2]) -> Option<&Funct
 
 /// The lines of one comparison, with as many decimals as make them add up.
 struct Parts<'a> {
-    unit: &'static str,
+    unit: String,
     total: f64,
     rows: &'a [FunctionRow],
     others: usize,
@@ -207,7 +207,7 @@ impl<'a> Parts<'a> {
         let changes: Vec<f64> = rows.iter().map(|row| row.own.change).chain(rest.clone()).collect();
         let total = functions.total.change;
         let (decimals, adds_up) = decimals_that_add_up(total, &changes);
-        let unit = if functions.per_op { "instructions/op" } else { "instructions" };
+        let unit = format!("{}{}", functions.unit(), if functions.per_op { "/op" } else { "" });
         Parts { unit, total, rows, others, rest, decimals, adds_up, unattributed: shown }
     }
 
