@@ -10,13 +10,16 @@
 
 #![forbid(unsafe_code)]
 
+pub mod distortion;
 pub mod event;
 pub mod losses;
 pub mod merge;
+pub mod read;
 pub mod ring;
 pub mod session;
 pub mod space;
 pub mod symbolise;
 pub mod symbols;
+pub mod table;
 pub mod tree;
 pub mod unwind;

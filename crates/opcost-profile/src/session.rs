@@ -39,6 +39,19 @@ pub struct Recorded {
     pub losses: Losses,
 }
 
+impl Recorded {
+    /// Takes build ids that were not known when files were mapped.
+    ///
+    /// `build_ids`: paths as they were mapped, with the build id; the kernel's path is `[kernel]`.
+    pub fn learn(&mut self, build_ids: &[(Vec<u8>, Vec<u8>)]) {
+        let by_path: FxHashMap<&[u8], &Vec<u8>> =
+            build_ids.iter().map(|(path, id)| (path.as_slice(), id)).collect();
+        for file in self.files.iter_mut().filter(|file| file.build_id.is_none()) {
+            file.build_id = by_path.get(file.path.as_slice()).map(|id| id.to_vec());
+        }
+    }
+}
+
 /// A chain that came before, and the node it led to.
 #[derive(Clone, Copy, Debug)]
 struct Known {

@@ -17,6 +17,7 @@
 //! | [`power`] | how many blocks are needed; what shift would have been found |
 //! | [`multiple`] | p-values of many metrics; one error rate per report |
 //! | [`binomial`] | the exact interval of a share: how often something happens |
+//! | [`counts`] | two counts of samples: which side has the higher rate |
 //! | [`mod@welch`], [`rank_sum`] | figures of others, whose order of runs nobody knows |
 //! | [`mod@change_point`] | where a series of recordings changed |
 //! | [`bootstrap`], [`summary`] | figures for display, whole units of the highest random level drawn |
@@ -35,6 +36,7 @@ pub mod binomial;
 mod block;
 pub mod bootstrap;
 pub mod change_point;
+pub mod counts;
 pub mod drift;
 pub mod effect;
 pub mod exact;

@@ -392,7 +392,7 @@ impl CompareArgs {
 }
 
 /// Reads `NAME[:KEY=VALUE,...]`.
-fn parse_workload(text: &str) -> Result<Variant> {
+pub(crate) fn parse_workload(text: &str) -> Result<Variant> {
     let (name, params) = text.split_once(':').unwrap_or((text, ""));
     let mut variant = Variant { workload: Some(name.to_string()), ..Variant::default() };
     for param in params.split(',').filter(|param| !param.is_empty()) {

@@ -177,7 +177,8 @@ pub fn symbolise(recorded: &Recorded, sources: &Sources) -> Sampled {
                 at = Some(grown.context(at, *function));
             }
             if let Some(end) = at {
-                grown.profile.contexts[end as usize].cost += node.cost;
+                let context = &mut grown.profile.contexts[end as usize];
+                context.cost = context.cost.saturating_add(node.cost);
                 grown.samples[end as usize] += node.samples;
             }
             if looked.inlined[place]
@@ -281,16 +282,19 @@ impl Grown {
 
     fn function(&mut self, module: &str, frame: Frame) -> u32 {
         let module = frame.module.unwrap_or_else(|| module.to_string());
-        let function = Function { symbol: frame.symbol, module };
-        let number = *self.functions.entry(function).or_insert_with_key(|function| {
+        let number = self.number(Function { symbol: frame.symbol, module });
+        let bytes = &mut self.facts[number as usize].bytes;
+        *bytes = (*bytes).max(frame.bytes);
+        number
+    }
+
+    fn number(&mut self, function: Function) -> u32 {
+        *self.functions.entry(function).or_insert_with_key(|function| {
             self.profile.functions.push(function.clone());
             self.facts.push(FunctionFacts::default());
             // There are no more than places, which are counted in 32 bits.
             self.facts.len() as u32 - 1
-        });
-        let bytes = &mut self.facts[number as usize].bytes;
-        *bytes = (*bytes).max(frame.bytes);
-        number
+        })
     }
 
     fn context(&mut self, parent: Option<u32>, function: u32) -> u32 {
@@ -301,6 +305,43 @@ impl Grown {
             // As above, for contexts.
             samples.len() as u32 - 1
         })
+    }
+}
+
+/// A sampled profile made of stacks whose functions are known.
+#[derive(Default)]
+pub struct Growth(Grown);
+
+impl Growth {
+    /// Adds one sample.
+    ///
+    /// `stack`: its functions, outermost first, each with whether it is inlined into the one before;
+    /// `cost`: in the event's unit. A sample without a stack is [`Why::Unmapped`].
+    pub fn add(&mut self, stack: &[(Function, bool)], cost: u64) {
+        let nowhere = || Function { symbol: Why::Unmapped.symbol().into(), module: String::new() };
+        let mut at = None;
+        let mut last = None;
+        for (function, inlined) in stack {
+            let number = self.0.number(function.clone());
+            at = Some(self.0.context(at, number));
+            last = Some((number, *inlined));
+        }
+        let at = at.unwrap_or_else(|| {
+            let number = self.0.number(nowhere());
+            self.0.context(None, number)
+        });
+        let context = &mut self.0.profile.contexts[at as usize];
+        context.cost = context.cost.saturating_add(cost);
+        self.0.samples[at as usize] += 1;
+        if let Some((number, true)) = last {
+            self.0.facts[number as usize].inlined_samples += 1;
+        }
+    }
+
+    /// The profile.
+    pub fn grown(self, losses: Losses) -> Sampled {
+        let Grown { profile, samples, facts, .. } = self.0;
+        Sampled { profile, samples, facts, losses, ..Sampled::default() }
     }
 }
 

@@ -6,12 +6,13 @@ use crate::experiment::{Aslr, EnvironmentPolicy};
 use crate::kernel::KernelSpec;
 use crate::plan::{EventPlan, Plan, Slot, Surroundings, WorkPlan};
 use crate::sampling::{
-    Collecting, Intake, Recorder, SamplingPlan, existing, process_clock,
+    Collecting, Granted, Intake, Recorder, SamplingPlan, existing, process_clock,
     sources as sampling_sources,
 };
 use crate::source::{Scope, Source, SourceContext, perf_event, sampling, sources};
 use crate::work_process::{self, Request};
 use anyhow::{Context, Result};
+use opcost_profile::session::Recorded;
 use opcost_profile::symbolise::symbolise;
 use opcost_record::{Failure, Outcome, Profile, Reading, Report, WORK, wire};
 use opcost_sys::affinity::allowed_cpus;
@@ -44,6 +45,10 @@ pub struct Host<'a> {
     environments: Vec<Vec<(OsString, OsString)>>,
     surroundings: Vec<Box<dyn Source>>,
     own_program: PathBuf,
+    /// The last run's samples, where it was sampled.
+    recorded: Option<Recorded>,
+    /// What the kernel let us sample of it.
+    granted: Option<Granted>,
 }
 
 impl<'a> Host<'a> {
@@ -73,7 +78,19 @@ impl<'a> Host<'a> {
             own_program: std::env::current_exe()
                 .context("cannot find this program's own executable")
                 .status(Status::Missing)?,
+            recorded: None,
+            granted: None,
         })
+    }
+
+    /// What of the last run was sampled.
+    pub fn sampled(&self) -> Option<Granted> {
+        self.granted
+    }
+
+    /// The samples of the last run, before they were named.
+    pub fn take_recorded(&mut self) -> Option<Recorded> {
+        self.recorded.take()
     }
 
     /// The size of each variant's environment, bytes, as `execve` lays it out.
@@ -125,7 +142,7 @@ impl<'a> Host<'a> {
         for source in around.iter_mut().chain(&mut self.surroundings) {
             source.read(WORK, Some(&exit), &mut report.readings)?;
         }
-        let profile = profile(intake, Some(0..=u64::MAX), &mut report.readings)?;
+        let profile = self.profile(intake, Some(0..=u64::MAX), &mut report.readings)?;
         Ok(Some(RunEnd {
             started_unix_ns,
             outcome: outcome(plan, &exit),
@@ -172,7 +189,7 @@ impl<'a> Host<'a> {
             source.read(WORK, Some(&exit), &mut report.readings)?;
         }
         let span = sampling::take_span(&mut report.readings, WORK);
-        let profile = profile(intake, span, &mut report.readings)?;
+        let profile = self.profile(intake, span, &mut report.readings)?;
         let exit_code = exit_code(&exit);
         Ok(Some(RunEnd { started_unix_ns, outcome, exit_code, report, profile }))
     }
@@ -192,7 +209,11 @@ impl<'a> Host<'a> {
             source.attach(held.pid()).status(Status::Missing)?;
         }
         let collecting = match &plan.sampling {
-            Some(sampling) => Some(collect(plan, sampling, held.pid())?),
+            Some(sampling) => {
+                let (granted, collecting) = collect(plan, sampling, held.pid())?;
+                self.granted = Some(granted);
+                Some(collecting)
+            }
             None => None,
         };
         let started_unix_ns = unix_ns();
@@ -207,6 +228,23 @@ impl<'a> Host<'a> {
         }
         let intake = collecting.map(Collecting::stop).transpose().context("cannot read samples")?;
         Ok((started_unix_ns, exit, intake))
+    }
+
+    /// The profile of the samples of a span, and what is known of them as readings; none of a run
+    /// whose work did not say when it was done.
+    fn profile(
+        &mut self,
+        intake: Option<Intake>,
+        span_ns: Option<RangeInclusive<u64>>,
+        readings: &mut Vec<Reading>,
+    ) -> Result<Option<Profile>> {
+        self.recorded = None;
+        let Some((intake, span_ns)) = intake.zip(span_ns) else { return Ok(None) };
+        let (recorded, samples) = intake.finish(span_ns).context("cannot read samples")?;
+        let named = symbolise(&recorded, &sampling_sources());
+        readings.extend(sampling::readings(samples, &named.losses));
+        self.recorded = Some(recorded);
+        Ok(Some(named.profile))
     }
 }
 
@@ -270,7 +308,7 @@ fn keep_open(plan: &Plan, kernel: &dyn PerfKernel) {
 /// Samples a process from its program's first instruction on.
 ///
 /// All is looked at once the run is over, since looking would take time from what runs.
-fn collect(plan: &Plan, sampling: &SamplingPlan, pid: i32) -> Result<Collecting> {
+fn collect(plan: &Plan, sampling: &SamplingPlan, pid: i32) -> Result<(Granted, Collecting)> {
     let cpus = match plan.cpu {
         Some(cpu) => vec![cpu],
         None => allowed_cpus().context("cannot tell the CPUs")?,
@@ -280,21 +318,9 @@ fn collect(plan: &Plan, sampling: &SamplingPlan, pid: i32) -> Result<Collecting>
     let recorder = recorder.status(Status::Missing)?;
     let mut intake = recorder.intake();
     existing::tell(Path::new("/proc"), &[], |event| intake.event(event));
-    recorder.collect(intake, false).context("cannot collect samples").status(Status::Missing)
-}
-
-/// The profile of the samples of a span, and what is known of them as readings; none of a run whose
-/// work did not say when it was done.
-fn profile(
-    intake: Option<Intake>,
-    span_ns: Option<RangeInclusive<u64>>,
-    readings: &mut Vec<Reading>,
-) -> Result<Option<Profile>> {
-    let Some((intake, span_ns)) = intake.zip(span_ns) else { return Ok(None) };
-    let (recorded, samples) = intake.finish(span_ns).context("cannot read samples")?;
-    let named = symbolise(&recorded, &sampling_sources());
-    readings.extend(sampling::readings(samples, &named.losses));
-    Ok(Some(named.profile))
+    let granted = recorder.granted();
+    let collecting = recorder.collect(intake, false).context("cannot collect samples");
+    Ok((granted, collecting.status(Status::Missing)?))
 }
 
 fn environments(plan: &Plan) -> Vec<Vec<(OsString, OsString)>> {

@@ -8,6 +8,7 @@
 
 pub mod existing;
 mod intake;
+pub mod once;
 mod recorder;
 
 pub use intake::Intake;

@@ -1,0 +1,396 @@
+//! What callgrind writes: counted cost by function and call (Valgrind manual, "Callgrind Format
+//! Specification").
+
+use super::about::About;
+use super::text::TextError;
+use crate::symbols::demangle::{demangle, printable};
+use crate::table::{Edge, FunctionCost, FunctionTable};
+use opcost_record::Function;
+use std::collections::HashMap;
+
+/// Names that were given a number: `fn=(3) main`, later `fn=(3)`.
+#[derive(Default)]
+struct Names<'t>(HashMap<&'t str, &'t str>);
+
+impl<'t> Names<'t> {
+    /// The name that a specification means.
+    fn name(&mut self, text: &'t str) -> Option<&'t str> {
+        let text = text.trim();
+        let Some(rest) = text.strip_prefix('(') else { return Some(text) };
+        let (number, name) = rest.split_once(')')?;
+        let name = name.trim();
+        if name.is_empty() {
+            return self.0.get(number).copied();
+        }
+        self.0.insert(number, name);
+        Some(name)
+    }
+}
+
+/// A call whose inclusive cost is on the next line.
+struct Call<'t> {
+    callee: (&'t str, &'t str),
+    calls: u64,
+}
+
+/// What was read so far.
+#[derive(Default)]
+struct Reading<'t> {
+    events: Vec<&'t str>,
+    chosen: usize,
+    positions: usize,
+    files: Names<'t>,
+    objects: Names<'t>,
+    functions: Names<'t>,
+    object: &'t str,
+    function: Option<&'t str>,
+    called_object: Option<&'t str>,
+    called: Option<&'t str>,
+    call: Option<Call<'t>>,
+    /// The line below a jump has a position and no cost.
+    jump: bool,
+    numbers: HashMap<(&'t str, &'t str), usize>,
+    costs: Vec<FunctionCost>,
+    edges: HashMap<(usize, usize), (u64, u64)>,
+    totals: Option<u64>,
+    summary: Option<u64>,
+    command: Option<&'t str>,
+}
+
+/// Whether a text looks like this.
+pub fn is_callgrind(text: &str) -> bool {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.next().is_some_and(|line| line.starts_with("# callgrind format"))
+        || text.lines().take(60).any(|line| line.starts_with("events:"))
+}
+
+/// Reads the text.
+///
+/// `event`: the event whose cost is wanted, `Ir` for example; the first one if `None`.
+///
+/// # Errors
+/// [`TextError`]: a line that is none of callgrind's, or no such event.
+pub fn read(text: &str, event: Option<&str>) -> Result<(About, FunctionTable), TextError> {
+    let mut reading = Reading { positions: 1, ..Reading::default() };
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let fail = |what| TextError::line(index, line, what);
+        if line.starts_with(|first: char| first.is_ascii_digit() || "+-*".contains(first)) {
+            reading.cost_line(line).map_err(fail)?;
+        } else if let Some((key, value)) = line.split_once('=')
+            && key.bytes().all(|byte| byte.is_ascii_lowercase())
+        {
+            reading.position_line(key, value).map_err(fail)?;
+        } else if let Some((key, value)) = line.split_once(':') {
+            reading.header_line(key, value.trim(), event)?;
+        } else {
+            return Err(fail("none of callgrind's"));
+        }
+    }
+    reading.finish()
+}
+
+impl<'t> Reading<'t> {
+    fn header_line(
+        &mut self,
+        key: &str,
+        value: &'t str,
+        event: Option<&str>,
+    ) -> Result<(), TextError> {
+        match key {
+            "events" => {
+                self.events = value.split_whitespace().collect();
+                if let Some(wanted) = event {
+                    let known = || self.events.join(", ");
+                    let found = self.events.iter().position(|event| *event == wanted);
+                    self.chosen = found.ok_or_else(|| TextError::NoEvent {
+                        wanted: wanted.to_string(),
+                        known: known(),
+                    })?;
+                }
+            }
+            "positions" => self.positions = value.split_whitespace().count().max(1),
+            "cmd" => self.command = Some(value),
+            // Of several parts the costs are added up.
+            "totals" => self.totals = Some(self.totals.unwrap_or(0) + self.total(value)),
+            "summary" => self.summary = Some(self.summary.unwrap_or(0) + self.total(value)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn total(&self, value: &str) -> u64 {
+        let figure = value.split_whitespace().nth(self.chosen);
+        figure.and_then(|figure| figure.parse().ok()).unwrap_or(0)
+    }
+
+    fn position_line(&mut self, key: &str, value: &'t str) -> Result<(), &'static str> {
+        const UNKNOWN: &str = "a name by a number that no name was given";
+        match key {
+            "ob" => self.object = self.objects.name(value).ok_or(UNKNOWN)?,
+            "fl" | "fi" | "fe" => drop(self.files.name(value).ok_or(UNKNOWN)?),
+            "fn" => self.function = Some(self.functions.name(value).ok_or(UNKNOWN)?),
+            "cob" => self.called_object = Some(self.objects.name(value).ok_or(UNKNOWN)?),
+            "cfi" | "cfl" => drop(self.files.name(value).ok_or(UNKNOWN)?),
+            "cfn" => self.called = Some(self.functions.name(value).ok_or(UNKNOWN)?),
+            "calls" => {
+                let calls = value.split_whitespace().next().and_then(|calls| number(calls));
+                let calls = calls.ok_or("calls without their number")?;
+                let callee = self.called.take().ok_or("calls without 'cfn='")?;
+                let object = self.called_object.take().unwrap_or(self.object);
+                self.call = Some(Call { callee: (callee, object), calls });
+            }
+            "jump" | "jcnd" => self.jump = true,
+            _ => return Err("none of callgrind's"),
+        }
+        Ok(())
+    }
+
+    fn cost_line(&mut self, line: &str) -> Result<(), &'static str> {
+        if std::mem::take(&mut self.jump) {
+            return Ok(());
+        }
+        if self.events.is_empty() {
+            return Err("a cost before the line 'events:'");
+        }
+        let function = self.function.ok_or("a cost before any 'fn='")?;
+        let mut fields = line.split_whitespace().skip(self.positions);
+        // Events at the end are left out where they are 0.
+        let cost = match fields.nth(self.chosen) {
+            Some(cost) => number(cost).ok_or("a cost that is no number")?,
+            None => 0,
+        };
+        let here = self.number(function, self.object);
+        match self.call.take() {
+            None => self.costs[here].own = self.costs[here].own.saturating_add(cost),
+            Some(Call { callee: (function, object), calls }) => {
+                let callee = self.number(function, object);
+                let edge = self.edges.entry((here, callee)).or_default();
+                *edge = (edge.0.saturating_add(cost), edge.1.saturating_add(calls));
+            }
+        }
+        Ok(())
+    }
+
+    fn number(&mut self, function: &'t str, object: &'t str) -> usize {
+        let costs = &mut self.costs;
+        *self.numbers.entry((function, object)).or_insert_with(|| {
+            let function = Function { symbol: demangle(function), module: printable(object) };
+            costs.push(FunctionCost {
+                function,
+                own: 0,
+                inclusive: None,
+                samples: None,
+                calls: None,
+                bytes: None,
+                inlined_samples: 0,
+            });
+            costs.len() - 1
+        })
+    }
+
+    fn finish(mut self) -> Result<(About, FunctionTable), TextError> {
+        let own: u64 = self.costs.iter().map(|cost| cost.own).fold(0, u64::saturating_add);
+        if self.events.is_empty() || self.costs.is_empty() {
+            return Err(TextError::Empty);
+        }
+        let circle = circles(self.costs.len(), &self.edges);
+        let mut inclusive: Vec<u64> = self.costs.iter().map(|cost| cost.own).collect();
+        for ((caller, callee), (cost, calls)) in &self.edges {
+            if caller != callee {
+                inclusive[*caller] = inclusive[*caller].saturating_add(*cost);
+            }
+            let known = &mut self.costs[*callee].calls;
+            *known = Some(known.unwrap_or(0).saturating_add(*calls));
+        }
+        for (at, cost) in self.costs.iter_mut().enumerate() {
+            cost.inclusive = (!circle[at]).then_some(inclusive[at]);
+        }
+        let edges = self.edges.iter().map(|((caller, callee), (cost, calls))| Edge {
+            caller: Some(*caller),
+            callee: *callee,
+            cost: *cost,
+            calls: Some(*calls),
+        });
+        let total = self.totals.or(self.summary).unwrap_or(own).max(own);
+        let table = FunctionTable {
+            edges: edges.collect(),
+            functions: self.costs,
+            total,
+            unattributed: total - own,
+        };
+        let about = About {
+            format: "callgrind",
+            event: self.events[self.chosen].to_string(),
+            events: self.events.iter().map(|event| event.to_string()).collect(),
+            command: self.command.map(str::to_string),
+            ..About::default()
+        };
+        Ok((about, table.sorted()))
+    }
+}
+
+/// A number, decimal or hexadecimal.
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(hexadecimal) => u64::from_str_radix(hexadecimal, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// Which functions call themselves by way of others: two are in one circle if each reaches the other.
+/// (Kosaraju's way: the order in which calls return, then the same backwards.)
+fn circles(functions: usize, edges: &HashMap<(usize, usize), (u64, u64)>) -> Vec<bool> {
+    let mut callees = vec![Vec::new(); functions];
+    let mut callers = vec![Vec::new(); functions];
+    for (caller, callee) in edges.keys() {
+        callees[*caller].push(*callee);
+        callers[*callee].push(*caller);
+    }
+    let mut order = Vec::with_capacity(functions);
+    let mut seen = vec![false; functions];
+    for start in 0..functions {
+        walk(start, &callees, &mut seen, &mut |function| order.push(function));
+    }
+    let mut in_circle = vec![false; functions];
+    let mut seen = vec![false; functions];
+    for start in order.into_iter().rev() {
+        let mut members = Vec::new();
+        walk(start, &callers, &mut seen, &mut |function| members.push(function));
+        if members.len() > 1 {
+            members.iter().for_each(|member| in_circle[*member] = true);
+        }
+    }
+    in_circle
+}
+
+/// Gives what is reached from `start` and was not seen, each after what it leads to.
+fn walk(start: usize, to: &[Vec<usize>], seen: &mut [bool], give: &mut impl FnMut(usize)) {
+    if std::mem::replace(&mut seen[start], true) {
+        return;
+    }
+    let mut path = vec![(start, 0)];
+    while let Some((at, next)) = path.last_mut() {
+        match to[*at].get(*next) {
+            Some(reached) => {
+                *next += 1;
+                if !std::mem::replace(&mut seen[*reached], true) {
+                    path.push((*reached, 0));
+                }
+            }
+            None => {
+                give(*at);
+                path.pop();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of the format's specification, with a second object, compressed names, relative
+    /// positions and a jump.
+    const TEXT: &str = "\
+# callgrind format
+version: 1
+creator: callgrind-3.19.0
+cmd: ./work
+positions: instr line
+events: Ir Dr
+fl=(1) file1.c
+ob=(1) /bin/work
+fn=(1) main
+0x16 16 20 3
+cfn=(2) func1
+calls=1 0x50 50
++3 * 400 9
+cfi=(2) file2.c
+cfn=(3) _Z5func2v
+calls=3 0x20 20
++3 +1 400
+jcnd=1/2 +3 *
+* *
+fn=(2)
++30 51 100
+cob=(2) /lib/b.so
+cfi=(2)
+cfn=(3)
+calls=2 0x20 20
++1 -1 300 7
+
+fl=(2)
+ob=(2)
+fn=(3)
+* 20 700
+totals: 900 12
+";
+
+    fn rows(table: &FunctionTable) -> Vec<String> {
+        let row = |cost: &FunctionCost| {
+            let FunctionCost { function, own, inclusive, calls, .. } = cost;
+            format!("{} {} {own} {inclusive:?} {calls:?}", function.symbol, function.module)
+        };
+        table.functions.iter().map(row).collect()
+    }
+
+    #[test]
+    fn own_and_inclusive_costs_are_told_apart() {
+        let (about, table) = read(TEXT, None).unwrap();
+        let expected = [
+            "func2() /lib/b.so 700 Some(700) Some(2)",
+            "func1 /bin/work 100 Some(400) Some(1)",
+            "main /bin/work 20 Some(820) None",
+            "func2() /bin/work 0 Some(0) Some(3)",
+        ];
+        assert_eq!(rows(&table), expected);
+        assert_eq!((table.total, table.unattributed), (900, 80));
+        assert_eq!((about.event.as_str(), about.command.as_deref()), ("Ir", Some("./work")));
+        let callers: Vec<_> =
+            table.callers(0).map(|edge| (edge.caller, edge.cost, edge.calls)).collect();
+        assert_eq!(callers, [(Some(1), 300, Some(2))]);
+    }
+
+    #[test]
+    fn another_event_is_another_column() {
+        let (_, table) = read(TEXT, Some("Dr")).unwrap();
+        assert_eq!(rows(&table)[0], "main /bin/work 3 Some(12) None");
+        assert_eq!(table.total, 12);
+        let error = read(TEXT, Some("Dw")).unwrap_err().to_string();
+        assert_eq!(error, "it has no event Dw; it has Ir, Dr");
+    }
+
+    #[test]
+    fn of_a_circle_inclusive_costs_are_not_known() {
+        let call = |from: &str, to: &str| format!("fn={from}\n1 1\ncfn={to}\ncalls=1 1\n1 50\n");
+        let text = format!(
+            "events: Ir\n{}{}{}{}",
+            call("main", "a"),
+            call("a", "b"),
+            call("b", "a"),
+            call("self", "self")
+        );
+        let (_, table) = read(&text, None).unwrap();
+        let known = |name: &str| table.functions[table.named(name)[0]].inclusive;
+        assert_eq!(
+            [known("main"), known("a"), known("b"), known("self")],
+            [Some(51), None, None, Some(1)]
+        );
+    }
+
+    #[test]
+    fn broken_lines_are_named() {
+        let fault = |text: &str| read(text, None).unwrap_err().to_string();
+        assert!(fault("events: Ir\nfn=(7)\n").starts_with("line 2 is a name by a number"));
+        assert!(fault("events: Ir\n1 1\n").contains("before any 'fn='"));
+        assert!(fault("fn=a\n1 1\n").contains("before the line 'events:'"));
+        assert!(fault("events: Ir\nfn=a\ncalls=1 1\n").contains("without 'cfn='"));
+        assert!(fault("events: Ir\nfn=a\n1 x\n").contains("no number"));
+        assert!(fault("events: Ir\nrubbish\n").contains("none of callgrind's"));
+        assert_eq!(fault("events: Ir\n"), TextError::Empty.to_string());
+    }
+}

@@ -1,0 +1,118 @@
+//! Profiles that other tools wrote: of perf, as files and as text, and of callgrind.
+//!
+//! A file is recognised by its contents.
+
+pub mod about;
+pub mod callgrind;
+pub mod perf_data;
+pub mod perf_script;
+mod text;
+
+use crate::symbolise::{Sampled, Sources, symbolise};
+use crate::table::FunctionTable;
+use about::About;
+use perf_data::PerfDataError;
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::path::{Path, PathBuf};
+
+pub use text::TextError;
+
+/// A profile with what is known about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReadProfile {
+    /// How it was made.
+    pub about: About,
+    /// Its functions.
+    pub table: FunctionTable,
+    /// Its stacks; `None` of files that have none, as callgrind's.
+    pub sampled: Option<Sampled>,
+}
+
+/// Why a profile cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The file is of no kind that is known.
+    #[error(
+        "{} is no profile that can be read: it is neither perf.data, nor the text of 'perf script', \
+         nor callgrind.out", path.display()
+    )]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is a perf.data file, but a bad one.
+    #[error("cannot read the perf.data file {}: {source}", path.display())]
+    PerfData {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: PerfDataError,
+    },
+    /// It is a text, but a bad one.
+    #[error("cannot read the profile {} as {format}: {source}", path.display())]
+    Text {
+        /// The file.
+        path: PathBuf,
+        /// The format that it looked like.
+        format: &'static str,
+        /// What is wrong.
+        source: TextError,
+    },
+}
+
+impl ReadError {
+    /// Whether the file is there and its contents are the matter.
+    pub fn is_contents(&self) -> bool {
+        !matches!(self, ReadError::Io { .. })
+    }
+}
+
+/// Reads a profile.
+///
+/// `path`: the file; `event`: the event whose cost is wanted, by name, the first one if `None`;
+/// `sources`: where names come from, of files that have addresses only.
+///
+/// # Errors
+/// [`ReadError`] names the file and what is wrong with it.
+pub fn read(path: &Path, event: Option<&str>, sources: &Sources) -> Result<ReadProfile, ReadError> {
+    let io = |source| ReadError::Io { path: path.to_owned(), source };
+    let mut file = File::open(path).map_err(io)?;
+    let bytes = file.metadata().map_err(io)?.len();
+    let mut magic = Vec::new();
+    Read::by_ref(&mut file).take(8).read_to_end(&mut magic).map_err(io)?;
+    file.rewind().map_err(io)?;
+    if magic == perf_data::MAGIC || magic == perf_data::MAGIC_BIG_ENDIAN {
+        let fail = |source| ReadError::PerfData { path: path.to_owned(), source };
+        let (about, recorded) = perf_data::read(file, bytes, event).map_err(fail)?;
+        return Ok(sampled(about, symbolise(&recorded, sources)));
+    }
+    let mut contents = Vec::new();
+    file.read_to_end(&mut contents).map_err(io)?;
+    // Names of commands may be anything.
+    let text = String::from_utf8_lossy(&contents);
+    let fail = |format| move |source| ReadError::Text { path: path.to_owned(), format, source };
+    if callgrind::is_callgrind(&text) {
+        let (about, table) = callgrind::read(&text, event).map_err(fail("callgrind.out"))?;
+        return Ok(ReadProfile { about, table, sampled: None });
+    }
+    if perf_script::is_perf_script(&text) {
+        let (about, read) = perf_script::read(&text, event).map_err(fail("text of perf script"))?;
+        return Ok(sampled(about, read));
+    }
+    Err(ReadError::Foreign { path: path.to_owned() })
+}
+
+/// A profile of samples.
+pub fn sampled(about: About, sampled: Sampled) -> ReadProfile {
+    let table = FunctionTable::of(&sampled);
+    ReadProfile { about, table, sampled: Some(sampled) }
+}

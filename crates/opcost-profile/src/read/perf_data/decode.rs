@@ -1,0 +1,179 @@
+//! One record of the kernel as an event.
+
+use super::layout::{
+    Attributes, Fields, MISC_COMM_EXEC, MISC_MMAP_BUILD_ID, MISC_MMAP_DATA, MODE_GUEST,
+    MODE_KERNEL, MODE_MASK, record, sample,
+};
+use crate::event::{Event, Mapping, Sample, UserStack};
+
+/// Room for what is not borrowed from the record: its numbers need not be aligned there.
+#[derive(Default)]
+pub(super) struct Room {
+    chain: Vec<u64>,
+    registers: Vec<u64>,
+}
+
+/// The event of a record; `Some(None)` for one that says nothing here, `None` for a broken one.
+///
+/// `record`: with its header; `event`: the index of the event it belongs to.
+pub(super) fn decode<'r>(
+    record: &'r [u8],
+    attributes: &Attributes,
+    event: u32,
+    room: &'r mut Room,
+) -> Option<Option<Event<'r>>> {
+    let mut fields = Fields::new(record);
+    let kind = fields.u32()?;
+    let misc = fields.u16()?;
+    fields.u16()?;
+    let guest = MODE_GUEST.contains(&(misc & MODE_MASK));
+    Some(match kind {
+        record::SAMPLE => {
+            Some(Event::Sample(decode_sample(fields, misc, attributes, event, room)?))
+        }
+        record::MMAP | record::MMAP2 if guest => None,
+        record::MMAP => Some(Event::Mapping(mapping(fields, misc, false)?)),
+        record::MMAP2 => Some(Event::Mapping(mapping(fields, misc, true)?)),
+        record::COMM => {
+            let (pid, tid) = (fields.i32()?, fields.i32()?);
+            Some(Event::Name { pid, tid, name: fields.text(), exec: misc & MISC_COMM_EXEC != 0 })
+        }
+        record::FORK | record::EXIT => {
+            let (pid, parent_pid, tid) = (fields.i32()?, fields.i32()?, fields.i32()?);
+            Some(match kind {
+                record::FORK => Event::Fork { pid, parent_pid, tid },
+                _ => Event::Exit { pid, tid },
+            })
+        }
+        record::LOST => {
+            fields.u64()?;
+            Some(Event::Lost { events: fields.u64()? })
+        }
+        record::LOST_SAMPLES => Some(Event::Lost { events: fields.u64()? }),
+        record::THROTTLE => Some(Event::Throttled),
+        _ => None,
+    })
+}
+
+fn mapping<'r>(mut fields: Fields<'r>, misc: u16, second: bool) -> Option<Mapping<'r>> {
+    let pid = fields.i32()?;
+    fields.i32()?;
+    let (address, bytes, file_offset) = (fields.u64()?, fields.u64()?, fields.u64()?);
+    let mut build_id = None;
+    let mut executable = misc & MISC_MMAP_DATA == 0;
+    if second {
+        let identity = fields.take(24)?;
+        if misc & MISC_MMAP_BUILD_ID != 0 {
+            build_id = Some(identity.get(4..4 + usize::from(identity[0]))?);
+        }
+        // PROT_EXEC
+        executable = fields.u32()? & 4 != 0;
+        fields.u32()?;
+    }
+    let path = fields.text();
+    Some(Mapping { pid, address, bytes, file_offset, path, build_id, executable })
+}
+
+/// A sample's fields in their order (`linux/perf_event.h`, PERF_RECORD_SAMPLE).
+fn decode_sample<'r>(
+    mut fields: Fields<'r>,
+    misc: u16,
+    attributes: &Attributes,
+    event: u32,
+    room: &'r mut Room,
+) -> Option<Sample<'r>> {
+    let has = |what| attributes.has(what);
+    let optional = |fields: &mut Fields<'r>, what| match has(what) {
+        true => Some(Some(fields.u64()?)),
+        false => Some(None),
+    };
+    optional(&mut fields, sample::IDENTIFIER)?;
+    let address = optional(&mut fields, sample::IP)?.unwrap_or_default();
+    let (pid, tid) = if has(sample::TID) { (fields.i32()?, fields.i32()?) } else { (-1, -1) };
+    let time_ns = optional(&mut fields, sample::TIME)?;
+    optional(&mut fields, sample::ADDR)?;
+    optional(&mut fields, sample::ID)?;
+    optional(&mut fields, sample::STREAM_ID)?;
+    // The CPU's number is in the lower half.
+    let cpu = optional(&mut fields, sample::CPU)?.map(|cpu| cpu as u32);
+    let fixed = if attributes.is_frequency() { 1 } else { attributes.period.max(1) };
+    let period = optional(&mut fields, sample::PERIOD)?.unwrap_or(fixed);
+    if has(sample::READ) {
+        skip_counts(&mut fields, attributes.read_format)?;
+    }
+    let Room { chain, registers } = room;
+    chain.clear();
+    registers.clear();
+    if has(sample::CALLCHAIN) {
+        let frames = usize::try_from(fields.u64()?).ok()?;
+        let bytes = fields.take(frames.checked_mul(8)?)?;
+        let (words, _) = bytes.as_chunks::<8>();
+        chain.extend(words.iter().map(|word| u64::from_le_bytes(*word)));
+    }
+    let mut user_stack = None;
+    if has(sample::STACK_USER) {
+        user_stack = decode_stack(fields, attributes, registers);
+    }
+    Some(Sample {
+        time_ns,
+        pid,
+        tid,
+        cpu,
+        event,
+        period,
+        address,
+        in_kernel: misc & MODE_MASK == MODE_KERNEL,
+        chain,
+        user_stack: user_stack.map(|(registers_mask, bytes)| UserStack {
+            registers_mask,
+            registers,
+            bytes,
+        }),
+    })
+}
+
+/// Counts of the event, or of its group (`PERF_FORMAT_*`).
+fn skip_counts(fields: &mut Fields<'_>, format: u64) -> Option<()> {
+    let has = |bit: u32| u64::from(format & (1 << bit) != 0);
+    let (times, id, group, lost) = (has(0) + has(1), has(2), has(3), has(4));
+    match group {
+        0 => fields.skip_words(1 + times + id + lost),
+        _ => {
+            let counters = fields.u64()?;
+            fields.skip_words(times)?;
+            fields.skip_words(counters.checked_mul(1 + id + lost)?)
+        }
+    }
+}
+
+/// The registers and the bytes of the user's stack, from behind the chain on.
+fn decode_stack<'r>(
+    mut fields: Fields<'r>,
+    attributes: &Attributes,
+    registers: &mut Vec<u64>,
+) -> Option<(u64, &'r [u8])> {
+    if attributes.has(sample::RAW) {
+        let bytes = fields.u32()? as usize;
+        fields.take(bytes)?;
+    }
+    if attributes.has(sample::BRANCH_STACK) {
+        let branches = fields.u64()?;
+        // PERF_SAMPLE_BRANCH_HW_INDEX
+        fields.skip_words(u64::from(attributes.branch_sample_type & (1 << 17) != 0))?;
+        fields.skip_words(branches.checked_mul(3)?)?;
+    }
+    let mut mask = 0;
+    if attributes.has(sample::REGS_USER) && fields.u64()? != 0 {
+        mask = attributes.registers_user;
+        for _ in 0..mask.count_ones() {
+            registers.push(fields.u64()?);
+        }
+    }
+    let room = usize::try_from(fields.u64()?).ok()?;
+    if room == 0 {
+        return None;
+    }
+    let bytes = fields.take(room)?;
+    let copied = usize::try_from(fields.u64()?).ok()?.min(room);
+    Some((mask, &bytes[..copied]))
+}

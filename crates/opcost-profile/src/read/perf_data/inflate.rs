@@ -1,0 +1,40 @@
+//! Compressed records: one stream through all of them, flushed at the end of each
+//! (`tools/perf/util/zstd.c`).
+
+use super::PerfDataError;
+use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
+
+/// Most that one record may inflate to, bytes: perf compresses its buffers of at most some MB.
+const INFLATED_BYTES_MAX: usize = 256 << 20;
+
+pub(super) struct Inflate(Decoder<'static>);
+
+impl Inflate {
+    pub(super) fn new() -> Result<Inflate, PerfDataError> {
+        Decoder::new().map(Inflate).map_err(failed)
+    }
+
+    /// Appends what `data` inflates to.
+    pub(super) fn append(&mut self, data: &[u8], to: &mut Vec<u8>) -> Result<(), PerfDataError> {
+        let mut from = InBuffer::around(data);
+        let mut chunk = vec![0; 128 << 10];
+        let begin = to.len();
+        loop {
+            let mut out = OutBuffer::around(&mut chunk[..]);
+            self.0.run(&mut from, &mut out).map_err(failed)?;
+            let made = out.pos();
+            to.extend_from_slice(&chunk[..made]);
+            if to.len() - begin > INFLATED_BYTES_MAX {
+                let what = format!("one grows beyond {INFLATED_BYTES_MAX} bytes");
+                return Err(PerfDataError::Compressed { what });
+            }
+            if from.pos() == data.len() && made < chunk.len() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn failed(error: std::io::Error) -> PerfDataError {
+    PerfDataError::Compressed { what: error.to_string() }
+}

@@ -1,0 +1,394 @@
+//! Files that `perf record` wrote: on disk, piped, compressed, or never finished.
+//!
+//! The layout is read here and not by a crate: the best kept one trusts the file's sizes, so that a
+//! damaged file ends the program, and reads one optional field wrongly (`PERF_SAMPLE_READ`).
+
+mod decode;
+mod header;
+mod inflate;
+mod layout;
+mod round;
+
+use super::about::{About, EventAbout};
+use crate::event::Event;
+use crate::session::{FRAMES_MAX, Recorded, Session};
+use decode::{Room, decode};
+use header::Header;
+use inflate::Inflate;
+use layout::{Attributes, Fields, record, sample};
+use round::{Rounds, event_id, time_ns};
+use std::collections::HashMap;
+use std::io::{self, BufReader, Read, Seek};
+
+/// What a file that perf wrote begins with.
+pub const MAGIC: &[u8; 8] = b"PERFILE2";
+/// The same on a computer with the other order of bytes.
+pub const MAGIC_BIG_ENDIAN: &[u8; 8] = b"2ELIFREP";
+
+/// Why a perf.data file cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum PerfDataError {
+    /// The system does not give the bytes.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// It is none.
+    #[error("it does not begin like a perf.data file")]
+    Foreign,
+    /// It was made on a big-endian computer.
+    #[error("it is from a big-endian computer; only little-endian recordings are read")]
+    BigEndian,
+    /// It ends too early.
+    #[error(
+        "it was cut short: {needs_bytes} bytes are announced, {has_bytes} are there; copy it again"
+    )]
+    CutShort {
+        /// Bytes that its header speaks of.
+        needs_bytes: u64,
+        /// Bytes that it has.
+        has_bytes: u64,
+    },
+    /// Something in it contradicts itself.
+    #[error("it is damaged: {what} at byte {at}; copy or record it again")]
+    Broken {
+        /// What.
+        what: &'static str,
+        /// Where, bytes from the start of the file or stream.
+        at: u64,
+    },
+    /// It was recorded without addresses.
+    #[error(
+        "its event {event} was recorded without instruction addresses; record with --all-user or -g, not --switch-events alone"
+    )]
+    NoAddress {
+        /// The event.
+        event: String,
+    },
+    /// It has no such event.
+    #[error("it has no event {wanted}; it has {known}")]
+    NoEvent {
+        /// The event that was asked for.
+        wanted: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// Its compressed data cannot be read.
+    #[error("its compressed records cannot be read ({what}); copy or record it again")]
+    Compressed {
+        /// What the library says.
+        what: String,
+    },
+}
+
+impl PerfDataError {
+    fn broken(what: &'static str, at: u64) -> Self {
+        PerfDataError::Broken { what, at }
+    }
+}
+
+/// Reads a file.
+///
+/// `file`: from its start; `bytes`: its length, or `None` of a pipe, which must be in perf's format
+/// for pipes; `event`: the event whose samples are wanted, by name; the first one if `None`.
+///
+/// # Errors
+/// [`PerfDataError`].
+pub fn read(
+    file: impl Read + Seek,
+    bytes: u64,
+    event: Option<&str>,
+) -> Result<(About, Recorded), PerfDataError> {
+    let mut file = BufReader::with_capacity(1 << 20, file);
+    let header = Header::read(&mut file, bytes)?;
+    let end = header.data_end;
+    let at = header.data_start;
+    let mut reading = Reading::new(header, event)?;
+    reading.records(&mut file, at, end)?;
+    reading.finish()
+}
+
+/// What was read so far.
+struct Reading<'w> {
+    header: Header,
+    wanted: Option<&'w str>,
+    rounds: Rounds,
+    room: Room,
+    /// From the first record of the kernel on, when all events are known.
+    session: Option<Session>,
+    by_id: HashMap<u64, usize>,
+    chosen: usize,
+    inflate: Option<Inflate>,
+    /// The beginning of a record whose end is in the next compressed one.
+    inflated: Vec<u8>,
+}
+
+impl<'w> Reading<'w> {
+    fn new(header: Header, wanted: Option<&'w str>) -> Result<Reading<'w>, PerfDataError> {
+        let mut reading = Reading {
+            header,
+            wanted,
+            rounds: Rounds::default(),
+            room: Room::default(),
+            session: None,
+            by_id: HashMap::new(),
+            chosen: 0,
+            inflate: None,
+            inflated: Vec::new(),
+        };
+        if !reading.header.piped {
+            reading.begin()?;
+        }
+        Ok(reading)
+    }
+
+    /// Every event is known: choose one.
+    fn begin(&mut self) -> Result<(), PerfDataError> {
+        let events = &self.header.events;
+        if events.is_empty() {
+            return Err(PerfDataError::broken("no sampled event", 0));
+        }
+        let chosen = match self.wanted {
+            // What has another use than its samples comes first now and then (`dummy:HG`).
+            None => events.iter().position(|event| !event.name.starts_with("dummy")),
+            Some(wanted) => {
+                let named = events.iter().position(|event| event.name == wanted);
+                let stem = |name: &str| name.split(':').next().unwrap_or_default().to_string();
+                let found =
+                    named.or_else(|| events.iter().position(|event| stem(&event.name) == wanted));
+                if found.is_none() {
+                    let known: Vec<&str> = events.iter().map(|event| event.name.as_str()).collect();
+                    let (wanted, known) = (wanted.to_string(), known.join(", "));
+                    return Err(PerfDataError::NoEvent { wanted, known });
+                }
+                found
+            }
+        };
+        self.chosen = chosen.unwrap_or(0);
+        let event = &events[self.chosen];
+        if !event.has(sample::IP) {
+            return Err(PerfDataError::NoAddress { event: event.name.clone() });
+        }
+        for (index, event) in events.iter().enumerate() {
+            self.by_id.extend(event.ids.iter().map(|id| (*id, index)));
+        }
+        let frames_max = match event.stack_frames_max {
+            0 => FRAMES_MAX,
+            frames => usize::from(frames),
+        };
+        self.session = Some(Session::new(self.chosen as u32, frames_max));
+        Ok(())
+    }
+
+    /// Reads records up to `end`, or where that is not known, the end of the stream.
+    fn records(
+        &mut self,
+        file: &mut (impl Read + ?Sized),
+        mut at: u64,
+        end: Option<u64>,
+    ) -> Result<(), PerfDataError> {
+        let mut record = Vec::new();
+        while end.is_none_or(|end| at < end) {
+            record.resize(8, 0);
+            match fill(file, &mut record)? {
+                8 => {}
+                0 if end.is_none() => break,
+                // What was being written when perf was killed.
+                _ if self.header.unfinished => break,
+                got => {
+                    let needs_bytes = end.unwrap_or(at + 8);
+                    return Err(PerfDataError::CutShort {
+                        needs_bytes,
+                        has_bytes: at + got as u64,
+                    });
+                }
+            }
+            let mut fields = Fields::new(&record);
+            let (kind, size) = (fields.u32(), fields.take(2).and_then(|_| fields.u16()));
+            let (Some(kind), Some(size)) = (kind, size) else { break };
+            if size < 8 {
+                if self.header.unfinished {
+                    break;
+                }
+                return Err(PerfDataError::broken("a record without a size", at));
+            }
+            record.resize(usize::from(size), 0);
+            let got = fill(file, &mut record[8..])?;
+            if got < usize::from(size) - 8 {
+                if self.header.unfinished {
+                    break;
+                }
+                let needs_bytes = end.unwrap_or(at + u64::from(size));
+                return Err(PerfDataError::CutShort {
+                    needs_bytes,
+                    has_bytes: at + 8 + got as u64,
+                });
+            }
+            let behind = self.take(kind, &record, at)?;
+            at += u64::from(size);
+            // Some are followed by data that are no records.
+            let skipped = io::copy(&mut file.take(behind), &mut io::sink())?;
+            at = at.saturating_add(behind);
+            if skipped < behind {
+                return Err(PerfDataError::CutShort {
+                    needs_bytes: at,
+                    has_bytes: at - behind + skipped,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a record, and says how many bytes of other data follow.
+    fn take(&mut self, kind: u32, bytes: &[u8], at: u64) -> Result<u64, PerfDataError> {
+        if kind < record::USER {
+            self.take_kernels(kind, bytes, at)?;
+            return Ok(0);
+        }
+        let broken = |what| PerfDataError::broken(what, at);
+        let mut body = Fields::new(&bytes[8..]);
+        match kind {
+            record::HEADER_ATTR => self.header.attribute_record(body.rest(), at)?,
+            record::HEADER_FEATURE => {
+                let feature = body.u64().ok_or_else(|| broken("a feature"))?;
+                self.header.feature(feature as u32, body.rest());
+            }
+            record::EVENT_UPDATE => self.header.event_update(body),
+            record::BUILD_ID => self.header.build_id(bytes),
+            record::FINISHED_ROUND => self.finish_round(at)?,
+            record::TRACING_DATA => {
+                let behind = body.u32().ok_or_else(|| broken("tracing data"))?;
+                return Ok(u64::from(behind).next_multiple_of(8));
+            }
+            record::AUXTRACE => return body.u64().ok_or_else(|| broken("trace data")),
+            record::COMPRESSED => self.inflate(body.rest(), at)?,
+            record::COMPRESSED2 => {
+                let bytes = body.u64().and_then(|bytes| usize::try_from(bytes).ok());
+                let data = bytes.and_then(|bytes| body.take(bytes));
+                self.inflate(data.ok_or_else(|| broken("a compressed record"))?, at)?;
+            }
+            _ => {}
+        }
+        Ok(0)
+    }
+
+    fn take_kernels(&mut self, kind: u32, bytes: &[u8], at: u64) -> Result<(), PerfDataError> {
+        if self.session.is_none() {
+            self.begin().map_err(|error| match error {
+                PerfDataError::Broken { what, .. } => PerfDataError::Broken { what, at },
+                other => other,
+            })?;
+        }
+        // Records without samples have their time where the first event has it.
+        let time_ns = time_ns(self.event_of(kind, bytes).1, kind, bytes);
+        self.rounds.add(bytes, time_ns);
+        Ok(())
+    }
+
+    fn event_of(&self, kind: u32, bytes: &[u8]) -> (usize, &Attributes) {
+        let events = &self.header.events;
+        let id = if events.len() > 1 { event_id(&events[0], kind, bytes) } else { None };
+        let index = id.and_then(|id| self.by_id.get(&id)).copied().unwrap_or(0);
+        (index, &events[index])
+    }
+
+    fn finish_round(&mut self, at: u64) -> Result<(), PerfDataError> {
+        let mut rounds = std::mem::take(&mut self.rounds);
+        rounds.finish_round(&mut |bytes| self.give(bytes, at))?;
+        self.rounds = rounds;
+        Ok(())
+    }
+
+    /// Gives a record to the session.
+    fn give(&mut self, bytes: &[u8], at: u64) -> Result<(), PerfDataError> {
+        let kind = Fields::new(bytes).u32().unwrap_or_default();
+        let (index, _) = self.event_of(kind, bytes);
+        let attributes = &self.header.events[index];
+        let broken = || PerfDataError::broken("a record that is too short for its fields", at);
+        let event = decode(bytes, attributes, index as u32, &mut self.room).ok_or_else(broken)?;
+        if let (Some(event), Some(session)) = (&event, &mut self.session) {
+            session.take(event);
+            if let Event::Sample(sample) = event
+                && sample.event == self.chosen as u32
+            {
+                self.header.sampled(sample.time_ns);
+            }
+        }
+        Ok(())
+    }
+
+    fn inflate(&mut self, data: &[u8], at: u64) -> Result<(), PerfDataError> {
+        let inflate = match &mut self.inflate {
+            Some(inflate) => inflate,
+            None => self.inflate.insert(Inflate::new()?),
+        };
+        let mut inflated = std::mem::take(&mut self.inflated);
+        inflate.append(data, &mut inflated)?;
+        let mut done = 0;
+        while let Some(rest) = inflated.get(done..).filter(|rest| rest.len() >= 8) {
+            let mut fields = Fields::new(rest);
+            let (kind, size) = (fields.u32(), fields.take(2).and_then(|_| fields.u16()));
+            let (Some(kind), Some(size)) = (kind, size) else { break };
+            let size = usize::from(size);
+            if size < 8 {
+                return Err(PerfDataError::broken("a compressed record without a size", at));
+            }
+            let Some(bytes) = rest.get(..size) else { break };
+            match kind {
+                record::COMPRESSED | record::COMPRESSED2 => {
+                    return Err(PerfDataError::broken("a compressed record in another", at));
+                }
+                kind => self.take(kind, bytes, at)?,
+            };
+            done += size;
+        }
+        inflated.drain(..done);
+        self.inflated = inflated;
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(About, Recorded), PerfDataError> {
+        if self.session.is_none() {
+            self.begin()?;
+        }
+        let mut rounds = std::mem::take(&mut self.rounds);
+        rounds.finish(&mut |bytes| self.give(bytes, 0))?;
+        let mut recorded = self.session.map(Session::finish).unwrap_or_default();
+        recorded.learn(&self.header.build_ids);
+        let event = &self.header.events[self.chosen];
+        let about = About {
+            format: "perf.data",
+            event: event.name.clone(),
+            events: self.header.events.iter().map(|event| event.name.clone()).collect(),
+            sampling: Some(EventAbout {
+                clock: event.is_clock(),
+                precise: Some(event.precise()),
+                frequency_hz: event.is_frequency().then_some(event.period),
+                period: (!event.is_frequency()).then_some(event.period),
+                with_callers: event.has(sample::CALLCHAIN),
+            }),
+            command: self.header.command,
+            host: self.header.host,
+            kernel_release: self.header.kernel_release,
+            duration_ns: self.header.times_ns.map(|(first, last)| last - first),
+            unfinished: self.header.unfinished,
+        };
+        Ok((about, recorded))
+    }
+}
+
+/// Reads as much as there is.
+fn fill(file: &mut (impl Read + ?Sized), bytes: &mut [u8]) -> io::Result<usize> {
+    let mut got = 0;
+    while got < bytes.len() {
+        match file.read(&mut bytes[got..]) {
+            Ok(0) => break,
+            Ok(more) => got += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(got)
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,135 @@
+//! Records in the order of time: perf writes the buffers of all CPUs one behind the other, in rounds.
+
+use super::layout::{Attributes, Fields, record, sample};
+
+/// Where a record is among the bytes that wait.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    time_ns: u64,
+    start: usize,
+    bytes: usize,
+}
+
+/// Records that wait until nothing earlier can come.
+///
+/// Nothing in a round is earlier than what the round before the last had seen
+/// (`tools/perf/util/ordered-events.h`, "FINISHED_ROUND").
+#[derive(Debug, Default)]
+pub(super) struct Rounds {
+    bytes: Vec<u8>,
+    waiting: Vec<Waiting>,
+    /// The latest time of the round before, and of this one.
+    latest_before_ns: u64,
+    latest_ns: u64,
+}
+
+impl Rounds {
+    /// Adds a record, header included.
+    pub(super) fn add(&mut self, bytes: &[u8], time_ns: u64) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        self.waiting.push(Waiting { time_ns, start, bytes: bytes.len() });
+        self.latest_ns = self.latest_ns.max(time_ns);
+    }
+
+    /// A round ends: gives what nothing can come before any more.
+    pub(super) fn finish_round<E>(
+        &mut self,
+        give: &mut impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let until = self.latest_before_ns;
+        self.latest_before_ns = self.latest_ns;
+        self.flush(until, give)
+    }
+
+    /// Nothing comes any more: gives all.
+    pub(super) fn finish<E>(
+        &mut self,
+        give: &mut impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.flush(u64::MAX, give)
+    }
+
+    fn flush<E>(
+        &mut self,
+        until_ns: u64,
+        give: &mut impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        // Stable: what has no time, or the same, keeps the order of the file. Each CPU's records
+        // ascend already, which the sort makes use of.
+        self.waiting.sort_by_key(|waiting| waiting.time_ns);
+        let ready = self.waiting.partition_point(|waiting| waiting.time_ns <= until_ns);
+        for Waiting { start, bytes, .. } in &self.waiting[..ready] {
+            give(&self.bytes[*start..start + bytes])?;
+        }
+        let mut kept = Vec::new();
+        self.waiting.drain(..ready);
+        for waiting in &mut self.waiting {
+            let start = kept.len();
+            kept.extend_from_slice(&self.bytes[waiting.start..waiting.start + waiting.bytes]);
+            waiting.start = start;
+        }
+        self.bytes = kept;
+        Ok(())
+    }
+}
+
+/// The time of a record, header included; 0 where it has none.
+pub(super) fn time_ns(attributes: &Attributes, kind: u32, record: &[u8]) -> u64 {
+    let body = &record[8..];
+    let at = if kind == record::SAMPLE {
+        attributes.sample_time_at()
+    } else {
+        attributes.trailer_time_before_end().and_then(|before| body.len().checked_sub(before))
+    };
+    at.and_then(|at| Fields::new(body.get(at..)?).u64()).unwrap_or(0)
+}
+
+/// The identifier of a record's event, header included, where all events of the file have theirs at
+/// the same place.
+pub(super) fn event_id(attributes: &Attributes, kind: u32, record: &[u8]) -> Option<u64> {
+    let body = &record[8..];
+    if attributes.has(sample::IDENTIFIER) {
+        let at = if kind == record::SAMPLE { 0 } else { body.len().checked_sub(8)? };
+        return Fields::new(body.get(at..)?).u64();
+    }
+    if kind != record::SAMPLE || !attributes.has(sample::ID) {
+        return None;
+    }
+    let before = [sample::IP, sample::TID, sample::TIME, sample::ADDR];
+    let words = before.iter().filter(|what| attributes.has(**what)).count();
+    Fields::new(body.get(words * 8..)?).u64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Rounds that overlap their neighbours only come out in the order of time.
+        #[test]
+        fn what_waits_comes_out_in_order(
+            rounds in prop::collection::vec(prop::collection::vec(0u64..20, 0..12), 0..8)
+        ) {
+            let mut waiting = Rounds::default();
+            let mut given: Vec<u64> = Vec::new();
+            let mut give = |bytes: &[u8]| -> Result<(), ()> {
+                given.push(u64::from_le_bytes(bytes.try_into().unwrap()));
+                Ok(())
+            };
+            let mut all = Vec::new();
+            for (round, times) in rounds.iter().enumerate() {
+                for time in times {
+                    let time = round as u64 * 10 + time;
+                    all.push(time);
+                    waiting.add(&time.to_le_bytes(), time);
+                }
+                waiting.finish_round(&mut give).unwrap();
+            }
+            waiting.finish(&mut give).unwrap();
+            all.sort_unstable();
+            prop_assert_eq!(given, all);
+        }
+    }
+}

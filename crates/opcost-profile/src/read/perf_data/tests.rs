@@ -1,0 +1,226 @@
+//! Tests of perf.data files; `tests/data/record` makes those that are read here.
+
+use super::*;
+use crate::symbolise::{KernelSource, Sampled, Sources, Why, symbolise};
+use crate::symbols::{elf, program};
+use crate::table::FunctionTable;
+use std::fs;
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+
+fn data(name: &str) -> Vec<u8> {
+    fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)).unwrap()
+}
+
+fn read_bytes(bytes: &[u8], event: Option<&str>) -> Result<(About, Recorded), PerfDataError> {
+    read(Cursor::new(bytes), bytes.len() as u64, event)
+}
+
+/// Names from the program beside the recordings alone.
+fn named(recorded: &Recorded) -> Sampled {
+    let folder = tempfile::tempdir().unwrap();
+    let program = data("busy");
+    let id = elf::build_id(&program).unwrap().unwrap();
+    let place: PathBuf = program::by_build_id(folder.path(), id).unwrap();
+    fs::create_dir_all(&place).unwrap();
+    fs::write(place.join("elf"), &program).unwrap();
+    let sources = Sources {
+        kernel: KernelSource::Nothing,
+        debug_files: folder.path().into(),
+        build_id_cache: Some(folder.path().into()),
+        inlined: false,
+    };
+    symbolise(recorded, &sources)
+}
+
+/// Samples of the program's functions as `perf report` counted them.
+fn reported() -> Vec<(String, u64)> {
+    let text = String::from_utf8(data("plain.report")).unwrap();
+    let row = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        match fields[..] {
+            [share, samples, "busy", "[.]", symbol, ..] if share.ends_with('%') => {
+                Some((symbol.to_string(), samples.parse().unwrap()))
+            }
+            _ => None,
+        }
+    };
+    text.lines().filter_map(row).collect()
+}
+
+fn samples_of(sampled: &Sampled, module: &str) -> Vec<(String, u64)> {
+    let table = FunctionTable::of(sampled);
+    let own = table.functions.iter().filter(|cost| cost.function.module == module && cost.own > 0);
+    own.map(|cost| (cost.function.symbol.clone(), cost.samples.unwrap())).collect()
+}
+
+#[test]
+fn functions_have_the_samples_that_perf_reports() {
+    let (about, recorded) = read_bytes(&data("plain.data"), None).unwrap();
+    assert_eq!((about.event.as_str(), about.host.as_deref()), ("cpu-clock", Some("recorder")));
+    let sampling = about.sampling.unwrap();
+    assert!(sampling.clock && sampling.with_callers);
+    assert_eq!((sampling.frequency_hz, sampling.precise), (Some(2000), Some(0)));
+    assert!(about.command.unwrap().ends_with("/opt/work/busy 120"));
+    let sampled = named(&recorded);
+    let text = String::from_utf8(data("plain.report")).unwrap();
+    let all = format!("# Samples: {}  of event 'cpu-clock'", sampled.samples_total());
+    assert!(text.contains(&all), "{all}");
+    assert!(text.contains(&format!("(approx.): {}\n", sampled.profile.total())));
+    let mut found = samples_of(&sampled, "/opt/work/busy");
+    let mut expected = reported();
+    assert!(expected.iter().any(|(symbol, _)| symbol == "leaf"));
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected);
+    // Who called is who calls.
+    let table = FunctionTable::of(&sampled);
+    let leaf = table.named("leaf")[0];
+    let callers: Vec<&str> = table
+        .callers(leaf)
+        .filter_map(|edge| Some(table.functions[edge.caller?].function.symbol.as_str()))
+        .collect();
+    // The compiler calls the other one, which has no effect, once and for all.
+    assert!(callers.contains(&"recursive"), "{callers:?}");
+    assert!(callers.iter().all(|caller| ["middle", "recursive", "main"].contains(caller)));
+}
+
+#[test]
+fn the_text_of_perf_script_says_the_same() {
+    let (_, recorded) = read_bytes(&data("plain.data"), None).unwrap();
+    let text = String::from_utf8(data("plain.script")).unwrap();
+    let (about, script) = super::super::perf_script::read(&text, None).unwrap();
+    let sampled = named(&recorded);
+    assert_eq!(about.event, "cpu-clock");
+    assert_eq!(samples_of(&script, "/opt/work/busy"), samples_of(&sampled, "/opt/work/busy"));
+    assert_eq!(script.samples_total(), sampled.samples_total());
+    assert_eq!(script.profile.total(), sampled.profile.total());
+}
+
+#[test]
+fn piped_and_compressed_files_are_read() {
+    for name in ["piped.data", "compressed.data"] {
+        let (about, recorded) = read_bytes(&data(name), None).unwrap();
+        assert_eq!(about.event, "cpu-clock", "{name}");
+        let table = FunctionTable::of(&named(&recorded));
+        assert_eq!(table.functions.iter().map(|cost| cost.own).sum::<u64>(), table.total);
+        let leaf = &table.functions[table.named("leaf")[0]];
+        assert!(leaf.own > 0 && leaf.function.module == "/opt/work/busy", "{name}");
+        assert_eq!(recorded.losses.unmapped_samples, 0, "{name}");
+    }
+}
+
+#[test]
+fn an_event_is_chosen_by_name() {
+    let (about, clock) = read_bytes(&data("events.data"), None).unwrap();
+    assert_eq!(about.events, ["task-clock:u", "page-faults"]);
+    assert_eq!(about.event, "task-clock:u");
+    let (about, faults) = read_bytes(&data("events.data"), Some("page-faults")).unwrap();
+    assert_eq!(about.sampling.as_ref().and_then(|sampling| sampling.period), Some(100_000));
+    let samples = |recorded: &Recorded| -> u64 {
+        recorded.tree.nodes().iter().map(|node| node.samples).sum()
+    };
+    assert_eq!(clock.losses.other_events, samples(&faults));
+    assert_eq!(faults.losses.other_events, samples(&clock));
+    assert!(read_bytes(&data("events.data"), Some("task-clock")).is_ok());
+    let error = read_bytes(&data("events.data"), Some("cycles")).unwrap_err().to_string();
+    assert_eq!(error, "it has no event cycles; it has task-clock:u, page-faults");
+}
+
+#[test]
+fn code_that_cannot_be_named_says_why() {
+    let (_, recorded) = read_bytes(&data("plain.data"), None).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let sources = Sources {
+        kernel: KernelSource::Running,
+        debug_files: folder.path().into(),
+        build_id_cache: None,
+        inlined: false,
+    };
+    let sampled = symbolise(&recorded, &sources);
+    let own = sampled.unnamed.iter().find(|unnamed| unnamed.module == "/opt/work/busy");
+    // The program is there only where the recordings were just made.
+    if let Some(own) = own {
+        assert!(matches!(own.why, Why::Gone | Why::OtherBuild), "{own:?}");
+    }
+    let (_, mut changed) = read_bytes(&data("plain.data"), None).unwrap();
+    for file in &mut changed.files {
+        file.build_id = Some(vec![5; 20]);
+    }
+    let sampled = symbolise(&changed, &sources);
+    let modules: Vec<&str> =
+        sampled.unnamed.iter().map(|unnamed| unnamed.module.as_str()).collect();
+    assert!(modules.contains(&"/opt/work/busy"), "{modules:?}");
+    // No function is named, whatever files are there.
+    let named = sampled.profile.functions.iter().find(|one| !one.symbol.starts_with('['));
+    let kernel_has_id = crate::symbolise::running_build_id().is_some();
+    if kernel_has_id {
+        assert_eq!(named, None);
+    }
+}
+
+#[test]
+fn what_perf_did_not_finish_is_read_up_to_there() {
+    let mut bytes = data("plain.data");
+    let start = u64::from_le_bytes(bytes[40..48].try_into().unwrap()) as usize;
+    let size = u64::from_le_bytes(bytes[48..56].try_into().unwrap()) as usize;
+    bytes[48..56].fill(0);
+    bytes.truncate(start + size - 100);
+    let (about, recorded) = read_bytes(&bytes, None).unwrap();
+    assert!(about.unfinished);
+    assert!(recorded.tree.nodes().iter().any(|node| node.samples > 0));
+}
+
+#[test]
+fn damage_is_named() {
+    let bytes = data("plain.data");
+    let fault = |bytes: &[u8]| read_bytes(bytes, None).unwrap_err();
+    assert!(matches!(fault(&bytes[..bytes.len() / 2]), PerfDataError::CutShort { .. }));
+    assert!(matches!(fault(&bytes[..50]), PerfDataError::CutShort { .. }));
+    assert!(matches!(fault(b"PERFILE"), PerfDataError::Foreign));
+    assert!(matches!(fault(b""), PerfDataError::Foreign));
+    let swapped = [&MAGIC_BIG_ENDIAN[..], &bytes[8..]].concat();
+    assert!(matches!(fault(&swapped), PerfDataError::BigEndian));
+    let mut zero_size = bytes.clone();
+    let start = u64::from_le_bytes(bytes[40..48].try_into().unwrap()) as usize;
+    zero_size[start + 6..start + 8].fill(0);
+    assert!(matches!(fault(&zero_size), PerfDataError::Broken { at, .. } if at == start as u64));
+    let mut no_address = bytes.clone();
+    let attributes = u64::from_le_bytes(bytes[24..32].try_into().unwrap()) as usize;
+    no_address[attributes + 24] &= !1;
+    assert!(matches!(fault(&no_address), PerfDataError::NoAddress { .. }));
+    let piped = data("piped.data");
+    assert!(matches!(fault(&piped[..piped.len() - 4]), PerfDataError::CutShort { .. }));
+    let compressed = data("compressed.data");
+    let mut wrong = compressed.clone();
+    let magic = [0x28, 0xb5, 0x2f, 0xfd];
+    let at = wrong.windows(4).position(|bytes| bytes == magic).unwrap();
+    wrong[at] = 0;
+    assert!(matches!(fault(&wrong), PerfDataError::Compressed { .. }));
+}
+
+proptest::proptest! {
+    /// Nothing in a file makes the reader fail otherwise than by saying what is wrong.
+    #[test]
+    fn any_byte_may_be_any_other(
+        which in 0usize..4,
+        changes in proptest::collection::vec((proptest::prelude::any::<proptest::sample::Index>(), proptest::prelude::any::<u8>()), 1..6),
+        in_header in proptest::prelude::any::<bool>(),
+    ) {
+        let mut bytes = data(["plain.data", "piped.data", "compressed.data", "events.data"][which]);
+        let reach = if in_header { 600 } else { bytes.len() };
+        for (at, byte) in changes {
+            bytes[at.index(reach)] = byte;
+        }
+        if let Ok((_, recorded)) = read_bytes(&bytes, None) {
+            let sampled = symbolise(&recorded, &Sources {
+                kernel: KernelSource::Nothing,
+                debug_files: "/nonexistent".into(),
+                build_id_cache: None,
+                inlined: false,
+            });
+            let samples: u64 = recorded.tree.nodes().iter().map(|node| node.samples).sum();
+            proptest::prop_assert_eq!(sampled.samples_total(), samples);
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! The text that `perf script` prints: a line for each sample, below it its callers, innermost first.
+
+use super::about::{About, EventAbout};
+use super::text::TextError;
+use crate::symbolise::Growth;
+use crate::symbolise::Sampled;
+use crate::symbols::demangle::{demangle, printable};
+use opcost_record::Function;
+use opcost_record::profile::KERNEL;
+
+/// One frame as printed.
+struct Frame<'t> {
+    symbol: &'t str,
+    /// `None` of a function that was inlined into the next.
+    module: Option<&'t str>,
+}
+
+/// A sample's first line.
+struct Head<'t> {
+    event: &'t str,
+    period: Option<u64>,
+    time_ns: Option<u64>,
+    /// The address and symbol, where callers were not recorded.
+    rest: &'t str,
+}
+
+/// Whether a text looks like this: its first sample has a time and an event.
+pub fn is_perf_script(text: &str) -> bool {
+    let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    lines.take(1).any(|line| !line.starts_with([' ', '\t']) && head(line).is_some())
+}
+
+/// Reads the text.
+///
+/// `event`: the event whose samples are wanted; the first one if `None`.
+///
+/// # Errors
+/// [`TextError`]: a line that is none of `perf script`, or no such event.
+pub fn read(text: &str, event: Option<&str>) -> Result<(About, Sampled), TextError> {
+    let mut events: Vec<String> = Vec::new();
+    let mut growth = Growth::default();
+    let mut wanted = event.map(str::to_string);
+    let mut losses = crate::losses::Losses::default();
+    let mut times_ns: Option<(u64, u64)> = None;
+    let mut with_callers = false;
+    let mut lines = text.lines().enumerate().peekable();
+    while let Some((index, line)) = lines.next() {
+        if line.trim().is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let fail = |what| TextError::line(index, line, what);
+        if let Some((_, lost)) = line.split_once("PERF_RECORD_LOST") {
+            let count = lost.split("lost").nth(1).and_then(|text| text.trim().parse().ok());
+            losses.lost_events += count.unwrap_or(1);
+            continue;
+        }
+        if line.contains("PERF_RECORD_") {
+            continue;
+        }
+        let head = head(line).ok_or_else(|| fail("not the first line of a sample"))?;
+        let mut frames = Vec::new();
+        if let Some(frame) = frame(head.rest) {
+            frames.push(frame);
+        }
+        while let Some((index, line)) =
+            lines.next_if(|(_, line)| line.starts_with([' ', '\t']) && !line.trim().is_empty())
+        {
+            with_callers = true;
+            let frame = frame(line.trim_start()).ok_or_else(|| {
+                TextError::line(index, line, "not a frame: 'address symbol (file)'")
+            })?;
+            frames.push(frame);
+        }
+        if !events.iter().any(|known| known == head.event) {
+            events.push(head.event.to_string());
+        }
+        let wanted = wanted.get_or_insert_with(|| head.event.to_string());
+        if head.event != wanted {
+            losses.other_events += 1;
+            continue;
+        }
+        if let Some(time) = head.time_ns {
+            let (first, last) = times_ns.unwrap_or((time, time));
+            times_ns = Some((first.min(time), last.max(time)));
+        }
+        let stack = functions(&frames);
+        if stack.is_empty() {
+            losses.unmapped_samples += 1;
+        }
+        growth.add(&stack, head.period.unwrap_or(1));
+    }
+    let wanted = wanted.ok_or(TextError::Empty)?;
+    if !events.contains(&wanted) {
+        return Err(TextError::NoEvent { wanted, known: events.join(", ") });
+    }
+    let stem = wanted.split(':').next().unwrap_or_default();
+    let about = About {
+        format: "perf script",
+        sampling: Some(EventAbout {
+            clock: stem == "cpu-clock" || stem == "task-clock",
+            // `cycles:pp`; what is not said may have any skid.
+            precise: Some(precise(&wanted)),
+            with_callers,
+            ..EventAbout::default()
+        }),
+        event: wanted,
+        events,
+        duration_ns: times_ns.map(|(first, last)| last - first),
+        ..About::default()
+    };
+    Ok((about, growth.grown(losses)))
+}
+
+/// The number of `p` among an event's modifiers.
+fn precise(event: &str) -> u8 {
+    let modifiers = event.split_once(':').map_or("", |(_, modifiers)| modifiers);
+    let alone = modifiers.bytes().all(|letter| b"ukhGHpPSDIWe".contains(&letter));
+    if alone { modifiers.bytes().filter(|letter| *letter == b'p').count().min(3) as u8 } else { 0 }
+}
+
+/// `command pid [cpu] time: period event: rest`; the command can have spaces in it.
+fn head(line: &str) -> Option<Head<'_>> {
+    let (time_at, time) = words(line).find(|(_, word)| is_time(word))?;
+    let mut rest = &line[time_at + time.len()..];
+    let mut word = || {
+        rest = rest.trim_start();
+        let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+        let (word, behind) = rest.split_at(end);
+        rest = behind;
+        word
+    };
+    let mut event = word();
+    let mut period = None;
+    if let Ok(number) = event.parse() {
+        period = Some(number);
+        event = word();
+    }
+    let event = event.strip_suffix(':').filter(|event| !event.is_empty())?;
+    let (seconds, part) = time.trim_end_matches(':').split_once('.')?;
+    let part_ns = format!("{part:0<9}").get(..9).and_then(|part| part.parse::<u64>().ok());
+    let time_ns = seconds
+        .parse::<u64>()
+        .ok()
+        .zip(part_ns)
+        .and_then(|(seconds, part)| seconds.checked_mul(1_000_000_000)?.checked_add(part));
+    Some(Head { event, period, time_ns, rest: rest.trim() })
+}
+
+/// The words of a line with their places.
+fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
+    line.split_whitespace().map(move |word| (word.as_ptr() as usize - line.as_ptr() as usize, word))
+}
+
+fn is_time(word: &str) -> bool {
+    let Some((seconds, part)) = word.strip_suffix(':').and_then(|time| time.split_once('.')) else {
+        return false;
+    };
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits(seconds) && digits(part)
+}
+
+/// `ffffffff81a0 vfs_read+0x10 ([kernel.kallsyms])`, or `ffffffff81a0 f (inlined)`.
+fn frame(text: &str) -> Option<Frame<'_>> {
+    let (address, rest) = text.split_once(' ')?;
+    u64::from_str_radix(address, 16).ok()?;
+    let rest = rest.trim();
+    if let Some(symbol) = rest.strip_suffix(" (inlined)") {
+        return Some(Frame { symbol, module: None });
+    }
+    let inner = rest.strip_suffix(')')?;
+    let before_deleted = inner.strip_suffix(" (deleted)").unwrap_or(inner);
+    let at = before_deleted.rfind(" (").map(|at| (at, at + 2));
+    // A symbol may be missing altogether.
+    let (end, start) = at.or_else(|| rest.starts_with('(').then_some((0, 1)))?;
+    let symbol = rest[..end].trim();
+    let symbol = match symbol.rsplit_once("+0x") {
+        Some((name, offset)) if u64::from_str_radix(offset, 16).is_ok() => name,
+        _ => symbol,
+    };
+    Some(Frame { symbol, module: Some(&before_deleted[start..]) })
+}
+
+/// The functions of a sample, outermost first, each with whether it was inlined.
+fn functions(frames: &[Frame<'_>]) -> Vec<(Function, bool)> {
+    let mut module = String::new();
+    let mut stack = Vec::with_capacity(frames.len());
+    for frame in frames.iter().rev() {
+        if let Some(file) = frame.module {
+            module = match file {
+                "[kernel.kallsyms]" | "[kernel]" | "[guest.kernel.kallsyms]" => KERNEL.into(),
+                "[unknown]" => String::new(),
+                file => printable(file),
+            };
+        }
+        let symbol = match frame.symbol {
+            "[unknown]" | "" if module.is_empty() => "[unmapped]".into(),
+            "[unknown]" | "" => "[text]".into(),
+            symbol => demangle(symbol),
+        };
+        stack.push((Function { symbol, module: module.clone() }, frame.module.is_none()));
+    }
+    stack
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::FunctionTable;
+
+    const TEXT: &str = "\
+Web Content 2 9942/9943 [001] 34895.679863:     500000 cpu-clock:pp: \n\
+\tffffffff822010c9 _raw_spin_unlock_irqrestore+0x19 ([kernel.kallsyms])\n\
+\t    11300 std::vec<int, std::allocator<int> >::at(unsigned long) (inlined)\n\
+\t    113fd f(char const*)+0x5d (/usr/lib/x (deleted))\n\
+\t     7fff [unknown] ([unknown])\n\
+\n\
+busy  9942 34895.680353:     500000 cpu-clock:pp: \n\
+\t            1276 main+0x77 (/opt/work/busy)\n\
+\n\
+busy  9942 34896.000353:     7 page-faults:   7f0012 [unknown] (/opt/work/busy)\n";
+
+    #[test]
+    fn stacks_are_read_with_inlined_functions() {
+        let (about, sampled) = read(TEXT, None).unwrap();
+        assert_eq!(about.event, "cpu-clock:pp");
+        assert_eq!(about.events, ["cpu-clock:pp", "page-faults"]);
+        assert_eq!(about.duration_ns, Some(490_000));
+        assert_eq!(about.sampling.unwrap().precise, Some(2));
+        assert_eq!((sampled.profile.total(), sampled.losses.other_events), (1_000_000, 1));
+        let names: Vec<String> = sampled
+            .profile
+            .contexts
+            .iter()
+            .map(|context| &sampled.profile.functions[context.function as usize])
+            .map(|function| format!("{} {}", function.symbol, function.module))
+            .collect();
+        let expected = [
+            "[unmapped] ",
+            "f(char const*) /usr/lib/x",
+            "std::vec<int, std::allocator<int> >::at(unsigned long) /usr/lib/x",
+            "_raw_spin_unlock_irqrestore [kernel]",
+            "main /opt/work/busy",
+        ];
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn events_are_told_apart() {
+        let (_, sampled) = read(TEXT, Some("page-faults")).unwrap();
+        let table = FunctionTable::of(&sampled);
+        assert_eq!((table.total, table.functions[0].function.symbol.as_str()), (7, "[text]"));
+        let error = read(TEXT, Some("cycles")).unwrap_err().to_string();
+        assert_eq!(error, "it has no event cycles; it has cpu-clock:pp, page-faults");
+    }
+
+    #[test]
+    fn other_text_is_told_from_it() {
+        assert!(is_perf_script(TEXT));
+        for text in ["", "events: Ir\n", "\tffff f (x)\n", "main;f 10\n"] {
+            assert!(!is_perf_script(text), "{text:?}");
+        }
+        let broken = TEXT.replace("\t     7fff [unknown] ([unknown])", "\t rubbish");
+        let error = read(&broken, None).unwrap_err().to_string();
+        assert!(error.starts_with("line 5 is not"), "{error}");
+        assert!(matches!(read("# only a comment\n", None), Err(TextError::Empty)));
+    }
+}
