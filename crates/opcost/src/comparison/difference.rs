@@ -4,11 +4,12 @@
 //! their runs are two groups, figures are means over the runs, and a change is judged by the
 //! rank-sum test. Either way costs are per operation, so recordings must have done the same work.
 
-use super::attribution::{Attribution, is_sampled, profiled_metric};
+use super::attribution::{Attribution, profiled_metric};
 use super::call_tree::{CallTree, NoProfile, VariantOf};
 use super::function_test::Design;
 use super::functions::{FunctionComparison, judge, summed};
 use super::same_work::different_work;
+use super::sampled_by::SampledBy;
 use super::{Severity, Verdict};
 use crate::exit::{HasStatus, Status};
 use crate::experiment::PairsOfVariants;
@@ -205,8 +206,9 @@ fn of_two_recordings(
     made.per_op = variants
         .iter()
         .all(|variant| variant.recording.records.iter().all(|record| record.ops.is_some()));
-    if is_sampled(variants[0].recording) {
-        made.mark_sampled();
+    let by = |of: VariantOf<'_>| SampledBy::of(of.recording, &[of.variant]);
+    if let Some((one, two)) = by(variants[0]).zip(by(variants[1])) {
+        made.mark_sampled(one.with(two));
     }
     let mut made = [(made.verdict == Verdict::Changed, made)];
     judge(&mut made, Design::Runs);

@@ -24,6 +24,7 @@ mod parallel;
 mod reconciled;
 mod repeatable;
 mod same_work;
+mod sampled_by;
 mod settings;
 mod size;
 mod symbol;
@@ -37,6 +38,7 @@ pub(crate) use imported::t_text;
 pub use imported::{ImportSummary, WelchRow};
 pub use kernel_config::config_changes;
 pub use observations::{OBSERVATION_RATE, Observation, ObservationKind};
+pub use sampled_by::SampledBy;
 pub use size::SizeRows;
 
 use crate::plan::Unavailable;

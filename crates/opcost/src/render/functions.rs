@@ -65,6 +65,9 @@ pub(super) fn text(page: &mut Page, comparison: &Comparison, sides: [usize; 2]) 
         page.line(&format!("{name}{figure}"));
     }
     footnote(page, &parts);
+    if let Some(by) = &functions.sampled {
+        page.wrap(DIM, "    ", &format!("estimated from {}", by.describe()));
+    }
 }
 
 /// What the marks mean, where they occur.

@@ -191,7 +191,7 @@ fn functions(view: &View<'_>) -> Vec<Value> {
 }
 
 fn kind(functions: &FunctionComparison) -> Kind {
-    if functions.sampled { Kind::Sampled } else { Kind::Counted }
+    if functions.sampled.is_some() { Kind::Sampled } else { Kind::Counted }
 }
 
 /// One function, as it stands in every document.
@@ -201,7 +201,7 @@ pub(super) fn function(
     names: [&String; 2],
 ) -> Value {
     // Samples count no calls.
-    let calls = |count: f64| (!functions.sampled).then_some(count);
+    let calls = |count: f64| functions.sampled.is_none().then_some(count);
     let callers = row.callers.iter().map(|caller| {
         json!({
             "symbol": caller.symbol,

@@ -120,3 +120,58 @@ impl Intake {
 fn contents(file: &CodeFile) -> Option<Vec<u8>> {
     fs::read(OsStr::from_bytes(&file.path)).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAYOUT: Layout = Layout { call_chain: false, user_registers_mask: 0 };
+
+    /// A sample of the kernel by process 7 on CPU 0, which stands for 10.
+    fn sample(time_ns: u64, address: u64) -> [u64; 6] {
+        let header = 9 | 1 << 32 | 48 << 48;
+        [header, address, 7 | 7 << 32, time_ns, 0, 10]
+    }
+
+    fn costs(recorded: &Recorded) -> Vec<(u64, u64)> {
+        let nodes = recorded.tree.nodes().iter();
+        nodes.map(|node| (node.place.offset, node.cost)).collect()
+    }
+
+    const KERNEL: u64 = 0xffff_ffff_8100_0000;
+
+    #[test]
+    fn only_samples_of_the_span_are_kept() {
+        let mut intake = Intake::new(LAYOUT);
+        for (time_ns, address) in [(5, 1), (10, 2), (30, 4), (20, 2), (31, 5)] {
+            intake.add(&sample(time_ns, KERNEL + address));
+        }
+        let (recorded, samples) = intake.finish(10..=30).unwrap();
+        assert_eq!(samples, 3);
+        assert_eq!(costs(&recorded), [(KERNEL + 2, 20), (KERNEL + 4, 10)]);
+    }
+
+    #[test]
+    fn a_restart_begins_anew_and_what_is_not_settled_waits() {
+        let mut intake = Intake::new(LAYOUT);
+        intake.add(&sample(5, KERNEL));
+        intake.settle(|_| true);
+        assert!(costs(&intake.restart().unwrap()).is_empty());
+        intake.add(&sample(9, KERNEL + 1));
+        intake.settle(|_| true);
+        assert_eq!(costs(&intake.restart().unwrap()), [(KERNEL, 10)]);
+        intake.settle_rest(|event| !matches!(event, Event::Sample(_)));
+        assert!(costs(&intake.restart().unwrap()).is_empty());
+    }
+
+    #[test]
+    fn damage_is_an_error_and_not_a_profile() {
+        let mut intake = Intake::new(LAYOUT);
+        intake.add(&sample(5, KERNEL)[..5]);
+        assert_eq!(intake.finish(0..=9).unwrap_err(), RingError::Length { words: 6, left: 5 });
+        // Whole, but without the fields that were asked for.
+        let mut intake = Intake::new(Layout { call_chain: true, ..LAYOUT });
+        intake.add(&sample(5, KERNEL));
+        assert_eq!(intake.finish(0..=9).unwrap_err(), RingError::Fields { kind: 9 });
+    }
+}

@@ -99,10 +99,9 @@ impl SubjectArgs {
     fn run(&self, sampling: &SamplingPlan, interrupt: &Interrupt) -> Result<Taken> {
         let mut variant = match (&self.command, &self.workload) {
             (_, Some(workload)) => parse_workload(workload)?,
-            (command, None) => Variant {
-                command: command.clone().map(Command::Line),
-                ..Variant::default()
-            },
+            (command, None) => {
+                Variant { command: command.clone().map(Command::Line), ..Variant::default() }
+            }
         };
         for param in &self.param {
             let Some((key, value)) = param.split_once('=') else {
@@ -173,9 +172,7 @@ impl SubjectArgs {
         let collecting = recorder.collect(intake, true).status(Status::Missing)?;
         let elapsed = || Duration::from_nanos(monotonic_ns().saturating_sub(begun_ns));
         let limit = self.duration.map(|limit| Duration::from_millis(limit.limit_ms));
-        let alive = || {
-            self.pid.is_none_or(|pid| !existing::threads(proc_root, pid).is_empty())
-        };
+        let alive = || self.pid.is_none_or(|pid| !existing::threads(proc_root, pid).is_empty());
         while !interrupt.is_set() && alive() {
             let left = limit.map(|limit| limit.saturating_sub(elapsed()));
             if left.is_some_and(|left| left.is_zero()) {

@@ -65,8 +65,7 @@ pub fn draw(state: &State, caption: &Caption, area: Rect, buffer: &mut Buffer) {
         };
         line(HEAD_LINES, why, style(None, Modifier::DIM));
     }
-    let keys =
-        " q quit  p pause  s sort  f functions  t tasks  c CPUs  ⏎ into  ⌫ back  d Δ";
+    let keys = " q quit  p pause  s sort  f functions  t tasks  c CPUs  ⏎ into  ⌫ back  d Δ";
     let foot = area.height.saturating_sub(FOOT_LINES);
     if foot >= HEAD_LINES {
         line(foot, keys, style(None, Modifier::DIM));
