@@ -7,6 +7,7 @@ use crate::experiment::{Command as CommandText, Experiment, MachineKind, Scalar,
 use crate::history::command::HistoryArgs;
 use crate::import::command::{ImportArgs, formats_help};
 use crate::kernel::KernelArgs;
+use crate::profile::ProfileArgs;
 use crate::render::Exports;
 use crate::render::profile::ProfileExports;
 use crate::report::ReportArgs;
@@ -59,7 +60,10 @@ pub enum Action {
     Show(ShowArgs),
     /// Write a recording as one page for a browser, with plots, that needs no other file
     Report(ReportArgs),
-    /// Compare two profiles function by function: of one recording, or of two
+    /// Sample a command, workload, process or the machine, or read a profile, and show it by function
+    #[command(after_help = PROFILE_EXAMPLES)]
+    Profile(ProfileArgs),
+    /// Compare two profiles function by function: of one recording, of two, or of two files
     #[command(after_help = DIFF_EXAMPLES)]
     Diff(DiffArgs),
     /// Read the results of other tools into the store and compare them
@@ -108,7 +112,18 @@ const DIFF_EXAMPLES: &str = "Examples:
   opcost diff
   opcost diff last --variant native --variant paravirt --format mail
   opcost diff 261121-69 261122-7d --variant paravirt
-  opcost diff --function copy_page_range";
+  opcost diff --function copy_page_range
+  opcost diff old/perf.data new/perf.data --ops 100000";
+
+const PROFILE_EXAMPLES: &str = "Examples:
+  opcost profile 'gzip -9 -c data'
+  opcost profile --call-graph dwarf --callers './prog --fast'
+  opcost profile -w mmap:ops=100000
+  opcost profile -a --duration 10s --export-flamegraph machine.svg
+  opcost profile --input perf.data
+  opcost profile --input perf.data --callers --limit 5
+  opcost profile --input callgrind.out.4711 --function memcpy
+  opcost profile --input perf.data --export-flamegraph profile.svg";
 
 const TOP_HELP: &str = "Keys:
   q, Ctrl-C      quit                       f, t, c        functions, tasks, CPUs

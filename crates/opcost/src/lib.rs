@@ -21,6 +21,7 @@ pub mod machine;
 mod nearest;
 pub mod noise;
 pub mod plan;
+pub mod profile;
 pub mod progress;
 pub mod render;
 pub mod report;

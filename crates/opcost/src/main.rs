@@ -6,7 +6,7 @@ use clap::Parser;
 use opcost::cli::{Action, Cli, arguments};
 use opcost::exit::{Status, status_of};
 use opcost::{
-    action, diff, doctor, history, import, kernel, listing, report, selftest, size, top,
+    action, diff, doctor, history, import, kernel, listing, profile, report, selftest, size, top,
     work_process,
 };
 use std::process::ExitCode;
@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         Action::Resume(args) => action::resume(&cli, args),
         Action::Show(args) => action::show(&cli, args),
         Action::Report(args) => report::report(&cli, args),
+        Action::Profile(args) => profile::profile(&cli, args),
         Action::Diff(args) => diff::diff(&cli, args),
         Action::History(args) => history::command::show(&cli, args),
         Action::Import(args) => import::command::import(&cli, args),

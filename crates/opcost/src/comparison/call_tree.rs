@@ -144,6 +144,22 @@ impl CallTree {
         Ok(growing.grown(profiled_unit(first), per_op, sides))
     }
 
+    /// The tree of one profile that is in no recording.
+    ///
+    /// `metric`: what its cost is; `name`: what it is called; `ops`: operations that its work made.
+    pub fn of_profile(
+        metric: String,
+        name: String,
+        profile: &Profile,
+        ops: Option<u64>,
+    ) -> CallTree {
+        let mut growing = Growing::over(1);
+        growing.add(0, profile);
+        let (recording, ops_or_runs) = (name.clone(), ops.unwrap_or(1));
+        let side = TreeSide { name, recording, runs: 1, ops: ops_or_runs, total: 0 };
+        growing.grown(metric, ops.is_some(), vec![side])
+    }
+
     /// A tree from nodes without their `inclusive`, and sides without their `total`.
     pub(crate) fn summed(mut self) -> CallTree {
         for node in &mut self.nodes {

@@ -21,6 +21,7 @@ mod kernel_config;
 pub mod ledger;
 mod observations;
 mod parallel;
+pub mod profile_difference;
 mod reconciled;
 mod repeatable;
 mod same_work;

@@ -13,6 +13,7 @@ mod markdown;
 pub(crate) mod page;
 pub mod plan;
 pub mod profile;
+pub mod sampled;
 pub mod size;
 mod text;
 
