@@ -53,9 +53,10 @@ impl Default for Unwinder {
 }
 
 impl Unwinder {
-    /// Stacks so far that went on beyond what was copied of them, or that lost their way.
-    pub fn stacks_cut(&self) -> u64 {
-        self.stacks_cut
+    /// Stacks since the last call that went on beyond what was copied of them, or that lost their
+    /// way.
+    pub fn take_stacks_cut(&mut self) -> u64 {
+        std::mem::take(&mut self.stacks_cut)
     }
 
     /// Writes the sample's chain with the user's callers at its end into `chain`.

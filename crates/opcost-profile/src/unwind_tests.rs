@@ -23,7 +23,7 @@ fn callers(ip: u64, bp: u64, stack: &[u64], kernel: &[u64]) -> (Vec<u64>, u64) {
     };
     let (mut unwinder, mut chain) = (Unwinder::default(), vec![99]);
     unwinder.complete(&sample, &Spaces::default(), |_| None, &mut chain);
-    (chain, unwinder.stacks_cut())
+    (chain, unwinder.take_stacks_cut())
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_sample_without_a_copy_keeps_its_chain() {
     // Nor does one whose registers are others.
     let sample = Sample { user_stack: Some(stack), ..sample };
     unwinder.complete(&sample, &Spaces::default(), |_| None, &mut chain);
-    assert_eq!((chain, unwinder.stacks_cut()), (vec![CONTEXT_USER, 5, 6], 0));
+    assert_eq!((chain, unwinder.take_stacks_cut()), (vec![CONTEXT_USER, 5, 6], 0));
 }
 
 #[test]

@@ -155,7 +155,7 @@ pub fn measure_paths<M: Meter>(
     for path in paths {
         hand.work.exchange(path)?;
         let reports = count_regions(&mut hand, meter)?;
-        each(meter, measured(&reports)?);
+        each(meter, measured(reports)?);
     }
     Ok(())
 }

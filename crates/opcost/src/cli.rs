@@ -8,11 +8,13 @@ use crate::experiment::{Command as CommandText, Experiment, MachineKind, Scalar,
 use crate::history::command::HistoryArgs;
 use crate::import::command::{ImportArgs, formats_help};
 use crate::kernel::KernelArgs;
+use crate::profile::ProfileArgs;
 use crate::render::Exports;
 use crate::render::profile::ProfileExports;
 use crate::report::ReportArgs;
 use crate::selftest::PLANTED_PERCENT;
 use crate::size::SizeArgs;
+use crate::top::TopArgs;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -59,7 +61,10 @@ pub enum Action {
     Show(ShowArgs),
     /// Write a recording as one page for a browser, with plots, that needs no other file
     Report(ReportArgs),
-    /// Compare two profiles function by function: of one recording, or of two
+    /// Sample a command, workload, process or the machine, or read a profile, and show it by function
+    #[command(after_help = PROFILE_EXAMPLES)]
+    Profile(ProfileArgs),
+    /// Compare two profiles function by function: of one recording, of two, or of two files
     #[command(after_help = DIFF_EXAMPLES)]
     Diff(DiffArgs),
     /// Read the results of other tools into the store and compare them
@@ -77,6 +82,9 @@ pub enum Action {
     /// Compare the sizes of two programs, libraries, object files, archives or kernels
     #[command(after_help = SIZE_EXAMPLES)]
     Size(SizeArgs),
+    /// Show what runs at this moment, function by function, in the manner of perf top
+    #[command(after_help = TOP_HELP)]
+    Top(TopArgs),
     /// Say what can be measured here, what cannot, why, and what would help
     Doctor(DoctorArgs),
     /// Compare work with itself and with a known change: how often is there a false alarm here?
@@ -111,7 +119,25 @@ const DIFF_EXAMPLES: &str = "Examples:
   opcost diff
   opcost diff last --variant native --variant paravirt --format mail
   opcost diff 261121-69 261122-7d --variant paravirt
-  opcost diff --function copy_page_range";
+  opcost diff --function copy_page_range
+  opcost diff old/perf.data new/perf.data --ops 100000";
+
+const PROFILE_EXAMPLES: &str = "Examples:
+  opcost profile 'gzip -9 -c data'
+  opcost profile --call-graph dwarf --callers './prog --fast'
+  opcost profile -w mmap:ops=100000
+  opcost profile -a --duration 10s --export-flamegraph machine.svg
+  opcost profile --input perf.data
+  opcost profile --input perf.data --callers --limit 5
+  opcost profile --input callgrind.out.4711 --function memcpy
+  opcost profile --input perf.data --export-flamegraph profile.svg";
+
+const TOP_HELP: &str = "Keys:
+  q, Ctrl-C      quit                       f, t, c        functions, tasks, CPUs
+  p, space       pause                      Enter, Escape  into the selected row, and back:
+  s              sort by the next column                   callers of a function, functions
+  d              remember the shares and                   of a process or CPU
+                 show Δ to them; again: not r              forget what was sampled";
 
 const ATTACH_EXAMPLES: &str = "Examples:
   opcost attach 1234
@@ -339,7 +365,7 @@ fn planted(text: &str) -> Result<f64, String> {
 }
 
 /// A number of seconds that is some time and less than a month.
-fn seconds(text: &str) -> Result<f64, String> {
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (0.001..=2.6e6).contains(&seconds) => Ok(seconds),
         _ => Err("give seconds, 0.001 to 2600000".into()),
@@ -395,7 +421,7 @@ impl CompareArgs {
 }
 
 /// Reads `NAME[:KEY=VALUE,...]`.
-fn parse_workload(text: &str) -> Result<Variant> {
+pub(crate) fn parse_workload(text: &str) -> Result<Variant> {
     let (name, params) = text.split_once(':').unwrap_or((text, ""));
     let mut variant = Variant { workload: Some(name.to_string()), ..Variant::default() };
     for param in params.split(',').filter(|param| !param.is_empty()) {

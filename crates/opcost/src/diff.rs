@@ -6,25 +6,38 @@ use crate::comparison::call_tree::{CallTree, VariantOf};
 use crate::comparison::difference::{Difference, WORK_RULE, difference};
 use crate::comparison::function_context::{FunctionContext, function_context, functions_named};
 use crate::comparison::ledger;
+use crate::comparison::profile_difference::{EVENT_RULE, ProfileOf, profile_difference};
 use crate::exit::{HasStatus, Status, fail};
 use crate::nearest::nearest;
+use crate::profile::{SourceArgs, display_name};
 use crate::render::profile::find_variant;
-use crate::render::{Style, diff as page};
+use crate::render::{Style, diff as page, sampled};
 use crate::store::{Recording, Store, StoreError};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
+use std::path::Path;
 
 /// Arguments of `opcost diff`.
 #[derive(Args, Debug)]
 pub struct DiffArgs {
-    /// The recording: its identifier, the beginning of it, or last
+    /// The recording: its identifier, the beginning of it, or last; or a file with a profile
+    /// (perf.data, the text of perf script, callgrind.out)
     #[arg(default_value = "last")]
     id: String,
 
-    /// The recording to compare it with [default: two variants of the first are compared]
+    /// The recording to compare it with [default: two variants of the first are compared], or the
+    /// second file
     #[arg(value_name = "ID")]
     other: Option<String>,
+
+    /// Of files: operations that the work of each made, once for both or twice; costs are then
+    /// compared for one operation, else shares
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    ops: Vec<u64>,
+
+    #[command(flatten)]
+    source: SourceArgs,
 
     /// The variant, by name or position; twice for the baseline and the variant [default: where
     /// there is no choice, that]
@@ -35,11 +48,12 @@ pub struct DiffArgs {
     #[arg(long, value_name = "NAME")]
     function: Option<String>,
 
-    /// Functions to show one by one, the largest changes first [default: all]
+    /// Functions to show one by one, the largest changes first [default: all; of files 30]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
 
-    /// Compare all the same although this rule is broken: one of the ledger's, or work
+    /// Compare all the same although this rule is broken: one of the ledger's, or work; of files:
+    /// event
     #[arg(long, value_name = "RULE")]
     allow: Vec<String>,
 
@@ -66,6 +80,15 @@ enum Format {
 /// [`DifferenceError`](crate::comparison::difference::DifferenceError), what is wrong with the
 /// store, no such variant or function.
 pub fn diff(cli: &Cli, args: &DiffArgs) -> Result<Status> {
+    if let Some(other) = &args.other
+        && (is_file(&args.id) || is_file(other))
+    {
+        return files(cli, args, [Path::new(&args.id), Path::new(other)]);
+    }
+    if !args.ops.is_empty() {
+        let why = "--ops is for two files with profiles; recordings know their operations";
+        return Err(fail(Status::Usage, why));
+    }
     for rule in args.allow.iter().filter(|rule| *rule != WORK_RULE) {
         ledger::find_rule(rule)?;
     }
@@ -89,6 +112,55 @@ pub fn diff(cli: &Cli, args: &DiffArgs) -> Result<Status> {
             of_function(&difference, &context, format, &style)?
         }
         None => whole(&difference, args.limit.unwrap_or(usize::MAX), format, &style)?,
+    };
+    print(&text)?;
+    Ok(Status::Done)
+}
+
+/// Files shown function by function unless said otherwise.
+const OF_FILES_SHOWN: usize = 30;
+
+fn is_file(name: &str) -> bool {
+    Path::new(name).is_file()
+}
+
+/// Two files with profiles.
+fn files(cli: &Cli, args: &DiffArgs, paths: [&Path; 2]) -> Result<Status> {
+    let unfit = match args.format {
+        Some(Format::Mail | Format::Markdown) => Some("--format mail and markdown"),
+        _ if args.function.is_some() => Some("--function (opcost profile has it for one file)"),
+        _ if !args.variant.is_empty() => Some("--variant"),
+        _ => None,
+    };
+    if let Some(option) = unfit {
+        return Err(fail(Status::Usage, format!("{option}: for recordings, not for two files")));
+    }
+    if let Some(rule) = args.allow.iter().find(|rule| *rule != EVENT_RULE) {
+        let why = format!("--allow {rule}: of two files only the rule {EVENT_RULE} can be waived");
+        return Err(fail(Status::Usage, why));
+    }
+    let ops = match args.ops[..] {
+        [] => [None; 2],
+        [both] => [Some(both); 2],
+        [one, two] => [Some(one), Some(two)],
+        _ => {
+            return Err(fail(Status::Usage, "--ops is given more than twice: there are two files"));
+        }
+    };
+    let [one, two] = [args.source.read(paths[0])?, args.source.read(paths[1])?];
+    // Files of one name are told apart by their folders.
+    let mut names = paths.map(display_name);
+    if names[0] == names[1] {
+        names = paths.map(|path| path.display().to_string());
+    }
+    let side = |at: usize, profile| ProfileOf { name: &names[at], profile, ops: ops[at] };
+    let difference = profile_difference([side(0, &one), side(1, &two)], &args.allow)
+        .map_err(HasStatus::carried)?;
+    let text = if args.json || args.format == Some(Format::Json) {
+        document(&sampled::difference::json(&difference))?
+    } else {
+        let limit = args.limit.unwrap_or(OF_FILES_SHOWN);
+        sampled::difference::text(&difference, limit, &Style::detect(cli.no_color))
     };
     print(&text)?;
     Ok(Status::Done)

@@ -6,8 +6,8 @@ use clap::Parser;
 use opcost::cli::{Action, Cli, arguments};
 use opcost::exit::{Status, status_of};
 use opcost::{
-    action, attach, diff, doctor, history, import, kernel, listing, report, selftest, size,
-    work_process,
+    action, attach, diff, doctor, history, import, kernel, listing, profile, report, selftest,
+    size, top, work_process,
 };
 use std::process::ExitCode;
 
@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         Action::Resume(args) => action::resume(&cli, args),
         Action::Show(args) => action::show(&cli, args),
         Action::Report(args) => report::report(&cli, args),
+        Action::Profile(args) => profile::profile(&cli, args),
         Action::Diff(args) => diff::diff(&cli, args),
         Action::History(args) => history::command::show(&cli, args),
         Action::Import(args) => import::command::import(&cli, args),
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         Action::Attach(args) => attach::attach(&cli, args),
         Action::Size(args) => size::size(&cli, args),
         Action::Doctor(args) => doctor::doctor(&cli, args),
+        Action::Top(args) => top::top(&cli, args),
         Action::Selftest(args) => selftest::selftest(&cli, args),
         Action::Completions { shell } => action::completions(*shell),
         Action::Man => action::man(),

@@ -35,6 +35,9 @@ pub struct Request<'a> {
     events: Cow<'a, [EventPlan]>,
     /// The code paths to exchange, one for each run; none: one run, of what the parameters say.
     paths: Cow<'a, [String]>,
+    /// Whether the run is sampled, so that it has to be known when the work began.
+    #[serde(default)]
+    sampled: bool,
 }
 
 impl<'a> Request<'a> {
@@ -45,6 +48,7 @@ impl<'a> Request<'a> {
         seed: u64,
         events: &'a [EventPlan],
         paths: &'a [String],
+        sampled: bool,
     ) -> Self {
         Request {
             workload: Cow::Borrowed(workload),
@@ -52,6 +56,7 @@ impl<'a> Request<'a> {
             seed,
             events: Cow::Borrowed(events),
             paths: Cow::Borrowed(paths),
+            sampled,
         }
     }
 }
@@ -84,7 +89,8 @@ fn perform(text: &str, answer: &mut String) -> Result<()> {
     let spec = find_workload(&request.workload)?;
     let params = spec.resolve(&request.params)?;
     let kernel = Rc::new(LivePerf::default());
-    let mut meter = RegionMeter::attach(&request.events, kernel, forks(spec, &params))?;
+    let team = forks(spec, &params);
+    let mut meter = RegionMeter::attach(&request.events, kernel, team, request.sampled)?;
     let seed = request.seed;
     let mut tell = |meter: &mut RegionMeter, done: Measured| {
         // One that a source failed in is no run, and neither is what comes after it.

@@ -34,6 +34,7 @@ impl Meter {
             kernel: kernel.clone(),
             team: false,
             cpu: None,
+            sampled: false,
         };
         let mut meter = Meter { whole: sources(&context), threads: Vec::new() };
         for thread in threads.iter().filter(|_| !events.is_empty()) {

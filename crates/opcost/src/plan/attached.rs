@@ -122,6 +122,8 @@ pub fn resolve_attached(
         fewest_pairs,
         stop,
         build: None,
+        in_process: None,
+        sampling: None,
         warmup: 1,
         seed,
         blocks: schedule::draw(2, pairs, seed, false),

@@ -46,6 +46,11 @@ pub(super) fn resolve_in_process(
     if experiment.rebuild.is_some() {
         return refuse("one program has every code path; leave --rebuild out".into());
     }
+    if experiment.profile {
+        return refuse(
+            "the samples of one process are not told apart by its runs; leave --profile out".into(),
+        );
+    }
     if experiment.conclude.is_some() || variants.iter().any(|variant| variant.prepare.is_some()) {
         return refuse(
             "nothing can be run between the runs of one process; use --setup and --cleanup in \
@@ -70,9 +75,13 @@ pub(super) fn resolve_in_process(
         ));
     }
     if let WorkPlan::Workload { params, .. } = &first.work
-        && let Some((_, procs)) = params.iter().find(|(key, value)| key == "procs" && value != "1")
+        && let Some((key, value)) = params.iter().find(|(key, value)| {
+            [("procs", "1"), ("threads", "0"), ("scale", "off")]
+                .iter()
+                .any(|(of_one, alone)| key == of_one && value != alone)
+        })
     {
-        return refuse(format!("one process does the work, but procs={procs}; use procs=1"));
+        return refuse(format!("one task does the work, but {key}={value}; leave {key} out"));
     }
     for other in &variants[1..] {
         if let Some(what) = other_difference(first, other) {
@@ -153,7 +162,7 @@ mod tests {
         for variant in &mut asked.variants {
             variant.params.insert("procs".into(), Scalar::Integer(2));
         }
-        check_refused(asked, "procs=2; use procs=1");
+        check_refused(asked, "procs=2; leave procs out");
         let mut asked = in_process(8);
         asked.variants[1].env.insert("A".into(), "b".into());
         check_refused(asked, "differ in their environment");
@@ -185,6 +194,7 @@ mod tests {
         });
         check_refused(emulated, "counts one run from boot to end");
         check_refused(with(|asked| asked.rebuild = Some("make".into())), "leave --rebuild out");
+        check_refused(with(|asked| asked.profile = true), "leave --profile out");
         check_refused(with(|asked| asked.prepare = Some("sync".into())), "use --setup");
         check_refused(with(|asked| asked.conclude = Some("sync".into())), "use --setup");
         check_refused(with(|asked| asked.blocks_per_process = Some(0)), "give 1 to 1000");

@@ -14,6 +14,7 @@ pub(crate) mod page;
 mod percent;
 pub mod plan;
 pub mod profile;
+pub mod sampled;
 pub mod size;
 mod text;
 

@@ -11,6 +11,7 @@ mod conditions;
 pub mod perf_event;
 mod procfs;
 mod rusage;
+pub mod sampling;
 mod tsc;
 
 use crate::plan::EventPlan;
@@ -45,6 +46,8 @@ pub struct SourceContext<'a> {
     pub team: bool,
     /// The CPU that the process is pinned to.
     pub cpu: Option<usize>,
+    /// Whether somebody samples the process from outside.
+    pub sampled: bool,
 }
 
 /// One source in use.
@@ -102,6 +105,13 @@ pub static SOURCES: &[SourceRow] = &[
         help: "time stolen by the hypervisor and used by everything on the machine (/proc/stat)",
         absent: |_| "/proc/stat could not be read",
         make: procfs::make,
+    },
+    SourceRow {
+        name: sampling::NAME,
+        scopes: &[Scope::Region],
+        help: "what a sampled profile has and lacks (--profile)",
+        absent: |_| "the runs were not sampled",
+        make: sampling::make,
     },
     SourceRow {
         name: rusage::NAME,

@@ -15,7 +15,7 @@ use crate::nearest::nearest;
 use crate::store::Recording;
 use anyhow::{Context, Result};
 use clap::{ArgMatches, Command};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A format of profiles.
 pub struct ProfileFormat {
@@ -117,12 +117,28 @@ impl ProfileExports {
                 return Err(fail(Status::Usage, why));
             }
             let tree = CallTree::of(&variants).map_err(HasStatus::carried)?;
-            std::fs::write(path, format.render(&tree)?)
-                .with_context(|| format!("cannot write '{}'", path.display()))
-                .status(Status::Missing)?;
+            write(format, &tree, path)?;
         }
         Ok(())
     }
+
+    /// Writes every file, of a tree with one side.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub fn write_tree(&self, tree: &CallTree) -> Result<()> {
+        for (name, path) in &self.files {
+            let format = PROFILE_FORMATS.iter().find(|format| format.name == *name);
+            write(format.context("unknown format")?, tree, path)?;
+        }
+        Ok(())
+    }
+}
+
+fn write(format: &ProfileFormat, tree: &CallTree, path: &Path) -> Result<()> {
+    std::fs::write(path, format.render(tree)?)
+        .with_context(|| format!("cannot write '{}'", path.display()))
+        .status(Status::Missing)
 }
 
 fn names(recording: &Recording) -> Vec<&str> {

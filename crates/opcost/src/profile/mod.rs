@@ -1,0 +1,164 @@
+//! `opcost profile`.
+
+mod source;
+
+use crate::action::print;
+use crate::cli::Cli;
+use crate::comparison::call_tree::CallTree;
+use crate::exit::{Status, fail};
+use crate::nearest::nearest;
+use crate::render::profile::ProfileExports;
+use crate::render::{Style, sampled as page};
+use crate::sampling::once::{SubjectArgs, Taken};
+use anyhow::{Context, Result};
+use clap::Args;
+use opcost_profile::distortion::distortions;
+use opcost_profile::read::{self, ReadProfile};
+use opcost_profile::symbolise::symbolise;
+use opcost_profile::table::FunctionTable;
+use opcost_record::Failure;
+use std::path::{Path, PathBuf};
+
+pub use source::SourceArgs;
+
+/// Arguments of `opcost profile`.
+#[derive(Args, Debug)]
+pub struct ProfileArgs {
+    #[command(flatten)]
+    subject: SubjectArgs,
+
+    /// Show a profile that is there: perf.data, the text of perf script, or callgrind.out
+    #[arg(long, short = 'i', value_name = "FILE", help_heading = "Profiles in files",
+          conflicts_with_all = ["command", "workload", "pid", "all"])]
+    input: Option<PathBuf>,
+
+    #[command(flatten)]
+    source: SourceArgs,
+
+    /// Show below each function the ways that lead to it
+    #[arg(long)]
+    callers: bool,
+
+    /// Show this function with all that lead to it; FILE:NAME of several alike
+    #[arg(long, value_name = "NAME")]
+    function: Option<String>,
+
+    /// Functions to show one by one, the dearest first
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    limit: usize,
+
+    /// Operations that the work made: costs are then shown for one
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    ops: Option<u64>,
+
+    /// Print JSON, with every function; --json - is the same
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    exports: ProfileExports,
+}
+
+/// `opcost profile`.
+///
+/// # Errors
+/// What is wrong with the file, no such function, a file that cannot be written.
+pub fn profile(cli: &Cli, args: &ProfileArgs) -> Result<Status> {
+    args.exports.check()?;
+    let Subject { name, profile, ops, failure } = subject(args)?;
+    let ops = args.ops.or(ops);
+    if !args.exports.is_empty() {
+        args.exports.write_tree(&call_tree(&profile, &name, ops)?)?;
+    }
+    let distortions = distortions(&profile);
+    let function = args.function.as_deref().map(|name| find(&profile.table, name)).transpose()?;
+    let view = page::View {
+        name: &name,
+        profile: &profile,
+        distortions: &distortions,
+        ops,
+        limit: args.limit,
+        callers: args.callers,
+        function,
+    };
+    if args.json {
+        let text = serde_json::to_string_pretty(&page::json(&view)).context("profile to JSON")?;
+        print(&(text + "\n"))?;
+    } else {
+        print(&page::text(&view, &Style::detect(cli.no_color)))?;
+    }
+    match failure {
+        Some(failure) => {
+            Err(fail(Status::WorkFailed, format!("{name}: {}", crate::render::failure(&failure))))
+        }
+        None => Ok(Status::Done),
+    }
+}
+
+/// A profile and what is known of its work.
+struct Subject {
+    name: String,
+    profile: ReadProfile,
+    ops: Option<u64>,
+    failure: Option<Failure>,
+}
+
+/// Reads the profile of a file, or takes one.
+fn subject(args: &ProfileArgs) -> Result<Subject> {
+    if let Some(path) = &args.input {
+        let profile = args.source.read(path)?;
+        return Ok(Subject { name: display_name(path), profile, ops: None, failure: None });
+    }
+    if !args.subject.is_given() {
+        let why = "what is to be profiled? Give a command, a workload (-w), a process (-p), \
+                   everything (-a), or a file with a profile (--input)";
+        return Err(fail(Status::Usage, why));
+    }
+    let Taken { about, recorded, name, ops, failure } = args.subject.take()?;
+    let profile = read::sampled(about, symbolise(&recorded, &args.source.sources()));
+    Ok(Subject { name, profile, ops, failure })
+}
+
+/// A file's name for a heading.
+pub(crate) fn display_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// The one function of this name.
+pub(crate) fn find(table: &FunctionTable, name: &str) -> Result<usize> {
+    match table.named(name).as_slice() {
+        [one] => Ok(*one),
+        [] => {
+            let known = table.functions.iter().map(|cost| cost.function.symbol.as_str());
+            let near = nearest(name, known);
+            Err(fail(
+                Status::Usage,
+                format!("--function {name}: the profile has no such function{near}"),
+            ))
+        }
+        many => {
+            let described = |at: &usize| {
+                let function = &table.functions[*at].function;
+                format!("{}:{}", function.module, function.symbol)
+            };
+            let many: Vec<String> = many.iter().map(described).collect();
+            let why = format!("--function {name}: there are several; say {}", many.join(" or "));
+            Err(fail(Status::Usage, why))
+        }
+    }
+}
+
+/// The stacks for other tools.
+fn call_tree(profile: &ReadProfile, name: &str, ops: Option<u64>) -> Result<CallTree> {
+    let Some(sampled) = &profile.sampled else {
+        let why = format!(
+            "{name} has calls between functions but no stacks, so nothing of it can be exported; \
+             perf.data and the text of perf script have"
+        );
+        return Err(fail(Status::Usage, why));
+    };
+    let clock = profile.about.sampling.as_ref().is_some_and(|sampling| sampling.clock);
+    let unit = if clock { " (ns)" } else { "" };
+    let metric = format!("{}{unit}", profile.about.event);
+    Ok(CallTree::of_profile(metric, name.to_string(), &sampled.profile, ops))
+}

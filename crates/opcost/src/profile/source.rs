@@ -1,0 +1,56 @@
+//! Profiles in files: where their names come from, and what is wrong with them.
+
+use crate::exit::{HasStatus, Status};
+use anyhow::Result;
+use clap::Args;
+use opcost_profile::read::{self, ReadError, ReadProfile};
+use opcost_profile::symbolise::{KernelSource, Sources};
+use opcost_profile::symbols::program::DEBUG_FILES;
+use std::path::{Path, PathBuf};
+
+/// How files with profiles are read.
+#[derive(Args, Clone, Debug)]
+pub struct SourceArgs {
+    /// The event whose cost is shown, by name [default: the file's first]
+    #[arg(long, value_name = "EVENT")]
+    event: Option<String>,
+
+    /// The recorded kernel's System.map, or a copy of its /proc/kallsyms [default: the running
+    /// kernel's, or what perf kept of another]
+    #[arg(long, value_name = "FILE")]
+    kernel_symbols: Option<PathBuf>,
+
+    /// Charge inlined functions to those that they were inlined into
+    #[arg(long)]
+    no_inlined: bool,
+}
+
+impl SourceArgs {
+    /// Where names come from.
+    pub(super) fn sources(&self) -> Sources {
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        Sources {
+            kernel: match &self.kernel_symbols {
+                Some(path) => KernelSource::File(path.clone()),
+                None => KernelSource::Running,
+            },
+            debug_files: DEBUG_FILES.into(),
+            build_id_cache: home.map(|home| home.join(".debug")),
+            inlined: !self.no_inlined,
+        }
+    }
+
+    /// Reads a profile.
+    ///
+    /// # Errors
+    /// [`ReadError`], with its exit status.
+    pub(crate) fn read(&self, path: &Path) -> Result<ReadProfile> {
+        read::read(path, self.event.as_deref(), &self.sources()).map_err(HasStatus::carried)
+    }
+}
+
+impl HasStatus for ReadError {
+    fn status(&self) -> Status {
+        if self.is_contents() { Status::Usage } else { Status::Missing }
+    }
+}

@@ -1,0 +1,228 @@
+//! The difference of two profiles in files, for people and for programs.
+
+use super::super::Style;
+use super::super::functions::{list, signed_figure};
+use super::super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, fit};
+use super::{counted, with_module};
+use crate::comparison::conclusion::{figure, grouped, percent};
+use crate::comparison::profile_difference::{FALSE_SHARE, Measure, ProfileDifference, ProfileRow};
+use opcost_record::Unit;
+use serde_json::{Value, json as value};
+use unicode_width::UnicodeWidthStr;
+
+/// Version of the document.
+const SCHEMA: u32 = 1;
+/// Columns of a figure, and of what stands behind them.
+const FIGURE_WIDTH: usize = 12;
+const MARK_WIDTH: usize = 16;
+
+/// The page that `opcost diff` prints of two files; `limit`: functions shown one by one.
+pub fn text(difference: &ProfileDifference, limit: usize, style: &Style) -> String {
+    let mut page = Page::new(style);
+    let [one, two] = &difference.names;
+    page.wrap(BOLD, "", &format!("{two} against {one}: {} by function", difference.event));
+    page.wrap(PLAIN, "  ", &totals(difference));
+    page.wrap(DIM, "  ", judged(difference));
+    page.line("");
+    let taken = 2 + 3 * FIGURE_WIDTH + MARK_WIDTH;
+    let name_width = page.width.saturating_sub(taken).clamp(20, 60);
+    let table = Table { difference, name_width };
+    let long = difference.names.iter().any(|name| name.width() >= FIGURE_WIDTH);
+    let names = if long { ["A", "B"] } else { [one.as_str(), two.as_str()] };
+    if long {
+        page.wrap(PLAIN, "  ", &format!("A: {one}"));
+        page.wrap(PLAIN, "  ", &format!("B: {two}"));
+    }
+    let head = table.cells("function", [names[0], names[1], "change"], "");
+    let head = page.paint(BOLD, &head);
+    page.line(&head);
+    let (shown, rest) = difference.rows.split_at(limit.min(difference.rows.len()));
+    for row in shown {
+        table.row(&mut page, row);
+    }
+    if !rest.is_empty() {
+        let sum = |side: usize| rest.iter().map(|row| row.value[side]).sum::<f64>();
+        let name = counted(rest.len() as u64, "other function");
+        table.sums(&mut page, PLAIN, &name, [sum(0), sum(1)]);
+    }
+    if let Some(row) = &difference.unattributed {
+        table.sums(&mut page, PLAIN, &row.function.symbol, row.value);
+    }
+    table.sums(&mut page, BOLD, "total", difference.total.value);
+    if shown.iter().any(|row| !row.changed && row.change != 0.0) {
+        page.line("");
+        page.wrap(DIM, "  ", "?: not shown to be real: so many samples more or less can be chance");
+    }
+    for note in &difference.notes {
+        page.wrap(YELLOW, "! ", note);
+    }
+    page.into_text()
+}
+
+/// Both totals in words.
+fn totals(difference: &ProfileDifference) -> String {
+    let unit = if difference.clock { Unit::Ns } else { Unit::Count };
+    let side = |at: usize| {
+        let cost = figure(difference.total_cost[at] as f64, unit);
+        let samples = difference
+            .samples
+            .map_or(String::new(), |samples| format!(" in {}", counted(samples[at], "sample")));
+        let ops = difference.ops.map_or(String::new(), |ops| format!(", {} ops", grouped(ops[at])));
+        format!("{cost}{samples}{ops}")
+    };
+    let total = &difference.total;
+    let change = match difference.measure {
+        Measure::Share => {
+            "; shown are shares of each, as the work of neither is known (--ops)".into()
+        }
+        _ => {
+            let ratio = percent(total.change / total.value[0]);
+            let real = match (total.p_adjusted, total.changed) {
+                (None, _) => ", exact",
+                (_, true) => ", real",
+                (_, false) => ", no change found",
+            };
+            format!(" ({ratio}{real})")
+        }
+    };
+    format!("{} → {}{change}", side(0), side(1))
+}
+
+fn judged(difference: &ProfileDifference) -> &'static str {
+    match difference.samples {
+        Some(_) => {
+            "each function judged by the exact test of two Poisson counts, its samples; at most one in \
+             20 of those called changed is expected to be false; how one run differs from the next is \
+             not in two files"
+        }
+        None => "counted, not sampled: each difference is exact for these two runs",
+    }
+}
+
+struct Table<'a> {
+    difference: &'a ProfileDifference,
+    name_width: usize,
+}
+
+impl Table<'_> {
+    fn figure(&self, value: f64) -> String {
+        if value == 0.0 {
+            return "–".into();
+        }
+        match self.difference.measure {
+            Measure::Share => format!("{:.2} %", 100.0 * value),
+            _ => figure(value, if self.difference.clock { Unit::Ns } else { Unit::Count }),
+        }
+    }
+
+    fn change(&self, change: f64) -> String {
+        let sign = if change < 0.0 { "−" } else { "+" };
+        match self.difference.measure {
+            Measure::Share => format!("{sign}{:.2} pp", 100.0 * change.abs()),
+            _ if self.difference.clock => format!("{sign}{}", figure(change.abs(), Unit::Ns)),
+            _ => signed_figure(change),
+        }
+    }
+
+    fn cells(&self, name: &str, figures: [&str; 3], mark: &str) -> String {
+        let figures: String =
+            figures.iter().map(|text| format!(" {}", fit(text, FIGURE_WIDTH - 1, true))).collect();
+        format!("  {}{figures}  {mark}", fit(name, self.name_width, false))
+    }
+
+    fn sums(&self, page: &mut Page, style: anstyle::Style, name: &str, value: [f64; 2]) {
+        // What is left of numbers that cancel.
+        let largest = value[0].abs().max(value[1].abs());
+        let change = value[1] - value[0];
+        let change = if change.abs() < 1e-9 * largest { 0.0 } else { change };
+        let figures = [self.figure(value[0]), self.figure(value[1]), self.change(change)];
+        let line = self.cells(name, figures.each_ref().map(String::as_str), "");
+        let line = page.paint(style, &line);
+        page.line(&line);
+    }
+
+    fn row(&self, page: &mut Page, row: &ProfileRow) {
+        let mut name = with_module(&row.function);
+        // A long name stands on a line of its own.
+        if name.width() > self.name_width {
+            page.line(&format!("  {}", fit(&name, (page.width - 2).min(name.width()), false)));
+            name.clear();
+        }
+        let figures =
+            [self.figure(row.value[0]), self.figure(row.value[1]), self.change(row.change)];
+        let mut marks = Vec::new();
+        match row.cost {
+            [0, _] => marks.push("new".to_string()),
+            [_, 0] => marks.push("gone".to_string()),
+            _ => {}
+        }
+        if !row.changed && row.change != 0.0 {
+            marks.push("?".into());
+        } else if let Some(p) = row.p_adjusted.filter(|_| row.changed) {
+            marks.push(if p < 1e-4 { "p < 0.0001".into() } else { format!("p {p:.4}") });
+        }
+        let figures = figures.each_ref().map(String::as_str);
+        let line = self.cells(&name, figures, &marks.join(" "));
+        let color = match (row.changed, row.change > 0.0) {
+            (true, true) => RED,
+            (true, false) => GREEN,
+            _ => PLAIN,
+        };
+        let line = page.paint(color, &line);
+        page.line(&line);
+        if row.changed && !row.callers.is_empty() {
+            let named: Vec<String> = row
+                .callers
+                .iter()
+                .map(|(caller, change)| format!("{caller} {}", self.change(*change)))
+                .collect();
+            let from = list("← ", &named, page.width - 6);
+            let line = page.paint(DIM, &format!("      {from}"));
+            page.line(&line);
+        }
+    }
+}
+
+/// The document that `opcost diff --json` prints of two files: every function.
+pub fn json(difference: &ProfileDifference) -> Value {
+    let measure = match difference.measure {
+        Measure::PerOp => "cost per op",
+        Measure::Share => "share",
+        Measure::Counted => "cost",
+    };
+    let row = |row: &ProfileRow| {
+        let callers =
+            row.callers.iter().map(|(symbol, change)| value!({"symbol": symbol, "change": change}));
+        value!({
+            "symbol": row.function.symbol,
+            "module": row.function.module,
+            "cost_baseline": row.cost[0],
+            "cost": row.cost[1],
+            "samples_baseline": row.samples.map(|samples| samples[0]),
+            "samples": row.samples.map(|samples| samples[1]),
+            "value_baseline": row.value[0],
+            "value": row.value[1],
+            "change": row.change,
+            "p_adjusted": row.p_adjusted,
+            "verdict": if row.changed { "changed" } else { "unchanged" },
+            "callers": callers.collect::<Vec<_>>(),
+        })
+    };
+    value!({
+        "schema": SCHEMA,
+        "baseline": difference.names[0],
+        "variant": difference.names[1],
+        "event": difference.event,
+        "unit": if difference.clock { "ns" } else { "1" },
+        "measure": measure,
+        "kind": if difference.samples.is_some() { "sampled" } else { "counted" },
+        "exact": difference.samples.is_none(),
+        "false_discovery_rate": difference.samples.map(|_| FALSE_SHARE),
+        "ops_baseline": difference.ops.map(|ops| ops[0]),
+        "ops": difference.ops.map(|ops| ops[1]),
+        "total": row(&difference.total),
+        "unattributed": difference.unattributed.as_ref().map(row),
+        "functions": difference.rows.iter().map(row).collect::<Vec<_>>(),
+        "notes": difference.notes,
+    })
+}

@@ -1,0 +1,134 @@
+//! A profile for programs.
+
+use super::{View, losses};
+use opcost_profile::symbolise::{Sampled, Why};
+use opcost_profile::table::{CallerTree, FunctionCost, FunctionTable, caller_tree};
+use serde_json::{Value, json as value};
+
+/// Version of the document.
+const SCHEMA: u32 = 1;
+
+/// The document that `opcost profile --json` prints: every function, or the one that was asked for.
+pub fn json(view: &View<'_>) -> Value {
+    let about = &view.profile.about;
+    let table = &view.profile.table;
+    let sampled = view.profile.sampled.as_ref();
+    let sampling = about.sampling.as_ref();
+    let of_function = |(at, cost): (usize, &FunctionCost)| function(view, table, at, cost);
+    let functions: Vec<Value> = match view.function {
+        Some(at) => vec![of_function((at, &table.functions[at]))],
+        None => table.functions.iter().enumerate().map(of_function).collect(),
+    };
+    let distortions = view.distortions.iter().map(|distortion| {
+        let functions = distortion.functions.iter().map(|(function, cost)| {
+            value!({"symbol": function.symbol, "module": function.module, "cost": cost})
+        });
+        value!({
+            "kind": distortion.kind.word(),
+            "meaning": distortion.kind.meaning(),
+            "cost": distortion.cost,
+            "share": ratio(distortion.cost, table.total),
+            "functions": functions.collect::<Vec<_>>(),
+        })
+    });
+    value!({
+        "schema": SCHEMA,
+        "format": about.format,
+        "event": about.event,
+        "events": about.events,
+        "unit": view.unit().symbol(),
+        "kind": if sampled.is_some() { "sampled" } else { "counted" },
+        "precise": sampling.and_then(|sampling| sampling.precise),
+        "frequency_hz": sampling.and_then(|sampling| sampling.frequency_hz),
+        "period": sampling.and_then(|sampling| sampling.period),
+        "command": about.command,
+        "host": about.host,
+        "kernel_release": about.kernel_release,
+        "duration_ns": about.duration_ns,
+        "ops": view.ops,
+        "samples": sampled.map(Sampled::samples_total),
+        "cost": table.total,
+        "unattributed": table.unattributed,
+        "functions": functions,
+        "distortions": distortions.collect::<Vec<_>>(),
+        "losses": sampled.map(lost),
+        "unfinished": about.unfinished,
+        "notes": losses::losses(view.profile),
+    })
+}
+
+fn function(view: &View<'_>, table: &FunctionTable, at: usize, cost: &FunctionCost) -> Value {
+    let callers = table.callers(at).map(|edge| {
+        let caller = edge.caller.map(|caller| &table.functions[caller].function);
+        value!({
+            "symbol": caller.map(|caller| &caller.symbol),
+            "module": caller.map(|caller| &caller.module),
+            "inclusive": edge.cost,
+            "calls": edge.calls,
+        })
+    });
+    let mut document = value!({
+        "symbol": cost.function.symbol,
+        "module": cost.function.module,
+        "cost": cost.own,
+        "share": ratio(cost.own, table.total),
+        "inclusive": cost.inclusive,
+        "inclusive_share": cost.inclusive.map(|inclusive| ratio(inclusive, table.total)),
+        "samples": cost.samples,
+        "inlined_samples": view.profile.sampled.as_ref().map(|_| cost.inlined_samples),
+        "calls": cost.calls,
+        "code_bytes": cost.bytes,
+        "callers": callers.collect::<Vec<_>>(),
+    });
+    if let Some(sampled) = view.profile.sampled.as_ref()
+        && (view.callers || view.function.is_some())
+        && let Some(number) =
+            sampled.profile.functions.iter().position(|function| *function == cost.function)
+    {
+        document["caller_tree"] = tree(sampled, &caller_tree(sampled, number as u32));
+    }
+    document
+}
+
+fn tree(sampled: &Sampled, node: &CallerTree) -> Value {
+    let function = &sampled.profile.functions[node.function as usize];
+    value!({
+        "symbol": function.symbol,
+        "module": function.module,
+        "cost": node.cost,
+        "samples": node.samples,
+        "callers": node.callers.iter().map(|caller| tree(sampled, caller)).collect::<Vec<_>>(),
+    })
+}
+
+fn lost(sampled: &Sampled) -> Value {
+    let losses = &sampled.losses;
+    let unnamed = sampled.unnamed.iter().map(|unnamed| {
+        let why = match &unnamed.why {
+            Why::Gone => "gone",
+            Why::OtherBuild => "other build",
+            Why::Unreadable(_) => "unreadable",
+            Why::Hidden => "hidden",
+            Why::Stripped => "no symbol",
+            Why::NoMap => "no map",
+            Why::Unmapped => "unmapped",
+        };
+        value!({"module": unnamed.module, "why": why, "samples": unnamed.samples})
+    });
+    value!({
+        "lost_events": losses.lost_events,
+        "throttles": losses.throttles,
+        "stacks_cut": losses.stacks_cut,
+        "stacks_not_unwound": losses.stacks_not_unwound,
+        "unmapped_samples": losses.unmapped_samples,
+        "unmapped_callers": losses.unmapped_callers,
+        "guest_samples": losses.guest_samples,
+        "other_events": losses.other_events,
+        "unnamed": unnamed.collect::<Vec<_>>(),
+        "unchecked": sampled.unchecked,
+    })
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}

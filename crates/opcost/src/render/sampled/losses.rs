@@ -1,0 +1,85 @@
+//! What a profile lacks, in sentences.
+
+use super::{counted, share, short};
+use opcost_profile::read::ReadProfile;
+use opcost_profile::symbolise::{Sampled, Why};
+
+/// Sentences on what was lost, what has no name, and what could not be checked.
+pub(super) fn losses(profile: &ReadProfile) -> Vec<String> {
+    let mut said = Vec::new();
+    if profile.about.unfinished {
+        said.push(
+            "the profiler did not live to finish the file: it was read as far as it goes, without \
+             build ids to check files by"
+                .to_string(),
+        );
+    }
+    if profile.table.unattributed > 0 {
+        let part = share(profile.table.unattributed, profile.table.total);
+        said.push(format!("{part} of the file's total is charged to no function: [unattributed]"));
+    }
+    let Some(sampled) = &profile.sampled else { return said };
+    let total = sampled.samples_total();
+    let losses = &sampled.losses;
+    let mut count = |number: u64, what: &str, more: &str| {
+        if number > 0 {
+            said.push(format!("{}{more}", counted(number, what)));
+        }
+    };
+    count(losses.lost_events, "event", " lost for want of room: costs are too low by their share");
+    count(losses.throttles, "time", ", sampling was stopped as samples came too fast");
+    count(losses.stacks_cut, "stack", " cut off at the limit: outer callers are missing");
+    count(losses.stacks_not_unwound, "copied stack", " not unwound: callers are missing");
+    count(losses.unmapped_samples, "sample", " where nothing was known to be mapped: [unmapped]");
+    count(losses.guest_samples, "sample", " of a virtual machine's guest left out");
+    count(losses.other_events, "sample", " of other events left out (--event)");
+    if losses.unmapped_callers > 0 {
+        let stacks = counted(losses.unmapped_callers, "caller");
+        said.push(format!(
+            "{stacks} at no code: built without frame pointers, some stacks are not what they seem"
+        ));
+    }
+    said.extend(unnamed(sampled, total));
+    if !sampled.unchecked.is_empty() {
+        let modules: Vec<&str> = sampled.unchecked.iter().map(|module| short(module)).collect();
+        let shown = modules.iter().take(4).copied().collect::<Vec<_>>().join(", ");
+        let more = if modules.len() > 4 { ", …" } else { "" };
+        said.push(format!(
+            "not checked, as the file has no build id of them: {shown}{more}; names are right if \
+             these are the files that were recorded"
+        ));
+    }
+    said
+}
+
+/// Code without names, and why.
+fn unnamed(sampled: &Sampled, total: u64) -> Vec<String> {
+    let sentence = |module: &str, part: &str, why: &Why| {
+        let module = short(module);
+        match why {
+            Why::Gone => {
+                format!("{part} in {module}: the file is gone, so its functions have no names")
+            }
+            Why::OtherBuild if module == "[kernel]" => format!(
+                "{part} in another kernel than the one that runs: its functions have no names; give \
+                 its System.map with --kernel-symbols"
+            ),
+            Why::OtherBuild => format!(
+                "{part} in {module}: the file is another build now, so its functions have no names"
+            ),
+            Why::Unreadable(what) => format!("{part} in {module}, which cannot be read: {what}"),
+            Why::Hidden => format!(
+                "{part} in the kernel, which hides its addresses: read as root with \
+                 kernel.kptr_restrict at 0 or 1, or give its System.map with --kernel-symbols"
+            ),
+            Why::Stripped => format!("{part} in code of {module} that has no symbol"),
+            Why::NoMap => {
+                format!("{part} in code that was made at run time without a map for perf")
+            }
+            Why::Unmapped => format!("{part} where nothing was known to be mapped"),
+        }
+    };
+    let told = sampled.unnamed.iter().filter(|unnamed| unnamed.why != Why::Unmapped);
+    told.map(|unnamed| sentence(&unnamed.module, &share(unnamed.samples, total), &unnamed.why))
+        .collect()
+}

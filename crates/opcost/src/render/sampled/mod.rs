@@ -1,0 +1,84 @@
+//! Profiles of other tools, and of samples, by function.
+
+mod callers;
+pub mod difference;
+mod json;
+mod losses;
+mod text;
+
+pub use json::json;
+pub use text::text;
+
+use crate::comparison::conclusion::{figure, grouped};
+use opcost_profile::distortion::Distortion;
+use opcost_profile::read::ReadProfile;
+use opcost_record::{Function, Unit};
+
+/// What is shown of a profile.
+pub struct View<'a> {
+    /// What to call it.
+    pub name: &'a str,
+    /// The profile.
+    pub profile: &'a ReadProfile,
+    /// What the profiler distorts.
+    pub distortions: &'a [Distortion],
+    /// Operations that the cost is divided by.
+    pub ops: Option<u64>,
+    /// Functions shown one by one.
+    pub limit: usize,
+    /// Whether to show what leads to each.
+    pub callers: bool,
+    /// The one function to show.
+    pub function: Option<usize>,
+}
+
+impl View<'_> {
+    fn unit(&self) -> Unit {
+        unit(self.profile)
+    }
+
+    /// A cost, per operation where there is a number of them.
+    fn cost(&self, cost: u64) -> String {
+        figure(cost as f64 / self.ops.unwrap_or(1) as f64, self.unit())
+    }
+
+    /// A part of the whole: `23.94 %`.
+    fn share(&self, cost: u64) -> String {
+        share(cost, self.profile.table.total)
+    }
+}
+
+/// The unit of a profile's cost.
+fn unit(profile: &ReadProfile) -> Unit {
+    match &profile.about.sampling {
+        Some(sampling) if sampling.clock => Unit::Ns,
+        _ => Unit::Count,
+    }
+}
+
+/// A part of a whole: `23.94 %`; nothing of nothing.
+fn share(part: u64, whole: u64) -> String {
+    match whole {
+        0 => "–".into(),
+        whole => format!("{:.2} %", 100.0 * part as f64 / whole as f64),
+    }
+}
+
+/// A module as short as it can be: a file's name.
+fn short(module: &str) -> &str {
+    if module.starts_with('[') { module } else { module.rsplit('/').next().unwrap_or(module) }
+}
+
+/// A function with its module, where that says more: `memcpy (libc.so.6)`.
+fn with_module(function: &Function) -> String {
+    match short(&function.module) {
+        "" => function.symbol.clone(),
+        module if module.starts_with('[') => format!("{} {module}", function.symbol),
+        module => format!("{} ({module})", function.symbol),
+    }
+}
+
+/// `1 sample`, `2 samples`.
+fn counted(number: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(number), if number == 1 { "" } else { "s" })
+}

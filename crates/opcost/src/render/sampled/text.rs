@@ -1,0 +1,187 @@
+//! A profile for people.
+
+use super::super::Style;
+use super::super::page::{BOLD, DIM, PLAIN, Page, YELLOW, fit};
+use super::{View, callers, counted, losses, short, with_module};
+use crate::comparison::conclusion::{figure, grouped};
+use opcost_profile::distortion::Distortion;
+use opcost_profile::table::FunctionCost;
+use opcost_record::Unit;
+use unicode_width::UnicodeWidthStr;
+
+/// Columns of a cost and of a share.
+const COST_WIDTH: usize = 12;
+const SHARE_WIDTH: usize = 10;
+/// Columns of the module, at most.
+const MODULE_WIDTH: usize = 14;
+/// Functions named where something is distorted.
+const NAMED: usize = 3;
+/// A distortion below this share is only in the JSON.
+const DISTORTION_SHARE_MIN: f64 = 0.005;
+
+/// The page that `opcost profile` prints.
+pub fn text(view: &View<'_>, style: &Style) -> String {
+    let mut page = Page::new(style);
+    heading(&mut page, view);
+    page.line("");
+    let taken = 2 + COST_WIDTH + 2 * SHARE_WIDTH + 2 + MODULE_WIDTH;
+    let name_width = page.width.saturating_sub(taken).clamp(20, 70);
+    let table = Table { view, name_width };
+    let head = table.cells("function", ["self", "%", "incl. %"], "module");
+    let head = page.paint(BOLD, &head);
+    page.line(&head);
+    let functions = &view.profile.table.functions;
+    // What only calls others stands behind the rest, so a limit cuts it off first.
+    let shown = match view.function {
+        Some(function) => function..function + 1,
+        None => 0..view.limit.min(functions.len()),
+    };
+    for at in shown.clone() {
+        table.row(&mut page, &functions[at]);
+        if view.callers || view.function.is_some() {
+            callers::tree(&mut page, view, at);
+        }
+    }
+    if view.function.is_none() {
+        table.rest(&mut page, &functions[shown.end..]);
+    }
+    let total = view.profile.table.total;
+    let all = if total == 0 { "–" } else { "100.00 %" };
+    let line = table.cells("total", [&view.cost(total), all, ""], "");
+    let line = page.paint(BOLD, &line);
+    page.line(&line);
+    notes(&mut page, view);
+    page.into_text()
+}
+
+fn heading(page: &mut Page, view: &View<'_>) {
+    let about = &view.profile.about;
+    let per = view.ops.map_or(String::new(), |ops| format!(" · per op of {}", grouped(ops)));
+    let amount = match &view.profile.sampled {
+        Some(sampled) => counted(sampled.samples_total(), "sample"),
+        None => "counted exactly".into(),
+    };
+    page.wrap(BOLD, "", &format!("profile · {} · {amount}{per} · {}", about.event, view.name));
+    let mut facts = Vec::new();
+    if let Some(sampling) = &about.sampling {
+        if let Some(frequency) = sampling.frequency_hz {
+            facts.push(format!("{} samples a second asked for", grouped(frequency)));
+        } else if let Some(period) = sampling.period {
+            facts.push(format!("a sample every {}", figure(period as f64, view.unit())));
+        }
+        if !sampling.with_callers {
+            facts.push("without callers".into());
+        }
+    }
+    if let Some(duration_ns) = about.duration_ns {
+        facts.push(format!("over {}", figure(duration_ns as f64, Unit::Ns)));
+    }
+    let host = about.host.as_ref().map(|host| match &about.kernel_release {
+        Some(release) => format!("on {host}, Linux {release}"),
+        None => format!("on {host}"),
+    });
+    facts.extend(host);
+    if about.events.len() > 1 {
+        facts.push(format!("events: {}", about.events.join(", ")));
+    }
+    if !facts.is_empty() {
+        page.wrap(DIM, "  ", &facts.join("; "));
+    }
+    if let Some(command) = &about.command {
+        page.wrap(DIM, "  ", command);
+    }
+}
+
+/// The widths of the columns.
+struct Table<'a> {
+    view: &'a View<'a>,
+    name_width: usize,
+}
+
+impl Table<'_> {
+    fn cells(&self, name: &str, [cost, own, inclusive]: [&str; 3], module: &str) -> String {
+        format!(
+            "  {}{}{}{}  {}",
+            fit(name, self.name_width, false),
+            fit(cost, COST_WIDTH, true),
+            fit(own, SHARE_WIDTH, true),
+            fit(inclusive, SHARE_WIDTH, true),
+            fit(module, MODULE_WIDTH, false)
+        )
+    }
+
+    fn row(&self, page: &mut Page, cost: &FunctionCost) {
+        let mut name = cost.function.symbol.clone();
+        // A long name stands on a line of its own.
+        if name.width() > self.name_width {
+            page.line(&format!("  {}", fit(&name, (page.width - 2).min(name.width()), false)));
+            name.clear();
+        }
+        let inclusive = cost.inclusive.map_or("?".into(), |inclusive| self.view.share(inclusive));
+        let figures = [&self.view.cost(cost.own), &self.view.share(cost.own), &inclusive];
+        let line = self.cells(&name, figures.map(String::as_str), short(&cost.function.module));
+        page.line(&line);
+    }
+
+    fn rest(&self, page: &mut Page, functions: &[FunctionCost]) {
+        let with_cost = functions.iter().filter(|cost| cost.own > 0).count() as u64;
+        let own: u64 = functions.iter().map(|cost| cost.own).sum();
+        if with_cost > 0 {
+            let name = counted(with_cost, "other function");
+            let line = self.cells(&name, [&self.view.cost(own), &self.view.share(own), ""], "");
+            page.line(&line);
+        }
+        let unattributed = self.view.profile.table.unattributed;
+        if unattributed > 0 {
+            let figures = [&self.view.cost(unattributed), &self.view.share(unattributed), ""];
+            let line = self.cells("[unattributed]", figures, "");
+            page.line(&line);
+        }
+    }
+}
+
+/// What is lost, and what the profiler distorts.
+fn notes(page: &mut Page, view: &View<'_>) {
+    let losses = losses::losses(view.profile);
+    let total = view.profile.table.total.max(1) as f64;
+    let worth = |distortion: &&Distortion| distortion.cost as f64 / total >= DISTORTION_SHARE_MIN;
+    let distortions: Vec<&Distortion> = view.distortions.iter().filter(worth).collect();
+    let circle = view.profile.table.functions.iter().any(|cost| cost.inclusive.is_none());
+    if !losses.is_empty() || !distortions.is_empty() || circle {
+        page.line("");
+    }
+    if circle {
+        page.wrap(
+            DIM,
+            "  ",
+            "?: functions that call one another in a circle; the file does not tell",
+        );
+    }
+    for distortion in distortions {
+        let named: Vec<String> = distortion
+            .functions
+            .iter()
+            .take(NAMED)
+            .map(|(function, cost)| format!("{} {}", with_module(function), view.share(*cost)))
+            .collect();
+        let more = if distortion.functions.len() > NAMED { ", …" } else { "" };
+        let said = format!(
+            "{} {}: {}{more}",
+            view.share(distortion.cost),
+            distortion.kind.meaning(),
+            named.join(", ")
+        );
+        page.wrap(YELLOW, "! ", &said);
+    }
+    if let Some(sampling) = &view.profile.about.sampling
+        && sampling.precise == Some(0)
+        && !sampling.clock
+    {
+        let said = "samples of this event are imprecise (precise_ip 0): each may be some \
+                    instructions late, in the next function even";
+        page.wrap(YELLOW, "! ", said);
+    }
+    for sentence in losses {
+        page.wrap(PLAIN, "– ", &sentence);
+    }
+}
