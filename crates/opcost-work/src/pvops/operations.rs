@@ -53,7 +53,7 @@ macro_rules! functions {
 }
 #[cfg(not(target_arch = "x86_64"))]
 macro_rules! functions {
-    ($prefix:literal) => {
+    ($_prefix:literal) => {
         pub(super) extern "C" fn identity(number: u64) -> u64 {
             number
         }
@@ -180,6 +180,7 @@ fn opaque_number(number: u64) -> u64 {
 pub(super) struct Indirect;
 
 /// The same through a retpoline, as where indirect calls must not be predicted.
+#[cfg(target_arch = "x86_64")]
 pub(super) struct Retpoline;
 
 /// One call with the table's entry at an offset, by the instructions given.

@@ -1,8 +1,10 @@
 //! The code paths by name, and taking one of them: one transaction.
 
+#[cfg(target_arch = "x86_64")]
+use super::operations::Retpoline;
 use super::operations::{
     CompiledIn, FLUSH, Implementation, Indirect, MAKE_PTE, NATIVE, Nothing, OPAQUE, Operations,
-    PTE_VAL, Patched, Retpoline, SET_PTE,
+    PTE_VAL, Patched, SET_PTE,
 };
 use super::pass::{Pass, Passage, cold, hot};
 use crate::error::WorkError;
@@ -10,7 +12,11 @@ use crate::patched::require_patched;
 use patchpoint::{Call, Transaction};
 
 /// The values of the parameter `path`.
+#[cfg(target_arch = "x86_64")]
 pub(super) const NAMES: &str = "unpatched|retpoline|direct|inlined|compiled-in";
+/// Retpolines are x86-64's.
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) const NAMES: &str = "unpatched|direct|inlined|compiled-in";
 
 /// What they are, for help texts.
 pub(super) const HELP: &str = "how code gets to the operations: unpatched, an indirect call through \
@@ -35,8 +41,9 @@ const fn path<O: Operations>(
     Path { name, hot: hot::<O>, cold: cold::<O>, implementation }
 }
 
-static PATHS: [Path; 5] = [
+static PATHS: &[Path] = &[
     path::<Indirect>("unpatched", None),
+    #[cfg(target_arch = "x86_64")]
     path::<Retpoline>("retpoline", None),
     path::<Patched>("direct", Some(&OPAQUE)),
     path::<Patched>("inlined", Some(&NATIVE)),
