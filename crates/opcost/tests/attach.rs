@@ -53,10 +53,17 @@ fn a_site_is_compared_live_per_operation_and_the_recording_can_be_shown_again() 
     let opcost = &shown["opcost"];
     assert_eq!(opcost["plan"]["machine"], "attached");
     let metrics = opcost["metrics"].as_array().unwrap();
-    let wall = metrics.iter().find(|metric| metric["metric"] == "wall").unwrap();
-    assert_eq!((&wall["per_op"], &wall["verdict"]), (&true.into(), &"changed".into()));
-    // The rare side has some twelve times as many instructions.
-    assert!(wall["change_ratio"].as_f64().unwrap() > 1.0, "{wall}");
+    for name in ["wall", "task-clock"] {
+        let metric = metrics.iter().find(|metric| metric["metric"] == name).unwrap();
+        assert_eq!((&metric["per_op"], &metric["n_pairs"]), (&true.into(), &30.into()), "{metric}");
+        assert!(metric["value"].as_f64().unwrap() > 0.0, "{metric}");
+    }
+    let names = &opcost["plan"]["variants"];
+    assert_eq!((&names[0]["name"], &names[1]["name"]), (&"slow=off".into(), &"slow=on".into()));
+    // 60 periods, and a warm-up of each side; a batch of the program is 256 operations.
+    let ops = lab.column("last", "ops");
+    assert_eq!(ops.len(), 62);
+    assert!(ops.iter().all(|ops| ops.parse::<u64>().is_ok_and(|ops| ops > 0 && ops % 256 == 0)));
     lab.run(&["resume", "last"]).expect(2).says(&["begin anew with opcost attach"]);
 }
 

@@ -195,7 +195,8 @@ fn measure(cli: &Cli, output: &OutputArgs, plan: &Plan, target: Target) -> Resul
     let made = make_runs(plan, &[], (&mut machine, &state), writer, progress.as_mut());
     // First of all, whatever happened: the program as it was found.
     let restored = machine.end();
-    if let (Err(error), false) = (&restored, matches!(made, Ok((Ending::Complete, _)))) {
+    let failed = !matches!(made, Ok((Ending::Complete | Ending::Interrupted, _)));
+    if let (Err(error), true) = (&restored, failed) {
         // Another error comes after it.
         eprintln!("opcost: {error}");
     }
