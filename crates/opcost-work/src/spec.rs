@@ -107,6 +107,12 @@ impl WorkloadSpec {
         params
     }
 
+    /// Whether a parameter is one that all workloads have, at its default.
+    pub fn is_common_default(&self, name: &str, value: &str) -> bool {
+        let common = &self.all_params()[..COMMON.len()];
+        common.iter().any(|param| param.name == name && param.default == value)
+    }
+
     /// Makes what was given into a full set of parameters.
     ///
     /// `given`: names and values, each name at most once. Result: every parameter, defaults

@@ -4,6 +4,7 @@ use super::call_tree::VariantOf;
 use super::difference::WORK_RULE;
 use crate::plan::WorkPlan;
 use opcost_record::Outcome;
+use opcost_work::WorkloadSpec;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The rules that are broken, as `--allow` takes them, with what differs.
@@ -33,7 +34,15 @@ pub(super) fn different_work(variants: [VariantOf<'_>; 2]) -> Vec<(&'static str,
 
 /// Parameters that are not the same on both sides.
 fn parameters(name: &str, [one, two]: [&Vec<(String, String)>; 2]) -> Option<String> {
-    let [one, two] = [one, two].map(|params| params.iter().cloned().collect::<BTreeMap<_, _>>());
+    // A version that had fewer parameters did what is now their default.
+    let full = |params: &[(String, String)]| {
+        WorkloadSpec::find(name).and_then(|spec| spec.resolve(params).ok()).map(|params| {
+            params.pairs().iter().map(|(key, value)| (key.to_string(), value.clone())).collect()
+        })
+    };
+    let [one, two] = [one, two].map(|params| {
+        full(params).unwrap_or_else(|| params.iter().cloned().collect::<BTreeMap<_, _>>())
+    });
     let keys: BTreeSet<&String> = one.keys().chain(two.keys()).collect();
     let differ: Vec<String> = keys
         .into_iter()

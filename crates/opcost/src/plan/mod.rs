@@ -31,6 +31,7 @@ use crate::sampling::SamplingPlan;
 use crate::source::Scope;
 use crate::stopping::StopPlan;
 use opcost_record::MetricKey;
+use opcost_work::WorkloadSpec;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -183,13 +184,21 @@ impl WorkPlan {
         params.iter().find(|(key, _)| key == opcost_work::PATH).map(|(_, path)| path.as_str())
     }
 
-    /// The work as one line of text.
+    /// The work as one line of text; what every workload can be told stands there where it was.
     pub fn describe(&self) -> String {
         match self {
             WorkPlan::Command { line, .. } => line.clone(),
             WorkPlan::Workload { name, params } => {
-                let params: Vec<String> =
-                    params.iter().map(|(key, value)| format!("{key}={value}")).collect();
+                let spec = WorkloadSpec::find(name);
+                let told = |key: &str, value: &str| match spec {
+                    Some(spec) => key == "ops" || !spec.is_common_default(key, value),
+                    None => true,
+                };
+                let params: Vec<String> = params
+                    .iter()
+                    .filter(|(key, value)| told(key, value))
+                    .map(|(key, value)| format!("{key}={value}"))
+                    .collect();
                 format!("{name}:{}", params.join(","))
             }
         }
