@@ -8,6 +8,7 @@ mod build_id;
 mod image;
 mod linkage;
 mod page;
+mod source_file;
 mod table;
 mod unwind;
 
@@ -19,6 +20,7 @@ use opcost_record::Function;
 use std::collections::HashMap;
 
 pub use image::ElfError;
+pub use source_file::source_files;
 
 /// Code of one program or library.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
