@@ -6,8 +6,10 @@ use crate::comparison::call_tree::{CallTree, VariantOf};
 use crate::comparison::difference::{Difference, WORK_RULE, difference};
 use crate::comparison::function_context::{FunctionContext, function_context, functions_named};
 use crate::comparison::ledger;
+use crate::comparison::owner::{KernelFiles, Owners};
 use crate::comparison::profile_difference::{EVENT_RULE, ProfileOf, profile_difference};
 use crate::exit::{HasStatus, Status, fail};
+use crate::kernel;
 use crate::nearest::nearest;
 use crate::profile::{SourceArgs, display_name};
 use crate::render::profile::find_variant;
@@ -15,6 +17,7 @@ use crate::render::{Style, diff as page, sampled};
 use crate::store::{Recording, Store, StoreError};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use opcost_profile::symbols::elf::source_files;
 use serde_json::Value;
 use std::path::Path;
 
@@ -104,7 +107,10 @@ pub fn diff(cli: &Cli, args: &DiffArgs) -> Result<Status> {
     let first = read(&args.id)?;
     let other = args.other.as_deref().map(read).transpose()?;
     let variants = variants(&first, other.as_ref(), &args.variant)?;
-    let difference = difference(variants, &args.allow).map_err(HasStatus::carried)?;
+    let mut difference = difference(variants, &args.allow).map_err(HasStatus::carried)?;
+    if args.function.is_none() {
+        difference.owners = owners(variants);
+    }
     let style = Style::detect(cli.no_color);
     let text = match &args.function {
         Some(name) => {
@@ -164,6 +170,21 @@ fn files(cli: &Cli, args: &DiffArgs, paths: [&Path; 2]) -> Result<Status> {
     };
     print(&text)?;
     Ok(Status::Done)
+}
+
+/// The source files of the functions of the variants' kernels, as far as the cache has them.
+fn owners(variants: [VariantOf<'_>; 2]) -> Owners {
+    let cache = kernel::default_cache().ok();
+    let of = |variant: VariantOf<'_>| {
+        let state = variant.recording.machine.first()?;
+        let kernel = state.kernels.iter().find(|kernel| kernel.variant == variant.variant)?;
+        let files = || {
+            let vmlinux = kernel::vmlinux_of(cache.as_deref()?, &kernel.digest)?;
+            source_files(&std::fs::read(vmlinux).ok()?).ok()
+        };
+        Some(KernelFiles { kernel: kernel.name.clone(), files: files() })
+    };
+    Owners::of(variants.into_iter().filter_map(of).collect())
 }
 
 fn whole(difference: &Difference, limit: usize, format: Format, style: &Style) -> Result<String> {

@@ -7,6 +7,7 @@ use lab::Lab;
 use made::emulated::{Tree, plan, recording};
 use opcost::comparison::call_tree::{CallTree, VariantOf};
 use opcost::comparison::difference::{Difference, DifferenceError, difference};
+use opcost::comparison::owner::{KernelFiles, Owners};
 use opcost::comparison::{UNATTRIBUTED, Verdict};
 use opcost::plan::WorkPlan;
 use opcost::render::{Style, diff};
@@ -236,6 +237,93 @@ fn a_mail_has_72_columns_and_the_causes_by_weight() {
     assert!(text.lines().all(|line| line.width() <= 72), "{text}");
 }
 
+/// Source files as the symbol table of a kernel has them.
+fn kernel_files(kernel: &str, files: Option<&[(&str, &str)]>) -> KernelFiles {
+    let of = |(symbol, file): &(&str, &str)| (symbol.to_string(), vec![file.to_string()]);
+    KernelFiles { kernel: kernel.into(), files: files.map(|files| files.iter().map(of).collect()) }
+}
+
+#[test]
+fn source_files_of_both_kernels_are_named_once_and_what_is_unknown_is_said() {
+    let mut shown = shown();
+    shown.owners = Owners::of(vec![
+        kernel_files("old", Some(&[("set_pte.isra.0", "a.c"), ("fault", "a.c")])),
+        kernel_files("new", Some(&[("fault", "b.c"), ("fault.cold", "b.c"), ("main", "x.c")])),
+    ]);
+    let row = |symbol: &str| shown.functions.rows.iter().find(|row| row.symbol == symbol).unwrap();
+    assert_eq!(shown.owners.owner(row("set_pte")), "a.c of the kernel");
+    assert_eq!(shown.owners.owner(row("fault")), "a.c or b.c of the kernel");
+    assert_eq!(shown.owners.owner(row("identity")), "the kernel");
+    assert_eq!(
+        shown.owners.owner(row("main")),
+        "/bin/work",
+        "a program's function, not the kernel's"
+    );
+    let text = diff::mail(&shown, usize::MAX);
+    assert!(text.contains("    in a.c of the kernel; exact;"), "{text}");
+    assert!(
+        text.contains("! of a kernel function without a file the kernel's symbol table does not"),
+        "{text}"
+    );
+    assert!(text.lines().all(|line| line.width() <= 72), "{text}");
+    assert_eq!(diff::json(&shown)["functions"][0]["files"], serde_json::json!(["a.c"]));
+    shown.owners = Owners::of(vec![kernel_files("debian:rt", None)]);
+    let text = diff::markdown(&shown, usize::MAX);
+    assert!(text.contains("- source files of the kernel debian:rt are not known"), "{text}");
+}
+
+/// The functions of a recording that was made, by caller, as `tests/recorded` has them: behind two
+/// numbers (functions that cover 95 % and their share, counted by another program), lines of
+/// function, module, caller, caller's module, and instructions and calls of 1,000 operations of
+/// baseline and variant.
+fn recorded(name: &str) -> (Recording, usize, f64) {
+    let path = format!("{}/tests/recorded/{name}.tsv", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let mut lines = text.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+    let head = lines.next().unwrap();
+    let rows: Vec<Vec<&str>> = lines.collect();
+    let recording = recording(plan(&["off", "on"], 12), 0, |slot| {
+        let mut tree = Tree::default();
+        for row in &rows {
+            let number = |at: usize| row[at + 2 * usize::from(slot.variant)].parse().unwrap();
+            let (cost, calls): (u64, u64) = (number(4), number(5));
+            let caller = match row[2] {
+                "[no caller]" => None,
+                caller => tree.add(None, caller, row[3], 0, 0),
+            };
+            if cost > 0 {
+                tree.add(caller, row[0], row[1], calls, cost);
+            }
+        }
+        (tree.grown(), vec![])
+    });
+    (recording, head[0].parse().unwrap(), head[1].parse().unwrap())
+}
+
+#[test]
+fn named_functions_account_for_95_percent_of_what_was_recorded() {
+    for name in ["file-io", "paravirt-mmap"] {
+        let (recording, count, share) = recorded(name);
+        let found = difference(sides(&recording), &[]).unwrap();
+        let (named, ..) = found.functions.leading(usize::MAX);
+        let covered = found.functions.covered(named.len()).unwrap();
+        assert!(covered >= 0.95, "{name}: {covered}");
+        assert_eq!(named.len(), count, "{name}");
+        assert!((covered - share).abs() < 5e-4, "{name}: {covered} instead of {share}");
+        assert!(found.functions.covered(named.len() - 1).unwrap() < 0.95, "{name}: none too many");
+        for row in named {
+            assert!(!row.symbol.starts_with('['), "{name}: {} is no function", row.symbol);
+            assert!(!row.callers.is_empty(), "{name}: nothing calls {}", row.symbol);
+        }
+        let mail = diff::mail(&found, usize::MAX);
+        let said = format!("The {count} functions named above account for {:.1} % of", {
+            (covered * 1000.0).floor() / 10.0
+        });
+        assert!(mail.replace('\n', " ").contains(&said), "{mail}");
+        assert!(mail.lines().all(|line| line.width() <= 72), "{mail}");
+    }
+}
+
 #[test]
 fn the_json_has_every_function_and_its_share() {
     let document = diff::json(&shown());
@@ -247,6 +335,7 @@ fn the_json_has_every_function_and_its_share() {
     assert!((shares - 1.0).abs() < 1e-9);
     assert_eq!(functions[0]["symbol"], "set_pte");
     assert_eq!(functions[0]["vanished"], true);
+    assert_eq!(document["covered"], serde_json::json!({"functions": 3, "share": 1.0}));
     let main = functions.iter().find(|row| row["symbol"] == "main").unwrap();
     assert_eq!(main["callees"][0]["symbol"], "set_pte");
 }

@@ -8,7 +8,7 @@ use opcost::comparison::compare;
 use opcost::plan::Slot;
 use opcost::render::{self, FORMATS, Style, View, render};
 use opcost::store::Recording;
-use opcost_record::{CountingTime, Reading, TWIN};
+use opcost_record::{CountingTime, Invariant, Reading, TWIN};
 
 /// One of every kind of verdict, in round numbers.
 fn made(filters: &[&str]) -> Recording {
@@ -360,4 +360,41 @@ fn every_format_has_a_golden_file() {
         let found = names.iter().any(|name| name.starts_with(&format!("render__{}", format.name)));
         assert!(found, "{} has none", format.name);
     }
+}
+
+#[test]
+fn work_that_moves_bytes_has_its_cpu_time_by_the_megabyte() {
+    let mut recording = recording(plan(&["off", "on"], 6), |slot| {
+        let variant = u64::from(slot.variant);
+        let mut machine = key("machine-busy", "procfs");
+        machine.region = "run".into();
+        vec![
+            Reading::plain(key("wall", "clock"), 9_000_000),
+            Reading::plain(key("task-clock", "perf_event"), 3_000_000 + 3_000_000 * variant),
+            Reading::plain(machine, 20_000_000),
+        ]
+    });
+    for record in &mut recording.records {
+        for (name, bytes) in [("bytes-written", "3000000"), ("bytes-read", "1000000")] {
+            record.invariants.push(Invariant { name: name.into(), value: bytes.into() });
+        }
+    }
+    let (comparison, warnings) = compare(&recording);
+    let per = comparison.per_megabyte.as_ref().unwrap();
+    assert_eq!(per.own_ns, [Some(750_000.0), Some(1_500_000.0)]);
+    assert_eq!(per.machine_ns, [Some(5_000_000.0), Some(5_000_000.0)]);
+    let view = View {
+        recording: &recording,
+        comparison: &comparison,
+        warnings: &warnings,
+        style: &Style::plain(),
+    };
+    let text = render::render("text", &view).unwrap();
+    assert!(text.contains("  CPU time per MB moved: off 0.7500 ms, on 1.500 ms\n"), "{text}");
+    let json: serde_json::Value =
+        serde_json::from_str(&render::render("json", &view).unwrap()).unwrap();
+    assert_eq!(json["opcost"]["per_megabyte"]["own_ns"][1], 1_500_000.0);
+    // Work that moves none has no such line.
+    let (none, _) = compare(&made(&["off", "on"]));
+    assert_eq!(none.per_megabyte, None);
 }

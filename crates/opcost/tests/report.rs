@@ -122,6 +122,9 @@ fn check(page: &str) {
         "path",
         "rect",
         "circle",
+        "g",
+        "defs",
+        "pattern",
     ];
     let mut ids = BTreeSet::new();
     for tag in &tags {
@@ -159,7 +162,8 @@ fn check(page: &str) {
         }
     }
     assert_eq!(count("desc"), count("svg"));
-    assert_eq!(count("title"), count("svg") + 1);
+    let frames = tags.iter().filter(|tag| **tag == "g class=\"f\"").count();
+    assert_eq!(count("title"), count("svg") + frames + 1);
     for fetched in ["url(", "@import", "http://", "https://"] {
         let sheet = page.split_once("<style>").unwrap().1.split_once("</style>").unwrap().0;
         assert!(!sheet.contains(fetched), "the style sheet has {fetched}");
@@ -212,6 +216,28 @@ fn functions_and_their_callers_are_named_and_escaped() {
     assert!(page.contains("instructions/op come from"), "no functions");
     assert!(page.contains("grows &amp; grows (&quot;lib&quot;.so)"), "no function of a library");
     assert!(page.contains("&lt;script&gt;main"), "no caller");
+}
+
+#[test]
+fn flame_graphs_are_in_the_page_and_each_refers_to_itself() {
+    let whole = page(&profiled(), &[]);
+    check(&whole);
+    let (_, section) = whole.split_once("<section id=\"flames\"").expect("a section");
+    let section = section.split_once("</section>").unwrap().0;
+    assert!(section.contains("class=\"opcost-flame\"") && section.contains("on against off"));
+    assert!(section.contains("&lt;script&gt;main"), "a frame's name is escaped");
+    let three = emulated::recording(emulated::plan(&["off", "on", "cached"], 16), 7, |slot| {
+        let mut tree = Tree::default();
+        tree.add(None, "main", "/bin/program", 1, 7000 + 100 * u64::from(slot.variant));
+        (tree.grown(), vec![])
+    });
+    let text = page(&three, &[]);
+    check(&text);
+    for graph in 0..2 {
+        assert!(text.contains(&format!("<pattern id=\"opcost-gone-{graph}\"")), "graph {graph}");
+        assert!(text.contains(&format!("url(#opcost-gone-{graph})")), "graph {graph}");
+    }
+    assert!(!page(&simple(4), &[]).contains("opcost-flame"), "no profiles, no graph");
 }
 
 #[test]

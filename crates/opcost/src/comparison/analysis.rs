@@ -1,6 +1,7 @@
 //! From a recording to a comparison.
 
 use super::columns::{Column, Columns, WALL, blocks, per_second};
+use super::per_megabyte::per_megabyte;
 use super::{
     Change, Comparison, Figures, InvariantRow, RATIO_LEVEL, Row, TwinRow, VariantSummary, Verdict,
     Warning, conclusion, functions, imported, kernel_config, ledger, observations, parallel, size,
@@ -51,6 +52,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         differences: kernel_config::differences(plan, kernels),
         sizes: size::rows(plan, recording.machine.first()),
         twin: twin(recording, &columns, &rows),
+        per_megabyte: per_megabyte(recording, &finished),
         rows,
         unavailable: unavailable(recording, &finished),
         invariants,

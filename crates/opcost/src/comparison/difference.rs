@@ -8,6 +8,7 @@ use super::attribution::{Attribution, profiled_metric};
 use super::call_tree::{CallTree, NoProfile, VariantOf};
 use super::function_test::Design;
 use super::functions::{FunctionComparison, judge, summed};
+use super::owner::Owners;
 use super::same_work::different_work;
 use super::sampled_by::SampledBy;
 use super::{Severity, Verdict};
@@ -30,6 +31,8 @@ pub struct Difference {
     pub functions: FunctionComparison,
     /// The calls of both.
     pub tree: CallTree,
+    /// Source files of the kernel's functions; none until somebody reads them from the kernels.
+    pub owners: Owners,
     /// What casts doubt on it, and what was waived.
     pub notes: Vec<String>,
 }
@@ -124,7 +127,8 @@ pub fn difference(
             runs: tree.sides[side].runs,
         }
     };
-    Ok(Difference { sides: [side(0), side(1)], paired, functions, notes, tree })
+    let owners = Owners::default();
+    Ok(Difference { sides: [side(0), side(1)], paired, functions, notes, tree, owners })
 }
 
 type Judged = (FunctionComparison, Vec<String>);

@@ -129,7 +129,7 @@ impl FunctionComparison {
     /// changed the number and the sum of their changes.
     pub fn leading(&self, most: usize) -> (&[FunctionRow], usize, f64) {
         let changed = self.rows.iter().take_while(|row| row.own.change != 0.0).count();
-        let all: f64 = self.rows.iter().map(|row| row.own.change.abs()).sum();
+        let all = self.changed_in_all();
         let mut covered = 0.0;
         let mut enough = 0;
         while enough < changed.min(most) && covered < SHARE_SHOWN * all {
@@ -138,6 +138,20 @@ impl FunctionComparison {
         }
         let others = &self.rows[enough..changed];
         (&self.rows[..enough], others.len(), others.iter().map(|row| row.own.change).sum())
+    }
+
+    /// All that changed, increases and decreases alike, what no function is charged with included.
+    fn changed_in_all(&self) -> f64 {
+        let rows: f64 = self.rows.iter().map(|row| row.own.change.abs()).sum();
+        rows + self.unattributed.change.abs()
+    }
+
+    /// The share of all that changed, increases and decreases alike, that the first `named`
+    /// functions account for; `None` where nothing changed.
+    pub fn covered(&self, named: usize) -> Option<f64> {
+        let all = self.changed_in_all();
+        let named: f64 = self.rows.iter().take(named).map(|row| row.own.change.abs()).sum();
+        (all > 0.0).then(|| named / all)
     }
 
     /// Whether there is a shift to explain: the metric may have changed, or a function has.

@@ -95,6 +95,7 @@ pub(super) fn compare(recording: &Recording, import: &ImportPlan) -> (Comparison
         twin: Vec::new(),
         rows,
         unavailable: Vec::new(),
+        per_megabyte: None,
         invariants: Vec::new(),
         ledger,
         stopped: None,

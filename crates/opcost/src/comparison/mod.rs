@@ -20,7 +20,9 @@ mod imported;
 mod kernel_config;
 pub mod ledger;
 mod observations;
+pub mod owner;
 mod parallel;
+mod per_megabyte;
 pub mod profile_difference;
 pub mod ratio;
 mod reconciled;
@@ -40,6 +42,7 @@ pub(crate) use imported::t_text;
 pub use imported::{ImportSummary, WelchRow};
 pub use kernel_config::config_changes;
 pub use observations::{OBSERVATION_RATE, Observation, ObservationKind};
+pub use per_megabyte::PerMegabyte;
 pub use sampled_by::SampledBy;
 pub use size::SizeRows;
 
@@ -73,6 +76,8 @@ pub struct Comparison {
     pub sizes: Vec<SizeRows>,
     /// Cost of our own loop, measured with the operation left out, in the metrics' units per op.
     pub twin: Vec<TwinRow>,
+    /// CPU time by the megabyte, of work that moves bytes.
+    pub per_megabyte: Option<PerMegabyte>,
     /// Metrics that could not be counted, with reason and remedy.
     pub unavailable: Vec<Unavailable>,
     /// What the work declared to be the same in every run.

@@ -90,6 +90,15 @@ pub fn default_cache() -> Result<PathBuf, KernelError> {
     })
 }
 
+/// The vmlinux that the cache keeps of the kernel with this image; `None` where it has none.
+///
+/// `cache` is the folder that [`default_cache`] names; `digest` is the image's SHA-256, hexadecimal.
+pub fn vmlinux_of(cache: &Path, digest: &str) -> Option<PathBuf> {
+    let entries = Cache::new(cache).entries();
+    let (entry, _) = entries.into_iter().find(|(_, entry)| entry.digest == digest)?;
+    Some(entry.join(cache::VMLINUX)).filter(|path| path.is_file())
+}
+
 fn from_image(path: &Path) -> Result<Kernel, KernelError> {
     let found = image::read(path)?;
     Ok(Kernel {

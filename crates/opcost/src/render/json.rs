@@ -42,6 +42,9 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
             "warnings": view.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
         },
     });
+    if let Some(per_megabyte) = &comparison.per_megabyte {
+        document["opcost"]["per_megabyte"] = json!(per_megabyte);
+    }
     if let Some(import) = &comparison.imported {
         document["opcost"]["imported"] = json!(import);
     }

@@ -9,7 +9,7 @@ use crate::comparison::conclusion::{detectable, figures, magnitude, percent};
 use crate::comparison::{Change, Comparison, Figures, Row, Severity, TwinRow, Verdict};
 use crate::plan::IMPORT;
 use anyhow::Result;
-use opcost_record::{Better, Kind};
+use opcost_record::{Better, Kind, Unit};
 use unicode_width::UnicodeWidthStr;
 
 /// From this width on, the table shows intervals and spreads.
@@ -33,6 +33,7 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
         page.line("");
         Table::new(comparison, index, baseline, variant, page.width).print(&mut page);
     }
+    per_megabyte(&mut page, comparison);
     missing(&mut page, comparison);
     footnotes(&mut page, comparison);
     if let Some(import) = &comparison.imported {
@@ -288,6 +289,26 @@ fn color_of(row: &Row, change: &Change) -> anstyle::Style {
         (Verdict::Changed, None) => BOLD,
         (Verdict::NotComparable | Verdict::Inconclusive, _) => YELLOW,
         _ => DIM,
+    }
+}
+
+/// What moving a megabyte costs: `CPU time per MB moved: off 774.1 µs, on 802.0 µs`.
+fn per_megabyte(page: &mut Page, comparison: &Comparison) {
+    let Some(per) = &comparison.per_megabyte else { return };
+    let whose = [
+        ("CPU time per MB moved", &per.own_ns),
+        ("of the whole machine, from ticks, with the start of each run", &per.machine_ns),
+    ];
+    for (what, values) in whose {
+        let known: Vec<f64> = values.iter().flatten().copied().collect();
+        let mut texts = figures(&known, Unit::Ns).into_iter();
+        let of = |(name, value): (&str, &Option<f64>)| {
+            let text = value.and_then(|_| texts.next());
+            format!("{name} {}", text.unwrap_or_else(|| "not known".into()))
+        };
+        let names = comparison.variants.iter().map(|variant| variant.name.as_str());
+        let said: Vec<String> = names.zip(values).map(of).collect();
+        page.wrap(PLAIN, "  ", &format!("{what}: {}", said.join(", ")));
     }
 }
 

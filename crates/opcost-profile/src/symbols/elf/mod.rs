@@ -9,6 +9,7 @@ mod image;
 mod linkage;
 mod lookup;
 mod page;
+mod source_file;
 mod table;
 mod unwind;
 
@@ -21,6 +22,7 @@ use std::collections::HashMap;
 
 pub use image::ElfError;
 pub use lookup::{CodeAt, Named, debug_link, names};
+pub use source_file::source_files;
 
 /// Code of one program or library.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

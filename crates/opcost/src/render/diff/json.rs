@@ -20,6 +20,7 @@ pub fn json(difference: &Difference) -> Value {
         let callees = shown.callees.get(&(row.symbol.as_str(), row.module.as_str()));
         let callees = callees.into_iter().flatten();
         value["share"] = share(row.own.change);
+        value["files"] = json!(difference.owners.files(row));
         value["callees"] =
             callees.map(|(symbol, change)| json!({"symbol": symbol, "change": change})).collect();
         value
@@ -51,6 +52,11 @@ pub fn json(difference: &Difference) -> Value {
         "total": functions.total,
         "verdict": functions.verdict,
         "functions": rows.chain([unattributed]).collect::<Vec<Value>>(),
+        "covered": {
+            "functions": shown.leading,
+            "share": functions.covered(shown.leading),
+        },
+        "owners_unknown": difference.owners.unknown(&functions.rows),
         "notes": difference.notes,
     })
 }

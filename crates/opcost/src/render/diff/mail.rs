@@ -5,7 +5,6 @@ use super::super::page::{PLAIN, Page};
 use super::{Shown, calls, calls_changed, evidence, signed_figure};
 use crate::comparison::difference::Difference;
 use crate::comparison::{CallerRow, FunctionRow};
-use opcost_record::profile::KERNEL;
 use unicode_width::UnicodeWidthStr;
 
 /// Columns of a mail.
@@ -33,6 +32,9 @@ pub fn mail(difference: &Difference, limit: usize) -> String {
         none if none.is_empty() => none,
         share => format!(" ({share})"),
     };
+    if let Some(covered) = shown.covered(causes.len()) {
+        page.wrap(PLAIN, "", &covered);
+    }
     let unattributed = difference.functions.unattributed.change;
     page.wrap(
         PLAIN,
@@ -47,7 +49,8 @@ pub fn mail(difference: &Difference, limit: usize) -> String {
     for sentence in shown.provenance() {
         page.wrap(PLAIN, "", &sentence);
     }
-    for note in &difference.notes {
+    let unknown = difference.owners.unknown(causes);
+    for note in difference.notes.iter().chain(&unknown) {
         page.wrap(PLAIN, "! ", note);
     }
     page.into_text()
@@ -72,7 +75,7 @@ fn cause(page: &mut Page, shown: &Shown<'_>, rank: usize, row: &FunctionRow) {
         page.line(&start);
         page.line(&format!("{}{figures}", " ".repeat(WIDTH.saturating_sub(figures.width()))));
     }
-    let owner = if row.module == KERNEL { "the kernel" } else { &row.module };
+    let owner = shown.difference.owners.owner(row);
     let calls = calls(row).map(|calls| format!("; {calls}")).unwrap_or_default();
     page.wrap(PLAIN, "    ", &format!("in {owner}; {}{calls}", evidence(row)));
     let changed: Vec<&CallerRow> =

@@ -19,9 +19,9 @@ pub fn markdown(difference: &Difference, limit: usize) -> String {
     let [baseline, variant] = difference.sides.each_ref().map(|side| escape(&side.name));
     let _ = writeln!(
         text,
-        "\n| function | {baseline} | {variant} | change | share | how sure | called from | calls |"
+        "\n| function | {baseline} | {variant} | change | share | how sure | called from | calls | in |"
     );
-    text.push_str("|:---|---:|---:|---:|---:|:---|:---|:---|\n");
+    text.push_str("|:---|---:|---:|---:|---:|:---|:---|:---|:---|\n");
     for row in shown.rows {
         let age = match (row.appeared, row.vanished) {
             (true, _) => "new, ",
@@ -33,7 +33,7 @@ pub fn markdown(difference: &Difference, limit: usize) -> String {
         let calls = calls(row).map(|calls| format!(", {calls}")).unwrap_or_default();
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             escape(&name(row)),
             cost(row.own.value_baseline),
             cost(row.own.value),
@@ -42,12 +42,13 @@ pub fn markdown(difference: &Difference, limit: usize) -> String {
             escape(&format!("{age}{}{calls}", evidence(row))),
             escape(from.trim_start_matches(" ← ")),
             escape(below.trim_start_matches(" → ")),
+            escape(&difference.owners.owner(row)),
         );
     }
     for rest in &shown.rest {
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {} | | | |",
+            "| {} | {} | {} | {} | {} | | | | |",
             escape(&rest.name),
             cost(rest.baseline),
             cost(rest.value),
@@ -58,16 +59,19 @@ pub fn markdown(difference: &Difference, limit: usize) -> String {
     let total = &difference.functions.total;
     let _ = writeln!(
         text,
-        "| **total** | {} | {} | {} | {} | | | |",
+        "| **total** | {} | {} | {} | {} | | | | |",
         cost(total.value_baseline),
         cost(total.value),
         shown.change(total.change),
         shown.share(total.change),
     );
-    if !difference.notes.is_empty() {
+    let unknown = difference.owners.unknown(shown.rows);
+    let covered = shown.covered(shown.rows.len());
+    let notes: Vec<&String> = covered.iter().chain(&difference.notes).chain(&unknown).collect();
+    if !notes.is_empty() {
         text.push('\n');
     }
-    for note in &difference.notes {
+    for note in notes {
         let _ = writeln!(text, "- {}", escape(note));
     }
     text

@@ -163,6 +163,18 @@ impl<'a> Shown<'a> {
         format!("{before} → {after} {}{ratio}{verdict}", self.unit())
     }
 
+    /// How much of all that changed the first `named` functions explain; nothing where none did.
+    fn covered(&self, named: usize) -> Option<String> {
+        let share = self.difference.functions.covered(named).filter(|_| named > 0)?;
+        let who = match named {
+            1 => "The function named above accounts".to_string(),
+            _ => format!("The {} functions named above account", grouped(named as u64)),
+        };
+        // Cut off, so that less than all is never said to be all.
+        let share = (1000.0 * share).floor() / 10.0;
+        Some(format!("{who} for {share:.1} % of the change (increases and decreases added up)."))
+    }
+
     /// What was compared, and how, a sentence each.
     fn provenance(&self) -> Vec<String> {
         let [one, two] = &self.difference.sides;

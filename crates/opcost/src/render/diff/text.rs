@@ -132,6 +132,9 @@ fn notes(page: &mut Page, shown: &Shown<'_>) {
     if unsure {
         page.wrap(DIM, "  ", "?: not shown to be real; --json says why of each");
     }
+    if let Some(covered) = shown.covered(shown.rows.len()) {
+        page.wrap(PLAIN, "  ", &covered);
+    }
     if shown.leading > 0 {
         let said = "← called from, → calls: with the changes of own cost there; --function NAME \
                     shows both sides";

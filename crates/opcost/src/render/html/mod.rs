@@ -4,6 +4,7 @@
 //! forbids the browser. Everything that comes from outside is escaped by the template.
 
 mod doubts;
+mod flames;
 mod glance;
 mod imports;
 mod metrics;
@@ -45,6 +46,7 @@ pub fn page(view: &View<'_>, history: Option<&History>) -> Result<String> {
             .and_then(|history| past::section(view, history))
             .map(|body| Section::new("history", "History", body)),
         origin::section(view).map(|body| Section::new("origin", "Where it comes from", body)),
+        flames::section(view).map(|body| Section::new("flames", "Flame graphs", body)),
         imports::section(view).map(|body| Section::new("imported", "Imported figures", body)),
         Some(Section::new("comparability", "Can the runs be compared?", doubts::section(view))),
         Some(Section::new("environment", "Environment", surroundings::section(view))),

@@ -28,8 +28,9 @@ impl Legend {
         self.y += LINE_PX;
     }
 
-    /// The colours and marks; `total` is what changes are given in percent of.
-    pub(super) fn of_changes(&mut self, changes: &Changes, total: f64, baseline: &str) {
+    /// The colours and marks; `total` is what changes are given in percent of, `gone` what the
+    /// stripes are called.
+    pub(super) fn of_changes(&mut self, changes: &Changes, total: f64, baseline: &str, gone: &str) {
         if changes.threshold(STEPS) > 0.0 {
             self.line(&format!("a colour: changed by more than so much of {baseline}'s total"));
             let down = (1..=STEPS).rev().map(|step| ("d", '−', step));
@@ -42,7 +43,7 @@ impl Legend {
             self.y += LINE_PX;
         }
         self.entry(MARGIN_PX, "n", "gone: the variant spends nothing in it");
-        self.stripes(MARGIN_PX);
+        self.stripes(MARGIN_PX, gone);
         self.entry(WIDTH_OF_MARK_PX, "n new", "new: the baseline spends nothing in it");
         self.y += LINE_PX;
     }
@@ -56,11 +57,11 @@ impl Legend {
         self.words(x + 21.0, label);
     }
 
-    fn stripes(&mut self, x: f64) {
+    fn stripes(&mut self, x: f64, gone: &str) {
         let top = self.y - 12.0;
         let _ = writeln!(
             self.text,
-            r#"<rect fill="url(#opcost-gone)" x="{x:.1}" y="{top:.1}" width="16" height="{FRAME_PX}"/>"#
+            r#"<rect fill="url(#{gone})" x="{x:.1}" y="{top:.1}" width="16" height="{FRAME_PX}"/>"#
         );
     }
 

@@ -27,6 +27,8 @@ const HEAD_PX: f64 = 62.0;
 const CHARACTER_PX: f64 = 6.7;
 /// Frames that are narrower are not drawn, and this is said.
 const FRAME_WIDTH_MIN_PX: f64 = 0.1;
+/// The same within a page, which is looked at as a whole.
+const FRAME_WIDTH_MIN_OF_PAGE_PX: f64 = 0.5;
 /// Of narrower frames an outline would hide the colour.
 const OUTLINED_WIDTH_MIN_PX: f64 = 4.0;
 /// Fewer characters of a name tell nothing.
@@ -38,13 +40,24 @@ const CHARACTERS_MIN: usize = 3;
 /// Widths are costs with everything that a frame calls, per operation; the frames of a level and
 /// what their callers have on their own add up to the whole.
 pub fn flame_graph(tree: &CallTree) -> String {
-    match tree.sides.len() {
-        1 => single(tree),
-        _ => differential(tree),
+    graph(Drawing::new(tree, "opcost-gone", FRAME_WIDTH_MIN_PX))
+}
+
+/// The same as a part of a page that has `others` before it: what it is referred to by within is
+/// its own, and frames too narrow to be pointed at are left out, which is said.
+pub fn flame_graph_of_page(tree: &CallTree, others: usize) -> String {
+    graph(Drawing::new(tree, &format!("opcost-gone-{others}"), FRAME_WIDTH_MIN_OF_PAGE_PX))
+}
+
+fn graph(drawing: Drawing<'_>) -> String {
+    match drawing.tree.sides.len() {
+        1 => single(drawing),
+        _ => differential(drawing),
     }
 }
 
-fn single(tree: &CallTree) -> String {
+fn single(mut drawing: Drawing<'_>) -> String {
+    let tree = drawing.tree;
     let side = &tree.sides[0];
     let title = format!("{}: {}", side.name, amount(tree, 0, side.total));
     let said = [
@@ -56,13 +69,14 @@ fn single(tree: &CallTree) -> String {
         ),
         "orange: kernel, green: programs".to_string(),
     ];
-    let mut drawing = Drawing::new(tree, 1.0 / side.ops as f64 * side.total as f64);
+    drawing.scale(1.0 / side.ops as f64 * side.total as f64);
     let height = drawing.levels(0) * FRAME_PX;
     drawing.panel(0, Place { first_px: HEAD_PX + height - FRAME_PX, step_px: -FRAME_PX }, None);
     drawing.document(&title, &said, HEAD_PX + height, None)
 }
 
-fn differential(tree: &CallTree) -> String {
+fn differential(mut drawing: Drawing<'_>) -> String {
+    let tree = drawing.tree;
     let totals: [f64; 2] = [0, 1].map(|side| tree.per_op(side, tree.sides[side].total));
     let changes = Changes::of(tree);
     let [baseline, variant] = [&tree.sides[0], &tree.sides[1]].map(|side| side.name.as_str());
@@ -84,7 +98,7 @@ fn differential(tree: &CallTree) -> String {
             tree.unit()
         ),
     ];
-    let mut drawing = Drawing::new(tree, totals[0].max(totals[1]));
+    drawing.scale(totals[0].max(totals[1]));
     let above = drawing.levels(1) * FRAME_PX;
     let below_px = HEAD_PX + above + FRAME_PX / 2.0;
     let up = Place { first_px: HEAD_PX + above - FRAME_PX, step_px: -FRAME_PX };
@@ -103,6 +117,10 @@ struct Place {
 /// A graph under construction.
 struct Drawing<'a> {
     tree: &'a CallTree,
+    /// What the stripes of vanished frames are called.
+    gone: String,
+    /// Narrower frames are not drawn.
+    narrowest_px: f64,
     names: Vec<String>,
     px_per_unit: f64,
     body: String,
@@ -110,10 +128,22 @@ struct Drawing<'a> {
 }
 
 impl<'a> Drawing<'a> {
-    /// `widest`: the cost per operation that takes the whole width.
-    fn new(tree: &'a CallTree, widest: f64) -> Drawing<'a> {
-        let px_per_unit = if widest > 0.0 { (WIDTH_PX - 2.0 * MARGIN_PX) / widest } else { 0.0 };
-        Drawing { tree, names: tree.names(), px_per_unit, body: String::new(), too_narrow: 0 }
+    fn new(tree: &'a CallTree, gone: &str, narrowest_px: f64) -> Drawing<'a> {
+        Drawing {
+            tree,
+            gone: gone.into(),
+            narrowest_px,
+            names: tree.names(),
+            px_per_unit: 0.0,
+            body: String::new(),
+            too_narrow: 0,
+        }
+    }
+
+    /// Gives the whole width to the cost per operation `widest`.
+    fn scale(&mut self, widest: f64) {
+        let width_px = WIDTH_PX - 2.0 * MARGIN_PX;
+        self.px_per_unit = if widest > 0.0 { width_px / widest } else { 0.0 };
     }
 
     fn px(&self, side: usize, count: u64) -> f64 {
@@ -121,7 +151,7 @@ impl<'a> Drawing<'a> {
     }
 
     fn drawn(&self, side: usize, frame: &Frame) -> bool {
-        frame.node.is_none() || self.px(side, frame.width) >= FRAME_WIDTH_MIN_PX
+        frame.node.is_none() || self.px(side, frame.width) >= self.narrowest_px
     }
 
     /// Levels of frames that are drawn.
@@ -170,7 +200,8 @@ impl<'a> Drawing<'a> {
         if gone {
             let _ = write!(
                 self.body,
-                r#"<rect fill="url(#opcost-gone)" x="{x:.2}" y="{y:.1}" width="{width:.2}" height="{FRAME_PX}"/>"#
+                r#"<rect fill="url(#{})" x="{x:.2}" y="{y:.1}" width="{width:.2}" height="{FRAME_PX}"/>"#,
+                self.gone
             );
         }
         let room = ((width - 5.0) / CHARACTER_PX).max(0.0) as usize;
@@ -266,11 +297,12 @@ impl<'a> Drawing<'a> {
         if self.too_narrow > 0 {
             let many = grouped(self.too_narrow as u64);
             foot.line(&format!(
-                "{many} frames narrower than {FRAME_WIDTH_MIN_PX} px are not drawn"
+                "{many} frames narrower than {} px are not drawn",
+                self.narrowest_px
             ));
         }
         if let Some((changes, total)) = legend {
-            foot.of_changes(changes, total, &self.tree.sides[0].name);
+            foot.of_changes(changes, total, &self.tree.sides[0].name, &self.gone);
         }
         let height = foot.y;
         let (alt, desc) = (escape(title), escape(&said.join("; ")));
@@ -280,13 +312,14 @@ impl<'a> Drawing<'a> {
             r##"<svg xmlns="http://www.w3.org/2000/svg" class="opcost-flame" viewBox="0 0 {WIDTH_PX} {height:.0}" width="{WIDTH_PX}" height="{height:.0}" role="img">
 <title>{alt}</title><desc>{desc}</desc>
 <style>{style}</style>
-<defs><pattern id="opcost-gone" patternUnits="userSpaceOnUse" width="6" height="6" patternTransform="rotate(45)"><rect class="stripe" width="2" height="6"/></pattern></defs>
+<defs><pattern id="{gone}" patternUnits="userSpaceOnUse" width="6" height="6" patternTransform="rotate(45)"><rect class="stripe" width="2" height="6"/></pattern></defs>
 <rect class="paper" width="{WIDTH_PX}" height="{height:.0}"/>
 <text class="title" x="{MARGIN_PX}" y="20">{alt}</text>
 <text class="faint" x="{MARGIN_PX}" y="38">{first}</text>
 <text class="faint" x="{MARGIN_PX}" y="53">{second}</text>
 {body}{foot}</svg>
 "##,
+            gone = self.gone,
             body = self.body,
             foot = foot.text,
         )

@@ -1,0 +1,43 @@
+//! The flame graphs of a recording with profiles: of each comparison a differential one, of a single
+//! variant its own.
+
+use super::super::View;
+use super::super::profile::flame::flame_graph_of_page;
+use super::whose;
+use crate::comparison::call_tree::{CallTree, VariantOf};
+use maud::{Markup, PreEscaped, html};
+
+/// Graphs that one page has; more would make it too heavy to open.
+const GRAPHS_MAX: usize = 4;
+
+/// `None` where no runs have profiles, or may not be compared.
+pub(super) fn section(view: &View<'_>) -> Option<Markup> {
+    let comparison = view.comparison;
+    if comparison.refused() {
+        return None;
+    }
+    let graph = |at: usize, sides: [usize; 2]| {
+        let variants = sides.map(|variant| VariantOf { recording: view.recording, variant });
+        let tree = CallTree::of(&variants).ok()?;
+        Some(html! {
+            (whose(view, sides))
+            // The graph escapes what is from outside, as the page's template does.
+            div class="flame" { (PreEscaped(flame_graph_of_page(&tree, at))) }
+        })
+    };
+    let pairs = comparison.comparisons.iter().map(|&(baseline, variant)| [baseline, variant]);
+    let graphs: Vec<Markup> =
+        pairs.take(GRAPHS_MAX).enumerate().filter_map(|(at, sides)| graph(at, sides)).collect();
+    let more = comparison.comparisons.len().saturating_sub(GRAPHS_MAX);
+    (!graphs.is_empty()).then(|| {
+        html! {
+            p {
+                "Point at a frame to read its figures. Larger, with every frame: "
+                code { "opcost show " (comparison.recording) " --export-flamegraph FILE" }
+                @if more > 0 { ", which also has the " (more) " comparisons left out here" }
+                "."
+            }
+            @for graph in graphs { (graph) }
+        }
+    })
+}
