@@ -51,6 +51,8 @@ struct Reading<'t> {
     jump: bool,
     numbers: HashMap<(&'t str, &'t str), usize>,
     costs: Vec<FunctionCost>,
+    /// The functions' own costs together.
+    own: u64,
     edges: HashMap<(usize, usize), (u64, u64)>,
     totals: Option<u64>,
     summary: Option<u64>,
@@ -115,8 +117,12 @@ impl<'t> Reading<'t> {
             "positions" => self.positions = value.split_whitespace().count().max(1),
             "cmd" => self.command = Some(value),
             // Of several parts the costs are added up.
-            "totals" => self.totals = Some(self.totals.unwrap_or(0) + self.total(value)),
-            "summary" => self.summary = Some(self.summary.unwrap_or(0) + self.total(value)),
+            "totals" => {
+                self.totals = Some(self.totals.unwrap_or(0).saturating_add(self.total(value)))
+            }
+            "summary" => {
+                self.summary = Some(self.summary.unwrap_or(0).saturating_add(self.total(value)))
+            }
             _ => {}
         }
         Ok(())
@@ -165,7 +171,10 @@ impl<'t> Reading<'t> {
         };
         let here = self.number(function, self.object);
         match self.call.take() {
-            None => self.costs[here].own = self.costs[here].own.saturating_add(cost),
+            None => {
+                self.own = self.own.checked_add(cost).ok_or("a cost beyond 64 bits")?;
+                self.costs[here].own += cost;
+            }
             Some(Call { callee: (function, object), calls }) => {
                 let callee = self.number(function, object);
                 let edge = self.edges.entry((here, callee)).or_default();
@@ -193,7 +202,7 @@ impl<'t> Reading<'t> {
     }
 
     fn finish(mut self) -> Result<(About, FunctionTable), TextError> {
-        let own: u64 = self.costs.iter().map(|cost| cost.own).fold(0, u64::saturating_add);
+        let own = self.own;
         if self.events.is_empty() || self.costs.is_empty() {
             return Err(TextError::Empty);
         }

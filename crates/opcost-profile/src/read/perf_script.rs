@@ -43,6 +43,7 @@ pub fn read(text: &str, event: Option<&str>) -> Result<(About, Sampled), TextErr
     let mut losses = crate::losses::Losses::default();
     let mut times_ns: Option<(u64, u64)> = None;
     let mut with_callers = false;
+    let mut cost: u64 = 0;
     let mut lines = text.lines().enumerate().peekable();
     while let Some((index, line)) = lines.next() {
         if line.trim().is_empty() || line.starts_with('#') {
@@ -87,7 +88,9 @@ pub fn read(text: &str, event: Option<&str>) -> Result<(About, Sampled), TextErr
         if stack.is_empty() {
             losses.unmapped_samples += 1;
         }
-        growth.add(&stack, head.period.unwrap_or(1));
+        let period = head.period.unwrap_or(1);
+        cost = cost.checked_add(period).ok_or_else(|| fail("a cost beyond 64 bits"))?;
+        growth.add(&stack, period);
     }
     let wanted = wanted.ok_or(TextError::Empty)?;
     if !events.contains(&wanted) {

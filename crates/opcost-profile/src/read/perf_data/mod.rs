@@ -119,6 +119,8 @@ struct Reading<'w> {
     inflate: Option<Inflate>,
     /// The beginning of a record whose end is in the next compressed one.
     inflated: Vec<u8>,
+    /// The samples' cost so far.
+    cost: u64,
 }
 
 impl<'w> Reading<'w> {
@@ -133,6 +135,7 @@ impl<'w> Reading<'w> {
             chosen: 0,
             inflate: None,
             inflated: Vec::new(),
+            cost: 0,
         };
         if !reading.header.piped {
             reading.begin()?;
@@ -304,14 +307,15 @@ impl<'w> Reading<'w> {
         let attributes = &self.header.events[index];
         let broken = || PerfDataError::broken("a record that is too short for its fields", at);
         let event = decode(bytes, attributes, index as u32, &mut self.room).ok_or_else(broken)?;
-        if let (Some(event), Some(session)) = (&event, &mut self.session) {
-            session.take(event);
-            if let Event::Sample(sample) = event
-                && sample.event == self.chosen as u32
-            {
-                self.header.sampled(sample.time_ns);
-            }
+        let (Some(event), Some(session)) = (event, &mut self.session) else { return Ok(()) };
+        if let Event::Sample(sample) = &event
+            && sample.event == self.chosen as u32
+        {
+            let overflow = || PerfDataError::broken("a cost beyond 64 bits", at);
+            self.cost = self.cost.checked_add(sample.period).ok_or_else(overflow)?;
+            self.header.sampled(sample.time_ns);
         }
+        session.take(&event);
         Ok(())
     }
 

@@ -12,6 +12,7 @@ pub use text::text;
 use crate::comparison::conclusion::{figure, grouped};
 use opcost_profile::distortion::Distortion;
 use opcost_profile::read::ReadProfile;
+use opcost_record::profile::KERNEL;
 use opcost_record::{Function, Unit};
 
 /// What is shown of a profile.
@@ -69,10 +70,10 @@ fn short(module: &str) -> &str {
     if module.starts_with('[') { module } else { module.rsplit('/').next().unwrap_or(module) }
 }
 
-/// A function with its module, where that says more: `memcpy (libc.so.6)`.
+/// A function, of one that is not the kernel's own with its module: `memcpy (libc.so.6)`.
 fn with_module(function: &Function) -> String {
     match short(&function.module) {
-        "" => function.symbol.clone(),
+        "" | KERNEL => function.symbol.clone(),
         module if module.starts_with('[') => format!("{} {module}", function.symbol),
         module => format!("{} ({module})", function.symbol),
     }

@@ -1,0 +1,163 @@
+//! `opcost profile` and `opcost diff` of files that other profilers wrote, as a user runs them.
+
+use assert_cmd::Command;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// A recording of the crate that reads them.
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../opcost-profile/tests/data").join(name)
+}
+
+fn opcost(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_opcost"));
+    command.args(arguments).env("COLUMNS", "80");
+    command
+}
+
+fn printed(arguments: &[&str]) -> String {
+    let output = opcost(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn refused(arguments: &[&str], status: i32) -> String {
+    let output = opcost(arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(status));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&printed(arguments)).unwrap()
+}
+
+const CALLGRIND: &str = "\
+# callgrind format
+events: Ir
+ob=/opt/netbsd
+fn=__mcount
+1 63100
+fn=_splset
+1 21000
+fn=ubc_fault
+1 10000
+cfn=_splset
+calls=441 1
+1 21000
+totals: 94200
+";
+
+#[test]
+fn a_table_of_functions_fits_the_page_and_adds_up() {
+    let file = data("plain.script");
+    let text = printed(&["profile", "--input", file.to_str().unwrap(), "--limit", "5"]);
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(text.contains("  leaf "), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("  total ") && line.contains("100.00 %")));
+    let document = json(&["profile", "-i", file.to_str().unwrap(), "--json"]);
+    let functions = document["functions"].as_array().unwrap();
+    let own: u64 = functions.iter().map(|row| row["cost"].as_u64().unwrap()).sum();
+    assert_eq!(document["cost"].as_u64(), Some(own));
+    assert_eq!(
+        (document["event"].as_str(), document["kind"].as_str()),
+        (Some("cpu-clock"), Some("sampled"))
+    );
+    // Timer samples wait for interrupts, and this is said.
+    let waiting = document["distortions"].as_array().unwrap();
+    assert!(waiting.iter().any(|one| one["kind"] == "interrupts-enabled-again"));
+}
+
+#[test]
+fn perf_data_is_read_and_its_callers_are_shown() {
+    let file = data("plain.data");
+    let file = file.to_str().unwrap();
+    let document = json(&["profile", "-i", file, "--callers", "--json"]);
+    assert_eq!(document["host"], "recorder");
+    assert!(document["samples"].as_u64().unwrap() > 0);
+    assert_eq!(document["losses"]["unmapped_samples"], 0);
+    let first = &document["functions"][0];
+    assert_eq!(first["caller_tree"]["cost"], first["cost"]);
+    let text = printed(&["profile", "-i", file, "--callers", "--limit", "3"]);
+    assert!(text.contains('←') && text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn stacks_are_exported() {
+    let folder = tempfile::tempdir().unwrap();
+    let folded = folder.path().join("stacks");
+    let file = data("plain.script");
+    let file = file.to_str().unwrap();
+    printed(&["profile", "-i", file, "--export-folded", folded.to_str().unwrap()]);
+    let text = std::fs::read_to_string(&folded).unwrap();
+    let figure = |line: &str| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap();
+    let total = json(&["profile", "-i", file, "--json"])["cost"].as_u64().unwrap();
+    assert_eq!(text.lines().map(figure).sum::<u64>(), total);
+    assert!(text.lines().any(|line| line.contains(";main;recursive;")), "{text}");
+}
+
+#[test]
+fn the_hook_of_a_call_counting_profiler_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("callgrind.out");
+    std::fs::write(&file, CALLGRIND).unwrap();
+    let file = file.to_str().unwrap();
+    let text = printed(&["profile", "-i", file]);
+    assert!(text.contains("! 66.99 % is the profiler's own work and no cause"), "{text}");
+    assert!(text.contains("[unattributed]"), "{text}");
+    let text = printed(&["profile", "-i", file, "--function", "_splset"]);
+    assert!(text.contains("← ubc_fault (netbsd) 22.29 % with all it calls, 441 calls"), "{text}");
+    let error = refused(&["profile", "-i", file, "--function", "_splst"], 2);
+    assert!(error.contains("did you mean _splset?"), "{error}");
+    let error = refused(&["profile", "-i", file, "--export-folded", "x"], 2);
+    assert!(error.contains("no stacks"), "{error}");
+}
+
+#[test]
+fn two_files_are_compared_function_by_function() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = std::fs::read_to_string(data("plain.script")).unwrap();
+    // The same work ten times over, with leaf's samples once more: by name, everything else is alike.
+    let dearer = script.replace(" leaf+", " leaf_new+");
+    let [one, two] = [script.repeat(10), dearer.repeat(10)].map(|text| text.into_bytes());
+    let paths = ["one.txt", "two.txt"].map(|name| folder.path().join(name));
+    std::fs::write(&paths[0], one).unwrap();
+    std::fs::write(&paths[1], two).unwrap();
+    let [one, two] = paths.each_ref().map(|path| path.to_str().unwrap());
+    let document = json(&["diff", one, two, "--ops", "100", "--json"]);
+    let functions = document["functions"].as_array().unwrap();
+    let changed: Vec<&str> = functions
+        .iter()
+        .filter(|row| row["verdict"] == "changed")
+        .map(|row| row["symbol"].as_str().unwrap())
+        .collect();
+    assert_eq!(changed, ["leaf", "leaf_new"]);
+    assert_eq!(document["total"]["change"], 0.0);
+    let text = printed(&["diff", one, two]);
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(text.contains(" gone p < 0.0001") && text.contains(" new p < 0.0001"), "{text}");
+    assert!(text.contains("other function"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_compared_or_read_is_said() {
+    let [clock, events] = ["plain.data", "events.data"].map(data);
+    let [clock, events] = [clock.to_str().unwrap(), events.to_str().unwrap()];
+    let error = refused(&["diff", clock, events], 3);
+    assert!(error.contains("has the event cpu-clock and"), "{error}");
+    assert!(printed(&["diff", clock, events, "--allow", "event"]).contains("(waived)"));
+    let error = refused(&["profile", "-i", events, "--event", "cycles"], 2);
+    assert!(error.contains("it has task-clock:u, page-faults"), "{error}");
+    let error = refused(&["profile", "-i", "/nonexistent/perf.data"], 5);
+    assert!(error.contains("cannot read /nonexistent/perf.data"), "{error}");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let error = refused(&["profile", "-i", source], 2);
+    assert!(error.contains("is no profile that can be read"), "{error}");
+    let error = refused(&["diff", clock, clock, "--format", "mail"], 2);
+    assert!(error.contains("for recordings"), "{error}");
+    let folder = tempfile::tempdir().unwrap();
+    let short = folder.path().join("short.data");
+    let bytes = std::fs::read(clock).unwrap();
+    std::fs::write(&short, &bytes[..bytes.len() / 2]).unwrap();
+    let error = refused(&["profile", "-i", short.to_str().unwrap()], 2);
+    assert!(error.contains("it was cut short"), "{error}");
+}

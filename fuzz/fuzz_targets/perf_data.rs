@@ -1,0 +1,25 @@
+//! Files of perf: whatever is in them, the reader ends with a profile whose parts add up, or an error.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use opcost_profile::read::perf_data;
+use opcost_profile::symbolise::{KernelSource, Sources, symbolise};
+use opcost_profile::table::FunctionTable;
+use std::io::Cursor;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok((_, mut recorded)) = perf_data::read(Cursor::new(bytes), bytes.len() as u64, None) {
+        // No file of this computer is to be read because a fuzzer found its name.
+        for file in &mut recorded.files {
+            file.path = b"/nonexistent".to_vec();
+        }
+        let sources = Sources {
+            kernel: KernelSource::Nothing,
+            debug_files: "/nonexistent".into(),
+            build_id_cache: None,
+            inlined: false,
+        };
+        let table = FunctionTable::of(&symbolise(&recorded, &sources));
+        assert_eq!(table.functions.iter().map(|cost| cost.own).sum::<u64>(), table.total);
+    }
+});
