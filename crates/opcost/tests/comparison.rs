@@ -6,6 +6,7 @@ use made::{key, plan, recording};
 use opcost::comparison::{Comparison, Row, Severity, Verdict, Warning, compare};
 use opcost::plan::Slot;
 use opcost::store::Recording;
+use opcost_record::metric::EMULATOR;
 use opcost_record::{CountingTime, Failure, Invariant, Outcome, Reading};
 use opcost_stats::Random;
 
@@ -345,6 +346,23 @@ fn one_sentence_reconciles_counts_and_time() {
     check("wall", 1.0001, 1.0, "would have been; yet instructions +0.010 %, real");
     check("wall", 1.2, 0.9, "; yet instructions +20.00 %, real: more instructions in less time");
     check("wall", 1.0, 1.1, "confidence); no change in instructions found, 6e-5 % would");
+}
+
+#[test]
+fn an_estimate_of_cycles_is_no_time() {
+    let mut plan = plan(&["off", "on"], 22);
+    plan.primary = key("estimated-cycles", EMULATOR);
+    let made = recording(plan, |slot| {
+        let (variant, block) = (u64::from(slot.variant), u64::from(slot.block.unwrap_or(0)));
+        let count = |name, value| Reading::plain(key(name, EMULATOR), value);
+        vec![
+            count("estimated-cycles", 58_000_000 - 37_000_000 * variant + block),
+            count("instructions", 8_000_000 + 4_000_000 * variant + block),
+        ]
+    });
+    let [conclusion] = &compare(&made).0.conclusions[..] else { panic!("one comparison") };
+    assert!(conclusion.contains("estimated-cycles −63.79 %, real"), "{conclusion}");
+    assert!(!conclusion.contains("instructions"), "{conclusion}");
 }
 
 /// A recording whose wall is made of the slot's number and noise, and what was observed of it.

@@ -37,9 +37,11 @@ pub(super) fn other_kind(comparison: &Comparison, primary: &Row, index: usize) -
 fn aspect(row: &Row) -> Option<Aspect> {
     match row.unit {
         Unit::Ns | Unit::Ticks => Some(Aspect::Time),
+        // An estimate of cycles is made of counts, and no time that answers for them.
+        Unit::Count if row.kind != Kind::Counted => None,
         Unit::Count if row.key.name.ends_with("cycles") => Some(Aspect::Time),
-        Unit::Count if row.kind == Kind::Counted => Some(Aspect::Work),
-        Unit::Count | Unit::Bytes => None,
+        Unit::Count => Some(Aspect::Work),
+        Unit::Bytes => None,
     }
 }
 
