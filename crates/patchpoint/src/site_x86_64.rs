@@ -14,7 +14,7 @@
 /// Text that begins a site in assembly of one's own, in AT&T syntax.
 ///
 /// There the key is the operand `{key}`, a `sym`; the label 662 ends the site, which is the one
-/// instruction as the C library's guide has it; and [`site_record!`] follows.
+/// instruction as the C library's guide has it; and [`site_record!`](crate::site_record) follows.
 #[macro_export]
 macro_rules! site_begin {
     () => {

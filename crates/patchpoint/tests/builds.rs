@@ -4,7 +4,8 @@
 #[path = "program/stack.rs"]
 mod stack;
 
-use std::path::Path;
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Runs a command; its output. Panics with what it said on errors.
@@ -28,19 +29,26 @@ fn rustc(options: &[&str]) -> Command {
     command
 }
 
-/// Builds crate and program with some options, and runs the program; it says how many sites it has.
-fn check(name: &str, options: &[&str]) {
+/// Builds the crate and a program or shared object of tests/program in a folder of its own.
+fn build(name: &str, source: &str, options: &[&str]) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&folder).unwrap();
     let place = folder.to_str().unwrap();
+    let not_of_libraries =
+        |option: &&&str| ["-Clto", "--crate-type"].iter().any(|of| option.starts_with(of));
     run(rustc(&[place, "src/lib.rs", "--crate-name=patchpoint", "--crate-type=rlib"])
         .args(["-L", env!("OUT_DIR"), "-lstatic=patchpoint", "-lstatic=patchpoint_object"])
         .args(["-Cpanic=abort"])
-        .args(options.iter().filter(|option| !option.starts_with("-Clto"))));
+        .args(options.iter().filter(|option| !not_of_libraries(option))));
     let library = format!("patchpoint={place}/libpatchpoint.rlib");
-    let program = [place, "tests/program/stack.rs", "--extern", &library, "-Cpanic=abort"];
-    run(rustc(&program).args(options));
-    let said = run(&mut Command::new(folder.join("stack")));
+    let source = format!("tests/program/{source}.rs");
+    run(rustc(&[place, &source, "--extern", &library, "-Cpanic=abort"]).args(options));
+    folder
+}
+
+/// Builds the program and runs it; it says how many sites it has.
+fn check(name: &str, options: &[&str]) {
+    let said = run(&mut Command::new(build(name, "stack", options).join("stack")));
     let sites: u32 = said.split(' ').next().unwrap().parse().unwrap();
     assert!(!cfg!(patchpoint_native) || sites >= 14, "{said}");
     assert!(!cfg!(patchpoint_native) || !said.contains("none"), "{said}");
@@ -76,4 +84,34 @@ fn sites_keep_the_stack_in_one_unit_unoptimised() {
 fn sites_are_found_in_a_static_program_at_fixed_addresses() {
     let fixed = ["-Ctarget-feature=+crt-static", "-Crelocation-model=static"];
     check("static", &[&fixed[..], &["-Copt-level=3", "-Clto=fat"]].concat());
+}
+
+unsafe extern "C" {
+    fn dlopen(file: *const c_char, mode: c_int) -> *mut c_void;
+    fn dlsym(object: *mut c_void, name: *const c_char) -> *mut c_void;
+    fn dlclose(object: *mut c_void) -> c_int;
+}
+
+#[test]
+fn a_shared_object_has_its_sites_patched_and_can_be_closed() {
+    let folder = build("shared", "plugin", &["-Copt-level=3", "--crate-type=cdylib"]);
+    let file = CString::new(folder.join("libplugin.so").to_str().unwrap()).unwrap();
+    let now = 2; // RTLD_NOW
+    // SAFETY: a file name; the object's constructors are patchpoint's own.
+    let object = unsafe { dlopen(file.as_ptr(), now) };
+    assert!(!object.is_null());
+    let function = |name: &std::ffi::CStr| -> extern "C" fn() -> i32 {
+        // SAFETY: an open object, and a function that has this type.
+        unsafe {
+            let found = dlsym(object, name.as_ptr());
+            assert!(!found.is_null());
+            std::mem::transmute(found)
+        }
+    };
+    let (reads, changes) = (function(c"plugin_reads"), function(c"plugin_changes"));
+    assert_eq!(reads(), 4);
+    assert_eq!(changes(), if cfg!(patchpoint_native) { 2 } else { 0 });
+    assert_eq!(reads(), 107);
+    // SAFETY: nothing executes the object's code any more.
+    assert_eq!(unsafe { dlclose(object) }, 0);
 }

@@ -1,0 +1,23 @@
+//! A shared object with keys and sites of its own, which a test loads.
+
+use patchpoint::{Branch, Transaction, Value, unlikely, value};
+
+static NUMBER: Value<i32> = Value::new(c"plugin_number", 4);
+static FLAG: Branch = Branch::new(c"plugin_flag", false);
+
+/// What the sites say, in one number.
+#[unsafe(no_mangle)]
+pub extern "C" fn plugin_reads() -> i32 {
+    value!(NUMBER) + if unlikely!(FLAG) { 100 } else { 0 }
+}
+
+/// Changes both keys; the number of sites that were patched, or -1.
+#[unsafe(no_mangle)]
+pub extern "C" fn plugin_changes() -> i32 {
+    let mut change = Transaction::new();
+    change.set_value(&NUMBER, 7).set_branch(&FLAG, true);
+    match (change.commit(), patchpoint::sites()) {
+        (Ok(()), Ok(sites)) => sites.iter().filter(|site| site.state != "data").count() as i32,
+        _ => -1,
+    }
+}
