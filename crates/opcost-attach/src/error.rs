@@ -24,7 +24,7 @@ pub enum AttachError {
     },
     /// The kernel does not let this user see or write its memory.
     #[error(
-        "no right to {what} process {pid}: {source}; nothing was changed in it; run as its user or as \
+        "no right to {what} process {pid}: {why}; nothing was changed in it; run as its user or as \
          root, and where /proc/sys/kernel/yama/ptrace_scope is not 0, as root"
     )]
     Denied {
@@ -33,7 +33,7 @@ pub enum AttachError {
         /// What was tried.
         what: &'static str,
         /// What the kernel says.
-        source: io::Error,
+        why: io::Error,
     },
     /// No registry was found in it.
     #[error(
@@ -55,19 +55,18 @@ pub enum AttachError {
         name: String,
     },
     /// What it says of itself cannot be understood.
-    #[error("cannot read the sites of process {pid}: {source}")]
+    #[error("cannot read the sites of process {pid}: {why}")]
     Format {
         /// Its number.
         pid: i32,
         /// What is wrong.
-        #[source]
-        source: FormatError,
+        why: FormatError,
     },
     /// Its threads cannot be stopped.
-    #[error("{0}")]
+    #[error(transparent)]
     Stop(#[from] StopError),
     /// The change cannot be made.
-    #[error("{0}")]
+    #[error(transparent)]
     Change(#[from] ChangeError),
     /// It is never at rest.
     #[error(
@@ -110,7 +109,7 @@ pub enum AttachError {
     },
     /// A write failed; what was written before it was written back.
     #[error(
-        "cannot write {address:#x} of process {pid}: {source}; everything is as it was before; kernels \
+        "cannot write {address:#x} of process {pid}: {why}; everything is as it was before; kernels \
          may forbid it (proc_mem.force_override=never)"
     )]
     Write {
@@ -119,7 +118,7 @@ pub enum AttachError {
         /// Where.
         address: u64,
         /// What the kernel says.
-        source: io::Error,
+        why: io::Error,
     },
     /// The process that would undo everything is not there.
     #[error("the guardian, which restores the process if opcost dies, {what}; nothing was changed")]

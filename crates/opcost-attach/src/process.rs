@@ -92,8 +92,8 @@ impl Process {
         if registries.is_empty() {
             return Err(self.without_registry(elf_32 && !elf_64));
         }
-        Survey::read(self, &mappings, &registries).map_err(|source| match self.is_alive() {
-            true => AttachError::Format { pid: self.pid, source },
+        Survey::read(self, &mappings, &registries).map_err(|why| match self.is_alive() {
+            true => AttachError::Format { pid: self.pid, why },
             false => AttachError::Ended { pid: self.pid },
         })
     }
@@ -151,10 +151,10 @@ impl Stat {
     }
 }
 
-fn denied(pid: i32, what: &'static str, source: io::Error) -> AttachError {
-    match source.kind() {
+fn denied(pid: i32, what: &'static str, why: io::Error) -> AttachError {
+    match why.kind() {
         io::ErrorKind::NotFound => AttachError::Ended { pid },
-        _ => AttachError::Denied { pid, what, source },
+        _ => AttachError::Denied { pid, what, why },
     }
 }
 

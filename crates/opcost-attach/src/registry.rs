@@ -40,14 +40,14 @@ pub enum FormatError {
         address: u64,
     },
     /// Something is not in memory.
-    #[error("cannot read {what} at {address:#x}: {source}")]
+    #[error("cannot read {what} at {address:#x}: {why}")]
     Unreadable {
         /// What.
         what: &'static str,
         /// The address.
         address: u64,
         /// What the system says.
-        source: io::Error,
+        why: io::Error,
     },
     /// A list is longer than can be, or a ring.
     #[error("{what} are more than {most}: the library's memory is damaged")]
@@ -64,7 +64,7 @@ pub(crate) fn unreadable(
     what: &'static str,
     address: u64,
 ) -> impl FnOnce(io::Error) -> FormatError {
-    move |source| FormatError::Unreadable { what, address, source }
+    move |why| FormatError::Unreadable { what, address, why }
 }
 
 /// The registry at one moment.

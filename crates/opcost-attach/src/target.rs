@@ -174,8 +174,8 @@ impl Process {
             return Err(AttachError::Ended { pid: self.pid }.into());
         }
         let stopped = Stopped::stop(self.pid).map_err(AttachError::from)?;
-        let registry = Registry::read(self, registry).map_err(|source| match self.is_alive() {
-            true => AttachError::Format { pid: self.pid, source },
+        let registry = Registry::read(self, registry).map_err(|why| match self.is_alive() {
+            true => AttachError::Format { pid: self.pid, why },
             false => AttachError::Ended { pid: self.pid },
         })?;
         if registry.at_rest() {
@@ -199,13 +199,13 @@ impl Process {
     /// Step 5.
     fn write_all(&self, writes: &[Write], to: Side) -> Result<(), AttachError> {
         for (index, write) in writes.iter().enumerate() {
-            if let Err(source) = self.write(write.address, write.bytes(to)) {
+            if let Err(why) = self.write(write.address, write.bytes(to)) {
                 for before in writes[..=index].iter().rev() {
                     // What cannot be written now could not be written before.
                     let _ = self.write(before.address, before.bytes(to.other()));
                 }
                 return Err(match self.is_alive() {
-                    true => AttachError::Write { pid: self.pid, address: write.address, source },
+                    true => AttachError::Write { pid: self.pid, address: write.address, why },
                     false => AttachError::Ended { pid: self.pid },
                 });
             }
@@ -230,7 +230,7 @@ impl Process {
     fn restore_other_objects(&self, change: &Change) -> Result<Restored, Attempt> {
         let (stopped, registry) = self.stop_at_rest(change.registry)?;
         let survey = Survey::read(self, &self.mappings()?, &[registry.address])
-            .map_err(|source| AttachError::Format { pid: self.pid, source })?;
+            .map_err(|why| AttachError::Format { pid: self.pid, why })?;
         let (code, of_key) = change.writes.split_at(change.code_writes);
         let find = |address: u64| of_key.iter().find(|write| write.address == address);
         let known =
@@ -262,8 +262,8 @@ impl Process {
     }
 
     fn bytes_of(&self, write: &Write) -> Result<Vec<u8>, AttachError> {
-        self.bytes(write.address, write.found.len()).map_err(|source| match self.is_alive() {
-            true => AttachError::Denied { pid: self.pid, what: "read the memory of", source },
+        self.bytes(write.address, write.found.len()).map_err(|why| match self.is_alive() {
+            true => AttachError::Denied { pid: self.pid, what: "read the memory of", why },
             false => AttachError::Ended { pid: self.pid },
         })
     }

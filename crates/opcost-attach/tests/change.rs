@@ -197,3 +197,23 @@ fn operations_are_counted_while_it_runs() {
     }
     assert_eq!((count() - before) % 256, 0);
 }
+
+#[test]
+fn where_objects_came_or_went_nothing_is_flipped_and_everything_there_is_restored() {
+    let Some(mut busy) = Busy::run(2, "") else { return };
+    let (process, survey) = opened(&busy);
+    for (name, asked) in [("step", function(&process, "step_mix")), ("rounds", 9), ("slow", 1)] {
+        let change = Change::plan(&survey, key(&survey, name), asked).unwrap();
+        process.apply(&change, Side::Asked, |_| ()).unwrap();
+        // As if an object had come since, and one of the sites with it.
+        let mut earlier = change.clone();
+        earlier.objects.push((1, 1));
+        earlier.writes.remove(0);
+        earlier.code_writes -= 1;
+        let error = process.apply(&earlier, Side::Found, |_| ()).unwrap_err();
+        assert!(matches!(error, AttachError::OtherObjects { .. }), "{error}");
+        assert_eq!(process.restore(&earlier).unwrap(), Restored::Done);
+        assert_eq!(process.survey().unwrap().keys, survey.keys, "{name}");
+    }
+    assert_eq!(busy.ask("check"), "check 0");
+}

@@ -88,7 +88,7 @@ fn one_with_another_version_of_the_registry() {
     memory.write_all_at(&2u32.to_le_bytes(), registry + 8).unwrap();
     let error = process.survey().unwrap_err();
     let expected =
-        matches!(&error, AttachError::Format { source: FormatError::Format { found: 2 }, .. });
+        matches!(&error, AttachError::Format { why: FormatError::Format { found: 2 }, .. });
     assert!(expected, "{error}");
 }
 

@@ -156,11 +156,12 @@ fn without_the_right_nothing_is_changed() {
         Ok(ended) => ended,
         Err(error) => return eprintln!("SKIPPED: no setpriv: {error}"),
     };
-    ended.expect(5).says(&[
+    let ended = ended.expect(5).says(&[
         "no right to",
         "nothing was changed in it",
         &format!("process {}", busy.pid()),
     ]);
+    assert_eq!(ended.stderr.matches("Permission denied").count(), 1, "{}", ended.stderr);
     assert_untouched(&mut busy);
 }
 

@@ -26,14 +26,14 @@ pub enum StopError {
     },
     /// The kernel does not let this process trace that one.
     #[error(
-        "no right to stop process {pid} (ptrace: {source}); run as its user or as root, and where \
+        "no right to stop process {pid} (ptrace: {why}); run as its user or as root, and where \
          /proc/sys/kernel/yama/ptrace_scope is not 0, as root"
     )]
     Denied {
         /// The process.
         pid: i32,
         /// What the kernel says.
-        source: io::Error,
+        why: io::Error,
     },
     /// A thread does not stop, as one in an uninterruptible wait does not.
     #[error(
@@ -55,13 +55,13 @@ pub enum StopError {
         pid: i32,
     },
     /// Something else the kernel refuses.
-    #[error("cannot {what} of process {pid}: {source}")]
+    #[error("cannot {what} of process {pid}: {why}")]
     Kernel {
         /// The process.
         pid: i32,
         /// What was asked.
         what: &'static str,
         /// What the kernel says.
-        source: io::Error,
+        why: io::Error,
     },
 }

@@ -68,7 +68,7 @@ impl Stopped {
 
     fn program_counter(&self, tid: i32) -> Result<u64, StopError> {
         call::program_counter(tid)
-            .map_err(|source| self.kernel(tid, "read the registers of a thread", source))
+            .map_err(|why| self.kernel(tid, "read the registers of a thread", why))
     }
 
     /// Seizes and stops the threads that are not yet; whether there were any.
@@ -113,17 +113,17 @@ impl Stopped {
                     return Err(StopError::TooSlow { pid: self.pid, tid, waited_ms });
                 }
                 Ok(Seen::Nothing) => std::thread::sleep(LOOK_EVERY),
-                Err(source) => return Err(self.kernel(tid, "wait for a thread", source)),
+                Err(why) => return Err(self.kernel(tid, "wait for a thread", why)),
             }
         }
     }
 
-    fn kernel(&self, tid: i32, what: &'static str, source: io::Error) -> StopError {
-        match source.raw_os_error() {
+    fn kernel(&self, tid: i32, what: &'static str, why: io::Error) -> StopError {
+        match why.raw_os_error() {
             Some(libc::ESRCH) if state(self.pid, tid).is_none_or(|state| "ZX".contains(state)) => {
                 StopError::Gone { pid: self.pid }
             }
-            _ => StopError::Kernel { pid: self.pid, what, source },
+            _ => StopError::Kernel { pid: self.pid, what, why },
         }
     }
 }
@@ -184,16 +184,16 @@ fn state(pid: i32, tid: i32) -> Option<char> {
     field(pid, tid, "State:")?.chars().next()
 }
 
-fn refused(pid: i32, tid: i32, source: io::Error) -> StopError {
+fn refused(pid: i32, tid: i32, why: io::Error) -> StopError {
     let number = |text: String| text.parse::<i32>().ok();
     // The kernel names the thread that traces.
     let tracer = field(pid, tid, "TracerPid:").and_then(number).filter(|tracer| *tracer != 0);
     let tracer =
         tracer.map(|tracer| field(tracer, tracer, "Tgid:").and_then(number).unwrap_or(tracer));
-    match (source.raw_os_error(), tracer) {
+    match (why.raw_os_error(), tracer) {
         (Some(libc::EPERM), Some(tracer)) => StopError::Traced { pid, tid, tracer },
-        (Some(libc::EPERM | libc::EACCES), _) => StopError::Denied { pid, source },
-        _ => StopError::Kernel { pid, what: "seize a thread", source },
+        (Some(libc::EPERM | libc::EACCES), _) => StopError::Denied { pid, why },
+        _ => StopError::Kernel { pid, what: "seize a thread", why },
     }
 }
 
