@@ -165,6 +165,35 @@ mod tests {
     }
 
     #[test]
+    fn the_vmlinux_of_an_image_is_found_by_its_digest() {
+        let cache = tempfile::tempdir().unwrap();
+        let made = cache.path().join("made");
+        fs::create_dir_all(&made).unwrap();
+        let image = image::tests::made("6.9.1");
+        fs::write(made.join(cache::IMAGE), &image).unwrap();
+        fs::write(made.join(cache::VMLINUX), "ELF").unwrap();
+        let digest = image::digest(&image);
+        let description = cache::Description {
+            name: "mine".into(),
+            key: "abc".into(),
+            release: None,
+            digest: digest.clone(),
+            image_bytes: image.len() as u64,
+            made_from: Vec::new(),
+            compiler: None,
+            made_unix_ns: 1,
+            build_ns: None,
+        };
+        let entry = cache.path().join("abc");
+        Cache::new(cache.path()).keep(&made, &entry, description).unwrap();
+        assert_eq!(vmlinux_of(cache.path(), &digest), Some(entry.join(cache::VMLINUX)));
+        assert_eq!(vmlinux_of(cache.path(), "another"), None);
+        // A package's entry has no vmlinux.
+        fs::remove_file(entry.join(cache::VMLINUX)).unwrap();
+        assert_eq!(vmlinux_of(cache.path(), &digest), None);
+    }
+
+    #[test]
     fn a_file_that_is_none_is_refused_by_name() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("vmlinux");
