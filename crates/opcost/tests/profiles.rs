@@ -75,7 +75,8 @@ fn stored(lab: &Lab, recording: &Recording) -> String {
         let mut record = record.clone();
         record.samples = writer.samples(&report);
         let profile = recording.profiles.iter().find(|(slot, _)| *slot == record.slot);
-        writer.append(&record, profile.map(|(_, profile)| profile)).unwrap();
+        let profile = profile.map(|(_, profile)| profile.clone());
+        writer.append(&[(record, profile)]).unwrap();
     }
     let id = writer.id().to_string();
     writer.end(State::Finished).unwrap();
