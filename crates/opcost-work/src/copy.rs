@@ -1,7 +1,8 @@
 //! The `copy` workload: a routine that copies bytes, again and again.
 //!
-//! All routines go through one call, so that they can be exchanged in the prepared process: same
-//! code around them, same buffers, same pages. Source and destination stay where they are, so what
+//! The routine is called from sites of `patchpoint`, so that it can be exchanged in the prepared
+//! process by writing another target into the call: same code around it, same buffers, same pages,
+//! and no load of a pointer. The sites are the process's: it has one workload of this kind. Source and destination stay where they are, so what
 //! fits into a cache is in it. Before the work, a routine has to copy every size exactly; after it,
 //! a checksum is taken, the same for all of them.
 
@@ -20,9 +21,13 @@ use crate::residency::use_small_pages;
 use crate::spec::WorkloadSpec;
 use buffers::Buffers;
 use opcost_record::Invariant;
+use patchpoint::Call;
 use routine::Routine;
 use sizes::Sizes;
 use std::hint::black_box;
+
+/// The routine in use.
+static ROUTINE: Call<routine::Copy> = Call::new(c"copy", libc::memcpy);
 
 pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     name: "copy",
@@ -81,7 +86,7 @@ struct Copying {
 
 impl Copying {
     fn prepare(params: &Params, seed: u64) -> Result<Self, WorkError> {
-        let routine = routine::find(params.text(PATH))?;
+        let routine = use_routine(params.text(PATH))?;
         let sizes = Sizes::draw(params.text("size"), seed);
         use_small_pages();
         let buffers = Buffers::map(sizes.bytes_max(), params.number("offset") as usize, seed)?;
@@ -105,7 +110,7 @@ impl Copying {
             if COPY {
                 // SAFETY: the buffers have room for the largest size and do not overlap; the CPU
                 // has what the routine needs, which `routine::find` looked for.
-                unsafe { (self.routine.copy)(to, from, bytes) };
+                unsafe { patchpoint::call!(ROUTINE, to, from, bytes) };
             } else {
                 black_box((to, from, bytes));
             }
@@ -119,10 +124,9 @@ impl Copying {
     fn verify_each_size(&mut self) -> Result<(), WorkError> {
         for bytes in self.sizes.distinct() {
             self.buffers.wipe();
+            let (to, from) = (self.buffers.destination(), self.buffers.source());
             // SAFETY: as in `pass`.
-            unsafe {
-                (self.routine.copy)(self.buffers.destination(), self.buffers.source(), bytes)
-            };
+            unsafe { patchpoint::call!(ROUTINE, to, from, bytes) };
             if !self.buffers.holds(bytes) {
                 return Err(WorkError::Copied { path: self.routine.name, bytes });
             }
@@ -140,13 +144,21 @@ impl Copying {
     }
 }
 
+/// Makes every site call the routine of that name.
+fn use_routine(name: &str) -> Result<&'static Routine, WorkError> {
+    let routine = routine::find(name)?;
+    let patched = ROUTINE.set(routine.copy);
+    patched.map_err(|source| WorkError::Patch { path: routine.name.into(), source })?;
+    Ok(routine)
+}
+
 impl Work for Copying {
     fn ops(&self) -> u64 {
         self.ops
     }
 
     fn exchange(&mut self, path: &str) -> Result<(), WorkError> {
-        self.routine = routine::find(path)?;
+        self.routine = use_routine(path)?;
         Ok(())
     }
 

@@ -373,16 +373,18 @@ mod tests {
         let spec = WorkloadSpec::find("copy").unwrap();
         let params = spec.resolve(&[("ops".to_string(), "10".to_string())]).unwrap();
         let paths = ["libc", "libc"].map(str::to_string);
-        let mut meter = Regions(vec![]);
-        let mut told = Vec::new();
-        measure_paths(spec, &params, 1, &paths, &mut meter, &mut |meter, measured| {
-            told.push((std::mem::take(&mut meter.0), measured));
-        })
-        .unwrap();
-        let regions = ["start twin", "stop twin", "start work", "stop work"].map(str::to_string);
-        assert_eq!(told.len(), 2);
-        assert_eq!(told[0], (regions.to_vec(), told[1].1.clone()));
-        assert!(meter.0.is_empty());
+        let told = in_child(|| {
+            let mut meter = Regions(vec![]);
+            let mut told = String::new();
+            measure_paths(spec, &params, 1, &paths, &mut meter, &mut |meter, measured| {
+                let regions = std::mem::take(&mut meter.0).join(", ");
+                told += &format!("{regions}, {} ops\n", measured.ops);
+            })
+            .unwrap();
+            told + &meter.0.concat()
+        });
+        let run = "start twin, stop twin, start work, stop work, 10 ops\n";
+        assert_eq!(told.unwrap(), run.repeat(2));
     }
 
     #[test]
@@ -393,17 +395,22 @@ mod tests {
             let spec = WorkloadSpec::find(name).unwrap();
             let params = spec.resolve(&given).unwrap();
             let paths = ["libc", path].map(str::to_string);
-            let mut runs = 0;
-            let refused = measure_paths(spec, &params, 1, &paths, &mut NoMeter, &mut |_, _| {
-                runs += 1;
+            let refused = in_child(|| {
+                let mut runs = 0;
+                let refused = measure_paths(spec, &params, 1, &paths, &mut NoMeter, &mut |_, _| {
+                    runs += 1;
+                });
+                assert_eq!(runs, 0);
+                refused.unwrap_err().to_string()
             });
-            assert_eq!(runs, 0);
-            refused.unwrap_err().to_string()
+            refused.unwrap()
         };
         let error = refused("syscall", &[], "libc");
         assert!(error.contains("no code paths that can be exchanged"), "{error}");
-        let error = refused("copy", &[("procs", "2")], "libc");
-        assert!(error.contains("procs=2; use procs=1"), "{error}");
+        for tasks in ["procs", "threads"] {
+            let error = refused("copy", &[(tasks, "2"), ("oversubscribe", "on")], "libc");
+            assert!(error.contains("use procs=1, threads=0 and scale=off"), "{error}");
+        }
         let error = refused("copy", &[], "teleport");
         assert!(error.contains("no path 'teleport'; there are: libc"), "{error}");
     }

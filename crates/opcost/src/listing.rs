@@ -44,6 +44,9 @@ fn json_text(value: Value) -> Result<String> {
     Ok(serde_json::to_string_pretty(&value).context("list to JSON")? + "\n")
 }
 
+/// Lists of values that are longer have spaces, at which lines can be broken.
+const VALUES_WIDTH: usize = 50;
+
 fn workloads_text(style: &Style) -> String {
     let mut page = Page::new(style);
     for spec in WORKLOADS {
@@ -51,11 +54,9 @@ fn workloads_text(style: &Style) -> String {
         page.wrap(PLAIN, "  ", &format!("one operation is {}", spec.operation));
         for param in spec.all_params() {
             let given = format!("{}={}", param.name, param.default);
-            page.wrap(
-                PLAIN,
-                &format!("  {given:<16} "),
-                &format!("{} [{}]", param.help, param.values),
-            );
+            let long = param.values.len() > VALUES_WIDTH;
+            let values = if long { param.values.replace('|', " | ") } else { param.values.into() };
+            page.wrap(PLAIN, &format!("  {given:<17} "), &format!("{} [{values}]", param.help));
         }
         page.line("");
     }

@@ -133,6 +133,9 @@ fn run_slots(
             together.iter().zip(ends).map_while(|(slot, end)| Some((slot, end?))).collect();
         let interrupted = runs.len() < together.len();
         // A process is stored whole or not at all, so that none is made up of two.
+        if interrupted && plan.in_process.is_some() {
+            return Ok(Ending::Interrupted);
+        }
         let at_once = if plan.in_process.is_some() { together.len() } else { 1 };
         let mut runs = runs.into_iter();
         while runs.len() > 0 {
@@ -402,6 +405,32 @@ mod tests {
         let (ending, _) = check(&hooked(), &[], &mut machine);
         assert_eq!(ending.unwrap(), Ending::Interrupted);
         assert_eq!(machine.log, ["setup", "cleanup"]);
+    }
+
+    #[test]
+    fn a_process_is_stored_whole_and_made_again_whole() {
+        use crate::plan::fixture::in_process;
+        let plan = resolve(&in_process(6), &FakeSurroundings::default()).unwrap();
+        // Two warm-up runs and three blocks of four; the second block is interrupted.
+        let mut machine = Mock::odd("run 8", Odd::IsInterrupted);
+        let (ending, recording) = check(&plan, &[], &mut machine);
+        assert_eq!(ending.unwrap(), Ending::Interrupted);
+        let slots = |recording: &Recording| -> Vec<u32> {
+            recording.records.iter().map(|record| record.slot).collect()
+        };
+        assert_eq!(slots(&recording), [0, 1, 2, 3, 4, 5]);
+        let mut machine = Mock::default();
+        let (ending, recording) = check(&plan, &slots(&recording), &mut machine);
+        assert_eq!(ending.unwrap(), Ending::Complete);
+        assert_eq!(slots(&recording), [6, 7, 8, 9, 10, 11, 12, 13]);
+        assert_eq!(machine.log[0], "run 6");
+
+        // A process that fails is stored with all its runs, and none follows it.
+        let mut machine = Mock::odd("run 8", Odd::WorkFails);
+        let (ending, recording) = check(&plan, &[], &mut machine);
+        let ending = ending.unwrap();
+        assert!(matches!(ending, Ending::Failed { slot: 8, .. }), "{ending:?}");
+        assert_eq!(slots(&recording), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     }
 
     #[test]

@@ -90,7 +90,7 @@ fn record(plan: &Plan, figures: impl Fn(&Slot) -> [Counted; 4]) -> Recording {
             samples: writer.samples(&report),
             invariants: Vec::new(),
         };
-        writer.append(&record, None).unwrap();
+        writer.append(&[(record, None)]).unwrap();
     }
     writer.end(State::Finished).unwrap().read("last").unwrap()
 }

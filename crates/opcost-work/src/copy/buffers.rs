@@ -61,7 +61,9 @@ impl Buffers {
         }
         let mut buffers = Buffers { base: base.cast(), bytes_mapped, bytes, at };
         let mut random = Random::seeded(seed);
-        buffers.part_mut(PAGE_BYTES, bytes).fill_with(|| random.draw() as u8);
+        for word in buffers.part_mut(PAGE_BYTES, bytes).chunks_mut(8) {
+            word.copy_from_slice(&random.draw().to_le_bytes()[..word.len()]);
+        }
         buffers.wipe();
         Ok(buffers)
     }

@@ -90,13 +90,6 @@ pub(super) fn find(name: &str) -> Result<&'static Routine, WorkError> {
 }
 
 #[cfg(test)]
-impl Routine {
-    pub(super) fn for_test(name: &'static str, copy: Copy) -> Routine {
-        Routine { name, copy, needs: None }
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
 

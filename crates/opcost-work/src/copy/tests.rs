@@ -64,8 +64,10 @@ fn sizes_and_contents_come_from_the_seed_and_the_offset_changes_neither() {
 #[test]
 fn several_processes_copy_what_one_does_each() {
     let one = measured(&SPEC, &[("ops", "100")], 1).unwrap();
-    let two = measured(&SPEC, &[("ops", "100"), ("procs", "2")], 1).unwrap();
-    assert_eq!((value(&one, "bytes"), value(&two, "bytes")), ("4800", "9600"));
+    let given = [("ops", "100"), ("procs", "2"), ("oversubscribe", "on")];
+    let two = measured(&SPEC, &given, 1).unwrap();
+    assert_eq!((one.ops, two.ops), (Some(100), Some(200)));
+    assert_eq!((value(&one, "bytes"), value(&two, "bytes")), ("4800", "4800"));
 }
 
 /// Copies one byte less than it should.
@@ -81,12 +83,41 @@ unsafe extern "C" fn short(
 #[test]
 fn a_routine_that_is_wrong_gives_no_figures() {
     let params = SPEC.resolve(&[("ops".to_string(), "10".to_string())]).unwrap();
-    let mut copying = Copying::prepare(&params, 1).unwrap();
-    copying.routine = Box::leak(Box::new(Routine::for_test("short", short)));
-    let error = copying.warm_up().unwrap_err().to_string();
-    assert!(error.starts_with("path=short did not copy 48 bytes exactly"), "{error}");
-    copying.buffers.wipe();
-    copying.twin();
-    copying.work().unwrap();
-    assert!(copying.invariants().unwrap_err().to_string().contains("path=short"));
+    // Sites are the whole process's, and other tests have theirs.
+    let told = in_child(|| {
+        let mut copying = Copying::prepare(&params, 1).unwrap();
+        ROUTINE.set(short).unwrap();
+        let warming_up = copying.warm_up().unwrap_err().to_string();
+        copying.buffers.wipe();
+        copying.twin();
+        copying.work().unwrap();
+        format!("{warming_up}\n{}", copying.invariants().unwrap_err())
+    });
+    for error in told.unwrap().lines() {
+        assert!(error.starts_with("path=libc did not copy 48 bytes exactly"), "{error}");
+    }
+}
+
+#[test]
+fn every_routine_is_called_directly_where_code_can_be_patched() {
+    let told = in_child(|| {
+        let mut told = String::new();
+        for routine in ROUTINES.iter().filter(|routine| routine::find(routine.name).is_ok()) {
+            use_routine(routine.name).unwrap();
+            let sites = patchpoint::sites().unwrap();
+            for site in sites.iter().filter(|site| site.key == ROUTINE.raw()) {
+                told += &format!("{} ", site.state);
+            }
+        }
+        if patchpoint::status().unwrap().fallback { "fallback".into() } else { told }
+    })
+    .unwrap();
+    if told == "fallback" {
+        eprintln!("SKIPPED: sites cannot be patched here");
+        return;
+    }
+    let states: Vec<&str> = told.split_whitespace().collect();
+    // A function of another object may be out of a call's reach, and then has a jump nearby.
+    assert!(states.len() > ROUTINES.len(), "{told}");
+    assert!(states.iter().all(|state| ["call", "stub"].contains(state)), "{told}");
 }

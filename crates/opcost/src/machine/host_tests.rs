@@ -1,18 +1,24 @@
 use super::*;
 use crate::experiment::Experiment;
-use crate::plan::fixture::{FakeSurroundings, experiment, script};
+use crate::plan::fixture::{FakeSurroundings, experiment, in_process, script};
 use crate::plan::resolve;
 use opcost_record::{Domain, Invariant, MetricKey};
 
 /// Makes the first run of a plan whose workloads are performed by a script; descriptor 3 is the
 /// request, 4 the report.
 fn run_scripted(plan: &Plan, text: &str) -> RunEnd {
+    run_several(plan, 1, text).pop().unwrap()
+}
+
+/// The same for the first runs, those that are made together.
+fn run_several(plan: &Plan, runs: usize, text: &str) -> Vec<RunEnd> {
     let dir = tempfile::tempdir().unwrap();
     let interrupt = Interrupt::none();
     let mut host = Host::new(plan, Rc::new(LivePerf::default()), &interrupt).unwrap();
     host.own_program = script(dir.path(), "work", &format!("#!/bin/sh\n{text}\n"));
-    let slot = plan.slots().next().unwrap();
-    host.run(plan, &slot).unwrap().expect("no interrupt can come")
+    let slots: Vec<Slot> = plan.slots().take(runs).collect();
+    let ends = host.run_together(plan, &slots).unwrap();
+    ends.into_iter().map(|end| end.expect("no interrupt can come")).collect()
 }
 
 fn plan(asked: Experiment) -> Plan {
@@ -99,4 +105,56 @@ fn a_workload_beyond_its_time_is_killed() {
     let end = run_scripted(&plan, "sleep 1000 & sleep 1000");
     assert_eq!(end.outcome, Outcome::Failed(Failure::Timeout { limit_ms: 20 }));
     assert_eq!(end.exit_code, None);
+}
+
+/// One report of a process that makes several runs.
+const REPORT: &str = "printf 'opcost-record 1\\nops 5\\ninvariant hash ab\\nend 2\\n' >&4";
+
+#[test]
+fn one_process_reports_each_of_its_runs_and_the_machine_is_told_of_once() {
+    let ends = run_several(&plan(in_process(2)), 2, &format!("{REPORT}; {REPORT}"));
+    for end in &ends {
+        assert_eq!(
+            (&end.outcome, end.exit_code, end.report.ops),
+            (&Outcome::Finished, Some(0), Some(5))
+        );
+        assert_eq!(end.started_unix_ns, ends[0].started_unix_ns);
+    }
+    let told =
+        |end: &RunEnd| end.report.readings.iter().any(|reading| reading.key.name == "run-window");
+    assert!(told(&ends[0]) && !told(&ends[1]));
+}
+
+#[test]
+fn the_paths_of_a_process_are_those_of_its_runs_in_their_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let seen = dir.path().join("seen");
+    let plan = plan(in_process(2));
+    let paths: Vec<String> = plan
+        .slots()
+        .map(|slot| plan.variants[usize::from(slot.variant)].work.path().unwrap().to_string())
+        .collect();
+    let ends = run_several(&plan, 6, &format!("cat <&3 > '{}'", seen.display()));
+    assert_eq!(ends.len(), 6);
+    let request: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(seen).unwrap()).unwrap();
+    assert_eq!(request["paths"], serde_json::json!(paths));
+    assert_eq!(request["workload"], "copy");
+}
+
+#[test]
+fn of_a_process_that_fails_in_mid_block_what_was_done_is_kept() {
+    let failing = format!("{REPORT}; printf 'opcost-record 1\\nerror no room\\nend 1\\n' >&4");
+    let ends = run_several(&plan(in_process(2)), 3, &failing);
+    assert_eq!((&ends[0].outcome, ends[0].report.ops), (&Outcome::Finished, Some(5)));
+    for end in &ends[1..] {
+        let failure = Failure::Work { detail: "no room".into() };
+        assert_eq!(end.outcome, Outcome::Failed(failure));
+        assert_eq!(end.report.ops, None);
+    }
+    // One that is killed may have told anything.
+    let ends = run_several(&plan(in_process(2)), 3, &format!("{REPORT}; kill -9 $$"));
+    for end in ends {
+        assert_eq!(end.outcome, Outcome::Failed(Failure::Signal { signal: 9 }));
+    }
 }

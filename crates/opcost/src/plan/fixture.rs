@@ -1,7 +1,7 @@
 //! Plans for tests, made without looking at this machine.
 
 use super::{EventPlan, Plan, Surroundings, resolve};
-use crate::experiment::{Command, Experiment, Variant};
+use crate::experiment::{Command, Experiment, Scalar, Variant};
 use crate::kernel::KernelSpec;
 use opcost_sys::perf::Refusal;
 use std::ffi::OsString;
@@ -72,6 +72,16 @@ pub(crate) fn experiment(variants: usize, pairs: u32) -> Experiment {
             .collect(),
         ..Experiment::default()
     }
+}
+
+/// An experiment of two routines of the workload `copy`, exchanged in one process.
+pub(crate) fn in_process(pairs: u32) -> Experiment {
+    let mut asked = experiment(2, pairs);
+    for (variant, path) in asked.variants.iter_mut().zip(["libc", "rep-movsb"]) {
+        variant.workload = Some("copy".into());
+        variant.params.insert("path".into(), Scalar::Text(path.into()));
+    }
+    Experiment { in_process: true, ..asked }
 }
 
 /// The plan of [`experiment`].

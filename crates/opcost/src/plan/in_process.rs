@@ -69,6 +69,11 @@ pub(super) fn resolve_in_process(
             offering.join(", ")
         ));
     }
+    if let WorkPlan::Workload { params, .. } = &first.work
+        && let Some((_, procs)) = params.iter().find(|(key, value)| key == "procs" && value != "1")
+    {
+        return refuse(format!("one process does the work, but procs={procs}; use procs=1"));
+    }
     for other in &variants[1..] {
         if let Some(what) = other_difference(first, other) {
             return refuse(format!(
@@ -101,4 +106,89 @@ fn other_difference(one: &VariantPlan, other: &VariantPlan) -> Option<String> {
         return Some("their environment".into());
     }
     (one.cwd != other.cwd).then(|| "their working directory".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Scalar;
+    use crate::plan::fixture::{FakeSurroundings, commands, experiment, in_process};
+    use crate::plan::{Plan, resolve};
+
+    fn plan(asked: &Experiment) -> Result<Plan> {
+        let here = FakeSurroundings { path: Some("/bin:/usr/bin".into()), ..Default::default() };
+        resolve(asked, &here)
+    }
+
+    #[track_caller]
+    fn check_refused(asked: Experiment, part: &str) {
+        let error = format!("{:#}", plan(&asked).unwrap_err());
+        assert!(error.contains(part), "{error}");
+    }
+
+    #[test]
+    fn a_process_is_a_unit_of_so_many_blocks() {
+        let one = plan(&in_process(8)).unwrap();
+        assert_eq!((one.in_process, one.blocks_per_unit()), (Some(InProcessPlan { blocks: 1 }), 1));
+        let asked = Experiment { blocks_per_process: Some(3), ..in_process(8) };
+        let three = plan(&asked).unwrap();
+        assert_eq!(three.fewest_pairs, 3 * one.fewest_pairs);
+        let slots: Vec<crate::plan::Slot> = three.slots().collect();
+        let groups = three.groups(&slots, 1);
+        // The warm-up runs, three blocks of four runs, and the last block.
+        assert_eq!(groups.iter().map(|group| group.len()).collect::<Vec<_>>(), [2, 12, 4]);
+        assert_eq!(groups.concat(), slots);
+        let apart = plan(&Experiment { in_process: false, ..in_process(8) }).unwrap();
+        assert_eq!(apart.groups(&slots, 4).len(), 5, "as many as a machine makes at a time");
+        // Every default written out, the same plan comes of it.
+        assert_eq!(plan(&three.to_experiment().unwrap()).unwrap(), three);
+    }
+
+    #[test]
+    fn variants_differ_in_the_path_only() {
+        let mut asked = in_process(8);
+        asked.variants[1].params.insert("ops".into(), Scalar::Integer(5));
+        check_refused(asked, "'v0' and 'v1' differ in ops (1000000, 5)");
+        let mut asked = in_process(8);
+        for variant in &mut asked.variants {
+            variant.params.insert("procs".into(), Scalar::Integer(2));
+        }
+        check_refused(asked, "procs=2; use procs=1");
+        let mut asked = in_process(8);
+        asked.variants[1].env.insert("A".into(), "b".into());
+        check_refused(asked, "differ in their environment");
+        let mut asked = in_process(8);
+        asked.variants[1].cwd = Some("/tmp".into());
+        check_refused(asked, "differ in their working directory");
+    }
+
+    #[test]
+    fn what_cannot_be_exchanged_is_refused_with_what_can() {
+        let asked = Experiment { in_process: true, ..experiment(2, 8) };
+        check_refused(
+            asked,
+            "syscall has no code paths that opcost could exchange; workloads that have: copy",
+        );
+        check_refused(Experiment { in_process: true, ..commands(&["true", "false"]) }, "a command");
+    }
+
+    #[test]
+    fn what_cannot_be_had_together_is_refused() {
+        let with = |change: fn(&mut Experiment)| {
+            let mut asked = in_process(8);
+            change(&mut asked);
+            asked
+        };
+        let emulated = with(|asked| {
+            asked.machine = Some(MachineKind::Emulated);
+            asked.kernel = vec!["a".into()];
+        });
+        check_refused(emulated, "counts one run from boot to end");
+        check_refused(with(|asked| asked.rebuild = Some("make".into())), "leave --rebuild out");
+        check_refused(with(|asked| asked.prepare = Some("sync".into())), "use --setup");
+        check_refused(with(|asked| asked.conclude = Some("sync".into())), "use --setup");
+        check_refused(with(|asked| asked.blocks_per_process = Some(0)), "give 1 to 1000");
+        let apart = Experiment { in_process: false, blocks_per_process: Some(2), ..in_process(8) };
+        check_refused(apart, "add --in-process");
+    }
 }

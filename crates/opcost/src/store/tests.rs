@@ -141,7 +141,7 @@ proptest! {
             }
             let samples = writer.samples(&report);
             let record = Record { slot: slot as u32, samples, ..run };
-            writer.append(&[(record, profile)]).unwrap();
+            writer.append(&[(record.clone(), profile.clone())]).unwrap();
             expected.push((record, report.readings));
             profiles.extend(profile.map(|profile| (slot as u32, profile)));
         }
@@ -430,6 +430,25 @@ fn a_store_of_version_1_is_brought_up_when_it_is_added_to() {
     let recording = Store::open_for_reading(&path).unwrap().read(&id).unwrap();
     assert_eq!(recording.records.len(), 7);
     assert_eq!(recording.profiles, [(5, profile.clone()), (6, profile)]);
+}
+
+#[test]
+fn of_runs_that_are_stored_together_all_are_or_none() {
+    let (_dir, path, id) = stored(2);
+    let store = Store::open_for_writing(&path).unwrap();
+    let (mut writer, _) = store.resume(&id, &machine()).unwrap();
+    let set = |slot, value: &str| {
+        let invariants = vec![Invariant { name: "bytes".into(), value: value.into() }];
+        (Record { invariants, ..record(slot) }, None)
+    };
+    // The second slot is taken.
+    let error = writer.append(&[set(2, "new"), set(1, "newer")]).unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::InUse { recording: id.clone(), slot: 1 });
+    // The sets of invariants were not stored either.
+    writer.append(&[set(2, "new"), set(3, "newer")]).unwrap();
+    let recording = Store::open_for_reading(&path).unwrap().read(&id).unwrap();
+    assert_eq!(recording.records.len(), 4);
+    assert_eq!(recording.records[2..], [set(2, "new").0, set(3, "newer").0]);
 }
 
 #[test]
