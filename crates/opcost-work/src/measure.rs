@@ -407,8 +407,10 @@ mod tests {
         };
         let error = refused("syscall", &[], "libc");
         assert!(error.contains("no code paths that can be exchanged"), "{error}");
-        let error = refused("copy", &[("procs", "2")], "libc");
-        assert!(error.contains("procs=2; use procs=1"), "{error}");
+        for tasks in ["procs", "threads"] {
+            let error = refused("copy", &[(tasks, "2"), ("oversubscribe", "on")], "libc");
+            assert!(error.contains("use procs=1, threads=0 and scale=off"), "{error}");
+        }
         let error = refused("copy", &[], "teleport");
         assert!(error.contains("no path 'teleport'; there are: libc"), "{error}");
     }

@@ -56,7 +56,7 @@ fn workloads_text(style: &Style) -> String {
             let given = format!("{}={}", param.name, param.default);
             let long = param.values.len() > VALUES_WIDTH;
             let values = if long { param.values.replace('|', " | ") } else { param.values.into() };
-            page.wrap(PLAIN, &format!("  {given:<16} "), &format!("{} [{values}]", param.help));
+            page.wrap(PLAIN, &format!("  {given:<17} "), &format!("{} [{values}]", param.help));
         }
         page.line("");
     }

@@ -64,8 +64,10 @@ fn sizes_and_contents_come_from_the_seed_and_the_offset_changes_neither() {
 #[test]
 fn several_processes_copy_what_one_does_each() {
     let one = measured(&SPEC, &[("ops", "100")], 1).unwrap();
-    let two = measured(&SPEC, &[("ops", "100"), ("procs", "2")], 1).unwrap();
-    assert_eq!((value(&one, "bytes"), value(&two, "bytes")), ("4800", "9600"));
+    let given = [("ops", "100"), ("procs", "2"), ("oversubscribe", "on")];
+    let two = measured(&SPEC, &given, 1).unwrap();
+    assert_eq!((one.ops, two.ops), (Some(100), Some(200)));
+    assert_eq!((value(&one, "bytes"), value(&two, "bytes")), ("4800", "4800"));
 }
 
 /// Copies one byte less than it should.
