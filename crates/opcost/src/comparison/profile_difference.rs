@@ -267,8 +267,11 @@ fn key(function: &Function) -> (&str, &str) {
     (folded(&function.symbol), module)
 }
 
+/// A function with its cost and samples on both sides.
+type BothSides<'a> = (&'a Function, [u64; 2], [u64; 2]);
+
 fn rows(sides: [ProfileOf<'_>; 2], scale: &Scale) -> Vec<ProfileRow> {
-    let mut found: BTreeMap<(&str, &str), (&Function, [u64; 2], [u64; 2])> = BTreeMap::new();
+    let mut found: BTreeMap<(&str, &str), BothSides<'_>> = BTreeMap::new();
     for (side, of) in sides.iter().enumerate() {
         for cost in of.profile.table.functions.iter().filter(|cost| cost.own > 0) {
             let entry =

@@ -57,7 +57,8 @@ pub enum PerfDataError {
     },
     /// It was recorded without addresses.
     #[error(
-        "its event {event} was recorded without instruction addresses; record with --all-user or -g, not --switch-events alone"
+        "its event {event} was recorded without instruction addresses; choose another event with \
+         --event, or record it again"
     )]
     NoAddress {
         /// The event.

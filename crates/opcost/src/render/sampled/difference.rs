@@ -14,7 +14,7 @@ use unicode_width::UnicodeWidthStr;
 const SCHEMA: u32 = 1;
 /// Columns of a figure, and of what stands behind them.
 const FIGURE_WIDTH: usize = 12;
-const MARK_WIDTH: usize = 16;
+const MARK_WIDTH: usize = 18;
 
 /// The page that `opcost diff` prints of two files; `limit`: functions shown one by one.
 pub fn text(difference: &ProfileDifference, limit: usize, style: &Style) -> String {
@@ -36,14 +36,18 @@ pub fn text(difference: &ProfileDifference, limit: usize, style: &Style) -> Stri
     let head = table.cells("function", [names[0], names[1], "change"], "");
     let head = page.paint(BOLD, &head);
     page.line(&head);
-    let (shown, rest) = difference.rows.split_at(limit.min(difference.rows.len()));
+    let changed = difference.rows.partition_point(|row| row.change != 0.0);
+    let (shown, rest) = difference.rows.split_at(limit.min(changed));
+    let (other, unchanged) = rest.split_at(changed - shown.len());
     for row in shown {
         table.row(&mut page, row);
     }
-    if !rest.is_empty() {
-        let sum = |side: usize| rest.iter().map(|row| row.value[side]).sum::<f64>();
-        let name = counted(rest.len() as u64, "other function");
-        table.sums(&mut page, PLAIN, &name, [sum(0), sum(1)]);
+    for (rows, what) in [(other, "other function"), (unchanged, "unchanged function")] {
+        if !rows.is_empty() {
+            let sum = |side: usize| rows.iter().map(|row| row.value[side]).sum::<f64>();
+            let name = counted(rows.len() as u64, what);
+            table.sums(&mut page, PLAIN, &name, [sum(0), sum(1)]);
+        }
     }
     if let Some(row) = &difference.unattributed {
         table.sums(&mut page, PLAIN, &row.function.symbol, row.value);
