@@ -2,7 +2,8 @@
 //! large recording, to compare the sizes of large programs, and to sample what runs.
 //!
 //! `cargo bench --bench harness` measures; run by `cargo test`, or with `--tiny`, the same code goes
-//! through sizes that take a moment. Nothing is asserted about times.
+//! through sizes that take a moment; with `--sampling` the last part alone is done. Nothing is asserted
+//! about times.
 
 use object::write::{Object, StandardSection, Symbol, SymbolSection};
 use object::{Architecture, BinaryFormat, Endianness, SymbolFlags, SymbolKind, SymbolScope};
@@ -46,11 +47,14 @@ fn main() {
             runs: 200,
             recorded: 100_000,
             program_bytes: 50_000_000,
-            sampled: (100, 1_500_000),
+            sampled: (60, 400_000),
         }
     } else {
         Sizes { rounds: 2, runs: 4, recorded: 400, program_bytes: 100_000, sampled: (2, 1000) }
     };
+    if has("--sampling") {
+        return sampling_cost(&sizes);
+    }
     let dir = tempfile::tempdir().expect("a folder for stores");
     cost_per_run(&sizes, dir.path());
     show_large(&sizes, dir.path(), sizes.recorded, 15);

@@ -88,11 +88,61 @@ fn what_cannot_be_sampled_so_is_refused() {
 }
 
 #[test]
+fn a_workload_is_profiled_for_its_work_and_per_operation() {
+    let ended = Lab::new().run(&["profile", "-w", "syscall", "--param", "ops=300000", "--json"]);
+    if skipped(&ended) {
+        return;
+    }
+    let profile: Value = serde_json::from_str(&ended.expect(0).stdout).unwrap();
+    assert_eq!((&profile["kind"], &profile["ops"]), (&"sampled".into(), &300_000.into()));
+    assert_eq!((&profile["frequency_hz"], &profile["unit"]), (&997.into(), &"ns".into()));
+    let samples = profile["samples"].as_u64().unwrap();
+    assert!(samples > 0, "{profile}");
+    // Each stands for the same time, but for rounding.
+    let functions = profile["functions"].as_array().unwrap();
+    let sum: u64 = functions.iter().map(|function| function["cost"].as_u64().unwrap()).sum();
+    assert_eq!(sum, profile["cost"].as_u64().unwrap());
+    assert_eq!(sum % samples, 0, "{sum} ns of {samples} samples");
+}
+
+#[test]
+fn a_command_that_fails_is_profiled_and_fails() {
+    let lab = Lab::new();
+    let busy = "sh -c 'i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exit 3'";
+    for how in ["fp", "dwarf", "none"] {
+        let ended = lab.run(&["profile", busy, "--call-graph", how]);
+        if skipped(&ended) {
+            return;
+        }
+        let ended = ended.expect(4).says(&["it ended with status 3"]);
+        assert!(ended.stdout.contains("997 samples a second"), "{}", ended.stdout);
+        assert!(ended.stdout.contains("total"), "{}", ended.stdout);
+        assert_eq!(ended.stdout.contains("without callers"), how == "none", "{}", ended.stdout);
+    }
+    assert!(!lab.store().exists(), "a profile is no recording");
+}
+
+#[test]
+fn what_to_profile_has_to_be_said_once() {
+    let check = |args: &[&str], status: i32, parts: &[&str]| {
+        let args = [&["profile"], args].concat();
+        assert_eq!(Lab::new().run(&args).expect(status).says(parts).stdout, "");
+    };
+    check(&[], 2, &["what is to be profiled?", "--input"]);
+    check(&["true", "-a"], 2, &["cannot be used with"]);
+    check(&["true", "--duration", "1s"], 2, &["cannot be used with"]);
+    check(&["-w", "syscall", "--param", "ops"], 2, &["--param ops: expected KEY=VALUE"]);
+    check(&["--param", "ops=3"], 2, &["--workload"]);
+    check(&["-p", "2147483647"], 5, &["-p 2147483647: no such process"]);
+    check(&["no-such-command-anywhere"], 4, &["no-such-command-anywhere"]);
+}
+
+#[test]
 fn top_needs_a_terminal_or_a_number_of_tables() {
     Lab::new().run(&["top"]).expect(2).says(&["opcost top needs a terminal", "--batch N"]);
     Lab::new().run(&["top", "--batch", "0"]).expect(2).says(&["--batch"]);
     let nobody = ["top", "--batch", "1", "-p", "2147483647"];
-    Lab::new().run(&nobody).expect(5).says(&["the process has ended"]);
+    Lab::new().run(&nobody).expect(5).says(&["no such process"]);
 }
 
 #[test]

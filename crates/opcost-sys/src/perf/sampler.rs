@@ -304,6 +304,8 @@ fn to_kernel(attr: &SamplingAttr, machine: bool, build_id: bool) -> bindings::pe
     raw.sample_regs_user = attr.user_registers_mask;
     raw.sample_stack_user = attr.user_stack_bytes;
     raw.set_exclude_callchain_kernel(attr.exclude_kernel.into());
+    // Where the stack is copied, its callers are found there.
+    raw.set_exclude_callchain_user((attr.user_stack_bytes > 0).into());
     raw.set_exclude_idle(machine.into());
     raw.set_mmap(1);
     raw.set_mmap2(1);

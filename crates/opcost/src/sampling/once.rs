@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use opcost_profile::read::about::{About, EventAbout};
 use opcost_profile::session::Recorded;
-use opcost_record::{Failure, Outcome};
+use opcost_record::{Domain, Failure, MetricKey, Outcome};
 use opcost_sys::affinity::allowed_cpus;
 use opcost_sys::clock::monotonic_ns;
 use opcost_sys::interrupt::Interrupt;
@@ -124,7 +124,6 @@ impl SubjectArgs {
         let plan = plan::resolve(&experiment, &HostSurroundings)?;
         let slot = plan.slots().next().context("a plan without runs")?;
         let mut host = Host::new(&plan, Rc::new(LivePerf::default()), interrupt)?;
-        let begun_ns = monotonic_ns();
         let Some(end) = host.run(&plan, &slot)? else {
             return Err(fail(Status::Interrupted, "interrupted before the work was done"));
         };
@@ -140,8 +139,9 @@ impl SubjectArgs {
             return Err(fail(Status::WorkFailed, format!("{name}: {why}")));
         };
         let granted = host.sampled().context("a run without samples")?;
-        let elapsed_ns = monotonic_ns().saturating_sub(begun_ns);
-        let about = about(sampling, granted, &name, elapsed_ns);
+        let wall = MetricKey::new("wall", Domain::All, "clock");
+        let wall = end.report.readings.iter().find(|reading| reading.key == wall);
+        let about = about(sampling, granted, &name, wall.map(|wall| wall.value));
         Ok(Taken { about, recorded, name, ops: end.report.ops, failure })
     }
 
@@ -183,12 +183,12 @@ impl SubjectArgs {
         let elapsed_ns = elapsed().as_nanos() as u64;
         let intake = collecting.stop().context("cannot read samples")?;
         let (recorded, _) = intake.finish(0..=u64::MAX).context("cannot read samples")?;
-        let about = about(sampling, granted, &name, elapsed_ns);
+        let about = about(sampling, granted, &name, Some(elapsed_ns));
         Ok(Taken { about, recorded, name, ops: None, failure: None })
     }
 }
 
-fn about(sampling: &SamplingPlan, granted: Granted, name: &str, elapsed_ns: u64) -> About {
+fn about(sampling: &SamplingPlan, granted: Granted, name: &str, duration_ns: Option<u64>) -> About {
     let event = format!("{}{}", granted.event, if granted.user_only { ":u" } else { "" });
     About {
         format: "samples taken by opcost",
@@ -202,7 +202,7 @@ fn about(sampling: &SamplingPlan, granted: Granted, name: &str, elapsed_ns: u64)
             with_callers: sampling.call_graph != CallGraph::None,
         }),
         command: Some(name.to_string()),
-        duration_ns: Some(elapsed_ns),
+        duration_ns,
         ..About::default()
     }
 }

@@ -154,7 +154,8 @@ pub fn sources(context: &SourceContext<'_>) -> Vec<Box<dyn Source>> {
 
 /// Whether a metric can be read in a scope by a source that always reads all it has.
 pub fn reads_always(row: &MetricRow, scope: Scope) -> bool {
-    row.source != perf_event::NAME
+    // Counters are opened where the plan says so, and samples are taken where it does.
+    ![perf_event::NAME, sampling::NAME].contains(&row.source)
         && SOURCES.iter().any(|source| source.name == row.source && source.scopes.contains(&scope))
 }
 
@@ -169,6 +170,7 @@ pub fn reason_absent(row: &MetricRow, scope: Scope) -> &'static str {
 /// Whether `-e` accepts the metric's name.
 pub fn is_selectable(row: &MetricRow) -> bool {
     METRICS.iter().any(|known| std::ptr::eq(known, row))
+        && row.source != sampling::NAME
         && !SOURCES
             .iter()
             .any(|source| source.name == row.source && source.scopes == [Scope::Surroundings])

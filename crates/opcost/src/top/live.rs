@@ -5,7 +5,7 @@ use super::state::Filter;
 use crate::sampling::{
     Granted, Intake, Recorder, SamplingPlan, cycles_or_clock, existing, sources,
 };
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use opcost_profile::event::{Event, Sample};
 use opcost_profile::ring::RingError;
 use opcost_profile::session::Recorded;
@@ -16,7 +16,8 @@ use opcost_sys::perf::SamplingTarget;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -69,53 +70,65 @@ impl Live {
         self.recorder.granted()
     }
 
-    /// Samples until `stop` says so; gives what was seen every so often, and whose samples it has.
+    /// Goes on by threads of its own, an interval after the other.
     ///
-    /// Names are looked up by a thread of their own, so that ring buffers are emptied meanwhile; an
-    /// interval is as long as that takes.
-    ///
-    /// # Errors
-    /// The ring buffers cannot be read.
-    pub fn run(
+    /// Names are looked up by a second thread, so that ring buffers are emptied meanwhile; an
+    /// interval is at least as long as that takes. Nobody waits for either: names of large programs
+    /// may take longer than a user who wants to leave.
+    pub fn watch(self, length: Duration) -> Watch {
+        let filter = Arc::new(Mutex::new(Filter::Everything));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (giver, receiver) = mpsc::channel();
+        let (wanted, stopping) = (filter.clone(), stop.clone());
+        thread::spawn(move || {
+            if let Err(error) = self.run(length, &wanted, &stopping, &giver) {
+                let _ = giver.send(Err(error));
+            }
+        });
+        Watch { filter, stop, receiver }
+    }
+
+    fn run(
         mut self,
         length: Duration,
         filter: &Mutex<Filter>,
-        stop: impl Fn() -> bool,
-        mut give: impl FnMut(Filter, Interval) + Send,
+        stop: &AtomicBool,
+        giver: &Sender<Result<(Filter, Interval)>>,
     ) -> Result<()> {
-        let busy = &AtomicBool::new(false);
+        let busy = Arc::new(AtomicBool::new(false));
         let (sender, receiver) = mpsc::channel::<(Filter, Interval, Recorded)>();
-        thread::scope(|scope| {
-            scope.spawn(move || {
-                for (filter, mut interval, recorded) in receiver {
-                    interval.take(&symbolise(&recorded, &sources()));
-                    give(filter, interval);
-                    busy.store(false, Ordering::Release);
+        let (named, done) = (giver.clone(), busy.clone());
+        thread::spawn(move || {
+            for (filter, mut interval, recorded) in receiver {
+                interval.take(&symbolise(&recorded, &sources()));
+                // Whoever does not listen any more wants no more.
+                if named.send(Ok((filter, interval))).is_err() {
+                    return;
                 }
-            });
-            let mut looked_at = Filter::Everything;
-            let mut interval = Interval::default();
-            while !stop() {
-                let wanted = filter.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                if wanted != looked_at {
-                    // What was seen so far is of others.
-                    (looked_at, interval) = (wanted, Interval::default());
-                    self.begin_interval().context("cannot read samples")?;
-                }
-                self.round(&looked_at, &mut interval).context("cannot wait for samples")?;
-                interval.elapsed_ns = monotonic_ns().saturating_sub(self.since_ns);
-                let enough = u128::from(interval.elapsed_ns) >= length.as_nanos();
-                if enough && !busy.swap(true, Ordering::Acquire) {
-                    let recorded = self.begin_interval().context("cannot read samples")?;
-                    let seen = std::mem::take(&mut interval);
-                    if sender.send((looked_at.clone(), seen, recorded)).is_err() {
-                        break;
-                    }
+                done.store(false, Ordering::Release);
+            }
+        });
+        let mut looked_at = Filter::Everything;
+        let mut interval = Interval::default();
+        while !stop.load(Ordering::Relaxed) {
+            let wanted = filter.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if wanted != looked_at {
+                // What was seen so far is of others.
+                (looked_at, interval) = (wanted, Interval::default());
+                self.begin_interval().context("cannot read samples")?;
+            }
+            self.round(&looked_at, &mut interval).context("cannot wait for samples")?;
+            interval.elapsed_ns = monotonic_ns().saturating_sub(self.since_ns);
+            let enough = u128::from(interval.elapsed_ns) >= length.as_nanos();
+            if enough && !busy.swap(true, Ordering::Acquire) {
+                let recorded = self.begin_interval().context("cannot read samples")?;
+                let seen = std::mem::take(&mut interval);
+                if sender.send((looked_at.clone(), seen, recorded)).is_err() {
+                    break;
                 }
             }
-            drop(sender);
-            Ok(())
-        })
+        }
+        Ok(())
     }
 
     fn begin_interval(&mut self) -> Result<Recorded, RingError> {
@@ -136,6 +149,38 @@ impl Live {
             }
         });
         Ok(())
+    }
+}
+
+/// Intervals that come as time goes by, until it is dropped.
+pub struct Watch {
+    filter: Arc<Mutex<Filter>>,
+    stop: Arc<AtomicBool>,
+    receiver: Receiver<Result<(Filter, Interval)>>,
+}
+
+impl Watch {
+    /// Looks at others' samples from now on.
+    pub fn look_at(&self, filter: Filter) {
+        *self.filter.lock().unwrap_or_else(PoisonError::into_inner) = filter;
+    }
+
+    /// The next interval, with whose samples it has; `None` if none comes for so long.
+    ///
+    /// # Errors
+    /// The ring buffers cannot be read.
+    pub fn next(&self, limit: Duration) -> Result<Option<(Filter, Interval)>> {
+        match self.receiver.recv_timeout(limit) {
+            Ok(interval) => interval.map(Some),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => bail!("the threads that sample ended"),
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
     }
 }
 

@@ -18,18 +18,19 @@ use crate::action::print;
 use crate::cli::Cli;
 use crate::exit::{Status, WithStatus, fail};
 use crate::render::Style;
-use crate::sampling::SamplingArgs;
+use crate::sampling::{SamplingArgs, existing};
 use anyhow::{Context, Result};
 use clap::Args;
 use live::Live;
 use opcost_sys::interrupt::Interrupt;
 use screen::Caption;
-use state::{Filter, State};
+use state::State;
 use std::io::IsTerminal;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::Path;
 use std::time::Duration;
 
+/// How often it is looked whether a signal came.
+const GLANCE: Duration = Duration::from_millis(100);
 /// Lines of a table that is printed instead of shown.
 const BATCH_LINES: u16 = 24;
 
@@ -67,6 +68,11 @@ pub fn top(cli: &Cli, args: &TopArgs) -> Result<Status> {
              as text with --batch N",
         ));
     }
+    if let Some(pid) = args.pid
+        && existing::threads(Path::new("/proc"), pid).is_empty()
+    {
+        return Err(fail(Status::Missing, format!("-p {pid}: no such process")));
+    }
     let interrupt = Interrupt::install()
         .context("cannot install the signal handler")
         .status(Status::Missing)?;
@@ -100,26 +106,15 @@ fn batch(
     interrupt: &Interrupt,
 ) -> Result<()> {
     let width = u16::try_from(width).unwrap_or(u16::MAX);
+    let watch = live.watch(length);
     let mut state = State::default();
-    let printed = AtomicU32::new(0);
-    let mut problem = None;
-    let stop = || interrupt.is_set() || printed.load(Ordering::Relaxed) >= tables;
-    live.run(length, &Mutex::new(Filter::Everything), stop, |_, interval| {
+    let mut printed = 0;
+    while printed < tables && !interrupt.is_set() {
+        let Some((_, interval)) = watch.next(GLANCE).status(Status::Missing)? else { continue };
         state.tick(interval);
-        let table = printed.fetch_add(1, Ordering::Relaxed);
-        // One more may be on its way when the last is printed.
-        if table < tables {
-            let gap = if table == 0 { "" } else { "\n" };
-            let text = screen::text(&state, caption, width, BATCH_LINES);
-            if let Err(error) = print(&format!("{gap}{text}")) {
-                problem.get_or_insert(error);
-                printed.store(tables, Ordering::Relaxed);
-            }
-        }
-    })
-    .status(Status::Missing)?;
-    match problem {
-        Some(error) => Err(error),
-        None => Ok(()),
+        let gap = if printed == 0 { "" } else { "\n" };
+        print(&format!("{gap}{}", screen::text(&state, caption, width, BATCH_LINES)))?;
+        printed += 1;
     }
+    Ok(())
 }

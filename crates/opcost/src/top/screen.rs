@@ -116,7 +116,8 @@ fn summary(state: &State) -> String {
     if total > 0 {
         parts.push(format!("kernel {} · user {}", percent(kernel), percent(1.0 - kernel)));
     }
-    parts.push(format!("last {:.0} s", shown.elapsed_ns as f64 / 1e9));
+    let decimals = usize::from(shown.elapsed_ns < 1_000_000_000);
+    parts.push(format!("last {:.decimals$} s", shown.elapsed_ns as f64 / 1e9));
     if let View::Callers(function) = &state.view {
         parts.push(format!("callers of {}", function.symbol));
     }

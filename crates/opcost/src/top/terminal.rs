@@ -1,8 +1,8 @@
 //! The terminal of the live view, given back as it was however the view ends.
 
-use super::live::Live;
+use super::live::{Live, Watch};
 use super::screen::{Caption, draw, rows_shown};
-use super::state::{Action, Filter, State};
+use super::state::{Action, State};
 use anyhow::{Context, Result};
 use crossterm::cursor::{Hide, Show};
 use crossterm::event::{self, Event, KeyEventKind};
@@ -15,9 +15,6 @@ use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use std::io::stdout;
 use std::panic;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError, mpsc};
-use std::thread;
 use std::time::Duration;
 
 /// How often keys and new intervals are looked for.
@@ -59,72 +56,43 @@ pub fn show(live: Live, length: Duration, caption: &Caption, interrupt: &Interru
         give_back();
         before(info);
     }));
-    let filter = Mutex::new(Filter::Everything);
-    let quitting = AtomicBool::new(false);
-    let (sender, receiver) = mpsc::channel();
-    let shown = thread::scope(|scope| {
-        let (filter, quitting) = (&filter, &quitting);
-        let sampling = scope.spawn(move || {
-            let stop = || quitting.load(Ordering::Relaxed);
-            live.run(length, filter, stop, |looked_at, interval| {
-                // Nobody listens any more when the view has ended.
-                let _ = sender.send((looked_at, interval));
-            })
-        });
-        // Also after a panic, or the thread would never be done.
-        let quit = Quit(quitting);
-        let _borrowed = Borrowed::take().context("cannot use the terminal")?;
-        let mut terminal =
-            Terminal::new(CrosstermBackend::new(stdout())).context("cannot use the terminal")?;
-        let mut state = State::default();
-        loop {
-            terminal
-                .draw(|frame| {
-                    state.page_rows = rows_shown(frame.area().height);
-                    draw(&state, caption, frame.area(), frame.buffer_mut());
-                })
-                .context("cannot write to the terminal")?;
-            if interrupt.is_set() || sampling.is_finished() {
-                break;
-            }
-            while let Ok((looked_at, interval)) = receiver.try_recv() {
-                // What was sampled before the user looked elsewhere is of others.
-                if looked_at == state.filter {
-                    state.tick(interval);
-                }
-            }
-            // A signal makes it return early.
-            if !event::poll(GLANCE).unwrap_or(false) {
-                continue;
-            }
-            if let Event::Key(key) = event::read().context("cannot read the keyboard")?
-                && key.kind != KeyEventKind::Release
-            {
-                match state.key(key) {
-                    Action::Quit => break,
-                    Action::Show => {}
-                    Action::Look(wanted) => {
-                        *filter.lock().unwrap_or_else(PoisonError::into_inner) = wanted;
-                    }
-                }
-            }
-        }
-        drop(quit);
-        match sampling.join() {
-            Ok(done) => done,
-            Err(_) => Err(anyhow::anyhow!("the thread that samples died")),
-        }
-    });
+    let shown = look(&live.watch(length), caption, interrupt);
     // The hook that was there before is part of ours; the default is what a command line had.
     let _ = panic::take_hook();
     shown
 }
 
-/// Tells the sampling thread to end.
-struct Quit<'a>(&'a AtomicBool);
-
-impl Drop for Quit<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
+/// Draws and takes keys until the user quits, or a signal says so.
+fn look(watch: &Watch, caption: &Caption, interrupt: &Interrupt) -> Result<()> {
+    let _borrowed = Borrowed::take().context("cannot use the terminal")?;
+    let mut terminal =
+        Terminal::new(CrosstermBackend::new(stdout())).context("cannot use the terminal")?;
+    let mut state = State::default();
+    while !interrupt.is_set() {
+        let draw_all = |frame: &mut ratatui::Frame<'_>| {
+            state.page_rows = rows_shown(frame.area().height);
+            draw(&state, caption, frame.area(), frame.buffer_mut());
+        };
+        terminal.draw(draw_all).context("cannot write to the terminal")?;
+        while let Some((looked_at, interval)) = watch.next(Duration::ZERO)? {
+            // What was sampled before the user looked elsewhere is of others.
+            if looked_at == state.filter {
+                state.tick(interval);
+            }
+        }
+        // A signal makes it return early.
+        if !event::poll(GLANCE).unwrap_or(false) {
+            continue;
+        }
+        if let Event::Key(key) = event::read().context("cannot read the keyboard")?
+            && key.kind != KeyEventKind::Release
+        {
+            match state.key(key) {
+                Action::Quit => break,
+                Action::Show => {}
+                Action::Look(wanted) => watch.look_at(wanted),
+            }
+        }
     }
+    Ok(())
 }
