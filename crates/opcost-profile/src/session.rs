@@ -123,6 +123,19 @@ impl Session {
         }
     }
 
+    /// What was taken so far, after which the tree and the losses begin anew; address spaces stay.
+    pub fn restart(&mut self) -> Recorded {
+        // Nodes of the old tree mean nothing in the new one.
+        self.known.clear();
+        self.chains.clear();
+        Recorded {
+            files: self.spaces.files().to_vec(),
+            kernel_reference: self.spaces.kernel_reference().cloned(),
+            tree: std::mem::take(&mut self.tree),
+            losses: std::mem::take(&mut self.losses),
+        }
+    }
+
     /// What was taken.
     pub fn finish(self) -> Recorded {
         Recorded {

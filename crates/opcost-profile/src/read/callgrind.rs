@@ -143,7 +143,7 @@ impl<'t> Reading<'t> {
             "cfi" | "cfl" => drop(self.files.name(value).ok_or(UNKNOWN)?),
             "cfn" => self.called = Some(self.functions.name(value).ok_or(UNKNOWN)?),
             "calls" => {
-                let calls = value.split_whitespace().next().and_then(|calls| number(calls));
+                let calls = value.split_whitespace().next().and_then(number);
                 let calls = calls.ok_or("calls without their number")?;
                 let callee = self.called.take().ok_or("calls without 'cfn='")?;
                 let object = self.called_object.take().unwrap_or(self.object);

@@ -16,6 +16,8 @@ mod pmu;
 mod recording;
 mod refusal;
 mod replay;
+mod ring;
+mod sampler;
 pub mod transcript;
 
 pub use attr::EventAttr;
@@ -25,6 +27,10 @@ pub use pmu::{has_cpu_pmu, nmi_watchdog, perf_event_paranoid};
 pub use recording::RecordingPerf;
 pub use refusal::{OpenContext, Refusal, explain};
 pub use replay::{ReplayError, ReplayPerf};
+pub use sampler::{
+    STACK_BYTES_MAX, Sampler, SamplingAttr, SamplingError, SamplingTarget, UNWIND_REGISTERS_MASK,
+    is_time, sample_rate_max_hz,
+};
 pub use transcript::{Transcript, TranscriptError};
 
 use opcost_record::CountingTime;

@@ -1,0 +1,123 @@
+use super::*;
+use crate::event::Mapping;
+
+const MASK: u64 = 1 << 6 | 1 << 7 | 1 << 8;
+const STACK: u64 = 0x7fff_0000;
+
+/// What is found for an interruption at `ip` with this stack, whose frame pointer is at `bp`.
+fn callers(ip: u64, bp: u64, stack: &[u64], kernel: &[u64]) -> (Vec<u64>, u64) {
+    let bytes: Vec<u8> = stack.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let registers = [bp, STACK, ip];
+    let user_stack = UserStack { registers_mask: MASK, registers: &registers, bytes: &bytes };
+    let sample = Sample {
+        time_ns: None,
+        pid: 7,
+        tid: 7,
+        cpu: None,
+        event: 0,
+        period: 1,
+        address: ip,
+        in_kernel: false,
+        chain: kernel,
+        user_stack: Some(user_stack),
+    };
+    let (mut unwinder, mut chain) = (Unwinder::default(), vec![99]);
+    unwinder.complete(&sample, &Spaces::default(), |_| None, &mut chain);
+    (chain, unwinder.take_stacks_cut())
+}
+
+#[test]
+fn without_unwind_information_frame_pointers_are_followed() {
+    // Two frames: the caller's frame pointer and the address to return to; then the end.
+    let stack = [1, STACK + 32, 0x1234, 2, 0, 0x5678, 3, 4];
+    let (chain, cut) = callers(0x1000, STACK + 8, &stack, &[]);
+    assert_eq!(chain, [CONTEXT_USER, 0x1000, 0x1234, 0x5678]);
+    assert_eq!(cut, 0);
+}
+
+#[test]
+fn a_stack_that_goes_on_beyond_its_copy_is_counted() {
+    let stack = [1, STACK + 800, 0x1234, 2];
+    let kernel = [-128i64 as u64, 0xffff_ffff_8000_0000];
+    let (chain, cut) = callers(0x1000, STACK + 8, &stack, &kernel);
+    assert_eq!(chain, [kernel[0], kernel[1], CONTEXT_USER, 0x1000, 0x1234]);
+    assert_eq!(cut, 1);
+}
+
+#[test]
+fn a_sample_without_a_copy_keeps_its_chain() {
+    let sample = Sample {
+        time_ns: None,
+        pid: 7,
+        tid: 7,
+        cpu: None,
+        event: 0,
+        period: 1,
+        address: 5,
+        in_kernel: false,
+        chain: &[CONTEXT_USER, 5, 6],
+        user_stack: None,
+    };
+    let (mut unwinder, mut chain) = (Unwinder::default(), Vec::new());
+    unwinder.complete(&sample, &Spaces::default(), |_| None, &mut chain);
+    let stack = UserStack { registers_mask: 1, registers: &[5], bytes: &[1] };
+    assert_eq!(chain, [CONTEXT_USER, 5, 6]);
+    // Nor does one whose registers are others.
+    let sample = Sample { user_stack: Some(stack), ..sample };
+    unwinder.complete(&sample, &Spaces::default(), |_| None, &mut chain);
+    assert_eq!((chain, unwinder.take_stacks_cut()), (vec![CONTEXT_USER, 5, 6], 0));
+}
+
+#[test]
+fn unwind_information_of_a_mapped_file_is_found_where_it_is_mapped() {
+    let path = std::env::current_exe().unwrap();
+    let contents = std::fs::read(path).unwrap();
+    let sections = sections(&contents).unwrap();
+    assert!(sections.info.eh_frame.is_some());
+    let text = sections.info.text_svma.clone().unwrap();
+    let held = |(_, address, bytes): &&(u64, u64, u64)| {
+        *address <= text.start && text.start < address + bytes
+    };
+    let (offset, address, bytes) = *sections.segments.iter().find(held).unwrap();
+    // Mapped in whole pages, as the dynamic linker does.
+    let (page, start) = (offset & !4095, 0x5555_0000_0000);
+    let module = module(&sections, start, page, bytes + offset - page).unwrap();
+    assert_eq!(module.base_avma(), start + offset - page - address);
+    assert!(super::module(&sections, start, u64::MAX - 4096, 4096).is_none());
+    assert!(super::sections(b"no program").is_none());
+    // A file that is there is read once.
+    let mut spaces = Spaces::default();
+    spaces.map(&Mapping {
+        pid: 7,
+        address: start,
+        bytes: 4096,
+        file_offset: page,
+        path: b"/bin/work",
+        build_id: None,
+        executable: true,
+    });
+    let (mut unwinder, mut chain, mut reads) = (Unwinder::default(), Vec::new(), 0);
+    let registers = [0, STACK, start];
+    let stack = UserStack { registers_mask: MASK, registers: &registers, bytes: &[0; 64] };
+    let sample = Sample {
+        time_ns: None,
+        pid: 7,
+        tid: 7,
+        cpu: None,
+        event: 0,
+        period: 1,
+        address: start,
+        in_kernel: false,
+        chain: &[],
+        user_stack: Some(stack),
+    };
+    for _ in 0..3 {
+        let mut read = |_: &CodeFile| {
+            reads += 1;
+            Some(contents.clone())
+        };
+        unwinder.complete(&sample, &spaces, &mut read, &mut chain);
+        assert_eq!(chain[..2], [CONTEXT_USER, start]);
+    }
+    assert_eq!(reads, 1);
+}
