@@ -185,6 +185,11 @@ const fn condition(name: &'static str, unit: Unit, help: &'static str) -> Metric
     MetricRow { per_op: false, ..row(name, &[], "conditions", unit, Family::Control, help) }
 }
 
+/// What is known of a sampled profile beside its costs.
+const fn sampled(name: &'static str, help: &'static str) -> MetricRow {
+    MetricRow { per_op: false, ..row(name, &[], "sampling", Unit::Count, Family::Control, help) }
+}
+
 const PERF: &str = "perf_event";
 /// The source of everything that the emulator's plugin counts.
 pub const EMULATOR: &str = "emulator";
@@ -261,6 +266,11 @@ pub static METRICS: &[MetricRow] = &[
     condition("sibling-busy", Unit::Ns, "CPU time of the threads that share a core with the one the run is pinned to"),
     condition("cpu-frequency-khz", Unit::Count, "clock of the fastest CPU that may run the work when the run had ended, kHz"),
     condition("temperature-millidegrees", Unit::Count, "hottest thermal zone when the run had ended, thousandths of a degree Celsius"),
+    sampled("profile-samples", "samples of the run's profile"),
+    sampled("profile-lost", "samples and other events that the profiler had no room for"),
+    sampled("profile-throttles", "times that the kernel stopped sampling because samples came too fast"),
+    sampled("profile-stacks-cut", "samples whose outer callers are missing: longer than what is kept"),
+    sampled("profile-unmapped", "samples at addresses where nothing is known to be mapped"),
 ];
 
 /// Which figure a reading is: name, domain, who counted it, over which region.

@@ -1,8 +1,9 @@
 //! What opcost itself costs: per run of a command, beside perf stat and hyperfine, and to show a
-//! large recording, and to compare the sizes of large programs.
+//! large recording, to compare the sizes of large programs, and to sample what runs.
 //!
 //! `cargo bench --bench harness` measures; run by `cargo test`, or with `--tiny`, the same code goes
-//! through sizes that take a moment. Nothing is asserted about times.
+//! through sizes that take a moment; with `--sampling` the last part alone is done. Nothing is asserted
+//! about times.
 
 use object::write::{Object, StandardSection, Symbol, SymbolSection};
 use object::{Architecture, BinaryFormat, Endianness, SymbolFlags, SymbolKind, SymbolScope};
@@ -10,11 +11,14 @@ use opcost::experiment::{Command, Experiment, Variant};
 use opcost::machine::MachineState;
 use opcost::machine::host::HostSurroundings;
 use opcost::plan::{self, Plan};
+use opcost::sampling::{CallGraph, Recorder, SamplingPlan, process_clock};
 use opcost::store::{State, Store};
 use opcost_record::{Domain, METRICS, MetricKey, MetricRow, Outcome, Reading, Record, Report};
 use opcost_stats::Random;
 use opcost_stats::summary::median;
+use opcost_sys::affinity::allowed_cpus;
 use opcost_sys::interrupt::Interrupt;
+use opcost_sys::perf::SamplingTarget;
 use opcost_sys::spawn::{Exit, Spawn, Status, find_program};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -30,21 +34,33 @@ struct Sizes {
     recorded: u32,
     /// Size of each of two programs that are compared, bytes.
     program_bytes: usize,
+    /// Runs with and without sampling, and what each of them counts to.
+    sampled: (usize, u64),
 }
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let has = |wanted: &str| arguments.iter().any(|argument| argument == wanted);
     let sizes = if has("--bench") && !has("--tiny") {
-        Sizes { rounds: 11, runs: 200, recorded: 100_000, program_bytes: 50_000_000 }
+        Sizes {
+            rounds: 11,
+            runs: 200,
+            recorded: 100_000,
+            program_bytes: 50_000_000,
+            sampled: (60, 400_000),
+        }
     } else {
-        Sizes { rounds: 2, runs: 4, recorded: 400, program_bytes: 100_000 }
+        Sizes { rounds: 2, runs: 4, recorded: 400, program_bytes: 100_000, sampled: (2, 1000) }
     };
+    if has("--sampling") {
+        return sampling_cost(&sizes);
+    }
     let dir = tempfile::tempdir().expect("a folder for stores");
     cost_per_run(&sizes, dir.path());
     show_large(&sizes, dir.path(), sizes.recorded, 15);
     show_large(&sizes, dir.path(), sizes.recorded / 10, 40);
     size_large(&sizes, dir.path());
+    sampling_cost(&sizes);
 }
 
 /// Runs a tool to its end.
@@ -155,6 +171,51 @@ fn size_large(sizes: &Sizes, dir: &Path) {
             _ => println!("  {name:<12} not installed here"),
         }
     }
+}
+
+/// What sampling 1000 times a second costs a program, as ratios of neighbouring runs with and
+/// without it in mirrored order.
+fn sampling_cost(sizes: &Sizes) {
+    let (runs, count) = sizes.sampled;
+    let script = format!("i=0; while [ $i -lt {count} ]; do i=$((i+1)); done");
+    let plan = SamplingPlan { frequency_hz: 1000, call_graph: CallGraph::Fp };
+    let run = |sampled: bool| -> Option<(f64, f64)> {
+        let argv = ["sh", "-c", &script].map(OsString::from);
+        let held = Spawn::new("/bin/sh", argv).hold().ok()?;
+        let collecting = if sampled {
+            let target = SamplingTarget::Threads(vec![held.pid()]);
+            let cpus = allowed_cpus().ok()?;
+            let recorder = Recorder::open(&plan, &process_clock(), &target, true, &cpus).ok()?;
+            let intake = recorder.intake();
+            Some(recorder.collect(intake, false).ok()?)
+        } else {
+            None
+        };
+        let exit = held.release().ok()?.wait(None, &Interrupt::none()).ok()?;
+        if let Some(collecting) = collecting {
+            collecting.stop().ok()?;
+        }
+        let cpu_ns = exit.rusage.user_ns + exit.rusage.system_ns;
+        Some((cpu_ns as f64, (exit.ended_ns - exit.started_ns) as f64))
+    };
+    let (mut cpu, mut wall) = (Vec::new(), Vec::new());
+    for pair in 0..runs {
+        let first = run(pair % 2 == 0);
+        let (Some(one), Some(two)) = (first, run(pair % 2 == 1)) else {
+            println!("sampling: not allowed here");
+            return;
+        };
+        let (with, without) = if pair % 2 == 0 { (one, two) } else { (two, one) };
+        cpu.push(with.0 / without.0);
+        wall.push(with.1 / without.1);
+    }
+    let cost = |ratios: &[f64]| (median(ratios).unwrap_or(f64::NAN) - 1.0) * 100.0;
+    println!(
+        "sampling at 1000 Hz costs a shell's loop {:+.2} % of its CPU time, {:+.2} % elapsed \
+         (medians of {runs} pairs)",
+        cost(&cpu),
+        cost(&wall)
+    );
 }
 
 /// An object file of about `bytes` bytes, a tenth of them symbols, as in a kernel; `variant`

@@ -13,6 +13,7 @@ use crate::render::profile::ProfileExports;
 use crate::report::ReportArgs;
 use crate::selftest::PLANTED_PERCENT;
 use crate::size::SizeArgs;
+use crate::top::TopArgs;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -59,7 +60,7 @@ pub enum Action {
     Show(ShowArgs),
     /// Write a recording as one page for a browser, with plots, that needs no other file
     Report(ReportArgs),
-    /// Show a profile by function: where the cost is, who calls, what the profiler distorts
+    /// Sample a command, workload, process or the machine, or read a profile, and show it by function
     #[command(after_help = PROFILE_EXAMPLES)]
     Profile(ProfileArgs),
     /// Compare two profiles function by function: of one recording, of two, or of two files
@@ -77,6 +78,9 @@ pub enum Action {
     /// Compare the sizes of two programs, libraries, object files, archives or kernels
     #[command(after_help = SIZE_EXAMPLES)]
     Size(SizeArgs),
+    /// Show what runs at this moment, function by function, in the manner of perf top
+    #[command(after_help = TOP_HELP)]
+    Top(TopArgs),
     /// Say what can be measured here, what cannot, why, and what would help
     Doctor(DoctorArgs),
     /// Compare work with itself and with a known change: how often is there a false alarm here?
@@ -112,10 +116,21 @@ const DIFF_EXAMPLES: &str = "Examples:
   opcost diff old/perf.data new/perf.data --ops 100000";
 
 const PROFILE_EXAMPLES: &str = "Examples:
+  opcost profile 'gzip -9 -c data'
+  opcost profile --call-graph dwarf --callers './prog --fast'
+  opcost profile -w mmap:ops=100000
+  opcost profile -a --duration 10s --export-flamegraph machine.svg
   opcost profile --input perf.data
   opcost profile --input perf.data --callers --limit 5
   opcost profile --input callgrind.out.4711 --function memcpy
   opcost profile --input perf.data --export-flamegraph profile.svg";
+
+const TOP_HELP: &str = "Keys:
+  q, Ctrl-C      quit                       f, t, c        functions, tasks, CPUs
+  p, space       pause                      Enter, Escape  into the selected row, and back:
+  s              sort by the next column                   callers of a function, functions
+  d              remember the shares and                   of a process or CPU
+                 show Δ to them; again: not r              forget what was sampled";
 
 const SIZE_EXAMPLES: &str = "Examples:
   opcost size old/prog new/prog
@@ -336,7 +351,7 @@ fn planted(text: &str) -> Result<f64, String> {
 }
 
 /// A number of seconds that is some time and less than a month.
-fn seconds(text: &str) -> Result<f64, String> {
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (0.001..=2.6e6).contains(&seconds) => Ok(seconds),
         _ => Err("give seconds, 0.001 to 2600000".into()),
@@ -392,7 +407,7 @@ impl CompareArgs {
 }
 
 /// Reads `NAME[:KEY=VALUE,...]`.
-fn parse_workload(text: &str) -> Result<Variant> {
+pub(crate) fn parse_workload(text: &str) -> Result<Variant> {
     let (name, params) = text.split_once(':').unwrap_or((text, ""));
     let mut variant = Variant { workload: Some(name.to_string()), ..Variant::default() };
     for param in params.split(',').filter(|param| !param.is_empty()) {

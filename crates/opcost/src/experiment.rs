@@ -3,6 +3,7 @@
 //! Each field is declared once, here: its name is the flag's and the file's key, its first
 //! paragraph is the help text. [`crate::plan`] resolves what is left open.
 
+use crate::sampling::CallGraph;
 use crate::stopping::Width;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
@@ -13,6 +14,7 @@ use std::str::FromStr;
 
 const SCHEDULE: &str = "Schedule";
 const METRICS: &str = "Metrics";
+const PROFILE: &str = "Profile";
 const CONDITIONS: &str = "Conditions of a run";
 const GUEST: &str = "Emulated machine";
 const HOOKS: &str = "Commands around the runs";
@@ -139,6 +141,22 @@ pub struct Experiment {
     #[arg(long, value_name = "RULE", help_heading = METRICS)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<String>,
+
+    /// Sample each run on the host too, so that the report says which functions a change of
+    /// task-clock comes from; runs of the emulated machine always have exact profiles
+    #[arg(long, help_heading = PROFILE)]
+    #[serde(skip_serializing_if = "is_false")]
+    pub profile: bool,
+
+    /// Samples a second, of each CPU that is busy [default: 997]
+    #[arg(long, short = 'F', value_name = "HZ", help_heading = PROFILE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frequency: Option<u64>,
+
+    /// How the callers of what was interrupted are found [default: fp]
+    #[arg(long, value_name = "HOW", help_heading = PROFILE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call_graph: Option<CallGraph>,
 
     /// Command run once before the first run
     #[arg(long, value_name = "CMD", help_heading = HOOKS)]

@@ -6,7 +6,7 @@ use clap::Parser;
 use opcost::cli::{Action, Cli, arguments};
 use opcost::exit::{Status, status_of};
 use opcost::{
-    action, diff, doctor, history, import, kernel, listing, profile, report, selftest, size,
+    action, diff, doctor, history, import, kernel, listing, profile, report, selftest, size, top,
     work_process,
 };
 use std::process::ExitCode;
@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         Action::Kernel(args) => kernel::kernel(&cli, args),
         Action::Size(args) => size::size(&cli, args),
         Action::Doctor(args) => doctor::doctor(&cli, args),
+        Action::Top(args) => top::top(&cli, args),
         Action::Selftest(args) => selftest::selftest(&cli, args),
         Action::Completions { shell } => action::completions(*shell),
         Action::Man => action::man(),

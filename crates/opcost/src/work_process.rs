@@ -32,6 +32,9 @@ pub struct Request<'a> {
     params: Cow<'a, [(String, String)]>,
     seed: u64,
     events: Cow<'a, [EventPlan]>,
+    /// Whether the run is sampled, so that it has to be known when the work began.
+    #[serde(default)]
+    sampled: bool,
 }
 
 impl<'a> Request<'a> {
@@ -41,12 +44,14 @@ impl<'a> Request<'a> {
         params: &'a [(String, String)],
         seed: u64,
         events: &'a [EventPlan],
+        sampled: bool,
     ) -> Self {
         Request {
             workload: Cow::Borrowed(workload),
             params: Cow::Borrowed(params),
             seed,
             events: Cow::Borrowed(events),
+            sampled,
         }
     }
 }
@@ -78,7 +83,8 @@ fn perform(text: &str) -> Result<Report> {
     let spec = find_workload(&request.workload)?;
     let params = spec.resolve(&request.params)?;
     let team = request.params.iter().any(|(key, value)| key == "procs" && value != "1");
-    let mut meter = RegionMeter::attach(&request.events, Rc::new(LivePerf::default()), team)?;
+    let kernel = Rc::new(LivePerf::default());
+    let mut meter = RegionMeter::attach(&request.events, kernel, team, request.sampled)?;
     // Its text names its cause, which the chain of errors would repeat.
     let measured = measure(spec, &params, request.seed, &mut meter)
         .map_err(|error| anyhow::anyhow!("{error}"))?;

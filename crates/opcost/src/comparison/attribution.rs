@@ -1,12 +1,17 @@
 //! The cost of each run by function and by immediate caller, from its profile.
 
 use super::symbol::folded;
+use crate::sampling;
 use crate::store::Recording;
 use opcost_record::{Domain, Function, MetricKey, Outcome, Profile, Record, metric::EMULATOR};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 /// What a recording's profiles are profiles of: user mode alone where nothing else is counted.
 pub(super) fn profiled_metric(recording: &Recording) -> MetricKey {
+    if is_sampled(recording) {
+        return sampling::metric();
+    }
     let key = |domain| MetricKey::new("instructions", domain, EMULATOR);
     let whole = key(Domain::All);
     match recording.dictionary.id(&whole) {
@@ -15,8 +20,24 @@ pub(super) fn profiled_metric(recording: &Recording) -> MetricKey {
     }
 }
 
+/// Whether a recording's profiles are of samples.
+pub(super) fn is_sampled(recording: &Recording) -> bool {
+    recording.plan.sampling.is_some()
+}
+
+/// What a recording's profiles have, in words: `instructions`.
+pub(super) fn profiled_unit(recording: &Recording) -> String {
+    match is_sampled(recording) {
+        true => SAMPLED_UNIT.into(),
+        false => profiled_metric(recording).label(),
+    }
+}
+
+/// What a sampled profile has: samples times the time between them.
+pub(super) const SAMPLED_UNIT: &str = "ns of sampled task-clock";
+
 /// A finished run of a block that has both a profile and the metric's count.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct ProfiledRun<'a> {
     pub(super) variant: usize,
     pub(super) block: u32,
@@ -24,7 +45,22 @@ pub(super) struct ProfiledRun<'a> {
     pub(super) ops: Option<u64>,
     /// The metric as it was counted.
     pub(super) total: u64,
-    pub(super) profile: &'a Profile,
+    pub(super) profile: Cow<'a, Profile>,
+}
+
+/// A sampled profile that is no more than the metric it explains: each sample stands for a whole
+/// period, though a run rarely ends with one.
+fn capped(profile: &Profile, total: u64) -> Cow<'_, Profile> {
+    let sum = profile.total();
+    if sum <= total {
+        return Cow::Borrowed(profile);
+    }
+    let mut capped = profile.clone();
+    for context in &mut capped.contexts {
+        // Rounded down, so that the sum stays below; a share of a u64 is one.
+        context.cost = (u128::from(context.cost) * u128::from(total) / u128::from(sum)) as u64;
+    }
+    Cow::Owned(capped)
 }
 
 /// The runs of a recording that have profiles, in the order of the schedule.
@@ -39,12 +75,16 @@ pub(super) fn profiled_runs(recording: &Recording) -> Vec<ProfiledRun<'_>> {
         .iter()
         .filter_map(|(slot, profile)| {
             let record = by_slot.get(slot).filter(|run| run.outcome == Outcome::Finished)?;
+            let total = record.sample(metric)?.value;
             Some(ProfiledRun {
                 variant: record.variant.into(),
                 block: record.block?,
                 ops: record.ops,
-                total: record.sample(metric)?.value,
-                profile,
+                total,
+                profile: match is_sampled(recording) {
+                    true => capped(profile, total),
+                    false => Cow::Borrowed(profile),
+                },
             })
         })
         .collect()
@@ -112,7 +152,7 @@ impl Attribution {
                 ops: run.ops.unwrap_or(1).max(1),
                 total: run.total,
                 attributed: run.profile.total(),
-                costs: costs(run.profile, &mut functions, &mut numbers),
+                costs: costs(&run.profile, &mut functions, &mut numbers),
             };
             let runs = profiled_runs(recording).into_iter().map(run).collect();
             Attribution { functions: Vec::new(), runs }
@@ -198,6 +238,16 @@ mod tests {
             format!("{} {}×{}: {}", name(*id), cost.own, cost.calls, callers.join(", "))
         };
         assert_eq!(costs.iter().map(line).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn samples_never_explain_more_than_there_is() {
+        let tree = profile(&["main"], &[(None, 0, 0, 10), (Some(0), 0, 0, 20), (None, 0, 0, 3)]);
+        assert!(matches!(capped(&tree, 33), Cow::Borrowed(_)));
+        let costs: Vec<u64> =
+            capped(&tree, 22).contexts.iter().map(|context| context.cost).collect();
+        assert_eq!(costs, [6, 13, 2]);
+        assert_eq!(capped(&tree, 0).total(), 0);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! sum of instructions. Divided by [`TreeSide::ops`] they are the cost per operation. Of several
 //! variants of one recording only blocks count that have runs of each.
 
-use super::attribution::{ProfiledRun, profiled_metric, profiled_runs};
+use super::attribution::{ProfiledRun, profiled_runs, profiled_unit};
 use super::functions::UNATTRIBUTED;
 use super::symbol::folded;
 use crate::exit::{HasStatus, Status};
@@ -31,8 +31,8 @@ impl VariantOf<'_> {
 /// Some variants have no profiles to make a tree of.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "{whose}: no finished runs with profiles{together}; only runs on the emulated machine have them \
-     (--machine emulated)"
+    "{whose}: no finished runs with profiles{together}; runs on the emulated machine have them \
+     (--machine emulated), and runs on the host that were sampled (--profile)"
 )]
 pub struct NoProfile {
     /// The variants and their recordings.
@@ -96,7 +96,7 @@ pub struct CallNode {
 /// Cost by calling context.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CallTree {
-    /// What was counted: `instructions`.
+    /// What was counted or sampled: `instructions`, `ns of sampled task-clock`.
     pub metric: String,
     /// Whether operations were counted; else [`TreeSide::ops`] are runs.
     pub per_op: bool,
@@ -124,7 +124,7 @@ impl CallTree {
         let sides = variants.iter().zip(&runs).enumerate().map(|(side, (variant, runs))| {
             let mut unattributed = 0;
             for run in runs {
-                growing.add(side, run.profile);
+                growing.add(side, &run.profile);
                 unattributed += run.total.saturating_sub(run.profile.total());
             }
             if unattributed > 0 {
@@ -141,7 +141,7 @@ impl CallTree {
             }
         });
         let sides = sides.collect();
-        Ok(growing.grown(profiled_metric(first).label(), per_op, sides))
+        Ok(growing.grown(profiled_unit(first), per_op, sides))
     }
 
     /// The tree of one profile that is in no recording.

@@ -9,6 +9,7 @@ use super::call_tree::{CallTree, NoProfile, VariantOf};
 use super::function_test::Design;
 use super::functions::{FunctionComparison, judge, summed};
 use super::same_work::different_work;
+use super::sampled_by::SampledBy;
 use super::{Severity, Verdict};
 use crate::exit::{HasStatus, Status};
 use crate::experiment::PairsOfVariants;
@@ -205,6 +206,10 @@ fn of_two_recordings(
     made.per_op = variants
         .iter()
         .all(|variant| variant.recording.records.iter().all(|record| record.ops.is_some()));
+    let by = |of: VariantOf<'_>| SampledBy::of(of.recording, &[of.variant]);
+    if let Some((one, two)) = by(variants[0]).zip(by(variants[1])) {
+        made.mark_sampled(one.with(two));
+    }
     let mut made = [(made.verdict == Verdict::Changed, made)];
     judge(&mut made, Design::Runs);
     let [(_, made)] = made;

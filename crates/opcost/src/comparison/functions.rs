@@ -12,8 +12,9 @@
 //! the test; as that looks at the size of the differences alone, never at their signs, it leaves
 //! the test of the others exact.
 
-use super::attribution::{AttributedRun, Attribution, FunctionId, profiled_metric};
+use super::attribution::{AttributedRun, Attribution, FunctionId, SAMPLED_UNIT, profiled_metric};
 use super::function_test::Design;
+use super::sampled_by::SampledBy;
 use super::{Row, Verdict};
 use crate::store::Recording;
 use opcost_stats::Budget;
@@ -51,6 +52,8 @@ pub struct FunctionComparison {
     pub variant: usize,
     /// Whether the figures are per operation; else they are per run.
     pub per_op: bool,
+    /// The samples that they are estimated from; `None` where every instruction was counted.
+    pub sampled: Option<SampledBy>,
     /// The metric itself, as it was counted.
     pub total: Sides,
     /// What is said of the metric.
@@ -110,6 +113,18 @@ pub struct CallerRow {
 }
 
 impl FunctionComparison {
+    /// What a figure is of: `instructions`.
+    pub fn unit(&self) -> &'static str {
+        if self.sampled.is_some() { SAMPLED_UNIT } else { "instructions" }
+    }
+
+    /// Says that the figures are estimated from samples: two runs with the same number of samples
+    /// did not do exactly the same.
+    pub(super) fn mark_sampled(&mut self, by: SampledBy) {
+        self.sampled = Some(by);
+        self.rows.iter_mut().for_each(|row| row.exact = false);
+    }
+
     /// The rows that cover most of what changed, `most` at the most, and of the others that
     /// changed the number and the sum of their changes.
     pub fn leading(&self, most: usize) -> (&[FunctionRow], usize, f64) {
@@ -148,6 +163,9 @@ pub(super) fn functions(
         let mut made = compare(&attribution, baseline, variant)?;
         made.verdict = total_row.map_or(Verdict::Inconclusive, |row| row.changes[index].verdict);
         made.per_op = total_row.is_some_and(|row| row.per_op);
+        if let Some(by) = SampledBy::of(recording, &[baseline, variant]) {
+            made.mark_sampled(by);
+        }
         let changed = rows.iter().any(|row| row.changes[index].verdict == Verdict::Changed);
         Some((changed, made))
     });
@@ -289,6 +307,7 @@ pub(super) fn summed(
         baseline: 0,
         variant: 0,
         per_op: false,
+        sampled: None,
         total: Sides::of(total),
         verdict: Verdict::Inconclusive,
         rows,

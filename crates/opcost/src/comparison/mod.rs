@@ -25,6 +25,7 @@ pub mod profile_difference;
 mod reconciled;
 mod repeatable;
 mod same_work;
+mod sampled_by;
 mod settings;
 mod size;
 mod symbol;
@@ -38,6 +39,7 @@ pub(crate) use imported::t_text;
 pub use imported::{ImportSummary, WelchRow};
 pub use kernel_config::config_changes;
 pub use observations::{OBSERVATION_RATE, Observation, ObservationKind};
+pub use sampled_by::SampledBy;
 pub use size::SizeRows;
 
 use crate::plan::Unavailable;

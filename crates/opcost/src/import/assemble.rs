@@ -396,6 +396,7 @@ fn plan(
         ignore_failure: false,
         allow: Vec::new(),
         hooks: Hooks::default(),
+        sampling: None,
         emulation: None,
         imported: Some(import),
     }

@@ -5,18 +5,28 @@ use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::{Aslr, EnvironmentPolicy};
 use crate::kernel::KernelSpec;
 use crate::plan::{EventPlan, Plan, Slot, Surroundings, WorkPlan};
-use crate::source::{Scope, Source, SourceContext, perf_event, sources};
+use crate::sampling::{
+    Collecting, Granted, Intake, Recorder, SamplingPlan, existing, process_clock,
+    sources as sampling_sources,
+};
+use crate::source::{Scope, Source, SourceContext, perf_event, sampling, sources};
 use crate::work_process::{self, Request};
 use anyhow::{Context, Result};
-use opcost_record::{Failure, Outcome, Reading, Report, WORK, wire};
+use opcost_profile::session::Recorded;
+use opcost_profile::symbolise::symbolise;
+use opcost_record::{Failure, Outcome, Profile, Reading, Report, WORK, wire};
+use opcost_sys::affinity::allowed_cpus;
 use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::perf::constants::KIND_SOFTWARE;
-use opcost_sys::perf::{CounterId, EventAttr, LivePerf, OpenContext, PerfKernel, Refusal, explain};
+use opcost_sys::perf::{
+    CounterId, EventAttr, LivePerf, OpenContext, PerfKernel, Refusal, SamplingTarget, explain,
+};
 use opcost_sys::spawn::{EndedBy, Exit, Output, Spawn, SpawnError, Status as ExitStatus};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::{PipeReader, Read, Write};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::thread;
@@ -35,6 +45,10 @@ pub struct Host<'a> {
     environments: Vec<Vec<(OsString, OsString)>>,
     surroundings: Vec<Box<dyn Source>>,
     own_program: PathBuf,
+    /// The last run's samples, where it was sampled.
+    recorded: Option<Recorded>,
+    /// What the kernel let us sample of it.
+    granted: Option<Granted>,
 }
 
 impl<'a> Host<'a> {
@@ -53,6 +67,7 @@ impl<'a> Host<'a> {
             kernel: kernel.clone(),
             team: false,
             cpu: plan.cpu,
+            sampled: false,
         };
         keep_open(plan, kernel.as_ref());
         Ok(Host {
@@ -63,7 +78,19 @@ impl<'a> Host<'a> {
             own_program: std::env::current_exe()
                 .context("cannot find this program's own executable")
                 .status(Status::Missing)?,
+            recorded: None,
+            granted: None,
         })
+    }
+
+    /// What of the last run was sampled.
+    pub fn sampled(&self) -> Option<Granted> {
+        self.granted
+    }
+
+    /// The samples of the last run, before they were named.
+    pub fn take_recorded(&mut self) -> Option<Recorded> {
+        self.recorded.take()
     }
 
     /// The size of each variant's environment, bytes, as `execve` lays it out.
@@ -105,8 +132,9 @@ impl<'a> Host<'a> {
             kernel: self.kernel.clone(),
             team: false,
             cpu: plan.cpu,
+            sampled: plan.sampling.is_some(),
         });
-        let (started_unix_ns, exit) = self.launch(plan, spawn, &mut around)?;
+        let (started_unix_ns, exit, intake) = self.launch(plan, spawn, &mut around)?;
         if exit.ended_by == EndedBy::Interrupt {
             return Ok(None);
         }
@@ -114,12 +142,13 @@ impl<'a> Host<'a> {
         for source in around.iter_mut().chain(&mut self.surroundings) {
             source.read(WORK, Some(&exit), &mut report.readings)?;
         }
+        let profile = self.profile(intake, Some(0..=u64::MAX), &mut report.readings)?;
         Ok(Some(RunEnd {
             started_unix_ns,
             outcome: outcome(plan, &exit),
             exit_code: exit_code(&exit),
             report,
-            profile: None,
+            profile,
         }))
     }
 
@@ -140,7 +169,7 @@ impl<'a> Host<'a> {
         // the request unread, which is no error of its own.
         let sender = thread::spawn(move || request_writer.write_all(text.as_bytes()));
         let receiver = thread::spawn(move || read_report(report_reader));
-        let (started_unix_ns, exit) = self.launch(plan, spawn, &mut [])?;
+        let (started_unix_ns, exit, intake) = self.launch(plan, spawn, &mut [])?;
         let (_, report) = (sender.join(), receiver.join());
         let report = report.map_err(|_| anyhow::anyhow!("the thread that reads reports died"))?;
         if exit.ended_by == EndedBy::Interrupt {
@@ -159,8 +188,10 @@ impl<'a> Host<'a> {
         for source in &mut self.surroundings {
             source.read(WORK, Some(&exit), &mut report.readings)?;
         }
+        let span = sampling::take_span(&mut report.readings, WORK);
+        let profile = self.profile(intake, span, &mut report.readings)?;
         let exit_code = exit_code(&exit);
-        Ok(Some(RunEnd { started_unix_ns, outcome, exit_code, report, profile: None }))
+        Ok(Some(RunEnd { started_unix_ns, outcome, exit_code, report, profile }))
     }
 
     /// Starts the process with all sources attached and waits for its end.
@@ -169,7 +200,7 @@ impl<'a> Host<'a> {
         plan: &Plan,
         spawn: Spawn,
         around: &mut [Box<dyn Source>],
-    ) -> Result<(u64, Exit)> {
+    ) -> Result<(u64, Exit, Option<Intake>)> {
         for source in &mut self.surroundings {
             source.start()?;
         }
@@ -177,6 +208,14 @@ impl<'a> Host<'a> {
         for source in around.iter_mut() {
             source.attach(held.pid()).status(Status::Missing)?;
         }
+        let collecting = match &plan.sampling {
+            Some(sampling) => {
+                let (granted, collecting) = collect(plan, sampling, held.pid())?;
+                self.granted = Some(granted);
+                Some(collecting)
+            }
+            None => None,
+        };
         let started_unix_ns = unix_ns();
         for source in around.iter_mut() {
             source.start()?;
@@ -187,7 +226,25 @@ impl<'a> Host<'a> {
         for source in around.iter_mut().rev().chain(&mut self.surroundings) {
             source.stop()?;
         }
-        Ok((started_unix_ns, exit))
+        let intake = collecting.map(Collecting::stop).transpose().context("cannot read samples")?;
+        Ok((started_unix_ns, exit, intake))
+    }
+
+    /// The profile of the samples of a span, and what is known of them as readings; none of a run
+    /// whose work did not say when it was done.
+    fn profile(
+        &mut self,
+        intake: Option<Intake>,
+        span_ns: Option<RangeInclusive<u64>>,
+        readings: &mut Vec<Reading>,
+    ) -> Result<Option<Profile>> {
+        self.recorded = None;
+        let Some((intake, span_ns)) = intake.zip(span_ns) else { return Ok(None) };
+        let (recorded, samples) = intake.finish(span_ns).context("cannot read samples")?;
+        let named = symbolise(&recorded, &sampling_sources());
+        readings.extend(sampling::readings(samples, &named.losses));
+        self.recorded = Some(recorded);
+        Ok(Some(named.profile))
     }
 }
 
@@ -211,7 +268,8 @@ impl Machine for Host<'_> {
             WorkPlan::Workload { name, params } => {
                 let argv = vec!["opcost".into(), work_process::COMMAND.into()];
                 let spawn = self.spawn(plan, slot, self.own_program.clone(), argv);
-                let request = Request::new(name, params, plan.seed, &plan.events);
+                let request =
+                    Request::new(name, params, plan.seed, &plan.events, plan.sampling.is_some());
                 self.run_workload(plan, spawn, &request)?
             }
         };
@@ -245,6 +303,24 @@ fn keep_open(plan: &Plan, kernel: &dyn PerfKernel) {
         // Where it cannot be opened, runs are slower to start and nothing else.
         let _ = kernel.open(&attr, 0, -1, None);
     }
+}
+
+/// Samples a process from its program's first instruction on.
+///
+/// All is looked at once the run is over, since looking would take time from what runs.
+fn collect(plan: &Plan, sampling: &SamplingPlan, pid: i32) -> Result<(Granted, Collecting)> {
+    let cpus = match plan.cpu {
+        Some(cpu) => vec![cpu],
+        None => allowed_cpus().context("cannot tell the CPUs")?,
+    };
+    let target = SamplingTarget::Threads(vec![pid]);
+    let recorder = Recorder::open(sampling, &process_clock(), &target, true, &cpus);
+    let recorder = recorder.status(Status::Missing)?;
+    let mut intake = recorder.intake();
+    existing::tell(Path::new("/proc"), &[], |event| intake.event(event));
+    let granted = recorder.granted();
+    let collecting = recorder.collect(intake, false).context("cannot collect samples");
+    Ok((granted, collecting.status(Status::Missing)?))
 }
 
 fn environments(plan: &Plan) -> Vec<Vec<(OsString, OsString)>> {
@@ -316,8 +392,10 @@ impl RegionMeter {
         events: &[EventPlan],
         kernel: Rc<dyn PerfKernel>,
         team: bool,
+        sampled: bool,
     ) -> Result<RegionMeter> {
-        let context = SourceContext { scope: Scope::Region, events, kernel, team, cpu: None };
+        let scope = Scope::Region;
+        let context = SourceContext { scope, events, kernel, team, cpu: None, sampled };
         let mut sources = sources(&context);
         for source in &mut sources {
             source.attach(0)?;

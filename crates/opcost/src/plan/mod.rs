@@ -23,6 +23,7 @@ pub use resolve::{Surroundings, find_workload, resolve};
 pub use schedule::{BlockPlan, Slot};
 
 use crate::experiment::{Aslr, EnvironmentPolicy, MachineKind, PairsOfVariants};
+use crate::sampling::SamplingPlan;
 use crate::source::Scope;
 use crate::stopping::StopPlan;
 use opcost_record::MetricKey;
@@ -80,6 +81,9 @@ pub struct Plan {
     pub allow: Vec<String>,
     /// Commands around the runs.
     pub hooks: Hooks,
+    /// How the runs are sampled; `None` where they are not, and on machines that count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampling: Option<SamplingPlan>,
     /// What the emulated machines have in common; `None` on another machine.
     #[serde(default)]
     pub emulation: Option<EmulationPlan>,

@@ -8,6 +8,7 @@ use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::{Aslr, Command, EnvironmentPolicy, Experiment, MachineKind, Variant};
 use crate::kernel::KernelSpec;
 use crate::nearest::nearest;
+use crate::sampling::{self, SamplingPlan};
 use crate::source::perf_event::syntax;
 use crate::source::{self, Scope};
 use crate::stopping::StopPlan;
@@ -89,6 +90,7 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         Some(emulation) => measured_by_emulator(experiment, emulation, &variants)?,
         None => measured_by_host(experiment, scope, surroundings)?,
     };
+    let sampling = resolve_sampling(experiment, emulation.is_some(), &events)?;
     let stop = StopPlan {
         width_ratio: experiment.until_width.map(|width| width.ratio),
         budget_ms: experiment.budget.map(|budget| budget.limit_ms),
@@ -160,10 +162,38 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
             cleanup: experiment.cleanup.clone(),
             cwd: Some(here),
         },
+        sampling,
         variants,
         emulation,
         imported: None,
     })
+}
+
+/// How the runs are sampled; the emulated machine counts instead, and so needs no asking.
+fn resolve_sampling(
+    experiment: &Experiment,
+    emulated: bool,
+    events: &[EventPlan],
+) -> Result<Option<SamplingPlan>> {
+    let asked = experiment.frequency.is_some() || experiment.call_graph.is_some();
+    if asked && (emulated || !experiment.profile) {
+        let why = if emulated {
+            "the emulated machine counts every instruction and samples nothing; leave them out"
+        } else {
+            "they say how to sample; add --profile"
+        };
+        return Err(fail(Status::Usage, format!("--frequency and --call-graph: {why}")));
+    }
+    if emulated || !experiment.profile {
+        return Ok(None);
+    }
+    if !events.iter().any(|event| event.key == sampling::metric()) {
+        return Err(fail(
+            Status::Usage,
+            "--profile: samples are explained as parts of task-clock; add -e task-clock",
+        ));
+    }
+    SamplingPlan::new(experiment.frequency, experiment.call_graph).map(Some)
 }
 
 fn resolve_build(experiment: &Experiment, emulated: bool) -> Result<Option<BuildPlan>> {

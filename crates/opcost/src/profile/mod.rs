@@ -9,11 +9,14 @@ use crate::exit::{Status, fail};
 use crate::nearest::nearest;
 use crate::render::profile::ProfileExports;
 use crate::render::{Style, sampled as page};
+use crate::sampling::once::{SubjectArgs, Taken};
 use anyhow::{Context, Result};
 use clap::Args;
 use opcost_profile::distortion::distortions;
-use opcost_profile::read::ReadProfile;
+use opcost_profile::read::{self, ReadProfile};
+use opcost_profile::symbolise::symbolise;
 use opcost_profile::table::FunctionTable;
+use opcost_record::Failure;
 use std::path::{Path, PathBuf};
 
 pub use source::SourceArgs;
@@ -21,9 +24,13 @@ pub use source::SourceArgs;
 /// Arguments of `opcost profile`.
 #[derive(Args, Debug)]
 pub struct ProfileArgs {
-    /// A profile to show: perf.data, the text of perf script, or callgrind.out
-    #[arg(long, short = 'i', value_name = "FILE")]
-    input: PathBuf,
+    #[command(flatten)]
+    subject: SubjectArgs,
+
+    /// Show a profile that is there: perf.data, the text of perf script, or callgrind.out
+    #[arg(long, short = 'i', value_name = "FILE", help_heading = "Profiles in files",
+          conflicts_with_all = ["command", "workload", "pid", "all"])]
+    input: Option<PathBuf>,
 
     #[command(flatten)]
     source: SourceArgs,
@@ -58,17 +65,18 @@ pub struct ProfileArgs {
 /// What is wrong with the file, no such function, a file that cannot be written.
 pub fn profile(cli: &Cli, args: &ProfileArgs) -> Result<Status> {
     args.exports.check()?;
-    let profile = args.source.read(&args.input)?;
+    let Subject { name, profile, ops, failure } = subject(args)?;
+    let ops = args.ops.or(ops);
     if !args.exports.is_empty() {
-        args.exports.write_tree(&call_tree(&profile, &args.input, args.ops)?)?;
+        args.exports.write_tree(&call_tree(&profile, &name, ops)?)?;
     }
     let distortions = distortions(&profile);
     let function = args.function.as_deref().map(|name| find(&profile.table, name)).transpose()?;
     let view = page::View {
-        name: &display_name(&args.input),
+        name: &name,
         profile: &profile,
         distortions: &distortions,
-        ops: args.ops,
+        ops,
         limit: args.limit,
         callers: args.callers,
         function,
@@ -79,7 +87,36 @@ pub fn profile(cli: &Cli, args: &ProfileArgs) -> Result<Status> {
     } else {
         print(&page::text(&view, &Style::detect(cli.no_color)))?;
     }
-    Ok(Status::Done)
+    match failure {
+        Some(failure) => {
+            Err(fail(Status::WorkFailed, format!("{name}: {}", crate::render::failure(&failure))))
+        }
+        None => Ok(Status::Done),
+    }
+}
+
+/// A profile and what is known of its work.
+struct Subject {
+    name: String,
+    profile: ReadProfile,
+    ops: Option<u64>,
+    failure: Option<Failure>,
+}
+
+/// Reads the profile of a file, or takes one.
+fn subject(args: &ProfileArgs) -> Result<Subject> {
+    if let Some(path) = &args.input {
+        let profile = args.source.read(path)?;
+        return Ok(Subject { name: display_name(path), profile, ops: None, failure: None });
+    }
+    if !args.subject.is_given() {
+        let why = "what is to be profiled? Give a command, a workload (-w), a process (-p), \
+                   everything (-a), or a file with a profile (--input)";
+        return Err(fail(Status::Usage, why));
+    }
+    let Taken { about, recorded, name, ops, failure } = args.subject.take()?;
+    let profile = read::sampled(about, symbolise(&recorded, &args.source.sources()));
+    Ok(Subject { name, profile, ops, failure })
 }
 
 /// A file's name for a heading.
@@ -112,17 +149,16 @@ pub(crate) fn find(table: &FunctionTable, name: &str) -> Result<usize> {
 }
 
 /// The stacks for other tools.
-fn call_tree(profile: &ReadProfile, path: &Path, ops: Option<u64>) -> Result<CallTree> {
+fn call_tree(profile: &ReadProfile, name: &str, ops: Option<u64>) -> Result<CallTree> {
     let Some(sampled) = &profile.sampled else {
         let why = format!(
-            "{} has calls between functions but no stacks, so nothing of it can be exported; \
-             perf.data and the text of perf script have",
-            path.display()
+            "{name} has calls between functions but no stacks, so nothing of it can be exported; \
+             perf.data and the text of perf script have"
         );
         return Err(fail(Status::Usage, why));
     };
     let clock = profile.about.sampling.as_ref().is_some_and(|sampling| sampling.clock);
     let unit = if clock { " (ns)" } else { "" };
     let metric = format!("{}{unit}", profile.about.event);
-    Ok(CallTree::of_profile(metric, display_name(path), &sampled.profile, ops))
+    Ok(CallTree::of_profile(metric, name.to_string(), &sampled.profile, ops))
 }

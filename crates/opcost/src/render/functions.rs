@@ -65,6 +65,9 @@ pub(super) fn text(page: &mut Page, comparison: &Comparison, sides: [usize; 2]) 
         page.line(&format!("{name}{figure}"));
     }
     footnote(page, &parts);
+    if let Some(by) = &functions.sampled {
+        page.wrap(DIM, "    ", &format!("estimated from {}", by.describe()));
+    }
 }
 
 /// What the marks mean, where they occur.
@@ -185,7 +188,7 @@ fn of(comparison: &Comparison, [baseline, variant]: [usize; 2]) -> Option<&Funct
 
 /// The lines of one comparison, with as many decimals as make them add up.
 struct Parts<'a> {
-    unit: &'static str,
+    unit: String,
     total: f64,
     rows: &'a [FunctionRow],
     others: usize,
@@ -207,7 +210,7 @@ impl<'a> Parts<'a> {
         let changes: Vec<f64> = rows.iter().map(|row| row.own.change).chain(rest.clone()).collect();
         let total = functions.total.change;
         let (decimals, adds_up) = decimals_that_add_up(total, &changes);
-        let unit = if functions.per_op { "instructions/op" } else { "instructions" };
+        let unit = format!("{}{}", functions.unit(), if functions.per_op { "/op" } else { "" });
         Parts { unit, total, rows, others, rest, decimals, adds_up, unattributed: shown }
     }
 

@@ -7,6 +7,7 @@ use crate::comparison::{
     Change, FunctionComparison, FunctionRow, Row, UNATTRIBUTED, VariantDifference, Verdict,
 };
 use anyhow::{Context, Result};
+use opcost_record::Kind;
 use serde_json::{Map, Value, json};
 
 /// Version of the `opcost` block.
@@ -179,6 +180,7 @@ fn functions(view: &View<'_>) -> Vec<Value> {
             "symbol": UNATTRIBUTED,
             "module": null,
             "per_op": functions.per_op,
+            "kind": kind(functions),
             "value_baseline": rest.value_baseline,
             "value": rest.value,
             "change": rest.change,
@@ -188,12 +190,18 @@ fn functions(view: &View<'_>) -> Vec<Value> {
     rows
 }
 
+fn kind(functions: &FunctionComparison) -> Kind {
+    if functions.sampled.is_some() { Kind::Sampled } else { Kind::Counted }
+}
+
 /// One function, as it stands in every document.
 pub(super) fn function(
     functions: &FunctionComparison,
     row: &FunctionRow,
     names: [&String; 2],
 ) -> Value {
+    // Samples count no calls.
+    let calls = |count: f64| functions.sampled.is_none().then_some(count);
     let callers = row.callers.iter().map(|caller| {
         json!({
             "symbol": caller.symbol,
@@ -201,8 +209,8 @@ pub(super) fn function(
             "value_baseline": caller.own.value_baseline,
             "value": caller.own.value,
             "change": caller.own.change,
-            "calls_baseline": caller.calls.value_baseline,
-            "calls": caller.calls.value,
+            "calls_baseline": calls(caller.calls.value_baseline),
+            "calls": calls(caller.calls.value),
         })
     });
     json!({
@@ -211,11 +219,12 @@ pub(super) fn function(
         "symbol": row.symbol,
         "module": row.module,
         "per_op": functions.per_op,
+        "kind": kind(functions),
         "value_baseline": row.own.value_baseline,
         "value": row.own.value,
         "change": row.own.change,
-        "calls_baseline": row.calls.value_baseline,
-        "calls": row.calls.value,
+        "calls_baseline": calls(row.calls.value_baseline),
+        "calls": calls(row.calls.value),
         "appeared": row.appeared,
         "vanished": row.vanished,
         "exact": row.exact,

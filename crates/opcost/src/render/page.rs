@@ -65,6 +65,9 @@ impl Page {
 
 /// Cuts or pads a text to a width.
 pub(crate) fn fit(text: &str, width: usize, right: bool) -> String {
+    if width == 0 {
+        return String::new();
+    }
     let mut cut = String::new();
     let mut used = 0;
     // Room is kept for the mark of a cut.
@@ -94,6 +97,7 @@ mod tests {
         assert_eq!(fit("abcdef", 5, true), "abcd…");
         assert_eq!(fit("测量五次", 5, false), "测量…");
         assert_eq!(fit("", 2, true), "  ");
+        assert_eq!(fit("abc", 0, true), "");
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod conditions;
 pub mod perf_event;
 mod procfs;
 mod rusage;
+pub mod sampling;
 mod tsc;
 
 use crate::plan::EventPlan;
@@ -42,6 +43,8 @@ pub struct SourceContext<'a> {
     pub team: bool,
     /// The CPU that the process is pinned to.
     pub cpu: Option<usize>,
+    /// Whether somebody samples the process from outside.
+    pub sampled: bool,
 }
 
 /// One source in use.
@@ -101,6 +104,13 @@ pub static SOURCES: &[SourceRow] = &[
         make: procfs::make,
     },
     SourceRow {
+        name: sampling::NAME,
+        scopes: &[Scope::Region],
+        help: "what a sampled profile has and lacks (--profile)",
+        absent: |_| "the runs were not sampled",
+        make: sampling::make,
+    },
+    SourceRow {
         name: rusage::NAME,
         scopes: &[Scope::Command, Scope::Region],
         help: "CPU time, faults, switches and peak memory that the kernel charged (getrusage, wait4)",
@@ -141,7 +151,8 @@ pub fn sources(context: &SourceContext<'_>) -> Vec<Box<dyn Source>> {
 
 /// Whether a metric can be read in a scope by a source that always reads all it has.
 pub fn reads_always(row: &MetricRow, scope: Scope) -> bool {
-    row.source != perf_event::NAME
+    // Counters are opened where the plan says so, and samples are taken where it does.
+    ![perf_event::NAME, sampling::NAME].contains(&row.source)
         && SOURCES.iter().any(|source| source.name == row.source && source.scopes.contains(&scope))
 }
 
@@ -156,6 +167,7 @@ pub fn reason_absent(row: &MetricRow, scope: Scope) -> &'static str {
 /// Whether `-e` accepts the metric's name.
 pub fn is_selectable(row: &MetricRow) -> bool {
     METRICS.iter().any(|known| std::ptr::eq(known, row))
+        && row.source != sampling::NAME
         && !SOURCES
             .iter()
             .any(|source| source.name == row.source && source.scopes == [Scope::Surroundings])

@@ -102,6 +102,8 @@ pub fn function_text(difference: &Difference, context: &FunctionContext, style: 
                 page.line(&format!("  {}", fit(&name, (page.width - 2).min(name.width()), false)));
                 name.clear();
             }
+            // Samples count no calls.
+            let calls = calls.filter(|calls| calls.value_baseline > 0.0 || calls.value > 0.0);
             let calls = calls.map_or([String::new(), String::new()], |calls| {
                 [cost(calls.value_baseline), cost(calls.value)]
             });

@@ -91,8 +91,9 @@ impl<'a> Shown<'a> {
         Shown { difference, rows, rest, leading: leading.len(), decimals, adds_up, callees }
     }
 
-    fn unit(&self) -> &str {
-        if self.difference.functions.per_op { "instructions/op" } else { "instructions/run" }
+    fn unit(&self) -> String {
+        let functions = &self.difference.functions;
+        format!("{}/{}", functions.unit(), if functions.per_op { "op" } else { "run" })
     }
 
     fn change(&self, change: f64) -> String {

@@ -137,6 +137,9 @@ fn notes(page: &mut Page, shown: &Shown<'_>) {
                     shows both sides";
         page.wrap(DIM, "  ", said);
     }
+    if let Some(by) = &shown.difference.functions.sampled {
+        page.wrap(DIM, "  ", &format!("estimated from {}", by.describe()));
+    }
     for note in &shown.difference.notes {
         page.wrap(YELLOW, "! ", note);
     }

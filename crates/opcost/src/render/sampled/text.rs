@@ -87,7 +87,7 @@ fn heading(page: &mut Page, view: &View<'_>) {
     if !facts.is_empty() {
         page.wrap(DIM, "  ", &facts.join("; "));
     }
-    if let Some(command) = &about.command {
+    if let Some(command) = about.command.as_deref().filter(|command| *command != view.name) {
         page.wrap(DIM, "  ", command);
     }
 }

@@ -211,7 +211,11 @@ impl<'a> Drawing<'a> {
             if let (Some(own), Some(calls)) =
                 (counted(side, |node| &node.own), counted(side, |node| &node.calls))
             {
-                let _ = write!(text, "\non its own {}, called {} ×", plain(own), plain(calls));
+                let _ = write!(text, "\non its own {}", plain(own));
+                // Samples count no calls.
+                if calls > 0.0 {
+                    let _ = write!(text, ", called {} ×", plain(calls));
+                }
             }
             return text;
         };
@@ -242,8 +246,10 @@ impl<'a> Drawing<'a> {
             counted(0, |node| &node.calls),
             counted(1, |node| &node.calls),
         ) {
-            let (one, two, before, after) = (plain(one), plain(two), plain(before), plain(after));
-            let _ = write!(text, "\non its own {one} → {two}, called {before} → {after} ×");
+            let _ = write!(text, "\non its own {} → {}", plain(one), plain(two));
+            if before > 0.0 || after > 0.0 {
+                let _ = write!(text, ", called {} → {} ×", plain(before), plain(after));
+            }
         }
         text
     }

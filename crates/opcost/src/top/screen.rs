@@ -1,0 +1,191 @@
+//! The screen of the live view: pure, from the state to cells.
+
+use super::state::{Filter, State, TopRow, View};
+use crate::comparison::conclusion::grouped;
+use crate::render::page::fit;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+
+/// Lines above the rows, and the one below them.
+const HEAD_LINES: u16 = 3;
+const FOOT_LINES: u16 = 1;
+/// Columns of share, change, and kernel's share.
+const SHARE_WIDTH: usize = 7;
+const CHANGE_WIDTH: usize = 8;
+const KERNEL_WIDTH: usize = 4;
+
+/// What the screen says beside the state.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Caption {
+    /// What is sampled of whom: `cpu-clock at 997 Hz, all CPUs`.
+    pub what: String,
+    /// Whether to use colour.
+    pub color: bool,
+}
+
+/// Rows that a screen of this height has room for.
+pub fn rows_shown(height: u16) -> usize {
+    usize::from(height.saturating_sub(HEAD_LINES + FOOT_LINES)).max(1)
+}
+
+/// Draws the state over the whole area.
+pub fn draw(state: &State, caption: &Caption, area: Rect, buffer: &mut Buffer) {
+    let width = usize::from(area.width);
+    let rows = state.rows();
+    let room = rows_shown(area.height);
+    let first = state.selected.saturating_sub(room.saturating_sub(1)).min(rows.len());
+    let style = |color: Option<Color>, modifier: Modifier| {
+        let style = Style::default().add_modifier(modifier);
+        if caption.color { color.map_or(style, |color| style.fg(color)) } else { style }
+    };
+    let mut line = |at: u16, text: &str, style: Style| {
+        if at < area.height && width > 0 {
+            let text = fit(text, width, false);
+            buffer.set_stringn(area.x, area.y + at, text, width, style);
+        }
+    };
+    line(0, &title(state, caption, width), style(None, Modifier::BOLD));
+    line(1, &summary(state), style(None, Modifier::empty()));
+    line(2, &heading(state, width), style(None, Modifier::REVERSED));
+    for (at, row) in rows.iter().enumerate().skip(first).take(room) {
+        let color = match row.change {
+            Some(change) if change >= 0.005 => Some(Color::Red),
+            Some(change) if change <= -0.005 => Some(Color::Green),
+            _ => None,
+        };
+        let selected = if at == state.selected { Modifier::REVERSED } else { Modifier::empty() };
+        let text = row_text(state, row, width);
+        line(HEAD_LINES + (at - first) as u16, &text, style(color, selected));
+    }
+    if rows.is_empty() {
+        let why = match state.shown().elapsed_ns {
+            0 => " waiting for samples…",
+            _ => " no samples: nothing ran",
+        };
+        line(HEAD_LINES, why, style(None, Modifier::DIM));
+    }
+    let keys = " q quit  p pause  s sort  f functions  t tasks  c CPUs  ⏎ into  ⌫ back  d Δ";
+    let foot = area.height.saturating_sub(FOOT_LINES);
+    if foot >= HEAD_LINES {
+        line(foot, keys, style(None, Modifier::DIM));
+    }
+}
+
+/// The screen as lines of text, without trailing blanks, for those who have no terminal.
+pub fn text(state: &State, caption: &Caption, width: u16, height: u16) -> String {
+    let area = Rect::new(0, 0, width, height);
+    let mut buffer = Buffer::empty(area);
+    draw(state, caption, area, &mut buffer);
+    let mut text = String::new();
+    // Without the keys, which a text does not have.
+    for y in 0..height.saturating_sub(FOOT_LINES) {
+        let line: String = (0..width).map(|x| buffer[(x, y)].symbol()).collect();
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text.truncate(text.trim_end().len());
+    text.push('\n');
+    text
+}
+
+/// What is sampled, and how many samples come, at the two ends of a line.
+fn title(state: &State, caption: &Caption, width: usize) -> String {
+    let shown = state.shown();
+    let whose = match &state.filter {
+        Filter::Everything => String::new(),
+        Filter::Process(pid, name) => format!(" · only {name} ({pid})"),
+        Filter::Cpu(cpu) => format!(" · only CPU {cpu}"),
+    };
+    let left = format!(" opcost top · {}{whose}", caption.what);
+    let rate = match shown.elapsed_ns {
+        0 => 0,
+        elapsed_ns => (shown.samples as f64 * 1e9 / elapsed_ns as f64).round() as u64,
+    };
+    let throttled = if shown.throttles > 0 { " · throttled" } else { "" };
+    let right = format!(" {} samples/s · {} lost{throttled} ", grouped(rate), grouped(shown.lost));
+    let room = width.saturating_sub(unicode_width::UnicodeWidthStr::width(right.as_str()));
+    format!("{}{right}", fit(&left, room, false))
+}
+
+fn summary(state: &State) -> String {
+    let shown = state.shown();
+    let total = shown.total();
+    let kernel = if total == 0 { 0.0 } else { shown.kernel() as f64 / total as f64 };
+    let mut parts = Vec::new();
+    if total > 0 {
+        parts.push(format!("kernel {} · user {}", percent(kernel), percent(1.0 - kernel)));
+    }
+    let decimals = usize::from(shown.elapsed_ns < 1_000_000_000);
+    parts.push(format!("last {:.decimals$} s", shown.elapsed_ns as f64 / 1e9));
+    if let View::Callers(function) = &state.view {
+        parts.push(format!("callers of {}", function.symbol));
+    }
+    parts.push(format!("by {}", state.sort.word()));
+    if let Some(age_ns) = state.changes_since_ns() {
+        parts.push(format!("Δ since {:.0} s ago", age_ns as f64 / 1e9));
+    }
+    if state.paused {
+        parts.push("PAUSED".into());
+    }
+    format!(" {}", parts.join(" · "))
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// Columns of name and module.
+fn name_widths(state: &State, width: usize) -> (usize, usize) {
+    let change = if state.changes_since_ns().is_some() { CHANGE_WIDTH } else { 0 };
+    let left = width.saturating_sub(SHARE_WIDTH + change + KERNEL_WIDTH + 4);
+    let module = left * 2 / 5;
+    (left - module, module)
+}
+
+fn heading(state: &State, width: usize) -> String {
+    let (what, owner) = match state.view {
+        View::Functions => ("function", "module"),
+        View::Processes => ("process", "number"),
+        View::Cpus => ("CPU", ""),
+        View::Callers(_) => ("called from", "module"),
+    };
+    let (name, module) = name_widths(state, width);
+    let change = match state.changes_since_ns() {
+        Some(_) => fit("Δ", CHANGE_WIDTH, true),
+        None => String::new(),
+    };
+    let share = fit("share", SHARE_WIDTH, true);
+    let kernel = match state.view {
+        View::Processes | View::Cpus => "  k%",
+        _ => "",
+    };
+    let kernel = fit(kernel, KERNEL_WIDTH, true);
+    format!("{share}{change}{kernel}  {}  {}", fit(what, name, false), fit(owner, module, false))
+}
+
+fn row_text(state: &State, row: &TopRow, width: usize) -> String {
+    let (name, module) = name_widths(state, width);
+    let share = fit(&format!("{:.2}%", row.share * 100.0), SHARE_WIDTH, true);
+    let change = match row.change {
+        Some(change) => fit(&format!("{:+.2}", change * 100.0), CHANGE_WIDTH, true),
+        None => String::new(),
+    };
+    let kernel = match state.view {
+        View::Processes | View::Cpus => format!("{:.0}", row.kernel_share * 100.0),
+        _ if row.kernel_share > 0.0 => "k".into(),
+        _ => "u".into(),
+    };
+    let kernel = fit(&kernel, KERNEL_WIDTH, true);
+    // A path's end says more than its beginning.
+    let path = row.name.module.rsplit('/').next().unwrap_or_default();
+    format!(
+        "{share}{change}{kernel}  {}  {}",
+        fit(&row.name.name, name, false),
+        fit(path, module, false)
+    )
+}
+
+#[cfg(test)]
+#[path = "screen_tests.rs"]
+mod tests;

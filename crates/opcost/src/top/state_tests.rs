@@ -1,0 +1,165 @@
+use super::*;
+use crate::top::interval::{FunctionCost, GroupCost};
+
+pub(in crate::top) fn function(symbol: &str, module: &str) -> Function {
+    Function { symbol: symbol.into(), module: module.into() }
+}
+
+/// An interval of two seconds in which the functions cost this much, called by the one before.
+pub(in crate::top) fn interval(costs: &[(&str, &str, u64)]) -> Interval {
+    let mut interval = Interval { elapsed_ns: 2_000_000_000, ..Interval::default() };
+    let mut caller = None;
+    for (symbol, module, own) in costs {
+        let name = function(symbol, module);
+        let callers = BTreeMap::from([(caller, *own)]);
+        interval.functions.insert(name.clone(), FunctionCost { own: *own, callers });
+        interval.samples += own / 1_000_000;
+        caller = Some(name);
+    }
+    let group = |name: &str, cost, kernel| GroupCost { name: name.into(), cost, kernel };
+    let total = interval.total();
+    interval.processes.insert(812, group("postgres", total / 4 * 3, total / 2));
+    interval.processes.insert(7, group("kworker/0:1", total / 4, total / 4));
+    interval.cpus.insert(0, group("", total / 2, total / 2));
+    interval.cpus.insert(1, group("", total / 2, 0));
+    interval
+}
+
+pub(in crate::top) fn press(state: &mut State, keys: &[KeyCode]) -> Vec<Action> {
+    keys.iter().map(|code| state.key(KeyEvent::new(*code, KeyModifiers::NONE))).collect()
+}
+
+fn names(state: &State) -> Vec<String> {
+    state.rows().into_iter().map(|row| row.name.name).collect()
+}
+
+const FIRST: &[(&str, &str, u64)] = &[("main", "/bin/a", 60), ("copy", "[kernel]", 40)];
+const SECOND: &[(&str, &str, u64)] = &[("main", "/bin/a", 10), ("zero", "[kernel]", 90)];
+
+#[test]
+fn the_last_intervals_are_shown_together() {
+    let mut state = State::default();
+    state.tick(interval(FIRST));
+    assert_eq!(names(&state), ["main", "copy"]);
+    for _ in 0..4 {
+        state.tick(interval(SECOND));
+    }
+    let shares: Vec<f64> = state.rows().iter().map(|row| row.share).collect();
+    assert_eq!(
+        (names(&state), shares),
+        (vec!["zero".into(), "main".into(), "copy".into()], vec![0.72, 0.2, 0.08])
+    );
+    // The first falls out of the window.
+    state.tick(interval(SECOND));
+    assert_eq!(names(&state), ["zero", "main"]);
+    assert_eq!(state.shown().elapsed_ns, 10_000_000_000);
+    press(&mut state, &[KeyCode::Char('r')]);
+    assert!(state.rows().is_empty());
+}
+
+#[test]
+fn nothing_moves_while_paused() {
+    let mut state = State::default();
+    state.tick(interval(FIRST));
+    press(&mut state, &[KeyCode::Char('p')]);
+    state.tick(interval(SECOND));
+    assert_eq!(names(&state), ["main", "copy"]);
+    press(&mut state, &[KeyCode::Char(' ')]);
+    state.tick(interval(SECOND));
+    assert_eq!(names(&state), ["zero", "main", "copy"]);
+}
+
+#[test]
+fn changes_are_since_the_snapshot() {
+    let mut state = State::default();
+    state.tick(interval(FIRST));
+    assert_eq!(state.rows()[0].change, None);
+    press(&mut state, &[KeyCode::Char('d'), KeyCode::Char('r')]);
+    state.tick(interval(SECOND));
+    let changes = |state: &State| -> Vec<(String, f64)> {
+        let rows = state.rows().into_iter();
+        rows.map(|row| (row.name.name, (row.change.unwrap() * 100.0).round())).collect()
+    };
+    assert_eq!(changes(&state), [("zero".to_string(), 90.0), ("main".into(), -50.0)]);
+    assert_eq!(state.changes_since_ns(), Some(2_000_000_000));
+    // Tasks have their own shares.
+    press(&mut state, &[KeyCode::Char('t')]);
+    assert!(changes(&state).iter().all(|(_, change)| change.abs() <= 5.0), "{:?}", changes(&state));
+    press(&mut state, &[KeyCode::Char('d')]);
+    assert_eq!(state.rows()[0].change, None);
+}
+
+#[test]
+fn rows_are_sorted_as_asked() {
+    let mut state = State::default();
+    state.tick(interval(&[("b", "z", 5), ("a", "y", 3), ("c", "y", 9)]));
+    let mut orders = Vec::new();
+    for _ in 0..4 {
+        orders.push(names(&state).concat());
+        press(&mut state, &[KeyCode::Char('s')]);
+    }
+    // By share, by change (there is none), by name, by module.
+    assert_eq!(orders, ["cba", "cba", "abc", "cab"]);
+    assert_eq!(state.sort, Sort::Share);
+}
+
+#[test]
+fn one_goes_into_rows_and_back() {
+    let mut state = State::default();
+    state.tick(interval(&[
+        ("main", "/bin/a", 10),
+        ("read", "/lib/c", 20),
+        ("copy", "[kernel]", 70),
+    ]));
+    press(&mut state, &[KeyCode::Enter]);
+    assert_eq!(state.view, View::Callers(function("copy", "[kernel]")));
+    assert_eq!(names(&state), ["read"]);
+    press(&mut state, &[KeyCode::Enter, KeyCode::Enter]);
+    assert_eq!(state.view, View::Callers(function("main", "/bin/a")));
+    assert_eq!(names(&state), ["[no caller known]"]);
+    // Of what nobody called nothing more is known.
+    press(&mut state, &[KeyCode::Enter]);
+    assert_eq!(state.view, View::Callers(function("main", "/bin/a")));
+    press(&mut state, &[KeyCode::Esc]);
+    assert_eq!(state.view, View::Functions);
+
+    press(&mut state, &[KeyCode::Char('t'), KeyCode::Down, KeyCode::Down, KeyCode::Up]);
+    assert_eq!(
+        (state.selected, names(&state).as_slice()),
+        (0, &["postgres".into(), "kworker/0:1".into()][..])
+    );
+    let only = Filter::Process(812, "postgres".into());
+    assert_eq!(press(&mut state, &[KeyCode::Enter]), [Action::Look(only.clone())]);
+    assert_eq!((state.filter.clone(), state.rows().len()), (only, 0));
+    assert_eq!(press(&mut state, &[KeyCode::Esc]), [Action::Look(Filter::Everything)]);
+    assert_eq!(
+        press(&mut state, &[KeyCode::Esc, KeyCode::Char('c')]),
+        [Action::Show, Action::Show]
+    );
+    state.tick(interval(FIRST));
+    assert_eq!(
+        press(&mut state, &[KeyCode::Down, KeyCode::Enter]),
+        [Action::Show, Action::Look(Filter::Cpu(1))]
+    );
+}
+
+#[test]
+fn the_selection_stays_within_the_rows() {
+    let mut state = State { page_rows: 10, ..State::default() };
+    press(&mut state, &[KeyCode::Down, KeyCode::Enter, KeyCode::PageDown]);
+    assert_eq!(state.selected, 0);
+    state.tick(interval(FIRST));
+    press(&mut state, &[KeyCode::End]);
+    assert_eq!(state.selected, 1);
+    press(&mut state, &[KeyCode::PageDown, KeyCode::PageUp]);
+    assert_eq!(state.selected, 0);
+}
+
+#[test]
+fn q_and_control_c_quit_and_c_alone_does_not() {
+    let mut state = State::default();
+    assert_eq!(press(&mut state, &[KeyCode::Char('q')]), [Action::Quit]);
+    let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+    assert_eq!(state.key(control_c), Action::Quit);
+    assert_eq!(press(&mut state, &[KeyCode::Char('c')]), [Action::Show]);
+}

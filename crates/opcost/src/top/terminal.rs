@@ -1,0 +1,98 @@
+//! The terminal of the live view, given back as it was however the view ends.
+
+use super::live::{Live, Watch};
+use super::screen::{Caption, draw, rows_shown};
+use super::state::{Action, State};
+use anyhow::{Context, Result};
+use crossterm::cursor::{Hide, Show};
+use crossterm::event::{self, Event, KeyEventKind};
+use crossterm::execute;
+use crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use opcost_sys::interrupt::Interrupt;
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use std::io::stdout;
+use std::panic;
+use std::time::Duration;
+
+/// How often keys and new intervals are looked for.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// A terminal in raw mode on its other screen.
+struct Borrowed;
+
+impl Borrowed {
+    fn take() -> std::io::Result<Borrowed> {
+        enable_raw_mode()?;
+        // From here on dropping it undoes what was done.
+        let borrowed = Borrowed;
+        execute!(stdout(), EnterAlternateScreen, Hide)?;
+        Ok(borrowed)
+    }
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+/// Doing it twice does no harm; a terminal that is gone needs nothing.
+fn give_back() {
+    let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+    let _ = disable_raw_mode();
+}
+
+/// Shows what is sampled until the user has seen enough.
+///
+/// # Errors
+/// The terminal or the ring buffers cannot be read.
+pub fn show(live: Live, length: Duration, caption: &Caption, interrupt: &Interrupt) -> Result<()> {
+    // A message of a panic is to be seen on the screen that stays.
+    let before = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        give_back();
+        before(info);
+    }));
+    let shown = look(&live.watch(length), caption, interrupt);
+    // The hook that was there before is part of ours; the default is what a command line had.
+    let _ = panic::take_hook();
+    shown
+}
+
+/// Draws and takes keys until the user quits, or a signal says so.
+fn look(watch: &Watch, caption: &Caption, interrupt: &Interrupt) -> Result<()> {
+    let _borrowed = Borrowed::take().context("cannot use the terminal")?;
+    let mut terminal =
+        Terminal::new(CrosstermBackend::new(stdout())).context("cannot use the terminal")?;
+    let mut state = State::default();
+    while !interrupt.is_set() {
+        let draw_all = |frame: &mut ratatui::Frame<'_>| {
+            state.page_rows = rows_shown(frame.area().height);
+            draw(&state, caption, frame.area(), frame.buffer_mut());
+        };
+        terminal.draw(draw_all).context("cannot write to the terminal")?;
+        while let Some((looked_at, interval)) = watch.next(Duration::ZERO)? {
+            // What was sampled before the user looked elsewhere is of others.
+            if looked_at == state.filter {
+                state.tick(interval);
+            }
+        }
+        // A signal makes it return early.
+        if !event::poll(GLANCE).unwrap_or(false) {
+            continue;
+        }
+        if let Event::Key(key) = event::read().context("cannot read the keyboard")?
+            && key.kind != KeyEventKind::Release
+        {
+            match state.key(key) {
+                Action::Quit => break,
+                Action::Show => {}
+                Action::Look(wanted) => watch.look_at(wanted),
+            }
+        }
+    }
+    Ok(())
+}

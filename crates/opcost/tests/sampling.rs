@@ -1,0 +1,171 @@
+//! Sampled profiles on this host: in comparisons, and live.
+
+mod lab;
+use lab::{Ended, Lab, TINY};
+use serde_json::Value;
+
+/// Whether this machine lets us sample a process of ours; if not, the test is skipped.
+fn skipped(ended: &Ended) -> bool {
+    let forbidden = ended.status == Some(5) && ended.stderr.contains("cannot sample");
+    if forbidden {
+        eprintln!("SKIPPED: {}", ended.stderr.trim_end());
+    }
+    forbidden
+}
+
+#[test]
+fn a_comparison_says_which_functions_and_that_they_are_sampled() {
+    let lab = Lab::new();
+    let args = [
+        "compare",
+        "-w",
+        "syscall:ops=400000",
+        "-w",
+        "syscall:ops=400000,seccomp=on",
+        "-n",
+        "2",
+        "--warmup=0",
+        "--profile",
+        "--frequency=2000",
+        "--json",
+    ];
+    let ended = lab.run(&args);
+    if skipped(&ended) {
+        return;
+    }
+    let document: Value = serde_json::from_str(&ended.expect(0).stdout).unwrap();
+    let opcost = &document["opcost"];
+    assert_eq!(opcost["plan"]["sampling"]["frequency_hz"], 2000);
+    let functions = opcost["functions"].as_array().unwrap();
+    assert!(functions.len() > 3, "{functions:?}");
+    let metrics = opcost["metrics"].as_array().unwrap();
+    assert!(metrics.iter().any(|metric| metric["metric"] == "task-clock"));
+    // The parts are the whole, and no part is negative: samples never explain more than there is.
+    for side in ["value_baseline", "value"] {
+        let parts = functions.iter().map(|function| function[side].as_f64().unwrap());
+        let parts: Vec<f64> = parts.collect();
+        assert!(parts.iter().all(|part| *part >= -1e-9), "{parts:?}");
+        assert!(parts.iter().sum::<f64>() > 0.0);
+    }
+    for function in functions {
+        assert_eq!(function["kind"], "sampled", "{function}");
+        assert!(function["exact"].as_bool() != Some(true), "{function}");
+        assert!(function["calls"].is_null(), "samples count no calls: {function}");
+    }
+    // What was stored is what other tools get.
+    let folded = lab.path("stacks.folded");
+    let export = ["show", "last", "--variant", "1", "--export-folded", folded.to_str().unwrap()];
+    lab.run(&export).expect(0);
+    let stacks = lab.lines("stacks.folded");
+    assert!(!stacks.is_empty());
+    for line in stacks {
+        assert!(line.rsplit(' ').next().unwrap().parse::<u64>().is_ok(), "{line}");
+    }
+    let text = lab.run(&["diff"]).expect(0).stdout;
+    assert!(text.contains("ns of sampled task-clock/op"), "{text}");
+    assert!(text.contains("samples at 2000 Hz"), "{text}");
+}
+
+#[test]
+fn runs_that_are_not_sampled_have_no_profile_and_say_how_to_get_one() {
+    let lab = Lab::new();
+    lab.run(&TINY).expect(0);
+    lab.run(&["diff"]).expect(2).says(&["no finished runs with profiles", "--profile"]);
+}
+
+#[test]
+fn what_cannot_be_sampled_so_is_refused() {
+    let check = |more: &[&str], parts: &[&str]| {
+        let lab = Lab::new();
+        let args: Vec<&str> = TINY.iter().chain(more).copied().collect();
+        lab.run(&args).expect(2).says(parts);
+        assert!(!lab.store().exists(), "a store was made");
+    };
+    check(&["--frequency", "99"], &["--frequency", "add --profile"]);
+    check(&["--call-graph", "dwarf"], &["--call-graph", "add --profile"]);
+    check(&["--profile", "--frequency", "0"], &["--frequency 0", "1 to 1,000,000"]);
+    check(&["--profile", "-e", "page-faults"], &["--profile", "add -e task-clock"]);
+}
+
+#[test]
+fn a_workload_is_profiled_for_its_work_and_per_operation() {
+    let ended = Lab::new().run(&["profile", "-w", "syscall", "--param", "ops=300000", "--json"]);
+    if skipped(&ended) {
+        return;
+    }
+    let profile: Value = serde_json::from_str(&ended.expect(0).stdout).unwrap();
+    assert_eq!((&profile["kind"], &profile["ops"]), (&"sampled".into(), &300_000.into()));
+    assert_eq!((&profile["frequency_hz"], &profile["unit"]), (&997.into(), &"ns".into()));
+    let samples = profile["samples"].as_u64().unwrap();
+    assert!(samples > 0, "{profile}");
+    // Each stands for the same time, but for rounding.
+    let functions = profile["functions"].as_array().unwrap();
+    let sum: u64 = functions.iter().map(|function| function["cost"].as_u64().unwrap()).sum();
+    assert_eq!(sum, profile["cost"].as_u64().unwrap());
+    assert_eq!(sum % samples, 0, "{sum} ns of {samples} samples");
+}
+
+#[test]
+fn a_command_that_fails_is_profiled_and_fails() {
+    let lab = Lab::new();
+    let busy = "sh -c 'i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exit 3'";
+    for how in ["fp", "dwarf", "none"] {
+        let ended = lab.run(&["profile", busy, "--call-graph", how]);
+        if skipped(&ended) {
+            return;
+        }
+        let ended = ended.expect(4).says(&["it ended with status 3"]);
+        assert!(ended.stdout.contains("997 samples a second"), "{}", ended.stdout);
+        assert!(ended.stdout.contains("total"), "{}", ended.stdout);
+        assert_eq!(ended.stdout.contains("without callers"), how == "none", "{}", ended.stdout);
+    }
+    assert!(!lab.store().exists(), "a profile is no recording");
+}
+
+#[test]
+fn what_to_profile_has_to_be_said_once() {
+    let check = |args: &[&str], status: i32, parts: &[&str]| {
+        let args = [&["profile"], args].concat();
+        assert_eq!(Lab::new().run(&args).expect(status).says(parts).stdout, "");
+    };
+    check(&[], 2, &["what is to be profiled?", "--input"]);
+    check(&["true", "-a"], 2, &["cannot be used with"]);
+    check(&["true", "--duration", "1s"], 2, &["cannot be used with"]);
+    check(&["-w", "syscall", "--param", "ops"], 2, &["--param ops: expected KEY=VALUE"]);
+    check(&["--param", "ops=3"], 2, &["--workload"]);
+    check(&["-p", "2147483647"], 5, &["-p 2147483647: no such process"]);
+    check(&["no-such-command-anywhere"], 4, &["no-such-command-anywhere"]);
+}
+
+#[test]
+fn top_needs_a_terminal_or_a_number_of_tables() {
+    Lab::new().run(&["top"]).expect(2).says(&["opcost top needs a terminal", "--batch N"]);
+    Lab::new().run(&["top", "--batch", "0"]).expect(2).says(&["--batch"]);
+    let nobody = ["top", "--batch", "1", "-p", "2147483647"];
+    Lab::new().run(&nobody).expect(5).says(&["no such process"]);
+}
+
+#[test]
+fn top_prints_tables_of_what_runs() {
+    let lab = Lab::new();
+    let ended = lab.run(&["top", "--batch", "2", "--delay", "0.3", "--no-color"]);
+    if skipped(&ended) {
+        return;
+    }
+    let text = ended.expect(0).stdout;
+    let tables: Vec<&str> = text.split("\n\n").collect();
+    assert_eq!(tables.len(), 2, "{text}");
+    for table in tables {
+        let lines: Vec<&str> = table.lines().collect();
+        assert!(
+            lines[0].starts_with(" opcost top · ") && lines[0].contains(" Hz, all CPUs"),
+            "{table}"
+        );
+        assert!(lines[0].contains(" lost"), "{table}");
+        assert!(
+            lines[2].trim_start().starts_with("share") && lines[2].contains("function"),
+            "{table}"
+        );
+        assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
+    }
+}
