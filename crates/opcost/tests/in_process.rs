@@ -102,7 +102,7 @@ fn what_is_refused_says_what_to_do() {
     refused(&["-w", "syscall", "-w", "syscall:unroll=4"], 2, &["syscall has no code paths"]);
     refused(&["-w", "copy", "-w", "copy:size=9"], 2, &["differ in path only", "size (48, 9)"]);
     let path = "--variant=b=workload:copy:procs=2,path=libc";
-    refused(&["-w", "copy:procs=2", path], 2, &["procs=2; use procs=1"]);
+    refused(&["-w", "copy:procs=2", path], 2, &["procs=2; leave procs out"]);
     let bad = ["compare", "-w", "copy:path=teleport", "-w", "copy"];
     lab.run(&bad).expect(2).says(&["does not accept path=teleport", "rep-movsb"]);
 }

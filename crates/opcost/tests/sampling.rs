@@ -166,6 +166,6 @@ fn top_prints_tables_of_what_runs() {
             lines[2].trim_start().starts_with("share") && lines[2].contains("function"),
             "{table}"
         );
-        assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+        assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
     }
 }

@@ -146,10 +146,12 @@ fn the_same_seed_does_the_same_in_any_directory_and_another_does_not() {
 }
 
 #[test]
-fn several_processes_have_a_file_each() {
-    let given = [("mib", "1"), ("ops", "60"), ("procs", "3")];
-    let report = measured(&SPEC, &given, 1).unwrap();
-    assert_eq!((report.ops, value(&report, "ops-putc")), (Some(180), "30"));
+fn several_tasks_have_a_file_each() {
+    for tasks in ["procs", "threads"] {
+        let given = [("mib", "1"), ("ops", "60"), (tasks, "2"), ("oversubscribe", "on")];
+        let report = measured(&SPEC, &given, 1).unwrap();
+        assert_eq!((report.ops, value(&report, "ops-putc")), (Some(120), "10"), "{tasks}");
+    }
 }
 
 #[test]
