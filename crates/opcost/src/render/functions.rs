@@ -9,8 +9,10 @@ use opcost_record::{Unit, profile::KERNEL};
 use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr;
 
-/// Functions shown one by one.
-const FUNCTIONS_SHOWN: usize = 12;
+/// Counted functions shown one by one, at most: as many as it takes to explain the change.
+const FUNCTIONS_SHOWN: usize = 40;
+/// Sampled ones: behind the first few, samples differ by chance.
+const SAMPLED_SHOWN: usize = 12;
 /// Lines of a difference between two variants.
 const DIFFERENCES_SHOWN: usize = 20;
 /// Columns of a function's name, at least; at most a third of the page.
@@ -65,9 +67,24 @@ pub(super) fn text(page: &mut Page, comparison: &Comparison, sides: [usize; 2]) 
         page.line(&format!("{name}{figure}"));
     }
     footnote(page, &parts);
+    if let Some(covered) = covered(functions, parts.rows.len()) {
+        page.wrap(DIM, "    ", &covered);
+    }
     if let Some(by) = &functions.sampled {
         page.wrap(DIM, "    ", &format!("estimated from {}", by.describe()));
     }
+}
+
+/// How much of all that changed the first `named` functions explain; nothing where none did.
+pub(super) fn covered(functions: &FunctionComparison, named: usize) -> Option<String> {
+    let share = functions.covered(named).filter(|_| named > 0)?;
+    let who = match named {
+        1 => "The function named above accounts".to_string(),
+        _ => format!("The {} functions named above account", grouped(named as u64)),
+    };
+    // Cut off, so that less than all is never said to be all.
+    let share = (1000.0 * share).floor() / 10.0;
+    Some(format!("{who} for {share:.1} % of the change (increases and decreases added up)."))
 }
 
 /// What the marks mean, where they occur.
@@ -91,7 +108,7 @@ pub(super) fn markdown(
     sides: [usize; 2],
     escape: fn(&str) -> String,
 ) {
-    let Some((heading, lines)) = table(comparison, sides) else { return };
+    let Some(Table { heading, lines, covered }) = table(comparison, sides) else { return };
     let _ = writeln!(text, "\nWhere the {} come from:\n", escape(&heading));
     text.push_str("| function | change | | called from |\n|:---|---:|:---|:---|\n");
     for line in lines {
@@ -101,6 +118,19 @@ pub(super) fn markdown(
         let (name, from) = (escape(&line.name), escape(&line.callers));
         let _ = writeln!(text, "| {name} | {} | {mark} | {from} |", line.change);
     }
+    if let Some(covered) = covered {
+        let _ = writeln!(text, "\n{covered}");
+    }
+}
+
+/// Where a change comes from, in words.
+pub(super) struct Table {
+    /// The total change with its unit.
+    pub(super) heading: String,
+    /// The functions that make it.
+    pub(super) lines: Vec<Line>,
+    /// For how much of it those that are named account.
+    pub(super) covered: Option<String>,
 }
 
 /// One line of a table of functions, in words.
@@ -120,8 +150,8 @@ pub(super) struct Line {
     pub(super) callers: String,
 }
 
-/// The total change with its unit and the functions that make it; `None` where there is no shift.
-pub(super) fn table(comparison: &Comparison, sides: [usize; 2]) -> Option<(String, Vec<Line>)> {
+/// The functions that make the change; `None` where there is no shift.
+pub(super) fn table(comparison: &Comparison, sides: [usize; 2]) -> Option<Table> {
     let functions = of(comparison, sides).filter(|functions| functions.shifted())?;
     let parts = Parts::of(functions);
     let age = |row: &FunctionRow| match (row.appeared, row.vanished) {
@@ -139,7 +169,11 @@ pub(super) fn table(comparison: &Comparison, sides: [usize; 2]) -> Option<(Strin
     });
     let rest = parts.rest_names().into_iter().map(|name| Line { name, ..Line::default() });
     let lines = rows.chain(rest).zip(parts.figures());
-    Some((parts.heading(), lines.map(|(line, change)| Line { change, ..line }).collect()))
+    Some(Table {
+        heading: parts.heading(),
+        lines: lines.map(|(line, change)| Line { change, ..line }).collect(),
+        covered: covered(functions, parts.rows.len()),
+    })
 }
 
 /// What differs between the two variants of a comparison, as lines.
@@ -202,7 +236,8 @@ struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     fn of(functions: &'a FunctionComparison) -> Parts<'a> {
-        let (rows, others, others_change) = functions.leading(FUNCTIONS_SHOWN);
+        let most = if functions.sampled.is_some() { SAMPLED_SHOWN } else { FUNCTIONS_SHOWN };
+        let (rows, others, others_change) = functions.leading(most);
         let unattributed = functions.unattributed.change;
         let shown = unattributed.abs() >= REST_MIN;
         let rest = [(others > 0).then_some(others_change), shown.then_some(unattributed)];

@@ -12,7 +12,7 @@ pub use mail::mail;
 pub use markdown::markdown;
 pub use text::text;
 
-use super::functions::{decimals_that_add_up, list, signed, signed_figure};
+use super::functions::{self, decimals_that_add_up, list, signed, signed_figure};
 use crate::comparison::conclusion::{figure, grouped, percent};
 use crate::comparison::difference::{Difference, DifferenceSide};
 use crate::comparison::{FunctionRow, Sides, UNATTRIBUTED, Verdict};
@@ -165,14 +165,7 @@ impl<'a> Shown<'a> {
 
     /// How much of all that changed the first `named` functions explain; nothing where none did.
     fn covered(&self, named: usize) -> Option<String> {
-        let share = self.difference.functions.covered(named).filter(|_| named > 0)?;
-        let who = match named {
-            1 => "The function named above accounts".to_string(),
-            _ => format!("The {} functions named above account", grouped(named as u64)),
-        };
-        // Cut off, so that less than all is never said to be all.
-        let share = (1000.0 * share).floor() / 10.0;
-        Some(format!("{who} for {share:.1} % of the change (increases and decreases added up)."))
+        functions::covered(&self.difference.functions, named)
     }
 
     /// What was compared, and how, a sentence each.

@@ -21,7 +21,7 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
             }
             Some(html! {
                 (whose(view, sides))
-                @if let Some((total, lines)) = functions { (functions_table(&total, &lines)) }
+                @if let Some(functions) = functions { (functions_table(&functions)) }
                 @for (heading, lines) in differences {
                     h4 { (heading) }
                     ul class="plain" { @for line in lines { li { code { (line) } } } }
@@ -33,10 +33,10 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     (!parts.is_empty()).then(|| html! { @for part in parts { (part) } })
 }
 
-fn functions_table(total: &str, lines: &[functions::Line]) -> Markup {
+fn functions_table(table: &functions::Table) -> Markup {
     html! {
         table class="stacks" {
-            caption { "Where the " (total) " come from" }
+            caption { "Where the " (table.heading) " come from" }
             thead {
                 tr {
                     th scope="col" { "function" }
@@ -46,7 +46,7 @@ fn functions_table(total: &str, lines: &[functions::Line]) -> Markup {
                 }
             }
             tbody {
-                @for line in lines {
+                @for line in &table.lines {
                     tr {
                         th scope="row" { code { (line.name) } }
                         td class="number" data-label="change" { (line.change) }
@@ -62,6 +62,7 @@ fn functions_table(total: &str, lines: &[functions::Line]) -> Markup {
                 }
             }
         }
+        @if let Some(covered) = &table.covered { p { (covered) } }
     }
 }
 
