@@ -14,6 +14,19 @@ fn skipped(ended: &Ended) -> bool {
 }
 
 #[test]
+fn what_the_command_prints_is_shown_on_request() {
+    let lab = Lab::new();
+    let table = lab.run(&["profile", "echo of-the-command"]);
+    if skipped(&table) {
+        return;
+    }
+    let table = table.expect(0).stdout;
+    assert!(!table.lines().any(|line| line == "of-the-command"), "{table}");
+    let both = lab.run(&["profile", "echo of-the-command", "--show-output"]).expect(0).stdout;
+    assert!(both.lines().any(|line| line == "of-the-command"), "{both}");
+}
+
+#[test]
 fn a_comparison_says_which_functions_and_that_they_are_sampled() {
     let lab = Lab::new();
     let args = [

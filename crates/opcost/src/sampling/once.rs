@@ -56,6 +56,10 @@ pub struct SubjectArgs {
           default_missing_value = "/bin/sh", requires = "command")]
     shell: Option<String>,
 
+    /// Show what the command prints instead of discarding it
+    #[arg(long, requires = "command")]
+    show_output: bool,
+
     #[command(flatten)]
     sampling: SamplingArgs,
 }
@@ -118,7 +122,7 @@ impl SubjectArgs {
             frequency: Some(sampling.frequency_hz),
             call_graph: Some(sampling.call_graph),
             shell: self.shell.clone(),
-            show_output: true,
+            show_output: self.show_output,
             ..Experiment::default()
         };
         let plan = plan::resolve(&experiment, &HostSurroundings)?;
