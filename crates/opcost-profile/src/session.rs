@@ -151,7 +151,8 @@ impl Session {
             self.losses.other_events += 1;
             return;
         }
-        if sample.chain.iter().any(|frame| CONTEXT_GUEST.contains(frame)) {
+        let is_guest = |frame: &u64| *frame >= CONTEXT_MAX && CONTEXT_GUEST.contains(frame);
+        if sample.chain.iter().any(is_guest) {
             self.losses.guest_samples += 1;
             return;
         }

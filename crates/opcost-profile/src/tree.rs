@@ -1,6 +1,8 @@
 //! Samples as a tree of calls between places in code, before anybody knows the functions' names.
 
-use rustc_hash::FxHashMap;
+use hashbrown::hash_table::{Entry, HashTable};
+use rustc_hash::FxBuildHasher;
+use std::hash::BuildHasher;
 
 /// A byte of code: where in which file, whatever address it was mapped at.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -28,11 +30,15 @@ pub struct Node {
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
     nodes: Vec<Node>,
-    numbers: FxHashMap<(u32, Place), u32>,
+    /// Numbers of nodes by parent and place, which only the nodes themselves hold: a profile has
+    /// millions.
+    numbers: HashTable<u32>,
 }
 
-/// Stands for no parent in the key of a node; a tree never grows so large.
-const NONE: u32 = u32::MAX;
+/// The hash of a node's parent and place.
+fn hash(parent: Option<u32>, place: Place) -> u64 {
+    FxBuildHasher.hash_one((parent, place))
+}
 
 impl Tree {
     /// The nodes, parents before children.
@@ -43,12 +49,24 @@ impl Tree {
     /// The node of `place` under a parent, made if it is new.
     pub(crate) fn node(&mut self, parent: Option<u32>, place: Place) -> u32 {
         let nodes = &mut self.nodes;
-        *self.numbers.entry((parent.unwrap_or(NONE), place)).or_insert_with(|| {
-            // A node takes some 60 bytes: memory ends long before the numbers do.
-            let number = u32::try_from(nodes.len()).expect("fewer nodes than 2^32");
-            nodes.push(Node { parent, place, samples: 0, cost: 0 });
-            number
-        })
+        let is = |number: &u32| {
+            let node = &nodes[*number as usize];
+            node.parent == parent && node.place == place
+        };
+        let hash_of = |number: &u32| {
+            let node = &nodes[*number as usize];
+            hash(node.parent, node.place)
+        };
+        match self.numbers.entry(hash(parent, place), is, hash_of) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => {
+                // A node takes some 50 bytes: memory ends long before the numbers do.
+                let number = u32::try_from(nodes.len()).expect("fewer nodes than 2^32");
+                new.insert(number);
+                nodes.push(Node { parent, place, samples: 0, cost: 0 });
+                number
+            }
+        }
     }
 
     /// Adds one sample to a node.

@@ -1,11 +1,11 @@
 //! Names of programs and libraries, if the file is the one that was sampled.
 
-use super::inline::{DebugSections, Inlined};
+use super::inline::{DEBUG_SECTIONS, DebugSections, Inlined};
 use super::{Frame, Names, Sources, Why};
 use crate::space::CodeFile;
 use crate::symbols::{elf, program};
+use gimli::SectionId;
 use std::ffi::OsStr;
-use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -20,7 +20,8 @@ pub(super) fn names(file: &CodeFile, offsets: &[u64], sources: &Sources) -> Name
     let path = file.path.strip_suffix(DELETED.as_bytes()).unwrap_or(&file.path);
     let path = PathBuf::from(OsStr::from_bytes(path));
     let recorded = file.build_id.as_deref();
-    let read = match fs::read(&path) {
+    let sections = if sources.inlined { DEBUG_SECTIONS } else { &[] };
+    let read = match elf::excerpt(&path, sections) {
         Ok(bytes) => match elf::build_id(&bytes) {
             Ok(id) => match is_same_build(recorded, id) {
                 Some(true) => Ok((bytes, false)),
@@ -36,14 +37,14 @@ pub(super) fn names(file: &CodeFile, offsets: &[u64], sources: &Sources) -> Name
     };
     let (bytes, unchecked) = match read {
         Ok(read) => read,
-        Err(why) => match recorded.and_then(|id| cached(id, sources)) {
+        Err(why) => match recorded.and_then(|id| cached(id, sources, sections)) {
             Some(bytes) => (bytes, false),
             None => return none(why),
         },
     };
     let has_table = elf::has_symbol_table(&bytes).unwrap_or(false);
     let debug = (sources.inlined || !has_table)
-        .then(|| program::split_off(&path, &bytes, &sources.debug_files).ok().flatten())
+        .then(|| program::split_off(&path, &bytes, &sources.debug_files, sections).ok().flatten())
         .flatten();
     let sections = sources.inlined.then(|| DebugSections::read(&bytes, debug.as_deref())).flatten();
     let inlined = sections.as_ref().and_then(DebugSections::inlined);
@@ -91,10 +92,10 @@ pub(super) fn named(
 }
 
 /// What perf kept of a file with this build id.
-fn cached(id: &[u8], sources: &Sources) -> Option<Vec<u8>> {
+fn cached(id: &[u8], sources: &Sources, sections: &[SectionId]) -> Option<Vec<u8>> {
     // tools/perf/util/build-id.c
     let folder = program::by_build_id(sources.build_id_cache.as_deref()?, id)?;
-    let bytes = fs::read(folder.join("elf")).ok()?;
+    let bytes = elf::excerpt(&folder.join("elf"), sections).ok()?;
     let same = is_same_build(Some(id), elf::build_id(&bytes).ok()?) == Some(true);
     same.then_some(bytes)
 }

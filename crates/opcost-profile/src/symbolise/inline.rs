@@ -7,6 +7,21 @@ use object::{Object, ObjectSection};
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+/// The debug information that tells of inlined functions.
+pub(super) const DEBUG_SECTIONS: &[SectionId] = &[
+    SectionId::DebugAbbrev,
+    SectionId::DebugAddr,
+    SectionId::DebugAranges,
+    SectionId::DebugInfo,
+    SectionId::DebugLine,
+    SectionId::DebugLineStr,
+    SectionId::DebugRanges,
+    SectionId::DebugRngLists,
+    SectionId::DebugStr,
+    SectionId::DebugStrOffsets,
+    SectionId::DebugTypes,
+];
+
 /// Sections with debug information of one file, uncompressed.
 pub(super) struct DebugSections<'d> {
     code: CodeAt,
@@ -27,20 +42,8 @@ impl<'d> DebugSections<'d> {
             let section = object.section_by_name(id.name())?;
             Some((id, section.uncompressed_data().ok()?))
         };
-        let wanted = [
-            SectionId::DebugAbbrev,
-            SectionId::DebugAddr,
-            SectionId::DebugAranges,
-            SectionId::DebugInfo,
-            SectionId::DebugLine,
-            SectionId::DebugLineStr,
-            SectionId::DebugRanges,
-            SectionId::DebugRngLists,
-            SectionId::DebugStr,
-            SectionId::DebugStrOffsets,
-            SectionId::DebugTypes,
-        ];
-        Some(DebugSections { code, sections: wanted.into_iter().filter_map(section).collect() })
+        let sections = DEBUG_SECTIONS.iter().copied().filter_map(section).collect();
+        Some(DebugSections { code, sections })
     }
 
     /// What looks functions up in them.

@@ -1,6 +1,7 @@
 //! Reads a program or library of this computer, and the debug file that belongs to it.
 
 use super::elf::{self, ElfError, ProgramSymbols};
+use gimli::SectionId;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -51,17 +52,18 @@ pub fn read(path: &Path, module: &str, debug_files: &Path) -> Result<ProgramSymb
     elf::read(&file, None, module).map_err(fail)
 }
 
-/// The contents of a stripped file's debug file, if it is there and has the same build id.
+/// What names need of a stripped file's debug file, if it is there and has the same build id.
 fn debug_file(path: &Path, file: &[u8], debug_files: &Path) -> Result<Option<Vec<u8>>, ElfError> {
-    if elf::has_symbol_table(file)? { Ok(None) } else { split_off(path, file, debug_files) }
+    if elf::has_symbol_table(file)? { Ok(None) } else { split_off(path, file, debug_files, &[]) }
 }
 
-/// The contents of the debug file that was split off a program or library, if it is there.
+/// What names need of the debug file that was split off a program or library, if it is there.
 ///
 /// It is looked for by build id, then by the name that the file gives (`.gnu_debuglink`): beside it,
 /// in `.debug` beside it, and under `debug_files` in a folder of the same path (GDB manual,
 /// "Debugging Information in Separate Files"). It must have the same build id, or where the program
-/// has none, the checksum that the link says.
+/// has none, the checksum that the link says. `sections`: debug information that is wanted of it too
+/// ([`excerpt`](elf::excerpt)).
 ///
 /// # Errors
 /// [`ElfError`] if `file` is none to read.
@@ -69,26 +71,32 @@ pub fn split_off(
     path: &Path,
     file: &[u8],
     debug_files: &Path,
+    sections: &[SectionId],
 ) -> Result<Option<Vec<u8>>, ElfError> {
     let id = elf::build_id(file)?;
     if let Some(path) = id.and_then(|id| by_build_id(debug_files, id)) {
         let path = path.with_extension("debug");
         let same = |debug: &Vec<u8>| elf::build_id(debug) == Ok(id);
-        if let Some(found) = fs::read(path).ok().filter(same) {
+        if let Some(found) = elf::excerpt(&path, sections).ok().filter(same) {
             return Ok(Some(found));
         }
     }
     let Some((name, checksum)) = elf::debug_link(file)? else { return Ok(None) };
     let folder = path.parent().unwrap_or(Path::new("/"));
     let below = debug_files.join(folder.strip_prefix("/").unwrap_or(folder));
-    let belongs = |debug: &Vec<u8>| match id {
-        Some(id) => elf::build_id(debug) == Ok(Some(id)),
-        None => elf::is_elf(debug) && crc32fast::hash(debug) == checksum,
+    let belongs = |path: &Path| {
+        let debug = elf::excerpt(path, sections).ok()?;
+        let same = match id {
+            Some(id) => elf::build_id(&debug) == Ok(Some(id)),
+            // The checksum is the whole file's.
+            None => elf::is_elf(&debug) && crc32fast::hash(&fs::read(path).ok()?) == checksum,
+        };
+        same.then_some(debug)
     };
     let places = [folder.to_owned(), folder.join(".debug"), below];
     // The link of a file that was not stripped after all may lead back to it.
-    let candidates = places.iter().map(|place| place.join(&name)).filter(|found| found != path);
-    Ok(candidates.filter_map(|found| fs::read(found).ok()).find(belongs))
+    let mut candidates = places.iter().map(|place| place.join(&name)).filter(|found| found != path);
+    Ok(candidates.find_map(|found| belongs(&found)))
 }
 
 /// `FOLDER/.build-id/ab/cdef…`, as distributions and perf name what has a build id; `None` for an

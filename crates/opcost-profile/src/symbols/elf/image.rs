@@ -76,6 +76,15 @@ pub(super) fn offsets(code: &[Code], address: u64, bytes: u64) -> Option<(u64, u
     code.iter().find_map(|piece| piece.offsets(address, bytes))
 }
 
+/// Whether a file is as long as its headers need it to be.
+fn within(data: &[u8], needs_bytes: u64) -> Result<(), ElfError> {
+    let has_bytes = data.len() as u64;
+    if needs_bytes > has_bytes {
+        return Err(ElfError::Truncated { needs_bytes, has_bytes });
+    }
+    Ok(())
+}
+
 /// A file whose headers are there.
 pub(super) struct Image<'d> {
     pub(super) data: &'d [u8],
@@ -84,17 +93,12 @@ pub(super) struct Image<'d> {
 }
 
 impl<'d> Image<'d> {
-    /// Reads the headers of a program, a shared library, or the debug file of one.
-    pub(super) fn parse(data: &'d [u8]) -> Result<Self, ElfError> {
+    /// Reads the header of a file for this machine; what it leads to is not looked at.
+    pub(super) fn header(data: &'d [u8]) -> Result<&'d Header, ElfError> {
         if !is_elf(data) {
             return Err(ElfError::NotElf);
         }
-        let has_bytes = data.len() as u64;
-        let within = |needs_bytes: u64| match needs_bytes {
-            needs if needs <= has_bytes => Ok(()),
-            needs_bytes => Err(ElfError::Truncated { needs_bytes, has_bytes }),
-        };
-        within(size_of::<Header>() as u64)?;
+        within(data, size_of::<Header>() as u64)?;
         let header: &Header = data.read_at(0).map_err(|()| ElfError::NotElf)?;
         if !(header.is_class_64() && header.is_little_endian())
             || header.e_machine(LE) != elf::EM_X86_64
@@ -111,6 +115,12 @@ impl<'d> Image<'d> {
             let found = format!("{bits}-bit, {order}, ELF machine {number}");
             return Err(ElfError::Machine { found });
         }
+        Ok(header)
+    }
+
+    /// Reads the headers of a program, a shared library, or the debug file of one.
+    pub(super) fn parse(data: &'d [u8]) -> Result<Self, ElfError> {
+        let header = Image::header(data)?;
         let kind = header.e_type(LE);
         if kind != elf::ET_EXEC && kind != elf::ET_DYN {
             return Err(ElfError::Kind { kind: kind.0 });
@@ -118,8 +128,8 @@ impl<'d> Image<'d> {
         let ends = |offset: u64, count: u16, size: u16| {
             offset.saturating_add(u64::from(count) * u64::from(size))
         };
-        within(ends(header.e_phoff(LE), header.e_phnum(LE), header.e_phentsize(LE)))?;
-        within(ends(header.e_shoff(LE), header.e_shnum(LE), header.e_shentsize(LE)))?;
+        within(data, ends(header.e_phoff(LE), header.e_phnum(LE), header.e_phentsize(LE)))?;
+        within(data, ends(header.e_shoff(LE), header.e_shnum(LE), header.e_shentsize(LE)))?;
         let header = Header::parse(data).map_err(malformed)?;
         let sections = header.sections(LE, data).map_err(malformed)?;
         Ok(Image { data, header, sections })

@@ -55,7 +55,8 @@ pub(super) fn entries<'d>(
     Ok(spans)
 }
 
-fn is_linkage(section: &[u8]) -> bool {
+/// Whether a section of this name is a linkage table.
+pub(super) fn is_linkage(section: &[u8]) -> bool {
     section == b".plt" || section == b".iplt" || section.starts_with(b".plt.")
 }
 

@@ -5,6 +5,7 @@
 //! the executable segments has exactly one owner.
 
 mod build_id;
+mod excerpt;
 mod image;
 mod linkage;
 mod lookup;
@@ -20,6 +21,7 @@ use image::Image;
 use opcost_record::Function;
 use std::collections::HashMap;
 
+pub use excerpt::excerpt;
 pub use image::ElfError;
 pub use lookup::{CodeAt, Named, debug_link, names};
 pub use source_file::source_files;

@@ -1,0 +1,183 @@
+//! An ELF file without what names need not: code and data stay on the disk.
+
+use super::image::{Header, Image, LE};
+use super::linkage;
+use gimli::SectionId;
+use object::elf;
+use object::read::elf::{FileHeader, SectionHeader};
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// Reads of a file what [`names`](super::names), [`build_id`](super::build_id) and
+/// [`debug_link`](super::debug_link) look at; the rest of the bytes are zeros.
+///
+/// `path`: the file, of any kind; `sections`: debug information that is wanted too. The result is as
+/// long as the file, but only what was read of it takes memory.
+///
+/// # Errors
+/// What the system says of the file.
+pub fn excerpt(path: &Path, sections: &[SectionId]) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    let bytes = usize::try_from(file.metadata()?.len()).map_err(|_| ErrorKind::FileTooLarge)?;
+    // Zeros that are asked for and not there end the program; room that is not is an error.
+    Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| ErrorKind::OutOfMemory)?;
+    let mut data = vec![0; bytes];
+    read(&file, &mut data, vec![0..size_of::<Header>() as u64])?;
+    let Some(tables) = tables(&data) else { return Ok(data) };
+    read(&file, &mut data, tables)?;
+    // What has a type of its own, among it the names of the others.
+    let typed = ranges(&data, |_, section| {
+        [
+            elf::SHT_SYMTAB,
+            elf::SHT_DYNSYM,
+            elf::SHT_STRTAB,
+            elf::SHT_SYMTAB_SHNDX,
+            elf::SHT_RELA,
+            elf::SHT_NOTE,
+        ]
+        .contains(&section.sh_type(LE))
+    });
+    read(&file, &mut data, typed)?;
+    let named = ranges(&data, |image, section| {
+        let name = image.sections.section_name(LE, section).unwrap_or_default();
+        name == b".eh_frame"
+            || name == b".gnu_debuglink"
+            || linkage::is_linkage(name)
+            || sections.iter().any(|id| is_debug(name, *id))
+    });
+    read(&file, &mut data, named)?;
+    Ok(data)
+}
+
+/// Whether a section is this one, perhaps compressed as it was before there was a flag for it.
+fn is_debug(name: &[u8], id: SectionId) -> bool {
+    let plain = id.name().as_bytes();
+    name == plain || name.strip_prefix(b".z").is_some_and(|rest| rest == &plain[1..])
+}
+
+/// Where the headers of segments and sections are; everything where their number is not in the
+/// file's header; `None` of a file that is not read any further.
+fn tables(data: &[u8]) -> Option<Vec<Range<u64>>> {
+    // Reports what is wrong with the header itself, before it looks behind it.
+    let header = Image::header(data).ok()?;
+    let (segments, sections) = (header.e_phnum(LE), header.e_shnum(LE));
+    if segments == elf::PN_XNUM || sections == 0 {
+        return Some(vec![0..data.len() as u64]);
+    }
+    let table = |start: u64, count: u16, size: u16| {
+        start..start.saturating_add(u64::from(count) * u64::from(size))
+    };
+    Some(vec![
+        table(header.e_phoff(LE), segments, header.e_phentsize(LE)),
+        table(header.e_shoff(LE), sections, header.e_shentsize(LE)),
+    ])
+}
+
+/// Where the wanted sections are; none of a file whose headers are broken.
+fn ranges(
+    data: &[u8],
+    wanted: impl Fn(&Image<'_>, &super::image::Section) -> bool,
+) -> Vec<Range<u64>> {
+    let Ok(image) = Image::parse(data) else { return Vec::new() };
+    let wanted = image.sections.iter().filter(|section| wanted(&image, section));
+    let range = wanted.filter_map(|section| section.file_range(LE));
+    range.map(|(start, bytes)| start..start.saturating_add(bytes)).collect()
+}
+
+/// Reads ranges, as far as the file reaches, each byte once however they overlap.
+fn read(file: &File, data: &mut [u8], mut ranges: Vec<Range<u64>>) -> io::Result<()> {
+    ranges.sort_by_key(|range| range.start);
+    let mut done = 0;
+    for range in ranges {
+        let start = range.start.max(done);
+        let end = range.end.min(data.len() as u64);
+        if start < end {
+            // Within the data, whose length is a usize.
+            file.read_exact_at(&mut data[start as usize..end as usize], start)?;
+            done = end;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{build_id, debug_link, has_symbol_table, names};
+    use super::*;
+    use std::fs;
+
+    /// Everything that is asked of an excerpt.
+    fn assert_says_the_same(path: &Path) {
+        let whole = fs::read(path).unwrap();
+        let part = excerpt(path, &[]).unwrap();
+        assert_eq!(part.len(), whole.len());
+        assert_eq!(build_id(&part), build_id(&whole));
+        assert_eq!(has_symbol_table(&part), has_symbol_table(&whole));
+        assert_eq!(debug_link(&part), debug_link(&whole));
+        let offsets: Vec<u64> = (0..whole.len() as u64).step_by(61).collect();
+        assert_eq!(names(&part, None, &offsets), names(&whole, None, &offsets));
+    }
+
+    #[test]
+    fn an_excerpt_names_what_the_file_names() {
+        let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/busy");
+        for path in [&recorded, Path::new("/proc/self/exe"), Path::new("/bin/sh")] {
+            assert_says_the_same(path);
+        }
+        let bytes = fs::read(&recorded).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cut");
+        for kept in [0, 3, 40, 64, 100, 1000, bytes.len() / 2, bytes.len() - 1] {
+            fs::write(&path, &bytes[..kept]).unwrap();
+            assert_says_the_same(&path);
+        }
+        fs::write(
+            &path,
+            "#!/bin/sh\necho no program, but longer than a header of sixty-four bytes",
+        )
+        .unwrap();
+        assert_says_the_same(&path);
+    }
+
+    #[test]
+    fn any_byte_of_the_headers_may_be_wrong() {
+        let whole =
+            fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/busy")).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("wrong");
+        for at in 0..64 {
+            for wrong in [0, 1, 0xff] {
+                let mut bytes = whole.clone();
+                bytes[at] = wrong;
+                fs::write(&path, &bytes).unwrap();
+                assert_says_the_same(&path);
+            }
+        }
+    }
+
+    #[test]
+    fn code_is_left_out_and_wanted_debug_information_is_not() {
+        let exe = Path::new("/proc/self/exe");
+        let whole = fs::read(exe).unwrap();
+        let at = |id: SectionId| {
+            let image = Image::parse(&whole).unwrap();
+            let (_, section) = image.sections.section_by_name(LE, id.name().as_bytes())?;
+            let (start, bytes) = section.file_range(LE)?;
+            Some(start as usize..(start + bytes) as usize)
+        };
+        let code = Image::parse(&whole).unwrap().sections.section_by_name(LE, b".text").unwrap().1;
+        let start = code.sh_offset(LE) as usize;
+        let Some(lines) = at(SectionId::DebugLine) else {
+            eprintln!("SKIPPED: the test itself was built without debug information");
+            return;
+        };
+        let (without, with) =
+            (excerpt(exe, &[]).unwrap(), excerpt(exe, &[SectionId::DebugLine]).unwrap());
+        assert!(with[start..start + 64].iter().all(|byte| *byte == 0));
+        assert!(without[lines.clone()].iter().all(|byte| *byte == 0));
+        assert_eq!(with[lines.clone()], whole[lines]);
+    }
+}
