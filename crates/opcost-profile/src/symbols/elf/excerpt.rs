@@ -7,6 +7,7 @@ use object::elf;
 use object::read::elf::{FileHeader, SectionHeader};
 use std::fs::File;
 use std::io::{self, ErrorKind};
+use std::iter;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -25,7 +26,7 @@ pub fn excerpt(path: &Path, sections: &[SectionId]) -> io::Result<Vec<u8>> {
     // Zeros that are asked for and not there end the program; room that is not is an error.
     Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| ErrorKind::OutOfMemory)?;
     let mut data = vec![0; bytes];
-    read(&file, &mut data, vec![0..size_of::<Header>() as u64])?;
+    read(&file, &mut data, iter::once(0..size_of::<Header>() as u64).collect())?;
     let Some(tables) = tables(&data) else { return Ok(data) };
     read(&file, &mut data, tables)?;
     // What has a type of its own, among it the names of the others.
@@ -65,7 +66,7 @@ fn tables(data: &[u8]) -> Option<Vec<Range<u64>>> {
     let header = Image::header(data).ok()?;
     let (segments, sections) = (header.e_phnum(LE), header.e_shnum(LE));
     if segments == elf::PN_XNUM || sections == 0 {
-        return Some(vec![0..data.len() as u64]);
+        return Some(iter::once(0..data.len() as u64).collect());
     }
     let table = |start: u64, count: u16, size: u16| {
         start..start.saturating_add(u64::from(count) * u64::from(size))
