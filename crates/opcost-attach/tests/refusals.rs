@@ -74,6 +74,11 @@ fn one_of_32_bits() {
         Ok(child) => Killed(child),
         Err(error) => return eprintln!("SKIPPED: 32-bit programs do not run here: {error}"),
     };
+    // A process counts as started before its program is mapped.
+    let maps = format!("/proc/{}/maps", waiting.0.id());
+    while !std::fs::read_to_string(&maps).unwrap().contains("/program\n") {
+        std::thread::yield_now();
+    }
     let process = Process::open(waiting.0.id() as i32, Purpose::Look).unwrap();
     let error = process.survey().unwrap_err();
     assert!(error.to_string().contains("is a 32-bit program"), "{error}");
