@@ -23,6 +23,19 @@ pub struct Rusage {
 }
 
 impl Rusage {
+    /// What was used up, by the names of the metrics (`METRICS`); the peak resident set, which is
+    /// no sum, is not among them.
+    pub fn figures(&self) -> [(&'static str, u64); 6] {
+        [
+            ("user-time", self.user_ns),
+            ("system-time", self.system_ns),
+            ("minor-faults", self.minor_faults),
+            ("major-faults", self.major_faults),
+            ("voluntary-switches", self.voluntary_switches),
+            ("involuntary-switches", self.involuntary_switches),
+        ]
+    }
+
     /// What was used since `start`; the peak resident set is the one at the end.
     pub fn since(&self, start: &Rusage) -> Rusage {
         Rusage {

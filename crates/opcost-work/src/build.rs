@@ -176,15 +176,7 @@ impl Work for Build {
         let Ok(used) = Self::used_by_children().map(|used| used.since(&self.before)) else {
             return Vec::new();
         };
-        let figures = [
-            ("user-time", used.user_ns),
-            ("system-time", used.system_ns),
-            ("minor-faults", used.minor_faults),
-            ("major-faults", used.major_faults),
-            ("voluntary-switches", used.voluntary_switches),
-            ("involuntary-switches", used.involuntary_switches),
-        ];
-        figures
+        used.figures()
             .map(|(name, value)| Reading::plain(MetricKey::new(name, Domain::All, "rusage"), value))
             .to_vec()
     }

@@ -58,21 +58,13 @@ impl Source for ChildOrSelf {
             return Ok(());
         }
         let used = exit.map_or(&self.used, |exit| &exit.rusage);
-        let figures = [
-            ("user-time", used.user_ns),
-            ("system-time", used.system_ns),
-            ("minor-faults", used.minor_faults),
-            ("major-faults", used.major_faults),
-            ("voluntary-switches", used.voluntary_switches),
-            ("involuntary-switches", used.involuntary_switches),
-        ];
         let peak = match exit {
             // Less than what this process itself had is hidden by it.
             Some(exit) => exit.rss_bytes_max,
             None => Some(used.rss_bytes_max),
         };
         let peak = peak.map(|bytes| ("peak-rss", bytes));
-        for (name, value) in figures.into_iter().chain(peak) {
+        for (name, value) in used.figures().into_iter().chain(peak) {
             let key =
                 MetricKey { region: region.to_string(), ..MetricKey::new(name, Domain::All, NAME) };
             readings.push(Reading::plain(key, value));
