@@ -10,6 +10,7 @@ use crate::decode::{Exit, MarkerAt, Repeat};
 use crate::model::Model;
 use crate::region::{Reading, Regions};
 use crate::repeat::Site;
+use crate::report::{self, Reports};
 use crate::tree::{NODES_MAX, Tree};
 use crate::walk::{Left, Position, Walk, is_entry};
 use opcost_record::marker::REGIONS;
@@ -59,6 +60,8 @@ pub(crate) struct Core {
     sums: Counters,
     landmarks: Vec<u64>,
     pub(crate) regions: Regions,
+    /// The runs that ended.
+    pub(crate) reports: Reports,
     pub(crate) model: Option<Model>,
     /// Sizes in bytes of the accesses seen last, by some bits of QEMU's description.
     sizes: [(u32, u32); 64],
@@ -96,6 +99,7 @@ impl Core {
             sums: Counters::default(),
             landmarks,
             regions: Regions::default(),
+            reports: Reports::default(),
             model,
             // A description that QEMU never gives: its highest bits are not used.
             sizes: [(u32::MAX, 0); 64],
@@ -362,11 +366,22 @@ impl Core {
                     .stop(region, now)
                     .map(|()| self.walk.tree.shift(node, region + 1, OUTSIDE, tail.instructions))
             }
+            MarkerAt::RunEnd => self.end_run(),
         };
         if let Err(message) = done {
             self.failure.get_or_insert(message);
         }
         self.choose_column();
+    }
+
+    /// Writes down what the regions cost since the last run's end.
+    fn end_run(&mut self) -> Result<(), String> {
+        self.regions.check_run_end()?;
+        let costs = report::regions(self)?;
+        self.reports.add(&self.arguments.out, &costs)?;
+        self.regions.clear();
+        self.walk.tree.clear_regions();
+        Ok(())
     }
 
     fn choose_column(&mut self) {
@@ -435,7 +450,17 @@ impl Core {
                 }
             }
         }
-        if self.regions.sums().next().is_none() {
+        if self.reports.any() {
+            return match self.regions.sums().next() {
+                None => Ok(()),
+                Some((region, _)) => Err(format!(
+                    "region '{}' was counted behind the end of the last run: the program ended in \
+                     the middle of a run",
+                    REGIONS[region]
+                )),
+            };
+        }
+        if self.regions.is_empty() {
             return Err("no marker seen: the work never started, or it was not built with \
                         markers; use window=whole to count a program's whole life"
                 .into());

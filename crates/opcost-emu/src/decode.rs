@@ -84,6 +84,8 @@ pub(crate) enum MarkerAt {
     Start(u8),
     /// Stops the region.
     Stop(u8),
+    /// Ends a run.
+    RunEnd,
 }
 
 fn marker(code: &[u8]) -> Option<MarkerAt> {
@@ -91,6 +93,7 @@ fn marker(code: &[u8]) -> Option<MarkerAt> {
     Some(match Marker::decode(code)? {
         Marker::Start(name) => MarkerAt::Start(number(name)?),
         Marker::Stop(name) => MarkerAt::Stop(number(name)?),
+        Marker::RunEnd => MarkerAt::RunEnd,
     })
 }
 

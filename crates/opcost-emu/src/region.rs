@@ -65,6 +65,30 @@ impl Regions {
         self.open.as_ref().map(|(region, _)| *region)
     }
 
+    /// Whether a run can end here.
+    ///
+    /// # Errors
+    /// A region is open, or none was counted since the last run's end.
+    pub(crate) fn check_run_end(&self) -> Result<(), String> {
+        match self.open() {
+            Some(open) => {
+                Err(format!("a run ended inside region '{}'; stop the region first", REGIONS[open]))
+            }
+            None if self.is_empty() => Err("a run ended in which no region was counted".into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Begins the next run: no region has cost anything.
+    pub(crate) fn clear(&mut self) {
+        self.sums = Default::default();
+    }
+
+    /// Whether no region was counted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sums.iter().all(Option::is_none)
+    }
+
     /// What each region cost that was counted.
     pub(crate) fn sums(&self) -> impl Iterator<Item = (usize, &Reading)> {
         self.sums.iter().enumerate().filter_map(|(region, sum)| Some((region, sum.as_ref()?)))
@@ -89,6 +113,21 @@ mod tests {
         regions.stop(0, reading(11)).unwrap();
         let sums: Vec<_> = regions.sums().map(|(region, sum)| (region, sum.landmarks[0])).collect();
         assert_eq!(sums, [(0, 3)]);
+    }
+
+    #[test]
+    fn each_run_has_sums_of_its_own() {
+        let mut regions = Regions::default();
+        for (start, stop) in [(3, 5), (10, 17)] {
+            regions.start(0, reading(start)).unwrap();
+            assert!(regions.check_run_end().unwrap_err().contains("inside region 'work'"));
+            regions.stop(0, reading(stop)).unwrap();
+            regions.check_run_end().unwrap();
+            let sums: Vec<_> = regions.sums().map(|(_, sum)| sum.landmarks[0]).collect();
+            assert_eq!(sums, [stop - start]);
+            regions.clear();
+            assert!(regions.check_run_end().unwrap_err().contains("no region was counted"));
+        }
     }
 
     #[test]

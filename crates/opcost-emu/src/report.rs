@@ -7,10 +7,45 @@ use crate::decode::Repeat;
 use crate::model::estimated_cycles;
 use crate::refusal;
 use crate::region::Reading;
-use opcost_record::emulation::{self, RegionCost};
+use opcost_record::emulation::{self, RegionCost, ReportWriter};
 use opcost_record::marker::REGIONS;
 use opcost_record::{Domain, Profile};
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
+
+/// The runs that ended, as far as the report has come: each is written at once, so that a program
+/// may make any number of them.
+#[derive(Default)]
+pub(crate) struct Reports {
+    writer: Option<ReportWriter<File>>,
+}
+
+impl Reports {
+    /// Whether a run has ended.
+    pub(crate) fn any(&self) -> bool {
+        self.writer.is_some()
+    }
+
+    /// Adds a run to the report that will be at `out`.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn add(&mut self, out: &Path, regions: &[RegionCost]) -> Result<(), String> {
+        // A child's runs are no part of what its parent reports.
+        if !refusal::is_first_process() {
+            return Ok(());
+        }
+        let mut write = || {
+            let writer = match &mut self.writer {
+                Some(writer) => writer,
+                none => none.insert(ReportWriter::start(File::create(fresh(out))?)?),
+            };
+            writer.run(regions)
+        };
+        write().map_err(|error| format!("cannot write the report {}: {error}", out.display()))
+    }
+}
 
 /// Writes the report, or why there is none, when the guest has ended.
 ///
@@ -20,37 +55,52 @@ pub(crate) unsafe fn write_at_exit(core: &mut Core) {
     if !refusal::is_first_process() {
         return;
     }
-    let text = match refusal::refused() {
-        Some(message) => emulation::format_error(message),
+    let out = core.arguments.out.clone();
+    let ended = match refusal::refused() {
+        Some(message) => Err(message.to_string()),
         // SAFETY: as the caller promises.
-        None => match unsafe { core.end() }.and_then(|()| regions(core)) {
-            Ok(regions) => emulation::format(&regions),
-            Err(message) => emulation::format_error(&message),
-        },
+        None => unsafe { core.end() },
     };
-    write(&core.arguments.out, &text);
+    let whole = ended.and_then(|()| {
+        if !core.reports.any() {
+            let regions = regions(core)?;
+            core.reports.add(&out, &regions)?;
+        }
+        Ok(core.reports.writer.take())
+    });
+    match whole {
+        Ok(report) => {
+            let ended = report.map_or(Ok(()), ReportWriter::end);
+            put(&out, ended);
+        }
+        Err(message) => write_error(&out, &message),
+    }
 }
 
 /// Writes why there is no report.
 pub(crate) fn write_error(out: &Path, message: &str) {
-    write(out, &emulation::format_error(message));
+    put(out, fs::write(fresh(out), emulation::format_error(message)));
 }
 
-fn write(out: &Path, text: &str) {
-    let mut new = out.as_os_str().to_owned();
-    new.push(".tmp");
-    let new = PathBuf::from(new);
-    let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, out));
-    if let Err(error) = written {
+/// Where the report is until it is whole.
+fn fresh(out: &Path) -> PathBuf {
+    let mut fresh = out.as_os_str().to_owned();
+    fresh.push(".tmp");
+    fresh.into()
+}
+
+/// Puts what was written to its place.
+fn put(out: &Path, written: io::Result<()>) {
+    if let Err(error) = written.and_then(|()| fs::rename(fresh(out), out)) {
         eprintln!("opcost-emu: cannot write the report {}: {error}", out.display());
     }
 }
 
-/// Everything that was counted.
+/// What was counted since the last run's end.
 ///
 /// # Errors
 /// The parts of a region do not add up to its total.
-fn regions(core: &Core) -> Result<Vec<RegionCost>, String> {
+pub(crate) fn regions(core: &Core) -> Result<Vec<RegionCost>, String> {
     let mut all = Vec::new();
     for (region, sum) in core.regions.sums() {
         let profile = core.walk.tree.profile(region + 1, core.attribution.functions());

@@ -123,6 +123,14 @@ impl Tree {
         }
     }
 
+    /// Sets what every column but that for what lies outside of regions has to 0; the nodes stay.
+    pub(crate) fn clear_regions(&mut self) {
+        let used = self.nodes.len();
+        for column in &mut self.columns[1..] {
+            column[..used].fill(Amount::default());
+        }
+    }
+
     /// One column as a profile: the nodes with a cost or calls, and those above them.
     pub(crate) fn profile(&self, column: usize, functions: &[Function]) -> Profile {
         let amounts = &self.columns[column];
@@ -219,5 +227,10 @@ mod tests {
         );
         assert_eq!(work.functions, functions(3)[1..]);
         assert!(tree.profile(2, &functions(3)).contexts.is_empty());
+        tree.clear_regions();
+        assert_eq!(tree.profile(0, &functions(3)), outside);
+        assert!(tree.profile(1, &functions(3)).contexts.is_empty());
+        add(&mut tree, leaf, 4);
+        assert_eq!(tree.profile(1, &functions(3)).total(), 4, "nodes stay");
     }
 }

@@ -2,9 +2,8 @@
 
 mod emulator;
 
-use emulator::{Emulator, USER, check, have, paths, skip};
+use emulator::{Emulator, USER, check, count, have, paths, skip};
 use opcost_record::Domain;
-use opcost_record::emulation::RegionCost;
 use opcost_record::symbols::{FileSymbols, PAGE_BYTES, Range, Symbols, page_hash};
 
 /// Assembler's macros: markers, and the end.
@@ -14,6 +13,9 @@ const PROLOGUE: &str = "
 .endm
 .macro STOP
  .byte 0x0f,0x1f,0x80,0x00,0x02,0x63,0x6f
+.endm
+.macro RUN_END
+ .byte 0x0f,0x1f,0x80,0x00,0x03,0x63,0x6f
 .endm
 .macro EXIT
  mov $60,%eax
@@ -64,6 +66,36 @@ fn a_region_that_is_counted_twice_has_the_sum() {
     let source = "_start: mov $2,%ebx\n1: START\n nop\n nop\n STOP\n dec %ebx\n jnz 1b\n EXIT";
     let Some(run) = run(source, &[]) else { return };
     check(&run.work(), &[("instructions", 4)]);
+}
+
+#[test]
+fn each_run_of_several_is_counted_by_itself() {
+    // Three runs, of 3, 2 and 1 turns; the second call of a run adds to the same region.
+    let source = "FUNCTION turns\n1: dec %ecx\n jnz 1b\n ret\nEND turns
+FUNCTION _start\n mov $3,%ebx
+2: mov %ebx,%ecx\n START\n call turns\n STOP\n START\n nop\n STOP\n RUN_END\n dec %ebx\n jnz 2b
+ EXIT\nEND _start";
+    let Some(run) = profiled(source) else { return };
+    let works = run.works();
+    let counts: Vec<u64> = works.iter().map(|work| count(work, "instructions")).collect();
+    assert_eq!(counts, [9, 7, 5]);
+    for (work, turns) in works.iter().zip([3, 2, 1]) {
+        let expected = ["_start 0 2".to_string(), format!("_start/turns 1 {}", 2 * turns + 1)];
+        assert_eq!(paths(&work.profile), expected);
+    }
+}
+
+#[test]
+fn a_program_that_changes_its_own_code_between_runs_is_counted_as_it_is() {
+    // mprotect of its code; then two nops become a jump behind itself, and two nops again.
+    let source = "_start: mov $10,%eax\n lea _start(%rip),%rdi\n and $-4096,%rdi\n mov $4096,%esi
+ mov $7,%edx\n syscall\n mov $3,%ebx
+1: mov $5,%ecx\n START\n2: nop\n nop\n dec %ecx\n jnz 2b\n STOP\n RUN_END
+ xorw $0x907b,2b(%rip)\n dec %ebx\n jnz 1b\n EXIT";
+    let Some(run) = run(source, &[]) else { return };
+    let figures = ["instructions", "branches"];
+    let counts = run.works().into_iter().map(|work| figures.map(|name| count(&work, name)));
+    assert_eq!(counts.collect::<Vec<_>>(), [[20, 5], [15, 10], [20, 5]]);
 }
 
 #[test]
@@ -262,11 +294,11 @@ fn symbols(emulator: &Emulator, program: &str) -> Option<String> {
 
 /// Runs a program with symbols; the contexts as lines.
 fn contexts(source: &str) -> Option<Vec<String>> {
-    Some(paths(&profiled(source)?.profile))
+    Some(paths(&profiled(source)?.work().profile))
 }
 
 /// Runs a program with symbols.
-fn profiled(source: &str) -> Option<RegionCost> {
+fn profiled(source: &str) -> Option<emulator::Run> {
     let emulator = Emulator::find(USER)?;
     let source = format!(
         ".macro FUNCTION name\n.type \\name,@function\n\\name:\n.endm
@@ -275,8 +307,7 @@ fn profiled(source: &str) -> Option<RegionCost> {
     // Zeros behind the code on its page, as the file has them.
     let program = emulator.build("program.S", &source, &["-Wl,-z,separate-code"])?;
     let symbols = symbols(&emulator, &program)?;
-    let run = emulator.run(&[&format!("symbols={symbols}")], &[&program]);
-    Some(run.work())
+    Some(emulator.run(&[&format!("symbols={symbols}")], &[&program]))
 }
 
 #[test]
@@ -304,7 +335,8 @@ FUNCTION leaf\n nop\n ret\nEND leaf
 FUNCTION _start\n START\n lea deep+16777216(%rip),%rsp\n call leaf\n mov $1500000,%edi\n call down
  call leaf\n nop\n STOP\n EXIT\nEND _start
 .bss\n.balign 16\ndeep: .skip 16777216";
-    let Some(work) = profiled(source) else { return };
+    let Some(run) = profiled(source) else { return };
+    let work = run.work();
     check(&work, &[("instructions", 6 + 1_500_000 * 4 - 1 + 4)]);
     let profile = &work.profile;
     // The tree ends at 2^20 nodes; the rest of the cost is one context's.
@@ -393,6 +425,11 @@ fn markers_out_of_order_are_reported() {
         ("_start: START\n EXIT", "never stopped"),
         ("_start: STOP\n EXIT", "not started"),
         ("_start: START\n START\n EXIT", "started twice"),
+        ("_start: RUN_END\n EXIT", "no region was counted"),
+        ("_start: START\n STOP\n RUN_END\n RUN_END\n EXIT", "no region was counted"),
+        ("_start: START\n RUN_END\n STOP\n EXIT", "ended inside region 'work'"),
+        ("_start: START\n STOP\n RUN_END\n START\n EXIT", "never stopped"),
+        ("_start: START\n STOP\n RUN_END\n START\n STOP\n EXIT", "in the middle of a run"),
         ("_start: START\n .byte 0x0f,0x1f,0x80,0x01,0x01,0x63,0x6f\n EXIT", "inside region 'work'"),
     ] {
         let Some(run) = run(source, &[]) else { return };

@@ -1,10 +1,11 @@
-//! A built-in workload, in a process of its own: the same code as on the host.
+//! A built-in workload, in a process of its own: the same code as on the host, once or for the runs
+//! of code paths that it exchanges.
 
 use crate::init::{Channel, JobError, send, send_exit};
 use opcost_record::channel::{FrameKind, GuestExit};
 use opcost_record::request::{self, GuestRequest};
-use opcost_record::{Report, wire};
-use opcost_work::{Markers, WORKLOADS, WorkloadSpec, measure};
+use opcost_record::{Report, Unit, wire};
+use opcost_work::{Markers, Measured, WORKLOADS, WorkloadSpec, measure, measure_paths};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -37,9 +38,12 @@ pub(crate) fn run(channel: &mut Channel) -> Result<(), JobError> {
     let status = child.wait().map_err(JobError::system("wait for the workload"))?;
     send_exit(channel, exit_of(status))?;
     read.map_err(JobError::system("read the workload's report"))?;
-    match wire::parse(&report) {
-        Ok(_) => send(channel, FrameKind::Report, report.as_bytes()),
-        Err(error) => {
+    match wire::parse_several(&report) {
+        (reports, None) if !reports.is_empty() => {
+            send(channel, FrameKind::Report, report.as_bytes())
+        }
+        (_, error) => {
+            let error = error.unwrap_or(wire::WireError::Empty);
             let complaint = fs::read_to_string(STDERR).unwrap_or_default();
             Err(JobError::Work(format!("{error} {complaint}").trim_end().to_string()))
         }
@@ -54,12 +58,12 @@ fn exit_of(status: ExitStatus) -> GuestExit {
     }
 }
 
-/// The working process: does the work and writes its report to standard output.
+/// The working process: does the work and writes a report of each run to standard output.
 ///
-/// `request`: a file that holds one. The status is 0 if the work was done.
+/// `request`: a file that holds one. The status is 0 if all of the work was done.
 pub(crate) fn serve(request: &Path) -> ExitCode {
     let (text, code) = match perform(request) {
-        Ok(report) => (wire::format(&report), ExitCode::SUCCESS),
+        Ok(reports) => (reports, ExitCode::SUCCESS),
         Err(error) => (wire::format_error(&error), ExitCode::FAILURE),
     };
     match std::io::stdout().write_all(text.as_bytes()) {
@@ -68,11 +72,11 @@ pub(crate) fn serve(request: &Path) -> ExitCode {
     }
 }
 
-fn perform(path: &Path) -> Result<Report, String> {
+fn perform(path: &Path) -> Result<String, String> {
     let text = fs::read_to_string(path)
         .map_err(|error| format!("cannot read the request {}: {error}", path.display()))?;
     let request = GuestRequest::parse(&text).map_err(|error| error.to_string())?;
-    let GuestRequest::Workload { name, params, seed } = request else {
+    let GuestRequest::Workload { name, params, seed, paths } = request else {
         return Err("the request is not for a workload".into());
     };
     let spec = WorkloadSpec::find(&name).ok_or_else(|| {
@@ -80,7 +84,21 @@ fn perform(path: &Path) -> Result<Report, String> {
         format!("unknown workload '{name}'; this guest has {}", known.join(", "))
     })?;
     let params = spec.resolve(&params).map_err(|error| error.to_string())?;
-    let measured = measure(spec, &params, seed, &mut Markers).map_err(|error| error.to_string())?;
+    let mut meter = Markers;
+    let mut reports = String::new();
+    let done = match paths.as_slice() {
+        [] => measure(spec, &params, seed, &mut meter).map(|done| reports = report(done)),
+        paths => measure_paths(spec, &params, seed, paths, &mut meter, &mut |meter, done| {
+            meter.end_run();
+            reports += &report(done);
+        }),
+    };
+    done.map(|()| reports).map_err(|error| error.to_string())
+}
+
+/// The report of one run.
+fn report(Measured { ops, invariants, figures: mut readings }: Measured) -> String {
     // Times that the guest's clock tells are those of the emulation.
-    Ok(Report { ops: Some(measured.ops), readings: vec![], invariants: measured.invariants })
+    readings.retain(|reading| ![Unit::Ns, Unit::Ticks].contains(&reading.key.row().unit));
+    wire::format(&Report { ops: Some(ops), readings, invariants })
 }

@@ -14,8 +14,13 @@ fn work(request: &str) -> (String, Option<i32>) {
 }
 
 fn workload(name: &str, params: &[(&str, &str)]) -> String {
+    paths(name, params, &[])
+}
+
+fn paths(name: &str, params: &[(&str, &str)], paths: &[&str]) -> String {
+    let paths = paths.iter().map(|path| path.to_string()).collect();
     let params = params.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-    GuestRequest::Workload { name: name.into(), params, seed: 7 }.format()
+    GuestRequest::Workload { name: name.into(), params, seed: 7, paths }.format()
 }
 
 #[test]
@@ -24,6 +29,30 @@ fn a_workload_is_done_and_reported_without_readings() {
     let report = wire::parse(&text).unwrap();
     assert_eq!((code, report.ops, report.readings.len()), (Some(0), Some(100), 0));
     assert!(report.invariants.iter().any(|invariant| invariant.name == "op-stream-hash"));
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn each_path_of_a_request_has_a_report() {
+    let (text, code) = work(&paths("copy", &[("ops", "50")], &["rep-movsb", "sse2", "rep-movsb"]));
+    assert_eq!(code, Some(0));
+    let (reports, error) = wire::parse_several(&text);
+    assert_eq!((reports.len(), error), (3, None));
+    assert!(reports.iter().all(|report| *report == reports[0] && report.ops == Some(50)));
+    let (text, code) = work(&paths("copy", &[("ops", "50")], &["sse2", "teleport"]));
+    assert_eq!(code, Some(1));
+    let error = wire::parse(&text).unwrap_err().to_string();
+    assert!(error.contains("no path 'teleport'"), "{error}");
+}
+
+#[test]
+fn figures_of_the_work_are_reported_but_no_times() {
+    let params = [("ops", "200"), ("threads", "2"), ("oversubscribe", "on"), ("scale", "on")];
+    let (text, code) = work(&workload("lock", &params));
+    assert_eq!(code, Some(0), "{text}");
+    let readings = wire::parse(&text).unwrap().readings;
+    let names: Vec<&str> = readings.iter().map(|reading| reading.key.name.as_str()).collect();
+    assert_eq!(names, ["lock-handovers", "lock-run-max", "task-fairness-ppm"]);
 }
 
 #[test]

@@ -1,22 +1,26 @@
 //! The text in which the emulator's plugin reports what it counted.
 //!
 //! ```text
-//! opcost-emulation 1
+//! opcost-emulation 2
+//! run 1
 //! region work
 //! count instructions kernel 1908796201
 //! f handle_mm_fault<tab>[kernel]
 //! c - 0 55945 2237800
-//! end 4
+//! end 5
 //! ```
 //!
-//! Every region starts with its name; counts name a metric and a domain; then come the lines of
-//! its [`Profile`]. A region that was counted more than once stands once, with the sums. The last
-//! line counts the lines between the first and itself, so that a report cut short is never used.
+//! Runs are numbered from 1; a program that does not say where one ends
+//! ([`RunEnd`](crate::marker::Marker::RunEnd)) makes one. In a run every region starts with its
+//! name; counts name a metric and a domain; then come the lines of its [`Profile`]. A region that
+//! was counted more than once in a run stands once, with the sums. The last line counts the lines
+//! between the first and itself, so that a report cut short is never used.
 
 use crate::{Domain, Profile};
+use std::io::{self, Write};
 
 /// First line of the format's current version.
-pub const HEADER: &str = "opcost-emulation 1";
+pub const HEADER: &str = "opcost-emulation 2";
 
 /// What one region cost.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -69,47 +73,80 @@ pub enum EmulationError {
     Reported(String),
 }
 
-/// Writes a report.
-pub fn format(regions: &[RegionCost]) -> String {
-    let mut lines = Vec::new();
-    for region in regions {
-        lines.push(format!("region {}", region.region));
-        for (name, domain, value) in &region.counts {
-            lines.push(format!("count {name} {} {value}", domain.word()));
-        }
-        region.profile.write_lines(&mut lines);
+/// Writes a report run by run, so that none has to be kept.
+///
+/// What one call writes reaches the writer at once.
+#[derive(Debug)]
+pub struct ReportWriter<W> {
+    inner: W,
+    runs: usize,
+    lines: usize,
+}
+
+impl<W: Write> ReportWriter<W> {
+    /// Starts a report with its first line.
+    ///
+    /// # Errors
+    /// The writer's.
+    pub fn start(mut inner: W) -> io::Result<Self> {
+        inner.write_all(format!("{HEADER}\n").as_bytes())?;
+        Ok(ReportWriter { inner, runs: 0, lines: 0 })
     }
-    finish(lines)
+
+    /// Writes the next run: what its regions cost.
+    ///
+    /// # Errors
+    /// The writer's.
+    pub fn run(&mut self, regions: &[RegionCost]) -> io::Result<()> {
+        self.runs += 1;
+        let mut lines = vec![format!("run {}", self.runs)];
+        for region in regions {
+            lines.push(format!("region {}", region.region));
+            for (name, domain, value) in &region.counts {
+                lines.push(format!("count {name} {} {value}", domain.word()));
+            }
+            region.profile.write_lines(&mut lines);
+        }
+        self.lines += lines.len();
+        lines.push(String::new());
+        self.inner.write_all(lines.join("\n").as_bytes())
+    }
+
+    /// Writes the last line.
+    ///
+    /// # Errors
+    /// The writer's.
+    pub fn end(mut self) -> io::Result<()> {
+        self.inner.write_all(format!("end {}\n", self.lines).as_bytes())
+    }
+}
+
+/// The report of one run as text.
+pub fn format(regions: &[RegionCost]) -> String {
+    let mut bytes = Vec::new();
+    let mut written = ReportWriter::start(&mut bytes);
+    written = written.and_then(|mut report| report.run(regions).map(|()| report));
+    written.and_then(ReportWriter::end).expect("memory takes everything");
+    String::from_utf8(bytes).expect("it was written as text")
 }
 
 /// Writes a failure in place of a report; line breaks in the message become spaces.
 pub fn format_error(message: &str) -> String {
-    finish(vec![format!("error {}", message.replace('\n', " "))])
+    format!("{HEADER}\nerror {}\nend 1\n", message.replace('\n', " "))
 }
 
-fn finish(lines: Vec<String>) -> String {
-    let count = lines.len();
-    let mut text = format!("{HEADER}\n");
-    for line in lines {
-        text.push_str(&line);
-        text.push('\n');
-    }
-    text.push_str(&format!("end {count}\n"));
-    text
-}
-
-/// Reads a report.
+/// Reads a report; result: the regions of each run.
 ///
 /// # Errors
 /// [`EmulationError`] names the first thing that is wrong; a partial report is never returned.
-pub fn parse(text: &str) -> Result<Vec<RegionCost>, EmulationError> {
+pub fn parse(text: &str) -> Result<Vec<Vec<RegionCost>>, EmulationError> {
     let mut lines = text.lines().enumerate();
     match lines.next() {
         None => return Err(EmulationError::Empty),
         Some((_, HEADER)) => {}
         Some((_, other)) => return Err(EmulationError::Version(other.chars().take(80).collect())),
     }
-    let mut regions: Vec<RegionCost> = Vec::new();
+    let mut runs: Vec<Vec<RegionCost>> = Vec::new();
     let mut came = 0;
     for (index, text) in lines {
         let fail = |what| EmulationError::Line {
@@ -118,13 +155,23 @@ pub fn parse(text: &str) -> Result<Vec<RegionCost>, EmulationError> {
             text: text.chars().take(200).collect(),
         };
         let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
-        match (word, regions.last_mut()) {
-            ("region", _) => {
-                regions.push(RegionCost { region: rest.to_string(), ..RegionCost::default() });
+        match word {
+            "run" if rest == (runs.len() + 1).to_string() => {
+                runs.push(Vec::new());
+                came += 1;
+                continue;
             }
-            ("error", _) => return Err(EmulationError::Reported(rest.to_string())),
-            ("end", _) if rest == (index - 1).to_string() => return Ok(regions),
-            ("end", _) => break,
+            "run" => return Err(fail("runs must be in order")),
+            "error" => return Err(EmulationError::Reported(rest.to_string())),
+            "end" if rest == (index - 1).to_string() => return Ok(runs),
+            "end" => break,
+            _ => {}
+        }
+        let run = runs.last_mut().ok_or_else(|| fail("no run yet"))?;
+        match (word, run.last_mut()) {
+            ("region", _) => {
+                run.push(RegionCost { region: rest.to_string(), ..RegionCost::default() });
+            }
             (_, None) => return Err(fail("no region yet")),
             ("count", Some(region)) => {
                 let fields: Vec<&str> = rest.split(' ').collect();
@@ -172,12 +219,33 @@ mod tests {
 
     #[test]
     fn reports_round_trip() {
-        let regions = parse(&format(&report())).unwrap();
-        assert_eq!(regions, report());
+        let runs = parse(&format(&report())).unwrap();
+        assert_eq!(runs, [report()]);
+        let regions = &runs[0];
         assert_eq!(regions[1].count("instructions", Domain::User), Some(10));
         assert_eq!(regions[1].count("instructions", Domain::Kernel), None);
         assert_eq!(regions[1].profile.total(), 42);
-        assert_eq!(parse(&format(&[])).unwrap(), []);
+        assert_eq!(parse(&format(&[])).unwrap(), [[]]);
+    }
+
+    /// The text of a report on these runs.
+    fn written(runs: &[Vec<RegionCost>]) -> String {
+        let mut bytes = Vec::new();
+        let mut report = ReportWriter::start(&mut bytes).unwrap();
+        runs.iter().for_each(|run| report.run(run).unwrap());
+        report.end().unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn runs_are_apart_and_every_one_of_them_must_have_come() {
+        let runs = [report(), Vec::new(), report()[1..].to_vec()];
+        let whole = written(&runs);
+        assert_eq!(parse(&whole).unwrap(), runs);
+        assert_eq!(parse(&written(&[])).unwrap(), Vec::<Vec<RegionCost>>::new());
+        for length in 0..whole.len() - 1 {
+            assert!(parse(&whole[..length]).is_err(), "{length} bytes");
+        }
     }
 
     #[test]
@@ -192,12 +260,17 @@ mod tests {
     fn what_is_wrong_is_named() {
         let fault = |lines: &str| parse(&format!("{HEADER}\n{lines}")).unwrap_err().to_string();
         assert_eq!(parse(""), Err(EmulationError::Empty));
-        assert!(parse("opcost-emulation 2\n").unwrap_err().to_string().contains("versions"));
+        assert!(parse("opcost-emulation 1\n").unwrap_err().to_string().contains("versions"));
         assert_eq!(fault("error no markers\nend 1\n"), "no markers");
-        assert!(fault("count instructions all 1\n").contains("no region yet"));
-        assert!(fault("region work\ncount instructions guest 1\n").contains("unknown domain"));
-        assert!(fault("region work\nc - 0 1 1\n").contains("line 3"));
-        assert!(fault("region work\nf a\tb\nc 0 0 1 1\n").contains("parent"));
-        assert!(fault("region work\nend 2\n").contains("cut short"));
+        assert!(fault("region work\n").contains("no run yet"));
+        assert!(fault("run 2\n").contains("in order"));
+        assert!(fault("run 1\nrun 1\n").contains("line 3"));
+        assert!(fault("run 1\ncount instructions all 1\n").contains("no region yet"));
+        assert!(fault("run 1\nregion work\nrun 2\ncount instructions all 1\n").contains("no region"));
+        let region = |lines: &str| fault(&format!("run 1\nregion work\n{lines}"));
+        assert!(region("count instructions guest 1\n").contains("unknown domain"));
+        assert!(region("c - 0 1 1\n").contains("line 4"));
+        assert!(region("f a\tb\nc 0 0 1 1\n").contains("parent"));
+        assert!(region("end 3\n").contains("cut short"));
     }
 }

@@ -1,4 +1,5 @@
-//! Markers: instructions that do nothing but tell the emulator where a region starts and stops.
+//! Markers: instructions that do nothing but tell the emulator where a region starts and stops, and
+//! where a run ends.
 //!
 //! A marker is the seven-byte NOP `0f 1f 80 disp32` (Intel SDM volume 2, NOP), whose displacement
 //! is `MAGIC | KIND | region number`. It costs one cheap instruction on hardware, and the plugin
@@ -13,6 +14,9 @@ pub const START: u32 = MAGIC | 0x100;
 /// What stops counting it.
 pub const STOP: u32 = MAGIC | 0x200;
 
+/// What ends a run, where a program makes several: what its regions cost is reported by itself.
+pub const RUN_END: u32 = MAGIC | 0x300;
+
 /// The first three bytes of a marker; the displacement follows, least byte first.
 pub const OPCODE: [u8; 3] = [0x0f, 0x1f, 0x80];
 
@@ -26,6 +30,8 @@ pub enum Marker {
     Start(&'static str),
     /// Counting of the region stops before this instruction.
     Stop(&'static str),
+    /// What the regions cost since the last such marker is a run's.
+    RunEnd,
 }
 
 impl Marker {
@@ -35,6 +41,9 @@ impl Marker {
     pub fn decode(code: &[u8]) -> Option<Marker> {
         let displacement = code.strip_prefix(&OPCODE)?;
         let displacement = u32::from_le_bytes(displacement.try_into().ok()?);
+        if displacement == RUN_END {
+            return Some(Marker::RunEnd);
+        }
         let region = *REGIONS.get((displacement & 0xff) as usize)?;
         match displacement & !0xff {
             START => Some(Marker::Start(region)),
@@ -48,6 +57,7 @@ impl Marker {
         let (kind, name) = match self {
             Marker::Start(name) => (START, name),
             Marker::Stop(name) => (STOP, name),
+            Marker::RunEnd => return Some(RUN_END),
         };
         let number = REGIONS.iter().position(|region| *region == name)?;
         Some(kind | number as u32)
@@ -60,12 +70,12 @@ mod tests {
 
     #[test]
     fn markers_round_trip() {
-        for region in REGIONS {
-            for marker in [Marker::Start(region), Marker::Stop(region)] {
-                let mut code = OPCODE.to_vec();
-                code.extend(marker.displacement().unwrap().to_le_bytes());
-                assert_eq!(Marker::decode(&code), Some(marker));
-            }
+        let regions = REGIONS.into_iter();
+        let ends = regions.flat_map(|region| [Marker::Start(region), Marker::Stop(region)]);
+        for marker in ends.chain([Marker::RunEnd]) {
+            let mut code = OPCODE.to_vec();
+            code.extend(marker.displacement().unwrap().to_le_bytes());
+            assert_eq!(Marker::decode(&code), Some(marker));
         }
         assert_eq!(Marker::Start("lunch").displacement(), None);
     }
@@ -76,5 +86,6 @@ mod tests {
         assert_eq!(Marker::decode(&[0x0f, 0x1f, 0x80, 0, 0, 0, 0]), None);
         assert_eq!(Marker::decode(&[0x0f, 0x1f, 0x80, 0xff, 0x01, 0x63, 0x6f]), None);
         assert_eq!(Marker::decode(&[0x0f, 0x1f, 0x80, 0x00, 0x01, 0x63]), None);
+        assert_eq!(Marker::decode(&[0x0f, 0x1f, 0x80, 0x01, 0x03, 0x63, 0x6f]), None);
     }
 }

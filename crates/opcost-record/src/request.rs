@@ -1,7 +1,7 @@
 //! What a guest's `/init` is asked to do: a file of the initramfs.
 //!
 //! ```text
-//! opcost-request 1
+//! opcost-request 2
 //! job command
 //! program /bin/gzip
 //! argv gzip
@@ -20,7 +20,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 /// First line of the format's current version.
-pub const HEADER: &str = "opcost-request 1";
+pub const HEADER: &str = "opcost-request 2";
 
 /// Where the request stands in the guest.
 pub const PATH: &str = "/opcost/request";
@@ -38,6 +38,9 @@ pub enum GuestRequest {
         params: Vec<(String, String)>,
         /// What its operations are drawn from.
         seed: u64,
+        /// The code paths to exchange in one process, one for each run; none: one run, of what the
+        /// parameters say.
+        paths: Vec<String>,
     },
     /// Run a program between markers.
     Command(GuestCommand),
@@ -91,13 +94,14 @@ impl GuestRequest {
         let mut lines = Vec::new();
         match self {
             GuestRequest::Symbols => lines.push("job symbols".to_string()),
-            GuestRequest::Workload { name, params, seed } => {
+            GuestRequest::Workload { name, params, seed, paths } => {
                 lines.push("job workload".to_string());
                 lines.push(format!("name {}", escaped(name.as_bytes())));
                 for (key, value) in params {
                     lines.push(format!("param {}", pair(key.as_bytes(), value.as_bytes())));
                 }
                 lines.push(format!("seed {seed}"));
+                lines.extend(paths.iter().map(|path| format!("path {}", escaped(path.as_bytes()))));
             }
             GuestRequest::Command(command) => {
                 lines.push("job command".to_string());
@@ -156,6 +160,7 @@ struct Items {
     name: Option<String>,
     params: Vec<(String, String)>,
     seed: Option<u64>,
+    paths: Vec<String>,
     program: Option<OsString>,
     argv: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
@@ -171,6 +176,7 @@ impl Items {
                 let (key, value) = value.split_once('=').ok_or("a parameter has no value")?;
                 self.params.push((plain(key)?, plain(value)?));
             }
+            "path" => self.paths.push(plain(value)?),
             "seed" => self.seed = Some(value.parse().map_err(|_| "not a number")?),
             "program" => self.program = Some(unescaped(value)?),
             "argv" => self.argv.push(unescaped(value)?),
@@ -192,6 +198,7 @@ impl Items {
                 name: self.name.ok_or(missing("name"))?,
                 params: self.params,
                 seed: self.seed.ok_or(missing("seed"))?,
+                paths: self.paths,
             }),
             Some("command") => Ok(GuestRequest::Command(GuestCommand {
                 program: self.program.ok_or(missing("program"))?.into(),
@@ -249,8 +256,11 @@ mod tests {
 
     fn request() -> impl Strategy<Value = GuestRequest> {
         let word = "\\PC{0,8}";
-        let workload = (word, prop::collection::vec((word, word), 0..4), any::<u64>())
-            .prop_map(|(name, params, seed)| GuestRequest::Workload { name, params, seed });
+        let paths = prop::collection::vec(word, 0..4);
+        let workload =
+            (word, prop::collection::vec((word, word), 0..4), any::<u64>(), paths).prop_map(
+                |(name, params, seed, paths)| GuestRequest::Workload { name, params, seed, paths },
+            );
         let command = (
             bytes(),
             prop::collection::vec(bytes(), 0..4),
@@ -278,7 +288,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_it_panic(text in "\\PC{0,80}", lines in "((job|param|env|argv|end) [%=a-zé0-9]{0,6}\n){0,6}") {
+        fn no_text_makes_it_panic(text in "\\PC{0,80}", lines in "((job|param|path|env|argv|end) [%=a-zé0-9]{0,6}\n){0,6}") {
             let _ = GuestRequest::parse(&text);
             let _ = GuestRequest::parse(&format!("{HEADER}\n{lines}"));
         }
@@ -292,7 +302,7 @@ mod tests {
             env: vec![("PATH".into(), "/bin".into())],
             cwd: "/root".into(),
         });
-        let text = "opcost-request 1\njob command\nprogram /bin/gzip\nargv gzip\nargv -9\n\
+        let text = "opcost-request 2\njob command\nprogram /bin/gzip\nargv gzip\nargv -9\n\
                     argv my%20file\nenv PATH=/bin\ncwd /root\nend 7\n";
         assert_eq!(request.format(), text);
     }

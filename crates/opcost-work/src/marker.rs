@@ -1,13 +1,21 @@
-//! Marker instructions, which tell the emulator where a region starts and stops.
+//! Marker instructions, which tell the emulator where a region starts and stops, and a run ends.
 
 use crate::measure::Meter;
-use opcost_record::marker::{MAGIC, START, STOP};
+use opcost_record::marker::{MAGIC, RUN_END, START, STOP};
 use opcost_record::{TWIN, WORK};
 use opcost_sys::marker::mark;
 
 /// Marks regions for the emulator; on hardware, a meter that counts nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Markers;
+
+impl Markers {
+    /// Ends a run of several: what its regions cost is reported by itself.
+    #[inline]
+    pub fn end_run(&mut self) {
+        mark::<RUN_END>();
+    }
+}
 
 impl Meter for Markers {
     #[inline]
@@ -50,5 +58,6 @@ mod tests {
             meter.start(region);
             meter.stop(region);
         }
+        meter.end_run();
     }
 }

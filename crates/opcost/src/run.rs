@@ -129,23 +129,18 @@ fn run_slots(
                 .collect();
             format!("{} of recording {}", names.join(" or "), writer.id())
         })?;
-        let runs: Vec<(&Slot, RunEnd)> =
-            together.iter().zip(ends).map_while(|(slot, end)| Some((slot, end?))).collect();
-        let interrupted = runs.len() < together.len();
-        // A process is stored whole or not at all, so that none is made up of two.
-        if interrupted && plan.in_process.is_some() {
-            return Ok(Ending::Interrupted);
-        }
-        let at_once = if plan.in_process.is_some() { together.len() } else { 1 };
-        let mut runs = runs.into_iter();
-        while runs.len() > 0 {
-            let group = runs.by_ref().take(at_once).collect();
-            if let Some(ending) = keep(plan, group, writer, &mut stopping)? {
+        let mut ends = ends.into_iter();
+        for process in plan.processes(together) {
+            let ended = process.iter().zip(ends.by_ref());
+            let runs: Vec<(&Slot, RunEnd)> =
+                ended.map_while(|(slot, end)| Some((slot, end?))).collect();
+            // A process is stored whole or not at all, so that none is made up of two.
+            if runs.len() < process.len() {
+                return Ok(Ending::Interrupted);
+            }
+            if let Some(ending) = keep(plan, runs, writer, &mut stopping)? {
                 return Ok(ending);
             }
-        }
-        if interrupted {
-            return Ok(Ending::Interrupted);
         }
         if let Some(reason) = stopping.reason(monotonic_ns().saturating_sub(begun_ns)) {
             return Ok(Ending::Stopped(reason));

@@ -127,17 +127,27 @@ impl Emulator {
 impl Run {
     /// The one region that was counted.
     pub(crate) fn work(&self) -> RegionCost {
-        match emulation::parse(&self.report) {
-            Ok(mut regions) if regions.len() == 1 => {
-                let work = regions.remove(0);
+        match <[RegionCost; 1]>::try_from(self.works()) {
+            Ok([work]) => work,
+            Err(works) => panic!("{} runs: {works:?}", works.len()),
+        }
+    }
+
+    /// The one region that was counted in each run.
+    pub(crate) fn works(&self) -> Vec<RegionCost> {
+        let parsed = emulation::parse(&self.report)
+            .unwrap_or_else(|error| panic!("{error}\n{}\n{}", self.output, self.errors));
+        let of_run = |regions: Vec<RegionCost>| match <[RegionCost; 1]>::try_from(regions) {
+            Ok([work]) => {
                 let total = work.count("instructions", Domain::All).unwrap();
                 if !work.profile.contexts.is_empty() {
                     assert_eq!(work.profile.total(), total, "contexts and total differ");
                 }
                 work
             }
-            other => panic!("{other:?}\n{}\n{}", self.output, self.errors),
-        }
+            Err(regions) => panic!("{regions:?}"),
+        };
+        parsed.into_iter().map(of_run).collect()
     }
 
     /// The error that the plugin reported.

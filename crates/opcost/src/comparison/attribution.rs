@@ -40,7 +40,8 @@ pub(super) const SAMPLED_UNIT: &str = "ns of sampled task-clock";
 #[derive(Clone)]
 pub(super) struct ProfiledRun<'a> {
     pub(super) variant: usize,
-    pub(super) block: u32,
+    /// The unit of the test that its block belongs to.
+    pub(super) unit: u32,
     /// Operations; `None` for a command.
     pub(super) ops: Option<u64>,
     /// The metric as it was counted.
@@ -70,6 +71,7 @@ pub(super) fn profiled_runs(recording: &Recording) -> Vec<ProfiledRun<'_>> {
     };
     let by_slot: HashMap<u32, &Record> =
         recording.records.iter().map(|record| (record.slot, record)).collect();
+    let plan = &recording.plan;
     recording
         .profiles
         .iter()
@@ -78,7 +80,7 @@ pub(super) fn profiled_runs(recording: &Recording) -> Vec<ProfiledRun<'_>> {
             let total = record.sample(metric)?.value;
             Some(ProfiledRun {
                 variant: record.variant.into(),
-                block: record.block?,
+                unit: plan.unit_of(record.block?),
                 ops: record.ops,
                 total,
                 profile: match is_sampled(recording) {
@@ -117,7 +119,8 @@ pub(super) struct Edge {
 #[derive(Clone, Debug)]
 pub(super) struct AttributedRun {
     pub(super) variant: usize,
-    pub(super) block: u32,
+    /// The unit of the test that its block belongs to.
+    pub(super) unit: u32,
     /// Operations; 1 for a command.
     pub(super) ops: u64,
     /// The metric as it was counted.
@@ -148,7 +151,7 @@ impl Attribution {
         let mut made = recordings.map(|recording| {
             let run = |run: ProfiledRun<'_>| AttributedRun {
                 variant: run.variant,
-                block: run.block,
+                unit: run.unit,
                 ops: run.ops.unwrap_or(1).max(1),
                 total: run.total,
                 attributed: run.profile.total(),

@@ -256,12 +256,12 @@ fn runs_of<'a>(variants: &[VariantOf<'a>]) -> Option<Vec<Vec<ProfiledRun<'a>>>> 
         let mut own = profiled_runs(of.recording);
         own.retain(|run| run.variant == of.variant);
         for run in own.iter().filter(|_| together) {
-            blocks.entry(run.block).or_insert_with(|| vec![false; variants.len()])[side] = true;
+            blocks.entry(run.unit).or_insert_with(|| vec![false; variants.len()])[side] = true;
         }
         runs.push(own);
     }
     if together {
-        let whole = |run: &ProfiledRun<'_>| blocks[&run.block].iter().all(|has| *has);
+        let whole = |run: &ProfiledRun<'_>| blocks[&run.unit].iter().all(|has| *has);
         runs.iter_mut().for_each(|runs| runs.retain(whole));
     }
     runs.iter().all(|runs| !runs.is_empty()).then_some(runs)

@@ -192,7 +192,8 @@ pub(super) fn functions(
             }
         }
         None => {
-            let pairs_per_block = super::analysis::pairs_per_block(&recording.plan);
+            let plan = &recording.plan;
+            let pairs_per_block = super::analysis::pairs_per_block(plan) * plan.blocks_per_unit();
             judge(&mut made, Design::Blocks { pairs_per_block });
         }
     }
@@ -253,18 +254,18 @@ fn compare(
     baseline: usize,
     variant: usize,
 ) -> Option<FunctionComparison> {
-    let mut by_block: BTreeMap<u32, [Vec<&AttributedRun>; 2]> = BTreeMap::new();
+    let mut by_unit: BTreeMap<u32, [Vec<&AttributedRun>; 2]> = BTreeMap::new();
     for run in &attribution.runs {
         if let Some(side) = [baseline, variant].iter().position(|side| *side == run.variant) {
-            by_block.entry(run.block).or_default()[side].push(run);
+            by_unit.entry(run.unit).or_default()[side].push(run);
         }
     }
-    by_block.retain(|_, sides| sides.iter().all(|runs| !runs.is_empty()));
-    if by_block.is_empty() {
+    by_unit.retain(|_, sides| sides.iter().all(|runs| !runs.is_empty()));
+    if by_unit.is_empty() {
         return None;
     }
     let blocks: (Observations<'_>, Observations<'_>) =
-        by_block.into_values().map(|[one, two]| (one, two)).unzip();
+        by_unit.into_values().map(|[one, two]| (one, two)).unzip();
     Some(FunctionComparison {
         baseline,
         variant,

@@ -318,8 +318,7 @@ fn runs(evidence: &Evidence<'_>) -> Finding {
         return (Severity::Refuse, format!("no finished run of '{}'", none.join("', '")));
     }
     let finished: usize = evidence.finished.iter().map(Vec::len).sum();
-    let warmups = plan.warmup as usize * plan.variants.len();
-    let planned = evidence.recording.runs_due().saturating_sub(warmups);
+    let planned = evidence.recording.runs_due().saturating_sub(plan.warm_up_count());
     if finished < planned {
         return (Severity::Doubtful, format!("{finished} of {planned} runs finished"));
     }

@@ -7,19 +7,30 @@ use opcost_record::metric::EMULATOR;
 use opcost_record::{MetricKey, Outcome, Record};
 use std::collections::HashMap;
 
-/// Compares each warm-up run with the run of its variant in the first block, whose seed and padding
-/// it has: every count of the emulator must be the same integer.
+/// Compares each warm-up run with the one of the first block that it repeats, whose seed and padding
+/// it has: every count of the emulator must be the same integer. Where one process makes several
+/// runs, the whole process was repeated, and the runs at the same place in it are compared.
 pub(super) fn repeatable(evidence: &Evidence<'_>) -> Finding {
     let recording = evidence.recording;
     if recording.plan.warmup == 0 {
         return (Severity::Fine, "not checked (--warmup 0)".into());
     }
+    let plan = &recording.plan;
     let finished = || recording.records.iter().filter(|run| run.outcome == Outcome::Finished);
-    let first: HashMap<u16, &Record> =
-        finished().filter(|run| run.block == Some(0)).map(|run| (run.variant, run)).collect();
+    // By variant; in processes that make several runs, by their place in the first one.
+    let warm_up_count = plan.warm_up_count() as u32;
+    let round = (warm_up_count / plan.warmup).max(1);
+    let place = |run: &Record| match (plan.in_process, run.block) {
+        (None, _) => run.variant.into(),
+        (Some(_), None) => run.slot % round,
+        (Some(_), Some(_)) => run.slot - warm_up_count,
+    };
+    let is_first = |run: &Record| run.block.is_some_and(|block| plan.unit_of(block) == 0);
+    let first: HashMap<u32, &Record> =
+        finished().filter(|run| is_first(run)).map(|run| (place(run), run)).collect();
     let repeated = finished().filter(|run| run.block.is_none());
     let pairs: Vec<(&Record, &Record)> =
-        repeated.filter_map(|run| Some((run, *first.get(&run.variant)?))).collect();
+        repeated.filter_map(|run| Some((run, *first.get(&place(run))?))).collect();
     if pairs.is_empty() {
         return (Severity::Fine, "not checked: no run was repeated".into());
     }
@@ -40,7 +51,7 @@ pub(super) fn repeatable(evidence: &Evidence<'_>) -> Finding {
             (Severity::Fine, text)
         }
         Some(worst) => {
-            let name = &recording.plan.variants[usize::from(worst.variant)].name;
+            let name = &plan.variants[usize::from(worst.variant)].name;
             (Severity::Doubtful, format!("'{name}' was repeated and {}", worst.describe()))
         }
     }

@@ -36,17 +36,10 @@ pub(super) fn resolve_in_process(
         };
     }
     let refuse = |why: String| Err(fail(Status::Usage, format!("--in-process: {why}")));
-    if experiment.machine == Some(MachineKind::Emulated) {
-        return refuse(
-            "an emulated machine counts one run from boot to end, and its counts know no drift \
-             that would have to cancel; leave --in-process out"
-                .into(),
-        );
-    }
     if experiment.rebuild.is_some() {
         return refuse("one program has every code path; leave --rebuild out".into());
     }
-    if experiment.profile {
+    if experiment.profile && experiment.machine != Some(MachineKind::Emulated) {
         return refuse(
             "the samples of one process are not told apart by its runs; leave --profile out".into(),
         );
@@ -114,6 +107,9 @@ fn other_difference(one: &VariantPlan, other: &VariantPlan) -> Option<String> {
     if one.env != other.env {
         return Some("their environment".into());
     }
+    if one.guest != other.guest {
+        return Some("their emulated machine".into());
+    }
     (one.cwd != other.cwd).then(|| "their working directory".into())
 }
 
@@ -169,6 +165,57 @@ mod tests {
         let mut asked = in_process(8);
         asked.variants[1].cwd = Some("/tmp".into());
         check_refused(asked, "differ in their working directory");
+        let mut asked = emulated(8);
+        asked.variants[1].kernel = Some("b".into());
+        check_refused(asked, "'v0' and 'v1' differ in their emulated machine");
+    }
+
+    fn emulated(pairs: u32) -> Experiment {
+        Experiment {
+            machine: Some(MachineKind::Emulated),
+            kernel: vec!["a".into()],
+            ..in_process(pairs)
+        }
+    }
+
+    #[test]
+    fn an_emulated_process_is_a_boot_whose_warm_up_repeats_the_first() {
+        let asked = Experiment {
+            blocks_per_process: Some(2),
+            warmup: Some(2),
+            profile: true,
+            ..emulated(7)
+        };
+        let made = plan(&asked).unwrap();
+        let slots: Vec<crate::plan::Slot> = made.slots().collect();
+        assert_eq!((slots.len(), made.warm_up_count()), (made.slot_count(), 16));
+        let processes = made.processes(&slots);
+        let lengths: Vec<usize> = processes.iter().map(|runs| runs.len()).collect();
+        // Two repeats of the first process, two blocks of four runs in each, and the fourth block,
+        // which has to be whole: 7 pairs are 8.
+        assert_eq!(lengths, [8, 8, 8, 8], "{processes:?}");
+        let inputs = |runs: &[crate::plan::Slot]| -> Vec<(u16, u16, u32)> {
+            runs.iter().map(|run| (run.variant, run.padding_bytes, run.guest_seed)).collect()
+        };
+        assert_eq!(inputs(processes[0]), inputs(processes[2]));
+        assert_eq!(inputs(processes[1]), inputs(processes[2]));
+        for runs in &processes {
+            assert!(runs.iter().all(|run| run.guest_seed == runs[0].guest_seed));
+            for block in runs.chunks(4) {
+                let order: Vec<u16> = block.iter().map(|run| run.variant).collect();
+                assert!(
+                    [[0, 1, 1, 0], [1, 0, 0, 1]]
+                        .contains(&[order[0], order[1], order[2], order[3]])
+                );
+            }
+        }
+        assert_ne!(processes[2][0].guest_seed, processes[3][0].guest_seed);
+        // As many boots as there may be at the same time make a group.
+        let groups = made.groups(&slots, 3);
+        assert_eq!(groups.iter().map(|group| group.len()).collect::<Vec<_>>(), [24, 8]);
+        assert_eq!(groups.concat(), slots);
+        assert_eq!(made.fewest_pairs, 2 * 2 * plan(&emulated(2)).unwrap().fewest_pairs / 2);
+        assert_eq!(plan(&made.to_experiment().unwrap()).unwrap(), made);
     }
 
     #[test]
@@ -188,11 +235,6 @@ mod tests {
             change(&mut asked);
             asked
         };
-        let emulated = with(|asked| {
-            asked.machine = Some(MachineKind::Emulated);
-            asked.kernel = vec!["a".into()];
-        });
-        check_refused(emulated, "counts one run from boot to end");
         check_refused(with(|asked| asked.rebuild = Some("make".into())), "leave --rebuild out");
         check_refused(with(|asked| asked.profile = true), "leave --profile out");
         check_refused(with(|asked| asked.prepare = Some("sync".into())), "use --setup");

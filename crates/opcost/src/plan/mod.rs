@@ -67,7 +67,7 @@ pub struct Plan {
     /// Whether the runs of a block are made in one process; `None`: each in one of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_process: Option<InProcessPlan>,
-    /// Warm-up runs of each variant.
+    /// Warm-up runs of each variant; of emulated processes that make several runs, processes.
     pub warmup: u32,
     /// Seed of the schedule and of the work.
     pub seed: u64,
@@ -267,8 +267,24 @@ impl Plan {
 
     /// Runs in all, warm-up included.
     pub fn slot_count(&self) -> usize {
-        self.warmup as usize * self.variants.len()
-            + self.blocks.iter().map(|block| block.order.len()).sum::<usize>()
+        self.warm_up_count() + self.blocks.iter().map(|block| block.order.len()).sum::<usize>()
+    }
+
+    /// Warm-up runs in all.
+    pub fn warm_up_count(&self) -> usize {
+        self.warmup as usize * self.warm_up_order().len()
+    }
+
+    /// The variants of one round of warm-up runs: each once; where emulated processes make several
+    /// runs, all of the first process, since only a whole process can be repeated.
+    fn warm_up_order(&self) -> Vec<u16> {
+        match (&self.emulation, self.in_process) {
+            (Some(_), Some(process)) => {
+                let blocks = self.blocks.iter().take(process.blocks as usize);
+                blocks.flat_map(|block| block.order.clone()).collect()
+            }
+            _ => (0..self.variants.len() as u16).collect(),
+        }
     }
 
     /// Blocks that make a unit of the test: those of one build or process; else one.
@@ -286,14 +302,30 @@ impl Plan {
         }
     }
 
-    /// Slots in the groups that a machine makes together: those of one process, or as many as it
-    /// makes at the same time.
+    /// Slots in the groups that a machine makes together: as many processes as it makes at the same
+    /// time.
     pub fn groups<'a>(&self, slots: &'a [Slot], width: usize) -> Vec<&'a [Slot]> {
+        let mut rest = slots;
+        let mut group = |processes: &[&[Slot]]| {
+            let (group, behind) = rest.split_at(processes.iter().map(|runs| runs.len()).sum());
+            rest = behind;
+            group
+        };
+        self.processes(slots).chunks(width).map(&mut group).collect()
+    }
+
+    /// Slots by the process that makes them: each alone, or those of a unit of the test.
+    pub fn processes<'a>(&self, slots: &'a [Slot]) -> Vec<&'a [Slot]> {
         if self.in_process.is_none() {
-            return slots.chunks(width).collect();
+            return slots.chunks(1).collect();
         }
-        let unit = |slot: &Slot| slot.block.map(|block| self.unit_of(block));
-        slots.chunk_by(|one, other| unit(one) == unit(other)).collect()
+        // On the emulated machine a round of warm-up runs is a process, else all of them are one.
+        let round = self.warm_up_order().len() as u32;
+        let process = |slot: &Slot| match slot.block {
+            Some(block) => (true, self.unit_of(block)),
+            None => (false, self.emulation.as_ref().map_or(0, |_| slot.slot / round)),
+        };
+        slots.chunk_by(|one, other| process(one) == process(other)).collect()
     }
 
     /// The unit of the test that a block belongs to.

@@ -106,7 +106,8 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
     let blocks_per_unit = build.as_ref().map(|build| build.blocks);
     let blocks_per_unit = blocks_per_unit.or(in_process.map(|process| process.blocks));
     let units_needed = blocks_needed * blocks_per_unit.unwrap_or(1);
-    let fewest_pairs = if emulation.is_some() { units_needed } else { 2 * units_needed };
+    let drifts = emulation.is_none() || in_process.is_some();
+    let fewest_pairs = if drifts { 2 * units_needed } else { units_needed };
     let most = if stop == StopPlan::default() { 0 } else { PAIRS_UNTIL_STOPPED };
     let pairs = experiment.pairs.unwrap_or(fewest_pairs.max(most));
     let warmup = experiment.warmup.unwrap_or(1);
@@ -147,7 +148,7 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         warmup,
         seed,
         blocks: match &emulation {
-            Some(_) => schedule::draw_emulated(variants.len(), pairs, seed),
+            Some(_) => schedule::draw_emulated(variants.len(), pairs, seed, in_process),
             None => schedule::draw(variants.len(), pairs, seed, padded),
         },
         timeout_ms: experiment

@@ -1,6 +1,6 @@
 //! The order of runs.
 
-use super::Plan;
+use super::{InProcessPlan, Plan};
 use opcost_stats::random::Random;
 use opcost_stats::schedule::{mirrored_blocks, plain_blocks};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 /// One block of the schedule: a random order of the variants and its mirror image.
 ///
 /// On the emulated machine, whose counts know no drift, each variant runs once in a block, with
-/// the block's seed and padding.
+/// the block's seed and padding. Where one of its processes makes several runs, order matters there
+/// too, and the blocks of a process have seed and padding in common.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct BlockPlan {
     /// Indices of the variants in the order of running.
@@ -56,18 +57,33 @@ pub(super) fn draw(variants: usize, pairs: u32, seed: u64, padded: bool) -> Vec<
 /// Draws the blocks of a schedule for the emulated machine.
 ///
 /// Every input shifts the phase of ticks and the layout of memory, so seed and padding differ
-/// between blocks, and never between the two sides of a comparison.
-pub(super) fn draw_emulated(variants: usize, pairs: u32, seed: u64) -> Vec<BlockPlan> {
+/// between machines, and never between the two sides of a comparison. `process`: how many blocks a
+/// machine makes whose process exchanges its code paths; its clock goes on between them, so they
+/// are mirrored.
+pub(super) fn draw_emulated(
+    variants: usize,
+    pairs: u32,
+    seed: u64,
+    process: Option<InProcessPlan>,
+) -> Vec<BlockPlan> {
     let mut random = Random::new(seed);
     let (mut paddings, mut seeds) = (random.fork(1), random.fork(2));
-    plain_blocks(variants, pairs, &mut random)
-        .into_iter()
-        .map(|order| BlockPlan {
-            order: order.into_iter().map(|variant| variant as u16).collect(),
-            padding_bytes: paddings.below(GUEST_PADDING_MAX) as u16,
-            guest_seed: seeds.below(1 << 32) as u32,
-        })
-        .collect()
+    let orders = match process {
+        Some(_) => mirrored_blocks(variants, pairs, &mut random),
+        None => plain_blocks(variants, pairs, &mut random),
+    };
+    let blocks_per_machine = process.map_or(1, |process| process.blocks as usize);
+    let mut blocks = Vec::with_capacity(orders.len());
+    for of_machine in orders.chunks(blocks_per_machine) {
+        let padding_bytes = paddings.below(GUEST_PADDING_MAX) as u16;
+        let guest_seed = seeds.below(1 << 32) as u32;
+        blocks.extend(of_machine.iter().map(|order| BlockPlan {
+            order: order.iter().map(|variant| *variant as u16).collect(),
+            padding_bytes,
+            guest_seed,
+        }));
+    }
+    blocks
 }
 
 /// The most padding of a guest: its kernel's command line holds 2048 bytes in all (x86,
@@ -75,13 +91,18 @@ pub(super) fn draw_emulated(variants: usize, pairs: u32, seed: u64) -> Vec<Block
 const GUEST_PADDING_MAX: u64 = 256;
 
 pub(super) fn slots(plan: &Plan) -> impl Iterator<Item = Slot> + '_ {
-    // A warm-up run of the emulated machine repeats the first block's: what must be identical.
+    // A warm-up run of the emulated machine repeats one of the first unit's: what must be identical.
     let first = plan.blocks.first().filter(|_| plan.emulation.is_some());
     let (padding_bytes, guest_seed) =
         first.map_or((0, 0), |block| (block.padding_bytes, block.guest_seed));
-    let warmups = (0..plan.warmup)
-        .flat_map(|_| 0..plan.variants.len() as u16)
-        .map(move |variant| Slot { slot: 0, variant, block: None, padding_bytes, guest_seed });
+    let order = plan.warm_up_order();
+    let warmups = (0..plan.warmup).flat_map(move |_| order.clone()).map(move |variant| Slot {
+        slot: 0,
+        variant,
+        block: None,
+        padding_bytes,
+        guest_seed,
+    });
     let runs = plan.blocks.iter().zip(0..).flat_map(|(block, number)| {
         block.order.iter().map(move |variant| Slot {
             slot: 0,

@@ -74,7 +74,13 @@ pub fn text(plan: &Plan, style: &Style) -> String {
         };
         line("unit", &format!("a process: {blocks}, which exchanges its code path between runs"));
     }
-    line("warm-up", &format!("{} of each variant", plan.warmup));
+    line(
+        "warm-up",
+        &match (&plan.emulation, plan.in_process) {
+            (Some(_), Some(_)) => format!("{} of the first process, whole", plan.warmup),
+            _ => format!("{} of each variant", plan.warmup),
+        },
+    );
     line("seed", &plan.seed.to_string());
     let blocks: Vec<String> = plan
         .blocks

@@ -71,8 +71,19 @@ impl Initramfs {
         params: &[(String, String)],
         seed: u64,
     ) -> Result<Initramfs, PackError> {
-        let request = GuestRequest::Workload { name: name.into(), params: params.to_vec(), seed };
+        let (name, params) = (name.into(), params.to_vec());
+        let request = GuestRequest::Workload { name, params, seed, paths: Vec::new() };
         Initramfs::new(guest, Tree::default(), request, Vec::new())
+    }
+
+    /// For the same workload, with code paths to exchange in one process, one for each run.
+    pub fn with_paths(&self, of_runs: Vec<String>) -> Initramfs {
+        let mut with = self.clone();
+        if let GuestRequest::Workload { paths, .. } = &mut with.request {
+            *paths = of_runs;
+        }
+        with.put_request();
+        with
     }
 
     /// For a command, with its program, interpreters, libraries and files.
@@ -107,9 +118,14 @@ impl Initramfs {
             }
         }
         tree.put(INIT, Node::File { mode: 0o755, contents });
-        let text = request.format().into_bytes();
-        tree.put(request::PATH, Node::File { mode: 0o600, contents: text });
-        Ok(Initramfs { tree, request, programs })
+        let mut initramfs = Initramfs { tree, request, programs };
+        initramfs.put_request();
+        Ok(initramfs)
+    }
+
+    fn put_request(&mut self) {
+        let contents = self.request.format().into_bytes();
+        self.tree.put(request::PATH, Node::File { mode: 0o600, contents });
     }
 
     /// The archive; the same files always give the same bytes.
@@ -170,6 +186,11 @@ mod tests {
         for part in [INIT, "dev/console", "etc/passwd", "opcost/request", "param ops=7\nseed 1\n"] {
             assert!(text.contains(part.trim_start_matches('/')), "{part}");
         }
+        let paths = ["a", "b", "a"].map(str::to_string);
+        let several = make(1).with_paths(paths.to_vec());
+        let text = String::from_utf8_lossy(&several.bytes()).into_owned();
+        assert!(text.contains("seed 1\npath a\npath b\npath a\nend"), "{text}");
+        assert_eq!(several.with_paths(Vec::new()), make(1));
         let programs = make(1).programs().to_vec();
         assert_eq!(programs, [PackedFile { host: guest.path().into(), guest: INIT.into() }]);
     }

@@ -31,11 +31,11 @@ use crate::xdg;
 use anyhow::{Context, Result};
 use command_line::{GuestFiles, Inputs};
 use flight::{Files, Flight};
-use opcost_record::{Family, MetricKey};
+use opcost_record::{Family, MetricKey, WORKLOAD};
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::spawn::{Output, Spawn};
 use outcome::Traces;
-use prepared::Prepared;
+use prepared::{Initrd, Prepared};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
@@ -130,8 +130,9 @@ impl<'a> Emulated<'a> {
         prepared::state(&self.tools, &self.prepared)
     }
 
-    /// Starts one run.
-    fn start(&self, plan: &Plan, slot: &Slot) -> Result<Flight> {
+    /// Starts one machine; `runs`: those that its work makes, one or the runs of a process.
+    fn start(&self, plan: &Plan, runs: &[Slot]) -> Result<Flight> {
+        let slot = &runs[0];
         let index = usize::from(slot.variant);
         let prepared = &self.prepared[index];
         let files = self.files(&format!("run-{}", slot.slot))?;
@@ -146,9 +147,18 @@ impl<'a> Emulated<'a> {
         let mut spawn = match (&prepared.boot, &variant.work) {
             (Some(boot), _) => {
                 let (console, channel) = (files.path("console"), files.path("channel"));
+                let paths = runs.iter().filter_map(|run| {
+                    plan.variants[usize::from(run.variant)].work.path().map(str::to_string)
+                });
+                let initrd = match &boot.initrd {
+                    Initrd::Written(path) => path.clone(),
+                    Initrd::OfProcess(initramfs) => {
+                        files.write("initrd", &initramfs.with_paths(paths.collect()).bytes())?
+                    }
+                };
                 let guest_files = GuestFiles {
                     kernel: &boot.kernel.image,
-                    initrd: &boot.initrd,
+                    initrd: &initrd,
                     console: &console,
                     channel: &channel,
                 };
@@ -185,40 +195,50 @@ impl<'a> Emulated<'a> {
         Files::new(self.folder.path(), name)
     }
 
-    /// Waits for the end of a run; `None` if a signal interrupted it.
-    fn finish(&self, plan: &Plan, slot: &Slot, mut flight: Flight) -> Result<Option<RunEnd>> {
-        let limit = plan.timeout_ms.map(Duration::from_millis);
+    /// Waits for the end of the runs of a machine; `None` if a signal interrupted it.
+    fn finish(
+        &self,
+        plan: &Plan,
+        runs: &[Slot],
+        mut flight: Flight,
+    ) -> Result<Option<Vec<RunEnd>>> {
+        let limit_ms = plan.timeout_ms.map(|ms| ms.saturating_mul(runs.len() as u64));
+        let limit = limit_ms.map(Duration::from_millis);
         let Some(exit) = flight.wait(limit, self.interrupt)? else { return Ok(None) };
         let files = &flight.files;
         let (stderr, console) = (files.tail("stderr"), files.tail("console"));
         let report = fs::read_to_string(files.path("report")).ok();
         let traces = Traces {
             exit: &exit,
-            limit_ms: plan.timeout_ms,
+            limit_ms,
             stderr: &stderr,
             console: &console,
             plugin: report.as_deref(),
         };
-        let mut end = if self.prepared[usize::from(slot.variant)].boot.is_some() {
+        let mut ends = if self.prepared[usize::from(runs[0].variant)].boot.is_some() {
             let channel = fs::read(files.path("channel")).unwrap_or_default();
             if plan.show_output {
                 outcome::show_output(&channel);
             }
-            outcome::of_guest(&traces, &channel, plan.ignore_failure, flight.started_unix_ns)
+            let (failing, started_unix_ns) = (plan.ignore_failure, flight.started_unix_ns);
+            outcome::of_guest(&traces, &channel, failing, runs.len(), started_unix_ns)
         } else {
             if plan.show_output {
                 eprint!("{stderr}");
             }
-            outcome::of_program(&traces, plan.ignore_failure, flight.started_unix_ns)
+            vec![outcome::of_program(&traces, plan.ignore_failure, flight.started_unix_ns)]
         };
         let planned = plan.metrics();
-        end.report.readings.retain(|reading| {
-            let key = &reading.key;
+        let is_wanted = |key: &MetricKey| {
             let same = |known: &MetricKey| known.name == key.name && known.domain == key.domain;
-            key.row().family == Family::Control || planned.iter().any(same)
-        });
+            let unasked = key.row().family == Family::Control || key.source == WORKLOAD;
+            unasked || planned.iter().any(same)
+        };
+        for end in &mut ends {
+            end.report.readings.retain(|reading| is_wanted(&reading.key));
+        }
         flight.files.remove();
-        Ok(Some(end))
+        Ok(Some(ends))
     }
 
     fn hook_of(&self, plan: &Plan, slot: &Slot, name: &str, command: &str) -> Result<HookEnd> {
@@ -240,27 +260,33 @@ impl Machine for Emulated<'_> {
 
     fn run_together(&mut self, plan: &Plan, slots: &[Slot]) -> Result<Vec<Option<RunEnd>>> {
         let mut flights = Vec::new();
-        for slot in slots {
+        let machines = plan.processes(slots);
+        for runs in &machines {
             if self.interrupt.is_set() {
                 return Ok(vec![None]);
             }
+            // The plan refuses hooks between the runs of one process.
+            let slot = &runs[0];
             let prepare = &plan.variants[usize::from(slot.variant)].prepare;
             if let Some(prepare) = prepare
                 && self.hook_of(plan, slot, "prepare", prepare)? == HookEnd::Interrupted
             {
                 return Ok(vec![None]);
             }
-            flights.push(self.start(plan, slot)?);
+            flights.push(self.start(plan, runs)?);
         }
         let mut ends = Vec::new();
-        for (slot, flight) in slots.iter().zip(flights) {
-            let mut end = self.finish(plan, slot, flight)?;
-            if let (Some(_), Some(conclude)) = (&end, &plan.hooks.conclude)
-                && self.hook_of(plan, slot, "conclude", conclude)? == HookEnd::Interrupted
+        for (runs, flight) in machines.into_iter().zip(flights) {
+            let mut made = self.finish(plan, runs, flight)?;
+            if let (Some(_), Some(conclude)) = (&made, &plan.hooks.conclude)
+                && self.hook_of(plan, &runs[0], "conclude", conclude)? == HookEnd::Interrupted
             {
-                end = None;
+                made = None;
             }
-            ends.push(end);
+            match made {
+                Some(made) => ends.extend(made.into_iter().map(Some)),
+                None => ends.resize(ends.len() + runs.len(), None),
+            }
         }
         Ok(ends)
     }

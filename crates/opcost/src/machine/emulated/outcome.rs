@@ -128,34 +128,36 @@ impl From<NoCosts> for Failure {
     }
 }
 
-/// What the plugin counted.
-fn costs(traces: &Traces<'_>) -> Result<Vec<RegionCost>, NoCosts> {
+/// What the plugin counted, by run.
+fn costs(traces: &Traces<'_>) -> Result<Vec<Vec<RegionCost>>, NoCosts> {
     let parsed = match traces.plugin {
         Some(text) => emulation::parse(text),
         None => Err(EmulationError::Empty),
     };
-    let regions = parsed.map_err(|error| match error {
+    let runs = parsed.map_err(|error| match error {
         // The plugin's own words name cause and remedy.
         EmulationError::Reported(text) => NoCosts::Refused(Failure::Work { detail: text }),
         error => NoCosts::Missing(failed(error, "the emulator", traces.stderr)),
     })?;
-    if !regions.iter().any(|region| region.region == WORK) {
+    let has_work = |run: &Vec<RegionCost>| run.iter().any(|region| region.region == WORK);
+    if runs.is_empty() || !runs.iter().all(has_work) {
         let cause = "nothing was counted: no marker of the work was seen";
         return Err(NoCosts::Missing(failed(cause, "the emulator", traces.stderr)));
     }
-    Ok(regions)
+    Ok(runs)
 }
 
-/// A run of a booted guest.
+/// The runs of a booted guest: all of them good, or all of them failed for the same cause.
 ///
 /// `channel`: the bytes that the guest sent; `ignore_failure`: a status other than 0 counts as
-/// finished.
+/// finished; `runs`: how many its work was to make.
 pub(super) fn of_guest(
     traces: &Traces<'_>,
     channel: &[u8],
     ignore_failure: bool,
+    runs: usize,
     started_unix_ns: u64,
-) -> RunEnd {
+) -> Vec<RunEnd> {
     let judged = guest_frames(traces, channel).and_then(|frames| {
         let exit = match of_kind(&frames, FrameKind::Exit).next() {
             Some(frame) => Some(
@@ -167,15 +169,18 @@ pub(super) fn of_guest(
             ),
             None => None,
         };
-        let report = match text_of(&frames, FrameKind::Report) {
-            Some(text) => wire::parse(&text)
-                .map_err(|error| failed(error, "the guest's console", traces.console))?,
-            None if exit.is_none() => {
-                let cause = "the guest did neither report nor say how its program ended";
-                return Err(failed(cause, "the guest's console", traces.console));
-            }
-            None => Report::default(),
-        };
+        let fail = |cause: String| failed(cause, "the guest's console", traces.console);
+        let reports =
+            match text_of(&frames, FrameKind::Report).map(|text| wire::parse_several(&text)) {
+                Some((_, Some(error))) => return Err(fail(error.to_string())),
+                Some((reports, None)) => reports,
+                None if exit.is_none() => {
+                    let cause = "the guest did neither report nor say how its program ended";
+                    return Err(fail(cause.into()));
+                }
+                // A command has nothing to report, and is a run by itself.
+                None => vec![Report::default(); usize::from(runs == 1)],
+            };
         let (outcome, code) = match exit {
             Some(GuestExit::Code(code)) if code != 0 && !ignore_failure => {
                 (Outcome::Failed(Failure::ExitStatus { code }), Some(code))
@@ -184,15 +189,33 @@ pub(super) fn of_guest(
             Some(GuestExit::Code(code)) => (Outcome::Finished, Some(code)),
             None => (Outcome::Finished, Some(0)),
         };
-        Ok((outcome, code, report))
-    });
-    match judged {
-        Ok((Outcome::Finished, code, report)) => {
-            counted(costs(traces), code, report, started_unix_ns)
+        if outcome == Outcome::Finished && reports.len() != runs {
+            return Err(fail(format!("the guest reported {} of {runs} runs", reports.len())));
         }
-        Ok((outcome, code, _)) => without_figures(outcome, code, started_unix_ns),
-        Err(failure) => without_figures(Outcome::Failed(failure), None, started_unix_ns),
+        Ok((outcome, code, reports))
+    });
+    let none = |outcome, code| vec![without_figures(outcome, code, started_unix_ns); runs];
+    match judged {
+        Ok((Outcome::Finished, code, reports)) => match costs_of(traces, runs) {
+            Ok(costs) => {
+                let both = costs.into_iter().zip(reports);
+                both.map(|(run, report)| counted(run, code, report, started_unix_ns)).collect()
+            }
+            Err(failure) => none(Outcome::Failed(failure), code),
+        },
+        Ok((outcome, code, _)) => none(outcome, code),
+        Err(failure) => none(Outcome::Failed(failure), None),
     }
+}
+
+/// What the plugin counted of so many runs.
+fn costs_of(traces: &Traces<'_>, runs: usize) -> Result<Vec<Vec<RegionCost>>, Failure> {
+    let costs = costs(traces)?;
+    if costs.len() != runs {
+        let cause = format!("the emulator counted {} of {runs} runs", costs.len());
+        return Err(failed(cause, "the emulator", traces.stderr));
+    }
+    Ok(costs)
 }
 
 /// A run of one program under user-mode emulation.
@@ -206,13 +229,10 @@ pub(super) fn of_program(
         let outcome = Outcome::Failed(Failure::Timeout { limit_ms });
         return without_figures(outcome, None, started_unix_ns);
     }
-    let costs = match costs(traces) {
-        // A refusal of the plugin says more than how the program ended for it.
-        Err(NoCosts::Refused(failure)) => {
-            return without_figures(Outcome::Failed(failure), None, started_unix_ns);
-        }
-        costs => costs,
-    };
+    // A refusal of the plugin says more than how the program ended for it.
+    if let Err(NoCosts::Refused(failure)) = costs(traces) {
+        return without_figures(Outcome::Failed(failure), None, started_unix_ns);
+    }
     match traces.exit.status {
         Status::Code(code) if code != 0 && !ignore_failure => {
             let failure = match traces.plugin {
@@ -230,23 +250,23 @@ pub(super) fn of_program(
             let outcome = Outcome::Failed(Failure::Signal { signal });
             without_figures(outcome, None, started_unix_ns)
         }
-        Status::Code(code) => counted(costs, Some(code), Report::default(), started_unix_ns),
+        Status::Code(code) => match costs_of(traces, 1) {
+            Ok(costs) => {
+                let run = costs.into_iter().next().unwrap_or_default();
+                counted(run, Some(code), Report::default(), started_unix_ns)
+            }
+            Err(failure) => without_figures(Outcome::Failed(failure), Some(code), started_unix_ns),
+        },
     }
 }
 
-/// A run that ended well, if what was counted can be had.
+/// A run that ended well, with what its regions cost.
 fn counted(
-    costs: Result<Vec<RegionCost>, NoCosts>,
+    regions: Vec<RegionCost>,
     exit_code: Option<i32>,
     mut report: Report,
     started_unix_ns: u64,
 ) -> RunEnd {
-    let regions = match costs {
-        Ok(regions) => regions,
-        Err(none) => {
-            return without_figures(Outcome::Failed(none.into()), exit_code, started_unix_ns);
-        }
-    };
     let mut profile: Option<Profile> = None;
     for region in regions {
         for (name, domain, value) in region.counts {

@@ -3,7 +3,7 @@
 use super::outcome::{Traces, of_guest, of_program};
 use crate::machine::RunEnd;
 use opcost_record::channel::{ChannelWriter, FrameKind};
-use opcost_record::emulation::{self, RegionCost};
+use opcost_record::emulation::{self, RegionCost, ReportWriter};
 use opcost_record::{Context, Domain, Failure, Function, Outcome, Profile, Report, WORK, wire};
 use opcost_sys::rusage::Rusage;
 use opcost_sys::spawn::{EndedBy, Exit, Status};
@@ -34,7 +34,11 @@ fn channel(frames: &[(FrameKind, &str)]) -> Vec<u8> {
 }
 
 fn costs() -> String {
-    emulation::format(&[
+    emulation::format(&regions())
+}
+
+fn regions() -> [RegionCost; 2] {
+    [
         RegionCost {
             region: "twin".into(),
             counts: vec![("instructions".into(), Domain::All, 3)],
@@ -48,7 +52,7 @@ fn costs() -> String {
                 contexts: vec![Context { parent: None, function: 0, calls: 1, cost: 42 }],
             },
         },
-    ])
+    ]
 }
 
 fn report() -> String {
@@ -77,7 +81,12 @@ impl Left<'_> {
 
 fn guest(console: &str, status: Status, channel: &[u8], plugin: Option<&str>) -> RunEnd {
     let left = Left { exit: ended(status), stderr: "", console, plugin };
-    of_guest(&left.traces(), channel, false, 11)
+    one(of_guest(&left.traces(), channel, false, 1, 11))
+}
+
+fn one(ends: Vec<RunEnd>) -> RunEnd {
+    let [end] = <[RunEnd; 1]>::try_from(ends).unwrap();
+    end
 }
 
 fn detail(end: &RunEnd) -> String {
@@ -121,7 +130,7 @@ fn a_command_ends_as_it_would_on_the_host() {
     let left =
         Left { exit: ended(Status::Code(0)), stderr: "", console: "", plugin: Some(&costs()) };
     let sent = channel(&[(FrameKind::Exit, "code 3")]);
-    let end = of_guest(&left.traces(), &sent, true, 0);
+    let end = one(of_guest(&left.traces(), &sent, true, 1, 0));
     assert_eq!((end.outcome, end.exit_code), (Outcome::Finished, Some(3)));
 }
 
@@ -143,7 +152,7 @@ fn a_guest_that_hangs_is_named_with_the_limit() {
         console: "calibrating\n",
         plugin: None,
     };
-    let text = detail(&of_guest(&left.traces(), &[], false, 0));
+    let text = detail(&one(of_guest(&left.traces(), &[], false, 1, 0)));
     assert!(text.contains("did not end within 5000 ms"), "{text}");
     assert!(text.contains("calibrating"), "{text}");
 }
@@ -156,10 +165,10 @@ fn an_emulator_that_fails_is_named_with_what_it_said() {
         console: "",
         plugin: None,
     };
-    let text = detail(&of_guest(&left.traces(), &[], false, 0));
+    let text = detail(&one(of_guest(&left.traces(), &[], false, 1, 0)));
     assert!(text.contains("status 1") && text.contains("no such CPU model"), "{text}");
     let killed = Left { exit: ended(Status::Signal(11)), ..left };
-    let text = detail(&of_guest(&killed.traces(), &[], false, 0));
+    let text = detail(&one(of_guest(&killed.traces(), &[], false, 1, 0)));
     assert!(text.contains("signal 11 ended the emulator"), "{text}");
 }
 
@@ -201,6 +210,52 @@ fn counts_that_are_missing_or_cut_short_are_no_result() {
     ] {
         let text = detail(&guest("", Status::Code(0), &sent, plugin));
         assert!(text.contains(why), "{text}");
+    }
+}
+
+/// The plugin's report on so many runs, which cost 42, 43, … instructions.
+fn costs_of_runs(runs: u64) -> String {
+    let mut bytes = Vec::new();
+    let mut report = ReportWriter::start(&mut bytes).unwrap();
+    for extra in 0..runs {
+        let mut regions = regions();
+        regions[1].counts[0].2 += extra;
+        report.run(&regions).unwrap();
+    }
+    report.end().unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn the_runs_of_a_process_have_each_their_own_counts_or_none_of_them_has() {
+    let of = |sent: &[u8], plugin: &str, runs: usize| {
+        let exit = ended(Status::Code(0));
+        let left = Left { exit, stderr: "", console: "", plugin: Some(plugin) };
+        of_guest(&left.traces(), sent, false, runs, 11)
+    };
+    let sent = channel(&[(FrameKind::Report, &report().repeat(4))]);
+    let ends = of(&sent, &costs_of_runs(4), 4);
+    let values: Vec<u64> = ends.iter().map(|end| end.report.readings[1].value).collect();
+    assert_eq!(values, [42, 43, 44, 45]);
+    assert!(ends.iter().all(|end| end.outcome == Outcome::Finished && end.report.ops == Some(7)));
+    let cut = &costs_of_runs(4)[..costs_of_runs(4).len() - 8];
+    let three = channel(&[(FrameKind::Report, &report().repeat(3))]);
+    let torn = report().repeat(4).replace("end 1\n", "end 2\n");
+    let torn = channel(&[(FrameKind::Report, &torn)]);
+    for (sent, plugin, why) in [
+        (&sent, costs_of_runs(3).as_str(), "the emulator counted 3 of 4 runs"),
+        (&sent, cut, "cut short"),
+        (&sent, &emulation::format_error("a run ended inside region 'work'"), "inside region"),
+        (&three, &costs_of_runs(4), "the guest reported 3 of 4 runs"),
+        (&torn, &costs_of_runs(4), "cut short"),
+        (&channel(&[(FrameKind::Exit, "code 0")]), &costs_of_runs(4), "reported 0 of 4 runs"),
+    ] {
+        let ends = of(sent, plugin, 4);
+        assert_eq!(ends.len(), 4);
+        for end in ends {
+            let text = detail(&end);
+            assert!(text.contains(why), "{text}");
+        }
     }
 }
 

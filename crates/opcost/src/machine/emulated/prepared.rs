@@ -34,8 +34,16 @@ pub(super) struct Boot {
     spec: KernelSpec,
     /// Its functions.
     symbols: Rc<KernelSymbols>,
-    /// The guest's files, an initramfs.
-    pub(super) initrd: PathBuf,
+    /// The guest's files.
+    pub(super) initrd: Initrd,
+}
+
+/// The guest's files, an initramfs.
+pub(super) enum Initrd {
+    /// Of every run: where it is.
+    Written(PathBuf),
+    /// Of processes that make several runs: it has yet to be told in which order.
+    OfProcess(Initramfs),
 }
 
 /// One variant, ready to run.
@@ -86,7 +94,10 @@ impl Emulated<'_> {
         let boot = match &guest.kernel {
             Some(spec) => {
                 let (kernel, symbols) = self.kernel(spec, guest, say)?;
-                let initrd = files.write("initrd", &initramfs.bytes())?;
+                let initrd = match plan.in_process {
+                    Some(_) => Initrd::OfProcess(initramfs),
+                    None => Initrd::Written(files.write("initrd", &initramfs.bytes())?),
+                };
                 Some(Boot { kernel, spec: spec.clone(), symbols, initrd })
             }
             None => None,

@@ -336,8 +336,8 @@ pub fn verify(report: &str, system: bool) -> Result<(), ProbeError> {
 }
 
 fn work(report: &str) -> Result<RegionCost, ProbeError> {
-    let regions = emulation::parse(report)?;
-    let work = regions.into_iter().find(|cost| cost.region == WORK);
+    let runs = emulation::parse(report)?;
+    let work = runs.into_iter().flatten().find(|cost| cost.region == WORK);
     work.ok_or_else(|| ProbeError::Missing(format!("region '{WORK}'")))
 }
 
