@@ -15,7 +15,7 @@ fn work(request: &str) -> (String, Option<i32>) {
 
 fn workload(name: &str, params: &[(&str, &str)]) -> String {
     let params = params.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-    GuestRequest::Workload { name: name.into(), params, seed: 7 }.format()
+    GuestRequest::Workload { name: name.into(), params, seed: 7, env: Vec::new() }.format()
 }
 
 #[test]

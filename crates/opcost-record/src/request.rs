@@ -38,6 +38,8 @@ pub enum GuestRequest {
         params: Vec<(String, String)>,
         /// What its operations are drawn from.
         seed: u64,
+        /// The whole environment of the process that does the work.
+        env: Vec<(OsString, OsString)>,
     },
     /// Run a program between markers.
     Command(GuestCommand),
@@ -91,13 +93,14 @@ impl GuestRequest {
         let mut lines = Vec::new();
         match self {
             GuestRequest::Symbols => lines.push("job symbols".to_string()),
-            GuestRequest::Workload { name, params, seed } => {
+            GuestRequest::Workload { name, params, seed, env } => {
                 lines.push("job workload".to_string());
                 lines.push(format!("name {}", escaped(name.as_bytes())));
                 for (key, value) in params {
                     lines.push(format!("param {}", pair(key.as_bytes(), value.as_bytes())));
                 }
                 lines.push(format!("seed {seed}"));
+                lines.extend(env.iter().map(variable));
             }
             GuestRequest::Command(command) => {
                 lines.push("job command".to_string());
@@ -105,9 +108,7 @@ impl GuestRequest {
                 lines.extend(
                     command.argv.iter().map(|word| format!("argv {}", escaped(word.as_bytes()))),
                 );
-                for (name, value) in &command.env {
-                    lines.push(format!("env {}", pair(name.as_bytes(), value.as_bytes())));
-                }
+                lines.extend(command.env.iter().map(variable));
                 lines.push(format!("cwd {}", escaped(command.cwd.as_os_str().as_bytes())));
             }
         }
@@ -192,6 +193,7 @@ impl Items {
                 name: self.name.ok_or(missing("name"))?,
                 params: self.params,
                 seed: self.seed.ok_or(missing("seed"))?,
+                env: self.env,
             }),
             Some("command") => Ok(GuestRequest::Command(GuestCommand {
                 program: self.program.ok_or(missing("program"))?.into(),
@@ -202,6 +204,11 @@ impl Items {
             _ => Err(missing("known job")),
         }
     }
+}
+
+/// The line of an environment's variable.
+fn variable((name, value): &(OsString, OsString)) -> String {
+    format!("env {}", pair(name.as_bytes(), value.as_bytes()))
 }
 
 /// `NAME=VALUE`; an equals sign of the name is escaped, so that the first one separates.
@@ -249,18 +256,17 @@ mod tests {
 
     fn request() -> impl Strategy<Value = GuestRequest> {
         let word = "\\PC{0,8}";
-        let workload = (word, prop::collection::vec((word, word), 0..4), any::<u64>())
-            .prop_map(|(name, params, seed)| GuestRequest::Workload { name, params, seed });
-        let command = (
-            bytes(),
-            prop::collection::vec(bytes(), 0..4),
-            prop::collection::vec((bytes(), bytes()), 0..4),
-            bytes(),
-        )
-            .prop_map(|(program, argv, env, cwd)| {
+        let pairs = || prop::collection::vec((bytes(), bytes()), 0..4);
+        let workload =
+            (word, prop::collection::vec((word, word), 0..4), any::<u64>(), pairs()).prop_map(
+                |(name, params, seed, env)| GuestRequest::Workload { name, params, seed, env },
+            );
+        let command = (bytes(), prop::collection::vec(bytes(), 0..4), pairs(), bytes()).prop_map(
+            |(program, argv, env, cwd)| {
                 let (program, cwd) = (program.into(), cwd.into());
                 GuestRequest::Command(GuestCommand { program, argv, env, cwd })
-            });
+            },
+        );
         prop_oneof![Just(GuestRequest::Symbols), workload, command]
     }
 
