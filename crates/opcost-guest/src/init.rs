@@ -76,7 +76,7 @@ fn perform(channel: &mut Channel) -> Result<(), JobError> {
         .map_err(JobError::system(format!("read the request {}", request::PATH)))?;
     match GuestRequest::parse(&text)? {
         GuestRequest::Symbols => send(channel, FrameKind::Kallsyms, &kernel::functions()?),
-        GuestRequest::Workload { .. } => workload::run(channel),
+        GuestRequest::Workload { env, .. } => workload::run(channel, env),
         GuestRequest::Command(request) => command::run(channel, &request),
     }
 }
@@ -86,12 +86,10 @@ pub(crate) fn send(channel: &mut Channel, kind: FrameKind, body: &[u8]) -> Resul
     channel.send(kind, body).map_err(JobError::system("write to the channel"))
 }
 
-/// The signal with which the kernel kills for lack of memory (signal(7)).
-const SIGKILL: i32 = 9;
-
-/// Sends how a program ended, and if the kernel killed it for lack of memory, what it says of that.
+/// Sends how a program ended, and if it failed and the kernel killed one for lack of memory, which
+/// may be one that it started, what the kernel says of that.
 pub(crate) fn send_exit(channel: &mut Channel, exit: GuestExit) -> Result<(), JobError> {
-    if exit == GuestExit::Signal(SIGKILL)
+    if exit != GuestExit::Code(0)
         && let Some(told) = kernel::out_of_memory()
     {
         send(channel, FrameKind::Note, told.as_bytes())?;

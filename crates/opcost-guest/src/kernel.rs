@@ -95,7 +95,7 @@ fn log() -> io::Result<Vec<String>> {
 fn told_of_killing(lines: &[String]) -> Option<String> {
     let at = lines.iter().rposition(|line| line.contains("Out of memory"))?;
     let first = (at + 1).saturating_sub(OUT_OF_MEMORY_LINES_MAX);
-    Some(lines[first..].join("\n"))
+    Some(format!("{}\ngive the guest more memory (--memory-mib)", lines[first..].join("\n")))
 }
 
 #[cfg(test)]
@@ -117,7 +117,7 @@ mod tests {
         lines.push("Out of memory: Killed process 40 (sh)".into());
         lines.push("oom_reaper: reaped process 40 (sh)".into());
         let told = told_of_killing(&lines).unwrap();
-        assert_eq!(told.lines().count(), OUT_OF_MEMORY_LINES_MAX + 1);
+        assert_eq!(told.lines().count(), OUT_OF_MEMORY_LINES_MAX + 2);
         assert!(told.starts_with("line 11\n") && told.contains("Killed process 40"));
     }
 

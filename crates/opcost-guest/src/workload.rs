@@ -6,6 +6,7 @@ use opcost_record::channel::{FrameKind, GuestExit};
 use opcost_record::request::{self, GuestRequest};
 use opcost_record::{Report, Unit, wire};
 use opcost_work::{Markers, Measured, WORKLOADS, WorkloadSpec, measure, measure_paths};
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -22,11 +23,14 @@ const INIT: &str = "/init";
 const STDERR: &str = "/opcost/stderr";
 
 /// Has the workload of the request done and sends what it reports.
-pub(crate) fn run(channel: &mut Channel) -> Result<(), JobError> {
+///
+/// `env`: the whole environment of the process that does it.
+pub(crate) fn run(channel: &mut Channel, env: Vec<(OsString, OsString)>) -> Result<(), JobError> {
     let stderr = File::create(STDERR).map_err(JobError::system(format!("write {STDERR}")))?;
     let mut child = Command::new(INIT)
         .args([JOB, request::PATH])
         .env_clear()
+        .envs(env)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(stderr)
@@ -76,7 +80,7 @@ fn perform(path: &Path) -> Result<String, String> {
     let text = fs::read_to_string(path)
         .map_err(|error| format!("cannot read the request {}: {error}", path.display()))?;
     let request = GuestRequest::parse(&text).map_err(|error| error.to_string())?;
-    let GuestRequest::Workload { name, params, seed, paths } = request else {
+    let GuestRequest::Workload { name, params, seed, paths, .. } = request else {
         return Err("the request is not for a workload".into());
     };
     let spec = WorkloadSpec::find(&name).ok_or_else(|| {

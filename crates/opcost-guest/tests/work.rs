@@ -20,7 +20,8 @@ fn workload(name: &str, params: &[(&str, &str)]) -> String {
 fn paths(name: &str, params: &[(&str, &str)], paths: &[&str]) -> String {
     let paths = paths.iter().map(|path| path.to_string()).collect();
     let params = params.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-    GuestRequest::Workload { name: name.into(), params, seed: 7, paths }.format()
+    let (name, env) = (name.into(), Vec::new());
+    GuestRequest::Workload { name, params, seed: 7, paths, env }.format()
 }
 
 #[test]

@@ -41,6 +41,8 @@ pub enum GuestRequest {
         /// The code paths to exchange in one process, one for each run; none: one run, of what the
         /// parameters say.
         paths: Vec<String>,
+        /// The whole environment of the process that does the work.
+        env: Vec<(OsString, OsString)>,
     },
     /// Run a program between markers.
     Command(GuestCommand),
@@ -94,7 +96,7 @@ impl GuestRequest {
         let mut lines = Vec::new();
         match self {
             GuestRequest::Symbols => lines.push("job symbols".to_string()),
-            GuestRequest::Workload { name, params, seed, paths } => {
+            GuestRequest::Workload { name, params, seed, paths, env } => {
                 lines.push("job workload".to_string());
                 lines.push(format!("name {}", escaped(name.as_bytes())));
                 for (key, value) in params {
@@ -102,6 +104,7 @@ impl GuestRequest {
                 }
                 lines.push(format!("seed {seed}"));
                 lines.extend(paths.iter().map(|path| format!("path {}", escaped(path.as_bytes()))));
+                lines.extend(env.iter().map(variable));
             }
             GuestRequest::Command(command) => {
                 lines.push("job command".to_string());
@@ -109,9 +112,7 @@ impl GuestRequest {
                 lines.extend(
                     command.argv.iter().map(|word| format!("argv {}", escaped(word.as_bytes()))),
                 );
-                for (name, value) in &command.env {
-                    lines.push(format!("env {}", pair(name.as_bytes(), value.as_bytes())));
-                }
+                lines.extend(command.env.iter().map(variable));
                 lines.push(format!("cwd {}", escaped(command.cwd.as_os_str().as_bytes())));
             }
         }
@@ -199,6 +200,7 @@ impl Items {
                 params: self.params,
                 seed: self.seed.ok_or(missing("seed"))?,
                 paths: self.paths,
+                env: self.env,
             }),
             Some("command") => Ok(GuestRequest::Command(GuestCommand {
                 program: self.program.ok_or(missing("program"))?.into(),
@@ -209,6 +211,11 @@ impl Items {
             _ => Err(missing("known job")),
         }
     }
+}
+
+/// The line of an environment's variable.
+fn variable((name, value): &(OsString, OsString)) -> String {
+    format!("env {}", pair(name.as_bytes(), value.as_bytes()))
 }
 
 /// `NAME=VALUE`; an equals sign of the name is escaped, so that the first one separates.
@@ -256,21 +263,24 @@ mod tests {
 
     fn request() -> impl Strategy<Value = GuestRequest> {
         let word = "\\PC{0,8}";
+        let pairs = || prop::collection::vec((bytes(), bytes()), 0..4);
         let paths = prop::collection::vec(word, 0..4);
-        let workload =
-            (word, prop::collection::vec((word, word), 0..4), any::<u64>(), paths).prop_map(
-                |(name, params, seed, paths)| GuestRequest::Workload { name, params, seed, paths },
-            );
-        let command = (
-            bytes(),
-            prop::collection::vec(bytes(), 0..4),
-            prop::collection::vec((bytes(), bytes()), 0..4),
-            bytes(),
-        )
-            .prop_map(|(program, argv, env, cwd)| {
+        let params = prop::collection::vec((word, word), 0..4);
+        let workload = (word, params, any::<u64>(), paths, pairs()).prop_map(
+            |(name, params, seed, paths, env)| GuestRequest::Workload {
+                name,
+                params,
+                seed,
+                paths,
+                env,
+            },
+        );
+        let command = (bytes(), prop::collection::vec(bytes(), 0..4), pairs(), bytes()).prop_map(
+            |(program, argv, env, cwd)| {
                 let (program, cwd) = (program.into(), cwd.into());
                 GuestRequest::Command(GuestCommand { program, argv, env, cwd })
-            });
+            },
+        );
         prop_oneof![Just(GuestRequest::Symbols), workload, command]
     }
 

@@ -4,8 +4,10 @@
 //! The sources are drawn from the seed and need no header but their own. Every object has to be the
 //! same, byte by byte, in every build: that is the invariant. The time is the compilers', which are
 //! processes of their own; the workload itself only starts them, `jobs` at the same time, and waits.
+//! A guest of the emulated machine is given the compiler of the host.
 
 mod compiler;
+mod driver;
 mod folder;
 mod source;
 
@@ -16,19 +18,16 @@ use crate::params::{ParamSpec, Params, number, one_of};
 use crate::random::fold;
 use crate::spec::WorkloadSpec;
 use compiler::Compiler;
-pub(crate) use compiler::find as find_compiler;
 use folder::Folder;
 use opcost_record::{Domain, Invariant, MetricKey, Reading};
 use opcost_sys::rusage::{self, Rusage};
 
-/// Its name, by which others know that it starts processes.
-pub(crate) const NAME: &str = "build";
-
 pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
-    name: NAME,
-    summary: "a small C source tree is compiled (this host only)",
+    name: "build",
+    summary: "a small C source tree is compiled",
     operation: "one build of the whole tree",
     ops_default: "1",
+    programs: Some(|params, environment| driver::programs(params.text("cc"), environment)),
     params: &[
         ParamSpec {
             name: "jobs",
@@ -89,7 +88,7 @@ struct Build {
 
 impl Build {
     fn prepare(params: &Params, seed: u64) -> Result<Self, WorkError> {
-        let compiler_path = find_compiler(params.text("cc"))?;
+        let compiler_path = driver::find(params.text("cc"), std::env::var_os("PATH").as_deref())?;
         let folder = Folder::make()?;
         let files = params.number("files");
         let sources = source::write(&folder, files, params.number("functions"), seed)?;

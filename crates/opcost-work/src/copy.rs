@@ -34,6 +34,7 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     summary: "copies of bytes by one of several routines, checked",
     operation: "one copy of 'size' bytes",
     ops_default: "1000000",
+    programs: None,
     params: &[
         ParamSpec {
             name: PATH,

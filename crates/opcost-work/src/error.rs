@@ -243,13 +243,23 @@ pub enum WorkError {
     },
     /// There is no compiler.
     #[error(
-        "no C compiler '{name}': {why}; install one (Debian: apt install gcc) or name another with \
-         cc=; a guest of the emulated machine has none: build is for this host"
+        "no C compiler '{name}': {why}; install one (Debian: apt install gcc) or name another with cc="
     )]
     NoCompiler {
         /// The parameter `cc`.
         name: String,
         /// Why it was not found.
+        why: String,
+    },
+    /// The compiler's driver does not say what it starts, or that is not there.
+    #[error(
+        "the compiler {compiler} cannot be packed: {why}; install all of it (Debian: apt install \
+         gcc), or name gcc or clang with cc="
+    )]
+    CompilerPrograms {
+        /// The driver.
+        compiler: String,
+        /// What is wrong.
         why: String,
     },
     /// The compiler refused a source file, or died.

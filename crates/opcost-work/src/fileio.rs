@@ -38,6 +38,7 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     summary: "bonnie's six phases on one file: putc, write, rewrite, getc, read, seeks",
     operation: "one block moved, in rewrite there and back",
     ops_default: "12288",
+    programs: None,
     params: &[
         ParamSpec {
             name: "phase",

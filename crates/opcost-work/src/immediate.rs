@@ -26,6 +26,7 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     summary: "numbers that seldom change, read from memory or from instructions",
     operation: "'reads' numbers read, with a branch on each",
     ops_default: "10000",
+    programs: None,
     params: &[
         ParamSpec {
             name: PATH,

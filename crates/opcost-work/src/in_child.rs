@@ -71,18 +71,20 @@ pub(crate) fn measured(
 /// Parameters of so little work that tests can afford it for every workload.
 pub(crate) fn tiny(spec: &WorkloadSpec) -> &'static [(&'static str, &'static str)] {
     match spec.name {
-        crate::build::NAME => &[("ops", "1"), ("files", "1"), ("functions", "1")],
+        "build" => &[("ops", "1"), ("files", "1"), ("functions", "1")],
         _ => &[("ops", "100")],
     }
 }
 
-/// Whether a workload needs a tool that this machine lacks; says so.
+/// Whether a program that a workload starts is not on this machine; says so.
 pub(crate) fn lacks_tool(spec: &WorkloadSpec) -> bool {
-    let lacks = spec.name == crate::build::NAME && crate::build::find_compiler("cc").is_err();
-    if lacks {
-        eprintln!("SKIPPED: no C compiler 'cc' on PATH, which {} needs", spec.name);
+    let Some(programs) = spec.programs else { return false };
+    let environment: Vec<_> = std::env::vars_os().collect();
+    let lacks = programs(&spec.resolve(&[]).unwrap(), &environment).err();
+    if let Some(error) = &lacks {
+        eprintln!("SKIPPED: {} has no tool here: {error}", spec.name);
     }
-    lacks
+    lacks.is_some()
 }
 
 /// The value of an invariant.

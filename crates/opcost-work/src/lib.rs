@@ -53,5 +53,5 @@ pub use marker::Markers;
 pub use measure::{Measured, Meter, PATH, Work, measure, measure_paths};
 pub use nearest::nearest;
 pub use params::{ParamError, ParamSpec, Params};
-pub use spec::{Prepare, WORKLOADS, WorkloadSpec};
+pub use spec::{Prepare, Programs, WORKLOADS, WorkloadSpec};
 pub use task::forks;

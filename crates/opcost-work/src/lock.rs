@@ -32,6 +32,7 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     summary: "one lock, acquired and released by one or more threads",
     operation: "one acquisition with its release",
     ops_default: "1000000",
+    programs: None,
     params: &[
         ParamSpec {
             name: "kind",

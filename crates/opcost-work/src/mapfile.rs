@@ -25,6 +25,7 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     summary: "a file in memory is mapped, touched with a stride and unmapped",
     operation: "one mmap, the touches and one munmap",
     ops_default: "10000",
+    programs: None,
     params: &[
         ParamSpec {
             name: "size",

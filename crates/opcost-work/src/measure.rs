@@ -443,6 +443,7 @@ mod tests {
             summary: "reports its seccomp mode",
             operation: "nothing",
             ops_default: "1",
+            programs: None,
             params: &[],
             prepare: |_, _| Ok(Box::new(Witness)),
         };

@@ -27,6 +27,7 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     summary: "seeded mmap, munmap and mremap calls, touching a page now and then",
     operation: "one mmap, munmap or mremap call",
     ops_default: "1000000",
+    programs: None,
     params: &[
         ParamSpec {
             name: "slots",

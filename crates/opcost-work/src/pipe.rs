@@ -20,6 +20,7 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     summary: "writes to a pipe and reads back, copied twice by the kernel",
     operation: "one write and one read of 'size' bytes",
     ops_default: "1000000",
+    programs: None,
     params: &[
         ParamSpec {
             name: "size",

@@ -25,6 +25,7 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     summary: "page table entries changed through a table of operations, patched or not",
     operation: "one entry read, changed and written back: four operations of the table",
     ops_default: "1000000",
+    programs: None,
     params: &[
         ParamSpec {
             name: PATH,

@@ -6,9 +6,15 @@ use crate::immediate;
 use crate::measure::Work;
 use crate::params::{ParamError, ParamSpec, Params, number, one_of};
 use crate::{build, copy, fileio, lock, mapfile, mmap, pipe, pvops, syscall};
+use std::ffi::OsString;
+use std::path::PathBuf;
 
 /// Sets up a workload for the process that will do the work, from its parameters and a seed.
 pub type Prepare = fn(&Params, u64) -> Result<Box<dyn Work>, WorkError>;
+
+/// Tells which programs a workload starts, as absolute paths of this machine, from its parameters
+/// and the environment in which they are looked for. What they load themselves is not among them.
+pub type Programs = fn(&Params, &[(OsString, OsString)]) -> Result<Vec<PathBuf>, WorkError>;
 
 /// One workload: what it does and what can be set.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +27,8 @@ pub struct WorkloadSpec {
     pub operation: &'static str,
     /// How many operations each task does where `ops` is not given.
     pub ops_default: &'static str,
+    /// The programs that it starts, if it does: a guest is given them.
+    pub programs: Option<Programs>,
     /// The parameters of its own; [`all_params`](Self::all_params) has the common ones too.
     pub params: &'static [ParamSpec],
     /// Sets up everything the work needs.

@@ -25,6 +25,7 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     summary: "a short system call in an unrolled loop, on request with caches full of other things",
     operation: "one system call, or one call of the C library that need not be one",
     ops_default: "1000000",
+    programs: None,
     params: &[
         ParamSpec {
             name: "call",

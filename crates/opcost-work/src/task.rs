@@ -1,6 +1,5 @@
 //! Who does the work: this process itself, or several *tasks*, which are processes or threads.
 
-use crate::build;
 use crate::error::WorkError;
 use crate::params::Params;
 use crate::spec::WorkloadSpec;
@@ -62,7 +61,7 @@ impl Tasks {
 /// Whether other processes do the work, because the parameters ask for them or because it is what
 /// the workload does.
 pub fn forks(workload: &WorkloadSpec, params: &Params) -> bool {
-    workload.name == build::NAME
+    workload.programs.is_some()
         || matches!(Tasks::of(params), Ok(Some(Tasks { kind: TaskKind::Process, .. })))
 }
 

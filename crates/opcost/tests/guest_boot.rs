@@ -1,6 +1,6 @@
 //! Guests that boot for real: what they send is what the host sees of the same work.
 
-use opcost::machine::emulated::initramfs::{CommandPack, Initramfs, PackItem};
+use opcost::machine::emulated::initramfs::{CommandPack, Initramfs, PackItem, WorkloadPack};
 use opcost_record::channel::{Frame, FrameKind, GuestExit, parse};
 use std::ffi::OsStr;
 use std::fs;
@@ -30,7 +30,7 @@ fn machine() -> Option<(PathBuf, PathBuf)> {
 fn boot(kernel: &Path, initramfs: &Initramfs) -> Vec<Frame> {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    fs::write(path("initramfs"), initramfs.bytes()).unwrap();
+    fs::write(path("initramfs"), initramfs.bytes(512).unwrap()).unwrap();
     let argument = |prefix: &str, path: &Path| format!("{prefix}{}", path.display());
     let mut qemu = Command::new("timeout");
     // A guard against hanging, not a measurement.
@@ -84,7 +84,8 @@ fn workloads_do_in_the_guest_what_they_do_on_the_host() {
     let Some((kernel, guest)) = machine() else { return };
     for (name, ops) in [("mmap", "5000"), ("syscall", "5000")] {
         let params = [("ops".to_string(), ops.to_string())];
-        let initramfs = Initramfs::for_workload(&guest, name, &params, 7).unwrap();
+        let initramfs =
+            Initramfs::for_workload(&guest, name, &params, 7, &WorkloadPack::default()).unwrap();
         let frames = boot(&kernel, &initramfs);
         assert_eq!(exit(&frames), GuestExit::Code(0), "{frames:?}");
 
@@ -101,7 +102,8 @@ fn workloads_do_in_the_guest_what_they_do_on_the_host() {
 #[test]
 fn a_workload_that_fails_says_why() {
     let Some((kernel, guest)) = machine() else { return };
-    let initramfs = Initramfs::for_workload(&guest, "lunch", &[], 7).unwrap();
+    let initramfs =
+        Initramfs::for_workload(&guest, "lunch", &[], 7, &WorkloadPack::default()).unwrap();
     let frames = boot(&kernel, &initramfs);
     assert_eq!(exit(&frames), GuestExit::Code(1));
     assert!(text(&frames, FrameKind::Error).contains("unknown workload 'lunch'"), "{frames:?}");

@@ -3,8 +3,7 @@
 use super::folder::Folder;
 use super::source::stem;
 use crate::error::WorkError;
-use opcost_sys::spawn::find_program;
-use std::ffi::{CString, OsStr};
+use std::ffi::CString;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
@@ -14,16 +13,9 @@ use std::ptr;
 /// What a compiler says goes here, in the folder of the tree.
 const COMPLAINTS: &str = "complaints";
 
-/// Finds the compiler.
-///
-/// # Errors
-/// [`WorkError::NoCompiler`]: there is none of that name.
-pub(crate) fn find(name: &str) -> Result<PathBuf, WorkError> {
-    let found = find_program(OsStr::new(name), std::env::var_os("PATH").as_deref(), Path::new("/"));
-    found
-        .map(|path| Path::new("/").join(path))
-        .map_err(|error| WorkError::NoCompiler { name: name.into(), why: error.to_string() })
-}
+/// What every command line begins with. The assembler is handed its text through a pipe, so that no
+/// names of temporary files are drawn. No folders of headers are searched, and none need be there.
+pub(super) const OPTIONS: [&str; 2] = ["-pipe", "-nostdinc"];
 
 /// The compiler with its command lines, one for each source file.
 pub(super) struct Compiler {
@@ -177,16 +169,10 @@ impl Drop for Compiler {
 impl Line {
     fn of(path: &CString, optimise: &str, file: u64) -> Result<Line, WorkError> {
         let stem = stem(file);
-        // Through a pipe, so that no names of temporary files are drawn.
-        let words = [
-            "-pipe",
-            &format!("-O{optimise}"),
-            "-c",
-            "-o",
-            &format!("{stem}.o"),
-            &format!("{stem}.c"),
-        ]
-        .map(|word| c_string(word.as_bytes()));
+        let level = format!("-O{optimise}");
+        let (object, source) = (format!("{stem}.o"), format!("{stem}.c"));
+        let own = [&level, "-c", "-o", &object, &source];
+        let words = OPTIONS.into_iter().chain(own).map(|word| c_string(word.as_bytes()));
         let words: Vec<CString> =
             std::iter::once(Ok(path.clone())).chain(words).collect::<Result<_, _>>()?;
         let pointers = words.iter().map(|word| word.as_ptr()).chain([ptr::null()]).collect();

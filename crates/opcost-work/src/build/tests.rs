@@ -80,7 +80,18 @@ fn a_compiler_that_is_not_there_is_named() {
     let params = SPEC.resolve(&[("cc".into(), "no-such-compiler".into())]).unwrap();
     let said = Build::prepare(&params, 1).err().unwrap().to_string();
     assert!(said.starts_with("no C compiler 'no-such-compiler': "), "{said}");
-    assert!(said.ends_with("a guest of the emulated machine has none: build is for this host"));
+    assert!(said.ends_with("or name another with cc="), "{said}");
+}
+
+#[test]
+fn the_programs_of_this_compiler_are_told() {
+    if lacks_tool(&SPEC) {
+        return;
+    }
+    let environment = [("PATH".into(), std::env::var_os("PATH").unwrap_or_default())];
+    let programs = SPEC.programs.unwrap()(&SPEC.resolve(&[]).unwrap(), &environment).unwrap();
+    assert!(programs.len() > 1, "a driver alone compiles nothing: {programs:?}");
+    assert!(programs.iter().all(|path| path.is_absolute() && path.is_file()), "{programs:?}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ const DOOMED: WorkloadSpec = WorkloadSpec {
     summary: "does nothing until it ends too early",
     operation: "nothing",
     ops_default: "1",
+    programs: None,
     params: &[
         ParamSpec {
             name: "end",

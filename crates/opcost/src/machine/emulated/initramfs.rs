@@ -3,8 +3,8 @@
 use super::cpio;
 use super::libraries::Elf;
 pub use super::libraries::LibraryError;
-use super::packing::pack_command;
-pub use super::packing::{CommandPack, PackError, PackItem};
+pub use super::packing::{CommandPack, PackError, PackItem, WorkloadPack};
+use super::packing::{pack_command, pack_workload};
 use super::tree::{Node, Tree};
 pub use super::tree::{PACK_BYTES_MAX, PackedFile, TreeError};
 use opcost_record::request::{self, GuestRequest};
@@ -12,6 +12,9 @@ use std::path::Path;
 
 /// Where the kernel finds the guest's first program (`rdinit=`).
 pub const INIT: &str = "/init";
+
+/// What a kernel has in use before it unpacks anything, roughly, MiB.
+const KERNEL_MIB: u64 = 32;
 
 /// Directories that every guest has.
 const DIRECTORIES: [&str; 7] = ["/dev", "/etc", "/opcost", "/proc", "/root", "/sys", "/tmp"];
@@ -59,21 +62,24 @@ impl Initramfs {
         Initramfs::new(guest, Tree::default(), GuestRequest::Symbols, Vec::new())
     }
 
-    /// For a built-in workload with the parameters given and its seed.
+    /// For a built-in workload with the parameters given, its seed and what is packed with it.
     ///
     /// `guest`: the static /init on this machine.
     ///
     /// # Errors
-    /// [`PackError::Guest`]: it is not there or not static.
+    /// [`PackError`] names what is missing, too large or no program.
     pub fn for_workload(
         guest: &Path,
         name: &str,
         params: &[(String, String)],
         seed: u64,
+        pack: &WorkloadPack,
     ) -> Result<Initramfs, PackError> {
-        let (name, params) = (name.into(), params.to_vec());
-        let request = GuestRequest::Workload { name, params, seed, paths: Vec::new() };
-        Initramfs::new(guest, Tree::default(), request, Vec::new())
+        let mut tree = Tree::default();
+        let programs = pack_workload(&mut tree, pack)?;
+        let (name, params, env) = (name.into(), params.to_vec(), pack.env.clone());
+        let request = GuestRequest::Workload { name, params, seed, paths: Vec::new(), env };
+        Initramfs::new(guest, tree, request, programs)
     }
 
     /// For the same workload, with code paths to exchange in one process, one for each run.
@@ -129,8 +135,21 @@ impl Initramfs {
     }
 
     /// The archive; the same files always give the same bytes.
-    pub fn bytes(&self) -> Vec<u8> {
-        cpio::archive(&self.tree)
+    ///
+    /// `memory_mib`: memory of the guest, MiB.
+    ///
+    /// # Errors
+    /// [`PackError::Memory`]: the guest could not unpack it.
+    pub fn bytes(&self, memory_mib: u32) -> Result<Vec<u8>, PackError> {
+        let bytes = cpio::archive(&self.tree);
+        let archive_mib = (bytes.len() as u64).div_ceil(1 << 20);
+        // It is unpacked into a tmpfs, which takes half of the memory at most (tmpfs(5)).
+        let needed_mib = 2 * archive_mib + KERNEL_MIB;
+        if u64::from(memory_mib) < needed_mib {
+            let enough_mib = needed_mib.next_multiple_of(128);
+            return Err(PackError::Memory { archive_mib, memory_mib, enough_mib });
+        }
+        Ok(bytes)
     }
 
     /// What the guest is asked to do.
@@ -179,20 +198,37 @@ mod tests {
     fn the_same_job_always_gives_the_same_bytes() {
         let Some(guest) = guest() else { return };
         let params = [("ops".to_string(), "7".to_string())];
-        let make = |seed| Initramfs::for_workload(guest.path(), "mmap", &params, seed).unwrap();
-        assert_eq!(make(1).bytes(), make(1).bytes());
-        assert_ne!(make(1).bytes(), make(2).bytes());
-        let text = String::from_utf8_lossy(&make(1).bytes()).into_owned();
+        let pack = WorkloadPack::default();
+        let make =
+            |seed| Initramfs::for_workload(guest.path(), "mmap", &params, seed, &pack).unwrap();
+        let bytes = |seed| make(seed).bytes(64).unwrap();
+        assert_eq!(bytes(1), bytes(1));
+        assert_ne!(bytes(1), bytes(2));
+        let text = String::from_utf8_lossy(&bytes(1)).into_owned();
         for part in [INIT, "dev/console", "etc/passwd", "opcost/request", "param ops=7\nseed 1\n"] {
             assert!(text.contains(part.trim_start_matches('/')), "{part}");
         }
         let paths = ["a", "b", "a"].map(str::to_string);
         let several = make(1).with_paths(paths.to_vec());
-        let text = String::from_utf8_lossy(&several.bytes()).into_owned();
+        let text = String::from_utf8_lossy(&several.bytes(64).unwrap()).into_owned();
         assert!(text.contains("seed 1\npath a\npath b\npath a\nend"), "{text}");
         assert_eq!(several.with_paths(Vec::new()), make(1));
         let programs = make(1).programs().to_vec();
         assert_eq!(programs, [PackedFile { host: guest.path().into(), guest: INIT.into() }]);
+    }
+
+    #[test]
+    fn a_guest_that_cannot_hold_its_files_is_refused() {
+        let Some(guest) = guest() else { return };
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(20 << 20).unwrap();
+        let item = PackItem { host: file.path().into(), guest: Some("/data".into()) };
+        let pack = WorkloadPack { pack: vec![item], ..WorkloadPack::default() };
+        let made = Initramfs::for_workload(guest.path(), "mmap", &[], 1, &pack).unwrap();
+        assert!(made.bytes(128).is_ok());
+        let said = made.bytes(64).unwrap_err().to_string();
+        assert!(said.starts_with("the 21 MiB that are packed into the guest"), "{said}");
+        assert!(said.ends_with("64 MiB are too small for that: give it --memory-mib 128 or more"));
     }
 
     #[test]

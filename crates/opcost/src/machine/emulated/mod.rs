@@ -153,7 +153,8 @@ impl<'a> Emulated<'a> {
                 let initrd = match &boot.initrd {
                     Initrd::Written(path) => path.clone(),
                     Initrd::OfProcess(initramfs) => {
-                        files.write("initrd", &initramfs.with_paths(paths.collect()).bytes())?
+                        let bytes = initramfs.with_paths(paths.collect()).bytes(guest.memory_mib);
+                        files.write("initrd", &bytes.status(Status::Usage)?)?
                     }
                 };
                 let guest_files = GuestFiles {

@@ -1,4 +1,4 @@
-//! What a command needs in the guest: its program with interpreter and libraries, the files it
+//! What work needs in the guest: programs with interpreters and libraries, the files that a command
 //! names, and what the user adds.
 
 use super::libraries::{Elf, LibraryError, Search, split};
@@ -37,7 +37,20 @@ pub struct CommandPack {
     pub pack: Vec<PackItem>,
 }
 
-/// Why a command cannot be packed.
+/// What is packed with a built-in workload.
+#[derive(Clone, Debug, Default)]
+pub struct WorkloadPack {
+    /// The programs that it starts, absolute paths.
+    pub programs: Vec<PathBuf>,
+    /// The whole environment of the workload and of its programs.
+    pub env: Vec<(OsString, OsString)>,
+    /// Where relative paths of `pack` start, absolute.
+    pub cwd: PathBuf,
+    /// What else to pack.
+    pub pack: Vec<PackItem>,
+}
+
+/// Why work cannot be packed.
 #[derive(Debug, thiserror::Error)]
 pub enum PackError {
     /// A file cannot be packed.
@@ -61,6 +74,20 @@ pub enum PackError {
     /// What the user wants packed is not understood.
     #[error("'{}' names nothing to pack; write PATH or PATH:GUESTPATH with an absolute GUESTPATH", .0.display())]
     Item(OsString),
+    /// The files are more than the guest's memory holds.
+    #[error(
+        "the {archive_mib} MiB that are packed into the guest are in its memory twice while they are \
+         unpacked, and {memory_mib} MiB are too small for that: give it --memory-mib {enough_mib} or \
+         more"
+    )]
+    Memory {
+        /// What is packed, MiB.
+        archive_mib: u64,
+        /// What the guest has, MiB.
+        memory_mib: u32,
+        /// What it needs at least, MiB.
+        enough_mib: u64,
+    },
     /// The guest's init is not usable.
     #[error("'{}' {}; build the guest with script/build", .path.display(), .what)]
     Guest {
@@ -100,47 +127,40 @@ pub(super) fn pack_command(
     tree: &mut Tree,
     command: &CommandPack,
 ) -> Result<(GuestCommand, Vec<PackedFile>), PackError> {
-    let mut packing = Packing {
-        tree,
-        command,
-        search: Search::new(command.variable("LD_LIBRARY_PATH")),
-        programs: BTreeSet::new(),
-        dynamic: false,
-    };
+    let mut packing = Packing::into(tree, &command.env, &command.cwd);
     packing.tree.pack(&command.cwd)?;
     // An absolute name may be a link, and relative ones are as the command sees them.
     packing.program(&command.cwd.join(&command.program), 0)?;
-    if let Some(preload) = command.variable("LD_PRELOAD") {
-        for library in split(preload, b": ").iter().filter(|name| name.as_bytes().contains(&b'/')) {
-            packing.named(&command.cwd.join(library), true)?;
-        }
-    }
     for argument in command.argv.iter().skip(1) {
         let path = command.cwd.join(argument);
         if is_packable_file(&path) {
             packing.named(&path, false)?;
         }
     }
-    for item in &command.pack {
-        packing.item(item)?;
-    }
-    if packing.dynamic && Path::new(LOADER_CACHE).exists() {
-        packing.tree.pack(Path::new(LOADER_CACHE))?;
-    }
+    let programs = packing.finish(&command.pack)?;
     let request = GuestCommand {
         program: command.program.clone(),
         argv: command.argv.clone(),
         env: command.env.clone(),
         cwd: command.cwd.clone(),
     };
-    Ok((request, packing.programs.into_iter().collect()))
+    Ok((request, programs))
 }
 
-impl CommandPack {
-    fn variable(&self, name: &str) -> Option<&OsStr> {
-        let found = self.env.iter().rev().find(|(known, _)| known == name);
-        found.map(|(_, value)| value.as_os_str())
+/// Packs what goes with a workload. Result: all programs and libraries among its files.
+pub(super) fn pack_workload(
+    tree: &mut Tree,
+    workload: &WorkloadPack,
+) -> Result<Vec<PackedFile>, PackError> {
+    let mut packing = Packing::into(tree, &workload.env, &workload.cwd);
+    for program in &workload.programs {
+        packing.program(program, 0)?;
     }
+    packing.finish(&workload.pack)
+}
+
+fn variable<'a>(env: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsStr> {
+    env.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
 }
 
 /// Whether an argument is the path of a file, and not of one that the guest has itself.
@@ -151,14 +171,43 @@ fn is_packable_file(path: &Path) -> bool {
 
 struct Packing<'a> {
     tree: &'a mut Tree,
-    command: &'a CommandPack,
+    env: &'a [(OsString, OsString)],
+    cwd: &'a Path,
     search: Search,
     programs: BTreeSet<PackedFile>,
     /// Whether a program needs a dynamic loader.
     dynamic: bool,
 }
 
-impl Packing<'_> {
+impl<'a> Packing<'a> {
+    fn into(tree: &'a mut Tree, env: &'a [(OsString, OsString)], cwd: &'a Path) -> Packing<'a> {
+        Packing {
+            tree,
+            env,
+            cwd,
+            search: Search::new(variable(env, "LD_LIBRARY_PATH")),
+            programs: BTreeSet::new(),
+            dynamic: false,
+        }
+    }
+
+    /// Packs what is needed beside the programs. Result: all programs and libraries.
+    fn finish(mut self, pack: &[PackItem]) -> Result<Vec<PackedFile>, PackError> {
+        if let Some(preload) = variable(self.env, "LD_PRELOAD") {
+            let names = split(preload, b": ");
+            for library in names.iter().filter(|name| name.as_bytes().contains(&b'/')) {
+                self.named(&self.cwd.join(library), true)?;
+            }
+        }
+        for item in pack {
+            self.item(item)?;
+        }
+        if self.dynamic && Path::new(LOADER_CACHE).exists() {
+            self.tree.pack(Path::new(LOADER_CACHE))?;
+        }
+        Ok(self.programs.into_iter().collect())
+    }
+
     /// Packs a program with all that it needs to be executed.
     fn program(&mut self, path: &Path, interpreters: usize) -> Result<(), PackError> {
         if interpreters > INTERPRETERS_MAX {
@@ -192,16 +241,15 @@ impl Packing<'_> {
         let Some((interpreter, arguments)) = words.split_first() else {
             return Err(PackError::NotAProgram(script.to_path_buf()));
         };
-        let interpreter = self.command.cwd.join(interpreter);
+        let interpreter = self.cwd.join(interpreter);
         self.program(&interpreter, interpreters + 1)?;
         if interpreter.file_name() == Some(OsStr::new("env")) {
             let is_name = |word: &&OsString| {
                 !word.as_bytes().starts_with(b"-") && !word.as_bytes().contains(&b'=')
             };
             if let Some(name) = arguments.iter().find(is_name) {
-                let cwd = &self.command.cwd;
-                let program = find_program(name, self.command.variable("PATH"), cwd)?;
-                self.program(&cwd.join(program), interpreters + 1)?;
+                let program = find_program(name, variable(self.env, "PATH"), self.cwd)?;
+                self.program(&self.cwd.join(program), interpreters + 1)?;
             }
         }
         Ok(())
@@ -227,7 +275,7 @@ impl Packing<'_> {
     }
 
     fn item(&mut self, item: &PackItem) -> Result<(), PackError> {
-        let host = self.command.cwd.join(&item.host);
+        let host = self.cwd.join(&item.host);
         let read = |source| TreeError::Read { path: host.clone(), source };
         let metadata = fs::metadata(&host).map_err(read)?;
         let real = match &item.guest {
@@ -284,6 +332,7 @@ impl Packing<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use opcost_work::WorkloadSpec;
     use std::os::unix::fs::symlink;
 
     fn command(program: impl Into<PathBuf>, argv: &[&str], cwd: &Path) -> CommandPack {
@@ -365,6 +414,37 @@ mod tests {
         assert!(fault(&command("./a", &["a"], &cwd)).contains("more than 5 in a row"));
         script(&cwd.join("empty"), "#!\n");
         assert!(fault(&command("./empty", &["x"], &cwd)).contains("neither an x86-64 ELF"));
+    }
+
+    #[test]
+    fn a_workloads_programs_come_with_all_that_they_load() {
+        let params = WorkloadSpec::find("build").unwrap();
+        let env: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+        let programs = params.programs.unwrap()(&params.resolve(&[]).unwrap(), &env);
+        let Ok(programs) = programs else {
+            eprintln!("SKIPPED: no C compiler here: {}", programs.unwrap_err());
+            return;
+        };
+        let mut tree = Tree::default();
+        let mut pack = WorkloadPack { programs, env, cwd: "/".into(), pack: Vec::new() };
+        pack.pack.push(PackItem { host: "/etc/passwd".into(), guest: Some("/data/f".into()) });
+        let files = pack_workload(&mut tree, &pack).unwrap();
+        assert!(tree.has(Path::new("/data/f")));
+        for program in &pack.programs {
+            let real = program.canonicalize().unwrap();
+            assert!(tree.has(program) && tree.contents(&real).is_some(), "{}", program.display());
+            assert!(files.iter().any(|file| file.guest == real), "{}", program.display());
+            // What the loader itself says that the program needs.
+            let list = std::process::Command::new("ldd").arg(&real).output().unwrap();
+            for line in String::from_utf8_lossy(&list.stdout).lines() {
+                let Some((_, rest)) = line.split_once("=> ") else { continue };
+                let library = Path::new(rest.split(' ').next().unwrap());
+                assert!(tree.has(library), "{} needs {}", real.display(), library.display());
+            }
+        }
+        let absent = WorkloadPack { programs: vec!["/no/cc1".into()], ..WorkloadPack::default() };
+        let said = pack_workload(&mut Tree::default(), &absent).unwrap_err().to_string();
+        assert!(said.contains("cannot pack '/no'"), "{said}");
     }
 
     #[test]

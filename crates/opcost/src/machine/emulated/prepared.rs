@@ -2,7 +2,7 @@
 
 use super::command_line::{self, GuestFiles, Inputs};
 use super::flight::Flight;
-use super::initramfs::{CommandPack, Initramfs, PackItem};
+use super::initramfs::{CommandPack, Initramfs, PackItem, WorkloadPack};
 use super::outcome::{self, Traces};
 use super::{Emulated, cache_folder};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
@@ -17,6 +17,7 @@ use opcost_profile::symbols::assemble::assemble;
 use opcost_profile::symbols::kernel::KernelSymbols;
 use opcost_record::channel::FrameKind;
 use opcost_sys::spawn::Spawn;
+use opcost_work::WorkloadSpec;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -70,9 +71,13 @@ impl Emulated<'_> {
         let pack = plan.emulation.iter().flat_map(|emulation| &emulation.pack);
         let pack: Result<Vec<PackItem>, _> =
             pack.map(|text| PackItem::parse(OsStr::new(text))).collect();
+        let pack = pack.status(Status::Usage)?;
+        let cwd = variant.cwd.clone().unwrap_or_else(|| "/".into());
         let initramfs = match &variant.work {
             WorkPlan::Workload { name, params } => {
-                Initramfs::for_workload(&self.tools.guest, name, params, plan.seed)
+                let (programs, env) = started_by(name, params, &self.environments[index])?;
+                let pack = WorkloadPack { programs, env, cwd, pack };
+                Initramfs::for_workload(&self.tools.guest, name, params, plan.seed, &pack)
             }
             WorkPlan::Command { program, argv, .. } => Initramfs::for_command(
                 &self.tools.guest,
@@ -80,8 +85,8 @@ impl Emulated<'_> {
                     program: program.clone(),
                     argv: argv.iter().map(OsString::from).collect(),
                     env: self.environments[index].clone(),
-                    cwd: variant.cwd.clone().unwrap_or_else(|| "/".into()),
-                    pack: pack.status(Status::Usage)?,
+                    cwd,
+                    pack,
                 },
             ),
         }
@@ -96,7 +101,10 @@ impl Emulated<'_> {
                 let (kernel, symbols) = self.kernel(spec, guest, say)?;
                 let initrd = match plan.in_process {
                     Some(_) => Initrd::OfProcess(initramfs),
-                    None => Initrd::Written(files.write("initrd", &initramfs.bytes())?),
+                    None => {
+                        let bytes = initramfs.bytes(guest.memory_mib).status(Status::Usage)?;
+                        Initrd::Written(files.write("initrd", &bytes)?)
+                    }
                 };
                 Some(Boot { kernel, spec: spec.clone(), symbols, initrd })
             }
@@ -168,7 +176,8 @@ impl Emulated<'_> {
 
     fn boot_for_symbols(&self, kernel: &Kernel, guest: &GuestPlan) -> Result<String> {
         let files = self.files("symbols")?;
-        let bytes = Initramfs::for_symbols(&self.tools.guest).status(Status::Missing)?.bytes();
+        let initramfs = Initramfs::for_symbols(&self.tools.guest).status(Status::Missing)?;
+        let bytes = initramfs.bytes(guest.memory_mib).status(Status::Usage)?;
         let initrd = files.write("initrd", &bytes)?;
         let (console, channel) = (files.path("console"), files.path("channel"));
         let guest_files = GuestFiles {
@@ -207,6 +216,18 @@ impl Emulated<'_> {
             )
         })
     }
+}
+
+/// The programs that a workload starts, and the environment of such a workload: others have none.
+fn started_by(
+    name: &str,
+    params: &[(String, String)],
+    environment: &[(OsString, OsString)],
+) -> Result<(Vec<PathBuf>, Vec<(OsString, OsString)>)> {
+    let spec = WorkloadSpec::find(name).with_context(|| format!("no workload '{name}'"))?;
+    let Some(programs) = spec.programs else { return Ok(Default::default()) };
+    let programs = programs(&spec.resolve(params)?, environment).status(Status::Missing)?;
+    Ok((programs, environment.to_vec()))
 }
 
 /// What the recording keeps of the tools, kernels and programs.
