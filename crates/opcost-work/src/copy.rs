@@ -1,10 +1,10 @@
 //! The `copy` workload: a routine that copies bytes, again and again.
 //!
 //! The routine is called from sites of `patchpoint`, so that it can be exchanged in the prepared
-//! process by writing another target into the call: same code around it, same buffers, same pages,
-//! and no load of a pointer. The sites are the process's: it has one workload of this kind. Source and destination stay where they are, so what
-//! fits into a cache is in it. Before the work, a routine has to copy every size exactly; after it,
-//! a checksum is taken, the same for all of them.
+//! process by writing another target into the calls: same code around them, same buffers, same
+//! pages, and no load of a pointer. The sites are the process's: it has one workload of this kind.
+//! Source and destination stay where they are, so what fits into a cache is in it. Before the work, a
+//! routine has to copy every size exactly; after it, a checksum is taken, the same for all of them.
 
 mod buffers;
 mod routine;
@@ -16,9 +16,11 @@ use crate::error::WorkError;
 use crate::invariant::{PAGE_FAULTS_EXPECTED, count, hash};
 use crate::measure::{PATH, Work};
 use crate::params::{ParamSpec, Params, number, one_of};
+use crate::patched::require_patched;
 use crate::random::fold;
 use crate::residency::use_small_pages;
 use crate::spec::WorkloadSpec;
+use crate::unrolled::{TURN, nothing, ready, turn};
 use buffers::Buffers;
 use opcost_record::Invariant;
 use patchpoint::Call;
@@ -69,20 +71,14 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
 const WARM_UP_OPS: u64 = 10_000;
 const WARM_UP_BYTES: u64 = 1 << 20;
 
-/// What a pass over the operations did.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-struct Pass {
-    done: u64,
-    bytes: u64,
-}
-
 struct Copying {
     routine: &'static Routine,
     sizes: Sizes,
     buffers: Buffers,
     ops: u64,
-    work: Pass,
-    twin: Pass,
+    /// Copies of the work.
+    done: u64,
+    done_twin: u64,
 }
 
 impl Copying {
@@ -91,34 +87,69 @@ impl Copying {
         let sizes = Sizes::draw(params.text("size"), seed);
         use_small_pages();
         let buffers = Buffers::map(sizes.bytes_max(), params.number("offset") as usize, seed)?;
-        Ok(Copying {
-            routine,
-            sizes,
-            buffers,
-            ops: params.number("ops"),
-            work: Pass::default(),
-            twin: Pass::default(),
-        })
+        Ok(Copying { routine, sizes, buffers, ops: params.number("ops"), done: 0, done_twin: 0 })
     }
 
-    /// Goes through `ops` operations, or through the loop alone.
+    /// Goes through `ops` operations, or through the loop alone; how many it went through.
+    fn pass<const COPY: bool>(&self, ops: u64) -> u64 {
+        match self.sizes.only() {
+            Some(bytes) => self.copies_of_one_size::<COPY>(bytes, ops),
+            None => self.copies_of_drawn_sizes::<COPY>(ops),
+        }
+    }
+
     #[inline(never)]
-    fn pass<const COPY: bool>(&self, ops: u64) -> Pass {
+    fn copies_of_one_size<const COPY: bool>(&self, bytes: usize, ops: u64) -> u64 {
         let (to, from) = (self.buffers.destination(), self.buffers.source());
-        let mut pass = Pass::default();
-        while pass.done < ops {
-            let bytes = self.sizes.of(pass.done);
+        let one = || {
             if COPY {
                 // SAFETY: the buffers have room for the largest size and do not overlap; the CPU
                 // has what the routine needs, which `routine::find` looked for.
                 unsafe { patchpoint::call!(ROUTINE, to, from, bytes) };
             } else {
-                black_box((to, from, bytes));
+                nothing();
             }
-            pass.bytes += bytes as u64;
-            pass.done += 1;
+        };
+        let mut done = 0;
+        let in_turns = ops - ops % TURN;
+        while done < in_turns {
+            turn!(one());
+            done += TURN;
         }
-        pass
+        while done < ops {
+            one();
+            done += 1;
+        }
+        done
+    }
+
+    #[inline(never)]
+    fn copies_of_drawn_sizes<const COPY: bool>(&self, ops: u64) -> u64 {
+        let (to, from) = (self.buffers.destination(), self.buffers.source());
+        let one = |bytes: u32| {
+            if COPY {
+                // SAFETY: as above.
+                unsafe { patchpoint::call!(ROUTINE, to, from, bytes as usize) };
+            } else {
+                ready(bytes as usize);
+            }
+        };
+        let mut done = 0;
+        let in_turns = ops - ops % TURN;
+        while done < in_turns {
+            let sizes = self.sizes.turn(done);
+            let mut at = 0;
+            turn!({
+                one(sizes[at]);
+                at += 1;
+            });
+            done += TURN;
+        }
+        while done < ops {
+            one(self.sizes.of(done));
+            done += 1;
+        }
+        done
     }
 
     /// Has the routine copy each size once, to a destination that shows what it did.
@@ -126,7 +157,7 @@ impl Copying {
         for bytes in self.sizes.distinct() {
             self.buffers.wipe();
             let (to, from) = (self.buffers.destination(), self.buffers.source());
-            // SAFETY: as in `pass`.
+            // SAFETY: as in a pass.
             unsafe { patchpoint::call!(ROUTINE, to, from, bytes) };
             if !self.buffers.holds(bytes) {
                 return Err(WorkError::Copied { path: self.routine.name, bytes });
@@ -135,13 +166,14 @@ impl Copying {
         Ok(())
     }
 
-    fn hash_of(&self, pass: Pass) -> u64 {
-        fold(fold(self.sizes.hash(), pass.done), pass.bytes)
+    fn hash_of(&self, done: u64) -> u64 {
+        fold(fold(self.sizes.hash(), done), self.sizes.bytes_of(done))
     }
 
     /// The largest of the sizes that the work copied.
     fn bytes_largest(&self) -> usize {
-        (0..self.ops.min(sizes::DRAWN as u64)).map(|op| self.sizes.of(op)).max().unwrap_or(0)
+        let sizes = (0..self.ops.min(sizes::DRAWN as u64)).map(|op| self.sizes.of(op));
+        sizes.max().unwrap_or(0) as usize
     }
 }
 
@@ -150,6 +182,7 @@ fn use_routine(name: &str) -> Result<&'static Routine, WorkError> {
     let routine = routine::find(name)?;
     let patched = ROUTINE.set(routine.copy);
     patched.map_err(|source| WorkError::Patch { path: routine.name.into(), source })?;
+    require_patched(routine.name, &[ROUTINE.raw()])?;
     Ok(routine)
 }
 
@@ -174,16 +207,16 @@ impl Work for Copying {
     }
 
     fn twin(&mut self) {
-        self.twin = self.pass::<false>(self.ops);
+        self.done_twin = self.pass::<false>(self.ops);
     }
 
     fn work(&mut self) -> Result<(), WorkError> {
-        self.work = self.pass::<true>(self.ops);
+        self.done = self.pass::<true>(self.ops);
         Ok(())
     }
 
     fn invariants(&mut self) -> Result<Vec<Invariant>, WorkError> {
-        let (twin, work) = (self.hash_of(self.twin), self.hash_of(self.work));
+        let (twin, work) = (self.hash_of(self.done_twin), self.hash_of(self.done));
         if twin != work {
             return Err(WorkError::Twin { twin, work });
         }
@@ -196,8 +229,8 @@ impl Work for Copying {
         self.buffers.wipe();
         Ok(vec![
             hash(work),
-            count("ops-copy", self.work.done),
-            count("bytes", self.work.bytes),
+            count("ops-copy", self.done),
+            count("bytes", self.sizes.bytes_of(self.done)),
             count("checksum", checksum),
             count(PAGE_FAULTS_EXPECTED, 0),
         ])

@@ -3,11 +3,14 @@
 //! The instruction is written here and not taken from a C library, so that the host's and the
 //! guest's programs (glibc, musl) execute the same code.
 
-use std::hint::black_box;
+use crate::unrolled::ready;
 
 /// Entering the kernel and touching memory, or all of it but that.
 pub(crate) trait Gate {
-    /// Performs one system call, or only sets up its registers.
+    /// Whether operations are done; false where only the loop around them is.
+    const WORKS: bool;
+
+    /// Performs one system call, or only has its arguments computed.
     ///
     /// `number` and `arguments` as the kernel takes them; `expected`: the result the caller
     /// counts on, which is what an empty gate returns. Result: the kernel's register value,
@@ -36,6 +39,8 @@ pub(crate) struct Kernel;
 pub(crate) struct Nothing;
 
 impl Gate for Kernel {
+    const WORKS: bool = true;
+
     #[inline(always)]
     unsafe fn call(number: usize, arguments: [usize; 6], _expected: usize) -> usize {
         // SAFETY: the caller keeps the contract of this method.
@@ -55,19 +60,21 @@ impl Gate for Kernel {
 }
 
 impl Gate for Nothing {
+    const WORKS: bool = false;
+
     #[inline(always)]
-    unsafe fn call(number: usize, arguments: [usize; 6], expected: usize) -> usize {
-        stop_short(number, arguments, expected)
+    unsafe fn call(_: usize, arguments: [usize; 6], expected: usize) -> usize {
+        stop_short(arguments, expected)
     }
 
     #[inline(always)]
     unsafe fn touch(address: usize) {
-        black_box(address);
+        ready(address);
     }
 
     #[inline(always)]
     fn found(found: u64, expected: u64) -> u64 {
-        black_box(found);
+        ready(found as usize);
         expected
     }
 }
@@ -84,26 +91,6 @@ unsafe fn enter(number: usize, arguments: [usize; 6]) -> usize {
         std::arch::asm!(
             "syscall",
             inlateout("rax") number => result,
-            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") f,
-            lateout("rcx") _, lateout("r11") _,
-            options(nostack),
-        );
-    }
-    result
-}
-
-/// The same operands as [`enter`] and no instruction; the compiler cannot know the result.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn stop_short(number: usize, arguments: [usize; 6], expected: usize) -> usize {
-    let [a, b, c, d, e, f] = arguments;
-    let result;
-    // SAFETY: there is no instruction; the comment only makes every operand used.
-    unsafe {
-        std::arch::asm!(
-            "/* {result} */",
-            result = inlateout(reg) expected => result,
-            inlateout("rax") number => _,
             in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") f,
             lateout("rcx") _, lateout("r11") _,
             options(nostack),
@@ -132,26 +119,6 @@ unsafe fn enter(number: usize, arguments: [usize; 6]) -> usize {
     result
 }
 
-/// The same operands as [`enter`] and no instruction; the compiler cannot know the result.
-#[cfg(target_arch = "aarch64")]
-#[inline(always)]
-fn stop_short(number: usize, arguments: [usize; 6], expected: usize) -> usize {
-    let [a, b, c, d, e, f] = arguments;
-    let result;
-    // SAFETY: there is no instruction; the comment only makes every operand used.
-    unsafe {
-        std::arch::asm!(
-            "/* {result} */",
-            result = inlateout(reg) expected => result,
-            in("x8") number,
-            inlateout("x0") a => _,
-            in("x1") b, in("x2") c, in("x3") d, in("x4") e, in("x5") f,
-            options(nostack),
-        );
-    }
-    result
-}
-
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[inline(always)]
 unsafe fn enter(number: usize, arguments: [usize; 6]) -> usize {
@@ -168,11 +135,23 @@ unsafe fn enter(number: usize, arguments: [usize; 6]) -> usize {
     }
 }
 
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+/// Computes the first three arguments, since later ones are constants or what is expected, too, and
+/// gives what was expected for a result of which the compiler cannot know.
 #[inline(always)]
-fn stop_short(number: usize, arguments: [usize; 6], expected: usize) -> usize {
-    black_box((number, arguments));
-    black_box(expected)
+fn stop_short([a, b, c, ..]: [usize; 6], expected: usize) -> usize {
+    ready(a);
+    ready(b);
+    ready(c);
+    let result;
+    // SAFETY: there is no instruction.
+    unsafe {
+        std::arch::asm!(
+            "/* {result} */",
+            result = inlateout(reg) expected => result,
+            options(nostack, preserves_flags),
+        );
+    }
+    result
 }
 
 #[cfg(test)]

@@ -94,7 +94,7 @@ const LOADS: usize = 0;
 const IMMEDIATES: usize = 1;
 const BRANCHES: usize = 2;
 const NOTHING: usize = 3;
-const BLOCKS: [Block; 3] = [block::loads, block::immediates, block::branches];
+const BLOCKS: [Block; 4] = [block::loads, block::immediates, block::branches, block::nothing];
 
 /// Goes through all operations of a pass by one of the blocks, or through the loop alone.
 ///
@@ -104,15 +104,13 @@ const BLOCKS: [Block; 3] = [block::loads, block::immediates, block::branches];
 unsafe extern "C" fn through<const BLOCK: usize>(pass: *mut Pass, walk: *const Walk) {
     // SAFETY: the caller's promise.
     let (pass, walk) = unsafe { (&mut *pass, &*walk) };
+    // All in one go, unless there is a walk before each.
+    let at_once = if walk.steps() == 0 { pass.ops } else { 1 };
     while pass.done < pass.ops {
         walk.go();
-        if BLOCK == NOTHING {
-            std::hint::black_box((pass.lines, pass.entry));
-        } else {
-            // SAFETY: the block reads the lines there are, and is entered at one of its reads.
-            pass.taken += unsafe { BLOCKS[BLOCK](pass.lines, pass.entry) };
-        }
-        pass.done += 1;
+        // SAFETY: the block reads the lines there are, and is entered at one of its reads.
+        pass.taken += unsafe { BLOCKS[BLOCK](pass.lines, pass.entry, at_once) };
+        pass.done += at_once;
     }
 }
 
@@ -165,7 +163,7 @@ impl Immediate {
     }
 
     fn go_without_operations(&self, ops: u64) -> Pass {
-        let mut pass = self.pass(ops);
+        let mut pass = Pass { entry: 0, ..self.pass(ops) };
         // SAFETY: as above.
         unsafe { through::<NOTHING>(&mut pass, &self.walk) };
         pass

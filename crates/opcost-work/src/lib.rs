@@ -42,6 +42,7 @@ mod spec;
 mod syscall;
 mod task;
 mod team;
+mod unrolled;
 mod walk;
 
 #[cfg(test)]

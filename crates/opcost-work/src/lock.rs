@@ -5,10 +5,12 @@
 //! unlock was a call, a call through a table, a locked instruction and two returns.
 //!
 //! With `threads` above 1 the threads contend for one lock. The counter it protects has to be exact
-//! afterwards. Who had the lock before is kept beside it, which tells how it goes round: a fair lock
-//! changes hands often and nobody has it many times in a row. Waiters spin; with `oversubscribe=on`
+//! afterwards. Where there is more than one thread, who had the lock before is kept beside it, which
+//! tells how it goes round: a fair lock changes hands often and nobody has it many times in a row. Waiters spin; with `oversubscribe=on`
 //! they let others have their CPU now and then, since queues of waiters without one stand still.
 
+mod pass;
+mod protected;
 mod queue;
 mod queued;
 mod shape;
@@ -24,8 +26,9 @@ use crate::random::fold;
 use crate::spec::WorkloadSpec;
 use crate::task;
 use opcost_record::{Invariant, Reading};
-use shape::{Direct, Inline, Patched, Shape, Table, Wrapper};
-use std::sync::atomic::{AtomicU64, Ordering};
+use pass::{Duties, Loop, Pass, Steps};
+use protected::Protected;
+use shape::{Direct, Inline, Nothing, Patched, Table, Wrapper};
 
 pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     name: "lock",
@@ -86,7 +89,7 @@ trait Lock: Sync + 'static {
     fn release(&self, me: usize);
 }
 
-/// No lock at all: what is left of the loop is the twin.
+/// No lock at all, for the twin.
 struct Unlocked;
 
 impl Lock for Unlocked {
@@ -99,80 +102,10 @@ impl Lock for Unlocked {
     fn release(&self, _: usize) {}
 }
 
-/// What the lock protects. Atomics that are loaded and stored only, never changed in one step: they
-/// are plain memory to the machine, and a lock that lets two tasks in loses counts.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Protected {
-    /// Acquisitions so far.
-    total: AtomicU64,
-    /// The task that had the lock last.
-    owner: AtomicU64,
-    /// The total when that task got it.
-    run_start: AtomicU64,
-    /// The longest run of one task that has ended.
-    run_max: AtomicU64,
-    /// How often the lock went to another task.
-    handovers: AtomicU64,
-}
-
-/// Nobody: no task has this index.
-const NOBODY: u64 = u64::MAX;
-
-impl Protected {
-    const fn new() -> Self {
-        Protected {
-            total: AtomicU64::new(0),
-            owner: AtomicU64::new(NOBODY),
-            run_start: AtomicU64::new(0),
-            run_max: AtomicU64::new(0),
-            handovers: AtomicU64::new(0),
-        }
-    }
-
-    /// Counts one acquisition by that task, which has the lock.
-    #[inline(always)]
-    fn enter(&self, me: u64) {
-        let total = self.total.load(Ordering::Relaxed);
-        if self.owner.load(Ordering::Relaxed) != me {
-            self.hand_over(me, total);
-        }
-        self.total.store(total + 1, Ordering::Relaxed);
-    }
-
-    #[cold]
-    fn hand_over(&self, me: u64, total: u64) {
-        if self.owner.load(Ordering::Relaxed) != NOBODY {
-            let handovers = self.handovers.load(Ordering::Relaxed);
-            self.handovers.store(handovers + 1, Ordering::Relaxed);
-        }
-        self.run_max.store(self.run_longest(total), Ordering::Relaxed);
-        self.run_start.store(total, Ordering::Relaxed);
-        self.owner.store(me, Ordering::Relaxed);
-    }
-
-    /// The longest run, with the one that goes on.
-    fn run_longest(&self, total: u64) -> u64 {
-        let now = total - self.run_start.load(Ordering::Relaxed);
-        now.max(self.run_max.load(Ordering::Relaxed))
-    }
-}
-
 /// What the work counts, in each process.
 static WORK: Protected = Protected::new();
 /// What the warm-up counts.
 static WARM_UP: Protected = Protected::new();
-
-/// What one task did in a pass.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-struct Pass {
-    done: u64,
-    /// The result of the computation inside and outside.
-    state: u64,
-}
-
-/// The loop of one lock, reached in one shape.
-type Loop = fn(&Contender, u64, &Protected) -> Pass;
 
 struct Contender {
     me: usize,
@@ -181,9 +114,10 @@ struct Contender {
     kind: &'static str,
     seed: u64,
     ops: u64,
-    inside: u64,
-    outside: u64,
+    steps: Steps,
     run: Loop,
+    /// The loop without the lock.
+    run_twin: Loop,
     /// What the twin counts, alone.
     alone: Protected,
     work: Pass,
@@ -195,33 +129,28 @@ impl Contender {
         wait::yield_while_waiting(params.text("oversubscribe") == "on");
         let kinds = KINDS.split('|');
         let kind = kinds.into_iter().find(|kind| *kind == params.text("kind"));
+        let rivals = params.number("threads").max(1);
+        let steps = Steps { inside: params.number("inside"), outside: params.number("outside") };
+        let duties = Duties::of(rivals, steps);
+        let [run, run_twin] = loops_of(params.text("kind"), params.text("shape"), duties)?;
         Ok(Contender {
             me: task::current(),
-            rivals: params.number("threads").max(1),
+            rivals,
             kind: kind.unwrap_or_default(),
             seed,
             ops: params.number("ops"),
-            inside: params.number("inside"),
-            outside: params.number("outside"),
-            run: loop_of(params.text("kind"), params.text("shape"))?,
+            steps,
+            run,
+            run_twin,
             alone: Protected::new(),
             work: Pass::default(),
             twin: Pass::default(),
         })
     }
 
-    #[inline(never)]
-    fn pass<L: Lock, S: Shape>(&self, ops: u64, protected: &Protected) -> Pass {
-        let mut pass = Pass { done: 0, state: self.seed };
-        while pass.done < ops {
-            S::acquire::<L>(self.me);
-            protected.enter(self.me as u64);
-            pass.state = compute(pass.state, self.inside);
-            S::release::<L>(self.me);
-            pass.state = compute(pass.state, self.outside);
-            pass.done += 1;
-        }
-        pass
+    /// Goes through `ops` operations by one of the loops.
+    fn go(&self, run: Loop, ops: u64, protected: &Protected) -> Pass {
+        run(self.me, ops, protected, self.steps, self.seed)
     }
 
     fn hash_of(&self, pass: Pass) -> u64 {
@@ -230,7 +159,7 @@ impl Contender {
 
     /// Whether each acquisition of each task was counted.
     fn verify(&self, protected: &Protected, ops: u64) -> Result<(), WorkError> {
-        let (counted, expected) = (protected.total.load(Ordering::Acquire), self.rivals * ops);
+        let (counted, expected) = (protected.total(), self.rivals * ops);
         match counted == expected {
             true => Ok(()),
             false => Err(WorkError::Unprotected { lock: self.kind, counted, expected }),
@@ -238,39 +167,32 @@ impl Contender {
     }
 }
 
-/// So many steps, each of which needs the result of the one before.
-#[inline(always)]
-fn compute(mut state: u64, steps: u64) -> u64 {
-    for step in 0..steps {
-        state = fold(state, step);
-    }
-    state
+/// The loop of a lock in a shape, and of its twin.
+fn loops_of(kind: &str, shape: &str, duties: Duties) -> Result<[Loop; 2], WorkError> {
+    let run = match kind {
+        "tas" => loop_in::<spin::TestAndSet>(shape, duties),
+        "byte" => loop_in::<spin::Byte>(shape, duties),
+        "mcs" => loop_in::<queue::Mcs>(shape, duties),
+        "queued" => loop_in::<queued::Queued>(shape, duties),
+        "pthread" => loop_in::<spin::Mutex>(shape, duties),
+        _ => loop_in::<spin::Ticket>(shape, duties),
+    };
+    Ok([run?, duties.pass::<Unlocked, Nothing>()])
 }
 
-fn loop_of(kind: &str, shape: &str) -> Result<Loop, WorkError> {
-    match kind {
-        "tas" => loop_in::<spin::TestAndSet>(shape),
-        "byte" => loop_in::<spin::Byte>(shape),
-        "mcs" => loop_in::<queue::Mcs>(shape),
-        "queued" => loop_in::<queued::Queued>(shape),
-        "pthread" => loop_in::<spin::Mutex>(shape),
-        _ => loop_in::<spin::Ticket>(shape),
-    }
-}
-
-fn loop_in<L: Lock>(shape: &str) -> Result<Loop, WorkError> {
+fn loop_in<L: Lock>(shape: &str, duties: Duties) -> Result<Loop, WorkError> {
     Ok(match shape {
-        "direct" => Contender::pass::<L, Direct>,
-        "wrapper" => Contender::pass::<L, Wrapper>,
+        "direct" => duties.pass::<L, Direct>(),
+        "wrapper" => duties.pass::<L, Wrapper>(),
         "table" => {
             shape::fill_table::<L>();
-            Contender::pass::<L, Table>
+            duties.pass::<L, Table>()
         }
         "patched" => {
             shape::patch_calls::<L>()?;
-            Contender::pass::<L, Patched>
+            duties.pass::<L, Patched>()
         }
-        _ => Contender::pass::<L, Inline>,
+        _ => duties.pass::<L, Inline>(),
     })
 }
 
@@ -280,19 +202,19 @@ impl Work for Contender {
     }
 
     fn warm_up(&mut self) -> Result<(), WorkError> {
-        std::hint::black_box(self.pass::<Unlocked, Inline>(WARM_UP_OPS, &self.alone));
-        std::hint::black_box((self.run)(self, WARM_UP_OPS, &WARM_UP));
+        std::hint::black_box(self.go(self.run_twin, WARM_UP_OPS, &self.alone));
+        std::hint::black_box(self.go(self.run, WARM_UP_OPS, &WARM_UP));
         // Its page is the program's until it is first written to.
-        WORK.handovers.store(0, Ordering::Relaxed);
+        WORK.make_resident();
         Ok(())
     }
 
     fn twin(&mut self) {
-        self.twin = self.pass::<Unlocked, Inline>(self.ops, &self.alone);
+        self.twin = self.go(self.run_twin, self.ops, &self.alone);
     }
 
     fn work(&mut self) -> Result<(), WorkError> {
-        self.work = (self.run)(self, self.ops, &WORK);
+        self.work = self.go(self.run, self.ops, &WORK);
         Ok(())
     }
 
@@ -309,10 +231,9 @@ impl Work for Contender {
     fn figures(&self) -> Vec<Reading> {
         // The lock is every thread's, so that one of them tells of it.
         let told = |value: u64| if self.me == 0 { value } else { 0 };
-        let total = WORK.total.load(Ordering::Acquire);
         vec![
-            figure(LOCK_HANDOVERS, told(WORK.handovers.load(Ordering::Relaxed))),
-            figure(LOCK_RUN_MAX, told(WORK.run_longest(total))),
+            figure(LOCK_HANDOVERS, told(WORK.handovers())),
+            figure(LOCK_RUN_MAX, told(WORK.run_longest())),
         ]
     }
 }

@@ -1,6 +1,7 @@
 //! How many bytes each operation copies.
 
 use crate::random::{Random, below, fold};
+use crate::unrolled::TURN;
 
 /// Sizes of memcpy's calls below 4,096 bytes in SPEC CPU2017, with how often each occurs in 65,536
 /// calls, down to 30 (the table that glibc's benchtests/bench-memcpy-random.c draws from).
@@ -46,8 +47,29 @@ impl Sizes {
     }
 
     #[inline(always)]
-    pub(super) fn of(&self, op: u64) -> usize {
-        self.0[op as usize & (self.0.len() - 1)] as usize
+    pub(super) fn of(&self, op: u64) -> u32 {
+        self.0[op as usize & (self.0.len() - 1)]
+    }
+
+    /// Those of the operations of a turn, of which `op` is the first; there are drawn sizes.
+    #[inline(always)]
+    pub(super) fn turn(&self, op: u64) -> &[u32; TURN as usize] {
+        &self.0.as_chunks().0[op as usize / TURN as usize % (DRAWN / TURN as usize)]
+    }
+
+    /// The size of all operations, if it is one.
+    pub(super) fn only(&self) -> Option<usize> {
+        match &*self.0 {
+            [bytes] => Some(*bytes as usize),
+            _ => None,
+        }
+    }
+
+    /// The bytes of so many operations together.
+    pub(super) fn bytes_of(&self, ops: u64) -> u64 {
+        let sum = |sizes: &[u32]| sizes.iter().map(|size| u64::from(*size)).sum::<u64>();
+        let drawn = self.0.len() as u64;
+        ops / drawn * sum(&self.0) + sum(&self.0[..(ops % drawn) as usize])
     }
 
     /// The largest.
@@ -125,5 +147,20 @@ mod tests {
         let one = Sizes::draw("48", 3);
         assert_eq!((one.of(0), one.of(99), one.bytes_max()), (48, 48, 48));
         assert_eq!(one.hash(), Sizes::draw("48", 4).hash());
+    }
+
+    #[test]
+    fn turns_and_sums_are_those_of_the_single_operations() {
+        let (one, drawn) = (Sizes::draw("48", 3), Sizes::draw("real", 3));
+        assert_eq!((one.only(), drawn.only()), (Some(48), None));
+        for sizes in [&one, &drawn] {
+            for ops in [0, 1, 63, 64, 4096, 10_000] {
+                let bytes = (0..ops).map(|op| u64::from(sizes.of(op))).sum::<u64>();
+                assert_eq!(sizes.bytes_of(ops), bytes, "{ops}");
+            }
+        }
+        for first in (0..10_000).step_by(TURN as usize) {
+            assert!(drawn.turn(first).iter().zip(first..).all(|(size, op)| *size == drawn.of(op)));
+        }
     }
 }

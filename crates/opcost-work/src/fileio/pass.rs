@@ -83,23 +83,31 @@ impl Loop<'_> {
     ) -> Result<Tally, Failed> {
         let mut random = Random::seeded(self.seed);
         let mut tally = Tally { hash: self.pattern.sum, ..Tally::default() };
-        for phase in Phase::ALL {
-            if shares[phase as usize] > 0 {
-                // SAFETY: the caller keeps the contract of this function.
-                unsafe { self.phase::<G>(phase, shares, blocks, &mut random, &mut tally)? };
-            }
+        for phase in Phase::ALL.into_iter().filter(|phase| shares[*phase as usize] > 0) {
+            let run = match phase {
+                Phase::Putc => Self::phase::<G, { Phase::Putc as usize }>,
+                Phase::Write => Self::phase::<G, { Phase::Write as usize }>,
+                Phase::Rewrite => Self::phase::<G, { Phase::Rewrite as usize }>,
+                Phase::Getc => Self::phase::<G, { Phase::Getc as usize }>,
+                Phase::Read => Self::phase::<G, { Phase::Read as usize }>,
+                Phase::Seeks => Self::phase::<G, { Phase::Seeks as usize }>,
+            };
+            // SAFETY: the caller keeps the contract of this function.
+            tally = unsafe { run(self, shares, blocks, &mut random, tally)? };
         }
         Ok(tally)
     }
 
-    unsafe fn phase<G: Gate>(
+    /// One phase, in a loop of its own, that nothing is asked in which is the same each time.
+    #[inline(never)]
+    unsafe fn phase<G: Gate, const PHASE: usize>(
         &self,
-        phase: Phase,
         shares: &[u64; Phase::ALL.len()],
         blocks: &mut Blocks,
         random: &mut Random,
-        tally: &mut Tally,
-    ) -> Result<(), Failed> {
+        mut tally: Tally,
+    ) -> Result<Tally, Failed> {
+        let phase = const { Phase::ALL[PHASE] };
         let before: u64 = shares[..phase as usize].iter().sum();
         // The phase before has left in it whatever block it moved last.
         self.buffer.set(self.pattern);
@@ -122,31 +130,32 @@ impl Loop<'_> {
                     Phase::Putc | Phase::Write => {
                         let stamp = blocks.write(at);
                         match phase {
-                            Phase::Putc => self.put_all(stamp),
+                            // A character is what the phase measures, so that the twin has none.
+                            Phase::Putc if G::WORKS => self.put_all(stamp),
                             _ => self.buffer.set_stamp(stamp),
                         }
-                        self.write::<G>(op, tally)?;
+                        self.write::<G>(op, &mut tally)?;
                         blocks.len = at + 1;
                         tally.hash = fold(tally.hash, stamp);
                     }
                     Phase::Rewrite => {
-                        self.read::<G>(op, at, blocks, tally)?;
-                        self.write_back::<G>(op, at, blocks, tally)?;
+                        self.read::<G>(op, at, blocks, &mut tally)?;
+                        self.write_back::<G>(op, at, blocks, &mut tally)?;
                     }
                     Phase::Getc => {
-                        self.read::<G>(op, at, blocks, tally)?;
+                        self.read::<G>(op, at, blocks, &mut tally)?;
                         let expected = self.pattern.sum_with(blocks.stamp(at));
-                        let found = G::found(self.sum_all(), expected);
+                        let found = if G::WORKS { self.sum_all() } else { expected };
                         same(op, at, found, expected)?;
                     }
-                    Phase::Read => self.read::<G>(op, at, blocks, tally)?,
+                    Phase::Read => self.read::<G>(op, at, blocks, &mut tally)?,
                     Phase::Seeks => {
                         let draw = random.draw();
                         let place = below(draw & 0xffff_ffff, 32, blocks.len);
                         self.seek::<G>(op, place)?;
-                        self.read::<G>(op, place, blocks, tally)?;
+                        self.read::<G>(op, place, blocks, &mut tally)?;
                         if draw >> 48 < SEEKS_WRITTEN {
-                            self.write_back::<G>(op, place, blocks, tally)?;
+                            self.write_back::<G>(op, place, blocks, &mut tally)?;
                         }
                     }
                 }
@@ -159,10 +168,11 @@ impl Loop<'_> {
             // SAFETY: the caller keeps the contract of this function.
             unsafe { self.call::<G>(FSYNC, last, [0, 0], 0)? };
         }
-        Ok(())
+        Ok(tally)
     }
 
     /// Reads the next block, which is block `at`, and looks at its stamp.
+    #[inline(always)]
     unsafe fn read<G: Gate>(
         &self,
         op: u64,
@@ -182,6 +192,7 @@ impl Loop<'_> {
     }
 
     /// Changes the block that was just read, and writes it to its place.
+    #[inline(always)]
     unsafe fn write_back<G: Gate>(
         &self,
         op: u64,
@@ -199,6 +210,7 @@ impl Loop<'_> {
         }
     }
 
+    #[inline(always)]
     unsafe fn write<G: Gate>(&self, op: u64, tally: &mut Tally) -> Result<(), Failed> {
         let (address, bytes) = (self.buffer.address(), self.buffer.len());
         // SAFETY: the caller keeps the contract of `pass`; the buffer is only read.
@@ -207,6 +219,7 @@ impl Loop<'_> {
         Ok(())
     }
 
+    #[inline(always)]
     unsafe fn seek<G: Gate>(&self, op: u64, block: u64) -> Result<(), Failed> {
         let offset = block as usize * self.buffer.len();
         // SAFETY: the caller keeps the contract of `pass`.

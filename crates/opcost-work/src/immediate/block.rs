@@ -1,5 +1,6 @@
-//! The code of one operation: 4096 reads one after the other, each with its branch, in three forms
-//! of the same length. It is entered so far before its end as there are reads to be made.
+//! The code of the operations: 4096 reads one after the other, each with its branch, in three forms
+//! of the same length. It is entered so far before its end as an operation has reads, once for each
+//! operation; the loop over them is at its end, three instructions.
 
 use patchpoint::{Branch, Value};
 
@@ -12,9 +13,9 @@ const READ_BYTES: u64 = 14;
 /// Bytes between the lines that are read.
 pub(super) const LINE_BYTES: usize = 64;
 
-/// A block: where the lines begin, and where to enter it (see [`entry`]); how many branches were
-/// taken.
-pub(super) type Block = unsafe extern "C" fn(*const u8, u64) -> u64;
+/// A block: where the lines begin, where to enter it (see [`entry`]), and how many times, at least
+/// once; how many branches were taken.
+pub(super) type Block = unsafe extern "C" fn(*const u8, u64, u64) -> u64;
 
 /// What a block has to be given to make so many reads.
 pub(super) const fn entry(reads: u64) -> u64 {
@@ -27,21 +28,25 @@ pub(super) static NUMBER: Value<u32> = Value::new(c"immediate_number", 0);
 /// The question that the patched branches ask.
 pub(super) static FLAG: Branch = Branch::new(c"immediate_flag", false);
 
-/// A function that enters `READS_MAX` copies of a read at the place given.
+/// A function that enters `READS_MAX` copies of a read at the place given, again and again.
 ///
 /// In each copy `line` is another line, in the order of a linear congruential generator of full
 /// period (Hull and Dobell, 1962), the same in every build; where the first line is, the caller
-/// draws. rdi: the lines; rax: branches taken so far.
+/// draws. rdi: the lines; rsi: the entry; rdx: operations that are left; rax: branches taken so far.
 macro_rules! block {
     ($(#[$attribute:meta])* $name:ident, $read:expr $(, $key:ident)?) => {
         $(#[$attribute])*
         #[unsafe(naked)]
-        pub(super) unsafe extern "C" fn $name(lines: *const u8, entry: u64) -> u64 {
+        pub(super) unsafe extern "C" fn $name(
+            lines: *const u8,
+            entry: u64,
+            ops: u64,
+        ) -> u64 {
             std::arch::naked_asm!(
                 "xorl %eax, %eax",
-                "leaq 665f(%rip), %rdx",
-                "addq %rsi, %rdx",
-                "jmpq *%rdx",
+                "leaq 665f(%rip), %r8",
+                "addq %rsi, %r8",
+                "jmpq *%r8",
                 ".balign 64",
                 "665:",
                 ".set .Lopcost_line, 0",
@@ -49,12 +54,21 @@ macro_rules! block {
                 ".set .Lopcost_line, (.Lopcost_line * 1021 + 2731) & 4095",
                 $read,
                 ".endr",
-                "ret",
+                "decq %rdx",
+                "jz 668f",
+                "jmpq *%r8",
+                "668: ret",
                 $(key = sym $key,)?
                 options(att_syntax),
             )
         }
     };
+}
+
+block! {
+    /// No reads, which is entered at their beginning: the loop alone.
+    nothing,
+    ""
 }
 
 /// The branch on %ecx, and what follows when it is taken, out of the way.
@@ -124,8 +138,8 @@ mod tests {
         let first = start.next_multiple_of(64);
         // The block's own instructions before the first read are fewer bytes than a line.
         let first = if first == start { start + 64 } else { first };
-        // SAFETY: code of this program, as long as the loop that made it says, and its return.
-        (first, unsafe { std::slice::from_raw_parts(first as *const u8, bytes + 1) })
+        // SAFETY: code of this program, as long as the loop that made it says, and what follows it.
+        (first, unsafe { std::slice::from_raw_parts(first as *const u8, bytes + 3) })
     }
 
     #[test]
@@ -138,7 +152,10 @@ mod tests {
         {
             let (_, code) = code(block);
             assert!(code.chunks_exact(14).all(|read| read[offset..].starts_with(end)));
-            assert_eq!(code.last(), Some(&0xc3), "the reads end with the return");
+            assert!(
+                code.ends_with(&[0x48, 0xff, 0xca]),
+                "behind the reads an operation is counted"
+            );
         }
     }
 

@@ -1,8 +1,10 @@
 //! How lock and unlock are reached from the loop.
 
 use super::Lock;
+use super::protected::Protected;
 use crate::error::WorkError;
 use crate::patched::require_patched;
+use crate::unrolled::nothing;
 use patchpoint::{Call, Transaction};
 use std::mem::transmute;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -13,6 +15,27 @@ pub(super) trait Shape {
     fn acquire<L: Lock>(me: usize);
     /// Releases it.
     fn release<L: Lock>(me: usize);
+    /// Counts the acquisition, with the lock held.
+    #[inline(always)]
+    fn count(protected: &Protected) {
+        protected.count();
+    }
+}
+
+/// No operation at all: what is left of the loop is the twin.
+pub(super) struct Nothing;
+
+impl Shape for Nothing {
+    #[inline(always)]
+    fn acquire<L: Lock>(_: usize) {
+        nothing();
+    }
+
+    #[inline(always)]
+    fn release<L: Lock>(_: usize) {}
+
+    #[inline(always)]
+    fn count(_: &Protected) {}
 }
 
 /// The operations are part of the loop.
@@ -55,21 +78,16 @@ impl Shape for Wrapper {
     #[inline(never)]
     fn acquire<L: Lock>(me: usize) {
         Direct::acquire::<L>(me);
-        come_back();
+        // Something to be done after the call, so that it is not turned into a jump.
+        nothing();
     }
 
     #[inline(never)]
     fn release<L: Lock>(me: usize) {
         Direct::release::<L>(me);
-        come_back();
+        // As above.
+        nothing();
     }
-}
-
-/// Something to be done after a call, so that the call is not turned into a jump.
-#[inline(always)]
-fn come_back() {
-    // SAFETY: there is no instruction.
-    unsafe { std::arch::asm!("", options(nomem, nostack, preserves_flags)) };
 }
 
 type Operation = fn(usize);

@@ -1,5 +1,6 @@
 //! The four operations on page table entries, and the ways in which code gets to them.
 
+use crate::unrolled::nothing;
 use patchpoint::Call;
 #[cfg(not(target_arch = "x86_64"))]
 use std::hint::black_box;
@@ -83,6 +84,37 @@ pub(super) trait Operations {
     fn flush(address: usize);
 }
 
+/// What the loops make of an entry.
+pub(super) trait Modify {
+    /// An operation of the work: reads an entry, changes flags, writes it back and says so.
+    ///
+    /// # Safety
+    /// `entry` is writable and nobody else's.
+    unsafe fn modify(entry: *mut u64, flags: u64);
+}
+
+impl<O: Operations> Modify for O {
+    #[inline(always)]
+    unsafe fn modify(entry: *mut u64, flags: u64) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let old = O::pte_val(entry.read_volatile());
+            O::set_pte(entry, O::make_pte(old ^ flags));
+        }
+        O::flush(entry.addr());
+    }
+}
+
+/// The loop alone.
+pub(super) struct Nothing;
+
+impl Modify for Nothing {
+    #[inline(always)]
+    unsafe fn modify(_: *mut u64, _: u64) {
+        nothing();
+    }
+}
+
 /// The operations where they are used, without a table.
 pub(super) struct CompiledIn;
 
@@ -130,50 +162,6 @@ impl Operations for Patched {
     fn flush(address: usize) {
         patchpoint::call!(FLUSH, address)
     }
-}
-
-/// The loop alone: arguments are made and results are taken, and nothing is done.
-pub(super) struct Nothing;
-
-impl Operations for Nothing {
-    #[inline(always)]
-    fn pte_val(pte: u64) -> u64 {
-        opaque_number(pte)
-    }
-    #[inline(always)]
-    fn make_pte(number: u64) -> u64 {
-        opaque_number(number)
-    }
-    #[inline(always)]
-    unsafe fn set_pte(entry: *mut u64, pte: u64) {
-        opaque_number(entry.addr() as u64);
-        opaque_number(pte);
-    }
-    #[inline(always)]
-    fn flush(address: usize) {
-        opaque_number(address as u64);
-    }
-}
-
-/// A number that the compiler must have in a register and cannot know afterwards.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn opaque_number(number: u64) -> u64 {
-    let result;
-    // SAFETY: there is no instruction.
-    unsafe {
-        std::arch::asm!(
-            "/* {result} */",
-            result = inlateout(reg) number => result,
-            options(nomem, nostack, preserves_flags),
-        );
-    }
-    result
-}
-#[cfg(not(target_arch = "x86_64"))]
-#[inline(always)]
-fn opaque_number(number: u64) -> u64 {
-    black_box(number)
 }
 
 /// A call through the table in memory, as a site is before it is patched.

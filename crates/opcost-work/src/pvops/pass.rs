@@ -1,9 +1,10 @@
-//! The loop over the operations, with one copy of their sites or with many.
+//! The loops over the operations, with sites that are executed again and again, or seldom.
 
-use super::operations::Operations;
+use super::operations::Modify;
 use crate::random::{Random, below, fold};
+use crate::unrolled::{TURN, ready, turn};
 
-/// Operations to go through, and what came of them.
+/// Modify to go through, and what came of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pass {
     /// The page table.
@@ -12,12 +13,10 @@ pub(super) struct Pass {
     pub(super) length: u64,
     pub(super) seed: u64,
     pub(super) ops: u64,
-    /// Operations gone through.
+    /// Modify gone through.
     pub(super) done: u64,
     /// Over which entries they were.
     pub(super) hash: u64,
-    /// Over what was read.
-    pub(super) checksum: u64,
 }
 
 /// A loop over all operations of a pass.
@@ -26,87 +25,122 @@ pub(super) type Passage = unsafe extern "C" fn(*mut Pass);
 /// Copies of the sites where these are cold.
 const COPIES: usize = 64;
 
-/// One operation: read an entry, change flags, write it back, say so. Four operations of the table.
-///
-/// # Safety
-/// `entry` is writable and nobody else's.
-#[inline(always)]
-unsafe fn modify<O: Operations>(entry: *mut u64, flags: u64) -> u64 {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let old = O::pte_val(entry.read_volatile());
-        O::set_pte(entry, O::make_pte(old ^ flags));
-        O::flush(entry.addr());
-        old
-    }
+/// What is drawn for an operation, or for a range of them.
+pub(super) struct Draw {
+    /// The entry, or the first.
+    pub(super) index: u64,
+    pub(super) flags: u64,
+    /// The copy of the code.
+    copy: usize,
 }
 
-/// # Safety
-/// The pass's entries are as many as it says, and nobody else's.
-#[inline(always)]
-unsafe fn go_through(pass: *mut Pass, modify: impl Fn(u64, *mut u64, u64) -> u64) {
-    // SAFETY: the caller's promise.
-    let pass = unsafe { &mut *pass };
-    let mut random = Random::seeded(pass.seed);
-    for _ in 0..pass.ops {
+impl Draw {
+    /// One of so many entries, and the rest.
+    #[inline(always)]
+    pub(super) fn below(length: u64, random: &mut Random) -> Draw {
         // Bits of the draw: 32 entry, 12 flags, the rest for the copy.
         let draw = random.draw();
-        let index = below(draw & 0xffff_ffff, 32, pass.length);
-        // SAFETY: the index is below the number of entries.
-        let entry = unsafe { pass.entries.add(index as usize) };
-        let old = modify(draw >> 44, entry, (draw >> 32) & 0xfff);
-        pass.hash = fold(pass.hash, index);
-        pass.checksum = fold(pass.checksum, old);
-        pass.done += 1;
+        let index = below(draw & 0xffff_ffff, 32, length);
+        let flags = (draw >> 32) & 0xfff;
+        // So that twins draw what the work does.
+        ready(flags as usize);
+        Draw { index, flags, copy: (draw >> 44) as usize % COPIES }
     }
 }
 
-/// All operations by the same four sites.
+/// Adjacent entries that are changed one after the other: some turns.
+pub(super) const RANGE: u64 = 4 * TURN;
+
+/// How many of a pass's operations are done in ranges.
+pub(super) fn in_ranges(ops: u64, length: u64) -> u64 {
+    if length < RANGE { 0 } else { ops - ops % RANGE }
+}
+
+/// All operations by the sites of one turn: an entry and the flags are drawn for the first of a
+/// range, as where a kernel changes a range of a page table. What is left of a range, and all of them
+/// in a table shorter than one, are drawn one by one.
 ///
 /// # Safety
 /// The pass's entries are as many as it says, and nobody else's.
 #[inline(never)]
-pub(super) unsafe extern "C" fn hot<O: Operations>(pass: *mut Pass) {
-    // SAFETY: the caller's promise; entries are the pass's.
-    unsafe { go_through(pass, |_, entry, flags| modify::<O>(entry, flags)) }
+pub(super) unsafe extern "C" fn hot<M: Modify>(pass: *mut Pass) {
+    // SAFETY: the caller's promise.
+    let pass = unsafe { &mut *pass };
+    let (entries, length) = (pass.entries, pass.length);
+    let mut random = Random::seeded(pass.seed);
+    let (mut done, mut hash) = (0, 0);
+    let in_ranges = in_ranges(pass.ops, length);
+    while done < in_ranges {
+        let Draw { index, flags, .. } = Draw::below(length - RANGE + 1, &mut random);
+        // SAFETY: there is a whole range of entries after the one that is drawn.
+        unsafe {
+            let mut entry = entries.add(index as usize);
+            let end = entry.add(RANGE as usize);
+            while entry != end {
+                turn!({
+                    M::modify(entry, flags);
+                    entry = entry.add(1);
+                });
+            }
+        }
+        hash = fold(hash, index);
+        done += RANGE;
+    }
+    while done < pass.ops {
+        let Draw { index, flags, .. } = Draw::below(length, &mut random);
+        // SAFETY: the index is below the number of entries.
+        unsafe { M::modify(entries.add(index as usize), flags) };
+        hash = fold(hash, index);
+        done += 1;
+    }
+    (pass.done, pass.hash) = (done, hash);
 }
 
-/// Each operation by the sites of a copy of the code that is drawn.
+/// Each operation by the sites of a copy of the code that is drawn, as the entry is.
 ///
 /// # Safety
 /// As [`hot`].
 #[inline(never)]
-pub(super) unsafe extern "C" fn cold<O: Operations>(pass: *mut Pass) {
-    let copies = const { copies::<O>() };
-    // SAFETY: as above.
-    unsafe {
-        go_through(pass, |draw, entry, flags| copies[draw as usize % COPIES](entry, flags));
+pub(super) unsafe extern "C" fn cold<M: Modify>(pass: *mut Pass) {
+    let copies = const { copies::<M>() };
+    // SAFETY: the caller's promise.
+    let pass = unsafe { &mut *pass };
+    let (entries, length) = (pass.entries, pass.length);
+    let mut random = Random::seeded(pass.seed);
+    let (mut done, mut hash) = (0, 0);
+    while done < pass.ops {
+        let Draw { index, flags, copy } = Draw::below(length, &mut random);
+        // SAFETY: the index is below the number of entries.
+        unsafe { copies[copy](entries.add(index as usize), flags) };
+        hash = fold(hash, index);
+        done += 1;
     }
+    (pass.done, pass.hash) = (done, hash);
 }
 
-type Copy = unsafe fn(*mut u64, u64) -> u64;
+type Copy = unsafe fn(*mut u64, u64);
 
 /// # Safety
-/// As [`modify`].
+/// As [`Modify::modify`].
 #[inline(never)]
-unsafe fn copy<O: Operations, const NUMBER: usize>(entry: *mut u64, flags: u64) -> u64 {
+unsafe fn copy<M: Modify, const NUMBER: usize>(entry: *mut u64, flags: u64) {
     // Makes the copies different, so that the compiler does not fold them.
     // SAFETY: there is no instruction.
     unsafe { std::arch::asm!("/* {} */", const NUMBER, options(nomem, nostack, preserves_flags)) };
     // SAFETY: the caller's promise.
-    unsafe { modify::<O>(entry, flags) }
+    unsafe { M::modify(entry, flags) }
 }
 
 macro_rules! eight {
     ($($eight:literal)*) => {
         [$(
-            copy::<O, { 8 * $eight }>, copy::<O, { 8 * $eight + 1 }>, copy::<O, { 8 * $eight + 2 }>,
-            copy::<O, { 8 * $eight + 3 }>, copy::<O, { 8 * $eight + 4 }>, copy::<O, { 8 * $eight + 5 }>,
-            copy::<O, { 8 * $eight + 6 }>, copy::<O, { 8 * $eight + 7 }>,
+            copy::<M, { 8 * $eight }>, copy::<M, { 8 * $eight + 1 }>, copy::<M, { 8 * $eight + 2 }>,
+            copy::<M, { 8 * $eight + 3 }>, copy::<M, { 8 * $eight + 4 }>, copy::<M, { 8 * $eight + 5 }>,
+            copy::<M, { 8 * $eight + 6 }>, copy::<M, { 8 * $eight + 7 }>,
         )*]
     };
 }
 
-const fn copies<O: Operations>() -> [Copy; COPIES] {
+const fn copies<M: Modify>() -> [Copy; COPIES] {
     eight!(0 1 2 3 4 5 6 7)
 }

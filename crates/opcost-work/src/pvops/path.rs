@@ -3,7 +3,7 @@
 #[cfg(target_arch = "x86_64")]
 use super::operations::Retpoline;
 use super::operations::{
-    CompiledIn, FLUSH, Implementation, Indirect, MAKE_PTE, NATIVE, Nothing, OPAQUE, Operations,
+    CompiledIn, FLUSH, Implementation, Indirect, MAKE_PTE, Modify, NATIVE, Nothing, OPAQUE,
     PTE_VAL, Patched, SET_PTE,
 };
 use super::pass::{Pass, Passage, cold, hot};
@@ -34,11 +34,11 @@ pub(super) struct Path {
     implementation: Option<&'static Implementation>,
 }
 
-const fn path<O: Operations>(
+const fn path<M: Modify>(
     name: &'static str,
     implementation: Option<&'static Implementation>,
 ) -> Path {
-    Path { name, hot: hot::<O>, cold: cold::<O>, implementation }
+    Path { name, hot: hot::<M>, cold: cold::<M>, implementation }
 }
 
 static PATHS: &[Path] = &[

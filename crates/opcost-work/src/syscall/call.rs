@@ -2,8 +2,8 @@
 
 use crate::error::WorkError;
 use crate::gate::{Gate, Kernel};
+use crate::unrolled::{four, turn, unknown};
 use std::fs::File;
-use std::hint::black_box;
 use std::os::fd::AsRawFd;
 
 /// The names, as the parameter has them.
@@ -66,7 +66,11 @@ impl Call {
     pub(super) fn once(&self) -> usize {
         let [a, b, c] = self.arguments;
         match self.in_library {
-            true => library_call(self),
+            true => match library_call(self) {
+                0 => 0,
+                // SAFETY: the C library's errno of this thread is always readable.
+                _ => (-unsafe { *libc::__errno_location() } as isize) as usize,
+            },
             // SAFETY: `self` says where the kernel may write, and nothing refers to that memory.
             false => unsafe { Kernel::call(self.number, [a, b, c, 0, 0, 0], self.expected) },
         }
@@ -84,8 +88,9 @@ fn open_zero() -> Result<File, WorkError> {
 
 /// A way to make calls.
 pub(super) trait Way {
-    /// Makes the call `TIMES` times, or (`ENTER` false) does all of it but that; returns the bits in
-    /// which results differ from what is expected, meaningless if nothing was called.
+    /// Makes the call `TIMES` times, or (`ENTER` false) does all of it but that, arguments included;
+    /// returns the bits in which results differ from what is expected, meaningless if nothing was
+    /// called.
     fn calls<const TIMES: usize, const ENTER: bool>(call: &Call) -> usize;
 }
 
@@ -105,31 +110,29 @@ impl Way for Instruction {
 impl Way for Library {
     #[inline(always)]
     fn calls<const TIMES: usize, const ENTER: bool>(call: &Call) -> usize {
-        let mut wrong = 0;
-        for _ in 0..TIMES {
-            let result = if ENTER { library_call(call) } else { black_box(call.expected) };
-            wrong |= result ^ call.expected;
+        let mut wrong: libc::c_int = 0;
+        // What a call returns is 0, so that there is nothing to compare before it is collected.
+        let mut one = || wrong |= if ENTER { library_call(call) } else { unknown() as libc::c_int };
+        match TIMES {
+            64 => turn!(one()),
+            16 => four!(four!(one())),
+            4 => four!(one()),
+            _ => (0..TIMES).for_each(|_| one()),
         }
-        wrong
+        wrong as libc::c_uint as usize
     }
 }
 
 /// Asks the C library for the time, which it reads through the kernel's vdso (`vdso(7)`) where the
-/// clock source allows it.
+/// clock source allows it; 0, or -1 with errno set.
 #[inline(always)]
-fn library_call(call: &Call) -> usize {
+fn library_call(call: &Call) -> libc::c_int {
     let [clock, place, _] = call.arguments;
     // SAFETY: the place is the call's own, and nothing refers to it.
-    let result =
-        unsafe { libc::clock_gettime(clock as libc::clockid_t, place as *mut libc::timespec) };
-    match result {
-        0 => 0,
-        // SAFETY: the C library's errno of this thread is always readable.
-        _ => (-unsafe { *libc::__errno_location() } as isize) as usize,
-    }
+    unsafe { libc::clock_gettime(clock as libc::clockid_t, place as *mut libc::timespec) }
 }
 
-/// Makes a system call `TIMES` times, or (`ENTER` false) does all of it but that;
+/// Makes a system call `TIMES` times, or (`ENTER` false) only collects what would be its results;
 /// returns the bits in which results differ from `expected`, meaningless if nothing entered.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
@@ -141,8 +144,8 @@ fn enter<const TIMES: usize, const ENTER: bool>(call: &Call) -> usize {
     unsafe {
         std::arch::asm!(
             ".rept {times}",
-            "mov eax, {number:e}",
             ".if {enter}",
+            "mov eax, {number:e}",
             "syscall",
             ".endif",
             "xor rax, {expected}",
@@ -172,8 +175,8 @@ fn enter<const TIMES: usize, const ENTER: bool>(call: &Call) -> usize {
     unsafe {
         std::arch::asm!(
             ".rept {times}",
-            "mov x0, {a}",
             ".if {enter}",
+            "mov x0, {a}",
             "svc 0",
             ".endif",
             "eor x0, x0, {expected}",

@@ -1,0 +1,68 @@
+//! What keeps a loop of ours cheap: many operations in one turn, and twins without instructions.
+
+use std::arch::asm;
+
+/// Operations in one turn of an unrolled loop.
+pub(crate) const TURN: u64 = 64;
+
+/// Repeats a statement [`TURN`] times, in the code and not in a loop.
+macro_rules! turn {
+    ($operation:expr) => {
+        crate::unrolled::four!(crate::unrolled::four!(crate::unrolled::four!($operation)))
+    };
+}
+pub(crate) use turn;
+
+/// Repeats a statement four times.
+macro_rules! four {
+    ($operation:expr) => {{
+        $operation;
+        $operation;
+        $operation;
+        $operation;
+    }};
+}
+pub(crate) use four;
+
+/// Stands where a twin leaves an operation out: no instruction, and the loop around it stays.
+#[inline(always)]
+pub(crate) fn nothing() {
+    // SAFETY: there is no instruction.
+    unsafe { asm!("", options(nomem, nostack, preserves_flags)) };
+}
+
+/// Has a word in a register, where an operation would take it; no instruction.
+#[inline(always)]
+pub(crate) fn ready(word: usize) {
+    // SAFETY: there is no instruction; the comment only makes the operand used.
+    unsafe { asm!("/* {} */", in(reg) word, options(nomem, nostack, preserves_flags)) };
+}
+
+/// The result of a call that a twin does not make: whatever a register holds; no instruction.
+#[inline(always)]
+pub(crate) fn unknown() -> usize {
+    let word;
+    // SAFETY: there is no instruction; every value of a register is a number.
+    unsafe { asm!("/* {} */", out(reg) word, options(nomem, nostack, preserves_flags)) };
+    word
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_is_as_many_operations_as_it_says() {
+        let mut done = 0;
+        turn!({
+            nothing();
+            done += 1
+        });
+        assert_eq!(done, TURN);
+    }
+
+    #[test]
+    fn what_stands_for_an_operation_can_be_executed() {
+        ready(unknown());
+    }
+}
