@@ -278,6 +278,17 @@ int patchpoint_txn_commit(struct patchpoint_txn *txn);
 /** Ends a transaction without changing anything. Result: 0 or -EINVAL. */
 int patchpoint_txn_abort(struct patchpoint_txn *txn);
 
+/* Gives the byte of code at an address; false where there is none. */
+typedef bool (*patchpoint_reader)(void *context, uint64_t address, uint8_t *byte);
+
+/**
+ * What a change to `function` puts in the place of its calls: for tools that change sites from outside. The code is read through
+ * `read`, so it may be another process's; nothing is called. PATCHPOINT_NULL_TRAP's function is known by its address only, and so
+ * to its own process only. Result: 1, and `body` has the 6 bytes of each site; 0, the sites call it; -EINVAL.
+ * Async-signal-safe if `read` is.
+ */
+int patchpoint_body(patchpoint_reader read, void *context, uint64_t function, uint8_t body[6]);
+
 /* Features for alternatives; PATCHPOINT_CPU_ALL permits all of them. */
 #define PATCHPOINT_CPU_SSE4_2 (1u << 0)
 #define PATCHPOINT_CPU_AVX (1u << 1)

@@ -144,6 +144,8 @@ uint64_t arch_stub_target(const unsigned char *stub);
 bool arch_reaches(uintptr_t text_start, uintptr_t text_stop, uintptr_t page);
 /* Fills form and body for a call of `function`. */
 void arch_form(uint64_t function, uint8_t *form, uint8_t body[6]);
+/* Whether sites hold what the code that `read` gives does, instead of a call; then it is in `body`. */
+bool arch_body(patchpoint_reader read, void *context, uint64_t function, uint8_t body[6]);
 /* A word for what a site holds. */
 const char *arch_state(const struct patchpoint_site *site, const unsigned char *now, const struct patchpoint_key *key,
 		       uint64_t value);

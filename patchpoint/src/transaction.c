@@ -327,3 +327,10 @@ int patchpoint_init(void)
 	guard_leave(&guard);
 	return error;
 }
+
+int patchpoint_body(patchpoint_reader read, void *context, uint64_t function, uint8_t body[6])
+{
+	if (!read || !body)
+		return -EINVAL;
+	return arch_body(read, context, function, body) ? 1 : 0;
+}

@@ -8,6 +8,7 @@
 mod made;
 
 use made::Busy;
+use opcost_attach::body;
 use opcost_attach::change::Change;
 use opcost_attach::process::{Process, Purpose};
 use opcost_attach::writes::Side;
@@ -26,17 +27,18 @@ fn main() {
     let process = Process::open(busy.pid(), Purpose::Change).unwrap();
     let survey = process.survey().unwrap();
     let key = survey.keys.iter().find(|key| key.name == "slow").unwrap();
-    let change = Change::plan(&survey, key, 1).unwrap();
+    let change = Change::plan(&survey, key, &[body::asked(&process, key, 1)]).unwrap();
     let mut stopped_ns = Vec::new();
     let mut longest_ns = [Vec::new(), Vec::new()];
-    let mut side = Side::Found;
+    let mut side = Side::FOUND;
     for window in 0..2 * windows {
         busy.ask("stalls");
         let changes = window % 2 == 1;
         std::thread::sleep(WINDOW / 2);
         if changes {
-            side = side.other();
-            stopped_ns.push(process.apply(&change, side, |_| ()).unwrap().stopped_ns);
+            let other = if side == Side::FOUND { Side::ASKED } else { Side::FOUND };
+            stopped_ns.push(process.apply(&change, side, other, |_| ()).unwrap().stopped_ns);
+            side = other;
         }
         std::thread::sleep(WINDOW / 2);
         let stalls = busy.ask("stalls");

@@ -1,8 +1,8 @@
 //! From a key and its new value to every byte that has to change, and what it replaces.
 
-use crate::instruction::{self, AS_COMPILED, BREAKPOINT, DIRECT, KeyState, Unfit};
+use crate::instruction::{self, BREAKPOINT, KeyState, Unfit};
 use crate::registry::Registry;
-use crate::survey::{Key, Kind, Survey, form_address, slot_address};
+use crate::survey::{Key, Kind, Site, Survey, form_address, slot_address};
 use crate::writes::{Write, hex};
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +12,14 @@ pub enum ChangeError {
     /// The key has the value already.
     #[error("'{key}' is {value} already, so there would be nothing to compare; give another value")]
     Same {
+        /// Its name.
+        key: String,
+        /// The value.
+        value: String,
+    },
+    /// Two of the values are the same one.
+    #[error("--to {value} is given twice for '{key}'; give each value once")]
+    Twice {
         /// Its name.
         key: String,
         /// The value.
@@ -72,84 +80,96 @@ pub fn objects(registry: &Registry) -> Vec<(u64, u32)> {
 }
 
 impl Change {
-    /// What has to change for `key` to have the value `asked`.
+    /// What has to change for `key` to have each of the states `asked` (see
+    /// [`body::asked`](crate::body::asked)).
     ///
     /// A site that still is as it was compiled stays so, since it reads the key; a patched one gets
-    /// the patched form of the new value. A function is called, also where the library would put its
-    /// body in the call's place.
+    /// the patched form of the new value.
     ///
     /// # Errors
     /// [`ChangeError`].
-    pub fn plan(survey: &Survey, key: &Key, asked: u64) -> Result<Change, ChangeError> {
-        let next = KeyState {
-            slot: asked,
-            form: match (key.kind, key.state.form) {
-                (Kind::Call, form) if form != AS_COMPILED => DIRECT,
-                (_, form) => form,
-            },
-            body: key.state.body,
-        };
-        if next.slot == key.state.slot {
-            let value = crate::value::show(key, asked);
-            return Err(ChangeError::Same { key: key.name.clone(), value });
+    pub fn plan(survey: &Survey, key: &Key, asked: &[KeyState]) -> Result<Change, ChangeError> {
+        for (index, state) in asked.iter().enumerate() {
+            let named = || (key.name.clone(), crate::value::show(key, state.slot));
+            if state.slot == key.state.slot {
+                let (key, value) = named();
+                return Err(ChangeError::Same { key, value });
+            }
+            if asked[..index].iter().any(|before| before.slot == state.slot) {
+                let (key, value) = named();
+                return Err(ChangeError::Twice { key, value });
+            }
         }
-        Change::to_state(survey, key, next)
+        Change::to_states(survey, key, asked)
     }
 
-    /// As [`plan`](Self::plan), for a state of the key that is given whole.
+    /// As [`plan`](Self::plan), whatever the states are.
     ///
     /// # Errors
     /// [`ChangeError`].
-    pub fn to_state(survey: &Survey, key: &Key, next: KeyState) -> Result<Change, ChangeError> {
+    pub fn to_states(
+        survey: &Survey,
+        key: &Key,
+        asked: &[KeyState],
+    ) -> Result<Change, ChangeError> {
         let registry = &survey.registries[key.registry];
         let mut writes = Vec::new();
         for site in &key.sites {
-            let alias = registry.objects.iter().find(|object| object.address == site.object);
-            if alias.is_some_and(|object| object.alias != 0) {
-                return Err(ChangeError::Memfd { key: key.name.clone() });
-            }
-            let address = site.record.address;
-            if site.now.first() == Some(&BREAKPOINT) {
-                return Err(ChangeError::Breakpoint { key: key.name.clone(), address });
-            }
-            let compiled = site.original();
-            if site.state == "foreign" || compiled.is_none() {
-                let now = hex(&site.now);
-                return Err(ChangeError::Foreign { key: key.name.clone(), address, now });
-            }
-            if compiled.as_ref() == Some(&site.now) {
-                continue;
-            }
-            let stub = registry.stub_to(site.object, next.slot);
-            let asked = match instruction::patched(&site.record, &site.now, &next, stub) {
-                Ok(bytes) => Some(bytes),
-                Err(Unfit::Far) => compiled,
-                Err(Unfit::Unknown) => None,
-            };
-            let foreign =
-                || ChangeError::Foreign { key: key.name.clone(), address, now: hex(&site.now) };
-            let asked = asked.ok_or_else(foreign)?;
-            writes.push(Write { address, found: site.now.clone(), asked });
+            writes.extend(site_write(registry, key, site, asked)?);
         }
         let code_writes = writes.len();
+        let states = || std::iter::once(&key.state).chain(asked);
         if key.kind == Kind::Call {
-            writes.push(Write {
-                address: form_address(key.address),
-                found: form_bytes(&key.state),
-                asked: form_bytes(&next),
-            });
+            let sides = states().map(form_bytes).collect();
+            writes.push(Write { address: form_address(key.address), sides });
         }
         let slots = std::iter::once(&key.address).chain(&key.imports);
         writes.extend(slots.map(|holder| Write {
             address: slot_address(*holder),
-            found: key.state.slot.to_le_bytes().to_vec(),
-            asked: next.slot.to_le_bytes().to_vec(),
+            sides: states().map(|state| state.slot.to_le_bytes().to_vec()).collect(),
         }));
         let sites =
             key.sites.iter().map(|site| (site.record.address, site.record.length)).collect();
         let (registry, objects) = (registry.address, objects(registry));
         Ok(Change { registry, objects, sites, writes, code_writes })
     }
+
+    /// How many sides it has.
+    pub fn side_count(&self) -> usize {
+        self.writes.first().map_or(0, |write| write.sides.len())
+    }
+}
+
+/// What is to be written of one site; nothing where it reads the key.
+fn site_write(
+    registry: &Registry,
+    key: &Key,
+    site: &Site,
+    asked: &[KeyState],
+) -> Result<Option<Write>, ChangeError> {
+    let alias = registry.objects.iter().find(|object| object.address == site.object);
+    if alias.is_some_and(|object| object.alias != 0) {
+        return Err(ChangeError::Memfd { key: key.name.clone() });
+    }
+    let address = site.record.address;
+    if site.now.first() == Some(&BREAKPOINT) {
+        return Err(ChangeError::Breakpoint { key: key.name.clone(), address });
+    }
+    let foreign = || ChangeError::Foreign { key: key.name.clone(), address, now: hex(&site.now) };
+    let compiled = site.original().filter(|_| site.state != "foreign").ok_or_else(foreign)?;
+    if compiled == site.now {
+        return Ok(None);
+    }
+    let mut sides = vec![site.now.clone()];
+    for state in asked {
+        let stub = registry.stub_to(site.object, state.slot);
+        sides.push(match instruction::patched(&site.record, &site.now, state, stub) {
+            Ok(bytes) => bytes,
+            Err(Unfit::Far) => compiled.clone(),
+            Err(Unfit::Unknown) => return Err(foreign()),
+        });
+    }
+    Ok(Some(Write { address, sides }))
 }
 
 fn form_bytes(state: &KeyState) -> Vec<u8> {

@@ -22,6 +22,17 @@ pub enum AttachError {
         /// Its number.
         pid: i32,
     },
+    /// It executes another program since.
+    #[error(
+        "process {pid} executes another program now ({name}), and what it was is gone; begin again with \
+         what it is"
+    )]
+    OtherProgram {
+        /// Its number.
+        pid: i32,
+        /// The name of what it executes.
+        name: String,
+    },
     /// The kernel does not let this user see or write its memory.
     #[error(
         "no right to {what} process {pid}: {why}; nothing was changed in it; run as its user or as \

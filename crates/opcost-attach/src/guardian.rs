@@ -121,11 +121,7 @@ pub fn serve(input: impl Read, mut output: impl Write) -> Result<Option<Restored
 
 fn open(undo: &Undo) -> Result<Process, AttachError> {
     let process = Process::open(undo.pid, Purpose::Change)?;
-    if process.started_ticks == undo.started_ticks {
-        Ok(process)
-    } else {
-        Err(AttachError::Ended { pid: undo.pid })
-    }
+    if process.started_ticks == undo.started_ticks { Ok(process) } else { Err(process.gone()) }
 }
 
 /// Restores as soon as the target can be stopped.

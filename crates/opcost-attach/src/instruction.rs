@@ -1,8 +1,7 @@
 //! The instructions of x86-64 sites: as compiled, and for each value of their key.
 //!
 //! The same forms as `patchpoint/src/arch/x86_64.c` makes; tests compare the two in running
-//! programs. A function that is called is always called, never inlined: what its body does is for
-//! the library to recognise.
+//! programs. Which functions are called, and what takes the place of other calls: [`crate::body`].
 
 use crate::memory::Fields;
 use crate::survey::Kind;
@@ -65,7 +64,7 @@ const BRANCH_LENGTH: u8 = 5;
 const LOAD_64_LENGTH: u8 = 10;
 const NOP_5: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
 const NOP_6: [u8; 6] = [0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00];
-const TRAP_6: [u8; 6] = [0x67, 0x67, 0x67, 0x67, 0x0f, 0x0b];
+pub(crate) const TRAP_6: [u8; 6] = [0x67, 0x67, 0x67, 0x67, 0x0f, 0x0b];
 
 /// Why there are no bytes for a site.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

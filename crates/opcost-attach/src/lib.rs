@@ -1,7 +1,7 @@
 //! Running programs that use patchpoint, seen and changed from outside.
 //!
 //! ```text
-//! Process → Survey (keys, sites) → Change (what to write, and what it replaces) → Side, one way or the other
+//! Process → Survey (keys, sites) → Change (what to write, and what it replaces) → Side, one of two or more
 //! ```
 //!
 //! Everything up to [`change::Change`] is pure but for a [`memory::Memory`] to read; [`target`]
@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod body;
 pub mod change;
 pub mod error;
 pub mod guardian;
@@ -21,6 +22,7 @@ pub mod maps;
 pub mod memory;
 pub mod process;
 pub mod registry;
+pub mod span;
 pub mod survey;
 pub mod symbol;
 pub mod target;

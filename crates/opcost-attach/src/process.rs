@@ -4,6 +4,7 @@ use crate::error::AttachError;
 use crate::image::{self, Image};
 use crate::maps::{self, Mapping};
 use crate::memory::Memory;
+use crate::registry::FormatError;
 use crate::survey::Survey;
 use std::fs::{self, File};
 use std::io;
@@ -42,13 +43,50 @@ impl Process {
             .write(purpose == Purpose::Change)
             .open(format!("/proc/{pid}/mem"))
             .map_err(|error| denied(pid, "open the memory of", error))?;
-        let name = stat.name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+        let name = printable(&stat.name);
         Ok(Process { pid, started_ticks: stat.started_ticks, name, memory })
     }
 
     /// Whether it is still there, and still the same one.
     pub fn is_alive(&self) -> bool {
-        Stat::read(self.pid).is_some_and(|stat| stat.started_ticks == self.started_ticks)
+        self.stat().is_some() && self.has_memory()
+    }
+
+    fn stat(&self) -> Option<Stat> {
+        Stat::read(self.pid).filter(|stat| stat.started_ticks == self.started_ticks)
+    }
+
+    /// Whether the memory that was opened is that of a program that runs: it is not that of another
+    /// program which the process executes since. Nothing can be read then; an address that is not
+    /// there is an error (fs/proc/base.c, mem_rw).
+    fn has_memory(&self) -> bool {
+        !matches!(self.memory.read_at(&mut [0], 0), Ok(0))
+    }
+
+    /// What became of a process that is not the same any more.
+    pub fn gone(&self) -> AttachError {
+        // One that is about to end has no program either.
+        match self.stat().filter(|_| !self.has_memory() && self.program().is_some()) {
+            Some(stat) => AttachError::OtherProgram { pid: self.pid, name: printable(&stat.name) },
+            None => AttachError::Ended { pid: self.pid },
+        }
+    }
+
+    /// What a failed read of it means.
+    pub(crate) fn unreadable(&self, why: FormatError) -> AttachError {
+        match self.is_alive() {
+            true => AttachError::Format { pid: self.pid, why },
+            false => self.gone(),
+        }
+    }
+
+    /// The processes that it made and that are still its own.
+    pub fn children(&self) -> Vec<i32> {
+        let threads =
+            fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten().flatten();
+        let read = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("children")).ok();
+        let listed: Vec<String> = threads.filter_map(read).collect();
+        listed.iter().flat_map(|text| text.split_whitespace()).flat_map(str::parse).collect()
     }
 
     /// The files that are mapped into it.
@@ -92,15 +130,12 @@ impl Process {
         if registries.is_empty() {
             return Err(self.without_registry(elf_32 && !elf_64));
         }
-        Survey::read(self, &mappings, &registries).map_err(|why| match self.is_alive() {
-            true => AttachError::Format { pid: self.pid, why },
-            false => AttachError::Ended { pid: self.pid },
-        })
+        Survey::read(self, &mappings, &registries).map_err(|why| self.unreadable(why))
     }
 
     fn without_registry(&self, only_32: bool) -> AttachError {
         let (pid, name) = (self.pid, self.name.clone());
-        if !self.is_alive() {
+        if self.stat().is_none() {
             AttachError::Ended { pid }
         } else if only_32 {
             AttachError::Elf32 { pid, name }
@@ -151,6 +186,11 @@ impl Stat {
     }
 }
 
+/// A name in which nothing moves a terminal's cursor.
+fn printable(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
 fn denied(pid: i32, what: &'static str, why: io::Error) -> AttachError {
     match why.kind() {
         io::ErrorKind::NotFound => AttachError::Ended { pid },
@@ -173,12 +213,11 @@ mod tests {
     }
 
     #[test]
-    fn this_process_can_be_read_and_uses_no_patchpoint() {
+    fn this_process_can_be_read() {
         let own = Process::open(std::process::id() as i32, Purpose::Look).unwrap();
         let text = *b"some text of this test";
         assert_eq!(own.array::<22>(text.as_ptr() as u64).unwrap(), text);
         assert!(own.is_alive());
-        assert!(matches!(own.survey(), Err(AttachError::NotUsed { .. })));
         assert!(matches!(Process::open(0, Purpose::Look), Err(AttachError::NoProcess { pid: 0 })));
     }
 }

@@ -7,6 +7,8 @@ use std::io;
 /// The one version of the formats that is known here (`PATCHPOINT_FORMAT`).
 pub const FORMAT: u32 = 1;
 
+const MAGIC: &[u8; 8] = b"patchpt\0";
+
 /// Limits on what a process may claim, so that a damaged one cannot keep us busy.
 const OBJECTS_MAX: usize = 4096;
 const STUB_PAGES_MAX: usize = 4 * OBJECTS_MAX;
@@ -118,7 +120,7 @@ impl Registry {
     pub fn read(memory: &impl Memory, address: u64) -> Result<Registry, FormatError> {
         let mut bytes =
             memory.bytes(address, OLDEST_SIZE).map_err(unreadable("the registry", address))?;
-        if bytes[..8] != *b"patchpt\0" {
+        if bytes[..8] != *MAGIC {
             return Err(FormatError::Magic { address });
         }
         let head = Fields(&bytes);
@@ -146,7 +148,7 @@ impl Registry {
 
     /// Whether nobody changes anything: then what is read belongs together.
     pub fn at_rest(&self) -> bool {
-        self.lock == 0 && self.generation.is_multiple_of(2)
+        at_rest(self.lock, self.generation)
     }
 
     /// The jump near an object that leads to a target.
@@ -154,6 +156,55 @@ impl Registry {
         let wanted = |stub: &&Stub| stub.object == object && stub.target == target;
         self.stubs.iter().find(wanted).map(|stub| stub.address)
     }
+}
+
+/// What has to be looked at again whenever a program stands still: one short read, and one for each
+/// object.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Glance {
+    /// As [`Registry::lock`].
+    pub lock: u32,
+    /// As [`Registry::generation`].
+    pub generation: u32,
+    /// The first object.
+    first: u64,
+}
+
+impl Glance {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// There is no registry at that address (any more).
+    pub fn read(memory: &impl Memory, address: u64) -> Result<Glance, FormatError> {
+        let bytes = memory.array::<32>(address).map_err(unreadable("the registry", address))?;
+        if bytes[..8] != *MAGIC {
+            return Err(FormatError::Magic { address });
+        }
+        let head = Fields(&bytes);
+        Ok(Glance { lock: head.u32(16), generation: head.u32(20), first: head.u64(24) })
+    }
+
+    /// Whether nobody changes anything.
+    pub fn at_rest(&self) -> bool {
+        at_rest(self.lock, self.generation)
+    }
+
+    /// Whether the registered objects are these: their addresses with the numbers of their sites.
+    pub fn has_objects(&self, memory: &impl Memory, objects: &[(u64, u32)]) -> bool {
+        let mut next = self.first;
+        for (address, count) in objects {
+            let Ok(bytes) = memory.array::<OBJECT_SIZE>(next) else { return false };
+            if (next, Fields(&bytes).u32(24)) != (*address, *count) {
+                return false;
+            }
+            next = Fields(&bytes).u64(8);
+        }
+        next == 0
+    }
+}
+
+fn at_rest(lock: u32, generation: u32) -> bool {
+    lock == 0 && generation.is_multiple_of(2)
 }
 
 /// Where the program's own counter of operations is.

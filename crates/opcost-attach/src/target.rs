@@ -1,14 +1,15 @@
 //! Changing a running process: all threads stopped, the lock free, bytes verified, then written.
 
-use crate::change::{self, Change};
+use crate::change::Change;
 use crate::error::AttachError;
 use crate::instruction::KeyState;
 use crate::memory::Memory;
-use crate::process::Process;
-use crate::registry::Registry;
+use crate::process::{Process, Purpose};
+use crate::registry::{Glance, Registry};
+use crate::span::Span;
 use crate::survey::{Survey, form_address, slot_address};
 use crate::writes::{Side, Write, hex};
-use opcost_sys::ptrace::Stopped;
+use opcost_sys::ptrace::{StopError, Stopped};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,8 +21,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// What a change did to the process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Applied {
-    /// How long every thread stood still, from the first that was asked to stop to the last that
-    /// was let go, nanoseconds; of the attempt that succeeded.
+    /// How long threads stood still, from when the first was asked to stop to when all are let go,
+    /// nanoseconds; of the attempt that succeeded.
     pub stopped_ns: u64,
     /// Times it was stopped and let go because something was in progress.
     pub retries: u32,
@@ -31,30 +32,45 @@ pub struct Applied {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Restored {
     /// Everything is as it was found.
-    Done,
-    /// The process has ended.
-    Ended,
+    Done {
+        /// Processes forked meanwhile, with the key as it was then, that were put back too.
+        forked: usize,
+    },
+    /// The process has ended, or executes another program: nothing of the change is left.
+    Gone,
 }
 
 /// Why an attempt has to be repeated.
 enum Attempt {
     Again(String),
+    Slow(AttachError),
     Failed(AttachError),
 }
 
 impl From<AttachError> for Attempt {
     fn from(error: AttachError) -> Attempt {
-        Attempt::Failed(error)
+        match error {
+            AttachError::Stop(StopError::TooSlow { .. }) => Attempt::Slow(error),
+            error => Attempt::Failed(error),
+        }
+    }
+}
+
+impl From<StopError> for Attempt {
+    fn from(error: StopError) -> Attempt {
+        AttachError::from(error).into()
     }
 }
 
 impl Process {
-    /// Writes one side of a change, which must hold the other.
+    /// Writes a side of a change, which must hold another one.
     ///
+    /// 0. What will be read and written is read, so that it is in memory, and the lock is free; else
+    ///    0 again after a pause. Nothing stands still for that.
     /// 1. Every thread is stopped.
-    /// 2. The registry's lock is free and no code is being written; else 1 again after a pause.
+    /// 2. The registry's lock is free and no code is being written; else 0 again after a pause.
     /// 3. No thread is inside a site: one that trapped at a breakpoint that is gone, and whose
-    ///    signal is not delivered yet, is; else 1 again after a pause. A thread that is in the
+    ///    signal is not delivered yet, is; else 0 again after a pause. A thread that is in the
     ///    library's trap handler goes back to the first byte of its site, whatever that holds by
     ///    then.
     /// 4. Every byte to be replaced is what it must be.
@@ -69,17 +85,22 @@ impl Process {
     pub fn apply(
         &self,
         change: &Change,
+        from: Side,
         to: Side,
-        mut before_going_on: impl FnMut(&[i32]),
+        mut before_going_on: impl FnMut(&[i32]) + Send,
     ) -> Result<Applied, AttachError> {
-        self.insist(|process, begun, retries| {
-            let stopped = process.stop(change)?;
-            process.verify(change, to.other())?;
-            process.write_all(&change.writes, to)?;
-            before_going_on(&stopped.threads().collect::<Vec<_>>());
-            drop(stopped);
-            Ok(Applied { stopped_ns: begun.elapsed().as_nanos() as u64, retries })
-        })
+        let spans = spans_of(change);
+        let (stopped_ns, retries) = self.insist(|| {
+            self.prepare(change, &spans)?;
+            Stopped::during(self.pid, |stopped| {
+                self.check(stopped, change)?;
+                let held = self.verify(&spans, from)?;
+                self.write_spans(&spans, &held, to)?;
+                before_going_on(&stopped.threads().collect::<Vec<_>>());
+                Ok(stopped.stood().as_nanos() as u64)
+            })?
+        })?;
+        Ok(Applied { stopped_ns, retries })
     }
 
     /// Does `act` with every thread stopped, as [`apply`](Self::apply) does, and writes nothing.
@@ -92,179 +113,233 @@ impl Process {
         expected: Side,
         mut act: impl FnMut(&[i32]),
     ) -> Result<(), AttachError> {
-        self.insist(|process, _, _| {
-            let stopped = process.stop(change)?;
-            process.verify(change, expected)?;
+        let spans = spans_of(change);
+        let done = self.insist(|| {
+            self.prepare(change, &spans)?;
+            let stopped = Stopped::stop(self.pid)?;
+            self.check(&stopped, change)?;
+            self.verify(&spans, expected)?;
             act(&stopped.threads().collect::<Vec<_>>());
-            drop(stopped);
             Ok(())
-        })
+        });
+        done.map(|((), _)| ())
     }
 
     /// Puts back what a change wrote, wherever it was interrupted, if and only if everything still
     /// holds what was found or what was written.
     ///
-    /// Where objects came or went meanwhile, the sites of those that are there now are put back.
+    /// Where objects came or went meanwhile, the sites of those that are there now are put back. So
+    /// are the processes that it forked, where those still have the change.
     ///
     /// # Errors
     /// Something else is there: then nothing is touched.
     pub fn restore(&self, change: &Change) -> Result<Restored, AttachError> {
-        let done = self.insist(|process, _, _| {
-            let stopped = match process.stop(change) {
+        let done = self.insist(|| {
+            self.prepare(change, &[])?;
+            Stopped::during(self.pid, |stopped| match self.check(stopped, change) {
                 Err(Attempt::Failed(AttachError::OtherObjects { .. })) => {
-                    return process.restore_other_objects(change);
+                    self.restore_other_objects(change)
                 }
-                stopped => stopped?,
-            };
-            process.restore_stopped(&change.writes)?;
-            drop(stopped);
-            Ok(Restored::Done)
+                checked => {
+                    checked?;
+                    self.restore_stopped(&spans_of(change)).map_err(Attempt::from)
+                }
+            })?
         });
         match done {
-            Err(_) if !self.is_alive() => Ok(Restored::Ended),
-            done => done,
+            Err(_) if !self.is_alive() => Ok(Restored::Gone),
+            Err(error) => Err(error),
+            Ok(_) => Ok(Restored::Done { forked: self.restore_forked(change) }),
         }
     }
 
-    /// Repeats an attempt until it succeeds, fails, or patience ends.
+    /// Puts back the processes that this one forked while it had a side of the change other than
+    /// the found one, and those that they forked; how many there were. One that has another program,
+    /// or another value by its own means, or cannot be changed, stays as it is.
+    pub fn restore_forked(&self, change: &Change) -> usize {
+        let mut restored = 0;
+        for child in self.children() {
+            let Ok(child) = Process::open(child, Purpose::Change) else { continue };
+            let same = Glance::read(&child, change.registry)
+                .is_ok_and(|glance| glance.has_objects(&child, &change.objects));
+            if !same {
+                continue;
+            }
+            let holds = |write: &Write| child.bytes_of(write.address, write.length()).ok();
+            let changed =
+                |write: &Write| holds(write).is_some_and(|now| now != write.bytes(Side::FOUND));
+            if change.writes.iter().any(changed) {
+                if let Ok(Restored::Done { forked }) = child.restore(change) {
+                    restored += 1 + forked;
+                }
+            } else {
+                restored += child.restore_forked(change);
+            }
+        }
+        restored
+    }
+
+    /// Repeats an attempt until it succeeds, fails, or patience ends; also how often it was repeated.
     fn insist<T>(
         &self,
-        mut attempt: impl FnMut(&Process, Instant, u32) -> Result<T, Attempt>,
-    ) -> Result<T, AttachError> {
+        mut attempt: impl FnMut() -> Result<T, Attempt>,
+    ) -> Result<(T, u32), AttachError> {
         let first = Instant::now();
         for attempts in 0.. {
-            match attempt(self, Instant::now(), attempts) {
-                Ok(done) => return Ok(done),
+            let late = first.elapsed() > PATIENCE;
+            match attempt() {
+                Ok(done) => return Ok((done, attempts)),
                 Err(Attempt::Failed(error)) => return Err(error),
-                Err(Attempt::Again(why)) if first.elapsed() > PATIENCE => {
+                Err(Attempt::Slow(error)) if late => return Err(error),
+                Err(Attempt::Again(why)) if late => {
                     let waited_ms = first.elapsed().as_millis() as u64;
                     let attempts = attempts + 1;
                     return Err(AttachError::Busy { pid: self.pid, why, attempts, waited_ms });
                 }
-                Err(Attempt::Again(_)) => thread::sleep(PAUSE),
+                Err(Attempt::Again(_) | Attempt::Slow(_)) => thread::sleep(PAUSE),
             }
         }
         unreachable!("the loop has no end of its own")
     }
 
-    /// Steps 1 to 3.
-    fn stop(&self, change: &Change) -> Result<Stopped, Attempt> {
-        let (stopped, registry) = self.stop_at_rest(change.registry)?;
-        if change::objects(&registry) != change.objects {
+    /// Step 0.
+    fn prepare(&self, change: &Change, spans: &[Span<'_>]) -> Result<(), Attempt> {
+        if !self.is_alive() {
+            return Err(self.gone().into());
+        }
+        for span in spans {
+            self.bytes_of(span.start, span.length)?;
+        }
+        self.glance_at_rest(change).map(|_| ())
+    }
+
+    /// Steps 2 and 3.
+    fn check(&self, stopped: &Stopped, change: &Change) -> Result<(), Attempt> {
+        let glance = self.glance_at_rest(change)?;
+        if !glance.has_objects(self, &change.objects) {
             return Err(AttachError::OtherObjects { pid: self.pid }.into());
         }
-        let counters = stopped.program_counters().map_err(AttachError::from)?;
         let inside = |counter: u64| {
             let within = |(start, length): &(u64, u8)| {
                 counter > *start && counter - *start < u64::from(*length)
             };
             change.sites.iter().any(within)
         };
+        let counters = stopped.program_counters()?;
         match counters.into_iter().find(|counter| inside(*counter)) {
             Some(counter) => Err(Attempt::Again(format!(
                 "a thread was about to trap in a site, at {counter:#x}"
             ))),
-            None => Ok(stopped),
+            None => Ok(()),
         }
     }
 
-    /// Steps 1 and 2.
-    fn stop_at_rest(&self, registry: u64) -> Result<(Stopped, Registry), Attempt> {
-        if !self.is_alive() {
-            return Err(AttachError::Ended { pid: self.pid }.into());
+    fn glance_at_rest(&self, change: &Change) -> Result<Glance, Attempt> {
+        let glance = Glance::read(self, change.registry).map_err(|why| self.unreadable(why))?;
+        if glance.at_rest() {
+            return Ok(glance);
         }
-        let stopped = Stopped::stop(self.pid).map_err(AttachError::from)?;
-        let registry = Registry::read(self, registry).map_err(|why| match self.is_alive() {
-            true => AttachError::Format { pid: self.pid, why },
-            false => AttachError::Ended { pid: self.pid },
-        })?;
-        if registry.at_rest() {
-            return Ok((stopped, registry));
-        }
-        let holder = registry.lock & !(1 << 31);
+        let holder = glance.lock & !(1 << 31);
         Err(Attempt::Again(format!("its thread {holder} was changing a key, and held the lock")))
     }
 
-    /// Step 4.
-    fn verify(&self, change: &Change, expected: Side) -> Result<(), AttachError> {
-        for write in &change.writes {
-            let now = self.bytes_of(write)?;
-            if now != write.bytes(expected) {
-                return Err(self.changed(write, write.bytes(expected), &now));
-            }
-        }
-        Ok(())
+    /// Step 4: what each span holds.
+    fn verify(&self, spans: &[Span<'_>], expected: Side) -> Result<Vec<Vec<u8>>, AttachError> {
+        self.read_spans(spans, expected, |write, now| now == write.bytes(expected))
     }
 
-    /// Step 5.
-    fn write_all(&self, writes: &[Write], to: Side) -> Result<(), AttachError> {
-        for (index, write) in writes.iter().enumerate() {
-            if let Err(why) = self.write(write.address, write.bytes(to)) {
-                for before in writes[..=index].iter().rev() {
+    /// What each span holds, if every write is `as_expected`; `expected` is for the error.
+    fn read_spans(
+        &self,
+        spans: &[Span<'_>],
+        expected: Side,
+        as_expected: impl Fn(&Write, &[u8]) -> bool,
+    ) -> Result<Vec<Vec<u8>>, AttachError> {
+        let mut all = Vec::with_capacity(spans.len());
+        for span in spans {
+            let now = self.bytes_of(span.start, span.length)?;
+            if let Some((write, held)) =
+                span.held(&now).find(|(write, held)| !as_expected(write, held))
+            {
+                return Err(self.changed(write, write.bytes(expected), held));
+            }
+            all.push(now);
+        }
+        Ok(all)
+    }
+
+    /// Step 5; `held`: what each span holds.
+    fn write_spans(
+        &self,
+        spans: &[Span<'_>],
+        held: &[Vec<u8>],
+        to: Side,
+    ) -> Result<(), AttachError> {
+        for (index, (span, now)) in spans.iter().zip(held).enumerate() {
+            let mut pieces = span.pieces(now, to).into_iter();
+            let failed = pieces.find_map(|(address, bytes)| {
+                self.write(address, &bytes).err().map(|why| (address, why))
+            });
+            let Some((address, why)) = failed else { continue };
+            for (span, now) in spans[..=index].iter().zip(held).rev() {
+                for (write, before) in span.held(now) {
                     // What cannot be written now could not be written before.
-                    let _ = self.write(before.address, before.bytes(to.other()));
+                    let _ = self.write(write.address, before);
                 }
-                return Err(match self.is_alive() {
-                    true => AttachError::Write { pid: self.pid, address: write.address, why },
-                    false => AttachError::Ended { pid: self.pid },
-                });
             }
+            return Err(match self.is_alive() {
+                true => AttachError::Write { pid: self.pid, address, why },
+                false => self.gone(),
+            });
         }
         Ok(())
     }
 
-    fn restore_stopped(&self, writes: &[Write]) -> Result<(), AttachError> {
-        for write in writes {
-            let now = self.bytes_of(write)?;
-            if !write.may_hold(&now) {
-                return Err(self.changed(write, write.bytes(Side::Asked), &now));
-            }
-        }
-        self.write_all(writes, Side::Found)
+    fn restore_stopped(&self, spans: &[Span<'_>]) -> Result<(), AttachError> {
+        let held = self.read_spans(spans, Side::ASKED, Write::may_hold)?;
+        self.write_spans(spans, &held, Side::FOUND)
     }
 
     /// As [`restore`](Self::restore), where the registered objects are others than they were.
     ///
     /// The known sites of objects that are still there are put back as they were. Sites of objects
     /// that came have the form that the asked value gives them, and get that of the found one.
-    fn restore_other_objects(&self, change: &Change) -> Result<Restored, Attempt> {
-        let (stopped, registry) = self.stop_at_rest(change.registry)?;
+    fn restore_other_objects(&self, change: &Change) -> Result<(), Attempt> {
+        let registry = Registry::read(self, change.registry).map_err(|why| self.unreadable(why))?;
         let survey = Survey::read(self, &self.mappings()?, &[registry.address])
-            .map_err(|why| AttachError::Format { pid: self.pid, why })?;
+            .map_err(|why| self.unreadable(why))?;
         let (code, of_key) = change.writes.split_at(change.code_writes);
         let find = |address: u64| of_key.iter().find(|write| write.address == address);
         let known =
             survey.keys.iter().find_map(|key| Some((key, find(slot_address(key.address))?)));
         // Without it, the object that defined it is closed, and its memory with it.
-        let Some((key, slot)) = known else { return Ok(Restored::Done) };
+        let Some((key, slot)) = known else { return Ok(()) };
         let form = find(form_address(key.address));
         let there = |address: u64| key.sites.iter().any(|site| site.record.address == address);
         let mut writes: Vec<Write> =
             code.iter().filter(|write| there(write.address)).cloned().collect();
-        let found = KeyState::from_bytes(&slot.found, form.map(|form| form.found.as_slice()));
-        if let Ok(back) = Change::to_state(&survey, key, found) {
+        let form_found = form.map(|form| form.bytes(Side::FOUND));
+        let found = KeyState::from_bytes(slot.bytes(Side::FOUND), form_found);
+        if let Ok(back) = Change::to_states(&survey, key, &[found]) {
             let come = back.writes[..back.code_writes].iter();
             let come =
                 come.filter(|write| !code.iter().any(|known| known.address == write.address));
             // Seen from now: what is there now is what was asked for.
             writes.extend(come.map(|write| Write {
                 address: write.address,
-                found: write.asked.clone(),
-                asked: write.found.clone(),
+                sides: write.sides.iter().rev().cloned().collect(),
             }));
         }
         let holders: Vec<u64> = std::iter::once(key.address).chain(key.imports.clone()).collect();
         writes.extend(form.cloned());
         writes.extend(holders.iter().filter_map(|key| find(slot_address(*key)).cloned()));
-        self.restore_stopped(&writes)?;
-        drop(stopped);
-        Ok(Restored::Done)
+        Ok(self.restore_stopped(&Span::cover(&writes))?)
     }
 
-    fn bytes_of(&self, write: &Write) -> Result<Vec<u8>, AttachError> {
-        self.bytes(write.address, write.found.len()).map_err(|why| match self.is_alive() {
+    fn bytes_of(&self, address: u64, length: usize) -> Result<Vec<u8>, AttachError> {
+        self.bytes(address, length).map_err(|why| match self.is_alive() {
             true => AttachError::Denied { pid: self.pid, what: "read the memory of", why },
-            false => AttachError::Ended { pid: self.pid },
+            false => self.gone(),
         })
     }
 
@@ -276,4 +351,10 @@ impl Process {
             found: hex(now),
         }
     }
+}
+
+/// All of a change, the code first.
+fn spans_of(change: &Change) -> Vec<Span<'_>> {
+    let (code, key) = change.writes.split_at(change.code_writes);
+    [Span::cover(code), Span::cover(key)].concat()
 }

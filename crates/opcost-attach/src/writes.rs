@@ -2,52 +2,42 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One way or the other.
+/// One of the states that a change goes between: the one that was found, then those asked for, in
+/// their order.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Side {
-    /// As it was found.
-    Found,
-    /// As it was asked for.
-    Asked,
-}
+pub struct Side(pub usize);
 
 impl Side {
-    /// The opposite.
-    pub fn other(self) -> Side {
-        match self {
-            Side::Found => Side::Asked,
-            Side::Asked => Side::Found,
-        }
-    }
+    /// As it was found.
+    pub const FOUND: Side = Side(0);
+    /// The first that was asked for.
+    pub const ASKED: Side = Side(1);
 }
 
-/// Some bytes that differ between the two sides.
+/// Some bytes that differ between sides.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Write {
     /// Where.
     pub address: u64,
-    /// What was found there.
-    pub found: Vec<u8>,
-    /// What is to be there instead; as many bytes.
-    pub asked: Vec<u8>,
+    /// What is there on each side: of all sides as many bytes.
+    pub sides: Vec<Vec<u8>>,
 }
 
 impl Write {
     /// The bytes of a side.
     pub fn bytes(&self, side: Side) -> &[u8] {
-        match side {
-            Side::Found => &self.found,
-            Side::Asked => &self.asked,
-        }
+        &self.sides[side.0]
     }
 
-    /// Whether `now` is one of the sides, or what a write that was cut short left of the two.
+    /// How many bytes.
+    pub fn length(&self) -> usize {
+        self.bytes(Side::FOUND).len()
+    }
+
+    /// Whether `now` is one of the sides, or what a write that was cut short left of them.
     pub fn may_hold(&self, now: &[u8]) -> bool {
-        now.len() == self.found.len()
-            && now
-                .iter()
-                .zip(self.found.iter().zip(&self.asked))
-                .all(|(now, (found, asked))| now == found || now == asked)
+        let known = |(at, now)| self.sides.iter().any(|side| side.get(at) == Some(now));
+        now.len() == self.length() && now.iter().enumerate().all(known)
     }
 }
 
@@ -63,16 +53,15 @@ mod tests {
 
     #[test]
     fn a_write_that_was_cut_short_is_known_and_foreign_bytes_are_not() {
-        let write = Write { address: 1, found: vec![1, 2, 3], asked: vec![4, 5, 3] };
-        for ours in [[1, 2, 3], [4, 5, 3], [4, 2, 3]] {
+        let sides = vec![vec![1, 2, 3], vec![4, 5, 3], vec![4, 6, 3]];
+        let write = Write { address: 1, sides };
+        for ours in [[1, 2, 3], [4, 5, 3], [4, 2, 3], [1, 6, 3]] {
             assert!(write.may_hold(&ours), "{ours:?}");
         }
         for foreign in [&[0xcc, 2, 3][..], &[1, 2, 4], &[1, 2]] {
             assert!(!write.may_hold(foreign), "{foreign:?}");
         }
-        assert_eq!(
-            (write.bytes(Side::Found.other()), hex(&write.found)),
-            (&[4, 5, 3][..], "01 02 03".into())
-        );
+        assert_eq!((write.bytes(Side(2)), write.length()), (&[4, 6, 3][..], 3));
+        assert_eq!(hex(write.bytes(Side::FOUND)), "01 02 03");
     }
 }

@@ -3,8 +3,9 @@
 mod made;
 
 use made::Busy;
+use opcost_attach::body;
 use opcost_attach::change::{Change, ChangeError};
-use opcost_attach::instruction::{DIRECT, INLINE};
+use opcost_attach::instruction::{DIRECT, INLINE, KeyState};
 use opcost_attach::process::{Process, Purpose};
 use opcost_attach::survey::{Key, Kind, Survey};
 use opcost_attach::symbol;
@@ -22,6 +23,12 @@ fn opened(busy: &Busy) -> (Process, Survey) {
     let process = Process::open(busy.pid(), Purpose::Change).unwrap();
     let survey = process.survey().unwrap();
     (process, survey)
+}
+
+/// A change of one key to one value.
+fn plan(process: &Process, survey: &Survey, name: &str, asked: u64) -> Result<Change, ChangeError> {
+    let key = key(survey, name);
+    Change::plan(survey, key, &[body::asked(process, key, asked)])
 }
 
 fn function(process: &Process, name: &str) -> u64 {
@@ -54,19 +61,20 @@ fn flip(name: &str, asked: impl Fn(&Process) -> u64, then: &str, plain: bool) {
     let Some(mut busy) = Busy::run(4, if plain { "plain" } else { "" }) else { return };
     assert_eq!(busy.ask("see"), FOUND);
     let (process, survey) = opened(&busy);
-    let change = Change::plan(&survey, key(&survey, name), asked(&process)).unwrap();
+    let change = plan(&process, &survey, name, asked(&process)).unwrap();
     assert_eq!(change.code_writes == 0, plain);
     for round in 0..20 {
         let mut threads = 0;
-        let applied = process.apply(&change, Side::Asked, |stopped| threads = stopped.len());
+        let applied =
+            process.apply(&change, Side::FOUND, Side::ASKED, |stopped| threads = stopped.len());
         assert!(applied.unwrap().stopped_ns > 0);
         assert_eq!(threads, 5);
         assert_eq!(busy.ask("see"), then, "round {round}");
-        process.apply(&change, Side::Found, |_| ()).unwrap();
+        process.apply(&change, Side::ASKED, Side::FOUND, |_| ()).unwrap();
         assert_eq!(busy.ask("see"), FOUND, "round {round}");
     }
     assert_eq!(process.survey().unwrap().keys, survey.keys);
-    process.apply(&change, Side::Asked, |_| ()).unwrap();
+    process.apply(&change, Side::FOUND, Side::ASKED, |_| ()).unwrap();
     // The library finds nothing foreign, and goes on from there.
     assert_eq!(busy.ask("check"), "check 0");
     assert_eq!(busy.ask("see"), FOUND);
@@ -101,17 +109,94 @@ fn sites_that_are_as_compiled_stay_so() {
 fn what_is_written_is_what_the_library_writes() {
     let Some(mut busy) = Busy::run(1, "") else { return };
     let (process, survey) = opened(&busy);
-    let change = Change::plan(&survey, key(&survey, "rounds"), 6).unwrap();
-    process.apply(&change, Side::Asked, |_| ()).unwrap();
+    let change = plan(&process, &survey, "rounds", 6).unwrap();
+    process.apply(&change, Side::FOUND, Side::ASKED, |_| ()).unwrap();
     let ours = process.survey().unwrap();
-    process.apply(&change, Side::Found, |_| ()).unwrap();
+    process.apply(&change, Side::ASKED, Side::FOUND, |_| ()).unwrap();
     assert_eq!(busy.ask("own 6"), "own 0");
     assert_eq!(process.survey().unwrap().keys, ours.keys);
-    // A function that is not inlined has one form only.
-    let change = Change::plan(&survey, key(&survey, "step"), function(&process, "step_other"));
-    assert_eq!(change.unwrap().writes[0].asked[..2], [0x67, 0xe8]);
-    assert_eq!(key(&survey, "step").state.form, INLINE);
-    assert_ne!(INLINE, DIRECT);
+}
+
+/// The state words of the sites of `step`, without the thunks of those that need no other form.
+fn step_states(survey: &Survey) -> Vec<&'static str> {
+    let mut states: Vec<&str> = key(survey, "step").sites.iter().map(|site| site.state).collect();
+    states.sort_unstable();
+    states.dedup();
+    states
+}
+
+#[test]
+fn functions_are_inlined_or_called_just_as_the_library_does_it() {
+    let Some(mut busy) = Busy::run(1, "") else { return };
+    let (process, survey) = opened(&busy);
+    let cases: [(&str, &[&str]); 5] = [
+        ("zero", &["constant"]),
+        ("low", &["move"]),
+        ("plus", &["inline"]),
+        ("mix", &["call", "thunk"]),
+        ("other", &["call", "thunk"]),
+    ];
+    for (name, states) in cases {
+        let asked = function(&process, &format!("step_{name}"));
+        let change = plan(&process, &survey, "step", asked).unwrap();
+        process.apply(&change, Side::FOUND, Side::ASKED, |_| ()).unwrap();
+        let ours = process.survey().unwrap();
+        assert_eq!(busy.ask("see"), format!("slow=0 rounds=4 wide=7 step={name}"));
+        assert_eq!(step_states(&ours), states, "{name}");
+        process.apply(&change, Side::ASKED, Side::FOUND, |_| ()).unwrap();
+        assert_eq!(busy.ask(&format!("call {name}")), "call 0");
+        // Form and body of the key are compared, too.
+        assert_eq!(process.survey().unwrap().keys, ours.keys, "{name}");
+        assert_eq!(busy.ask("call identity"), "call 0");
+    }
+    assert_eq!(process.survey().unwrap().keys, survey.keys);
+}
+
+#[test]
+fn where_the_programs_library_inlines_otherwise_functions_are_called() {
+    let Some(mut busy) = Busy::run(1, "") else { return };
+    let (process, survey) = opened(&busy);
+    assert!(body::agrees(&process, key(&survey, "step")));
+    // As if that library had another way to return its argument.
+    let mut other = key(&survey, "step").clone();
+    other.state.body = [0x3e, 0x2e, 0x2e, 0x48, 0x89, 0xf8];
+    assert!(!body::agrees(&process, &other));
+    let zero = function(&process, "step_zero");
+    assert_eq!(body::asked(&process, &other, zero).form, DIRECT);
+    assert_eq!(body::asked(&process, key(&survey, "step"), zero).form, INLINE);
+    assert_eq!(busy.ask("check"), "check 0");
+}
+
+#[test]
+fn one_change_has_as_many_sides_as_are_asked_for() {
+    let Some(mut busy) = Busy::run(3, "") else { return };
+    let (process, survey) = opened(&busy);
+    let step = key(&survey, "step");
+    let names = ["identity", "zero", "mix", "plus"];
+    let states: Vec<KeyState> = names[1..]
+        .iter()
+        .map(|name| body::asked(&process, step, function(&process, &format!("step_{name}"))))
+        .collect();
+    let change = Change::plan(&survey, step, &states).unwrap();
+    assert_eq!(change.side_count(), 4);
+    let mut from = 0;
+    for to in [1, 2, 3, 1, 3, 2, 0, 3, 0] {
+        process.apply(&change, Side(from), Side(to), |_| ()).unwrap();
+        assert_eq!(busy.ask("see"), format!("slow=0 rounds=4 wide=7 step={}", names[to]));
+        from = to;
+    }
+    assert_eq!(process.survey().unwrap().keys, survey.keys);
+    // It must hold the side that it is said to come from, and any side is restored.
+    let error = process.apply(&change, Side(2), Side(1), |_| ()).unwrap_err();
+    assert!(matches!(error, AttachError::Changed { .. }), "{error}");
+    for side in 1..4 {
+        process.apply(&change, Side(0), Side(side), |_| ()).unwrap();
+        assert_eq!(process.restore(&change).unwrap(), Restored::Done { forked: 0 });
+        assert_eq!(process.survey().unwrap().keys, survey.keys, "side {side}");
+    }
+    let twice = Change::plan(&survey, step, &[states[0], states[0]]).unwrap_err();
+    assert!(matches!(twice, ChangeError::Twice { .. }), "{twice}");
+    assert_eq!(busy.ask("check"), "check 0");
 }
 
 #[test]
@@ -119,10 +204,10 @@ fn a_program_that_changes_other_keys_all_the_time_is_caught_at_rest() {
     let Some(mut busy) = Busy::run(2, "") else { return };
     assert_eq!(busy.ask("churn"), "churn 0");
     let (process, survey) = opened(&busy);
-    let Ok(change) = Change::plan(&survey, key(&survey, "slow"), 1) else { panic!("not planned") };
+    let Ok(change) = plan(&process, &survey, "slow", 1) else { panic!("not planned") };
     for _ in 0..10 {
-        for side in [Side::Asked, Side::Found] {
-            process.apply(&change, side, |_| ()).unwrap();
+        for (from, to) in [(Side::FOUND, Side::ASKED), (Side::ASKED, Side::FOUND)] {
+            process.apply(&change, from, to, |_| ()).unwrap();
         }
     }
     assert_eq!(busy.ask("see"), FOUND);
@@ -132,10 +217,10 @@ fn a_program_that_changes_other_keys_all_the_time_is_caught_at_rest() {
 fn a_change_by_the_program_itself_is_noticed_and_left_alone() {
     let Some(mut busy) = Busy::run(1, "") else { return };
     let (process, survey) = opened(&busy);
-    let change = Change::plan(&survey, key(&survey, "rounds"), 5).unwrap();
-    process.apply(&change, Side::Asked, |_| ()).unwrap();
+    let change = plan(&process, &survey, "rounds", 5).unwrap();
+    process.apply(&change, Side::FOUND, Side::ASKED, |_| ()).unwrap();
     assert_eq!(busy.ask("own 77"), "own 0");
-    let error = process.apply(&change, Side::Found, |_| ()).unwrap_err();
+    let error = process.apply(&change, Side::ASKED, Side::FOUND, |_| ()).unwrap_err();
     assert!(matches!(error, AttachError::Changed { .. }), "{error}");
     let error = process.restore(&change).unwrap_err();
     assert!(matches!(error, AttachError::Changed { .. }), "{error}");
@@ -146,13 +231,14 @@ fn a_change_by_the_program_itself_is_noticed_and_left_alone() {
 fn a_change_that_was_cut_short_is_restored() {
     let Some(mut busy) = Busy::run(4, "") else { return };
     let (process, survey) = opened(&busy);
-    let change =
-        Change::plan(&survey, key(&survey, "step"), function(&process, "step_mix")).unwrap();
+    let change = plan(&process, &survey, "step", function(&process, "step_mix")).unwrap();
     assert!(change.writes.len() > 3);
     for written in 0..=change.writes.len() {
-        let part = Change { writes: change.writes[..written].to_vec(), ..change.clone() };
-        process.apply(&part, Side::Asked, |_| ()).unwrap();
-        assert_eq!(process.restore(&change).unwrap(), Restored::Done);
+        let writes = change.writes[..written].to_vec();
+        let code_writes = change.code_writes.min(written);
+        let part = Change { writes, code_writes, ..change.clone() };
+        process.apply(&part, Side::FOUND, Side::ASKED, |_| ()).unwrap();
+        assert_eq!(process.restore(&change).unwrap(), Restored::Done { forked: 0 });
         assert_eq!(process.survey().unwrap().keys, survey.keys, "after {written} writes");
     }
     assert_eq!(busy.ask("check"), "check 0");
@@ -166,9 +252,9 @@ fn a_breakpoint_refuses_the_change() {
     let mut damaged = survey.clone();
     let keys = damaged.keys.iter_mut().filter(|key| key.name == "churned");
     keys.for_each(|key| key.sites[0].now[0] = 0xcc);
-    let error = Change::plan(&damaged, key(&damaged, "churned"), 1).unwrap_err();
+    let error = plan(&process, &damaged, "churned", 1).unwrap_err();
     assert!(matches!(error, ChangeError::Breakpoint { address, .. } if address == site));
-    let same = Change::plan(&survey, key(&survey, "churned"), 0).unwrap_err();
+    let same = plan(&process, &survey, "churned", 0).unwrap_err();
     assert!(matches!(same, ChangeError::Same { .. }));
     assert_eq!(process.survey().unwrap().keys, survey.keys);
 }
@@ -177,12 +263,12 @@ fn a_breakpoint_refuses_the_change() {
 fn a_target_that_is_killed_in_mid_flip_is_said_to_have_ended() {
     let Some(mut busy) = Busy::run(4, "") else { return };
     let (process, survey) = opened(&busy);
-    let change = Change::plan(&survey, key(&survey, "slow"), 1).unwrap();
-    process.apply(&change, Side::Asked, |_| busy.kill_only()).unwrap();
+    let change = plan(&process, &survey, "slow", 1).unwrap();
+    process.apply(&change, Side::FOUND, Side::ASKED, |_| busy.kill_only()).unwrap();
     busy.kill();
-    let error = process.apply(&change, Side::Found, |_| ()).unwrap_err();
+    let error = process.apply(&change, Side::ASKED, Side::FOUND, |_| ()).unwrap_err();
     assert!(matches!(error, AttachError::Ended { .. }), "{error}");
-    assert_eq!(process.restore(&change).unwrap(), Restored::Ended);
+    assert_eq!(process.restore(&change).unwrap(), Restored::Gone);
     assert!(!process.is_alive());
 }
 
@@ -203,16 +289,16 @@ fn where_objects_came_or_went_nothing_is_flipped_and_everything_there_is_restore
     let Some(mut busy) = Busy::run(2, "") else { return };
     let (process, survey) = opened(&busy);
     for (name, asked) in [("step", function(&process, "step_mix")), ("rounds", 9), ("slow", 1)] {
-        let change = Change::plan(&survey, key(&survey, name), asked).unwrap();
-        process.apply(&change, Side::Asked, |_| ()).unwrap();
+        let change = plan(&process, &survey, name, asked).unwrap();
+        process.apply(&change, Side::FOUND, Side::ASKED, |_| ()).unwrap();
         // As if an object had come since, and one of the sites with it.
         let mut earlier = change.clone();
         earlier.objects.push((1, 1));
         earlier.writes.remove(0);
         earlier.code_writes -= 1;
-        let error = process.apply(&earlier, Side::Found, |_| ()).unwrap_err();
+        let error = process.apply(&earlier, Side::ASKED, Side::FOUND, |_| ()).unwrap_err();
         assert!(matches!(error, AttachError::OtherObjects { .. }), "{error}");
-        assert_eq!(process.restore(&earlier).unwrap(), Restored::Done);
+        assert_eq!(process.restore(&earlier).unwrap(), Restored::Done { forked: 0 });
         assert_eq!(process.survey().unwrap().keys, survey.keys, "{name}");
     }
     assert_eq!(busy.ask("check"), "check 0");

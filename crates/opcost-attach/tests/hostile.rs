@@ -1,11 +1,13 @@
 //! Memory that lies: no panic, no endless list, the named error.
 
+use opcost_attach::body;
 use opcost_attach::change::Change;
 use opcost_attach::image::{self, Image};
 use opcost_attach::maps;
 use opcost_attach::memory::Block;
 use opcost_attach::registry::{FormatError, Registry};
 use opcost_attach::survey::{Kind, Survey};
+use opcost_attach::writes::Write;
 use proptest::prelude::*;
 
 const START: u64 = 0x10000;
@@ -80,9 +82,9 @@ fn the_whole_memory_is_read_as_it_was_laid_out() {
     let [key] = survey.keys.as_slice() else { panic!("{:?}", survey.keys) };
     assert_eq!((key.name.as_str(), key.kind, key.state.slot), ("limit", Kind::Value, 42));
     assert_eq!((key.sites.len(), key.sites[0].state), (1, "immediate"));
-    let change = Change::plan(&survey, key, 43).unwrap();
+    let change = Change::plan(&survey, key, &[body::asked(&memory, key, 43)]).unwrap();
     assert_eq!(change.code_writes, 1);
-    assert_eq!(change.writes[0].asked, [0xc7, 0xc0, 0x2b, 0, 0, 0]);
+    assert_eq!(change.writes[0].sides[1], [0xc7, 0xc0, 0x2b, 0, 0, 0]);
     assert_eq!(change.writes[1].address, START + KEY as u64);
 }
 
@@ -140,8 +142,12 @@ proptest! {
         image::look(&memory, START);
         if let Ok(survey) = survey(&memory) {
             for key in &survey.keys {
-                if let Ok(change) = Change::plan(&survey, key, 7) {
-                    prop_assert!(change.writes.iter().all(|write| write.found.len() == write.asked.len()));
+                // Code that is asked for may lie anywhere, too.
+                let states = [7, START + CODE as u64].map(|asked| body::asked(&memory, key, asked));
+                if let Ok(change) = Change::plan(&survey, key, &states) {
+                    let fits = |write: &Write| write.sides.iter().all(|side| side.len() == write.length());
+                    prop_assert!(change.writes.iter().all(fits));
+                    prop_assert_eq!(change.side_count(), 3);
                 }
             }
         }

@@ -4,6 +4,7 @@ mod made;
 
 use made::Busy;
 use opcost_attach::AttachError;
+use opcost_attach::body;
 use opcost_attach::change::Change;
 use opcost_attach::process::{Process, Purpose};
 use opcost_attach::registry::FormatError;
@@ -103,11 +104,11 @@ fn one_whose_lock_is_held_for_ever_is_given_up_and_unchanged() {
     let process = Process::open(busy.pid(), Purpose::Change).unwrap();
     let survey = process.survey().unwrap();
     let key = survey.keys.iter().find(|key| key.name == "slow").unwrap();
-    let change = Change::plan(&survey, key, 1).unwrap();
+    let change = Change::plan(&survey, key, &[body::asked(&process, key, 1)]).unwrap();
     let memory = File::options().write(true).open(format!("/proc/{}/mem", busy.pid())).unwrap();
     let lock = survey.registries[0].address + 16;
     memory.write_all_at(&4711u32.to_le_bytes(), lock).unwrap();
-    let error = process.apply(&change, Side::Asked, |_| ()).unwrap_err();
+    let error = process.apply(&change, Side::FOUND, Side::ASKED, |_| ()).unwrap_err();
     assert!(matches!(&error, AttachError::Busy { .. }), "{error}");
     assert!(error.to_string().contains("its thread 4711 was changing a key"), "{error}");
     memory.write_all_at(&0u32.to_le_bytes(), lock).unwrap();
@@ -121,16 +122,16 @@ fn one_that_is_traced_already() {
     let process = Process::open(busy.pid(), Purpose::Change).unwrap();
     let survey = process.survey().unwrap();
     let key = survey.keys.iter().find(|key| key.name == "slow").unwrap();
-    let change = Change::plan(&survey, key, 1).unwrap();
+    let change = Change::plan(&survey, key, &[body::asked(&process, key, 1)]).unwrap();
     let first = Stopped::stop(busy.pid()).unwrap();
     // Tracing is a thread's: to another thread the process is somebody else's.
     let tried = std::thread::scope(|scope| {
-        scope.spawn(|| process.apply(&change, Side::Asked, |_| ())).join().unwrap()
+        scope.spawn(|| process.apply(&change, Side::FOUND, Side::ASKED, |_| ())).join().unwrap()
     });
     assert!(matches!(tried, Err(AttachError::Stop(StopError::Traced { .. }))), "{tried:?}");
     drop(first);
     assert_eq!(busy.ask("see"), "slow=0 rounds=4 wide=7 step=identity");
-    process.apply(&change, Side::Asked, |_| ()).unwrap();
-    process.apply(&change, Side::Found, |_| ()).unwrap();
+    process.apply(&change, Side::FOUND, Side::ASKED, |_| ()).unwrap();
+    process.apply(&change, Side::ASKED, Side::FOUND, |_| ()).unwrap();
     assert_eq!(busy.ask("check"), "check 0");
 }

@@ -91,8 +91,35 @@ fn a_call_is_changed_by_the_functions_name() {
     let more = ["--key", "step", "--to", "step_mix", "--pairs", "4", "--period", "2ms"];
     let ended = attach(&lab, &busy, &more).expect(0);
     assert!(ended.stdout.contains("step=step_identity"), "{}", ended.stdout);
-    assert!(ended.stderr.contains("its sites call the function"), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("note:"), "{}", ended.stderr);
     assert_untouched(&mut busy);
+}
+
+#[test]
+fn several_values_are_compared_with_the_one_that_was_found_in_one_recording() {
+    let (lab, Some(mut busy)) = (Lab::new(), Busy::run(2, "")) else { return };
+    let more = ["--key", "step", "--to", "step_zero", "--to", "step_mix,step_plus", "--pairs", "4"];
+    let more = [&more[..], &["--period", "2ms", "--format", "json"]].concat();
+    let ended = attach(&lab, &busy, &more).expect(0);
+    let ended = ended.says(&["'step' was changed", "is as it was found"]);
+    assert_untouched(&mut busy);
+    let shown: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let names: Vec<&str> = shown["opcost"]["plan"]["variants"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|variant| variant["name"].as_str().unwrap())
+        .collect();
+    let values = ["step_identity", "step_zero", "step_mix", "step_plus"];
+    assert_eq!(names, values.map(|value| format!("step={value}")));
+    // Each is compared with the first; 4 periods of each, and a warm-up.
+    let text = lab.output(&["show", "last"]);
+    assert!(values.iter().all(|value| text.contains(value)), "{text}");
+    assert_eq!(lab.column("last", "ops").len(), 20);
+    for (twice, says) in [(["5", "5"], "--to 5 is given twice"), (["5", "4"], "is 4 already")] {
+        let more = ["--key", "rounds", "--to", twice[0], "--to", twice[1]];
+        attach(&lab, &busy, &more).expect(2).says(&[says]);
+    }
 }
 
 #[test]
@@ -211,4 +238,45 @@ fn a_program_that_changes_the_key_itself_keeps_its_own_value() {
     assert_eq!(busy.ask("own 77"), "own 0");
     running.end().expect(4).says(&["it is left as it is"]);
     assert_eq!(busy.ask("see"), "slow=0 rounds=77 wide=7 step=identity");
+}
+
+#[test]
+fn a_program_that_executes_another_one_meanwhile_is_said_to() {
+    let (lab, Some(mut busy)) = (Lab::new(), Busy::run(2, "")) else { return };
+    let running = measuring(&lab, &mut busy);
+    assert_eq!(busy.ask("exec"), "exec");
+    running.end().expect(4).says(&["executes another program now (sleep)"]);
+}
+
+#[test]
+fn what_a_program_forks_meanwhile_is_put_back_with_it() {
+    let (lab, Some(mut busy)) = (Lab::new(), Busy::run(2, "")) else { return };
+    let running = measuring(&lab, &mut busy);
+    let child = busy.ask("fork");
+    // Killed, so that it is the guardian that does it; forked with the site changed or not.
+    running.signal(libc::SIGKILL);
+    running.end();
+    wait_until("the guardian", || (busy.ask("see") == FOUND).then_some(()));
+    let slow = |listed: &serde_json::Value| {
+        let keys = listed["keys"].as_array().unwrap();
+        keys.iter().find(|key| key["key"] == "slow").unwrap()["value"].clone()
+    };
+    wait_until("the child", || {
+        (slow(&lab.json(&["attach", &child, "--json"])) == "off").then_some(())
+    });
+    assert_untouched(&mut busy);
+}
+
+#[test]
+fn a_program_that_job_control_stopped_is_said_to_count_nothing_and_stays_as_it_was() {
+    let (lab, Some(mut busy)) = (Lab::new(), Busy::run(2, "")) else { return };
+    let pid = busy.pid().to_string();
+    let send = |signal: &str| {
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    };
+    send("-STOP");
+    let more = ["--key", "slow", "--to", "on", "--pairs", "4", "--period", "2ms"];
+    attach(&lab, &busy, &more).expect(4).says(&["it is idle, or stopped"]);
+    send("-CONT");
+    assert_untouched(&mut busy);
 }

@@ -39,7 +39,7 @@ fn with_ending(ending: &str) -> Vec<(PathBuf, String)> {
 #[test]
 fn imports_point_one_way() {
     let allowed: [(&str, &[&str]); 10] = [
-        ("opcost-attach", &["opcost-sys"]),
+        ("opcost-attach", &["opcost-sys", "patchpoint"]),
         ("opcost-emu", &["opcost-record"]),
         ("opcost-profile", &["opcost-record"]),
         ("opcost-record", &[]),

@@ -112,6 +112,7 @@ pub(crate) struct RawAlternative {
     pub(crate) function: *mut c_void,
 }
 
+pub(crate) type Reader = unsafe extern "C" fn(*mut c_void, u64, *mut u8) -> bool;
 pub(crate) type Visit = unsafe extern "C" fn(*const RawSite, *mut c_void) -> c_int;
 
 unsafe extern "C" {
@@ -132,6 +133,12 @@ unsafe extern "C" {
         alternatives: *const RawAlternative,
         count: usize,
         permitted: u32,
+    ) -> c_int;
+    pub(crate) fn patchpoint_body(
+        read: Reader,
+        context: *mut c_void,
+        function: u64,
+        body: *mut [u8; 6],
     ) -> c_int;
     pub(crate) fn patchpoint_null_nothing();
     pub(crate) fn patchpoint_null_zero();

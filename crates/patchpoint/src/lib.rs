@@ -87,6 +87,7 @@ compile_error!("patchpoint's values have 8 bytes and need a 64-bit target");
 
 mod abi;
 mod alternative;
+mod body;
 mod error;
 mod key;
 mod signature;
@@ -100,6 +101,7 @@ mod word;
 
 pub use abi::RawKey;
 pub use alternative::Cpu;
+pub use body::body;
 pub use error::Error;
 pub use key::{Branch, Call, Missing, Value};
 pub use signature::Signature;

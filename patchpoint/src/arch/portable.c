@@ -59,6 +59,12 @@ void arch_form(uint64_t function, uint8_t *form, uint8_t body[6])
 	*form = PATCHPOINT_FORM_NONE;
 }
 
+bool arch_body(patchpoint_reader read, void *context, uint64_t function, uint8_t body[6])
+{
+	(void)read, (void)context, (void)function, (void)body;
+	return false;
+}
+
 const char *arch_state(const struct patchpoint_site *site, const unsigned char *now, const struct patchpoint_key *key,
 		       uint64_t value)
 {

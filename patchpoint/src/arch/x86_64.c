@@ -245,8 +245,13 @@ void arch_form(uint64_t function, uint8_t *form, uint8_t body[6])
 	*form = PATCHPOINT_FORM_INLINE;
 	if (function == (uint64_t)(uintptr_t)patchpoint_null_trap)
 		memcpy(body, trap_6, CALL_LENGTH);
-	else if (x86_64_recognise(read_own_code, NULL, function, body) == BODY_UNKNOWN)
+	else if (!arch_body(read_own_code, NULL, function, body))
 		*form = PATCHPOINT_FORM_DIRECT;
+}
+
+bool arch_body(patchpoint_reader read, void *context, uint64_t function, uint8_t body[6])
+{
+	return x86_64_recognise(read, context, function, body) != BODY_UNKNOWN;
 }
 
 /*

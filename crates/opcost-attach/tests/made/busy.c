@@ -4,7 +4,11 @@
  *   see     the values as its sites have them
  *   check   changes every key and back by the library's own means; 0, or the first error
  *   own N   sets the value `rounds` itself
+ *   call F  sets the call `step` itself, to step_F
  *   churn   changes another key all the time, until the end
+ *   storm   makes threads and waits for their ends all the time, until the end
+ *   fork    forks a child that waits, and gives its number
+ *   exec    executes another program
  *   stalls  for each thread, the longest time between two of its rounds since the last question, in nanoseconds
  * Arguments: threads, and "plain" to leave sites as they were compiled, or "quiet" to count no operations.
  */
@@ -12,9 +16,11 @@
 #include <patchpoint.h>
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -41,6 +47,20 @@ unsigned long step_mix(unsigned long x)
 }
 __attribute__((noinline)) unsigned long step_other(unsigned long x);
 unsigned long step_other(unsigned long x) { return x * 3 + (x >> 7) + 1; }
+
+__attribute__((noinline)) unsigned long step_zero(unsigned long x);
+unsigned long step_zero(unsigned long x) { return (void)x, 0; }
+__attribute__((noinline)) unsigned long step_low(unsigned long x);
+unsigned long step_low(unsigned long x) { return (unsigned)x; }
+__attribute__((noinline)) unsigned long step_plus(unsigned long x);
+unsigned long step_plus(unsigned long x) { return x + 3; }
+
+static const struct {
+	const char *name;
+	unsigned long (*function)(unsigned long x);
+} steps[] = {{"identity", step_identity}, {"mix", step_mix}, {"other", step_other},
+	     {"zero", step_zero},	  {"low", step_low}, {"plus", step_plus}};
+enum { STEPS = sizeof steps / sizeof steps[0] };
 
 PATCHPOINT_DEFINE_CALL(step, step_identity);
 PATCHPOINT_DEFINE_SAVED(step);
@@ -97,6 +117,44 @@ static void *churn(void *unused)
 	return unused;
 }
 
+static void *once(void *number)
+{
+	return (void *)work((unsigned long)number);
+}
+
+static void *storm(void *unused)
+{
+	pthread_t threads[4];
+
+	for (;;) {
+		for (unsigned long i = 0; i < 4; i++)
+			if (pthread_create(&threads[i], NULL, once, (void *)i) != 0)
+				abort();
+		for (unsigned i = 0; i < 4; i++)
+			pthread_join(threads[i], NULL);
+	}
+	return unused;
+}
+
+static pid_t fork_one(void)
+{
+	pid_t child = fork();
+
+	if (child != 0)
+		return child;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;)
+		pause();
+}
+
+static int call(const char *name)
+{
+	for (unsigned i = 0; i < STEPS; i++)
+		if (strcmp(steps[i].name, name) == 0)
+			return patchpoint_set_call(step, steps[i].function);
+	return -1;
+}
+
 static int check(void)
 {
 	int error = patchpoint_init();
@@ -114,8 +172,14 @@ static int check(void)
 /* Through sites, not through keys. */
 static void see(void)
 {
-	unsigned long answer = patchpoint_call(step, 5);
-	const char *which = answer == step_identity(5) ? "identity" : answer == step_mix(5) ? "mix" : "other";
+	/* Tells all steps apart, the upper half included. */
+	const unsigned long asked = 0x100000005;
+	unsigned long answer = patchpoint_call(step, asked);
+	const char *which = "none";
+
+	for (unsigned i = 0; i < STEPS; i++)
+		if (steps[i].function(asked) == answer)
+			which = steps[i].name;
 
 	printf("slow=%d rounds=%d wide=%lu step=%s\n", patchpoint_unlikely(slow) ? 1 : 0, patchpoint_value(rounds),
 	       patchpoint_value(wide), which);
@@ -125,7 +189,7 @@ int main(int count, char **arguments)
 {
 	long threads = count > 1 ? atol(arguments[1]) : 4;
 	pthread_t thread;
-	char line[64];
+	char line[64], name[32];
 
 	const char *how = count > 2 ? arguments[2] : "";
 
@@ -144,8 +208,17 @@ int main(int count, char **arguments)
 			printf("check %d\n", check());
 		} else if (strncmp(line, "own ", 4) == 0) {
 			printf("own %d\n", patchpoint_set_value(rounds, atoi(line + 4)));
+		} else if (sscanf(line, "call %31s", name) == 1) {
+			printf("call %d\n", call(name));
 		} else if (strcmp(line, "churn\n") == 0) {
 			printf("churn %d\n", pthread_create(&thread, NULL, churn, NULL));
+		} else if (strcmp(line, "storm\n") == 0) {
+			printf("storm %d\n", pthread_create(&thread, NULL, storm, NULL));
+		} else if (strcmp(line, "fork\n") == 0) {
+			printf("%d\n", (int)fork_one());
+		} else if (strcmp(line, "exec\n") == 0) {
+			printf("exec\n");
+			execlp("sleep", "sleep", "600", (char *)NULL);
 		} else if (strcmp(line, "stalls\n") == 0) {
 			for (long i = 0; i < threads; i++)
 				printf("%llu ", (unsigned long long)__atomic_exchange_n(&longest[i], 0, __ATOMIC_RELAXED));

@@ -1,4 +1,4 @@
-//! The calls of `ptrace(2)` that stopping needs.
+//! The calls of `ptrace(2)` and others that stopping needs.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::io;
@@ -59,6 +59,20 @@ pub(super) fn look(tid: i32) -> io::Result<Seen> {
         }
         _ => Ok(Seen::Ended),
     }
+}
+
+/// Lets this thread come before all of ordinary priority, where the user may ask for that
+/// (sched(7), SCHED_FIFO); else it stays as it is.
+pub(super) fn come_first() {
+    let lowest = libc::sched_param { sched_priority: 1 };
+    // SAFETY: sched_setscheduler reads one sched_param; 0 is the calling thread.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &lowest) };
+}
+
+/// This thread's number.
+pub(super) fn own_tid() -> i32 {
+    // SAFETY: gettid takes nothing and cannot fail.
+    unsafe { libc::gettid() }
 }
 
 /// The address of the next instruction of a stopped thread.

@@ -5,12 +5,17 @@ use super::call::{self, Seen};
 use std::ffi::c_int;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Between two looks at a thread that was asked to stop.
 const LOOK_EVERY: Duration = Duration::from_micros(20);
 /// How long a thread may take to stop.
 const PATIENCE: Duration = Duration::from_millis(1000);
+/// How long one may that is in an uninterruptible wait: a page that is read is there by then.
+const PATIENCE_FOR_WAITING: Duration = Duration::from_millis(50);
 /// Times that the list of threads is read; each time, there were new ones the time before.
 const ROUNDS_MAX: u32 = 1000;
 
@@ -22,6 +27,8 @@ const ROUNDS_MAX: u32 = 1000;
 pub struct Stopped {
     pid: i32,
     threads: Vec<Thread>,
+    /// When the first was asked to stop.
+    since: Option<Instant>,
     /// `ptrace` knows threads, not processes, as tracers.
     _not_send: std::marker::PhantomData<*const ()>,
 }
@@ -37,25 +44,85 @@ struct Thread {
 impl Stopped {
     /// Stops every thread of a process, also those that come into being meanwhile.
     ///
+    /// Nothing stands still while threads are sought and seized: a seized one runs on. Then all are
+    /// asked to stop before the first is waited for.
+    ///
     /// # Errors
     /// [`StopError`]; the process then runs as before.
     pub fn stop(pid: i32) -> Result<Stopped, StopError> {
-        let mut stopped = Stopped { pid, threads: Vec::new(), _not_send: std::marker::PhantomData };
-        for _ in 0..ROUNDS_MAX {
-            // No thread is left that could make another once a round finds no new one.
-            if !stopped.round()? {
-                if stopped.threads.is_empty() {
-                    return Err(StopError::Gone { pid });
-                }
-                return Ok(stopped);
-            }
+        let mut stopped = Stopped::none(pid);
+        stopped.stop_all()?;
+        Ok(stopped)
+    }
+
+    fn none(pid: i32) -> Stopped {
+        Stopped { pid, threads: Vec::new(), since: None, _not_send: std::marker::PhantomData }
+    }
+
+    fn stop_all(&mut self) -> Result<(), StopError> {
+        let pid = self.pid;
+        let mut rounds = 0..ROUNDS_MAX;
+        while self.seize_new()? {
+            rounds.next().ok_or(StopError::TooManyThreads { pid })?;
         }
-        Err(StopError::TooManyThreads { pid })
+        self.since = Some(Instant::now());
+        loop {
+            self.interrupt_new();
+            self.wait_for_new()?;
+            // No thread is left that could make another once none is there that does not stand.
+            if self.are_all() || !self.seize_new()? {
+                break;
+            }
+            rounds.next().ok_or(StopError::TooManyThreads { pid })?;
+        }
+        if self.threads.is_empty() { Err(StopError::Gone { pid }) } else { Ok(()) }
+    }
+
+    /// Does `act` while every thread of a process stands still, then lets all go in one step.
+    ///
+    /// It happens in a thread of its own, at whose end the kernel lets go everything that the thread
+    /// traced while it holds the lock of all tasks (`exit_ptrace`, kernel/ptrace.c). Let go one by
+    /// one, the first would take the CPU from us while the others still stand. Where this process
+    /// may, its thread comes before all others that are not of real time.
+    ///
+    /// # Errors
+    /// As [`stop`](Self::stop).
+    pub fn during<T: Send>(
+        pid: i32,
+        act: impl FnOnce(&Stopped) -> T + Send,
+    ) -> Result<T, StopError> {
+        let (done, tid) = thread::scope(|scope| {
+            let one = scope.spawn(|| {
+                call::come_first();
+                let tid = call::own_tid();
+                let mut stopped = Stopped::none(pid);
+                let done = stopped.stop_all().map(|()| act(&stopped));
+                stopped.leave_to_end();
+                (done, tid)
+            });
+            one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        // A thread can be joined a moment before it lets go what it traced.
+        while Path::new(&format!("/proc/self/task/{tid}")).exists() {
+            thread::sleep(LOOK_EVERY);
+        }
+        done
+    }
+
+    /// Lets go the threads that a signal is to be delivered to, which the end of a tracer would
+    /// lose; the others go on when this thread ends.
+    fn leave_to_end(mut self) {
+        self.threads.retain(|thread| thread.signal != 0);
     }
 
     /// The threads, by their numbers.
     pub fn threads(&self) -> impl Iterator<Item = i32> + '_ {
         self.threads.iter().map(|thread| thread.tid)
+    }
+
+    /// How long ago the first was asked to stop.
+    pub fn stood(&self) -> Duration {
+        self.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// Where each thread will go on: the address of its next instruction.
@@ -71,8 +138,8 @@ impl Stopped {
             .map_err(|why| self.kernel(tid, "read the registers of a thread", why))
     }
 
-    /// Seizes and stops the threads that are not yet; whether there were any.
-    fn round(&mut self) -> Result<bool, StopError> {
+    /// Seizes the threads that are not yet; whether there were any.
+    fn seize_new(&mut self) -> Result<bool, StopError> {
         let known = self.threads.len();
         for tid in threads_of(self.pid)? {
             if self.threads.iter().any(|thread| thread.tid == tid) {
@@ -85,15 +152,32 @@ impl Stopped {
                 Err(_) if state(self.pid, tid).is_none_or(|state| "ZX".contains(state)) => continue,
                 Err(error) => return Err(refused(self.pid, tid, error)),
             }
-            // It may have ended since; the wait below finds out.
-            let _ = call::interrupt(tid);
         }
-        let found_new = self.threads.len() > known;
-        for thread in known..self.threads.len() {
-            self.wait(thread)?;
+        Ok(self.threads.len() > known)
+    }
+
+    fn interrupt_new(&self) {
+        for thread in self.threads.iter().filter(|thread| !thread.stopped) {
+            // It may have ended since; the wait finds out.
+            let _ = call::interrupt(thread.tid);
+        }
+    }
+
+    fn wait_for_new(&mut self) -> Result<(), StopError> {
+        for thread in 0..self.threads.len() {
+            if !self.threads[thread].stopped {
+                self.wait(thread)?;
+            }
         }
         self.threads.retain(|thread| thread.stopped);
-        Ok(found_new)
+        Ok(())
+    }
+
+    /// Whether the kernel counts as many threads as stand still: one call, where a list takes four.
+    fn are_all(&self) -> bool {
+        // Two names of the folder itself, then one for each thread (proc_task_getattr, fs/proc/base.c).
+        let counted = fs::metadata(format!("/proc/{}/task", self.pid)).map(|task| task.nlink());
+        counted.is_ok_and(|links| links == 2 + self.threads.len() as u64)
     }
 
     /// Waits until a thread stands still or has ended.
@@ -108,14 +192,21 @@ impl Stopped {
                     return Ok(());
                 }
                 Ok(Seen::Ended) => return Ok(()),
-                Ok(Seen::Nothing) if begun.elapsed() > PATIENCE => {
-                    let waited_ms = PATIENCE.as_millis() as u64;
+                Ok(Seen::Nothing) if self.is_hopeless(tid, begun.elapsed()) => {
+                    let waited_ms = begun.elapsed().as_millis() as u64;
                     return Err(StopError::TooSlow { pid: self.pid, tid, waited_ms });
                 }
-                Ok(Seen::Nothing) => std::thread::sleep(LOOK_EVERY),
+                // The longer it takes, the less is gained by knowing it at once.
+                Ok(Seen::Nothing) => thread::sleep(LOOK_EVERY.max(begun.elapsed() / 8)),
                 Err(why) => return Err(self.kernel(tid, "wait for a thread", why)),
             }
         }
+    }
+
+    /// Whether others should no longer stand still because of a thread: it waits for something that
+    /// nobody can interrupt, or has got no CPU for too long.
+    fn is_hopeless(&self, tid: i32, waited: Duration) -> bool {
+        waited > PATIENCE || (waited > PATIENCE_FOR_WAITING && state(self.pid, tid) == Some('D'))
     }
 
     fn kernel(&self, tid: i32, what: &'static str, why: io::Error) -> StopError {
@@ -142,6 +233,8 @@ fn let_go(pid: i32, thread: &Thread) {
     if call::detach(thread.tid, thread.signal).is_ok() {
         return;
     }
+    // One that was seized and runs has to stop to be let go.
+    let _ = call::interrupt(thread.tid);
     let ours = || field(pid, pid, "PPid:") == Some(std::process::id().to_string());
     if thread.tid == pid && ours() {
         return;
@@ -154,7 +247,7 @@ fn let_go(pid: i32, thread: &Thread) {
                     return;
                 }
             }
-            Ok(Seen::Nothing) => std::thread::sleep(LOOK_EVERY),
+            Ok(Seen::Nothing) => thread::sleep(LOOK_EVERY),
             Ok(Seen::Ended) | Err(_) => return,
         }
     }
@@ -240,21 +333,77 @@ mod tests {
     }
 
     #[test]
+    fn all_go_on_when_the_thread_that_stopped_them_ends() {
+        let busy = Busy::new();
+        let pid = busy.pid();
+        for _ in 0..20 {
+            let seen = Stopped::during(pid, |stopped| {
+                (stopped.threads().collect::<Vec<_>>(), state(pid, pid))
+            });
+            assert_eq!(seen.unwrap(), (vec![pid], Some('t')));
+            assert_eq!(field(pid, pid, "TracerPid:"), Some("0".to_string()));
+            assert_ne!(state(pid, pid), Some('t'));
+        }
+    }
+
+    /// Sends a signal to a child that is not waited for yet, so that the number is its.
+    fn send(pid: i32, signal: c_int) {
+        // SAFETY: kill takes integers only.
+        assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+    }
+
+    #[track_caller]
+    fn wait_for_state(pid: i32, wanted: char) {
+        let begun = Instant::now();
+        while state(pid, pid) != Some(wanted) && begun.elapsed() < Duration::from_secs(60) {
+            thread::sleep(LOOK_EVERY);
+        }
+        assert_eq!(state(pid, pid), Some(wanted));
+    }
+
+    #[test]
     fn one_that_job_control_stopped_stays_stopped() {
         let busy = Busy::new();
         let pid = busy.pid();
-        // SAFETY: kill takes integers only; the child is not waited for, so the number is its.
-        assert_eq!(unsafe { libc::kill(pid, libc::SIGSTOP) }, 0);
-        while state(pid, pid) != Some('T') {
-            std::thread::sleep(LOOK_EVERY);
-        }
+        send(pid, libc::SIGSTOP);
+        wait_for_state(pid, 'T');
         drop(Stopped::stop(pid).unwrap());
         // It stops anew on its way back to its program.
-        let begun = Instant::now();
-        while state(pid, pid) != Some('T') && begun.elapsed() < Duration::from_secs(60) {
-            std::thread::sleep(LOOK_EVERY);
+        wait_for_state(pid, 'T');
+        Stopped::during(pid, |_| ()).unwrap();
+        wait_for_state(pid, 'T');
+        send(pid, libc::SIGCONT);
+        wait_for_state(pid, 'R');
+    }
+
+    #[test]
+    fn a_signal_on_its_way_is_delivered_when_the_thread_that_stopped_it_ends() {
+        // Ends with status 7 when it gets the signal, else it goes on for ever.
+        let shell =
+            Command::new("sh").args(["-c", "trap 'exit 7' USR1; while :; do :; done"]).spawn();
+        let mut busy = Busy(shell.unwrap());
+        let pid = busy.pid();
+        let caught = || u64::from_str_radix(&field(pid, pid, "SigCgt:").unwrap(), 16).unwrap();
+        while caught() & 1 << (libc::SIGUSR1 - 1) == 0 {
+            thread::sleep(LOOK_EVERY);
         }
-        assert_eq!(state(pid, pid), Some('T'));
+        let stop_with_signal = move || {
+            let mut stopped = Stopped::none(pid);
+            assert!(stopped.seize_new().unwrap());
+            send(pid, libc::SIGUSR1);
+            wait_for_state(pid, 't');
+            stopped.interrupt_new();
+            stopped.wait_for_new().unwrap();
+            assert_eq!(stopped.threads[0].signal, libc::SIGUSR1);
+            stopped.leave_to_end();
+        };
+        thread::spawn(stop_with_signal).join().unwrap();
+        let begun = Instant::now();
+        while busy.0.try_wait().unwrap().is_none() && begun.elapsed() < Duration::from_secs(60) {
+            thread::sleep(LOOK_EVERY);
+        }
+        let ended = busy.0.try_wait().unwrap().expect("the signal was lost");
+        assert_eq!(ended.code(), Some(7));
     }
 
     #[test]
@@ -273,7 +422,7 @@ mod tests {
         let busy = Busy::new();
         let pid = busy.pid();
         let first = Stopped::stop(pid).unwrap();
-        let second = std::thread::spawn(move || Stopped::stop(pid).map(drop).unwrap_err());
+        let second = thread::spawn(move || Stopped::stop(pid).map(drop).unwrap_err());
         let error = second.join().unwrap();
         assert!(
             matches!(error, StopError::Traced { tracer, .. } if tracer == std::process::id() as i32)

@@ -31,7 +31,8 @@ const PERIODS_MAX: u32 = 50;
 pub(super) struct Attached<'a> {
     process: Process,
     change: Change,
-    side: Side,
+    /// What it holds; `None` after a change that failed.
+    side: Option<Side>,
     meter: Meter,
     ops_address: Option<u64>,
     interrupt: &'a Interrupt,
@@ -42,12 +43,13 @@ pub(super) struct Attached<'a> {
 /// What the changes did to the program.
 pub(super) struct Flips {
     stops_ns: Vec<u64>,
-    restored: Restored,
+    /// What is said of the process in the end.
+    left: String,
 }
 
 impl Flips {
     /// In one sentence or two.
-    pub(super) fn told(&self, key: &str, pid: i32) -> String {
+    pub(super) fn told(&self, key: &str) -> String {
         let mut stops_ns = self.stops_ns.clone();
         stops_ns.sort_unstable();
         let time = |ns: u64| figure(ns as f64, Unit::Ns);
@@ -61,10 +63,7 @@ impl Flips {
             ),
             _ => format!("'{key}' was not changed"),
         };
-        match self.restored {
-            Restored::Done => format!("{stood}; process {pid} is as it was found"),
-            Restored::Ended => format!("{stood}; process {pid} has ended"),
-        }
+        format!("{stood}; {}", self.left)
     }
 }
 
@@ -83,7 +82,7 @@ impl<'a> Attached<'a> {
         let kernel: Rc<dyn PerfKernel> = Rc::new(LivePerf::default());
         let mut meter = None;
         let open = |threads: &[i32]| meter = Some(Meter::open(&plan.events, threads, &kernel));
-        process.while_stopped(&change, Side::Found, open).map_err(AttachError::carried)?;
+        process.while_stopped(&change, Side::FOUND, open).map_err(AttachError::carried)?;
         let meter = meter.context("no thread was there to be counted")??;
         let own = std::env::current_exe()
             .context("cannot find this program's own executable")
@@ -98,7 +97,7 @@ impl<'a> Attached<'a> {
         Ok(Attached {
             process,
             change,
-            side: Side::Found,
+            side: Some(Side::FOUND),
             meter,
             ops_address,
             interrupt,
@@ -113,17 +112,27 @@ impl<'a> Attached<'a> {
     /// It could not be: what is left, and why. Where the program cannot be stopped at the moment,
     /// the guardian goes on trying.
     pub(super) fn end(mut self) -> Result<Flips, AttachError> {
-        let restored = self.restore()?;
-        Ok(Flips { stops_ns: std::mem::take(&mut self.stops_ns), restored })
+        let pid = self.process.pid;
+        let left = match self.restore()? {
+            Restored::Done { forked: 0 } => format!("process {pid} is as it was found"),
+            Restored::Done { forked } => format!(
+                "process {pid} is as it was found, and so are {forked} that it forked meanwhile"
+            ),
+            Restored::Gone => self.process.gone().to_string(),
+        };
+        Ok(Flips { stops_ns: std::mem::take(&mut self.stops_ns), left })
     }
 
     fn restore(&mut self) -> Result<Restored, AttachError> {
-        let Some(guardian) = self.guardian.take() else { return Ok(Restored::Done) };
+        let Some(guardian) = self.guardian.take() else {
+            return Ok(Restored::Done { forked: 0 });
+        };
         let restored = match self.side {
-            Side::Found => {
-                Ok(if self.process.is_alive() { Restored::Done } else { Restored::Ended })
+            Some(Side::FOUND) if self.process.is_alive() => {
+                Ok(Restored::Done { forked: self.process.restore_forked(&self.change) })
             }
-            Side::Asked => self.process.restore(&self.change),
+            Some(Side::FOUND) => Ok(Restored::Gone),
+            _ => self.process.restore(&self.change),
         };
         match restored {
             // It takes its owner for dead, and restores what is left to be restored.
@@ -135,16 +144,19 @@ impl<'a> Attached<'a> {
 
     /// Puts the site to a side.
     fn turn(&mut self, to: Side) -> Result<(), AttachError> {
-        if to == self.side {
-            return Ok(());
-        }
+        let from = match self.side {
+            Some(side) if side == to => return Ok(()),
+            Some(side) => side,
+            // What a failed change left is for the end to restore.
+            None => Side::FOUND,
+        };
         if !self.guardian.as_mut().is_some_and(Guardian::is_alive) {
             return Err(AttachError::Guardian { what: "has ended".into() });
         }
         // From here on it may be changed, whatever is reported.
-        self.side = Side::Asked;
-        let applied = self.process.apply(&self.change, to, |_| ())?;
-        self.side = to;
+        self.side = None;
+        let applied = self.process.apply(&self.change, from, to, |_| ())?;
+        self.side = Some(to);
         self.stops_ns.push(applied.stopped_ns);
         Ok(())
     }
@@ -165,7 +177,7 @@ impl<'a> Attached<'a> {
     fn ops(&self) -> Result<Option<u64>, AttachError> {
         let Some(address) = self.ops_address else { return Ok(None) };
         let ops = self.process.number(address);
-        ops.map(Some).map_err(|_| AttachError::Ended { pid: self.process.pid })
+        ops.map(Some).map_err(|_| self.process.gone())
     }
 
     /// One period; `None` if the user wants to stop. Where operations are counted it goes on until
@@ -211,8 +223,7 @@ impl Machine for Attached<'_> {
         };
         let failed =
             |detail: String| ended(Outcome::Failed(Failure::Work { detail }), Report::default());
-        let side = if slot.variant == 0 { Side::Found } else { Side::Asked };
-        if let Err(error) = self.turn(side) {
+        if let Err(error) = self.turn(Side(usize::from(slot.variant))) {
             return failed(error.to_string());
         }
         if !self.sleep(Duration::from_nanos(attachment.settle_ns)) {
@@ -220,7 +231,7 @@ impl Machine for Attached<'_> {
         }
         let period = self.period(Duration::from_nanos(attachment.period_ns));
         if !self.process.is_alive() {
-            return failed(AttachError::Ended { pid: self.process.pid }.to_string());
+            return failed(self.process.gone().to_string());
         }
         let Some((ops, readings)) = period? else { return Ok(None) };
         if ops == Some(0) {

@@ -24,7 +24,9 @@ use crate::store::{Store, StoreError};
 use anyhow::{Context, Result};
 use clap::Args;
 use machine::Attached;
+use opcost_attach::body;
 use opcost_attach::change::{Change, ChangeError};
+use opcost_attach::instruction::KeyState;
 use opcost_attach::memory::Memory;
 use opcost_attach::process::{Process, Purpose};
 use opcost_attach::registry::{self, Registry};
@@ -59,9 +61,16 @@ pub struct AttachArgs {
     #[arg(long, value_name = "KEY", requires = "to")]
     pub key: Option<String>,
 
-    /// What to compare its present value with: on or off, a number, a function or its address
-    #[arg(long, value_name = "VALUE", requires = "key", allow_hyphen_values = true)]
-    pub to: Option<String>,
+    /// What to compare its present value with: on or off, a number, a function or its address; may
+    /// be repeated, or a list with commas
+    #[arg(
+        long,
+        value_name = "VALUE",
+        requires = "key",
+        allow_hyphen_values = true,
+        value_delimiter = ','
+    )]
+    pub to: Vec<String>,
 
     /// Periods of each side, in mirrored blocks [default: 100, or what can decide every metric]
     #[arg(long, short = 'n', visible_alias = "runs", value_name = "N", requires = "key")]
@@ -101,7 +110,9 @@ pub struct AttachArgs {
 impl HasStatus for AttachError {
     fn status(&self) -> Status {
         match self {
-            AttachError::Change(ChangeError::Same { .. }) => Status::Usage,
+            AttachError::Change(ChangeError::Same { .. } | ChangeError::Twice { .. }) => {
+                Status::Usage
+            }
             AttachError::Denied { .. }
             | AttachError::Stop(_)
             | AttachError::Write { .. }
@@ -113,7 +124,7 @@ impl HasStatus for AttachError {
 
 /// `opcost attach`.
 pub fn attach(cli: &Cli, args: &AttachArgs) -> Result<Status> {
-    let (Some(name), Some(to)) = (&args.key, &args.to) else {
+    let Some(name) = &args.key else {
         let process = Process::open(args.pid, Purpose::Look).map_err(AttachError::carried)?;
         let survey = process.survey().map_err(AttachError::carried)?;
         let functions = functions_called(&process, &survey)?;
@@ -126,9 +137,10 @@ pub fn attach(cli: &Cli, args: &AttachArgs) -> Result<Status> {
     let process = Process::open(args.pid, purpose).map_err(AttachError::carried)?;
     let survey = process.survey().map_err(AttachError::carried)?;
     let key = find_key(&survey, name)?;
-    let asked = asked_value(&process, key, to)?;
+    let slots = asked_values(&process, key, &args.to)?;
+    let asked: Vec<KeyState> = slots.iter().map(|slot| body::asked(&process, key, *slot)).collect();
     let change =
-        Change::plan(&survey, key, asked).map_err(|error| AttachError::from(error).carried())?;
+        Change::plan(&survey, key, &asked).map_err(|error| AttachError::from(error).carried())?;
     let functions = functions_called(&process, &survey)?;
     let period = Duration::from_millis(args.period.map_or(PERIOD_MS, |period| period.limit_ms));
     let (ops, ops_address) = ops_source(&process, key, change.registry)?;
@@ -143,11 +155,13 @@ pub fn attach(cli: &Cli, args: &AttachArgs) -> Result<Status> {
     let work = AttachedWork {
         program: process.program().unwrap_or_default(),
         name: process.name.clone(),
-        // Another name for the same function is what the user typed.
-        values: [
-            shown(key.state.slot),
-            if key.kind == Kind::Call { to.clone() } else { shown(asked) },
-        ],
+        values: std::iter::once(shown(key.state.slot))
+            .chain(slots.iter().zip(&args.to).map(|(slot, to)| match key.kind {
+                // Another name for the same function is what the user typed.
+                Kind::Call => to.clone(),
+                Kind::Value | Kind::Branch => shown(*slot),
+            }))
+            .collect(),
     };
     let experiment = Experiment {
         pairs: args.pairs,
@@ -166,8 +180,8 @@ pub fn attach(cli: &Cli, args: &AttachArgs) -> Result<Status> {
     if change.sites.is_empty() {
         return Err(fail(Status::WorkFailed, format!("'{}' has no sites", key.name)));
     }
-    let called = key.kind == Kind::Call && change.code_writes > 0;
-    measure(cli, &args.output, &plan, Target { process, change, ops_address, called })
+    let doubtful = change.code_writes > 0 && !body::agrees(&process, key);
+    measure(cli, &args.output, &plan, Target { process, change, ops_address, doubtful })
 }
 
 /// What is measured.
@@ -175,8 +189,8 @@ struct Target {
     process: Process,
     change: Change,
     ops_address: Option<u64>,
-    /// Whether sites call the asked function that the library might have inlined.
-    called: bool,
+    /// Whether sites call asked functions that the program's library might have inlined.
+    doubtful: bool,
 }
 
 fn measure(cli: &Cli, output: &OutputArgs, plan: &Plan, target: Target) -> Result<Status> {
@@ -186,7 +200,7 @@ fn measure(cli: &Cli, output: &OutputArgs, plan: &Plan, target: Target) -> Resul
         .status(Status::Missing)?;
     let state = read_state(Path::new("/"), plan, Vec::new());
     let store = Store::open_for_writing(&store_path(cli)?).map_err(StoreError::carried)?;
-    let Target { process, change, ops_address, called } = target;
+    let Target { process, change, ops_address, doubtful } = target;
     let (pid, key) = (process.pid, plan.attachment.as_ref().map_or("", |of| of.key.as_str()));
     let mut machine = Attached::begin(process, change, plan, ops_address, &interrupt)?;
     let writer = store.begin(plan, &state, unix_ns()).map_err(StoreError::carried)?;
@@ -217,13 +231,14 @@ fn measure(cli: &Cli, output: &OutputArgs, plan: &Plan, target: Target) -> Resul
     }
     let flips = restored.map_err(AttachError::carried)?;
     if !cli.quiet {
-        if called {
+        if doubtful {
             eprintln!(
-                "note: its sites call the function; patchpoint_set_call would put a trivial body in \
-                 the call's place"
+                "note: the program's library, of another version, made something else of the present \
+                 function than this opcost would; so every function that is asked for is called, \
+                 also where a change by the program itself would put its body in the call's place"
             );
         }
-        eprintln!("{}", flips.told(key, pid));
+        eprintln!("{}", flips.told(key));
     }
     match ending {
         Ending::Interrupted => Err(fail(
@@ -245,10 +260,10 @@ pub fn guard() -> Result<Status> {
     opcost_sys::session::lead_new().context("cannot leave the session").status(Status::Missing)?;
     let served = guardian::serve(std::io::stdin().lock(), std::io::stdout().lock());
     match served.map_err(AttachError::carried)? {
-        Some(Restored::Done) => {
+        Some(Restored::Done { .. }) => {
             eprintln!("opcost: its owner died; the process is as it was found");
         }
-        Some(Restored::Ended) | None => {}
+        Some(Restored::Gone) | None => {}
     }
     Ok(Status::Done)
 }
@@ -285,24 +300,22 @@ fn find_key<'a>(survey: &'a Survey, text: &str) -> Result<&'a Key> {
     }
 }
 
-/// The bits that a user's words for a value stand for.
-fn asked_value(process: &Process, key: &Key, text: &str) -> Result<u64> {
-    let value = match key.kind {
-        Kind::Branch => value::truth(key, text),
-        Kind::Value => value::number(key, text),
-        Kind::Call => {
-            let mappings = process.mappings().map_err(AttachError::carried)?;
-            let functions = symbol::functions(process, &mappings, |_| true);
-            let is_code = |address: u64| {
-                let code = mappings.iter().filter(|mapping| mapping.executable);
-                code.clone().any(|mapping| (mapping.start..mapping.end).contains(&address))
-            };
-            let own = || functions.iter().filter(|function| function.path == key.path);
-            let near = |name: &str| nearest(name, own().map(|function| function.name.as_str()));
-            value::function(key, text, &functions, is_code, near)
-        }
+/// The bits that a user's words for values stand for.
+fn asked_values(process: &Process, key: &Key, texts: &[String]) -> Result<Vec<u64>> {
+    if key.kind != Kind::Call {
+        let read = if key.kind == Kind::Branch { value::truth } else { value::number };
+        return texts.iter().map(|text| read(key, text).status(Status::Usage)).collect();
+    }
+    let mappings = process.mappings().map_err(AttachError::carried)?;
+    let functions = symbol::functions(process, &mappings, |_| true);
+    let is_code = |address: u64| {
+        let code = mappings.iter().filter(|mapping| mapping.executable);
+        code.clone().any(|mapping| (mapping.start..mapping.end).contains(&address))
     };
-    value.status(Status::Usage)
+    let own = || functions.iter().filter(|function| function.path == key.path);
+    let near = |name: &str| nearest(name, own().map(|function| function.name.as_str()));
+    let read = |text: &String| value::function(key, text, &functions, is_code, near);
+    texts.iter().map(|text| read(text).status(Status::Usage)).collect()
 }
 
 /// The functions of the files that some call key's present function is of.
@@ -339,7 +352,7 @@ fn ops_source(
         std::thread::sleep(WATCH);
     }
     if !process.is_alive() {
-        return Err(AttachError::Ended { pid: process.pid }.carried());
+        return Err(process.gone().carried());
     }
     Ok((None, None))
 }

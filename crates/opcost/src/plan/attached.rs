@@ -1,4 +1,4 @@
-//! The plan of a running program that is compared with itself, a site one way and the other.
+//! The plan of a running program that is compared with itself, a site one way and another.
 
 use super::resolve::{Measured, fewest_blocks, measured_by_host};
 use super::{Hooks, Plan, Surroundings, VariantPlan, WorkPlan, schedule};
@@ -51,15 +51,15 @@ impl AttachmentPlan {
     }
 }
 
-/// What is compared: the program's file and name, and the key's two values as text.
+/// What is compared: the program's file and name, and the key's values as text.
 #[derive(Clone, Debug)]
 pub struct AttachedWork {
     /// The program's file.
     pub program: PathBuf,
     /// Its name.
     pub name: String,
-    /// The value that was found, and the one that is asked for.
-    pub values: [String; 2],
+    /// The value that was found, then those that are asked for.
+    pub values: Vec<String>,
 }
 
 /// Resolves what was asked of a running program; of `experiment`, the fields that `opcost attach` has.
@@ -84,8 +84,9 @@ pub fn resolve_attached(
     let Measured { events, unavailable, metrics, primary } =
         measured_by_host(&asked, Scope::Attached, surroundings)?;
     let stop = StopPlan::default();
-    // A block holds two periods of each side.
-    let fewest_pairs = 2 * fewest_blocks(&metrics, &primary, 1, &stop.error_budget());
+    // A block holds two periods of each side, and each value is compared with the one that was found.
+    let comparisons = work.values.len() - 1;
+    let fewest_pairs = 2 * fewest_blocks(&metrics, &primary, comparisons, &stop.error_budget());
     let pairs = asked.pairs.unwrap_or(fewest_pairs.max(PAIRS));
     if !(2..=1_000_000).contains(&pairs) {
         return Err(fail(
@@ -109,6 +110,7 @@ pub fn resolve_attached(
         guest: None,
     };
     let seed = asked.seed.unwrap_or_else(|| surroundings.draw_seed());
+    let blocks = schedule::draw(values.len(), pairs, seed, false);
     Ok(Plan {
         experiment: format!("{name} {}", attachment.key),
         question: None,
@@ -126,7 +128,7 @@ pub fn resolve_attached(
         sampling: None,
         warmup: 1,
         seed,
-        blocks: schedule::draw(2, pairs, seed, false),
+        blocks,
         timeout_ms: None,
         cpu: None,
         aslr: Aslr::Inherit,
@@ -148,12 +150,16 @@ mod tests {
     use crate::plan::fixture::FakeSurroundings;
 
     fn plan(experiment: Experiment, ops: Option<OpsSource>) -> Result<Plan> {
+        plan_of(&["off", "on"], experiment, ops)
+    }
+
+    fn plan_of(values: &[&str], experiment: Experiment, ops: Option<OpsSource>) -> Result<Plan> {
         let attachment =
             AttachmentPlan { pid: 7, key: "slow".into(), period_ns: 1, settle_ns: 1, ops };
         let work = AttachedWork {
             program: "/bin/busy".into(),
             name: "busy".into(),
-            values: ["off".into(), "on".into()],
+            values: values.iter().map(|value| value.to_string()).collect(),
         };
         resolve_attached(&experiment, attachment, work, &FakeSurroundings::default())
     }
@@ -172,6 +178,17 @@ mod tests {
         assert_eq!(plan.scope(), Scope::Attached);
         assert!(plan.metrics().iter().all(|key| key.source != "rusage"));
         assert_eq!(plan.to_experiment(), None);
+    }
+
+    #[test]
+    fn several_values_are_compared_each_with_the_one_that_was_found() {
+        let values = ["4", "5", "6", "7"];
+        let plan = plan_of(&values, Experiment::default(), None).unwrap();
+        assert_eq!(plan.comparisons(), [(0, 1), (0, 2), (0, 3)]);
+        assert!(plan.blocks.iter().all(|block| block.order.len() == 8));
+        let two = plan_of(&values[..2], Experiment::default(), None).unwrap();
+        // More comparisons share one error rate, so each needs more blocks.
+        assert!(plan.fewest_pairs > two.fewest_pairs, "{} {}", plan.fewest_pairs, two.fewest_pairs);
     }
 
     #[test]
