@@ -184,7 +184,7 @@ pub enum WorkError {
     /// Sites of a code path would be as they were compiled.
     #[error(
         "path={path} needs patched code, which cannot be had here: {reason}; choose a path that is \
-         not patched (opcost list workloads)"
+         not patched, if the workload has one (opcost list workloads)"
     )]
     Unpatched {
         /// The code path.

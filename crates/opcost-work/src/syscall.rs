@@ -45,7 +45,7 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
         },
         ParamSpec {
             name: "unroll",
-            default: "16",
+            default: "64",
             values: "1|4|16|64",
             help: "calls in one turn of the loop; one, where caches are polluted",
             check: |value| one_of(value, &["1", "4", "16", "64"]),

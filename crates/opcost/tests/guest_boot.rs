@@ -1,56 +1,14 @@
 //! Guests that boot for real: what they send is what the host sees of the same work.
 
+mod boot;
+
+use boot::{boot, machine};
 use opcost::machine::emulated::initramfs::{CommandPack, Initramfs, PackItem, WorkloadPack};
-use opcost_record::channel::{Frame, FrameKind, GuestExit, parse};
+use opcost_record::channel::{Frame, FrameKind, GuestExit};
 use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-
-/// The kernel image and the guest's /init, if this machine has what booting needs.
-fn machine() -> Option<(PathBuf, PathBuf)> {
-    let Some(kernel) = std::env::var_os("OPCOST_TEST_KERNEL") else {
-        eprintln!("SKIPPED: OPCOST_TEST_KERNEL names no kernel image to boot");
-        return None;
-    };
-    if Command::new("qemu-system-x86_64").arg("--version").output().is_err() {
-        eprintln!("SKIPPED: there is no qemu-system-x86_64 here");
-        return None;
-    }
-    // Beside opcost itself, where script/build puts it.
-    let guest = Path::new(env!("CARGO_BIN_EXE_opcost")).with_file_name("opcost-guest");
-    if !guest.exists() {
-        eprintln!("SKIPPED: {} is not there; run script/build", guest.display());
-        return None;
-    }
-    Some((kernel.into(), guest))
-}
-
-/// Boots and gives what the guest sent.
-fn boot(kernel: &Path, initramfs: &Initramfs) -> Vec<Frame> {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
-    fs::write(path("initramfs"), initramfs.bytes(512).unwrap()).unwrap();
-    let argument = |prefix: &str, path: &Path| format!("{prefix}{}", path.display());
-    let mut qemu = Command::new("timeout");
-    // A guard against hanging, not a measurement.
-    qemu.args(["300", "qemu-system-x86_64", "-accel", "tcg,thread=single"]);
-    qemu.args(["-icount", "shift=0,sleep=off", "-cpu", "max", "-m", "512", "-no-reboot"]);
-    qemu.args(["-seed", "1", "-rtc", "base=2020-01-01T00:00:00,clock=vm", "-nodefaults"]);
-    qemu.args(["-display", "none", "-device", "isa-debugcon,iobase=0xe9,chardev=channel"]);
-    qemu.arg("-serial").arg(argument("file:", &path("console")));
-    qemu.arg("-chardev").arg(argument("file,id=channel,path=", &path("channel")));
-    qemu.arg("-kernel").arg(kernel).arg("-initrd").arg(path("initramfs")).arg("-append").arg(
-        "console=ttyS0 quiet panic=-1 rdinit=/init nokaslr mitigations=off norandmaps \
-         nolapic_timer no_timer_check",
-    );
-    let output = qemu.stdin(Stdio::null()).output().unwrap();
-    let console = fs::read(path("console")).unwrap_or_default();
-    let console = String::from_utf8_lossy(&console);
-    assert!(output.status.success(), "{output:?}\n{console}");
-    let sent = fs::read(path("channel")).unwrap_or_default();
-    parse(&sent).unwrap_or_else(|error| panic!("{error}\n{console}"))
-}
+use std::path::Path;
+use std::process::Command;
 
 /// The text of the only frame of a kind.
 fn text(frames: &[Frame], kind: FrameKind) -> String {
