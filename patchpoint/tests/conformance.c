@@ -296,6 +296,33 @@ static void check_introspection(void)
 	}
 }
 
+static bool read_own(void *reads, uint64_t address, uint8_t *byte)
+{
+	++*(int *)reads;
+	*byte = *(const volatile uint8_t *)(uintptr_t)address;
+	return true;
+}
+
+/* What a tool is told of a function is what a change to it makes of the key. */
+static void check_body(void)
+{
+	const transform functions[] = {identity, twice};
+	uint8_t body[6] = {0};
+	int reads = 0;
+
+	for (unsigned i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+		int found = patchpoint_body(read_own, &reads, (uint64_t)(uintptr_t)functions[i], body);
+
+		CHECK_EQUAL(patchpoint_set_call(one, functions[i]), 0);
+		CHECK_EQUAL(found, patchpoint_key_one.form == PATCHPOINT_FORM_INLINE);
+		CHECK(!found || memcmp(body, patchpoint_key_one.body, sizeof body) == 0);
+	}
+	CHECK_EQUAL(reads > 0, NATIVE);
+	CHECK_EQUAL(patchpoint_body(NULL, &reads, 1, body), -EINVAL);
+	CHECK_EQUAL(patchpoint_body(read_own, &reads, 1, NULL), -EINVAL);
+	CHECK_EQUAL(patchpoint_set_call(one, twice), 0);
+}
+
 int main(void)
 {
 	check_initial();
@@ -312,6 +339,7 @@ int main(void)
 	check_alternatives();
 	check_ops();
 	check_ops_of_program();
+	check_body();
 	check_introspection();
 	return 0;
 }

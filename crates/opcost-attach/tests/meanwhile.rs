@@ -6,12 +6,15 @@ use made::Busy;
 use opcost_attach::AttachError;
 use opcost_attach::body;
 use opcost_attach::change::Change;
+use opcost_attach::guardian::{self, Undo};
 use opcost_attach::process::{Process, Purpose};
 use opcost_attach::survey::{Key, Survey};
 use opcost_attach::target::Restored;
 use opcost_attach::writes::Side;
+use opcost_sys::ptrace::StopError;
 use std::fs;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 const FOUND: &str = "slow=0 rounds=4 wide=7 step=identity";
 const SLOW: &str = "slow=1 rounds=4 wide=7 step=identity";
@@ -120,4 +123,67 @@ fn one_that_executes_another_program_is_not_touched_any_more() {
     assert_eq!(process.restore(&change).unwrap(), Restored::Gone);
     let anew = Process::open(busy.pid(), Purpose::Look).unwrap();
     assert!(matches!(anew.survey(), Err(AttachError::NotUsed { .. })));
+}
+
+#[test]
+fn one_with_a_thread_that_nothing_interrupts_is_given_up_and_unchanged() {
+    let Some(mut busy) = Busy::run(2, "") else { return };
+    let (process, survey, change) = opened(&busy);
+    assert_eq!(busy.ask("vfork"), "vfork 0");
+    while !states(busy.pid()).contains(&'D') {
+        std::thread::yield_now();
+    }
+    let error = process.apply(&change, Side::FOUND, Side::ASKED, |_| ()).unwrap_err();
+    assert!(matches!(error, AttachError::Stop(StopError::TooSlow { .. })), "{error}");
+    assert!(error.to_string().contains("something that no signal interrupts"), "{error}");
+    assert_eq!(busy.ask("see"), FOUND);
+    assert_eq!(process.survey().unwrap().keys, survey.keys);
+}
+
+/// The program that the next test starts and kills: it is this one, told by a variable whose process
+/// to change and never let go again.
+const HELD: &str = "OPCOST_ATTACH_TEST_HELD";
+
+#[test]
+fn holds_a_process_in_the_middle_of_a_change_where_it_is_told_to() {
+    let Ok(change) = std::env::var(HELD) else { return };
+    let undo: Undo = serde_json::from_str(&change).unwrap();
+    let process = Process::open(undo.pid, Purpose::Change).unwrap();
+    let hold = |_: &[i32]| {
+        // Past the test harness, which keeps what is printed.
+        fs::write("/proc/self/fd/2", "held\n").unwrap();
+        loop {
+            std::thread::park();
+        }
+    };
+    process.apply(&undo.change, Side::FOUND, Side::ASKED, hold).unwrap();
+}
+
+#[test]
+fn a_changer_that_is_killed_in_mid_flip_leaves_a_program_that_runs_and_can_be_restored() {
+    let Some(mut busy) = Busy::run(4, "") else { return };
+    let (process, survey, change) = opened(&busy);
+    let started_ticks = process.started_ticks;
+    let undo = Undo { pid: busy.pid(), started_ticks, key: "slow".into(), change };
+    let undo = serde_json::to_string(&undo).unwrap() + "\n";
+    let mut changer = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "holds_a_process_in_the_middle_of_a_change_where_it_is_told_to"])
+        .env(HELD, undo.trim_end())
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(changer.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "held\n");
+    assert_eq!(states(busy.pid()), ['t'; 5]);
+    changer.kill().unwrap();
+    changer.wait().unwrap();
+    assert_eq!(busy.ask("see"), SLOW);
+    // What the guardian does when its owner's end of the pipe closes.
+    let mut said = Vec::new();
+    let restored = guardian::serve(undo.as_bytes(), &mut said).unwrap();
+    assert_eq!((restored, said.as_slice()), (Some(Restored::Done { forked: 0 }), &b"ready\n"[..]));
+    assert_eq!(process.survey().unwrap().keys, survey.keys);
+    assert_eq!(busy.ask("check"), "check 0");
 }

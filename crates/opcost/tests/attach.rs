@@ -116,9 +116,13 @@ fn several_values_are_compared_with_the_one_that_was_found_in_one_recording() {
     let text = lab.output(&["show", "last"]);
     assert!(values.iter().all(|value| text.contains(value)), "{text}");
     assert_eq!(lab.column("last", "ops").len(), 20);
-    for (twice, says) in [(["5", "5"], "--to 5 is given twice"), (["5", "4"], "is 4 already")] {
-        let more = ["--key", "rounds", "--to", twice[0], "--to", twice[1]];
-        attach(&lab, &busy, &more).expect(2).says(&[says]);
+    for (key, two, says) in [
+        ("rounds", "5,5", "--to 5 is given twice for 'rounds'"),
+        ("rounds", "5,4", "'rounds' is 4 already"),
+        ("step", "step_mix,step_mix", "--to step_mix is given twice for 'step'"),
+        ("step", "step_mix,step_identity", "'step' is step_identity already"),
+    ] {
+        attach(&lab, &busy, &["--key", key, "--to", two]).expect(2).says(&[says]);
     }
 }
 
@@ -238,6 +242,21 @@ fn a_program_that_changes_the_key_itself_keeps_its_own_value() {
     assert_eq!(busy.ask("own 77"), "own 0");
     running.end().expect(4).says(&["it is left as it is"]);
     assert_eq!(busy.ask("see"), "slow=0 rounds=77 wide=7 step=identity");
+}
+
+#[test]
+fn a_debugger_that_comes_meanwhile_ends_it_and_the_guardian_waits_for_its_end() {
+    let (lab, Some(mut busy)) = (Lab::new(), Busy::run(2, "")) else { return };
+    let mut running = measuring(&lab, &mut busy);
+    // opcost itself may be the one that traces it just now.
+    let debugger = wait_until("a stop", || Stopped::stop(busy.pid()).ok());
+    wait_until("opcost's end", || running.try_wait().unwrap());
+    drop(debugger);
+    // Its messages end when the guardian ends, too.
+    let traced = format!("is traced by process {} already", std::process::id());
+    running.end().expect(4).says(&[&traced, "the process is as it was found"]);
+    wait_until("the guardian", || (busy.ask("see") == FOUND).then_some(()));
+    assert_untouched(&mut busy);
 }
 
 #[test]

@@ -127,6 +127,7 @@ unsafe extern "C" {
         value: u64,
     ) -> c_int;
     pub(crate) fn patchpoint_key_set(key: *const RawKey, value: u64) -> c_int;
+    pub(crate) safe fn patchpoint_ops_add(count: u64);
     pub(crate) fn patchpoint_cpu_features() -> u32;
     pub(crate) fn patchpoint_choose(
         key: *const RawKey,

@@ -108,6 +108,6 @@ pub use signature::Signature;
 #[cfg(patchpoint_native)]
 #[doc(hidden)]
 pub use site_x86_64::seldom;
-pub use status::{Kind, Site, Status, init, sites, status};
+pub use status::{Kind, Site, Status, init, ops_add, sites, status};
 pub use transaction::Transaction;
 pub use word::{Argument, Outcome};

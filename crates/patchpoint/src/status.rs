@@ -115,6 +115,14 @@ pub fn sites() -> Result<Vec<Site>, Error> {
     Ok(sites)
 }
 
+/// Adds to the program's own count of operations: requests, packets, rounds of its loop.
+///
+/// A tool that watches the process (`opcost attach`) divides by it what it measures. It is one atomic
+/// addition to a word that all threads share: add many at a time where operations are short.
+pub fn ops_add(count: u64) {
+    abi::patchpoint_ops_add(count);
+}
+
 /// # Safety
 /// `list` is a `Vec<Site>` that nobody else uses.
 unsafe extern "C" fn collect(raw: *const RawSite, list: *mut c_void) -> c_int {

@@ -8,6 +8,7 @@
  *   churn   changes another key all the time, until the end
  *   storm   makes threads and waits for their ends all the time, until the end
  *   fork    forks a child that waits, and gives its number
+ *   vfork   has a thread wait for a child of vfork, for ever
  *   exec    executes another program
  *   stalls  for each thread, the longest time between two of its rounds since the last question, in nanoseconds
  * Arguments: threads, and "plain" to leave sites as they were compiled, or "quiet" to count no operations.
@@ -136,6 +137,17 @@ static void *storm(void *unused)
 	return unused;
 }
 
+/* Nothing but a fatal signal interrupts the thread meanwhile. */
+static void *vfork_one(void *unused)
+{
+	if (vfork() == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	return unused;
+}
+
 static pid_t fork_one(void)
 {
 	pid_t child = fork();
@@ -216,6 +228,8 @@ int main(int count, char **arguments)
 			printf("storm %d\n", pthread_create(&thread, NULL, storm, NULL));
 		} else if (strcmp(line, "fork\n") == 0) {
 			printf("%d\n", (int)fork_one());
+		} else if (strcmp(line, "vfork\n") == 0) {
+			printf("vfork %d\n", pthread_create(&thread, NULL, vfork_one, NULL));
 		} else if (strcmp(line, "exec\n") == 0) {
 			printf("exec\n");
 			execlp("sleep", "sleep", "600", (char *)NULL);

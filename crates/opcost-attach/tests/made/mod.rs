@@ -25,9 +25,14 @@ pub(crate) fn program() -> Option<&'static Path> {
 
 /// Builds one file with the library.
 pub(crate) fn build(source: &Path, library: &Path, name: &str) -> Option<PathBuf> {
-    let program =
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-    let sources = |folder: &str, beginning: &str| {
+    let mut files = vec![source.to_path_buf()];
+    files.extend(sources(library));
+    compile(name, library, &["-O2"], &files)
+}
+
+/// The library's files for this architecture.
+fn sources(library: &Path) -> Vec<PathBuf> {
+    let files = |folder: &str, beginning: &str| {
         let entries = std::fs::read_dir(library.join(folder)).unwrap();
         let paths = entries.map(|entry| entry.unwrap().path());
         let named = |path: &PathBuf| {
@@ -36,26 +41,58 @@ pub(crate) fn build(source: &Path, library: &Path, name: &str) -> Option<PathBuf
         };
         paths.filter(named).collect::<Vec<_>>()
     };
+    [files("src", ""), files("src/arch", "x86_64")].concat()
+}
+
+/// Compiles and links files into one of that name, its number behind it.
+fn compile(name: &str, library: &Path, how: &[&str], files: &[PathBuf]) -> Option<PathBuf> {
+    let made =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     let built = Command::new("cc")
-        .args(["-O2", "-pthread", "-fcf-protection", "-o"])
-        .arg(&program)
+        .args(how)
+        .args(["-pthread", "-fcf-protection", "-o"])
+        .arg(&made)
         .arg("-I")
         .arg(library.join("include"))
-        .arg(source)
-        .args(sources("src", ""))
-        .args(sources("src/arch", "x86_64"))
+        .arg("-I")
+        .arg(library.join("tests"))
+        .args(files)
         .arg("-ldl")
         .output();
     match built {
         Ok(built) => {
             assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-            Some(program)
+            Some(made)
         }
         Err(error) => {
             eprintln!("SKIPPED: no C compiler (cc): {error}");
             None
         }
     }
+}
+
+/// A program of several objects that share one library, `host.c`, running; `None` where it cannot
+/// be built.
+pub(crate) fn host() -> Option<Busy> {
+    static BUILT: OnceLock<Option<[PathBuf; 2]>> = OnceLock::new();
+    program()?;
+    let [host, second] = BUILT.get_or_init(build_host).as_ref()?;
+    Some(Busy::start(Command::new(host).arg(second)))
+}
+
+/// The program, and the plugin that it opens.
+fn build_host() -> Option<[PathBuf; 2]> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let library = here.join("../../patchpoint");
+    let shared = ["-O2", "-fPIC", "-shared"];
+    let patchpoint = compile("libpatchpoint.so", &library, &shared, &sources(&library))?;
+    let plugin = |name: &str| {
+        let source = library.join(format!("tests/{name}.c"));
+        compile(name, &library, &shared, &[source, patchpoint.clone()])
+    };
+    let (first, second) = (plugin("plugin_first")?, plugin("plugin_second")?);
+    let files = [here.join("tests/made/host.c"), first, patchpoint.clone()];
+    Some([compile("host", &library, &["-O2"], &files)?, second])
 }
 
 /// The program, running; killed with its owner.
@@ -71,11 +108,15 @@ impl Busy {
     pub(crate) fn run(threads: u32, how: &str) -> Option<Busy> {
         let mut command = Command::new(program()?);
         command.args([&threads.to_string(), how]);
+        Some(Busy::start(&mut command))
+    }
+
+    fn start(command: &mut Command) -> Busy {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let mut busy = Busy { child, input, output: BufReader::new(output) };
         assert_eq!(busy.line(), "ready");
-        Some(busy)
+        busy
     }
 
     pub(crate) fn pid(&self) -> i32 {

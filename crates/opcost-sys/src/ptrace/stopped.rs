@@ -86,22 +86,25 @@ impl Stopped {
     /// may, its thread comes before all others that are not of real time.
     ///
     /// # Errors
-    /// As [`stop`](Self::stop).
+    /// As [`stop`](Self::stop), and the system has no thread left.
     pub fn during<T: Send>(
         pid: i32,
         act: impl FnOnce(&Stopped) -> T + Send,
     ) -> Result<T, StopError> {
         let (done, tid) = thread::scope(|scope| {
-            let one = scope.spawn(|| {
+            let stop = || {
                 call::come_first();
                 let tid = call::own_tid();
                 let mut stopped = Stopped::none(pid);
                 let done = stopped.stop_all().map(|()| act(&stopped));
                 stopped.leave_to_end();
                 (done, tid)
-            });
-            one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
+            };
+            let one = thread::Builder::new().spawn_scoped(scope, stop).map_err(|why| {
+                StopError::Kernel { pid, what: "start a thread that stops those", why }
+            })?;
+            Ok(one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        })?;
         // A thread can be joined a moment before it lets go what it traced.
         while Path::new(&format!("/proc/self/task/{tid}")).exists() {
             thread::sleep(LOOK_EVERY);

@@ -138,9 +138,10 @@ pub fn attach(cli: &Cli, args: &AttachArgs) -> Result<Status> {
     let survey = process.survey().map_err(AttachError::carried)?;
     let key = find_key(&survey, name)?;
     let slots = asked_values(&process, key, &args.to)?;
+    check_values(key, &slots, &args.to).map_err(|error| AttachError::from(error).carried())?;
     let asked: Vec<KeyState> = slots.iter().map(|slot| body::asked(&process, key, *slot)).collect();
-    let change =
-        Change::plan(&survey, key, &asked).map_err(|error| AttachError::from(error).carried())?;
+    let planned = Change::plan(&survey, key, &asked);
+    let change = planned.map_err(|error| AttachError::from(error).carried())?;
     let functions = functions_called(&process, &survey)?;
     let period = Duration::from_millis(args.period.map_or(PERIOD_MS, |period| period.limit_ms));
     let (ops, ops_address) = ops_source(&process, key, change.registry)?;
@@ -316,6 +317,20 @@ fn asked_values(process: &Process, key: &Key, texts: &[String]) -> Result<Vec<u6
     let near = |name: &str| nearest(name, own().map(|function| function.name.as_str()));
     let read = |text: &String| value::function(key, text, &functions, is_code, near);
     texts.iter().map(|text| read(text).status(Status::Usage)).collect()
+}
+
+/// Refuses values that there is nothing to compare between, in the user's own words for them.
+fn check_values(key: &Key, slots: &[u64], texts: &[String]) -> Result<(), ChangeError> {
+    for (index, (slot, text)) in slots.iter().zip(texts).enumerate() {
+        let (key_name, value) = (key.name.clone(), text.clone());
+        if *slot == key.state.slot {
+            return Err(ChangeError::Same { key: key_name, value });
+        }
+        if slots[..index].contains(slot) {
+            return Err(ChangeError::Twice { key: key_name, value });
+        }
+    }
+    Ok(())
 }
 
 /// The functions of the files that some call key's present function is of.
