@@ -1,5 +1,6 @@
 //! The flow of process 1, which never ends by itself and never fails in silence.
 
+use crate::disk::{self, DiskError};
 use crate::{command, kernel, mounts, power, workload};
 use opcost_record::channel::{ChannelWriter, FrameKind, GuestExit, PORT};
 use opcost_record::request::{self, GuestRequest, RequestError};
@@ -25,6 +26,9 @@ pub(crate) enum JobError {
     /// The request is not understood.
     #[error(transparent)]
     Request(#[from] RequestError),
+    /// The disk cannot be made ready.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
     /// The command could not be started.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
@@ -74,7 +78,11 @@ fn serve(channel: &mut Channel, odd: &[String]) -> io::Result<()> {
 fn perform(channel: &mut Channel) -> Result<(), JobError> {
     let text = fs::read_to_string(request::PATH)
         .map_err(JobError::system(format!("read the request {}", request::PATH)))?;
-    match GuestRequest::parse(&text)? {
+    let request = GuestRequest::parse(&text)?;
+    if disk::set_up()? {
+        send(channel, FrameKind::Modules, kernel::modules()?.as_bytes())?;
+    }
+    match request {
         GuestRequest::Symbols => send(channel, FrameKind::Kallsyms, &kernel::functions()?),
         GuestRequest::Workload { env, .. } => workload::run(channel, env),
         GuestRequest::Command(request) => command::run(channel, &request),

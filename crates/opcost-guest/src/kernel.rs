@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 
 const KALLSYMS: &str = "/proc/kallsyms";
+const MODULES: &str = "/proc/modules";
 const VULNERABILITIES: &str = "/sys/devices/system/cpu/vulnerabilities";
 
 /// Release and version, as `uname -rv` prints them.
@@ -61,6 +62,19 @@ fn functions_of(kallsyms: &[u8]) -> Vec<u8> {
     functions
 }
 
+/// The modules that were loaded and where they are: a line for each, `NAME ADDRESS`.
+pub(crate) fn modules() -> Result<String, JobError> {
+    let text = fs::read_to_string(MODULES).map_err(JobError::system(format!("read {MODULES}")))?;
+    Ok(places_of(&text))
+}
+
+/// The first and the sixth word of each line (proc_modules(5)).
+fn places_of(modules: &str) -> String {
+    let lines = modules.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let places = lines.filter_map(|words| Some(format!("{} {}\n", words.first()?, words.get(5)?)));
+    places.collect()
+}
+
 /// Lines from the kernel's log, as many as tell of one killing.
 const OUT_OF_MEMORY_LINES_MAX: usize = 10;
 
@@ -70,7 +84,7 @@ pub(crate) fn out_of_memory() -> Option<String> {
 }
 
 /// The messages of the kernel's log.
-fn log() -> io::Result<Vec<String>> {
+pub(crate) fn log() -> io::Result<Vec<String>> {
     // At the end of the log a read would wait for more (Documentation/ABI/testing/dev-kmsg).
     const O_NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let mut file = File::options().read(true).custom_flags(O_NONBLOCK).open("/dev/kmsg")?;
@@ -108,6 +122,13 @@ mod tests {
                      ffffffff81000010 t local\n0 A abs\nffffffff81000020 W weak\nbroken\n";
         let kept = "ffffffff81000000 T _stext\nffffffff81000010 t local\nffffffff81000020 W weak\n";
         assert_eq!(String::from_utf8(functions_of(text)).unwrap(), kept);
+    }
+
+    #[test]
+    fn modules_have_their_places() {
+        let text = "ext4 983040 1 - Live 0xffffffffc0290000\n\
+                    jbd2 167936 1 ext4, Live 0xffffffffc0260000 (E)\nodd\n";
+        assert_eq!(places_of(text), "ext4 0xffffffffc0290000\njbd2 0xffffffffc0260000\n");
     }
 
     #[test]

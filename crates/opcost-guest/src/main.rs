@@ -2,7 +2,7 @@
 //! in the initramfs, sends what came of it over a channel of its own and ends the machine.
 //!
 //! ```text
-//! mounts → channel → request → symbols | workload | command → power
+//! mounts → channel → request → disk → symbols | workload | command → power
 //! ```
 //!
 //! Between the markers nothing of init runs: a workload is a process of its own, and a command's
@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod command;
+mod disk;
 mod init;
 mod kernel;
 mod mounts;

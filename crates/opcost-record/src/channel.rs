@@ -62,11 +62,13 @@ pub enum FrameKind {
     Uname,
     /// The processor as the kernel sees it: its flags, and a line for each vulnerability.
     Cpuinfo,
+    /// The modules that were loaded and where they are, a line for each: name, address.
+    Modules,
 }
 
 impl FrameKind {
     /// Every kind with its word.
-    pub const NAMES: [(FrameKind, &'static str); 9] = [
+    pub const NAMES: [(FrameKind, &'static str); 10] = [
         (FrameKind::Kallsyms, "kallsyms"),
         (FrameKind::Report, "report"),
         (FrameKind::Stdout, "stdout"),
@@ -76,6 +78,7 @@ impl FrameKind {
         (FrameKind::Note, "note"),
         (FrameKind::Uname, "uname"),
         (FrameKind::Cpuinfo, "cpuinfo"),
+        (FrameKind::Modules, "modules"),
     ];
 
     /// The word that stands in the frame's first line.

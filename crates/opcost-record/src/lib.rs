@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod channel;
+pub mod disk;
 pub mod emulation;
 pub mod marker;
 pub mod metric;

@@ -224,6 +224,13 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<u32>,
 
+    /// Disk of the emulated machine, in its memory, mounted on /disk: FILESYSTEM[,OPTION…]:SIZE with
+    /// mount options, for example ext4:64M or ext4,data=journal:64M; there are ext4, ext3 and ext2;
+    /// given more than once, each makes a variant [default: none]
+    #[arg(long, value_name = "DISK", help_heading = GUEST)]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
+    pub disk: Vec<String>,
+
     /// File or folder to have in the guest, PATH or PATH:PATH_IN_GUEST; may be repeated. The
     /// command's program, its libraries and the files that its arguments name are there anyway
     #[arg(long, value_name = "PATH", help_heading = GUEST)]
@@ -331,6 +338,9 @@ pub struct Variant {
     /// Memory of its emulated machine, MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<u32>,
+    /// Disk of its emulated machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk: Option<String>,
 }
 
 /// A command as written: one line, or arguments already split.

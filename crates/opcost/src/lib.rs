@@ -11,6 +11,7 @@ pub mod attach;
 pub mod cli;
 pub mod comparison;
 pub mod diff;
+pub mod disk;
 pub mod doctor;
 pub mod exit;
 pub mod experiment;

@@ -249,6 +249,35 @@ fn what_goes_wrong_in_a_guest_is_named() {
 }
 
 #[test]
+fn work_on_a_disk_is_counted_and_a_refused_mount_is_in_the_kernels_words() {
+    let Some(kernel) = kernel() else { return };
+    let lab = Lab::new();
+    let work = ["-w", "fileio:phase=write,ops=64,mib=1,dir=/disk,fsync=on"];
+    let short = ["--pairs", "2", "--warmup", "0", "--primary", "instructions:k", "--json"];
+    let on = |disks: [&str; 2]| {
+        let disks = ["--disk", disks[0], "--disk", disks[1]];
+        guests(&lab, &kernel, &[&work[..], &disks, &short].concat())
+    };
+    let refused = on(["ext4:16M", "ext4,data=lunch:16M"]).expect(4);
+    if refused.stderr.contains("this kernel has no /dev/ram0 for a disk") {
+        refused.says(&["it needs CONFIG_BLK_DEV_RAM (kernels/disk.config"]);
+        skip::<()>("the kernel of OPCOST_TEST_KERNEL has no RAM disk");
+        return;
+    }
+    refused.says(&["does not mount ext4 with the options 'data=lunch'", "EXT4-fs", "data=lunch"]);
+    let shown = on(["ext4:16M", "ext2,noatime:16M"]).expect(0).stdout;
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(metric(&shown, "instructions", "kernel")["variant"], "ext2,noatime:16M");
+    let functions = shown["opcost"]["functions"].as_array().unwrap();
+    let named = |begin: &str| {
+        functions
+            .iter()
+            .any(|row| row["symbol"].as_str().is_some_and(|name| name.starts_with(begin)))
+    };
+    assert!(named("ext4_") && named("jbd2_"), "{functions:#?}");
+}
+
+#[test]
 fn a_file_that_is_no_kernel_is_refused_before_anything_runs() {
     if let Some(what) = lacks(&["qemu-system-x86_64"]) {
         skip::<()>(&what);

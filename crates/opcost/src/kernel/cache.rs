@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! KEY/                 a built kernel: bzImage, System.map, vmlinux, .config, kernel.json
-//! debian/PACKAGE_VER/  an image package: bzImage, .config, kernel.json
+//! debian/PACKAGE_VER/  an image package: bzImage, .config, kernel.json, modules/ that disks need
 //! names/NAME           the key of the kernel that was last built under that name
 //! source/ID/           unpacked source, as it was or patched
 //! building/ locks/ logs/
@@ -27,6 +27,7 @@ pub(super) const IMAGE: &str = "bzImage";
 pub(super) const SYSTEM_MAP: &str = "System.map";
 pub(super) const VMLINUX: &str = "vmlinux";
 pub(super) const CONFIG: &str = ".config";
+pub(super) const MODULES: &str = "modules";
 const DESCRIPTION: &str = "kernel.json";
 
 const RETRY_LOCK_EVERY: Duration = Duration::from_millis(200);
@@ -120,6 +121,7 @@ impl Cache {
                 system_map: file(SYSTEM_MAP),
                 vmlinux: file(VMLINUX),
                 config: file(CONFIG),
+                modules: Some(entry.join(MODULES)).filter(|path| path.is_dir()),
                 digest: found.digest,
                 release: found.release,
             }

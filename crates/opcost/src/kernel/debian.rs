@@ -2,19 +2,24 @@
 
 use super::Kernel;
 use super::build::Builder;
-use super::cache::{CONFIG, Description, IMAGE, remove};
+use super::cache::{CONFIG, Description, IMAGE, MODULES, remove};
 use super::error::KernelError;
 use super::image;
+use super::modules::{BUILTIN, Modules};
 use super::spec::{DebianImage, Flavour};
 use super::step::{Steps, words};
+use crate::disk;
 use opcost_sys::clock::unix_ns;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Finds an image package, downloads it unless the cache has it, and takes the image out of it.
+///
+/// `for_disk`: with the modules that disks need, which packages of earlier versions lack here.
 pub(super) fn fetch(
     builder: &mut Builder<'_>,
     wanted: &DebianImage,
+    for_disk: bool,
 ) -> Result<Kernel, KernelError> {
     let mut steps = Steps::begin(
         &builder.cache.path(&["logs"]),
@@ -41,12 +46,13 @@ pub(super) fn fetch(
     let id = format!("{package}_{}", version.replace([':', '/'], "-"));
     let entry = builder.cache.path(&["debian", &id]);
     let name = wanted.to_string();
-    let kernel = match builder.cache.find(&entry, &name) {
+    let has_all = |kernel: &Kernel| !for_disk || kernel.modules.is_some();
+    let kernel = match builder.cache.find(&entry, &name).filter(has_all) {
         Some(kernel) => kernel,
         None => {
             let id = format!("debian-{id}");
             let _lock = builder.cache.lock(&id, steps.interrupt, steps.progress)?;
-            match builder.cache.find(&entry, &name) {
+            match builder.cache.find(&entry, &name).filter(has_all) {
                 Some(kernel) => kernel,
                 None => {
                     let made = builder.cache.workplace(&id)?;
@@ -121,7 +127,7 @@ fn unknown(wanted: &DebianImage, package: &str) -> KernelError {
     ))
 }
 
-/// Downloads a package into `made` and leaves there the image and its configuration.
+/// Downloads a package into `made` and leaves there the image, its configuration and some modules.
 fn unpack(
     steps: &mut Steps<'_>,
     made: &Path,
@@ -153,10 +159,36 @@ fn unpack(
         })?;
         fs::rename(&from, made.join(to)).map_err(KernelError::file("move", &from))?;
     }
+    keep_modules(&contents.join("lib/modules"), &made.join(MODULES))?;
     // Its System.map is a stub: symbols come from the running kernel.
     remove(&contents)?;
     fs::remove_file(&archive).map_err(KernelError::file("remove", &archive))?;
     image::read(&made.join(IMAGE))
+}
+
+/// Copies the modules that disks need, and the list of what is built in, out of a package's folder
+/// of modules, which has one folder of the release.
+fn keep_modules(from: &Path, to: &Path) -> Result<(), KernelError> {
+    fs::create_dir(to).map_err(KernelError::file("make", to))?;
+    let releases = fs::read_dir(from).into_iter().flatten().flatten();
+    let Some(folder) = releases.map(|entry| entry.path()).find(|path| path.is_dir()) else {
+        return Ok(());
+    };
+    let modules = Modules::find(&folder)?;
+    let mut files = vec![folder.join(BUILTIN)];
+    for name in disk::modules() {
+        match modules.closure(&[name]) {
+            Ok(closure) => files.extend(closure.into_iter().map(|module| module.path)),
+            // Such a kernel has no disks, which is said when one is asked for.
+            Err(KernelError::NoModule { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    for file in files {
+        let place = to.join(file.file_name().unwrap_or_default());
+        fs::copy(&file, place).map_err(KernelError::file("copy", &file))?;
+    }
+    Ok(())
 }
 
 fn single_file(folder: &Path, begin: &str, end: &str) -> Option<PathBuf> {
@@ -171,6 +203,7 @@ fn single_file(folder: &Path, begin: &str, end: &str) -> Option<PathBuf> {
 mod tests {
     use super::*;
     use crate::kernel::cache::Cache;
+    use crate::kernel::modules::tests::made;
     use crate::kernel::spec::KernelSpec;
     use opcost_sys::interrupt::Interrupt;
     use std::os::unix::fs::PermissionsExt;
@@ -183,9 +216,14 @@ show*linux-image-6.1.0-9-cloud-amd64) printf 'Package: x\nVersion: 1:6.1-2\n';;
 esac"#;
     const APT_GET: &str = r#"[ -e "$ROOT/offline" ] && { echo 'E: Failed to fetch x: no route'; exit 100; }
 echo "$*" >> "$ROOT/downloads"; echo packed > x_1%3a6.1-2_amd64.deb"#;
-    const DPKG_DEB: &str = r#"mkdir -p "$3/boot" && cp "$ROOT/image" "$3/boot/vmlinuz-6.1.0-9" && echo CONFIG_A=y > "$3/boot/config-6.1.0-9""#;
+    const DPKG_DEB: &str = r#"mkdir -p "$3/boot" && cp "$ROOT/image" "$3/boot/vmlinuz-6.1.0-9" && echo CONFIG_A=y > "$3/boot/config-6.1.0-9"
+mkdir -p "$3/lib/modules" && if [ -e "$ROOT/modules" ]; then cp -r "$ROOT/modules" "$3/lib/modules/6.1.0-9"; fi"#;
 
     fn fetched(folder: &Path, wanted: &str) -> Result<Kernel, String> {
+        fetched_for(folder, wanted, false)
+    }
+
+    fn fetched_for(folder: &Path, wanted: &str, for_disk: bool) -> Result<Kernel, String> {
         let KernelSpec::Debian(wanted) = KernelSpec::parse(wanted, folder).unwrap() else {
             panic!("{wanted}");
         };
@@ -200,7 +238,7 @@ echo "$*" >> "$ROOT/downloads"; echo packed > x_1%3a6.1-2_amd64.deb"#;
             interrupt: &Interrupt::none(),
             progress: &mut |_| {},
         };
-        fetch(&mut builder, &wanted).map_err(|error| error.to_string())
+        fetch(&mut builder, &wanted, for_disk).map_err(|error| error.to_string())
     }
 
     fn with_apt() -> tempfile::TempDir {
@@ -232,7 +270,38 @@ echo "$*" >> "$ROOT/downloads"; echo packed > x_1%3a6.1-2_amd64.deb"#;
         let mut kept: Vec<_> = fs::read_dir(kernel.image.parent().unwrap()).unwrap().collect();
         kept.sort_by_key(|entry| entry.as_ref().unwrap().file_name());
         let kept: Vec<_> = kept.into_iter().map(|entry| entry.unwrap().file_name()).collect();
-        assert_eq!(kept, [".config", "bzImage", "kernel.json"]);
+        assert_eq!(kept, [".config", "bzImage", "kernel.json", "modules"]);
+    }
+
+    #[test]
+    fn the_modules_that_disks_need_are_kept() {
+        let folder = with_apt();
+        let path = |name: &str| folder.path().join(name);
+        let names = |kernel: &Kernel| {
+            let modules = kernel.modules(&["brd", "ext4"]).unwrap().unwrap();
+            modules.into_iter().map(|module| module.name).collect::<Vec<_>>().join(" ")
+        };
+        fs::create_dir(path("modules")).unwrap();
+        fs::write(path("modules/modules.builtin"), "kernel/lib/crc16.ko\n").unwrap();
+        for (name, entries) in [
+            ("brd.ko", &["depends="][..]),
+            ("ext4.ko", &["depends=jbd2,crc16"]),
+            ("jbd2.ko", &[]),
+            ("unrelated.ko", &[]),
+        ] {
+            fs::write(path("modules").join(name), made(entries)).unwrap();
+        }
+        let kernel = fetched_for(folder.path(), "debian:cloud", true).unwrap();
+        assert_eq!(names(&kernel), "brd jbd2 ext4");
+        let kept = kernel.modules.clone().unwrap();
+        assert!(!kept.join("unrelated.ko").exists());
+        // An entry of an earlier version does for what needs no disk.
+        fs::remove_dir_all(&kept).unwrap();
+        let downloads = || fs::read_to_string(path("downloads")).unwrap().lines().count();
+        assert_eq!(fetched(folder.path(), "debian:cloud").unwrap().modules, None);
+        assert_eq!(downloads(), 1);
+        let again = fetched_for(folder.path(), "debian:cloud", true).unwrap();
+        assert_eq!((names(&again).as_str(), downloads()), ("brd jbd2 ext4", 2));
     }
 
     #[test]

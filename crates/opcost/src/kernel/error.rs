@@ -74,6 +74,14 @@ pub enum KernelError {
     /// Debian's packages cannot be had here.
     #[error("{0}")]
     Debian(String),
+    /// A module that something needs is not there.
+    #[error("the kernel's module '{name}' is neither built in nor among its files in {}", .folder.display())]
+    NoModule {
+        /// The module.
+        name: String,
+        /// Where it was looked for.
+        folder: PathBuf,
+    },
     /// The user interrupted.
     #[error("interrupted; nothing half-built is kept, the unpacked source is")]
     Interrupted,
@@ -103,6 +111,7 @@ impl HasStatus for KernelError {
             KernelError::File { .. }
             | KernelError::Tools { .. }
             | KernelError::NoSource(_)
+            | KernelError::NoModule { .. }
             | KernelError::Debian(_) => Status::Missing,
             KernelError::Interrupted => Status::Interrupted,
         }

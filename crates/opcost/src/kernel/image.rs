@@ -50,7 +50,7 @@ fn not_an_image(path: &Path, found: &str) -> KernelError {
 }
 
 /// SHA-256, hexadecimal.
-pub(super) fn digest(bytes: &[u8]) -> String {
+pub(crate) fn digest(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))
 }
 

@@ -8,6 +8,7 @@ mod debian;
 mod error;
 mod image;
 mod kconfig;
+mod modules;
 mod source;
 mod spec;
 mod step;
@@ -18,13 +19,18 @@ mod build_tests;
 
 pub use command::{KernelArgs, kernel};
 pub use error::KernelError;
+pub(crate) use image::digest;
+pub use modules::Module;
 pub use spec::{DebianImage, Flavour, KernelSpec, Recipe};
 
 use crate::xdg;
 use build::Builder;
 use cache::Cache;
+use config::Config;
+use modules::Modules;
 use opcost_sys::interrupt::Interrupt;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Where Debian's linux-source packages put their tarballs.
@@ -43,15 +49,39 @@ pub struct Kernel {
     pub vmlinux: Option<PathBuf>,
     /// Its configuration.
     pub config: Option<PathBuf>,
+    /// The folder of its modules, where they are at hand.
+    pub modules: Option<PathBuf>,
     /// SHA-256 of the image, hexadecimal.
     pub digest: String,
     /// Its release, as `uname -r` shows it, if the image says so.
     pub release: Option<String>,
 }
 
+impl Kernel {
+    /// Its configuration: values by name without `CONFIG_`; `None` where it is not known.
+    ///
+    /// # Errors
+    /// The file cannot be read or is none.
+    pub fn options(&self) -> Result<Option<BTreeMap<String, String>>, KernelError> {
+        let config = self.config.as_ref().map(|path| Config::read(path)).transpose()?;
+        Ok(config.map(|Config(options)| options))
+    }
+
+    /// The modules to load, in their order, so that those of `names` are; `None` where its modules
+    /// are not at hand.
+    ///
+    /// # Errors
+    /// One is not there, or is damaged.
+    pub fn modules(&self, names: &[&str]) -> Result<Option<Vec<Module>>, KernelError> {
+        let modules = self.modules.as_deref().map(Modules::find).transpose()?;
+        modules.map(|modules| modules.closure(names)).transpose()
+    }
+}
+
 /// Makes a kernel ready to boot: builds or downloads it, unless the cache has it already.
 ///
-/// `cache` is the folder that [`default_cache`] names; `interrupt` ends what is running;
+/// `cache` is the folder that [`default_cache`] names; `for_disk` asks for the modules that disks
+/// need, too, which only packages have; `interrupt` ends what is running;
 /// `progress` is told what is being done, a phase with a count in brackets that moves.
 ///
 /// # Errors
@@ -59,6 +89,7 @@ pub struct Kernel {
 pub fn prepare(
     spec: &KernelSpec,
     cache: &Path,
+    for_disk: bool,
     interrupt: &Interrupt,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Kernel, KernelError> {
@@ -72,7 +103,7 @@ pub fn prepare(
     match spec {
         KernelSpec::Image(path) => from_image(path),
         KernelSpec::BuildDir(path) => from_build_folder(path),
-        KernelSpec::Debian(image) => debian::fetch(&mut builder, image),
+        KernelSpec::Debian(image) => debian::fetch(&mut builder, image, for_disk),
         KernelSpec::Recipe(recipe) => build::build(&mut builder, recipe),
         KernelSpec::Built(name) => builder.cache.find_built(name),
     }
@@ -107,6 +138,7 @@ fn from_image(path: &Path) -> Result<Kernel, KernelError> {
         system_map: None,
         vmlinux: None,
         config: None,
+        modules: None,
         digest: found.digest,
         release: found.release,
     })
@@ -140,7 +172,8 @@ mod tests {
     use std::fs;
 
     fn prepared(spec: &KernelSpec, cache: &Path) -> Result<Kernel, String> {
-        prepare(spec, cache, &Interrupt::none(), &mut |_| {}).map_err(|error| error.to_string())
+        prepare(spec, cache, false, &Interrupt::none(), &mut |_| {})
+            .map_err(|error| error.to_string())
     }
 
     #[test]

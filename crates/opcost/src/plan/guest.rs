@@ -1,7 +1,8 @@
 //! The emulated machine of each variant.
 
 use super::{Surroundings, WorkPlan};
-use crate::exit::{Status, WithStatus, fail};
+use crate::disk::{DiskError, DiskSpec};
+use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::{Experiment, MachineKind, Variant};
 use crate::kernel::{KernelSpec, Recipe};
 use crate::nearest::nearest;
@@ -73,6 +74,9 @@ pub struct GuestPlan {
     pub cpu_model: String,
     /// Memory, MiB.
     pub memory_mib: u32,
+    /// Its disk, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskSpec>,
 }
 
 impl GuestPlan {
@@ -92,6 +96,9 @@ impl GuestPlan {
         if self.kernel.is_some() {
             parts.push(format!("{} MiB", self.memory_mib));
         }
+        if let Some(disk) = &self.disk {
+            parts.push(format!("disk {disk} in memory"));
+        }
         parts.join(", ")
     }
 }
@@ -109,6 +116,7 @@ pub(super) fn name_by_machine(guest: &GuestPlan, all: &[Option<GuestPlan>]) -> O
         differs(&|guest| if guest.boot.is_empty() { "default".into() } else { guest.boot.clone() }),
         differs(&|guest| guest.cpu_model.clone()),
         named("MiB=", differs(&|guest| guest.memory_mib.to_string())),
+        differs(&|guest| guest.disk.as_ref().map_or("no disk".into(), DiskSpec::to_string)),
     ]
     .into_iter()
     .flatten()
@@ -116,7 +124,7 @@ pub(super) fn name_by_machine(guest: &GuestPlan, all: &[Option<GuestPlan>]) -> O
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 
-/// Makes variants of kernels, boot options and CPU models that are given more than once.
+/// Makes variants of kernels, boot options, CPU models and disks that are given more than once.
 ///
 /// One variant is taken as many times as there are values; several variants take one value each.
 ///
@@ -125,10 +133,11 @@ pub(super) fn name_by_machine(guest: &GuestPlan, all: &[Option<GuestPlan>]) -> O
 pub(super) fn spread(experiment: &Experiment) -> Result<Vec<Variant>> {
     let mut variants = experiment.variants.clone();
     type Field = fn(&mut Variant) -> &mut Option<String>;
-    let lists: [(&str, &[String], Field); 3] = [
+    let lists: [(&str, &[String], Field); 4] = [
         ("kernel", &experiment.kernel, |variant| &mut variant.kernel),
         ("boot", &experiment.boot, |variant| &mut variant.boot),
         ("cpu-model", &experiment.cpu_model, |variant| &mut variant.cpu_model),
+        ("disk", &experiment.disk, |variant| &mut variant.disk),
     ];
     for (name, values, field) in lists {
         if variants.len() == 1 && values.len() > 1 {
@@ -242,6 +251,7 @@ pub(super) fn resolve_guest(
             ("boot", variant.boot.is_some()),
             ("cpu-model", variant.cpu_model.is_some()),
             ("memory-mib", variant.memory_mib.is_some()),
+            ("disk", variant.disk.is_some()),
         ];
         return match given.iter().find(|(_, given)| *given) {
             Some((name, _)) => Err(only_emulated(name)),
@@ -260,6 +270,10 @@ pub(super) fn resolve_guest(
     if boot.contains(['\n', '\0']) {
         return Err(fail(Status::Usage, "--boot: options stand in one line"));
     }
+    let disk = match &variant.disk {
+        Some(text) => Some(resolve_disk(text, memory_mib).map_err(HasStatus::carried)?),
+        None => None,
+    };
     if kernel.is_none() {
         if let WorkPlan::Workload { name, .. } = work {
             return Err(fail(
@@ -276,6 +290,12 @@ pub(super) fn resolve_guest(
                 "--boot has no meaning without a kernel; add --kernel",
             ));
         }
+        if disk.is_some() {
+            return Err(fail(
+                Status::Usage,
+                "--disk has no meaning without a kernel; add --kernel",
+            ));
+        }
     }
     Ok(Some(GuestPlan {
         kernel,
@@ -283,7 +303,14 @@ pub(super) fn resolve_guest(
         boot,
         cpu_model: variant.cpu_model.clone().unwrap_or_else(|| CPU_MODEL.into()),
         memory_mib,
+        disk,
     }))
+}
+
+fn resolve_disk(text: &str, memory_mib: u32) -> Result<DiskSpec, DiskError> {
+    let disk = DiskSpec::parse(text)?;
+    disk.check_memory(memory_mib)?;
+    Ok(disk)
 }
 
 fn resolve_kernel(

@@ -54,6 +54,44 @@ fn one_kernel_booted_two_ways_is_a_comparison() {
 }
 
 #[test]
+fn disks_given_twice_are_two_variants_and_a_machine_has_room_for_its_own() {
+    let disks = |texts: &[&str]| texts.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let asked =
+        |texts: &[&str]| Experiment { disk: disks(texts), ..emulated(vec![one_workload()]) };
+    let two = plan(&asked(&["ext4:64M", "ext4,data=journal:64M"]));
+    let names: Vec<&str> = two.variants.iter().map(|variant| variant.name.as_str()).collect();
+    assert_eq!(names, ["ext4:64M", "ext4,data=journal:64M"]);
+    let guest = two.variants[1].guest.as_ref().unwrap();
+    assert_eq!(guest.describe(), "kernel a, 512 MiB, disk ext4,data=journal:64M in memory");
+    let own = Variant { disk: Some("ext2:1G".into()), memory_mib: Some(2048), ..one_workload() };
+    let plan = plan(&emulated(vec![one_workload(), own.clone()]));
+    assert_eq!(plan.variants[0].name, "MiB=512 no disk");
+    let without = Experiment { kernel: Vec::new(), ..emulated(vec![one_workload()]) };
+    let command = Variant {
+        command: Some(crate::experiment::Command::Line("/bin/true".into())),
+        ..Variant::default()
+    };
+    for (asked, why) in [
+        (asked(&["ext4:64M", "ext5:64M"]), "no file system 'ext5' can be made here"),
+        (asked(&["ext4:300M", "ext4:64M"]), "or give --memory-mib 600"),
+        (
+            Experiment { machine: None, kernel: Vec::new(), ..asked(&["ext4:64M", "ext2:64M"]) },
+            "'disk' is for the emulated machine; add --machine emulated",
+        ),
+        (
+            Experiment {
+                disk: disks(&["ext4:64M"]),
+                variants: vec![command.clone(), command],
+                ..without
+            },
+            "--disk has no meaning without a kernel",
+        ),
+    ] {
+        assert!(refusal(&asked).contains(why), "{}", refusal(&asked));
+    }
+}
+
+#[test]
 fn several_variants_take_one_kernel_each_and_keep_their_own() {
     let own = Variant { kernel: Some("c".into()), name: Some("own".into()), ..one_workload() };
     let asked =

@@ -1,5 +1,6 @@
 //! QEMU's command line: what makes two runs of the same guest the same to the last instruction.
 
+use crate::disk::device_parameters;
 use crate::experiment::Aslr;
 use crate::plan::{CacheShape, CachesPlan, GuestPlan};
 use opcost_record::channel::{EXIT_PORT, PORT};
@@ -86,6 +87,10 @@ fn boot_options(guest: &GuestPlan, inputs: Inputs) -> String {
     if inputs.aslr == Aslr::Fixed {
         options.push("norandmaps".into());
     }
+    if let Some(disk) = &guest.disk {
+        // A kernel whose RAM disks are a module leaves these to who loads it.
+        options.push(device_parameters(disk, "brd."));
+    }
     if !guest.boot.is_empty() {
         options.push(guest.boot.clone());
     }
@@ -150,6 +155,7 @@ fn with_path(prefix: &str, path: &Path) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::DiskSpec;
 
     fn guest() -> GuestPlan {
         GuestPlan {
@@ -158,6 +164,7 @@ mod tests {
             boot: "mitigations=off".into(),
             cpu_model: "Skylake-Client-v1".into(),
             memory_mib: 256,
+            disk: None,
         }
     }
 
@@ -192,6 +199,12 @@ mod tests {
         ] {
             assert!(line.contains(part), "{part} in {line}");
         }
+        let disk = Some(DiskSpec::parse("ext4:64M").unwrap());
+        let line = text(&system(&GuestPlan { disk, ..guest() }, &files(), inputs()));
+        assert!(
+            line.contains(" norandmaps brd.rd_nr=1 brd.rd_size=65536 mitigations=off "),
+            "{line}"
+        );
         let random = Inputs { aslr: Aslr::Randomised, ..inputs() };
         assert!(!text(&system(&guest(), &files(), random)).contains("norandmaps"));
     }

@@ -7,6 +7,8 @@ pub use super::packing::{CommandPack, PackError, PackItem, WorkloadPack};
 use super::packing::{pack_command, pack_workload};
 use super::tree::{Node, Tree};
 pub use super::tree::{PACK_BYTES_MAX, PackedFile, TreeError};
+use crate::kernel;
+use opcost_record::disk::{self, GuestDisk};
 use opcost_record::request::{self, GuestRequest};
 use std::path::Path;
 
@@ -49,6 +51,24 @@ pub struct Initramfs {
     tree: Tree,
     request: GuestRequest,
     programs: Vec<PackedFile>,
+}
+
+/// A disk as it is packed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PackedDisk {
+    /// What to set up.
+    pub description: GuestDisk,
+    /// What is on it, as [`disk::pack`] packs it.
+    pub contents: Vec<u8>,
+    /// The modules that the description names, in its order.
+    pub modules: Vec<Vec<u8>>,
+}
+
+impl PackedDisk {
+    /// SHA-256 of its modules in their order, hexadecimal: what decides where in the kernel they are.
+    pub(super) fn modules_digest(&self) -> String {
+        kernel::digest(&self.modules.concat())
+    }
 }
 
 impl Initramfs {
@@ -134,6 +154,20 @@ impl Initramfs {
         self.tree.put(request::PATH, Node::File { mode: 0o600, contents });
     }
 
+    /// With a disk.
+    pub fn with_disk(mut self, packed: &PackedDisk) -> Initramfs {
+        self.tree.put_directory(Path::new(disk::MOUNT_POINT));
+        let mut put = |path: &str, contents: &[u8]| {
+            self.tree.put(path, Node::File { mode: 0o600, contents: contents.to_vec() });
+        };
+        put(disk::PATH, packed.description.format().as_bytes());
+        put(disk::IMAGE_PATH, &packed.contents);
+        for (module, contents) in packed.description.modules.iter().zip(&packed.modules) {
+            put(&module.path, contents);
+        }
+        self
+    }
+
     /// The archive; the same files always give the same bytes.
     ///
     /// `memory_mib`: memory of the guest, MiB.
@@ -177,6 +211,7 @@ fn static_program(path: &Path) -> Result<Vec<u8>, PackError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use opcost_record::disk::GuestModule;
     use std::fs;
 
     /// An ELF header without segments: a static program, as far as this module looks.
@@ -229,6 +264,31 @@ mod tests {
         let said = made.bytes(64).unwrap_err().to_string();
         assert!(said.starts_with("the 21 MiB that are packed into the guest"), "{said}");
         assert!(said.ends_with("64 MiB are too small for that: give it --memory-mib 128 or more"));
+    }
+
+    #[test]
+    fn a_disk_is_packed_with_its_modules() {
+        let Some(guest) = guest() else { return };
+        let module = |path: &str| GuestModule {
+            path: path.into(),
+            parameters: "rd_nr=1".into(),
+            needed: true,
+        };
+        let description = GuestDisk {
+            file_system: "ext4".into(),
+            options: "data=journal".into(),
+            size_kib: 16384,
+            modules: vec![module("/opcost/modules/a.ko"), module("/opcost/modules/b.ko")],
+        };
+        let modules = vec![b"first module".to_vec(), b"second module".to_vec()];
+        let packed = PackedDisk { description, contents: b"contents".to_vec(), modules };
+        let initramfs = Initramfs::for_symbols(guest.path()).unwrap().with_disk(&packed);
+        let file = |path: &str| initramfs.tree.contents(Path::new(path)).unwrap();
+        assert_eq!(file("/opcost/modules/b.ko"), b"second module");
+        assert_eq!(file(disk::IMAGE_PATH), b"contents");
+        let text = String::from_utf8(file(disk::PATH).to_vec()).unwrap();
+        assert_eq!(GuestDisk::parse(&text).unwrap(), packed.description);
+        assert!(initramfs.tree.has(Path::new(disk::MOUNT_POINT)));
     }
 
     #[test]

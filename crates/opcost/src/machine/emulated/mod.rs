@@ -7,6 +7,7 @@
 mod command_line;
 mod cpio;
 mod cpu;
+mod disk;
 mod flight;
 pub mod initramfs;
 mod libraries;
@@ -35,7 +36,7 @@ use opcost_record::{Family, MetricKey, WORKLOAD};
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::spawn::{Output, Spawn};
 use outcome::Traces;
-use prepared::{Initrd, Prepared};
+use prepared::{Boot, Initrd, Prepared};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
@@ -209,14 +210,16 @@ impl<'a> Emulated<'a> {
         let files = &flight.files;
         let (stderr, console) = (files.tail("stderr"), files.tail("console"));
         let report = fs::read_to_string(files.path("report")).ok();
+        let boot = self.prepared[usize::from(slot.variant)].boot.as_ref();
         let traces = Traces {
             exit: &exit,
             limit_ms,
             stderr: &stderr,
             console: &console,
             plugin: report.as_deref(),
+            modules: boot.and_then(Boot::modules),
         };
-        let mut ends = if self.prepared[usize::from(runs[0].variant)].boot.is_some() {
+        let mut ends = if boot.is_some() {
             let channel = fs::read(files.path("channel")).unwrap_or_default();
             if plan.show_output {
                 outcome::show_output(&channel);

@@ -28,6 +28,9 @@ pub(super) struct Traces<'a> {
     pub(super) console: &'a str,
     /// What the plugin reported; `None` if there is no such file.
     pub(super) plugin: Option<&'a str>,
+    /// Where the kernel's modules were when it was asked for its symbols; `None` where it loads
+    /// none.
+    pub(super) modules: Option<&'a str>,
 }
 
 /// A failure with its cause and the last words of whoever knew most.
@@ -112,6 +115,23 @@ pub(super) fn text_of(frames: &[Frame], kind: FrameKind) -> Option<String> {
     of_kind(frames, kind).next().map(Frame::text)
 }
 
+/// Checks that modules are where they were when their functions were asked for: elsewhere they
+/// would get each other's names.
+fn same_modules(asked: Option<&str>, found: Option<&str>) -> Result<(), Failure> {
+    if asked == found {
+        return Ok(());
+    }
+    let list = |text: Option<&str>| text.unwrap_or("none").trim().replace('\n', ", ");
+    let (asked, found) = (list(asked), list(found));
+    Err(Failure::Work {
+        detail: format!(
+            "the kernel's modules are not where they were when it was asked for its symbols: {found} \
+             instead of {asked}; the same boot options for all, or a kernel with the disk built in, \
+             help"
+        ),
+    })
+}
+
 /// Why there are no costs.
 enum NoCosts {
     /// The plugin says itself why it did not count.
@@ -159,6 +179,7 @@ pub(super) fn of_guest(
     started_unix_ns: u64,
 ) -> Vec<RunEnd> {
     let judged = guest_frames(traces, channel).and_then(|frames| {
+        same_modules(traces.modules, text_of(&frames, FrameKind::Modules).as_deref())?;
         let exit = match of_kind(&frames, FrameKind::Exit).next() {
             Some(frame) => Some(
                 frame

@@ -75,6 +75,7 @@ impl Left<'_> {
             stderr: self.stderr,
             console: self.console,
             plugin: self.plugin,
+            modules: None,
         }
     }
 }
@@ -280,4 +281,28 @@ fn a_program_in_user_mode_ends_as_it_would_on_the_host() {
         let text = detail(&program(ended(status), "", Some(&threads)));
         assert_eq!(text, "a second thread was started; use --kernel");
     }
+}
+
+#[test]
+fn modules_that_are_elsewhere_are_an_error() {
+    let run = |asked: Option<&str>, found: Option<&str>| {
+        let (report, costs) = (report(), costs());
+        let mut frames = vec![(FrameKind::Report, report.as_str()), (FrameKind::Exit, "code 0")];
+        frames.extend(found.map(|found| (FrameKind::Modules, found)));
+        let end = ended(Status::Code(0));
+        let left = Left { exit: end, stderr: "", console: "", plugin: Some(&costs) };
+        let traces = Traces { modules: asked, ..left.traces() };
+        match of_guest(&traces, &channel(&frames), false, 11).outcome {
+            Outcome::Finished => "finished".to_string(),
+            Outcome::Failed(Failure::Work { detail }) => detail,
+            other => panic!("{other:?}"),
+        }
+    };
+    let (here, there) = ("brd 0x10\next4 0x20\n", "brd 0x10\next4 0x30\n");
+    assert_eq!(run(None, None), "finished");
+    assert_eq!(run(Some(here), Some(here)), "finished");
+    let error = run(Some(here), Some(there));
+    assert!(error.contains("brd 0x10, ext4 0x30 instead of brd 0x10, ext4 0x20;"), "{error}");
+    assert!(run(Some(here), None).contains("symbols: none instead of"));
+    assert!(run(None, Some(there)).contains("ext4 0x30 instead of none;"));
 }

@@ -2,9 +2,10 @@
 
 use super::command_line::{self, GuestFiles, Inputs};
 use super::flight::Flight;
-use super::initramfs::{CommandPack, Initramfs, PackItem, WorkloadPack};
+use super::initramfs::{CommandPack, Initramfs, PackItem, PackedDisk, WorkloadPack};
 use super::outcome::{self, Traces};
 use super::{Emulated, cache_folder};
+use crate::disk::DiskSpec;
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::Aslr;
 use crate::kernel::{self, Kernel, KernelSpec};
@@ -33,8 +34,10 @@ pub(super) struct Boot {
     pub(super) kernel: Kernel,
     /// What named it.
     spec: KernelSpec,
-    /// Its functions.
-    symbols: Rc<KernelSymbols>,
+    /// Its disk, as the plan has it.
+    disk: Option<DiskSpec>,
+    /// What is known of its functions.
+    known: Rc<Known>,
     /// The guest's files.
     pub(super) initrd: Initrd,
 }
@@ -45,6 +48,26 @@ pub(super) enum Initrd {
     Written(PathBuf),
     /// Of processes that make several runs: it has yet to be told in which order.
     OfProcess(Initramfs),
+}
+
+impl Boot {
+    /// Where the modules that it loads must be; `None` if it loads none.
+    pub(super) fn modules(&self) -> Option<&str> {
+        self.known.modules.as_deref()
+    }
+}
+
+/// What is known of a kernel's functions.
+struct Known {
+    symbols: KernelSymbols,
+    /// The modules that were loaded, as the guest says where they were; `None` for none.
+    modules: Option<String>,
+}
+
+/// What a kernel said when it was booted to ask for its symbols.
+struct Told {
+    kallsyms: String,
+    modules: Option<String>,
 }
 
 /// One variant, ready to run.
@@ -98,7 +121,16 @@ impl Emulated<'_> {
             .collect();
         let boot = match &guest.kernel {
             Some(spec) => {
-                let (kernel, symbols) = self.kernel(spec, guest, say)?;
+                let cache = kernel::default_cache().map_err(HasStatus::carried)?;
+                let for_disk = guest.disk.is_some();
+                let kernel = kernel::prepare(spec, &cache, for_disk, self.interrupt, say);
+                let kernel = kernel.map_err(HasStatus::carried)?;
+                let disk = guest.disk.as_ref().map(|disk| self.disk(disk, &kernel)).transpose()?;
+                let known = self.known(spec, &kernel, guest, disk.as_ref(), say)?;
+                let initramfs = match &disk {
+                    Some(disk) => initramfs.with_disk(disk),
+                    None => initramfs,
+                };
                 let initrd = match plan.in_process {
                     Some(_) => Initrd::OfProcess(initramfs),
                     None => {
@@ -106,11 +138,11 @@ impl Emulated<'_> {
                         Initrd::Written(files.write("initrd", &bytes)?)
                     }
                 };
-                Some(Boot { kernel, spec: spec.clone(), symbols, initrd })
+                Some(Boot { kernel, spec: spec.clone(), disk: guest.disk.clone(), known, initrd })
             }
             None => None,
         };
-        let kernel_symbols = boot.as_ref().map(|boot| boot.symbols.as_ref());
+        let kernel_symbols = boot.as_ref().map(|boot| &boot.known.symbols);
         let symbols = assemble(kernel_symbols, &programs).status(Status::Missing)?;
         Ok(Prepared {
             boot,
@@ -119,64 +151,81 @@ impl Emulated<'_> {
         })
     }
 
-    /// A kernel and its functions; those of an earlier variant, if it boots the same.
-    fn kernel(
+    /// A kernel's functions; those of an earlier variant, if it boots the same.
+    fn known(
         &self,
         spec: &KernelSpec,
-        guest: &GuestPlan,
-        say: &mut dyn FnMut(&str),
-    ) -> Result<(Kernel, Rc<KernelSymbols>)> {
-        let mut earlier = self.prepared.iter().filter_map(|prepared| prepared.boot.as_ref());
-        if let Some(boot) = earlier.find(|boot| boot.spec == *spec) {
-            return Ok((boot.kernel.clone(), boot.symbols.clone()));
-        }
-        let cache = kernel::default_cache().map_err(HasStatus::carried)?;
-        let kernel =
-            kernel::prepare(spec, &cache, self.interrupt, say).map_err(HasStatus::carried)?;
-        let symbols = self.kernel_symbols(&kernel, guest, say)?;
-        Ok((kernel, Rc::new(symbols)))
-    }
-
-    /// The kernel's functions: from its System.map, or from the kernel itself, which is booted for
-    /// that once.
-    fn kernel_symbols(
-        &self,
         kernel: &Kernel,
         guest: &GuestPlan,
+        disk: Option<&PackedDisk>,
         say: &mut dyn FnMut(&str),
-    ) -> Result<KernelSymbols> {
-        if let Some(map) = &kernel.system_map {
+    ) -> Result<Rc<Known>> {
+        let mut earlier = self.prepared.iter().filter_map(|prepared| prepared.boot.as_ref());
+        let same = |boot: &&Boot| boot.spec == *spec && boot.disk == guest.disk;
+        if let Some(boot) = earlier.find(same) {
+            return Ok(boot.known.clone());
+        }
+        let disk = disk.filter(|disk| !disk.modules.is_empty());
+        if let (Some(map), None) = (&kernel.system_map, disk) {
             let text = fs::read_to_string(map)
                 .with_context(|| format!("cannot read '{}'", map.display()))
                 .status(Status::Missing)?;
-            return KernelSymbols::parse(&text)
+            let symbols = KernelSymbols::parse(&text)
                 .with_context(|| format!("'{}'", map.display()))
-                .status(Status::Missing);
+                .status(Status::Missing)?;
+            return Ok(Rc::new(Known { symbols, modules: None }));
         }
-        let folder = cache_folder()?.join("symbols");
-        let cached = folder.join(format!("{}.kallsyms", kernel.digest));
-        let text = match fs::read_to_string(&cached) {
-            Ok(text) => text,
-            Err(_) => {
-                say(&format!("asking kernel {} for its symbols", kernel.name));
-                let text = self.boot_for_symbols(kernel, guest)?;
-                // Without a cache it is asked again next time.
-                let _ = fs::create_dir_all(&folder).and_then(|()| {
-                    let fresh = folder.join(format!("{}.new", kernel.digest));
-                    fs::write(&fresh, &text)?;
-                    fs::rename(&fresh, &cached)
-                });
-                text
-            }
-        };
-        KernelSymbols::parse(&text)
+        let told = self.told(kernel, guest, disk, say)?;
+        let symbols = KernelSymbols::parse(&told.kallsyms)
             .with_context(|| format!("kernel {}", kernel.name))
-            .status(Status::Missing)
+            .status(Status::Missing)?;
+        Ok(Rc::new(Known { symbols, modules: told.modules }))
     }
 
-    fn boot_for_symbols(&self, kernel: &Kernel, guest: &GuestPlan) -> Result<String> {
+    /// What the kernel itself says of its functions, and of those of the modules that it is given
+    /// for a disk; it is booted for that once.
+    fn told(
+        &self,
+        kernel: &Kernel,
+        guest: &GuestPlan,
+        disk: Option<&PackedDisk>,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Told> {
+        let folder = cache_folder()?.join("symbols");
+        let name = match disk {
+            Some(disk) => format!("{}-{}", kernel.digest, disk.modules_digest()),
+            None => kernel.digest.clone(),
+        };
+        let place = |ending: &str| folder.join(format!("{name}.{ending}"));
+        let modules = disk.map(|_| fs::read_to_string(place("modules"))).transpose();
+        if let (Ok(kallsyms), Ok(modules)) = (fs::read_to_string(place("kallsyms")), modules) {
+            return Ok(Told { kallsyms, modules });
+        }
+        say(&format!("asking kernel {} for its symbols", kernel.name));
+        let told = self.boot_for_symbols(kernel, guest, disk)?;
+        let keep = |ending: &str, text: &str| {
+            let fresh = place(&format!("{ending}.new"));
+            fs::write(&fresh, text)?;
+            fs::rename(&fresh, place(ending))
+        };
+        // Without a cache it is asked again next time.
+        let _ = fs::create_dir_all(&folder)
+            .and_then(|()| told.modules.iter().try_for_each(|text| keep("modules", text)))
+            .and_then(|()| keep("kallsyms", &told.kallsyms));
+        Ok(told)
+    }
+
+    fn boot_for_symbols(
+        &self,
+        kernel: &Kernel,
+        guest: &GuestPlan,
+        disk: Option<&PackedDisk>,
+    ) -> Result<Told> {
         let files = self.files("symbols")?;
-        let initramfs = Initramfs::for_symbols(&self.tools.guest).status(Status::Missing)?;
+        let mut initramfs = Initramfs::for_symbols(&self.tools.guest).status(Status::Missing)?;
+        if let Some(disk) = disk {
+            initramfs = initramfs.with_disk(disk);
+        }
         let bytes = initramfs.bytes(guest.memory_mib).status(Status::Usage)?;
         let initrd = files.write("initrd", &bytes)?;
         let (console, channel) = (files.path("console"), files.path("channel"));
@@ -199,13 +248,14 @@ impl Emulated<'_> {
             stderr: &stderr,
             console: &console,
             plugin: None,
+            modules: None,
         };
         let frames = outcome::guest_frames(&traces, &fs::read(&channel).unwrap_or_default())
             .map_err(|failure| {
                 let what = crate::render::failure(&failure);
                 fail(Status::WorkFailed, format!("kernel {}: {what}", kernel.name))
             })?;
-        outcome::text_of(&frames, FrameKind::Kallsyms).ok_or_else(|| {
+        let kallsyms = outcome::text_of(&frames, FrameKind::Kallsyms).ok_or_else(|| {
             fail(
                 Status::Missing,
                 format!(
@@ -214,7 +264,8 @@ impl Emulated<'_> {
                     kernel.name
                 ),
             )
-        })
+        })?;
+        Ok(Told { kallsyms, modules: outcome::text_of(&frames, FrameKind::Modules) })
     }
 }
 

@@ -1,0 +1,65 @@
+//! The file systems that a guest's disk can have.
+
+/// One row of [`FILE_SYSTEMS`].
+#[derive(Debug)]
+pub struct FileSystem {
+    /// Its name, to mke2fs(8) and mount(2) alike.
+    pub name: &'static str,
+    /// What the kernel must have for it, besides RAM disks.
+    pub(super) needs: &'static [Need],
+    /// All features that it is made with. They are named one by one because defaults are the
+    /// computer's (mke2fs.conf(5)), and counts are to be the same on every one.
+    pub(super) features: &'static str,
+}
+
+/// An option of the kernel's configuration.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Need {
+    /// Its name, without `CONFIG_`.
+    pub(super) option: &'static str,
+    /// The module that has it, where it is one; `None`: it is part of another.
+    pub(super) module: Option<&'static str>,
+}
+
+/// What every disk needs.
+pub(super) const DEVICE: Need = Need { option: "BLK_DEV_RAM", module: Some("brd") };
+
+const EXT4: Need = Need { option: "EXT4_FS", module: Some("ext4") };
+
+/// Every file system. Linux has one implementation for the three (Documentation/admin-guide/
+/// ext4.rst); they differ in the journal, and in how blocks of files are found.
+pub const FILE_SYSTEMS: [FileSystem; 3] = [
+    FileSystem {
+        name: "ext4",
+        needs: &[EXT4],
+        features: "has_journal,ext_attr,resize_inode,dir_index,filetype,extent,64bit,flex_bg,\
+                   sparse_super,large_file,huge_file,dir_nlink,extra_isize,metadata_csum",
+    },
+    FileSystem {
+        name: "ext3",
+        needs: &[EXT4],
+        features: "has_journal,ext_attr,resize_inode,dir_index,filetype,sparse_super,large_file",
+    },
+    FileSystem {
+        name: "ext2",
+        needs: &[EXT4, Need { option: "EXT4_USE_FOR_EXT2", module: None }],
+        features: "ext_attr,resize_inode,dir_index,filetype,sparse_super,large_file",
+    },
+];
+
+impl FileSystem {
+    /// The row of a name.
+    pub fn find(name: &str) -> Option<&'static FileSystem> {
+        FILE_SYSTEMS.iter().find(|row| row.name == name)
+    }
+
+    /// Everything that the kernel must have for a disk with it.
+    pub(super) fn needs(&self) -> impl Iterator<Item = Need> {
+        std::iter::once(DEVICE).chain(self.needs.iter().copied())
+    }
+
+    /// Whether it has a journal.
+    pub(super) fn has_journal(&self) -> bool {
+        self.features.split(',').any(|feature| feature == "has_journal")
+    }
+}

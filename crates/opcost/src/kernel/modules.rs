@@ -1,0 +1,261 @@
+//! A kernel's modules: which files some of them need, in the order in which they must be loaded.
+
+use super::error::KernelError;
+use object::{Object, ObjectSection};
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The list of what is built in (Documentation/kbuild/kbuild.rst).
+pub(super) const BUILTIN: &str = "modules.builtin";
+
+/// The modules in a folder and what is built into their kernel.
+#[derive(Debug, Default)]
+pub(super) struct Modules {
+    folder: PathBuf,
+    files: BTreeMap<String, PathBuf>,
+    builtin: BTreeSet<String>,
+    /// The modules that go by an alias; reading them all takes a while.
+    aliases: OnceCell<BTreeMap<String, Vec<String>>>,
+}
+
+/// A module to load.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Module {
+    /// Its name, with underscores for hyphens, as the kernel has it.
+    pub name: String,
+    /// Its file.
+    pub path: PathBuf,
+    /// Whether what was asked for does not load without it; else it only serves better or as well
+    /// as another (modprobe.d(5), softdep).
+    pub needed: bool,
+}
+
+impl Modules {
+    /// Looks for modules in a folder and all below it.
+    ///
+    /// # Errors
+    /// A folder or its list of what is built in cannot be read.
+    pub(super) fn find(folder: &Path) -> Result<Modules, KernelError> {
+        let list = folder.join(BUILTIN);
+        let text = fs::read_to_string(&list).map_err(KernelError::file("read", &list))?;
+        let builtin = text.lines().filter_map(|line| name_of(Path::new(line))).collect();
+        let mut modules = Modules { folder: folder.into(), builtin, ..Modules::default() };
+        let mut folders = vec![folder.to_path_buf()];
+        while let Some(folder) = folders.pop() {
+            let entries = fs::read_dir(&folder).map_err(KernelError::file("read", &folder))?;
+            for entry in entries.flatten() {
+                let path = entry.path();
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    folders.push(path);
+                } else if let Some(name) = name_of(&path) {
+                    modules.files.insert(name, path);
+                }
+            }
+        }
+        Ok(modules)
+    }
+
+    /// The modules that have to be loaded, so that those of `names` are: each behind what it needs.
+    /// What is built in is left out.
+    ///
+    /// # Errors
+    /// One is not there, or is damaged.
+    pub(super) fn closure(&self, names: &[&str]) -> Result<Vec<Module>, KernelError> {
+        let mut closure = Closure { modules: self, seen: BTreeSet::new(), order: Vec::new() };
+        for name in names {
+            closure.visit(&name.replace('-', "_"), true)?;
+        }
+        Ok(closure.order)
+    }
+
+    /// The modules that a name or an alias means.
+    fn meant(&self, alias: &str) -> Vec<String> {
+        if self.files.contains_key(alias) || self.builtin.contains(alias) {
+            return vec![alias.to_string()];
+        }
+        let aliases = self.aliases.get_or_init(|| {
+            let mut aliases: BTreeMap<String, Vec<String>> = BTreeMap::new();
+            for (name, path) in &self.files {
+                for alias in Info::read(path).map(|info| info.aliases).unwrap_or_default() {
+                    aliases.entry(alias).or_default().push(name.clone());
+                }
+            }
+            aliases
+        });
+        aliases.get(alias).cloned().unwrap_or_default()
+    }
+}
+
+/// A module's name: that of its file.
+fn name_of(path: &Path) -> Option<String> {
+    let ending = path.extension()?;
+    (ending == "ko")
+        .then(|| path.file_stem().map(|stem| stem.to_string_lossy().replace('-', "_")))?
+}
+
+struct Closure<'a> {
+    modules: &'a Modules,
+    seen: BTreeSet<String>,
+    order: Vec<Module>,
+}
+
+impl Closure<'_> {
+    fn visit(&mut self, name: &str, needed: bool) -> Result<(), KernelError> {
+        if self.modules.builtin.contains(name) {
+            return Ok(());
+        }
+        if !self.seen.insert(name.to_string()) {
+            let known = self.order.iter_mut().find(|module| module.name == name);
+            known.into_iter().for_each(|module| module.needed |= needed);
+            return Ok(());
+        }
+        let Some(path) = self.modules.files.get(name) else {
+            return Err(KernelError::NoModule {
+                name: name.to_string(),
+                folder: self.modules.folder.clone(),
+            });
+        };
+        let info = Info::read(path)?;
+        for alias in &info.before {
+            for name in self.modules.meant(alias) {
+                self.visit(&name, false)?;
+            }
+        }
+        for name in &info.depends {
+            self.visit(name, needed)?;
+        }
+        self.order.push(Module { name: name.to_string(), path: path.clone(), needed });
+        Ok(())
+    }
+}
+
+/// What a module says of itself, hyphens replaced (section `.modinfo`, include/linux/module.h).
+#[derive(Debug, Default, Eq, PartialEq)]
+struct Info {
+    depends: Vec<String>,
+    /// What is better loaded before it.
+    before: Vec<String>,
+    aliases: Vec<String>,
+}
+
+impl Info {
+    fn read(path: &Path) -> Result<Info, KernelError> {
+        let bytes = fs::read(path).map_err(KernelError::file("read", path))?;
+        let section = object::File::parse(&*bytes).ok().and_then(|file| {
+            let section = file.section_by_name(".modinfo")?;
+            Some(Info::parse(section.data().ok()?))
+        });
+        section.ok_or_else(|| {
+            let source = std::io::Error::other("it is no kernel module with a section .modinfo");
+            KernelError::File { doing: "read", path: path.to_path_buf(), source }
+        })
+    }
+
+    fn parse(section: &[u8]) -> Info {
+        let mut info = Info::default();
+        for entry in section.split(|byte| *byte == 0) {
+            let entry = String::from_utf8_lossy(entry).replace('-', "_");
+            match entry.split_once('=') {
+                Some(("depends", names)) => {
+                    info.depends
+                        .extend(names.split(',').filter(|n| !n.is_empty()).map(String::from));
+                }
+                Some(("alias", alias)) => info.aliases.push(alias.to_string()),
+                Some(("softdep", text)) => {
+                    let words = text.split_whitespace().skip_while(|word| *word != "pre:").skip(1);
+                    let before = words.take_while(|word| *word != "post:");
+                    info.before.extend(before.map(String::from));
+                }
+                _ => {}
+            }
+        }
+        info
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use object::write::{Object as Writer, StandardSegment};
+    use object::{Architecture, BinaryFormat, Endianness, SectionKind};
+
+    /// A file that says this of itself and is nothing else of a module.
+    pub(in super::super) fn made(entries: &[&str]) -> Vec<u8> {
+        let mut file = Writer::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
+        let segment = file.segment_name(StandardSegment::Data).to_vec();
+        let section = file.add_section(segment, b".modinfo".to_vec(), SectionKind::ReadOnlyData);
+        let text: String = entries.iter().map(|entry| format!("{entry}\0")).collect();
+        file.append_section_data(section, text.as_bytes(), 1);
+        file.write().unwrap()
+    }
+
+    fn folder(modules: &[(&str, &[&str])]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let builtin = "kernel/lib/crc16.ko\nkernel/fs/built-in-one.ko\n";
+        fs::write(folder.path().join(BUILTIN), builtin).unwrap();
+        for (name, entries) in modules {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, made(entries)).unwrap();
+        }
+        folder
+    }
+
+    fn order(folder: &Path, names: &[&str]) -> String {
+        match Modules::find(folder).unwrap().closure(names) {
+            Ok(order) => {
+                let words = order.iter().map(|module| {
+                    format!("{}{}", module.name, if module.needed { "" } else { "?" })
+                });
+                words.collect::<Vec<_>>().join(" ")
+            }
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn what_a_module_needs_comes_before_it() {
+        let folder = folder(&[
+            ("kernel/fs/ext4.ko", &["softdep=pre: crypto-crc32c", "depends=jbd2,mbcache,crc16"]),
+            ("kernel/fs/jbd2.ko", &["depends=", "softdep=pre: crypto-crc32c"]),
+            ("kernel/fs/mbcache.ko", &["license=GPL"]),
+            ("kernel/crypto/crc32c_generic.ko", &["alias=crc32c", "alias=crypto-crc32c"]),
+            ("kernel/x86/crc32c-intel.ko", &["alias=crypto-crc32c", "depends=simd-base"]),
+            ("kernel/x86/simd-base.ko", &[]),
+            ("kernel/other/crc32-other.ko", &["alias=crypto-crc32"]),
+        ]);
+        let expected = "crc32c_generic? simd_base? crc32c_intel? jbd2 mbcache ext4";
+        assert_eq!(order(folder.path(), &["ext4"]), expected);
+        // What is asked for twice, or later by somebody who needs it, is loaded once.
+        let expected = "crc32c_generic? simd_base crc32c_intel? jbd2 mbcache ext4";
+        assert_eq!(order(folder.path(), &["ext4", "simd-base", "ext4"]), expected);
+        assert_eq!(order(folder.path(), &["built-in-one"]), "");
+    }
+
+    #[test]
+    fn what_is_not_there_is_named() {
+        let folder = folder(&[("a.ko", &["depends=b"]), ("soft.ko", &["softdep=pre: nobody"])]);
+        let error = order(folder.path(), &["a"]);
+        let expected = format!(
+            "the kernel's module 'b' is neither built in nor among its files in {}",
+            folder.path().display()
+        );
+        assert_eq!(error, expected);
+        assert_eq!(order(folder.path(), &["soft"]), "soft", "what would only be better may lack");
+        fs::write(folder.path().join("b.ko"), "x").unwrap();
+        assert!(order(folder.path(), &["a"]).ends_with("no kernel module with a section .modinfo"));
+        let error = Modules::find(Path::new("/nonexistent")).unwrap_err().to_string();
+        assert!(error.starts_with("cannot read '/nonexistent/modules.builtin'"), "{error}");
+    }
+
+    #[test]
+    fn modules_that_want_each_other_end() {
+        let folder = folder(&[
+            ("a.ko", &["softdep=post: c pre: b", "depends="]),
+            ("b.ko", &["softdep=pre: a post: d"]),
+        ]);
+        assert_eq!(order(folder.path(), &["a"]), "b? a");
+    }
+}

@@ -1,0 +1,60 @@
+//! The disk of a guest: what its init needs to set it up.
+
+use super::Emulated;
+use super::initramfs::PackedDisk;
+use crate::disk::{self, DiskError, DiskSpec};
+use crate::exit::{HasStatus, Status, WithStatus};
+use crate::kernel::{Kernel, Module};
+use anyhow::{Context, Result};
+use opcost_record::disk::{GuestDisk, GuestModule};
+use std::fs;
+
+/// Where modules stand in the guest.
+const MODULES: &str = "/opcost/modules";
+
+impl Emulated<'_> {
+    /// Makes a disk for a guest with this kernel.
+    ///
+    /// # Errors
+    /// The kernel lacks what it needs, or it cannot be made.
+    pub(super) fn disk(&self, spec: &DiskSpec, kernel: &Kernel) -> Result<PackedDisk> {
+        let modules = modules(spec, kernel)?;
+        let path = std::env::var_os("PATH");
+        let contents = disk::make(spec, path.as_deref(), self.folder.path());
+        let contents = contents.map_err(HasStatus::carried)?;
+        let packed = |module: &Module| GuestModule {
+            path: format!("{MODULES}/{}.ko", module.name),
+            parameters: disk::parameters(spec, &module.name),
+            needed: module.needed,
+        };
+        let description = GuestDisk {
+            file_system: spec.file_system.clone(),
+            options: spec.options.clone(),
+            size_kib: spec.size_kib(),
+            modules: modules.iter().map(packed).collect(),
+        };
+        let read = |module: &Module| {
+            fs::read(&module.path)
+                .with_context(|| format!("cannot read '{}'", module.path.display()))
+                .status(Status::Missing)
+        };
+        let modules = modules.iter().map(read).collect::<Result<_>>()?;
+        Ok(PackedDisk { description, contents, modules })
+    }
+}
+
+/// The modules that a kernel must load for a disk, in their order.
+fn modules(spec: &DiskSpec, kernel: &Kernel) -> Result<Vec<Module>> {
+    // What a kernel of unknown configuration lacks, its guest says.
+    let Some(options) = kernel.options().map_err(HasStatus::carried)? else {
+        return Ok(Vec::new());
+    };
+    let names = disk::modules_needed(spec, &kernel.name, &options).map_err(HasStatus::carried)?;
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    kernel
+        .modules(&names)
+        .map_err(HasStatus::carried)?
+        .ok_or_else(|| DiskError::Modules { kernel: kernel.name.clone(), modules: names }.carried())
+}
