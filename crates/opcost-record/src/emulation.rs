@@ -266,7 +266,9 @@ mod tests {
         assert!(fault("run 2\n").contains("in order"));
         assert!(fault("run 1\nrun 1\n").contains("line 3"));
         assert!(fault("run 1\ncount instructions all 1\n").contains("no region yet"));
-        assert!(fault("run 1\nregion work\nrun 2\ncount instructions all 1\n").contains("no region"));
+        assert!(
+            fault("run 1\nregion work\nrun 2\ncount instructions all 1\n").contains("no region")
+        );
         let region = |lines: &str| fault(&format!("run 1\nregion work\n{lines}"));
         assert!(region("count instructions guest 1\n").contains("unknown domain"));
         assert!(region("c - 0 1 1\n").contains("line 4"));
