@@ -1,6 +1,8 @@
 //! Which function code belongs to.
 
-use opcost_record::symbols::{Landmark, PAGE_BYTES, Range, Symbols, page_hash};
+use opcost_record::symbols::{
+    Landmark, PAGE_BYTES, Range, Symbols, blanked, page_hash, sites_in_page,
+};
 use opcost_record::{Function, profile::KERNEL};
 use std::collections::HashMap;
 
@@ -18,6 +20,16 @@ pub(crate) struct Owner {
     pub(crate) at_entry: bool,
 }
 
+/// A page that its program changes while it runs.
+struct Changing {
+    file: usize,
+    offset: u64,
+    /// Where in it.
+    sites: Vec<(usize, usize)>,
+    /// Of the rest.
+    hash: u64,
+}
+
 /// The symbols, arranged for looking up.
 pub(crate) struct Attribution {
     functions: Vec<Function>,
@@ -28,6 +40,8 @@ pub(crate) struct Attribution {
     files: Vec<Vec<Range>>,
     /// By hash of a page: file and offset, several where pages are alike.
     pages: HashMap<u64, Vec<(usize, u64)>>,
+    /// Pages that programs change themselves.
+    changing: Vec<Changing>,
     unknown_kernel: u32,
     unknown_user: u32,
     other_contexts: u32,
@@ -56,10 +70,15 @@ impl Attribution {
             landmarks.insert(at.address, (at.landmark, place));
         }
         let mut pages: HashMap<u64, Vec<(usize, u64)>> = HashMap::new();
-        let mut files = Vec::new();
+        let (mut files, mut changing) = (Vec::new(), Vec::new());
         for (number, file) in symbols.files.into_iter().enumerate() {
             for (offset, hash) in file.pages {
-                pages.entry(hash).or_default().push((number, offset));
+                let sites = sites_in_page(&file.sites, offset);
+                if sites.is_empty() {
+                    pages.entry(hash).or_default().push((number, offset));
+                } else {
+                    changing.push(Changing { file: number, offset, sites, hash });
+                }
             }
             files.push(file.parts);
         }
@@ -70,6 +89,7 @@ impl Attribution {
             metrics,
             files,
             pages,
+            changing,
             unknown_kernel,
             unknown_user,
             other_contexts,
@@ -93,7 +113,7 @@ impl Attribution {
 
     /// Whether there are programs whose pages could be recognised.
     pub(crate) fn has_pages(&self) -> bool {
-        !self.pages.is_empty()
+        !self.pages.is_empty() || !self.changing.is_empty()
     }
 
     /// What an address means, with the place of its counter.
@@ -113,11 +133,18 @@ impl Attribution {
     pub(crate) fn user_owner(&self, address: u64, page: Option<&[u8; PAGE_BYTES]>) -> Owner {
         let unknown = Owner { function: self.unknown_user, at_entry: false };
         let Some(page) = page else { return unknown };
-        let Some(places) = self.pages.get(&page_hash(page)) else { return unknown };
         let within = address % PAGE_BYTES as u64;
-        let mut found =
-            places.iter().map(|(file, offset)| find(&self.files[*file], offset + within));
-        found.find_map(|owner| owner).unwrap_or(unknown)
+        let find = |(file, offset): (usize, u64)| find(&self.files[file], offset + within);
+        match self.pages.get(&page_hash(page)) {
+            Some(places) => places.iter().copied().find_map(find),
+            // There are few of them, and code that is not known is seldom translated.
+            None => self
+                .changing
+                .iter()
+                .find(|known| page_hash(&blanked(page, &known.sites)) == known.hash)
+                .and_then(|known| find((known.file, known.offset))),
+        }
+        .unwrap_or(unknown)
     }
 }
 
@@ -156,6 +183,7 @@ mod tests {
             files: vec![FileSymbols {
                 parts: vec![Range { start: 0x1040, end: 0x1180, function: 1 }],
                 pages: vec![(0x1000, page_hash(&page))],
+                sites: vec![],
             }],
         })
     }
@@ -184,6 +212,30 @@ mod tests {
         page[0] = 1;
         assert_eq!(attribution.user_owner(0x5555_5000_0040, Some(&page)).function, unknown);
         assert_eq!(attribution.user_owner(0x5555_5000_0040, None).function, unknown);
+    }
+
+    #[test]
+    fn a_page_is_known_whatever_its_program_wrote_to_the_sites_in_it() {
+        let function = Function { symbol: "main".into(), module: "/bin/true".into() };
+        let (mut page, sites) = ([0x90; PAGE_BYTES], vec![(0x1100, 0x1105), (0x1ffe, 0x2003)]);
+        let hash = page_hash(&blanked(&page, &sites_in_page(&sites, 0x1000)));
+        let attribution = Attribution::new(Symbols {
+            functions: vec![function],
+            files: vec![FileSymbols {
+                parts: vec![Range { start: 0x1040, end: 0x1180, function: 0 }],
+                pages: vec![(0x1000, hash)],
+                sites,
+            }],
+            ..Symbols::default()
+        });
+        let owner = |page: &[u8; PAGE_BYTES]| attribution.user_owner(0x40_0100, Some(page));
+        assert!(attribution.has_pages());
+        assert_eq!(owner(&page), Owner { function: 0, at_entry: false });
+        page[0x100..0x105].fill(0xcc);
+        page[0xffe] = 0xe8;
+        assert_eq!(owner(&page).function, 0);
+        page[0x105] = 0xcc;
+        assert_eq!(attribution.functions()[owner(&page).function as usize].symbol, UNKNOWN);
     }
 
     #[test]

@@ -9,7 +9,8 @@
 //! `key=value` behind the plugin's path, separated by commas:
 //! - `out=PATH`: the report; written as `PATH.tmp`, then renamed. Always needed.
 //! - `symbols=PATH`: symbols in the format of `opcost_record::symbols`.
-//! - `window=markers|whole`: count between markers, or from the first instruction to the end.
+//! - `window=markers|whole`: count between markers, each run by itself where a marker ends it, or
+//!   from the first instruction to the end.
 //! - `mode=user|system`: refuses the other.
 //! - `model=on|off`: caches and branch predictor; `l1i`, `l1d`, `llc` as `SIZE:WAYS:LINE`.
 //! - `profile=on|off`: cost by calling context.
@@ -45,7 +46,8 @@
 //! about 400 bytes, then the report is an error; 2^20 contexts (8 bytes, 24 in the index, 48 in
 //! the columns), then cost goes to `[other contexts]`; 2^18 open calls of 24 bytes in the kernel
 //! and in each of 4096 tasks, then deeper ones are not followed; the models take their number of lines
-//! times 8 bytes and 80 KiB.
+//! times 8 bytes and 80 KiB. A run is written to the report when it ends, so any number of them take
+//! the memory of one.
 //!
 //! # Speed
 //! Measured with QEMU 7.2, CPU time of runs taken in turn, medians of at least four, ratios only;

@@ -2,24 +2,26 @@
 //!
 //! Kernel functions are address ranges. A program's functions are ranges of its file, since where
 //! the file is mapped is not known beforehand: the plugin recognises a page of code by its contents
-//! ([`page_hash`]), which are those of the page of the file.
+//! ([`page_hash`]), which are those of the page of the file but for the bytes that the program changes
+//! itself while it runs ([`FileSymbols::sites`]).
 //!
 //! ```text
-//! opcost-symbols 1
+//! opcost-symbols 2
 //! function asm_exc_page_fault<tab>[kernel]
 //! function main<tab>/bin/true
 //! range ffffffff81a00b40 ffffffff81a00b70 0
 //! landmark ffffffff81a00b40 fault page-faults
 //! file
 //! part 1040 1180 1
+//! site 1062 1067
 //! page 1000 8c5e1d0a44f2b7c9
-//! end 7
+//! end 8
 //! ```
 
 use crate::Function;
 
 /// First line of the format's current version.
-pub const HEADER: &str = "opcost-symbols 1";
+pub const HEADER: &str = "opcost-symbols 2";
 
 /// Size of a page of code, bytes.
 pub const PAGE_BYTES: usize = 4096;
@@ -89,8 +91,11 @@ pub struct LandmarkAt {
 pub struct FileSymbols {
     /// Functions by file offset, ascending, disjoint.
     pub parts: Vec<Range>,
-    /// Pages of code: their file offset and [`page_hash`].
+    /// Pages of code: their file offset and the [`page_hash`] of their contents [`blanked`] of sites.
     pub pages: Vec<(u64, u64)>,
+    /// Instructions that the program changes while it runs: the file offsets of the first byte and of
+    /// the one behind the last; ascending, disjoint.
+    pub sites: Vec<(u64, u64)>,
 }
 
 /// Everything the plugin is told.
@@ -156,6 +161,33 @@ pub fn page_hash(page: &[u8]) -> u64 {
     hash
 }
 
+/// Of some ranges those parts that lie in a page, as offsets in the page.
+///
+/// `sites`: ascending, disjoint, as [`FileSymbols::sites`]; `offset`: of the page in the file.
+pub fn sites_in_page(sites: &[(u64, u64)], offset: u64) -> Vec<(usize, usize)> {
+    let end = offset + PAGE_BYTES as u64;
+    let first = sites.partition_point(|(_, behind)| *behind <= offset);
+    sites[first..]
+        .iter()
+        .take_while(|(start, _)| *start < end)
+        .map(|(start, behind)| {
+            ((start.max(&offset) - offset) as usize, (behind.min(&end) - offset) as usize)
+        })
+        .collect()
+}
+
+/// A page with zeros in place of what may be changed in it.
+///
+/// `page`: [`PAGE_BYTES`] bytes or fewer; `sites`: from [`sites_in_page`].
+pub fn blanked(page: &[u8], sites: &[(usize, usize)]) -> Vec<u8> {
+    let mut blank = page.to_vec();
+    for (start, behind) in sites {
+        let behind = *behind.min(&blank.len());
+        blank[*start.min(&behind)..behind].fill(0);
+    }
+    blank
+}
+
 impl Symbols {
     /// Writes the symbols as text.
     pub fn format(&self) -> String {
@@ -175,6 +207,9 @@ impl Symbols {
             lines.push("file".into());
             for Range { start, end, function } in &file.parts {
                 lines.push(format!("part {start:x} {end:x} {function}"));
+            }
+            for (start, behind) in &file.sites {
+                lines.push(format!("site {start:x} {behind:x}"));
             }
             for (offset, hash) in &file.pages {
                 lines.push(format!("page {offset:x} {hash:x}"));
@@ -255,6 +290,14 @@ impl Symbols {
                     let range = range(fields, file.parts.last())?;
                     file.parts.push(range);
                 }
+                ("site", [start, behind]) => {
+                    let site = (hex(start)?, hex(behind)?);
+                    let file = symbols.files.last_mut().ok_or_else(|| fail("no file yet"))?;
+                    if site.0 >= site.1 || file.sites.last().is_some_and(|last| last.1 > site.0) {
+                        return Err(fail("sites must ascend"));
+                    }
+                    file.sites.push(site);
+                }
                 ("page", [offset, hash]) => {
                     let page = (hex(offset)?, hex(hash)?);
                     let file = symbols.files.last_mut().ok_or_else(|| fail("no file yet"))?;
@@ -296,6 +339,7 @@ mod tests {
                 FileSymbols {
                     parts: vec![Range { start: 0x1040, end: 0x1180, function: 1 }],
                     pages: vec![(0x1000, 7)],
+                    sites: vec![(0x1062, 0x1067), (0x1100, 0x1105)],
                 },
             ],
         }
@@ -331,6 +375,16 @@ mod tests {
         for (place, (landmark, _)) in Landmark::NAMES.iter().enumerate() {
             assert_eq!(*landmark as usize, place);
         }
+    }
+
+    #[test]
+    fn what_a_program_changes_itself_is_blanked_where_it_lies_in_a_page() {
+        let sites = [(0xfe, 0x103), (0xffe, 0x1003), (0x2000, 0x2005)];
+        assert_eq!(sites_in_page(&sites, 0), [(0xfe, 0x103), (0xffe, 0x1000)]);
+        assert_eq!(sites_in_page(&sites, 0x1000), [(0, 3)]);
+        assert_eq!(sites_in_page(&sites, 0x3000), []);
+        assert_eq!(blanked(&[1; 8], &[(0, 3), (6, 4096)]), [0, 0, 0, 1, 1, 1, 0, 0]);
+        assert_eq!(blanked(&[1; 4], &[(7, 9)]), [1; 4], "behind the end of the file");
     }
 
     #[test]

@@ -79,7 +79,8 @@ pub struct Experiment {
     pub timeout: Option<TimeLimit>,
 
     /// Make the runs of a block in one process, which exchanges its code path between them: same
-    /// heap, same layout, same pages. For a workload whose variants differ in path=… only
+    /// heap, same layout, same pages; on the emulated machine, in one boot. For a workload whose
+    /// variants differ in path=… only
     #[arg(long, help_heading = SCHEDULE)]
     #[serde(skip_serializing_if = "is_false")]
     pub in_process: bool,

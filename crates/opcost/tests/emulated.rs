@@ -143,6 +143,63 @@ fn code_is_patched_inside_a_guest_and_counted_to_the_instruction() {
     assert!((changes[0] + 7.0).abs() < 0.001 && changes[1].abs() < 0.001, "{changes:?}");
 }
 
+#[test]
+fn paths_exchanged_in_one_process_of_a_guest_are_counted_run_by_run() {
+    let Some(kernel) = kernel() else { return };
+    let lab = Lab::new();
+    let work = ["-w", "pvops:ops=1000,path=direct", "-w", "pvops:ops=1000,path=inlined"];
+    let args = [&["--in-process"], &work[..], &["--pairs", "4", "--json"]].concat();
+    let ended = guests(&lab, &kernel, &args).expect(0);
+    let shown: Value = serde_json::from_str(&ended.stdout).unwrap();
+    // The first boot repeated, and two of two pairs: each run of one is a record.
+    let starts = lab.column("last", "started_unix_ns");
+    let sizes: Vec<usize> =
+        starts.chunk_by(|one, other| one == other).map(<[String]>::len).collect();
+    assert_eq!(sizes, [4, 4, 4]);
+    let user = metric(&shown, "instructions", "user");
+    let change = user["value"].as_f64().unwrap() - user["value_baseline"].as_f64().unwrap();
+    assert!((change + 7.0).abs() < 0.01, "{user:#}");
+    assert_eq!(user["verdict"], "changed", "{user:#}");
+    let rules = shown["opcost"]["ledger"].as_array().unwrap();
+    let repeatable = rules.iter().find(|entry| entry["rule"] == "repeatable").unwrap();
+    assert_eq!(repeatable["severity"], "fine", "{repeatable:#}");
+    assert!(repeatable["detail"].as_str().unwrap().contains("in 4 repeated runs"));
+    // Functions are named, those on pages that were patched too, and add up.
+    let functions = shown["opcost"]["functions"].as_array().unwrap();
+    let rest = functions.iter().find(|row| row["symbol"] == "[unattributed]").unwrap();
+    assert_eq!(rest["change"].as_f64(), Some(0.0), "{rest:#}");
+    let modules: Vec<&Value> = functions.iter().map(|row| &row["module"]).collect();
+    assert!(!modules.contains(&&"[unknown]".into()), "{functions:#?}");
+    assert!(
+        functions.iter().any(|row| row["symbol"].as_str().unwrap().contains("pvops::operations"))
+    );
+}
+
+#[test]
+fn one_path_on_both_sides_of_a_guests_process_is_no_change() {
+    let Some(kernel) = kernel() else { return };
+    let lab = Lab::new();
+    let work =
+        ["a", "b"].map(|name| format!("--variant={name}=workload:pvops:ops=1000,path=direct"));
+    let args = ["--in-process", &work[0], &work[1], "--pairs", "8", "--json"];
+    let more = ["--blocks-per-process", "2", "--warmup", "0"];
+    let ended = guests(&lab, &kernel, &[&args[..], &more].concat()).expect(0);
+    let shown: Value = serde_json::from_str(&ended.stdout).unwrap();
+    for row in shown["opcost"]["metrics"].as_array().unwrap() {
+        assert_ne!(row["verdict"], "changed", "{row:#}");
+    }
+}
+
+#[test]
+fn a_path_that_the_guests_cpu_cannot_take_fails_the_whole_process() {
+    let Some(kernel) = kernel() else { return };
+    let lab = Lab::new();
+    let work = ["-w", "copy:ops=10,path=sse2", "-w", "copy:ops=10,path=avx512"];
+    let args = [&["--in-process", "--pairs", "2", "--jobs", "1"], &work[..]].concat();
+    guests(&lab, &kernel, &args).expect(4).says(&["avx512"]);
+    assert_eq!(lab.recordings()[0]["runs"], 4, "the runs of the first process, all failed");
+}
+
 /// Processes of any kind whose command line names the folder.
 fn processes_in(folder: &Path) -> Vec<String> {
     let folder = folder.to_str().unwrap();

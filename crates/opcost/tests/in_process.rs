@@ -3,10 +3,11 @@
 mod lab;
 mod made;
 use lab::{Lab, Started, wait_until};
-use opcost::comparison::{Verdict, compare as analyse};
-use opcost::experiment::{Experiment, Scalar, Variant};
-use opcost::plan::{self, Plan, Slot};
+use opcost::comparison::{Severity, Verdict, compare as analyse};
+use opcost::experiment::{Experiment, MachineKind, Scalar, Variant};
+use opcost::plan::{self, EmulationPlan, Plan, Slot};
 use opcost_record::Reading;
+use opcost_record::metric::EMULATOR;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 const COMPARE: [&str; 8] = [
@@ -117,6 +118,10 @@ fn too_little_memory_is_said_with_what_is_needed() {
 }
 
 fn planned(seed: u64, blocks_per_process: u32) -> Plan {
+    planned_pairs(24 * blocks_per_process, seed, blocks_per_process)
+}
+
+fn planned_pairs(pairs: u32, seed: u64, blocks_per_process: u32) -> Plan {
     let variant = |path: &str| Variant {
         name: Some(path.into()),
         workload: Some("copy".into()),
@@ -124,7 +129,7 @@ fn planned(seed: u64, blocks_per_process: u32) -> Plan {
         ..Variant::default()
     };
     let experiment = Experiment {
-        pairs: Some(24 * blocks_per_process),
+        pairs: Some(pairs),
         seed: Some(seed),
         in_process: true,
         blocks_per_process: Some(blocks_per_process),
@@ -180,4 +185,65 @@ fn equal_paths_in_one_process_raise_false_alarms_as_rarely_as_stated() {
 fn a_change_far_smaller_than_what_processes_differ_by_is_found() {
     let found = (0..20).filter(|seed| is_changed(*seed, 3, 1.05)).count();
     assert_eq!(found, 20);
+}
+
+/// The plan of so many pairs on the emulated machine, two blocks in a process.
+fn planned_emulated(pairs: u32) -> Plan {
+    let mut plan = planned_pairs(pairs, 1, 2);
+    plan.machine = MachineKind::Emulated;
+    plan.emulation = Some(EmulationPlan { model: None, jobs: 1, pack: Vec::new() });
+    plan.primary = made::key("instructions", EMULATOR);
+    plan.events.clear();
+    plan.unavailable.clear();
+    plan
+}
+
+fn instructions(value: u64) -> Vec<Reading> {
+    vec![Reading::plain(made::key("instructions", EMULATOR), value)]
+}
+
+#[test]
+fn counts_that_one_boot_repeats_are_not_taken_for_exact_and_those_of_two_are() {
+    let found = |pairs: u32, planted: u64| {
+        let plan = planned_emulated(pairs);
+        let recording =
+            made::recording(plan, |slot| instructions(1000 + planted * u64::from(slot.variant)));
+        let (comparison, warnings) = analyse(&recording);
+        let change = comparison.rows[0].changes[0].clone();
+        (
+            comparison.rows[0].exact,
+            change.verdict,
+            warnings.is_empty(),
+            comparison.heading.join(" · "),
+        )
+    };
+    let (exact, verdict, silent, heading) = found(4, 50);
+    assert_eq!((exact, verdict, silent), (false, Verdict::Inconclusive, false));
+    assert!(heading.contains("in one process"), "{heading}");
+    let (exact, verdict, silent, heading) = found(8, 50);
+    assert_eq!((exact, verdict, silent), (true, Verdict::Changed, true));
+    assert!(heading.contains("in 2 processes"), "{heading}");
+    let (exact, verdict, silent, _) = found(8, 0);
+    assert_eq!((exact, verdict, silent), (true, Verdict::Unchanged, true));
+}
+
+#[test]
+fn a_repeated_process_is_compared_run_by_run_in_their_order() {
+    let repeatable = |odd: Option<u32>| {
+        let recording = made::recording(planned_emulated(8), |slot| {
+            // Each run of a process costs more than the one before; all processes do the same.
+            instructions(1000 + u64::from(slot.slot % 8) + u64::from(odd == Some(slot.slot)))
+        });
+        let (comparison, _) = analyse(&recording);
+        let rule = comparison.ledger.into_iter().find(|entry| entry.rule == "repeatable").unwrap();
+        (rule.severity, rule.detail)
+    };
+    let (severity, detail) = repeatable(None);
+    assert_eq!(severity, Severity::Fine, "{detail}");
+    assert!(detail.contains("in 8 repeated runs"), "{detail}");
+    let (severity, detail) = repeatable(Some(3));
+    assert_eq!(severity, Severity::Doubtful, "{detail}");
+    assert!(detail.contains("differed by 1") && detail.contains("1,003 and 1,004"), "{detail}");
+    // A run of the second process has nothing to repeat.
+    assert_eq!(repeatable(Some(20)).0, Severity::Fine);
 }

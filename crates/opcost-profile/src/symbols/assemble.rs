@@ -45,6 +45,7 @@ pub fn join(kernel: Option<&KernelSymbols>, programs: &[ProgramSymbols]) -> Symb
             symbols.files.push(FileSymbols {
                 parts: ranges(&program.parts, &mut numbers, &mut symbols.functions),
                 pages: program.pages.clone(),
+                sites: program.sites.clone(),
             });
         }
     }

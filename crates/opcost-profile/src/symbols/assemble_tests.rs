@@ -9,7 +9,11 @@ fn part(start: u64, end: u64, symbol: &str, module: &str) -> Part {
 
 fn program(module: &str, functions: &[(u64, u64, &str)], pages: &[(u64, u64)]) -> ProgramSymbols {
     let part = |(start, end, symbol): &(u64, u64, &str)| part(*start, *end, symbol, module);
-    ProgramSymbols { parts: functions.iter().map(part).collect(), pages: pages.to_vec() }
+    ProgramSymbols {
+        parts: functions.iter().map(part).collect(),
+        pages: pages.to_vec(),
+        sites: vec![],
+    }
 }
 
 fn range(start: u64, end: u64, function: u32) -> Range {

@@ -24,6 +24,9 @@ pub(super) struct Column {
     pub(super) first: Option<Total>,
     /// Whether another run had another.
     pub(super) varies: bool,
+    /// How often its inputs were drawn: once a run; on the emulated machine, where seed and padding
+    /// are a process's, once a process.
+    drawn: usize,
     /// The figures, per operation where the metric's are.
     pub(super) values: Vec<f64>,
     /// Runs in which the counter was multiplexed.
@@ -42,7 +45,9 @@ impl Columns {
         let keys = recording.dictionary.keys();
         let per_op: Vec<bool> = keys.iter().map(|key| key.row().per_op).collect();
         let mut by_metric = vec![vec![Column::default(); finished.len()]; keys.len()];
-        let per_second = per_second(&recording.plan);
+        let plan = &recording.plan;
+        let per_second = per_second(plan);
+        let drawn_by_process = plan.emulation.is_some() && plan.in_process.is_some();
         let wall = keys.iter().position(|key| key.name == WALL);
         for (variant, records) in finished.iter().enumerate() {
             for record in records {
@@ -62,6 +67,10 @@ impl Columns {
                         None => total.per_op(),
                     };
                     let column = &mut by_metric[metric][variant];
+                    let is_same_draw = |last: &u32| plan.unit_of(*last) == plan.unit_of(block);
+                    let drawn =
+                        !(drawn_by_process && column.blocks.last().is_some_and(is_same_draw));
+                    column.drawn += usize::from(drawn);
                     column.blocks.push(block);
                     // Periods are never of one length exactly, so nothing is the same per second.
                     column.varies |= per_second || *column.first.get_or_insert(total) != total;
@@ -83,9 +92,10 @@ impl Columns {
 }
 
 impl Column {
-    /// The total that two or more runs have in common, as often as there is need to show it.
+    /// The total that two or more runs with inputs of their own have in common, as often as there is
+    /// need to show it.
     pub(super) fn alike(&self) -> Option<[Total; 2]> {
-        self.first.filter(|_| !self.varies && self.values.len() >= 2).map(|total| [total; 2])
+        self.first.filter(|_| !self.varies && self.drawn >= 2).map(|total| [total; 2])
     }
 
     /// The figures of one unit of so many blocks, from `start` on; moves `start` behind them.

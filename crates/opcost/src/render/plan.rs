@@ -77,7 +77,7 @@ pub fn text(plan: &Plan, style: &Style) -> String {
     line(
         "warm-up",
         &match (&plan.emulation, plan.in_process) {
-            (Some(_), Some(_)) => format!("{} of the first process, whole", plan.warmup),
+            (Some(_), Some(_)) => format!("{} × the whole first process", plan.warmup),
             _ => format!("{} of each variant", plan.warmup),
         },
     );

@@ -10,6 +10,7 @@ mod image;
 mod linkage;
 mod lookup;
 mod page;
+mod site;
 mod source_file;
 mod table;
 mod unwind;
@@ -31,8 +32,11 @@ pub use source_file::source_files;
 pub struct ProgramSymbols {
     /// Functions by file offset, ascending, disjoint.
     pub parts: Vec<Part>,
-    /// Pages of code: their file offset and [`page_hash`](opcost_record::symbols::page_hash).
+    /// Pages of code: their file offset and the hash that
+    /// [`FileSymbols`](opcost_record::symbols::FileSymbols) has of them.
     pub pages: Vec<(u64, u64)>,
+    /// Instructions that the program changes while it runs, as there.
+    pub sites: Vec<(u64, u64)>,
 }
 
 /// What is known of the name of some code.
@@ -116,7 +120,8 @@ pub fn read(file: &[u8], debug: Option<&[u8]>, module: &str) -> Result<ProgramSy
             }
         }
     }
-    Ok(ProgramSymbols { parts, pages: page::hashes(file, &code) })
+    let sites = site::ranges(&image, &code);
+    Ok(ProgramSymbols { parts, pages: page::hashes(file, &code, &sites), sites })
 }
 
 #[cfg(test)]

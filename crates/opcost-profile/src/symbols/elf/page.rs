@@ -1,13 +1,13 @@
 //! Pages of code, recognised by their contents.
 
 use super::image::Code;
-use opcost_record::symbols::{PAGE_BYTES, page_hash};
+use opcost_record::symbols::{PAGE_BYTES, blanked, page_hash, sites_in_page};
 
 /// File offset and hash of each page that has code in it.
 ///
 /// A mapped page shows the whole page of the file: also what is beside the segment, and zeros behind
-/// the end of the file. So that is what is hashed.
-pub(super) fn hashes(file: &[u8], code: &[Code]) -> Vec<(u64, u64)> {
+/// the end of the file. So that is what is hashed, without the `sites` that the program changes.
+pub(super) fn hashes(file: &[u8], code: &[Code], sites: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let page_bytes = PAGE_BYTES as u64;
     let mut pages: Vec<(u64, u64)> = Vec::new();
     for piece in code {
@@ -15,7 +15,9 @@ pub(super) fn hashes(file: &[u8], code: &[Code]) -> Vec<(u64, u64)> {
         for offset in (first..piece.end).step_by(PAGE_BYTES) {
             if pages.last().is_none_or(|(last, _)| *last < offset) {
                 let end = file.len().min(offset as usize + PAGE_BYTES);
-                pages.push((offset, page_hash(&file[offset as usize..end])));
+                let page = &file[offset as usize..end];
+                let sites = sites_in_page(sites, offset);
+                pages.push((offset, page_hash(&blanked(page, &sites))));
             }
         }
     }

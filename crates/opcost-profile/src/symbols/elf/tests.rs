@@ -17,6 +17,16 @@ __asm__(".globl label\nlabel: nop\nnop\nret\n");
 int main(int argc, char **argv) { printf("%d\n", triple(argc) + twice(argc)); return 0; }
 "#;
 
+/// A program with two sites of patchpoint, of five and two bytes, and what their records look like.
+const PATCHED: &str = r#"
+__asm__(".globl here, there, here_end, there_end\n"
+"here: .byte 0xe8,1,2,3,4\nhere_end: nop\nthere: .byte 0x66,0x90\nthere_end: ret\n"
+".pushsection patchpoint_sites,\"a\"\n"
+".long there - ., 0, 0\n.byte 2, 2, 0, 0\n"
+".long here - ., 0, 0\n.byte 1, 5, 0, 0\n.popsection\n");
+int main(void) { return 0; }
+"#;
+
 /// Runs a tool, or says why not.
 fn tool(name: &str, arguments: &[&str]) -> Option<String> {
     match Command::new(name).args(arguments).output() {
@@ -50,6 +60,34 @@ fn compile(compiler: &str, source: &str, options: &[&str]) -> Option<(TempDir, S
 
 fn symbols(program: &str) -> ProgramSymbols {
     read(&fs::read(program).unwrap(), None, "/guest/program").unwrap()
+}
+
+#[test]
+fn pages_are_recognised_whatever_stands_at_their_sites() {
+    let Some((_folder, program)) = compile("gcc", PATCHED, &[]) else { return };
+    let Some(listed) = listed_labels(&program) else { return };
+    let Some(slide) = slide(&program) else { return };
+    let at = |name: &str| listed.iter().find(|(_, known)| known == name).unwrap().0 - slide;
+    let before = symbols(&program);
+    assert_eq!(before.sites, [(at("here"), at("here_end")), (at("there"), at("there_end"))]);
+    let mut file = fs::read(&program).unwrap();
+    for site in &before.sites {
+        file[site.0 as usize..site.1 as usize].fill(0xcc);
+    }
+    let after = read(&file, None, "/guest/program").unwrap();
+    assert_eq!(after.pages, before.pages);
+    file[before.sites[0].1 as usize] = 0xcc;
+    assert_ne!(read(&file, None, "/guest/program").unwrap().pages, before.pages);
+}
+
+/// Labels with their address, as `nm` lists them.
+fn listed_labels(program: &str) -> Option<Vec<(u64, String)>> {
+    let listing = tool("nm", &[program])?;
+    let label = |line: &str| match line.split_whitespace().collect::<Vec<_>>()[..] {
+        [address, _, name] => Some((u64::from_str_radix(address, 16).ok()?, name.to_owned())),
+        _ => None,
+    };
+    Some(listing.lines().filter_map(label).collect())
 }
 
 /// The name of the function at a file offset.

@@ -199,7 +199,7 @@ fn an_error_of_the_guest_comes_with_its_notes() {
 #[test]
 fn counts_that_are_missing_or_cut_short_are_no_result() {
     let sent = channel(&[(FrameKind::Report, &report())]);
-    let cut = &costs()[..30];
+    let cut = &costs()[..37];
     let twin_only =
         emulation::format(&[RegionCost { region: "twin".into(), ..Default::default() }]);
     let refused = emulation::format_error("no marker seen");

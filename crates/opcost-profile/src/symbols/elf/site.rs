@@ -1,0 +1,41 @@
+//! Instructions that a program changes while it runs: its sites of patchpoint.
+
+use super::image::{Code, Image, LE, offsets};
+use object::read::elf::SectionHeader;
+
+/// The section of the sites, and the size of a record there (patchpoint.h, `struct patchpoint_site`).
+const SECTION: &[u8] = b"patchpoint_sites";
+const RECORD_BYTES: usize = 16;
+/// Where a record has the length of its instruction.
+const LENGTH_AT: usize = 13;
+
+/// The file offsets of every site: first byte and the one behind the last, ascending, disjoint.
+///
+/// A record that leads out of the code is left out, and so are all of an object file's, which are
+/// not linked yet.
+pub(super) fn ranges(image: &Image<'_>, code: &[Code]) -> Vec<(u64, u64)> {
+    let mut ranges = Vec::new();
+    let named = image.sections.iter().filter(|section| {
+        image.sections.section_name(LE, section).is_ok_and(|name| name == SECTION)
+    });
+    for section in named {
+        let Ok(bytes) = section.data(LE, image.data) else { continue };
+        let records = bytes.chunks_exact(RECORD_BYTES);
+        let addresses = (section.sh_addr(LE)..).step_by(RECORD_BYTES);
+        ranges.extend(records.zip(addresses).filter_map(|(record, address)| {
+            // Relative to itself.
+            let code_at = i32::from_le_bytes(record[..4].try_into().ok()?);
+            let start = address.wrapping_add_signed(code_at.into());
+            offsets(code, start, record[LENGTH_AT].into())
+        }));
+    }
+    ranges.sort_unstable();
+    ranges.dedup_by(|later, earlier| {
+        let overlap = later.0 < earlier.1;
+        if overlap {
+            earlier.1 = earlier.1.max(later.1);
+        }
+        overlap
+    });
+    ranges
+}
