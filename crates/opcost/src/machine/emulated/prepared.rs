@@ -90,9 +90,9 @@ impl Emulated<'_> {
             .collect();
         let boot = match &guest.kernel {
             Some(spec) => {
-                let (kernel, symbols) = self.kernel(spec, guest, say)?;
                 let bytes = initramfs.bytes(guest.memory_mib).status(Status::Usage)?;
                 let initrd = files.write("initrd", &bytes)?;
+                let (kernel, symbols) = self.kernel(spec, guest, say)?;
                 Some(Boot { kernel, spec: spec.clone(), symbols, initrd })
             }
             None => None,
