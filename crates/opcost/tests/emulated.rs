@@ -335,6 +335,30 @@ fn work_on_a_disk_is_counted_and_a_refused_mount_is_in_the_kernels_words() {
 }
 
 #[test]
+fn a_guest_without_a_compiler_or_room_for_it_is_refused_before_it_starts() {
+    let Some(kernel) = kernel() else { return };
+    let lab = Lab::new();
+    let refused = |work: [&str; 2], more: &[&str], status, parts: &[&str]| {
+        let args = ["-w", work[0], "-w", work[1], "--pairs", "2"];
+        guests(&lab, &kernel, &[&args[..], more].concat()).expect(status).says(parts);
+        assert!(lab.recordings().is_empty(), "nothing was run");
+    };
+    let none = ["build:cc=no-such-compiler", "build:cc=no-such-compiler,jobs=2"];
+    refused(none, &[], 5, &["no C compiler 'no-such-compiler'", "apt install gcc"]);
+    lab.script("cc", "exit 0");
+    let silent = format!("build:cc={}", lab.path("cc").display());
+    let parts =
+        ["/cc cannot be packed: asked with -### what it starts, it said ''", "gcc or clang"];
+    refused([&silent, &format!("{silent},jobs=2")], &[], 5, &parts);
+    if lacks(&["cc"]).is_some() {
+        eprintln!("SKIPPED: no C compiler here");
+        return;
+    }
+    let parts = ["are packed into the guest", "64 MiB are too small", "give it --memory-mib"];
+    refused(["build", "build:jobs=2"], &["--memory-mib", "64"], 2, &parts);
+}
+
+#[test]
 fn a_file_that_is_no_kernel_is_refused_before_anything_runs() {
     if let Some(what) = lacks(&["qemu-system-x86_64"]) {
         skip::<()>(&what);

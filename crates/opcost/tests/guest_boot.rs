@@ -5,7 +5,8 @@ mod boot;
 use boot::{boot, machine};
 use opcost::machine::emulated::initramfs::{CommandPack, Initramfs, PackItem, WorkloadPack};
 use opcost_record::channel::{Frame, FrameKind, GuestExit};
-use std::ffi::OsStr;
+use opcost_work::WorkloadSpec;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -55,6 +56,34 @@ fn workloads_do_in_the_guest_what_they_do_on_the_host() {
         assert_eq!(text(&frames, FrameKind::Report), host);
         assert!(!frames.iter().any(|frame| frame.kind == FrameKind::Note), "{frames:?}");
     }
+}
+
+#[test]
+fn a_compiler_makes_the_same_objects_in_the_guest_as_on_the_host() {
+    let Some((kernel, guest)) = machine() else { return };
+    let spec = WorkloadSpec::find("build").unwrap();
+    let params: Vec<(String, String)> =
+        [("files", "2"), ("functions", "1"), ("optimise", "0"), ("jobs", "2")]
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .into();
+    let env: Vec<(OsString, OsString)> = vec![("PATH".into(), "/usr/bin:/bin".into())];
+    let programs = spec.programs.unwrap()(&spec.resolve(&params).unwrap(), &env);
+    let Ok(programs) = programs else {
+        eprintln!("SKIPPED: no C compiler here: {}", programs.unwrap_err());
+        return;
+    };
+    let pack = WorkloadPack { programs, env, cwd: "/".into(), pack: Vec::new() };
+    let initramfs = Initramfs::for_workload(&guest, "build", &params, 7, &pack).unwrap();
+    let frames = boot(&kernel, &initramfs);
+    assert_eq!(exit(&frames), GuestExit::Code(0), "{frames:?}");
+
+    let request = tempfile::NamedTempFile::new().unwrap();
+    fs::write(request.path(), initramfs.request().format()).unwrap();
+    let mut host = Command::new(&guest);
+    host.arg("work").arg(request.path()).env_clear().env("PATH", "/usr/bin:/bin");
+    let host = String::from_utf8(host.output().unwrap().stdout).unwrap();
+    assert!(host.contains("invariant objects-hash"), "{host}");
+    assert_eq!(text(&frames, FrameKind::Report), host);
 }
 
 #[test]

@@ -418,9 +418,9 @@ mod tests {
 
     #[test]
     fn a_workloads_programs_come_with_all_that_they_load() {
-        let params = WorkloadSpec::find("build").unwrap();
+        let spec = WorkloadSpec::find("build").unwrap();
         let env: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-        let programs = params.programs.unwrap()(&params.resolve(&[]).unwrap(), &env);
+        let programs = spec.programs.unwrap()(&spec.resolve(&[]).unwrap(), &env);
         let Ok(programs) = programs else {
             eprintln!("SKIPPED: no C compiler here: {}", programs.unwrap_err());
             return;
@@ -439,7 +439,9 @@ mod tests {
             for line in String::from_utf8_lossy(&list.stdout).lines() {
                 let Some((_, rest)) = line.split_once("=> ") else { continue };
                 let library = Path::new(rest.split(' ').next().unwrap());
-                assert!(tree.has(library), "{} needs {}", real.display(), library.display());
+                let place = tree.place(library).unwrap();
+                assert_eq!(place, library.canonicalize().unwrap());
+                assert!(tree.has(&place), "{} needs {}", real.display(), library.display());
             }
         }
         let absent = WorkloadPack { programs: vec!["/no/cc1".into()], ..WorkloadPack::default() };
