@@ -210,7 +210,7 @@ impl<'a> Emulated<'a> {
         let files = &flight.files;
         let (stderr, console) = (files.tail("stderr"), files.tail("console"));
         let report = fs::read_to_string(files.path("report")).ok();
-        let boot = self.prepared[usize::from(slot.variant)].boot.as_ref();
+        let boot = self.prepared[usize::from(runs[0].variant)].boot.as_ref();
         let traces = Traces {
             exit: &exit,
             limit_ms,

@@ -292,7 +292,7 @@ fn modules_that_are_elsewhere_are_an_error() {
         let end = ended(Status::Code(0));
         let left = Left { exit: end, stderr: "", console: "", plugin: Some(&costs) };
         let traces = Traces { modules: asked, ..left.traces() };
-        match of_guest(&traces, &channel(&frames), false, 11).outcome {
+        match one(of_guest(&traces, &channel(&frames), false, 1, 11)).outcome {
             Outcome::Finished => "finished".to_string(),
             Outcome::Failed(Failure::Work { detail }) => detail,
             other => panic!("{other:?}"),

@@ -98,8 +98,8 @@ impl Emulated<'_> {
         let cwd = variant.cwd.clone().unwrap_or_else(|| "/".into());
         let initramfs = match &variant.work {
             WorkPlan::Workload { name, params } => {
-                let (programs, env) = started_by(name, params, &self.environments[index])?;
-                let pack = WorkloadPack { programs, env, cwd, pack };
+                let started = started_by(name, params, &self.environments[index])?;
+                let pack = WorkloadPack { cwd, pack, ..started };
                 Initramfs::for_workload(&self.tools.guest, name, params, plan.seed, &pack)
             }
             WorkPlan::Command { program, argv, .. } => Initramfs::for_command(
@@ -274,11 +274,11 @@ fn started_by(
     name: &str,
     params: &[(String, String)],
     environment: &[(OsString, OsString)],
-) -> Result<(Vec<PathBuf>, Vec<(OsString, OsString)>)> {
+) -> Result<WorkloadPack> {
     let spec = WorkloadSpec::find(name).with_context(|| format!("no workload '{name}'"))?;
     let Some(programs) = spec.programs else { return Ok(Default::default()) };
     let programs = programs(&spec.resolve(params)?, environment).status(Status::Missing)?;
-    Ok((programs, environment.to_vec()))
+    Ok(WorkloadPack { programs, env: environment.to_vec(), ..WorkloadPack::default() })
 }
 
 /// What the recording keeps of the tools, kernels and programs.
