@@ -1,14 +1,15 @@
 //! From events to a tree of calls: who was where, without names.
 //!
-//! A sample costs one look at its chain of callers, which is usually known already, and one at the
-//! interrupted instruction; nothing of it is kept but two sums. Whoever unwinds user stacks does so
+//! A sample costs one look at each half of its chain of callers, the kernel's and the program's, which
+//! are usually known already, and one at the interrupted instruction; nothing of it is kept but two
+//! sums. Whoever unwinds user stacks does so
 //! before: [`Session::spaces`] says what is mapped, and the callers found are appended to
 //! [`Sample::chain`] behind [`CONTEXT_USER`].
 
 use crate::event::{Event, Sample};
 use crate::losses::Losses;
-use crate::space::{CodeFile, KernelReference, Spaces, UNMAPPED};
-use crate::tree::{Place, Tree};
+use crate::space::{CodeFile, KERNEL_HALF, KernelReference, Spaces, UNMAPPED};
+use crate::tree::{NO_PATH, Place, Tree};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
 
@@ -52,13 +53,13 @@ impl Recorded {
     }
 }
 
-/// A chain that came before, and the node it led to.
+/// Half a chain that came before, and the path that it is.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     start: usize,
     frames: usize,
     version: u32,
-    node: Option<u32>,
+    path: u32,
     unmapped: u32,
 }
 
@@ -70,9 +71,9 @@ pub struct Session {
     spaces: Spaces,
     tree: Tree,
     losses: Losses,
-    /// Chains by a hash of them and of their address space's version.
+    /// Halves of chains by a hash of them and of their address space's version.
     known: FxHashMap<u64, Known>,
-    /// The chains' addresses, one behind the other.
+    /// Their addresses, one behind the other.
     chains: Vec<u64>,
 }
 
@@ -125,7 +126,7 @@ impl Session {
 
     /// What was taken so far, after which the tree and the losses begin anew; address spaces stay.
     pub fn restart(&mut self) -> Recorded {
-        // Nodes of the old tree mean nothing in the new one.
+        // Paths of the old tree mean nothing in the new one.
         self.known.clear();
         self.chains.clear();
         Recorded {
@@ -151,59 +152,75 @@ impl Session {
             self.losses.other_events += 1;
             return;
         }
-        let is_guest = |frame: &u64| *frame >= CONTEXT_MAX && CONTEXT_GUEST.contains(frame);
-        if sample.chain.iter().any(is_guest) {
+        // Markers are not frames.
+        let markers = || sample.chain.iter().filter(|frame| **frame >= CONTEXT_MAX);
+        if markers().any(|marker| CONTEXT_GUEST.contains(marker)) {
             self.losses.guest_samples += 1;
             return;
         }
-        let callers = callers(sample);
         if let Some(stack) = sample.user_stack
             && !stack.bytes.is_empty()
             && !sample.chain.contains(&CONTEXT_USER)
         {
             self.losses.stacks_not_unwound += 1;
         }
-        // Markers are not frames.
         if sample.chain.len() >= self.frames_max
-            && sample.chain.iter().filter(|frame| **frame < CONTEXT_MAX).count() >= self.frames_max
+            && sample.chain.len() - markers().count() >= self.frames_max
         {
             self.losses.stacks_cut += 1;
         }
-        let (parent, unmapped) = self.node_of(sample.pid, callers);
-        self.losses.unmapped_callers += u64::from(unmapped);
+        let callers = callers(sample);
+        let user = callers.iter().position(|frame| *frame == CONTEXT_USER);
+        // With its marker, which says that the first was interrupted there.
+        let (inner, outer) = callers.split_at(user.unwrap_or(0));
+        let version = self.spaces.version(sample.pid);
+        let outer = self.path_of(sample.pid, version, outer);
+        let inner = self.path_of(sample.pid, version, inner);
         let place = self.spaces.place(sample.pid, sample.address).unwrap_or_else(|| {
             self.losses.unmapped_samples += 1;
             Place { file: UNMAPPED, offset: 0 }
         });
-        let node = self.tree.node(parent, place);
+        // What has one half only is one path.
+        let (outer, callers) = if inner == NO_PATH { (NO_PATH, outer) } else { (outer, inner) };
+        let path = self.tree.path(callers, place);
+        let node = self.tree.node(outer, path);
         self.tree.add(node, sample.period);
     }
 
-    /// The node of a chain of callers, and how many of them are nowhere.
-    fn node_of(&mut self, pid: i32, callers: &[u64]) -> (Option<u32>, u32) {
+    /// The path of half a chain of callers.
+    fn path_of(&mut self, pid: i32, version: u32, callers: &[u64]) -> u32 {
         if callers.is_empty() {
-            return (None, 0);
+            return NO_PATH;
         }
-        let version = self.spaces.version(pid);
+        // The kernel is the same in each address space.
+        let version = if callers.iter().all(|frame| *frame >= KERNEL_HALF) { 0 } else { version };
         let mut hasher = FxHasher::default();
         (version, callers).hash(&mut hasher);
         let key = hasher.finish();
-        if let Some(known) = self.known.get(&key)
-            && known.version == version
-            && self.chains[known.start..known.start + known.frames] == *callers
-        {
-            return (known.node, known.unmapped);
-        }
-        let (node, unmapped) = self.grow(pid, callers);
-        let start = self.chains.len();
-        self.chains.extend_from_slice(callers);
-        // Of two chains with one hash the later is remembered; the other is looked up again.
-        self.known.insert(key, Known { start, frames: callers.len(), version, node, unmapped });
-        (node, unmapped)
+        let known = match self.known.get(&key) {
+            Some(known)
+                if known.version == version
+                    && self.chains[known.start..known.start + known.frames] == *callers =>
+            {
+                *known
+            }
+            _ => {
+                let (path, unmapped) = self.follow(pid, callers);
+                let start = self.chains.len();
+                self.chains.extend_from_slice(callers);
+                let known = Known { start, frames: callers.len(), version, path, unmapped };
+                // Of two with one hash the later is remembered; the other is followed again.
+                self.known.insert(key, known);
+                known
+            }
+        };
+        self.losses.unmapped_callers += u64::from(known.unmapped);
+        known.path
     }
 
-    fn grow(&mut self, pid: i32, callers: &[u64]) -> (Option<u32>, u32) {
-        let mut node = None;
+    /// The path of half a chain that is new, and how many of its callers are nowhere.
+    fn follow(&mut self, pid: i32, callers: &[u64]) -> (u32, u32) {
+        let mut path = NO_PATH;
         let mut unmapped = 0;
         for (at, frame) in callers.iter().enumerate().rev() {
             let cookie = at > 0 && callers[at - 1] == CONTEXT_USER_DEFERRED;
@@ -218,9 +235,9 @@ impl Session {
                 unmapped += 1;
                 Place { file: UNMAPPED, offset: 0 }
             });
-            node = Some(self.tree.node(node, place));
+            path = self.tree.path(path, place);
         }
-        (node, unmapped)
+        (path, unmapped)
     }
 }
 

@@ -34,8 +34,9 @@ fn stacks(recorded: &Recorded) -> Vec<(String, u64, u64)> {
     let nodes = recorded.tree.nodes();
     let mut names: Vec<String> = Vec::new();
     for node in nodes {
-        let path = String::from_utf8_lossy(&recorded.files[node.place.file as usize].path);
-        let name = format!("{path}+{:x}", node.place.offset);
+        let place = recorded.tree.places()[node.place as usize];
+        let path = String::from_utf8_lossy(&recorded.files[place.file as usize].path);
+        let name = format!("{path}+{:x}", place.offset);
         names.push(match node.parent {
             Some(parent) => format!("{} {name}", names[parent as usize]),
             None => name,

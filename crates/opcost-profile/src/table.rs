@@ -75,14 +75,14 @@ impl FunctionTable {
                 inlined_samples: facts.inlined_samples,
             })
             .collect();
+        let outermost = outermost(&sampled.profile);
         let mut edges: FxHashMap<(Option<u32>, u32), u64> = FxHashMap::default();
         for (at, context) in contexts.iter().enumerate() {
             let cost = &mut costs[context.function as usize];
             cost.own = cost.own.saturating_add(context.cost);
             cost.samples = cost.samples.map(|samples| samples + sampled.samples[at]);
             // Of a recursion only the outermost call has everything.
-            if above(&sampled.profile, at).any(|above| contexts[above].function == context.function)
-            {
+            if !outermost[at] {
                 continue;
             }
             cost.inclusive = cost.inclusive.map(|sum| sum.saturating_add(inclusive[at]));
@@ -147,6 +147,38 @@ impl FunctionTable {
         let all = self.functions.iter().enumerate();
         all.filter(|(_, cost)| is(&cost.function)).map(|(at, _)| at).collect()
     }
+}
+
+/// Of each context whether none above it is of the same function.
+fn outermost(profile: &Profile) -> Vec<bool> {
+    let contexts = &profile.contexts;
+    // The last child of each context, and of each child the one before; behind all the roots.
+    let mut last = vec![None; contexts.len() + 1];
+    let before: Vec<Option<usize>> = (0..contexts.len())
+        .map(|at| {
+            let parent = contexts[at].parent.map_or(contexts.len(), |parent| parent as usize);
+            last[parent].replace(at)
+        })
+        .collect();
+    // How often each function is on the way from the root to where the walk is.
+    let mut open = vec![0u32; profile.functions.len()];
+    let mut outermost = vec![false; contexts.len()];
+    let mut next = last[contexts.len()];
+    while let Some(mut at) = next {
+        let count = &mut open[contexts[at].function as usize];
+        outermost[at] = *count == 0;
+        *count += 1;
+        next = last[at];
+        while next.is_none() {
+            open[contexts[at].function as usize] -= 1;
+            next = before[at];
+            match contexts[at].parent {
+                Some(parent) => at = parent as usize,
+                None => break,
+            }
+        }
+    }
+    outermost
 }
 
 /// The contexts above one, the nearest first.

@@ -1,10 +1,12 @@
 //! Names of programs and libraries, if the file is the one that was sampled.
 
 use super::inline::{DEBUG_SECTIONS, DebugSections, Inlined};
-use super::{Frame, Names, Sources, Why};
+use super::{Frame, Names, Sources, Stack, Why};
 use crate::space::CodeFile;
+use crate::symbols::demangle::demangle;
 use crate::symbols::{elf, program};
 use gimli::SectionId;
+use rustc_hash::FxHashMap;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
@@ -65,30 +67,37 @@ pub(super) fn named(
         Ok(found) => found,
         Err(error) => return Names::none(offsets.len(), Why::Unreadable(error.to_string())),
     };
-    let frames = offsets.iter().zip(found).map(|(offset, named)| {
-        let mut frame = match named {
-            Some(elf::Named { symbol, bytes }) => {
-                Frame { symbol, module: None, bytes, inlined: false }
-            }
-            // Mapped with the code but none itself.
-            None => Frame { symbol: "[data]".into(), module: None, bytes: None, inlined: false },
-        };
-        let Some(mut known) = inlined.map(|inlined| inlined.functions(*offset)) else {
-            return vec![frame];
-        };
+    let plain = |symbol: String, bytes| Frame { symbol, module: None, bytes };
+    let mut frames: Vec<Frame> =
+        found.functions.into_iter().map(|named| plain(named.symbol, named.bytes)).collect();
+    // Mapped with the code but none itself.
+    let data = frames.len() as u32;
+    frames.push(plain("[data]".into(), None));
+    let mut numbers = FxHashMap::default();
+    let mut number = |frames: &mut Vec<Frame>, name, bytes| -> u32 {
+        *numbers.entry((name, bytes)).or_insert_with(|| {
+            let symbol = demangle(&String::from_utf8_lossy(name));
+            frames.push(plain(symbol, bytes));
+            // There are no more than places with their inlined functions.
+            frames.len() as u32 - 1
+        })
+    };
+    let stacks = offsets.iter().zip(found.places).map(|(offset, function)| {
+        let mut function = function.unwrap_or(data);
+        let known = inlined.map_or(Vec::new(), |inlined| inlined.functions(*offset));
+        let mut known = known.into_iter();
         // The outermost is the function itself; symbols know it better, unless they do not.
-        let outermost = (!known.is_empty()).then(|| known.remove(0)).flatten();
-        if frame.symbol.starts_with('[')
-            && let Some(symbol) = outermost
+        if let Some(Some(name)) = known.next()
+            && frames[function as usize].symbol.starts_with('[')
         {
-            frame.symbol = symbol;
+            let bytes = frames[function as usize].bytes;
+            function = number(&mut frames, name, bytes);
         }
-        let within = known.into_iter().flatten();
-        let within =
-            within.map(|symbol| Frame { symbol, module: None, bytes: None, inlined: true });
-        std::iter::once(frame).chain(within).collect()
+        let within = known.flatten().map(|name| number(&mut frames, name, None));
+        Stack { function, inlined: within.collect() }
     });
-    Names { frames: frames.collect(), why: Some(Why::Stripped), unchecked }
+    let stacks = stacks.collect();
+    Names { frames, stacks, why: Some(Why::Stripped), unchecked }
 }
 
 /// What perf kept of a file with this build id.

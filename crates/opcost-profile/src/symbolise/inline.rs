@@ -1,6 +1,5 @@
 //! Functions that were inlined into others, as debug information tells.
 
-use crate::symbols::demangle::demangle;
 use crate::symbols::elf::CodeAt;
 use gimli::{EndianSlice, LittleEndian, SectionId};
 use object::{Object, ObjectSection};
@@ -64,10 +63,10 @@ pub(super) struct Inlined<'s> {
     context: addr2line::Context<EndianSlice<'s, LittleEndian>>,
 }
 
-impl Inlined<'_> {
-    /// The functions at a file offset, outermost first; `None` for one without a name, nothing
-    /// where debug information says nothing.
-    pub(super) fn functions(&self, offset: u64) -> Vec<Option<String>> {
+impl<'s> Inlined<'s> {
+    /// The functions at a file offset as their symbols are, outermost first; `None` for one without
+    /// a name, nothing where debug information says nothing.
+    pub(super) fn functions(&self, offset: u64) -> Vec<Option<&'s [u8]>> {
         let Some(address) = self.code.address(offset) else { return Vec::new() };
         // Parts that were split off into yet other files (`-gsplit-dwarf`) are not read.
         let Ok(mut frames) = self.context.find_frames(address).skip_all_loads() else {
@@ -77,10 +76,8 @@ impl Inlined<'_> {
         loop {
             match frames.next() {
                 Ok(Some(frame)) => {
-                    let name = frame.function.as_ref().and_then(|function| {
-                        Some(demangle(&function.raw_name().ok()?)).filter(|name| !name.is_empty())
-                    });
-                    functions.push(name);
+                    let name = frame.function.map(|function| function.name.slice());
+                    functions.push(name.filter(|name| !name.is_empty()));
                 }
                 Ok(None) => break,
                 // What contradicts itself tells nothing.

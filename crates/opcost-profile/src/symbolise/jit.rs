@@ -44,19 +44,21 @@ fn parse(map: &str) -> BTreeMap<u64, (u64, &str)> {
 
 fn in_map(map: &str, addresses: &[u64]) -> Names {
     let parts = parse(map);
-    let frame = |address: &u64| {
+    let found = addresses.iter().map(|address| {
         let found = parts.range(..=address).next_back();
-        let found = found.filter(|(_, (end, _))| address < end);
+        found.filter(|(_, (end, _))| address < end)
+    });
+    let frame = |found: &Option<(&u64, &(u64, &str))>| {
         let bytes = found.map(|(start, (end, _))| end - start);
         let symbol = found.map_or(Why::NoMap.symbol().into(), |(_, (_, name))| demangle(name));
-        vec![Frame { symbol, module: None, bytes, inlined: false }]
+        Frame { symbol, module: None, bytes }
     };
-    let frames = addresses.iter().map(frame).collect();
-    Names { frames, why: Some(Why::NoMap), unchecked: false }
+    Names::grouped(found, frame, Why::NoMap)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Stack;
     use super::*;
 
     #[test]
@@ -64,11 +66,12 @@ mod tests {
         let map =
             "1000 80 Interpreter\n2000 100 one stub\n2000 40 LazyCompile:*f app.js:3\nrubbish\n";
         let names = in_map(map, &[0x1000, 0x107f, 0x1080, 0x2010, 0x2050]);
+        let shown = |stack: &Stack| &names.frames[stack.function as usize];
         let symbols: Vec<&str> =
-            names.frames.iter().map(|frames| frames[0].symbol.as_str()).collect();
+            names.stacks.iter().map(|stack| shown(stack).symbol.as_str()).collect();
         let expected =
             ["Interpreter", "Interpreter", "[no map]", "LazyCompile:*f app.js:3", "[no map]"];
         assert_eq!(symbols, expected);
-        assert_eq!(names.frames[3][0].bytes, Some(0x40));
+        assert_eq!(shown(&names.stacks[3]).bytes, Some(0x40));
     }
 }

@@ -3,12 +3,17 @@
 use super::file::is_same_build;
 use super::{Frame, Names, Sources, Why};
 use crate::space::{CodeFile, KernelReference};
-use crate::symbols::Part;
-use crate::symbols::kernel::{KernelSymbols, KernelSymbolsError};
+use crate::symbols::kernel::{KernelFunction, KernelSymbolsError, functions};
 use crate::symbols::program;
+use crate::symbols::span::Span;
 use opcost_record::profile::KERNEL;
-use std::fs;
 use std::path::PathBuf;
+use std::{fs, io};
+
+/// The symbols of the kernel that runs.
+const KALLSYMS: &str = "/proc/kallsyms";
+
+type Function<'t> = Span<KernelFunction<'t>>;
 
 /// Where the kernel's symbols come from.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -32,43 +37,78 @@ pub(super) fn names(
     let none = |why| Names::none(addresses.len(), why);
     let recorded = file.build_id.as_deref();
     let unchecked = recorded.is_none();
-    let text = match &sources.kernel {
-        KernelSource::Nothing => return none(Why::Stripped),
-        KernelSource::File(path) => fs::read_to_string(path),
+    let in_text = |text: io::Result<String>| match text {
+        Ok(text) => in_text(&text, reference, addresses, unchecked),
+        Err(error) => none(Why::Unreadable(error.to_string())),
+    };
+    match &sources.kernel {
+        KernelSource::Nothing => none(Why::Stripped),
+        KernelSource::File(path) => in_text(fs::read_to_string(path)),
         KernelSource::Running => {
-            let running = running_build_id();
-            if is_same_build(recorded, running.as_deref()) == Some(false) {
-                let cache = sources.build_id_cache.as_deref();
-                let folder = recorded.and_then(|id| program::by_build_id(cache?, id));
-                match folder.map(|folder| fs::read_to_string(folder.join("kallsyms"))) {
-                    Some(Ok(text)) => Ok(text),
-                    _ => return none(Why::OtherBuild),
+            let cache = sources.build_id_cache.as_deref();
+            let folder = recorded.and_then(|id| program::by_build_id(cache?, id));
+            let kept = || fs::read_to_string(folder?.join("kallsyms")).ok();
+            match is_same_build(recorded, running_build_id().as_deref()) {
+                Some(false) => {
+                    kept().map_or_else(|| none(Why::OtherBuild), |text| in_text(Ok(text)))
                 }
-            } else {
-                fs::read_to_string("/proc/kallsyms")
+                // The copy is read several times faster than the kernel writes its list.
+                Some(true) => kept()
+                    .and_then(|text| own_names(&text, reference, addresses))
+                    .unwrap_or_else(|| in_text(fs::read_to_string(KALLSYMS))),
+                None => in_text(fs::read_to_string(KALLSYMS)),
             }
         }
-    };
-    let text = match text {
-        Ok(text) => text,
-        Err(error) => return none(Why::Unreadable(error.to_string())),
-    };
-    match KernelSymbols::parse(&text) {
-        Ok(symbols) => {
-            let shift = shift(&text, reference);
-            let frame = |address: &u64| vec![frame(&symbols.parts, *address, shift)];
-            let frames = addresses.iter().map(frame).collect();
-            Names { frames, why: Some(Why::Stripped), unchecked }
-        }
-        Err(KernelSymbolsError::Hidden { .. }) => none(Why::Hidden),
-        Err(error) => none(Why::Unreadable(error.to_string())),
     }
+}
+
+/// How far a call reaches, and so the most that code of modules and of BPF lies away from the
+/// kernel's own, bytes.
+const REACH_BYTES: u64 = 1 << 31;
+
+/// The names at these addresses by a list that was made at some time since this build was made, if
+/// only functions of the kernel itself are at them: those are where they are, while modules and
+/// programs of BPF come and go.
+fn own_names(text: &str, reference: Option<&KernelReference>, addresses: &[u64]) -> Option<Names> {
+    let spans = functions(text).ok()?;
+    let shift = shift(text, reference);
+    let own = |span: &&Function| span.name.module == KERNEL;
+    let first = spans.iter().find(own)?.start.saturating_sub(REACH_BYTES);
+    let last = spans.iter().rfind(own)?.end.saturating_add(REACH_BYTES);
+    let settled = |address: &u64| match find(&spans, *address, shift) {
+        Some(span) => own(&&span),
+        // What is so far away is no code, but a word that was taken for a caller.
+        None => !(first..=last).contains(&address.wrapping_sub(shift)),
+    };
+    addresses.iter().all(settled).then(|| named(&spans, shift, addresses))
+}
+
+/// The names that a list of symbols gives these addresses.
+fn in_text(
+    text: &str,
+    reference: Option<&KernelReference>,
+    addresses: &[u64],
+    unchecked: bool,
+) -> Names {
+    match functions(text) {
+        Ok(spans) => Names { unchecked, ..named(&spans, shift(text, reference), addresses) },
+        Err(KernelSymbolsError::Hidden { .. }) => Names::none(addresses.len(), Why::Hidden),
+        Err(error) => Names::none(addresses.len(), Why::Unreadable(error.to_string())),
+    }
+}
+
+fn named(spans: &[Function<'_>], shift: u64, addresses: &[u64]) -> Names {
+    let found = addresses.iter().map(|address| find(spans, *address, shift));
+    Names::grouped(found, frame, Why::Stripped)
 }
 
 /// How much higher the kernel was when it was sampled than its symbols say (wrapping).
 fn shift(text: &str, reference: Option<&KernelReference>) -> u64 {
     let Some(reference) = reference else { return 0 };
     let address = |line: &str| {
+        if !line.ends_with(&reference.symbol) {
+            return None;
+        }
         let mut fields = line.split_ascii_whitespace();
         let address = u64::from_str_radix(fields.next()?, 16).ok()?;
         (fields.nth(1)? == reference.symbol && fields.next().is_none()).then_some(address)
@@ -76,21 +116,23 @@ fn shift(text: &str, reference: Option<&KernelReference>) -> u64 {
     text.lines().find_map(address).map_or(0, |address| reference.address.wrapping_sub(address))
 }
 
-fn frame(parts: &[Part], address: u64, shift: u64) -> Frame {
+/// The function at an address.
+fn find<'t>(spans: &[Function<'t>], address: u64, shift: u64) -> Option<Function<'t>> {
     let address = address.wrapping_sub(shift);
-    let at = parts.partition_point(|part| part.end <= address);
+    let at = spans.partition_point(|span| span.end <= address);
     // Modules are loaded elsewhere at each boot, and nothing says where they were.
     let known =
-        |part: &&Part| part.start <= address && (shift == 0 || part.function.module == KERNEL);
-    match parts.get(at).filter(known) {
-        Some(Part { start, end, function }) => Frame {
-            symbol: function.symbol.clone(),
-            module: Some(function.module.clone()),
-            bytes: Some(end - start),
-            inlined: false,
-        },
-        None => Frame { symbol: "[text]".into(), module: None, bytes: None, inlined: false },
-    }
+        |span: &&Function| span.start <= address && (shift == 0 || span.name.module == KERNEL);
+    spans.get(at).filter(known).copied()
+}
+
+fn frame(found: &Option<Function<'_>>) -> Frame {
+    let (symbol, module) = match found {
+        Some(span) => (span.name.symbol.into(), Some(span.name.module.into())),
+        None => ("[text]".into(), None),
+    };
+    let bytes = found.map(|span| span.end - span.start);
+    Frame { symbol, module, bytes }
 }
 
 /// The build id of the kernel that runs, if it says so (`/sys/kernel/notes`).
@@ -119,6 +161,7 @@ fn build_id_note(mut notes: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Stack;
     use super::*;
     use crate::space::CodeKind;
 
@@ -144,11 +187,11 @@ ffffffffc0000100 t ext4_put\t[ext4]
         let reference =
             reference.map(|address| KernelReference { symbol: "_text".into(), address });
         let names = names(&file, reference.as_ref(), addresses, &sources);
-        let name = |frames: &Vec<Frame>| {
-            let module = frames[0].module.as_deref().unwrap_or("-");
-            format!("{} {module}", frames[0].symbol)
+        let name = |stack: &Stack| {
+            let Frame { symbol, module, .. } = &names.frames[stack.function as usize];
+            format!("{symbol} {}", module.as_deref().unwrap_or("-"))
         };
-        (names.frames.iter().map(name).collect(), names.why)
+        (names.stacks.iter().map(name).collect(), names.why)
     }
 
     #[test]
@@ -160,6 +203,20 @@ ffffffffc0000100 t ext4_put\t[ext4]
         let moved = [0xffff_ffff_9200_0250, 0xffff_ffff_c000_0010, 0xffff_ffff_d100_0010];
         let (moved, _) = found(Some(0xffff_ffff_9200_0000), &moved, MAP);
         assert_eq!(moved, ["vfs_write [kernel]", "[text] -", "[text] -"]);
+    }
+
+    #[test]
+    fn a_kept_list_settles_what_is_the_kernels_own_alone() {
+        let named = |addresses: &[u64]| {
+            let names = own_names(MAP, None, addresses)?;
+            let symbol = |stack: &Stack| names.frames[stack.function as usize].symbol.clone();
+            Some(names.stacks.iter().map(symbol).collect::<Vec<_>>())
+        };
+        let own = [0xa3c2_d8b0_b038_14e4, 0xffff_ffff_8100_0150, 0xffff_ffff_8100_0250];
+        assert_eq!(named(&own).unwrap(), ["[text]", "vfs_read", "vfs_write"]);
+        // Of a module, and of one that may have been loaded since.
+        assert_eq!(named(&[own[1], 0xffff_ffff_c000_0010]), None);
+        assert_eq!(named(&[own[1], 0xffff_ffff_c123_0010]), None);
     }
 
     #[test]

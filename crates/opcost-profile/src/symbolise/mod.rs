@@ -33,14 +33,13 @@ pub struct Sources {
     pub inlined: bool,
 }
 
-/// A function of a place; the outermost of several is the one that the others were inlined into.
+/// What a place's function is called.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Frame {
     symbol: String,
     /// Instead of the file that the place is in.
     module: Option<String>,
     bytes: Option<u64>,
-    inlined: bool,
 }
 
 /// Why code has no names.
@@ -122,10 +121,21 @@ impl Sampled {
     }
 }
 
-/// The frames of each asked-for place of one file, and what is wrong with the file.
+/// The functions of a place, by number.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct Stack {
+    /// The function itself.
+    function: u32,
+    /// What was inlined there, the innermost last.
+    inlined: Vec<u32>,
+}
+
+/// The frames of the asked-for places of one file, and what is wrong with the file.
 struct Names {
-    /// Of each place in the order asked, outermost first, at least one.
-    frames: Vec<Vec<Frame>>,
+    /// What the stacks are of; neighbours share theirs.
+    frames: Vec<Frame>,
+    /// Of each place in the order asked.
+    stacks: Vec<Stack>,
     /// Why places without a name have none.
     why: Option<Why>,
     /// Whether no build id said that the file is the right one.
@@ -135,9 +145,31 @@ struct Names {
 impl Names {
     /// Nothing has a name.
     fn none(places: usize, why: Why) -> Names {
-        let frame =
-            Frame { symbol: why.symbol().into(), module: None, bytes: None, inlined: false };
-        Names { frames: vec![vec![frame]; places], why: Some(why), unchecked: false }
+        let frame = Frame { symbol: why.symbol().into(), module: None, bytes: None };
+        let stack = Stack { function: 0, inlined: Vec::new() };
+        let (frames, stacks) = (vec![frame], vec![stack; places]);
+        Names { frames, stacks, why: Some(why), unchecked: false }
+    }
+
+    /// Names of places without inlined functions.
+    ///
+    /// `found`: of each place what tells its function from others, ascending or in groups;
+    /// `frame`: shows one.
+    fn grouped<F: PartialEq>(
+        found: impl Iterator<Item = F>,
+        frame: impl Fn(&F) -> Frame,
+        why: Why,
+    ) -> Names {
+        let (mut frames, mut stacks, mut last) = (Vec::new(), Vec::new(), None);
+        for found in found {
+            if last.as_ref() != Some(&found) {
+                frames.push(frame(&found));
+                last = Some(found);
+            }
+            // There are no more than places, which are counted in 32 bits.
+            stacks.push(Stack { function: frames.len() as u32 - 1, inlined: Vec::new() });
+        }
+        Names { frames, stacks, why: Some(why), unchecked: false }
     }
 }
 
@@ -146,55 +178,71 @@ impl Names {
 /// `recorded`: what a session took; `sources`: where names come from. What cannot be read is said in
 /// [`Sampled::unnamed`] and never an error.
 pub fn symbolise(recorded: &Recorded, sources: &Sources) -> Sampled {
-    let nodes = recorded.tree.nodes();
-    let mut places: Vec<Vec<u64>> = vec![Vec::new(); recorded.files.len()];
+    let (places, nodes) = (recorded.tree.places(), recorded.tree.nodes());
+    let mut samples = vec![0; places.len()];
     for node in nodes {
-        places[node.place.file as usize].push(node.place.offset);
+        samples[node.place as usize] += node.samples;
+    }
+    let mut asked: Vec<Vec<(u64, u32)>> = vec![Vec::new(); recorded.files.len()];
+    for (number, place) in (0..).zip(places) {
+        asked[place.file as usize].push((place.offset, number));
     }
     let mut grown = Grown::default();
-    let mut files: Vec<Option<Looked>> = Vec::with_capacity(places.len());
-    for (file, mut offsets) in recorded.files.iter().zip(places) {
-        if offsets.is_empty() {
-            files.push(None);
+    let mut stacks = vec![Stack { function: 0, inlined: Vec::new() }; places.len()];
+    let (mut unnamed, mut unchecked) = (Vec::new(), Vec::new());
+    for (file, mut asked) in recorded.files.iter().zip(asked) {
+        if asked.is_empty() {
             continue;
         }
-        offsets.sort_unstable();
-        offsets.dedup();
+        asked.sort_unstable();
+        let offsets: Vec<u64> = asked.iter().map(|(offset, _)| *offset).collect();
         let names = names(file, recorded, &offsets, sources);
         let module = module(file);
-        files.push(Some(grown.look_up(&module, offsets, names)));
+        // What stands in no stack is no function of the profile.
+        let mut numbers = vec![None; names.frames.len()];
+        let mut number = |at: u32| -> u32 {
+            let frame = &names.frames[at as usize];
+            *numbers[at as usize].get_or_insert_with(|| grown.function(&module, frame))
+        };
+        let mut nameless = 0;
+        for ((_, place), mut stack) in asked.into_iter().zip(names.stacks) {
+            let place = place as usize;
+            let frame = |at: u32| &names.frames[at as usize];
+            let mut all = std::iter::once(&stack.function).chain(&stack.inlined);
+            if all.all(|at| frame(*at).symbol.starts_with('[')) {
+                nameless += samples[place];
+            }
+            stack.function = number(stack.function);
+            stack.inlined.iter_mut().for_each(|at| *at = number(*at));
+            stacks[place] = stack;
+        }
+        if names.unchecked {
+            unchecked.push(module.clone());
+        }
+        if let Some(why) = names.why.filter(|_| nameless > 0) {
+            unnamed.push(Unnamed { module, why, samples: nameless });
+        }
+    }
+    for (stack, samples) in stacks.iter().zip(&samples) {
+        if let Some(innermost) = stack.inlined.last() {
+            grown.facts[*innermost as usize].inlined_samples += samples;
+        }
     }
     // The context that each node ends in.
     let mut ends: Vec<u32> = Vec::with_capacity(nodes.len());
     for node in nodes {
-        let mut at = node.parent.map(|parent| ends[parent as usize]);
-        // Every file with a place was looked up.
-        if let Some(looked) = &mut files[node.place.file as usize]
-            && let Ok(place) = looked.offsets.binary_search(&node.place.offset)
-        {
-            let functions = &looked.functions[place];
-            for function in functions {
-                at = Some(grown.context(at, *function));
-            }
-            if let Some(end) = at {
-                let context = &mut grown.profile.contexts[end as usize];
-                context.cost = context.cost.saturating_add(node.cost);
-                grown.samples[end as usize] += node.samples;
-            }
-            if looked.inlined[place]
-                && let Some(function) = functions.last()
-            {
-                grown.facts[*function as usize].inlined_samples += node.samples;
-            }
-            looked.unnamed_samples += if looked.nameless[place] { node.samples } else { 0 };
+        let parent = node.parent.map(|parent| ends[parent as usize]);
+        let Stack { function, inlined } = &stacks[node.place as usize];
+        let mut end = grown.context(parent, *function);
+        for function in inlined {
+            end = grown.context(Some(end), *function);
         }
-        ends.push(at.unwrap_or_default());
+        let context = &mut grown.profile.contexts[end as usize];
+        context.cost = context.cost.saturating_add(node.cost);
+        grown.samples[end as usize] += node.samples;
+        ends.push(end);
     }
-    let looked = || files.iter().flatten();
-    let mut unnamed: Vec<Unnamed> = looked().filter_map(Looked::unnamed).collect();
     unnamed.sort_by(|one, two| (two.samples, &one.module).cmp(&(one.samples, &two.module)));
-    let mut unchecked: Vec<String> =
-        looked().filter(|looked| looked.unchecked).map(|looked| looked.module.clone()).collect();
     unchecked.sort();
     unchecked.dedup();
     let Grown { profile, samples, facts, .. } = grown;
@@ -227,26 +275,6 @@ fn module(file: &CodeFile) -> String {
     }
 }
 
-/// A file's places with the numbers of their functions.
-struct Looked {
-    module: String,
-    offsets: Vec<u64>,
-    /// Of each place, outermost first.
-    functions: Vec<Vec<u32>>,
-    inlined: Vec<bool>,
-    nameless: Vec<bool>,
-    why: Option<Why>,
-    unchecked: bool,
-    unnamed_samples: u64,
-}
-
-impl Looked {
-    fn unnamed(&self) -> Option<Unnamed> {
-        let why = self.why.clone().filter(|_| self.unnamed_samples > 0)?;
-        Some(Unnamed { module: self.module.clone(), why, samples: self.unnamed_samples })
-    }
-}
-
 /// A profile while it grows.
 #[derive(Default)]
 struct Grown {
@@ -254,35 +282,14 @@ struct Grown {
     samples: Vec<u64>,
     facts: Vec<FunctionFacts>,
     functions: FxHashMap<Function, u32>,
-    contexts: FxHashMap<(Option<u32>, u32), u32>,
+    /// Contexts by the one above, counted from 1, and function.
+    contexts: FxHashMap<u64, u32>,
 }
 
 impl Grown {
-    fn look_up(&mut self, module: &str, offsets: Vec<u64>, names: Names) -> Looked {
-        let last = |frames: &Vec<Frame>| frames.last().cloned();
-        let inlined = names.frames.iter().map(|frames| last(frames).is_some_and(|one| one.inlined));
-        let inlined = inlined.collect();
-        let nameless = |frames: &Vec<Frame>| frames.iter().all(|one| one.symbol.starts_with('['));
-        let nameless = names.frames.iter().map(nameless).collect();
-        let functions = names
-            .frames
-            .into_iter()
-            .map(|frames| frames.into_iter().map(|frame| self.function(module, frame)).collect());
-        Looked {
-            functions: functions.collect(),
-            module: module.to_string(),
-            offsets,
-            inlined,
-            nameless,
-            why: names.why,
-            unchecked: names.unchecked,
-            unnamed_samples: 0,
-        }
-    }
-
-    fn function(&mut self, module: &str, frame: Frame) -> u32 {
-        let module = frame.module.unwrap_or_else(|| module.to_string());
-        let number = self.number(Function { symbol: frame.symbol, module });
+    fn function(&mut self, module: &str, frame: &Frame) -> u32 {
+        let module = frame.module.as_deref().unwrap_or(module).to_string();
+        let number = self.number(Function { symbol: frame.symbol.clone(), module });
         let bytes = &mut self.facts[number as usize].bytes;
         *bytes = (*bytes).max(frame.bytes);
         number
@@ -299,7 +306,8 @@ impl Grown {
 
     fn context(&mut self, parent: Option<u32>, function: u32) -> u32 {
         let (contexts, samples) = (&mut self.profile.contexts, &mut self.samples);
-        *self.contexts.entry((parent, function)).or_insert_with(|| {
+        let above = parent.map_or(0, |parent| u64::from(parent) + 1);
+        *self.contexts.entry(above << 32 | u64::from(function)).or_insert_with(|| {
             contexts.push(Context { parent, function, calls: 0, cost: 0 });
             samples.push(0);
             // As above, for contexts.

@@ -52,7 +52,8 @@ mod tests {
         let mut file = CodeFile { kind: CodeKind::Vdso, path: b"[vdso]".to_vec(), build_id: None };
         let offsets: Vec<u64> = (0..image.len() as u64).step_by(16).collect();
         let symbols = |names: &Names| -> Vec<String> {
-            names.frames.iter().map(|frames| frames[0].symbol.clone()).collect()
+            let symbol = |at: u32| names.frames[at as usize].symbol.clone();
+            names.stacks.iter().map(|stack| symbol(stack.function)).collect()
         };
         let found = names(&file, &offsets);
         assert!(symbols(&found).iter().any(|symbol| symbol.contains("clock_gettime")));

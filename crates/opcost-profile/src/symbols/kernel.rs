@@ -8,6 +8,7 @@
 
 use super::alias::{best, is_mark, padded};
 use super::label::is_inside;
+use super::span::Span;
 use super::{Part, landmark};
 use opcost_record::Function;
 use opcost_record::profile::KERNEL;
@@ -91,28 +92,13 @@ impl KernelSymbols {
     /// [`KernelSymbolsError`]: a line of another form, addresses hidden by `kptr_restrict`, or no
     /// function at all.
     pub fn parse(text: &str) -> Result<KernelSymbols, KernelSymbolsError> {
-        let mut symbols = Vec::new();
-        for (index, text) in text.lines().enumerate() {
-            if text.trim().is_empty() {
-                continue;
-            }
-            let fail = || KernelSymbolsError::Line {
-                line: index + 1,
-                text: text.chars().take(200).collect(),
-            };
-            symbols.push(read_line(text).ok_or_else(fail)?);
-        }
-        let count = symbols.len();
-        if count > 0 && symbols.iter().all(|symbol| symbol.address == 0) {
-            return Err(KernelSymbolsError::Hidden { symbols: count });
-        }
-        symbols
-            .retain(|symbol| symbol.address >= KERNEL_HALF && !matches!(symbol.kind, b'a' | b'A'));
-        symbols.sort_by_key(|symbol| symbol.address);
-        let parts = functions(&symbols);
-        if parts.is_empty() {
-            return Err(KernelSymbolsError::Empty { symbols: count });
-        }
+        let (symbols, functions) = read(text)?;
+        let part = |span: &Span<KernelFunction>| {
+            let KernelFunction { symbol, module } = span.name;
+            let function = Function { symbol: symbol.into(), module: module.into() };
+            Part { start: span.start, end: span.end, function }
+        };
+        let parts = functions.iter().map(part).collect();
         Ok(KernelSymbols { parts, landmarks: landmark::find(&places(&symbols)) })
     }
 
@@ -121,6 +107,77 @@ impl KernelSymbols {
         let absent = |wanted: &Landmark| self.landmarks.iter().all(|at| at.landmark != *wanted);
         Landmark::NAMES.iter().map(|(landmark, _)| *landmark).filter(absent).collect()
     }
+}
+
+/// A function of the kernel or of one of its modules.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct KernelFunction<'t> {
+    /// Its name.
+    pub symbol: &'t str,
+    /// [`KERNEL`], or the module in brackets.
+    pub module: &'t str,
+}
+
+/// The functions alone, whose names stay in the text: [`KernelSymbols::parts`] with less work.
+///
+/// # Errors
+/// As [`KernelSymbols::parse`].
+pub fn functions(text: &str) -> Result<Vec<Span<KernelFunction<'_>>>, KernelSymbolsError> {
+    read(text).map(|(_, functions)| functions)
+}
+
+type Read<'t> = (Vec<Symbol<'t>>, Vec<Span<KernelFunction<'t>>>);
+
+/// The symbols by address, and the functions that they make.
+fn read(text: &str) -> Result<Read<'_>, KernelSymbolsError> {
+    // A usual line has some 40 bytes.
+    let mut symbols = Vec::with_capacity(text.len() / 40);
+    for (index, text) in text.lines().enumerate() {
+        if let Some(symbol) = usual_line(text) {
+            symbols.push(symbol);
+            continue;
+        }
+        if text.trim().is_empty() {
+            continue;
+        }
+        let fail =
+            || KernelSymbolsError::Line { line: index + 1, text: text.chars().take(200).collect() };
+        symbols.push(read_line(text).ok_or_else(fail)?);
+    }
+    let count = symbols.len();
+    if count > 0 && symbols.iter().all(|symbol| symbol.address == 0) {
+        return Err(KernelSymbolsError::Hidden { symbols: count });
+    }
+    symbols.retain(|symbol| symbol.address >= KERNEL_HALF && !matches!(symbol.kind, b'a' | b'A'));
+    symbols.sort_by_key(|symbol| symbol.address);
+    let functions = spans(&symbols);
+    if functions.is_empty() {
+        return Err(KernelSymbolsError::Empty { symbols: count });
+    }
+    Ok((symbols, functions))
+}
+
+/// A line as the kernel writes it of its own functions: 16 digits, a letter and a name, with one
+/// space between. Nearly all of a hundred thousand are like that.
+fn usual_line(text: &str) -> Option<Symbol<'_>> {
+    let (address, rest) = text.as_bytes().split_first_chunk::<16>()?;
+    let [b' ', kind, b' ', name @ ..] = rest else { return None };
+    let mut value = 0;
+    for digit in address {
+        let digit = match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            _ => return None,
+        };
+        value = value << 4 | u64::from(digit);
+    }
+    let plain = kind.is_ascii_alphabetic() && !name.is_empty();
+    // Neither spaces nor tabs, nor what may be one in another alphabet.
+    if !plain || !name.iter().all(u8::is_ascii_graphic) {
+        return None;
+    }
+    let address = value;
+    Some(Symbol { address, kind: *kind, name: &text[19..], module: None })
 }
 
 fn read_line(text: &str) -> Option<Symbol<'_>> {
@@ -139,7 +196,7 @@ fn read_line(text: &str) -> Option<Symbol<'_>> {
 }
 
 /// Makes ranges of symbols in the order of their addresses.
-fn functions(symbols: &[Symbol]) -> Vec<Part> {
+fn spans<'t>(symbols: &[Symbol<'t>]) -> Vec<Span<KernelFunction<'t>>> {
     let places: Vec<&[Symbol]> =
         symbols.chunk_by(|one, other| one.address == other.address).collect();
     let mut parts = Vec::new();
@@ -147,9 +204,11 @@ fn functions(symbols: &[Symbol]) -> Vec<Part> {
     let mut padding = None;
     for (index, here) in places.iter().enumerate() {
         let names = || here.iter().filter(|symbol| symbol.is_text());
-        let Some(name) = best(names().map(|symbol| (symbol.name, symbol.is_local()))) else {
-            continue;
+        let name = match here {
+            [only] if only.is_text() => Some(only.name),
+            _ => best(names().map(|symbol| (symbol.name, symbol.is_local()))),
         };
+        let Some(name) = name else { continue };
         if is_mark(name) {
             continue;
         }
@@ -174,19 +233,18 @@ fn functions(symbols: &[Symbol]) -> Vec<Part> {
             Some(next) => next[0].address.min(last),
             None => last,
         };
-        let before: Option<&mut Part> = parts.last_mut();
+        let before: Option<&mut Span<KernelFunction>> = parts.last_mut();
         if let Some(before) = before.filter(|part| part.end == start)
             && module.is_none()
-            && is_inside(name, &before.function.symbol)
+            && is_inside(name, before.name.symbol)
         {
             before.end = end;
             continue;
         }
-        let function =
-            Function { symbol: name.into(), module: module.unwrap_or(KERNEL).to_owned() };
+        let name = KernelFunction { symbol: name, module: module.unwrap_or(KERNEL) };
         // Nothing is behind the very last address.
         if start < end {
-            parts.push(Part { start, end, function });
+            parts.push(Span { start, end, name });
         }
     }
     parts

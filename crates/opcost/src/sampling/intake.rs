@@ -134,8 +134,9 @@ mod tests {
     }
 
     fn costs(recorded: &Recorded) -> Vec<(u64, u64)> {
-        let nodes = recorded.tree.nodes().iter();
-        nodes.map(|node| (node.place.offset, node.cost)).collect()
+        let tree = &recorded.tree;
+        let offset = |place: u32| tree.places()[place as usize].offset;
+        tree.nodes().iter().map(|node| (offset(node.place), node.cost)).collect()
     }
 
     const KERNEL: u64 = 0xffff_ffff_8100_0000;

@@ -6,7 +6,7 @@ use super::layout::{
 };
 use crate::event::{Event, Mapping, Sample, UserStack};
 
-/// Room for what is not borrowed from the record: its numbers need not be aligned there.
+/// Room for what is not borrowed from the record, where its numbers need not be aligned.
 #[derive(Default)]
 pub(super) struct Room {
     chain: Vec<u64>,
@@ -101,14 +101,21 @@ fn decode_sample<'r>(
     if has(sample::READ) {
         skip_counts(&mut fields, attributes.read_format)?;
     }
-    let Room { chain, registers } = room;
-    chain.clear();
+    let Room { chain: copied, registers } = room;
     registers.clear();
+    let mut chain: &[u64] = &[];
     if has(sample::CALLCHAIN) {
         let frames = usize::try_from(fields.u64()?).ok()?;
         let bytes = fields.take(frames.checked_mul(8)?)?;
-        let (words, _) = bytes.as_chunks::<8>();
-        chain.extend(words.iter().map(|word| u64::from_le_bytes(*word)));
+        chain = match bytemuck::try_cast_slice(bytes) {
+            Ok(words) if cfg!(target_endian = "little") => words,
+            _ => {
+                let (words, _) = bytes.as_chunks::<8>();
+                copied.clear();
+                copied.extend(words.iter().map(|word| u64::from_le_bytes(*word)));
+                copied
+            }
+        };
     }
     let mut user_stack = None;
     if has(sample::STACK_USER) {

@@ -8,6 +8,7 @@ mod header;
 mod inflate;
 mod layout;
 mod round;
+mod stream;
 
 use super::about::{About, EventAbout};
 use crate::event::Event;
@@ -15,10 +16,11 @@ use crate::session::{FRAMES_MAX, Recorded, Session};
 use decode::{Room, decode};
 use header::Header;
 use inflate::Inflate;
-use layout::{Attributes, Fields, record, sample};
+use layout::{Fields, record, sample};
 use round::{Rounds, event_id, time_ns};
-use std::collections::HashMap;
-use std::io::{self, BufReader, Read, Seek};
+use rustc_hash::FxHashMap;
+use std::io::{self, Read, Seek};
+use stream::Stream;
 
 /// What a file that perf wrote begins with.
 pub const MAGIC: &[u8; 8] = b"PERFILE2";
@@ -94,16 +96,15 @@ impl PerfDataError {
 /// # Errors
 /// [`PerfDataError`].
 pub fn read(
-    file: impl Read + Seek,
+    mut file: impl Read + Seek,
     bytes: u64,
     event: Option<&str>,
 ) -> Result<(About, Recorded), PerfDataError> {
-    let mut file = BufReader::with_capacity(1 << 20, file);
     let header = Header::read(&mut file, bytes)?;
     let end = header.data_end;
     let at = header.data_start;
     let mut reading = Reading::new(header, event)?;
-    reading.records(&mut file, at, end)?;
+    reading.records(&mut Stream::new(file), at, end)?;
     reading.finish()
 }
 
@@ -115,7 +116,7 @@ struct Reading<'w> {
     room: Room,
     /// From the first record of the kernel on, when all events are known.
     session: Option<Session>,
-    by_id: HashMap<u64, usize>,
+    by_id: FxHashMap<u64, usize>,
     chosen: usize,
     inflate: Option<Inflate>,
     /// The beginning of a record whose end is in the next compressed one.
@@ -132,7 +133,7 @@ impl<'w> Reading<'w> {
             rounds: Rounds::default(),
             room: Room::default(),
             session: None,
-            by_id: HashMap::new(),
+            by_id: FxHashMap::default(),
             chosen: 0,
             inflate: None,
             inflated: Vec::new(),
@@ -185,57 +186,45 @@ impl<'w> Reading<'w> {
     /// Reads records up to `end`, or where that is not known, the end of the stream.
     fn records(
         &mut self,
-        file: &mut (impl Read + ?Sized),
+        stream: &mut Stream<impl Read>,
         mut at: u64,
         end: Option<u64>,
     ) -> Result<(), PerfDataError> {
-        let mut record = Vec::new();
         while end.is_none_or(|end| at < end) {
-            record.resize(8, 0);
-            match fill(file, &mut record)? {
-                8 => {}
-                0 if end.is_none() => break,
-                // What was being written when perf was killed.
-                _ if self.header.unfinished => break,
-                got => {
-                    let needs_bytes = end.unwrap_or(at + 8);
-                    return Err(PerfDataError::CutShort {
-                        needs_bytes,
-                        has_bytes: at + got as u64,
-                    });
-                }
-            }
-            let mut fields = Fields::new(&record);
+            let head = stream.look(8)?;
+            let mut fields = Fields::new(head);
             let (kind, size) = (fields.u32(), fields.take(2).and_then(|_| fields.u16()));
-            let (Some(kind), Some(size)) = (kind, size) else { break };
+            let (Some(kind), Some(size)) = (kind, size) else {
+                // What was being written when perf was killed.
+                if self.header.unfinished || head.is_empty() && end.is_none() {
+                    break;
+                }
+                let (needs_bytes, has_bytes) = (end.unwrap_or(at + 8), at + head.len() as u64);
+                return Err(PerfDataError::CutShort { needs_bytes, has_bytes });
+            };
             if size < 8 {
                 if self.header.unfinished {
                     break;
                 }
                 return Err(PerfDataError::broken("a record without a size", at));
             }
-            record.resize(usize::from(size), 0);
-            let got = fill(file, &mut record[8..])?;
-            if got < usize::from(size) - 8 {
+            let record = stream.look(usize::from(size))?;
+            if record.len() < usize::from(size) {
                 if self.header.unfinished {
                     break;
                 }
                 let needs_bytes = end.unwrap_or(at + u64::from(size));
-                return Err(PerfDataError::CutShort {
-                    needs_bytes,
-                    has_bytes: at + 8 + got as u64,
-                });
+                let has_bytes = at + record.len() as u64;
+                return Err(PerfDataError::CutShort { needs_bytes, has_bytes });
             }
-            let behind = self.take(kind, &record, at)?;
-            at += u64::from(size);
             // Some are followed by data that are no records.
-            let skipped = io::copy(&mut file.take(behind), &mut io::sink())?;
-            at = at.saturating_add(behind);
-            if skipped < behind {
-                return Err(PerfDataError::CutShort {
-                    needs_bytes: at,
-                    has_bytes: at - behind + skipped,
-                });
+            let behind = self.take(kind, record, at)?;
+            at = at.saturating_add(u64::from(size)).saturating_add(behind);
+            let wanted = behind.saturating_add(u64::from(size));
+            let passed = stream.pass(wanted)?;
+            if passed < wanted {
+                let has_bytes = at - (wanted - passed);
+                return Err(PerfDataError::CutShort { needs_bytes: at, has_bytes });
             }
         }
         Ok(())
@@ -282,32 +271,31 @@ impl<'w> Reading<'w> {
             })?;
         }
         // Records without samples have their time where the first event has it.
-        let time_ns = time_ns(self.event_of(kind, bytes).1, kind, bytes);
-        self.rounds.add(bytes, time_ns);
+        let event = self.event_of(kind, bytes);
+        let time_ns = time_ns(&self.header.events[event], kind, bytes);
+        self.rounds.add(bytes, time_ns, event as u32);
         Ok(())
     }
 
-    fn event_of(&self, kind: u32, bytes: &[u8]) -> (usize, &Attributes) {
+    /// The index of the event that a record belongs to.
+    fn event_of(&self, kind: u32, bytes: &[u8]) -> usize {
         let events = &self.header.events;
         let id = if events.len() > 1 { event_id(&events[0], kind, bytes) } else { None };
-        let index = id.and_then(|id| self.by_id.get(&id)).copied().unwrap_or(0);
-        (index, &events[index])
+        id.and_then(|id| self.by_id.get(&id)).copied().unwrap_or(0)
     }
 
     fn finish_round(&mut self, at: u64) -> Result<(), PerfDataError> {
         let mut rounds = std::mem::take(&mut self.rounds);
-        rounds.finish_round(&mut |bytes| self.give(bytes, at))?;
+        rounds.finish_round(&mut |bytes, event| self.give(bytes, event, at))?;
         self.rounds = rounds;
         Ok(())
     }
 
     /// Gives a record to the session.
-    fn give(&mut self, bytes: &[u8], at: u64) -> Result<(), PerfDataError> {
-        let kind = Fields::new(bytes).u32().unwrap_or_default();
-        let (index, _) = self.event_of(kind, bytes);
-        let attributes = &self.header.events[index];
+    fn give(&mut self, bytes: &[u8], event: u32, at: u64) -> Result<(), PerfDataError> {
+        let attributes = &self.header.events[event as usize];
         let broken = || PerfDataError::broken("a record that is too short for its fields", at);
-        let event = decode(bytes, attributes, index as u32, &mut self.room).ok_or_else(broken)?;
+        let event = decode(bytes, attributes, event, &mut self.room).ok_or_else(broken)?;
         let (Some(event), Some(session)) = (event, &mut self.session) else { return Ok(()) };
         if let Event::Sample(sample) = &event
             && sample.event == self.chosen as u32
@@ -355,7 +343,7 @@ impl<'w> Reading<'w> {
             self.begin()?;
         }
         let mut rounds = std::mem::take(&mut self.rounds);
-        rounds.finish(&mut |bytes| self.give(bytes, 0))?;
+        rounds.finish(&mut |bytes, event| self.give(bytes, event, 0))?;
         let mut recorded = self.session.map(Session::finish).unwrap_or_default();
         recorded.learn(&self.header.build_ids);
         let event = &self.header.events[self.chosen];

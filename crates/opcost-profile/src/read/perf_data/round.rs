@@ -7,7 +7,9 @@ use super::layout::{Attributes, Fields, record, sample};
 struct Waiting {
     time_ns: u64,
     start: usize,
-    bytes: usize,
+    /// A record says its length in 16 bits.
+    bytes: u16,
+    event: u32,
 }
 
 /// Records that wait until nothing earlier can come.
@@ -17,6 +19,8 @@ struct Waiting {
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
     bytes: Vec<u8>,
+    /// Where what goes on waiting is moved to, so that its memory is used again.
+    kept: Vec<u8>,
     waiting: Vec<Waiting>,
     /// The latest time of the round before, and of this one.
     latest_before_ns: u64,
@@ -24,18 +28,18 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    /// Adds a record, header included.
-    pub(super) fn add(&mut self, bytes: &[u8], time_ns: u64) {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(bytes);
-        self.waiting.push(Waiting { time_ns, start, bytes: bytes.len() });
+    /// Adds a record of an event, header included.
+    pub(super) fn add(&mut self, record: &[u8], time_ns: u64, event: u32) {
+        let (start, bytes) = (self.bytes.len(), record.len() as u16);
+        self.bytes.extend_from_slice(record);
+        self.waiting.push(Waiting { time_ns, start, bytes, event });
         self.latest_ns = self.latest_ns.max(time_ns);
     }
 
     /// A round ends: gives what nothing can come before any more.
     pub(super) fn finish_round<E>(
         &mut self,
-        give: &mut impl FnMut(&[u8]) -> Result<(), E>,
+        give: &mut impl FnMut(&[u8], u32) -> Result<(), E>,
     ) -> Result<(), E> {
         let until = self.latest_before_ns;
         self.latest_before_ns = self.latest_ns;
@@ -45,7 +49,7 @@ impl Rounds {
     /// Nothing comes any more: gives all.
     pub(super) fn finish<E>(
         &mut self,
-        give: &mut impl FnMut(&[u8]) -> Result<(), E>,
+        give: &mut impl FnMut(&[u8], u32) -> Result<(), E>,
     ) -> Result<(), E> {
         self.flush(u64::MAX, give)
     }
@@ -53,23 +57,24 @@ impl Rounds {
     fn flush<E>(
         &mut self,
         until_ns: u64,
-        give: &mut impl FnMut(&[u8]) -> Result<(), E>,
+        give: &mut impl FnMut(&[u8], u32) -> Result<(), E>,
     ) -> Result<(), E> {
         // Stable: what has no time, or the same, keeps the order of the file. Each CPU's records
         // ascend already, which the sort makes use of.
         self.waiting.sort_by_key(|waiting| waiting.time_ns);
         let ready = self.waiting.partition_point(|waiting| waiting.time_ns <= until_ns);
-        for Waiting { start, bytes, .. } in &self.waiting[..ready] {
-            give(&self.bytes[*start..start + bytes])?;
+        for Waiting { start, bytes, event, .. } in &self.waiting[..ready] {
+            give(&self.bytes[*start..*start + usize::from(*bytes)], *event)?;
         }
-        let mut kept = Vec::new();
         self.waiting.drain(..ready);
+        self.kept.clear();
         for waiting in &mut self.waiting {
-            let start = kept.len();
-            kept.extend_from_slice(&self.bytes[waiting.start..waiting.start + waiting.bytes]);
+            let start = self.kept.len();
+            let end = waiting.start + usize::from(waiting.bytes);
+            self.kept.extend_from_slice(&self.bytes[waiting.start..end]);
             waiting.start = start;
         }
-        self.bytes = kept;
+        std::mem::swap(&mut self.bytes, &mut self.kept);
         Ok(())
     }
 }
@@ -114,7 +119,8 @@ mod tests {
         ) {
             let mut waiting = Rounds::default();
             let mut given: Vec<u64> = Vec::new();
-            let mut give = |bytes: &[u8]| -> Result<(), ()> {
+            let mut give = |bytes: &[u8], event: u32| -> Result<(), ()> {
+                assert_eq!(event, u32::from(bytes[0]));
                 given.push(u64::from_le_bytes(bytes.try_into().unwrap()));
                 Ok(())
             };
@@ -123,7 +129,7 @@ mod tests {
                 for time in times {
                     let time = round as u64 * 10 + time;
                     all.push(time);
-                    waiting.add(&time.to_le_bytes(), time);
+                    waiting.add(&time.to_le_bytes(), time, time as u32);
                 }
                 waiting.finish_round(&mut give).unwrap();
             }

@@ -17,19 +17,24 @@ pub struct Named {
     pub bytes: Option<u64>,
 }
 
-/// The names of the functions that `offsets` of a file belong to, the same as
-/// [`read`](super::read) finds.
+/// Functions, and which of them places belong to.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Lookup {
+    /// The functions; neighbouring places share theirs.
+    pub functions: Vec<Named>,
+    /// Of each place the index of its function. Of what is in no executable segment nothing is known
+    /// (`None`).
+    pub places: Vec<Option<u32>>,
+}
+
+/// The functions that `offsets` of a file belong to, the same as [`read`](super::read) finds.
 ///
-/// `file`: its contents; `debug`: those of the debug file that was split off it. Of what is in no
-/// executable segment nothing is known (`None`).
+/// `file`: its contents; `debug`: those of the debug file that was split off it; `offsets`:
+/// ascending, so that a name is shown once.
 ///
 /// # Errors
 /// [`ElfError`], as [`read`](super::read).
-pub fn names(
-    file: &[u8],
-    debug: Option<&[u8]>,
-    offsets: &[u64],
-) -> Result<Vec<Option<Named>>, ElfError> {
+pub fn names(file: &[u8], debug: Option<&[u8]>, offsets: &[u64]) -> Result<Lookup, ElfError> {
     let image = Image::parse(file)?;
     let code = image.code()?;
     let debug = debug.map(Image::parse).transpose()?;
@@ -42,16 +47,21 @@ pub fn names(
     if found.contains(&None) {
         fill(&mut found, offsets, &unwind::functions(&image, &code));
     }
-    let named = |(offset, found): (&u64, Option<Span<Name<'_>>>)| match found {
-        Some(Span { start, end, name }) => {
-            Some(Named { symbol: name.show(), bytes: Some(end - start) })
+    let is_code = |offset: &u64| code.iter().any(|piece| (piece.start..piece.end).contains(offset));
+    let mut lookup = Lookup::default();
+    let mut last = None;
+    for (offset, found) in offsets.iter().zip(found) {
+        let known = found.is_some() || is_code(offset);
+        if known && last != Some(found) {
+            let name = found.map_or(Name::Text, |span| span.name);
+            let bytes = found.map(|span| span.end - span.start);
+            lookup.functions.push(Named { symbol: name.show(), bytes });
+            last = Some(found);
         }
-        None => code
-            .iter()
-            .any(|piece| (piece.start..piece.end).contains(offset))
-            .then(|| Named { symbol: Name::Text.show(), bytes: None }),
-    };
-    Ok(offsets.iter().zip(found).map(named).collect())
+        // There are no more than places, which are counted in 32 bits.
+        lookup.places.push(known.then(|| lookup.functions.len() as u32 - 1));
+    }
+    Ok(lookup)
 }
 
 /// Gives the places without a name those of `spans`.

@@ -24,7 +24,7 @@ use std::collections::HashMap;
 
 pub use excerpt::excerpt;
 pub use image::ElfError;
-pub use lookup::{CodeAt, Named, debug_link, names};
+pub use lookup::{CodeAt, Lookup, Named, debug_link, names};
 pub use source_file::source_files;
 
 /// Code of one program or library.

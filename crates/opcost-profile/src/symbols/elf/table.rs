@@ -39,8 +39,8 @@ pub(super) fn functions<'d>(
             collect(&table, code, &mut symbols);
         }
     }
-    // By address, functions before labels.
-    symbols.sort_by_key(|symbol| (symbol.start, symbol.label));
+    // By address, functions before labels; of what is alike its rank tells.
+    symbols.sort_unstable_by_key(|symbol| (symbol.start, symbol.label));
     let sections: Vec<(u64, u64)> = image
         .code_sections()
         .filter_map(|(section, _)| offsets(code, section.sh_addr(LE), section.sh_size(LE)))
