@@ -139,8 +139,11 @@ fn code_is_patched_inside_a_guest_and_counted_to_the_instruction() {
         .map(|row| row["value"].as_f64().unwrap() - row["value_baseline"].as_f64().unwrap())
         .collect();
     // Call, operation and return become the operation: 2 fewer in three of four; of the one that
-    // does nothing a nop remains, 1 fewer. An indirect call is one instruction, as a direct one.
-    assert!((changes[0] + 7.0).abs() < 0.001 && changes[1].abs() < 0.001, "{changes:?}");
+    // does nothing a nop remains, 1 fewer.
+    assert!((changes[0] + 7.0).abs() < 0.001, "{changes:?}");
+    // An indirect call is one instruction, as a direct one; what is once for many operations need
+    // not be compiled to the same.
+    assert!(changes[1].abs() < 0.5, "{changes:?}");
 }
 
 #[test]
