@@ -13,9 +13,15 @@ use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
+use std::time::Duration;
 
 /// Lines of the kernel's log that an error shows.
 const LINES_SHOWN: usize = 5;
+
+/// The kernel frees what a module needed only to start later, when RCU has been waited for
+/// (kernel/module/main.c, do_free_init); where the next one goes depends on whether that is done. A
+/// machine that has nothing to do skips the time.
+const SETTLED_AFTER: Duration = Duration::from_millis(200);
 
 /// Mount options that are flags of mount(2) and none of the file system's.
 const FLAGS: [(&str, MountFlags); 6] = [
@@ -120,11 +126,14 @@ fn read(path: &str) -> impl FnOnce(io::Error) -> DiskError {
     move |source| DiskError::Read { path, source }
 }
 
+/// Loads a module and waits until the kernel has done with it.
 fn load(wanted: &GuestModule) -> Result<(), DiskError> {
     let words = Words::listen();
     let file = File::open(&wanted.path).map_err(read(&wanted.path))?;
     let parameters = CString::new(wanted.parameters.as_str()).unwrap_or_default();
-    match finit_module(file, &parameters, 0) {
+    let loaded = finit_module(file, &parameters, 0);
+    std::thread::sleep(SETTLED_AFTER);
+    match loaded {
         Err(error) if wanted.needed => Err(DiskError::Module {
             path: wanted.path.clone(),
             source: error.into(),

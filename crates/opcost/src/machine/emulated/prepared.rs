@@ -174,7 +174,12 @@ impl Emulated<'_> {
     ) -> Result<Told> {
         let folder = cache_folder()?.join("symbols");
         let name = match disk {
-            Some(disk) => format!("{}-{}", kernel.digest, disk.modules_digest()),
+            // Where modules are, init decides, too.
+            Some(disk) => {
+                let guest = program_state(&self.tools.guest).map(|state| state.sha256);
+                let guest = guest.unwrap_or_default();
+                format!("{}-{:.16}-{guest:.16}", kernel.digest, disk.modules_digest())
+            }
             None => kernel.digest.clone(),
         };
         let place = |ending: &str| folder.join(format!("{name}.{ending}"));
