@@ -98,8 +98,7 @@ impl Emulated<'_> {
         let cwd = variant.cwd.clone().unwrap_or_else(|| "/".into());
         let initramfs = match &variant.work {
             WorkPlan::Workload { name, params } => {
-                let started = started_by(name, params, &self.environments[index])?;
-                let pack = WorkloadPack { cwd, pack, ..started };
+                let pack = workload_pack(name, params, &self.environments[index], cwd, pack)?;
                 Initramfs::for_workload(&self.tools.guest, name, params, plan.seed, &pack)
             }
             WorkPlan::Command { program, argv, .. } => Initramfs::for_command(
@@ -274,16 +273,22 @@ impl Emulated<'_> {
     }
 }
 
-/// The programs that a workload starts, and the environment of such a workload: others have none.
-fn started_by(
+/// What a workload is packed with: the programs that it starts and their environment, if any, and
+/// what the user adds.
+fn workload_pack(
     name: &str,
     params: &[(String, String)],
     environment: &[(OsString, OsString)],
+    cwd: PathBuf,
+    pack: Vec<PackItem>,
 ) -> Result<WorkloadPack> {
     let spec = WorkloadSpec::find(name).with_context(|| format!("no workload '{name}'"))?;
-    let Some(programs) = spec.programs else { return Ok(Default::default()) };
-    let programs = programs(&spec.resolve(params)?, environment).status(Status::Missing)?;
-    Ok(WorkloadPack { programs, env: environment.to_vec(), ..WorkloadPack::default() })
+    let mut packed = WorkloadPack { cwd, pack, ..WorkloadPack::default() };
+    if let Some(programs) = spec.programs {
+        packed.programs = programs(&spec.resolve(params)?, environment).status(Status::Missing)?;
+        packed.env = environment.to_vec();
+    }
+    Ok(packed)
 }
 
 /// What the recording keeps of the tools, kernels and programs.
