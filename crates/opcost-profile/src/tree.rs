@@ -1,7 +1,7 @@
 //! Samples as a tree of calls between places in code, before anybody knows the functions' names.
 //!
 //! Most chains are a program's callers and below them what the kernel did, and few of either are met
-//! in many pairs. So each half is a [`Path`] that is followed once, and a node is known by its two
+//! in many pairs. So each half is a `Path` that is followed once, and a node is known by its two
 //! paths: a new pair is looked up from the inside out, until a caller is there already.
 
 use rustc_hash::FxHashMap;
