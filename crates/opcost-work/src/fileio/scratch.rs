@@ -3,6 +3,7 @@
 use super::content::{Blocks, Buffer, Pattern};
 use crate::error::WorkError;
 use crate::random::fold;
+use crate::task;
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -23,7 +24,9 @@ impl ScratchFile {
     /// # Errors
     /// [`WorkError::Setup`]: no file can be made there; [`WorkError::Room`]: too little space.
     pub(super) fn create(dir: &str, needed_bytes: u64) -> Result<ScratchFile, WorkError> {
-        let path = format!("{}/.opcost-fileio-{}", dir.trim_end_matches('/'), std::process::id());
+        // Threads of one process have a file each.
+        let (dir_name, process) = (dir.trim_end_matches('/'), std::process::id());
+        let path = format!("{dir_name}/.opcost-fileio-{process}-{}", task::current());
         let mut options = OpenOptions::new();
         let options = options.read(true).write(true).create_new(true).mode(0o600);
         let refused = |source: io::Error| WorkError::Setup {
