@@ -1,6 +1,6 @@
 //! A program to try `opcost attach` on: two threads that measure shapes until they are stopped.
 //!
-//! Its keys: `area`, a call (rectangle, ellipse or square); `limit`, a value; `tracing`, a branch.
+//! Its keys: `area`, a call (rectangle, ellipse or width); `limit`, a value; `tracing`, a branch.
 
 use patchpoint::{Branch, Call, Value, call, unlikely, value};
 use std::hint::black_box;
