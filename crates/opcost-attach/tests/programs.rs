@@ -2,6 +2,7 @@
 
 mod made;
 
+use made::Killed;
 use opcost_attach::AttachError;
 use opcost_attach::body;
 use opcost_attach::change::Change;
@@ -13,7 +14,7 @@ use opcost_attach::symbol;
 use opcost_attach::target::Restored;
 use opcost_attach::writes::Side;
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 fn key<'a>(survey: &'a Survey, name: &str) -> &'a Key {
     survey.keys.iter().find(|key| key.name == name).unwrap()
@@ -29,15 +30,6 @@ fn states(survey: &Survey, name: &str) -> Vec<&'static str> {
     let mut states: Vec<&str> = key(survey, name).sites.iter().map(|site| site.state).collect();
     states.dedup();
     states
-}
-
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]

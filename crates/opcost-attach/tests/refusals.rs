@@ -2,7 +2,7 @@
 
 mod made;
 
-use made::Busy;
+use made::{Busy, Killed};
 use opcost_attach::AttachError;
 use opcost_attach::body;
 use opcost_attach::change::Change;
@@ -12,17 +12,7 @@ use opcost_attach::writes::Side;
 use opcost_sys::ptrace::{StopError, Stopped};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, PermissionsExt};
-use std::process::{Child, Command};
-
-/// Killed with its owner.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use std::process::Command;
 
 #[test]
 fn one_that_is_not_there_or_has_ended() {

@@ -20,7 +20,7 @@ use crate::patched::require_patched;
 use crate::random::fold;
 use crate::residency::use_small_pages;
 use crate::spec::WorkloadSpec;
-use crate::unrolled::{TURN, nothing, ready, turn};
+use crate::unrolled::{TURN, nothing, ready, times, turn};
 use buffers::Buffers;
 use opcost_record::Invariant;
 use patchpoint::Call;
@@ -110,17 +110,7 @@ impl Copying {
                 nothing();
             }
         };
-        let mut done = 0;
-        let in_turns = ops - ops % TURN;
-        while done < in_turns {
-            turn!(one());
-            done += TURN;
-        }
-        while done < ops {
-            one();
-            done += 1;
-        }
-        done
+        times!(ops, one())
     }
 
     #[inline(never)]

@@ -13,6 +13,25 @@ macro_rules! turn {
 }
 pub(crate) use turn;
 
+/// Repeats a statement so many times, in whole turns and what is left; the value is that number.
+macro_rules! times {
+    ($ops:expr, $operation:expr) => {{
+        let ops: u64 = $ops;
+        let in_turns = ops - ops % crate::unrolled::TURN;
+        let mut done = 0;
+        while done < in_turns {
+            crate::unrolled::turn!($operation);
+            done += crate::unrolled::TURN;
+        }
+        while done < ops {
+            $operation;
+            done += 1;
+        }
+        done
+    }};
+}
+pub(crate) use times;
+
 /// Repeats a statement four times.
 macro_rules! four {
     ($operation:expr) => {{

@@ -4,7 +4,7 @@ use super::Lock;
 use super::protected::Protected;
 use super::shape::Shape;
 use crate::random::fold;
-use crate::unrolled::{TURN, turn};
+use crate::unrolled::times;
 
 /// What one task did in a pass.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -72,17 +72,7 @@ fn bare<L: Lock, S: Shape, const RECORD: bool>(
         S::count(protected);
         S::release::<L>(me);
     };
-    let mut done = 0;
-    let in_turns = ops - ops % TURN;
-    while done < in_turns {
-        turn!(one());
-        done += TURN;
-    }
-    while done < ops {
-        one();
-        done += 1;
-    }
-    Pass { done, state }
+    Pass { done: times!(ops, one()), state }
 }
 
 #[inline(never)]
