@@ -71,7 +71,8 @@ static void lock_give(void)
 
 /* fork takes the lock, so the child never sees an open transaction; the thread that forks holds it by its id in both. */
 static struct guard fork_guard;
-static bool fork_guarded;
+/* Whether this thread's fork has the lock. Of each thread, since libc lets several be in these handlers at once. */
+static __thread bool fork_guarded __attribute__((tls_model("initial-exec")));
 
 static void fork_prepare(void)
 {

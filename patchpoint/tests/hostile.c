@@ -122,6 +122,7 @@ static const struct {
 	{"mdwe", case_mdwe},               {"mseal", case_mseal},
 	{"no-proc", case_no_proc},         {"mprotect", case_mprotect},
 	{"fork", case_fork},               {"vfork", case_vfork},
+	{"forks", case_forks},
 	{"outside", case_outside},         {"between", case_between},
 	{"uprobe", case_uprobe},           {"traced", case_traced},
 	{"far-memfd", case_far_memfd},     {"far-mdwe", case_far_mdwe},

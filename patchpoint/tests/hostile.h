@@ -47,6 +47,7 @@ void case_mseal(void);
 void case_no_proc(void);
 void case_mprotect(void);
 void case_fork(void);
+void case_forks(void);
 void case_vfork(void);
 void case_outside(void);
 void case_between(void);

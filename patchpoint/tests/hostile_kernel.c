@@ -255,6 +255,32 @@ void case_fork(void)
 	check_all(3);
 }
 
+static void *fork_often(void *unused)
+{
+	for (int i = 0; i < 2000; i++) {
+		pid_t child = fork();
+
+		if (child == 0)
+			_exit(0);
+		check_child(child);
+	}
+	return unused;
+}
+
+/* Several threads fork at once: each gives back the lock that it took, and only that. */
+void case_forks(void)
+{
+	pthread_t threads[3];
+
+	CHECK_EQUAL(patchpoint_init(), 0);
+	for (int i = 0; i < 3; i++)
+		CHECK_EQUAL(pthread_create(&threads[i], NULL, fork_often, NULL), 0);
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+	CHECK_EQUAL(set_all(1), 0);
+	check_all(1);
+}
+
 /* A child of vfork shares the memory but is another process: it is refused, and nothing changes. */
 void case_vfork(void)
 {
