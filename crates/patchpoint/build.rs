@@ -5,10 +5,12 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-const SOURCES: [&str; 12] = [
+const SOURCES: [&str; 14] = [
     "alternative",
     "lock",
+    "memory",
     "null",
+    "place",
     "registry",
     "sort",
     "status",
@@ -83,7 +85,7 @@ fn bundled(library: &Path, native: bool, compiler: &dyn Fn(&Path) -> cc::Build) 
 }
 
 fn installed() -> PathBuf {
-    match pkg_config::Config::new().atleast_version("0.1").probe("patchpoint") {
+    match pkg_config::Config::new().atleast_version("0.2").probe("patchpoint") {
         Ok(found) => found.include_paths.first().cloned().unwrap_or("/usr/include".into()),
         Err(error) => panic!(
             "PATCHPOINT_LINK=installed, but pkg-config finds no patchpoint: {error}\n\

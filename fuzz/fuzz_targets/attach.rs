@@ -3,6 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use opcost_attach::body;
 use opcost_attach::change::Change;
 use opcost_attach::image;
 use opcost_attach::maps;
@@ -17,9 +18,10 @@ fuzz_target!(|bytes: &[u8]| {
     let registry = 4096 + u64::from(u16::from_le_bytes(*place));
     let Ok(survey) = Survey::read(&memory, &[], &[registry]) else { return };
     for key in &survey.keys {
-        for asked in [0, 1, u64::MAX] {
-            let Ok(change) = Change::plan(&survey, key, asked) else { continue };
-            assert!(change.writes.iter().all(|write| write.found.len() == write.asked.len()));
+        let states = [0, 1, u64::MAX].map(|asked| body::asked(&memory, &survey, key, asked));
+        let Ok(change) = Change::plan(&survey, key, &states) else { continue };
+        for write in &change.writes {
+            assert!(write.sides.iter().all(|side| side.len() == write.length()));
         }
     }
 });

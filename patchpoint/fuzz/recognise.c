@@ -26,18 +26,23 @@ static bool read_code(void *context, uint64_t address, uint8_t *byte)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 
-/* Whatever the kind, the 6 bytes must be one instruction of exactly 6 bytes that reads no stack and no %rip. */
+/* Whatever the kind, behind the mark must be one instruction of exactly 6 bytes that reads no stack and no %rip. */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
 	struct code code = {bytes, length};
-	uint8_t body[6];
+	struct code_source source = {read_code, &code, NULL};
+	uint8_t body[X86_64_BODY_SIZE];
 	struct instruction instruction;
 
 	memset(body, 0xcc, sizeof body);
-	if (x86_64_recognise(read_code, &code, 0x400000, body) == BODY_UNKNOWN)
+	if (x86_64_recognise(&source, 0x400000, body) == BODY_UNKNOWN)
 		return 0;
-	struct code made = {body, sizeof body};
-	if (!x86_64_decode(read_code, &made, 0x400000, &instruction) || instruction.length != sizeof body ||
+	/* As a whole it is a site, which no other function is recognised by. */
+	code = (struct code){body, sizeof body};
+	if (x86_64_decode(&source, 0x400000, &instruction))
+		abort();
+	code = (struct code){body + 1, sizeof body - 1};
+	if (body[0] != X86_64_MARK || !x86_64_decode(&source, 0x400000, &instruction) || instruction.length != sizeof body - 1 ||
 	    instruction.rip || instruction.base == RSP || instruction.base == RBP || instruction.rm == RSP)
 		abort();
 	return 0;

@@ -11,24 +11,29 @@
  *     call    call *key(%rip)                 call target, or what a trivial target does: nop, mov %rdi,%rax, mov $5,%eax
  *     value   mov key(%rip),%eax              mov $5,%eax
  *     branch  jmp to code that tests the key  nop, or jmp to the other side
+ *     switch  jmp to code that compares it    nop, or jmp to the side that the key names
  *
  *   The form as compiled is right at every moment: before any initialisation, in a constructor, under seccomp, without
- *   /proc. Patching only makes it cheaper. With -DPATCHPOINT_PORTABLE, and on every other architecture, sites are plain
- *   loads and indirect calls, and the same functions change the same keys.
+ *   /proc. Patching only makes it cheaper. With -DPATCHPOINT_PORTABLE, with gcc before version 11, and on every other
+ *   architecture, sites are plain loads and indirect calls, and the same functions change the same keys.
  *
  * Usage
  *     PATCHPOINT_DECLARE_CALL(area, long, long, long);      in a header: key, result, arguments
  *     PATCHPOINT_DECLARE_VALUE(limit, int);
  *     PATCHPOINT_DECLARE_BRANCH(tracing);
+ *     PATCHPOINT_DECLARE_SWITCH(policy, 3);                 key, number of ways (2 to 8)
  *
  *     PATCHPOINT_DEFINE_CALL(area, rectangle);              in one file of each program or shared object that uses them
  *     PATCHPOINT_DEFINE_VALUE(limit, int, 100);
  *     PATCHPOINT_DEFINE_BRANCH(tracing, false);
+ *     PATCHPOINT_DEFINE_SWITCH(policy, 3, 0);
  *
  *     if (patchpoint_unlikely(tracing))                     at the sites
  *             trace();
  *     if (patchpoint_call(area, w, h) > patchpoint_value(limit))
  *             ...
+ *     switch (patchpoint_switch(policy)) {
+ *     case 0: ...
  *
  *     error = patchpoint_set_branch(tracing, true);         rarely: one key
  *
@@ -43,27 +48,32 @@
  *   several sites is in progress each site is old or new independently of the others. When a function that changes keys
  *   returns 0, every thread executes the new code at every site; when it returns an error, every site and key is as it was
  *   before. A change is a full memory barrier in the thread that makes it. A site is no barrier, neither to the compiler
- *   nor to the processor: accesses to memory may move across value and branch sites as across plain loads and tests.
+ *   nor to the processor: accesses to memory may move across value, branch and switch sites as across plain loads and tests.
  *
- *   Arguments and results of calls are integers, enumerations and pointers of at most 8 bytes, at most 6 arguments. An
- *   operation must not throw, and must not rely on being called at its own address: where its body is a single instruction,
- *   that instruction takes the place of the call. A NULL operation has a policy: PATCHPOINT_NULL_NOTHING (the result is
- *   undefined), PATCHPOINT_NULL_ZERO or PATCHPOINT_NULL_TRAP (the default).
+ *   Arguments and results of calls are integers, enumerations, pointers, float and double; at most 6 arguments. Anything
+ *   else is refused at compile time. Values are integers, enumerations and pointers. An operation must not throw, and must
+ *   not rely on being called at its own address: where its body is a single instruction, that instruction takes the place
+ *   of the call. A function that contains a site itself is always called. A NULL operation has a policy:
+ *   PATCHPOINT_NULL_NOTHING (the result is undefined), PATCHPOINT_NULL_ZERO or PATCHPOINT_NULL_TRAP (the default).
  *
  *   Keys are hidden symbols of the program or shared object that defines them. To use a key of another object, that
- *   object says PATCHPOINT_EXPORT(key) and the user PATCHPOINT_IMPORT_CALL/VALUE/BRANCH(key). An object is registered by
- *   its constructors and forgotten by its destructors, so dlopen and dlclose need nothing; code of an object must not run
- *   any more when it is closed.
+ *   object says PATCHPOINT_EXPORT(key) and the user PATCHPOINT_IMPORT_CALL/VALUE/BRANCH/SWITCH(key). An object is
+ *   registered by its constructors and forgotten by its destructors, so dlopen and dlclose need nothing; code of an object
+ *   must not run any more when it is closed.
  *
  * Duties of the program (all threads that execute sites while others change keys)
  *   - SIGTRAP stays unblocked. A change refuses with -EBUSY when it finds a thread that blocks it. A handler for SIGTRAP
  *     may be installed before or after patchpoint's own: it is called for traps that are not patchpoint's.
- *   - Keys are not changed from a signal handler (a handler that interrupts a change gets -EDEADLK), nor in a child of vfork
- *     or of a raw clone (-EPERM). A child of fork may change keys; they are its own.
+ *   - A thread at a site has room on its stack for a signal's frame, or an alternate signal stack.
+ *   - Keys are not changed from a signal handler (a handler that interrupts a change gets -EDEADLK), nor in a child of vfork,
+ *     of _Fork or of a raw clone (-EPERM). A child of fork may change keys; they are its own.
  *   - No thread is created by a raw clone(CLONE_VM) that bypasses libc.
  *   - Who patches code by other means leaves sites alone, functions whose body took the place of a call, and while a change
  *     is made what lies within 256 bytes of two of its sites: it is written again as it was read a microsecond before.
  *     Breakpoints are found there and left alone.
+ *   - With gcc, a function with __attribute__((target("avx512f"))) has no call sites unless its file is compiled with
+ *     -mavx512f: there gcc offers no way to say that the operation may change the upper vector registers. An operation
+ *     must not change a global register variable; gcc does not look for that at a site.
  *
  * Errors are negative errno values; nothing is printed and nothing aborts. All functions are safe to call from several
  * threads at once, and none is async-signal-safe, unless it says so.
@@ -80,14 +90,17 @@ extern "C" {
 #endif
 
 /* Version of everything another process or language may read: records, note, keys, registry. */
-#define PATCHPOINT_FORMAT 1
+#define PATCHPOINT_FORMAT 2
 
 enum patchpoint_kind {
 	PATCHPOINT_NONE = 0, /* the record that keeps the section there */
 	PATCHPOINT_CALL = 1,
 	PATCHPOINT_VALUE = 2,
 	PATCHPOINT_BRANCH = 3,
+	PATCHPOINT_SWITCH = 4,
 };
+
+enum { PATCHPOINT_WAYS_MAX = 8 }; /* of a switch */
 
 enum patchpoint_site_flag {
 	PATCHPOINT_SITE_LIKELY = 1, /* branch: falls through when true */
@@ -102,40 +115,46 @@ enum patchpoint_null {
 	PATCHPOINT_NULL_TRAP = 0,
 	PATCHPOINT_NULL_ZERO = 1,
 	PATCHPOINT_NULL_NOTHING = 2,
+	PATCHPOINT_NULL_ZERO_REAL = 3, /* ZERO of a key whose result is float or double */
 };
 
 /* One site in the section patchpoint_sites: 16 bytes, each address relative to the field that holds it. */
 struct patchpoint_site {
 	int32_t code;
 	int32_t key;
-	int32_t aux; /* branch: the code that tests the key; saved call: the thunk; else 0 */
+	int32_t aux; /* branch, switch: the code that tests the key; saved call: the thunk; else 0 */
 	uint8_t kind;
 	uint8_t length;
 	uint8_t flags;
 	uint8_t reserved;
 };
 
-/* A key. `slot` comes first: sites as compiled read it by the key's symbol, patchpoint_key_NAME. */
+enum { PATCHPOINT_BODY_SIZE = 7 };
+
+/* A key. `slot` comes first: sites as compiled read it by the key's address. */
 struct patchpoint_key {
 	void *slot;
 	const char *name;
 	uint64_t ops; /* executions of sites compiled with PATCHPOINT_OPS */
 	struct patchpoint_key *const *origin; /* import: the key it stands for */
 	struct patchpoint_key *imports;       /* the library's: keys that stand for this one */
+	struct patchpoint_object *object;     /* the library's: where its sites are, once they were looked up */
+	uint32_t first;                       /* the library's: 1 + the number of its first record there; 0: none */
 	uint8_t kind;
-	uint8_t size; /* bytes of a value */
+	uint8_t size; /* bytes of a value; ways of a switch */
 	uint8_t null; /* enum patchpoint_null */
 	uint8_t flags;
-	uint8_t form;    /* call: enum patchpoint_form of the patched sites */
-	uint8_t body[6]; /* call: their bytes when the form is inline */
+	uint8_t form; /* call: enum patchpoint_form of the patched sites */
+	uint8_t body[PATCHPOINT_BODY_SIZE]; /* call: their bytes when the form is inline */
 	uint8_t mark; /* the library's, in a transaction */
-	uint8_t reserved[4];
+	uint8_t reserved[7];
 };
 
 enum patchpoint_form {
 	PATCHPOINT_FORM_NONE = 0, /* no site was patched yet */
 	PATCHPOINT_FORM_DIRECT = 1,
 	PATCHPOINT_FORM_INLINE = 2,
+	PATCHPOINT_FORM_PRESERVING = 3, /* direct, saved sites as well: the function keeps the registers itself */
 };
 
 /* Contents of the ELF note "patchpoint" of type 1 (sites of an object); addresses relative to their fields. */
@@ -144,16 +163,18 @@ struct patchpoint_note {
 	int32_t sites_start;
 	int32_t sites_stop;
 	uint32_t site_size;
+	int32_t preserving_start; /* functions marked PATCHPOINT_PRESERVING */
+	int32_t preserving_stop;
 };
 
 /* One registered program or shared object. The fields after `next` are the library's. */
 struct patchpoint_object {
 	const struct patchpoint_note *note;
 	struct patchpoint_object *next;
-	uint32_t *order;
-	uint32_t count;
+	uint32_t *next_of_key; /* by record: 1 + the number of the next one of its key; NULL until sites are looked up */
+	uint32_t count;        /* records */
 	uint32_t registered;
-	uintptr_t text_start;
+	uintptr_t text_start; /* from the first site to the last, once they were looked up */
 	uintptr_t text_stop;
 	unsigned char *alias; /* memfd writer: the text, writable */
 	unsigned char *fork_alias;
@@ -175,8 +196,7 @@ struct patchpoint_stubs {
 /*
  * The registry, exported as the symbol patchpoint_registry; another process finds it by the ELF note "patchpoint" of type 2, whose
  * contents are its distance from the note. A tool that changes sites from outside stops all threads and does so only when
- * `lock` is 0; it must change key slots together with sites. `generation` is odd while text is being written. What follows
- * `traps` is there when `size` says so.
+ * `lock` is 0; it must change key slots together with sites. `generation` is odd while text is being written.
  */
 struct patchpoint_registry {
 	char magic[8]; /* "patchpt" */
@@ -248,13 +268,20 @@ struct patchpoint_txn {
  * Optional: a key's sites read the key (a load, an indirect call, a test) until this or the key's first change. Safe to call
  * again. PATCHPOINT_PATCH_AT_LOAD; in one file of a program calls it before main.
  * Result: 0, also when nothing can be patched here (patchpoint_status says why); -EBUSY when a site holds a debugger's
- * breakpoint or a thread blocks SIGTRAP; -EILSEQ when a site holds other bytes than it must; -EDEADLK, -EPERM: see the
- * duties above. Threads: any. Order: as a change of all keys.
+ * breakpoint or a thread blocks SIGTRAP; -EILSEQ when a site holds other bytes than it must; -EFAULT when the memory of a
+ * site is gone or an operation is no code; -EDEADLK, -EPERM: see the duties above. Threads: any. Order: as a change of all
+ * keys.
  */
 int patchpoint_init(void);
 
 /** Says which way of writing code is in use, and why not a better one. Threads: any. Result: 0 or -EINVAL. */
+#ifdef __cplusplus
+/* In C++ the function would hide the type of the same name. */
+int patchpoint_status_read(struct patchpoint_status *status) __asm__("patchpoint_status");
+#define patchpoint_status(status) patchpoint_status_read(status)
+#else
 int patchpoint_status(struct patchpoint_status *status);
+#endif
 
 /**
  * Calls `visit` for every site of every registered object, in the order of registration, until it returns non-zero.
@@ -268,26 +295,67 @@ int patchpoint_txn_begin(struct patchpoint_txn *txn);
 
 /**
  * Makes all changes of a transaction, or none, and ends it.
- * The last change of a key counts. Result: 0; -ENOMEM (also from an earlier set); -EBUSY, -EILSEQ, -EDEADLK, -EPERM as
- * patchpoint_init; -EIO when the code cannot be written any more; -ENOTSUP when patched sites would have to change and no
- * writer or no membarrier is left. After an error every site and key is as before. Threads: any; transactions exclude
- * one another. Order: see the semantics above. Signals are blocked and cancellation is off meanwhile.
+ * The last change of a key counts. Result: 0; -ENOMEM (also from an earlier set); -EBUSY, -EILSEQ, -EFAULT, -EDEADLK,
+ * -EPERM as patchpoint_init; -ENOTSUP when patched sites would have to change and no way of writing or no membarrier is
+ * left. A site that never was patched needs neither: it reads the key. After an error every site and key is as before.
+ * Threads: any; transactions exclude one another. Order: see the semantics above. Signals are blocked and cancellation is
+ * off meanwhile.
  */
 int patchpoint_txn_commit(struct patchpoint_txn *txn);
 
 /** Ends a transaction without changing anything. Result: 0 or -EINVAL. */
 int patchpoint_txn_abort(struct patchpoint_txn *txn);
 
+/* For tools that look at or change the sites of another process. */
+
 /* Gives the byte of code at an address; false where there is none. */
 typedef bool (*patchpoint_reader)(void *context, uint64_t address, uint8_t *byte);
 
 /**
- * What a change to `function` puts in the place of its calls: for tools that change sites from outside. The code is read through
- * `read`, so it may be another process's; nothing is called. PATCHPOINT_NULL_TRAP's function is known by its address only, and so
- * to its own process only. Result: 1, and `body` has the 6 bytes of each site; 0, the sites call it; -EINVAL.
- * Async-signal-safe if `read` is.
+ * What a change to `function` puts in the place of its calls. The code is read through `read`, so it may be another
+ * process's; nothing is called. PATCHPOINT_NULL_TRAP's function is known by its address only, and so to its own process only.
+ * Result: 1, and `body` has the bytes of each site; 0, the sites call it; -EINVAL. Async-signal-safe if `read` is.
  */
-int patchpoint_body(patchpoint_reader read, void *context, uint64_t function, uint8_t body[6]);
+int patchpoint_body(patchpoint_reader read, void *context, uint64_t function, uint8_t body[PATCHPOINT_BODY_SIZE]);
+
+/* A site of any process: its record, addresses resolved. */
+struct patchpoint_place {
+	uint64_t code;
+	uint64_t key; /* by the site's own object: what the form as compiled reads */
+	uint64_t aux;
+	uint8_t kind;
+	uint8_t length;
+	uint8_t flags;
+};
+
+/* What a key makes of its sites: its slot, and of a call its form and body. */
+struct patchpoint_state {
+	uint64_t value;
+	uint8_t form;
+	uint8_t body[PATCHPOINT_BODY_SIZE];
+};
+
+enum { PATCHPOINT_LENGTH_MAX = 16 }; /* no site is longer */
+
+/**
+ * The bytes of a site as compiled. `now`: what it holds, `length` bytes, which tells the register of a value. `read` gives the
+ * code at `aux`. Result: 0; -EILSEQ when the record is none of this architecture or `now` no form of the site; -EINVAL.
+ */
+int patchpoint_place_compiled(patchpoint_reader read, void *context, const struct patchpoint_place *place,
+			      const uint8_t *now, uint8_t bytes[PATCHPOINT_LENGTH_MAX]);
+
+/**
+ * The bytes of a site that is patched for a state. `stub`: the jump near the site's object that leads to the function, 0 if
+ * there is none. Result: 0; -ERANGE when the function is out of reach without a stub, and the site stays as compiled; -EILSEQ,
+ * -EINVAL as above.
+ */
+int patchpoint_place_patched(patchpoint_reader read, void *context, const struct patchpoint_place *place,
+			     const uint8_t *now, const struct patchpoint_state *state, uint64_t stub,
+			     uint8_t bytes[PATCHPOINT_LENGTH_MAX]);
+
+/** A word for what a site holds (struct patchpoint_site_info, `state`); "foreign" also for a record that is not understood. */
+const char *patchpoint_place_word(patchpoint_reader read, void *context, const struct patchpoint_place *place,
+				  const uint8_t *now, const struct patchpoint_state *state, uint64_t stub);
 
 /* Features for alternatives; PATCHPOINT_CPU_ALL permits all of them. */
 #define PATCHPOINT_CPU_SSE4_2 (1u << 0)
@@ -317,18 +385,27 @@ uint32_t patchpoint_cpu_features(void);
 int patchpoint_choose(struct patchpoint_key *key, const struct patchpoint_alternative *alternatives, size_t count,
 		      uint32_t permitted);
 
-/* Behind the macros: `value` is a function's address, a value's bits, or 0 or 1. */
+/**
+ * Behind the macros, and for keys that are chosen at run time: `value` is a function's address, a value's bits, 0 or 1, or a
+ * way's number. Result: as patchpoint_txn_commit, and -EINVAL for what is no key or no way of a switch.
+ */
 int patchpoint_key_set(struct patchpoint_key *key, uint64_t value);
 int patchpoint_txn_set(struct patchpoint_txn *txn, struct patchpoint_key *key, uint64_t value);
+
+/* Behind the macros only. */
 void patchpoint_object_register(struct patchpoint_object *object);
 void patchpoint_object_unregister(struct patchpoint_object *object);
 void patchpoint_import_register(struct patchpoint_key *key);
 void patchpoint_import_unregister(struct patchpoint_key *key);
 void patchpoint_null_nothing(void);
 void patchpoint_null_zero(void);
+void patchpoint_null_zero_real(void);
 void patchpoint_null_trap(void);
-/* Never called: it stands for the call that a patched site makes behind the compiler's back. */
-void patchpoint_cold(void) __attribute__((__noreturn__, __cold__));
+/*
+ * Never called: it stands for the call that a patched site makes behind the compiler's back. Not declared noreturn: gcc takes
+ * only a call that may return for one that may change variables of this file (-fipa-reference).
+ */
+void patchpoint_cold(void) __attribute__((__nothrow__, __cold__));
 
 #ifdef __cplusplus
 }
@@ -341,9 +418,10 @@ void patchpoint_cold(void) __attribute__((__noreturn__, __cold__));
 
 /**
  * As patchpoint_call, but the caller keeps everything in general registers but %rax across the site. Needs
- * PATCHPOINT_DEFINE_SAVED(key) in one file of the object. Vector registers and flags are not preserved.
+ * PATCHPOINT_DEFINE_SAVED(key) in one file of the object. Vector registers and flags are not preserved. A function that is
+ * declared PATCHPOINT_PRESERVING is called directly; any other one through a thunk that saves eight registers.
  */
-#define patchpoint_call_saved(...) PATCHPOINT__CALL_WITH(patchpoint_call_saved_, __VA_ARGS__)
+#define patchpoint_call_saved(...) PATCHPOINT__CALL_WITH(patchpoint__saved_, __VA_ARGS__)
 
 /** Reads a value key. */
 #define patchpoint_value(key) patchpoint_value_##key()
@@ -358,14 +436,22 @@ void patchpoint_cold(void) __attribute__((__noreturn__, __cold__));
 #define patchpoint_likely(key) patchpoint_likely_##key()
 #define patchpoint_unlikely(key) patchpoint_unlikely_##key()
 
+/**
+ * Asks a switch key: the number of its way, 0 to ways - 1, which the compiler follows to the case of a switch statement. The
+ * site of a patched key is a jump to that case; for way 0 it is a nop.
+ */
+#define patchpoint_switch(key) patchpoint_switch_##key()
+
 /** Change one key: as a transaction of one change, with its errors. A NULL operation stands for the key's policy. */
 #define patchpoint_set_call(key, function) patchpoint_set_call_##key(function)
 #define patchpoint_set_value(key, value) patchpoint_set_value_##key(value)
 #define patchpoint_set_branch(key, truth) patchpoint_set_branch_##key(truth)
+#define patchpoint_set_switch(key, way) patchpoint_set_switch_##key(way)
 
 /** Add a change to a transaction. Result: 0; -ENOMEM or -EINVAL, which the commit will return too. */
 #define patchpoint_txn_set_call(txn, key, function) patchpoint_txn_set_call_##key(txn, function)
 #define patchpoint_txn_set_value(txn, key, value) patchpoint_txn_set_value_##key(txn, value)
 #define patchpoint_txn_set_branch(txn, key, truth) patchpoint_txn_set_branch_##key(txn, truth)
+#define patchpoint_txn_set_switch(txn, key, way) patchpoint_txn_set_switch_##key(txn, way)
 
 #endif

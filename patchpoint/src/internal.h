@@ -10,7 +10,12 @@
 #define PATCHPOINT_BUILD
 #include "patchpoint.h"
 
-#define LENGTH_MAX 10 /* bytes of the longest site */
+#include "private_names.h"
+
+/* Hidden, so that two shared objects with a copy each do not call into one another. */
+#pragma GCC visibility push(hidden)
+
+#define LENGTH_MAX 11 /* bytes of the longest site */
 
 /* Where a field relative to itself points. */
 static inline const void *field_target(const int32_t *field)
@@ -29,9 +34,16 @@ static inline struct patchpoint_key *key_resolve(struct patchpoint_key *key)
 	return key->flags & PATCHPOINT_KEY_IMPORT && key->origin ? *key->origin : key;
 }
 
+/* The key that a site names, which may be an import. */
 static inline struct patchpoint_key *site_key(const struct patchpoint_site *site)
 {
-	return key_resolve((struct patchpoint_key *)field_target(&site->key));
+	return (struct patchpoint_key *)field_target(&site->key);
+}
+
+static inline struct patchpoint_place site_place(const struct patchpoint_site *site)
+{
+	return (struct patchpoint_place){(uint64_t)(uintptr_t)site_code(site), (uint64_t)(uintptr_t)site_key(site),
+					 (uint64_t)(uintptr_t)field_target(&site->aux), site->kind, site->length, site->flags};
 }
 
 static inline const struct patchpoint_site *object_sites(const struct patchpoint_object *object)
@@ -47,12 +59,13 @@ static inline uint64_t key_value(const struct patchpoint_key *key)
 /* One site to be written: the bytes it holds and those it shall hold. */
 struct patch {
 	unsigned char *at;
+	struct patchpoint_object *object;
 	uint8_t length;
 	uint8_t old[LENGTH_MAX];
 	uint8_t new[LENGTH_MAX];
 };
 
-extern struct patchpoint_registry registry __attribute__((visibility("hidden")));
+extern struct patchpoint_registry registry;
 
 /* lock.c: guards the registry, all keys and all sites. Taken with signals blocked, released before they are open again. */
 struct guard {
@@ -62,55 +75,77 @@ struct guard {
 int guard_enter(struct guard *guard);
 void guard_leave(struct guard *guard);
 extern uint64_t guard_signals; /* what the holder's thread had blocked */
+/* Whether this memory is the copy that a fork made without libc's handlers (_Fork, the system call). Async-signal-safe. */
+bool process_is_orphan(void);
+void orphans_notice(void); /* prepares the answer */
 
 /* registry.c */
-bool registry_site_at(const unsigned char *address);
-void registry_after_fork(void);
-struct patchpoint_object *registry_object_at(const unsigned char *address);
-size_t registry_sites_of(const struct patchpoint_object *object, const struct patchpoint_key *key, const uint32_t **order);
+bool registry_look_up(void); /* the sites of all objects, by key. False where memory for an object's was missing */
+const struct patchpoint_site *registry_first_site(const struct patchpoint_key *key);
+const struct patchpoint_site *registry_next_site(const struct patchpoint_key *key, const struct patchpoint_site *site);
+/* For orphans: whether a site of an object whose text is shared with the parent begins at an address. Async-signal-safe. */
+bool registry_shares_site(const unsigned char *address);
+bool registry_preserves(uint64_t function);
 extern bool patchpoint_eager;
+/* Where everything is to be patched: the sites of an object, or of a key, that came since. */
+void transaction_patch_object(const struct patchpoint_object *object);
+void transaction_patch_key(struct patchpoint_key *key);
 
 /* write.c: the protocol. */
 int patches_write(struct patch *patches, size_t count);
-bool patches_possible(void);
+/* The handler's: whether a breakpoint at an address is, or was, the library's. Async-signal-safe. */
+bool breakpoint_is_ours(const unsigned char *address);
+/* Whether nobody will remove it any more. */
+bool breakpoint_is_stuck(void);
+/* In an orphan: puts the change that was open back. False where code cannot be written. Async-signal-safe. */
+bool change_abandon(void);
 
-/* writer.c: the ladder. A writer that is not NULL was probed. */
+/* writer.c: the ladder. */
 struct writer {
 	const char *name;
 	enum patchpoint_writer id;
 	bool alone; /* only while the process has one thread */
 	bool anywhere; /* writes all code, not only that of registered objects */
 	size_t gap_max; /* bytes between two sites up to which one longer write is cheaper than two; 0: never */
-	int (*probe)(void);
-	int (*open)(void);
-	int (*write)(unsigned char *at, const unsigned char *bytes, size_t length);
-	void (*close)(void);
+	int (*ready)(void); /* finds out whether it works, and keeps what it needs */
+	int (*write)(struct patchpoint_object *object, unsigned char *at, const unsigned char *bytes, size_t length);
 };
 extern const struct writer writer_proc_mem, writer_memfd, writer_mprotect;
 extern const struct writer *writer_used;
 extern char writer_reason[256];
-void writer_choose(void);
+const char *error_text(int error);
+bool writer_find(void); /* the best one that works now is in use: false when there is none */
+bool writer_fall_back(int error); /* the one in use failed: the next one that works is */
+int code_write(struct patchpoint_object *object, unsigned char *at, const unsigned char *bytes, size_t length);
+void writer_after_fork(void); /* in the child */
+int writer_in_orphan(void); /* something that writes. 0 or -errno. Async-signal-safe */
 void writer_memfd_before_fork(void);
 void writer_memfd_after_fork(bool child);
 void writer_memfd_forget(struct patchpoint_object *object);
 
 /* stub.c: for calls that do not reach their target. NULL when there is none, or none can be made. The lock is held. */
-extern char stub_reason[128];
+extern char stub_refusal[128];
 const unsigned char *stub_find(const struct patchpoint_object *object, uint64_t target);
 const unsigned char *stub_make(const struct patchpoint_object *object, uint64_t target);
 void stubs_orphan(const struct patchpoint_object *object);
 
 /* sync.c: other threads. */
 bool sync_possible(void);
-int sync_core(void);
+int sync_threads(void);
+void sync_self(void);
 void sync_after_fork(void);
 bool process_has_one_thread(void);
-int threads_accept_traps(bool *traced);
+int threads_accept_traps(bool first, bool *traced);
 bool process_is_traced(void);
 
-/* sort.c: by ascending rank; items of at most 32 bytes. */
-typedef uintptr_t (*rank)(const void *item, const void *context);
-void sort(void *items, size_t count, size_t size, rank rank, const void *context);
+/* memory.c: what is mapped. */
+bool page_is_readable(uintptr_t address);
+bool memory_is_constant(uint64_t address, size_t length);
+enum code { CODE_NONE, CODE_UNREADABLE, CODE_READABLE };
+enum code code_at(uint64_t address);
+
+/* sort.c: by ascending address. */
+void patches_sort(struct patch *patches, size_t count);
 
 /* trap.c */
 int trap_install(void);
@@ -120,39 +155,56 @@ extern uint32_t trap_waiters; /* threads in the handler that sleep on the genera
 void *pages_get(size_t bytes);
 void pages_put(void *pages, size_t bytes);
 
-/* arch/: what an architecture provides. */
-enum arch_error { ARCH_FAR = 1 }; /* the site does not reach this target: it needs a stub, or stays as compiled */
+/*
+ * arch/: what an architecture provides. Where `read` is NULL the code is the process's own.
+ */
 extern const bool arch_can_patch;
-extern const unsigned char arch_trap[];
-enum { ARCH_TRAP_LENGTH = 1 };
+/*
+ * How sites change while they are executed. One store: all bytes at once, and processors execute the old or the new instruction
+ * (the architecture says so for these instructions). Else a breakpoint of one byte comes first, and all forms of a site begin
+ * with a byte that means nothing.
+ */
+extern const bool arch_one_store;
+extern const unsigned char arch_trap;
+extern const size_t arch_test_size; /* bytes of one test of a key, where the record of a branch or switch leads */
 /* A function that only writers call, to try themselves: it returns the number at ARCH_PROBE_NUMBER. */
 extern const unsigned char arch_probe_text[];
-enum { ARCH_PROBE_NUMBER = 5, ARCH_PROBE_SIZE = 64 };
+extern const size_t arch_probe_number;
+enum { ARCH_PROBE_SIZE = 64 };
 uint32_t arch_probe_run(const unsigned char *text);
 bool arch_under_valgrind(void);
+/* PATCHPOINT_CPU_… */
+uint32_t arch_cpu_features(void);
 void arch_pause(void);
+/* Makes this thread execute what was written, without the kernel's help. */
+void arch_serialise(void);
+/* Makes code that was stored through a second mapping visible to instruction fetch. */
+void arch_code_stored(const unsigned char *code, const unsigned char *alias, size_t length);
 /* The bytes of a site as compiled; `now` tells the register. 0, or -EILSEQ when `now` is no form of the site. */
-int arch_original(const struct patchpoint_site *site, const unsigned char *now, unsigned char *bytes);
-/* The patched bytes for a value; the form and body of call keys come from `key`. 0, ARCH_FAR or -EILSEQ. */
-int arch_patched(const struct patchpoint_site *site, const unsigned char *now, const struct patchpoint_key *key,
-		 uint64_t value, unsigned char *bytes);
+int arch_compiled(patchpoint_reader read, void *context, const struct patchpoint_place *place, const unsigned char *now,
+		  unsigned char *bytes);
+/* The patched bytes for a state. 0; -ERANGE: the site does not reach the target; -EILSEQ. */
+int arch_patched(patchpoint_reader read, void *context, const struct patchpoint_place *place, const unsigned char *now,
+		 const struct patchpoint_state *state, unsigned char *bytes);
+/* Whether a breakpoint of somebody else stands on a site. */
+bool arch_is_breakpoint(const unsigned char *now);
 /* Code that jumps to `target` from anywhere; and where the code at `stub` jumps to. */
 enum { STUB_SIZE = 16 };
 void arch_stub(unsigned char stub[STUB_SIZE], uint64_t target);
 uint64_t arch_stub_target(const unsigned char *stub);
 /* Whether a call from any place in a text reaches a page. */
 bool arch_reaches(uintptr_t text_start, uintptr_t text_stop, uintptr_t page);
-/* Fills form and body for a call of `function`. */
-void arch_form(uint64_t function, uint8_t *form, uint8_t body[6]);
-/* Whether sites hold what the code that `read` gives does, instead of a call; then it is in `body`. */
-bool arch_body(patchpoint_reader read, void *context, uint64_t function, uint8_t body[6]);
-/* A word for what a site holds. */
-const char *arch_state(const struct patchpoint_site *site, const unsigned char *now, const struct patchpoint_key *key,
-		       uint64_t value);
+/* Whether sites hold what a function does, instead of a call; then it is in `body`. `constant`: whether memory cannot change. */
+bool arch_body(patchpoint_reader read, void *context, bool (*constant)(uint64_t address, size_t length), uint64_t function,
+	       uint8_t body[PATCHPOINT_BODY_SIZE]);
+/* A word for what a patched site holds. */
+const char *arch_word(const struct patchpoint_place *place, const unsigned char *now, const struct patchpoint_state *state);
 /* Of a signal's context: the address of the trap instruction that raised it; going back there. */
 unsigned char *arch_trap_address(const void *context);
 /* Whether that instruction was removed since: then whoever wrote it, the thread can go on. Works for closed objects too. */
 bool arch_trap_is_gone(const unsigned char *address);
 void arch_resume_at(void *context, const unsigned char *address);
+
+#pragma GCC visibility pop
 
 #endif

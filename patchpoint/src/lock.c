@@ -2,11 +2,12 @@
 /* The one lock. A futex of our own, since it lies in the registry, where other processes look at it, and must survive fork. */
 #define _GNU_SOURCE
 #include "internal.h"
+#include "kernel.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,7 +15,7 @@
 
 /* Exported by a second name, which no header declares: a program's reference would make a copy of the data. */
 struct patchpoint_registry registry = {"patchpt", PATCHPOINT_FORMAT, sizeof registry, 0, 0, NULL, 0, 0, 0, NULL, 0};
-extern struct patchpoint_registry patchpoint_registry __attribute__((alias("registry"), visibility("default")));
+extern struct patchpoint_registry patchpoint_registry __attribute__((alias("patchpoint__registry"), visibility("default")));
 
 struct patchpoint_registry *patchpoint_registry_get(void)
 {
@@ -33,7 +34,7 @@ __asm__(".pushsection .note.patchpoint,\"a\",@note\n\t"
 	".asciz \"patchpoint\"\n\t"
 	".balign 4\n\t"
 	".long 1\n\t"
-	".long registry - .\n\t"
+	".long patchpoint__registry - .\n\t"
 	".popsection");
 
 /* The process whose memory this is: differs from getpid() in a child of vfork or of a raw clone, where no handler ran. */
@@ -59,14 +60,39 @@ static int lock_take(uint32_t self)
 		if (!(found & WAITED) && !__atomic_compare_exchange_n(lock, &found, found | WAITED, false,
 								     __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 			continue;
-		syscall(SYS_futex, lock, FUTEX_WAIT_PRIVATE, found | WAITED, NULL, NULL, 0);
+		syscall(SYS_futex, lock, KERNEL_FUTEX_WAIT_PRIVATE, found | WAITED, NULL, NULL, 0);
 	}
 }
 
 static void lock_give(void)
 {
 	if (__atomic_exchange_n(&registry.lock, 0, __ATOMIC_RELEASE) & WAITED)
-		syscall(SYS_futex, &registry.lock, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+		syscall(SYS_futex, &registry.lock, KERNEL_FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/*
+ * A page that a fork empties in the child (MADV_WIPEONFORK, Linux 4.14), whoever forks and how. NULL where there is none: then no
+ * process is known to be an orphan.
+ */
+static volatile int *not_forked;
+
+void orphans_notice(void)
+{
+	void *page = not_forked ? NULL : pages_get(sizeof *not_forked);
+
+	if (!page)
+		return;
+	if (madvise(page, (size_t)sysconf(_SC_PAGESIZE), KERNEL_MADV_WIPEONFORK) != 0) {
+		pages_put(page, sizeof *not_forked);
+		return;
+	}
+	not_forked = page;
+	*not_forked = 1;
+}
+
+bool process_is_orphan(void)
+{
+	return not_forked && !*not_forked;
 }
 
 /* fork takes the lock, so the child never sees an open transaction; the thread that forks holds it by its id in both. */
@@ -101,9 +127,11 @@ static void fork_child(void)
 	owner = getpid();
 	/* The parent's waiters are not here. */
 	__atomic_store_n(&registry.lock, (uint32_t)syscall(SYS_gettid), __ATOMIC_RELAXED);
-	registry_after_fork();
 	trap_waiters = 0;
+	if (not_forked)
+		*not_forked = 1;
 	sync_after_fork();
+	writer_after_fork();
 	writer_memfd_after_fork(true);
 	guard_leave(&fork_guard);
 }

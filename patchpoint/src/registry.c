@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The objects that have sites, and finding sites by key (transactions) and by address (traps). */
+/* The objects that have sites, and the sites of each key. Registering costs the same for one site as for a million. */
 #define _GNU_SOURCE
 #include "internal.h"
 
 #include <sys/mman.h>
 
 bool patchpoint_eager;
-
-/* Handlers that walk the list now; an object is freed only when there are none (see patchpoint_object_unregister). */
-static uint32_t walkers;
 
 void *pages_get(size_t bytes)
 {
@@ -23,65 +20,73 @@ void pages_put(void *pages, size_t bytes)
 		munmap(pages, bytes);
 }
 
-/* Ranks of entries of an object's order: numbers of its sites. */
-static uintptr_t rank_of_key(const void *entry, const void *sites)
-{
-	return (uintptr_t)site_key((const struct patchpoint_site *)sites + *(const uint32_t *)entry);
-}
-
-static uintptr_t rank_of_code(const void *entry, const void *sites)
-{
-	return (uintptr_t)site_code((const struct patchpoint_site *)sites + *(const uint32_t *)entry);
-}
-
-/* The first place in `order` whose rank is not below `wanted`. */
-static size_t find(const uint32_t *order, size_t count, const struct patchpoint_site *sites, rank rank, uintptr_t wanted)
-{
-	size_t low = 0;
-
-	while (count > 0) {
-		size_t half = count / 2;
-
-		if (rank(&order[low + half], sites) < wanted) {
-			low += half + 1;
-			count -= half + 1;
-		} else {
-			count = half;
-		}
-	}
-	return low;
-}
-
-/* order[0 … count) is by key, order[count … 2 count) by address. */
-static bool object_index(struct patchpoint_object *object)
+/*
+ * One pass, the last record first, so that a key's sites come in the order of the records, which linkers leave in that of the
+ * code. A key belongs to one object; a record that says otherwise stays out, and its site as compiled.
+ */
+static bool object_look_up(struct patchpoint_object *object)
 {
 	const struct patchpoint_site *sites = object_sites(object);
-	const struct patchpoint_site *stop = field_target(&object->note->sites_stop);
-	size_t count = 0, total = (size_t)(stop - sites);
+	uintptr_t start = UINTPTR_MAX, stop = 0;
 
-	for (size_t i = 0; i < total; i++)
-		count += sites[i].kind != PATCHPOINT_NONE;
-	if (count == 0)
+	if (object->count == 0 || object->next_of_key)
 		return true;
-	object->order = pages_get(2 * count * sizeof *object->order);
-	if (!object->order)
+	object->next_of_key = pages_get(object->count * sizeof *object->next_of_key);
+	if (!object->next_of_key)
 		return false;
-	for (size_t i = 0, n = 0; i < total; i++) {
-		if (sites[i].kind == PATCHPOINT_NONE)
+	for (uint32_t i = object->count; i-- > 0;) {
+		struct patchpoint_key *key = site_key(&sites[i]);
+		uintptr_t code = (uintptr_t)site_code(&sites[i]);
+
+		if (sites[i].kind == PATCHPOINT_NONE || (key->object && key->object != object))
 			continue;
-		object->order[n] = object->order[count + n] = (uint32_t)i;
-		n++;
+		key->object = object;
+		object->next_of_key[i] = key->first;
+		key->first = i + 1;
+		start = code < start ? code : start;
+		stop = code + sites[i].length > stop ? code + sites[i].length : stop;
 	}
-	sort(object->order, count, sizeof *object->order, rank_of_key, sites);
-	sort(object->order + count, count, sizeof *object->order, rank_of_code, sites);
-	object->count = (uint32_t)count;
-	const struct patchpoint_site *last = &sites[object->order[2 * count - 1]];
-	object->text_start = (uintptr_t)site_code(&sites[object->order[count]]);
-	object->text_stop = (uintptr_t)site_code(last) + last->length;
+	object->text_start = stop ? start : 0;
+	object->text_stop = stop;
 	return true;
 }
 
-/* Without memory for its index an object stays as compiled: its sites read the keys. */
+bool registry_look_up(void)
+{
+	bool complete = true;
+
+	for (struct patchpoint_object *object = registry.objects; object; object = object->next)
+		complete &= object_look_up(object);
+	return complete;
+}
+
+static void object_forget(struct patchpoint_object *object)
+{
+	const struct patchpoint_site *sites = object_sites(object);
+
+	for (uint32_t i = 0; object->next_of_key && i < object->count; i++) {
+		if (sites[i].kind == PATCHPOINT_NONE || site_key(&sites[i])->object != object)
+			continue;
+		site_key(&sites[i])->object = NULL;
+		site_key(&sites[i])->first = 0;
+	}
+	pages_put(object->next_of_key, object->count * sizeof *object->next_of_key);
+	object->next_of_key = NULL;
+}
+
+const struct patchpoint_site *registry_first_site(const struct patchpoint_key *key)
+{
+	return key->first ? object_sites(key->object) + (key->first - 1) : NULL;
+}
+
+const struct patchpoint_site *registry_next_site(const struct patchpoint_key *key, const struct patchpoint_site *site)
+{
+	const struct patchpoint_site *sites = object_sites(key->object);
+	uint32_t next = key->object->next_of_key[site - sites];
+
+	return next ? sites + (next - 1) : NULL;
+}
+
 void patchpoint_object_register(struct patchpoint_object *object)
 {
 	struct guard guard;
@@ -90,21 +95,20 @@ void patchpoint_object_register(struct patchpoint_object *object)
 	if (!arch_can_patch || object->registered || object->note->format != PATCHPOINT_FORMAT ||
 	    object->note->site_size != sizeof(struct patchpoint_site) || guard_enter(&guard) != 0)
 		return;
-	if (!object->registered && object_index(object)) {
+	if (!object->registered) {
+		const struct patchpoint_site *stop = field_target(&object->note->sites_stop);
+
 		while (*end)
 			end = &(*end)->next;
+		object->count = (uint32_t)(stop - object_sites(object));
 		object->registered = 1;
 		__atomic_store_n(end, object, __ATOMIC_RELEASE);
 	}
 	guard_leave(&guard);
-	if (patchpoint_eager)
-		patchpoint_init();
+	transaction_patch_object(object);
 }
 
-/*
- * The lock keeps transactions away, so no new traps arise and the walkers run out. A thread that trapped at a site of
- * this object runs code that is being closed, which the program must not allow.
- */
+/* A thread that trapped at a site of this object runs code that is being closed, which the program must not allow. */
 void patchpoint_object_unregister(struct patchpoint_object *object)
 {
 	struct guard guard;
@@ -116,12 +120,9 @@ void patchpoint_object_unregister(struct patchpoint_object *object)
 		link = &(*link)->next;
 	if (*link)
 		__atomic_store_n(link, object->next, __ATOMIC_SEQ_CST);
-	while (__atomic_load_n(&walkers, __ATOMIC_SEQ_CST) != 0)
-		;
 	writer_memfd_forget(object);
 	stubs_orphan(object);
-	pages_put(object->order, 2 * object->count * sizeof *object->order);
-	object->order = NULL;
+	object_forget(object);
 	object->next = NULL;
 	object->registered = 0;
 	guard_leave(&guard);
@@ -138,6 +139,8 @@ void patchpoint_import_register(struct patchpoint_key *key)
 	origin->imports = key;
 	__atomic_store_n(&key->slot, __atomic_load_n(&origin->slot, __ATOMIC_RELAXED), __ATOMIC_RELEASE);
 	guard_leave(&guard);
+	/* Its object may have been registered before it. */
+	transaction_patch_key(origin);
 }
 
 void patchpoint_import_unregister(struct patchpoint_key *key)
@@ -154,54 +157,25 @@ void patchpoint_import_unregister(struct patchpoint_key *key)
 	guard_leave(&guard);
 }
 
-/* The sites of a key in an object: their number, and where in the object's order they begin. */
-size_t registry_sites_of(const struct patchpoint_object *object, const struct patchpoint_key *key, const uint32_t **order)
+bool registry_shares_site(const unsigned char *address)
 {
-	const struct patchpoint_site *sites = object_sites(object);
-	size_t count = 0;
+	const struct patchpoint_object *object = registry.objects;
 
-	if (object->count == 0)
-		return 0;
-	size_t first = find(object->order, object->count, sites, rank_of_key, (uintptr_t)key);
-
-	while (first + count < object->count && site_key(&sites[object->order[first + count]]) == key)
-		count++;
-	*order = object->order + first;
-	return count;
-}
-
-struct patchpoint_object *registry_object_at(const unsigned char *address)
-{
-	struct patchpoint_object *object = __atomic_load_n(&registry.objects, __ATOMIC_ACQUIRE);
-
-	while (object && ((uintptr_t)address < object->text_start || (uintptr_t)address >= object->text_stop))
-		object = __atomic_load_n(&object->next, __ATOMIC_ACQUIRE);
-	return object;
-}
-
-/* The handlers that walked in other threads of the parent are not here. */
-void registry_after_fork(void)
-{
-	walkers = 0;
-}
-
-/* Async-signal-safe. The bounds of objects may interleave (hot and cold text), so each is asked. */
-bool registry_site_at(const unsigned char *address)
-{
-	struct patchpoint_object *object;
-	bool found = false;
-
-	__atomic_fetch_add(&walkers, 1, __ATOMIC_SEQ_CST);
-	for (object = __atomic_load_n(&registry.objects, __ATOMIC_SEQ_CST); object && !found;
-	     object = __atomic_load_n(&object->next, __ATOMIC_ACQUIRE)) {
-		if (object->count == 0)
-			continue;
+	for (; object; object = object->next) {
 		const struct patchpoint_site *sites = object_sites(object);
-		const uint32_t *order = object->order + object->count;
-		size_t place = find(order, object->count, sites, rank_of_code, (uintptr_t)address);
 
-		found = place < object->count && site_code(&sites[order[place]]) == address;
+		for (uint32_t i = 0; object->alias && i < object->count; i++)
+			if (sites[i].kind != PATCHPOINT_NONE && site_code(&sites[i]) == address)
+				return true;
 	}
-	__atomic_fetch_sub(&walkers, 1, __ATOMIC_SEQ_CST);
-	return found;
+	return false;
+}
+
+bool registry_preserves(uint64_t function)
+{
+	for (const struct patchpoint_object *object = registry.objects; object; object = object->next)
+		if (function >= (uintptr_t)field_target(&object->note->preserving_start) &&
+		    function < (uintptr_t)field_target(&object->note->preserving_stop))
+			return true;
+	return false;
 }

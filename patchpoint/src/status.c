@@ -7,6 +7,16 @@
 #include <errno.h>
 #include <string.h>
 
+static size_t sites_of(const struct patchpoint_object *object)
+{
+	const struct patchpoint_site *sites = object_sites(object);
+	size_t count = 0;
+
+	for (uint32_t i = 0; i < object->count; i++)
+		count += sites[i].kind != PATCHPOINT_NONE;
+	return count;
+}
+
 int patchpoint_status(struct patchpoint_status *status)
 {
 	struct guard guard;
@@ -17,7 +27,8 @@ int patchpoint_status(struct patchpoint_status *status)
 	error = guard_enter(&guard);
 	if (error)
 		return error;
-	writer_choose();
+	registry_look_up();
+	writer_find();
 	memset(status, 0, sizeof *status);
 	status->writer = writer_used ? writer_used->id : PATCHPOINT_WRITER_NONE;
 	status->writer_name = writer_used ? writer_used->name : "none";
@@ -26,9 +37,9 @@ int patchpoint_status(struct patchpoint_status *status)
 	status->reason = writer_reason;
 	for (struct patchpoint_object *object = registry.objects; object; object = object->next) {
 		status->objects++;
-		status->sites += object->count;
+		status->sites += sites_of(object);
 	}
-	status->stub_reason = stub_reason;
+	status->stub_reason = stub_refusal;
 	for (struct patchpoint_stubs *stubs = registry.stubs; stubs; stubs = stubs->next)
 		status->stubs += stubs->object ? stubs->count : 0;
 	status->transactions = registry.transactions;
@@ -38,24 +49,22 @@ int patchpoint_status(struct patchpoint_status *status)
 	return 0;
 }
 
-static const char *state_of(const struct patchpoint_object *object, const struct patchpoint_site *site,
-			    const struct patchpoint_key *key)
+static bool read_own(void *context, uint64_t address, uint8_t *byte)
 {
-	const unsigned char *code = site_code(site), *stub;
-	const char *state = arch_state(site, code, key, key_value(key));
-
-	if (site->kind != PATCHPOINT_CALL || strcmp(state, "foreign") != 0)
-		return state;
-	stub = stub_find(object, key_value(key));
-	return stub && strcmp(arch_state(site, code, key, (uint64_t)(uintptr_t)stub), "call") == 0 ? "stub" : state;
+	(void)context;
+	*byte = *(const volatile uint8_t *)(uintptr_t)address;
+	return true;
 }
 
 static void describe(const struct patchpoint_object *object, const struct patchpoint_site *site, const char *path,
 		     struct patchpoint_site_info *info)
 {
-	struct patchpoint_key *key = site_key(site);
-	unsigned char *code = site_code(site);
+	const struct patchpoint_key *key = key_resolve(site_key(site));
+	struct patchpoint_place place = site_place(site);
+	struct patchpoint_state state = {.value = key_value(key), .form = key->form};
+	const unsigned char *code = site_code(site);
 
+	memcpy(state.body, key->body, sizeof state.body);
 	memset(info, 0, sizeof *info);
 	info->key = key;
 	info->kind = site->kind;
@@ -64,8 +73,9 @@ static void describe(const struct patchpoint_object *object, const struct patchp
 	info->length = site->length;
 	memcpy(info->bytes_now, code, site->length);
 	/* Where the register of a value site cannot be told any more, the bytes as compiled stay zero. */
-	arch_original(site, code, info->bytes_original);
-	info->state = state_of(object, site, key);
+	patchpoint_place_compiled(read_own, NULL, &place, code, info->bytes_original);
+	info->state = patchpoint_place_word(read_own, NULL, &place, code, &state,
+					    (uint64_t)(uintptr_t)stub_find(object, state.value));
 }
 
 int patchpoint_site_iterate(int (*visit)(const struct patchpoint_site_info *info, void *argument), void *argument)
@@ -79,17 +89,16 @@ int patchpoint_site_iterate(int (*visit)(const struct patchpoint_site_info *info
 	if (result)
 		return result;
 	for (struct patchpoint_object *object = registry.objects; object && !result; object = object->next) {
-		if (object->count == 0)
-			continue;
 		const struct patchpoint_site *sites = object_sites(object);
-		const uint32_t *order = object->order + object->count;
 		Dl_info file;
 		const char *name = dladdr(object, &file) && file.dli_fname ? file.dli_fname : "";
 
 		for (size_t i = 0; i < object->count && !result; i++) {
 			struct patchpoint_site_info info;
 
-			describe(object, &sites[order[i]], name, &info);
+			if (sites[i].kind == PATCHPOINT_NONE)
+				continue;
+			describe(object, &sites[i], name, &info);
 			result = visit(&info, argument);
 		}
 	}

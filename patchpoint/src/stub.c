@@ -6,23 +6,20 @@
  */
 #define _GNU_SOURCE
 #include "internal.h"
+#include "kernel.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE 0x100000 /* older kernels take the address as a hint */
-#endif
-
 enum { PAGE = 4096, STUBS_IN_PAGE = PAGE / STUB_SIZE, PAGES_OF_OBJECT = 4 };
 
-char stub_reason[128];
+char stub_refusal[128];
 
-static const unsigned char *refuse(const char *what, int error)
+static const unsigned char *refuse_stub(const char *what, int error)
 {
-	snprintf(stub_reason, sizeof stub_reason, "%s%s%s", what, error ? ": " : "", error ? strerrordesc_np(error) : "");
+	snprintf(stub_refusal, sizeof stub_refusal, "%s%s%s", what, error ? ": " : "", error ? error_text(error) : "");
 	return NULL;
 }
 
@@ -38,7 +35,7 @@ const unsigned char *stub_find(const struct patchpoint_object *object, uint64_t 
 static unsigned char *map_at(uintptr_t place, int protection)
 {
 	void *wanted = (void *)place;
-	void *found = mmap(wanted, PAGE, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	void *found = mmap(wanted, PAGE, protection, MAP_PRIVATE | MAP_ANONYMOUS | KERNEL_MAP_FIXED_NOREPLACE, -1, 0);
 
 	if (found == wanted)
 		return found;
@@ -85,17 +82,6 @@ static int replace(unsigned char *page, const unsigned char *contents)
 	return error;
 }
 
-static int write_through(unsigned char *at, const unsigned char *bytes, size_t length)
-{
-	int error = writer_used->open();
-
-	if (error)
-		return -error;
-	error = writer_used->write(at, bytes, length);
-	writer_used->close();
-	return -error;
-}
-
 /* A page without stubs for the object: a closed object's, or a new one, where `code` is NULL. */
 static struct patchpoint_stubs *page_take(const struct patchpoint_object *object)
 {
@@ -123,7 +109,7 @@ static int page_add(const struct patchpoint_object *object, struct patchpoint_st
 	int error;
 
 	if (index == 0)
-		memset(contents, arch_trap[0], PAGE);
+		memset(contents, arch_trap, PAGE);
 	else
 		memcpy(contents, code, PAGE);
 	arch_stub(contents + at, target);
@@ -134,9 +120,9 @@ static int page_add(const struct patchpoint_object *object, struct patchpoint_st
 	if (!writer_used->anywhere)
 		error = replace(code, contents);
 	else if (index == 0)
-		error = write_through(code, contents, PAGE);
+		error = -writer_used->write(NULL, code, contents, PAGE);
 	else
-		error = write_through(code + at, contents + at, STUB_SIZE);
+		error = -writer_used->write(NULL, code + at, contents + at, STUB_SIZE);
 	if (error && !page->code)
 		munmap(code, PAGE);
 	if (!error)
@@ -157,14 +143,14 @@ const unsigned char *stub_make(const struct patchpoint_object *object, uint64_t 
 	if (!page)
 		page = page_take(object);
 	if (!page)
-		return refuse("too many far targets for one object", 0);
+		return refuse_stub("too many far targets for one object", 0);
 	uint32_t index = page->object ? page->count : 0;
 	bool fresh = !page->code;
 	error = page_add(object, page, index, target);
 	if (error) {
 		if (fresh)
 			pages_put(page, sizeof *page);
-		return refuse("no page for stubs near the object", error);
+		return refuse_stub("no page for stubs near the object", error);
 	}
 	page->object = object;
 	page->count = index + 1;

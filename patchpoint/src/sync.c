@@ -2,13 +2,14 @@
 /* Other threads: whether there are any, whether they take traps, and making them see new code. */
 #define _GNU_SOURCE
 #include "internal.h"
+#include "kernel.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/membarrier.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,24 +20,28 @@
 #endif
 #endif
 
-/* libc's own knowledge (glibc 2.32); without it there may always be another thread. */
+/* libc's own knowledge (glibc 2.32), else the kernel's: a thread more is a link more to their folder. */
 bool process_has_one_thread(void)
 {
 #ifdef HAVE_SINGLE_THREADED
 	return __libc_single_threaded;
 #else
-	return false;
+	struct stat tasks;
+
+	return stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink == 3;
 #endif
 }
 
-static bool registered;
+/* Registered once for a memory map; exec and fork begin another. A barrier that failed once is tried before it is relied on. */
+static bool registered, doubtful;
 
-/* Registered once for a memory map; exec and fork begin another. Under a seccomp filter without membarrier it fails. */
 bool sync_possible(void)
 {
 	if (!registered)
-		registered = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0) == 0;
-	return registered;
+		registered = syscall(SYS_membarrier, KERNEL_MEMBARRIER_REGISTER_SYNC_CORE, 0, 0) == 0;
+	if (registered && doubtful)
+		doubtful = sync_threads() != 0;
+	return registered && !doubtful;
 }
 
 void sync_after_fork(void)
@@ -45,26 +50,31 @@ void sync_after_fork(void)
 }
 
 /* On return every thread has executed a serialising instruction since the call (membarrier(2)). */
-int sync_core(void)
+int sync_threads(void)
 {
-	if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0) != 0)
-		return -errno;
-	return 0;
+	if (syscall(SYS_membarrier, KERNEL_MEMBARRIER_SYNC_CORE, 0, 0) == 0)
+		return 0;
+	doubtful = true;
+	return -errno;
+}
+
+/* The same for this thread alone, which needs nobody's permission. */
+void sync_self(void)
+{
+	if (syscall(SYS_membarrier, KERNEL_MEMBARRIER_SYNC_CORE, 0, 0) != 0)
+		arch_serialise();
 }
 
 /* There in programs with the thread sanitizer, which has a thread of its own that blocks all signals and executes no sites. */
 extern void __tsan_init(void) __attribute__((weak));
 
-/* What threads were found to be: how many block SIGTRAP, and whether any has a debugger. */
+/* What threads were found to be. */
 struct look {
-	unsigned blocked;
+	unsigned blocked; /* with SIGTRAP blocked by the program */
+	unsigned busy;    /* the same by libc, for a moment: creating or ending a thread, or starting a process */
+	unsigned asleep;  /* suspended in the kernel with children: in vfork, maybe */
 	bool traced;
 };
-
-static bool traps_are_blocked(const struct look *look)
-{
-	return look->blocked > (__tsan_init ? 1 : 0);
-}
 
 static uint64_t status_number(const char *text, const char *name, int base)
 {
@@ -73,28 +83,51 @@ static uint64_t status_number(const char *text, const char *name, int base)
 	return line ? strtoull(line + strlen(name), NULL, base) : 0;
 }
 
-/* Adds what /proc/…/status says of a thread; nothing when it is gone. */
-static void look_at(int tasks, const char *thread, struct look *look)
+/* What a file under an open folder begins with, as text; its length, 0 when it is gone. */
+static size_t read_start(int folder, const char *thread, const char *name, char *text, size_t size)
 {
-	char path[32], text[2048];
-	size_t length = strlen(thread);
+	size_t length = strlen(thread), more = strlen(name) + 1;
+	char path[64];
 	ssize_t got;
 	int file;
 
-	if (length > 20)
-		return;
+	if (length + more > sizeof path)
+		return 0;
 	memcpy(path, thread, length);
-	memcpy(path + length, "/status", sizeof "/status");
-	file = openat(tasks, path, O_RDONLY | O_CLOEXEC);
+	memcpy(path + length, name, more);
+	file = openat(folder, path, O_RDONLY | O_CLOEXEC);
 	if (file < 0)
-		return;
-	got = read(file, text, sizeof text - 1);
+		return 0;
+	got = read(file, text, size - 1);
 	close(file);
-	if (got <= 0)
+	text[got > 0 ? got : 0] = 0;
+	return got > 0 ? (size_t)got : 0;
+}
+
+/*
+ * Adds what /proc/…/status says of a thread; nothing when it is gone. A program cannot block the signals 32 and 33, which libc
+ * keeps for itself: a thread that blocks one of them is in libc's hands and executes no site before it has its own mask again.
+ * One that ends leaves 33 open (glibc's setuid waits for its answer); one that starts a process sleeps in the kernel until that
+ * runs.
+ */
+static void look_at(int tasks, const char *thread, struct look *look)
+{
+	const uint64_t trap = UINT64_C(1) << (SIGTRAP - 1), of_libc = UINT64_C(3) << 31;
+	char text[2048], child[16];
+	uint64_t mask;
+	bool sleeps;
+
+	if (!read_start(tasks, thread, "/status", text, sizeof text))
 		return;
-	text[got] = 0;
-	look->blocked += status_number(text, "\nSigBlk:", 16) >> (SIGTRAP - 1) & 1;
+	mask = status_number(text, "\nSigBlk:", 16);
+	sleeps = strstr(text, "\nState:\tD") != NULL;
 	look->traced |= status_number(text, "\nTracerPid:", 10) != 0;
+	if (mask & trap && !(mask & of_libc))
+		look->blocked++;
+	else if (mask & trap && !sleeps)
+		look->busy++;
+	if (sleeps && read_start(tasks, thread, "/children", child, sizeof child))
+		look->asleep++;
 }
 
 struct entry {
@@ -109,7 +142,7 @@ struct entry {
 static struct look threads_look(int tasks)
 {
 	_Alignas(8) char entries[4096];
-	struct look look = {0, false};
+	struct look look = {0, 0, 0, false};
 	long got;
 
 	lseek(tasks, 0, SEEK_SET);
@@ -124,24 +157,6 @@ static struct look threads_look(int tasks)
 	return look;
 }
 
-static int tasks_open(void)
-{
-	return open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-}
-
-/* Whether a debugger watches any thread; without /proc, that one may. */
-bool process_is_traced(void)
-{
-	int tasks = tasks_open();
-	struct look look;
-
-	if (tasks < 0)
-		return true;
-	look = threads_look(tasks);
-	close(tasks);
-	return look.traced;
-}
-
 static uint64_t now_ns(void)
 {
 	struct timespec now;
@@ -151,38 +166,65 @@ static uint64_t now_ns(void)
 }
 
 /*
- * -EBUSY when a thread blocks SIGTRAP, in which the kernel would kill the process at its first breakpoint. libc blocks all
- * signals for a moment while it creates a thread or a process, hence several looks, 20 ms in all. A look costs some 10 µs a
- * thread, more than a transaction, so transactions that follow one another share one, for 16 times as long as it took: looking
- * takes at most a sixteenth of the time. Without /proc only the calling thread can be asked. The lock is held.
+ * A look costs some 10 µs a thread, more than a transaction, so transactions that follow one another share one, for 16 times as
+ * long as it took: looking takes at most a sixteenth of the time. The first thread that comes along is looked at anew. NULL
+ * without /proc. The lock is held.
  */
-int threads_accept_traps(bool *traced)
+static struct look *look_around(bool anew)
 {
 	static struct look look;
-	static uint64_t looked_until_ns;
-	const struct timespec moment = {0, 200000};
-	uint64_t start;
+	static uint64_t good_until_ns;
+	static bool was_alone;
+	bool alone = process_has_one_thread();
+	uint64_t start = now_ns();
 	int tasks;
+
+	if (!anew && start < good_until_ns && alone == was_alone)
+		return &look;
+	was_alone = alone;
+	tasks = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (tasks < 0)
+		return NULL;
+	look = threads_look(tasks);
+	close(tasks);
+	good_until_ns = start + 16 * (now_ns() - start);
+	return &look;
+}
+
+/* Whether a debugger watches any thread; without /proc, one may. */
+bool process_is_traced(void)
+{
+	const struct look *look = look_around(false);
+
+	return !look || look->traced;
+}
+
+/*
+ * -EBUSY when a thread blocks SIGTRAP, in which the kernel would kill the process at its first breakpoint. A program's thread
+ * that does so has 20 ms to change its mind. libc's own blocking is waited for, a second at most. Before the handler was there
+ * `first` time, a child of vfork may have been born that has none, and executes the same code: then that is waited for, too.
+ * Without /proc only the calling thread can be asked.
+ */
+int threads_accept_traps(bool first, bool *traced)
+{
+	enum { LOOKS_MAX = 100, LOOKS_OF_LIBC_MAX = 5000 };
+	const struct timespec moment = {0, 200000};
+	const unsigned of_sanitizer = __tsan_init ? 1 : 0;
 
 	*traced = true;
 	if (guard_signals >> (SIGTRAP - 1) & 1)
 		return -EBUSY;
-	start = now_ns();
-	if (start >= looked_until_ns) {
-		tasks = tasks_open();
-		if (tasks < 0)
+	for (int looks = 0, of_program = 0; looks < LOOKS_OF_LIBC_MAX; looks++) {
+		const struct look *look = look_around(first || looks > 0);
+
+		if (!look)
 			return 0;
-		look = threads_look(tasks);
-		looked_until_ns = start + 16 * (now_ns() - start);
-		for (int looks = 0; traps_are_blocked(&look) && looks < 100; looks++) {
-			nanosleep(&moment, NULL);
-			look = threads_look(tasks);
-		}
-		close(tasks);
+		*traced = look->traced;
+		if (look->blocked > of_sanitizer && ++of_program == LOOKS_MAX)
+			return -EBUSY;
+		if (look->blocked <= of_sanitizer && look->busy <= of_sanitizer && !(first && look->asleep))
+			return 0;
+		nanosleep(&moment, NULL);
 	}
-	*traced = look.traced;
-	if (!traps_are_blocked(&look))
-		return 0;
-	looked_until_ns = 0;
 	return -EBUSY;
 }

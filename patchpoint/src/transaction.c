@@ -9,27 +9,62 @@ struct patchpoint_change {
 	struct patchpoint_key *key;
 	uint64_t value;
 	uint8_t form;
-	uint8_t body[6];
+	uint8_t body[PATCHPOINT_BODY_SIZE];
 };
 
 enum { CHANGES_FIRST = 64 };
 
 /* A NULL operation becomes the function of its key's policy, so that sites as compiled can call it. */
+static uint64_t missing(const struct patchpoint_key *key)
+{
+	switch (key->null) {
+	case PATCHPOINT_NULL_NOTHING:
+		return (uint64_t)(uintptr_t)patchpoint_null_nothing;
+	case PATCHPOINT_NULL_ZERO:
+		return (uint64_t)(uintptr_t)patchpoint_null_zero;
+	case PATCHPOINT_NULL_ZERO_REAL:
+		return (uint64_t)(uintptr_t)patchpoint_null_zero_real;
+	default:
+		return (uint64_t)(uintptr_t)patchpoint_null_trap;
+	}
+}
 
-static uint64_t normalised(const struct patchpoint_key *key, uint64_t value)
+/* What a key's slot holds for a value. 0 or -EINVAL. */
+static int normalise(const struct patchpoint_key *key, uint64_t *value)
 {
 	switch (key->kind) {
-	case PATCHPOINT_BRANCH:
-		return value != 0;
+	case PATCHPOINT_CALL:
+		if (!*value)
+			*value = missing(key);
+		return 0;
 	case PATCHPOINT_VALUE:
-		return key->size >= 8 ? value : value & ((UINT64_C(1) << (8 * key->size)) - 1);
+		if (key->size < 8)
+			*value &= (UINT64_C(1) << (8 * key->size)) - 1;
+		return 0;
+	case PATCHPOINT_BRANCH:
+		*value = *value != 0;
+		return 0;
+	case PATCHPOINT_SWITCH:
+		return *value < key->size ? 0 : -EINVAL;
 	default:
-		if (value)
-			return value;
-		return (uint64_t)(uintptr_t)(key->null == PATCHPOINT_NULL_NOTHING ? patchpoint_null_nothing
-					     : key->null == PATCHPOINT_NULL_ZERO  ? patchpoint_null_zero
-										  : patchpoint_null_trap);
+		return -EINVAL;
 	}
+}
+
+/* The key that is changed, and what its slot will hold. 0; -EINVAL; -EFAULT when the object that the key is in was closed. */
+static int change_prepare(struct patchpoint_change *change, struct patchpoint_key *key, uint64_t value)
+{
+	struct patchpoint_key *origin;
+
+	if (!key)
+		return -EINVAL;
+	if (!page_is_readable((uintptr_t)key))
+		return -EFAULT;
+	origin = key_resolve(key);
+	if (origin != key && !page_is_readable((uintptr_t)origin))
+		return -EFAULT;
+	*change = (struct patchpoint_change){.key = origin, .value = value};
+	return normalise(origin, &change->value);
 }
 
 int patchpoint_txn_begin(struct patchpoint_txn *txn)
@@ -48,11 +83,14 @@ static int fail(struct patchpoint_txn *txn, int error)
 
 int patchpoint_txn_set(struct patchpoint_txn *txn, struct patchpoint_key *key, uint64_t value)
 {
+	struct patchpoint_change change;
+	int error;
+
 	if (!txn)
 		return -EINVAL;
-	if (!key || key_resolve(key)->kind < PATCHPOINT_CALL || key_resolve(key)->kind > PATCHPOINT_BRANCH)
-		return fail(txn, -EINVAL);
-	key = key_resolve(key);
+	error = change_prepare(&change, key, value);
+	if (error)
+		return fail(txn, error);
 	if (txn->count == txn->capacity) {
 		size_t capacity = txn->capacity ? 2 * txn->capacity : CHANGES_FIRST;
 		struct patchpoint_change *changes = pages_get(capacity * sizeof *changes);
@@ -65,7 +103,7 @@ int patchpoint_txn_set(struct patchpoint_txn *txn, struct patchpoint_key *key, u
 		txn->changes = changes;
 		txn->capacity = capacity;
 	}
-	txn->changes[txn->count++] = (struct patchpoint_change){.key = key, .value = normalised(key, value)};
+	txn->changes[txn->count++] = change;
 	return 0;
 }
 
@@ -82,49 +120,94 @@ int patchpoint_txn_abort(struct patchpoint_txn *txn)
 struct plan {
 	struct patch *patches;
 	size_t count;
-	size_t capacity;
-	bool possible; /* whether code can be written */
+	bool possible;		     /* whether code can be written */
+	uintptr_t page, page_of_aux; /* the last ones that were found to be there */
 };
 
-/* Through a stub where the site does not reach its target. ARCH_FAR when there is none. */
-static int patched(const struct patchpoint_object *object, const struct patchpoint_site *site, const struct patchpoint_key *key,
-		   uint64_t value, bool make, unsigned char *bytes)
+static struct patchpoint_state key_state(const struct patchpoint_key *key)
 {
-	int error = arch_patched(site, site_code(site), key, value, bytes);
-	const unsigned char *stub;
+	struct patchpoint_state state = {.value = key_value(key), .form = key->form};
 
-	if (error != ARCH_FAR)
+	memcpy(state.body, key->body, sizeof state.body);
+	return state;
+}
+
+static struct patchpoint_state change_state(const struct patchpoint_change *change)
+{
+	struct patchpoint_state state = {.value = change->value, .form = change->form};
+
+	memcpy(state.body, change->body, sizeof state.body);
+	return state;
+}
+
+/* Through a stub where the site does not reach its target. -ERANGE when there is none. */
+static int patched(const struct patchpoint_object *object, const struct patchpoint_place *place,
+		   struct patchpoint_state state, bool make, unsigned char *bytes)
+{
+	const unsigned char *now = (const unsigned char *)(uintptr_t)place->code, *stub;
+	int error = arch_patched(NULL, NULL, place, now, &state, bytes);
+
+	if (error != -ERANGE)
 		return error;
-	stub = make ? stub_make(object, value) : stub_find(object, value);
-	return stub ? arch_patched(site, site_code(site), key, (uint64_t)(uintptr_t)stub, bytes) : ARCH_FAR;
+	stub = make ? stub_make(object, state.value) : stub_find(object, state.value);
+	state.value = (uint64_t)(uintptr_t)stub;
+	return stub ? arch_patched(NULL, NULL, place, now, &state, bytes) : -ERANGE;
+}
+
+/* Whether memory is there, which may go over the end of a page; `known`: the page that was seen last. */
+static bool is_there(uint64_t address, size_t length, uintptr_t *known)
+{
+	const uintptr_t page = ~(uintptr_t)4095;
+	uintptr_t first = (uintptr_t)address & page, last = (uintptr_t)(address + length - 1) & page;
+
+	if (first != *known && !page_is_readable(first))
+		return false;
+	*known = first;
+	if (last != first && !page_is_readable(last))
+		return false;
+	*known = last;
+	return true;
+}
+
+/* Whether a site's code is there, and what its record leads to: some programs unmap their own code. */
+static bool site_is_there(struct plan *plan, const struct patchpoint_place *place, const struct patchpoint_key *key)
+{
+	size_t tests = place->kind == PATCHPOINT_BRANCH ? 1 : place->kind == PATCHPOINT_SWITCH ? key->size - 1u : 0;
+
+	return is_there(place->code, place->length, &plan->page) &&
+	       (tests == 0 || is_there(place->aux, tests * arch_test_size, &plan->page_of_aux));
 }
 
 /*
  * Adds one site. It must hold what it was compiled to, or what the key's present value makes of it; then nobody else has
  * changed it. A first byte that is a breakpoint belongs to a debugger or a uprobe.
  */
-static int plan_site(struct plan *plan, const struct patchpoint_object *object, const struct patchpoint_site *site,
+static int plan_site(struct plan *plan, const struct patchpoint_site *site, const struct patchpoint_key *holder,
 		     const struct patchpoint_change *change)
 {
 	struct patchpoint_key *key = change->key;
-	struct patchpoint_key next = *key;
+	struct patchpoint_object *object = holder->object;
 	struct patch *patch = &plan->patches[plan->count];
-	unsigned char original[LENGTH_MAX], *now = site_code(site);
-	int error = -EILSEQ;
+	struct patchpoint_place place = site_place(site);
+	unsigned char compiled[LENGTH_MAX], *now = site_code(site);
+	int error;
 
 	if (site->kind != key->kind || site->length > LENGTH_MAX)
 		return -EILSEQ;
-	if (now[0] == arch_trap[0])
+	if (!site_is_there(plan, &place, key))
+		return -EFAULT;
+	if (arch_is_breakpoint(now))
 		return -EBUSY;
 	patch->at = now;
+	patch->object = object;
 	patch->length = site->length;
 	memcpy(patch->old, now, site->length);
-	error = arch_original(site, now, original);
+	error = arch_compiled(NULL, NULL, &place, now, compiled);
 	if (error)
 		return error;
-	if (memcmp(now, original, site->length) != 0) {
-		error = patched(object, site, key, key_value(key), false, patch->new);
-		if (error == ARCH_FAR || (!error && memcmp(now, patch->new, site->length) != 0))
+	if (memcmp(now, compiled, site->length) != 0) {
+		error = patched(object, &place, key_state(key), false, patch->new);
+		if (error == -ERANGE || (!error && memcmp(now, patch->new, site->length) != 0))
 			error = -EILSEQ;
 		if (error)
 			return error;
@@ -133,11 +216,9 @@ static int plan_site(struct plan *plan, const struct patchpoint_object *object, 
 	}
 	if (!plan->possible)
 		return 0;
-	next.form = change->form;
-	memcpy(next.body, change->body, sizeof next.body);
-	error = patched(object, site, &next, change->value, true, patch->new);
-	if (error == ARCH_FAR) {
-		memcpy(patch->new, original, site->length);
+	error = patched(object, &place, change_state(change), true, patch->new);
+	if (error == -ERANGE) {
+		memcpy(patch->new, compiled, site->length);
 		error = 0;
 	}
 	if (!error && memcmp(patch->old, patch->new, site->length) != 0)
@@ -145,36 +226,46 @@ static int plan_site(struct plan *plan, const struct patchpoint_object *object, 
 	return error;
 }
 
+/* What a call's sites hold. 0, or -EFAULT when the function is no code. */
+static int form_find(struct patchpoint_change *change)
+{
+	enum code code = code_at(change->value);
+
+	if (code == CODE_NONE)
+		return -EFAULT;
+	if (code == CODE_READABLE && arch_body(NULL, NULL, memory_is_constant, change->value, change->body))
+		change->form = PATCHPOINT_FORM_INLINE;
+	else
+		change->form = registry_preserves(change->value) ? PATCHPOINT_FORM_PRESERVING : PATCHPOINT_FORM_DIRECT;
+	return 0;
+}
+
+/* The key itself, then the keys of other objects that stand for it: each has its sites in its own object. */
+static struct patchpoint_key *next_holder(const struct patchpoint_key *key, const struct patchpoint_key *holder)
+{
+	return holder == key ? key->imports : holder->imports;
+}
+
 static int plan_change(struct plan *plan, struct patchpoint_change *change)
 {
-	if (change->key->kind == PATCHPOINT_CALL)
-		arch_form(change->value, &change->form, change->body);
-	for (struct patchpoint_object *object = registry.objects; object; object = object->next) {
-		const struct patchpoint_site *sites = object_sites(object);
-		const uint32_t *order;
-		size_t count = registry_sites_of(object, change->key, &order);
+	int error = change->key->kind == PATCHPOINT_CALL ? form_find(change) : 0;
 
-		for (size_t i = 0; i < count; i++) {
-			int error = plan_site(plan, object, &sites[order[i]], change);
-
-			if (error)
-				return error;
-		}
-	}
-	return 0;
+	for (struct patchpoint_key *holder = change->key; holder && !error; holder = next_holder(change->key, holder))
+		for (const struct patchpoint_site *site = registry_first_site(holder); site && !error;
+		     site = registry_next_site(holder, site))
+			error = plan_site(plan, site, holder, change);
+	return error;
 }
 
 static size_t sites_max(const struct patchpoint_change *changes, size_t count)
 {
 	size_t sites = 0;
 
-	for (size_t i = 0; i < count; i++) {
-		for (struct patchpoint_object *object = registry.objects; object; object = object->next) {
-			const uint32_t *order;
-
-			sites += registry_sites_of(object, changes[i].key, &order);
-		}
-	}
+	for (size_t i = 0; i < count; i++)
+		for (struct patchpoint_key *holder = changes[i].key; holder; holder = next_holder(changes[i].key, holder))
+			for (const struct patchpoint_site *site = registry_first_site(holder); site;
+			     site = registry_next_site(holder, site))
+				sites++;
 	return sites;
 }
 
@@ -210,28 +301,49 @@ static size_t last_of_each(struct patchpoint_change *changes, size_t count)
 	return count - first;
 }
 
+/*
+ * Plans and writes. Where code cannot be written though it seemed so, the next way of writing is tried. When none is left, sites
+ * that still read their keys stay as they are; if there are others nothing is changed.
+ */
+static int sites_change(struct plan *plan, struct patchpoint_change *changes, size_t count)
+{
+	bool ready = writer_find();
+
+	for (;;) {
+		int error = 0;
+
+		plan->count = 0;
+		plan->possible = ready && sync_possible();
+		for (size_t i = 0; i < count && !error; i++)
+			error = plan_change(plan, &changes[i]);
+		if (error || plan->count == 0)
+			return error;
+		error = patches_write(plan->patches, plan->count);
+		if (!error || error == -EBUSY)
+			return error;
+		if (sync_possible())
+			ready = writer_fall_back(error);
+	}
+}
+
 /* The lock is held. One page of patches serves most transactions without a system call. */
 static int commit(struct patchpoint_change *changes, size_t count)
 {
 	struct patch few[32];
 	struct plan plan = {.patches = few};
-	size_t bytes = 0;
-	int error = 0;
+	size_t bytes = 0, sites;
+	int error;
 
-	writer_choose();
-	plan.possible = patches_possible();
-	plan.capacity = sites_max(changes, count);
+	registry_look_up();
+	sites = sites_max(changes, count);
 	/* One more: the next patch is prepared in place before it is known to be needed. */
-	if (plan.capacity >= sizeof few / sizeof few[0]) {
-		bytes = (plan.capacity + 1) * sizeof *plan.patches;
+	if (sites >= sizeof few / sizeof few[0]) {
+		bytes = (sites + 1) * sizeof *plan.patches;
 		plan.patches = pages_get(bytes);
 		if (!plan.patches)
 			return -ENOMEM;
 	}
-	for (size_t i = 0; i < count && !error; i++)
-		error = plan_change(&plan, &changes[i]);
-	if (!error && plan.count)
-		error = patches_write(plan.patches, plan.count);
+	error = sites_change(&plan, changes, count);
 	if (!error) {
 		for (size_t i = 0; i < count; i++)
 			key_change(&changes[i]);
@@ -265,14 +377,12 @@ int patchpoint_txn_commit(struct patchpoint_txn *txn)
 
 int patchpoint_key_set(struct patchpoint_key *key, uint64_t value)
 {
-	struct patchpoint_change change = {.key = key ? key_resolve(key) : NULL};
+	struct patchpoint_change change;
 	struct guard guard;
-	int error;
+	int error = change_prepare(&change, key, value);
 
-	if (!key || change.key->kind < PATCHPOINT_CALL || change.key->kind > PATCHPOINT_BRANCH)
-		return -EINVAL;
-	change.value = normalised(change.key, value);
-	error = guard_enter(&guard);
+	if (!error)
+		error = guard_enter(&guard);
 	if (error)
 		return error;
 	error = commit(&change, 1);
@@ -280,38 +390,80 @@ int patchpoint_key_set(struct patchpoint_key *key, uint64_t value)
 	return error;
 }
 
-/* Every key that has sites, each to the value it has: one transaction, so keys are taken in the order of the index. */
-static int commit_all(void)
+/* Counts the keys that have sites in an object or, without one, in any; lists them, each to the value it has. The lock guards the
+   marks. */
+static size_t keys_with_sites(const struct patchpoint_object *only, struct patchpoint_change *changes)
+{
+	size_t count = 0;
+
+	for (unsigned mark = 1; mark <= 2; mark++) {
+		for (struct patchpoint_object *object = registry.objects; object; object = object->next) {
+			const struct patchpoint_site *sites = object_sites(object);
+
+			if (only && object != only)
+				continue;
+			for (uint32_t i = 0; object->next_of_key && i < object->count; i++) {
+				struct patchpoint_key *key;
+
+				if (sites[i].kind == PATCHPOINT_NONE || site_key(&sites[i])->object != object)
+					continue;
+				key = key_resolve(site_key(&sites[i]));
+				if (mark == 1 && !key->mark) {
+					key->mark = 1;
+					if (changes)
+						changes[count] = (struct patchpoint_change){.key = key, .value = key_value(key)};
+					count++;
+				} else if (mark == 2) {
+					key->mark = 0;
+				}
+			}
+		}
+	}
+	return count;
+}
+
+static int commit_again(const struct patchpoint_object *only)
 {
 	struct patchpoint_change *changes;
-	size_t count = 0, capacity = 0, bytes;
+	size_t count, bytes;
 	int error;
 
-	for (struct patchpoint_object *object = registry.objects; object; object = object->next)
-		capacity += object->count;
-	if (capacity == 0) {
-		writer_choose();
+	registry_look_up();
+	count = keys_with_sites(only, NULL);
+	if (count == 0) {
+		writer_find();
 		return 0;
 	}
-	bytes = capacity * sizeof *changes;
+	bytes = count * sizeof *changes;
 	changes = pages_get(bytes);
 	if (!changes)
 		return -ENOMEM;
-	for (struct patchpoint_object *object = registry.objects; object; object = object->next) {
-		const struct patchpoint_site *sites = object_sites(object);
-		size_t first = count;
-
-		for (size_t i = 0; i < object->count; i++) {
-			struct patchpoint_key *key = site_key(&sites[object->order[i]]);
-
-			if (count == first || changes[count - 1].key != key)
-				changes[count++] = (struct patchpoint_change){.key = key, .value = key_value(key)};
-		}
-	}
-	/* An imported key comes once for each object. */
-	error = commit(changes, last_of_each(changes, count));
+	keys_with_sites(only, changes);
+	error = commit(changes, count);
 	pages_put(changes, bytes);
 	return error;
+}
+
+void transaction_patch_object(const struct patchpoint_object *object)
+{
+	struct guard guard;
+
+	if (!patchpoint_eager || guard_enter(&guard) != 0)
+		return;
+	commit_again(object);
+	guard_leave(&guard);
+}
+
+void transaction_patch_key(struct patchpoint_key *key)
+{
+	struct patchpoint_change change = {.key = key};
+	struct guard guard;
+
+	if (!patchpoint_eager || guard_enter(&guard) != 0)
+		return;
+	change.value = key_value(key);
+	commit(&change, 1);
+	guard_leave(&guard);
 }
 
 int patchpoint_init(void)
@@ -321,16 +473,9 @@ int patchpoint_init(void)
 
 	if (error)
 		return error;
-	error = commit_all();
+	error = commit_again(NULL);
 	if (!error)
 		patchpoint_eager = true;
 	guard_leave(&guard);
 	return error;
-}
-
-int patchpoint_body(patchpoint_reader read, void *context, uint64_t function, uint8_t body[6])
-{
-	if (!read || !body)
-		return -EINVAL;
-	return arch_body(read, context, function, body) ? 1 : 0;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The handler of SIGTRAP. A thread that meets a site's breakpoint goes back and executes the site again. It needs no list
- * of the sites being written: a trap may be delivered at any later time (the thread was preempted or stopped in between,
- * and no membarrier waits for that), and then the site simply holds its new instruction. Nothing is pushed on the stack of
- * the interrupted code, so red zones and shadow stacks are left alone.
+ * The handler of SIGTRAP. A thread that meets a site's breakpoint goes back and executes the site again. A trap may be delivered
+ * at any later time (the thread was preempted or stopped in between, and no membarrier waits for that); then the site simply
+ * holds its new instruction. Nothing is pushed on the stack of the interrupted code, so red zones and shadow stacks are left
+ * alone.
  */
 #define _GNU_SOURCE
 #include "internal.h"
+#include "kernel.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -48,51 +48,72 @@ static void chain(int number, siginfo_t *info, void *context)
 
 uint32_t trap_waiters;
 
+static const struct timespec moment = {0, 1000000};
+
 /* Waits until the writer is done, or a moment: a thread of higher priority must let the writer run. */
-static void wait_for_writer(const unsigned char *address, uint32_t generation)
+static void wait_for_writer(const unsigned char *address)
 {
-	const struct timespec moment = {0, 1000000};
+	uint32_t generation = __atomic_load_n(&registry.generation, __ATOMIC_SEQ_CST);
 
 	for (int i = 0; i < 100; i++) {
-		if (__atomic_load_n(address, __ATOMIC_RELAXED) != arch_trap[0])
+		if (arch_trap_is_gone(address))
 			return;
 		arch_pause();
 	}
 	__atomic_fetch_add(&trap_waiters, 1, __ATOMIC_SEQ_CST);
-	syscall(SYS_futex, &registry.generation, FUTEX_WAIT_PRIVATE, generation, &moment, NULL, 0);
+	syscall(SYS_futex, &registry.generation, KERNEL_FUTEX_WAIT_PRIVATE, generation, &moment, NULL, 0);
 	__atomic_fetch_sub(&trap_waiters, 1, __ATOMIC_SEQ_CST);
 }
 
 /*
- * Whether the breakpoint at a site is ours or was and is gone. A generation that is even before and after says that no
- * writer was there when the byte was read.
+ * In a process that was forked behind libc's back. Where it shares its text with its parent, the parent ends the change, soon;
+ * else the change ends here. What cannot be written is stepped over: without its first byte an instruction is the same. False
+ * for a breakpoint that is not the library's.
  */
-static bool ours(const unsigned char *address)
+static bool resume_orphan(void *context, const unsigned char *address)
 {
-	uint32_t before = __atomic_load_n(&registry.generation, __ATOMIC_SEQ_CST);
-	bool trap = __atomic_load_n(address, __ATOMIC_SEQ_CST) == arch_trap[0];
-	uint32_t after = __atomic_load_n(&registry.generation, __ATOMIC_SEQ_CST);
+	enum { WAITS_MAX = 1000 };
 
-	if (!trap || before != after)
-		return true;
-	if (!(before & 1))
+	if (registry_shares_site(address)) {
+		for (int waits = 0; waits < WAITS_MAX && !arch_trap_is_gone(address); waits++)
+			nanosleep(&moment, NULL);
+	} else if (!breakpoint_is_ours(address)) {
 		return false;
-	wait_for_writer(address, before);
+	} else {
+		change_abandon();
+	}
+	arch_resume_at(context, arch_trap_is_gone(address) ? address : address + 1);
+	return true;
+}
+
+static bool resume(void *context)
+{
+	const unsigned char *address = arch_trap_address(context);
+
+	if (process_is_orphan() && !arch_trap_is_gone(address))
+		return resume_orphan(context, address);
+	if (!arch_trap_is_gone(address)) {
+		if (!breakpoint_is_ours(address))
+			return false;
+		if (breakpoint_is_stuck()) {
+			arch_resume_at(context, address + 1);
+			return true;
+		}
+		wait_for_writer(address);
+	}
+	arch_resume_at(context, address);
 	return true;
 }
 
 static void handle(int number, siginfo_t *info, void *context)
 {
 	int saved = errno;
-	const unsigned char *address = arch_trap_address(context);
 
 	/* A breakpoint's code is SI_KERNEL (arch/x86/kernel/traps.c, do_int3_user); kill and single steps have others. */
-	if (info->si_code == SI_KERNEL && (arch_trap_is_gone(address) || (registry_site_at(address) && ours(address)))) {
+	if (info->si_code == SI_KERNEL && resume(context))
 		__atomic_fetch_add(&registry.traps, 1, __ATOMIC_RELAXED);
-		arch_resume_at(context, address);
-	} else {
+	else
 		chain(number, info, context);
-	}
 	errno = saved;
 }
 

@@ -2,12 +2,13 @@
 /* How sites are written while other threads execute them. */
 #define _GNU_SOURCE
 #include "internal.h"
+#include "kernel.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /*
@@ -16,15 +17,20 @@
  */
 enum { BATCH = 256 };
 
-/* Looking for a debugger costs as much as some ten writes. */
-enum { LOOK_MIN = 16 };
+/*
+ * What the handler needs to know: which breakpoints are the library's while `generation` is odd. Numbers in memory that is
+ * never freed, so that a handler that reads them late reads old numbers and finds by the generation that they are.
+ */
+static uintptr_t batch[BATCH];
+static size_t batch_count;
 
-bool patches_possible(void)
-{
-	return writer_used && sync_possible() && (!writer_used->alone || process_has_one_thread());
-}
+/* The change that is being made, for an orphan that was born in it. */
+static struct {
+	const struct patch *patches;
+	size_t count;
+} open_change;
 
-/* What is written of a site; WHOLE while nobody else executes anything. */
+/* What is written of a site; WHOLE where one store does it, or while nobody else executes anything. */
 enum part { TRAP, TAIL, HEAD, WHOLE };
 
 struct piece {
@@ -39,11 +45,11 @@ static struct piece piece_of(const struct patch *patch, enum part part, bool old
 
 	switch (part) {
 	case TRAP:
-		return (struct piece){arch_trap, 0, ARCH_TRAP_LENGTH};
+		return (struct piece){&arch_trap, 0, 1};
 	case HEAD:
-		return (struct piece){bytes, 0, ARCH_TRAP_LENGTH};
+		return (struct piece){bytes, 0, 1};
 	case TAIL:
-		return (struct piece){bytes + ARCH_TRAP_LENGTH, ARCH_TRAP_LENGTH, patch->length - ARCH_TRAP_LENGTH};
+		return (struct piece){bytes + 1, 1, patch->length - 1u};
 	default:
 		return (struct piece){bytes, 0, patch->length};
 	}
@@ -53,7 +59,7 @@ static int site_write(const struct patch *patch, enum part part, bool old)
 {
 	struct piece piece = piece_of(patch, part, old);
 
-	return writer_used->write(patch->at + piece.offset, piece.bytes, piece.length);
+	return code_write(patch->object, patch->at + piece.offset, piece.bytes, piece.length);
 }
 
 /*
@@ -93,10 +99,11 @@ static void span_fill(struct span *span, const struct patch *patches, size_t cou
 		const unsigned char *end = patches[0].at + span->length;
 		size_t gap = (size_t)(next->at - end);
 
-		if (next->at < end || gap > gap_max || span->length + gap + next->length > SPAN_MAX)
+		if (next->object != patches[0].object || next->at < end || gap > gap_max ||
+		    span->length + gap + next->length > SPAN_MAX)
 			return;
 		memcpy(span->bytes + span->length, end, gap);
-		if (memchr(span->bytes + span->length, arch_trap[0], gap))
+		if (memchr(span->bytes + span->length, arch_trap, gap))
 			return;
 		span_add(span, patches, next, part, old);
 	}
@@ -115,32 +122,45 @@ static int write_part(const struct patch *patches, size_t count, enum part part,
 		const struct patch *first = &patches[*touched];
 
 		span.sites = 1;
-		if (gap_max)
+		if (gap_max && !first->object->alias)
 			span_fill(&span, first, count - *touched, gap_max, part, old);
-		error = span.sites > 1 ? writer_used->write(first->at, span.bytes, span.length)
+		error = span.sites > 1 ? code_write(first->object, first->at, span.bytes, span.length)
 				       : site_write(first, part, old);
 	}
 	return error;
 }
 
-/* Site by site; what fails once is tried again, since nothing else is left. */
-static void insist(const struct patch *patches, size_t count, enum part part)
+/* Site by site; what fails is tried again, then in all other ways of writing there are. False when none is left. */
+static bool insist(const struct patch *patches, size_t count, enum part part)
 {
+	int error = 0;
+
 	for (size_t i = 0; i < count; i++)
-		for (int tries = 0; tries < 3 && site_write(&patches[i], part, true) != 0; tries++)
-			;
+		for (int tries = 0; writer_used && (error = site_write(&patches[i], part, true)) != 0; tries++)
+			if (tries >= 2)
+				writer_fall_back(error);
+	return writer_used;
 }
 
 /* Old bytes back into sites of which any part may be new: breakpoints first, since a thread must not execute a new head
  * while its tail goes back. */
-static void restore(const struct patch *patches, size_t count)
+static bool restore(const struct patch *patches, size_t count)
 {
 	insist(patches, count, TRAP);
-	sync_core();
+	sync_threads();
 	insist(patches, count, TAIL);
-	sync_core();
+	sync_threads();
 	insist(patches, count, HEAD);
-	sync_core();
+	sync_threads();
+	return writer_used;
+}
+
+/* Set when breakpoints could not be removed any more, though they could be written: threads step over them. */
+static bool stuck;
+
+bool breakpoint_is_stuck(void)
+{
+	return __atomic_load_n(&stuck, __ATOMIC_ACQUIRE);
 }
 
 static void generation_step(void)
@@ -149,7 +169,25 @@ static void generation_step(void)
 
 	if (!(__atomic_add_fetch(generation, 1, __ATOMIC_SEQ_CST) & 1) &&
 	    __atomic_load_n(&trap_waiters, __ATOMIC_SEQ_CST))
-		syscall(SYS_futex, generation, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+		syscall(SYS_futex, generation, KERNEL_FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* The numbers are there before the generation is odd, and the generation is odd before there is a breakpoint. */
+static void batch_open(const struct patch *patches, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		__atomic_store_n(&batch[i], (uintptr_t)patches[i].at, __ATOMIC_RELAXED);
+	__atomic_store_n(&batch_count, count, __ATOMIC_RELEASE);
+	generation_step();
+}
+
+/* Where breakpoints are left they stay known. */
+static void batch_close(bool removed)
+{
+	if (removed)
+		generation_step();
+	else
+		__atomic_store_n(&stuck, true, __ATOMIC_RELEASE);
 }
 
 /*
@@ -159,40 +197,59 @@ static void generation_step(void)
  *      arrives traps, and its handler sends it back to the site until the breakpoint is gone (trap.c).
  *   2. Write the rest of every site; barrier.
  *   3. Write the first byte of every site; barrier. Now every thread executes the new instruction.
- * A site is one instruction of unchanged length, so no thread can be parked inside it.
+ * A site is one instruction of unchanged length, so no thread can be parked inside it; and its first byte means nothing, so that
+ * one whose trap was lost to a debugger goes on behind it with the same instruction, the old or the new one.
  */
 static int batch_write(const struct patch *patches, size_t count, bool old)
 {
 	size_t touched, trapped;
 	int error;
 
-	generation_step();
+	batch_open(patches, count);
 	error = write_part(patches, count, TRAP, old, &trapped);
 	if (!error)
-		error = sync_core();
+		error = sync_threads();
+	if (error) {
+		/* One byte of each site changed: putting it back needs no order. */
+		batch_close(insist(patches, trapped, HEAD));
+		return error;
+	}
+	error = write_part(patches, count, TAIL, old, &touched);
 	if (!error)
-		error = write_part(patches, count, TAIL, old, &touched);
-	if (!error)
-		error = sync_core();
+		error = sync_threads();
 	if (!error)
 		error = write_part(patches, count, HEAD, old, &touched);
 	if (!error)
-		error = sync_core();
-	if (error)
-		restore(patches, trapped);
-	generation_step();
+		error = sync_threads();
+	batch_close(!error || restore(patches, trapped));
 	return error;
 }
 
+/* Nobody else is there, so nothing can fail once all is written: this thread can serialise itself. */
 static int alone_write(const struct patch *patches, size_t count)
 {
 	size_t touched;
-	int error = write_part(patches, count, WHOLE, false, &touched), synced;
+	int error = write_part(patches, count, WHOLE, false, &touched);
 
 	if (error)
 		insist(patches, touched, WHOLE);
-	synced = sync_core();
-	return error ? error : synced;
+	sync_self();
+	return error;
+}
+
+/* Where one store exchanges a site, threads execute the old or the new instruction meanwhile; the barrier ends that. */
+static int stores_write(const struct patch *patches, size_t count)
+{
+	size_t touched;
+	int error = write_part(patches, count, WHOLE, false, &touched);
+
+	if (!error)
+		error = sync_threads();
+	if (error) {
+		insist(patches, touched, WHOLE);
+		sync_threads();
+	}
+	return error;
 }
 
 static int batches_write(const struct patch *patches, size_t count)
@@ -212,33 +269,85 @@ static int batches_write(const struct patch *patches, size_t count)
 	return error;
 }
 
-static uintptr_t rank_of_patch(const void *patch, const void *unused)
-{
-	(void)unused;
-	return (uintptr_t)((const struct patch *)patch)->at;
-}
-
 /* All sites, or none: what was written before a failure is written back in the same way. The lock is held. */
 int patches_write(struct patch *patches, size_t count)
 {
+	static bool handled;
 	bool alone = process_has_one_thread(), traced = true;
 	int error = 0;
 
-	if (!alone)
-		error = threads_accept_traps(&traced);
-	else if (count > LOOK_MIN)
+	/* The handler is there before the first thread that could need it, and before the first child of vfork. */
+	if (!arch_one_store && !alone) {
+		error = threads_accept_traps(!handled, &traced);
+		if (!error)
+			error = trap_install();
+		if (error)
+			return error;
+	} else if (!arch_one_store && !handled) {
+		trap_install();
+	}
+	if (!handled)
+		orphans_notice();
+	handled = true;
+	if (alone && count > 1)
 		traced = process_is_traced();
-	if (!error && !alone)
-		error = trap_install();
-	if (!error)
-		error = writer_used->open();
-	if (error)
-		return error;
 	/* A debugger may insert a breakpoint at any moment while this thread is stopped: then no byte is written but the sites'. */
-	gap_max = traced ? 0 : writer_used->gap_max;
-	if (gap_max)
-		sort(patches, count, sizeof *patches, rank_of_patch, NULL);
-	error = alone ? alone_write(patches, count) : batches_write(patches, count);
-	writer_used->close();
+	gap_max = traced && !arch_one_store ? 0 : writer_used->gap_max;
+	patches_sort(patches, count);
+	open_change.count = count;
+	__atomic_store_n(&open_change.patches, patches, __ATOMIC_RELEASE);
+	error = alone ? alone_write(patches, count) : arch_one_store ? stores_write(patches, count) : batches_write(patches, count);
+	__atomic_store_n(&open_change.patches, NULL, __ATOMIC_RELEASE);
 	return error;
+}
+
+static bool batch_holds(const unsigned char *address)
+{
+	size_t low = 0, count = __atomic_load_n(&batch_count, __ATOMIC_ACQUIRE);
+
+	while (count > 0) {
+		size_t half = count / 2;
+
+		if (__atomic_load_n(&batch[low + half], __ATOMIC_RELAXED) < (uintptr_t)address) {
+			low += half + 1;
+			count -= half + 1;
+		} else {
+			count = half;
+		}
+	}
+	return low < BATCH && __atomic_load_n(&batch[low], __ATOMIC_RELAXED) == (uintptr_t)address;
+}
+
+bool breakpoint_is_ours(const unsigned char *address)
+{
+	for (;;) {
+		uint32_t before = __atomic_load_n(&registry.generation, __ATOMIC_SEQ_CST);
+		bool gone = arch_trap_is_gone(address), held = batch_holds(address);
+
+		if (gone)
+			return true;
+		if (__atomic_load_n(&registry.generation, __ATOMIC_SEQ_CST) == before)
+			return held && before & 1;
+	}
+}
+
+/*
+ * A child that was forked behind libc's back in the middle of a change has the sites as they were at that moment, its keys'
+ * old values, and no thread that would go on. Its one thread writes the old bytes back. Sites whose text it shares with its
+ * parent (the writer memfd) are left to the parent.
+ */
+bool change_abandon(void)
+{
+	const struct patch *patches = __atomic_load_n(&open_change.patches, __ATOMIC_ACQUIRE);
+	bool complete = writer_in_orphan() == 0;
+
+	for (size_t i = 0; patches && complete && i < open_change.count; i++)
+		if (!patches[i].object->alias)
+			complete = site_write(&patches[i], WHOLE, true) == 0;
+	sync_self();
+	if (complete) {
+		open_change.patches = NULL;
+		generation_step();
+	}
+	return complete;
 }

@@ -7,14 +7,20 @@
  */
 #define _GNU_SOURCE
 #include "internal.h"
+#include "kernel.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
+
+#include "arch/system_call.h"
 
 const struct writer *writer_used;
 char writer_reason[256];
@@ -24,70 +30,119 @@ static uintptr_t page_size(void)
 	return (uintptr_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Opened for each transaction: after fork an old descriptor would write the parent. */
-static int mem_file = -1;
-
-static int proc_mem_open(void)
-{
-	mem_file = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
-	return mem_file < 0 ? -errno : 0;
-}
-
-static void proc_mem_close(void)
-{
-	close(mem_file);
-	mem_file = -1;
-}
-
-static int proc_mem_write(unsigned char *at, const unsigned char *bytes, size_t length)
-{
-	long written = syscall(SYS_pwrite64, mem_file, bytes, length, (off_t)(uintptr_t)at);
-
-	if (written == (long)length)
-		return 0;
-	return written < 0 ? -errno : -EIO;
-}
+/* What instruction fetch does not see is an emulator's translation of the code as it was: then nothing is patched, for good. */
+static bool emulated;
 
 /*
  * Writes another number into the probe at `text`, and calls it. -ENOEXEC when the old one comes back though the new one was
  * written: an emulator executes a translation of the code and did not notice.
  */
-static int probe_change(const unsigned char *text, int (*write)(unsigned char *at, const unsigned char *bytes, size_t length),
-			unsigned char *at)
+static int probe_change(const unsigned char *text, unsigned char *alias,
+			int (*write)(struct patchpoint_object *object, unsigned char *at, const unsigned char *bytes, size_t length))
 {
 	uint32_t number = ~arch_probe_run(text), found;
-	int error = write(at + ARCH_PROBE_NUMBER, (const unsigned char *)&number, sizeof number);
+	int error = write(NULL, alias + arch_probe_number, (const unsigned char *)&number, sizeof number);
 
 	if (error)
 		return error;
-	error = sync_core();
-	memcpy(&found, text + ARCH_PROBE_NUMBER, sizeof found);
+	arch_code_stored(text, alias, ARCH_PROBE_SIZE);
+	error = sync_threads();
+	memcpy(&found, text + arch_probe_number, sizeof found);
 	if (!error && found != number)
 		error = -EIO;
-	if (!error && arch_probe_run(text) != number)
+	if (!error && arch_probe_run(text) != number) {
+		emulated = true;
 		error = -ENOEXEC;
+	}
 	return error;
 }
 
-/* Kernels may forbid writing through read-only mappings (CONFIG_PROC_MEM_…, proc_mem.force_override=). */
-static int proc_mem_probe(void)
-{
-	int error = proc_mem_open();
+/*
+ * Kept open: a process that changed its user or its root cannot open it again, and one that uses up its descriptors neither. A
+ * program may close it, and get the number for a file of its own; so before each change the file is looked at.
+ */
+static struct {
+	int file;
+	dev_t device;
+	ino_t inode;
+} memory = {-1, 0, 0};
 
-	if (error)
+static bool memory_is_open(void)
+{
+	struct stat now;
+
+	return memory.file >= 0 && fstat(memory.file, &now) == 0 && now.st_dev == memory.device && now.st_ino == memory.inode;
+}
+
+static int memory_open(void)
+{
+	struct statfs system;
+	struct stat now;
+	int error = 0;
+
+	memory.file = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	if (memory.file < 0)
+		return -errno;
+	if (fstat(memory.file, &now) != 0 || fstatfs(memory.file, &system) != 0)
+		error = -errno;
+	else if (system.f_type != KERNEL_PROC_SUPER_MAGIC)
+		error = -EXDEV;
+	if (error) {
+		close(memory.file);
+		memory.file = -1;
 		return error;
-	error = probe_change(arch_probe_text, proc_mem_write, (unsigned char *)(uintptr_t)arch_probe_text);
-	proc_mem_close();
-	return error;
-}
-
-static int nothing_to_open(void)
-{
+	}
+	memory.device = now.st_dev;
+	memory.inode = now.st_ino;
 	return 0;
 }
 
-static void nothing_to_close(void)
+static int proc_mem_write(struct patchpoint_object *object, unsigned char *at, const unsigned char *bytes, size_t length)
 {
+	long written = syscall(SYS_pwrite64, memory.file, bytes, length, (off_t)(uintptr_t)at);
+
+	(void)object;
+	if (written == (long)length)
+		return 0;
+	return written < 0 ? -errno : -EIO;
+}
+
+/* Kernels may forbid writing through read-only mappings (CONFIG_PROC_MEM_…, proc_mem.force_override=). */
+static int proc_mem_ready(void)
+{
+	static bool probed;
+	int error;
+
+	if (memory_is_open())
+		return 0;
+	error = memory_open();
+	if (error || probed)
+		return error;
+	error = probe_change(arch_probe_text, (unsigned char *)(uintptr_t)arch_probe_text, proc_mem_write);
+	if (error) {
+		close(memory.file);
+		memory.file = -1;
+	}
+	probed = !error;
+	return error;
+}
+
+/* The descriptor that the child inherited writes its parent. It gets its own while it still may. */
+void writer_after_fork(void)
+{
+	if (memory_is_open()) {
+		close(memory.file);
+		memory_open();
+	} else {
+		memory.file = -1;
+	}
+}
+
+int writer_in_orphan(void)
+{
+	memory.file = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	writer_used = memory.file >= 0 ? &writer_proc_mem : &writer_mprotect;
+	return 0;
 }
 
 /* The whole pages from an object's first site to its last. */
@@ -123,24 +178,41 @@ static unsigned char *copy_twice(const unsigned char *text, size_t bytes, unsign
 	return *code == MAP_FAILED ? NULL : alias;
 }
 
-static int plain_write(unsigned char *at, const unsigned char *bytes, size_t length)
+static int plain_write(struct patchpoint_object *object, unsigned char *at, const unsigned char *bytes, size_t length)
 {
+	(void)object;
 	memcpy(at, bytes, length);
 	return 0;
 }
 
-static int memfd_probe(void)
+/* A file that is made larger than RLIMIT_FSIZE is answered by a signal (setrlimit(2)). */
+static bool files_may_grow(void)
 {
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
+}
+
+static int memfd_ready(void)
+{
+	static bool probed;
 	size_t bytes = page_size();
-	unsigned char *code, *alias = copy_twice(NULL, bytes, &code);
+	unsigned char *code, *alias;
 	int error;
 
+	if (!files_may_grow())
+		return -EFBIG;
+	if (probed)
+		return 0;
+	alias = copy_twice(NULL, bytes, &code);
 	if (!alias)
 		return -errno;
 	memcpy(alias, arch_probe_text, ARCH_PROBE_SIZE);
-	error = probe_change(code, plain_write, alias);
+	arch_code_stored(code, alias, ARCH_PROBE_SIZE);
+	error = probe_change(code, alias, plain_write);
 	munmap(alias, bytes);
 	munmap(code, bytes);
+	probed = !error;
 	return error;
 }
 
@@ -163,18 +235,22 @@ static int map_over(struct patchpoint_object *object, unsigned char *text, size_
 	return 0;
 }
 
-static int memfd_write(unsigned char *at, const unsigned char *bytes, size_t length)
+static int memfd_write(struct patchpoint_object *object, unsigned char *at, const unsigned char *bytes, size_t length)
 {
-	struct patchpoint_object *object = registry_object_at(at);
+	unsigned char *text, *alias;
 	size_t size;
+	int error;
 
 	if (!object)
 		return -EFAULT;
-	unsigned char *text = object_pages(object, &size);
-	int error = object->alias ? 0 : map_over(object, text, size);
-	if (!error)
-		memcpy(object->alias + (at - text), bytes, length);
-	return error;
+	text = object_pages(object, &size);
+	error = object->alias ? 0 : map_over(object, text, size);
+	if (error)
+		return error;
+	alias = object->alias + (at - text);
+	memcpy(alias, bytes, length);
+	arch_code_stored(at, alias, length);
+	return 0;
 }
 
 void writer_memfd_forget(struct patchpoint_object *object)
@@ -222,7 +298,7 @@ void writer_memfd_after_fork(bool child)
 	}
 }
 
-static int mprotect_probe(void)
+static int mprotect_ready(void)
 {
 	size_t bytes = page_size();
 	void *pages = pages_get(bytes);
@@ -234,96 +310,108 @@ static int mprotect_probe(void)
 	if (mprotect(pages, bytes, PROT_READ | PROT_EXEC) != 0)
 		error = -errno;
 	pages_put(pages, bytes);
+	if (!error && !process_has_one_thread())
+		error = -EBUSY;
 	return error;
-}
-
-#ifdef __x86_64__
-static __attribute__((always_inline)) inline long protect(uintptr_t at, size_t bytes, long protection)
-{
-	long result;
-	register uintptr_t address __asm__("rdi") = at;
-	register size_t size __asm__("rsi") = bytes;
-	register long wanted __asm__("rdx") = protection;
-
-	__asm__ volatile("syscall"
-			 : "=a"(result)
-			 : "0"(SYS_mprotect), "r"(address), "r"(size), "r"(wanted)
-			 : "rcx", "r11", "memory");
-	return result;
 }
 
 /* In a page of its own start, without calls: while it runs the page that it writes cannot be executed. */
 __attribute__((noinline, aligned(4096), no_sanitize("address", "undefined"))) static int
-mprotect_write(unsigned char *at, const unsigned char *bytes, size_t length)
+mprotect_write(struct patchpoint_object *object, unsigned char *at, const unsigned char *bytes, size_t length)
 {
 	const uintptr_t page = 4096, here = (uintptr_t)mprotect_write & ~(page - 1);
 	uintptr_t start = (uintptr_t)at & ~(page - 1);
 	size_t size = (((uintptr_t)at + length + page - 1) & ~(page - 1)) - start;
 	long error;
 
+	(void)object;
 	if (here >= start && here < start + size)
 		return -ENOTSUP;
-	error = protect(start, size, PROT_READ | PROT_WRITE);
+	error = system_call_mprotect(start, size, PROT_READ | PROT_WRITE);
 	if (error)
 		return (int)error;
 	for (size_t i = 0; i < length; i++)
 		((volatile unsigned char *)at)[i] = bytes[i];
-	return (int)protect(start, size, PROT_READ | PROT_EXEC);
+	return (int)system_call_mprotect(start, size, PROT_READ | PROT_EXEC);
 }
-#else
-static int mprotect_write(unsigned char *at, const unsigned char *bytes, size_t length)
-{
-	(void)at, (void)bytes, (void)length;
-	return -ENOTSUP;
-}
-#endif
 
-const struct writer writer_proc_mem = {"proc-mem", PATCHPOINT_WRITER_PROC_MEM, false, true, 256, proc_mem_probe,
-				       proc_mem_open, proc_mem_write, proc_mem_close};
-const struct writer writer_memfd = {"memfd", PATCHPOINT_WRITER_MEMFD, false, false, 0, memfd_probe,
-				    nothing_to_open, memfd_write, nothing_to_close};
-const struct writer writer_mprotect = {"mprotect", PATCHPOINT_WRITER_MPROTECT, true, false, 0, mprotect_probe,
-				       nothing_to_open, mprotect_write, nothing_to_close};
+const struct writer writer_proc_mem = {"proc-mem", PATCHPOINT_WRITER_PROC_MEM, false, true, 256, proc_mem_ready, proc_mem_write};
+const struct writer writer_memfd = {"memfd", PATCHPOINT_WRITER_MEMFD, false, false, 0, memfd_ready, memfd_write};
+const struct writer writer_mprotect = {"mprotect", PATCHPOINT_WRITER_MPROTECT, true, false, 0, mprotect_ready, mprotect_write};
+
+static const struct writer *const ladder[] = {&writer_proc_mem, &writer_memfd, &writer_mprotect};
+enum { WRITERS = sizeof ladder / sizeof ladder[0] };
+
+/* In English, without the locale's lock. */
+const char *error_text(int error)
+{
+#ifdef __GLIBC__
+#if __GLIBC_PREREQ(2, 32)
+	return strerrordesc_np(error);
+#endif
+#endif
+	return strerror(error);
+}
 
 static void refuse(const char *name, int error)
 {
 	size_t used = strlen(writer_reason);
 
 	snprintf(writer_reason + used, sizeof writer_reason - used, "%s%s: %s", used ? "; " : "", name,
-		 error == -ENOEXEC ? "changed code is not what is executed (an emulator)"
-				   : strerrordesc_np(-error));
+		 error == -ENOEXEC ? "changed code is not what is executed (an emulator)" : error_text(-error));
 }
 
-/* Once; the lock is held. */
-void writer_choose(void)
+/* The first that works, from a step of the ladder on. */
+static bool climb_down(size_t step)
 {
-	static const struct writer *const ladder[] = {&writer_proc_mem, &writer_memfd, &writer_mprotect};
-	static bool chosen;
-
-	if (chosen)
-		return;
-	chosen = true;
-	if (!arch_can_patch) {
-		snprintf(writer_reason, sizeof writer_reason, "portable build");
-		return;
-	}
-	if (arch_under_valgrind()) {
-		snprintf(writer_reason, sizeof writer_reason, "running under Valgrind");
-		return;
-	}
-	if (!sync_possible()) {
-		refuse("membarrier", -errno);
-		return;
-	}
-	for (size_t i = 0; i < sizeof ladder / sizeof ladder[0]; i++) {
-		int error = ladder[i]->probe();
+	writer_used = NULL;
+	for (; step < WRITERS && !emulated; step++) {
+		int error = ladder[step]->ready();
 
 		if (!error) {
-			writer_used = ladder[i];
-			return;
+			writer_used = ladder[step];
+			return true;
 		}
-		refuse(ladder[i]->name, error);
-		if (error == -ENOEXEC)
-			return;
+		refuse(ladder[step]->name, error);
 	}
+	return false;
+}
+
+/* The lock is held. What forbids one way today may allow it tomorrow, so what fails is tried again at the next change. */
+bool writer_find(void)
+{
+	const char *reason = !arch_can_patch ? "portable build" : arch_under_valgrind() ? "running under Valgrind" : NULL;
+
+	if (emulated)
+		return false;
+	if (reason) {
+		snprintf(writer_reason, sizeof writer_reason, "%s", reason);
+		return false;
+	}
+	if (writer_used && writer_used->ready() == 0)
+		return true;
+	writer_reason[0] = 0;
+	if (sync_possible())
+		return climb_down(0);
+	refuse("membarrier", -errno);
+	writer_used = NULL;
+	return false;
+}
+
+bool writer_fall_back(int error)
+{
+	size_t step = 0;
+
+	if (!writer_used)
+		return false;
+	while (step < WRITERS && ladder[step] != writer_used)
+		step++;
+	refuse(writer_used->name, error);
+	return climb_down(step + 1);
+}
+
+/* Text that has a writable alias is written there, whatever way is in use now. */
+int code_write(struct patchpoint_object *object, unsigned char *at, const unsigned char *bytes, size_t length)
+{
+	return (object->alias ? memfd_write : writer_used->write)(object, at, bytes, length);
 }

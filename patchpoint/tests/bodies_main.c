@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Recognises the functions of bodies.c. Argument: "optimised" when single instructions must be seen too. */
+#include "../src/internal.h"
+
 #include "../src/arch/x86_64_recognise.h"
 #include "check.h"
 
@@ -43,22 +45,16 @@ enum need { ALWAYS, OPTIMISED, NEVER };
 #define DECLARE(name, kind, need) void body_##name(void);
 BODIES(DECLARE)
 
-static bool read_own(void *context, uint64_t address, uint8_t *byte)
-{
-	(void)context;
-	*byte = *(const volatile uint8_t *)(uintptr_t)address;
-	return true;
-}
-
 int main(int count, char **arguments)
 {
 	bool optimised = count > 1 && strcmp(arguments[1], "optimised") == 0;
-	uint8_t body[6];
+	const struct code_source own = {NULL, NULL, memory_is_constant};
+	uint8_t body[X86_64_BODY_SIZE];
 	int failed = 0;
 
 #define RECOGNISE(name, kind, need) \
 	{ \
-		enum body_kind found = x86_64_recognise(read_own, NULL, (uint64_t)(uintptr_t)body_##name, body); \
+		enum body_kind found = x86_64_recognise(&own, (uint64_t)(uintptr_t)body_##name, body); \
 		if (found != (kind) && !((need) == OPTIMISED && !optimised && found == BODY_UNKNOWN)) { \
 			fprintf(stderr, "%s: kind %d, wanted %d\n", #name, found, kind); \
 			failed = 1; \

@@ -30,6 +30,40 @@ PATCHPOINT_DECLARE_VALUE(value_bool, bool);
 PATCHPOINT_DECLARE_VALUE(value_pointer, const char *);
 PATCHPOINT_DECLARE_BRANCH(on);
 PATCHPOINT_DECLARE_BRANCH(off);
+PATCHPOINT_DECLARE_SWITCH(two_ways, 2);
+PATCHPOINT_DECLARE_SWITCH(eight_ways, PATCHPOINT_WAYS_MAX);
+
+/* Real arguments in every place, among others; real results. */
+PATCHPOINT_DECLARE_CALL(real_none, double);
+PATCHPOINT_DECLARE_CALL(real_one, float, float);
+PATCHPOINT_DECLARE_CALL(real_to_word, long, double, float);
+PATCHPOINT_DECLARE_CALL(word_to_real, double, int, char);
+PATCHPOINT_DECLARE_CALL(real_void, void, double);
+PATCHPOINT_DECLARE_CALL(mixed_three, double, long, double, int);
+PATCHPOINT_DECLARE_CALL(mixed_six, double, double, int, float, const char *, bool, const double);
+PATCHPOINT_DECLARE_CALL(reals_six, double, double, double, double, double, double, double);
+PATCHPOINT_DECLARE_CALL(real_missing, double, double);
+
+/* Types that are written around a name. */
+PATCHPOINT_DECLARE_CALL(shapes, int, int (*)(int), int[4], const char *const);
+
+/* Keys that are parts of objects. */
+struct category {
+	const char *title;
+	struct patchpoint_key enabled, level;
+};
+PATCHPOINT_DECLARE_HOLDER(struct category, categories, [3]);
+struct settings {
+	int before;
+	struct patchpoint_key tracing, mode;
+};
+PATCHPOINT_DECLARE_HOLDER(struct settings, settings);
+enum { NET, DISK, CPU };
+PATCHPOINT_DECLARE_BRANCH_IN(disk_enabled, categories, [DISK].enabled);
+PATCHPOINT_DECLARE_BRANCH_IN(cpu_enabled, categories, [CPU].enabled);
+PATCHPOINT_DECLARE_VALUE_IN(disk_level, long, categories, [DISK].level);
+PATCHPOINT_DECLARE_BRANCH_IN(tracing, settings, .tracing);
+PATCHPOINT_DECLARE_SWITCH_IN(mode, 3, settings, .mode);
 
 static int ran;
 static void count(void) { ran++; }
@@ -71,6 +105,156 @@ PATCHPOINT_DEFINE_VALUE(value_bool, bool, true);
 PATCHPOINT_DEFINE_VALUE(value_pointer, const char *, "first");
 PATCHPOINT_DEFINE_BRANCH(on, true);
 PATCHPOINT_DEFINE_BRANCH(off, false);
+PATCHPOINT_DEFINE_SWITCH(two_ways, 2, 1);
+PATCHPOINT_DEFINE_SWITCH(eight_ways, PATCHPOINT_WAYS_MAX, 0);
+PATCHPOINT_DEFINE_HOLDER(struct category, categories, [3]) = {
+	{"net", PATCHPOINT_BRANCH_INIT("net_enabled", false), PATCHPOINT_VALUE_INIT("net_level", long, 0)},
+	{"disk", PATCHPOINT_BRANCH_INIT("disk_enabled", false), PATCHPOINT_VALUE_INIT("disk_level", long, -7)},
+	{"cpu", PATCHPOINT_BRANCH_INIT("cpu_enabled", true), PATCHPOINT_VALUE_INIT("cpu_level", long, 0)},
+};
+PATCHPOINT_DEFINE_HOLDER(struct settings, settings) = {
+	42, PATCHPOINT_BRANCH_INIT("tracing", true), PATCHPOINT_SWITCH_INIT("mode", 3, 2)};
+
+static double noted;
+static double half(void) { return 0.5; }
+static double third(void) { return 1.0 / 3; }
+static float same_real(float a) { return a; }
+static float double_real(float a) { return a + a; }
+static long greater(double a, float b) { return a > (double)b; }
+static long smaller(double a, float b) { return a < (double)b; }
+static double quotient(int a, char b) { return (double)a / b; }
+static double product(int a, char b) { return (double)a * b; }
+static void note(double a) { noted = a; }
+static double three(long a, double b, int c) { return (double)a + 10 * b + 100 * c; }
+static double three_back(long a, double b, int c) { return (double)c + 10 * b + 100 * (double)a; }
+static double six_mixed(double a, int b, float c, const char *d, bool e, const double f)
+{
+	return a + 10 * b + 100 * (double)c + 1000 * (*d - '0') + 10000 * e + 100000 * f;
+}
+static double six_reals(double a, double b, double c, double d, double e, double f)
+{
+	return a + 10 * b + 100 * c + 1000 * d + 10000 * e + 100000 * f;
+}
+static double first_real(double a, double b, double c, double d, double e, double f)
+{
+	(void)b, (void)c, (void)d, (void)e, (void)f;
+	return a;
+}
+static int third_of(int (*f)(int), int a[4], const char *const text) { return f(a[2]) + *text - 'a'; }
+static int seven_times(int a) { return 7 * a; }
+
+PATCHPOINT_DEFINE_CALL(real_none, half);
+PATCHPOINT_DEFINE_CALL_OR(real_one, same_real, ZERO);
+PATCHPOINT_DEFINE_SAVED(real_one);
+PATCHPOINT_DEFINE_CALL(real_to_word, greater);
+PATCHPOINT_DEFINE_CALL(word_to_real, quotient);
+PATCHPOINT_DEFINE_CALL(real_void, note);
+PATCHPOINT_DEFINE_CALL(mixed_three, three);
+PATCHPOINT_DEFINE_SAVED(mixed_three);
+PATCHPOINT_DEFINE_CALL(mixed_six, six_mixed);
+PATCHPOINT_DEFINE_CALL(reals_six, six_reals);
+PATCHPOINT_DEFINE_SAVED(reals_six);
+PATCHPOINT_DEFINE_CALL_NULL(real_missing, ZERO);
+PATCHPOINT_DEFINE_CALL(shapes, third_of);
+
+static double sum_of_reals(void)
+{
+	int numbers[4] = {1, 2, 3, 4};
+
+	patchpoint_call(real_void, 2.5);
+	CHECK(noted == 2.5);
+	CHECK_EQUAL(patchpoint_call(shapes, seven_times, numbers, "c"), 23);
+	return patchpoint_call(real_none) + (double)patchpoint_call(real_one, 1.25f) + (double)patchpoint_call_saved(real_one, 4) +
+	       (double)patchpoint_call(real_to_word, 2.0, 1) * 8 + patchpoint_call(word_to_real, 48, 3) +
+	       patchpoint_call(mixed_three, 1, 0.2, 3) + patchpoint_call_saved(mixed_three, 1, 0.2, 3) +
+	       patchpoint_call(mixed_six, 1.0, 2, 3.0f, "4", true, 6.0) + patchpoint_call(reals_six, 1, 2, 3, 4, 5, 6) +
+	       patchpoint_call_saved(reals_six, 1, 2, 3, 4, 5, 6);
+}
+
+/* The same numbers in all forms: what is passed in a wrong register is none of them. */
+static void check_reals(void)
+{
+	const double initial = 0.5 + 1.25 + 4 + 8 + 16 + 303 + 303 + 614321 + 654321 + 654321;
+
+	CHECK(sum_of_reals() == initial);
+	CHECK(patchpoint_call(real_missing, 3.5) == 0);
+	CHECK_EQUAL(patchpoint_set_call(real_none, third), 0);
+	CHECK_EQUAL(patchpoint_set_call(real_one, double_real), 0);
+	CHECK_EQUAL(patchpoint_set_call(real_to_word, smaller), 0);
+	CHECK_EQUAL(patchpoint_set_call(word_to_real, product), 0);
+	CHECK_EQUAL(patchpoint_set_call(mixed_three, three_back), 0);
+	CHECK_EQUAL(patchpoint_set_call(reals_six, first_real), 0);
+	CHECK(sum_of_reals() == 1.0 / 3 + 2.5 + 8 + 0 + 144 + 105 + 105 + 614321 + 1 + 1);
+	CHECK_EQUAL(patchpoint_set_call(real_one, NULL), 0);
+	CHECK(patchpoint_call(real_one, 9) == 0);
+	CHECK(patchpoint_call_saved(real_one, 9) == 0);
+	CHECK_EQUAL(patchpoint_set_call(real_none, half), 0);
+	CHECK_EQUAL(patchpoint_set_call(real_one, same_real), 0);
+	CHECK_EQUAL(patchpoint_set_call(real_to_word, greater), 0);
+	CHECK_EQUAL(patchpoint_set_call(word_to_real, quotient), 0);
+	CHECK_EQUAL(patchpoint_set_call(mixed_three, three), 0);
+	CHECK_EQUAL(patchpoint_set_call(reals_six, six_reals), 0);
+	CHECK(sum_of_reals() == initial);
+}
+
+static int way_of_eight(void)
+{
+	switch (patchpoint_switch(eight_ways)) {
+	case 0: return 100;
+	case 1: return 101;
+	case 2: return 102;
+	case 3: return 103;
+	case 4: return 104;
+	case 5: return 105;
+	case 6: return 106;
+	case 7: return 107;
+	default: return -1;
+	}
+}
+
+static void check_switches(void)
+{
+	struct patchpoint_txn txn;
+
+	CHECK_EQUAL(patchpoint_switch(two_ways), 1);
+	for (unsigned way = 0; way < 8; way++) {
+		CHECK_EQUAL(patchpoint_set_switch(eight_ways, way), 0);
+		CHECK_EQUAL(way_of_eight(), 100 + way);
+	}
+	CHECK_EQUAL(patchpoint_set_switch(eight_ways, 8), -EINVAL);
+	CHECK_EQUAL(way_of_eight(), 107);
+	CHECK_EQUAL(patchpoint_set_switch(two_ways, 2), -EINVAL);
+	patchpoint_txn_begin(&txn);
+	CHECK_EQUAL(patchpoint_txn_set_switch(&txn, two_ways, 0), 0);
+	CHECK_EQUAL(patchpoint_txn_set_switch(&txn, eight_ways, 3), 0);
+	CHECK_EQUAL(patchpoint_txn_commit(&txn), 0);
+	CHECK_EQUAL(patchpoint_switch(two_ways), 0);
+	CHECK_EQUAL(way_of_eight(), 103);
+	CHECK_EQUAL(patchpoint_set_switch(two_ways, 1), 0);
+	CHECK_EQUAL(patchpoint_set_switch(eight_ways, 0), 0);
+}
+
+static void check_holders(void)
+{
+	CHECK(!patchpoint_unlikely(disk_enabled) && patchpoint_unlikely(cpu_enabled) && patchpoint_likely(tracing));
+	CHECK_EQUAL(patchpoint_value(disk_level), -7);
+	CHECK_EQUAL(patchpoint_switch(mode), 2);
+	CHECK_EQUAL(patchpoint_set_branch(disk_enabled, true), 0);
+	CHECK_EQUAL(patchpoint_set_value(disk_level, INT64_MAX), 0);
+	CHECK_EQUAL(patchpoint_set_branch(tracing, false), 0);
+	CHECK_EQUAL(patchpoint_set_switch(mode, 1), 0);
+	CHECK(patchpoint_unlikely(disk_enabled) && patchpoint_unlikely(cpu_enabled) && !patchpoint_likely(tracing));
+	CHECK_EQUAL(patchpoint_value(disk_level), INT64_MAX);
+	CHECK_EQUAL(patchpoint_switch(mode), 1);
+	/* Chosen at run time. */
+	for (int i = 0; i < 3; i++)
+		CHECK_EQUAL(patchpoint_key_set(&categories[i].enabled, i == CPU), 0);
+	CHECK(!patchpoint_unlikely(disk_enabled) && patchpoint_unlikely(cpu_enabled));
+	CHECK_EQUAL(patchpoint_set_value(disk_level, -7), 0);
+	CHECK_EQUAL(patchpoint_set_branch(tracing, true), 0);
+	CHECK_EQUAL(patchpoint_set_switch(mode, 2), 0);
+	CHECK(settings.before == 42 && strcmp(categories[DISK].title, "disk") == 0);
+}
 
 /* Before main and before the objects' own constructors: sites as compiled. */
 static void check_initial(void)
@@ -251,7 +435,7 @@ static int count_sites(const struct patchpoint_site_info *info, void *argument)
 {
 	size_t *sites = argument;
 
-	CHECK(info->key->name && info->address && info->object && info->length >= 5 && info->length <= 10);
+	CHECK(info->key->name && info->address && info->object && info->length >= 6 && info->length <= 11);
 	CHECK(strcmp(info->state, "foreign") != 0);
 	++*sites;
 	return 0;
@@ -307,7 +491,7 @@ static bool read_own(void *reads, uint64_t address, uint8_t *byte)
 static void check_body(void)
 {
 	const transform functions[] = {identity, twice};
-	uint8_t body[6] = {0};
+	uint8_t body[PATCHPOINT_BODY_SIZE] = {0};
 	int reads = 0;
 
 	for (unsigned i = 0; i < sizeof functions / sizeof functions[0]; i++) {
@@ -329,12 +513,18 @@ int main(void)
 	check_sets(); /* before patchpoint_init */
 	restore();
 	check_initial();
+	check_reals();
+	check_switches();
+	check_holders();
 	CHECK_EQUAL(patchpoint_init(), 0);
 	CHECK_EQUAL(patchpoint_init(), 0);
 	check_initial();
 	check_sets();
 	restore();
 	check_initial();
+	check_reals();
+	check_switches();
+	check_holders();
 	check_transactions();
 	check_alternatives();
 	check_ops();

@@ -10,6 +10,11 @@ if ! command -v objdump >/dev/null; then
     exit 0
 fi
 
+# Instructions begin with their own first byte: objdump writes an empty REX prefix before other prefixes as a line of its own.
+without_mark() {
+    sed '/^rex$/d; s/^rex //; s/^data16 mova/mova/'
+}
+
 # code PROGRAM FUNCTION [ARGUMENT...]: the function's instructions, one a line, without the calls that are never made.
 code() {
     local program=$build/$1 address size cold
@@ -17,7 +22,7 @@ code() {
     cold=$(printf '%x' "0x$(nm "$program" | sed -n 's/ [Tt] patchpoint_cold$//p')")
     "$build/tests/live_text" "$place/text" "$address" "$size" "$program" "${@:3}" || exit 1
     objdump -D -b binary -m i386:x86-64 --no-show-raw-insn --adjust-vma="0x$address" "$place/text" |
-        sed -n 's/^ *[0-9a-f]*:\t//p' | grep -v "call *0x$cold\$" | sed 's/ *#.*//; s/ *$//'
+        sed -n 's/^ *[0-9a-f]*:\t//p' | grep -v "call *0x$cold\$" | sed 's/ *#.*//; s/ *$//' | without_mark
 }
 
 # expect NUMBER PATTERN TEXT WHAT: so many lines match.
@@ -64,7 +69,7 @@ loop() {
     objdump -D -b binary -m i386:x86-64 --no-show-raw-insn --adjust-vma="0x$address" "$place/text" |
         sed -n 's/^ *\([0-9a-f]*\):\t/\1 /p' >"$place/code"
     head=$(sed -n 's/.* jne *0x//p' "$place/code" | head -1)
-    sed -n "/^$head /,/ jne /p" "$place/code" | sed 's/^[0-9a-f]* //; s/ *$//'
+    sed -n "/^$head /,/ jne /p" "$place/code" | sed 's/^[0-9a-f]* //; s/ *$//' | without_mark
 }
 
 # beside HAND PATCHED GCC CLANG SITE: the patched loop has at most so many instructions more than the one written by

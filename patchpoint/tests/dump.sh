@@ -12,7 +12,7 @@ fail() {
 }
 
 "$dump" "$build/tests/forms" >"$place/file"
-grep -qE '^ *0x[0-9a-f]+  value   file +number +8b 05( [0-9a-f]{2}){4}  /' "$place/file" || fail 'no value site in the file'
+grep -qE '^ *0x[0-9a-f]+  value   file +number +40 8b 05( [0-9a-f]{2}){4}  /' "$place/file" || fail 'no value site in the file'
 "$dump" "$build/tests/forms" --json >"$place/file.json"
 grep -q '"kind": "branch".*"state": "file".*"bytes_now": null' "$place/file.json" || fail 'no branch site in the JSON'
 
@@ -23,10 +23,10 @@ pid=$!
 exec 3>"$place/input" 4<"$place/output"
 read -r _ <&4
 "$dump" "$pid" >"$place/process"
-grep -qE 'value +immediate +number +8b 05( [0-9a-f]{2}){4}  ->  c7 c0 2a 00 00 00' "$place/process" || fail 'no immediate'
-grep -qE 'branch +nop +unlikely_off +e9( [0-9a-f]{2}){4}  ->  0f 1f 44 00 00' "$place/process" || fail 'no nop'
-grep -qE 'call +thunk +direct_saved +67 e8' "$place/process" || fail 'no thunk'
-grep -qE 'call +stub +far +ff 15( [0-9a-f]{2}){4}  ->  67 e8' "$place/process" || fail 'no stub'
+grep -qE 'value +immediate +number +40 8b 05( [0-9a-f]{2}){4}  ->  40 c7 c0 2a 00 00 00' "$place/process" || fail 'no immediate'
+grep -qE 'branch +nop +unlikely_off +40 e9( [0-9a-f]{2}){4}  ->  40 0f 1f 44 00 00' "$place/process" || fail 'no nop'
+grep -qE 'call +thunk +direct_saved +40 67 e8' "$place/process" || fail 'no thunk'
+grep -qE 'call +stub +far +40 ff 15( [0-9a-f]{2}){4}  ->  40 67 e8' "$place/process" || fail 'no stub'
 grep -qx 'operations: 7' "$place/process" || fail 'no operations'
 "$dump" --json "$pid" >"$place/process.json"
 grep -q '"ops": 7}' "$place/process.json" || fail 'no operations in the JSON'
@@ -57,3 +57,58 @@ status=0
 grep -q 'not an ELF file' "$place/error" || fail 'a text file: another message'
 head -c 4096 "$build/tests/forms" >"$place/cut"
 "$dump" "$place/cut" >/dev/null 2>&1 || true
+
+# Damaged files: an answer in time, and nothing that a terminal obeys.
+if command -v python3 >/dev/null; then
+    python3 - "$build/tests/forms" "$place" <<'PYTHON'
+import struct, sys
+
+good = open(sys.argv[1], "rb").read()
+table, = struct.unpack_from("<Q", good, 32)
+count, = struct.unpack_from("<H", good, 56)
+
+def write(name, damaged):
+    open(f"{sys.argv[2]}/{name}", "wb").write(damaged)
+
+# Program headers that begin at an odd place.
+odd = bytearray(good)
+odd += b"\0" * (1 + len(odd) % 2) + good[table:table + 56 * count]
+struct.pack_into("<Q", odd, 32, len(odd) - 56 * count)
+write("odd", odd)
+
+# Relocations that are said to be longer than any file: once around all addresses.
+segments = [struct.unpack_from("<IIQQQQQQ", good, table + 56 * i) for i in range(count)]
+place, size = next((segment[2], segment[5]) for segment in segments if segment[0] == 2)
+circle = bytearray(good)
+for at in range(place, place + size, 16):
+    if struct.unpack_from("<Q", circle, at)[0] == 8:
+        struct.pack_into("<Q", circle, at + 8, 2**64 - 24)
+write("circle", circle)
+
+# A key's name that clears the screen, begins another line and turns the writing around.
+write("name", good.replace(b"unlikely_off\0", b"u\x1b[2J\n\xe2\x80\xaexyz\0"))
+PYTHON
+    "$dump" "$place/odd" >"$place/found" || fail 'program headers at an odd place'
+    diff <(grep -c . "$place/file") <(grep -c . "$place/found") || fail 'program headers at an odd place: other sites'
+    status=0
+    timeout 20 "$dump" "$place/circle" >"$place/found" 2>&1 || status=$?
+    [ $status -lt 100 ] || fail "relocations in a circle: status $status"
+    "$dump" "$place/name" >"$place/found" || fail 'a strange name'
+    ! LC_ALL=C grep -q '[[:cntrl:]]' "$place/found" || fail 'control characters of a name'
+    ! grep -q "$(printf '\u202e')" "$place/found" || fail 'a name that turns the writing around'
+    diff <(grep -c . "$place/file") <(grep -c . "$place/found") || fail 'a strange name: other lines'
+    "$dump" --json "$place/name" | python3 -c 'import json, sys; json.load(sys.stdin)' || fail 'a strange name in the JSON'
+fi
+
+# A process whose file is gone.
+cp "$build/tests/forms" "$place/forms"
+"$place/forms" wait <"$place/input" >"$place/output" &
+pid=$!
+exec 3>"$place/input" 4<"$place/output"
+read -r _ <&4
+rm "$place/forms"
+"$dump" "$pid" >"$place/removed" || fail 'a process whose file is gone'
+diff <(grep -c . "$place/process") <(grep -c . "$place/removed") || fail 'a process whose file is gone: other sites'
+exec 3>&-
+cat <&4 >/dev/null
+wait "$pid"

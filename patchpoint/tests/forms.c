@@ -39,6 +39,8 @@ CALL(null_trap)
 CALL(far)
 SAVED(direct_saved)
 SAVED(identity_saved)
+SAVED(preserving_saved)
+PATCHPOINT_PRESERVING static long preserving_work(long a) { return a ^ (a >> 7); }
 PATCHPOINT_DEFINE_CALL(direct, work);
 PATCHPOINT_DEFINE_CALL(identity_64, identity);
 PATCHPOINT_DEFINE_CALL(identity_low, identity_32);
@@ -50,6 +52,7 @@ PATCHPOINT_DEFINE_CALL_NULL(null_trap, TRAP);
 PATCHPOINT_DEFINE_CALL(far, labs); /* libc's, which is far from a position-independent program */
 PATCHPOINT_DEFINE_CALL(direct_saved, work);
 PATCHPOINT_DEFINE_CALL(identity_saved, identity);
+PATCHPOINT_DEFINE_CALL(preserving_saved, preserving_work);
 
 PATCHPOINT_DECLARE_VALUE(number, int);
 PATCHPOINT_DECLARE_VALUE(wide_number, uint64_t);
@@ -70,6 +73,15 @@ BRANCH(likely_on, likely, true)
 BRANCH(unlikely_off, unlikely, false)
 BRANCH(unlikely_on, unlikely, true)
 
+PATCHPOINT_DECLARE_SWITCH(switch_0, 3);
+PATCHPOINT_DECLARE_SWITCH(switch_2, 3);
+PATCHPOINT_DEFINE_SWITCH(switch_0, 3, 0);
+PATCHPOINT_DEFINE_SWITCH(switch_2, 3, 2);
+unsigned site_switch_0(void);
+unsigned site_switch_0(void) { return patchpoint_switch(switch_0) * 7; }
+unsigned site_switch_2(void);
+unsigned site_switch_2(void) { return patchpoint_switch(switch_2) * 7; }
+
 static void put(const unsigned char *bytes, size_t length, bool relative)
 {
 	for (size_t i = 0; i < length; i++)
@@ -85,9 +97,11 @@ static int put_site(const struct patchpoint_site_info *info, void *unused)
 	for (size_t i = 0; i < sizeof relative / sizeof relative[0]; i++)
 		now_relative |= strcmp(info->state, relative[i]) == 0;
 	/* A thunk's own site has its key's name too. */
-	if (strcmp(info->key->name, "direct_saved") == 0 && info->bytes_original[0] == 0xff)
+	if (strcmp(info->key->name, "direct_saved") == 0 && info->bytes_original[1] == 0xff)
 		return 0;
-	if (strcmp(info->key->name, "identity_saved") == 0 && info->bytes_original[0] == 0xff)
+	if (strcmp(info->key->name, "identity_saved") == 0 && info->bytes_original[1] == 0xff)
+		return 0;
+	if (strcmp(info->key->name, "preserving_saved") == 0 && info->bytes_original[1] == 0xff)
 		return 0;
 	printf("%s\t", info->key->name);
 	put(info->bytes_original, info->length, true);

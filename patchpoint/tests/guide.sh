@@ -12,7 +12,8 @@ fi
 missing=0 rows=0
 while IFS=$'\t' read -r key before after bytes; do
     read -ra words <<<"$bytes"
-    printf '%b' "$(printf '\\x%s' "${words[@]}")" >"$place/bytes"
+    # Without the first byte, which all forms of a site have and which means nothing.
+    printf '%b' "$(printf '\\x%s' "${words[@]:1}")" >"$place/bytes"
     text=$(objdump -D -b binary -m i386:x86-64 --no-show-raw-insn "$place/bytes" | sed -n 's/^ *0:\t//p' |
         sed 's/ *$//; s/  */ /g')
     # Where the bytes depend on places, so does the operand.
@@ -26,5 +27,5 @@ while IFS=$'\t' read -r key before after bytes; do
         missing=$((missing + 1))
     fi
 done < <("$build/tests/forms" | sort)
-[ "$rows" -ge 16 ] || { echo "only $rows sites"; exit 1; }
+[ "$rows" -ge 20 ] || { echo "only $rows sites"; exit 1; }
 [ "$missing" -eq 0 ]

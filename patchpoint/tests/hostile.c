@@ -126,7 +126,22 @@ static const struct {
 	{"outside", case_outside},         {"between", case_between},
 	{"uprobe", case_uprobe},           {"traced", case_traced},
 	{"far-memfd", case_far_memfd},     {"far-mdwe", case_far_mdwe},
-	{"far-mdwe-proc", case_far_mdwe_proc},
+	{"far-mdwe-proc", case_far_mdwe_proc}, {"inject", case_inject},
+	{"threads", case_threads},
+	{"orphans", case_orphans},
+	{"orphans-memfd", case_orphans_memfd},
+	{"vfork-first", case_vfork_first},
+	{"vfork-later", case_vfork_later},
+	{"setuid", case_setuid},
+	{"chroot", case_chroot},
+	{"descriptors", case_descriptors},
+	{"descriptors-late", case_descriptors_late},
+	{"closed", case_closed},
+	{"sealed", case_sealed},
+	{"file-size", case_file_size},
+	{"targets", case_targets},
+	{"keys", case_keys},
+	{"deep", case_deep},
 };
 
 int main(int count, char **arguments)

@@ -53,5 +53,21 @@ void case_outside(void);
 void case_between(void);
 void case_uprobe(void);
 void case_traced(void);
+void case_inject(void);
+void case_threads(void);
+void case_orphans(void);
+void case_orphans_memfd(void);
+void case_vfork_first(void);
+void case_vfork_later(void);
+void case_setuid(void);
+void case_chroot(void);
+void case_descriptors(void);
+void case_descriptors_late(void);
+void case_closed(void);
+void case_sealed(void);
+void case_file_size(void);
+void case_targets(void);
+void case_keys(void);
+void case_deep(void);
 
 #endif

@@ -68,10 +68,8 @@ static bool change_outside(pid_t child, int memory, const struct shared *shared,
 	if (free) {
 		CHECK_EQUAL(registry.generation & 1, 0);
 		CHECK_EQUAL(pread(memory, code, sizeof code, (off_t)(uintptr_t)shared->site), sizeof code);
-		size_t length = code[0] == 0x41 ? 7 : 6;
-
-		CHECK_EQUAL(code[length - 6], 0xc7);
-		CHECK_EQUAL(pwrite(memory, &value, 4, (off_t)((uintptr_t)shared->site + length - 4)), 4);
+		CHECK_EQUAL(code[1], 0xc7);
+		CHECK_EQUAL(pwrite(memory, &value, 4, (off_t)((uintptr_t)shared->site + 3)), 4);
 		CHECK_EQUAL(pwrite(memory, &value, 4, (off_t)(uintptr_t)&patchpoint_key_number.slot), 4);
 	}
 	CHECK_EQUAL(kill(child, SIGCONT), 0);

@@ -43,10 +43,10 @@ void case_corrupted(void)
 {
 	pthread_t thread;
 
-	refuse(9, 0x77, -EILSEQ); /* as compiled */
+	refuse(10, 0x77, -EILSEQ); /* as compiled */
 	CHECK_EQUAL(patchpoint_init(), 0);
 	CHECK_EQUAL(set_all(4), 0);
-	for (size_t at = 0; at < 10; at++)
+	for (size_t at = 0; at < 11; at++)
 		refuse(at, 0x90, -EILSEQ);
 	check_all(4);
 	start_sibling(&thread);
@@ -64,17 +64,23 @@ void case_breakpoint(void)
 	check_all(2);
 }
 
-/* A writer that fails once, at a given write, of which the first half gets through. */
+/* A writer that fails once, at a given write, of which the first half gets through; and there is no other one. */
 static const struct writer *real;
+static struct writer failing;
 static int writes_left;
 
-static int failing_write(unsigned char *at, const unsigned char *bytes, size_t length)
+static int always_ready(void)
+{
+	return 0;
+}
+
+static int failing_write(struct patchpoint_object *object, unsigned char *at, const unsigned char *bytes, size_t length)
 {
 	if (writes_left-- == 0) {
-		CHECK_EQUAL(real->write(at, bytes, length / 2), 0);
+		CHECK_EQUAL(real->write(object, at, bytes, length / 2), 0);
 		return -EIO;
 	}
-	return real->write(at, bytes, length);
+	return real->write(object, at, bytes, length);
 }
 
 /* How many writes a transaction of all keys makes; each of them failed once, and all was as before. */
@@ -86,13 +92,15 @@ static int fail_each_write(void)
 		int wanted = n & 1 ? 2 : 3, error;
 
 		writes_left = -1;
+		writer_used = &failing;
 		CHECK_EQUAL(set_all(wanted ^ 1), 0);
 		snapshot(before);
 		writes_left = n;
 		error = set_all(wanted);
 		if (error == 0)
 			return n;
-		CHECK_EQUAL(error, -EIO);
+		CHECK_EQUAL(error, -ENOTSUP);
+		CHECK(!writer_used);
 		snapshot(after);
 		CHECK(memcmp(before, after, sizeof before) == 0);
 		check_all(wanted ^ 1);
@@ -101,16 +109,15 @@ static int fail_each_write(void)
 
 void case_rollback(void)
 {
-	struct writer failing;
 	pthread_t thread;
 	int merged;
 
 	CHECK_EQUAL(patchpoint_init(), 0);
 	real = writer_used;
 	failing = *real;
+	failing.ready = always_ready;
 	failing.write = failing_write;
 	failing.gap_max = 0;
-	writer_used = &failing;
 	CHECK_EQUAL(fail_each_write(), 4);
 	start_sibling(&thread);
 	CHECK_EQUAL(fail_each_write(), 12);

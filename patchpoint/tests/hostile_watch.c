@@ -170,6 +170,33 @@ static int uprobe(const void *address)
 	return event;
 }
 
+/* A probe on one site, as compiled and patched: the site does what its key says, and goes on when the probe is removed. */
+static void probe_site(const struct patchpoint_key *key, int i)
+{
+	uint64_t hits = 0;
+	int event = uprobe(site_of(key).address);
+
+	CHECK_EQUAL(set_all(i + 1), -EBUSY);
+	check_all(i);
+	CHECK_EQUAL(read(event, &hits, sizeof hits), sizeof hits);
+	CHECK(hits >= 1);
+	close(event);
+	check_all(i);
+	CHECK_EQUAL(set_all(i + 1), 0);
+	check_all(i + 1);
+}
+
+static void probe_each_site(void)
+{
+	const struct patchpoint_key *keys[] = {&patchpoint_key_job, &patchpoint_key_number, &patchpoint_key_large,
+					       &patchpoint_key_flag};
+
+	for (int i = 0; i < 8; i++) {
+		CHECK_EQUAL(set_all(i), 0);
+		probe_site(keys[i / 2], i);
+	}
+}
+
 void case_uprobe(void)
 {
 	pthread_t thread;
@@ -183,6 +210,7 @@ void case_uprobe(void)
 	close(event);
 	CHECK_EQUAL(set_pair(3), 0);
 	check_pair(3);
+	probe_each_site();
 	/* Between sites that are written together: it stays, and counts. */
 	start_sibling(&thread);
 	event = uprobe(hostile_between);
@@ -207,10 +235,10 @@ void case_uprobe(void)
 static const struct writer *real;
 static int writes;
 
-static int counting_write(unsigned char *at, const unsigned char *bytes, size_t length)
+static int counting_write(struct patchpoint_object *object, unsigned char *at, const unsigned char *bytes, size_t length)
 {
 	writes++;
-	return real->write(at, bytes, length);
+	return real->write(object, at, bytes, length);
 }
 
 /* While a debugger is attached, sites are written one by one. */

@@ -34,13 +34,15 @@ static size_t from_hex(const char *hex, uint8_t *bytes)
 
 static void check(const char *name, const char *hex, enum body_kind kind, const char *body_hex)
 {
-	uint8_t bytes[256], body[6], wanted[8];
+	uint8_t bytes[256], body[X86_64_BODY_SIZE], wanted[8] = {X86_64_MARK};
 	struct code code = {bytes, from_hex(hex, bytes)};
-	enum body_kind found = x86_64_recognise(read_code, &code, 0x1000, body);
+	struct code_source source = {read_code, &code, NULL};
+	enum body_kind found = x86_64_recognise(&source, 0x1000, body);
 
-	if (found != kind || (kind != BODY_UNKNOWN && (from_hex(body_hex, wanted) != 6 || memcmp(body, wanted, 6) != 0))) {
+	if (found != kind ||
+	    (kind != BODY_UNKNOWN && (from_hex(body_hex, wanted + 1) != 6 || memcmp(body, wanted, sizeof body) != 0))) {
 		fprintf(stderr, "%s: kind %d, wanted %d; body", name, found, kind);
-		for (int i = 0; i < 6; i++)
+		for (size_t i = 0; i < sizeof body; i++)
 			fprintf(stderr, " %02x", body[i]);
 		fprintf(stderr, ", wanted %s\n", body_hex);
 		exit(1);
@@ -49,11 +51,13 @@ static void check(const char *name, const char *hex, enum body_kind kind, const 
 	for (size_t length = 0; length < code.length; length++) {
 		struct code cut = {bytes, length};
 
-		found = x86_64_recognise(read_code, &cut, 0x1000, body);
+		source.context = &cut;
+		found = x86_64_recognise(&source, 0x1000, body);
 		CHECK(found == BODY_UNKNOWN || found == kind);
 	}
 }
 
+/* Behind the mark. */
 #define NOP "66 0f 1f 44 00 00"
 #define MOVE_64 "2e 2e 2e 48 89 f8"
 #define MOVE_32 "2e 2e 2e 2e 89 f8"
@@ -106,6 +110,9 @@ int main(void)
 	check("stack not restored", "55 c3", BODY_UNKNOWN, "");
 	check("pop into a saved register", "55 53 5d 5b c3", BODY_UNKNOWN, "");
 	check("store above the frame", "48 89 7c 24 08 c3", BODY_UNKNOWN, "");
+	check("return address read, dropped", "48 8b 04 24 31 c0 c3", BODY_CONSTANT, "c7 c0 00 00 00 00");
+	check("load far above the frame, dropped", "48 8b 84 24 00 00 00 40 31 c0 c3", BODY_UNKNOWN, "");
+	check("load far below the frame, dropped", "48 8b 84 24 00 00 00 c0 31 c0 c3", BODY_UNKNOWN, "");
 	check("return address overwritten", "48 89 3c 24 c3", BODY_UNKNOWN, "");
 	check("%rip-relative load", "8b 05 00 00 00 00 c3", BODY_UNKNOWN, "");
 	check("%fs", "64 8b 07 c3", BODY_UNKNOWN, "");
@@ -118,6 +125,8 @@ int main(void)
 	check("xchg %rax,%r8", "49 90 c3", BODY_UNKNOWN, "");
 	check("mov %ah,(%rdi)", "88 27 c3", BODY_UNKNOWN, "");
 	check("movzbl %ah,%eax", "0f b6 c4 c3", BODY_UNKNOWN, "");
+	check("16-bit return", "66 c3", BODY_UNKNOWN, "");
+	check("16-bit nop", "66 90 c3", BODY_NOTHING, NOP);
 	check("breakpoint", "cc c3", BODY_UNKNOWN, "");
 	check("rdsspq", "f3 48 0f 1e c8 c3", BODY_UNKNOWN, "");
 	check("jump to itself", "eb fe", BODY_UNKNOWN, "");
@@ -127,5 +136,27 @@ int main(void)
 	check("16-bit move", "66 89 f8 c3", BODY_UNKNOWN, "");
 	check("long instruction", "48 c7 07 00 00 00 00 c3", BODY_UNKNOWN, "");
 	check("conditional", "48 85 ff 74 00 c3", BODY_UNKNOWN, "");
+
+	/* Sites, as compiled and patched: what they do may change. */
+	check("call of nothing", "40 67 e8 01 00 00 00 c3 c3", BODY_UNKNOWN, "");
+	check("call as compiled", "40 ff 15 02 00 00 00 c3 c3 00 10 00 00 00 00 00 00", BODY_UNKNOWN, "");
+	check("nop of a call", "40 66 0f 1f 44 00 00 c3", BODY_UNKNOWN, "");
+	check("constant of a call", "40 c7 c0 05 00 00 00 c3", BODY_UNKNOWN, "");
+	check("move of a call", "40 2e 2e 2e 48 89 f8 c3", BODY_UNKNOWN, "");
+	check("instruction of a call", "40 2e 2e 48 8d 04 37 c3", BODY_UNKNOWN, "");
+	check("load of a call", "40 8b 87 00 01 00 00 c3", BODY_UNKNOWN, "");
+	check("byte of a call", "40 2e 2e 40 0f b6 c7 c3", BODY_UNKNOWN, "");
+	check("nop of a branch", "40 0f 1f 44 00 00 c3", BODY_UNKNOWN, "");
+	check("jump of a branch", "40 e9 00 00 00 00 c3", BODY_UNKNOWN, "");
+	check("value", "40 c7 c0 2a 00 00 00 c3", BODY_UNKNOWN, "");
+	check("value of 8 bytes", "66 48 b8 01 00 00 00 00 00 00 00 c3", BODY_UNKNOWN, "");
+	check("value of 8 bytes as compiled", "66 66 66 66 48 8b 05 00 00 00 00 c3", BODY_UNKNOWN, "");
+	/* A slot in memory that is not known to stay as it is. */
+	check("call through a slot", "ff 15 02 00 00 00 c3 c3 07 10 00 00 00 00 00 00", BODY_UNKNOWN, "");
+	/* Right behind the mark another REX prefix, or a store of a byte that it would be part of. */
+	check("6 bytes with REX", "48 0f b6 44 37 08 c3", BODY_UNKNOWN, "");
+	check("6 bytes without REX", "8b 87 00 01 00 00 c3", BODY_INSTRUCTION, "8b 87 00 01 00 00");
+	check("store of a byte in 6", "88 8f 00 01 00 00 c3", BODY_UNKNOWN, "");
+	check("store of a byte in 3", "88 4f 01 c3", BODY_INSTRUCTION, "2e 2e 2e 88 4f 01");
 	return 0;
 }

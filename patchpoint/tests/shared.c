@@ -6,8 +6,10 @@
 #include "check.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
 
 PATCHPOINT_IMPORT_CALL(shared_job);
 PATCHPOINT_IMPORT_VALUE(shared_number, int);
@@ -105,8 +107,68 @@ static void check_stubs(void)
 	CHECK(orphans <= 4);
 }
 
+/* Of the second plugin: sites that were not patched when it was loaded, and a key and a site's address of its own. */
+struct found {
+	size_t data;
+	struct patchpoint_key *own;
+	const void *site;
+};
+
+static int look(const struct patchpoint_site_info *info, void *argument)
+{
+	struct found *found = argument;
+
+	if (!strstr(info->object, "plugin_second"))
+		return 0;
+	found->data += strcmp(info->state, "data") == 0;
+	found->site = info->address;
+	if (strcmp(info->key->name, "own") == 0)
+		found->own = (struct patchpoint_key *)info->key;
+	return 0;
+}
+
+static struct found look_at_second(void)
+{
+	struct found found = {0, NULL, NULL};
+
+	CHECK_EQUAL(patchpoint_site_iterate(look, &found), 0);
+	return found;
+}
+
+/* The code of an object is away, and nobody told: changes of keys with sites there are refused, all others work. */
+static void check_without_text(const struct plugin *second)
+{
+	struct found found = look_at_second();
+	char line[512];
+	unsigned long start = 0, end = 0, site = (unsigned long)found.site;
+	FILE *maps = fopen("/proc/self/maps", "r");
+	void *text, *away;
+
+	if (!NATIVE)
+		return;
+	CHECK(maps && found.site);
+	while (!(start <= site && site < end))
+		CHECK(fgets(line, sizeof line, maps) && sscanf(line, "%lx-%lx", &start, &end) == 2);
+	fclose(maps);
+	memcpy(&text, &start, sizeof text);
+	away = mmap(NULL, end - start, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(mremap(text, end - start, end - start, MREMAP_MAYMOVE | MREMAP_FIXED, away) == away);
+	/* Nothing of the library's own comes there meanwhile. */
+	CHECK(mmap(text, end - start, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == text);
+	CHECK_EQUAL(set_all(twice, 2, true), -EFAULT);
+	CHECK_EQUAL(patchpoint_init(), -EFAULT);
+	check(NULL, -40000 + 10);
+	CHECK_EQUAL(patchpoint_set_value(own, 11), 0);
+	CHECK_EQUAL(patchpoint_value(own), 11);
+	CHECK(mremap(away, end - start, end - start, MREMAP_MAYMOVE | MREMAP_FIXED, text) == text);
+	CHECK_EQUAL(set_all(twice, 2, true), 0);
+	check(second, 80021);
+	CHECK_EQUAL(dlclose(second->handle), 0);
+}
+
 int main(int count, char **arguments)
 {
+	struct found found;
 	pthread_t threads[2];
 	struct plugin second;
 
@@ -131,7 +193,11 @@ int main(int count, char **arguments)
 	CHECK_EQUAL(patchpoint_init(), 0);
 	second = load(arguments[1]);
 	check(&second, 80090);
+	found = look_at_second();
+	CHECK_EQUAL(found.data, 0);
 	CHECK_EQUAL(dlclose(second.handle), 0);
+	if (NATIVE)
+		CHECK_EQUAL(patchpoint_key_set(found.own, 6), -EFAULT);
 
 	CHECK_EQUAL(pthread_create(&threads[0], NULL, execute, NULL), 0);
 	CHECK_EQUAL(pthread_create(&threads[1], NULL, change, NULL), 0);
@@ -147,5 +213,7 @@ int main(int count, char **arguments)
 	CHECK_EQUAL(set_all(negate, 1, false), 0);
 	check(NULL, -40000 + 10);
 	check_stubs();
+	second = load(arguments[1]);
+	check_without_text(&second);
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Sites in functions that would be leaves: live locals where the red zone would be, vector registers across sites, the stack's
- * alignment at the operation, and sites that the compiler copies (inlining, unrolling). Compiled in many ways.
+ * alignment at the operation, and sites that the compiler copies (inlining, unrolling). Compiled in many ways, with inference.c.
  */
 #include <patchpoint.h>
 
@@ -133,6 +133,8 @@ __attribute__((noinline)) static long copies(const int *a)
 	return sum;
 }
 
+void check_inference(void); /* inference.c */
+
 static void check_all(long expected, int factor, long extra)
 {
 	const int numbers[4] = {1, 2, 3, 4};
@@ -151,7 +153,7 @@ static void check_all(long expected, int factor, long extra)
 int main(void)
 {
 	check_all(0, 3, 0);
-	CHECK_EQUAL(patchpoint_init(), 0);
+	check_inference();
 	check_all(0, 3, 0);
 	CHECK_EQUAL(patchpoint_set_call(operation, identity), 0);
 	CHECK_EQUAL(patchpoint_set_value(factor, 7), 0);

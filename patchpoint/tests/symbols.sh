@@ -1,12 +1,24 @@
 #!/usr/bin/env bash
-# The shared library exports what its version map names, and nothing else.
-# Arguments: the library, the map.
+# The shared library exports what its version map names, and nothing else. The archive, which a program links as it is, has no
+# name that could be the program's: all begin with patchpoint_, and those that are not the API's are hidden.
+# Arguments: the shared library, its map, the archive.
 set -euo pipefail
 wanted=$(sed -n '/global:/,/local:/s/^\t\t\([a-z_0-9]*\);$/\1/p' "$2" | sort)
 found=$(nm -D --defined-only "$1" | sed -n 's/.* [TDRB] \(patchpoint[a-z_0-9]*\)@.*/\1/p' | sort)
-others=$(nm -D --defined-only "$1" | grep -v ' A ' | grep -v '@@PATCHPOINT_1' || true)
+others=$(nm -D --defined-only "$1" | grep -v ' A ' | grep -v '@@PATCHPOINT_2' || true)
 if [ "$wanted" != "$found" ] || [ -n "$others" ]; then
     diff <(echo "$wanted") <(echo "$found") || true
     echo "exported without a version: $others"
+    exit 1
+fi
+foreign=$(nm --defined-only --extern-only "$3" | sed -n 's/^[0-9a-f]* [A-Z] //p' | grep -v '^patchpoint_' || true)
+if [ -n "$foreign" ]; then
+    echo "names of the archive that may be a program's (src/private_names.h): $foreign"
+    exit 1
+fi
+visible=$(readelf -Ws "$3" | awk '$5 == "GLOBAL" && $6 == "DEFAULT" && $7 != "UND" { print $8 }' | sort -u)
+if [ "$visible" != "$wanted" ]; then
+    echo "names of the archive that are visible and not the API's, or the other way round:"
+    diff <(echo "$wanted") <(echo "$visible")
     exit 1
 fi

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Threads execute sites of every kind while others change the keys, for a bounded time: PATCHPOINT_TORTURE_SECONDS, 5 unless
- * set. Each observation must be one of the values that were ever set: old or new, never a mixture.
+ * set, and until PATCHPOINT_TORTURE_CHANGES transactions were made, if that is set. Each observation must be one of the values that were ever set: old or new, never a mixture.
  */
 #define _GNU_SOURCE
 #include <patchpoint.h>
@@ -114,39 +114,50 @@ static void *write_loop(void *argument)
 		if (leader)
 			CHECK_EQUAL(patchpoint_value(version), i);
 		CHECK_EQUAL(patchpoint_set_value(narrow, pattern32(i)), 0);
+		__atomic_store_n(count, 2 * (i + 1), __ATOMIC_RELAXED);
 	}
-	*count = 2 * i;
 	return NULL;
+}
+
+static uint64_t commits_so_far(void)
+{
+	uint64_t commits = 0;
+
+	for (int i = 0; i < WRITERS; i++)
+		commits += __atomic_load_n(&committed[i], __ATOMIC_RELAXED);
+	return commits;
 }
 
 int main(void)
 {
-	const char *seconds = getenv("PATCHPOINT_TORTURE_SECONDS");
+	const char *seconds = getenv("PATCHPOINT_TORTURE_SECONDS"), *changes = getenv("PATCHPOINT_TORTURE_CHANGES");
+	uint64_t wanted = changes ? strtoull(changes, NULL, 10) : 0, reads = 0, commits;
 	pthread_t threads[READERS + WRITERS];
-	struct timespec pause = {seconds ? atoi(seconds) : 5, 0};
+	struct timespec begin, end;
 	struct patchpoint_status status;
-	uint64_t reads = 0, commits = 0;
+	long least = seconds && atoi(seconds) > 0 ? atoi(seconds) : seconds ? 1 : 5;
 
-	if (pause.tv_sec < 1)
-		pause.tv_sec = 1;
 	CHECK_EQUAL(patchpoint_init(), 0);
 	for (int i = 0; i < READERS; i++)
 		CHECK_EQUAL(pthread_create(&threads[i], NULL, read_loop, &observed[i]), 0);
 	for (int i = 0; i < WRITERS; i++)
 		CHECK_EQUAL(pthread_create(&threads[READERS + i], NULL, write_loop, &committed[i]), 0);
-	nanosleep(&pause, NULL);
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	do {
+		nanosleep(&(struct timespec){0, 100 * 1000 * 1000}, NULL);
+		clock_gettime(CLOCK_MONOTONIC, &end);
+	} while (end.tv_sec - begin.tv_sec < least || commits_so_far() < wanted);
 	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
 	for (int i = 0; i < READERS + WRITERS; i++)
 		CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
 	for (int i = 0; i < READERS; i++)
 		reads += observed[i];
-	for (int i = 0; i < WRITERS; i++)
-		commits += committed[i];
+	commits = commits_so_far();
 	CHECK(reads > 0 && commits > 0);
 	CHECK_EQUAL(patchpoint_status(&status), 0);
 	printf("torture: %d readers, %d writers, %lld s, writer %s: %" PRIu64 " rounds of 8 sites read, %" PRIu64
 	       " transactions, %" PRIu64 " sites written, %" PRIu64 " traps, every observation legal\n",
-	       READERS, WRITERS, (long long)pause.tv_sec, status.writer_name, reads, commits, status.sites_written,
+	       READERS, WRITERS, (long long)(end.tv_sec - begin.tv_sec), status.writer_name, reads, commits, status.sites_written,
 	       status.traps);
 	return 0;
 }

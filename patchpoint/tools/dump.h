@@ -9,41 +9,55 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { BYTES_MAX = 16, NAME_MAX_BYTES = 128 };
+enum { BYTES_MAX = 16, NAME_BYTES_MAX = 128 };
 
-/* A program or shared object: its file, and when it is loaded, the memory of the process. */
+/* A pointer that the loader will put into data, from a file's table of relocations. */
+struct relocation {
+	uint64_t at;
+	uint64_t pointer;
+};
+
+/* A program or shared object: as a file, or as it lies in the memory of a process, whose file may be gone. */
 struct image {
-	char path[4096];
-	const unsigned char *file;
+	const char *path;          /* for people */
+	const unsigned char *file; /* NULL: in memory */
 	size_t size;
-	int memory;    /* /proc/PID/mem, or -1 */
-	uint64_t bias; /* address in memory minus address in the file */
+	int memory;     /* /proc/PID/mem, or -1 */
+	uint64_t start; /* where the ELF header lies in memory */
+	uint64_t bias;  /* address in memory minus address in the file */
+	Elf64_Ehdr header;
+	struct relocation *relocations; /* of a file, by address */
+	size_t relocation_count;
 };
 
 struct dumped_site {
-	char key[NAME_MAX_BYTES];
+	char key[NAME_BYTES_MAX];
 	const char *kind;
 	const char *state;
 	uint64_t address;
 	const char *object;
 	size_t length;
-	unsigned char original[BYTES_MAX];
+	unsigned char compiled[BYTES_MAX];
 	unsigned char now[BYTES_MAX];
-	bool loaded; /* whether `now` is known */
+	bool loaded; /* whether `now` is what a process executes */
 };
 
-/* Maps a file. 0, -errno, or -ENOEXEC when it is no 64-bit ELF file. */
-int image_open(struct image *image, const char *path);
+/* Opens a file. 0, -errno, or -ENOEXEC when it is no 64-bit ELF file of this byte order. */
+int image_open_file(struct image *image, const char *path);
+/* The image whose ELF header lies at `start` in a process. False when there is none. */
+bool image_open_memory(struct image *image, int memory, uint64_t start);
 void image_close(struct image *image);
-/* Bytes by the file's addresses: what the process holds (the file when there is none), and what the file holds. */
+/* Bytes by the file's addresses. */
 bool image_read(const struct image *image, uint64_t address, void *bytes, size_t length);
-bool image_read_file(const struct image *image, uint64_t address, void *bytes, size_t length);
-/* The address of the contents of the ELF note "patchpoint" of this type, or 0. */
-uint64_t image_note(const struct image *image, uint32_t type);
-/* A pointer in data: as loaded, or as its relocation will make it. */
+/* The address of the contents of the ELF note "patchpoint" of this type, at least `length` bytes, or 0. */
+uint64_t image_note(const struct image *image, uint32_t type, size_t length);
+/* A pointer in data, as an address of the file: as loaded, or as its relocation will make it. */
 uint64_t image_pointer(const struct image *image, uint64_t address);
 
-/* Calls `put` for each site of an image. False when its records cannot be read. */
-bool sites_visit(const struct image *image, void (*put)(const struct dumped_site *site, void *argument), void *argument);
+/* The sites' format, where it is not this tool's. */
+enum visited { VISITED, VISITED_OTHER_FORMAT, VISITED_DAMAGED };
+/* Calls `put` for each site of an image. */
+enum visited sites_visit(const struct image *image, void (*put)(const struct dumped_site *site, void *argument),
+			 void *argument);
 
 #endif

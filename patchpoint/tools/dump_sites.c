@@ -1,114 +1,132 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The sites of an image, from its records; what their bytes are is told from the bytes alone. */
+/* The sites of an image, from its records; what their bytes are says the library's own code. */
 #include "dump.h"
 
 #include <patchpoint.h>
 
 #include <string.h>
 
-static const char *kind_name(uint8_t kind)
+enum { RECORDS_MAX = 1 << 22 };
+
+static const char *const kinds[] = {[PATCHPOINT_CALL] = "call", [PATCHPOINT_VALUE] = "value", [PATCHPOINT_BRANCH] = "branch",
+				    [PATCHPOINT_SWITCH] = "switch"};
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
+/* Code by the addresses that it is executed at. */
+static bool read_byte(void *context, uint64_t address, uint8_t *byte)
 {
-	return kind == PATCHPOINT_CALL ? "call" : kind == PATCHPOINT_VALUE ? "value" : "branch";
+	const struct image *image = context;
+
+	return image_read(image, address - image->bias, byte, 1);
 }
 
-static const char *call_state(const unsigned char *now)
+static void read_name(const struct image *image, uint64_t text, char *name)
 {
-	static const unsigned char nop[] = {0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00};
-	static const unsigned char trap[] = {0x67, 0x67, 0x67, 0x67, 0x0f, 0x0b};
-
-	if (memcmp(now, nop, sizeof nop) == 0)
-		return "nop";
-	if (memcmp(now, trap, sizeof trap) == 0)
-		return "trap";
-	if (now[0] == 0x67 && now[1] == 0xe8)
-		return "call";
-	if (now[0] == 0xc7 && now[1] == 0xc0)
-		return "constant";
-	return now[0] == 0x2e && now[4] == 0x89 ? "move" : "inline";
-}
-
-/* Whether a direct call leads to a stub: jmp *0(%rip), which no procedure linkage table holds. */
-static bool calls_stub(const struct image *image, uint64_t code, const unsigned char *now)
-{
-	static const unsigned char jump[] = {0xff, 0x25, 0x00, 0x00, 0x00, 0x00};
-	unsigned char found[sizeof jump];
-	int32_t distance;
-
-	memcpy(&distance, now + 2, sizeof distance);
-	return image_read(image, code + 6 + (uint64_t)(int64_t)distance, found, sizeof found) &&
-	       memcmp(found, jump, sizeof jump) == 0;
-}
-
-static const char *state_of(const struct patchpoint_site *record, const unsigned char *original, const unsigned char *now)
-{
-	static const unsigned char nop[] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
-
-	if (memcmp(original, now, record->length) == 0)
-		return record->flags & PATCHPOINT_SITE_SAVED ? "thunk" : "data";
-	if (now[0] == 0xcc)
-		return "foreign";
-	if (record->kind == PATCHPOINT_CALL)
-		return call_state(now);
-	if (record->kind == PATCHPOINT_VALUE)
-		return "immediate";
-	return memcmp(now, nop, sizeof nop) == 0 ? "nop" : now[0] == 0xe9 ? "jump" : "foreign";
-}
-
-static void read_name(const struct image *image, uint64_t key, char *name)
-{
-	uint64_t text = image_pointer(image, key + offsetof(struct patchpoint_key, name));
 	size_t length = 0;
 
-	while (length + 1 < NAME_MAX_BYTES && image_read(image, text + length, &name[length], 1) && name[length])
+	while (length + 1 < NAME_BYTES_MAX && image_read(image, text + length, &name[length], 1) && name[length])
 		length++;
 	name[length] = 0;
+}
+
+/* What a key makes of its sites; an import stands for a key of another image, which lies in the same memory. */
+static bool read_state(const struct image *image, const struct patchpoint_key *of_site, struct patchpoint_state *state)
+{
+	struct patchpoint_key key = *of_site;
+	uint64_t origin;
+
+	if (key.flags & PATCHPOINT_KEY_IMPORT && key.origin) {
+		if (!image_read(image, (uint64_t)(uintptr_t)key.origin - image->bias, &origin, sizeof origin) ||
+		    !image_read(image, origin - image->bias, &key, sizeof key))
+			return false;
+	}
+	*state = (struct patchpoint_state){.value = (uint64_t)(uintptr_t)key.slot, .form = key.form};
+	memcpy(state->body, key.body, sizeof state->body);
+	return true;
+}
+
+/* Whether a direct call leads to a stub: jmp *0(%rip), which no procedure linkage table holds; then where that leads. */
+static uint64_t stub_at(const struct image *image, const struct patchpoint_place *place, const unsigned char *now,
+			uint64_t target)
+{
+	static const unsigned char jump[] = {0xff, 0x25, 0x00, 0x00, 0x00, 0x00};
+	unsigned char found[sizeof jump + sizeof target];
+	int32_t distance;
+	uint64_t stub;
+
+	if (place->kind != PATCHPOINT_CALL || place->length < sizeof distance)
+		return 0;
+	memcpy(&distance, now + place->length - sizeof distance, sizeof distance);
+	stub = place->code + place->length + (uint64_t)(int64_t)distance;
+	if (!image_read(image, stub - image->bias, found, sizeof found) || memcmp(found, jump, sizeof jump) != 0 ||
+	    memcmp(found + sizeof jump, &target, sizeof target) != 0)
+		return 0;
+	return stub;
 }
 
 static bool site_read(const struct image *image, uint64_t at, const struct patchpoint_site *record,
 		      struct dumped_site *site)
 {
+	uint64_t key_at = at + offsetof(struct patchpoint_site, key) + (uint64_t)(int64_t)record->key;
+	uint64_t aux = at + offsetof(struct patchpoint_site, aux) + (uint64_t)(int64_t)record->aux;
 	uint64_t code = at + (uint64_t)(int64_t)record->code;
-	uint64_t key = at + offsetof(struct patchpoint_site, key) + (uint64_t)(int64_t)record->key;
+	struct patchpoint_place place = {code + image->bias, key_at + image->bias, aux + image->bias,
+					 record->kind, record->length, record->flags};
+	struct patchpoint_state state;
+	struct patchpoint_key key;
 
 	memset(site, 0, sizeof *site);
-	if (record->length > BYTES_MAX || !image_read_file(image, code, site->original, record->length) ||
-	    !image_read(image, code, site->now, record->length))
+	if (record->kind >= KINDS || record->length > BYTES_MAX || !image_read(image, code, site->now, record->length) ||
+	    !image_read(image, key_at, &key, sizeof key))
 		return false;
-	site->kind = kind_name(record->kind);
-	site->loaded = image->memory >= 0;
-	site->state = site->loaded ? state_of(record, site->original, site->now) : "file";
-	if (strcmp(site->state, "call") == 0 && calls_stub(image, code, site->now))
-		site->state = "stub";
-	site->address = code + image->bias;
+	site->kind = kinds[record->kind];
+	site->loaded = !image->file;
+	site->address = place.code;
 	site->object = image->path;
 	site->length = record->length;
-	read_name(image, key, site->key);
+	read_name(image, image_pointer(image, key_at + offsetof(struct patchpoint_key, name)), site->key);
+	if (!site->loaded) {
+		memcpy(site->compiled, site->now, record->length);
+		site->state = "file";
+		return true;
+	}
+	if (!read_state(image, &key, &state))
+		return false;
+	patchpoint_place_compiled(read_byte, (void *)(uintptr_t)image, &place, site->now, site->compiled);
+	site->state = patchpoint_place_word(read_byte, (void *)(uintptr_t)image, &place, site->now, &state,
+					    stub_at(image, &place, site->now, state.value));
 	return true;
 }
 
-bool sites_visit(const struct image *image, void (*put)(const struct dumped_site *site, void *argument), void *argument)
+enum visited sites_visit(const struct image *image, void (*put)(const struct dumped_site *site, void *argument),
+			 void *argument)
 {
-	uint64_t contents = image_note(image, 1);
+	uint64_t contents = image_note(image, 1, sizeof(uint32_t)), at, stop;
 	struct patchpoint_note note;
 
 	if (!contents)
-		return true;
-	if (!image_read_file(image, contents, &note, sizeof note) || note.format != PATCHPOINT_FORMAT ||
-	    note.site_size != sizeof(struct patchpoint_site))
-		return false;
-	uint64_t at = contents + offsetof(struct patchpoint_note, sites_start) + (uint64_t)(int64_t)note.sites_start;
-	uint64_t stop = contents + offsetof(struct patchpoint_note, sites_stop) + (uint64_t)(int64_t)note.sites_stop;
-	for (; at < stop; at += sizeof(struct patchpoint_site)) {
+		return VISITED;
+	if (!image_read(image, contents, &note.format, sizeof note.format))
+		return VISITED_DAMAGED;
+	if (note.format != PATCHPOINT_FORMAT)
+		return VISITED_OTHER_FORMAT;
+	if (!image_read(image, contents, &note, sizeof note) || note.site_size != sizeof(struct patchpoint_site))
+		return VISITED_DAMAGED;
+	at = contents + offsetof(struct patchpoint_note, sites_start) + (uint64_t)(int64_t)note.sites_start;
+	stop = contents + offsetof(struct patchpoint_note, sites_stop) + (uint64_t)(int64_t)note.sites_stop;
+	if (stop < at || (stop - at) / sizeof(struct patchpoint_site) > RECORDS_MAX)
+		return VISITED_DAMAGED;
+	for (; stop - at >= sizeof(struct patchpoint_site); at += sizeof(struct patchpoint_site)) {
 		struct patchpoint_site record;
 		struct dumped_site site;
 
-		if (!image_read_file(image, at, &record, sizeof record))
-			return false;
+		if (!image_read(image, at, &record, sizeof record))
+			return VISITED_DAMAGED;
 		if (record.kind == PATCHPOINT_NONE)
 			continue;
 		if (!site_read(image, at, &record, &site))
-			return false;
+			return VISITED_DAMAGED;
 		put(&site, argument);
 	}
-	return true;
+	return VISITED;
 }

@@ -38,6 +38,17 @@ static void put_string(const char *text)
 	putchar('"');
 }
 
+/* For a terminal: names come from files and processes, and must not move its cursor. */
+static void put_text(const char *text)
+{
+	for (; *text; text++) {
+		if (isprint((unsigned char)*text) && *text != '\\')
+			putchar(*text);
+		else
+			printf("\\x%02x", (unsigned char)*text);
+	}
+}
+
 static void put_json(const struct dumped_site *site)
 {
 	printf("{\"key\": ");
@@ -45,7 +56,7 @@ static void put_json(const struct dumped_site *site)
 	printf(", \"kind\": \"%s\", \"address\": \"%#llx\", \"object\": ", site->kind, (unsigned long long)site->address);
 	put_string(site->object);
 	printf(", \"state\": \"%s\", \"bytes_original\": \"", site->state);
-	put_bytes(site->original, site->length);
+	put_bytes(site->compiled, site->length);
 	printf("\", \"bytes_now\": ");
 	if (site->loaded) {
 		putchar('"');
@@ -64,13 +75,17 @@ static void put_site(const struct dumped_site *site, void *argument)
 		printf("%s\n    ", output->sites ? "," : "");
 		put_json(site);
 	} else {
-		printf("%#14llx  %-6s  %-9s  %-20s  ", (unsigned long long)site->address, site->kind, site->state, site->key);
-		put_bytes(site->original, site->length);
+		printf("%#14llx  %-6s  %-9s  ", (unsigned long long)site->address, site->kind, site->state);
+		put_text(site->key);
+		printf("%*s  ", strlen(site->key) < 20 ? (int)(20 - strlen(site->key)) : 0, "");
+		put_bytes(site->compiled, site->length);
 		if (site->loaded) {
 			printf("  ->  ");
 			put_bytes(site->now, site->length);
 		}
-		printf("  %s\n", site->object);
+		printf("  ");
+		put_text(site->object);
+		putchar('\n');
 	}
 	output->sites++;
 }
@@ -78,102 +93,69 @@ static void put_site(const struct dumped_site *site, void *argument)
 /* What the registries of a process say, taken together. */
 struct registries {
 	bool open_transaction; /* the bytes may change while they are read */
-	bool counts_ops;       /* there is one that is new enough to count operations */
 	uint64_t ops;
 };
 
 static void read_registry(const struct image *image, struct registries *all)
 {
-	const size_t oldest = offsetof(struct patchpoint_registry, stubs);
-	uint64_t contents = image_note(image, 2), registry;
-	struct patchpoint_registry found = {.size = 0};
+	struct patchpoint_registry found;
+	uint64_t contents = image_note(image, 2, sizeof(uint32_t) + sizeof(int32_t));
 	int32_t distance;
 
-	if (!contents || !image_read_file(image, contents + 4, &distance, sizeof distance))
+	if (!contents || !image_read(image, contents + 4, &distance, sizeof distance))
 		return;
-	registry = contents + 4 + (uint64_t)(int64_t)distance;
-	if (!image_read(image, registry, &found, oldest) || memcmp(found.magic, "patchpt", 8) != 0)
+	if (!image_read(image, contents + 4 + (uint64_t)(int64_t)distance, &found, sizeof found) ||
+	    memcmp(found.magic, "patchpt", 8) != 0 || found.format != PATCHPOINT_FORMAT || found.size < sizeof found)
 		return;
 	all->open_transaction |= found.lock != 0;
-	if (found.size < sizeof found || !image_read(image, registry, &found, sizeof found))
-		return;
-	all->counts_ops = true;
 	all->ops += found.ops;
 }
 
 /* 0, or an exit status with a message on stderr. */
 static int dump_image(const struct image *image, struct output *output)
 {
-	if (sites_visit(image, put_site, output))
+	enum visited visited = sites_visit(image, put_site, output);
+
+	if (visited == VISITED)
 		return 0;
-	fprintf(stderr,
-		"patchpoint-dump: cannot read the sites of '%s': its records have another format (this tool reads %d) or are cut "
-		"short; use the tool of the same version\n",
-		image->path, PATCHPOINT_FORMAT);
+	fprintf(stderr, "patchpoint-dump: cannot read the sites of '%s': %s\n", image->path,
+		visited == VISITED_OTHER_FORMAT ? "its records have the format of another version; use the tool of that version"
+						: "its records or what they lead to are damaged, or cut short");
 	return 4;
 }
 
 static int dump_file(const char *path, struct output *output)
 {
 	struct image image;
-	int error = image_open(&image, path), status;
+	int error = image_open_file(&image, path), status;
 
 	if (error) {
 		fprintf(stderr, "patchpoint-dump: cannot read '%s': %s; give a 64-bit ELF file or a process id\n", path,
-			error == -ENOEXEC ? "not an ELF file" : strerror(-error));
+			error == -ENOEXEC ? "not an ELF file of this machine's kind" : strerror(-error));
 		return 4;
 	}
-	snprintf(image.path, sizeof image.path, "%s", path);
 	status = dump_image(&image, output);
 	image_close(&image);
 	return status;
 }
 
-/* The first page of an object tells where its file's addresses are. */
-static uint64_t lowest_address(const struct image *image)
+/* What is mapped as an ELF image is read in memory: its file may be gone, replaced or in another container. */
+static int dump_mapping(int memory, uint64_t start, const char *path, struct output *output, struct registries *registries)
 {
-	const Elf64_Ehdr *header = (const void *)image->file;
-	const Elf64_Phdr *segment = (const void *)(image->file + header->e_phoff);
-	uint64_t lowest = UINT64_MAX;
+	struct image image = {.path = path};
 
-	for (unsigned i = 0; i < header->e_phnum; i++)
-		if (segment[i].p_type == PT_LOAD && segment[i].p_vaddr < lowest)
-			lowest = segment[i].p_vaddr & ~UINT64_C(4095);
-	return lowest;
-}
-
-static int dump_mapping(const char *pid, uint64_t start, const char *path, struct output *output,
-			struct registries *registries)
-{
-	struct image image;
-	char name[4200];
-	int status;
-
-	/* The file as the process sees it, which may live in a container. */
-	snprintf(name, sizeof name, "/proc/%s/root%s", pid, path);
-	if (image_open(&image, name) != 0)
+	if (!image_open_memory(&image, memory, start))
 		return 0;
-	snprintf(image.path, sizeof image.path, "%s", path);
-	snprintf(name, sizeof name, "/proc/%s/mem", pid);
-	image.memory = open(name, O_RDONLY | O_CLOEXEC);
-	image.bias = start - lowest_address(&image);
-	if (image.memory < 0) {
-		fprintf(stderr, "patchpoint-dump: cannot read the memory of process %s: %s; run as its user or as root\n", pid,
-			strerror(errno));
-		status = 5;
-	} else {
-		read_registry(&image, registries);
-		status = dump_image(&image, output);
-	}
-	image_close(&image);
-	return status;
+	read_registry(&image, registries);
+	return dump_image(&image, output);
 }
 
 static int dump_process(const char *pid, struct output *output, struct registries *registries)
 {
-	char line[4400], path[4096], name[64];
 	unsigned long long start, offset;
-	int status = 0;
+	int status = 0, memory, path_at;
+	char *line = NULL, name[64];
+	size_t room = 0;
 	FILE *maps;
 
 	snprintf(name, sizeof name, "/proc/%s/maps", pid);
@@ -183,11 +165,22 @@ static int dump_process(const char *pid, struct output *output, struct registrie
 			strerror(errno));
 		return 4;
 	}
-	while (!status && fgets(line, sizeof line, maps))
-		if (sscanf(line, "%llx-%*x %*s %llx %*s %*s %4095[^\n]", &start, &offset, path) == 3 && offset == 0 &&
-		    path[0] == '/')
-			status = dump_mapping(pid, start, path, output, registries);
+	snprintf(name, sizeof name, "/proc/%s/mem", pid);
+	memory = open(name, O_RDONLY | O_CLOEXEC);
+	if (memory < 0) {
+		fprintf(stderr, "patchpoint-dump: cannot read the memory of process %s: %s; run as its user or as root\n", pid,
+			strerror(errno));
+		status = 5;
+	}
+	while (!status && getline(&line, &room, maps) > 0) {
+		line[strcspn(line, "\n")] = 0;
+		if (sscanf(line, "%llx-%*x %*s %llx %*s %*s %n", &start, &offset, &path_at) == 2 && offset == 0)
+			status = dump_mapping(memory, start, line + path_at, output, registries);
+	}
+	free(line);
 	fclose(maps);
+	if (memory >= 0)
+		close(memory);
 	return status;
 }
 
@@ -198,7 +191,8 @@ int main(int count, char **arguments)
 {
 	struct output output = {false, 0};
 	const char *subject = NULL;
-	struct registries registries = {false, false, 0};
+	struct registries registries = {false, 0};
+	bool is_process;
 	int status;
 
 	if (count == 2 && strcmp(arguments[1], "--help") == 0) {
@@ -219,11 +213,11 @@ int main(int count, char **arguments)
 	}
 	if (output.json)
 		printf("{\"schema\": 1, \"sites\": [");
-	status = subject[strspn(subject, "0123456789")] == 0 ? dump_process(subject, &output, &registries)
-							     : dump_file(subject, &output);
+	is_process = subject[strspn(subject, "0123456789")] == 0;
+	status = is_process ? dump_process(subject, &output, &registries) : dump_file(subject, &output);
 	if (output.json) {
 		printf("\n  ], \"transaction_open\": %s, \"ops\": ", registries.open_transaction ? "true" : "false");
-		if (registries.counts_ops)
+		if (is_process)
 			printf("%llu}\n", (unsigned long long)registries.ops);
 		else
 			printf("null}\n");

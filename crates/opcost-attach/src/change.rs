@@ -1,9 +1,10 @@
 //! From a key and its new value to every byte that has to change, and what it replaces.
 
-use crate::instruction::{self, BREAKPOINT, KeyState, Unfit};
 use crate::registry::Registry;
+use crate::span::BREAKPOINT;
 use crate::survey::{Key, Kind, Site, Survey, form_address, slot_address};
 use crate::writes::{Write, hex};
+use patchpoint::{State, Unfit};
 use serde::{Deserialize, Serialize};
 
 /// Why a change cannot be made. Nothing was written.
@@ -88,14 +89,14 @@ impl Change {
     ///
     /// # Errors
     /// [`ChangeError`].
-    pub fn plan(survey: &Survey, key: &Key, asked: &[KeyState]) -> Result<Change, ChangeError> {
+    pub fn plan(survey: &Survey, key: &Key, asked: &[State]) -> Result<Change, ChangeError> {
         for (index, state) in asked.iter().enumerate() {
-            let named = || (key.name.clone(), crate::value::show(key, state.slot));
-            if state.slot == key.state.slot {
+            let named = || (key.name.clone(), crate::value::show(key, state.value));
+            if state.value == key.state.value {
                 let (key, value) = named();
                 return Err(ChangeError::Same { key, value });
             }
-            if asked[..index].iter().any(|before| before.slot == state.slot) {
+            if asked[..index].iter().any(|before| before.value == state.value) {
                 let (key, value) = named();
                 return Err(ChangeError::Twice { key, value });
             }
@@ -107,11 +108,7 @@ impl Change {
     ///
     /// # Errors
     /// [`ChangeError`].
-    pub fn to_states(
-        survey: &Survey,
-        key: &Key,
-        asked: &[KeyState],
-    ) -> Result<Change, ChangeError> {
+    pub fn to_states(survey: &Survey, key: &Key, asked: &[State]) -> Result<Change, ChangeError> {
         let registry = &survey.registries[key.registry];
         let mut writes = Vec::new();
         for site in &key.sites {
@@ -126,10 +123,9 @@ impl Change {
         let slots = std::iter::once(&key.address).chain(&key.imports);
         writes.extend(slots.map(|holder| Write {
             address: slot_address(*holder),
-            sides: states().map(|state| state.slot.to_le_bytes().to_vec()).collect(),
+            sides: states().map(|state| state.value.to_le_bytes().to_vec()).collect(),
         }));
-        let sites =
-            key.sites.iter().map(|site| (site.record.address, site.record.length)).collect();
+        let sites = key.sites.iter().map(|site| (site.place.code, site.place.length)).collect();
         let (registry, objects) = (registry.address, objects(registry));
         Ok(Change { registry, objects, sites, writes, code_writes })
     }
@@ -145,13 +141,13 @@ fn site_write(
     registry: &Registry,
     key: &Key,
     site: &Site,
-    asked: &[KeyState],
+    asked: &[State],
 ) -> Result<Option<Write>, ChangeError> {
     let alias = registry.objects.iter().find(|object| object.address == site.object);
     if alias.is_some_and(|object| object.alias != 0) {
         return Err(ChangeError::Memfd { key: key.name.clone() });
     }
-    let address = site.record.address;
+    let address = site.place.code;
     if site.now.first() == Some(&BREAKPOINT) {
         return Err(ChangeError::Breakpoint { key: key.name.clone(), address });
     }
@@ -162,8 +158,8 @@ fn site_write(
     }
     let mut sides = vec![site.now.clone()];
     for state in asked {
-        let stub = registry.stub_to(site.object, state.slot);
-        sides.push(match instruction::patched(&site.record, &site.now, state, stub) {
+        let stub = registry.stub_to(site.object, state.value);
+        sides.push(match site.patched(state, stub) {
             Ok(bytes) => bytes,
             Err(Unfit::Far) => compiled.clone(),
             Err(Unfit::Unknown) => return Err(foreign()),
@@ -172,6 +168,6 @@ fn site_write(
     Ok(Some(Write { address, sides }))
 }
 
-fn form_bytes(state: &KeyState) -> Vec<u8> {
-    [&[state.form][..], &state.body].concat()
+fn form_bytes(state: &State) -> Vec<u8> {
+    [&[state.form.0][..], &state.body].concat()
 }

@@ -34,51 +34,76 @@ pub enum Image {
 ///
 /// What cannot be read is taken for absent: many files are mapped that are no programs.
 pub fn look(memory: &impl Memory, start: u64) -> Image {
-    let Ok(header) = memory.array::<64>(start) else { return Image::NotElf };
+    let Some(header) = memory.array::<64>(start).ok().filter(|header| header[..4] == *b"\x7fELF")
+    else {
+        return Image::NotElf;
+    };
     // EI_CLASS: 1 is 32-bit, 2 is 64-bit; EI_DATA: 1 is little-endian.
-    match (&header[..4], header[4], header[5]) {
-        (b"\x7fELF", 1, _) => return Image::Elf32,
-        (b"\x7fELF", 2, 1) => {}
+    match (header[4], header[5]) {
+        (1, _) => return Image::Elf32,
+        (2, 1) => {}
         _ => return Image::NotElf,
     }
-    let fields = Fields(&header);
-    let table = start.wrapping_add(fields.u64(32));
-    let count = usize::from(u16::from_le_bytes([header[56], header[57]])).min(SEGMENTS_MAX);
-    let Ok(segments) = memory.bytes(table, count * SEGMENT_SIZE) else {
+    let note = note(memory, start, &header, NAME, REGISTRY_NOTE);
+    let Some((address, contents)) = note.filter(|(_, contents)| contents.len() >= 8) else {
         return Image::WithoutRegistry;
     };
-    let segments: Vec<Fields<'_>> = segments.chunks(SEGMENT_SIZE).map(Fields).collect();
-    // The first page of an object tells where its file's addresses are.
-    let loaded = segments.iter().filter(|segment| segment.u32(0) == PT_LOAD);
-    let Some(lowest) = loaded.map(|segment| segment.u64(16) & !4095).min() else {
-        return Image::WithoutRegistry;
-    };
-    let bias = start.wrapping_sub(lowest);
-    let notes = segments.iter().filter(|segment| segment.u32(0) == PT_NOTE);
-    notes
-        .map(|segment| (bias.wrapping_add(segment.u64(16)), segment.u64(40)))
-        .find_map(|(address, length)| registry_in(memory, address, length))
-        .unwrap_or(Image::WithoutRegistry)
+    let fields = Fields(&contents);
+    Image::Registry { address: fields.target(address, 4), format: fields.u32(0) }
 }
 
+/// The build ID of the image that is mapped at `start`, if it is one and has one.
+pub fn build_id(memory: &impl Memory, start: u64) -> Option<Vec<u8>> {
+    let header =
+        memory.array::<64>(start).ok().filter(|header| header[..6] == *b"\x7fELF\x02\x01")?;
+    note(memory, start, &header, b"GNU\0", NT_GNU_BUILD_ID).map(|(_, id)| id)
+}
+
+const NT_GNU_BUILD_ID: u32 = 3;
 const SEGMENT_SIZE: usize = 56;
 const PT_LOAD: u32 = 1;
 const PT_NOTE: u32 = 4;
 
-/// The registry's note among those of one segment.
-fn registry_in(memory: &impl Memory, address: u64, length: u64) -> Option<Image> {
+/// The first note of that name and type: the address of its contents, and they themselves.
+fn note(
+    memory: &impl Memory,
+    start: u64,
+    header: &[u8; 64],
+    name: &[u8],
+    kind: u32,
+) -> Option<(u64, Vec<u8>)> {
+    let table = start.wrapping_add(Fields(header).u64(32));
+    let count = usize::from(u16::from_le_bytes([header[56], header[57]])).min(SEGMENTS_MAX);
+    let segments = memory.bytes(table, count * SEGMENT_SIZE).ok()?;
+    let segments: Vec<Fields<'_>> = segments.chunks(SEGMENT_SIZE).map(Fields).collect();
+    // The first page of an object tells where its file's addresses are.
+    let loaded = segments.iter().filter(|segment| segment.u32(0) == PT_LOAD);
+    let lowest = loaded.map(|segment| segment.u64(16) & !4095).min()?;
+    let bias = start.wrapping_sub(lowest);
+    let notes = segments.iter().filter(|segment| segment.u32(0) == PT_NOTE);
+    notes
+        .map(|segment| (bias.wrapping_add(segment.u64(16)), segment.u64(40)))
+        .find_map(|(address, length)| note_in(memory, address, length, name, kind))
+}
+
+/// As [`note`], among those of one segment.
+fn note_in(
+    memory: &impl Memory,
+    address: u64,
+    length: u64,
+    name: &[u8],
+    kind: u32,
+) -> Option<(u64, Vec<u8>)> {
     let bytes = memory.bytes(address, length.min(NOTES_BYTES_MAX) as usize).ok()?;
     let mut at = 0;
     while let Some(head) = bytes.get(at..at + 12) {
         let fields = Fields(head);
-        let [name_size, size, kind] = [0, 4, 8].map(|at| fields.u32(at) as usize);
+        let [name_size, size] = [0, 4].map(|at| fields.u32(at) as usize);
         // Both parts are padded to 4 bytes.
         let contents = at + 12 + name_size.next_multiple_of(4);
-        let name = bytes.get(at + 12..at + 12 + name_size)?;
-        if name == NAME && kind == REGISTRY_NOTE as usize && size >= 8 {
-            let note = Fields(bytes.get(contents..contents + 8)?);
-            let address = note.target(address.wrapping_add(contents as u64), 4);
-            return Some(Image::Registry { address, format: note.u32(0) });
+        if bytes.get(at + 12..at + 12 + name_size)? == name && fields.u32(8) == kind {
+            let found = bytes.get(contents..contents + size)?;
+            return Some((address.wrapping_add(contents as u64), found.to_vec()));
         }
         at = contents + size.next_multiple_of(4);
     }

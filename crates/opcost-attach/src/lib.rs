@@ -8,7 +8,8 @@
 //! stops the process and writes. [`guardian`] is the part of another process that puts back what a
 //! killed one left changed.
 //!
-//! The formats are those of `patchpoint/include/patchpoint.h`, format 1; no symbols are needed.
+//! What sites hold and would hold is told by the library's own code, which the crate `patchpoint` has.
+//! The formats are those of `patchpoint/include/patchpoint.h`, format 2; no symbols are needed.
 
 #![forbid(unsafe_code)]
 
@@ -17,9 +18,9 @@ pub mod change;
 pub mod error;
 pub mod guardian;
 pub mod image;
-pub mod instruction;
 pub mod maps;
 pub mod memory;
+mod printable;
 pub mod process;
 pub mod registry;
 pub mod span;
@@ -30,3 +31,4 @@ pub mod value;
 pub mod writes;
 
 pub use error::AttachError;
+pub use patchpoint::{Form, State};

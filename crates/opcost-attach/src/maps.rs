@@ -11,6 +11,8 @@ pub struct Mapping {
     pub executable: bool,
     /// The place in the file at which it begins, bytes.
     pub offset_bytes: u64,
+    /// The file's number on its device.
+    pub inode: u64,
     /// The file, as the process knows it; a removed one ends with ` (deleted)`.
     pub path: String,
 }
@@ -27,13 +29,15 @@ fn line(line: &str) -> Option<Mapping> {
     let offset_bytes = u64::from_str_radix(words.next()?, 16).ok()?;
     let _device = words.next()?;
     // The inode, then spaces to a column, then the path, which may hold spaces.
-    let path = words.next()?.split_once(' ')?.1.trim_start();
+    let (inode, path) = words.next()?.split_once(' ')?;
+    let path = path.trim_start();
     path.starts_with('/').then_some(())?;
     Some(Mapping {
         start: u64::from_str_radix(start, 16).ok()?,
         end: u64::from_str_radix(end, 16).ok()?,
         executable: rights.as_bytes().get(2) == Some(&b'x'),
         offset_bytes,
+        inode: inode.parse().ok()?,
         path: path.to_string(),
     })
 }
@@ -60,6 +64,7 @@ nonsense
                 end: 0x55d0_c0de_2000,
                 executable: true,
                 offset_bytes: 0x1000,
+                inode: 123_456,
                 path: "/opt/a program".into()
             }
         );

@@ -61,8 +61,13 @@ pub trait Memory {
 
 const PIECE: u64 = 64;
 
+/// Bytes of code one by one, as the library reads them.
+pub(crate) fn code_of(memory: &impl Memory) -> impl FnMut(u64) -> Option<u8> {
+    move |address| memory.array::<1>(address).ok().map(|[byte]| byte)
+}
+
 /// Bytes that stand for a process's memory: a copy of it, or what a test makes up.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Block {
     /// The address of the first.
     pub start: u64,

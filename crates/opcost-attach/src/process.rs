@@ -4,6 +4,7 @@ use crate::error::AttachError;
 use crate::image::{self, Image};
 use crate::maps::{self, Mapping};
 use crate::memory::Memory;
+use crate::printable::printable;
 use crate::registry::FormatError;
 use crate::survey::Survey;
 use std::fs::{self, File};
@@ -184,11 +185,6 @@ impl Stat {
             started_ticks: fields.get(19)?.parse().ok()?,
         })
     }
-}
-
-/// A name in which nothing moves a terminal's cursor.
-fn printable(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 fn denied(pid: i32, what: &'static str, why: io::Error) -> AttachError {

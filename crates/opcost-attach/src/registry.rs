@@ -3,9 +3,10 @@
 use crate::memory::{Fields, Memory};
 use std::collections::HashSet;
 use std::io;
+use std::ops::Range;
 
 /// The one version of the formats that is known here (`PATCHPOINT_FORMAT`).
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 const MAGIC: &[u8; 8] = b"patchpt\0";
 
@@ -20,6 +21,8 @@ const STUBS_AT: usize = 56;
 const OPS_AT: usize = 64;
 const OBJECT_SIZE: usize = 72;
 const STUBS_SIZE: usize = 32;
+const NOTE_SIZE: usize = 24;
+pub(crate) const SITE_SIZE: usize = 16;
 
 /// What is wrong with a registry, or with what it leads to.
 #[derive(Debug, thiserror::Error)]
@@ -89,12 +92,14 @@ pub struct Registry {
 }
 
 /// One registered program or shared object (`struct patchpoint_object`).
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Object {
     /// Its address.
     pub address: u64,
-    /// The address of its note's contents.
-    pub note: u64,
+    /// Where the records of its sites are, by its note.
+    pub records: Range<u64>,
+    /// Its functions that keep the general registers (`PATCHPOINT_PRESERVING`), by its note.
+    pub preserving: Range<u64>,
     /// Its sites' number.
     pub count: u32,
     /// Where its text is mapped a second time, writable (the writer `memfd`); 0 where it is not.
@@ -149,6 +154,11 @@ impl Registry {
     /// Whether nobody changes anything: then what is read belongs together.
     pub fn at_rest(&self) -> bool {
         at_rest(self.lock, self.generation)
+    }
+
+    /// Whether a function says that it keeps the general registers.
+    pub fn preserves(&self, function: u64) -> bool {
+        self.objects.iter().any(|object| object.preserving.contains(&function))
     }
 
     /// The jump near an object that leads to a target.
@@ -219,14 +229,25 @@ fn objects(memory: &impl Memory, first: u64) -> Result<Vec<Object>, FormatError>
             .array::<OBJECT_SIZE>(address)
             .map_err(unreadable("a registered object", address))?;
         let fields = Fields(&bytes);
-        objects.push(Object {
-            address,
-            note: fields.u64(0),
-            count: fields.u32(24),
-            alias: fields.u64(48),
-        });
+        let [records, preserving] = ranges_of_note(memory, fields.u64(0))?;
+        let (count, alias) = (fields.u32(24), fields.u64(48));
+        objects.push(Object { address, records, preserving, count, alias });
     }
     Ok(objects)
+}
+
+/// What an object's note leads to (`struct patchpoint_note`): its records, its preserving functions.
+fn ranges_of_note(memory: &impl Memory, address: u64) -> Result<[Range<u64>; 2], FormatError> {
+    let what = "an object's note";
+    let head = memory.array::<16>(address).map_err(unreadable(what, address))?;
+    let (format, size) = (Fields(&head).u32(0), Fields(&head).u32(12));
+    // What follows is there in this format only.
+    if format != FORMAT || size as usize != SITE_SIZE {
+        return Err(FormatError::Format { found: format });
+    }
+    let note = memory.array::<NOTE_SIZE>(address).map_err(unreadable(what, address))?;
+    let target = |at| Fields(&note).target(address, at);
+    Ok([target(4)..target(8), target(16)..target(20)])
 }
 
 fn stubs(memory: &impl Memory, first: u64) -> Result<Vec<Stub>, FormatError> {

@@ -1,9 +1,10 @@
 //! Writes that lie near each other, read and written in one go: a program stands still as long as
 //! that takes, and a system call costs as much for a kilobyte as for a byte.
 
-use crate::instruction::BREAKPOINT;
 use crate::writes::{Side, Write};
 
+/// A breakpoint's byte.
+pub const BREAKPOINT: u8 = 0xcc;
 /// Bytes between two writes up to which they go together, as in the library (`gap_max`, writer.c).
 const GAP_BYTES_MAX: u64 = 256;
 /// No span goes over the end of a page: the next one may be another file's.

@@ -1,9 +1,10 @@
 //! Everything patchable in a process: its keys, and the sites of each.
 
-use crate::instruction::{self, KeyState, LENGTH_MAX, Record};
 use crate::maps::Mapping;
-use crate::memory::{Fields, Memory};
-use crate::registry::{FORMAT, FormatError, Registry, list, unreadable};
+use crate::memory::{Block, Fields, Memory, code_of};
+use crate::printable::printable;
+use crate::registry::{FormatError, Object, Registry, SITE_SIZE, list, unreadable};
+use patchpoint::{Form, LENGTH_MAX, Place, State, Unfit};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -12,11 +13,21 @@ const SITES_MAX: usize = 1 << 22;
 const IMPORTS_MAX: usize = 4096;
 const NAME_BYTES_MAX: usize = 256;
 
-const NOTE_SIZE: usize = 16;
-const SITE_SIZE: usize = 16;
-const KEY_SIZE: usize = 56;
+/// Fields of a key (patchpoint.h).
+const KEY_SIZE: usize = 72;
+const ORIGIN_AT: usize = 24;
+const IMPORTS_AT: u64 = 32;
+const KIND_AT: usize = 52;
+const FORM_AT: usize = 56;
+/// The form, then the body.
+const FORM_SIZE: usize = 1 + size_of::<patchpoint::Body>();
 /// `PATCHPOINT_KEY_IMPORT`.
 const IMPORT: u8 = 1;
+
+/// Code that tests a branch's key once, or a switch's for each way but the first, takes so many bytes
+/// each time (patchpoint/src/arch/x86_64.c).
+const TEST_SIZE: usize = 13;
+const WAYS_MAX: usize = 8;
 
 /// What a key or a site is (`enum patchpoint_kind`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -27,7 +38,12 @@ pub enum Kind {
     Value,
     /// A yes or no.
     Branch,
+    /// One of several ways.
+    Switch,
 }
+
+/// In the order of their numbers, from 1.
+const KINDS: [Kind; 4] = [Kind::Call, Kind::Value, Kind::Branch, Kind::Switch];
 
 impl Kind {
     /// The word for it, the library's own.
@@ -36,11 +52,12 @@ impl Kind {
             Kind::Call => "call",
             Kind::Value => "value",
             Kind::Branch => "branch",
+            Kind::Switch => "switch",
         }
     }
 
     fn of(number: u8) -> Option<Kind> {
-        [Kind::Call, Kind::Value, Kind::Branch].get(usize::from(number).wrapping_sub(1)).copied()
+        KINDS.get(usize::from(number).wrapping_sub(1)).copied()
     }
 }
 
@@ -48,7 +65,9 @@ impl Kind {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Site {
     /// What its record says.
-    pub record: Record,
+    pub place: Place,
+    /// What it asks of its key.
+    pub kind: Kind,
     /// The registered object that it belongs to.
     pub object: u64,
     /// The file that its code is of; empty where that is not known.
@@ -57,12 +76,24 @@ pub struct Site {
     pub now: Vec<u8>,
     /// A word for that.
     pub state: &'static str,
+    /// The code that tests the key of a branch or switch.
+    pub test: Block,
 }
 
 impl Site {
-    /// What it held as compiled; `None` where the register of a value cannot be told any more.
+    /// What it held as compiled; `None` where that cannot be told any more.
     pub fn original(&self) -> Option<Vec<u8>> {
-        instruction::original(&self.record, &self.now).ok()
+        self.place.compiled(&self.now, code_of(&self.test)).ok()
+    }
+
+    /// What it holds when it is patched for a key's state.
+    ///
+    /// `stub`: the jump near its object that leads to the function, for one out of reach.
+    ///
+    /// # Errors
+    /// As [`Place::patched`].
+    pub fn patched(&self, state: &State, stub: Option<u64>) -> Result<Vec<u8>, Unfit> {
+        self.place.patched(&self.now, state, stub, code_of(&self.test))
     }
 }
 
@@ -75,10 +106,10 @@ pub struct Key {
     pub name: String,
     /// What it is.
     pub kind: Kind,
-    /// Bytes of a value.
+    /// Bytes of a value; ways of a switch.
     pub size: u8,
     /// What it makes of its sites.
-    pub state: KeyState,
+    pub state: State,
     /// Executions of its sites, where they were compiled with `PATCHPOINT_OPS`.
     pub ops: u64,
     /// Keys of other objects that stand for it.
@@ -114,8 +145,9 @@ impl Survey {
         let mut found = Vec::new();
         for (index, address) in registries.iter().enumerate() {
             let registry = Registry::read(memory, *address)?;
-            let reader = Reader { memory, mappings, registry: &registry, index };
-            for object in 0..registry.objects.len() {
+            let resolved = HashMap::new();
+            let mut reader = Reader { memory, mappings, registry: &registry, index, resolved };
+            for object in &registry.objects {
                 reader.object(object, &mut keys)?;
             }
             found.push(registry);
@@ -123,7 +155,7 @@ impl Survey {
         let mut keys: Vec<Key> = keys.into_values().collect();
         keys.sort_by(|one, two| (&one.name, one.address).cmp(&(&two.name, two.address)));
         for key in &mut keys {
-            key.sites.sort_by_key(|site| site.record.address);
+            key.sites.sort_by_key(|site| site.place.code);
         }
         Ok(Survey { registries: found, keys })
     }
@@ -139,22 +171,15 @@ struct Reader<'a, M> {
     mappings: &'a [Mapping],
     registry: &'a Registry,
     index: usize,
+    /// Which keys those that sites name stand for.
+    resolved: HashMap<u64, u64>,
 }
 
 impl<M: Memory> Reader<'_, M> {
     /// Adds the sites of one object to their keys.
-    fn object(&self, object: usize, keys: &mut HashMap<u64, Key>) -> Result<(), FormatError> {
-        let object = &self.registry.objects[object];
-        let note = self
-            .memory
-            .array::<NOTE_SIZE>(object.note)
-            .map_err(unreadable("an object's note", object.note))?;
-        let fields = Fields(&note);
-        if fields.u32(0) != FORMAT || fields.u32(12) as usize != SITE_SIZE {
-            return Err(FormatError::Format { found: fields.u32(0) });
-        }
-        let start = fields.target(object.note, 4);
-        let length = fields.target(object.note, 8).wrapping_sub(start) as usize;
+    fn object(&mut self, object: &Object, keys: &mut HashMap<u64, Key>) -> Result<(), FormatError> {
+        let start = object.records.start;
+        let length = object.records.end.wrapping_sub(start) as usize;
         if length / SITE_SIZE > SITES_MAX {
             return Err(FormatError::TooMany { what: "sites of an object", most: SITES_MAX });
         }
@@ -169,7 +194,7 @@ impl<M: Memory> Reader<'_, M> {
     }
 
     fn site(
-        &self,
+        &mut self,
         object: u64,
         kind: Kind,
         fields: Fields<'_>,
@@ -180,19 +205,15 @@ impl<M: Memory> Reader<'_, M> {
         if usize::from(length) > LENGTH_MAX {
             return Err(FormatError::TooMany { what: "bytes of a site", most: LENGTH_MAX });
         }
-        let aux = fields.target(address, 8);
-        let likely = fields.u8(14) & 1 != 0;
-        let record = Record {
-            address: fields.target(address, 0),
+        let place = Place {
+            code: fields.target(address, 0),
             key: fields.target(address, 4),
-            aux,
-            kind,
+            aux: fields.target(address, 8),
+            kind: fields.u8(12),
             length,
-            likely,
-            saved: kind == Kind::Call && fields.u8(14) & 2 != 0,
-            other: if kind == Kind::Branch { self.other_side(aux, likely) } else { None },
+            flags: fields.u8(14),
         };
-        let key = match keys.entry(self.resolve(record.key)?) {
+        let key = match keys.entry(self.resolve(place.key)?) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(place) => {
                 let key = self.key(*place.key(), kind)?;
@@ -201,28 +222,46 @@ impl<M: Memory> Reader<'_, M> {
         };
         let now = self
             .memory
-            .bytes(record.address, usize::from(length))
-            .map_err(unreadable("a site", record.address))?;
-        let stub = self.registry.stub_to(object, key.state.slot);
-        // Some first byte must be there for a state to be told; a site of another kind has none.
-        let state = if key.kind == kind && !now.is_empty() {
-            instruction::state(&record, &now, &key.state, stub)
+            .bytes(place.code, usize::from(length))
+            .map_err(unreadable("a site", place.code))?;
+        let test = self.test(&place, kind, key.size);
+        let stub = self.registry.stub_to(object, key.state.value);
+        let state = if key.kind == kind {
+            place.word(&now, &key.state, stub, code_of(&test))
         } else {
             "foreign"
         };
-        let path = self.path(record.address);
-        key.sites.push(Site { record, object, path, now, state });
+        let path = self.path(place.code);
+        key.sites.push(Site { place, kind, object, path, now, state, test });
         Ok(())
     }
 
+    /// The code that tests a key; empty where there is none, and then a site of the kind is foreign.
+    fn test(&self, place: &Place, kind: Kind, ways: u8) -> Block {
+        let tests = match kind {
+            Kind::Branch => 1,
+            Kind::Switch => usize::from(ways).clamp(2, WAYS_MAX) - 1,
+            Kind::Call | Kind::Value => 0,
+        };
+        let bytes = self.memory.bytes(place.aux, tests * TEST_SIZE).unwrap_or_default();
+        Block { start: place.aux, bytes }
+    }
+
     /// The key that holds the value: an import stands for another one.
-    fn resolve(&self, key: u64) -> Result<u64, FormatError> {
-        let bytes = self.memory.array::<KEY_SIZE>(key).map_err(unreadable("a key", key))?;
-        let (origin, flags) = (Fields(&bytes).u64(24), bytes[43]);
-        if flags & IMPORT == 0 || origin == 0 {
-            return Ok(key);
+    fn resolve(&mut self, key: u64) -> Result<u64, FormatError> {
+        if let Some(known) = self.resolved.get(&key) {
+            return Ok(*known);
         }
-        self.memory.number(origin).map_err(unreadable("an imported key", origin))
+        let bytes = self.memory.array::<KEY_SIZE>(key).map_err(unreadable("a key", key))?;
+        let fields = Fields(&bytes);
+        let found = match fields.u64(ORIGIN_AT) {
+            origin if fields.u8(KIND_AT + 3) & IMPORT != 0 && origin != 0 => {
+                self.memory.number(origin).map_err(unreadable("an imported key", origin))?
+            }
+            _ => key,
+        };
+        self.resolved.insert(key, found);
+        Ok(found)
     }
 
     fn key(&self, address: u64, kind: Kind) -> Result<Key, FormatError> {
@@ -232,36 +271,32 @@ impl<M: Memory> Reader<'_, M> {
             .memory
             .text(fields.u64(8), NAME_BYTES_MAX)
             .map_err(unreadable("a key's name", fields.u64(8)))?;
-        let mut body = [0; 6];
-        body.copy_from_slice(&bytes[45..51]);
+        let imports = fields.u64(IMPORTS_AT as usize);
         Ok(Key {
             address,
-            name: name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect(),
-            kind: Kind::of(bytes[40]).unwrap_or(kind),
-            size: bytes[41].min(8),
-            state: KeyState { slot: fields.u64(0), form: bytes[44], body },
+            name: printable(&name),
+            kind: Kind::of(fields.u8(KIND_AT)).unwrap_or(kind),
+            size: fields.u8(KIND_AT + 1).min(8),
+            state: state_of(&bytes, Some(&bytes[FORM_AT..FORM_AT + FORM_SIZE])),
             ops: fields.u64(16),
-            imports: list(self.memory, fields.u64(32), 32, "imports of a key", IMPORTS_MAX)?,
+            imports: list(self.memory, imports, IMPORTS_AT, "imports of a key", IMPORTS_MAX)?,
             registry: self.index,
             path: self.path(address),
             sites: Vec::new(),
         })
     }
 
-    /// Where a branch's other side is, by the code that tests its key: f6 05 key 01 (testb), 0f 84 or
-    /// 85 and the distance (src/arch/x86_64.c, branch_other).
-    fn other_side(&self, aux: u64, likely: bool) -> Option<u64> {
-        let code = self.memory.array::<13>(aux).ok()?;
-        let condition = if likely { 0x84 } else { 0x85 };
-        let known = code[..2] == [0xf6, 0x05] && code[6..9] == [0x01, 0x0f, condition];
-        let distance = Fields(&code).u32(9) as i32;
-        known.then(|| aux.wrapping_add(13).wrapping_add_signed(distance.into()))
-    }
-
     fn path(&self, address: u64) -> String {
         let holds = |mapping: &&Mapping| (mapping.start..mapping.end).contains(&address);
-        self.mappings.iter().find(holds).map(|mapping| mapping.path.clone()).unwrap_or_default()
+        self.mappings.iter().find(holds).map(|mapping| printable(&mapping.path)).unwrap_or_default()
     }
+}
+
+/// From the bytes of a key's slot, and of its form and body where it is a call.
+pub(crate) fn state_of(slot: &[u8], form: Option<&[u8]>) -> State {
+    let form = Fields(form.unwrap_or_default());
+    let body = std::array::from_fn(|index| form.u8(1 + index));
+    State { value: Fields(slot).u64(0), form: Form(form.u8(0)), body }
 }
 
 /// Where a key's slot is; an import's is at the same place.
@@ -269,9 +304,9 @@ pub fn slot_address(key: u64) -> u64 {
     key
 }
 
-/// Where a call key's form and body are: 7 bytes.
+/// Where a call key's form and body are, 8 bytes.
 pub fn form_address(key: u64) -> u64 {
-    key.wrapping_add(44)
+    key.wrapping_add(FORM_AT as u64)
 }
 
 /// Where the executions of a key's sites are counted.

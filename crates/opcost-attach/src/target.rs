@@ -2,12 +2,11 @@
 
 use crate::change::Change;
 use crate::error::AttachError;
-use crate::instruction::KeyState;
 use crate::memory::Memory;
 use crate::process::{Process, Purpose};
 use crate::registry::{Glance, Registry};
 use crate::span::Span;
-use crate::survey::{Survey, form_address, slot_address};
+use crate::survey::{Survey, form_address, slot_address, state_of};
 use crate::writes::{Side, Write, hex};
 use opcost_sys::ptrace::{StopError, Stopped};
 use std::thread;
@@ -316,11 +315,11 @@ impl Process {
         // Without it, the object that defined it is closed, and its memory with it.
         let Some((key, slot)) = known else { return Ok(()) };
         let form = find(form_address(key.address));
-        let there = |address: u64| key.sites.iter().any(|site| site.record.address == address);
+        let there = |address: u64| key.sites.iter().any(|site| site.place.code == address);
         let mut writes: Vec<Write> =
             code.iter().filter(|write| there(write.address)).cloned().collect();
         let form_found = form.map(|form| form.bytes(Side::FOUND));
-        let found = KeyState::from_bytes(slot.bytes(Side::FOUND), form_found);
+        let found = state_of(slot.bytes(Side::FOUND), form_found);
         if let Ok(back) = Change::to_states(&survey, key, &[found]) {
             let come = back.writes[..back.code_writes].iter();
             let come =
@@ -333,7 +332,9 @@ impl Process {
         }
         let holders: Vec<u64> = std::iter::once(key.address).chain(key.imports.clone()).collect();
         writes.extend(form.cloned());
-        writes.extend(holders.iter().filter_map(|key| find(slot_address(*key)).cloned()));
+        // Of keys that came since, too: those hold what their own had then.
+        let slots = holders.iter().map(|key| Write { address: slot_address(*key), ..slot.clone() });
+        writes.extend(slots);
         Ok(self.restore_stopped(&Span::cover(&writes))?)
     }
 

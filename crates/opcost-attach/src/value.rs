@@ -34,6 +34,16 @@ pub enum ValueError {
         /// Bytes of the value.
         size: u8,
     },
+    /// A switch has no such way.
+    #[error("--to {text}: '{key}' is a switch of {ways} ways; give a number from 0 to {}", ways - 1)]
+    NoWay {
+        /// The key.
+        key: String,
+        /// What was given.
+        text: String,
+        /// How many there are.
+        ways: u8,
+    },
     /// No function is called so.
     #[error(
         "--to {text}: '{key}' is a call, and no function of that name is known in the process{near}; \
@@ -44,7 +54,7 @@ pub enum ValueError {
         key: String,
         /// What was given.
         text: String,
-        /// " (did you mean …?)", or nothing.
+        /// What may help: " (did you mean …?)", files whose functions are not known, or nothing.
         near: String,
     },
     /// Several are.
@@ -99,6 +109,16 @@ pub fn number(key: &Key, text: &str) -> Result<u64, ValueError> {
     Ok((number & ((1 << bits) - 1)) as u64)
 }
 
+/// The number of a way of a switch.
+///
+/// # Errors
+/// [`ValueError::NoWay`].
+pub fn way(key: &Key, text: &str) -> Result<u64, ValueError> {
+    let ways = key.size.max(1);
+    let number = text.parse().ok().filter(|way| *way < u64::from(ways));
+    number.ok_or_else(|| ValueError::NoWay { key: key.name.clone(), text: text.into(), ways })
+}
+
 /// The address of a function.
 ///
 /// `functions`: those of the process, those of the key's own file first; `is_code` says of an
@@ -144,7 +164,7 @@ pub fn show(key: &Key, slot: u64) -> String {
     match key.kind {
         Kind::Branch if slot == 0 => "off".into(),
         Kind::Branch => "on".into(),
-        Kind::Value => slot.to_string(),
+        Kind::Value | Kind::Switch => slot.to_string(),
         Kind::Call => format!("{slot:#x}"),
     }
 }
@@ -152,7 +172,7 @@ pub fn show(key: &Key, slot: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::instruction::KeyState;
+    use patchpoint::{Form, State};
 
     fn key(kind: Kind, size: u8) -> Key {
         Key {
@@ -160,7 +180,7 @@ mod tests {
             name: "k".into(),
             kind,
             size,
-            state: KeyState { slot: 0, form: 0, body: [0; 6] },
+            state: State { value: 0, form: Form::AS_COMPILED, body: [0; 7] },
             ops: 0,
             imports: Vec::new(),
             registry: 0,
@@ -176,6 +196,20 @@ mod tests {
         let error = truth(&branch, "42").unwrap_err().to_string();
         assert_eq!(error, "--to 42: 'k' is a branch; give on or off");
         assert_eq!((show(&branch, 1), show(&branch, 0)), ("on".into(), "off".into()));
+    }
+
+    #[test]
+    fn ways_of_a_switch_are_counted_from_0() {
+        let switch = key(Kind::Switch, 3);
+        assert_eq!((way(&switch, "0"), way(&switch, "2")), (Ok(0), Ok(2)));
+        for text in ["3", "-1", "on", ""] {
+            let error = way(&switch, text).unwrap_err().to_string();
+            assert_eq!(
+                error,
+                format!("--to {text}: 'k' is a switch of 3 ways; give a number from 0 to 2")
+            );
+        }
+        assert_eq!(show(&switch, 2), "2");
     }
 
     #[test]

@@ -5,15 +5,14 @@ mod made;
 use made::Busy;
 use opcost_attach::body;
 use opcost_attach::change::{Change, ChangeError};
-use opcost_attach::instruction::{DIRECT, INLINE, KeyState};
 use opcost_attach::process::{Process, Purpose};
 use opcost_attach::survey::{Key, Kind, Survey};
 use opcost_attach::symbol;
 use opcost_attach::target::Restored;
 use opcost_attach::writes::Side;
-use opcost_attach::{AttachError, memory::Memory, registry};
+use opcost_attach::{AttachError, Form, State, memory::Memory, registry};
 
-const FOUND: &str = "slow=0 rounds=4 wide=7 step=identity";
+const FOUND: &str = "slow=0 rounds=4 wide=7 step=identity mode=0";
 
 fn key<'a>(survey: &'a Survey, name: &str) -> &'a Key {
     survey.keys.iter().find(|key| key.name == name).unwrap()
@@ -28,11 +27,11 @@ fn opened(busy: &Busy) -> (Process, Survey) {
 /// A change of one key to one value.
 fn plan(process: &Process, survey: &Survey, name: &str, asked: u64) -> Result<Change, ChangeError> {
     let key = key(survey, name);
-    Change::plan(survey, key, &[body::asked(process, key, asked)])
+    Change::plan(survey, key, &[body::asked(process, survey, key, asked)])
 }
 
 fn function(process: &Process, name: &str) -> u64 {
-    let functions = symbol::functions(process, &process.mappings().unwrap(), |_| true);
+    let functions = symbol::functions(process, &process.mappings().unwrap(), |_| true).functions;
     functions.iter().find(|function| function.name == name).unwrap().address
 }
 
@@ -41,17 +40,20 @@ fn a_survey_finds_what_the_library_finds() {
     let Some(busy) = Busy::run(1, "") else { return };
     let (_, survey) = opened(&busy);
     let names: Vec<&str> = survey.keys.iter().map(|key| key.name.as_str()).collect();
-    assert_eq!(names, ["churned", "rounds", "slow", "step", "wide"]);
+    assert_eq!(names, ["churned", "mode", "rounds", "slow", "step", "wide"]);
     let step = key(&survey, "step");
-    assert_eq!((step.kind, step.state.form), (Kind::Call, INLINE));
+    assert_eq!((step.kind, step.state.form), (Kind::Call, Form::INLINE));
     let mut states: Vec<&str> = step.sites.iter().map(|site| site.state).collect();
     states.sort_unstable();
     states.dedup();
     assert_eq!(states, ["move"]);
     let rounds = key(&survey, "rounds");
-    assert_eq!((rounds.kind, rounds.size, rounds.state.slot), (Kind::Value, 4, 4));
+    assert_eq!((rounds.kind, rounds.size, rounds.state.value), (Kind::Value, 4, 4));
     assert!(rounds.sites.iter().all(|site| site.state == "immediate" && site.path == rounds.path));
     assert!(key(&survey, "slow").sites.iter().all(|site| site.state == "nop"));
+    let mode = key(&survey, "mode");
+    assert_eq!((mode.kind, mode.size, mode.state.value), (Kind::Switch, 3, 0));
+    assert!(mode.sites.iter().all(|site| site.state == "nop"));
     assert!(survey.registries[0].at_rest());
     assert!(survey.registries[0].ops.is_some());
 }
@@ -82,27 +84,32 @@ fn flip(name: &str, asked: impl Fn(&Process) -> u64, then: &str, plain: bool) {
 
 #[test]
 fn a_branch() {
-    flip("slow", |_| 1, "slow=1 rounds=4 wide=7 step=identity", false);
+    flip("slow", |_| 1, "slow=1 rounds=4 wide=7 step=identity mode=0", false);
 }
 
 #[test]
 fn values_of_both_lengths() {
-    flip("rounds", |_| 5, "slow=0 rounds=5 wide=7 step=identity", false);
-    let wide = "slow=0 rounds=4 wide=1234605616436508552 step=identity";
+    flip("rounds", |_| 5, "slow=0 rounds=5 wide=7 step=identity mode=0", false);
+    let wide = "slow=0 rounds=4 wide=1234605616436508552 step=identity mode=0";
     flip("wide", |_| 0x1122_3344_5566_7788, wide, false);
+}
+
+#[test]
+fn a_switch() {
+    flip("mode", |_| 2, "slow=0 rounds=4 wide=7 step=identity mode=2", false);
 }
 
 #[test]
 fn an_inlined_call_becomes_a_direct_one_and_is_inlined_again() {
     let mix = |process: &Process| function(process, "step_mix");
-    flip("step", mix, "slow=0 rounds=4 wide=7 step=mix", false);
+    flip("step", mix, "slow=0 rounds=4 wide=7 step=mix mode=0", false);
 }
 
 #[test]
 fn sites_that_are_as_compiled_stay_so() {
-    flip("slow", |_| 1, "slow=1 rounds=4 wide=7 step=identity", true);
+    flip("slow", |_| 1, "slow=1 rounds=4 wide=7 step=identity mode=0", true);
     let mix = |process: &Process| function(process, "step_mix");
-    flip("step", mix, "slow=0 rounds=4 wide=7 step=mix", true);
+    flip("step", mix, "slow=0 rounds=4 wide=7 step=mix mode=0", true);
 }
 
 #[test]
@@ -129,19 +136,21 @@ fn step_states(survey: &Survey) -> Vec<&'static str> {
 fn functions_are_inlined_or_called_just_as_the_library_does_it() {
     let Some(mut busy) = Busy::run(1, "") else { return };
     let (process, survey) = opened(&busy);
-    let cases: [(&str, &[&str]); 5] = [
+    let cases: [(&str, &[&str]); 6] = [
         ("zero", &["constant"]),
         ("low", &["move"]),
         ("plus", &["inline"]),
         ("mix", &["call", "thunk"]),
         ("other", &["call", "thunk"]),
+        // It keeps the registers itself, so sites that preserve them call it, too.
+        ("keep", &["call"]),
     ];
     for (name, states) in cases {
         let asked = function(&process, &format!("step_{name}"));
         let change = plan(&process, &survey, "step", asked).unwrap();
         process.apply(&change, Side::FOUND, Side::ASKED, |_| ()).unwrap();
         let ours = process.survey().unwrap();
-        assert_eq!(busy.ask("see"), format!("slow=0 rounds=4 wide=7 step={name}"));
+        assert_eq!(busy.ask("see"), format!("slow=0 rounds=4 wide=7 step={name} mode=0"));
         assert_eq!(step_states(&ours), states, "{name}");
         process.apply(&change, Side::ASKED, Side::FOUND, |_| ()).unwrap();
         assert_eq!(busy.ask(&format!("call {name}")), "call 0");
@@ -159,11 +168,11 @@ fn where_the_programs_library_inlines_otherwise_functions_are_called() {
     assert!(body::agrees(&process, key(&survey, "step")));
     // As if that library had another way to return its argument.
     let mut other = key(&survey, "step").clone();
-    other.state.body = [0x3e, 0x2e, 0x2e, 0x48, 0x89, 0xf8];
+    other.state.body = [0x40, 0x3e, 0x2e, 0x2e, 0x48, 0x89, 0xf8];
     assert!(!body::agrees(&process, &other));
     let zero = function(&process, "step_zero");
-    assert_eq!(body::asked(&process, &other, zero).form, DIRECT);
-    assert_eq!(body::asked(&process, key(&survey, "step"), zero).form, INLINE);
+    assert_eq!(body::asked(&process, &survey, &other, zero).form, Form::DIRECT);
+    assert_eq!(body::asked(&process, &survey, key(&survey, "step"), zero).form, Form::INLINE);
     assert_eq!(busy.ask("check"), "check 0");
 }
 
@@ -173,16 +182,18 @@ fn one_change_has_as_many_sides_as_are_asked_for() {
     let (process, survey) = opened(&busy);
     let step = key(&survey, "step");
     let names = ["identity", "zero", "mix", "plus"];
-    let states: Vec<KeyState> = names[1..]
+    let states: Vec<State> = names[1..]
         .iter()
-        .map(|name| body::asked(&process, step, function(&process, &format!("step_{name}"))))
+        .map(|name| {
+            body::asked(&process, &survey, step, function(&process, &format!("step_{name}")))
+        })
         .collect();
     let change = Change::plan(&survey, step, &states).unwrap();
     assert_eq!(change.side_count(), 4);
     let mut from = 0;
     for to in [1, 2, 3, 1, 3, 2, 0, 3, 0] {
         process.apply(&change, Side(from), Side(to), |_| ()).unwrap();
-        assert_eq!(busy.ask("see"), format!("slow=0 rounds=4 wide=7 step={}", names[to]));
+        assert_eq!(busy.ask("see"), format!("slow=0 rounds=4 wide=7 step={} mode=0", names[to]));
         from = to;
     }
     assert_eq!(process.survey().unwrap().keys, survey.keys);
@@ -224,7 +235,7 @@ fn a_change_by_the_program_itself_is_noticed_and_left_alone() {
     assert!(matches!(error, AttachError::Changed { .. }), "{error}");
     let error = process.restore(&change).unwrap_err();
     assert!(matches!(error, AttachError::Changed { .. }), "{error}");
-    assert_eq!(busy.ask("see"), "slow=0 rounds=77 wide=7 step=identity");
+    assert_eq!(busy.ask("see"), "slow=0 rounds=77 wide=7 step=identity mode=0");
 }
 
 #[test]
@@ -248,7 +259,7 @@ fn a_change_that_was_cut_short_is_restored() {
 fn a_breakpoint_refuses_the_change() {
     let Some(busy) = Busy::run(1, "plain") else { return };
     let (process, survey) = opened(&busy);
-    let site = key(&survey, "churned").sites[0].record.address;
+    let site = key(&survey, "churned").sites[0].place.code;
     let mut damaged = survey.clone();
     let keys = damaged.keys.iter_mut().filter(|key| key.name == "churned");
     keys.for_each(|key| key.sites[0].now[0] = 0xcc);

@@ -16,15 +16,15 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-const FOUND: &str = "slow=0 rounds=4 wide=7 step=identity";
-const SLOW: &str = "slow=1 rounds=4 wide=7 step=identity";
+const FOUND: &str = "slow=0 rounds=4 wide=7 step=identity mode=0";
+const SLOW: &str = "slow=1 rounds=4 wide=7 step=identity mode=0";
 
 /// The process, what was found in it, and the change of `slow` to on.
 fn opened(busy: &Busy) -> (Process, Survey, Change) {
     let process = Process::open(busy.pid(), Purpose::Change).unwrap();
     let survey = process.survey().unwrap();
     let slow = slow(&survey);
-    let change = Change::plan(&survey, slow, &[body::asked(&process, slow, 1)]).unwrap();
+    let change = Change::plan(&survey, slow, &[body::asked(&process, &survey, slow, 1)]).unwrap();
     (process, survey, change)
 }
 
@@ -97,7 +97,7 @@ fn processes_that_it_forked_with_the_change_are_put_back_too() {
     process.apply(&change, Side::FOUND, Side::ASKED, |_| ()).unwrap();
     let meanwhile = [fork(&mut busy), fork(&mut busy)];
     for child in &meanwhile {
-        assert_eq!(slow(&child.survey().unwrap()).state.slot, 1);
+        assert_eq!(slow(&child.survey().unwrap()).state.value, 1);
     }
     assert_eq!(process.restore(&change).unwrap(), Restored::Done { forked: 2 });
     for child in meanwhile.iter().chain([&before]) {

@@ -2,7 +2,7 @@
 
 mod made;
 
-use made::Killed;
+use made::{Busy, Killed};
 use opcost_attach::AttachError;
 use opcost_attach::body;
 use opcost_attach::change::Change;
@@ -22,7 +22,7 @@ fn key<'a>(survey: &'a Survey, name: &str) -> &'a Key {
 
 fn plan(process: &Process, survey: &Survey, name: &str, asked: u64) -> Change {
     let key = key(survey, name);
-    Change::plan(survey, key, &[body::asked(process, key, asked)]).unwrap()
+    Change::plan(survey, key, &[body::asked(process, survey, key, asked)]).unwrap()
 }
 
 /// The words for what the sites of a key hold.
@@ -51,7 +51,7 @@ fn one_in_rust_is_changed_and_counts_its_operations() {
     assert!(line.contains("keys area, limit, tracing"), "{line}");
     let process = Process::open(shapes.0.id() as i32, Purpose::Change).unwrap();
     let survey = process.survey().unwrap();
-    let functions = symbol::functions(&process, &process.mappings().unwrap(), |_| true);
+    let functions = symbol::functions(&process, &process.mappings().unwrap(), |_| true).functions;
     let function = |name: &str| functions.iter().find(|known| known.name == name).unwrap().address;
     let cases = [
         ("area", function("ellipse"), "call"),
@@ -65,7 +65,7 @@ fn one_in_rust_is_changed_and_counts_its_operations() {
         process.apply(&change, Side::FOUND, Side::ASKED, |_| ()).unwrap();
         let now = process.survey().unwrap();
         assert_eq!(
-            (key(&now, name).state.slot, states(&now, name)),
+            (key(&now, name).state.value, states(&now, name)),
             (asked, vec![state]),
             "{name}"
         );
@@ -81,7 +81,7 @@ fn one_in_rust_is_changed_and_counts_its_operations() {
 
 #[test]
 fn the_sites_of_all_shared_objects_change_with_their_key() {
-    let Some(mut host) = made::host() else { return };
+    let Some(mut host) = made::host(None) else { return };
     assert_eq!(host.ask("open"), "open 0");
     let process = Process::open(host.pid(), Purpose::Change).unwrap();
     let survey = process.survey().unwrap();
@@ -102,9 +102,46 @@ fn the_sites_of_all_shared_objects_change_with_their_key() {
     assert_eq!(host.ask("check"), "check 0");
 }
 
+/// The names of the functions that its own file has, and whether those of some file are not known.
+fn names(process: &Process) -> (Vec<String>, bool) {
+    let found = symbol::functions(process, &process.mappings().unwrap(), |_| true);
+    let steps = found.functions.into_iter().filter(|known| known.name.starts_with("step_"));
+    (steps.map(|known| known.name).collect(), !found.unread.is_empty())
+}
+
 #[test]
-fn an_object_that_comes_or_goes_meanwhile_ends_the_flipping_and_everything_is_restored() {
-    let Some(mut host) = made::host() else { return };
+fn functions_have_names_where_the_file_was_removed_or_replaced() {
+    let (Some(program), Some(other)) = (made::program(), made::host_program()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("program");
+    std::fs::copy(program, &path).unwrap();
+    let busy = Busy::start(Command::new(&path).arg("1"));
+    let process = Process::open(busy.pid(), Purpose::Look).unwrap();
+    let known = names(&process);
+    assert!(known.0.len() >= 7 && !known.1, "{known:?}");
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(names(&process), known);
+    std::fs::copy(other, &path).unwrap();
+    assert_eq!(names(&process), known);
+}
+
+#[test]
+fn functions_have_names_where_the_file_is_in_another_root_directory() {
+    let Some(program) = made::static_program() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::copy(program, folder.path().join("program")).unwrap();
+    let mut command = Command::new("chroot");
+    let Some(busy) = Busy::try_start(command.arg(folder.path()).args(["/program", "1"])) else {
+        return eprintln!("SKIPPED: cannot change the root directory here");
+    };
+    let process = Process::open(busy.pid(), Purpose::Look).unwrap();
+    assert!(names(&process).0.contains(&"step_mix".to_string()));
+    assert!(process.survey().unwrap().keys[0].path.ends_with("/program"));
+}
+
+/// A change of a key, an object with sites of it that is opened or closed, the change put back.
+fn meet_another_object(how: Option<&str>) {
+    let Some(mut host) = made::host(how) else { return };
     let process = Process::open(host.pid(), Purpose::Change).unwrap();
     for (event, before, after) in [
         ("open", "10120 10120 -1", "10120 10120 10120"),
@@ -120,4 +157,14 @@ fn an_object_that_comes_or_goes_meanwhile_ends_the_flipping_and_everything_is_re
         assert_eq!(host.ask("see"), after);
         assert_eq!(host.ask("check"), "check 0");
     }
+}
+
+#[test]
+fn an_object_that_comes_or_goes_meanwhile_ends_the_flipping_and_everything_is_restored() {
+    meet_another_object(None);
+}
+
+#[test]
+fn so_it_does_where_sites_read_their_keys() {
+    meet_another_object(Some("plain"));
 }

@@ -81,10 +81,10 @@ fn one_with_another_version_of_the_registry() {
     let process = Process::open(busy.pid(), Purpose::Look).unwrap();
     let registry = process.survey().unwrap().registries[0].address;
     let memory = File::options().write(true).open(format!("/proc/{}/mem", busy.pid())).unwrap();
-    memory.write_all_at(&2u32.to_le_bytes(), registry + 8).unwrap();
+    memory.write_all_at(&1u32.to_le_bytes(), registry + 8).unwrap();
     let error = process.survey().unwrap_err();
     let expected =
-        matches!(&error, AttachError::Format { why: FormatError::Format { found: 2 }, .. });
+        matches!(&error, AttachError::Format { why: FormatError::Format { found: 1 }, .. });
     assert!(expected, "{error}");
 }
 
@@ -94,7 +94,7 @@ fn one_whose_lock_is_held_for_ever_is_given_up_and_unchanged() {
     let process = Process::open(busy.pid(), Purpose::Change).unwrap();
     let survey = process.survey().unwrap();
     let key = survey.keys.iter().find(|key| key.name == "slow").unwrap();
-    let change = Change::plan(&survey, key, &[body::asked(&process, key, 1)]).unwrap();
+    let change = Change::plan(&survey, key, &[body::asked(&process, &survey, key, 1)]).unwrap();
     let memory = File::options().write(true).open(format!("/proc/{}/mem", busy.pid())).unwrap();
     let lock = survey.registries[0].address + 16;
     memory.write_all_at(&4711u32.to_le_bytes(), lock).unwrap();
@@ -112,7 +112,7 @@ fn one_that_is_traced_already() {
     let process = Process::open(busy.pid(), Purpose::Change).unwrap();
     let survey = process.survey().unwrap();
     let key = survey.keys.iter().find(|key| key.name == "slow").unwrap();
-    let change = Change::plan(&survey, key, &[body::asked(&process, key, 1)]).unwrap();
+    let change = Change::plan(&survey, key, &[body::asked(&process, &survey, key, 1)]).unwrap();
     let first = Stopped::stop(busy.pid()).unwrap();
     // Tracing is a thread's: to another thread the process is somebody else's.
     let tried = std::thread::scope(|scope| {

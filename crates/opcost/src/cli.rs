@@ -143,6 +143,7 @@ const ATTACH_EXAMPLES: &str = "Examples:
   opcost attach 1234
   opcost attach 1234 --json
   opcost attach $(pidof server) --key tracing --to on
+  opcost attach $(pidof server) --key tracing --to on --keep
   opcost attach 1234 --key limit --to 64 --pairs 200 --period 50ms
   opcost attach 1234 --key copy --to copy_sse2 --to copy_avx2
   opcost attach 1234 --key copy --to copy_avx2 -e task-clock,instructions:u";

@@ -8,9 +8,10 @@ mod lab;
 use busy::Busy;
 use lab::{Ended, Lab, OPCOST, Started, wait_until};
 use opcost_sys::ptrace::Stopped;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-const FOUND: &str = "slow=0 rounds=4 wide=7 step=identity";
+const FOUND: &str = "slow=0 rounds=4 wide=7 step=identity mode=0";
 
 fn attach(lab: &Lab, busy: &Busy, more: &[&str]) -> Ended {
     lab.run(&[&["attach", &busy.pid().to_string()], more].concat())
@@ -29,7 +30,7 @@ fn keys_and_sites_are_listed() {
     let (lab, Some(mut busy)) = (Lab::new(), Busy::run(2, "")) else { return };
     let text = attach(&lab, &busy, &[]).expect(0).stdout;
     for part in
-        ["3 threads · 5 keys", "counts its operations", "step  call = step_identity", "nop  "]
+        ["3 threads · 6 keys", "counts its operations", "step  call = step_identity", "nop  "]
     {
         assert!(text.contains(part), "no '{part}' in {text}");
     }
@@ -135,10 +136,95 @@ fn a_dry_run_changes_nothing() {
     assert_untouched(&mut busy);
 }
 
+/// Runs the command that opcost says leads back.
+fn back(lab: &Lab, said: &Ended) -> Ended {
+    let line = said.stdout.lines().find_map(|line| line.strip_prefix("back: opcost ")).unwrap();
+    lab.run(&line.split(' ').collect::<Vec<_>>())
+}
+
+#[test]
+fn a_key_can_be_set_and_left_set_and_set_back() {
+    let (lab, Some(mut busy)) = (Lab::new(), Busy::run(2, "")) else { return };
+    for (key, to, then) in [
+        ("slow", "on", "slow=1 rounds=4 wide=7 step=identity mode=0"),
+        ("rounds", "-3", "slow=0 rounds=-3 wide=7 step=identity mode=0"),
+        ("step", "step_mix", "slow=0 rounds=4 wide=7 step=mix mode=0"),
+        ("mode", "2", "slow=0 rounds=4 wide=7 step=identity mode=2"),
+    ] {
+        let kept = attach(&lab, &busy, &["--key", key, "--to", to, "--keep"]).expect(0);
+        assert!(kept.stdout.contains(&format!("'{key}' was ")), "{}", kept.stdout);
+        assert!(kept.stdout.contains("sites written"), "{}", kept.stdout);
+        assert_eq!(busy.ask("see"), then);
+        let again = attach(&lab, &busy, &["--key", key, "--to", to, "--keep"]).expect(0);
+        assert!(again.stdout.contains("already; nothing was changed"), "{}", again.stdout);
+        assert_eq!(busy.ask("see"), then);
+        back(&lab, &kept).expect(0);
+        assert_eq!(busy.ask("see"), FOUND);
+    }
+    let pid = busy.pid().to_string();
+    let kept = lab.json(&["attach", &pid, "--key", "slow", "--to", "on", "--keep", "--json"]);
+    assert_eq!((&kept["value_before"], &kept["value"]), (&"off".into(), &"on".into()));
+    assert_eq!((&kept["changed"], &kept["sites"]), (&true.into(), &kept["sites_written"]));
+    // What it keeps is the program's own value from then on.
+    assert_eq!(busy.ask("check"), "check 0");
+    assert!(!lab.exists("store.sqlite"));
+    for (more, says) in [
+        (&["--key", "rounds", "--to", "5,6", "--keep"][..], "give the one to keep"),
+        (&["--key", "rounds", "--to", "5", "--keep", "--pairs", "4"], "cannot be used with"),
+        (&["--keep"], "--key"),
+    ] {
+        attach(&lab, &busy, more).expect(2).says(&[says]);
+    }
+    assert_eq!(busy.ask("see"), FOUND);
+}
+
+#[test]
+fn what_is_kept_is_read_by_sites_that_were_never_patched() {
+    let (lab, Some(mut busy)) = (Lab::new(), Busy::run(1, "plain")) else { return };
+    let kept = attach(&lab, &busy, &["--key", "slow", "--to", "on", "--keep"]).expect(0);
+    assert!(kept.stdout.contains("0 of 2 sites written, the others read"), "{}", kept.stdout);
+    assert_eq!(busy.ask("see"), "slow=1 rounds=4 wide=7 step=identity mode=0");
+    back(&lab, &kept).expect(0);
+    assert_untouched(&mut busy);
+}
+
+/// A command as a user who is not root; `None`, and a line that says so, where that cannot be.
+fn as_nobody(command: &[&str]) -> Option<Command> {
+    let who = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+    let tried = Command::new("setpriv").args(who).arg("true").output();
+    if !tried.is_ok_and(|tried| tried.status.success()) {
+        eprintln!("SKIPPED: cannot become another user here (setpriv)");
+        return None;
+    }
+    let mut nobody = Command::new("setpriv");
+    nobody.args(who).args(command).current_dir("/");
+    Some(nobody)
+}
+
+#[test]
+fn its_own_user_finds_the_functions_of_a_program_whose_file_was_removed() {
+    let Some(program) = busy::program() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("program");
+    std::fs::copy(program, &path).unwrap();
+    for path in [folder.path(), &path] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let Some(mut command) = as_nobody(&[path.to_str().unwrap(), "1"]) else { return };
+    let mut busy = Busy::start(&mut command);
+    std::fs::remove_file(&path).unwrap();
+    let pid = busy.pid().to_string();
+    let set = [OPCOST, "attach", &pid, "--key", "step", "--to", "step_mix", "--keep"];
+    let ended = as_nobody(&set).unwrap().output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    assert_eq!(busy.ask("see"), "slow=0 rounds=4 wide=7 step=mix mode=0");
+    assert_eq!(busy.ask("check"), "check 0");
+}
+
 #[test]
 fn what_is_asked_wrongly_is_refused_by_name() {
     let (lab, Some(mut busy)) = (Lab::new(), Busy::run(1, "")) else { return };
-    let cases: [(&[&str], &str); 8] = [
+    let cases: [(&[&str], &str); 9] = [
         (&["--key", "slwo", "--to", "on"], "did you mean slow"),
         (&["--key", "slow@libnone.so", "--to", "on"], "give one of them"),
         (&["--key", "slow", "--to", "42"], "'slow' is a branch; give on or off"),
@@ -146,6 +232,7 @@ fn what_is_asked_wrongly_is_refused_by_name() {
         (&["--key", "rounds", "--to", "0x100000000"], "the number is too large"),
         (&["--key", "step", "--to", "step_mx"], "did you mean step_mix"),
         (&["--key", "step", "--to", "0x10"], "no code of the process is at that address"),
+        (&["--key", "mode", "--to", "3"], "give a number from 0 to 2"),
         (&["--key", "slow", "--to", "off"], "'slow' is off already"),
     ];
     for (more, says) in cases {
@@ -173,20 +260,11 @@ fn processes_that_cannot_be_changed_are_refused_by_name() {
 #[test]
 fn without_the_right_nothing_is_changed() {
     let Some(mut busy) = Busy::run(1, "") else { return };
-    let tried = Command::new("setpriv")
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups", OPCOST, "attach"])
-        .args([&busy.pid().to_string(), "--key", "slow", "--to", "on"])
-        .current_dir("/")
-        .stderr(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn();
-    let ended = match tried.map(Started::end) {
-        Ok(ended) if ended.status == Some(127) || ended.stderr.contains("setpriv") => {
-            return eprintln!("SKIPPED: cannot become another user here: {}", ended.stderr);
-        }
-        Ok(ended) => ended,
-        Err(error) => return eprintln!("SKIPPED: no setpriv: {error}"),
-    };
+    let pid = busy.pid().to_string();
+    let tried = [OPCOST, "attach", &pid, "--key", "slow", "--to", "on"];
+    let Some(mut tried) = as_nobody(&tried) else { return };
+    let tried = tried.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let ended = tried.end();
     let ended = ended.expect(5).says(&[
         "no right to",
         "nothing was changed in it",
@@ -241,7 +319,7 @@ fn a_program_that_changes_the_key_itself_keeps_its_own_value() {
     wait_until("the site to be changed", || busy.ask("see").contains("rounds=5").then_some(()));
     assert_eq!(busy.ask("own 77"), "own 0");
     running.end().expect(4).says(&["it is left as it is"]);
-    assert_eq!(busy.ask("see"), "slow=0 rounds=77 wide=7 step=identity");
+    assert_eq!(busy.ask("see"), "slow=0 rounds=77 wide=7 step=identity mode=0");
 }
 
 #[test]

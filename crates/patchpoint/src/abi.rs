@@ -7,6 +7,12 @@ use std::ffi::{c_char, c_int, c_void};
 pub(crate) const CALL: u8 = 1;
 pub(crate) const VALUE: u8 = 2;
 pub(crate) const BRANCH: u8 = 3;
+pub(crate) const SWITCH: u8 = 4;
+
+/// `PATCHPOINT_BODY_SIZE`.
+pub(crate) const BODY_SIZE: usize = 7;
+/// No site has more bytes (`PATCHPOINT_LENGTH_MAX`).
+pub const LENGTH_MAX: usize = 16;
 
 /// `struct patchpoint_key`: what sites read as compiled, and what the library keeps of a key.
 #[repr(C)]
@@ -18,14 +24,16 @@ pub struct RawKey {
     pub(crate) ops: UnsafeCell<u64>,
     origin: *const *const RawKey,
     imports: UnsafeCell<*mut RawKey>,
+    object: UnsafeCell<*mut c_void>,
+    first: UnsafeCell<u32>,
     kind: u8,
     size: u8,
     null: u8,
     flags: u8,
     form: UnsafeCell<u8>,
-    body: UnsafeCell<[u8; 6]>,
+    body: UnsafeCell<[u8; BODY_SIZE]>,
     mark: UnsafeCell<u8>,
-    reserved: [u8; 4],
+    reserved: [u8; 7],
 }
 
 // SAFETY: Rust never writes a field but `ops`, atomically; the library guards the others by its
@@ -46,14 +54,16 @@ impl RawKey {
             ops: UnsafeCell::new(0),
             origin: std::ptr::null(),
             imports: UnsafeCell::new(std::ptr::null_mut()),
+            object: UnsafeCell::new(std::ptr::null_mut()),
+            first: UnsafeCell::new(0),
             kind,
             size: size as u8,
             null,
             flags: 0,
             form: UnsafeCell::new(0),
-            body: UnsafeCell::new([0; 6]),
+            body: UnsafeCell::new([0; BODY_SIZE]),
             mark: UnsafeCell::new(0),
-            reserved: [0; 4],
+            reserved: [0; 7],
         }
     }
 }
@@ -112,6 +122,25 @@ pub(crate) struct RawAlternative {
     pub(crate) function: *mut c_void,
 }
 
+/// `struct patchpoint_place`.
+#[repr(C)]
+pub(crate) struct RawPlace {
+    pub(crate) code: u64,
+    pub(crate) key: u64,
+    pub(crate) aux: u64,
+    pub(crate) kind: u8,
+    pub(crate) length: u8,
+    pub(crate) flags: u8,
+}
+
+/// `struct patchpoint_state`.
+#[repr(C)]
+pub(crate) struct RawState {
+    pub(crate) value: u64,
+    pub(crate) form: u8,
+    pub(crate) body: [u8; BODY_SIZE],
+}
+
 pub(crate) type Reader = unsafe extern "C" fn(*mut c_void, u64, *mut u8) -> bool;
 pub(crate) type Visit = unsafe extern "C" fn(*const RawSite, *mut c_void) -> c_int;
 
@@ -139,10 +168,35 @@ unsafe extern "C" {
         read: Reader,
         context: *mut c_void,
         function: u64,
-        body: *mut [u8; 6],
+        body: *mut [u8; BODY_SIZE],
     ) -> c_int;
+    pub(crate) fn patchpoint_place_compiled(
+        read: Reader,
+        context: *mut c_void,
+        place: *const RawPlace,
+        now: *const u8,
+        bytes: *mut [u8; LENGTH_MAX],
+    ) -> c_int;
+    pub(crate) fn patchpoint_place_patched(
+        read: Reader,
+        context: *mut c_void,
+        place: *const RawPlace,
+        now: *const u8,
+        state: *const RawState,
+        stub: u64,
+        bytes: *mut [u8; LENGTH_MAX],
+    ) -> c_int;
+    pub(crate) fn patchpoint_place_word(
+        read: Reader,
+        context: *mut c_void,
+        place: *const RawPlace,
+        now: *const u8,
+        state: *const RawState,
+        stub: u64,
+    ) -> *const c_char;
     pub(crate) fn patchpoint_null_nothing();
     pub(crate) fn patchpoint_null_zero();
+    pub(crate) fn patchpoint_null_zero_real();
     pub(crate) fn patchpoint_null_trap();
     fn patchpoint_object_of_rust();
 }
@@ -168,6 +222,8 @@ mod tests {
             size_of::<RawStatus>(),
             size_of::<RawSite>(),
             size_of::<RawAlternative>(),
+            size_of::<RawPlace>(),
+            size_of::<RawState>(),
         ];
         for (of, size) in (0..).zip(sizes) {
             assert_eq!(peer_size(of), size, "type {of}");

@@ -18,13 +18,13 @@ pub enum Error {
     BorrowedMemory,
     /// `ENOMEM`: no memory for the list of changes or sites.
     NoMemory,
-    /// `EIO`: the code could be written before and cannot be any more.
-    CannotWrite,
+    /// `EFAULT`: an operation is no code, or the memory of a key or a site is gone.
+    NotThere,
     /// `ENOTSUP`: patched sites would have to change, and no writer or no membarrier is left.
     NoWriter,
     /// `ENOENT`: no alternative fits the processor.
     NoAlternative,
-    /// `EINVAL`: the key is none, or was made by another version of the library.
+    /// `EINVAL`: the key is none, or was made by another version of the library; or a switch has no such way.
     NotAKey,
     /// Another number from the library.
     Other(i32),
@@ -38,8 +38,8 @@ impl Error {
             ..=0 => return Ok(result),
             1 => Error::BorrowedMemory,
             2 => Error::NoAlternative,
-            5 => Error::CannotWrite,
             12 => Error::NoMemory,
+            14 => Error::NotThere,
             16 => Error::Busy,
             22 => Error::NotAKey,
             35 => Error::Nested,
@@ -70,9 +70,9 @@ impl fmt::Display for Error {
                  the parent, or use fork"
             }
             Error::NoMemory => "no memory for the list of changes",
-            Error::CannotWrite => {
-                "code cannot be written any more, although it could; see what changed for \
-                 /proc/self/mem"
+            Error::NotThere => {
+                "an operation is no code, or the memory of a key or a site is gone; change keys only \
+                 while the object that has them, and the function, are loaded"
             }
             Error::NoWriter => {
                 "sites are patched, and there is no way left to write code or to synchronise \
@@ -81,7 +81,9 @@ impl fmt::Display for Error {
             Error::NoAlternative => {
                 "no alternative fits this processor; add one that needs nothing"
             }
-            Error::NotAKey => "what was to be set is no key of this version of patchpoint",
+            Error::NotAKey => {
+                "what was to be set is no key of this version of patchpoint, or a switch has no such way"
+            }
             Error::Other(errno) => {
                 return write!(f, "cannot patch code: {}", io::Error::from_raw_os_error(*errno));
             }
@@ -104,7 +106,7 @@ mod tests {
             (35, Error::Nested),
             (1, Error::BorrowedMemory),
             (12, Error::NoMemory),
-            (5, Error::CannotWrite),
+            (14, Error::NotThere),
             (95, Error::NoWriter),
             (2, Error::NoAlternative),
             (22, Error::NotAKey),

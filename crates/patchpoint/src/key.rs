@@ -1,9 +1,9 @@
 //! Keys: what sites depend on.
 
-use crate::abi::{self, BRANCH, CALL, RawKey, VALUE};
+use crate::abi::{self, BRANCH, CALL, RawKey, SWITCH, VALUE};
 use crate::error::Error;
 use crate::signature::Signature;
-use crate::word::{Argument, Outcome};
+use crate::word::{Outcome, Word};
 use std::ffi::{CStr, c_void};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -20,11 +20,20 @@ pub enum Missing {
 }
 
 impl Missing {
-    const fn slot(self) -> *mut c_void {
+    const fn slot(self, real: bool) -> *mut c_void {
         match self {
             Missing::Trap => abi::patchpoint_null_trap as *mut c_void,
+            Missing::Zero if real => abi::patchpoint_null_zero_real as *mut c_void,
             Missing::Zero => abi::patchpoint_null_zero as *mut c_void,
             Missing::Nothing => abi::patchpoint_null_nothing as *mut c_void,
+        }
+    }
+
+    /// `enum patchpoint_null`.
+    const fn policy(self, real: bool) -> u8 {
+        match self {
+            Missing::Zero if real => 3,
+            _ => self as u8,
         }
     }
 }
@@ -53,7 +62,7 @@ macro_rules! raw_key {
         }
     )* };
 }
-raw_key!([F: Signature] Call<F> [T: Outcome] Value<T> [] Branch);
+raw_key!([F: Signature] Call<F> [T: Outcome] Value<T> [] Branch [const WAYS: usize] Switch<WAYS>);
 
 impl RawKey {
     fn ops_counter(&self) -> &AtomicU64 {
@@ -109,11 +118,11 @@ impl<F: Signature> Call<F> {
 
     /// A key without an operation at first.
     pub const fn missing(name: &'static CStr, missing: Missing) -> Self {
-        Self::with(name, missing.slot(), missing)
+        Self::with(name, missing.slot(F::Result::REAL), missing)
     }
 
     const fn with(name: &'static CStr, slot: *mut c_void, missing: Missing) -> Self {
-        let raw = RawKey::new(CALL, name.as_ptr(), slot, 8, missing as u8);
+        let raw = RawKey::new(CALL, name.as_ptr(), slot, 8, missing.policy(F::Result::REAL));
         Call { raw, operation: PhantomData }
     }
 
@@ -141,10 +150,17 @@ impl<F: Signature> Call<F> {
         unsafe { F::from_slot(self.raw.load()) }
     }
 
+    /// Whether sites pass or return real numbers.
+    #[doc(hidden)]
+    pub const fn has_reals(&self) -> bool {
+        F::HAS_REALS
+    }
+
+    /// The result, from the two registers that may hold it.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn outcome(&self, word: u64) -> F::Result {
-        F::Result::from_word(word)
+    pub fn outcome(&self, word: u64, real: f64) -> F::Result {
+        F::Result::from_word(if F::Result::REAL { real.to_bits() } else { word })
     }
 }
 
@@ -186,9 +202,10 @@ union Content<T: Copy> {
     number: usize,
 }
 
-impl<T: Argument + Outcome> Value<T> {
+impl<T: Word> Value<T> {
     /// A key for a `static`: `name` is what tools show, `initial` the value at first.
     pub const fn new(name: &'static CStr, initial: T) -> Self {
+        let () = T::IS_WORD;
         let mut content = Content { number: 0 };
         content.value = initial;
         let slot = if size_of::<T>() == 8 {
@@ -238,5 +255,61 @@ impl Branch {
     #[inline(always)]
     pub fn load(&self) -> bool {
         !self.raw.load().is_null()
+    }
+}
+
+/// A key whose sites go one of several ways, 2 to 8.
+///
+/// ```
+/// use patchpoint::{Switch, switch};
+///
+/// static POLICY: Switch<3> = Switch::new(c"policy", 0);
+///
+/// fn next(now: u32) -> u32 {
+///     match switch!(POLICY) {
+///         0 => now + 1, // a nop leads here
+///         1 => now * 2, // or a jump
+///         _ => now,
+///     }
+/// }
+///
+/// assert_eq!(next(5), 6);
+/// POLICY.set(1)?;
+/// assert_eq!(next(5), 10);
+/// # Ok::<(), patchpoint::Error>(())
+/// ```
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct Switch<const WAYS: usize> {
+    pub(crate) raw: RawKey,
+}
+
+impl<const WAYS: usize> Switch<WAYS> {
+    /// A key for a `static`: `name` is what tools show, `initial` the way at first.
+    pub const fn new(name: &'static CStr, initial: usize) -> Self {
+        assert!(WAYS >= 2 && WAYS <= 8, "patchpoint: a switch has 2 to 8 ways");
+        assert!(initial < WAYS, "patchpoint: the ways of a switch are 0 to WAYS - 1");
+        let slot = std::ptr::without_provenance_mut(initial);
+        Switch { raw: RawKey::new(SWITCH, name.as_ptr(), slot, WAYS, 0) }
+    }
+
+    /// Makes every site go another way.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a way that there is not; else as
+    /// [`Transaction::commit`](crate::Transaction::commit): then nothing has changed.
+    pub fn set(&'static self, way: usize) -> Result<(), Error> {
+        self.raw.set(way as u64)
+    }
+
+    /// The way by a plain load.
+    #[inline(always)]
+    pub fn load(&self) -> usize {
+        self.raw.load().addr()
+    }
+
+    #[doc(hidden)]
+    pub const fn ways(&self) -> usize {
+        WAYS
     }
 }

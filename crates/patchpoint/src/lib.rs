@@ -1,7 +1,7 @@
 //! Code that is decided rarely and run often does not pay for the decision.
 //!
 //! A *key* is a static that changes rarely: the implementation of an operation ([`Call`]), a
-//! number or pointer ([`Value`]), or a yes/no question ([`Branch`]). A *site* is a place in code
+//! number or pointer ([`Value`]), a yes/no question ([`Branch`]) or one with more answers ([`Switch`]). A *site* is a place in code
 //! that depends on a key. On x86-64 Linux a site is exactly one instruction, and changing the key
 //! rewrites that instruction in the running program, safely with threads:
 //!
@@ -10,6 +10,7 @@
 //! | [`call!`] | `call *KEY(%rip)` | a direct call, or what a trivial function does: nothing, a move, a constant |
 //! | [`value!`] | `mov KEY(%rip),%eax` | `mov $5,%eax` |
 //! | [`likely!`], [`unlikely!`] | a jump to code that tests the key | a nop, or a jump to the other side |
+//! | [`switch!`] | a jump to code that compares the key | a nop, or a jump to the way that the key names |
 //!
 //! The form as compiled is right at every moment. Elsewhere, and with the feature `portable`, sites
 //! are plain loads, tests and indirect calls, and the same functions change the same keys.
@@ -66,7 +67,7 @@
 //! * SIGTRAP stays unblocked in threads that execute sites; a handler for it may be installed, and
 //!   gets the traps that are not patchpoint's.
 //! * Keys are not changed from a signal handler, nor in a child of `vfork`.
-//! * Operations are `extern "C"` functions of up to six integers, truth values and thin pointers;
+//! * Operations are `extern "C"` functions of up to six integers, truth values, thin pointers, `f32` and `f64`;
 //!   one that panics ends the program, as in any such function. They must not rely on being called
 //!   at their own address: where the body is one instruction, that takes the place of the call.
 //! * A site names its key by the path of a static, in a program or `cdylib`; keys are not shared
@@ -87,9 +88,9 @@ compile_error!("patchpoint's values have 8 bytes and need a 64-bit target");
 
 mod abi;
 mod alternative;
-mod body;
 mod error;
 mod key;
+mod place;
 mod signature;
 #[cfg(not(patchpoint_native))]
 mod site_portable;
@@ -99,15 +100,17 @@ mod status;
 mod transaction;
 mod word;
 
-pub use abi::RawKey;
+pub use abi::{LENGTH_MAX, RawKey};
 pub use alternative::Cpu;
-pub use body::body;
 pub use error::Error;
-pub use key::{Branch, Call, Missing, Value};
+pub use key::{Branch, Call, Missing, Switch, Value};
+pub use place::{Body, Form, Place, State, Unfit, body};
 pub use signature::Signature;
 #[cfg(patchpoint_native)]
 #[doc(hidden)]
 pub use site_x86_64::seldom;
 pub use status::{Kind, Site, Status, init, ops_add, sites, status};
 pub use transaction::Transaction;
-pub use word::{Argument, Outcome};
+#[doc(hidden)]
+pub use word::Registers;
+pub use word::{Argument, Outcome, Word};

@@ -1,7 +1,7 @@
 //! The function types that an operation may have.
 
 use crate::key::Call;
-use crate::word::{Argument, Outcome};
+use crate::word::{Argument, Outcome, Registers};
 use std::ffi::c_void;
 
 /// A type of operations: `extern "C" fn` or `unsafe extern "C" fn`, of up to six [`Argument`]s.
@@ -11,6 +11,10 @@ use std::ffi::c_void;
 pub unsafe trait Signature: Copy + 'static {
     #[doc(hidden)]
     type Result: Outcome;
+
+    /// Whether an argument or the result is a real number.
+    #[doc(hidden)]
+    const HAS_REALS: bool;
 
     #[doc(hidden)]
     fn to_slot(self) -> *mut c_void;
@@ -28,6 +32,8 @@ macro_rules! signature {
             for $($safety)? extern "C" fn($($argument),*) -> R
         {
             type Result = R;
+
+            const HAS_REALS: bool = R::REAL $(|| $argument::REAL)*;
 
             #[inline(always)]
             fn to_slot(self) -> *mut c_void {
@@ -54,15 +60,18 @@ macro_rules! signature {
         impl<R: Outcome + 'static, $($argument: Argument + 'static),*>
             Call<$($safety)? extern "C" fn($($argument),*) -> R>
         {
-            /// Checks and converts the arguments of one site; its result comes from these words.
+            /// Checks and converts the arguments of one site.
             ///
             /// # Safety
             /// Of an unsafe operation: whatever every operation that the key may hold asks for.
             #[doc(hidden)]
             #[inline(always)]
             #[allow(non_snake_case, clippy::too_many_arguments)]
-            pub $($safety)? fn words(&self, $($argument: $argument),*) -> [u64; $count] {
-                [$($argument.to_word()),*]
+            pub $($safety)? fn registers(&self, $($argument: $argument),*) -> Registers<$count> {
+                #[allow(unused_mut)]
+                let mut registers = Registers::new();
+                $(registers.push($argument);)*
+                registers
             }
         }
     };

@@ -20,35 +20,44 @@ macro_rules! call_saved {
     };
 }
 
-/// Reads a [`Value`](crate::Value): `value!(KEY)`.
+/// Reads a [`Value`](crate::Value): `value!(KEY)`, `value!(KEYS[2])`, `value!(TABLE[2].limit)`.
 ///
-/// `KEY`: the path of a static. Result: the value.
+/// `KEY`: the path of a static, or of one that is an array of keys, or of structs with keys. Result: the
+/// value.
 #[macro_export]
 macro_rules! value {
-    ($key:path) => {{
-        $key.count_op();
-        $key.load()
+    ($key:path $([ $index:expr ] $(. $field:ident)*)?) => {{
+        $key $([$index] $(.$field)*)? .count_op();
+        $key $([$index] $(.$field)*)? .load()
     }};
 }
 
 /// Asks a [`Branch`](crate::Branch) whose usual answer is yes: `if likely!(KEY) { … }`.
 ///
-/// `KEY`: the path of a static. Result: the answer.
+/// `KEY`: as in [`value!`](crate::value). Result: the answer.
 #[macro_export]
 macro_rules! likely {
-    ($key:path) => {{
-        $key.count_op();
-        $key.load()
-    }};
+    ($($key:tt)+) => {
+        $crate::value!($($key)+)
+    };
 }
 
 /// Asks a [`Branch`](crate::Branch) whose usual answer is no: `if unlikely!(KEY) { … }`.
 ///
-/// `KEY`: the path of a static. Result: the answer.
+/// `KEY`: as in [`value!`](crate::value). Result: the answer.
 #[macro_export]
 macro_rules! unlikely {
-    ($key:path) => {{
-        $key.count_op();
-        $key.load()
-    }};
+    ($($key:tt)+) => {
+        $crate::value!($($key)+)
+    };
+}
+
+/// Asks a [`Switch`](crate::Switch): `match switch!(KEY) { … }`.
+///
+/// `KEY`: as in [`value!`](crate::value). Result: the number of the way.
+#[macro_export]
+macro_rules! switch {
+    ($($key:tt)+) => {
+        $crate::value!($($key)+)
+    };
 }

@@ -1,7 +1,8 @@
 //! Sites of x86-64 Linux: one instruction each, and its record, as in `site_x86_64.h`.
 //!
-//! Arguments of the assembly: the key is `{key}`; the site ends at the numeric label 662, and what
-//! follows the instruction is the record.
+//! Arguments of the assembly: the key is `{key}` and, where it is part of another static, `{offset}`;
+//! the site ends at the numeric label 662, and what follows the instruction is the record. All forms of
+//! a site begin with the same byte, which means nothing; `site_x86_64.h` says why.
 //!
 //! A record's section is tied to that of its code by a named label (the flag "o"), which has to be
 //! another one in each copy that the compiler makes of the assembly. Rust has no `%=`; a symbol
@@ -13,8 +14,9 @@
 
 /// Text that begins a site in assembly of one's own, in AT&T syntax.
 ///
-/// There the key is the operand `{key}`, a `sym`; the label 662 ends the site, which is the one
-/// instruction as the C library's guide has it; and [`site_record!`](crate::site_record) follows.
+/// There the key is the operand `{key}`, a `sym`, and `{offset}` its place in that static, a `const`; the
+/// label 662 ends the site, which is the one instruction as the C library's guide has it; and
+/// [`site_record!`](crate::site_record) follows.
 #[macro_export]
 macro_rules! site_begin {
     () => {
@@ -41,8 +43,8 @@ macro_rules! site_begin {
 
 /// Text of a site's record in assembly of one's own: `struct patchpoint_site`, 16 bytes.
 ///
-/// Literals: kind (1 call, 2 value, 3 branch), flags, and `aux` as an expression relative to `.`
-/// (of a branch the code that tests the key; of a preserving call its thunk; else 0).
+/// Literals: kind (1 call, 2 value, 3 branch, 4 switch), flags, and `aux` as an expression relative to `.`
+/// (of a branch or switch the code that tests the key; of a preserving call its thunk; else 0).
 #[macro_export]
 macro_rules! site_record {
     ($kind:literal, $flags:literal, $aux:literal) => {
@@ -52,7 +54,7 @@ macro_rules! site_record {
             ".noaltmacro\n",
             ".balign 4\n",
             ".long 661b - .\n",
-            ".long {key} - .\n",
+            ".long {key} + {offset} - .\n",
             ".long ",
             $aux,
             "\n.byte ",
@@ -65,6 +67,23 @@ macro_rules! site_record {
     };
 }
 
+/// Where a key is: the static that holds it, and its place in there.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __offset {
+    ($holder:path) => {
+        0
+    };
+    ($holder:path, $($member:tt)+) => {{
+        // SAFETY: both pointers are into the same static.
+        unsafe {
+            (&raw const $holder $($member)+)
+                .cast::<u8>()
+                .offset_from((&raw const $holder).cast::<u8>())
+        }
+    }};
+}
+
 /// Executes a site of a [`Call`](crate::Call): `call!(KEY, arguments…)`.
 ///
 /// `KEY`: the path of a static. Result: the operation's. A key of unsafe operations needs an
@@ -72,58 +91,115 @@ macro_rules! site_record {
 #[macro_export]
 macro_rules! call {
     ($key:path $(,)?) => {
-        $crate::__call!($key, words [], [])
+        $crate::__call!($key, registers real [], [], [])
     };
     ($key:path, $a:expr $(,)?) => {
-        $crate::__call!($key, words [$a], [in("rdi") words[0],])
+        $crate::__call!($key, registers real [$a], [in("rdi") registers.words[0],],
+            [in registers.reals[0],])
     };
     ($key:path, $a:expr, $b:expr $(,)?) => {
-        $crate::__call!($key, words [$a, $b], [in("rdi") words[0], in("rsi") words[1],])
+        $crate::__call!($key, registers real [$a, $b],
+            [in("rdi") registers.words[0], in("rsi") registers.words[1],],
+            [in registers.reals[0], in("xmm1") registers.reals[1],])
     };
     ($key:path, $a:expr, $b:expr, $c:expr $(,)?) => {
-        $crate::__call!($key, words [$a, $b, $c],
-            [in("rdi") words[0], in("rsi") words[1], in("rdx") words[2],])
+        $crate::__call!($key, registers real [$a, $b, $c],
+            [in("rdi") registers.words[0], in("rsi") registers.words[1],
+             in("rdx") registers.words[2],],
+            [in registers.reals[0], in("xmm1") registers.reals[1],
+             in("xmm2") registers.reals[2],])
     };
     ($key:path, $a:expr, $b:expr, $c:expr, $d:expr $(,)?) => {
-        $crate::__call!($key, words [$a, $b, $c, $d],
-            [in("rdi") words[0], in("rsi") words[1], in("rdx") words[2], in("rcx") words[3],])
+        $crate::__call!($key, registers real [$a, $b, $c, $d],
+            [in("rdi") registers.words[0], in("rsi") registers.words[1],
+             in("rdx") registers.words[2], in("rcx") registers.words[3],],
+            [in registers.reals[0], in("xmm1") registers.reals[1],
+             in("xmm2") registers.reals[2], in("xmm3") registers.reals[3],])
     };
     ($key:path, $a:expr, $b:expr, $c:expr, $d:expr, $e:expr $(,)?) => {
-        $crate::__call!($key, words [$a, $b, $c, $d, $e],
-            [in("rdi") words[0], in("rsi") words[1], in("rdx") words[2], in("rcx") words[3],
-             in("r8") words[4],])
+        $crate::__call!($key, registers real [$a, $b, $c, $d, $e],
+            [in("rdi") registers.words[0], in("rsi") registers.words[1],
+             in("rdx") registers.words[2], in("rcx") registers.words[3],
+             in("r8") registers.words[4],],
+            [in registers.reals[0], in("xmm1") registers.reals[1],
+             in("xmm2") registers.reals[2], in("xmm3") registers.reals[3],
+             in("xmm4") registers.reals[4],])
     };
     ($key:path, $a:expr, $b:expr, $c:expr, $d:expr, $e:expr, $f:expr $(,)?) => {
-        $crate::__call!($key, words [$a, $b, $c, $d, $e, $f],
-            [in("rdi") words[0], in("rsi") words[1], in("rdx") words[2], in("rcx") words[3],
-             in("r8") words[4], in("r9") words[5],])
+        $crate::__call!($key, registers real [$a, $b, $c, $d, $e, $f],
+            [in("rdi") registers.words[0], in("rsi") registers.words[1],
+             in("rdx") registers.words[2], in("rcx") registers.words[3],
+             in("r8") registers.words[4], in("r9") registers.words[5],],
+            [in registers.reals[0], in("xmm1") registers.reals[1],
+             in("xmm2") registers.reals[2], in("xmm3") registers.reals[3],
+             in("xmm4") registers.reals[4], in("xmm5") registers.reals[5],])
+    };
+}
+
+/// Real numbers are operands only where the key's type has some: a constant decides.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __call {
+    ($key:path, $registers:ident $real:ident [$($argument:expr),*], [$($words:tt)*], [$($reals:tt)*]) => {{
+        $key.count_op();
+        let $registers = $key.registers($($argument),*);
+        let word: u64;
+        let $real: f64;
+        // SAFETY: one call of a function of the key's type, with its arguments and C's convention;
+        // an operation that unwinds ends the program.
+        unsafe {
+            if const { $key.has_reals() } {
+                $crate::__call_with_reals!($key, word, [$($words)*], $real $($reals)*)
+            } else {
+                ::core::arch::asm!(
+                    $crate::site_begin!(),
+                    ".byte 0x40, 0xff, 0x15\n.long {key} + {offset} - . - 4\n662:",
+                    $crate::site_record!("1", "0", "0"),
+                    key = sym $key,
+                    offset = const 0,
+                    $($words)*
+                    lateout("rax") word,
+                    clobber_abi("sysv64"),
+                    options(att_syntax),
+                );
+                $real = 0.0;
+            }
+        };
+        let _ = $registers;
+        $key.outcome(word, $real)
+    }};
+}
+
+/// The first real argument is in the register of a real result.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __call_with_reals {
+    ($key:path, $word:ident, [$($words:tt)*], $real:ident $(in $first:expr, $($others:tt)*)?) => {
+        ::core::arch::asm!(
+            $crate::site_begin!(),
+            ".byte 0x40, 0xff, 0x15\n.long {key} + {offset} - . - 4\n662:",
+            $crate::site_record!("1", "0", "0"),
+            key = sym $key,
+            offset = const 0,
+            $($words)*
+            $($($others)*)?
+            inlateout("xmm0") $crate::__first!($($first)?) => $real,
+            lateout("rax") $word,
+            clobber_abi("sysv64"),
+            options(att_syntax),
+        )
     };
 }
 
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __call {
-    ($key:path, $words:ident [$($argument:expr),*], [$($operands:tt)*]) => {{
-        $key.count_op();
-        let $words: [u64; _] = $key.words($($argument),*);
-        let word: u64;
-        // SAFETY: one call of a function of the key's type, with its arguments and C's convention;
-        // an operation that unwinds ends the program.
-        unsafe {
-            ::core::arch::asm!(
-                $crate::site_begin!(),
-                "call *{key}(%rip)\n662:",
-                $crate::site_record!("1", "0", "0"),
-                key = sym $key,
-                $($operands)*
-                lateout("rax") word,
-                clobber_abi("sysv64"),
-                options(att_syntax),
-            )
-        };
-        let _ = $words;
-        $key.outcome(word)
-    }};
+macro_rules! __first {
+    () => {
+        0.0f64
+    };
+    ($first:expr) => {
+        $first
+    };
 }
 
 /// As [`call!`], but the caller keeps what it has in general registers, all but the result's.
@@ -134,25 +210,30 @@ macro_rules! __call {
 #[macro_export]
 macro_rules! call_saved {
     ($key:path $(,)?) => {
-        $crate::__call_saved!($key, words [], [])
+        $crate::__call_saved!($key, registers [], [], [])
     };
     ($key:path, $a:expr $(,)?) => {
-        $crate::__call_saved!($key, words [$a], [in("rdi") words[0],])
+        $crate::__call_saved!($key, registers [$a], [in("rdi") registers.words[0],],
+            [registers.reals[0]])
     };
     ($key:path, $a:expr, $b:expr $(,)?) => {
-        $crate::__call_saved!($key, words [$a, $b], [in("rdi") words[0], in("rsi") words[1],])
+        $crate::__call_saved!($key, registers [$a, $b],
+            [in("rdi") registers.words[0], in("rsi") registers.words[1],],
+            [registers.reals[0], registers.reals[1]])
     };
     ($key:path, $a:expr, $b:expr, $c:expr $(,)?) => {
-        $crate::__call_saved!($key, words [$a, $b, $c],
-            [in("rdi") words[0], in("rsi") words[1], in("rdx") words[2],])
+        $crate::__call_saved!($key, registers [$a, $b, $c],
+            [in("rdi") registers.words[0], in("rsi") registers.words[1],
+             in("rdx") registers.words[2],],
+            [registers.reals[0], registers.reals[1], registers.reals[2]])
     };
 }
 
+/// The thunk's own call is a plain site. Vector registers need no saving: the site loses them.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __call_saved {
-    ($key:path, $words:ident [$($argument:expr),*], [$($operands:tt)*]) => {{
-        // Its own call is a plain site. Vector registers need no saving: the site loses them.
+    ($key:path, $registers:ident [$($argument:expr),*], [$($words:tt)*], [$($real:expr),*]) => {{
         #[unsafe(naked)]
         unsafe extern "C" fn thunk() {
             ::core::arch::naked_asm!(
@@ -167,7 +248,7 @@ macro_rules! __call_saved {
                 "pushq %r11\n.cfi_adjust_cfa_offset 8\n.cfi_rel_offset r11, 0",
                 "subq $8, %rsp\n.cfi_adjust_cfa_offset 8",
                 $crate::site_begin!(),
-                "call *{key}(%rip)\n662:",
+                ".byte 0x40, 0xff, 0x15\n.long {key} + {offset} - . - 4\n662:",
                 $crate::site_record!("1", "0", "0"),
                 "addq $8, %rsp\n.cfi_adjust_cfa_offset -8",
                 "popq %r11\n.cfi_adjust_cfa_offset -8\n.cfi_restore r11",
@@ -181,96 +262,131 @@ macro_rules! __call_saved {
                 "ret",
                 ".cfi_endproc",
                 key = sym $key,
+                offset = const 0,
                 options(att_syntax),
             )
         }
         $key.count_op();
-        let $words: [u64; _] = $key.words($($argument),*);
+        let $registers = $key.registers($($argument),*);
         let word: u64;
+        let real: f64;
         // SAFETY: as a call; the thunk and the single instructions that may stand here keep the
         // registers that are not listed.
         unsafe {
-            ::core::arch::asm!(
-                $crate::site_begin!(),
-                ".byte 0x67\ncall {thunk}\n662:",
-                $crate::site_record!("1", "2", "{thunk} - ."),
-                key = sym $key,
-                thunk = sym thunk,
-                $($operands)*
-                lateout("rax") word,
-                lateout("xmm0") _, lateout("xmm1") _, lateout("xmm2") _, lateout("xmm3") _,
-                lateout("xmm4") _, lateout("xmm5") _, lateout("xmm6") _, lateout("xmm7") _,
-                lateout("xmm8") _, lateout("xmm9") _, lateout("xmm10") _, lateout("xmm11") _,
-                lateout("xmm12") _, lateout("xmm13") _, lateout("xmm14") _, lateout("xmm15") _,
-                lateout("xmm16") _, lateout("xmm17") _, lateout("xmm18") _, lateout("xmm19") _,
-                lateout("xmm20") _, lateout("xmm21") _, lateout("xmm22") _, lateout("xmm23") _,
-                lateout("xmm24") _, lateout("xmm25") _, lateout("xmm26") _, lateout("xmm27") _,
-                lateout("xmm28") _, lateout("xmm29") _, lateout("xmm30") _, lateout("xmm31") _,
-                lateout("k0") _, lateout("k1") _, lateout("k2") _, lateout("k3") _,
-                lateout("k4") _, lateout("k5") _, lateout("k6") _, lateout("k7") _,
-                lateout("st(0)") _, lateout("st(1)") _, lateout("st(2)") _, lateout("st(3)") _,
-                lateout("st(4)") _, lateout("st(5)") _, lateout("st(6)") _, lateout("st(7)") _,
-                options(att_syntax),
-            )
+            if const { $key.has_reals() } {
+                $crate::__saved_site!($key, thunk, word, real, [$($words)*], [$($real),*])
+            } else {
+                $crate::__saved_site!($key, thunk, word, real, [$($words)*], [])
+            }
         };
-        let _ = $words;
-        $key.outcome(word)
+        let _ = $registers;
+        $key.outcome(word, real)
     }};
 }
 
-/// Reads a [`Value`](crate::Value): `value!(KEY)`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __saved_site {
+    ($key:path, $thunk:ident, $word:ident, $real:ident, [$($words:tt)*], []) => {
+        $crate::__saved_site!(@ $key, $thunk, $word, [$($words)*
+            lateout("xmm0") $real, lateout("xmm1") _, lateout("xmm2") _,])
+    };
+    ($key:path, $thunk:ident, $word:ident, $real:ident, [$($words:tt)*], [$a:expr]) => {
+        $crate::__saved_site!(@ $key, $thunk, $word, [$($words)*
+            inlateout("xmm0") $a => $real, lateout("xmm1") _, lateout("xmm2") _,])
+    };
+    ($key:path, $thunk:ident, $word:ident, $real:ident, [$($words:tt)*], [$a:expr, $b:expr]) => {
+        $crate::__saved_site!(@ $key, $thunk, $word, [$($words)*
+            inlateout("xmm0") $a => $real, inlateout("xmm1") $b => _, lateout("xmm2") _,])
+    };
+    ($key:path, $thunk:ident, $word:ident, $real:ident, [$($words:tt)*],
+     [$a:expr, $b:expr, $c:expr]) => {
+        $crate::__saved_site!(@ $key, $thunk, $word, [$($words)*
+            inlateout("xmm0") $a => $real, inlateout("xmm1") $b => _, inlateout("xmm2") $c => _,])
+    };
+    (@ $key:path, $thunk:ident, $word:ident, [$($operands:tt)*]) => {
+        ::core::arch::asm!(
+            $crate::site_begin!(),
+            ".byte 0x40, 0x67, 0xe8\n.long {thunk} - . - 4\n662:",
+            $crate::site_record!("1", "2", "{thunk} - ."),
+            key = sym $key,
+            offset = const 0,
+            thunk = sym $thunk,
+            $($operands)*
+            lateout("rax") $word,
+            lateout("xmm3") _,
+            lateout("xmm4") _, lateout("xmm5") _, lateout("xmm6") _, lateout("xmm7") _,
+            lateout("xmm8") _, lateout("xmm9") _, lateout("xmm10") _, lateout("xmm11") _,
+            lateout("xmm12") _, lateout("xmm13") _, lateout("xmm14") _, lateout("xmm15") _,
+            lateout("xmm16") _, lateout("xmm17") _, lateout("xmm18") _, lateout("xmm19") _,
+            lateout("xmm20") _, lateout("xmm21") _, lateout("xmm22") _, lateout("xmm23") _,
+            lateout("xmm24") _, lateout("xmm25") _, lateout("xmm26") _, lateout("xmm27") _,
+            lateout("xmm28") _, lateout("xmm29") _, lateout("xmm30") _, lateout("xmm31") _,
+            lateout("k0") _, lateout("k1") _, lateout("k2") _, lateout("k3") _,
+            lateout("k4") _, lateout("k5") _, lateout("k6") _, lateout("k7") _,
+            lateout("st(0)") _, lateout("st(1)") _, lateout("st(2)") _, lateout("st(3)") _,
+            lateout("st(4)") _, lateout("st(5)") _, lateout("st(6)") _, lateout("st(7)") _,
+            options(att_syntax),
+        )
+    };
+}
+
+/// Reads a [`Value`](crate::Value): `value!(KEY)`, `value!(KEYS[2])`, `value!(TABLE[2].limit)`.
 ///
-/// `KEY`: the path of a static. Result: the value.
+/// `KEY`: the path of a static, or of one that is an array of keys, or of structs with keys; the index is a constant.
+/// Result: the value.
 #[macro_export]
 macro_rules! value {
-    ($key:path) => {{
-        $key.count_op();
+    ($key:path $([ $index:expr ] $(. $field:ident)*)?) => {{
+        $key $([$index] $(.$field)*)? .count_op();
         let word: u64;
         // SAFETY: loads the key's slot or an immediate, and changes nothing but the register. That
         // memory is the library's and changes behind functions that are opaque to the compiler.
         unsafe {
-            // The load has the length of the immediate form.
-            if const { $key.is_wide() } {
+            // The load has the length of the immediate form, which needs one of the old registers.
+            if const { $key $([$index] $(.$field)*)? .is_wide() } {
                 ::core::arch::asm!(
                     $crate::site_begin!(),
-                    ".byte 0x2e, 0x2e, 0x2e\nmovq {key}(%rip), {word}\n662:",
+                    ".byte 0x66, 0x66, 0x66, 0x66\nmovq {key} + {offset}(%rip), {word}\n662:",
                     $crate::site_record!("2", "0", "0"),
                     key = sym $key,
+                    offset = const $crate::__offset!($key $(, [$index] $(.$field)*)?),
                     word = lateout(reg) word,
                     options(att_syntax, nomem, nostack, preserves_flags),
                 )
             } else {
                 ::core::arch::asm!(
                     $crate::site_begin!(),
-                    "movl {key}(%rip), {word:e}\n662:",
+                    ".byte 0x40\nmovl {key} + {offset}(%rip), {word:e}\n662:",
                     $crate::site_record!("2", "0", "0"),
                     key = sym $key,
-                    word = lateout(reg) word,
+                    offset = const $crate::__offset!($key $(, [$index] $(.$field)*)?),
+                    word = lateout(reg_abcd) word,
                     options(att_syntax, nomem, nostack, preserves_flags),
                 )
             }
         };
-        $key.outcome(word)
+        $key $([$index] $(.$field)*)? .outcome(word)
     }};
 }
 
 /// Asks a [`Branch`](crate::Branch) whose usual answer is yes: `if likely!(KEY) { … }`.
 ///
-/// `KEY`: the path of a static. Result: the answer; a nop while it is true, else a jump.
+/// `KEY`: as in [`value!`](crate::value). Result: the answer; a nop while it is true, else a jump.
 #[macro_export]
 macro_rules! likely {
-    ($key:path) => {
-        $crate::__branch!($key, "0x84", "1", false)
+    ($($key:tt)+) => {
+        $crate::__branch!("0x84", "1", false, $($key)+)
     };
 }
 
 /// Asks a [`Branch`](crate::Branch) whose usual answer is no: `if unlikely!(KEY) { … }`.
 ///
-/// `KEY`: the path of a static. Result: the answer; a nop while it is false, else a jump.
+/// `KEY`: as in [`value!`](crate::value). Result: the answer; a nop while it is false, else a jump.
 #[macro_export]
 macro_rules! unlikely {
-    ($key:path) => {
-        $crate::__branch!($key, "0x85", "0", true)
+    ($($key:tt)+) => {
+        $crate::__branch!("0x85", "0", true, $($key)+)
     };
 }
 
@@ -279,22 +395,24 @@ macro_rules! unlikely {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __branch {
-    ($key:path, $condition:literal, $flags:literal, $other:literal) => {
+    ($condition:literal, $flags:literal, $other:literal,
+     $key:path $([ $index:expr ] $(. $field:ident)*)?) => {
         'site: {
-            $key.count_op();
+            $key $([$index] $(.$field)*)? .count_op();
             // SAFETY: tests the key's slot, or not even that, and goes on at one of two places.
             unsafe {
                 ::core::arch::asm!(
                     $crate::site_begin!(),
-                    ".byte 0xe9\n.long 663f - . - 4\n662:",
+                    ".byte 0x40, 0xe9\n.long 663f - . - 4\n662:",
                     ".subsection 1\n663:",
-                    "testb $1, {key}(%rip)",
+                    ".byte 0xf6, 0x05\n.long {key} + {offset} - . - 5\n.byte 0x01",
                     concat!(".byte 0x0f, ", $condition),
                     ".long {other} - . - 4",
                     ".byte 0xe9\n.long 662b - . - 4",
                     ".previous",
                     $crate::site_record!("3", $flags, "663b - ."),
                     key = sym $key,
+                    offset = const $crate::__offset!($key $(, [$index] $(.$field)*)?),
                     other = label {
                         $crate::seldom();
                         break 'site $other
@@ -304,6 +422,67 @@ macro_rules! __branch {
             };
             !$other
         }
+    };
+}
+
+/// Asks a [`Switch`](crate::Switch): `match switch!(KEY) { … }`.
+///
+/// `KEY`: as in [`value!`](crate::value). Result: the number of the way, which the compiler follows to
+/// the arm of a `match`.
+#[macro_export]
+macro_rules! switch {
+    ($key:path $([ $index:expr ] $(. $field:ident)*)?) => {
+        'site: {
+            $key $([$index] $(.$field)*)? .count_op();
+            // SAFETY: compares the key's slot, or not even that, and goes on at one of its ways; there is
+            // no code that leads to a way that it has not.
+            unsafe {
+                ::core::arch::asm!(
+                    $crate::site_begin!(),
+                    ".byte 0x40, 0xe9\n.long 663f - . - 4\n662:",
+                    ".subsection 1\n663:",
+                    $crate::__way!("1"),
+                    $crate::__way!("2"),
+                    $crate::__way!("3"),
+                    $crate::__way!("4"),
+                    $crate::__way!("5"),
+                    $crate::__way!("6"),
+                    $crate::__way!("7"),
+                    ".byte 0xe9\n.long 662b - . - 4",
+                    ".previous",
+                    $crate::site_record!("4", "0", "663b - ."),
+                    key = sym $key,
+                    offset = const $crate::__offset!($key $(, [$index] $(.$field)*)?),
+                    count = const $key $([$index] $(.$field)*)? .ways(),
+                    way_1 = label { break 'site 1usize },
+                    way_2 = label { break 'site 2usize },
+                    way_3 = label { break 'site 3usize },
+                    way_4 = label { break 'site 4usize },
+                    way_5 = label { break 'site 5usize },
+                    way_6 = label { break 'site 6usize },
+                    way_7 = label { break 'site 7usize },
+                    options(att_syntax, nomem, nostack),
+                )
+            };
+            0usize
+        }
+    };
+}
+
+/// One comparison of a switch: cmpb $way,key(%rip); je.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __way {
+    ($way:literal) => {
+        concat!(
+            ".if {count} > ",
+            $way,
+            "\n.byte 0x80, 0x3d\n.long {key} + {offset} - . - 5\n.byte ",
+            $way,
+            ", 0x0f, 0x84\n.long {way_",
+            $way,
+            "} - . - 4\n.endif",
+        )
     };
 }
 

@@ -40,6 +40,8 @@ pub enum Kind {
     Value,
     /// A [`Branch`](crate::Branch).
     Branch,
+    /// A [`Switch`](crate::Switch).
+    Switch,
 }
 
 /// One site, as it was when it was looked at.
@@ -131,7 +133,8 @@ unsafe extern "C" fn collect(raw: *const RawSite, list: *mut c_void) -> c_int {
     let kind = match raw.kind {
         1 => Kind::Call,
         2 => Kind::Value,
-        _ => Kind::Branch,
+        3 => Kind::Branch,
+        _ => Kind::Switch,
     };
     // SAFETY: the key is registered, and its texts live while the lock is held.
     let (name, object, state) =

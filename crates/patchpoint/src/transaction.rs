@@ -2,9 +2,9 @@
 
 use crate::abi::{self, RawKey, RawTransaction};
 use crate::error::Error;
-use crate::key::{Branch, Call, Value};
+use crate::key::{Branch, Call, Switch, Value};
 use crate::signature::Signature;
-use crate::word::{Argument, Outcome};
+use crate::word::Word;
 
 /// Changes of any number of keys, of Rust and of C, that are made together or not at all.
 ///
@@ -56,17 +56,22 @@ impl Transaction {
     }
 
     /// Adds another value for a key's sites.
-    pub fn set_value<T: Argument + Outcome>(
-        &mut self,
-        key: &'static Value<T>,
-        value: T,
-    ) -> &mut Self {
+    pub fn set_value<T: Word>(&mut self, key: &'static Value<T>, value: T) -> &mut Self {
         self.add(&key.raw, value.to_word())
     }
 
     /// Adds another answer for a key's sites.
     pub fn set_branch(&mut self, key: &'static Branch, truth: bool) -> &mut Self {
         self.add(&key.raw, truth.into())
+    }
+
+    /// Adds another way for a key's sites.
+    pub fn set_switch<const WAYS: usize>(
+        &mut self,
+        key: &'static Switch<WAYS>,
+        way: usize,
+    ) -> &mut Self {
+        self.add(&key.raw, way as u64)
     }
 
     fn add(&mut self, key: &'static RawKey, value: u64) -> &mut Self {

@@ -257,15 +257,15 @@ fn sites_and_status_can_be_looked_at() {
     assert_eq!(status.objects, 1);
     assert!(status.writer != "none" && !status.fallback && status.sync_core, "{status:?}");
     for site in &sites {
-        assert!((5..=10).contains(&site.bytes_now.len()), "{site:?}");
+        assert!((6..=11).contains(&site.bytes_now.len()), "{site:?}");
         assert_ne!(site.state, "foreign", "{site:?}");
         assert!(site.object.contains("conformance"), "{site:?}");
     }
     let of = |key| sites.iter().filter(move |site| site.key == key);
     assert!(of(ONE.raw()).all(|site| site.name == "one" && site.kind == Kind::Call));
     assert!(of(ONE.raw()).count() > 5);
-    assert!(of(VALUE_64.raw()).all(|site| site.bytes_now.len() == 10 && site.kind == Kind::Value));
-    assert!(of(ON.raw()).all(|site| site.bytes_now.len() == 5 && site.kind == Kind::Branch));
+    assert!(of(VALUE_64.raw()).all(|site| site.bytes_now.len() == 11 && site.kind == Kind::Value));
+    assert!(of(ON.raw()).all(|site| site.bytes_now.len() == 6 && site.kind == Kind::Branch));
 }
 
 #[test]

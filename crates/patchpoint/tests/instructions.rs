@@ -2,8 +2,8 @@
 #![cfg(patchpoint_native)]
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, Mnemonic, NasmFormatter};
-use patchpoint::{Branch, Call, Missing, RawKey, Site, Value};
-use patchpoint::{call, call_saved, likely, sites, unlikely, value};
+use patchpoint::{Branch, Call, Missing, RawKey, Site, Switch, Value};
+use patchpoint::{call, call_saved, likely, sites, switch, unlikely, value};
 use std::sync::Mutex;
 
 type Unary = extern "C" fn(u64) -> u64;
@@ -29,6 +29,7 @@ static NARROW: Value<u32> = Value::new(c"narrow", 7);
 static WIDE: Value<u64> = Value::new(c"wide", 7);
 static SELDOM: Branch = Branch::new(c"seldom", false);
 static OFTEN: Branch = Branch::new(c"often", true);
+static WAY: Switch<3> = Switch::new(c"way", 0);
 
 /// The keys belong to one test at a time.
 static KEYS: Mutex<()> = Mutex::new(());
@@ -42,6 +43,7 @@ fn all(a: u64, never: bool) -> u64 {
     let low = u64::from(call!(LOW, a as u32));
     let values = u64::from(value!(NARROW)) + value!(WIDE);
     let branches = u64::from(unlikely!(SELDOM)) + 2 * u64::from(likely!(OFTEN));
+    let branches = branches + switch!(WAY) as u64;
     call!(PLAIN, a) + call_saved!(SAVED, a) + low + values + branches
 }
 
@@ -81,37 +83,41 @@ fn a_patched_site_is_the_instruction_it_should_be() {
     patchpoint::init().unwrap();
     PLAIN.set(identity).unwrap();
     SAVED.set(identity).unwrap();
-    check(PLAIN.raw(), "move", "2e 2e 2e 48 89 f8", "mov rax,rdi");
-    check(SAVED.raw(), "move", "2e 2e 2e 48 89 f8", "mov rax,rdi");
-    check(LOW.raw(), "move", "2e 2e 2e 2e 89 f8", "mov eax,edi");
+    check(PLAIN.raw(), "move", "40 2e 2e 2e 48 89 f8", "mov rax,rdi");
+    check(SAVED.raw(), "move", "40 2e 2e 2e 48 89 f8", "mov rax,rdi");
+    check(LOW.raw(), "move", "40 2e 2e 2e 2e 89 f8", "mov eax,edi");
     PLAIN.set(five).unwrap();
-    check(PLAIN.raw(), "constant", "c7 c0 05 00 00 00", "mov eax,5");
+    check(PLAIN.raw(), "constant", "40 c7 c0 05 00 00 00", "mov eax,5");
     PLAIN.remove().unwrap();
-    check(PLAIN.raw(), "constant", "c7 c0 00 00 00 00", "mov eax,0");
+    check(PLAIN.raw(), "constant", "40 c7 c0 00 00 00 00", "mov eax,0");
     PLAIN.set(work).unwrap();
-    check(PLAIN.raw(), "call", "67 e8", "call");
+    check(PLAIN.raw(), "call", "40 67 e8", "call");
     SAVED.set(work).unwrap();
-    check(SAVED.raw(), "thunk", "67 e8", "call");
+    check(SAVED.raw(), "thunk", "40 67 e8", "call");
     LOW.remove().unwrap();
-    check(LOW.raw(), "nop", "66 0f 1f 44 00 00", "nop");
+    check(LOW.raw(), "nop", "40 66 0f 1f 44 00 00", "nop");
     LOW.set(low).unwrap();
     TRAP.remove().unwrap();
-    check(TRAP.raw(), "trap", "67 67 67 67 0f 0b", "ud2");
+    check(TRAP.raw(), "trap", "40 67 67 67 67 0f 0b", "ud2");
     TRAP.set(work).unwrap();
     WIDE.set(0x1122_3344_5566_7788).unwrap();
-    check(WIDE.raw(), "immediate", "4", "mov r");
-    assert_eq!(site(WIDE.raw()).bytes_now[2..], 0x1122_3344_5566_7788u64.to_le_bytes());
+    check(WIDE.raw(), "immediate", "66 4", "mov r");
+    assert_eq!(site(WIDE.raw()).bytes_now[3..], 0x1122_3344_5566_7788u64.to_le_bytes());
     NARROW.set(0xaabb_ccdd).unwrap();
     assert!(site(NARROW.raw()).bytes_now.ends_with(&0xaabb_ccddu32.to_le_bytes()));
-    check(NARROW.raw(), "immediate", "", "mov ");
-    check(SELDOM.raw(), "nop", "0f 1f 44 00 00", "nop");
-    check(OFTEN.raw(), "nop", "0f 1f 44 00 00", "nop");
+    check(NARROW.raw(), "immediate", "40 c7", "mov ");
+    check(SELDOM.raw(), "nop", "40 0f 1f 44 00 00", "nop");
+    check(OFTEN.raw(), "nop", "40 0f 1f 44 00 00", "nop");
     SELDOM.set(true).unwrap();
     OFTEN.set(false).unwrap();
-    check(SELDOM.raw(), "jump", "e9", "jmp");
-    check(OFTEN.raw(), "jump", "e9", "jmp");
+    check(SELDOM.raw(), "jump", "40 e9", "jmp");
+    check(OFTEN.raw(), "jump", "40 e9", "jmp");
     SELDOM.set(false).unwrap();
     OFTEN.set(true).unwrap();
+    check(WAY.raw(), "nop", "40 0f 1f 44 00 00", "nop");
+    WAY.set(2).unwrap();
+    check(WAY.raw(), "jump", "40 e9", "jmp");
+    WAY.set(0).unwrap();
 }
 
 #[inline(never)]

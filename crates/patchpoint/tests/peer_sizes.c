@@ -14,7 +14,11 @@ size_t peer_size(int type)
 		return sizeof(struct patchpoint_status);
 	case 3:
 		return sizeof(struct patchpoint_site_info);
-	default:
+	case 4:
 		return sizeof(struct patchpoint_alternative);
+	case 5:
+		return sizeof(struct patchpoint_place);
+	default:
+		return sizeof(struct patchpoint_state);
 	}
 }

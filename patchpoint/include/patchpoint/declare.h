@@ -1,35 +1,19 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * What declares and defines keys. Each declaration makes typed inline functions named after the key, so that arguments and
- * results are checked and converted as for any function, in C and in C++. Include patchpoint.h, not this file.
+ * results are checked and converted as for any function, in C and in C++. No prefix of such a name begins another one, so that
+ * a key may have any name. Include patchpoint.h, not this file.
  */
 #ifndef PATCHPOINT_DECLARE_H
 #define PATCHPOINT_DECLARE_H
 
-#ifdef __cplusplus
-#define PATCHPOINT__C extern "C"
-#define PATCHPOINT__ASSERT static_assert
-/* Integers narrower than int are passed as int: callees may rely on the extension (clang does). */
-template <class T> struct patchpoint_wide { using type = T; };
-template <> struct patchpoint_wide<bool> { using type = int; };
-template <> struct patchpoint_wide<char> { using type = int; };
-template <> struct patchpoint_wide<signed char> { using type = int; };
-template <> struct patchpoint_wide<unsigned char> { using type = int; };
-template <> struct patchpoint_wide<short> { using type = int; };
-template <> struct patchpoint_wide<unsigned short> { using type = int; };
-#define PATCHPOINT__WIDE(argument) patchpoint_wide<decltype(argument)>::type
-#else
-#define PATCHPOINT__C extern
-#define PATCHPOINT__ASSERT _Static_assert
-#define PATCHPOINT__WIDE(argument) __typeof__(1 ? (argument) : (argument))
-#endif
+#include "types.h"
 
 #define PATCHPOINT__HIDDEN __attribute__((__visibility__("hidden")))
-#define PATCHPOINT__INLINE static inline __attribute__((__always_inline__, __unused__))
 
-/* Number of arguments, 1 to 8. */
-#define PATCHPOINT__COUNT(...) PATCHPOINT__COUNT_(__VA_ARGS__, 8, 7, 6, 5, 4, 3, 2, 1, 0)
-#define PATCHPOINT__COUNT_(a, b, c, d, e, f, g, h, n, ...) n
+/* Number of arguments, 1 to 16. */
+#define PATCHPOINT__COUNT(...) PATCHPOINT__COUNT_(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define PATCHPOINT__COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q, n, ...) n
 #define PATCHPOINT__PASTE(a, b) PATCHPOINT__PASTE_(a, b)
 #define PATCHPOINT__PASTE_(a, b) a##b
 
@@ -43,6 +27,9 @@ template <> struct patchpoint_wide<unsigned short> { using type = int; };
 #define PATCHPOINT__CALL_WITH_5 PATCHPOINT__CALL_WITH_2
 #define PATCHPOINT__CALL_WITH_6 PATCHPOINT__CALL_WITH_2
 #define PATCHPOINT__CALL_WITH_7 PATCHPOINT__CALL_WITH_2
+#define PATCHPOINT__CALL_WITH_8 PATCHPOINT__CALL_WITH_2
+#define PATCHPOINT__CALL_WITH_9 PATCHPOINT__CALL_WITH_2
+#define PATCHPOINT__CALL_WITH_10 PATCHPOINT__CALL_WITH_2
 
 /*
  * void or value: whether a result is exactly `void`. Only then is the macro below followed by its parenthesis ("void *()"
@@ -53,42 +40,65 @@ template <> struct patchpoint_wide<unsigned short> { using type = int; };
 #define PATCHPOINT__SECOND(...) PATCHPOINT__SECOND_(__VA_ARGS__)
 #define PATCHPOINT__SECOND_(a, b, ...) b
 
-/* Parameters, and the same as arguments, by number. */
+/* Parameters, and the same as arguments, by number. typeof: for types of functions and arrays. */
 #define PATCHPOINT__PARAMETERS_0() void
-#define PATCHPOINT__PARAMETERS_1(a) a a1
-#define PATCHPOINT__PARAMETERS_2(a, b) a a1, b a2
-#define PATCHPOINT__PARAMETERS_3(a, b, c) a a1, b a2, c a3
-#define PATCHPOINT__PARAMETERS_4(a, b, c, d) a a1, b a2, c a3, d a4
-#define PATCHPOINT__PARAMETERS_5(a, b, c, d, e) a a1, b a2, c a3, d a4, e a5
-#define PATCHPOINT__PARAMETERS_6(a, b, c, d, e, f) a a1, b a2, c a3, d a4, e a5, f a6
-#define PATCHPOINT__ARGUMENTS_0
-#define PATCHPOINT__ARGUMENTS_1 a1
-#define PATCHPOINT__ARGUMENTS_2 a1, a2
-#define PATCHPOINT__ARGUMENTS_3 a1, a2, a3
-#define PATCHPOINT__ARGUMENTS_4 a1, a2, a3, a4
-#define PATCHPOINT__ARGUMENTS_5 a1, a2, a3, a4, a5
-#define PATCHPOINT__ARGUMENTS_6 a1, a2, a3, a4, a5, a6
+#define PATCHPOINT__PARAMETERS_1(a) __typeof__(a) a1
+#define PATCHPOINT__PARAMETERS_2(a, b) __typeof__(a) a1, __typeof__(b) a2
+#define PATCHPOINT__PARAMETERS_3(a, b, c) PATCHPOINT__PARAMETERS_2(a, b), __typeof__(c) a3
+#define PATCHPOINT__PARAMETERS_4(a, b, c, d) PATCHPOINT__PARAMETERS_3(a, b, c), __typeof__(d) a4
+#define PATCHPOINT__PARAMETERS_5(a, b, c, d, e) PATCHPOINT__PARAMETERS_4(a, b, c, d), __typeof__(e) a5
+#define PATCHPOINT__PARAMETERS_6(a, b, c, d, e, f) PATCHPOINT__PARAMETERS_5(a, b, c, d, e), __typeof__(f) a6
+#define PATCHPOINT__NAMES_0 ()
+#define PATCHPOINT__NAMES_1 (a1)
+#define PATCHPOINT__NAMES_2 (a1, a2)
+#define PATCHPOINT__NAMES_3 (a1, a2, a3)
+#define PATCHPOINT__NAMES_4 (a1, a2, a3, a4)
+#define PATCHPOINT__NAMES_5 (a1, a2, a3, a4, a5)
+#define PATCHPOINT__NAMES_6 (a1, a2, a3, a4, a5, a6)
 
-/* Floating point travels in other registers; larger types in none. (T)0.5 is 0 unless T is floating. */
-#define PATCHPOINT__FITS(type) \
-	PATCHPOINT__ASSERT(sizeof(type) <= 8, "patchpoint: arguments and results have at most 8 bytes")
-#define PATCHPOINT__FITS_0() PATCHPOINT__ASSERT(1, "")
-#define PATCHPOINT__FITS_1(a) PATCHPOINT__FITS(a)
-#define PATCHPOINT__FITS_2(a, ...) PATCHPOINT__FITS(a); PATCHPOINT__FITS_1(__VA_ARGS__)
-#define PATCHPOINT__FITS_3(a, ...) PATCHPOINT__FITS(a); PATCHPOINT__FITS_2(__VA_ARGS__)
-#define PATCHPOINT__FITS_4(a, ...) PATCHPOINT__FITS(a); PATCHPOINT__FITS_3(__VA_ARGS__)
-#define PATCHPOINT__FITS_5(a, ...) PATCHPOINT__FITS(a); PATCHPOINT__FITS_4(__VA_ARGS__)
-#define PATCHPOINT__FITS_6(a, ...) PATCHPOINT__FITS(a); PATCHPOINT__FITS_5(__VA_ARGS__)
+/* Structs travel in pieces or in memory, larger numbers in two registers: refused here rather than passed wrong. */
+#define PATCHPOINT__CARRIED(type) \
+	PATCHPOINT__ASSERT(PATCHPOINT__IS_WORD(PATCHPOINT__PASSED(type)) || PATCHPOINT__IS_REAL(PATCHPOINT__PASSED(type)), \
+			   "patchpoint: arguments and results are integers, enumerations, pointers, float or double, of at " \
+			   "most 8 bytes; pass a struct or a larger number by a pointer to it")
+#define PATCHPOINT__CARRIED_0() PATCHPOINT__ASSERT(1, "")
+#define PATCHPOINT__CARRIED_1(a) PATCHPOINT__CARRIED(a)
+#define PATCHPOINT__CARRIED_2(a, ...) PATCHPOINT__CARRIED(a); PATCHPOINT__CARRIED_1(__VA_ARGS__)
+#define PATCHPOINT__CARRIED_3(a, ...) PATCHPOINT__CARRIED(a); PATCHPOINT__CARRIED_2(__VA_ARGS__)
+#define PATCHPOINT__CARRIED_4(a, ...) PATCHPOINT__CARRIED(a); PATCHPOINT__CARRIED_3(__VA_ARGS__)
+#define PATCHPOINT__CARRIED_5(a, ...) PATCHPOINT__CARRIED(a); PATCHPOINT__CARRIED_4(__VA_ARGS__)
+#define PATCHPOINT__CARRIED_6(a, ...) PATCHPOINT__CARRIED(a); PATCHPOINT__CARRIED_5(__VA_ARGS__)
+#define PATCHPOINT__RETURN_value return
+#define PATCHPOINT__RETURN_void
+#define PATCHPOINT__CARRIED_void(result) PATCHPOINT__ASSERT(1, "")
+#define PATCHPOINT__CARRIED_value(result) PATCHPOINT__CARRIED(result)
+#define PATCHPOINT__RESULT_IS_REAL_void(result) false
+#define PATCHPOINT__RESULT_IS_REAL_value(result) PATCHPOINT__IS_REAL(PATCHPOINT__PASSED(result))
 
-#ifdef PATCHPOINT_OPS
-#define PATCHPOINT__OP(key) (void)__atomic_fetch_add(&patchpoint_key_##key.ops, 1, __ATOMIC_RELAXED)
-#else
-#define PATCHPOINT__OP(key) (void)0
-#endif
+/* Whether any of the types is real. */
+#define PATCHPOINT__ANY_REAL_0() false
+#define PATCHPOINT__ANY_REAL_1(a) PATCHPOINT__IS_REAL(PATCHPOINT__PASSED(a))
+#define PATCHPOINT__ANY_REAL_2(a, ...) PATCHPOINT__ANY_REAL_1(a) || PATCHPOINT__ANY_REAL_1(__VA_ARGS__)
+#define PATCHPOINT__ANY_REAL_3(a, ...) PATCHPOINT__ANY_REAL_1(a) || PATCHPOINT__ANY_REAL_2(__VA_ARGS__)
+#define PATCHPOINT__ANY_REAL_4(a, ...) PATCHPOINT__ANY_REAL_1(a) || PATCHPOINT__ANY_REAL_3(__VA_ARGS__)
+#define PATCHPOINT__ANY_REAL_5(a, ...) PATCHPOINT__ANY_REAL_1(a) || PATCHPOINT__ANY_REAL_4(__VA_ARGS__)
+#define PATCHPOINT__ANY_REAL_6(a, ...) PATCHPOINT__ANY_REAL_1(a) || PATCHPOINT__ANY_REAL_5(__VA_ARGS__)
 
+/*
+ * Where a key is: the object that holds it and the place in there. Sites name the object in assembly, by its symbol, since a
+ * compiler does not accept the address as an operand everywhere (gcc, -O0 -fPIC).
+ */
 #define PATCHPOINT__KEY(key) PATCHPOINT__C struct patchpoint_key patchpoint_key_##key PATCHPOINT__HIDDEN
 
-#if defined(__x86_64__) && defined(__LP64__) && defined(__linux__) && !defined(PATCHPOINT_PORTABLE)
+#ifdef PATCHPOINT_OPS
+#define PATCHPOINT__OP(lvalue) (void)__atomic_fetch_add(&(lvalue).ops, 1, __ATOMIC_RELAXED)
+#else
+#define PATCHPOINT__OP(lvalue) (void)0
+#endif
+
+/* gcc before 11 has no results of asm goto. */
+#if defined(__x86_64__) && defined(__LP64__) && defined(__linux__) && !defined(PATCHPOINT_PORTABLE) && \
+	(defined(__clang__) || __GNUC__ >= 11)
 #include "site_x86_64.h"
 #else
 #include "site_portable.h"
@@ -97,6 +107,7 @@ template <> struct patchpoint_wide<unsigned short> { using type = int; };
 /* PATCHPOINT_DECLARE_CALL(key, result, argument types…) */
 #define PATCHPOINT_DECLARE_CALL(...) \
 	PATCHPOINT__PASTE(PATCHPOINT__DECLARE_CALL_, PATCHPOINT__COUNT(__VA_ARGS__))(__VA_ARGS__)
+#define PATCHPOINT__DECLARE_CALL_1(key) PATCHPOINT__ASSERT(0, "patchpoint: give the key, the result's type and the arguments'")
 #define PATCHPOINT__DECLARE_CALL_2(key, result) PATCHPOINT__DECLARE_CALL(key, 0, result, )
 #define PATCHPOINT__DECLARE_CALL_3(key, result, ...) PATCHPOINT__DECLARE_CALL(key, 1, result, __VA_ARGS__)
 #define PATCHPOINT__DECLARE_CALL_4(key, result, ...) PATCHPOINT__DECLARE_CALL(key, 2, result, __VA_ARGS__)
@@ -104,77 +115,140 @@ template <> struct patchpoint_wide<unsigned short> { using type = int; };
 #define PATCHPOINT__DECLARE_CALL_6(key, result, ...) PATCHPOINT__DECLARE_CALL(key, 4, result, __VA_ARGS__)
 #define PATCHPOINT__DECLARE_CALL_7(key, result, ...) PATCHPOINT__DECLARE_CALL(key, 5, result, __VA_ARGS__)
 #define PATCHPOINT__DECLARE_CALL_8(key, result, ...) PATCHPOINT__DECLARE_CALL(key, 6, result, __VA_ARGS__)
+#define PATCHPOINT__DECLARE_CALL_9(...) \
+	PATCHPOINT__ASSERT(0, "patchpoint: an operation has at most 6 arguments; pass more by a pointer to a struct")
+#define PATCHPOINT__DECLARE_CALL_10 PATCHPOINT__DECLARE_CALL_9
+#define PATCHPOINT__DECLARE_CALL_11 PATCHPOINT__DECLARE_CALL_9
+#define PATCHPOINT__DECLARE_CALL_12 PATCHPOINT__DECLARE_CALL_9
+#define PATCHPOINT__DECLARE_CALL_13 PATCHPOINT__DECLARE_CALL_9
+#define PATCHPOINT__DECLARE_CALL_14 PATCHPOINT__DECLARE_CALL_9
+#define PATCHPOINT__DECLARE_CALL_15 PATCHPOINT__DECLARE_CALL_9
+#define PATCHPOINT__DECLARE_CALL_16 PATCHPOINT__DECLARE_CALL_9
 #define PATCHPOINT__DECLARE_CALL(key, n, result, ...) \
 	PATCHPOINT__DECLARE_CALL_AS(key, n, PATCHPOINT__RESULT(result), result, __VA_ARGS__)
 #define PATCHPOINT__DECLARE_CALL_AS(key, n, form, result, ...) \
-	PATCHPOINT__FITS_##n(__VA_ARGS__); \
+	PATCHPOINT__DECLARE_CALL_FORM(key, n, form, result, __VA_ARGS__)
+#define PATCHPOINT__DECLARE_CALL_FORM(key, n, form, result, ...) \
+	PATCHPOINT__CARRIED_##form(result); \
+	PATCHPOINT__CARRIED_##n(__VA_ARGS__); \
 	PATCHPOINT__KEY(key); \
-	typedef result (*patchpoint_function_##key)(PATCHPOINT__PARAMETERS_##n(__VA_ARGS__)); \
-	PATCHPOINT__SITES_CALL(key, n, form, result, (PATCHPOINT__PARAMETERS_##n(__VA_ARGS__)), \
-			       (PATCHPOINT__ARGUMENTS_##n)) \
+	enum { \
+		patchpoint_result_is_real_##key = PATCHPOINT__RESULT_IS_REAL_##form(result), \
+		patchpoint_any_is_real_##key = PATCHPOINT__RESULT_IS_REAL_##form(result) || PATCHPOINT__ANY_REAL_##n(__VA_ARGS__) \
+	}; \
+	typedef __typeof__(result) (*patchpoint_function_##key)(PATCHPOINT__PARAMETERS_##n(__VA_ARGS__)); \
+	PATCHPOINT__SITES_CALL(key, n, form, __typeof__(result), (PATCHPOINT__PARAMETERS_##n(__VA_ARGS__)), \
+			       PATCHPOINT__NAMES_##n) \
 	PATCHPOINT__INLINE int patchpoint_set_call_##key(patchpoint_function_##key function) \
 	{ \
-		return patchpoint_key_set(&patchpoint_key_##key, (uint64_t)(uintptr_t)function); \
+		return patchpoint_key_set(&patchpoint_key_##key, PATCHPOINT__BITS(function)); \
 	} \
 	PATCHPOINT__INLINE int patchpoint_txn_set_call_##key(struct patchpoint_txn *txn, \
 							     patchpoint_function_##key function) \
 	{ \
-		return patchpoint_txn_set(txn, &patchpoint_key_##key, (uint64_t)(uintptr_t)function); \
+		return patchpoint_txn_set(txn, &patchpoint_key_##key, PATCHPOINT__BITS(function)); \
 	} \
 	PATCHPOINT__KEY(key)
 
-/* PATCHPOINT_DECLARE_VALUE(key, type) */
+/*
+ * PATCHPOINT_DECLARE_VALUE(key, type), PATCHPOINT_DECLARE_BRANCH(key), PATCHPOINT_DECLARE_SWITCH(key, ways). With _IN the key
+ * is a struct patchpoint_key in an object of the program's: (key, …, object, member), where `object member` names it, such as
+ * (io_enabled, categories, [IO].enabled) or (tracing, settings, .tracing). The object is declared and defined by
+ * PATCHPOINT_DECLARE_HOLDER(struct category, categories, [3]); and PATCHPOINT_DEFINE_HOLDER(struct category, categories, [3]) =
+ * {…}; with PATCHPOINT_BRANCH_INIT and so on for its keys.
+ */
 #define PATCHPOINT_DECLARE_VALUE(key, type) \
-	PATCHPOINT__ASSERT(sizeof(type) == 1 || sizeof(type) == 2 || sizeof(type) == 4 || sizeof(type) == 8, \
-			   "patchpoint: a value has 1, 2, 4 or 8 bytes"); \
 	PATCHPOINT__KEY(key); \
-	PATCHPOINT__SITES_VALUE(key, type) \
-	PATCHPOINT__INLINE int patchpoint_set_value_##key(type value) \
-	{ \
-		return patchpoint_key_set(&patchpoint_key_##key, (uint64_t)value); \
-	} \
-	PATCHPOINT__INLINE int patchpoint_txn_set_value_##key(struct patchpoint_txn *txn, type value) \
-	{ \
-		return patchpoint_txn_set(txn, &patchpoint_key_##key, (uint64_t)value); \
-	} \
+	PATCHPOINT__DECLARE_VALUE(key, type, "patchpoint_key_" #key, 0, patchpoint_key_##key); \
 	PATCHPOINT__KEY(key)
-
-/* PATCHPOINT_DECLARE_BRANCH(key) */
+#define PATCHPOINT_DECLARE_VALUE_IN(key, type, holder, member) \
+	PATCHPOINT__DECLARE_VALUE(key, type, #holder, PATCHPOINT__OFFSET(holder, member), holder member)
 #define PATCHPOINT_DECLARE_BRANCH(key) \
 	PATCHPOINT__KEY(key); \
-	PATCHPOINT__SITES_BRANCH(key) \
-	PATCHPOINT__INLINE int patchpoint_set_branch_##key(bool truth) \
-	{ \
-		return patchpoint_key_set(&patchpoint_key_##key, truth); \
-	} \
-	PATCHPOINT__INLINE int patchpoint_txn_set_branch_##key(struct patchpoint_txn *txn, bool truth) \
-	{ \
-		return patchpoint_txn_set(txn, &patchpoint_key_##key, truth); \
-	} \
+	PATCHPOINT__DECLARE_BRANCH(key, "patchpoint_key_" #key, 0, patchpoint_key_##key); \
 	PATCHPOINT__KEY(key)
+#define PATCHPOINT_DECLARE_BRANCH_IN(key, holder, member) \
+	PATCHPOINT__DECLARE_BRANCH(key, #holder, PATCHPOINT__OFFSET(holder, member), holder member)
+#define PATCHPOINT_DECLARE_SWITCH(key, ways) \
+	PATCHPOINT__KEY(key); \
+	PATCHPOINT__DECLARE_SWITCH(key, ways, "patchpoint_key_" #key, 0, patchpoint_key_##key); \
+	PATCHPOINT__KEY(key)
+#define PATCHPOINT_DECLARE_SWITCH_IN(key, ways, holder, member) \
+	PATCHPOINT__DECLARE_SWITCH(key, ways, #holder, PATCHPOINT__OFFSET(holder, member), holder member)
+#define PATCHPOINT_DECLARE_HOLDER(type, ...) PATCHPOINT__HOLDER(type, PATCHPOINT__FIRST(__VA_ARGS__, , ), __VA_ARGS__, , )
+#define PATCHPOINT_DEFINE_HOLDER(type, ...) \
+	PATCHPOINT__OBJECT_OF(PATCHPOINT__FIRST(__VA_ARGS__, , )) \
+	PATCHPOINT_DECLARE_HOLDER(type, __VA_ARGS__); \
+	PATCHPOINT__HIDDEN __attribute__((__used__)) type PATCHPOINT__NAME_AND(__VA_ARGS__, , )
+#define PATCHPOINT__FIRST(first, ...) first
+#define PATCHPOINT__NAME_AND(name, dimensions, ...) name dimensions
+#define PATCHPOINT__HOLDER(type, first, name, dimensions, ...) PATCHPOINT__C type name dimensions PATCHPOINT__HIDDEN
+#define PATCHPOINT__OBJECT_OF(name) PATCHPOINT__OBJECT(name)
+
+#define PATCHPOINT__DECLARE_VALUE(key, type, symbol, offset, lvalue) \
+	PATCHPOINT__ASSERT(PATCHPOINT__IS_WORD(type), "patchpoint: a value is an integer, an enumeration or a pointer of at most " \
+						      "8 bytes"); \
+	PATCHPOINT__SITES_VALUE(key, type, symbol, offset, lvalue) \
+	PATCHPOINT__SETTERS(key, value, type, PATCHPOINT__BITS(value), lvalue)
+#define PATCHPOINT__DECLARE_BRANCH(key, symbol, offset, lvalue) \
+	PATCHPOINT__SITES_BRANCH(key, symbol, offset, lvalue) \
+	PATCHPOINT__SETTERS(key, branch, bool, value, lvalue)
+#define PATCHPOINT__DECLARE_SWITCH(key, ways, symbol, offset, lvalue) \
+	PATCHPOINT__ASSERT((ways) >= 2 && (ways) <= PATCHPOINT_WAYS_MAX, "patchpoint: a switch has 2 to 8 ways"); \
+	PATCHPOINT__SITES_SWITCH(key, ways, symbol, offset, lvalue) \
+	PATCHPOINT__SETTERS(key, switch, unsigned, value, lvalue)
+#define PATCHPOINT__SETTERS(key, kind, type, bits, lvalue) \
+	PATCHPOINT__INLINE int patchpoint_set_##kind##_##key(type value) \
+	{ \
+		return patchpoint_key_set(&(lvalue), bits); \
+	} \
+	PATCHPOINT__INLINE int patchpoint_txn_set_##kind##_##key(struct patchpoint_txn *txn, type value) \
+	{ \
+		return patchpoint_txn_set(txn, &(lvalue), bits); \
+	} \
+	PATCHPOINT__ASSERT(1, "")
+
+#define PATCHPOINT__INIT(slot, name, origin, kind, size, null, flags) \
+	{ \
+		slot, name, 0, origin, NULL, NULL, 0, kind, size, null, flags, 0, {0, 0, 0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0, 0, 0} \
+	}
+#define PATCHPOINT__SLOT_OF(value) PATCHPOINT__CAST(void *, PATCHPOINT__CAST(uintptr_t, value))
+/* A key that is part of an object: its initial contents. */
+#define PATCHPOINT_VALUE_INIT(name, type, initial) \
+	PATCHPOINT__INIT(PATCHPOINT__SLOT_OF(PATCHPOINT__CAST(type, initial)), name, NULL, PATCHPOINT_VALUE, sizeof(type), 0, 0)
+#define PATCHPOINT_BRANCH_INIT(name, initial) \
+	PATCHPOINT__INIT(PATCHPOINT__SLOT_OF((initial) ? 1 : 0), name, NULL, PATCHPOINT_BRANCH, 1, 0, 0)
+#define PATCHPOINT_SWITCH_INIT(name, ways, initial) \
+	PATCHPOINT__INIT(PATCHPOINT__SLOT_OF(initial), name, NULL, PATCHPOINT_SWITCH, ways, 0, 0)
 
 /* `used`: sites name the key in assembly, which -flto does not read. */
-#define PATCHPOINT__DEFINE(key, slot, origin, kind, size, null, flags) \
+#define PATCHPOINT__DEFINE(key, ...) \
 	PATCHPOINT__OBJECT(key) \
 	PATCHPOINT__KEY(key); \
-	PATCHPOINT__HIDDEN __attribute__((__used__)) struct patchpoint_key patchpoint_key_##key = { \
-		slot, #key, 0, origin, NULL, kind, size, null, flags, 0, {0, 0, 0, 0, 0, 0}, 0, {0, 0, 0, 0}}
+	PATCHPOINT__HIDDEN __attribute__((__used__)) struct patchpoint_key patchpoint_key_##key = __VA_ARGS__
 
 /* An operation; `null` is NOTHING, ZERO or TRAP, what a later NULL stands for. */
-#define PATCHPOINT_DEFINE_CALL_OR(key, function, null) \
-	PATCHPOINT__DEFINE(key, PATCHPOINT__FUNCTION(function), NULL, PATCHPOINT_CALL, 8, PATCHPOINT_NULL_##null, 0)
+#define PATCHPOINT_DEFINE_CALL_OR(key, function, null) PATCHPOINT__DEFINE_CALL(key, PATCHPOINT__FUNCTION(function), null)
 #define PATCHPOINT_DEFINE_CALL(key, function) PATCHPOINT_DEFINE_CALL_OR(key, function, TRAP)
 /* An operation that is NULL at first. */
-#define PATCHPOINT_DEFINE_CALL_NULL(key, null) PATCHPOINT_DEFINE_CALL_OR(key, PATCHPOINT__NULL_##null, null)
-#define PATCHPOINT__NULL_NOTHING patchpoint_null_nothing
-#define PATCHPOINT__NULL_ZERO patchpoint_null_zero
-#define PATCHPOINT__NULL_TRAP patchpoint_null_trap
-#define PATCHPOINT__FUNCTION(function) (__extension__(void *)(function))
+#define PATCHPOINT_DEFINE_CALL_NULL(key, null) PATCHPOINT__DEFINE_CALL(key, PATCHPOINT__NULL_##null(key), null)
+#define PATCHPOINT__DEFINE_CALL(key, slot, null) \
+	PATCHPOINT__DEFINE(key, PATCHPOINT__INIT(slot, #key, NULL, PATCHPOINT_CALL, 8, PATCHPOINT__POLICY_##null(key), 0))
+#define PATCHPOINT__NULL_NOTHING(key) PATCHPOINT__FUNCTION(patchpoint_null_nothing)
+#define PATCHPOINT__NULL_ZERO(key) \
+	PATCHPOINT__FUNCTION(patchpoint_result_is_real_##key ? patchpoint_null_zero_real : patchpoint_null_zero)
+#define PATCHPOINT__NULL_TRAP(key) PATCHPOINT__FUNCTION(patchpoint_null_trap)
+#define PATCHPOINT__POLICY_NOTHING(key) PATCHPOINT_NULL_NOTHING
+#define PATCHPOINT__POLICY_ZERO(key) (patchpoint_result_is_real_##key ? PATCHPOINT_NULL_ZERO_REAL : PATCHPOINT_NULL_ZERO)
+#define PATCHPOINT__POLICY_TRAP(key) PATCHPOINT_NULL_TRAP
+#define PATCHPOINT__FUNCTION(function) (__extension__ PATCHPOINT__CAST(void *, function))
 
 #define PATCHPOINT_DEFINE_VALUE(key, type, initial) \
-	PATCHPOINT__DEFINE(key, (void *)(uintptr_t)(type)(initial), NULL, PATCHPOINT_VALUE, sizeof(type), 0, 0)
-#define PATCHPOINT_DEFINE_BRANCH(key, initial) \
-	PATCHPOINT__DEFINE(key, (void *)(uintptr_t)((initial) ? 1 : 0), NULL, PATCHPOINT_BRANCH, 1, 0, 0)
+	PATCHPOINT__DEFINE(key, PATCHPOINT_VALUE_INIT(#key, type, initial))
+#define PATCHPOINT_DEFINE_BRANCH(key, initial) PATCHPOINT__DEFINE(key, PATCHPOINT_BRANCH_INIT(#key, initial))
+#define PATCHPOINT_DEFINE_SWITCH(key, ways, initial) \
+	PATCHPOINT__ASSERT((initial) < (ways), "patchpoint: the ways of a switch are 0 to ways - 1"); \
+	PATCHPOINT__DEFINE(key, PATCHPOINT_SWITCH_INIT(#key, ways, initial))
 
 /*
  * In one file of a program: its sites are patched when it is loaded, before main and constructors without priority, and those of
@@ -204,9 +278,10 @@ template <> struct patchpoint_wide<unsigned short> { using type = int; };
 	{ \
 		patchpoint_import_unregister(&patchpoint_key_##key); \
 	} \
-	PATCHPOINT__DEFINE(key, NULL, &patchpoint_export_##key, kind, size, 0, PATCHPOINT_KEY_IMPORT)
+	PATCHPOINT__DEFINE(key, PATCHPOINT__INIT(NULL, #key, &patchpoint_export_##key, kind, size, 0, PATCHPOINT_KEY_IMPORT))
 #define PATCHPOINT_IMPORT_CALL(key) PATCHPOINT__IMPORT(key, PATCHPOINT_CALL, 8)
 #define PATCHPOINT_IMPORT_VALUE(key, type) PATCHPOINT__IMPORT(key, PATCHPOINT_VALUE, sizeof(type))
 #define PATCHPOINT_IMPORT_BRANCH(key) PATCHPOINT__IMPORT(key, PATCHPOINT_BRANCH, 1)
+#define PATCHPOINT_IMPORT_SWITCH(key, ways) PATCHPOINT__IMPORT(key, PATCHPOINT_SWITCH, ways)
 
 #endif

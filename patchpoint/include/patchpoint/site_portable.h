@@ -4,42 +4,49 @@
 #define PATCHPOINT_SITE_PORTABLE_H
 
 /* Acquire: what was written before a change of the key is visible to who sees the change (free on x86 and cheap elsewhere). */
-#define PATCHPOINT__SLOT(key) __atomic_load_n(&patchpoint_key_##key.slot, __ATOMIC_ACQUIRE)
+#define PATCHPOINT__SLOT(lvalue) __atomic_load_n(&(lvalue).slot, __ATOMIC_ACQUIRE)
 
 #define PATCHPOINT__SITES_CALL(key, n, form, result, parameters, arguments) \
 	PATCHPOINT__INLINE result patchpoint_call_##key parameters \
 	{ \
-		PATCHPOINT__OP(key); \
-		PATCHPOINT__RETURN_##form(__extension__(patchpoint_function_##key) PATCHPOINT__SLOT(key)) arguments; \
+		PATCHPOINT__OP(patchpoint_key_##key); \
+		PATCHPOINT__RETURN_##form \
+		(__extension__ PATCHPOINT__CAST(patchpoint_function_##key, PATCHPOINT__SLOT(patchpoint_key_##key))) arguments; \
 	} \
-	PATCHPOINT__INLINE result patchpoint_call_saved_##key parameters \
+	PATCHPOINT__INLINE result patchpoint__saved_##key parameters \
 	{ \
 		PATCHPOINT__RETURN_##form patchpoint_call_##key arguments; \
 	}
-#define PATCHPOINT__RETURN_value return
-#define PATCHPOINT__RETURN_void
 
-#define PATCHPOINT__SITES_VALUE(key, type) \
+#define PATCHPOINT__SITES_VALUE(key, type, symbol, offset, lvalue) \
 	PATCHPOINT__INLINE type patchpoint_value_##key(void) \
 	{ \
-		PATCHPOINT__OP(key); \
-		return (type)(uintptr_t)PATCHPOINT__SLOT(key); \
+		PATCHPOINT__OP(lvalue); \
+		return PATCHPOINT__FROM_SLOT(type, PATCHPOINT__SLOT(lvalue)); \
 	}
 
-#define PATCHPOINT__SITES_BRANCH(key) \
+#define PATCHPOINT__SITES_BRANCH(key, symbol, offset, lvalue) \
 	PATCHPOINT__INLINE bool patchpoint_likely_##key(void) \
 	{ \
-		PATCHPOINT__OP(key); \
-		return __builtin_expect(PATCHPOINT__SLOT(key) != NULL, 1); \
+		PATCHPOINT__OP(lvalue); \
+		return __builtin_expect(PATCHPOINT__SLOT(lvalue) != NULL, 1); \
 	} \
 	PATCHPOINT__INLINE bool patchpoint_unlikely_##key(void) \
 	{ \
-		PATCHPOINT__OP(key); \
-		return __builtin_expect(PATCHPOINT__SLOT(key) != NULL, 0); \
+		PATCHPOINT__OP(lvalue); \
+		return __builtin_expect(PATCHPOINT__SLOT(lvalue) != NULL, 0); \
+	}
+
+#define PATCHPOINT__SITES_SWITCH(key, ways, symbol, offset, lvalue) \
+	PATCHPOINT__INLINE unsigned patchpoint_switch_##key(void) \
+	{ \
+		PATCHPOINT__OP(lvalue); \
+		return PATCHPOINT__FROM_SLOT(unsigned, PATCHPOINT__SLOT(lvalue)); \
 	}
 
 /* Nothing to register: there are no sites. */
 #define PATCHPOINT__OBJECT(key)
 #define PATCHPOINT_DEFINE_SAVED(key) PATCHPOINT__KEY(key)
+#define PATCHPOINT_PRESERVING
 
 #endif

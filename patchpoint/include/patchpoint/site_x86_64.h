@@ -4,6 +4,15 @@
 #define PATCHPOINT_SITE_X86_64_H
 
 /*
+ * All forms of a site begin with the same byte, a prefix without effect: an empty REX (0x40), or for values of 8 bytes an operand
+ * size (0x66) that REX.W overrides. A change writes its breakpoint there. So a thread that goes on one byte after it, because a
+ * debugger took the signal away, executes the same instruction, and a uprobe that is removed puts back the byte that is there
+ * anyway. Both prefixes are ones before which the kernel accepts a uprobe (arch/x86/kernel/uprobes.c, is_prefix_bad).
+ *
+ * Instructions are given as bytes, which are the same for -masm=intel, and which no assembler pads.
+ */
+
+/*
  * "o" ties a record to the section of its code, so that --gc-sections drops or keeps both (a record in a plain section is
  * dropped alone by lld); "?" puts it into the code's COMDAT group. Both want a named label: %= numbers each copy of the asm.
  */
@@ -11,7 +20,7 @@
 	".pushsection patchpoint_sites,\"ao?\",@progbits,.Lpatchpoint%=\n\t" \
 	".balign 4\n\t" \
 	".long .Lpatchpoint%= - .\n\t" \
-	".long patchpoint_key_" #key " - .\n\t" \
+	".long " key " - .\n\t" \
 	".long " aux "\n\t" \
 	".byte " kind ", .Lpatchpoint_end%= - .Lpatchpoint%=, " flags ", 0\n\t" \
 	".popsection"
@@ -19,7 +28,8 @@
 /*
  * A call from assembly is invisible to the compiler. The label leads to a real call, so the function is no leaf: its stack
  * is aligned and it has no red zone. The stack pointer as an operand keeps the prologue before the site: without it gcc
- * moves the prologue to the cold path. Nothing may be live after that call, so it does not return and costs no register.
+ * moves the prologue to the cold path. Nothing may be live after that call, so it is not returned from and costs no register;
+ * only the compiler must not know that before it has concluded what the function may change.
  */
 #ifdef __clang__
 /* At -O0 clang would load a local of this kind from memory that nobody wrote. */
@@ -29,56 +39,83 @@ register unsigned long patchpoint_stack __asm__("rsp");
 /* A global of this kind keeps gcc from optimising across files with -flto. */
 #define PATCHPOINT__STACK register unsigned long patchpoint_stack __asm__("rsp")
 #endif
-#define PATCHPOINT__COLD cold: PATCHPOINT__COLD_LABEL patchpoint_cold()
+#define PATCHPOINT__COLD \
+	cold: \
+	PATCHPOINT__COLD_LABEL patchpoint_cold(); \
+	__builtin_unreachable()
 #if defined(__GNUC__) && !defined(__clang__)
 #define PATCHPOINT__COLD_LABEL __attribute__((__cold__));
 #else
 #define PATCHPOINT__COLD_LABEL
 #endif
 
-/* Arguments in the registers of the System V ABI; a plain call destroys them and all others that belong to the callee. */
-#define PATCHPOINT__LOAD_0
-#define PATCHPOINT__LOAD_1 PATCHPOINT__WIDE(a1) r1 = a1;
-#define PATCHPOINT__LOAD_2 PATCHPOINT__LOAD_1 PATCHPOINT__WIDE(a2) r2 = a2;
-#define PATCHPOINT__LOAD_3 PATCHPOINT__LOAD_2 PATCHPOINT__WIDE(a3) r3 = a3;
-#define PATCHPOINT__LOAD_4 PATCHPOINT__LOAD_3 PATCHPOINT__WIDE(a4) r4 = a4;
-#define PATCHPOINT__LOAD_5 PATCHPOINT__LOAD_4 register PATCHPOINT__WIDE(a5) r5 __asm__("r8") = a5;
-#define PATCHPOINT__LOAD_6 PATCHPOINT__LOAD_5 register PATCHPOINT__WIDE(a6) r6 __asm__("r9") = a6;
+/* Arguments in the registers of the System V ABI. First all of them, since computing one may use another's register. */
+#define PATCHPOINT__WORD(i, value) PATCHPOINT__AUTO(value) w##i = value;
+#define PATCHPOINT__IN_R8 register PATCHPOINT__AUTO_REGISTER(w5) r5 __asm__("r8") = w5;
+#define PATCHPOINT__IN_R9 register PATCHPOINT__AUTO_REGISTER(w6) r6 __asm__("r9") = w6;
+#define PATCHPOINT__WORDS_0
+#define PATCHPOINT__WORDS_1 PATCHPOINT__WORD(1, PATCHPOINT__WORD_ARGUMENT(a1))
+#define PATCHPOINT__WORDS_2 PATCHPOINT__WORDS_1 PATCHPOINT__WORD(2, PATCHPOINT__WORD_ARGUMENT(a2))
+#define PATCHPOINT__WORDS_3 PATCHPOINT__WORDS_2 PATCHPOINT__WORD(3, PATCHPOINT__WORD_ARGUMENT(a3))
+#define PATCHPOINT__WORDS_4 PATCHPOINT__WORDS_3 PATCHPOINT__WORD(4, PATCHPOINT__WORD_ARGUMENT(a4))
+#define PATCHPOINT__WORDS_5 PATCHPOINT__WORDS_4 PATCHPOINT__WORD(5, PATCHPOINT__WORD_ARGUMENT(a5))
+#define PATCHPOINT__WORDS_6 PATCHPOINT__WORDS_5 PATCHPOINT__WORD(6, PATCHPOINT__WORD_ARGUMENT(a6))
+#define PATCHPOINT__REGISTERS_0
+#define PATCHPOINT__REGISTERS_1
+#define PATCHPOINT__REGISTERS_2
+#define PATCHPOINT__REGISTERS_3
+#define PATCHPOINT__REGISTERS_4
+#define PATCHPOINT__REGISTERS_5 PATCHPOINT__IN_R8
+#define PATCHPOINT__REGISTERS_6 PATCHPOINT__IN_R8 PATCHPOINT__IN_R9
+
+/* A plain call destroys its arguments and all other registers that belong to the callee; a preserving one only reads. */
 #define PATCHPOINT__BOTH_0
-#define PATCHPOINT__BOTH_1 , "+D"(r1)
-#define PATCHPOINT__BOTH_2 PATCHPOINT__BOTH_1, "+S"(r2)
-#define PATCHPOINT__BOTH_3 PATCHPOINT__BOTH_2, "+d"(r3)
-#define PATCHPOINT__BOTH_4 PATCHPOINT__BOTH_3, "+c"(r4)
+#define PATCHPOINT__BOTH_1 , "+D"(w1)
+#define PATCHPOINT__BOTH_2 PATCHPOINT__BOTH_1, "+S"(w2)
+#define PATCHPOINT__BOTH_3 PATCHPOINT__BOTH_2, "+d"(w3)
+#define PATCHPOINT__BOTH_4 PATCHPOINT__BOTH_3, "+c"(w4)
 #define PATCHPOINT__BOTH_5 PATCHPOINT__BOTH_4, "+r"(r5)
 #define PATCHPOINT__BOTH_6 PATCHPOINT__BOTH_5, "+r"(r6)
 #define PATCHPOINT__IN_0
-#define PATCHPOINT__IN_1 "D"(r1)
-#define PATCHPOINT__IN_2 PATCHPOINT__IN_1, "S"(r2)
-#define PATCHPOINT__IN_3 PATCHPOINT__IN_2, "d"(r3)
-#define PATCHPOINT__IN_4 PATCHPOINT__IN_3, "c"(r4)
+#define PATCHPOINT__IN_1 "D"(w1)
+#define PATCHPOINT__IN_2 PATCHPOINT__IN_1, "S"(w2)
+#define PATCHPOINT__IN_3 PATCHPOINT__IN_2, "d"(w3)
+#define PATCHPOINT__IN_4 PATCHPOINT__IN_3, "c"(w4)
 #define PATCHPOINT__IN_5 PATCHPOINT__IN_4, "r"(r5)
 #define PATCHPOINT__IN_6 PATCHPOINT__IN_5, "r"(r6)
-#define PATCHPOINT__LOST_6 "r10", "r11", PATCHPOINT__LOST
+#define PATCHPOINT__LOST_6 "r10", "r11", PATCHPOINT__LOST_APX
 #define PATCHPOINT__LOST_5 "r9", PATCHPOINT__LOST_6
 #define PATCHPOINT__LOST_4 "r8", PATCHPOINT__LOST_5
 #define PATCHPOINT__LOST_3 "rcx", PATCHPOINT__LOST_4
 #define PATCHPOINT__LOST_2 "rdx", PATCHPOINT__LOST_3
 #define PATCHPOINT__LOST_1 "rsi", PATCHPOINT__LOST_2
 #define PATCHPOINT__LOST_0 "rdi", PATCHPOINT__LOST_1
-#define PATCHPOINT__LOST PATCHPOINT__LOST_X87 PATCHPOINT__LOST_SSE PATCHPOINT__LOST_AVX512 "cc", "memory"
+#if defined(__APX_F__) || defined(__EGPR__)
+#define PATCHPOINT__LOST_APX \
+	"r16", "r17", "r18", "r19", "r20", "r21", "r22", "r23", "r24", "r25", "r26", "r27", "r28", "r29", "r30", "r31",
+#else
+#define PATCHPOINT__LOST_APX
+#endif
+#define PATCHPOINT__LOST_ALWAYS PATCHPOINT__LOST_X87 PATCHPOINT__LOST_AVX512 "cc", "memory"
 #ifdef __SSE__
 #define PATCHPOINT__LOST_X87 "st", "st(1)", "st(2)", "st(3)", "st(4)", "st(5)", "st(6)", "st(7)",
-#define PATCHPOINT__LOST_SSE \
-	"xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", \
-		"xmm13", "xmm14", "xmm15",
+#define PATCHPOINT__LOST_SSE PATCHPOINT__LOST_SSE_0
+#define PATCHPOINT__LOST_SSE_0 "xmm0", PATCHPOINT__LOST_SSE_1
+#define PATCHPOINT__LOST_SSE_1 "xmm1", PATCHPOINT__LOST_SSE_2
+#define PATCHPOINT__LOST_SSE_2 "xmm2", PATCHPOINT__LOST_SSE_3
+#define PATCHPOINT__LOST_SSE_3 "xmm3", PATCHPOINT__LOST_SSE_4
+#define PATCHPOINT__LOST_SSE_4 "xmm4", PATCHPOINT__LOST_SSE_5
+#define PATCHPOINT__LOST_SSE_5 "xmm5", PATCHPOINT__LOST_SSE_6
+#define PATCHPOINT__LOST_SSE_6 "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15",
 #else
 #define PATCHPOINT__LOST_X87
 #define PATCHPOINT__LOST_SSE
 #endif
-#ifdef __AVX512F__
+/* clang takes these names in every function, gcc only where the registers are there: see patchpoint.h, duties. */
+#if defined(__AVX512F__) || defined(__clang__)
 #define PATCHPOINT__LOST_AVX512 \
 	"xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27", \
-		"xmm28", "xmm29", "xmm30", "xmm31", "k1", "k2", "k3", "k4", "k5", "k6", "k7",
+		"xmm28", "xmm29", "xmm30", "xmm31", "k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7",
 #else
 #define PATCHPOINT__LOST_AVX512
 #endif
@@ -86,48 +123,168 @@ register unsigned long patchpoint_stack __asm__("rsp");
 #define PATCHPOINT__OUT_void "+r"(patchpoint_stack)
 #define PATCHPOINT__RAX_value
 #define PATCHPOINT__RAX_void "rax",
-#define PATCHPOINT__RESULT_IN_value(type) type result;
+#define PATCHPOINT__RESULT_IN_value(type) PATCHPOINT__WORD_OF(type) result;
 #define PATCHPOINT__RESULT_IN_void(type)
-#define PATCHPOINT__RETURN_value return result
-#define PATCHPOINT__RETURN_void return
+#define PATCHPOINT__GIVE_value(type) return PATCHPOINT__WORD_AS(type, result)
+#define PATCHPOINT__GIVE_void(type) return
 
-#define PATCHPOINT__SITES_CALL(key, n, form, type, parameters, arguments) \
-	PATCHPOINT__INLINE type patchpoint_call_##key parameters \
+/* call *key(%rip); and call thunk. */
+#define PATCHPOINT__CALL_SITE(key) \
+	".Lpatchpoint%=:\n\t" \
+	".byte 0x40, 0xff, 0x15\n\t" \
+	".long patchpoint_key_" #key " - . - 4\n" \
+	".Lpatchpoint_end%=:\n\t" PATCHPOINT__RECORD("patchpoint_key_" #key, "1", "0", "0")
+#define PATCHPOINT__SAVED_SITE(key) \
+	".Lpatchpoint%=:\n\t" \
+	".byte 0x40, 0x67, 0xe8\n\t" \
+	".long patchpoint_saved_" #key " - . - 4\n" \
+	".Lpatchpoint_end%=:\n\t" PATCHPOINT__RECORD("patchpoint_key_" #key, "1", "2", "patchpoint_saved_" #key " - .")
+
+/* Sites whose arguments and result are integers and pointers. */
+#define PATCHPOINT__SITES_OF_WORDS(key, n, form, type, parameters) \
+	PATCHPOINT__INLINE type patchpoint__words_##key parameters \
 	{ \
 		PATCHPOINT__RESULT_IN_##form(type) PATCHPOINT__STACK; \
-		PATCHPOINT__LOAD_##n \
-		PATCHPOINT__OP(key); \
-		__asm__ __inline__ goto(".Lpatchpoint%=:\n\t" \
-					"call *patchpoint_key_" #key "(%%rip)\n" \
-					".Lpatchpoint_end%=:\n\t" PATCHPOINT__RECORD(key, "1", "0", "0") \
+		PATCHPOINT__OP(patchpoint_key_##key); \
+		PATCHPOINT__WORDS_##n PATCHPOINT__REGISTERS_##n \
+		__asm__ __inline__ goto(PATCHPOINT__CALL_SITE(key) \
 					: PATCHPOINT__OUT_##form PATCHPOINT__BOTH_##n \
 					: \
-					: PATCHPOINT__RAX_##form PATCHPOINT__LOST_##n \
+					: PATCHPOINT__RAX_##form PATCHPOINT__LOST_##n PATCHPOINT__LOST_SSE PATCHPOINT__LOST_ALWAYS \
 					: cold); \
-		PATCHPOINT__RETURN_##form; \
+		PATCHPOINT__GIVE_##form(type); \
 		PATCHPOINT__COLD; \
 	} \
-	PATCHPOINT__INLINE type patchpoint_call_saved_##key parameters \
+	PATCHPOINT__INLINE type patchpoint__wordssaved_##key parameters \
 	{ \
 		PATCHPOINT__RESULT_IN_##form(type) PATCHPOINT__STACK; \
-		PATCHPOINT__LOAD_##n \
-		PATCHPOINT__OP(key); \
-		__asm__ __inline__ goto(".Lpatchpoint%=:\n\t" \
-					".byte 0x67\n\t" \
-					"call patchpoint_saved_" #key "\n" \
-					".Lpatchpoint_end%=:\n\t" \
-					PATCHPOINT__RECORD(key, "1", "2", "patchpoint_saved_" #key " - .") \
+		PATCHPOINT__OP(patchpoint_key_##key); \
+		PATCHPOINT__WORDS_##n PATCHPOINT__REGISTERS_##n \
+		__asm__ __inline__ goto(PATCHPOINT__SAVED_SITE(key) \
 					: PATCHPOINT__OUT_##form \
 					: PATCHPOINT__IN_##n \
-					: PATCHPOINT__RAX_##form PATCHPOINT__LOST \
+					: PATCHPOINT__RAX_##form PATCHPOINT__LOST_SSE PATCHPOINT__LOST_ALWAYS \
 					: cold); \
-		PATCHPOINT__RETURN_##form; \
+		PATCHPOINT__GIVE_##form(type); \
 		PATCHPOINT__COLD; \
+	}
+
+#ifdef __SSE__
+/*
+ * Real arguments are in %xmm0 and so on, the others in their registers without gaps. Which is which depends on types that the
+ * preprocessor does not see: as many registers of each kind as there are arguments are operands, some of them for nothing.
+ */
+#define PATCHPOINT__PICK_0
+#define PATCHPOINT__PICK_1(n) PATCHPOINT__WORD(1, PATCHPOINT__PICK_WORD(1, n)) PATCHPOINT__REAL_ARGUMENT(1, n)
+#define PATCHPOINT__PICK_2(n) \
+	PATCHPOINT__PICK_1(n) PATCHPOINT__WORD(2, PATCHPOINT__PICK_WORD(2, n)) PATCHPOINT__REAL_ARGUMENT(2, n)
+#define PATCHPOINT__PICK_3(n) \
+	PATCHPOINT__PICK_2(n) PATCHPOINT__WORD(3, PATCHPOINT__PICK_WORD(3, n)) PATCHPOINT__REAL_ARGUMENT(3, n)
+#define PATCHPOINT__PICK_4(n) \
+	PATCHPOINT__PICK_3(n) PATCHPOINT__WORD(4, PATCHPOINT__PICK_WORD(4, n)) PATCHPOINT__REAL_ARGUMENT(4, n)
+#define PATCHPOINT__PICK_5(n) \
+	PATCHPOINT__PICK_4(n) PATCHPOINT__WORD(5, PATCHPOINT__PICK_WORD(5, n)) PATCHPOINT__REAL_ARGUMENT(5, n)
+#define PATCHPOINT__PICK_6(n) \
+	PATCHPOINT__PICK_5(n) PATCHPOINT__WORD(6, PATCHPOINT__PICK_WORD(6, n)) PATCHPOINT__REAL_ARGUMENT(6, n)
+#define PATCHPOINT__REAL_ARGUMENT(k, n) PATCHPOINT__AUTO(PATCHPOINT__PICK_REAL(k, n)) f##k = PATCHPOINT__PICK_REAL(k, n);
+#define PATCHPOINT__PICKED_0
+#define PATCHPOINT__PICKED_1 PATCHPOINT__PICK_1(1) PATCHPOINT__XMM(1, "xmm0")
+#define PATCHPOINT__PICKED_2 PATCHPOINT__PICK_2(2) PATCHPOINT__XMM(1, "xmm0") PATCHPOINT__XMM(2, "xmm1")
+#define PATCHPOINT__PICKED_3 PATCHPOINT__PICK_3(3) PATCHPOINT__XMM_3
+#define PATCHPOINT__PICKED_4 PATCHPOINT__PICK_4(4) PATCHPOINT__XMM_3 PATCHPOINT__XMM(4, "xmm3")
+#define PATCHPOINT__PICKED_5 PATCHPOINT__PICK_5(5) PATCHPOINT__XMM_3 PATCHPOINT__XMM(4, "xmm3") PATCHPOINT__XMM(5, "xmm4")
+#define PATCHPOINT__PICKED_6 \
+	PATCHPOINT__PICK_6(6) \
+	PATCHPOINT__XMM_3 PATCHPOINT__XMM(4, "xmm3") PATCHPOINT__XMM(5, "xmm4") PATCHPOINT__XMM(6, "xmm5")
+#define PATCHPOINT__XMM_3 PATCHPOINT__XMM(1, "xmm0") PATCHPOINT__XMM(2, "xmm1") PATCHPOINT__XMM(3, "xmm2")
+#define PATCHPOINT__XMM(k, name) register PATCHPOINT__AUTO_REGISTER(f##k) x##k __asm__(name) = f##k;
+/* The first is %xmm0, where the result is: an operand that is only read, beside one that is only written. */
+#define PATCHPOINT__REALS_BOTH_0
+#define PATCHPOINT__REALS_BOTH_1
+#define PATCHPOINT__REALS_BOTH_2 , "+x"(x2)
+#define PATCHPOINT__REALS_BOTH_3 PATCHPOINT__REALS_BOTH_2, "+x"(x3)
+#define PATCHPOINT__REALS_BOTH_4 PATCHPOINT__REALS_BOTH_3, "+x"(x4)
+#define PATCHPOINT__REALS_BOTH_5 PATCHPOINT__REALS_BOTH_4, "+x"(x5)
+#define PATCHPOINT__REALS_BOTH_6 PATCHPOINT__REALS_BOTH_5, "+x"(x6)
+#define PATCHPOINT__REALS_IN_0
+#define PATCHPOINT__REALS_IN_1 "x"(x1)
+#define PATCHPOINT__REALS_IN_2 "x"(x1)
+#define PATCHPOINT__REALS_IN_3 "x"(x1)
+#define PATCHPOINT__REALS_IN_4 "x"(x1)
+#define PATCHPOINT__REALS_IN_5 "x"(x1)
+#define PATCHPOINT__REALS_IN_6 "x"(x1)
+#define PATCHPOINT__REALS_AND_0
+#define PATCHPOINT__REALS_AND_1 ,
+#define PATCHPOINT__REALS_AND_2 ,
+#define PATCHPOINT__REALS_AND_3 ,
+#define PATCHPOINT__REALS_AND_4 ,
+#define PATCHPOINT__REALS_AND_5 ,
+#define PATCHPOINT__REALS_AND_6 ,
+#define PATCHPOINT__LOST_REALS_0 PATCHPOINT__LOST_SSE_1
+#define PATCHPOINT__LOST_REALS_1 PATCHPOINT__LOST_SSE_1
+#define PATCHPOINT__LOST_REALS_2 PATCHPOINT__LOST_SSE_2
+#define PATCHPOINT__LOST_REALS_3 PATCHPOINT__LOST_SSE_3
+#define PATCHPOINT__LOST_REALS_4 PATCHPOINT__LOST_SSE_4
+#define PATCHPOINT__LOST_REALS_5 PATCHPOINT__LOST_SSE_5
+#define PATCHPOINT__LOST_REALS_6 PATCHPOINT__LOST_SSE_6
+#define PATCHPOINT__BOTH_RESULTS_value(type) PATCHPOINT__WORD_OF(type) word; register PATCHPOINT__REAL_OF(type) real __asm__("xmm0");
+#define PATCHPOINT__BOTH_RESULTS_void(type) long word; register double real __asm__("xmm0");
+#define PATCHPOINT__GIVE_ONE_value(type) PATCHPOINT__ONE_OF(type, word, real)
+#define PATCHPOINT__GIVE_ONE_void(type) return
+#define PATCHPOINT__SITES_OF_REALS(key, n, form, type, parameters) \
+	PATCHPOINT__INLINE type patchpoint__reals_##key parameters \
+	{ \
+		PATCHPOINT__BOTH_RESULTS_##form(type) PATCHPOINT__STACK; \
+		PATCHPOINT__COUNT_WORDS(n) \
+		PATCHPOINT__OP(patchpoint_key_##key); \
+		PATCHPOINT__PICKED_##n PATCHPOINT__REGISTERS_##n \
+		__asm__ __inline__ goto(PATCHPOINT__CALL_SITE(key) \
+					: "=a"(word), "=x"(real), "+r"(patchpoint_stack) PATCHPOINT__BOTH_##n PATCHPOINT__REALS_BOTH_##n \
+					: PATCHPOINT__REALS_IN_##n \
+					: PATCHPOINT__LOST_##n PATCHPOINT__LOST_REALS_##n PATCHPOINT__LOST_ALWAYS \
+					: cold); \
+		PATCHPOINT__GIVE_ONE_##form(type); \
+		PATCHPOINT__COLD; \
+	} \
+	PATCHPOINT__INLINE type patchpoint__realssaved_##key parameters \
+	{ \
+		PATCHPOINT__BOTH_RESULTS_##form(type) PATCHPOINT__STACK; \
+		PATCHPOINT__COUNT_WORDS(n) \
+		PATCHPOINT__OP(patchpoint_key_##key); \
+		PATCHPOINT__PICKED_##n PATCHPOINT__REGISTERS_##n \
+		__asm__ __inline__ goto(PATCHPOINT__SAVED_SITE(key) \
+					: "=a"(word), "=x"(real), "+r"(patchpoint_stack) PATCHPOINT__REALS_BOTH_##n \
+					: PATCHPOINT__REALS_IN_##n PATCHPOINT__REALS_AND_##n PATCHPOINT__IN_##n \
+					: PATCHPOINT__LOST_REALS_##n PATCHPOINT__LOST_ALWAYS \
+					: cold); \
+		PATCHPOINT__GIVE_ONE_##form(type); \
+		PATCHPOINT__COLD; \
+	}
+#else
+#define PATCHPOINT__SITES_OF_REALS(key, n, form, type, parameters) \
+	PATCHPOINT__ASSERT(!patchpoint_any_is_real_##key, "patchpoint: float and double need SSE"); \
+	type patchpoint__reals_##key parameters; \
+	type patchpoint__realssaved_##key parameters;
+#endif
+
+#define PATCHPOINT__SITES_CALL(key, n, form, type, parameters, arguments) \
+	PATCHPOINT__SITES_OF_WORDS(key, n, form, type, parameters) \
+	PATCHPOINT__SITES_OF_REALS(key, n, form, type, parameters) \
+	PATCHPOINT__INLINE type patchpoint_call_##key parameters \
+	{ \
+		PATCHPOINT__CALL_ONE_OF(PATCHPOINT__RETURN_##form, patchpoint_any_is_real_##key, patchpoint__reals_##key, patchpoint__words_##key, \
+					arguments); \
+	} \
+	PATCHPOINT__INLINE type patchpoint__saved_##key parameters \
+	{ \
+		PATCHPOINT__CALL_ONE_OF(PATCHPOINT__RETURN_##form, patchpoint_any_is_real_##key, patchpoint__realssaved_##key, patchpoint__wordssaved_##key, \
+					arguments); \
 	}
 
 /*
  * The thunk of a key's register-preserving sites; its own call is a plain site. Vector registers need no saving here: the
- * sites say that they lose them.
+ * sites say that they lose them. As bytes: push %rcx, %rdx, %rsi, %rdi, %r8 … %r11; sub $8,%rsp; the site; and back. The
+ * numbers are DWARF's.
  */
 #define PATCHPOINT_DEFINE_SAVED(key) \
 	__asm__(".pushsection .text.patchpoint_saved_" #key ",\"ax\",@progbits\n\t" \
@@ -137,17 +294,20 @@ register unsigned long patchpoint_stack __asm__("rsp");
 		".balign 16\n" \
 		"patchpoint_saved_" #key ":\n\t" \
 		".cfi_startproc\n\t" \
-		PATCHPOINT__PUSH("rcx") PATCHPOINT__PUSH("rdx") PATCHPOINT__PUSH("rsi") PATCHPOINT__PUSH("rdi") \
-		PATCHPOINT__PUSH("r8") PATCHPOINT__PUSH("r9") PATCHPOINT__PUSH("r10") PATCHPOINT__PUSH("r11") \
-		"subq $8, %rsp\n\t" \
+		PATCHPOINT__PUSH("0x51", "2") PATCHPOINT__PUSH("0x52", "1") PATCHPOINT__PUSH("0x56", "4") PATCHPOINT__PUSH("0x57", "5") \
+		PATCHPOINT__PUSH("0x41, 0x50", "8") PATCHPOINT__PUSH("0x41, 0x51", "9") \
+		PATCHPOINT__PUSH("0x41, 0x52", "10") PATCHPOINT__PUSH("0x41, 0x53", "11") \
+		".byte 0x48, 0x83, 0xec, 0x08\n\t" \
 		".cfi_adjust_cfa_offset 8\n" \
 		".Lpatchpoint_thunk_" #key ":\n\t" \
-		"call *patchpoint_key_" #key "(%rip)\n\t" \
-		"addq $8, %rsp\n\t" \
+		".byte 0x40, 0xff, 0x15\n\t" \
+		".long patchpoint_key_" #key " - . - 4\n\t" \
+		".byte 0x48, 0x83, 0xc4, 0x08\n\t" \
 		".cfi_adjust_cfa_offset -8\n\t" \
-		PATCHPOINT__POP("r11") PATCHPOINT__POP("r10") PATCHPOINT__POP("r9") PATCHPOINT__POP("r8") \
-		PATCHPOINT__POP("rdi") PATCHPOINT__POP("rsi") PATCHPOINT__POP("rdx") PATCHPOINT__POP("rcx") \
-		"ret\n\t" \
+		PATCHPOINT__POP("0x41, 0x5b", "11") PATCHPOINT__POP("0x41, 0x5a", "10") \
+		PATCHPOINT__POP("0x41, 0x59", "9") PATCHPOINT__POP("0x41, 0x58", "8") \
+		PATCHPOINT__POP("0x5f", "5") PATCHPOINT__POP("0x5e", "4") PATCHPOINT__POP("0x5a", "1") PATCHPOINT__POP("0x59", "2") \
+		".byte 0xc3\n\t" \
 		".cfi_endproc\n\t" \
 		".size patchpoint_saved_" #key ", . - patchpoint_saved_" #key "\n\t" \
 		".pushsection patchpoint_sites,\"ao\",@progbits,.Lpatchpoint_thunk_" #key "\n\t" \
@@ -155,102 +315,177 @@ register unsigned long patchpoint_stack __asm__("rsp");
 		".long .Lpatchpoint_thunk_" #key " - .\n\t" \
 		".long patchpoint_key_" #key " - .\n\t" \
 		".long 0\n\t" \
-		".byte 1, 6, 0, 0\n\t" \
+		".byte 1, 7, 0, 0\n\t" \
 		".popsection\n\t" \
 		".popsection"); \
 	PATCHPOINT__KEY(key)
-#define PATCHPOINT__PUSH(name) \
-	"pushq %" name "\n\t.cfi_adjust_cfa_offset 8\n\t.cfi_rel_offset " name ", 0\n\t"
-#define PATCHPOINT__POP(name) "popq %" name "\n\t.cfi_adjust_cfa_offset -8\n\t.cfi_restore " name "\n\t"
+#define PATCHPOINT__PUSH(bytes, number) \
+	".byte " bytes "\n\t.cfi_adjust_cfa_offset 8\n\t.cfi_rel_offset " number ", 0\n\t"
+#define PATCHPOINT__POP(bytes, number) ".byte " bytes "\n\t.cfi_adjust_cfa_offset -8\n\t.cfi_restore " number "\n\t"
 
-/* The load has the length of the immediate form: 10 bytes for 8 (three prefixes without meaning), else 6, 7 with REX. */
-#define PATCHPOINT__SITES_VALUE(key, type) \
+/*
+ * Before the definition of a function: it keeps the general registers that it uses, all but %rax, and register-preserving
+ * sites call it directly. Its section is how the library knows. It may use no vector registers.
+ */
+#define PATCHPOINT_PRESERVING \
+	__attribute__((__section__("patchpoint_preserving"), __no_caller_saved_registers__, __target__("general-regs-only"), \
+		       __noinline__))
+
+/*
+ * A load of the length of the immediate form: 7 bytes, and 11 for 8 bytes. "R": the eight old registers, whose numbers need no
+ * REX of their own.
+ */
+#define PATCHPOINT__SITES_VALUE(key, type, symbol, offset, lvalue) \
 	PATCHPOINT__INLINE type patchpoint_value_##key(void) \
 	{ \
 		type value; \
-		PATCHPOINT__OP(key); \
+		PATCHPOINT__OP(lvalue); \
 		if (sizeof(type) == 8) \
 			__asm__ __inline__ __volatile__(".Lpatchpoint%=:\n\t" \
-							".byte 0x2e, 0x2e, 0x2e\n\t" \
-							"movq patchpoint_key_" #key "(%%rip), %q0\n" \
+							".byte 0x66, 0x66, 0x66, 0x66\n\t" \
+							"{movq\t" symbol "+%c1(%%rip), %q0|mov\t%q0, QWORD PTR " symbol "[rip+%c1]}\n" \
 							".Lpatchpoint_end%=:\n\t" \
-							PATCHPOINT__RECORD(key, "2", "0", "0") \
-							: "=r"(value)); \
+							PATCHPOINT__RECORD(symbol " + %c1", "2", "0", "0") \
+							: "=r"(value) \
+							: "i"(offset)); \
 		else \
 			__asm__ __inline__ __volatile__(".Lpatchpoint%=:\n\t" \
-							"movl patchpoint_key_" #key "(%%rip), %k0\n" \
+							".byte 0x40\n\t" \
+							"{movl\t" symbol "+%c1(%%rip), %k0|mov\t%k0, DWORD PTR " symbol "[rip+%c1]}\n" \
 							".Lpatchpoint_end%=:\n\t" \
-							PATCHPOINT__RECORD(key, "2", "0", "0") \
-							: "=r"(value)); \
+							PATCHPOINT__RECORD(symbol " + %c1", "2", "0", "0") \
+							: "=R"(value) \
+							: "i"(offset)); \
 		return value; \
 	}
 
 /*
- * As compiled a branch jumps to a stub in the same section, which tests the key; the record points to the stub, which
- * holds the other side's address. So the site never needs to be found out at run time.
+ * As compiled a branch jumps to a stub in the same section, which tests the key (testb $1, key(%rip)); the record points to the
+ * stub, which holds the other side's address. So the site never needs to be found out at run time.
  */
-#define PATCHPOINT__BRANCH(key, condition, flags, other) \
-	__asm__ __inline__ goto(".Lpatchpoint%=:\n\t" \
-				".byte 0xe9\n\t" \
-				".long .Lpatchpoint_stub%= - . - 4\n" \
-				".Lpatchpoint_end%=:\n\t" \
-				".subsection 1\n" \
-				".Lpatchpoint_stub%=:\n\t" \
-				"testb $1, patchpoint_key_" #key "(%%rip)\n\t" \
+#define PATCHPOINT__JUMP_SITE \
+	".Lpatchpoint%=:\n\t" \
+	".byte 0x40, 0xe9\n\t" \
+	".long .Lpatchpoint_stub%= - . - 4\n" \
+	".Lpatchpoint_end%=:\n\t" \
+	".subsection 1\n" \
+	".Lpatchpoint_stub%=:\n\t"
+#define PATCHPOINT__JUMP_SITE_END(key, kind, flags) \
+	".byte 0xe9\n\t" \
+	".long .Lpatchpoint_end%= - . - 4\n\t" \
+	".previous\n\t" PATCHPOINT__RECORD(key, kind, flags, ".Lpatchpoint_stub%= - .")
+#define PATCHPOINT__BRANCH(symbol, offset, condition, flags, other) \
+	__asm__ __inline__ goto(PATCHPOINT__JUMP_SITE \
+				".byte 0xf6, 0x05\n\t" \
+				".long " symbol " + %c[at] - . - 5\n\t" \
+				".byte 0x01\n\t" \
 				".byte 0x0f, " condition "\n\t" \
 				".long %l[" #other "] - . - 4\n\t" \
-				".byte 0xe9\n\t" \
-				".long .Lpatchpoint_end%= - . - 4\n\t" \
-				".previous\n\t" \
-				PATCHPOINT__RECORD(key, "3", flags, ".Lpatchpoint_stub%= - .") \
+				PATCHPOINT__JUMP_SITE_END(symbol " + %c[at]", "3", flags) \
 				: \
-				: \
+				: [at] "i"(offset) \
 				: "cc" \
 				: other)
 
-#define PATCHPOINT__SITES_BRANCH(key) \
+#define PATCHPOINT__SITES_BRANCH(key, symbol, offset, lvalue) \
 	PATCHPOINT__INLINE bool patchpoint_likely_##key(void) \
 	{ \
-		PATCHPOINT__OP(key); \
-		PATCHPOINT__BRANCH(key, "0x84", "1", no); \
+		PATCHPOINT__OP(lvalue); \
+		PATCHPOINT__BRANCH(symbol, offset, "0x84", "1", no); \
 		return true; \
 	no: \
 		return false; \
 	} \
 	PATCHPOINT__INLINE bool patchpoint_unlikely_##key(void) \
 	{ \
-		PATCHPOINT__OP(key); \
-		PATCHPOINT__BRANCH(key, "0x85", "0", yes); \
+		PATCHPOINT__OP(lvalue); \
+		PATCHPOINT__BRANCH(symbol, offset, "0x85", "0", yes); \
 		return false; \
 	yes: \
 		return true; \
 	}
 
+/* The same with a comparison for each way but 0: cmpb $way, key(%rip); je. */
+#define PATCHPOINT__WAY(symbol, way) \
+	".if %c[count] > " #way "\n\t" \
+	".byte 0x80, 0x3d\n\t" \
+	".long " symbol " + %c[at] - . - 5\n\t" \
+	".byte " #way ", 0x0f, 0x84\n\t" \
+	".long %l[way_" #way "] - . - 4\n\t" \
+	".endif\n\t"
+#define PATCHPOINT__RETURN_WAY(ways, way) \
+	way_##way: \
+	if ((ways) > way) \
+		return way; \
+	__builtin_unreachable()
+#define PATCHPOINT__SITES_SWITCH(key, ways, symbol, offset, lvalue) \
+	PATCHPOINT__INLINE unsigned patchpoint_switch_##key(void) \
+	{ \
+		PATCHPOINT__OP(lvalue); \
+		__asm__ __inline__ goto(PATCHPOINT__JUMP_SITE \
+					PATCHPOINT__WAY(symbol, 1) PATCHPOINT__WAY(symbol, 2) PATCHPOINT__WAY(symbol, 3) \
+					PATCHPOINT__WAY(symbol, 4) PATCHPOINT__WAY(symbol, 5) PATCHPOINT__WAY(symbol, 6) \
+					PATCHPOINT__WAY(symbol, 7) PATCHPOINT__JUMP_SITE_END(symbol " + %c[at]", "4", "0") \
+					: \
+					: [at] "i"(offset), [count] "i"(ways) \
+					: "cc" \
+					: way_1, way_2, way_3, way_4, way_5, way_6, way_7); \
+		return 0; \
+		PATCHPOINT__RETURN_WAY(ways, 1); \
+		PATCHPOINT__RETURN_WAY(ways, 2); \
+		PATCHPOINT__RETURN_WAY(ways, 3); \
+		PATCHPOINT__RETURN_WAY(ways, 4); \
+		PATCHPOINT__RETURN_WAY(ways, 5); \
+		PATCHPOINT__RETURN_WAY(ways, 6); \
+		PATCHPOINT__RETURN_WAY(ways, 7); \
+	}
+
 /*
- * Once in each program or shared object: the note by which other processes find the sites, and a record of no kind, kept
- * by "R", so that the linker defines the section's bounds also when all sites are gone; and the object that is registered,
- * which starts with the note's address. The note has 11 bytes of name and 16 of contents.
+ * Once in each program or shared object: the note by which other processes find the sites, a record of no kind and a byte among
+ * the preserving functions, kept by "R" (binutils 2.36; older linkers keep them anyway), so that the linker defines both
+ * sections' bounds also when all that is in them is gone; and the object that is registered, which starts with the note's
+ * address. The note has 11 bytes of name and 24 of contents.
  */
 #define PATCHPOINT__OBJECT_NOTE \
 	__asm__(".ifndef patchpoint_object_note\n\t" \
+		".ifdef .gasversion.\n\t" \
+		".set .Lpatchpoint_old, .gasversion. < 23600\n\t" \
+		".else\n\t" \
+		".set .Lpatchpoint_old, 0\n\t" \
+		".endif\n\t" \
+		".if .Lpatchpoint_old\n\t" \
+		".pushsection patchpoint_sites,\"aG\",@progbits,patchpoint_object,comdat\n\t" \
+		".else\n\t" \
 		".pushsection patchpoint_sites,\"aGR\",@progbits,patchpoint_object,comdat\n\t" \
+		".endif\n\t" \
 		".balign 4\n\t" \
 		".long 0, 0, 0, 0\n\t" \
 		".popsection\n\t" \
+		".if .Lpatchpoint_old\n\t" \
+		".pushsection patchpoint_preserving,\"axG\",@progbits,patchpoint_object,comdat\n\t" \
+		".else\n\t" \
+		".pushsection patchpoint_preserving,\"axGR\",@progbits,patchpoint_object,comdat\n\t" \
+		".endif\n\t" \
+		".byte 0xcc\n\t" \
+		".popsection\n\t" \
 		".pushsection .note.patchpoint,\"aG\",@note,patchpoint_object,comdat\n\t" \
 		".balign 4\n\t" \
-		".long 11, 16, 1\n\t" \
+		".long 11, 24, 1\n\t" \
 		".asciz \"patchpoint\"\n\t" \
 		".balign 4\n\t" \
 		".weak patchpoint_object_note\n\t" \
 		".hidden patchpoint_object_note\n\t" \
 		".hidden __start_patchpoint_sites\n\t" \
-		".hidden __stop_patchpoint_sites\n" \
+		".hidden __stop_patchpoint_sites\n\t" \
+		".hidden __start_patchpoint_preserving\n\t" \
+		".hidden __stop_patchpoint_preserving\n" \
 		"patchpoint_object_note:\n\t" \
-		".long 1\n\t" \
+		".long 2\n\t" \
 		".long __start_patchpoint_sites - .\n\t" \
 		".long __stop_patchpoint_sites - .\n\t" \
 		".long 16\n\t" \
+		".long __start_patchpoint_preserving - .\n\t" \
+		".long __stop_patchpoint_preserving - .\n\t" \
 		".popsection\n\t" \
 		".pushsection .data.patchpoint_object,\"awG\",@progbits,patchpoint_object,comdat\n\t" \
 		".balign 8\n\t" \
@@ -263,7 +498,8 @@ register unsigned long patchpoint_stack __asm__("rsp");
 		".endif")
 
 PATCHPOINT__C struct patchpoint_object patchpoint_object PATCHPOINT__HIDDEN;
-PATCHPOINT__ASSERT(sizeof(struct patchpoint_object) == 72, "patchpoint: the object above has another size");
+PATCHPOINT__ASSERT(sizeof(struct patchpoint_object) == 72 && sizeof(struct patchpoint_note) == 24 && PATCHPOINT_FORMAT == 2,
+		   "patchpoint: the object above has another size");
 
 /* Registering again is a no-op. 101 is the first priority open to programs; destructors of that priority run last. */
 #define PATCHPOINT__OBJECT(key) \

@@ -5,8 +5,11 @@
 #include <errno.h>
 
 const bool arch_can_patch = false;
-const unsigned char arch_trap[] = {0};
+const bool arch_one_store = false;
+const unsigned char arch_trap = 0;
+const size_t arch_test_size = 0;
 const unsigned char arch_probe_text[1];
+const size_t arch_probe_number = 0;
 
 uint32_t arch_probe_run(const unsigned char *text)
 {
@@ -19,21 +22,42 @@ bool arch_under_valgrind(void)
 	return false;
 }
 
+uint32_t arch_cpu_features(void)
+{
+	return 0;
+}
+
 void arch_pause(void)
 {
 }
 
-int arch_original(const struct patchpoint_site *site, const unsigned char *now, unsigned char *bytes)
+void arch_serialise(void)
 {
-	(void)site, (void)now, (void)bytes;
+}
+
+void arch_code_stored(const unsigned char *code, const unsigned char *alias, size_t length)
+{
+	(void)code, (void)alias, (void)length;
+}
+
+int arch_compiled(patchpoint_reader read, void *context, const struct patchpoint_place *place, const unsigned char *now,
+		  unsigned char *bytes)
+{
+	(void)read, (void)context, (void)place, (void)now, (void)bytes;
 	return -EILSEQ;
 }
 
-int arch_patched(const struct patchpoint_site *site, const unsigned char *now, const struct patchpoint_key *key,
-		 uint64_t value, unsigned char *bytes)
+int arch_patched(patchpoint_reader read, void *context, const struct patchpoint_place *place, const unsigned char *now,
+		 const struct patchpoint_state *state, unsigned char *bytes)
 {
-	(void)site, (void)now, (void)key, (void)value, (void)bytes;
+	(void)read, (void)context, (void)place, (void)now, (void)state, (void)bytes;
 	return -EILSEQ;
+}
+
+bool arch_is_breakpoint(const unsigned char *now)
+{
+	(void)now;
+	return false;
 }
 
 void arch_stub(unsigned char stub[STUB_SIZE], uint64_t target)
@@ -53,22 +77,16 @@ bool arch_reaches(uintptr_t text_start, uintptr_t text_stop, uintptr_t page)
 	return false;
 }
 
-void arch_form(uint64_t function, uint8_t *form, uint8_t body[6])
+bool arch_body(patchpoint_reader read, void *context, bool (*constant)(uint64_t address, size_t length), uint64_t function,
+	       uint8_t body[PATCHPOINT_BODY_SIZE])
 {
-	(void)function, (void)body;
-	*form = PATCHPOINT_FORM_NONE;
-}
-
-bool arch_body(patchpoint_reader read, void *context, uint64_t function, uint8_t body[6])
-{
-	(void)read, (void)context, (void)function, (void)body;
+	(void)read, (void)context, (void)constant, (void)function, (void)body;
 	return false;
 }
 
-const char *arch_state(const struct patchpoint_site *site, const unsigned char *now, const struct patchpoint_key *key,
-		       uint64_t value)
+const char *arch_word(const struct patchpoint_place *place, const unsigned char *now, const struct patchpoint_state *state)
 {
-	(void)site, (void)now, (void)key, (void)value;
+	(void)place, (void)now, (void)state;
 	return "data";
 }
 

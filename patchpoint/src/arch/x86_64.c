@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The instructions of x86-64 sites. Each form has the length of the one that was compiled. */
+/*
+ * The instructions of x86-64 sites. Each form has the length of the one that was compiled, and its first byte, which means
+ * nothing (include/patchpoint/site_x86_64.h says why).
+ */
 #define _GNU_SOURCE
 #include "../internal.h"
 #include "x86_64_recognise.h"
@@ -9,18 +12,23 @@
 #include <ucontext.h>
 
 const bool arch_can_patch = true;
-const unsigned char arch_trap[] = {0xcc};
+const bool arch_one_store = false;
+const unsigned char arch_trap = 0xcc;
+enum { TEST_SIZE = 13 };
+const size_t arch_test_size = TEST_SIZE;
 
 __asm__(".pushsection .text.patchpoint_probe,\"ax\",@progbits\n\t"
-	".globl arch_probe_text\n\t"
-	".hidden arch_probe_text\n\t"
+	".globl patchpoint__arch_probe_text\n\t"
+	".hidden patchpoint__arch_probe_text\n\t"
 	".balign 64\n"
-	"arch_probe_text:\n\t"
-	"endbr64\n\t"
-	"movl $0x5a5a5a5a, %eax\n\t"
-	"ret\n\t"
-	".fill 64 - (. - arch_probe_text), 1, 0xcc\n\t"
+	"patchpoint__arch_probe_text:\n\t"
+	".byte 0xf3, 0x0f, 0x1e, 0xfa\n\t" /* endbr64 */
+	".byte 0xb8\n\t" /* mov $…,%eax */
+	".long 0x5a5a5a5a\n\t"
+	".byte 0xc3\n\t"
+	".fill 64 - (. - patchpoint__arch_probe_text), 1, 0xcc\n\t"
 	".popsection");
+const size_t arch_probe_number = 5;
 
 /* clang's check of function pointers reads in front of the function. */
 __attribute__((no_sanitize("undefined"))) uint32_t arch_probe_run(const unsigned char *text)
@@ -33,13 +41,15 @@ __attribute__((no_sanitize("undefined"))) uint32_t arch_probe_run(const unsigned
 
 /*
  * The client request RUNNING_ON_VALGRIND (valgrind.h): rotations that add up to nothing, a no-op elsewhere. Valgrind may be told
- * to notice changed code, but gives breakpoints another signal code than the kernel, and other bytes to other threads.
+ * to notice changed code, but gives breakpoints another signal code than the kernel, and other bytes to other threads. As bytes:
+ * rol $3,%rdi; rol $13,%rdi; rol $61,%rdi; rol $51,%rdi; xchg %rbx,%rbx.
  */
 bool arch_under_valgrind(void)
 {
 	uint64_t arguments[6] = {0x1001, 0, 0, 0, 0, 0}, result = 0;
 
-	__asm__ volatile("rolq $3, %%rdi\n\trolq $13, %%rdi\n\trolq $61, %%rdi\n\trolq $51, %%rdi\n\txchgq %%rbx, %%rbx"
+	__asm__ volatile(".byte 0x48, 0xc1, 0xc7, 0x03, 0x48, 0xc1, 0xc7, 0x0d, 0x48, 0xc1, 0xc7, 0x3d, 0x48, 0xc1, 0xc7, 0x33\n\t"
+			 ".byte 0x48, 0x87, 0xdb"
 			 : "+d"(result)
 			 : "a"(arguments)
 			 : "rdi", "cc", "memory");
@@ -51,207 +61,258 @@ void arch_pause(void)
 	__builtin_ia32_pause();
 }
 
-enum { CALL_LENGTH = 6, BRANCH_LENGTH = 5, LOAD_64_LENGTH = 10, LOAD_32_LENGTH = 6 };
+struct cpuid {
+	uint32_t eax, ebx, ecx, edx;
+};
 
-static const unsigned char nop_5[BRANCH_LENGTH] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
-static const unsigned char nop_6[CALL_LENGTH] = {0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00};
-static const unsigned char trap_6[CALL_LENGTH] = {0x67, 0x67, 0x67, 0x67, 0x0f, 0x0b}; /* ud2 */
+static struct cpuid cpuid(uint32_t leaf)
+{
+	struct cpuid found;
+
+	__asm__ volatile("cpuid"
+			 : "=a"(found.eax), "=b"(found.ebx), "=c"(found.ecx), "=d"(found.edx)
+			 : "0"(leaf), "2"(0)
+			 : "memory");
+	return found;
+}
+
+/* ERMS and FSRM are not among the names that compilers know (Intel SDM vol. 2, CPUID leaf 7). */
+static uint32_t string_features(void)
+{
+	struct cpuid found;
+
+	if (cpuid(0).eax < 7)
+		return 0;
+	found = cpuid(7);
+	return (found.ebx & 1u << 9 ? PATCHPOINT_CPU_ERMS : 0) | (found.edx & 1u << 4 ? PATCHPOINT_CPU_FSRM : 0);
+}
+
+/* The compiler's run time asks whether the kernel saves the vector state too. */
+uint32_t arch_cpu_features(void)
+{
+	__builtin_cpu_init();
+	return (__builtin_cpu_supports("sse4.2") ? PATCHPOINT_CPU_SSE4_2 : 0) |
+	       (__builtin_cpu_supports("avx") ? PATCHPOINT_CPU_AVX : 0) |
+	       (__builtin_cpu_supports("avx2") ? PATCHPOINT_CPU_AVX2 : 0) |
+	       (__builtin_cpu_supports("avx512f") ? PATCHPOINT_CPU_AVX512F : 0) |
+	       (__builtin_cpu_supports("bmi2") ? PATCHPOINT_CPU_BMI2 : 0) |
+	       (__builtin_cpu_supports("popcnt") ? PATCHPOINT_CPU_POPCNT : 0) | string_features();
+}
+
+/* CPUID serialises (Intel SDM vol. 3, 8.3). In a virtual machine it costs microseconds. */
+void arch_serialise(void)
+{
+	cpuid(0);
+}
+
+/* Instruction fetch sees stores of any mapping (Intel SDM vol. 3, 11.6); the barrier that follows is enough. */
+void arch_code_stored(const unsigned char *code, const unsigned char *alias, size_t length)
+{
+	(void)code, (void)alias, (void)length;
+}
+
+enum { CALL_LENGTH = 7, JUMP_LENGTH = 6, LOAD_64_LENGTH = 11, LOAD_32_LENGTH = 7 };
+enum { MARK = X86_64_MARK, MARK_64 = 0x66 };
+
+static const unsigned char nop_6[JUMP_LENGTH] = {MARK, 0x0f, 0x1f, 0x44, 0x00, 0x00};
+static const unsigned char nop_7[CALL_LENGTH] = {MARK, 0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00};
+static const unsigned char trap_7[CALL_LENGTH] = {MARK, 0x67, 0x67, 0x67, 0x67, 0x0f, 0x0b}; /* ud2 */
 
 /* Puts `target` into the last 4 bytes of an instruction, relative to its end. False when it is further than 2 GiB. */
-static bool put_relative(const struct patchpoint_site *site, unsigned char *bytes, const void *target)
+static bool put_relative(const struct patchpoint_place *place, unsigned char *bytes, uint64_t target)
 {
-	int64_t distance = (int64_t)((uintptr_t)target - (uintptr_t)(site_code(site) + site->length));
+	int64_t distance = (int64_t)(target - (place->code + place->length));
 	int32_t near = (int32_t)distance;
 
-	memcpy(bytes + site->length - 4, &near, 4);
+	memcpy(bytes + place->length - 4, &near, 4);
 	return near == distance;
 }
 
-static const void *relative_target(const unsigned char *end)
-{
-	int32_t distance;
-
-	memcpy(&distance, end - 4, 4);
-	return end + distance;
-}
-
 /* The register of a value site, in its form as compiled or its immediate form; -1 when it is neither. */
-static int value_register(const struct patchpoint_site *site, const unsigned char *now)
+static int value_register(const struct patchpoint_place *place, const unsigned char *now)
 {
-	static const unsigned char prefixes[3] = {0x2e, 0x2e, 0x2e};
-	bool high = false;
+	static const unsigned char prefixes[4] = {MARK_64, MARK_64, MARK_64, MARK_64};
 
-	switch (site->length) {
-	case LOAD_64_LENGTH:
-		if ((now[0] == 0x48 || now[0] == 0x49) && (now[1] & 0xf8) == 0xb8)
-			return (now[1] & 7) | (now[0] & 1) << 3;
-		if (memcmp(now, prefixes, 3) != 0 || (now[3] != 0x48 && now[3] != 0x4c))
+	if (place->length == LOAD_64_LENGTH) {
+		if (now[0] == MARK_64 && (now[1] == 0x48 || now[1] == 0x49) && (now[2] & 0xf8) == 0xb8)
+			return (now[2] & 7) | (now[1] & 1) << 3;
+		if (memcmp(now, prefixes, sizeof prefixes) != 0 || (now[4] != 0x48 && now[4] != 0x4c) || now[5] != 0x8b ||
+		    (now[6] & 0xc7) != 0x05)
 			return -1;
-		high = now[3] == 0x4c;
-		now += 4;
-		break;
-	case LOAD_32_LENGTH + 1:
-		if (now[0] != 0x41 && now[0] != 0x44)
-			return -1;
-		if ((now[0] == 0x41) != (now[1] == 0xc7))
-			return -1;
-		high = true;
-		now++;
-		break;
-	case LOAD_32_LENGTH:
-		break;
-	default:
+		return (now[6] >> 3 & 7) | (now[4] & 4) << 1;
+	}
+	if (place->length != LOAD_32_LENGTH || now[0] != MARK)
 		return -1;
+	if (now[1] == 0xc7 && (now[2] & 0xf8) == 0xc0)
+		return now[2] & 7;
+	return now[1] == 0x8b && (now[2] & 0xc7) == 0x05 ? now[2] >> 3 & 7 : -1;
+}
+
+static bool read_code(patchpoint_reader read, void *context, uint64_t address, unsigned char *bytes, size_t length)
+{
+	if (!read) {
+		memcpy(bytes, (const void *)(uintptr_t)address, length);
+		return true;
 	}
-	if (now[0] == 0xc7 && (now[1] & 0xf8) == 0xc0 && site->length != LOAD_64_LENGTH)
-		return (now[1] & 7) | high << 3;
-	if (now[0] == 0x8b && (now[1] & 0xc7) == 0x05)
-		return (now[1] >> 3 & 7) | high << 3;
-	return -1;
-}
-
-/* The stub: f6 05 key 01 (testb), 0f 84/85 other (je or jne), e9 back. Its jump says where the other side is. */
-static const unsigned char *branch_other(const struct patchpoint_site *site)
-{
-	const unsigned char *stub = field_target(&site->aux);
-	unsigned char condition = site->flags & PATCHPOINT_SITE_LIKELY ? 0x84 : 0x85;
-
-	if (stub[0] != 0xf6 || stub[1] != 0x05 || stub[6] != 0x01 || stub[7] != 0x0f || stub[8] != condition)
-		return NULL;
-	return relative_target(stub + 13);
-}
-
-static int call_original(const struct patchpoint_site *site, unsigned char *bytes)
-{
-	bool saved = site->flags & PATCHPOINT_SITE_SAVED;
-
-	if (site->length != CALL_LENGTH)
-		return -EILSEQ;
-	bytes[0] = saved ? 0x67 : 0xff;
-	bytes[1] = saved ? 0xe8 : 0x15;
-	return put_relative(site, bytes, field_target(saved ? &site->aux : &site->key)) ? 0 : -EILSEQ;
-}
-
-static int value_original(const struct patchpoint_site *site, const unsigned char *now, unsigned char *bytes)
-{
-	int number = value_register(site, now);
-
-	if (number < 0)
-		return -EILSEQ;
-	memset(bytes, 0x2e, 3);
-	if (site->length == LOAD_64_LENGTH)
-		bytes[3] = number & 8 ? 0x4c : 0x48;
-	else if (site->length == LOAD_32_LENGTH + 1)
-		bytes[0] = 0x44;
-	bytes[site->length - 6] = 0x8b;
-	bytes[site->length - 5] = (unsigned char)(0x05 | (number & 7) << 3);
-	return put_relative(site, bytes, field_target(&site->key)) ? 0 : -EILSEQ;
-}
-
-int arch_original(const struct patchpoint_site *site, const unsigned char *now, unsigned char *bytes)
-{
-	switch (site->kind) {
-	case PATCHPOINT_CALL:
-		return call_original(site, bytes);
-	case PATCHPOINT_VALUE:
-		return value_original(site, now, bytes);
-	case PATCHPOINT_BRANCH:
-		if (site->length != BRANCH_LENGTH || !branch_other(site))
-			return -EILSEQ;
-		bytes[0] = 0xe9;
-		return put_relative(site, bytes, field_target(&site->aux)) ? 0 : -EILSEQ;
-	default:
-		return -EILSEQ;
-	}
-}
-
-static int call_patched(const struct patchpoint_site *site, const struct patchpoint_key *key, uint64_t value,
-			unsigned char *bytes)
-{
-	if (key->form == PATCHPOINT_FORM_INLINE) {
-		memcpy(bytes, key->body, CALL_LENGTH);
-		return 0;
-	}
-	if (key->form != PATCHPOINT_FORM_DIRECT)
-		return -EILSEQ;
-	/* The thunk is as near as it was, and its own call is patched. */
-	if (site->flags & PATCHPOINT_SITE_SAVED)
-		return call_original(site, bytes);
-	bytes[0] = 0x67;
-	bytes[1] = 0xe8;
-	return put_relative(site, bytes, (const void *)(uintptr_t)value) ? 0 : ARCH_FAR;
-}
-
-static int value_patched(const struct patchpoint_site *site, const unsigned char *now, uint64_t value,
-			 unsigned char *bytes)
-{
-	int number = value_register(site, now);
-
-	if (number < 0)
-		return -EILSEQ;
-	if (site->length == LOAD_64_LENGTH) {
-		bytes[0] = number & 8 ? 0x49 : 0x48;
-		bytes[1] = (unsigned char)(0xb8 | (number & 7));
-		memcpy(bytes + 2, &value, 8);
-		return 0;
-	}
-	bytes[0] = 0x41;
-	bytes[site->length - 6] = 0xc7;
-	bytes[site->length - 5] = (unsigned char)(0xc0 | (number & 7));
-	memcpy(bytes + site->length - 4, &value, 4);
-	return 0;
-}
-
-static int branch_patched(const struct patchpoint_site *site, uint64_t value, unsigned char *bytes)
-{
-	const unsigned char *other = branch_other(site);
-	bool likely = site->flags & PATCHPOINT_SITE_LIKELY;
-
-	if (site->length != BRANCH_LENGTH || !other)
-		return -EILSEQ;
-	if ((value != 0) == likely) {
-		memcpy(bytes, nop_5, BRANCH_LENGTH);
-		return 0;
-	}
-	bytes[0] = 0xe9;
-	return put_relative(site, bytes, other) ? 0 : -EILSEQ;
-}
-
-int arch_patched(const struct patchpoint_site *site, const unsigned char *now, const struct patchpoint_key *key,
-		 uint64_t value, unsigned char *bytes)
-{
-	switch (site->kind) {
-	case PATCHPOINT_CALL:
-		return site->length == CALL_LENGTH ? call_patched(site, key, value, bytes) : -EILSEQ;
-	case PATCHPOINT_VALUE:
-		return value_patched(site, now, value, bytes);
-	case PATCHPOINT_BRANCH:
-		return branch_patched(site, value, bytes);
-	default:
-		return -EILSEQ;
-	}
-}
-
-/* Code that a process executes is there: a byte is read only when the instruction before it leads to it. */
-static bool read_own_code(void *context, uint64_t address, uint8_t *byte)
-{
-	(void)context;
-	*byte = *(const volatile uint8_t *)(uintptr_t)address;
+	for (size_t i = 0; i < length; i++)
+		if (!read(context, address + i, &bytes[i]))
+			return false;
 	return true;
 }
 
-void arch_form(uint64_t function, uint8_t *form, uint8_t body[6])
+/*
+ * Where a site leads that does not fall through, from the code that tests its key. Of a branch: testb $1,key(%rip) (f6 05), je or
+ * jne; of a switch, for each way but 0: cmpb $way,key(%rip) (80 3d), je. 0 where the code is something else.
+ */
+static uint64_t other_side(patchpoint_reader read, void *context, const struct patchpoint_place *place, uint64_t way)
 {
-	*form = PATCHPOINT_FORM_INLINE;
-	if (function == (uint64_t)(uintptr_t)patchpoint_null_trap)
-		memcpy(body, trap_6, CALL_LENGTH);
-	else if (!arch_body(read_own_code, NULL, function, body))
-		*form = PATCHPOINT_FORM_DIRECT;
+	bool branch = place->kind == PATCHPOINT_BRANCH;
+	uint64_t test = place->aux + TEST_SIZE * (way - 1);
+	unsigned char code[TEST_SIZE], condition = branch && !(place->flags & PATCHPOINT_SITE_LIKELY) ? 0x85 : 0x84;
+	int32_t distance;
+
+	if (way < 1 || way >= PATCHPOINT_WAYS_MAX || !read_code(read, context, test, code, sizeof code))
+		return 0;
+	if (code[0] != (branch ? 0xf6 : 0x80) || code[1] != (branch ? 0x05 : 0x3d) || code[6] != way || code[7] != 0x0f ||
+	    code[8] != condition)
+		return 0;
+	memcpy(&distance, code + 9, sizeof distance);
+	return test + sizeof code + (uint64_t)(int64_t)distance;
 }
 
-bool arch_body(patchpoint_reader read, void *context, uint64_t function, uint8_t body[6])
+static int call_compiled(const struct patchpoint_place *place, unsigned char *bytes)
 {
-	return x86_64_recognise(read, context, function, body) != BODY_UNKNOWN;
+	bool saved = place->flags & PATCHPOINT_SITE_SAVED;
+
+	if (place->length != CALL_LENGTH)
+		return -EILSEQ;
+	bytes[0] = MARK;
+	bytes[1] = saved ? 0x67 : 0xff;
+	bytes[2] = saved ? 0xe8 : 0x15;
+	return put_relative(place, bytes, saved ? place->aux : place->key) ? 0 : -EILSEQ;
+}
+
+static int value_compiled(const struct patchpoint_place *place, const unsigned char *now, unsigned char *bytes)
+{
+	int number = value_register(place, now);
+
+	if (number < 0)
+		return -EILSEQ;
+	bytes[0] = MARK;
+	if (place->length == LOAD_64_LENGTH) {
+		memset(bytes, MARK_64, 4);
+		bytes[4] = number & 8 ? 0x4c : 0x48;
+	}
+	bytes[place->length - 6] = 0x8b;
+	bytes[place->length - 5] = (unsigned char)(0x05 | (number & 7) << 3);
+	return put_relative(place, bytes, place->key) ? 0 : -EILSEQ;
+}
+
+static int jump_to(const struct patchpoint_place *place, uint64_t target, unsigned char *bytes)
+{
+	if (place->length != JUMP_LENGTH || !target)
+		return -EILSEQ;
+	bytes[0] = MARK;
+	bytes[1] = 0xe9;
+	return put_relative(place, bytes, target) ? 0 : -EILSEQ;
+}
+
+int arch_compiled(patchpoint_reader read, void *context, const struct patchpoint_place *place, const unsigned char *now,
+		  unsigned char *bytes)
+{
+	switch (place->kind) {
+	case PATCHPOINT_CALL:
+		return call_compiled(place, bytes);
+	case PATCHPOINT_VALUE:
+		return value_compiled(place, now, bytes);
+	case PATCHPOINT_BRANCH:
+	case PATCHPOINT_SWITCH:
+		return other_side(read, context, place, 1) ? jump_to(place, place->aux, bytes) : -EILSEQ;
+	default:
+		return -EILSEQ;
+	}
+}
+
+static int call_patched(const struct patchpoint_place *place, const struct patchpoint_state *state, unsigned char *bytes)
+{
+	if (place->length != CALL_LENGTH)
+		return -EILSEQ;
+	if (state->form == PATCHPOINT_FORM_INLINE) {
+		memcpy(bytes, state->body, CALL_LENGTH);
+		return 0;
+	}
+	if (state->form != PATCHPOINT_FORM_DIRECT && state->form != PATCHPOINT_FORM_PRESERVING)
+		return -EILSEQ;
+	/* The thunk is as near as it was, and its own call is patched. */
+	if (place->flags & PATCHPOINT_SITE_SAVED && state->form == PATCHPOINT_FORM_DIRECT)
+		return call_compiled(place, bytes);
+	bytes[0] = MARK;
+	bytes[1] = 0x67;
+	bytes[2] = 0xe8;
+	return put_relative(place, bytes, state->value) ? 0 : -ERANGE;
+}
+
+static int value_patched(const struct patchpoint_place *place, const unsigned char *now, uint64_t value,
+			 unsigned char *bytes)
+{
+	int number = value_register(place, now);
+
+	if (number < 0)
+		return -EILSEQ;
+	if (place->length == LOAD_64_LENGTH) {
+		bytes[0] = MARK_64;
+		bytes[1] = number & 8 ? 0x49 : 0x48;
+		bytes[2] = (unsigned char)(0xb8 | (number & 7));
+		memcpy(bytes + 3, &value, 8);
+		return 0;
+	}
+	bytes[0] = MARK;
+	bytes[1] = 0xc7;
+	bytes[2] = (unsigned char)(0xc0 | (number & 7));
+	memcpy(bytes + 3, &value, 4);
+	return 0;
+}
+
+int arch_patched(patchpoint_reader read, void *context, const struct patchpoint_place *place, const unsigned char *now,
+		 const struct patchpoint_state *state, unsigned char *bytes)
+{
+	uint64_t way = state->value;
+
+	switch (place->kind) {
+	case PATCHPOINT_CALL:
+		return call_patched(place, state, bytes);
+	case PATCHPOINT_VALUE:
+		return value_patched(place, now, state->value, bytes);
+	case PATCHPOINT_BRANCH:
+		way = (way != 0) != (bool)(place->flags & PATCHPOINT_SITE_LIKELY);
+		break;
+	case PATCHPOINT_SWITCH:
+		break;
+	default:
+		return -EILSEQ;
+	}
+	if (place->length != JUMP_LENGTH || !other_side(read, context, place, way ? way : 1))
+		return -EILSEQ;
+	if (way)
+		return jump_to(place, other_side(read, context, place, way), bytes);
+	memcpy(bytes, nop_6, JUMP_LENGTH);
+	return 0;
+}
+
+bool arch_is_breakpoint(const unsigned char *now)
+{
+	return now[0] == arch_trap;
+}
+
+bool arch_body(patchpoint_reader read, void *context, bool (*constant)(uint64_t address, size_t length), uint64_t function,
+	       uint8_t body[PATCHPOINT_BODY_SIZE])
+{
+	/* An address of this process. */
+	if (!read && function == (uint64_t)(uintptr_t)patchpoint_null_trap) {
+		memcpy(body, trap_7, CALL_LENGTH);
+		return true;
+	}
+	return x86_64_recognise(&(struct code_source){read, context, constant}, function, body) != BODY_UNKNOWN;
 }
 
 /*
@@ -262,7 +323,7 @@ void arch_stub(unsigned char stub[STUB_SIZE], uint64_t target)
 {
 	static const unsigned char jump[6] = {0xff, 0x25};
 
-	memset(stub, arch_trap[0], STUB_SIZE);
+	memset(stub, arch_trap, STUB_SIZE);
 	memcpy(stub, jump, sizeof jump);
 	memcpy(stub + sizeof jump, &target, sizeof target);
 }
@@ -282,36 +343,29 @@ bool arch_reaches(uintptr_t text_start, uintptr_t text_stop, uintptr_t page)
 	return page < text_start ? text_stop - page < reach : page - text_start < reach;
 }
 
-static const char *body_state(const unsigned char *body)
+static const char *body_word(const unsigned char *body)
 {
-	if (memcmp(body, nop_6, CALL_LENGTH) == 0)
+	if (memcmp(body, nop_7, CALL_LENGTH) == 0)
 		return "nop";
-	if (memcmp(body, trap_6, CALL_LENGTH) == 0)
+	if (memcmp(body, trap_7, CALL_LENGTH) == 0)
 		return "trap";
-	if (body[0] == 0xc7 && body[1] == 0xc0)
+	if (body[1] == 0xc7 && body[2] == 0xc0)
 		return "constant";
 	/* mov between registers, whole or low half, behind prefixes: the last two bytes tell. */
-	if (body[0] == 0x2e && body[1] == 0x2e && body[2] == 0x2e && body[4] == 0x89 && body[5] >= 0xc0)
+	if (body[1] == 0x2e && body[2] == 0x2e && body[3] == 0x2e && body[5] == 0x89 && body[6] >= 0xc0)
 		return "move";
 	return "inline";
 }
 
-const char *arch_state(const struct patchpoint_site *site, const unsigned char *now, const struct patchpoint_key *key,
-		       uint64_t value)
+const char *arch_word(const struct patchpoint_place *place, const unsigned char *now, const struct patchpoint_state *state)
 {
-	unsigned char bytes[LENGTH_MAX];
-
-	if (arch_original(site, now, bytes) == 0 && memcmp(now, bytes, site->length) == 0)
-		return site->flags & PATCHPOINT_SITE_SAVED ? "thunk" : "data";
-	if (arch_patched(site, now, key, value, bytes) != 0 || memcmp(now, bytes, site->length) != 0)
-		return "foreign";
-	switch (site->kind) {
+	switch (place->kind) {
 	case PATCHPOINT_CALL:
-		return key->form == PATCHPOINT_FORM_INLINE ? body_state(now) : "call";
+		return state->form == PATCHPOINT_FORM_INLINE ? body_word(now) : "call";
 	case PATCHPOINT_VALUE:
 		return "immediate";
 	default:
-		return now[0] == 0xe9 ? "jump" : "nop";
+		return now[1] == 0xe9 ? "jump" : "nop";
 	}
 }
 
@@ -326,7 +380,7 @@ bool arch_trap_is_gone(const unsigned char *address)
 	unsigned char now = __atomic_load_n(address, __ATOMIC_SEQ_CST);
 
 	/* cd 03 is the long form of the same trap: there the byte is its operand. */
-	return now != arch_trap[0] && !(now == 0x03 && address[-1] == 0xcd);
+	return now != arch_trap && !(now == 0x03 && address[-1] == 0xcd);
 }
 
 void arch_resume_at(void *context, const unsigned char *address)

@@ -5,12 +5,20 @@
 #include <string.h>
 
 struct cursor {
-	code_reader read;
-	void *context;
+	const struct code_source *source;
 	uint64_t address;
 	struct instruction *instruction;
 	bool failed;
 };
+
+static bool read_byte(const struct code_source *source, uint64_t address, uint8_t *byte)
+{
+	if (source->read)
+		return source->read(source->context, address, byte);
+	/* Code that a process executes is there: a byte is read only when the instruction before it leads to it. */
+	*byte = *(const volatile uint8_t *)(uintptr_t)address;
+	return true;
+}
 
 static uint8_t next(struct cursor *cursor)
 {
@@ -18,7 +26,7 @@ static uint8_t next(struct cursor *cursor)
 	uint8_t byte = 0;
 
 	if (instruction->length >= sizeof instruction->bytes ||
-	    !cursor->read(cursor->context, cursor->address + instruction->length, &byte)) {
+	    !read_byte(cursor->source, cursor->address + instruction->length, &byte)) {
 		cursor->failed = true;
 		return 0;
 	}
@@ -149,9 +157,15 @@ static int shape(const struct instruction *instruction, bool *modrm)
 	}
 }
 
-bool x86_64_decode(code_reader read, void *context, uint64_t address, struct instruction *instruction)
+/* Instructions on bytes, in which an empty REX tells %sil from %dh, and which no site begins with. */
+static bool is_of_bytes(uint16_t opcode)
 {
-	struct cursor cursor = {read, context, address, instruction, false};
+	return opcode == 0x88 || opcode == 0x8a || opcode == 0x0fb6 || opcode == 0x0fbe;
+}
+
+bool x86_64_decode(const struct code_source *source, uint64_t address, struct instruction *instruction)
+{
+	struct cursor cursor = {source, address, instruction, false};
 	bool modrm;
 	int immediate;
 
@@ -162,6 +176,8 @@ bool x86_64_decode(code_reader read, void *context, uint64_t address, struct ins
 		instruction->opcode = 0x0f00 | next(&cursor);
 	immediate = shape(instruction, &modrm);
 	if (cursor.failed || immediate < 0)
+		return false;
+	if (instruction->rex == X86_64_MARK && !is_of_bytes(instruction->opcode))
 		return false;
 	if (modrm)
 		next_modrm(&cursor);

@@ -3,14 +3,23 @@
 #ifndef PATCHPOINT_X86_64_DECODE_H
 #define PATCHPOINT_X86_64_DECODE_H
 
+#include "../private_names.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R15 = 15, NO_REGISTER = 255 };
 
-/* Reads one byte of code; false where there is none. */
-typedef bool (*code_reader)(void *context, uint64_t address, uint8_t *byte);
+/* Where code is read. */
+struct code_source {
+	bool (*read)(void *context, uint64_t address, uint8_t *byte); /* false where there is none; NULL: the process's own */
+	void *context;
+	bool (*constant)(uint64_t address, size_t length); /* whether memory never changes; NULL: nothing is known to be so */
+};
+
+/* The first byte of most sites: a REX prefix that says nothing. */
+enum { X86_64_MARK = 0x40 };
 
 struct instruction {
 	uint8_t bytes[15];
@@ -30,7 +39,10 @@ struct instruction {
 
 enum { PREFIX_16 = 1, PREFIX_REP = 2, PREFIX_REPNE = 4, PREFIX_OTHER = 8, PREFIX_ADDRESS = 16 };
 
-/* Whether the bytes at `address` are an instruction this decoder knows; then it is in *instruction. */
-bool x86_64_decode(code_reader read, void *context, uint64_t address, struct instruction *instruction);
+/*
+ * Whether the bytes at `address` are an instruction this decoder knows; then it is in *instruction. It knows no site, in
+ * whatever form, of whatever copy of the library: what a site does changes.
+ */
+__attribute__((visibility("hidden"))) bool x86_64_decode(const struct code_source *source, uint64_t address, struct instruction *instruction);
 
 #endif

@@ -32,14 +32,15 @@ struct word {
 
 enum { WORDS = 16, STEPS = 64, REGISTERS = 16 };
 
+enum { EFFECT_MAX = X86_64_BODY_SIZE - 1 }; /* behind the mark */
+
 struct machine {
-	code_reader read;
-	void *context;
+	const struct code_source *source;
 	uint64_t next;
 	struct value registers[REGISTERS];
 	struct word words[WORDS];
 	unsigned count;
-	uint8_t effect[6];
+	uint8_t effect[EFFECT_MAX];
 	uint8_t effect_length;
 	bool stored;
 };
@@ -68,10 +69,13 @@ static struct value low_half(struct value value)
 	}
 }
 
+/* How far down a frame reaches that is understood. */
+enum { FRAME_START = -512 };
+
 /* Only the own frame, below the return address, may be written. */
 static bool store(struct machine *machine, int64_t offset, unsigned size, struct value value)
 {
-	if (offset < -512 || offset + (int64_t)size > 0)
+	if (offset < FRAME_START || offset + (int64_t)size > 0)
 		return false;
 	for (unsigned i = machine->count; i-- > 0;) {
 		struct word *word = &machine->words[i];
@@ -85,17 +89,21 @@ static bool store(struct machine *machine, int64_t offset, unsigned size, struct
 	return true;
 }
 
-static struct value load(const struct machine *machine, int64_t offset, unsigned size)
+/* Of the own frame or the return address; what lies elsewhere may not be there at all, and the function would fault. */
+static bool load(const struct machine *machine, int64_t offset, unsigned size, struct value *value)
 {
+	*value = unknown();
+	if (offset < FRAME_START || offset > 0)
+		return false;
 	for (unsigned i = 0; i < machine->count; i++) {
 		const struct word *word = &machine->words[i];
 
 		if (word->offset == offset && word->size == size)
-			return word->value;
-		if (word->offset == offset && word->size == 8 && size == 4)
-			return low_half(word->value);
+			*value = word->value;
+		else if (word->offset == offset && word->size == 8 && size == 4)
+			*value = low_half(word->value);
 	}
-	return unknown();
+	return true;
 }
 
 static bool push(struct machine *machine, struct value value)
@@ -114,9 +122,10 @@ static bool pop(struct machine *machine, struct value *value)
 	struct value *stack = &machine->registers[RSP];
 	int64_t offset = (int64_t)stack->number;
 
-	if (stack->origin != FRAME || offset > 0)
+	if (stack->origin != FRAME || !load(machine, offset, 8, value))
 		return false;
-	*value = offset == 0 ? (struct value){CALLER, 0} : load(machine, offset, 8);
+	if (offset == 0)
+		*value = (struct value){CALLER, 0};
 	stack->number += 8;
 	return true;
 }
@@ -137,10 +146,15 @@ static bool untouched(const struct machine *machine, uint8_t number)
 	return number == NO_REGISTER || (is_argument(number) && same(machine->registers[number], ENTRY, number));
 }
 
-/* Keeps an instruction as it stands: the first and only one with an effect, short, and right at any address. */
+/*
+ * Keeps an instruction as it stands: the first and only one with an effect, short, and right at any address. Right behind the
+ * mark there is no other REX prefix, and no store of a byte, which the mark would be part of.
+ */
 static bool keep(struct machine *machine, const struct instruction *instruction)
 {
-	if (machine->effect_length || instruction->length > sizeof machine->effect || instruction->rip ||
+	if (instruction->length == EFFECT_MAX && (instruction->rex || instruction->opcode == 0x88))
+		return false;
+	if (machine->effect_length || instruction->length > EFFECT_MAX || instruction->rip ||
 	    !untouched(machine, instruction->base) || !untouched(machine, instruction->index))
 		return false;
 	if (instruction->rm == NO_REGISTER && instruction->base == NO_REGISTER)
@@ -193,6 +207,7 @@ static void set(struct machine *machine, uint8_t number, struct value value, boo
 static bool step_mov(struct machine *machine, const struct instruction *instruction)
 {
 	bool wide = instruction->rex & 8, load_form = instruction->opcode == 0x8b;
+	struct value value;
 	int64_t offset;
 
 	if (instruction->rm != NO_REGISTER) {
@@ -205,10 +220,12 @@ static bool step_mov(struct machine *machine, const struct instruction *instruct
 	if (!in_frame(machine, instruction, &offset))
 		return load_form ? keep_result(machine, instruction) : keep_store(machine, instruction, true);
 	if (load_form) {
-		set(machine, instruction->reg, load(machine, offset, wide ? 8 : 4), wide);
+		if (!load(machine, offset, wide ? 8 : 4, &value))
+			return false;
+		set(machine, instruction->reg, value, wide);
 		return true;
 	}
-	struct value value = machine->registers[instruction->reg];
+	value = machine->registers[instruction->reg];
 	return store(machine, offset, wide ? 8 : 4, wide ? value : low_half(value));
 }
 
@@ -300,21 +317,18 @@ static bool call(struct machine *machine, uint64_t target)
 	return true;
 }
 
-/* call *address(%rip), as -mfentry makes under -fPIC. */
+/*
+ * call *address(%rip), as -mfentry makes under -fPIC: through a slot that the loader filled and nobody can change any more. Any
+ * other pointer may lead elsewhere tomorrow.
+ */
 static bool step_indirect(struct machine *machine, const struct instruction *instruction)
 {
-	uint64_t target = 0;
+	uint64_t slot = machine->next + (uint64_t)(int64_t)instruction->displacement, target;
 
-	if ((instruction->reg & 7) != 2 || !instruction->rip)
+	if ((instruction->reg & 7) != 2 || !instruction->rip || machine->source->read || !machine->source->constant ||
+	    !machine->source->constant(slot, sizeof target))
 		return false;
-	for (unsigned i = 0; i < 8; i++) {
-		uint8_t byte;
-
-		if (!machine->read(machine->context,
-				   machine->next + (uint64_t)(int64_t)instruction->displacement + i, &byte))
-			return false;
-		target |= (uint64_t)byte << (8 * i);
-	}
+	memcpy(&target, (const void *)(uintptr_t)slot, sizeof target);
 	return call(machine, target);
 }
 
@@ -382,9 +396,8 @@ static bool step_plain(struct machine *machine, const struct instruction *instru
 static enum outcome step(struct machine *machine)
 {
 	struct instruction instruction;
-	uint8_t special;
 
-	if (!x86_64_decode(machine->read, machine->context, machine->next, &instruction))
+	if (!x86_64_decode(machine->source, machine->next, &instruction))
 		return STUCK;
 	machine->next += instruction.length;
 	/* Linkers put an address prefix before a call that was an indirect one. */
@@ -395,11 +408,13 @@ static enum outcome step(struct machine *machine)
 		return instruction.prefixes == PREFIX_REP && instruction.rm == 2 && instruction.reg == 7 ? GO_ON : STUCK;
 	if (instruction.opcode == 0x0f1f)
 		return GO_ON;
+	/* 66 90 is a nop; 66 c3 is a return on some processors, and on others one to an address of 16 bits. */
+	if ((instruction.prefixes & PREFIX_16) && instruction.opcode != 0x90)
+		return STUCK;
 	/* rep and bnd before ret mean nothing here; f3 90 is pause. */
-	special = instruction.prefixes & (PREFIX_REP | PREFIX_REPNE);
 	if (instruction.opcode == 0xc3)
 		return step_return(machine);
-	if (special || ((instruction.prefixes & PREFIX_16) && instruction.opcode != 0x90))
+	if (instruction.prefixes & (PREFIX_REP | PREFIX_REPNE))
 		return STUCK;
 	if (instruction.opcode == 0xe8)
 		return call(machine, machine->next + instruction.immediate) ? GO_ON : STUCK;
@@ -410,14 +425,15 @@ static enum outcome step(struct machine *machine)
 	return step_plain(machine, &instruction) ? GO_ON : STUCK;
 }
 
-/* Prefixes without meaning, then the instruction, to exactly 6 bytes. */
-static void pad(uint8_t body[6], const uint8_t *bytes, unsigned length)
+/* The mark, prefixes without meaning, the instruction. */
+static void pad(uint8_t body[X86_64_BODY_SIZE], const uint8_t *bytes, unsigned length)
 {
-	memset(body, 0x2e, 6 - length);
-	memcpy(body + 6 - length, bytes, length);
+	body[0] = X86_64_MARK;
+	memset(body + 1, 0x2e, EFFECT_MAX - length);
+	memcpy(body + X86_64_BODY_SIZE - length, bytes, length);
 }
 
-static enum body_kind move(uint8_t body[6], uint64_t from, bool wide)
+static enum body_kind move(uint8_t body[X86_64_BODY_SIZE], uint64_t from, bool wide)
 {
 	uint8_t rex = (wide ? 0x48 : 0) | (from >= 8 ? 0x44 : 0);
 	uint8_t bytes[3] = {rex, 0x89, (uint8_t)(0xc0 | (from & 7) << 3)};
@@ -431,7 +447,7 @@ static enum body_kind move(uint8_t body[6], uint64_t from, bool wide)
 	return BODY_MOVE;
 }
 
-static enum body_kind constant(uint8_t body[6], uint64_t number)
+static enum body_kind constant(uint8_t body[X86_64_BODY_SIZE], uint64_t number)
 {
 	static const uint8_t all_ones[4] = {0x48, 0x83, 0xc8, 0xff}; /* or $-1,%rax */
 
@@ -441,16 +457,17 @@ static enum body_kind constant(uint8_t body[6], uint64_t number)
 	}
 	if (number > UINT32_MAX)
 		return BODY_UNKNOWN;
-	body[0] = 0xc7;
-	body[1] = 0xc0;
+	body[0] = X86_64_MARK;
+	body[1] = 0xc7;
+	body[2] = 0xc0;
 	for (unsigned i = 0; i < 4; i++)
-		body[2 + i] = (uint8_t)(number >> (8 * i));
+		body[3 + i] = (uint8_t)(number >> (8 * i));
 	return BODY_CONSTANT;
 }
 
-static enum body_kind conclude(const struct machine *machine, uint8_t body[6])
+static enum body_kind conclude(const struct machine *machine, uint8_t body[X86_64_BODY_SIZE])
 {
-	static const uint8_t nop[6] = {0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00};
+	static const uint8_t nop[X86_64_BODY_SIZE] = {X86_64_MARK, 0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00};
 	struct value result = machine->registers[RAX];
 
 	for (unsigned i = 0; i < REGISTERS; i++)
@@ -466,7 +483,7 @@ static enum body_kind conclude(const struct machine *machine, uint8_t body[6])
 	case ENTRY:
 		if (result.number != RAX)
 			return move(body, result.number, true);
-		memcpy(body, nop, 6);
+		memcpy(body, nop, sizeof nop);
 		return BODY_NOTHING;
 	case ENTRY32:
 		return move(body, result.number, false);
@@ -477,9 +494,9 @@ static enum body_kind conclude(const struct machine *machine, uint8_t body[6])
 	}
 }
 
-enum body_kind x86_64_recognise(code_reader read, void *context, uint64_t entry, uint8_t body[6])
+enum body_kind x86_64_recognise(const struct code_source *source, uint64_t entry, uint8_t body[X86_64_BODY_SIZE])
 {
-	struct machine machine = {.read = read, .context = context, .next = entry};
+	struct machine machine = {.source = source, .next = entry};
 
 	for (unsigned i = 0; i < REGISTERS; i++)
 		machine.registers[i] = (struct value){ENTRY, i};

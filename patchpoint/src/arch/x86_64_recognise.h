@@ -15,9 +15,10 @@ enum body_kind {
 
 /*
  * Reads the function at `entry` and follows it to its return. Sees through endbr64, nops, frame pointers, traffic with its
- * own stack frame, calls of functions that do nothing, and return thunks. A pure function of the bytes that `read` gives.
- * `body` receives 6 bytes that do the same in one instruction, unless the result is BODY_UNKNOWN.
+ * own stack frame, calls of functions that do nothing, and return thunks. A pure function of the bytes that `source` gives.
+ * `body` receives the form of a site that does the same in one instruction, unless the result is BODY_UNKNOWN.
  */
-enum body_kind x86_64_recognise(code_reader read, void *context, uint64_t entry, uint8_t body[6]);
+enum { X86_64_BODY_SIZE = 7 };
+__attribute__((visibility("hidden"))) enum body_kind x86_64_recognise(const struct code_source *source, uint64_t entry, uint8_t body[X86_64_BODY_SIZE]);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A program with busy threads that execute sites of three keys, and that answers questions on its standard input:
+ * A program with busy threads that execute sites of keys of every kind, and that answers questions on its standard input:
  *   see     the values as its sites have them
  *   check   changes every key and back by the library's own means; 0, or the first error
  *   own N   sets the value `rounds` itself
@@ -34,6 +34,8 @@ PATCHPOINT_DEFINE_VALUE(rounds, int, 4);
 PATCHPOINT_DECLARE_VALUE(wide, unsigned long);
 PATCHPOINT_DEFINE_VALUE(wide, unsigned long, 7);
 PATCHPOINT_DECLARE_CALL(step, unsigned long, unsigned long);
+PATCHPOINT_DECLARE_SWITCH(mode, 3);
+PATCHPOINT_DEFINE_SWITCH(mode, 3, 0);
 PATCHPOINT_DECLARE_BRANCH(churned);
 PATCHPOINT_DEFINE_BRANCH(churned, false);
 
@@ -56,11 +58,20 @@ unsigned long step_low(unsigned long x) { return (unsigned)x; }
 __attribute__((noinline)) unsigned long step_plus(unsigned long x);
 unsigned long step_plus(unsigned long x) { return x + 3; }
 
+PATCHPOINT_PRESERVING unsigned long step_keep(unsigned long x);
+PATCHPOINT_PRESERVING unsigned long step_keep(unsigned long x)
+{
+	for (int i = 0; i < 8; i++)
+		x = x * 6364136223846793005ul + 1;
+	return x;
+}
+
 static const struct {
 	const char *name;
 	unsigned long (*function)(unsigned long x);
 } steps[] = {{"identity", step_identity}, {"mix", step_mix}, {"other", step_other},
-	     {"zero", step_zero},	  {"low", step_low}, {"plus", step_plus}};
+	     {"zero", step_zero},	  {"low", step_low}, {"plus", step_plus},
+	     {"keep", step_keep}};
 enum { STEPS = sizeof steps / sizeof steps[0] };
 
 PATCHPOINT_DEFINE_CALL(step, step_identity);
@@ -89,6 +100,14 @@ unsigned long work(unsigned long x)
 			x = x * 6364136223846793005ul + 1442695040888963407ul;
 	if (patchpoint_likely(churned))
 		x++;
+	switch (patchpoint_switch(mode)) {
+	case 1:
+		x ^= x >> 32;
+		break;
+	case 2:
+		x *= 5;
+		break;
+	}
 	return patchpoint_call(step, x);
 }
 
@@ -177,6 +196,8 @@ static int check(void)
 	error = error ? error : patchpoint_set_value(rounds, 4);
 	error = error ? error : patchpoint_set_value(wide, 8);
 	error = error ? error : patchpoint_set_value(wide, 7);
+	error = error ? error : patchpoint_set_switch(mode, 2);
+	error = error ? error : patchpoint_set_switch(mode, 0);
 	error = error ? error : patchpoint_set_call(step, step_other);
 	return error ? error : patchpoint_set_call(step, step_identity);
 }
@@ -193,8 +214,8 @@ static void see(void)
 		if (steps[i].function(asked) == answer)
 			which = steps[i].name;
 
-	printf("slow=%d rounds=%d wide=%lu step=%s\n", patchpoint_unlikely(slow) ? 1 : 0, patchpoint_value(rounds),
-	       patchpoint_value(wide), which);
+	printf("slow=%d rounds=%d wide=%lu step=%s mode=%u\n", patchpoint_unlikely(slow) ? 1 : 0,
+	       patchpoint_value(rounds), patchpoint_value(wide), which, (unsigned)patchpoint_switch(mode));
 }
 
 int main(int count, char **arguments)

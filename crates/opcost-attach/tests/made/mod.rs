@@ -33,10 +33,18 @@ pub(crate) fn program() -> Option<&'static Path> {
     program.as_deref()
 }
 
+/// The program without shared objects; `None` where it cannot be built.
+pub(crate) fn static_program() -> Option<PathBuf> {
+    program()?;
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let library = here.join("../../patchpoint");
+    let files = [vec![here.join("tests/made/busy.c")], sources(&library)].concat();
+    compile("busy-static", &library, &["-O2", "-static"], &files)
+}
+
 /// Builds one file with the library.
 pub(crate) fn build(source: &Path, library: &Path, name: &str) -> Option<PathBuf> {
-    let mut files = vec![source.to_path_buf()];
-    files.extend(sources(library));
+    let files = [vec![source.to_path_buf()], sources(library)].concat();
     compile(name, library, &["-O2"], &files)
 }
 
@@ -82,12 +90,21 @@ fn compile(name: &str, library: &Path, how: &[&str], files: &[PathBuf]) -> Optio
 }
 
 /// A program of several objects that share one library, `host.c`, running; `None` where it cannot
-/// be built.
-pub(crate) fn host() -> Option<Busy> {
+/// be built. `how`: `plain` or nothing, as the program has it.
+pub(crate) fn host(how: Option<&str>) -> Option<Busy> {
+    let [host, second] = built_host()?;
+    Some(Busy::start(Command::new(host).arg(second).args(how)))
+}
+
+/// That program's file.
+pub(crate) fn host_program() -> Option<&'static Path> {
+    built_host().map(|[host, _]| host.as_path())
+}
+
+fn built_host() -> Option<&'static [PathBuf; 2]> {
     static BUILT: OnceLock<Option<[PathBuf; 2]>> = OnceLock::new();
     program()?;
-    let [host, second] = BUILT.get_or_init(build_host).as_ref()?;
-    Some(Busy::start(Command::new(host).arg(second)))
+    BUILT.get_or_init(build_host).as_ref()
 }
 
 /// The program, and the plugin that it opens.
@@ -121,12 +138,15 @@ impl Busy {
         Some(Busy::start(&mut command))
     }
 
-    fn start(command: &mut Command) -> Busy {
+    pub(crate) fn start(command: &mut Command) -> Busy {
+        Busy::try_start(command).expect("the program does not start")
+    }
+
+    pub(crate) fn try_start(command: &mut Command) -> Option<Busy> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let mut busy = Busy { child, input, output: BufReader::new(output) };
-        assert_eq!(busy.line(), "ready");
-        busy
+        (busy.line() == "ready").then_some(busy)
     }
 
     pub(crate) fn pid(&self) -> i32 {

@@ -8,7 +8,7 @@ use patchpoint::{Branch, Value};
 pub(super) const READS_MAX: u64 = 4096;
 
 /// Bytes of the code of one read, in each form.
-const READ_BYTES: u64 = 14;
+const READ_BYTES: u64 = 15;
 
 /// Bytes between the lines that are read.
 pub(super) const LINE_BYTES: usize = 64;
@@ -58,7 +58,7 @@ macro_rules! block {
                 "jz 668f",
                 "jmpq *%r8",
                 "668: ret",
-                $(key = sym $key,)?
+                $(key = sym $key, offset = const 0,)?
                 options(att_syntax),
             )
         }
@@ -91,7 +91,8 @@ block! {
     /// Loads from memory, each from a line of its own.
     loads,
     concat!(
-        ".byte 0x8b, 0x8f\n.long .Lopcost_line * 64\n", // mov line*64(%rdi), %ecx, never shortened
+        // mov line*64(%rdi), %ecx, never shortened, and as long as a site.
+        ".byte 0x40, 0x8b, 0x8f\n.long .Lopcost_line * 64\n",
         branch_on_number!(),
     )
 }
@@ -101,7 +102,7 @@ block! {
     immediates,
     concat!(
         patchpoint::site_begin!(),
-        "movl {key}(%rip), %ecx\n662:\n",
+        ".byte 0x40\nmovl {key}(%rip), %ecx\n662:\n",
         patchpoint::site_record!("2", "0", "0"),
         branch_on_number!(),
     ),
@@ -113,7 +114,7 @@ block! {
     branches,
     concat!(
         patchpoint::site_begin!(),
-        ".byte 0xe9\n.long 663f - . - 4\n662:\n",
+        ".byte 0x40, 0xe9\n.long 663f - . - 4\n662:\n",
         ".subsection 1\n663:\n",
         "testb $1, {key}(%rip)\n",
         ".byte 0x0f, 0x85\n.long 664f - . - 4\n",
@@ -148,10 +149,10 @@ mod tests {
         let branch: &[u8] = &[0x0f, 0x85];
         let nop: &[u8] = &[0x66, 0x0f, 0x1f, 0x84];
         for (block, offset, end) in
-            [(loads as Block, 8, branch), (immediates, 8, branch), (branches, 5, nop)]
+            [(loads as Block, 9, branch), (immediates, 9, branch), (branches, 6, nop)]
         {
             let (_, code) = code(block);
-            assert!(code.chunks_exact(14).all(|read| read[offset..].starts_with(end)));
+            assert!(code.chunks_exact(15).all(|read| read[offset..].starts_with(end)));
             assert!(
                 code.ends_with(&[0x48, 0xff, 0xca]),
                 "behind the reads an operation is counted"
@@ -162,8 +163,8 @@ mod tests {
     #[test]
     fn every_line_is_read_once() {
         let (_, code) = code(loads);
-        let offset = |read: &[u8]| u32::from_le_bytes(read[2..6].try_into().unwrap());
-        let mut lines: Vec<u32> = code.chunks_exact(14).map(offset).collect();
+        let offset = |read: &[u8]| u32::from_le_bytes(read[3..7].try_into().unwrap());
+        let mut lines: Vec<u32> = code.chunks_exact(15).map(offset).collect();
         let in_order = lines.clone();
         lines.sort_unstable();
         assert!(lines.iter().zip(0..).all(|(offset, line)| *offset == line * 64));
@@ -180,7 +181,7 @@ mod tests {
             let sites = patchpoint::sites().unwrap();
             let addresses: Vec<usize> =
                 sites.iter().filter(|site| site.key == key).map(|site| site.address).collect();
-            let expected: Vec<usize> = (0..4096).map(|read| first + 14 * read).collect();
+            let expected: Vec<usize> = (0..4096).map(|read| first + 15 * read).collect();
             assert_eq!(addresses, expected);
         }
     }

@@ -44,7 +44,7 @@ impl Listing<'_> {
             text += "a transaction was open; repeat to see its end\n";
         }
         for key in &survey.keys {
-            let now = shown(key, key.state.slot, functions);
+            let now = shown(key, key.state.value, functions);
             let head = format!("{}  {} = {now}", key.name, key.kind.word());
             text += &format!("\n{}  {}\n", head, file_name(&key.path));
             for site in key.sites.iter().take(SITES_SHOWN) {
@@ -68,7 +68,7 @@ impl Listing<'_> {
                 json!({
                     "key": key.name,
                     "kind": key.kind.word(),
-                    "value": shown(key, key.state.slot, self.functions),
+                    "value": shown(key, key.state.value, self.functions),
                     "size_bytes": (key.kind == Kind::Value).then_some(key.size),
                     "object": key.path,
                     "sites": key.sites.len(),
@@ -81,8 +81,8 @@ impl Listing<'_> {
             .map(|(key, site)| {
                 json!({
                     "key": key.name,
-                    "kind": site.record.kind.word(),
-                    "address": format!("{:#x}", site.record.address),
+                    "kind": site.kind.word(),
+                    "address": format!("{:#x}", site.place.code),
                     "object": site.path,
                     "state": site.state,
                     "bytes_original": site.original().map(|bytes| hex(&bytes)),
@@ -114,7 +114,7 @@ impl Listing<'_> {
 
 fn site_line(site: &Site, key: &Key) -> String {
     let bytes = hex(&site.now);
-    let mut line = format!("  {:#14x}  {:<9}  {bytes:<29}", site.record.address, site.state);
+    let mut line = format!("  {:#14x}  {:<9}  {bytes:<32}", site.place.code, site.state);
     if site.path != key.path {
         line += &format!("  {}", file_name(&site.path));
     }

@@ -1,15 +1,15 @@
 //! A running program as a machine: each run is a period of its life, its site one way or the other.
 
-use super::GUARDIAN;
 use super::meter::Meter;
+use super::stand_guard;
 use crate::comparison::conclusion::figure;
-use crate::exit::{HasStatus, Status, WithStatus};
+use crate::exit::HasStatus;
 use crate::machine::{HookEnd, Machine, RunEnd};
 use crate::plan::{Plan, Slot};
 use anyhow::{Context, Result, bail};
 use opcost_attach::AttachError;
 use opcost_attach::change::Change;
-use opcost_attach::guardian::{Guardian, Undo};
+use opcost_attach::guardian::Guardian;
 use opcost_attach::memory::Memory;
 use opcost_attach::process::Process;
 use opcost_attach::target::Restored;
@@ -84,16 +84,8 @@ impl<'a> Attached<'a> {
         let open = |threads: &[i32]| meter = Some(Meter::open(&plan.events, threads, &kernel));
         process.while_stopped(&change, Side::FOUND, open).map_err(AttachError::carried)?;
         let meter = meter.context("no thread was there to be counted")??;
-        let own = std::env::current_exe()
-            .context("cannot find this program's own executable")
-            .status(Status::Missing)?;
-        let undo = Undo {
-            pid: process.pid,
-            started_ticks: process.started_ticks,
-            key: plan.attachment.as_ref().map(|of| of.key.clone()).unwrap_or_default(),
-            change: change.clone(),
-        };
-        let guardian = Guardian::start(&own, &[GUARDIAN], &undo).map_err(AttachError::carried)?;
+        let key = plan.attachment.as_ref().map_or("", |of| of.key.as_str());
+        let guardian = stand_guard(&process, key, &change)?;
         Ok(Attached {
             process,
             change,

@@ -5,6 +5,7 @@
 //!                        → Change, Plan → Attached machine → periods as Records → Comparison
 //! ```
 
+mod keep;
 mod listing;
 mod machine;
 mod meter;
@@ -26,14 +27,14 @@ use clap::Args;
 use machine::Attached;
 use opcost_attach::body;
 use opcost_attach::change::{Change, ChangeError};
-use opcost_attach::instruction::KeyState;
+use opcost_attach::guardian::{self, Guardian, Undo};
 use opcost_attach::memory::Memory;
 use opcost_attach::process::{Process, Purpose};
 use opcost_attach::registry::{self, Registry};
 use opcost_attach::survey::{self, Key, Kind, Survey};
-use opcost_attach::symbol::{self, Function};
+use opcost_attach::symbol::{self, Function, Symbols};
 use opcost_attach::target::Restored;
-use opcost_attach::{AttachError, guardian, value};
+use opcost_attach::{AttachError, State, value};
 use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
 use std::path::Path;
@@ -98,6 +99,14 @@ pub struct AttachArgs {
     #[arg(long, value_name = "N", requires = "key", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
 
+    /// Set the key and leave it set: nothing is measured
+    #[arg(
+        long,
+        requires = "key",
+        conflicts_with_all = ["pairs", "period", "events", "primary", "seed", "dry_run"]
+    )]
+    pub keep: bool,
+
     /// Print the plan and stop: nothing is changed in the process
     #[arg(long, requires = "key")]
     pub dry_run: bool,
@@ -138,8 +147,12 @@ pub fn attach(cli: &Cli, args: &AttachArgs) -> Result<Status> {
     let survey = process.survey().map_err(AttachError::carried)?;
     let key = find_key(&survey, name)?;
     let slots = asked_values(&process, key, &args.to)?;
+    if args.keep {
+        return set_and_keep(&process, &survey, key, &slots, args);
+    }
     check_values(key, &slots, &args.to).map_err(|error| AttachError::from(error).carried())?;
-    let asked: Vec<KeyState> = slots.iter().map(|slot| body::asked(&process, key, *slot)).collect();
+    let asked: Vec<State> =
+        slots.iter().map(|slot| body::asked(&process, &survey, key, *slot)).collect();
     let planned = Change::plan(&survey, key, &asked);
     let change = planned.map_err(|error| AttachError::from(error).carried())?;
     let functions = functions_called(&process, &survey)?;
@@ -156,11 +169,11 @@ pub fn attach(cli: &Cli, args: &AttachArgs) -> Result<Status> {
     let work = AttachedWork {
         program: process.program().unwrap_or_default(),
         name: process.name.clone(),
-        values: std::iter::once(shown(key.state.slot))
+        values: std::iter::once(shown(key.state.value))
             .chain(slots.iter().zip(&args.to).map(|(slot, to)| match key.kind {
                 // Another name for the same function is what the user typed.
                 Kind::Call => to.clone(),
-                Kind::Value | Kind::Branch => shown(*slot),
+                Kind::Value | Kind::Branch | Kind::Switch => shown(*slot),
             }))
             .collect(),
     };
@@ -183,6 +196,41 @@ pub fn attach(cli: &Cli, args: &AttachArgs) -> Result<Status> {
     }
     let doubtful = change.code_writes > 0 && !body::agrees(&process, key);
     measure(cli, &args.output, &plan, Target { process, change, ops_address, doubtful })
+}
+
+/// Sets the key of a process that goes on with it.
+fn set_and_keep(
+    process: &Process,
+    survey: &Survey,
+    key: &Key,
+    slots: &[u64],
+    args: &AttachArgs,
+) -> Result<Status> {
+    let (&[slot], [text]) = (slots, args.to.as_slice()) else {
+        let message = format!("--keep with {} values of --to: give the one to keep", slots.len());
+        return Err(fail(Status::Usage, message));
+    };
+    let functions = functions_called(process, survey)?;
+    let before = listing::shown(key, key.state.value, &functions);
+    let after = match key.kind {
+        Kind::Call => text.clone(),
+        Kind::Value | Kind::Branch | Kind::Switch => listing::shown(key, slot, &functions),
+    };
+    let kept = keep::Kept { key, name: qualified(survey, key), before, after };
+    if slot == key.state.value {
+        return keep::already(process, &kept, args.output.json);
+    }
+    let planned = Change::plan(survey, key, &[body::asked(process, survey, key, slot)]);
+    let change = planned.map_err(|error| AttachError::from(error).carried())?;
+    keep::keep(process, &change, &kept, args.output.json)
+}
+
+/// A key's name as [`find_key`] takes it: with its file's where several have it.
+fn qualified(survey: &Survey, key: &Key) -> String {
+    match survey.keys.iter().filter(|other| other.name == key.name).count() {
+        1 => key.name.clone(),
+        _ => format!("{}@{}", key.name, listing::file_name(&key.path)),
+    }
 }
 
 /// What is measured.
@@ -234,8 +282,8 @@ fn measure(cli: &Cli, output: &OutputArgs, plan: &Plan, target: Target) -> Resul
     if !cli.quiet {
         if doubtful {
             eprintln!(
-                "note: the program's library, of another version, made something else of the present \
-                 function than this opcost would; so every function that is asked for is called, \
+                "note: the program's library made something else of the present function than this \
+                 opcost would, which sees it from outside or is of another version; so every function that is asked for is called, \
                  also where a change by the program itself would put its body in the call's place"
             );
         }
@@ -253,6 +301,20 @@ fn measure(cli: &Cli, output: &OutputArgs, plan: &Plan, target: Target) -> Resul
         )),
         _ => Ok(status),
     }
+}
+
+/// Starts the process that takes a change back when this one dies.
+fn stand_guard(process: &Process, key: &str, change: &Change) -> Result<Guardian> {
+    let own = std::env::current_exe()
+        .context("cannot find this program's own executable")
+        .status(Status::Missing)?;
+    let undo = Undo {
+        pid: process.pid,
+        started_ticks: process.started_ticks,
+        key: key.to_string(),
+        change: change.clone(),
+    };
+    Guardian::start(&own, &[GUARDIAN], &undo).map_err(AttachError::carried)
 }
 
 /// The guardian's process.
@@ -303,18 +365,31 @@ fn find_key<'a>(survey: &'a Survey, text: &str) -> Result<&'a Key> {
 
 /// The bits that a user's words for values stand for.
 fn asked_values(process: &Process, key: &Key, texts: &[String]) -> Result<Vec<u64>> {
-    if key.kind != Kind::Call {
-        let read = if key.kind == Kind::Branch { value::truth } else { value::number };
-        return texts.iter().map(|text| read(key, text).status(Status::Usage)).collect();
-    }
+    let read = match key.kind {
+        Kind::Call => return asked_functions(process, key, texts),
+        Kind::Value => value::number,
+        Kind::Branch => value::truth,
+        Kind::Switch => value::way,
+    };
+    texts.iter().map(|text| read(key, text).status(Status::Usage)).collect()
+}
+
+/// The addresses of the functions that a user names.
+fn asked_functions(process: &Process, key: &Key, texts: &[String]) -> Result<Vec<u64>> {
     let mappings = process.mappings().map_err(AttachError::carried)?;
-    let functions = symbol::functions(process, &mappings, |_| true);
+    let Symbols { functions, unread } = symbol::functions(process, &mappings, |_| true);
     let is_code = |address: u64| {
         let code = mappings.iter().filter(|mapping| mapping.executable);
         code.clone().any(|mapping| (mapping.start..mapping.end).contains(&address))
     };
     let own = || functions.iter().filter(|function| function.path == key.path);
-    let near = |name: &str| nearest(name, own().map(|function| function.name.as_str()));
+    let near = |name: &str| match unread.as_slice() {
+        [] => nearest(name, own().map(|function| function.name.as_str())),
+        unread => format!(
+            " (those of {} are not known, since the file is gone or another one is there now)",
+            unread.join(", ")
+        ),
+    };
     let read = |text: &String| value::function(key, text, &functions, is_code, near);
     texts.iter().map(|text| read(text).status(Status::Usage)).collect()
 }
@@ -323,7 +398,7 @@ fn asked_values(process: &Process, key: &Key, texts: &[String]) -> Result<Vec<u6
 fn check_values(key: &Key, slots: &[u64], texts: &[String]) -> Result<(), ChangeError> {
     for (index, (slot, text)) in slots.iter().zip(texts).enumerate() {
         let (key_name, value) = (key.name.clone(), text.clone());
-        if *slot == key.state.slot {
+        if *slot == key.state.value {
             return Err(ChangeError::Same { key: key_name, value });
         }
         if slots[..index].contains(slot) {
@@ -337,12 +412,12 @@ fn check_values(key: &Key, slots: &[u64], texts: &[String]) -> Result<(), Change
 fn functions_called(process: &Process, survey: &Survey) -> Result<Vec<Function>> {
     let mappings = process.mappings().map_err(AttachError::carried)?;
     let calls = survey.keys.iter().filter(|key| key.kind == Kind::Call);
-    let slots: Vec<u64> = calls.map(|key| key.state.slot).collect();
+    let slots: Vec<u64> = calls.map(|key| key.state.value).collect();
     let holds_one = |path: &str| {
         let of_file = mappings.iter().filter(|mapping| mapping.path == path);
         of_file.clone().any(|of| slots.iter().any(|slot| (of.start..of.end).contains(slot)))
     };
-    Ok(symbol::functions(process, &mappings, |mapping| holds_one(&mapping.path)))
+    Ok(symbol::functions(process, &mappings, |mapping| holds_one(&mapping.path)).functions)
 }
 
 /// Who counts the program's operations, and where; a program that has counted none yet is watched for

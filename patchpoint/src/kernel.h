@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Numbers of the kernel's interface (include/uapi/linux: futex.h, membarrier.h, magic.h, mman.h), so that nothing but libc's
+ * headers is needed: musl's come without the kernel's.
+ */
+#ifndef PATCHPOINT_KERNEL_H
+#define PATCHPOINT_KERNEL_H
+
+enum {
+	KERNEL_FUTEX_WAIT_PRIVATE = 0 | 128,
+	KERNEL_FUTEX_WAKE_PRIVATE = 1 | 128,
+	KERNEL_MEMBARRIER_SYNC_CORE = 1 << 5,
+	KERNEL_MEMBARRIER_REGISTER_SYNC_CORE = 1 << 6,
+	KERNEL_PROC_SUPER_MAGIC = 0x9fa0,
+	KERNEL_MAP_FIXED_NOREPLACE = 0x100000, /* Linux 4.17; older kernels take the address as a hint */
+	KERNEL_MADV_WIPEONFORK = 18,	       /* Linux 4.14 */
+	KERNEL_MADV_POPULATE_READ = 22,	       /* Linux 5.14 */
+	KERNEL_MADV_POPULATE_WRITE = 23,
+};
+
+#endif

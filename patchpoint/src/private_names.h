@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Every name that the library's files share has a prefix to the linker: a program that links the archive may have a `registry` of
+ * its own. A test (symbols.sh) looks for names that are missing here.
+ */
+#ifndef PATCHPOINT_PRIVATE_NAMES_H
+#define PATCHPOINT_PRIVATE_NAMES_H
+
+#define arch_body patchpoint__arch_body
+#define arch_can_patch patchpoint__arch_can_patch
+#define arch_code_stored patchpoint__arch_code_stored
+#define arch_compiled patchpoint__arch_compiled
+#define arch_cpu_features patchpoint__arch_cpu_features
+#define arch_is_breakpoint patchpoint__arch_is_breakpoint
+#define arch_one_store patchpoint__arch_one_store
+#define arch_patched patchpoint__arch_patched
+#define arch_pause patchpoint__arch_pause
+#define arch_probe_number patchpoint__arch_probe_number
+#define arch_probe_run patchpoint__arch_probe_run
+#define arch_probe_text patchpoint__arch_probe_text
+#define arch_reaches patchpoint__arch_reaches
+#define arch_resume_at patchpoint__arch_resume_at
+#define arch_serialise patchpoint__arch_serialise
+#define arch_stub patchpoint__arch_stub
+#define arch_stub_target patchpoint__arch_stub_target
+#define arch_test_size patchpoint__arch_test_size
+#define arch_trap patchpoint__arch_trap
+#define arch_trap_address patchpoint__arch_trap_address
+#define arch_trap_is_gone patchpoint__arch_trap_is_gone
+#define arch_under_valgrind patchpoint__arch_under_valgrind
+#define arch_word patchpoint__arch_word
+#define breakpoint_is_ours patchpoint__breakpoint_is_ours
+#define breakpoint_is_stuck patchpoint__breakpoint_is_stuck
+#define change_abandon patchpoint__change_abandon
+#define code_at patchpoint__code_at
+#define code_write patchpoint__code_write
+#define error_text patchpoint__error_text
+#define guard_enter patchpoint__guard_enter
+#define guard_leave patchpoint__guard_leave
+#define guard_signals patchpoint__guard_signals
+#define memory_is_constant patchpoint__memory_is_constant
+#define orphans_notice patchpoint__orphans_notice
+#define page_is_readable patchpoint__page_is_readable
+#define pages_get patchpoint__pages_get
+#define pages_put patchpoint__pages_put
+#define patches_sort patchpoint__patches_sort
+#define patches_write patchpoint__patches_write
+#define process_has_one_thread patchpoint__process_has_one_thread
+#define process_is_orphan patchpoint__process_is_orphan
+#define process_is_traced patchpoint__process_is_traced
+#define registry patchpoint__registry
+#define registry_first_site patchpoint__registry_first_site
+#define registry_look_up patchpoint__registry_look_up
+#define registry_next_site patchpoint__registry_next_site
+#define registry_preserves patchpoint__registry_preserves
+#define registry_shares_site patchpoint__registry_shares_site
+#define stub_find patchpoint__stub_find
+#define stub_make patchpoint__stub_make
+#define stub_refusal patchpoint__stub_refusal
+#define stubs_orphan patchpoint__stubs_orphan
+#define sync_after_fork patchpoint__sync_after_fork
+#define sync_threads patchpoint__sync_threads
+#define sync_possible patchpoint__sync_possible
+#define sync_self patchpoint__sync_self
+#define threads_accept_traps patchpoint__threads_accept_traps
+#define transaction_patch_key patchpoint__transaction_patch_key
+#define transaction_patch_object patchpoint__transaction_patch_object
+#define trap_install patchpoint__trap_install
+#define trap_waiters patchpoint__trap_waiters
+#define writer_after_fork patchpoint__writer_after_fork
+#define writer_fall_back patchpoint__writer_fall_back
+#define writer_find patchpoint__writer_find
+#define writer_in_orphan patchpoint__writer_in_orphan
+#define writer_memfd patchpoint__writer_memfd
+#define writer_memfd_after_fork patchpoint__writer_memfd_after_fork
+#define writer_memfd_before_fork patchpoint__writer_memfd_before_fork
+#define writer_memfd_forget patchpoint__writer_memfd_forget
+#define writer_mprotect patchpoint__writer_mprotect
+#define writer_proc_mem patchpoint__writer_proc_mem
+#define writer_reason patchpoint__writer_reason
+#define writer_used patchpoint__writer_used
+#define x86_64_decode patchpoint__x86_64_decode
+#define x86_64_recognise patchpoint__x86_64_recognise
+
+#endif

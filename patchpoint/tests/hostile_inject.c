@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Each system call that a change makes fails in turn, once or from then on: the change succeeds or is as if it had not been, in
+ * code and in keys, and what comes after it works. The calls are caught by the linker (--wrap).
+ */
+#define _GNU_SOURCE
+#include "hostile.h"
+
+#include "../src/internal.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <signal.h>
+#include <unistd.h>
+
+static struct {
+	bool armed;
+	bool for_good; /* all calls of the kind that failed first */
+	int error;
+	long left; /* calls until one fails */
+	long calls;
+	const char *failed;
+	pid_t thread;
+} injection;
+
+/* Only the thread that changes keys is disturbed. */
+static bool fails(const char *name)
+{
+	if (!__atomic_load_n(&injection.armed, __ATOMIC_RELAXED) || injection.thread != gettid())
+		return false;
+	injection.calls++;
+	if (injection.failed ? injection.for_good && strcmp(injection.failed, name) == 0 : injection.left-- == 0) {
+		injection.failed = name;
+		errno = injection.error;
+		return true;
+	}
+	return false;
+}
+
+#define WRAP(result, name, parameters, arguments, failure) \
+	result __real_##name parameters; \
+	result __wrap_##name parameters; \
+	result __wrap_##name parameters { return fails(#name) ? failure : __real_##name arguments; }
+WRAP(int, fstat, (int file, struct stat *found), (file, found), -1)
+WRAP(int, fstatfs, (int file, struct statfs *found), (file, found), -1)
+WRAP(void *, mmap, (void *at, size_t bytes, int rights, int flags, int file, off_t offset), (at, bytes, rights, flags, file, offset),
+     MAP_FAILED)
+WRAP(int, mprotect, (void *at, size_t bytes, int rights), (at, bytes, rights), -1)
+WRAP(int, madvise, (void *at, size_t bytes, int advice), (at, bytes, advice), -1)
+WRAP(int, mincore, (void *at, size_t bytes, unsigned char *found), (at, bytes, found), -1)
+WRAP(int, ftruncate, (int file, off_t length), (file, length), -1)
+WRAP(int, sigaction, (int number, const struct sigaction *new, struct sigaction *old), (number, new, old), -1)
+WRAP(ssize_t, read, (int file, void *bytes, size_t length), (file, bytes, length), -1)
+WRAP(int, getrlimit, (int what, struct rlimit *found), (what, found), -1)
+
+void *__real_mremap(void *at, size_t old, size_t new, int flags, void *to);
+void *__wrap_mremap(void *at, size_t old, size_t new, int flags, ...);
+void *__wrap_mremap(void *at, size_t old, size_t new, int flags, ...)
+{
+	va_list rest;
+	void *to;
+
+	va_start(rest, flags);
+	to = va_arg(rest, void *);
+	va_end(rest);
+	return fails("mremap") ? MAP_FAILED : __real_mremap(at, old, new, flags, to);
+}
+
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...)
+{
+	return fails("open") ? -1 : __real_open(path, flags);
+}
+
+int __real_openat(int folder, const char *path, int flags, ...);
+int __wrap_openat(int folder, const char *path, int flags, ...);
+int __wrap_openat(int folder, const char *path, int flags, ...)
+{
+	return fails("openat") ? -1 : __real_openat(folder, path, flags);
+}
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+long __wrap_syscall(long number, ...)
+{
+	const char *name = number == SYS_pwrite64 ? "pwrite64" : number == SYS_membarrier ? "membarrier"
+						  : number == SYS_memfd_create		  ? "memfd_create"
+						  : number == SYS_getdents64		  ? "getdents64"
+											  : NULL;
+	long a[6];
+	va_list rest;
+
+	va_start(rest, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(rest, long);
+	va_end(rest);
+	return name && fails(name) ? -1 : __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+static int set_disturbed(int value, long left, int error, bool for_good)
+{
+	int result;
+
+	injection.left = left;
+	injection.error = error;
+	injection.for_good = for_good;
+	injection.failed = NULL;
+	injection.calls = 0;
+	injection.thread = gettid();
+	__atomic_store_n(&injection.armed, true, __ATOMIC_SEQ_CST);
+	result = set_all(value);
+	__atomic_store_n(&injection.armed, false, __ATOMIC_SEQ_CST);
+	return result;
+}
+
+/* Nothing is undone of a change that failed, when it was made; what is not patched follows the keys. */
+static void check_disturbed(int from, int to, int result)
+{
+	if (result == 0) {
+		check_all(to);
+		return;
+	}
+	CHECK(result == -ENOTSUP || result == -ENOMEM || result == -EBUSY || result == -EFAULT);
+	check_all(from);
+}
+
+enum { REFUSED = 10, CHANGED, NOT_REACHED };
+
+/* In a process of its own, since a way of writing that failed is not the way any more. */
+static void disturb(const struct writer *writer, bool alone, long call, int error, bool for_good)
+{
+	unsigned char before[256], after[256];
+	pthread_t thread;
+	int result;
+
+	if (!alone)
+		start_sibling(&thread);
+	writer_used = writer;
+	CHECK_EQUAL(set_all(2), 0);
+	snapshot(before);
+	result = set_disturbed(3, call, error, for_good);
+	check_disturbed(2, 3, result);
+	snapshot(after);
+	CHECK(result == 0 || memcmp(before, after, sizeof before) == 0);
+	/* Whatever failed, it works again afterwards. */
+	CHECK_EQUAL(set_all(5), 0);
+	check_all(5);
+	if (!alone)
+		stop_sibling(thread);
+	_exit(!injection.failed ? NOT_REACHED : result ? REFUSED : CHANGED);
+}
+
+static int disturb_in_child(const struct writer *writer, bool alone, long call, int error, bool for_good)
+{
+	pid_t child = fork();
+	int status;
+
+	CHECK(child >= 0);
+	if (child == 0)
+		disturb(writer, alone, call, error, for_good);
+	CHECK_EQUAL(waitpid(child, &status, 0), child);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) >= REFUSED);
+	return WEXITSTATUS(status);
+}
+
+static void disturb_each_call(const struct writer *writer, bool alone)
+{
+	static const int errors[] = {EPERM, ENOMEM, EMFILE};
+	long calls = 0, refused = 0;
+
+	for (int i = 0; i < 6; i++) {
+		long call = 0;
+		int result;
+
+		while ((result = disturb_in_child(writer, alone, call++, errors[i / 2], i & 1)) != NOT_REACHED)
+			refused += result == REFUSED;
+		calls += call - 1;
+		CHECK(call > 5);
+	}
+	printf("inject: %s, %s: %ld calls failed in turn, %ld changes were refused\n", writer->name,
+	       alone ? "one thread" : "more threads", calls, refused);
+}
+
+void case_inject(void)
+{
+	CHECK_EQUAL(patchpoint_init(), 0);
+	disturb_each_call(&writer_proc_mem, true);
+	disturb_each_call(&writer_proc_mem, false);
+	disturb_each_call(&writer_memfd, true);
+	disturb_each_call(&writer_memfd, false);
+	disturb_each_call(&writer_mprotect, true);
+}
