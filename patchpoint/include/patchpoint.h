@@ -13,6 +13,11 @@
  *     branch  jmp to code that tests the key  nop, or jmp to the other side
  *     switch  jmp to code that compares it    nop, or jmp to the side that the key names
  *
+ *   On arm64 Linux (docs/patchpoint.md, "arm64") values are loads, as everywhere else, and not sites:
+ *
+ *     call    bl to code that loads the key   bl target, or nop for a target that does nothing
+ *     branch  b to code that tests the key    nop, or b to the other side; a switch alike
+ *
  *   The form as compiled is right at every moment: before any initialisation, in a constructor, under seccomp, without
  *   /proc. Patching only makes it cheaper. With -DPATCHPOINT_PORTABLE, with gcc before version 11, and on every other
  *   architecture, sites are plain loads and indirect calls, and the same functions change the same keys.
@@ -122,7 +127,7 @@ enum patchpoint_null {
 struct patchpoint_site {
 	int32_t code;
 	int32_t key;
-	int32_t aux; /* branch, switch: the code that tests the key; saved call: the thunk; else 0 */
+	int32_t aux; /* branch, switch: the code that tests the key; saved call: the thunk; call of arm64: what loads the key; else 0 */
 	uint8_t kind;
 	uint8_t length;
 	uint8_t flags;
@@ -239,7 +244,7 @@ struct patchpoint_status {
 	const char *stub_reason; /* why a far target was last left to the indirect form; empty if it never was */
 	size_t objects;
 	size_t sites;
-	size_t stubs; /* jumps to targets further than 2 GiB from their sites */
+	size_t stubs; /* jumps to targets that their sites do not reach: further than 2 GiB, on arm64 128 MiB */
 	uint64_t transactions;
 	uint64_t sites_written;
 	uint64_t traps;

@@ -160,18 +160,22 @@ void pages_put(void *pages, size_t bytes);
  */
 extern const bool arch_can_patch;
 /*
- * How sites change while they are executed. One store: all bytes at once, and processors execute the old or the new instruction
- * (the architecture says so for these instructions). Else a breakpoint of one byte comes first, and all forms of a site begin
- * with a byte that means nothing.
+ * How sites change while they are executed. One store: all four bytes at once, and processors execute the old or the new
+ * instruction (the architecture says so for these instructions). Else a breakpoint of one byte comes first, and all forms of a
+ * site begin with a byte that means nothing.
  */
 extern const bool arch_one_store;
+/* Whether the kernel, too, writes four aligned bytes in one store. Asked only where sites change that way. */
+bool arch_kernel_stores_whole(void);
 extern const unsigned char arch_trap;
-extern const size_t arch_test_size; /* bytes of one test of a key, where the record of a branch or switch leads */
-/* A function that only writers call, to try themselves: it returns the number at ARCH_PROBE_NUMBER. */
+/* What the record of a branch or switch leads to: bytes before the tests of its key, and of one test. */
+extern const size_t arch_tests_offset, arch_test_size;
+/* A function that only writers call, to try themselves: the four bytes at arch_probe_number say which number it returns. */
 extern const unsigned char arch_probe_text[];
 extern const size_t arch_probe_number;
 enum { ARCH_PROBE_SIZE = 64 };
 uint32_t arch_probe_run(const unsigned char *text);
+void arch_probe_bytes(uint32_t number, unsigned char bytes[4]);
 bool arch_under_valgrind(void);
 /* PATCHPOINT_CPU_… */
 uint32_t arch_cpu_features(void);
@@ -192,6 +196,8 @@ bool arch_is_breakpoint(const unsigned char *now);
 enum { STUB_SIZE = 16 };
 void arch_stub(unsigned char stub[STUB_SIZE], uint64_t target);
 uint64_t arch_stub_target(const unsigned char *stub);
+/* Where a call site leads that is patched to a direct call: its function or a stub. 0 for anything else. */
+uint64_t arch_call_target(const struct patchpoint_place *place, const unsigned char *now);
 /* Whether a call from any place in a text reaches a page. */
 bool arch_reaches(uintptr_t text_start, uintptr_t text_stop, uintptr_t page);
 /* Whether sites hold what a function does, instead of a call; then it is in `body`. `constant`: whether memory cannot change. */
@@ -204,6 +210,7 @@ unsigned char *arch_trap_address(const void *context);
 /* Whether that instruction was removed since: then whoever wrote it, the thread can go on. Works for closed objects too. */
 bool arch_trap_is_gone(const unsigned char *address);
 void arch_resume_at(void *context, const unsigned char *address);
+/* It also defines patchpoint_null_zero, patchpoint_null_zero_real and patchpoint_cold. */
 
 #pragma GCC visibility pop
 

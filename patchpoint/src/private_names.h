@@ -7,14 +7,19 @@
 #define PATCHPOINT_PRIVATE_NAMES_H
 
 #define arch_body patchpoint__arch_body
+#define aarch64_does_nothing patchpoint__aarch64_does_nothing
+#define aarch64_read patchpoint__aarch64_read
+#define arch_call_target patchpoint__arch_call_target
 #define arch_can_patch patchpoint__arch_can_patch
 #define arch_code_stored patchpoint__arch_code_stored
 #define arch_compiled patchpoint__arch_compiled
 #define arch_cpu_features patchpoint__arch_cpu_features
 #define arch_is_breakpoint patchpoint__arch_is_breakpoint
+#define arch_kernel_stores_whole patchpoint__arch_kernel_stores_whole
 #define arch_one_store patchpoint__arch_one_store
 #define arch_patched patchpoint__arch_patched
 #define arch_pause patchpoint__arch_pause
+#define arch_probe_bytes patchpoint__arch_probe_bytes
 #define arch_probe_number patchpoint__arch_probe_number
 #define arch_probe_run patchpoint__arch_probe_run
 #define arch_probe_text patchpoint__arch_probe_text
@@ -24,6 +29,7 @@
 #define arch_stub patchpoint__arch_stub
 #define arch_stub_target patchpoint__arch_stub_target
 #define arch_test_size patchpoint__arch_test_size
+#define arch_tests_offset patchpoint__arch_tests_offset
 #define arch_trap patchpoint__arch_trap
 #define arch_trap_address patchpoint__arch_trap_address
 #define arch_trap_is_gone patchpoint__arch_trap_is_gone

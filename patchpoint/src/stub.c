@@ -79,6 +79,8 @@ static int replace(unsigned char *page, const unsigned char *contents)
 		error = errno;
 		pages_put(copy, PAGE);
 	}
+	if (!error)
+		arch_code_stored(page, page, PAGE);
 	return error;
 }
 

@@ -175,7 +175,7 @@ static bool site_is_there(struct plan *plan, const struct patchpoint_place *plac
 	size_t tests = place->kind == PATCHPOINT_BRANCH ? 1 : place->kind == PATCHPOINT_SWITCH ? key->size - 1u : 0;
 
 	return is_there(place->code, place->length, &plan->page) &&
-	       (tests == 0 || is_there(place->aux, tests * arch_test_size, &plan->page_of_aux));
+	       (tests == 0 || is_there(place->aux, arch_tests_offset + tests * arch_test_size, &plan->page_of_aux));
 }
 
 /*

@@ -237,12 +237,21 @@ static int alone_write(const struct patch *patches, size_t count)
 	return error;
 }
 
-/* Where one store exchanges a site, threads execute the old or the new instruction meanwhile; the barrier ends that. */
+/*
+ * Where one store exchanges a site:
+ *   1. Barrier. What was written before, operations and stubs among it, is what every thread sees and executes from here on; so
+ *      it is there for whoever meets a new instruction.
+ *   2. Write every site, each by itself. A thread that executes it meanwhile executes the old or the new instruction.
+ *   3. Barrier. Now every thread executes the new one.
+ */
 static int stores_write(const struct patch *patches, size_t count)
 {
-	size_t touched;
-	int error = write_part(patches, count, WHOLE, false, &touched);
+	size_t touched = 0;
+	int error = sync_threads();
 
+	if (error)
+		return error;
+	error = write_part(patches, count, WHOLE, false, &touched);
 	if (!error)
 		error = sync_threads();
 	if (error) {
@@ -289,10 +298,13 @@ int patches_write(struct patch *patches, size_t count)
 	if (!handled)
 		orphans_notice();
 	handled = true;
-	if (alone && count > 1)
+	if (alone && count > 1 && !arch_one_store)
 		traced = process_is_traced();
-	/* A debugger may insert a breakpoint at any moment while this thread is stopped: then no byte is written but the sites'. */
-	gap_max = traced && !arch_one_store ? 0 : writer_used->gap_max;
+	/*
+	 * A debugger may insert a breakpoint at any moment while this thread is stopped: then no byte is written but the sites'. Nor
+	 * where one store exchanges a site, since a longer write is several.
+	 */
+	gap_max = traced || arch_one_store ? 0 : writer_used->gap_max;
 	patches_sort(patches, count);
 	open_change.count = count;
 	__atomic_store_n(&open_change.patches, patches, __ATOMIC_RELEASE);

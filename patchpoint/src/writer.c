@@ -40,15 +40,17 @@ static bool emulated;
 static int probe_change(const unsigned char *text, unsigned char *alias,
 			int (*write)(struct patchpoint_object *object, unsigned char *at, const unsigned char *bytes, size_t length))
 {
-	uint32_t number = ~arch_probe_run(text), found;
-	int error = write(NULL, alias + arch_probe_number, (const unsigned char *)&number, sizeof number);
+	uint32_t number = arch_probe_run(text) ^ 0xff;
+	unsigned char bytes[4];
+	int error;
 
+	arch_probe_bytes(number, bytes);
+	error = write(NULL, alias + arch_probe_number, bytes, sizeof bytes);
 	if (error)
 		return error;
 	arch_code_stored(text, alias, ARCH_PROBE_SIZE);
 	error = sync_threads();
-	memcpy(&found, text + arch_probe_number, sizeof found);
-	if (!error && found != number)
+	if (!error && memcmp(text + arch_probe_number, bytes, sizeof bytes) != 0)
 		error = -EIO;
 	if (!error && arch_probe_run(text) != number) {
 		emulated = true;
@@ -115,6 +117,8 @@ static int proc_mem_ready(void)
 
 	if (memory_is_open())
 		return 0;
+	if (arch_one_store && !arch_kernel_stores_whole())
+		return -EOPNOTSUPP;
 	error = memory_open();
 	if (error || probed)
 		return error;
@@ -171,6 +175,8 @@ static unsigned char *copy_twice(const unsigned char *text, size_t bytes, unsign
 		*code = mmap(NULL, bytes, PROT_READ | PROT_EXEC, MAP_SHARED, file, 0);
 		if (*code == MAP_FAILED)
 			munmap(alias, bytes);
+		else
+			arch_code_stored(*code, alias, bytes);
 	}
 	int error = errno;
 	close(file);
@@ -178,10 +184,23 @@ static unsigned char *copy_twice(const unsigned char *text, size_t bytes, unsign
 	return *code == MAP_FAILED ? NULL : alias;
 }
 
+/* A site that one store exchanges is one; memcpy promises nothing of the kind. */
+static void store_site(unsigned char *at, const unsigned char *bytes, size_t length)
+{
+	uint32_t word;
+
+	if (!arch_one_store || length != sizeof word) {
+		memcpy(at, bytes, length);
+		return;
+	}
+	memcpy(&word, bytes, sizeof word);
+	__atomic_store_n((uint32_t *)(void *)at, word, __ATOMIC_RELEASE);
+}
+
 static int plain_write(struct patchpoint_object *object, unsigned char *at, const unsigned char *bytes, size_t length)
 {
 	(void)object;
-	memcpy(at, bytes, length);
+	store_site(at, bytes, length);
 	return 0;
 }
 
@@ -248,7 +267,7 @@ static int memfd_write(struct patchpoint_object *object, unsigned char *at, cons
 	if (error)
 		return error;
 	alias = object->alias + (at - text);
-	memcpy(alias, bytes, length);
+	store_site(alias, bytes, length);
 	arch_code_stored(at, alias, length);
 	return 0;
 }
@@ -298,9 +317,11 @@ void writer_memfd_after_fork(bool child)
 	}
 }
 
+static uintptr_t mprotect_page = 4096;
+
 static int mprotect_ready(void)
 {
-	size_t bytes = page_size();
+	size_t bytes = mprotect_page = page_size();
 	void *pages = pages_get(bytes);
 	int error = 0;
 
@@ -315,11 +336,14 @@ static int mprotect_ready(void)
 	return error;
 }
 
-/* In a page of its own start, without calls: while it runs the page that it writes cannot be executed. */
+/*
+ * In a page of its own start, without calls until the end: while it runs the page that it writes cannot be executed. Where pages
+ * are larger than 4096 bytes it may share one with what it is to write, and refuses.
+ */
 __attribute__((noinline, aligned(4096), no_sanitize("address", "undefined"))) static int
 mprotect_write(struct patchpoint_object *object, unsigned char *at, const unsigned char *bytes, size_t length)
 {
-	const uintptr_t page = 4096, here = (uintptr_t)mprotect_write & ~(page - 1);
+	const uintptr_t page = mprotect_page, here = (uintptr_t)mprotect_write & ~(page - 1);
 	uintptr_t start = (uintptr_t)at & ~(page - 1);
 	size_t size = (((uintptr_t)at + length + page - 1) & ~(page - 1)) - start;
 	long error;
@@ -332,7 +356,10 @@ mprotect_write(struct patchpoint_object *object, unsigned char *at, const unsign
 		return (int)error;
 	for (size_t i = 0; i < length; i++)
 		((volatile unsigned char *)at)[i] = bytes[i];
-	return (int)system_call_mprotect(start, size, PROT_READ | PROT_EXEC);
+	error = system_call_mprotect(start, size, PROT_READ | PROT_EXEC);
+	if (!error)
+		arch_code_stored(at, at, length);
+	return (int)error;
 }
 
 const struct writer writer_proc_mem = {"proc-mem", PATCHPOINT_WRITER_PROC_MEM, false, true, 256, proc_mem_ready, proc_mem_write};

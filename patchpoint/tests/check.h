@@ -33,11 +33,16 @@
 		exit(0); \
 	} while (0)
 
-/* Whether sites are patched in this build and on this machine. */
-#if defined(__x86_64__) && defined(__linux__) && !defined(PATCHPOINT_PORTABLE)
+/* Whether this build has sites that are patched; and whether values are such sites, or loads. */
+#if (defined(__x86_64__) || defined(__aarch64__)) && defined(__linux__) && !defined(PATCHPOINT_PORTABLE)
 #define NATIVE 1
 #else
 #define NATIVE 0
+#endif
+#if defined(__x86_64__)
+#define VALUE_SITES NATIVE
+#else
+#define VALUE_SITES 0
 #endif
 
 #endif

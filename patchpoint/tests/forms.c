@@ -88,6 +88,26 @@ static void put(const unsigned char *bytes, size_t length, bool relative)
 		printf(relative && i >= length - 4 ? "%s.." : "%s%02x", i ? " " : "", bytes[i]);
 }
 
+/* A thunk's own site, which has its key's name too. */
+#ifdef __x86_64__
+static bool is_in_thunk(const struct patchpoint_site_info *info)
+{
+	return strstr(info->key->name, "_saved") && info->bytes_original[1] == 0xff;
+}
+#else
+extern const char patchpoint_saved_direct_saved[], patchpoint_saved_identity_saved[], patchpoint_saved_preserving_saved[];
+
+static bool is_in_thunk(const struct patchpoint_site_info *info)
+{
+	const char *thunks[] = {patchpoint_saved_direct_saved, patchpoint_saved_identity_saved, patchpoint_saved_preserving_saved};
+	bool found = false;
+
+	for (size_t i = 0; i < sizeof thunks / sizeof thunks[0]; i++)
+		found |= (uintptr_t)info->address - (uintptr_t)thunks[i] < 200;
+	return found;
+}
+#endif
+
 static int put_site(const struct patchpoint_site_info *info, void *unused)
 {
 	const char *relative[] = {"data", "thunk", "call", "stub", "jump"};
@@ -96,12 +116,7 @@ static int put_site(const struct patchpoint_site_info *info, void *unused)
 	(void)unused;
 	for (size_t i = 0; i < sizeof relative / sizeof relative[0]; i++)
 		now_relative |= strcmp(info->state, relative[i]) == 0;
-	/* A thunk's own site has its key's name too. */
-	if (strcmp(info->key->name, "direct_saved") == 0 && info->bytes_original[1] == 0xff)
-		return 0;
-	if (strcmp(info->key->name, "identity_saved") == 0 && info->bytes_original[1] == 0xff)
-		return 0;
-	if (strcmp(info->key->name, "preserving_saved") == 0 && info->bytes_original[1] == 0xff)
+	if (is_in_thunk(info))
 		return 0;
 	printf("%s\t", info->key->name);
 	put(info->bytes_original, info->length, true);

@@ -126,7 +126,7 @@ static void check_all(void)
 	}
 }
 
-#if NATIVE
+#if VALUE_SITES
 /* call *pointer(%rip); ret: as -mfentry makes under -fPIC, but here the pointer is a variable. */
 void (*frozen_pointer)(void) = nothing;
 long through_pointer(long a);
@@ -175,6 +175,36 @@ static void check_pointers(void)
 	CHECK_EQUAL(patchpoint_set_call(outer, through_constant), 0);
 	CHECK_EQUAL(call_outer(3), 3);
 	CHECK_EQUAL(patchpoint_key_outer.form, PATCHPOINT_FORM_INLINE);
+}
+#elif NATIVE
+/* The same: str and ldr of the frame record; ldr of the pointer; blr. */
+void (*frozen_pointer)(void) = nothing;
+long through_pointer(long a);
+__asm__(".text\n\t"
+	".globl through_pointer\n\t"
+	".type through_pointer, %function\n"
+	"through_pointer:\n\t"
+	"hint #34\n\t"
+	"stp x29, x30, [sp, #-32]!\n\t"
+	"str x0, [sp, #16]\n\t"
+	"adrp x1, frozen_pointer\n\t"
+	"ldr x1, [x1, :lo12:frozen_pointer]\n\t"
+	"blr x1\n\t"
+	"ldr x0, [sp, #16]\n\t"
+	"ldp x29, x30, [sp], #32\n\t"
+	"ret\n\t"
+	".size through_pointer, . - through_pointer\n");
+
+static void check_pointers(void)
+{
+	frozen_pointer = nothing;
+	CHECK_EQUAL(patchpoint_set_call(outer, through_pointer), 0);
+	CHECK_EQUAL(call_outer(3), 3);
+	frozen_pointer = count;
+	counted = 0;
+	CHECK_EQUAL(call_outer(3), 3);
+	CHECK_EQUAL(counted, 1);
+	CHECK_EQUAL(patchpoint_key_outer.form, PATCHPOINT_FORM_DIRECT);
 }
 #else
 static void check_pointers(void)

@@ -116,15 +116,18 @@ static const struct {
 } cases[] = {
 	{"corrupted", case_corrupted},     {"breakpoint", case_breakpoint},
 	{"rollback", case_rollback},       {"far", case_far},
+#ifdef __x86_64__ /* where breakpoints are written */
 	{"blocked", case_blocked},         {"chained", case_chained},
 	{"default-action", case_default},  {"late-trap", case_late_trap},
+	{"outside", case_outside},         {"between", case_between},
+	{"uprobe", case_uprobe},           {"traced", case_traced},
+	{"deep", case_deep},
+#endif
 	{"no-membarrier", case_no_membarrier}, {"membarrier-lost", case_membarrier_lost},
 	{"mdwe", case_mdwe},               {"mseal", case_mseal},
 	{"no-proc", case_no_proc},         {"mprotect", case_mprotect},
 	{"fork", case_fork},               {"vfork", case_vfork},
 	{"forks", case_forks},
-	{"outside", case_outside},         {"between", case_between},
-	{"uprobe", case_uprobe},           {"traced", case_traced},
 	{"far-memfd", case_far_memfd},     {"far-mdwe", case_far_mdwe},
 	{"far-mdwe-proc", case_far_mdwe_proc}, {"inject", case_inject},
 	{"threads", case_threads},
@@ -141,7 +144,6 @@ static const struct {
 	{"file-size", case_file_size},
 	{"targets", case_targets},
 	{"keys", case_keys},
-	{"deep", case_deep},
 };
 
 int main(int count, char **arguments)

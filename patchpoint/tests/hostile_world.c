@@ -41,7 +41,7 @@ static void check_patching(int from)
 		check_all(i);
 	}
 	stop_sibling(thread);
-	CHECK(strcmp(site_of(&patchpoint_key_number).state, "immediate") == 0);
+	CHECK(strcmp(site_of(&patchpoint_key_flag).state, "data") != 0);
 }
 
 static void in_child(void (*body)(void))
@@ -167,11 +167,11 @@ void case_descriptors_late(void)
 	CHECK(strstr(status_now().reason, "Too many open files"));
 	CHECK_EQUAL(set_all(4), 0);
 	check_all(4);
-	CHECK(strcmp(site_of(&patchpoint_key_number).state, "data") == 0);
+	CHECK(strcmp(site_of(&patchpoint_key_flag).state, "data") == 0);
 	CHECK_EQUAL(setrlimit(RLIMIT_NOFILE, &before), 0);
 	CHECK_EQUAL(set_all(5), 0);
 	check_all(5);
-	CHECK(strcmp(site_of(&patchpoint_key_number).state, "immediate") == 0);
+	CHECK(strcmp(site_of(&patchpoint_key_flag).state, "data") != 0);
 	stop_sibling(thread);
 }
 
@@ -219,7 +219,7 @@ void case_sealed(void)
 		check_all(i);
 	}
 	stop_sibling(thread);
-	CHECK(strcmp(site_of(&patchpoint_key_number).state, "data") == 0);
+	CHECK(strcmp(site_of(&patchpoint_key_flag).state, "data") == 0);
 }
 
 /* A file that grows beyond RLIMIT_FSIZE costs a signal. */
@@ -250,7 +250,11 @@ void case_targets(void)
 {
 	static long data = 5;
 	unsigned char *pages = mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+#ifdef __x86_64__
 	static const unsigned char code[] = {0x48, 0x89, 0xf8, 0xc3}; /* mov %rdi,%rax; ret */
+#else
+	static const unsigned char code[] = {0xc0, 0x03, 0x5f, 0xd6}; /* ret */
+#endif
 
 	CHECK(pages != MAP_FAILED);
 	memcpy(pages + 4096 - 4, code, sizeof code);

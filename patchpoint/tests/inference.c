@@ -57,7 +57,7 @@ static double weighted(double a, double b)
 static jmp_buf place;
 static void jump_back(int number) { longjmp(place, number); }
 
-#if NATIVE
+#if NATIVE && defined(__x86_64__)
 /* Overwrites all vector and mask registers that a callee may, as far as this file is compiled for them. */
 static void wipe(void)
 {
@@ -70,6 +70,23 @@ static void wipe(void)
 			 : "xmm16", "xmm17", "xmm18", "xmm31", "k0", "k1", "k7");
 #endif
 	__asm__ volatile("pcmpeqd %%xmm0, %%xmm0\n\tpcmpeqd %%xmm1, %%xmm1\n\tpcmpeqd %%xmm15, %%xmm15" : : : "xmm0", "xmm1", "xmm15");
+}
+#elif NATIVE
+/* The same; of %v8 to %v15 the compiler saves what a callee keeps. */
+static void wipe(void)
+{
+#ifdef __ARM_FEATURE_SVE
+	__asm__ volatile("pfalse p0.b\n\tpfalse p1.b\n\tpfalse p4.b\n\tpfalse p15.b\n\t"
+			 "mov z0.b, #-1\n\tmov z1.b, #-1\n\tmov z16.b, #-1\n\tmov z31.b, #-1"
+			 :
+			 :
+			 : "p0", "p1", "p4", "p15", "v0", "v1", "v16", "v31");
+#endif
+	__asm__ volatile("movi v0.16b, #255\n\tmovi v1.16b, #255\n\tmovi v8.16b, #255\n\tmovi v15.16b, #255\n\t"
+			 "movi v16.16b, #255\n\tmovi v31.16b, #255"
+			 :
+			 :
+			 : "v0", "v1", "v8", "v15", "v16", "v31");
 }
 #else
 static void wipe(void)

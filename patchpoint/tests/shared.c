@@ -196,7 +196,7 @@ int main(int count, char **arguments)
 	found = look_at_second();
 	CHECK_EQUAL(found.data, 0);
 	CHECK_EQUAL(dlclose(second.handle), 0);
-	if (NATIVE)
+	if (VALUE_SITES)
 		CHECK_EQUAL(patchpoint_key_set(found.own, 6), -EFAULT);
 
 	CHECK_EQUAL(pthread_create(&threads[0], NULL, execute, NULL), 0);

@@ -14,7 +14,7 @@ PATCHPOINT_DECLARE_CALL(plain, void);
 PATCHPOINT_DECLARE_VALUE(factor, int);
 PATCHPOINT_DECLARE_BRANCH(extra);
 
-#if NATIVE
+#if NATIVE && defined(__x86_64__)
 /* Returns its stack's misalignment (0 by the ABI) after overwriting 512 bytes below it and all registers that it may. */
 long scribble(long argument);
 __asm__(".text\n\t"
@@ -40,6 +40,36 @@ __asm__(".text\n\t"
 	"pcmpeqd %xmm2, %xmm2\n\t"
 	"pcmpeqd %xmm7, %xmm7\n\t"
 	"pcmpeqd %xmm15, %xmm15\n\t"
+	"ret\n\t"
+	".size scribble, . - scribble\n");
+#elif NATIVE
+/* The same; of %v8 to %v15 the upper halves. */
+long scribble(long argument);
+__asm__(".text\n\t"
+	".globl scribble\n\t"
+	".type scribble, %function\n"
+	"scribble:\n\t"
+	"hint #34\n\t"
+	"mov x0, sp\n\t"
+	"and x0, x0, #15\n\t"
+	"sub x1, sp, #512\n\t"
+	"mov x2, #-1\n"
+	"1:\tstr x2, [x1], #8\n\t"
+	"sub x3, sp, x1\n\t"
+	"cbnz x3, 1b\n\t"
+	".irp r,1,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17\n\t"
+	"mov x\\r, #-1\n\t"
+	".endr\n\t"
+#ifndef PATCHPOINT_X18_IS_KEPT
+	"mov x18, #-1\n\t"
+#endif
+	".irp r,0,1,2,3,4,5,6,7,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31\n\t"
+	"movi v\\r\\().16b, #255\n\t"
+	".endr\n\t"
+	".irp r,8,9,10,11,12,13,14,15\n\t"
+	"mov v\\r\\().d[1], x2\n\t"
+	".endr\n\t"
+	"cmp x2, #5\n\t"
 	"ret\n\t"
 	".size scribble, . - scribble\n");
 #else

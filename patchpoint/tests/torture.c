@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Threads execute sites of every kind while others change the keys, for a bounded time: PATCHPOINT_TORTURE_SECONDS, 5 unless
- * set, and until PATCHPOINT_TORTURE_CHANGES transactions were made, if that is set. Each observation must be one of the values that were ever set: old or new, never a mixture.
+ * set, and until PATCHPOINT_TORTURE_CHANGES transactions were made, if that is set. Each observation must be one of the values that
+ * were ever set: old or new, never a mixture.
  */
 #define _GNU_SOURCE
 #include <patchpoint.h>

@@ -2,7 +2,7 @@
 /* The sites of an image, from its records; what their bytes are says the library's own code. */
 #include "dump.h"
 
-#include <patchpoint.h>
+#include "../src/internal.h"
 
 #include <string.h>
 
@@ -45,21 +45,15 @@ static bool read_state(const struct image *image, const struct patchpoint_key *o
 	return true;
 }
 
-/* Whether a direct call leads to a stub: jmp *0(%rip), which no procedure linkage table holds; then where that leads. */
+/* The stub through which a direct call leads to its target, 0 if it does not. */
 static uint64_t stub_at(const struct image *image, const struct patchpoint_place *place, const unsigned char *now,
 			uint64_t target)
 {
-	static const unsigned char jump[] = {0xff, 0x25, 0x00, 0x00, 0x00, 0x00};
-	unsigned char found[sizeof jump + sizeof target];
-	int32_t distance;
-	uint64_t stub;
+	uint64_t stub = arch_call_target(place, now);
+	unsigned char wanted[STUB_SIZE], found[STUB_SIZE];
 
-	if (place->kind != PATCHPOINT_CALL || place->length < sizeof distance)
-		return 0;
-	memcpy(&distance, now + place->length - sizeof distance, sizeof distance);
-	stub = place->code + place->length + (uint64_t)(int64_t)distance;
-	if (!image_read(image, stub - image->bias, found, sizeof found) || memcmp(found, jump, sizeof jump) != 0 ||
-	    memcmp(found + sizeof jump, &target, sizeof target) != 0)
+	arch_stub(wanted, target);
+	if (!stub || !image_read(image, stub - image->bias, found, sizeof found) || memcmp(found, wanted, sizeof found) != 0)
 		return 0;
 	return stub;
 }

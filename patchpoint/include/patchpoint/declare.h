@@ -97,9 +97,12 @@
 #endif
 
 /* gcc before 11 has no results of asm goto. */
-#if defined(__x86_64__) && defined(__LP64__) && defined(__linux__) && !defined(PATCHPOINT_PORTABLE) && \
-	(defined(__clang__) || __GNUC__ >= 11)
+#if !defined(__linux__) || !defined(__LP64__) || defined(PATCHPOINT_PORTABLE) || (!defined(__clang__) && __GNUC__ < 11)
+#include "site_portable.h"
+#elif defined(__x86_64__)
 #include "site_x86_64.h"
+#elif defined(__aarch64__) && defined(__AARCH64EL__)
+#include "site_aarch64.h"
 #else
 #include "site_portable.h"
 #endif

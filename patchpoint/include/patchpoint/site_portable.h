@@ -3,8 +3,7 @@
 #ifndef PATCHPOINT_SITE_PORTABLE_H
 #define PATCHPOINT_SITE_PORTABLE_H
 
-/* Acquire: what was written before a change of the key is visible to who sees the change (free on x86 and cheap elsewhere). */
-#define PATCHPOINT__SLOT(lvalue) __atomic_load_n(&(lvalue).slot, __ATOMIC_ACQUIRE)
+#include "value_load.h"
 
 #define PATCHPOINT__SITES_CALL(key, n, form, result, parameters, arguments) \
 	PATCHPOINT__INLINE result patchpoint_call_##key parameters \
@@ -16,13 +15,6 @@
 	PATCHPOINT__INLINE result patchpoint__saved_##key parameters \
 	{ \
 		PATCHPOINT__RETURN_##form patchpoint_call_##key arguments; \
-	}
-
-#define PATCHPOINT__SITES_VALUE(key, type, symbol, offset, lvalue) \
-	PATCHPOINT__INLINE type patchpoint_value_##key(void) \
-	{ \
-		PATCHPOINT__OP(lvalue); \
-		return PATCHPOINT__FROM_SLOT(type, PATCHPOINT__SLOT(lvalue)); \
 	}
 
 #define PATCHPOINT__SITES_BRANCH(key, symbol, offset, lvalue) \

@@ -8,6 +8,13 @@
 
 #define PATCHPOINT__INLINE static inline __attribute__((__always_inline__, __unused__))
 
+/* The constraint of registers for real numbers, where there are such registers. */
+#if defined(__SSE__)
+#define PATCHPOINT__REAL_REGISTER "x"
+#elif defined(__aarch64__) && defined(__ARM_FP)
+#define PATCHPOINT__REAL_REGISTER "w"
+#endif
+
 #ifdef __cplusplus
 
 #include <type_traits>
@@ -40,9 +47,9 @@ template <class T> PATCHPOINT__INLINE constexpr auto widen(T argument)
 template <bool reals, int k> PATCHPOINT__INLINE auto pick()
 {
 	std::conditional_t<reals, double, long> none;
-#ifdef __SSE__
+#ifdef PATCHPOINT__REAL_REGISTER
 	if constexpr (reals)
-		__asm__("" : "=x"(none));
+		__asm__("" : "=" PATCHPOINT__REAL_REGISTER(none));
 	else
 #endif
 		__asm__("" : "=r"(none));
@@ -162,10 +169,10 @@ template <class T> struct whole {
 #define PATCHPOINT__CALL_ONE_OF(give, which, one, other, arguments) give __builtin_choose_expr(which, one, other) arguments
 #define PATCHPOINT__WORD_ARGUMENT(a) __builtin_choose_expr(PATCHPOINT__REAL(a), 0L, a)
 /* As in C++ above. Anything: a register as it is, for which no instruction is needed. */
-#define PATCHPOINT__ANY(type, constraint) __extension__({ type any; __asm__("" : constraint(any)); any; })
+#define PATCHPOINT__ANY(type, constraint) __extension__({ type any; __asm__("" : "=" constraint(any)); any; })
 #define PATCHPOINT__PICK_WORD(k, n) PATCHPOINT__PICK_WORD_##n(k)
 #define PATCHPOINT__PICK_WORD_1(k) \
-	__builtin_choose_expr(!PATCHPOINT__REAL(a1) && patchpoint_words_1 == k, a1, PATCHPOINT__ANY(long, "=r"))
+	__builtin_choose_expr(!PATCHPOINT__REAL(a1) && patchpoint_words_1 == k, a1, PATCHPOINT__ANY(long, "r"))
 #define PATCHPOINT__PICK_WORD_2(k) \
 	__builtin_choose_expr(!PATCHPOINT__REAL(a2) && patchpoint_words_2 == k, a2, PATCHPOINT__PICK_WORD_1(k))
 #define PATCHPOINT__PICK_WORD_3(k) \
@@ -178,7 +185,7 @@ template <class T> struct whole {
 	__builtin_choose_expr(!PATCHPOINT__REAL(a6) && patchpoint_words_6 == k, a6, PATCHPOINT__PICK_WORD_5(k))
 #define PATCHPOINT__PICK_REAL(k, n) PATCHPOINT__PICK_REAL_##n(k)
 #define PATCHPOINT__PICK_REAL_1(k) \
-	__builtin_choose_expr(PATCHPOINT__REAL(a1) && 1 - patchpoint_words_1 == k, a1, PATCHPOINT__ANY(double, "=x"))
+	__builtin_choose_expr(PATCHPOINT__REAL(a1) && 1 - patchpoint_words_1 == k, a1, PATCHPOINT__ANY(double, PATCHPOINT__REAL_REGISTER))
 #define PATCHPOINT__PICK_REAL_2(k) \
 	__builtin_choose_expr(PATCHPOINT__REAL(a2) && 2 - patchpoint_words_2 == k, a2, PATCHPOINT__PICK_REAL_1(k))
 #define PATCHPOINT__PICK_REAL_3(k) \

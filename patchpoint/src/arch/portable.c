@@ -7,7 +7,7 @@
 const bool arch_can_patch = false;
 const bool arch_one_store = false;
 const unsigned char arch_trap = 0;
-const size_t arch_test_size = 0;
+const size_t arch_tests_offset = 0, arch_test_size = 0;
 const unsigned char arch_probe_text[1];
 const size_t arch_probe_number = 0;
 
@@ -15,6 +15,16 @@ uint32_t arch_probe_run(const unsigned char *text)
 {
 	(void)text;
 	return 0;
+}
+
+void arch_probe_bytes(uint32_t number, unsigned char bytes[4])
+{
+	(void)number, (void)bytes;
+}
+
+bool arch_kernel_stores_whole(void)
+{
+	return false;
 }
 
 bool arch_under_valgrind(void)
@@ -71,6 +81,12 @@ uint64_t arch_stub_target(const unsigned char *stub)
 	return 0;
 }
 
+uint64_t arch_call_target(const struct patchpoint_place *place, const unsigned char *now)
+{
+	(void)place, (void)now;
+	return 0;
+}
+
 bool arch_reaches(uintptr_t text_start, uintptr_t text_stop, uintptr_t page)
 {
 	(void)text_start, (void)text_stop, (void)page;
@@ -105,4 +121,24 @@ bool arch_trap_is_gone(const unsigned char *address)
 void arch_resume_at(void *context, const unsigned char *address)
 {
 	(void)context, (void)address;
+}
+
+#define EXPORTED __attribute__((visibility("default")))
+
+/* Declared without a result, called as if they had one. */
+uintptr_t patchpoint_zero(void) __asm__("patchpoint_null_zero");
+EXPORTED uintptr_t patchpoint_zero(void)
+{
+	return 0;
+}
+
+double patchpoint_zero_real(void) __asm__("patchpoint_null_zero_real");
+EXPORTED double patchpoint_zero_real(void)
+{
+	return 0;
+}
+
+EXPORTED void patchpoint_cold(void)
+{
+	__builtin_trap();
 }

@@ -15,7 +15,7 @@ const bool arch_can_patch = true;
 const bool arch_one_store = false;
 const unsigned char arch_trap = 0xcc;
 enum { TEST_SIZE = 13 };
-const size_t arch_test_size = TEST_SIZE;
+const size_t arch_tests_offset = 0, arch_test_size = TEST_SIZE;
 
 __asm__(".pushsection .text.patchpoint_probe,\"ax\",@progbits\n\t"
 	".globl patchpoint__arch_probe_text\n\t"
@@ -37,6 +37,16 @@ __attribute__((no_sanitize("undefined"))) uint32_t arch_probe_run(const unsigned
 
 	memcpy(&function, &text, sizeof function);
 	return function();
+}
+
+void arch_probe_bytes(uint32_t number, unsigned char bytes[4])
+{
+	memcpy(bytes, &number, sizeof number);
+}
+
+bool arch_kernel_stores_whole(void)
+{
+	return false;
 }
 
 /*
@@ -336,6 +346,16 @@ uint64_t arch_stub_target(const unsigned char *stub)
 	return target;
 }
 
+uint64_t arch_call_target(const struct patchpoint_place *place, const unsigned char *now)
+{
+	int32_t distance;
+
+	if (place->kind != PATCHPOINT_CALL || place->length != CALL_LENGTH || now[1] != 0x67 || now[2] != 0xe8)
+		return 0;
+	memcpy(&distance, now + CALL_LENGTH - sizeof distance, sizeof distance);
+	return place->code + CALL_LENGTH + (uint64_t)(int64_t)distance;
+}
+
 bool arch_reaches(uintptr_t text_start, uintptr_t text_stop, uintptr_t page)
 {
 	const uintptr_t reach = (UINT64_C(1) << 31) - 8192;
@@ -387,3 +407,26 @@ void arch_resume_at(void *context, const unsigned char *address)
 {
 	((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP] = (greg_t)(uintptr_t)address;
 }
+
+/*
+ * The result register, which a void function cannot name in C: recognised as the constant 0. The second one also clears the
+ * register of real results. endbr64; xor %eax,%eax; (xorps %xmm0,%xmm0;) ret
+ */
+#define FUNCTION(name, bytes) \
+	__asm__(".pushsection .text." #name ",\"ax\",@progbits\n\t" \
+		".globl " #name "\n\t" \
+		".type " #name ", @function\n\t" \
+		".balign 16\n" \
+		#name ":\n\t" \
+		".cfi_startproc\n\t" \
+		".byte " bytes "\n\t" \
+		".cfi_endproc\n\t" \
+		".size " #name ", . - " #name "\n\t" \
+		".popsection")
+FUNCTION(patchpoint_null_zero, "0xf3, 0x0f, 0x1e, 0xfa, 0x31, 0xc0, 0xc3");
+FUNCTION(patchpoint_null_zero_real, "0xf3, 0x0f, 0x1e, 0xfa, 0x31, 0xc0, 0x0f, 0x57, 0xc0, 0xc3");
+/*
+ * In assembly, so that no compiler that sees all files at once learns that it does not return, calls nothing and changes nothing:
+ * the sites' functions are compiled as if it did. endbr64; ud2
+ */
+FUNCTION(patchpoint_cold, "0xf3, 0x0f, 0x1e, 0xfa, 0x0f, 0x0b");

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What patched sites of all architectures have in common. Include patchpoint.h, not this file. */
+#ifndef PATCHPOINT_SITE_NATIVE_H
+#define PATCHPOINT_SITE_NATIVE_H
+
+/*
+ * "o" ties a record to the section of its code, so that --gc-sections drops or keeps both (a record in a plain section is
+ * dropped alone by lld); "?" puts it into the code's COMDAT group. Both want a named label: %= numbers each copy of the asm.
+ */
+#define PATCHPOINT__RECORD(key, kind, flags, aux) \
+	".pushsection patchpoint_sites,\"ao?\",@progbits,.Lpatchpoint%=\n\t" \
+	".balign 4\n\t" \
+	".long .Lpatchpoint%= - .\n\t" \
+	".long " key " - .\n\t" \
+	".long " aux "\n\t" \
+	".byte " kind ", .Lpatchpoint_end%= - .Lpatchpoint%=, " flags ", 0\n\t" \
+	".popsection"
+
+/*
+ * A call from assembly is invisible to the compiler. The label leads to a real call, so the function is no leaf: its stack is
+ * aligned and it has no red zone. Nothing may be live after that call, so it is not returned from and costs no register; only
+ * the compiler must not know that before it has concluded what the function may change.
+ */
+#define PATCHPOINT__COLD \
+	cold: \
+	PATCHPOINT__COLD_LABEL patchpoint_cold(); \
+	__builtin_unreachable()
+#if defined(__GNUC__) && !defined(__clang__)
+#define PATCHPOINT__COLD_LABEL __attribute__((__cold__));
+#else
+#define PATCHPOINT__COLD_LABEL
+#endif
+
+/* Arguments that are integers and pointers. First all of them, since computing one may use another's register. */
+#define PATCHPOINT__WORD(i, value) PATCHPOINT__AUTO(value) w##i = value;
+#define PATCHPOINT__WORDS_0
+#define PATCHPOINT__WORDS_1 PATCHPOINT__WORD(1, PATCHPOINT__WORD_ARGUMENT(a1))
+#define PATCHPOINT__WORDS_2 PATCHPOINT__WORDS_1 PATCHPOINT__WORD(2, PATCHPOINT__WORD_ARGUMENT(a2))
+#define PATCHPOINT__WORDS_3 PATCHPOINT__WORDS_2 PATCHPOINT__WORD(3, PATCHPOINT__WORD_ARGUMENT(a3))
+#define PATCHPOINT__WORDS_4 PATCHPOINT__WORDS_3 PATCHPOINT__WORD(4, PATCHPOINT__WORD_ARGUMENT(a4))
+#define PATCHPOINT__WORDS_5 PATCHPOINT__WORDS_4 PATCHPOINT__WORD(5, PATCHPOINT__WORD_ARGUMENT(a5))
+#define PATCHPOINT__WORDS_6 PATCHPOINT__WORDS_5 PATCHPOINT__WORD(6, PATCHPOINT__WORD_ARGUMENT(a6))
+#define PATCHPOINT__GIVE_value(type) return PATCHPOINT__WORD_AS(type, result)
+#define PATCHPOINT__GIVE_void(type) return
+
+/*
+ * Real arguments travel in registers of their own, the others in theirs without gaps. Which is which depends on types that the
+ * preprocessor does not see: as many registers of each kind as there are arguments are operands, some of them for nothing.
+ */
+#define PATCHPOINT__PICK_0
+#define PATCHPOINT__PICK_1(n) PATCHPOINT__WORD(1, PATCHPOINT__PICK_WORD(1, n)) PATCHPOINT__REAL_ARGUMENT(1, n)
+#define PATCHPOINT__PICK_2(n) \
+	PATCHPOINT__PICK_1(n) PATCHPOINT__WORD(2, PATCHPOINT__PICK_WORD(2, n)) PATCHPOINT__REAL_ARGUMENT(2, n)
+#define PATCHPOINT__PICK_3(n) \
+	PATCHPOINT__PICK_2(n) PATCHPOINT__WORD(3, PATCHPOINT__PICK_WORD(3, n)) PATCHPOINT__REAL_ARGUMENT(3, n)
+#define PATCHPOINT__PICK_4(n) \
+	PATCHPOINT__PICK_3(n) PATCHPOINT__WORD(4, PATCHPOINT__PICK_WORD(4, n)) PATCHPOINT__REAL_ARGUMENT(4, n)
+#define PATCHPOINT__PICK_5(n) \
+	PATCHPOINT__PICK_4(n) PATCHPOINT__WORD(5, PATCHPOINT__PICK_WORD(5, n)) PATCHPOINT__REAL_ARGUMENT(5, n)
+#define PATCHPOINT__PICK_6(n) \
+	PATCHPOINT__PICK_5(n) PATCHPOINT__WORD(6, PATCHPOINT__PICK_WORD(6, n)) PATCHPOINT__REAL_ARGUMENT(6, n)
+#define PATCHPOINT__REAL_ARGUMENT(k, n) PATCHPOINT__AUTO(PATCHPOINT__PICK_REAL(k, n)) f##k = PATCHPOINT__PICK_REAL(k, n);
+
+#define PATCHPOINT__SITES_CALL(key, n, form, type, parameters, arguments) \
+	PATCHPOINT__SITES_OF_WORDS(key, n, form, type, parameters) \
+	PATCHPOINT__SITES_OF_REALS(key, n, form, type, parameters) \
+	PATCHPOINT__INLINE type patchpoint_call_##key parameters \
+	{ \
+		PATCHPOINT__CALL_ONE_OF(PATCHPOINT__RETURN_##form, patchpoint_any_is_real_##key, patchpoint__reals_##key, patchpoint__words_##key, \
+					arguments); \
+	} \
+	PATCHPOINT__INLINE type patchpoint__saved_##key parameters \
+	{ \
+		PATCHPOINT__CALL_ONE_OF(PATCHPOINT__RETURN_##form, patchpoint_any_is_real_##key, patchpoint__realssaved_##key, patchpoint__wordssaved_##key, \
+					arguments); \
+	}
+
+/* Behind a switch's site, once for each way but 0. */
+#define PATCHPOINT__RETURN_WAY(ways, way) \
+	way_##way: \
+	if ((ways) > way) \
+		return way; \
+	__builtin_unreachable()
+
+/*
+ * Once in each program or shared object: the note by which other processes find the sites, a record of no kind and a byte among
+ * the preserving functions, kept by "R" (binutils 2.36; older linkers keep them anyway), so that the linker defines both
+ * sections' bounds also when all that is in them is gone; and the object that is registered, which starts with the note's
+ * address. The note has 11 bytes of name and 24 of contents.
+ */
+#define PATCHPOINT__OBJECT_NOTE \
+	__asm__(".ifndef patchpoint_object_note\n\t" \
+		".ifdef .gasversion.\n\t" \
+		".set .Lpatchpoint_old, .gasversion. < 23600\n\t" \
+		".else\n\t" \
+		".set .Lpatchpoint_old, 0\n\t" \
+		".endif\n\t" \
+		".if .Lpatchpoint_old\n\t" \
+		".pushsection patchpoint_sites,\"aG\",@progbits,patchpoint_object,comdat\n\t" \
+		".else\n\t" \
+		".pushsection patchpoint_sites,\"aGR\",@progbits,patchpoint_object,comdat\n\t" \
+		".endif\n\t" \
+		".balign 4\n\t" \
+		".long 0, 0, 0, 0\n\t" \
+		".popsection\n\t" \
+		".if .Lpatchpoint_old\n\t" \
+		".pushsection patchpoint_preserving,\"axG\",@progbits,patchpoint_object,comdat\n\t" \
+		".else\n\t" \
+		".pushsection patchpoint_preserving,\"axGR\",@progbits,patchpoint_object,comdat\n\t" \
+		".endif\n\t" \
+		".byte 0xcc\n\t" \
+		".popsection\n\t" \
+		".pushsection .note.patchpoint,\"aG\",@note,patchpoint_object,comdat\n\t" \
+		".balign 4\n\t" \
+		".long 11, 24, 1\n\t" \
+		".asciz \"patchpoint\"\n\t" \
+		".balign 4\n\t" \
+		".weak patchpoint_object_note\n\t" \
+		".hidden patchpoint_object_note\n\t" \
+		".hidden __start_patchpoint_sites\n\t" \
+		".hidden __stop_patchpoint_sites\n\t" \
+		".hidden __start_patchpoint_preserving\n\t" \
+		".hidden __stop_patchpoint_preserving\n" \
+		"patchpoint_object_note:\n\t" \
+		".long 2\n\t" \
+		".long __start_patchpoint_sites - .\n\t" \
+		".long __stop_patchpoint_sites - .\n\t" \
+		".long 16\n\t" \
+		".long __start_patchpoint_preserving - .\n\t" \
+		".long __stop_patchpoint_preserving - .\n\t" \
+		".popsection\n\t" \
+		".pushsection .data.patchpoint_object,\"awG\",@progbits,patchpoint_object,comdat\n\t" \
+		".balign 8\n\t" \
+		".weak patchpoint_object\n\t" \
+		".hidden patchpoint_object\n" \
+		"patchpoint_object:\n\t" \
+		".quad patchpoint_object_note\n\t" \
+		".zero 64\n\t" \
+		".popsection\n\t" \
+		".endif")
+
+PATCHPOINT__C struct patchpoint_object patchpoint_object PATCHPOINT__HIDDEN;
+PATCHPOINT__ASSERT(sizeof(struct patchpoint_object) == 72 && sizeof(struct patchpoint_note) == 24 && PATCHPOINT_FORMAT == 2,
+		   "patchpoint: the object above has another size");
+
+/* Registering again is a no-op. 101 is the first priority open to programs; destructors of that priority run last. */
+#define PATCHPOINT__OBJECT(key) \
+	PATCHPOINT__OBJECT_NOTE; \
+	static __attribute__((__constructor__(101), __used__)) void patchpoint_enter_##key(void) \
+	{ \
+		patchpoint_object_register(&patchpoint_object); \
+	} \
+	static __attribute__((__destructor__(101), __used__)) void patchpoint_leave_##key(void) \
+	{ \
+		patchpoint_object_unregister(&patchpoint_object); \
+	}
+
+#endif
