@@ -17,7 +17,10 @@ if command -v pkg-config >/dev/null; then
     "$cc" -std=c11 -Wall -Wextra -Werror -pedantic -O2 -o "$place/c" "$here/consumer/consumer.c" $flags
     # shellcheck disable=SC2086
     "$cxx" -std=c++17 -Wall -Wextra -Werror -pedantic -O2 -o "$place/cxx" "$here/consumer/consumer.cpp" $flags
+    # shellcheck disable=SC2086
+    "$cxx" -std=c++17 -Wall -Wextra -Werror -pedantic -O2 -o "$place/keys" "$here/consumer/consumer_keys.cpp" $flags
     LD_LIBRARY_PATH=$libdir "$place/c"
+    LD_LIBRARY_PATH=$libdir "$place/keys"
     LD_LIBRARY_PATH=$libdir "$place/cxx"
     static=$(pkg-config --static --cflags --libs patchpoint)
     # shellcheck disable=SC2086
@@ -31,6 +34,6 @@ fi
 cmake -S "$here/consumer" -B "$place/build" -DCMAKE_PREFIX_PATH="$place/prefix" -DCMAKE_C_COMPILER="$cc" \
     -DCMAKE_CXX_COMPILER="$cxx" >/dev/null
 cmake --build "$place/build" >/dev/null
-for program in consumer_c consumer_cxx consumer_static; do
+for program in consumer_c consumer_cxx consumer_keys consumer_static; do
     "$place/build/$program"
 done

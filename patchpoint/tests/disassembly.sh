@@ -45,6 +45,15 @@ sed '/ret/q' <<<"$text"
 text=$(code examples/example_tracepoint sum_to on)
 expect 1 '^jmp' "$(sed '/ret/q' <<<"$text")" 'tracepoint on'
 
+text=$(sed '/ret/q' <<<"$(code examples/example_tracepoints run_task)")
+expect 2 '^nopl +0x0\(%rax,%rax,1\)$' "$text" 'tracepoints off'
+expect 0 '^(jmp|j[a-z]+|cmp|test|(addr32 )?call)' "$text" 'tracepoints off'
+echo "tracepoints off, $compiler:"
+echo "$text"
+text=$(sed '/ret/q' <<<"$(code examples/example_tracepoints run_task on)")
+expect 1 '^nopl' "$text" 'one tracepoint on'
+expect 1 '^jmp' "$text" 'one tracepoint on'
+
 text=$(code examples/example_ops_table copy_table native)
 expect 2 '^cs cs cs mov %rdi,%rax$' "$text" 'ops table, native'
 expect 1 '^nopw +0x0\(%rax,%rax,1\)$' "$(grep -v 'cs nopw' <<<"$text" | sed '/ret/q')" 'ops table, native'

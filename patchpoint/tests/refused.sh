@@ -85,6 +85,28 @@ refuse c++ 'patchpoint: arguments and results are' 'struct s { int f(); }; using
 take c++ 'patchpoint_status s; int f(); int f() { return patchpoint_status(&s) + (s.fallback ? 1 : 0); }'
 take c++ 'enum class e : unsigned char { A }; PATCHPOINT_DECLARE_CALL(k, e, e, char16_t, char32_t, wchar_t, decltype(nullptr)); PATCHPOINT_DECLARE_VALUE(v, e); bool f(); bool f() { return patchpoint_call(k, e::A, u'"'x'"', U'"'x'"', L'"'x'"', nullptr) == patchpoint_value(v); }'
 take c++ 'namespace n { PATCHPOINT_DECLARE_BRANCH(b); template <class T> T f(T a) { return patchpoint_unlikely(b) ? a : T(); } int g(); int g() { return f(1); } }'
+# patchpoint.hpp.
+typed() { printf '%s\n%s\n' '#include <patchpoint.hpp>' "$1"; }
+refuse c++ 'patchpoint: arguments and results are' "$(typed 'struct s { long a; }; extern patchpoint::call<void(s)> k; void f() { k.set(nullptr); }')"
+refuse c++ 'patchpoint: arguments and results are' "$(typed 'extern patchpoint::call<long double()> k; auto f() { return k.load(); }')"
+refuse c++ 'patchpoint: arguments and results are' "$(typed 'extern patchpoint::call<void(int &)> k; auto f() { return k.load(); }')"
+refuse c++ 'patchpoint: an operation has at most 6' "$(typed 'extern patchpoint::call<void(int, int, int, int, int, int, int)> k; auto f() { return k.load(); }')"
+refuse c++ 'patchpoint: the type of a call' "$(typed 'extern patchpoint::call<int *> k; auto f() { return k.load(); }')"
+refuse c++ 'patchpoint: a value is' "$(typed 'extern patchpoint::value<double> k; auto f() { return k.load(); }')"
+refuse c++ 'patchpoint: a switch has 2 to 8 ways' "$(typed 'extern patchpoint::switch_<9> k; auto f() { return k.load(); }')"
+refuse c++ 'patchpoint: the ways of a switch are integers' "$(typed 'extern patchpoint::switch_<3, float> k; auto f() { return k.load(); }')"
+refuse c++ 'no_such_way\|ways of a switch' "$(typed 'patchpoint::switch_<3> k{"k", 3};')"
+refuse c++ '' "$(typed 'patchpoint::call<int(int)> k{"k", [](long a) { return a; }};')"
+refuse c++ '' "$(typed 'int g(int); extern patchpoint::call<int(int) noexcept> k; auto f() { return k.set(g); }')"
+refuse c++ '' "$(typed 'extern patchpoint::value<int> k; auto f() { return k.set("text"); }')"
+refuse c++ 'deleted' "$(typed 'patchpoint::branch a{"a"}; patchpoint::branch b = a;')"
+refuse c++ 'nodiscard\|warn_unused' "$(typed 'extern patchpoint::branch k; void f(); void f() { k.set(true); }')"
+take c++ "$(typed 'extern patchpoint::call<int(int)> k; std::error_code f(); std::error_code f() { return k.set([](int a) { return -a; }); }')"
+take c++ "$(typed 'template <class T> patchpoint::value<T> k{"k", T()}; int f(); int f() { return patchpoint::site<k<int>> + static_cast<int>(k<short>.load()); }')"
+if [[ " $* " != *PORTABLE* ]]; then
+    refuse c++ 'impossible constraint\|invalid operand' "$(typed 'bool f(patchpoint::branch &k); bool f(patchpoint::branch &k) { return k.unlikely(); }')"
+fi
+take c++ "$(typed 'bool f(patchpoint::branch &k); bool f(patchpoint::branch &k) { return k.load(); }')"
 # Warnings that strict projects ask for.
 for warning in -Wshadow -Wconversion -Wsign-conversion -Wcast-qual -Wundef -Wold-style-cast -Wmissing-declarations; do
     case $warning in -Wold-style-cast) languages=(c++) ;; *) languages=(c c++) ;; esac

@@ -38,7 +38,7 @@ fn with_ending(ending: &str) -> Vec<(PathBuf, String)> {
 
 #[test]
 fn imports_point_one_way() {
-    let allowed: [(&str, &[&str]); 10] = [
+    let allowed: [(&str, &[&str]); 11] = [
         ("opcost-attach", &["opcost-sys", "patchpoint"]),
         ("opcost-emu", &["opcost-record"]),
         ("opcost-profile", &["opcost-record"]),
@@ -47,6 +47,7 @@ fn imports_point_one_way() {
         ("opcost-sys", &["opcost-record"]),
         ("opcost-work", &["opcost-record", "opcost-sys", "patchpoint"]),
         ("patchpoint", &[]),
+        ("patchpoint-log", &["patchpoint"]),
         ("opcost-guest", &["opcost-record", "opcost-sys", "opcost-work"]),
         (
             "opcost",

@@ -47,7 +47,7 @@ register unsigned long patchpoint_stack __asm__("rsp");
 #define PATCHPOINT__BOTH_5 PATCHPOINT__BOTH_4, "+r"(r5)
 #define PATCHPOINT__BOTH_6 PATCHPOINT__BOTH_5, "+r"(r6)
 #define PATCHPOINT__IN_0
-#define PATCHPOINT__IN_1 "D"(w1)
+#define PATCHPOINT__IN_1 , "D"(w1)
 #define PATCHPOINT__IN_2 PATCHPOINT__IN_1, "S"(w2)
 #define PATCHPOINT__IN_3 PATCHPOINT__IN_2, "d"(w3)
 #define PATCHPOINT__IN_4 PATCHPOINT__IN_3, "c"(w4)
@@ -96,46 +96,60 @@ register unsigned long patchpoint_stack __asm__("rsp");
 #define PATCHPOINT__RESULT_IN_value(type) PATCHPOINT__WORD_OF(type) result;
 #define PATCHPOINT__RESULT_IN_void(type)
 
+/*
+ * A site is the body of a function. Its `place` is how its assembly names the key, which may need the constant `operand`, %[at]
+ * there; `lvalue` is the key for the compiler. C knows the key's symbol, or that of the object that holds it, as text, and the
+ * operand is the distance in there. C++ (patchpoint.hpp) knows the key's address as a constant.
+ */
+#define PATCHPOINT__SITE_BODIES 1
+#define PATCHPOINT__HELD(symbol) symbol " + %c[at]"
+#define PATCHPOINT__NAMED(key) PATCHPOINT__HELD("patchpoint_key_" #key)
+
 /* call *key(%rip); and call thunk. */
-#define PATCHPOINT__CALL_SITE(key) \
+#define PATCHPOINT__CALL_SITE(place) \
 	".Lpatchpoint%=:\n\t" \
 	".byte 0x40, 0xff, 0x15\n\t" \
-	".long patchpoint_key_" #key " - . - 4\n" \
-	".Lpatchpoint_end%=:\n\t" PATCHPOINT__RECORD("patchpoint_key_" #key, "1", "0", "0")
-#define PATCHPOINT__SAVED_SITE(key) \
+	".long " place " - . - 4\n" \
+	".Lpatchpoint_end%=:\n\t" PATCHPOINT__RECORD(place, "1", "0", "0")
+#define PATCHPOINT__SAVED_SITE(place, thunk) \
 	".Lpatchpoint%=:\n\t" \
 	".byte 0x40, 0x67, 0xe8\n\t" \
-	".long patchpoint_saved_" #key " - . - 4\n" \
-	".Lpatchpoint_end%=:\n\t" PATCHPOINT__RECORD("patchpoint_key_" #key, "1", "2", "patchpoint_saved_" #key " - .")
+	".long " thunk " - . - 4\n" \
+	".Lpatchpoint_end%=:\n\t" PATCHPOINT__RECORD(place, "1", "2", thunk " - .")
 
 /* Sites whose arguments and result are integers and pointers. */
-#define PATCHPOINT__SITES_OF_WORDS(key, n, form, type, parameters) \
-	PATCHPOINT__INLINE type patchpoint__words_##key parameters \
+#define PATCHPOINT__WORDS_SITE(n, form, type, place, operand, lvalue) \
 	{ \
 		PATCHPOINT__RESULT_IN_##form(type) PATCHPOINT__STACK; \
-		PATCHPOINT__OP(patchpoint_key_##key); \
+		PATCHPOINT__OP(lvalue); \
 		PATCHPOINT__WORDS_##n PATCHPOINT__REGISTERS_##n \
-		__asm__ __inline__ goto(PATCHPOINT__CALL_SITE(key) \
+		__asm__ __inline__ goto(PATCHPOINT__CALL_SITE(place) \
 					: PATCHPOINT__OUT_##form PATCHPOINT__BOTH_##n \
-					: \
+					: [at] "i"(operand) \
 					: PATCHPOINT__RAX_##form PATCHPOINT__LOST_##n PATCHPOINT__LOST_SSE PATCHPOINT__LOST_ALWAYS \
 					: cold); \
 		PATCHPOINT__GIVE_##form(type); \
 		PATCHPOINT__COLD; \
-	} \
-	PATCHPOINT__INLINE type patchpoint__wordssaved_##key parameters \
+	}
+#define PATCHPOINT__WORDS_SAVED_SITE(n, form, type, place, operand, thunk, thunk_operand, lvalue) \
 	{ \
 		PATCHPOINT__RESULT_IN_##form(type) PATCHPOINT__STACK; \
-		PATCHPOINT__OP(patchpoint_key_##key); \
+		PATCHPOINT__OP(lvalue); \
 		PATCHPOINT__WORDS_##n PATCHPOINT__REGISTERS_##n \
-		__asm__ __inline__ goto(PATCHPOINT__SAVED_SITE(key) \
+		__asm__ __inline__ goto(PATCHPOINT__SAVED_SITE(place, thunk) \
 					: PATCHPOINT__OUT_##form \
-					: PATCHPOINT__IN_##n \
+					: [at] "i"(operand), [through] "i"(thunk_operand) PATCHPOINT__IN_##n \
 					: PATCHPOINT__RAX_##form PATCHPOINT__LOST_SSE PATCHPOINT__LOST_ALWAYS \
 					: cold); \
 		PATCHPOINT__GIVE_##form(type); \
 		PATCHPOINT__COLD; \
 	}
+#define PATCHPOINT__SITES_OF_WORDS(key, n, form, type, parameters) \
+	PATCHPOINT__INLINE type patchpoint__words_##key parameters \
+		PATCHPOINT__WORDS_SITE(n, form, type, PATCHPOINT__NAMED(key), 0, patchpoint_key_##key) \
+	PATCHPOINT__INLINE type patchpoint__wordssaved_##key parameters \
+		PATCHPOINT__WORDS_SAVED_SITE(n, form, type, PATCHPOINT__NAMED(key), 0, "patchpoint_saved_" #key, 0, \
+					     patchpoint_key_##key)
 
 #ifdef __SSE__
 /* Real arguments are in %xmm0 and so on. */
@@ -159,19 +173,12 @@ register unsigned long patchpoint_stack __asm__("rsp");
 #define PATCHPOINT__REALS_BOTH_5 PATCHPOINT__REALS_BOTH_4, "+x"(x5)
 #define PATCHPOINT__REALS_BOTH_6 PATCHPOINT__REALS_BOTH_5, "+x"(x6)
 #define PATCHPOINT__REALS_IN_0
-#define PATCHPOINT__REALS_IN_1 "x"(x1)
-#define PATCHPOINT__REALS_IN_2 "x"(x1)
-#define PATCHPOINT__REALS_IN_3 "x"(x1)
-#define PATCHPOINT__REALS_IN_4 "x"(x1)
-#define PATCHPOINT__REALS_IN_5 "x"(x1)
-#define PATCHPOINT__REALS_IN_6 "x"(x1)
-#define PATCHPOINT__REALS_AND_0
-#define PATCHPOINT__REALS_AND_1 ,
-#define PATCHPOINT__REALS_AND_2 ,
-#define PATCHPOINT__REALS_AND_3 ,
-#define PATCHPOINT__REALS_AND_4 ,
-#define PATCHPOINT__REALS_AND_5 ,
-#define PATCHPOINT__REALS_AND_6 ,
+#define PATCHPOINT__REALS_IN_1 , "x"(x1)
+#define PATCHPOINT__REALS_IN_2 , "x"(x1)
+#define PATCHPOINT__REALS_IN_3 , "x"(x1)
+#define PATCHPOINT__REALS_IN_4 , "x"(x1)
+#define PATCHPOINT__REALS_IN_5 , "x"(x1)
+#define PATCHPOINT__REALS_IN_6 , "x"(x1)
 #define PATCHPOINT__LOST_REALS_0 PATCHPOINT__LOST_SSE_1
 #define PATCHPOINT__LOST_REALS_1 PATCHPOINT__LOST_SSE_1
 #define PATCHPOINT__LOST_REALS_2 PATCHPOINT__LOST_SSE_2
@@ -183,35 +190,40 @@ register unsigned long patchpoint_stack __asm__("rsp");
 #define PATCHPOINT__BOTH_RESULTS_void(type) long word; register double real __asm__("xmm0");
 #define PATCHPOINT__GIVE_ONE_value(type) PATCHPOINT__ONE_OF(type, word, real)
 #define PATCHPOINT__GIVE_ONE_void(type) return
-#define PATCHPOINT__SITES_OF_REALS(key, n, form, type, parameters) \
-	PATCHPOINT__INLINE type patchpoint__reals_##key parameters \
+#define PATCHPOINT__REALS_SITE(n, form, type, place, operand, lvalue) \
 	{ \
 		PATCHPOINT__BOTH_RESULTS_##form(type) PATCHPOINT__STACK; \
 		PATCHPOINT__COUNT_WORDS(n) \
-		PATCHPOINT__OP(patchpoint_key_##key); \
+		PATCHPOINT__OP(lvalue); \
 		PATCHPOINT__PICKED_##n PATCHPOINT__REGISTERS_##n \
-		__asm__ __inline__ goto(PATCHPOINT__CALL_SITE(key) \
+		__asm__ __inline__ goto(PATCHPOINT__CALL_SITE(place) \
 					: "=a"(word), "=x"(real), "+r"(patchpoint_stack) PATCHPOINT__BOTH_##n PATCHPOINT__REALS_BOTH_##n \
-					: PATCHPOINT__REALS_IN_##n \
+					: [at] "i"(operand) PATCHPOINT__REALS_IN_##n \
 					: PATCHPOINT__LOST_##n PATCHPOINT__LOST_REALS_##n PATCHPOINT__LOST_ALWAYS \
 					: cold); \
 		PATCHPOINT__GIVE_ONE_##form(type); \
 		PATCHPOINT__COLD; \
-	} \
-	PATCHPOINT__INLINE type patchpoint__realssaved_##key parameters \
+	}
+#define PATCHPOINT__REALS_SAVED_SITE(n, form, type, place, operand, thunk, thunk_operand, lvalue) \
 	{ \
 		PATCHPOINT__BOTH_RESULTS_##form(type) PATCHPOINT__STACK; \
 		PATCHPOINT__COUNT_WORDS(n) \
-		PATCHPOINT__OP(patchpoint_key_##key); \
+		PATCHPOINT__OP(lvalue); \
 		PATCHPOINT__PICKED_##n PATCHPOINT__REGISTERS_##n \
-		__asm__ __inline__ goto(PATCHPOINT__SAVED_SITE(key) \
+		__asm__ __inline__ goto(PATCHPOINT__SAVED_SITE(place, thunk) \
 					: "=a"(word), "=x"(real), "+r"(patchpoint_stack) PATCHPOINT__REALS_BOTH_##n \
-					: PATCHPOINT__REALS_IN_##n PATCHPOINT__REALS_AND_##n PATCHPOINT__IN_##n \
+					: [at] "i"(operand), [through] "i"(thunk_operand) PATCHPOINT__REALS_IN_##n PATCHPOINT__IN_##n \
 					: PATCHPOINT__LOST_REALS_##n PATCHPOINT__LOST_ALWAYS \
 					: cold); \
 		PATCHPOINT__GIVE_ONE_##form(type); \
 		PATCHPOINT__COLD; \
 	}
+#define PATCHPOINT__SITES_OF_REALS(key, n, form, type, parameters) \
+	PATCHPOINT__INLINE type patchpoint__reals_##key parameters \
+		PATCHPOINT__REALS_SITE(n, form, type, PATCHPOINT__NAMED(key), 0, patchpoint_key_##key) \
+	PATCHPOINT__INLINE type patchpoint__realssaved_##key parameters \
+		PATCHPOINT__REALS_SAVED_SITE(n, form, type, PATCHPOINT__NAMED(key), 0, "patchpoint_saved_" #key, 0, \
+					     patchpoint_key_##key)
 #else
 #define PATCHPOINT__SITES_OF_REALS(key, n, form, type, parameters) \
 	PATCHPOINT__ASSERT(!patchpoint_any_is_real_##key, "patchpoint: float and double need SSE"); \
@@ -222,8 +234,20 @@ register unsigned long patchpoint_stack __asm__("rsp");
 /*
  * The thunk of a key's register-preserving sites; its own call is a plain site. Vector registers need no saving here: the
  * sites say that they lose them. As bytes: push %rcx, %rdx, %rsi, %rdi, %r8 … %r11; sub $8,%rsp; the site; and back. The
- * numbers are DWARF's.
+ * numbers are DWARF's, for unwinding.
  */
+#define PATCHPOINT__THUNK(place, begin, end, PUSH, POP, MOVED) \
+	PUSH("0x51", "2") PUSH("0x52", "1") PUSH("0x56", "4") PUSH("0x57", "5") \
+	PUSH("0x41, 0x50", "8") PUSH("0x41, 0x51", "9") PUSH("0x41, 0x52", "10") PUSH("0x41, 0x53", "11") \
+	".byte 0x48, 0x83, 0xec, 0x08\n\t" MOVED("8") \
+	"\n" begin ":\n\t" \
+	".byte 0x40, 0xff, 0x15\n\t" \
+	".long " place " - . - 4\n" \
+	end ":\n\t" \
+	".byte 0x48, 0x83, 0xc4, 0x08\n\t" MOVED("-8") \
+	POP("0x41, 0x5b", "11") POP("0x41, 0x5a", "10") POP("0x41, 0x59", "9") POP("0x41, 0x58", "8") \
+	POP("0x5f", "5") POP("0x5e", "4") POP("0x5a", "1") POP("0x59", "2") \
+	".byte 0xc3\n\t"
 #define PATCHPOINT_DEFINE_SAVED(key) \
 	__asm__(".pushsection .text.patchpoint_saved_" #key ",\"ax\",@progbits\n\t" \
 		".globl patchpoint_saved_" #key "\n\t" \
@@ -232,20 +256,8 @@ register unsigned long patchpoint_stack __asm__("rsp");
 		".balign 16\n" \
 		"patchpoint_saved_" #key ":\n\t" \
 		".cfi_startproc\n\t" \
-		PATCHPOINT__PUSH("0x51", "2") PATCHPOINT__PUSH("0x52", "1") PATCHPOINT__PUSH("0x56", "4") PATCHPOINT__PUSH("0x57", "5") \
-		PATCHPOINT__PUSH("0x41, 0x50", "8") PATCHPOINT__PUSH("0x41, 0x51", "9") \
-		PATCHPOINT__PUSH("0x41, 0x52", "10") PATCHPOINT__PUSH("0x41, 0x53", "11") \
-		".byte 0x48, 0x83, 0xec, 0x08\n\t" \
-		".cfi_adjust_cfa_offset 8\n" \
-		".Lpatchpoint_thunk_" #key ":\n\t" \
-		".byte 0x40, 0xff, 0x15\n\t" \
-		".long patchpoint_key_" #key " - . - 4\n\t" \
-		".byte 0x48, 0x83, 0xc4, 0x08\n\t" \
-		".cfi_adjust_cfa_offset -8\n\t" \
-		PATCHPOINT__POP("0x41, 0x5b", "11") PATCHPOINT__POP("0x41, 0x5a", "10") \
-		PATCHPOINT__POP("0x41, 0x59", "9") PATCHPOINT__POP("0x41, 0x58", "8") \
-		PATCHPOINT__POP("0x5f", "5") PATCHPOINT__POP("0x5e", "4") PATCHPOINT__POP("0x5a", "1") PATCHPOINT__POP("0x59", "2") \
-		".byte 0xc3\n\t" \
+		PATCHPOINT__THUNK("patchpoint_key_" #key, ".Lpatchpoint_thunk_" #key, ".Lpatchpoint_thunk_end_" #key, \
+				  PATCHPOINT__PUSH, PATCHPOINT__POP, PATCHPOINT__MOVED) \
 		".cfi_endproc\n\t" \
 		".size patchpoint_saved_" #key ", . - patchpoint_saved_" #key "\n\t" \
 		".pushsection patchpoint_sites,\"ao\",@progbits,.Lpatchpoint_thunk_" #key "\n\t" \
@@ -260,6 +272,7 @@ register unsigned long patchpoint_stack __asm__("rsp");
 #define PATCHPOINT__PUSH(bytes, number) \
 	".byte " bytes "\n\t.cfi_adjust_cfa_offset 8\n\t.cfi_rel_offset " number ", 0\n\t"
 #define PATCHPOINT__POP(bytes, number) ".byte " bytes "\n\t.cfi_adjust_cfa_offset -8\n\t.cfi_restore " number "\n\t"
+#define PATCHPOINT__MOVED(bytes) ".cfi_adjust_cfa_offset " bytes "\n\t"
 
 /*
  * Before the definition of a function: it keeps the general registers that it uses, all but %rax, and register-preserving
@@ -273,29 +286,29 @@ register unsigned long patchpoint_stack __asm__("rsp");
  * A load of the length of the immediate form: 7 bytes, and 11 for 8 bytes. "R": the eight old registers, whose numbers need no
  * REX of their own.
  */
-#define PATCHPOINT__SITES_VALUE(key, type, symbol, offset, lvalue) \
-	PATCHPOINT__INLINE type patchpoint_value_##key(void) \
+#define PATCHPOINT__VALUE_SITE(type, place, operand, lvalue) \
 	{ \
-		type value; \
+		type held; \
 		PATCHPOINT__OP(lvalue); \
 		if (sizeof(type) == 8) \
 			__asm__ __inline__ __volatile__(".Lpatchpoint%=:\n\t" \
 							".byte 0x66, 0x66, 0x66, 0x66\n\t" \
-							"{movq\t" symbol "+%c1(%%rip), %q0|mov\t%q0, QWORD PTR " symbol "[rip+%c1]}\n" \
-							".Lpatchpoint_end%=:\n\t" \
-							PATCHPOINT__RECORD(symbol " + %c1", "2", "0", "0") \
-							: "=r"(value) \
-							: "i"(offset)); \
+							"{movq\t" place "(%%rip), %q0|mov\t%q0, QWORD PTR " place "[rip]}\n" \
+							".Lpatchpoint_end%=:\n\t" PATCHPOINT__RECORD(place, "2", "0", "0") \
+							: "=r"(held) \
+							: [at] "i"(operand)); \
 		else \
 			__asm__ __inline__ __volatile__(".Lpatchpoint%=:\n\t" \
 							".byte 0x40\n\t" \
-							"{movl\t" symbol "+%c1(%%rip), %k0|mov\t%k0, DWORD PTR " symbol "[rip+%c1]}\n" \
-							".Lpatchpoint_end%=:\n\t" \
-							PATCHPOINT__RECORD(symbol " + %c1", "2", "0", "0") \
-							: "=R"(value) \
-							: "i"(offset)); \
-		return value; \
+							"{movl\t" place "(%%rip), %k0|mov\t%k0, DWORD PTR " place "[rip]}\n" \
+							".Lpatchpoint_end%=:\n\t" PATCHPOINT__RECORD(place, "2", "0", "0") \
+							: "=R"(held) \
+							: [at] "i"(operand)); \
+		return held; \
 	}
+#define PATCHPOINT__SITES_VALUE(key, type, symbol, offset, lvalue) \
+	PATCHPOINT__INLINE type patchpoint_value_##key(void) \
+		PATCHPOINT__VALUE_SITE(type, PATCHPOINT__HELD(symbol), offset, lvalue)
 
 /*
  * As compiled a branch jumps to a stub in the same section, which tests the key (testb $1, key(%rip)); the record points to the
@@ -312,55 +325,58 @@ register unsigned long patchpoint_stack __asm__("rsp");
 	".byte 0xe9\n\t" \
 	".long .Lpatchpoint_end%= - . - 4\n\t" \
 	".previous\n\t" PATCHPOINT__RECORD(key, kind, flags, ".Lpatchpoint_stub%= - .")
-#define PATCHPOINT__BRANCH(symbol, offset, condition, flags, other) \
+#define PATCHPOINT__BRANCH(place, operand, condition, flags, other) \
 	__asm__ __inline__ goto(PATCHPOINT__JUMP_SITE \
 				".byte 0xf6, 0x05\n\t" \
-				".long " symbol " + %c[at] - . - 5\n\t" \
+				".long " place " - . - 5\n\t" \
 				".byte 0x01\n\t" \
 				".byte 0x0f, " condition "\n\t" \
 				".long %l[" #other "] - . - 4\n\t" \
-				PATCHPOINT__JUMP_SITE_END(symbol " + %c[at]", "3", flags) \
+				PATCHPOINT__JUMP_SITE_END(place, "3", flags) \
 				: \
-				: [at] "i"(offset) \
+				: [at] "i"(operand) \
 				: "cc" \
 				: other)
 
-#define PATCHPOINT__SITES_BRANCH(key, symbol, offset, lvalue) \
-	PATCHPOINT__INLINE bool patchpoint_likely_##key(void) \
+#define PATCHPOINT__LIKELY_SITE(place, operand, lvalue) \
 	{ \
 		PATCHPOINT__OP(lvalue); \
-		PATCHPOINT__BRANCH(symbol, offset, "0x84", "1", no); \
+		PATCHPOINT__BRANCH(place, operand, "0x84", "1", no); \
 		return true; \
 	no: \
 		return false; \
-	} \
-	PATCHPOINT__INLINE bool patchpoint_unlikely_##key(void) \
+	}
+#define PATCHPOINT__UNLIKELY_SITE(place, operand, lvalue) \
 	{ \
 		PATCHPOINT__OP(lvalue); \
-		PATCHPOINT__BRANCH(symbol, offset, "0x85", "0", yes); \
+		PATCHPOINT__BRANCH(place, operand, "0x85", "0", yes); \
 		return false; \
 	yes: \
 		return true; \
 	}
+#define PATCHPOINT__SITES_BRANCH(key, symbol, offset, lvalue) \
+	PATCHPOINT__INLINE bool patchpoint_likely_##key(void) \
+		PATCHPOINT__LIKELY_SITE(PATCHPOINT__HELD(symbol), offset, lvalue) \
+	PATCHPOINT__INLINE bool patchpoint_unlikely_##key(void) \
+		PATCHPOINT__UNLIKELY_SITE(PATCHPOINT__HELD(symbol), offset, lvalue)
 
 /* The same with a comparison for each way but 0: cmpb $way, key(%rip); je. */
-#define PATCHPOINT__WAY(symbol, way) \
+#define PATCHPOINT__WAY(place, way) \
 	".if %c[count] > " #way "\n\t" \
 	".byte 0x80, 0x3d\n\t" \
-	".long " symbol " + %c[at] - . - 5\n\t" \
+	".long " place " - . - 5\n\t" \
 	".byte " #way ", 0x0f, 0x84\n\t" \
 	".long %l[way_" #way "] - . - 4\n\t" \
 	".endif\n\t"
-#define PATCHPOINT__SITES_SWITCH(key, ways, symbol, offset, lvalue) \
-	PATCHPOINT__INLINE unsigned patchpoint_switch_##key(void) \
+#define PATCHPOINT__SWITCH_SITE(ways, place, operand, lvalue) \
 	{ \
 		PATCHPOINT__OP(lvalue); \
 		__asm__ __inline__ goto(PATCHPOINT__JUMP_SITE \
-					PATCHPOINT__WAY(symbol, 1) PATCHPOINT__WAY(symbol, 2) PATCHPOINT__WAY(symbol, 3) \
-					PATCHPOINT__WAY(symbol, 4) PATCHPOINT__WAY(symbol, 5) PATCHPOINT__WAY(symbol, 6) \
-					PATCHPOINT__WAY(symbol, 7) PATCHPOINT__JUMP_SITE_END(symbol " + %c[at]", "4", "0") \
+					PATCHPOINT__WAY(place, 1) PATCHPOINT__WAY(place, 2) PATCHPOINT__WAY(place, 3) \
+					PATCHPOINT__WAY(place, 4) PATCHPOINT__WAY(place, 5) PATCHPOINT__WAY(place, 6) \
+					PATCHPOINT__WAY(place, 7) PATCHPOINT__JUMP_SITE_END(place, "4", "0") \
 					: \
-					: [at] "i"(offset), [count] "i"(ways) \
+					: [at] "i"(operand), [count] "i"(ways) \
 					: "cc" \
 					: way_1, way_2, way_3, way_4, way_5, way_6, way_7); \
 		return 0; \
@@ -372,5 +388,8 @@ register unsigned long patchpoint_stack __asm__("rsp");
 		PATCHPOINT__RETURN_WAY(ways, 6); \
 		PATCHPOINT__RETURN_WAY(ways, 7); \
 	}
+#define PATCHPOINT__SITES_SWITCH(key, ways, symbol, offset, lvalue) \
+	PATCHPOINT__INLINE unsigned patchpoint_switch_##key(void) \
+		PATCHPOINT__SWITCH_SITE(ways, PATCHPOINT__HELD(symbol), offset, lvalue)
 
 #endif

@@ -1,0 +1,596 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * patchpoint for C++17 and later: keys are objects, sites are their members.
+ *
+ *     inline patchpoint::branch tracing{"tracing"};                           in a header or in one file
+ *     inline patchpoint::value<int> limit{"limit", 100};
+ *     inline patchpoint::call<long(long, long)> area{"area", rectangle};
+ *     inline patchpoint::switch_<3, policy> chosen{"chosen", policy::fair};
+ *
+ *     if (tracing.unlikely())                                                 at the sites
+ *             trace();
+ *     if (area(w, h) > limit)
+ *             ...
+ *     switch (chosen) {
+ *     case policy::fair: ...
+ *
+ *     if (std::error_code error = tracing.set(true))                          rarely: one key
+ *             ...
+ *     patchpoint::transaction change;                                         or several at once
+ *     change.set(area, ellipse).set(limit, 50);
+ *     if (std::error_code error = change.commit())
+ *             ...
+ *
+ * What a site, a key and a change are, and the duties of the program, is in patchpoint.h; all of that holds here too.
+ *
+ * Which key a site belongs to
+ *   A site is an instruction with the key's address in it, so the compiler must know the key: `tracing.unlikely()` on an object
+ *   with static storage, an element of a static array and a member of a static struct included, also through functions that
+ *   are inlined. Otherwise the compiler refuses the asm ("impossible constraint", "invalid operand"): use load() there, which
+ *   reads any key. Without optimisation a compiler knows no such thing: members read the key then, and nothing is patched.
+ *   patchpoint::site<tracing>.unlikely() names the key by a template argument, and is a site at every level of optimisation.
+ *
+ * Where keys are
+ *   Constructors are constexpr, so keys are ready before any code runs. Like the keys of C, they are hidden symbols: each
+ *   program or shared object has its own. A struct that has keys as members should be hidden, too:
+ *   struct [[gnu::visibility("hidden")]] category { patchpoint::branch enabled; }. In a shared object gcc must be told so where a key is
+ *   only declared: [[gnu::visibility("hidden")]] extern patchpoint::branch tracing; inline variables need nothing.
+ *   A key of C, PATCHPOINT_DEFINE_BRANCH(tracing, false), is extern patchpoint::branch tracing asm("patchpoint_key_tracing"); and a
+ *   key that C uses is defined with that name; the same serves PATCHPOINT_EXPORT and PATCHPOINT_IMPORT.
+ *
+ * Errors
+ *   Nothing throws, and -fno-exceptions and -fno-rtti are fine. What can fail returns a std::error_code whose value is the errno
+ *   that patchpoint.h gives. An operation must not throw: there is no call for an exception to pass through.
+ */
+#ifndef PATCHPOINT_HPP
+#define PATCHPOINT_HPP
+
+#include "patchpoint.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <system_error>
+#include <type_traits>
+
+// Native sites: the bodies of the C header's functions, with a key's address for their operand.
+#ifdef PATCHPOINT__SITE_BODIES
+#define PATCHPOINT__CXX_NATIVE 1
+#else
+#define PATCHPOINT__CXX_NATIVE 0
+#endif
+// Whether members, which get the key as `this`, can be sites.
+#if PATCHPOINT__CXX_NATIVE && defined(__OPTIMIZE__)
+#define PATCHPOINT__CXX_MEMBERS 1
+#else
+#define PATCHPOINT__CXX_MEMBERS 0
+#endif
+
+#define PATCHPOINT__ALWAYS __attribute__((__always_inline__)) inline
+
+namespace patchpoint {
+
+/// What a site does whose operation is missing.
+enum class missing : unsigned char { trap, zero, nothing };
+
+namespace detail {
+
+template <class T> constexpr bool is_real = patchpoint_types::real<std::remove_cv_t<T>>;
+template <class T> constexpr bool is_word = patchpoint_types::word<std::remove_cv_t<T>>;
+template <class T> constexpr bool is_carried()
+{
+	if constexpr (std::is_object_v<T>)
+		return is_word<T> || is_real<T>;
+	else
+		return false;
+}
+
+inline std::error_code error_of(int result) noexcept
+{
+	return std::error_code(-result, std::generic_category());
+}
+
+// struct patchpoint_key, the slot with a type of its own: no constant expression makes a void * of a number or of a function.
+template <class Slot> struct key {
+	mutable Slot slot;
+	const char *name_;
+	mutable std::uint64_t ops = 0;
+	struct patchpoint_key *const *origin = nullptr;
+	struct patchpoint_key *imports = nullptr;
+	struct patchpoint_object *object = nullptr;
+	std::uint32_t first = 0;
+	std::uint8_t kind;
+	std::uint8_t size;
+	std::uint8_t null = 0;
+	std::uint8_t flags = 0;
+	std::uint8_t form = 0;
+	std::uint8_t body[PATCHPOINT_BODY_SIZE] = {};
+	std::uint8_t mark = 0;
+	std::uint8_t reserved[7] = {};
+
+	constexpr key(Slot initial, const char *name, patchpoint_kind of, std::size_t size_of, unsigned policy = 0) noexcept
+	    : slot(initial), name_(name), kind(static_cast<std::uint8_t>(of)), size(static_cast<std::uint8_t>(size_of)),
+	      null(static_cast<std::uint8_t>(policy))
+	{
+	}
+	key(const key &) = delete;
+	key &operator=(const key &) = delete;
+
+	/// The key as the functions of patchpoint.h take it.
+	patchpoint_key *raw() noexcept { return reinterpret_cast<patchpoint_key *>(this); }
+	const patchpoint_key *raw() const noexcept { return reinterpret_cast<const patchpoint_key *>(this); }
+	/// What tools show.
+	const char *name() const noexcept { return name_; }
+	/// Executions of the key's sites in files compiled with PATCHPOINT_OPS.
+	std::uint64_t operations() const noexcept { return __atomic_load_n(&ops, __ATOMIC_RELAXED); }
+
+protected:
+	Slot now() const noexcept
+	{
+		Slot slot_now;
+		__atomic_load(&slot, &slot_now, __ATOMIC_ACQUIRE);
+		return slot_now;
+	}
+	[[nodiscard]] std::error_code change(std::uint64_t bits) noexcept { return error_of(patchpoint_key_set(raw(), bits)); }
+};
+
+// Declared only: a call remains where a switch is made with a way that it has not.
+#if __has_attribute(__error__)
+__attribute__((__error__("patchpoint: the ways of a switch are 0 to ways - 1")))
+#endif
+void no_such_way() noexcept;
+
+template <class Slot> constexpr bool is_laid_out_as_in_c()
+{
+	using mine = key<Slot>;
+	using c = patchpoint_key;
+
+	return sizeof(mine) == sizeof(c) && alignof(mine) == alignof(c) && offsetof(mine, slot) == offsetof(c, slot) &&
+	       offsetof(mine, name_) == offsetof(c, name) && offsetof(mine, ops) == offsetof(c, ops) &&
+	       offsetof(mine, origin) == offsetof(c, origin) && offsetof(mine, imports) == offsetof(c, imports) &&
+	       offsetof(mine, object) == offsetof(c, object) && offsetof(mine, first) == offsetof(c, first) &&
+	       offsetof(mine, kind) == offsetof(c, kind) && offsetof(mine, size) == offsetof(c, size) &&
+	       offsetof(mine, null) == offsetof(c, null) && offsetof(mine, flags) == offsetof(c, flags) &&
+	       offsetof(mine, form) == offsetof(c, form) && offsetof(mine, body) == offsetof(c, body) &&
+	       offsetof(mine, mark) == offsetof(c, mark);
+}
+static_assert(is_laid_out_as_in_c<std::uint64_t>() && is_laid_out_as_in_c<void (*)()>(),
+	      "patchpoint: the key above is not the key of patchpoint.h");
+
+} // namespace detail
+
+/// Turns every site into its patched form: patchpoint_init. Optional; safe to call again.
+[[nodiscard]] inline std::error_code init() noexcept
+{
+	return detail::error_of(patchpoint_init());
+}
+
+/**
+ * Calls `visit(const patchpoint_site_info &)` for every site of every registered object, until it returns false. `visit` must
+ * not throw, change keys, nor open or close shared objects. Result: an error if no site could be visited.
+ */
+template <class Visit> [[nodiscard]] std::error_code for_each_site(Visit &&visit) noexcept
+{
+	const int result = patchpoint_site_iterate(
+		[](const patchpoint_site_info *info, void *argument) noexcept -> int {
+			return (*static_cast<std::remove_reference_t<Visit> *>(argument))(*info) ? 0 : 1;
+		},
+		const_cast<void *>(static_cast<const void *>(&visit)));
+
+	return detail::error_of(result < 0 ? result : 0);
+}
+
+/// A key whose sites go one of two ways.
+class [[gnu::visibility("hidden")]] branch : public detail::key<std::uint64_t> {
+public:
+	using state = bool;
+
+	/// `name`: what tools show, a string that stays; `initial`: the answer at first.
+	constexpr explicit branch(const char *name, bool initial = false) noexcept
+	    : key(initial ? 1 : 0, name, PATCHPOINT_BRANCH, 1)
+	{
+	}
+
+	/// A site. The answer; the compiler lays out the code for the one in the name, which a patched site reaches by a nop.
+#if PATCHPOINT__CXX_MEMBERS
+	PATCHPOINT__ALWAYS bool likely() const noexcept PATCHPOINT__LIKELY_SITE("%P[at]", this, *this)
+	PATCHPOINT__ALWAYS bool unlikely() const noexcept PATCHPOINT__UNLIKELY_SITE("%P[at]", this, *this)
+#else
+	bool likely() const noexcept
+	{
+		PATCHPOINT__OP(*this);
+		return __builtin_expect(load(), 1);
+	}
+	bool unlikely() const noexcept
+	{
+		PATCHPOINT__OP(*this);
+		return __builtin_expect(load(), 0);
+	}
+#endif
+	/// The answer by a plain load.
+	bool load() const noexcept { return now() != 0; }
+	/// Makes every site go the other way. After an error nothing has changed.
+	[[nodiscard]] std::error_code set(bool truth) noexcept { return change(truth); }
+	static std::uint64_t bits(bool truth) noexcept { return truth; }
+};
+
+/// A key whose sites read a number, a truth value or a pointer.
+template <class T>
+class [[gnu::visibility("hidden")]] value : public detail::key<std::conditional_t<std::is_pointer_v<T>, T, std::uint64_t>> {
+	static_assert(detail::is_word<T>, "patchpoint: a value is an integer, an enumeration or a pointer of at most 8 bytes");
+	using slot_type = std::conditional_t<std::is_pointer_v<T>, T, std::uint64_t>;
+
+public:
+	using state = T;
+
+	constexpr value(const char *name, T initial) noexcept
+	    : detail::key<slot_type>(static_cast<slot_type>(initial), name, PATCHPOINT_VALUE, sizeof(T))
+	{
+	}
+
+	/// A site. What the key holds.
+#if PATCHPOINT__CXX_MEMBERS
+	PATCHPOINT__ALWAYS T get() const noexcept PATCHPOINT__VALUE_SITE(T, "%P[at]", this, *this)
+#else
+	T get() const noexcept
+	{
+		PATCHPOINT__OP(*this);
+		return load();
+	}
+#endif
+	PATCHPOINT__ALWAYS operator T() const noexcept { return get(); }
+	/// The value by a plain load.
+	T load() const noexcept { return static_cast<T>(this->now()); }
+	/// Puts another value into every site. After an error nothing has changed.
+	[[nodiscard]] std::error_code set(T next) noexcept { return this->change(bits(next)); }
+	static std::uint64_t bits(T next) noexcept { return patchpoint_types::bits(next); }
+};
+
+/// A key whose sites go one of `ways` ways, 2 to 8; T, an integer or an enumeration, names them from 0 on.
+template <unsigned ways, class T = unsigned> class [[gnu::visibility("hidden")]] switch_ : public detail::key<std::uint64_t> {
+	static_assert(ways >= 2 && ways <= PATCHPOINT_WAYS_MAX, "patchpoint: a switch has 2 to 8 ways");
+	static_assert(std::is_integral_v<T> || std::is_enum_v<T>, "patchpoint: the ways of a switch are integers or enumerators");
+
+public:
+	using state = T;
+
+	constexpr explicit switch_(const char *name, T initial = T()) noexcept
+	    : key(static_cast<std::uint64_t>(initial), name, PATCHPOINT_SWITCH, ways)
+	{
+		if (static_cast<std::uint64_t>(initial) >= ways)
+			detail::no_such_way();
+	}
+
+	/// A site. The way, which the compiler follows to the case of a switch statement; way 0 is a nop.
+#if PATCHPOINT__CXX_MEMBERS
+	PATCHPOINT__ALWAYS T get() const noexcept { return static_cast<T>(number()); }
+#else
+	T get() const noexcept
+	{
+		PATCHPOINT__OP(*this);
+		return load();
+	}
+#endif
+	PATCHPOINT__ALWAYS operator T() const noexcept { return get(); }
+	T load() const noexcept { return static_cast<T>(now()); }
+	/// Makes every site go another way. A way that there is not is an error (EINVAL); after an error nothing has changed.
+	[[nodiscard]] std::error_code set(T way) noexcept { return change(bits(way)); }
+	static std::uint64_t bits(T way) noexcept { return static_cast<std::uint64_t>(way); }
+
+#if PATCHPOINT__CXX_MEMBERS
+private:
+	PATCHPOINT__ALWAYS unsigned number() const noexcept PATCHPOINT__SWITCH_SITE(ways, "%P[at]", this, *this)
+#endif
+};
+
+namespace detail {
+
+template <class R, class... A> union operation {
+	R (*function)(A...);
+	void (*stand_in)();
+
+	operation() = default;
+	constexpr operation(R (*given)(A...)) noexcept : function(given) {}
+	constexpr explicit operation(missing policy) noexcept
+	    : stand_in(policy == missing::nothing ? patchpoint_null_nothing
+		       : policy == missing::trap  ? patchpoint_null_trap
+		       : is_real<R>               ? patchpoint_null_zero_real
+						  : patchpoint_null_zero)
+	{
+	}
+};
+
+template <class R> constexpr unsigned policy_number(missing policy) noexcept
+{
+	return policy == missing::nothing ? PATCHPOINT_NULL_NOTHING
+	       : policy == missing::trap  ? PATCHPOINT_NULL_TRAP
+	       : is_real<R>               ? PATCHPOINT_NULL_ZERO_REAL
+					  : PATCHPOINT_NULL_ZERO;
+}
+
+#if PATCHPOINT__CXX_NATIVE
+// The lists of a number of arguments; what follows something else begins with a comma.
+#define PATCHPOINT__CXX_CLASSES_0
+#define PATCHPOINT__CXX_CLASSES_1 , class A1
+#define PATCHPOINT__CXX_CLASSES_2 PATCHPOINT__CXX_CLASSES_1, class A2
+#define PATCHPOINT__CXX_CLASSES_3 PATCHPOINT__CXX_CLASSES_2, class A3
+#define PATCHPOINT__CXX_CLASSES_4 PATCHPOINT__CXX_CLASSES_3, class A4
+#define PATCHPOINT__CXX_CLASSES_5 PATCHPOINT__CXX_CLASSES_4, class A5
+#define PATCHPOINT__CXX_CLASSES_6 PATCHPOINT__CXX_CLASSES_5, class A6
+#define PATCHPOINT__CXX_TYPES_0
+#define PATCHPOINT__CXX_TYPES_1 A1
+#define PATCHPOINT__CXX_TYPES_2 A1, A2
+#define PATCHPOINT__CXX_TYPES_3 A1, A2, A3
+#define PATCHPOINT__CXX_TYPES_4 A1, A2, A3, A4
+#define PATCHPOINT__CXX_TYPES_5 A1, A2, A3, A4, A5
+#define PATCHPOINT__CXX_TYPES_6 A1, A2, A3, A4, A5, A6
+#define PATCHPOINT__CXX_PARAMETERS_0
+#define PATCHPOINT__CXX_PARAMETERS_1 , A1 a1
+#define PATCHPOINT__CXX_PARAMETERS_2 PATCHPOINT__CXX_PARAMETERS_1, A2 a2
+#define PATCHPOINT__CXX_PARAMETERS_3 PATCHPOINT__CXX_PARAMETERS_2, A3 a3
+#define PATCHPOINT__CXX_PARAMETERS_4 PATCHPOINT__CXX_PARAMETERS_3, A4 a4
+#define PATCHPOINT__CXX_PARAMETERS_5 PATCHPOINT__CXX_PARAMETERS_4, A5 a5
+#define PATCHPOINT__CXX_PARAMETERS_6 PATCHPOINT__CXX_PARAMETERS_5, A6 a6
+
+/*
+ * Through this goes a call that preserves the general registers, unless the operation takes its place or preserves them itself
+ * (PATCHPOINT_DEFINE_SAVED). Where a stack is unwound from inside the operation, gcc's assembly has what that needs; clang does
+ * not say whether it began the description that these lines would be a part of.
+ */
+#if defined(__GCC_HAVE_DWARF2_CFI_ASM) && !defined(__clang__)
+#define PATCHPOINT__CXX_PUSH(bytes, number) PATCHPOINT__PUSH(bytes, number)
+#define PATCHPOINT__CXX_POP(bytes, number) PATCHPOINT__POP(bytes, number)
+#define PATCHPOINT__CXX_MOVED(bytes) PATCHPOINT__MOVED(bytes)
+#else
+#define PATCHPOINT__CXX_PUSH(bytes, number) ".byte " bytes "\n\t"
+#define PATCHPOINT__CXX_POP(bytes, number) ".byte " bytes "\n\t"
+#define PATCHPOINT__CXX_MOVED(bytes)
+#endif
+template <auto &Key> [[gnu::naked, gnu::noinline, gnu::visibility("hidden")]] void thunk() noexcept
+{
+	__asm__(PATCHPOINT__THUNK("%P[at]", ".Lpatchpoint%=", ".Lpatchpoint_end%=", PATCHPOINT__CXX_PUSH, PATCHPOINT__CXX_POP,
+				  PATCHPOINT__CXX_MOVED) PATCHPOINT__RECORD("%P[at]", "1", "0", "0")
+		:
+		: [at] "i"(&Key));
+}
+
+// The key by a pointer, which is a constant once this is inlined; or by a template argument.
+template <class Key, class Function> struct given_call;
+template <auto &Key, class Function> struct named_call;
+
+#define PATCHPOINT__CXX_CALLS(n, name, registers, form, key_type, operand, lvalue) \
+	PATCHPOINT__INLINE R name##_##form([[maybe_unused]] const key_type *at PATCHPOINT__CXX_PARAMETERS_##n) noexcept \
+		PATCHPOINT__##registers##_SITE(n, form, R, "%P[at]", operand, lvalue)
+#define PATCHPOINT__CXX_SAVED(n, name, registers, form) \
+	PATCHPOINT__INLINE R name##_saved_##form([[maybe_unused]] const void *at PATCHPOINT__CXX_PARAMETERS_##n) noexcept \
+		PATCHPOINT__##registers##_SAVED_SITE(n, form, R, "%P[at]", &Key, "%P[through]", &thunk<Key>, Key)
+#ifdef __SSE__
+#define PATCHPOINT__CXX_CALLS_OF_REALS(...) PATCHPOINT__CXX_CALLS(__VA_ARGS__)
+#define PATCHPOINT__CXX_SAVED_OF_REALS(...) PATCHPOINT__CXX_SAVED(__VA_ARGS__)
+#else
+#define PATCHPOINT__CXX_CALLS_OF_REALS(...)
+#define PATCHPOINT__CXX_SAVED_OF_REALS(...)
+#endif
+#define PATCHPOINT__CXX_CALLS_OF(n) \
+	template <class Key, class R PATCHPOINT__CXX_CLASSES_##n> struct given_call<Key, R(PATCHPOINT__CXX_TYPES_##n)> { \
+		PATCHPOINT__CXX_CALLS(n, words, WORDS, value, Key, at, *at) \
+		PATCHPOINT__CXX_CALLS(n, words, WORDS, void, Key, at, *at) \
+		PATCHPOINT__CXX_CALLS_OF_REALS(n, reals, REALS, value, Key, at, *at) \
+		PATCHPOINT__CXX_CALLS_OF_REALS(n, reals, REALS, void, Key, at, *at) \
+	}; \
+	template <auto &Key, class R PATCHPOINT__CXX_CLASSES_##n> struct named_call<Key, R(PATCHPOINT__CXX_TYPES_##n)> { \
+		PATCHPOINT__CXX_CALLS(n, words, WORDS, value, void, &Key, Key) \
+		PATCHPOINT__CXX_CALLS(n, words, WORDS, void, void, &Key, Key) \
+		PATCHPOINT__CXX_CALLS_OF_REALS(n, reals, REALS, value, void, &Key, Key) \
+		PATCHPOINT__CXX_CALLS_OF_REALS(n, reals, REALS, void, void, &Key, Key) \
+		PATCHPOINT__CXX_SAVED(n, words, WORDS, value) \
+		PATCHPOINT__CXX_SAVED(n, words, WORDS, void) \
+		PATCHPOINT__CXX_SAVED_OF_REALS(n, reals, REALS, value) \
+		PATCHPOINT__CXX_SAVED_OF_REALS(n, reals, REALS, void) \
+	};
+PATCHPOINT__CXX_CALLS_OF(0)
+PATCHPOINT__CXX_CALLS_OF(1)
+PATCHPOINT__CXX_CALLS_OF(2)
+PATCHPOINT__CXX_CALLS_OF(3)
+PATCHPOINT__CXX_CALLS_OF(4)
+PATCHPOINT__CXX_CALLS_OF(5)
+PATCHPOINT__CXX_CALLS_OF(6)
+
+template <class Sites, class R, class Key, class... A> PATCHPOINT__ALWAYS R execute(const Key *at, A... arguments) noexcept
+{
+	if constexpr ((is_real<R> || ... || is_real<A>)) {
+		if constexpr (std::is_void_v<R>)
+			Sites::reals_void(at, arguments...);
+		else
+			return Sites::reals_value(at, arguments...);
+	} else {
+		if constexpr (std::is_void_v<R>)
+			Sites::words_void(at, arguments...);
+		else
+			return Sites::words_value(at, arguments...);
+	}
+}
+
+template <class Sites, class R, class... A> PATCHPOINT__ALWAYS R execute_saved(A... arguments) noexcept
+{
+	if constexpr ((is_real<R> || ... || is_real<A>)) {
+		if constexpr (std::is_void_v<R>)
+			Sites::reals_saved_void(nullptr, arguments...);
+		else
+			return Sites::reals_saved_value(nullptr, arguments...);
+	} else {
+		if constexpr (std::is_void_v<R>)
+			Sites::words_saved_void(nullptr, arguments...);
+		else
+			return Sites::words_saved_value(nullptr, arguments...);
+	}
+}
+#endif
+
+} // namespace detail
+
+/// A key whose sites call a function. R(A...) is its type; with noexcept, only such functions are operations.
+template <class Function> class [[gnu::visibility("hidden")]] call {
+	static_assert(!sizeof(Function), "patchpoint: the type of a call is that of a function: patchpoint::call<long(long, int)>");
+};
+
+template <class R, class... A>
+class [[gnu::visibility("hidden")]] call<R(A...)> : public detail::key<detail::operation<R, A...>> {
+	static_assert((std::is_void_v<R> || detail::is_carried<R>()) && (detail::is_carried<A>() && ...),
+		      "patchpoint: arguments and results are integers, enumerations, pointers, float or double, of at most 8 bytes; "
+		      "pass a struct or a larger number by a pointer to it");
+	static_assert(sizeof...(A) <= 6, "patchpoint: an operation has at most 6 arguments; pass more by a pointer to a struct");
+	using operation = detail::operation<R, A...>;
+
+public:
+	using state = R (*)(A...);
+
+	/// `function`: the operation at first; `policy`: what a later null stands for.
+	constexpr call(const char *name, state function, missing policy = missing::trap) noexcept
+	    : detail::key<operation>(function ? operation(function) : operation(policy), name, PATCHPOINT_CALL, 8,
+				     detail::policy_number<R>(policy))
+	{
+	}
+	/// An operation that is missing at first.
+	constexpr call(const char *name, missing policy) noexcept : call(name, nullptr, policy) {}
+
+	/// A site. The operation's result; with the policy `nothing`, that of a missing operation is undefined.
+	PATCHPOINT__ALWAYS R operator()(A... arguments) const noexcept
+	{
+#if PATCHPOINT__CXX_MEMBERS
+		return detail::execute<detail::given_call<call, R(A...)>, R>(this, arguments...);
+#else
+		PATCHPOINT__OP(*this);
+		return load()(arguments...);
+#endif
+	}
+	/// The function that sites execute now, of a missing operation the one that stands in for it, by a plain load.
+	state load() const noexcept { return this->now().function; }
+	/// Makes every site call another function, or do what its only instruction does. After an error nothing has changed.
+	[[nodiscard]] std::error_code set(state function) noexcept { return this->change(bits(function)); }
+	/// Removes the operation: sites do what the policy says.
+	[[nodiscard]] std::error_code remove() noexcept { return set(nullptr); }
+	static std::uint64_t bits(state function) noexcept { return reinterpret_cast<std::uintptr_t>(function); }
+};
+
+template <class R, class... A> class [[gnu::visibility("hidden")]] call<R(A...) noexcept> : public call<R(A...)> {
+public:
+	using state = R (*)(A...) noexcept;
+
+	constexpr call(const char *name, state function, missing policy = missing::trap) noexcept
+	    : call<R(A...)>(name, function, policy)
+	{
+	}
+	constexpr call(const char *name, missing policy) noexcept : call<R(A...)>(name, policy) {}
+	[[nodiscard]] std::error_code set(state function) noexcept { return call<R(A...)>::set(function); }
+	static std::uint64_t bits(state function) noexcept { return call<R(A...)>::bits(function); }
+};
+
+namespace detail {
+
+template <class Key> struct kind_of;
+template <> struct kind_of<branch> {
+	template <auto &Key> struct site {
+#if PATCHPOINT__CXX_NATIVE
+		PATCHPOINT__ALWAYS bool likely() const noexcept PATCHPOINT__LIKELY_SITE("%P[at]", &Key, Key)
+		PATCHPOINT__ALWAYS bool unlikely() const noexcept PATCHPOINT__UNLIKELY_SITE("%P[at]", &Key, Key)
+#else
+		bool likely() const noexcept { return Key.likely(); }
+		bool unlikely() const noexcept { return Key.unlikely(); }
+#endif
+	};
+};
+template <class T> struct kind_of<value<T>> {
+	template <auto &Key> struct site {
+#if PATCHPOINT__CXX_NATIVE
+		PATCHPOINT__ALWAYS T get() const noexcept PATCHPOINT__VALUE_SITE(T, "%P[at]", &Key, Key)
+#else
+		T get() const noexcept { return Key.get(); }
+#endif
+		PATCHPOINT__ALWAYS operator T() const noexcept { return get(); }
+		};
+};
+template <unsigned ways, class T> struct kind_of<switch_<ways, T>> {
+	template <auto &Key> struct site {
+#if PATCHPOINT__CXX_NATIVE
+		PATCHPOINT__ALWAYS T get() const noexcept { return static_cast<T>(number()); }
+		PATCHPOINT__ALWAYS unsigned number() const noexcept PATCHPOINT__SWITCH_SITE(ways, "%P[at]", &Key, Key)
+#else
+		T get() const noexcept { return Key.get(); }
+#endif
+		PATCHPOINT__ALWAYS operator T() const noexcept { return get(); }
+	};
+};
+template <class R, class... A> struct kind_of<call<R(A...)>> {
+	template <auto &Key> struct site {
+		PATCHPOINT__ALWAYS R operator()(A... arguments) const noexcept
+		{
+#if PATCHPOINT__CXX_NATIVE
+			return execute<named_call<Key, R(A...)>, R, void>(nullptr, arguments...);
+#else
+			return Key(arguments...);
+#endif
+		}
+		/// The same, but the caller keeps its general registers, all but %rax: see patchpoint_call_saved.
+		PATCHPOINT__ALWAYS R saved(A... arguments) const noexcept
+		{
+#if PATCHPOINT__CXX_NATIVE
+			return execute_saved<named_call<Key, R(A...)>, R>(arguments...);
+#else
+			return Key(arguments...);
+#endif
+		}
+	};
+};
+template <class R, class... A> struct kind_of<call<R(A...) noexcept>> : kind_of<call<R(A...)>> {};
+
+} // namespace detail
+
+/**
+ * The sites of a key that is named by its object: site<tracing>.unlikely(), site<limit>.get(), site<area>(w, h), and
+ * site<area>.saved(w, h), which only this has. `constexpr auto &area_site = patchpoint::site<area>;` gives it a name.
+ */
+template <auto &Key>
+inline constexpr typename detail::kind_of<std::remove_cv_t<std::remove_reference_t<decltype(Key)>>>::template site<Key> site{};
+
+/**
+ * Several changes, made all or none. Nothing happens and nothing is held until it is committed; one that is destroyed before that
+ * changes nothing. For one thread; different transactions are for different threads.
+ */
+class transaction {
+public:
+	transaction() noexcept { patchpoint_txn_begin(&transaction_); }
+	~transaction() { patchpoint_txn_abort(&transaction_); }
+	transaction(transaction &&other) noexcept : transaction_(other.transaction_) { patchpoint_txn_begin(&other.transaction_); }
+	transaction &operator=(transaction &&other) noexcept
+	{
+		if (this != &other) {
+			patchpoint_txn_abort(&transaction_);
+			transaction_ = other.transaction_;
+			patchpoint_txn_begin(&other.transaction_);
+		}
+		return *this;
+	}
+
+	/// Adds a change. What fails here (no memory, no such way) the commit reports.
+	template <class Key> transaction &set(Key &key, typename Key::state next) noexcept
+	{
+		(void)patchpoint_txn_set(&transaction_, key.raw(), Key::bits(next));
+		return *this;
+	}
+	/// Makes all changes, or none if it returns an error. The transaction is empty then, and can be used again.
+	[[nodiscard]] std::error_code commit() noexcept { return detail::error_of(patchpoint_txn_commit(&transaction_)); }
+	/// Forgets the changes.
+	void clear() noexcept { patchpoint_txn_abort(&transaction_); }
+	/// Number of changes.
+	std::size_t size() const noexcept { return transaction_.count; }
+
+private:
+	patchpoint_txn transaction_;
+};
+
+} // namespace patchpoint
+
+// Once in each program or shared object; more often is harmless.
+PATCHPOINT__OBJECT(of_this_file)
+
+#endif

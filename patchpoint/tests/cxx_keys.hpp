@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Keys of patchpoint.hpp that both files of the test use: inline ones, one that is only declared here, and one of C.
+#ifndef CXX_KEYS_HPP
+#define CXX_KEYS_HPP
+
+#include <patchpoint.hpp>
+
+enum class policy : unsigned char { fair, fast, none };
+
+inline long twice(long a) { return a * 2; }
+inline patchpoint::branch negate{"negate"};
+inline patchpoint::value<short> step{"step", -2};
+inline patchpoint::call<long(long)> transform{"transform", twice};
+[[gnu::visibility("hidden")]] extern patchpoint::switch_<3, policy> chosen;
+[[gnu::visibility("hidden")]] extern patchpoint::value<int> of_c asm("patchpoint_key_of_c");
+
+struct [[gnu::visibility("hidden")]] category {
+	const char *title;
+	patchpoint::branch enabled;
+	patchpoint::value<unsigned> depth;
+};
+extern category categories[2];
+
+// A site in an inline function and in a template: one copy in the program, whichever file it comes from.
+template <class T> [[gnu::noinline]] T shared_inline(T a)
+{
+	T result = static_cast<T>(transform(a)) + step;
+
+	if (negate.unlikely())
+		result = -result;
+	return result;
+}
+
+inline int way_of(const patchpoint::switch_<3, policy> &key)
+{
+	switch (key) {
+	case policy::fair: return 10;
+	case policy::fast: return 11;
+	case policy::none: break;
+	}
+	return 12;
+}
+
+class counter {
+public:
+	[[gnu::noinline]] unsigned add(unsigned number)
+	{
+		if (categories[1].enabled.likely())
+			count_ += number * categories[1].depth;
+		return count_;
+	}
+
+private:
+	unsigned count_ = 0;
+};
+
+long other_file(long a);
+int other_way();
+
+#endif
