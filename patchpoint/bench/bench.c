@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Patched code against the best code written by hand, in one run: all forms in turn, many times, so that drift meets all of
- * them; medians of the repetitions, and ratios to the first form of each group. Nothing is asserted about time.
- * Usage: patchpoint_bench [--quick]
- *        patchpoint_bench --list              the forms: number, group, name, operations in a pass
- *        patchpoint_bench --run NUMBER PASSES [--as-compiled]
- * The last only executes one form, for counting its instructions (instructions.sh); with --as-compiled nothing is patched.
+ * Patched code against the best code written by hand, in one run: all forms in an order that is drawn anew for each repetition, so
+ * that drift and neighbours meet all of them. A form is compared with its group's first within each repetition; shown are the
+ * median of these ratios, their quartiles, and whether the median's 95 % interval lies within 2 % of 1. Nothing is asserted
+ * about time.
+ * Usage: patchpoint_bench [--quick]                 times of forms, then of changes
+ *        patchpoint_bench --instructions [--quick]  instructions of forms, counted one by one
  */
-#define _GNU_SOURCE
 #include "bench.h"
 
 #include <patchpoint.h>
@@ -15,122 +14,143 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-enum { FORMS_MAX = 64, REPETITIONS_MAX = 101 };
+enum { FORMS_MAX = 160, REPETITIONS = 201, REPETITIONS_OF_CHANGES = 101, REPETITIONS_QUICK = 3 };
+static const double SAME_LOW = 0.98, SAME_HIGH = 1.02;
 
-static double results[FORMS_MAX][REPETITIONS_MAX];
+static struct form forms[FORMS_MAX];
+static size_t form_count;
+static double ns[FORMS_MAX][REPETITIONS], ratios[FORMS_MAX][REPETITIONS];
 static volatile uint64_t sink;
 
-uint64_t now_ns(void)
+static void forms_add(const struct form *more)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	for (; more->group && form_count < FORMS_MAX; more++)
+		forms[form_count++] = *more;
 }
 
-uint64_t thread_ns(void)
+static bool begins_group(size_t i)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-double median(double *values, size_t count)
-{
-	qsort(values, count, sizeof *values, compare);
-	return values[count / 2];
+	return i == 0 || strcmp(forms[i].group, forms[i - 1].group) != 0;
 }
 
 static double measure(const struct form *form, uint64_t ops)
 {
-	uint64_t start, passes = form->cold ? 1 : ops / form->reads;
+	uint64_t start, passes = form->cold ? 1 : ops / form->ops;
 
-	if (form->cold)
+	if (form->cold) {
 		caches_thrash();
-	start = now_ns();
+		start = now_ns();
+		sink = form->run(passes);
+		return (double)(now_ns() - start) / form->ops;
+	}
+	/* What ran before has left its own code and branches in the caches. */
+	sink = form->run(passes / 16 + 1);
+	start = thread_ns();
 	sink = form->run(passes);
-	return (double)(now_ns() - start) / (double)(passes * form->reads);
+	return (double)(thread_ns() - start) / (double)(passes * form->ops);
 }
 
-static int measure_all(bool quick)
+/* Fisher and Yates; the numbers need not be good, only not always the same (Knuth's MMIX). */
+static void shuffle(size_t *order, size_t count)
 {
-	size_t repetitions = quick ? 3 : 51;
-	uint64_t ops = quick ? 10000 : 1000000;
-	struct patchpoint_status status;
-	double first = 1;
-	int error;
+	static uint64_t state = 1;
 
-	error = forms_prepare();
+	for (size_t i = count - 1; i > 0; i--) {
+		size_t other, kept = order[i];
+
+		state = state * 6364136223846793005 + 1442695040888963407;
+		other = (size_t)((state >> 33) % (i + 1));
+		order[i] = order[other];
+		order[other] = kept;
+	}
+}
+
+static void measure_all(size_t repetitions, uint64_t ops)
+{
+	size_t order[FORMS_MAX], first = 0;
+
+	for (size_t i = 0; i < form_count; i++)
+		order[i] = i;
+	for (size_t repetition = 0; repetition < repetitions; repetition++) {
+		shuffle(order, form_count);
+		for (size_t i = 0; i < form_count; i++)
+			ns[order[i]][repetition] = measure(&forms[order[i]], ops);
+		for (size_t i = 0; i < form_count; i++) {
+			first = begins_group(i) ? i : first;
+			ratios[i][repetition] = ns[i][repetition] / ns[first][repetition];
+		}
+	}
+}
+
+static const char *verdict(struct spread interval)
+{
+	if (interval.low >= SAME_LOW && interval.high <= SAME_HIGH)
+		return "within 2 %";
+	return interval.high < 1 ? "less" : interval.low > 1 ? "more" : "not decided";
+}
+
+static void print_times(size_t repetitions)
+{
+	size_t patched = 0, same = 0;
+
+	for (size_t i = 0; i < form_count; i++) {
+		struct spread time = spread_of(ns[i], repetitions), ratio = spread_of(ratios[i], repetitions);
+		const char *word = begins_group(i) ? "" : verdict(median_interval(ratios[i], repetitions));
+
+		if (begins_group(i))
+			printf("%s\n", forms[i].group);
+		printf("  %-44s %8.3f ns   x %6.3f  (%6.3f - %6.3f)  %s\n", forms[i].name, time.median, ratio.median, ratio.low,
+		       ratio.high, word);
+		if (!forms[i].patched || forms[i].cold)
+			continue;
+		patched++;
+		same += strcmp(word, "within 2 %") == 0;
+	}
+	printf("%zu of %zu patched forms with hot caches are within 2 %% of the first of their group\n", same, patched);
+}
+
+static int times_print(bool quick)
+{
+	size_t repetitions = quick ? REPETITIONS_QUICK : REPETITIONS;
+	struct patchpoint_status status;
+	int error = patchpoint_init();
+
 	if (!error)
 		error = patchpoint_status(&status);
-	if (error || form_count > FORMS_MAX) {
+	if (error) {
 		fprintf(stderr, "bench: cannot patch: %s\n", strerror(-error));
 		return 1;
 	}
-	printf("writer %s%s%s, %zu sites, %zu repetitions interleaved, 1 thread\n", status.writer_name,
-	       status.reason[0] ? ": " : "", status.reason, status.sites, repetitions);
-	for (size_t repetition = 0; repetition < repetitions; repetition++)
-		for (size_t i = 0; i < form_count; i++)
-			results[i][repetition] = measure(&forms[i], ops);
-	for (size_t i = 0; i < form_count; i++) {
-		double ns = median(results[i], repetitions);
-
-		if (i == 0 || strcmp(forms[i].group, forms[i - 1].group) != 0) {
-			printf("%s\n", forms[i].group);
-			first = ns;
-		}
-		printf("  %-44s %9.3f ns/op   x %.3f\n", forms[i].name, ns, ns / first);
-	}
-	error = transactions_measure(quick ? 3 : 201);
-	if (error)
-		fprintf(stderr, "bench: a transaction failed: %s\n", strerror(-error));
-	return error ? 1 : 0;
-}
-
-static int list(void)
-{
-	for (size_t i = 0; i < form_count; i++)
-		if (!forms[i].cold)
-			printf("%02zu\t%s\t%s\t%u\n", i, forms[i].group, forms[i].name, forms[i].reads);
-	return 0;
-}
-
-/* Whether every site is patched; otherwise counts would not be what they are taken for. */
-static int check_site(const struct patchpoint_site_info *info, void *unused)
-{
-	(void)unused;
-	return strcmp(info->state, "data") == 0;
-}
-
-static int run(size_t number, uint64_t passes, bool as_compiled)
-{
-	if (!as_compiled && (forms_prepare() != 0 || patchpoint_site_iterate(check_site, NULL) != 0)) {
-		fprintf(stderr, "patchpoint_bench: sites cannot be patched here\n");
-		return 1;
-	}
-	sink = forms[number].run(passes);
-	return 0;
+	printf("writer %s%s%s, %zu sites; %zu repetitions of all forms in drawn order, 1 thread, processor time\n"
+	       "an operation's time: median; its ratio to the group's first: median (quartiles)\n",
+	       status.writer_name, status.reason[0] ? ": " : "", status.reason, status.sites, repetitions);
+	measure_all(repetitions, quick ? 10000 : 500000);
+	print_times(repetitions);
+	return changes_print(quick ? REPETITIONS_QUICK : REPETITIONS_OF_CHANGES);
 }
 
 int main(int count, char **arguments)
 {
-	if (count == 2 && strcmp(arguments[1], "--list") == 0)
-		return list();
-	if (count >= 4 && strcmp(arguments[1], "--run") == 0 && strtoul(arguments[2], NULL, 10) < form_count)
-		return run(strtoul(arguments[2], NULL, 10), strtoull(arguments[3], NULL, 10), count > 4);
-	if (count > 2 || (count == 2 && strcmp(arguments[1], "--quick") != 0)) {
-		fprintf(stderr, "usage: patchpoint_bench [--quick | --list | --run NUMBER PASSES [--as-compiled]]\n");
-		return 2;
+	bool quick = false, instructions = false;
+
+	for (int i = 1; i < count; i++) {
+		if (strcmp(arguments[i], "--quick") == 0) {
+			quick = true;
+		} else if (strcmp(arguments[i], "--instructions") == 0) {
+			instructions = true;
+		} else if (strcmp(arguments[i], "--patch") == 0) {
+			/* For tests that read the patched code. */
+			return patchpoint_init() != 0;
+		} else {
+			fprintf(stderr, "usage: patchpoint_bench [--instructions] [--quick] | --patch\n");
+			return 2;
+		}
 	}
-	return measure_all(count == 2);
+	forms_add(single_forms);
+	forms_add(row_forms);
+	if (!instructions)
+		forms_add(read_forms);
+	reads_prepare();
+	return instructions ? instructions_print(forms, form_count, quick ? 16 : 160) : times_print(quick);
 }

@@ -6,31 +6,59 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
-/* One form of some code: makes `passes` passes of `reads` operations each, and returns something that depends on them. */
+#ifdef __clang__
+#define NOINLINE __attribute__((noinline))
+#else
+#define NOINLINE __attribute__((noinline, noclone))
+#endif
+
+/* A variable in a register, with a value that the compiler does not know from here on. */
+#define OPAQUE(x) __asm__ volatile("" : "+r"(x))
+
+/* One form of some code: makes `passes` passes of `ops` operations each, and returns something that depends on them. */
 struct form {
-	const char *group; /* forms of a group are compared with its first */
+	const char *group; /* forms of a group are compared with its first, which is code written by hand */
 	const char *name;
 	uint64_t (*run)(uint64_t passes);
+	unsigned ops;
+	bool patched;
 	bool cold; /* one pass, after the caches were thrashed */
-	unsigned reads;
 };
 
-extern const struct form forms[];
-extern const size_t form_count;
+/* A file's forms; they end where `group` is NULL. */
+extern const struct form single_forms[]; /* bench_single.c: one operation a round of the loop, of every kind */
+extern const struct form row_forms[];    /* bench_row.c: sixteen operations in a row */
+extern const struct form read_forms[];   /* bench_reads.c: many values, caches hot and cold */
 
-/* Puts every key of the forms into the state that they measure. 0 or -errno. */
-int forms_prepare(void);
+void reads_prepare(void); /* before read_forms are executed */
 void caches_thrash(void);
+
+/* measure.c: clocks, and what is computed from samples. */
 uint64_t now_ns(void);
 uint64_t thread_ns(void); /* processor time of the calling thread */
-double median(double *values, size_t count);
+struct spread {
+	double low, median, high; /* quartiles */
+};
+struct spread spread_of(double *samples, size_t count); /* sorts them */
+/* Bounds of the median that hold with a confidence of 95 %, whatever the distribution: order statistics. `samples` are sorted. */
+struct spread median_interval(const double *samples, size_t count);
 
-/* Prints the cost of transactions; `repetitions` of each. 0 or -errno. */
-int transactions_measure(size_t repetitions);
-/* Sites of the keys that the transactions change. */
-enum { SITE_KEYS = 4 };
-int site_keys_set(int value);
-uint64_t sites_execute(void);
+/* steps.c: instructions of another process, counted one by one. */
+void steps_prepare(void); /* before the child is made */
+/* Of a stopped child that this process traces: counts until it stops itself again. False when it ended. */
+bool steps_count(pid_t child, uint64_t *steps);
+/* In the child: the places between which steps are counted. */
+void steps_mark(void);
+
+/* bench_instructions.c, bench_changes.c: print; 0 or an exit status. */
+int instructions_print(const struct form *forms, size_t count, uint64_t ops);
+int changes_print(size_t repetitions);
+
+/* bench_reads.c: some 10,000 sites near each other, of four keys. */
+enum { NEAR_SITES = 10000 };
+int near_sites_set(int value);
+uint64_t near_sites_execute(void);
 
 #endif

@@ -74,7 +74,7 @@ echo "$text"
 loop() {
     local address size program=$build/bench/patchpoint_bench head
     read -r address size < <(nm -S "$program" | sed -n "s/ [Tt] $1\$//p")
-    "$build/tests/live_text" "$place/text" "$address" "$size" "$program" --run 00 1 || exit 1
+    "$build/tests/live_text" "$place/text" "$address" "$size" "$program" --patch || exit 1
     objdump -D -b binary -m i386:x86-64 --no-show-raw-insn --adjust-vma="0x$address" "$place/text" |
         sed -n 's/^ *\([0-9a-f]*\):\t/\1 /p' >"$place/code"
     head=$(sed -n 's/.* jne *0x//p' "$place/code" | head -1)
@@ -98,6 +98,6 @@ beside() {
 beside identity_inlined identity_saved 1 2 '^cs cs cs mov %rdi,%rax$'
 beside empty_inlined empty_saved 1 1 '^nopw +0x0\(%rax,%rax,1\)$'
 beside mix_direct mix_patched 0 0 '^addr32 call'
-beside branch_none branch_patched 1 1 '^nopl +0x0\(%rax,%rax,1\)$'
+beside branch_none unlikely_off 1 1 '^nopl +0x0\(%rax,%rax,1\)$'
 # clang adds from memory, which an immediate in a register cannot be: one mov, and one to keep the sum.
-beside value_plain value_patched 0 2 '^movabs .0x1,%r'
+beside value_64_plain value_64_patched 0 2 '^movabs .0x500000005,%r'

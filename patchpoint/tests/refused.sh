@@ -103,7 +103,8 @@ refuse c++ 'deleted' "$(typed 'patchpoint::branch a{"a"}; patchpoint::branch b =
 refuse c++ 'nodiscard\|warn_unused' "$(typed 'extern patchpoint::branch k; void f(); void f() { k.set(true); }')"
 take c++ "$(typed 'extern patchpoint::call<int(int)> k; std::error_code f(); std::error_code f() { return k.set([](int a) { return -a; }); }')"
 take c++ "$(typed 'template <class T> patchpoint::value<T> k{"k", T()}; int f(); int f() { return patchpoint::site<k<int>> + static_cast<int>(k<short>.load()); }')"
-if [[ " $* " != *PORTABLE* ]]; then
+# Elsewhere a member is a load, which needs no key at compile time.
+if [[ " $* " != *PORTABLE* && $("$cxx" -dumpmachine) == x86_64* ]]; then
     refuse c++ 'impossible constraint\|invalid operand' "$(typed 'bool f(patchpoint::branch &k); bool f(patchpoint::branch &k) { return k.unlikely(); }')"
 fi
 take c++ "$(typed 'bool f(patchpoint::branch &k); bool f(patchpoint::branch &k) { return k.load(); }')"

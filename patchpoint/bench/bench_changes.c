@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What a change costs the thread that makes it: of one site, of ten, of 10,000 near each other; alone, and beside a thread that
+ * sleeps, that runs on the same processor, or on another one. Beside each stands the floor: the same protocol by hand, nothing
+ * but the writes and barriers, which take what the kernel takes.
+ */
+#define _GNU_SOURCE
+#include "bench.h"
+
+#include <patchpoint.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define TEN(X, prefix) \
+	X(prefix##0) X(prefix##1) X(prefix##2) X(prefix##3) X(prefix##4) X(prefix##5) X(prefix##6) X(prefix##7) X(prefix##8) X(prefix##9)
+
+PATCHPOINT_DECLARE_VALUE(single, int);
+PATCHPOINT_DEFINE_VALUE(single, int, 0);
+PATCHPOINT_DECLARE_VALUE(ten_near, int);
+PATCHPOINT_DEFINE_VALUE(ten_near, int, 0);
+PATCHPOINT_DECLARE_VALUE(ten_apart, int);
+PATCHPOINT_DEFINE_VALUE(ten_apart, int, 0);
+
+/* Each in a page of its own. */
+#define APART(n) \
+	NOINLINE static __attribute__((aligned(4096))) int apart_##n(void) { return patchpoint_value(ten_apart) + n; }
+TEN(APART, )
+#define CALL_APART(n) +apart_##n()
+#define NEAR(n) +patchpoint_value(ten_near)
+
+static bool stop;
+static uint64_t rounds; /* that the sibling made */
+
+static void sites_execute(void)
+{
+	int sum = patchpoint_value(single) TEN(NEAR, ) TEN(CALL_APART, );
+
+	OPAQUE(sum);
+}
+
+static bool stopped(void)
+{
+	return __atomic_load_n(&stop, __ATOMIC_RELAXED);
+}
+
+static uint64_t rounds_made(void)
+{
+	return __atomic_load_n(&rounds, __ATOMIC_RELAXED);
+}
+
+static void round_end(void)
+{
+	__atomic_store_n(&rounds, rounds + 1, __ATOMIC_RELAXED);
+}
+
+static void *sleep_on(void *unused)
+{
+	while (!stopped())
+		usleep(1000000);
+	return unused;
+}
+
+/* Runs, and executes no site. */
+static void *run_elsewhere(void *unused)
+{
+	while (!stopped())
+		round_end();
+	return unused;
+}
+
+static void *run_sites(void *unused)
+{
+	while (!stopped()) {
+		sites_execute();
+		(void)near_sites_execute();
+	}
+	return unused;
+}
+
+static int set_single(int value) { return patchpoint_set_value(single, value); }
+static int set_ten_near(int value) { return patchpoint_set_value(ten_near, value); }
+static int set_ten_apart(int value) { return patchpoint_set_value(ten_apart, value); }
+
+/* By hand. What is written are the bytes that are there. */
+static int memory_file;
+static unsigned char *code;
+
+static int write_code(size_t length)
+{
+	unsigned char bytes[1024];
+
+	memcpy(bytes, code, length);
+	return pwrite(memory_file, bytes, length, (off_t)(uintptr_t)code) == (ssize_t)length ? 0 : -errno;
+}
+
+static int barrier(void)
+{
+	/* MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE; the library has registered the process. */
+	return syscall(SYS_membarrier, 1 << 5, 0, 0) == 0 ? 0 : -errno;
+}
+
+static int write_byte(int unused) { (void)unused; return write_code(1); }
+static int write_kilobyte(int unused) { (void)unused; return write_code(1024); }
+static int only_barrier(int unused) { (void)unused; return barrier(); }
+static int written_alone(int unused)
+{
+	int error = write_code(7);
+
+	(void)unused;
+	return error ? error : barrier();
+}
+static int protocol(int unused)
+{
+	int error = 0;
+
+	(void)unused;
+	for (int i = 0; i < 3 && !error; i++) {
+		error = write_code(1);
+		if (!error)
+			error = barrier();
+	}
+	return error;
+}
+
+/*
+ * All system calls of the library's change of one site, in its order: is the key there; who is this; signals blocked; the lock's
+ * owner; is the file still the one that was opened; is the site there; the handler; the writes; signals open again.
+ */
+static int all_calls(int (*writes)(int))
+{
+	sigset_t all, before;
+	struct sigaction action;
+	struct stat file;
+	int error;
+
+	sigfillset(&all);
+	syscall(SYS_madvise, (uintptr_t)&rounds & ~(uintptr_t)4095, 1, 22 /* MADV_POPULATE_READ */);
+	syscall(SYS_getpid);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	syscall(SYS_gettid);
+	fstat(memory_file, &file);
+	syscall(SYS_madvise, (uintptr_t)code & ~(uintptr_t)4095, 1, 22);
+	if (writes == protocol)
+		sigaction(SIGTRAP, NULL, &action);
+	error = writes(0);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return error;
+}
+
+static int all_alone(int unused) { (void)unused; return all_calls(written_alone); }
+static int all_protocol(int unused) { (void)unused; return all_calls(protocol); }
+
+enum row {
+	BYTE,
+	KILOBYTE,
+	BARRIER,
+	WRITES_ALONE,
+	CALLS_ALONE,
+	WRITES,
+	CALLS,
+	ONE,
+	FIRST,
+	TEN_NEAR,
+	TEN_APART,
+	MANY,
+	ROWS
+};
+enum { BATCH = 20 };
+static const struct {
+	const char *name;
+	int (*act)(int value);
+	bool alone, beside;   /* with one thread, with more */
+	bool single;	      /* one at a time; others BATCH in a row, after one that is not counted */
+	bool pause;	      /* before each */
+} rows[ROWS] = {
+	[BYTE] = {"floor: write of 1 byte of code", write_byte, true, true, false, false},
+	[KILOBYTE] = {"floor: write of 1 kilobyte of code", write_kilobyte, true, true, false, false},
+	[BARRIER] = {"floor: barrier", only_barrier, true, true, false, false},
+	[WRITES_ALONE] = {"floor of 1 site: 1 write, 1 barrier", written_alone, true, false, false, false},
+	[CALLS_ALONE] = {"floor of 1 site: all its system calls", all_alone, true, false, false, false},
+	[WRITES] = {"floor of 1 site: 3 writes, 3 barriers", protocol, false, true, false, false},
+	[CALLS] = {"floor of 1 site: all its system calls", all_protocol, false, true, false, false},
+	[ONE] = {"1 site", set_single, true, true, false, false},
+	[FIRST] = {"1 site, nothing changed for 1 ms before", set_single, true, true, true, true},
+	[TEN_NEAR] = {"10 near sites", set_ten_near, true, true, false, false},
+	[TEN_APART] = {"10 sites, a page each", set_ten_apart, true, true, false, false},
+	[MANY] = {"10,000 near sites", near_sites_set, true, true, true, false},
+};
+
+enum { REPETITIONS_MAX = 201 };
+static double cpu_us[ROWS][REPETITIONS_MAX], wall_us[ROWS][REPETITIONS_MAX];
+
+/* Every byte of the immediate differs from the one before. */
+static int value_of(void)
+{
+	static unsigned step;
+
+	return (int)(0x01010101 * (1 + step++ % 100));
+}
+
+/* Returns when the sibling is seen to run, or after a while. */
+static void wait_for_sibling(void)
+{
+	uint64_t before = rounds_made(), start = now_ns();
+
+	while (rounds_made() == before && now_ns() - start < 50000000)
+		;
+}
+
+struct situation {
+	const char *name;
+	void *(*sibling)(void *);
+	int processor; /* the sibling's, by its place among those that the process may use */
+	bool watched;  /* whether the sibling counts its rounds */
+};
+enum { ALONE, ASLEEP, SAME, OTHER, AT_SITES, SITUATIONS };
+/* libc counts the process as one with threads from the first thread on: "one thread" comes first. */
+static const struct situation situations[SITUATIONS] = {
+	[ALONE] = {"one thread", NULL, 0, false},
+	[ASLEEP] = {"beside a thread that sleeps", sleep_on, 0, false},
+	[SAME] = {"beside a thread that runs on the same processor", run_elsewhere, 0, false},
+	[OTHER] = {"beside a thread that runs on another processor", run_elsewhere, 1, true},
+	/* It sleeps in the trap handler now and then, and then barriers are cheap. */
+	[AT_SITES] = {"beside a thread that executes these sites on another processor", run_sites, 1, false},
+};
+
+/* A mean, and whether the sibling made progress in most of the acts. */
+struct sample {
+	double cpu_us, wall_us;
+	bool beside_runner;
+};
+
+static int sample_take(enum row row, bool watched, struct sample *sample)
+{
+	unsigned count = rows[row].single ? 1 : BATCH, moved = 0;
+	uint64_t start, used, last;
+	int error = 0;
+
+	if (rows[row].pause)
+		usleep(1000);
+	if (watched)
+		wait_for_sibling();
+	if (!rows[row].single)
+		error = rows[row].act(value_of());
+	start = now_ns();
+	used = thread_ns();
+	last = rounds_made();
+	for (unsigned i = 0; i < count && !error; i++) {
+		error = rows[row].act(value_of());
+		moved += rounds_made() != last;
+		last = rounds_made();
+	}
+	sample->cpu_us = (double)(thread_ns() - used) / 1000 / count;
+	sample->wall_us = (double)(now_ns() - start) / 1000 / count;
+	sample->beside_runner = 4 * moved >= 3 * count;
+	return error;
+}
+
+/*
+ * The median of each row, in microseconds of processor time; 0 without samples. A busy machine takes the sibling off its
+ * processor now and then, and then barriers are cheap: where it shall run, such samples do not count.
+ */
+static int situation_print(const struct situation *situation, size_t repetitions, double median[ROWS])
+{
+	struct patchpoint_status before, after;
+	bool alone = !situation->sibling;
+	size_t counts[ROWS] = {0};
+	int error = 0;
+
+	patchpoint_status(&before);
+	for (size_t repetition = 0; repetition < repetitions && !error; repetition++)
+		for (enum row row = 0; row < ROWS && !error; row++) {
+			struct sample sample;
+
+			if (alone ? !rows[row].alone : !rows[row].beside)
+				continue;
+			error = sample_take(row, situation->watched, &sample);
+			cpu_us[row][counts[row]] = sample.cpu_us;
+			wall_us[row][counts[row]] = sample.wall_us;
+			counts[row] += !situation->watched || sample.beside_runner;
+		}
+	if (error)
+		return error;
+	patchpoint_status(&after);
+	printf("changes, %s: microseconds of processor time (quartiles), elapsed; samples\n", situation->name);
+	for (enum row row = 0; row < ROWS; row++) {
+		struct spread cpu;
+
+		median[row] = 0;
+		if (alone ? !rows[row].alone : !rows[row].beside)
+			continue;
+		if (counts[row] == 0) {
+			printf("  %-40s the other thread never ran\n", rows[row].name);
+			continue;
+		}
+		cpu = spread_of(cpu_us[row], counts[row]);
+		median[row] = cpu.median;
+		printf("  %-40s %9.2f  (%9.2f - %9.2f)  %9.2f  %4zu\n", rows[row].name, cpu.median, cpu.low, cpu.high,
+		       spread_of(wall_us[row], counts[row]).median, counts[row]);
+	}
+	printf("  %llu traps\n", (unsigned long long)(after.traps - before.traps));
+	return 0;
+}
+
+/* The n-th processor that this process may use, -1 when there is none. */
+static int processor(int n)
+{
+	cpu_set_t allowed;
+
+	if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+		return -1;
+	for (int i = 0; i < CPU_SETSIZE; i++)
+		if (CPU_ISSET(i, &allowed) && n-- == 0)
+			return i;
+	return -1;
+}
+
+static void stay_on(pthread_t thread, int number)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(number, &set);
+	pthread_setaffinity_np(thread, sizeof set, &set);
+}
+
+static int situation_measure(const struct situation *situation, int processors[2], size_t repetitions, double median[ROWS])
+{
+	pthread_t sibling;
+	int error;
+
+	if (!situation->sibling)
+		return situation_print(situation, repetitions, median);
+	__atomic_store_n(&stop, false, __ATOMIC_RELAXED);
+	error = -pthread_create(&sibling, NULL, situation->sibling, NULL);
+	if (error)
+		return error;
+	stay_on(sibling, processors[situation->processor]);
+	usleep(10000);
+	error = situation_print(situation, repetitions, median);
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+	pthread_join(sibling, NULL);
+	return error;
+}
+
+static void target_print(const char *what, double target_us, const char *where, double us, double floor_us)
+{
+	printf("  %s, %s: at most %.0f us of processor; %.2f us, %s (the kernel's own: %.2f us)\n", what, where, target_us, us,
+	       us <= target_us ? "met" : "not met", floor_us);
+}
+
+/* From the first near site to the last. What lies between them is written along, so this many bytes are written. */
+static int near_extent(const struct patchpoint_site_info *info, void *extent)
+{
+	uintptr_t *bounds = extent, at = (uintptr_t)info->address;
+
+	if (strncmp(info->key->name, "read_", 5) == 0) {
+		bounds[0] = at < bounds[0] ? at : bounds[0];
+		bounds[1] = at > bounds[1] ? at : bounds[1];
+	}
+	return 0;
+}
+
+static void targets_print(double median[SITUATIONS][ROWS])
+{
+	uintptr_t extent[2] = {UINTPTR_MAX, 0};
+	double writes, batches = (NEAR_SITES + 255) / 256;
+
+	patchpoint_site_iterate(near_extent, extent);
+	writes = (double)(extent[1] - extent[0]) / 1024;
+	printf("targets\n");
+	for (size_t i = SAME; i < SITUATIONS; i++)
+		if (median[i][ONE] > 0)
+			target_print("1 site", 10, situations[i].name, median[i][ONE], median[i][CALLS]);
+	for (size_t i = ALONE; i < SITUATIONS; i++) {
+		double once = writes * median[i][KILOBYTE];
+
+		if (median[i][MANY] > 0)
+			target_print("10,000 near sites", 5000, situations[i].name, median[i][MANY],
+				     i == ALONE ? once : 3 * (once + batches * median[i][BARRIER]));
+	}
+}
+
+int changes_print(size_t repetitions)
+{
+	static double median[SITUATIONS][ROWS];
+	int processors[2] = {processor(0), processor(1)}, error = 0;
+	struct patchpoint_status status;
+
+	error = patchpoint_status(&status);
+	if (!error && status.writer != PATCHPOINT_WRITER_PROC_MEM) {
+		fprintf(stderr, "bench: no changes are measured: the writer is %s, not proc-mem\n", status.writer_name);
+		return 0;
+	}
+	memory_file = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	code = (unsigned char *)(uintptr_t)near_sites_execute;
+	if (memory_file < 0 || processors[0] < 0) {
+		fprintf(stderr, "bench: no changes are measured: %s\n", strerror(errno));
+		return 0;
+	}
+	sites_execute();
+	stay_on(pthread_self(), processors[0]);
+	for (size_t i = 0; i < SITUATIONS && !error; i++) {
+		if (processors[situations[i].processor] < 0) {
+			fprintf(stderr, "bench: not measured: %s: this process may use one processor only\n", situations[i].name);
+			continue;
+		}
+		error = situation_measure(&situations[i], processors, repetitions, median[i]);
+	}
+	close(memory_file);
+	if (error) {
+		fprintf(stderr, "bench: a change failed: %s\n", strerror(-error));
+		return 1;
+	}
+	targets_print(median);
+	printf("memory: %zu bytes a site in the file; 4 bytes a site once a key was changed\n", sizeof(struct patchpoint_site));
+	return 0;
+}

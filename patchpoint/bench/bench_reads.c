@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Many values: hot, and after the caches were emptied. And the sites that changes of many sites change. */
+#include "bench.h"
+
+#include <patchpoint.h>
+
+PATCHPOINT_DECLARE_VALUE(read_0, int);
+PATCHPOINT_DECLARE_VALUE(read_1, int);
+PATCHPOINT_DECLARE_VALUE(read_2, int);
+PATCHPOINT_DECLARE_VALUE(read_3, int);
+PATCHPOINT_DEFINE_VALUE(read_0, int, 1);
+PATCHPOINT_DEFINE_VALUE(read_1, int, 1);
+PATCHPOINT_DEFINE_VALUE(read_2, int, 1);
+PATCHPOINT_DEFINE_VALUE(read_3, int, 1);
+
+/* Investigation "immediate values": N reads of integers in cache lines at random places, each with a branch. */
+enum { LINES = 4096, INTS_A_LINE = 16 };
+static int table[LINES * INTS_A_LINE];
+NOINLINE static int get_entry(unsigned place) { return table[place]; }
+static int (*volatile entry_pointer)(unsigned) = get_entry;
+
+#define FOUR(X, n) X(n) X(n + 1) X(n + 2) X(n + 3)
+#define SIXTEEN(X, n) FOUR(X, n) FOUR(X, n + 4) FOUR(X, n + 8) FOUR(X, n + 12)
+#define READS_32(X, n) SIXTEEN(X, n) SIXTEEN(X, n + 16)
+#define READS_128(X, n) READS_32(X, n) READS_32(X, n + 32) READS_32(X, n + 64) READS_32(X, n + 96)
+#define READS_512(X, n) READS_128(X, n) READS_128(X, n + 128) READS_128(X, n + 256) READS_128(X, n + 384)
+#define READS_4096(X, n) \
+	READS_512(X, n) READS_512(X, n + 512) READS_512(X, n + 1024) READS_512(X, n + 1536) READS_512(X, n + 2048) \
+		READS_512(X, n + 2560) READS_512(X, n + 3072) READS_512(X, n + 3584)
+
+/* An odd factor permutes the lines. */
+#define PLACE(n) (((n) * 2654435761u) % LINES * INTS_A_LINE)
+#define LOAD(n) \
+	if (*(volatile int *)&table[PLACE(n)]) \
+		sum++;
+#define ATOMIC(n) \
+	if (__atomic_load_n(&table[PLACE(n)], __ATOMIC_ACQUIRE)) \
+		sum++;
+#define INDIRECT(n) \
+	if (entry_pointer(PLACE(n))) \
+		sum++;
+#define FOUR_PATCHED(X, n) X(read_0) X(read_1) X(read_2) X(read_3)
+#define PATCHED(key) \
+	if (patchpoint_value(key)) \
+		sum++;
+#define READERS(count, kind, X) \
+	NOINLINE static uint64_t read_##count##_##kind(uint64_t passes) \
+	{ \
+		uint64_t sum = 0; \
+		for (uint64_t i = 0; i < passes; i++) { \
+			READS_##count(X, 0) \
+		} \
+		return sum; \
+	}
+READERS(32, loads, LOAD)
+READERS(128, loads, LOAD)
+READERS(4096, loads, LOAD)
+READERS(32, atomics, ATOMIC)
+READERS(128, atomics, ATOMIC)
+READERS(4096, atomics, ATOMIC)
+READERS(32, indirect, INDIRECT)
+READERS(128, indirect, INDIRECT)
+READERS(4096, indirect, INDIRECT)
+#undef FOUR
+#define FOUR FOUR_PATCHED
+READERS(32, patched, PATCHED)
+READERS(128, patched, PATCHED)
+READERS(4096, patched, PATCHED)
+
+/* What is missing from NEAR_SITES. */
+NOINLINE static uint64_t more_sites(void)
+{
+	uint64_t sum = 0;
+
+	READS_4096(PATCHED, 0)
+	READS_512(PATCHED, 0)
+	READS_512(PATCHED, 0)
+	READS_512(PATCHED, 0)
+	READS_32(PATCHED, 0)
+	READS_32(PATCHED, 0)
+	READS_32(PATCHED, 0)
+	SIXTEEN(PATCHED, 0)
+	return sum;
+}
+
+uint64_t near_sites_execute(void)
+{
+	return read_4096_patched(1) + more_sites() + read_128_patched(1) + read_32_patched(1);
+}
+
+int near_sites_set(int value)
+{
+	struct patchpoint_txn txn;
+
+	patchpoint_txn_begin(&txn);
+	patchpoint_txn_set_value(&txn, read_0, value);
+	patchpoint_txn_set_value(&txn, read_1, value);
+	patchpoint_txn_set_value(&txn, read_2, value);
+	patchpoint_txn_set_value(&txn, read_3, value);
+	return patchpoint_txn_commit(&txn);
+}
+
+/* The program's first and last byte of code, from the linker. */
+extern const char __executable_start[], etext[];
+
+static void flush(const volatile void *start, size_t bytes)
+{
+#ifdef __x86_64__
+	for (size_t at = 0; at < bytes; at += 64)
+		__asm__ volatile("clflush %0" : "+m"(*(volatile char *)((uintptr_t)start + at)));
+#else
+	(void)start, (void)bytes;
+#endif
+}
+
+/*
+ * 4 MiB at a stride of lines, in an order that prefetchers do not follow. The last level may be larger than that, and then
+ * holds what the form before has read; so the table and all code are flushed to memory.
+ */
+void caches_thrash(void)
+{
+	static volatile unsigned char memory[1 << 22];
+	uint32_t place = 1;
+
+	for (unsigned i = 0; i < sizeof memory / 64; i++) {
+		place = place * 1664525 + 1013904223;
+		memory[place % sizeof memory]++;
+	}
+	flush(table, sizeof table);
+	flush(__executable_start, (size_t)(etext - __executable_start));
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+void reads_prepare(void)
+{
+	for (unsigned i = 0; i < LINES; i++)
+		table[i * INTS_A_LINE] = 1;
+}
+
+#define READ_FORMS(count, when, cold) \
+	{#count " reads, " when ", a read", "plain loads", read_##count##_loads, count, false, cold}, \
+		{#count " reads, " when ", a read", "patched", read_##count##_patched, count, true, cold}, \
+		{#count " reads, " when ", a read", "atomic loads", read_##count##_atomics, count, false, cold}, \
+		{#count " reads, " when ", a read", "calls through a pointer", read_##count##_indirect, count, false, cold},
+
+const struct form read_forms[] = {
+	READ_FORMS(32, "hot", false)
+	READ_FORMS(128, "hot", false)
+	READ_FORMS(4096, "hot", false)
+	READ_FORMS(32, "caches flushed", true)
+	READ_FORMS(128, "caches flushed", true)
+	READ_FORMS(4096, "caches flushed", true)
+	{NULL, NULL, NULL, 0, false, false},
+};

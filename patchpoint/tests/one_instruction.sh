@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# A patched site executes as one instruction: exact counts of the benchmark's rows of sixteen. The switch is left out: around it
+# the compiler may need a jump of its own. Argument: patchpoint_bench.
+set -euo pipefail
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+"$1" --instructions --quick >"$log"
+if ! grep -q '^16 in a row' "$log"; then
+    exit 0 # the benchmark has said why on stderr
+fi
+awk '
+    /^16 in a row/ { group = $0; first = ""; next }
+    /^[^ ]/ { group = ""; next }
+    group == "" { next }
+    {
+        sub(/ as compiled .*/, "")
+        if (first == "") { first = $NF; next }
+        if ($0 !~ /^  patched/ || /switch/) next
+        extra = group ~ /nothing$/ ? 1 : 0
+        if ($NF - first != extra) { print "not one instruction: " group ": " $0 "; by hand " first; failed = 1 }
+        checked++
+    }
+    END { if (checked != 6) { print checked + 0 " forms found, not 6"; failed = 1 } exit failed }' "$log" || { cat "$log"; exit 1; }
