@@ -72,7 +72,7 @@ pub struct AttachArgs {
     )]
     pub to: Vec<String>,
 
-    /// Periods of each side, in mirrored blocks [default: 100, or what can decide every metric]
+    /// Periods of each side, in drawn order [default: 100, or what can decide every metric]
     #[arg(long, short = 'n', visible_alias = "runs", value_name = "N", requires = "key")]
     pub pairs: Option<u32>,
 

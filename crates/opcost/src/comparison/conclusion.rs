@@ -3,8 +3,8 @@
 use super::{Change, Comparison, Row, Severity, Verdict, reconciled};
 use opcost_record::Unit;
 
-/// One sentence for each comparison: the primary metric, and what the best metric of the other
-/// kind, time beside counts or counts beside time, says to it.
+/// One sentence for each comparison: the primary metric, what the best metric of the other kind,
+/// time beside counts or counts beside time, says to it, and other times that say otherwise.
 pub(super) fn conclusions(comparison: &Comparison) -> Vec<String> {
     let refusals: Vec<&str> = comparison
         .ledger
@@ -27,9 +27,12 @@ pub(super) fn conclusions(comparison: &Comparison) -> Vec<String> {
                 "{} against {}",
                 comparison.variants[*variant].name, comparison.variants[*baseline].name
             );
-            let other = reconciled::other_kind(comparison, row, index);
-            let other = other.map_or(String::new(), |clause| format!("; {clause}"));
-            format!("{names}: {}{other}", sentence(row, index))
+            let others = [
+                reconciled::other_kind(comparison, row, index),
+                reconciled::other_times(comparison, row, index),
+            ];
+            let others = others.into_iter().flatten().map(|clause| format!("; {clause}"));
+            format!("{names}: {}{}", sentence(row, index), others.collect::<String>())
         })
         .collect()
 }

@@ -190,11 +190,11 @@ fn judge(rows: &mut [Row], tests: &[Vec<Test>]) {
             .filter_map(|(change, test)| Some((change, test, test.p()?)))
             .collect();
         let p: Vec<f64> = members.iter().map(|(_, _, (p, _))| *p).collect();
-        let alpha = budget.level_of_smallest(family, members.len());
+        let alpha = family.decision_level(&p, budget.level(family));
         let adjusted = family.adjust(&p);
-        for ((change, test, (_, floor)), adjusted) in members.into_iter().zip(adjusted) {
+        for ((change, test, p), adjusted) in members.into_iter().zip(adjusted) {
             let adjusted = (adjusted * budget.total() / budget.level(family)).min(1.0);
-            decide(change, test, adjusted, alpha, floor, budget.total());
+            decide(change, test, p, alpha, adjusted);
         }
     }
     for (row, tests) in rows.iter_mut().zip(tests) {
@@ -222,7 +222,9 @@ fn judge(rows: &mut [Row], tests: &[Vec<Test>]) {
     }
 }
 
-fn decide(change: &mut Change, test: &Test, adjusted: f64, alpha: f64, floor: f64, rate: f64) {
+/// `p`: the p-value and the smallest that there could be; `alpha`: the level that decides for the
+/// whole family, which the interval is stated at, too.
+fn decide(change: &mut Change, test: &Test, (p, floor): (f64, f64), alpha: f64, adjusted: f64) {
     let level = 1.0 - alpha;
     let (estimate, ci, mde) = match test {
         Test::Blocks(paired) => {
@@ -254,7 +256,7 @@ fn decide(change: &mut Change, test: &Test, adjusted: f64, alpha: f64, floor: f6
     change.ci_level = level;
     change.ci = ci;
     change.p_adjusted = Some(adjusted);
-    change.verdict = if adjusted <= rate {
+    change.verdict = if p <= alpha {
         Verdict::Changed
     } else if floor > alpha {
         change.reason = match test {

@@ -35,7 +35,6 @@ mod symbol;
 mod two_sample;
 
 pub use analysis::compare;
-pub(crate) use analysis::pairs_per_block;
 pub use claims::{ClaimOutcome, ClaimRow};
 pub use functions::{CallerRow, FunctionComparison, FunctionRow, NO_CALLER, Sides, UNATTRIBUTED};
 pub(crate) use imported::t_text;
@@ -239,9 +238,10 @@ pub struct Change {
     /// variant/baseline − 1 estimated block by block, so that drift cancels; what `ci` is the
     /// interval of. `None` when undefined.
     pub change_ratio: Option<f64>,
-    /// Interval of the change, at `ci_level`; `None` for exact figures or too few blocks.
+    /// Interval of the change, at `ci_level`; `None` for exact figures or too few blocks. It holds 0
+    /// exactly if the verdict is not [`Verdict::Changed`].
     pub ci: Option<(f64, f64)>,
-    /// Confidence level of the interval, corrected for the number of tests.
+    /// Confidence level of the interval: that at which the metric's family was decided.
     pub ci_level: f64,
     /// p value corrected for the number of tests in its family; `None` for exact figures.
     pub p_adjusted: Option<f64>,
@@ -254,6 +254,8 @@ pub struct Change {
     pub relevance_floor_ratio: Option<f64>,
     /// Pairs that were compared.
     pub n_pairs: usize,
+    /// Pairs that would decide it, where those made are too few.
+    pub pairs_needed: Option<u32>,
     /// The verdict.
     pub verdict: Verdict,
     /// Why, in a few words; empty where the verdict says all.

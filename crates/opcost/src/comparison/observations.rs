@@ -62,9 +62,10 @@ impl ObservationKind {
     /// What a sentence of this kind begins with, and what to do about it.
     fn words(self) -> (&'static str, &'static str) {
         match self {
-            ObservationKind::Drift => {
-                ("drift over the recording", "the blocks cancel it; a settled machine has less")
-            }
+            ObservationKind::Drift => (
+                "drift over the recording",
+                "neighbours are compared, so little of it is left; a settled machine has less",
+            ),
             ObservationKind::FirstRuns => {
                 ("the first runs differ", "more --warmup would leave them out")
             }

@@ -84,10 +84,10 @@ pub fn resolve_attached(
     let Measured { events, unavailable, metrics, primary } =
         measured_by_host(&asked, Scope::Attached, surroundings)?;
     let stop = StopPlan::default();
-    // A block holds two periods of each side, and each value is compared with the one that was found.
+    // Each value is compared with the one that was found.
     let comparisons = work.values.len() - 1;
-    let fewest_pairs = 2 * fewest_blocks(&metrics, &primary, comparisons, &stop.error_budget());
-    let pairs = asked.pairs.unwrap_or(fewest_pairs.max(PAIRS));
+    let fewest_pairs = fewest_blocks(&metrics, &primary, comparisons, &stop.error_budget());
+    let pairs = asked.pairs.unwrap_or((2 * fewest_pairs).max(PAIRS));
     if !(2..=1_000_000).contains(&pairs) {
         return Err(fail(
             Status::Usage,
@@ -110,7 +110,8 @@ pub fn resolve_attached(
         guest: None,
     };
     let seed = asked.seed.unwrap_or_else(|| surroundings.draw_seed());
-    let blocks = schedule::draw(values.len(), pairs, seed, false);
+    let singles = schedule::single_pairs(pairs, fewest_pairs, false, false);
+    let blocks = schedule::draw(values.len(), pairs, singles, seed, false);
     Ok(Plan {
         experiment: format!("{name} {}", attachment.key),
         question: None,
@@ -166,10 +167,10 @@ mod tests {
 
     #[test]
     fn periods_alternate_in_mirrored_blocks_and_nothing_makes_them_again() {
-        let plan = plan(Experiment { pairs: Some(6), ..Experiment::default() }, None).unwrap();
+        let plan = plan(Experiment { pairs: Some(32), ..Experiment::default() }, None).unwrap();
         let names: Vec<&str> = plan.variants.iter().map(|variant| variant.name.as_str()).collect();
         assert_eq!(names, ["slow=off", "slow=on"]);
-        assert_eq!((plan.slot_count(), plan.primary.label().as_str()), (14, "task-clock"));
+        assert_eq!((plan.slot_count(), plan.primary.label().as_str()), (66, "task-clock"));
         for block in &plan.blocks {
             let mut mirrored = block.order.clone();
             mirrored.reverse();

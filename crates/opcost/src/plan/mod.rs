@@ -56,7 +56,8 @@ pub struct Plan {
     pub unavailable: Vec<Unavailable>,
     /// Runs of each variant.
     pub pairs: u32,
-    /// The fewest pairs that can decide every metric at its corrected level.
+    /// The fewest pairs that can decide every metric at its corrected level, as single pairs where
+    /// order matters; in plans of before November 2026 as mirrored blocks.
     pub fewest_pairs: u32,
     /// When to stop before all of them are made.
     #[serde(default)]
@@ -254,7 +255,7 @@ impl Plan {
     pub fn metrics(&self) -> Vec<MetricKey> {
         match &self.emulation {
             Some(emulation) => guest::metrics(emulation.model.is_some(), self.boots_kernels()),
-            None => resolve::metrics_judged(&self.events, self.scope()),
+            None => resolve::metrics_judged(&self.events, self.scope(), &self.primary),
         }
     }
 
@@ -328,6 +329,38 @@ impl Plan {
         slots.chunk_by(|one, other| process(one) == process(other)).collect()
     }
 
+    /// Pairs in a block.
+    fn pairs_in(block: &BlockPlan) -> u32 {
+        block.order.iter().filter(|variant| **variant == 0).count() as u32
+    }
+
+    /// Pairs in the first so many units of the test; those beyond the schedule are taken to be as
+    /// large as its largest.
+    pub fn pairs_of_units(&self, units: u32) -> u32 {
+        let blocks = units as usize * self.blocks_per_unit() as usize;
+        let planned = self.blocks.iter().take(blocks).map(Plan::pairs_in);
+        let beyond = blocks.saturating_sub(self.blocks.len()) as u32;
+        let largest = self.blocks.iter().map(Plan::pairs_in).max().unwrap_or(1);
+        planned.sum::<u32>() + beyond * largest
+    }
+
+    /// The fewest of the first blocks that hold so many pairs.
+    pub fn blocks_of_pairs(&self, pairs: u32) -> u32 {
+        let mut left = pairs;
+        let needed = self.blocks.iter().take_while(|block| {
+            let open = left > 0;
+            left = left.saturating_sub(Plan::pairs_in(block));
+            open
+        });
+        needed.count() as u32
+    }
+
+    /// Whether a metric has a verdict of its own: of the two clocks only one, the one that decides
+    /// or else the elapsed time, since they would say the same twice.
+    pub fn judges(&self, key: &MetricKey) -> bool {
+        is_judged(key, &self.primary)
+    }
+
     /// The unit of the test that a block belongs to.
     pub fn unit_of(&self, block: u32) -> u32 {
         block / self.blocks_per_unit()
@@ -336,6 +369,15 @@ impl Plan {
     /// The comparisons made, as (baseline, variant) indices.
     pub fn comparisons(&self) -> Vec<(usize, usize)> {
         comparisons(self.variants.len(), self.pairs_of_variants)
+    }
+}
+
+/// See [`Plan::judges`].
+fn is_judged(key: &MetricKey, primary: &MetricKey) -> bool {
+    const CLOCKS: [&str; 2] = ["wall", "tsc"];
+    match CLOCKS.contains(&primary.name.as_str()) {
+        true => !CLOCKS.contains(&key.name.as_str()) || key.name == primary.name,
+        false => key.name != CLOCKS[1],
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     BuildPlan, EmulationPlan, EventPlan, Hooks, Plan, Unavailable, VariantPlan, WorkPlan,
-    comparisons, guest, in_process, schedule,
+    comparisons, guest, in_process, is_judged, schedule,
 };
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::{Aslr, Command, EnvironmentPolicy, Experiment, MachineKind, Variant};
@@ -99,17 +99,19 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         width_ratio: experiment.until_width.map(|width| width.ratio),
         budget_ms: experiment.budget.map(|budget| budget.limit_ms),
     };
-    let blocks_needed = fewest_blocks(&metrics, &primary, comparisons, &stop.error_budget());
-    // Where drift has to cancel, a block holds two runs of each variant.
+    let metrics = [metrics, figures_reported(&variants)].concat();
+    let units_needed = fewest_blocks(&metrics, &primary, comparisons, &stop.error_budget());
     let in_process = in_process::resolve_in_process(experiment, &variants)?;
     let build = resolve_build(experiment, emulation.is_some())?;
     let blocks_per_unit = build.as_ref().map(|build| build.blocks);
     let blocks_per_unit = blocks_per_unit.or(in_process.map(|process| process.blocks));
-    let units_needed = blocks_needed * blocks_per_unit.unwrap_or(1);
+    let fewest_pairs = units_needed * blocks_per_unit.unwrap_or(1);
     let drifts = emulation.is_none() || in_process.is_some();
-    let fewest_pairs = if drifts { 2 * units_needed } else { units_needed };
-    let most = if stop == StopPlan::default() { 0 } else { PAIRS_UNTIL_STOPPED };
-    let pairs = experiment.pairs.unwrap_or(fewest_pairs.max(most));
+    // With the fewest a change of anything that varies is found only if next to every pair has it.
+    let usual = if drifts { 2 * fewest_pairs } else { fewest_pairs };
+    let may_stop = stop != StopPlan::default();
+    let most = if may_stop { PAIRS_UNTIL_STOPPED } else { 0 };
+    let pairs = experiment.pairs.unwrap_or(usual.max(most));
     let warmup = experiment.warmup.unwrap_or(1);
     if !(2..=PAIRS_MAX).contains(&pairs) {
         return Err(fail(
@@ -132,6 +134,8 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         EnvironmentPolicy::Inherit
     });
     let padded = environment == EnvironmentPolicy::Randomised;
+    let by_unit = blocks_per_unit.is_some();
+    let singles = schedule::single_pairs(pairs, fewest_pairs, by_unit, may_stop);
     Ok(Plan {
         experiment: experiment.name.clone().unwrap_or_else(|| default_name(&variants)),
         question: experiment.question.clone(),
@@ -148,8 +152,8 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         warmup,
         seed,
         blocks: match &emulation {
-            Some(_) => schedule::draw_emulated(variants.len(), pairs, seed, in_process),
-            None => schedule::draw(variants.len(), pairs, seed, padded),
+            Some(_) => schedule::draw_emulated(variants.len(), pairs, singles, seed, in_process),
+            None => schedule::draw(variants.len(), pairs, singles, seed, padded),
         },
         timeout_ms: experiment
             .timeout
@@ -245,7 +249,7 @@ pub(super) fn measured_by_host(
 ) -> Result<Measured> {
     let (events, unavailable) = resolve_events(experiment, scope, surroundings)?;
     let primary = resolve_primary(experiment, &events, &unavailable)?;
-    Ok(Measured { metrics: metrics_judged(&events, scope), events, unavailable, primary })
+    Ok(Measured { metrics: metrics_judged(&events, scope, &primary), events, unavailable, primary })
 }
 
 fn measured_by_emulator(
@@ -642,13 +646,33 @@ fn resolve_primary(
     })
 }
 
-/// The metrics that runs with these events will have.
-pub(super) fn metrics_judged(events: &[EventPlan], scope: Scope) -> Vec<MetricKey> {
+/// The metrics that workloads report of their own work.
+fn figures_reported(variants: &[VariantPlan]) -> Vec<MetricKey> {
+    let mut names: Vec<&str> = Vec::new();
+    for variant in variants {
+        if let WorkPlan::Workload { name, params } = &variant.work
+            && let Some(spec) = WorkloadSpec::find(name)
+        {
+            names.extend(spec.figures_with(params));
+        }
+    }
+    names.sort_unstable();
+    names.dedup();
+    names.into_iter().map(|name| MetricKey::new(name, Domain::All, WORKLOAD)).collect()
+}
+
+/// The metrics that runs with these events will have and that are judged.
+pub(super) fn metrics_judged(
+    events: &[EventPlan],
+    scope: Scope,
+    primary: &MetricKey,
+) -> Vec<MetricKey> {
     let others = METRICS
         .iter()
         .filter(|row| source::reads_always(row, scope))
         .map(|row| MetricKey::new(row.name, Domain::All, row.source));
-    others.chain(events.iter().map(|event| event.key.clone())).collect()
+    let all = others.chain(events.iter().map(|event| event.key.clone()));
+    all.filter(|key| is_judged(key, primary)).collect()
 }
 
 /// The fewest blocks with which every metric can reach its corrected level.

@@ -127,6 +127,7 @@ fn metrics(view: &View<'_>) -> Vec<Value> {
                 "mde_difference": null,
                 "relevance_floor_ratio": null,
                 "n_pairs": 0,
+                "pairs_needed": null,
                 "verdict": Verdict::Unavailable,
                 "reason": missing.reason,
                 "remedy": missing.remedy,
@@ -163,6 +164,7 @@ fn metric(row: &Row, change: &Change, names: (&String, &String), sides: [Option<
         "mde_difference": change.mde_difference,
         "relevance_floor_ratio": change.relevance_floor_ratio,
         "n_pairs": change.n_pairs,
+        "pairs_needed": change.pairs_needed,
         "verdict": change.verdict,
         "reason": change.reason,
     })

@@ -121,11 +121,11 @@ impl Recording {
     /// Pairs made, or being made.
     pub fn pairs_made(&self) -> u32 {
         match self.state {
-            State::StoppedWidth | State::StoppedBudget => {
+            State::Finished => self.plan.pairs,
+            _ => {
                 let first = |record: &&Record| record.variant == 0 && record.block.is_some();
                 self.records.iter().filter(first).count() as u32
             }
-            _ => self.plan.pairs,
         }
     }
 }
