@@ -17,6 +17,7 @@ use crate::size::SizeArgs;
 use crate::top::TopArgs;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Compares variants of a hot path on the same fixed work, and says which shifts are real.
@@ -64,7 +65,7 @@ pub enum Action {
     /// Sample a command, workload, process or the machine, or read a profile, and show it by function
     #[command(after_help = PROFILE_EXAMPLES)]
     Profile(ProfileArgs),
-    /// Compare two profiles function by function: of one recording, of two, or of two files
+    /// Compare two profiles function by function: of one recording, of two, or of files
     #[command(after_help = DIFF_EXAMPLES)]
     Diff(DiffArgs),
     /// Read the results of other tools into the store and compare them
@@ -120,7 +121,8 @@ const DIFF_EXAMPLES: &str = "Examples:
   opcost diff last --variant native --variant paravirt --format mail
   opcost diff 261121-69 261122-7d --variant paravirt
   opcost diff --function copy_page_range
-  opcost diff old/perf.data new/perf.data --ops 100000";
+  opcost diff old/perf.data new/perf.data --ops 100000
+  opcost diff --baseline old/*.data --variant new/*.data";
 
 const PROFILE_EXAMPLES: &str = "Examples:
   opcost profile 'gzip -9 -c data'
@@ -373,14 +375,34 @@ pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The arguments of this process, with `--json -` written as `--json`.
-pub fn arguments() -> Vec<std::ffi::OsString> {
-    let mut arguments: Vec<std::ffi::OsString> = Vec::new();
-    for argument in std::env::args_os() {
+/// The arguments of this process, as the command line is declared.
+pub fn arguments() -> Vec<OsString> {
+    spelled_out(std::env::args_os())
+}
+
+/// Arguments with `--json -` written as `--json`, and where `opcost diff` is given a `--baseline`,
+/// with the option repeated for each of several files behind it.
+///
+/// An option declared with several values would take what follows `--variant NAME` for one.
+fn spelled_out(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let given: Vec<OsString> = given.collect();
+    let of_files = given.iter().any(|argument| argument == "diff")
+        && given.iter().any(|argument| argument == "--baseline");
+    let mut arguments: Vec<OsString> = Vec::new();
+    let mut listing: Option<&OsString> = None;
+    for argument in &given {
         if argument == "-" && arguments.last().is_some_and(|last| last == "--json") {
             continue;
         }
-        arguments.push(argument);
+        if argument.as_encoded_bytes().starts_with(b"-") {
+            let lists = of_files && (argument == "--baseline" || argument == "--variant");
+            listing = Some(argument).filter(|_| lists);
+        } else if let Some(option) = listing
+            && arguments.last() != Some(option)
+        {
+            arguments.push(option.clone());
+        }
+        arguments.push(argument.clone());
     }
     arguments
 }
@@ -434,4 +456,29 @@ pub(crate) fn parse_workload(text: &str) -> Result<Variant> {
         }
     }
     Ok(variant)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_files_may_follow_a_side() {
+        let spelled = |line: &str| {
+            let given = line.split(' ').map(OsString::from);
+            let words = spelled_out(given).into_iter().map(|word| word.into_string().unwrap());
+            words.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(
+            spelled("opcost diff --baseline a b --variant c d e --ops 5"),
+            "opcost diff --baseline a --baseline b --variant c --variant d --variant e --ops 5"
+        );
+        assert_eq!(
+            spelled("opcost diff --variant c --json - --baseline a"),
+            "opcost diff --variant c --json --baseline a"
+        );
+        // Of recordings a variant is one name, and an identifier may follow it.
+        let of_recordings = "opcost diff --variant paravirt last --limit 3";
+        assert_eq!(spelled(of_recordings), of_recordings);
+    }
 }
