@@ -1,6 +1,8 @@
 //! What the commands do: each is the flow from an experiment or a recording to bytes.
 
-use crate::cli::{Cli, CompareArgs, FailOn, OutputArgs, ResumeArgs, RunArgs, ShowArgs};
+use crate::cli::{
+    Cli, CompareArgs, FailOn, MeasureArgs, OutputArgs, ResumeArgs, RunArgs, ShowArgs,
+};
 use crate::comparison;
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::{Experiment, MachineKind};
@@ -26,32 +28,69 @@ use std::rc::Rc;
 /// `opcost compare`.
 pub fn compare(cli: &Cli, args: &CompareArgs) -> Result<Status> {
     let experiment = args.to_experiment()?;
-    if let Some(path) = &args.save_experiment {
-        // What could not run is not worth a file.
-        plan::resolve(&experiment, &HostSurroundings)?;
-        let text = experiment.to_toml()?;
-        std::fs::write(path, text)
-            .with_context(|| format!("cannot write '{}'", path.display()))
-            .status(Status::Missing)?;
-        return Ok(Status::Done);
+    if experiment.variants.is_empty() {
+        return Err(too_few_variants(0));
     }
-    measure(cli, &experiment, args.measure.dry_run, &args.output)
+    let plan = plan::resolve(&experiment, &HostSurroundings)?;
+    if plan.variants.len() < 2 {
+        return Err(too_few_variants(plan.variants.len()));
+    }
+    if let Some(path) = &args.save_experiment {
+        return save(&experiment, path);
+    }
+    carry_out(cli, plan, args.plan.dry_run, &args.output)
+}
+
+fn too_few_variants(given: usize) -> anyhow::Error {
+    let why = format!(
+        "a comparison needs two or more variants, {given} given; name two commands, repeat --workload \
+         (or --kernel, --boot), or measure one by itself with opcost measure"
+    );
+    fail(Status::Usage, why)
+}
+
+/// `opcost measure`.
+pub fn measure(cli: &Cli, args: &MeasureArgs) -> Result<Status> {
+    let experiment = args.to_experiment()?;
+    let plan = plan::resolve(&experiment, &HostSurroundings)?;
+    if plan.variants.len() > 1 {
+        let names: Vec<&str> = plan.variants.iter().map(|variant| variant.name.as_str()).collect();
+        let why = format!(
+            "opcost measure measures one variant, and these are {}: {}; compare them with opcost compare",
+            names.len(),
+            names.join(", ")
+        );
+        return Err(fail(Status::Usage, why));
+    }
+    if args.output.fail_on.is_some() {
+        let why = "--fail-on: one variant has nothing to be worse than; see opcost history --fail-on \
+                   or opcost compare --fail-on";
+        return Err(fail(Status::Usage, why));
+    }
+    if let Some(path) = &args.save_experiment {
+        return save(&experiment, path);
+    }
+    carry_out(cli, plan, args.plan.dry_run, &args.output)
+}
+
+/// Writes an experiment that has a plan: what could not run is not worth a file.
+fn save(experiment: &Experiment, path: &Path) -> Result<Status> {
+    std::fs::write(path, experiment.to_toml()?)
+        .with_context(|| format!("cannot write '{}'", path.display()))
+        .status(Status::Missing)?;
+    Ok(Status::Done)
 }
 
 /// `opcost run`.
 pub fn run(cli: &Cli, args: &RunArgs) -> Result<Status> {
     let experiment =
         Experiment::read(&args.file, &args.set, &args.experiment).status(Status::Usage)?;
-    measure(cli, &experiment, args.measure.dry_run, &args.output)
+    let plan = plan::resolve(&experiment, &HostSurroundings)?;
+    carry_out(cli, plan, args.plan.dry_run, &args.output)
 }
 
-fn measure(
-    cli: &Cli,
-    experiment: &Experiment,
-    dry_run: bool,
-    output: &OutputArgs,
-) -> Result<Status> {
-    let plan = plan::resolve(experiment, &HostSurroundings)?;
+/// Makes the runs of a plan and shows them.
+fn carry_out(cli: &Cli, plan: Plan, dry_run: bool, output: &OutputArgs) -> Result<Status> {
     if dry_run {
         let text = if output.json || output.format.as_deref() == Some("json") {
             render::plan::json(&plan)?

@@ -54,6 +54,9 @@ pub enum Action {
     /// Compare commands or built-in workloads, interleaved on this machine
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareArgs),
+    /// Measure one command or built-in workload: every metric with its spread
+    #[command(after_help = MEASURE_EXAMPLES)]
+    Measure(MeasureArgs),
     /// Run an experiment file
     Run(RunArgs),
     /// Go on with a recording that was interrupted
@@ -115,6 +118,13 @@ const COMPARE_EXAMPLES: &str = "Examples:
   opcost compare --workload syscall:seccomp=off --workload syscall:seccomp=on
   opcost compare --machine emulated --kernel debian:cloud -w mmap --boot mitigations=off --boot mitigations=auto
   opcost compare --variant old=./a.out --variant new=./b.out --primary task-clock -e instructions:u";
+
+const MEASURE_EXAMPLES: &str = "Examples:
+  opcost measure 'gzip -9 -c file'
+  opcost measure -n 50 --profile 'sort -n data'
+  opcost measure --machine emulated 'gzip -9 -c file'
+  opcost measure -w mmap:ops=100000
+  opcost diff 261121-69 last        # against another recording of the same work";
 
 const DIFF_EXAMPLES: &str = "Examples:
   opcost diff
@@ -180,7 +190,35 @@ pub struct CompareArgs {
 
     #[command(flatten)]
     #[allow(missing_docs)]
-    pub measure: MeasureArgs,
+    pub plan: PlanArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub output: OutputArgs,
+}
+
+/// Arguments of `opcost measure`.
+#[derive(Args, Debug)]
+pub struct MeasureArgs {
+    /// The command, one argument, split like a shell does
+    #[arg(value_name = "COMMAND")]
+    pub command: Vec<String>,
+
+    /// A built-in workload instead, with parameters, NAME[:KEY=VALUE,...]
+    #[arg(long, short = 'w', value_name = "WORKLOAD")]
+    pub workload: Vec<String>,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub experiment: Experiment,
+
+    /// Write the experiment as a file for opcost run and stop
+    #[arg(long, value_name = "FILE")]
+    pub save_experiment: Option<PathBuf>,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub plan: PlanArgs,
 
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -203,7 +241,7 @@ pub struct RunArgs {
 
     #[command(flatten)]
     #[allow(missing_docs)]
-    pub measure: MeasureArgs,
+    pub plan: PlanArgs,
 
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -212,7 +250,7 @@ pub struct RunArgs {
 
 /// Arguments of the commands that make runs.
 #[derive(Args, Debug)]
-pub struct MeasureArgs {
+pub struct PlanArgs {
     /// Print the plan and stop
     #[arg(long)]
     pub dry_run: bool,
@@ -413,16 +451,7 @@ impl CompareArgs {
     /// # Errors
     /// Usage errors that name the argument.
     pub fn to_experiment(&self) -> Result<Experiment> {
-        let mut experiment = self.experiment.clone();
-        for command in &self.commands {
-            experiment.variants.push(Variant {
-                command: Some(CommandText::Line(command.clone())),
-                ..Variant::default()
-            });
-        }
-        for workload in &self.workload {
-            experiment.variants.push(parse_workload(workload)?);
-        }
+        let mut experiment = with_variants(&self.experiment, &self.commands, &self.workload)?;
         for text in &self.variant {
             let (name, spec) = text
                 .split_once('=')
@@ -441,6 +470,33 @@ impl CompareArgs {
         }
         Ok(experiment)
     }
+}
+
+impl MeasureArgs {
+    /// The experiment that these arguments are shorthand for.
+    ///
+    /// # Errors
+    /// Usage errors that name the argument.
+    pub fn to_experiment(&self) -> Result<Experiment> {
+        with_variants(&self.experiment, &self.command, &self.workload)
+    }
+}
+
+/// An experiment with a variant for each command and each workload.
+fn with_variants(
+    experiment: &Experiment,
+    commands: &[String],
+    workloads: &[String],
+) -> Result<Experiment> {
+    let mut experiment = experiment.clone();
+    for command in commands {
+        let command = Some(CommandText::Line(command.clone()));
+        experiment.variants.push(Variant { command, ..Variant::default() });
+    }
+    for workload in workloads {
+        experiment.variants.push(parse_workload(workload)?);
+    }
+    Ok(experiment)
 }
 
 /// Reads `NAME[:KEY=VALUE,...]`.

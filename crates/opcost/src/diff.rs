@@ -2,8 +2,9 @@
 
 use crate::action::{print, store_path};
 use crate::cli::Cli;
+use crate::comparison::across::across;
 use crate::comparison::call_tree::{CallTree, VariantOf};
-use crate::comparison::difference::{Difference, WORK_RULE, difference};
+use crate::comparison::difference::{Difference, DifferenceError, WORK_RULE, difference};
 use crate::comparison::function_context::{FunctionContext, function_context, functions_named};
 use crate::comparison::ledger;
 use crate::comparison::owner::{KernelFiles, Owners};
@@ -14,7 +15,7 @@ use crate::kernel;
 use crate::nearest::nearest;
 use crate::profile::{SourceArgs, display_name};
 use crate::render::profile::find_variant;
-use crate::render::{Style, diff as page, sampled};
+use crate::render::{self, Style, diff as page, sampled};
 use crate::store::{Recording, Store, StoreError};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
@@ -126,17 +127,41 @@ pub fn diff(cli: &Cli, args: &DiffArgs) -> Result<Status> {
     let first = read(id)?;
     let other = args.other.as_deref().map(read).transpose()?;
     let variants = variants(&first, other.as_ref(), &args.variant)?;
-    let mut difference = difference(variants, &args.allow).map_err(HasStatus::carried)?;
+    let style = Style::detect(cli.no_color);
+    // Two recordings are first compared metric by metric, where functions are not all that is asked for.
+    let whole_page = args.function.is_none() && matches!(format, Format::Text | Format::Json);
+    let metrics = match variants[0].recording.id != variants[1].recording.id && whole_page {
+        true => Some(across(variants, &args.allow).map_err(HasStatus::carried)?),
+        false => None,
+    };
+    let made = difference(variants, &args.allow);
+    if let (Some(metrics), Err(DifferenceError::NoProfile(_))) = (&metrics, &made) {
+        let text = match format {
+            Format::Json => document(&render::across::json(metrics))?,
+            _ => render::across::text(metrics, &style),
+        };
+        print(&text)?;
+        return Ok(Status::Done);
+    }
+    let mut difference = made.map_err(HasStatus::carried)?;
     if args.function.is_none() {
         difference.owners = owners(variants);
     }
-    let style = Style::detect(cli.no_color);
     let text = match &args.function {
         Some(name) => {
             let context = context(&difference.tree, name)?;
             of_function(&difference, &context, format, &style)?
         }
         None => whole(&difference, args.limit.unwrap_or(usize::MAX), format, &style)?,
+    };
+    let text = match (&metrics, format) {
+        (Some(metrics), Format::Text) => render::across::text(metrics, &style) + "\n" + &text,
+        (Some(metrics), Format::Json) => {
+            let mut value = page::json(&difference);
+            value["metrics"] = render::across::json(metrics)["metrics"].take();
+            document(&value)?
+        }
+        _ => text,
     };
     print(&text)?;
     Ok(Status::Done)

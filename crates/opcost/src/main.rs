@@ -15,6 +15,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse_from(arguments());
     let done = match &cli.action {
         Action::Compare(args) => action::compare(&cli, args),
+        Action::Measure(args) => action::measure(&cli, args),
         Action::Run(args) => action::run(&cli, args),
         Action::Resume(args) => action::resume(&cli, args),
         Action::Show(args) => action::show(&cli, args),

@@ -465,7 +465,7 @@ mod tests {
         assert_eq!(ending.unwrap(), Ending::Stopped(StopReason::Budget));
         assert_eq!(recording.records.len(), 2 * plan.warmup as usize + 2, "one whole block");
         // The mock's figures rise with the slot, and a block's differences are all 0.
-        plan.stop = crate::stopping::StopPlan { width_ratio: Some(0.5), budget_ms: None };
+        plan.stop = crate::stopping::StopPlan { width_ratio: Some(0.5), ..Default::default() };
         let (ending, recording) = check(&plan, &[], &mut machine);
         assert_eq!(ending.unwrap(), Ending::Stopped(StopReason::Width));
         assert_eq!(recording.pairs_made(), plan.pairs, "the mock's writer says finished");

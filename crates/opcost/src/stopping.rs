@@ -22,6 +22,9 @@ pub struct StopPlan {
     pub width_ratio: Option<f64>,
     /// Time for the runs of one session, milliseconds.
     pub budget_ms: Option<u64>,
+    /// Blocks that are made whatever time they take.
+    #[serde(default)]
+    pub blocks_min: u32,
 }
 
 impl StopPlan {
@@ -153,7 +156,7 @@ impl<'a> Stopping<'a> {
             }
         }
         let spent = stop.budget_ms.is_some_and(|budget_ms| elapsed_ns / 1_000_000 >= budget_ms);
-        spent.then_some(StopReason::Budget)
+        (spent && self.whole >= stop.blocks_min as usize).then_some(StopReason::Budget)
     }
 
     /// The widest interval of any comparison; `None` if one has none.

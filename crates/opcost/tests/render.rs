@@ -200,6 +200,29 @@ fn text_of_emulated_commands() {
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
+/// One variant of a recording, as opcost measure makes it.
+fn alone(mut recording: Recording) -> Recording {
+    recording.plan.variants.truncate(1);
+    for block in &mut recording.plan.blocks {
+        block.order = vec![0];
+    }
+    let slots: Vec<u32> =
+        recording.records.iter().filter(|run| run.variant == 0).map(|run| run.slot).collect();
+    recording.records.retain(|record| record.variant == 0);
+    recording.profiles.retain(|(slot, _)| slots.contains(slot));
+    recording
+}
+
+#[test]
+fn text_of_one_variant() {
+    for (recording, functions) in [(made(&["off", "on"]), false), (emulated(), true)] {
+        let text = show("text", &alone(recording), &Style::plain());
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert_eq!(text.contains("of an operation are spent"), functions, "{text}");
+        insta::assert_snapshot!(format!("text_of_one_variant_{functions}"), text);
+    }
+}
+
 #[test]
 fn text_of_an_emulated_recording_without_a_shift() {
     let mut made = emulated();

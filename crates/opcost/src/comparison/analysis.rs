@@ -4,7 +4,8 @@ use super::columns::{Column, Columns, WALL, blocks, per_second};
 use super::per_megabyte::per_megabyte;
 use super::{
     Change, Comparison, Figures, InvariantRow, RATIO_LEVEL, Row, TwinRow, VariantSummary, Verdict,
-    Warning, conclusion, functions, imported, kernel_config, ledger, observations, parallel, size,
+    Warning, alone, conclusion, functions, imported, kernel_config, ledger, observations, parallel,
+    size,
 };
 use crate::experiment::MachineKind;
 use crate::plan::{Plan, Unavailable, WorkPlan};
@@ -46,6 +47,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         variants: variants(recording, &finished),
         comparisons: plan.comparisons(),
         functions: functions::functions(recording, &rows, refused.as_deref()),
+        function_costs: alone::function_costs(recording).filter(|_| is_alone(plan)),
         differences: kernel_config::differences(plan, kernels),
         sizes: size::rows(plan, recording.machine.first()),
         twin: twin(recording, &columns, &rows),
@@ -79,21 +81,27 @@ fn finished_runs(recording: &Recording, variant: usize) -> Vec<&Record> {
         .collect()
 }
 
+/// Whether a plan has one variant, which is compared with none.
+fn is_alone(plan: &Plan) -> bool {
+    plan.variants.len() == 1
+}
+
 /// Why the plan stopped early, in words.
 fn stopped(recording: &Recording) -> Option<String> {
     let Plan { stop, primary, .. } = &recording.plan;
     let pairs = conclusion::grouped(recording.pairs_made().into());
+    let what = if is_alone(&recording.plan) { "runs" } else { "pairs" };
     match recording.state {
         State::StoppedWidth => {
             let width = conclusion::magnitude(stop.width_ratio?);
             let primary = primary.label();
             Some(format!(
-                "stopped after {pairs} pairs: the interval of {primary} is within {width}"
+                "stopped after {pairs} {what}: the interval of {primary} is within {width}"
             ))
         }
         State::StoppedBudget => {
             let budget = conclusion::figure(stop.budget_ms? as f64 * 1e6, Unit::Ns);
-            Some(format!("stopped after {pairs} pairs: the budget of {budget} is spent"))
+            Some(format!("stopped after {pairs} {what}: the budget of {budget} is spent"))
         }
         _ => None,
     }
@@ -109,6 +117,7 @@ fn heading(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<String> {
             parts.push(attachment.words().into());
         }
         WorkPlan::Workload { name, .. } => parts.push(name.clone()),
+        WorkPlan::Command { .. } if is_alone(plan) => parts.push("command".into()),
         WorkPlan::Command { .. } => parts.push("commands".into()),
     }
     let ops = finished.iter().flatten().find_map(|record| record.ops);
@@ -116,7 +125,12 @@ fn heading(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<String> {
         parts.push(format!("{} ops a run", conclusion::grouped(ops)));
     }
     parts.push(plan.machine.words().into());
-    parts.push(format!("{} pairs", recording.pairs_made()));
+    let made = recording.pairs_made();
+    parts.push(match is_alone(plan) {
+        true if made == 1 => "1 run".into(),
+        true => format!("{} runs", conclusion::grouped(made.into())),
+        false => format!("{made} pairs"),
+    });
     if let Some(build) = &plan.build {
         let blocks = plan.blocks_of_pairs(recording.pairs_made());
         parts.push(format!("{} builds", blocks.div_ceil(build.blocks)));
@@ -233,7 +247,12 @@ fn row(recording: &Recording, key: &MetricKey, columns: &[Column]) -> Row {
         other.region == key.region && other.label() == key.label() && other.source != key.source
     });
     let has_ops = recording.records.iter().any(|record| record.ops.is_some());
-    let values: Vec<Option<Figures>> = columns.iter().map(summarise).collect();
+    let mut values: Vec<Option<Figures>> = columns.iter().map(summarise).collect();
+    if is_alone(plan) {
+        for figures in values.iter_mut().flatten() {
+            figures.interval = alone::interval(figures);
+        }
+    }
     let changes = plan.comparisons().into_iter().map(|(baseline, variant)| {
         let medians = [baseline, variant].map(|side| values[side].as_ref().map(Figures::center));
         change(plan, &columns[baseline], &columns[variant], medians, *key == plan.primary)
@@ -269,6 +288,7 @@ fn summarise(column: &Column) -> Option<Figures> {
         n: column.values.len(),
         multiplexed: column.multiplexed,
         values: column.values.clone(),
+        interval: None,
     })
 }
 

@@ -1,6 +1,6 @@
 //! The answer in words, and figures as people read them.
 
-use super::{Change, Comparison, Row, Severity, Verdict, reconciled};
+use super::{Change, Comparison, Row, Severity, Verdict, alone, reconciled};
 use opcost_record::Unit;
 
 /// One sentence for each comparison: the primary metric, what the best metric of the other kind,
@@ -18,6 +18,9 @@ pub(super) fn conclusions(comparison: &Comparison) -> Vec<String> {
     let Some(row) = comparison.rows.iter().find(|row| row.primary) else {
         return vec!["no finished run has the primary metric".into()];
     };
+    if comparison.comparisons.is_empty() {
+        return alone::conclusion(comparison).into_iter().collect();
+    }
     comparison
         .comparisons
         .iter()
@@ -45,12 +48,13 @@ fn sentence(row: &Row, index: usize) -> String {
         Verdict::Changed => {
             let real = match change.ci {
                 Some((low, high)) => format!(
-                    "{label} {amount}, real ({} … {} at {:.4} % confidence)",
+                    "{label} {amount}, {} ({} … {} at {:.4} % confidence)",
+                    change.found(),
                     percent(low),
                     percent(high),
                     Trim(change.ci_level * 100.0)
                 ),
-                None => format!("{label} {amount}, real and exact"),
+                None => format!("{label} {amount}, {} and exact", change.found()),
             };
             match change.below_floor() {
                 Some(floor) => {
@@ -149,7 +153,7 @@ pub fn scale(values: &[f64], unit: Unit) -> (f64, &'static str) {
 }
 
 /// About four significant digits; whole numbers stay whole, thousands are separated.
-fn digits(value: f64) -> String {
+pub fn digits(value: f64) -> String {
     let size = value.abs();
     let whole = size.fract() == 0.0;
     let decimals = match size {

@@ -155,7 +155,7 @@ fn of_one_recording(
 }
 
 /// Doubts and waivers of a ledger; what it refuses is an error.
-fn noted(ledger: &[super::LedgerEntry]) -> Result<Vec<String>, DifferenceError> {
+pub(super) fn noted(ledger: &[super::LedgerEntry]) -> Result<Vec<String>, DifferenceError> {
     let mut notes = Vec::new();
     for entry in ledger.iter().filter(|entry| entry.severity != Severity::Fine) {
         if entry.severity == Severity::Refuse && !entry.waived {

@@ -3,8 +3,11 @@
 //! [`compare`](compare()) takes no clock and opens no file; the same recording gives the same
 //! comparison. Rendering reads these types and computes nothing.
 
+pub mod across;
+mod alone;
 mod analysis;
 mod attribution;
+pub(crate) mod between;
 pub mod call_tree;
 mod claims;
 mod columns;
@@ -35,6 +38,7 @@ mod size;
 mod symbol;
 mod two_sample;
 
+pub use alone::{FIGURE_LEVEL, FunctionCost, FunctionCosts, interval};
 pub use analysis::compare;
 pub use claims::{ClaimOutcome, ClaimRow};
 pub use functions::{CallerRow, FunctionComparison, FunctionRow, NO_CALLER, Sides, UNATTRIBUTED};
@@ -70,6 +74,8 @@ pub struct Comparison {
     pub rows: Vec<Row>,
     /// Where the change of the instructions comes from, for the comparisons with profiles.
     pub functions: Vec<FunctionComparison>,
+    /// What the functions of a variant that is compared with none cost.
+    pub function_costs: Option<FunctionCosts>,
     /// What differs between variants beside what the user said.
     pub differences: Vec<VariantDifference>,
     /// Sizes of the programs or kernels that variants run, where these differ.
@@ -219,6 +225,9 @@ pub struct Figures {
     pub multiplexed: usize,
     /// Each run's figure, in the order of running.
     pub values: Vec<f64>,
+    /// The interval of the median, or of an imported mean, at [`FIGURE_LEVEL`], where the variant is
+    /// compared with none.
+    pub interval: Option<(f64, f64)>,
 }
 
 impl Figures {
@@ -267,9 +276,17 @@ pub struct Change {
     pub identical: bool,
     /// What one more of the raw integer is in the unit of the figures: no change is smaller.
     pub step: f64,
+    /// Whether nobody drew the order of the runs, so that a drift of the machine is not excluded: the
+    /// figures then differ, and nobody can say that the change is real.
+    pub unordered: bool,
 }
 
 impl Change {
+    /// The word for a change that was found.
+    pub fn found(&self) -> &'static str {
+        if self.unordered { "differs" } else { "real" }
+    }
+
     /// The relevance floor that this change does not reach, if it is real and does not.
     pub fn below_floor(&self) -> Option<f64> {
         let (floor, ratio) = (self.relevance_floor_ratio?, self.change_ratio?);

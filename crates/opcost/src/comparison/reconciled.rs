@@ -65,10 +65,12 @@ pub(super) fn other_times(comparison: &Comparison, primary: &Row, index: usize) 
         })
         .collect();
     let named = named.join(", ");
-    let proposed = best.key.label();
+    let (proposed, found) = (best.key.label(), best.changes[index].found());
     Some(match primary_changed {
-        true => format!("yet {named}, real"),
-        false => format!("yet {named}, real: run again with --primary {proposed} to let it decide"),
+        true => format!("yet {named}, {found}"),
+        false => {
+            format!("yet {named}, {found}: run again with --primary {proposed} to let it decide")
+        }
     })
 }
 
@@ -132,6 +134,7 @@ fn clause(primary: &Row, other: &Row, index: usize, aspect: Aspect) -> String {
         };
     }
     let amount = second.change_ratio.map_or_else(|| "changed".into(), percent);
+    let found = second.found();
     match (direction(first), direction(second)) {
         (Some(one), Some(two)) if primary_changed && one != two => {
             let work = if aspect == Aspect::Work { primary } else { other };
@@ -139,13 +142,13 @@ fn clause(primary: &Row, other: &Row, index: usize, aspect: Aspect) -> String {
             let [work_word, time_word] =
                 if more_work { ["more", "less"] } else { ["fewer", "more"] };
             format!(
-                "yet {label} {amount}, real: {work_word} {} in {time_word} time",
+                "yet {label} {amount}, {found}: {work_word} {} in {time_word} time",
                 work.key.name.replace('-', " ")
             )
         }
-        _ if primary_changed => format!("{label} {amount}, real as well"),
-        _ if first.verdict == Verdict::Unchanged => format!("yet {label} {amount}, real"),
-        _ => format!("{label} {amount}, real"),
+        _ if primary_changed => format!("{label} {amount}, {found} as well"),
+        _ if first.verdict == Verdict::Unchanged => format!("yet {label} {amount}, {found}"),
+        _ => format!("{label} {amount}, {found}"),
     }
 }
 

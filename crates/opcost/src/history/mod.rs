@@ -4,22 +4,20 @@
 //! Old results are for trends, not for verdicts: a verdict needs both versions in one recording.
 
 pub mod command;
-mod environment;
 pub(crate) mod render;
 
-use crate::comparison::{Comparison, Figures, Row, compare};
+use crate::comparison::between::{Between, between};
+use crate::comparison::{Comparison, Figures, Row, compare, interval};
 use crate::exit::{Status, fail};
 use crate::nearest::nearest;
 use crate::store::{Recording, State};
 use anyhow::Result;
-use environment::{Between, between};
 use opcost_record::{Better, Unit};
 use opcost_stats::change_point::{change_points, values_min};
-use opcost_stats::welch::{Group, mean_interval};
-use opcost_stats::{sign, summary};
+use opcost_stats::summary;
 use serde::Serialize;
 
-/// Level of the change points of a series, and of the intervals of its values.
+/// Level of the change points of a series.
 const LEVEL: f64 = 0.05;
 
 /// What to show.
@@ -274,17 +272,6 @@ fn point(
         environment: step.map(|step| step.environment.clone()).unwrap_or_default(),
         work: step.map(|step| step.work.clone()).unwrap_or_default(),
         note,
-    }
-}
-
-/// The interval of a median, or of a mean whose runs nobody has.
-fn interval(figures: &Figures) -> Option<(f64, f64)> {
-    match figures.median {
-        Some(_) => sign::interval(&figures.values, 1.0 - LEVEL),
-        None => {
-            let group = Group { mean: figures.mean, sd: figures.sd?, n: figures.n as u64 };
-            mean_interval(group, 1.0 - LEVEL)
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The plan of a running program that is compared with itself, a site one way and another.
 
-use super::resolve::{Measured, fewest_blocks, measured_by_host};
+use super::measured::{Measured, fewest_blocks, measured_by_host};
 use super::{Hooks, Plan, Surroundings, VariantPlan, WorkPlan, schedule};
 use crate::exit::{Status, fail};
 use crate::experiment::{Aslr, EnvironmentPolicy, Experiment, MachineKind, PairsOfVariants};

@@ -11,6 +11,7 @@ mod guest;
 mod guest_tests;
 mod imported;
 mod in_process;
+mod measured;
 mod repetition;
 mod resolve;
 #[cfg(test)]
@@ -255,7 +256,7 @@ impl Plan {
     pub fn metrics(&self) -> Vec<MetricKey> {
         match &self.emulation {
             Some(emulation) => guest::metrics(emulation.model.is_some(), self.boots_kernels()),
-            None => resolve::metrics_judged(&self.events, self.scope(), &self.primary),
+            None => measured::metrics_judged(&self.events, self.scope(), &self.primary),
         }
     }
 

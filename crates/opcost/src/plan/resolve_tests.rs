@@ -108,7 +108,8 @@ fn counts_out_of_range_are_usage_errors() {
     for pairs in [0, 1, 1_000_001] {
         check_refused(&experiment(2, pairs), Status::Usage, &["--pairs", "2 to 1,000,000"]);
     }
-    check_refused(&experiment(1, 2), Status::Usage, &["two or more variants", "1 given"]);
+    check_refused(&experiment(0, 2), Status::Usage, &["nothing to run", "[[variant]]"]);
+    check_refused(&experiment(1, 0), Status::Usage, &["--pairs 0", "1 to 1,000,000 runs"]);
     check_refused(&experiment(1001, 2), Status::Usage, &["1001 variants", "1000"]);
     let warmup = Experiment { warmup: Some(u32::MAX), ..experiment(2, 2) };
     check_refused(&warmup, Status::Usage, &["--warmup", "1,000,000"]);

@@ -71,7 +71,7 @@ fn short(module: &str) -> &str {
 }
 
 /// A function, of one that is not the kernel's own with its module: `memcpy (libc.so.6)`.
-fn with_module(function: &Function) -> String {
+pub(super) fn with_module(function: &Function) -> String {
     match short(&function.module) {
         "" | KERNEL => function.symbol.clone(),
         module if module.starts_with('[') => format!("{} {module}", function.symbol),
