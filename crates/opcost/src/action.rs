@@ -1,14 +1,14 @@
 //! What the commands do: each is the flow from an experiment or a recording to bytes.
 
-use crate::cli::{
-    Cli, CompareArgs, FailOn, MeasureArgs, OutputArgs, ResumeArgs, RunArgs, ShowArgs,
-};
+use crate::cli::{Cli, CompareArgs, MeasureArgs, OutputArgs, ResumeArgs, RunArgs, ShowArgs};
 use crate::comparison;
+use crate::comparison::limit::{self, FailOn, Watched};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::{Experiment, MachineKind};
 use crate::machine::emulated::Emulated;
 use crate::machine::host::{Host, HostSurroundings};
 use crate::machine::{Machine, MachineState, read_state};
+use crate::nearest::nearest;
 use crate::plan::{self, Plan};
 use crate::progress::{self, Phases, Progress};
 use crate::render;
@@ -17,7 +17,7 @@ use crate::store::{Recording, RecordingWriter, Store, StoreError};
 use crate::xdg;
 use anyhow::{Context, Result};
 use clap::CommandFactory;
-use opcost_record::Record;
+use opcost_record::{MetricKey, MetricRow, Record, WORKLOAD};
 use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::perf::LivePerf;
@@ -62,7 +62,7 @@ pub fn measure(cli: &Cli, args: &MeasureArgs) -> Result<Status> {
         );
         return Err(fail(Status::Usage, why));
     }
-    if args.output.fail_on.is_some() {
+    if !args.output.fail_on.is_empty() {
         let why = "--fail-on: one variant has nothing to be worse than; see opcost history --fail-on \
                    or opcost compare --fail-on";
         return Err(fail(Status::Usage, why));
@@ -90,7 +90,7 @@ pub fn run(cli: &Cli, args: &RunArgs) -> Result<Status> {
 }
 
 /// Makes the runs of a plan and shows them.
-fn carry_out(cli: &Cli, plan: Plan, dry_run: bool, output: &OutputArgs) -> Result<Status> {
+fn carry_out(cli: &Cli, mut plan: Plan, dry_run: bool, output: &OutputArgs) -> Result<Status> {
     if dry_run {
         let text = if output.json || output.format.as_deref() == Some("json") {
             render::plan::json(&plan)?
@@ -101,6 +101,8 @@ fn carry_out(cli: &Cli, plan: Plan, dry_run: bool, output: &OutputArgs) -> Resul
         return Ok(Status::Done);
     }
     output.exports.check()?;
+    check_limits(&plan, &output.fail_on)?;
+    plan.invocation = Some(invocation(&plan));
     let interrupt = Interrupt::install()
         .context("cannot install the signal handler")
         .status(Status::Missing)?;
@@ -109,6 +111,16 @@ fn carry_out(cli: &Cli, plan: Plan, dry_run: bool, output: &OutputArgs) -> Resul
         .and_then(|store| store.begin(&plan, &state, unix_ns()))
         .map_err(StoreError::carried)?;
     record(cli, &plan, &[], (machine.as_mut(), &state), writer, output)
+}
+
+/// The command that this process was given, with the seed if that was drawn.
+fn invocation(plan: &Plan) -> String {
+    let mut words = vec!["opcost".to_string()];
+    words.extend(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()));
+    if !words.iter().any(|word| word == "--seed" || word.starts_with("--seed=")) {
+        words.extend(["--seed".to_string(), plan.seed.to_string()]);
+    }
+    shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
 }
 
 /// `opcost resume`.
@@ -258,13 +270,45 @@ pub(crate) fn present(cli: &Cli, recording: &Recording, output: &OutputArgs) -> 
         render::View { recording, comparison: &comparison, warnings: &warnings, style: &style };
     print(&render::render(format, &view)?)?;
     output.exports.write(&view)?;
-    Ok(if comparison.refused() {
-        Status::NotComparable
-    } else if output.fail_on == Some(FailOn::Regression) && comparison.regressed() {
-        Status::Regression
-    } else {
-        Status::Done
-    })
+    if comparison.refused() {
+        return Ok(Status::NotComparable);
+    }
+    let found = limit::exceeded(&comparison, &output.fail_on).status(Status::Usage)?;
+    for what in &found.exceeded {
+        eprintln!("opcost: worse: {what}");
+    }
+    for what in &found.undecided {
+        eprintln!("opcost: {what}");
+    }
+    Ok(if found.exceeded.is_empty() { Status::Done } else { Status::Regression })
+}
+
+/// Refuses limits of what the runs of a plan will not have, before any is made.
+fn check_limits(plan: &Plan, limits: &[FailOn]) -> Result<()> {
+    for fail_on in limits {
+        let Watched::Metric(name) = &fail_on.what else { continue };
+        let is = |key: &MetricKey| key.label() == *name || key.name == *name;
+        if let Some(missing) = plan.unavailable.iter().find(|missing| is(&missing.key)) {
+            let why = format!(
+                "--fail-on {name}: it cannot be counted here: {}; {}",
+                missing.reason, missing.remedy
+            );
+            return Err(fail(Status::Missing, why));
+        }
+        let metrics = plan.metrics();
+        // What a workload reports of its own work is no part of the plan.
+        let reported = MetricRow::find(name).is_some_and(|row| row.source == WORKLOAD);
+        if !reported && !metrics.iter().any(is) {
+            let known: Vec<String> = metrics.iter().map(MetricKey::label).collect();
+            let near = nearest(name, known.iter().map(String::as_str));
+            let why = format!(
+                "--fail-on {name}: the runs have no such metric{near}; give regression, functions, or one of {}",
+                known.join(", ")
+            );
+            return Err(fail(Status::Usage, why));
+        }
+    }
+    Ok(())
 }
 
 /// `opcost completions`.

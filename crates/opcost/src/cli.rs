@@ -2,9 +2,11 @@
 //! and completions derive from it.
 
 use crate::attach::AttachArgs;
+use crate::comparison::limit::FailOn;
 use crate::diff::DiffArgs;
 use crate::exit::{Status, fail};
 use crate::experiment::{Command as CommandText, Experiment, MachineKind, Scalar, Variant};
+use crate::forget::ForgetArgs;
 use crate::history::command::HistoryArgs;
 use crate::import::command::{ImportArgs, formats_help};
 use crate::kernel::KernelArgs;
@@ -78,6 +80,8 @@ pub enum Action {
     History(HistoryArgs),
     /// List workloads, events, recordings or the formats that can be imported
     List(ListArgs),
+    /// Delete recordings, and give back the room that they took
+    Forget(ForgetArgs),
     /// Build kernels for the emulated machine, or list them
     Kernel(KernelArgs),
     /// List the sites of a running program that uses patchpoint, or change one and compare, live
@@ -271,16 +275,15 @@ pub struct OutputArgs {
     #[allow(missing_docs)]
     pub exports: Exports,
 
-    /// End with status 1 if the primary metric is significantly worse
-    #[arg(long, value_name = "WHAT", help_heading = "Output")]
-    pub fail_on: Option<FailOn>,
-}
-
-/// What makes the exit status 1.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub enum FailOn {
-    /// A significantly worse primary metric.
-    Regression,
+    /// End with status 1 if WHAT is significantly worse, and by more than LIMIT where that is given;
+    /// may be repeated
+    ///
+    /// WHAT is regression (the primary metric), a metric as tables show it, or functions (each
+    /// function of a profile, its limit a share of the whole). LIMIT is relative (0.5%), absolute
+    /// (10000, 2ms, 4KiB; of an operation where the row is) or both ('0.5% or 10000': either is
+    /// enough to allow a change).
+    #[arg(long, value_name = "WHAT[=LIMIT]", help_heading = "Output")]
+    pub fail_on: Vec<FailOn>,
 }
 
 /// Arguments of `opcost resume`.

@@ -33,6 +33,11 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
 
+    /// What to call this recording in lists and histories, for example a version or a ticket
+    #[arg(long, value_name = "TEXT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+
     /// Runs of each variant [default: twice the fewest that can decide every metric; on the emulated
     /// machine the fewest]
     ///

@@ -90,7 +90,10 @@ fn a_file_becomes_a_plan_and_a_recording() {
     assert_eq!(planned["warmup"], 0);
     assert_eq!(planned["blocks"].as_array().unwrap().len(), 2);
     assert_eq!(planned["variants"][1]["name"], "filtered");
-    let document = lab.json(&["run", "dear.toml", "--seed", "5", "--json"]);
+    let mut document = lab.json(&["run", "dear.toml", "--seed", "5", "--json"]);
+    let made = document["opcost"]["plan"].as_object_mut().unwrap();
+    let command = made.shift_remove("invocation").unwrap();
+    assert_eq!(command, "opcost run dear.toml --seed 5 --json");
     assert_eq!(document["opcost"]["plan"], plan(&lab, &["run", "dear.toml", "--seed", "5"]));
     assert_eq!(document["opcost"]["question"], "Is it dearer?");
 }

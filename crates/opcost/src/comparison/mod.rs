@@ -22,6 +22,7 @@ mod import_rules;
 mod imported;
 mod kernel_config;
 pub mod ledger;
+pub mod limit;
 mod observations;
 pub mod owner;
 pub(crate) mod parallel;
@@ -51,6 +52,7 @@ pub use sampled_by::SampledBy;
 pub use size::SizeRows;
 
 use crate::plan::Unavailable;
+use limit::{FailOn, Watched};
 use opcost_record::{Better, Family, Kind, MetricKey, Unit};
 use opcost_stats::Paired;
 use serde::Serialize;
@@ -120,17 +122,8 @@ impl Comparison {
 
     /// Whether the primary metric is significantly worse in any comparison.
     pub fn regressed(&self) -> bool {
-        self.rows.iter().filter(|row| row.primary).any(|row| {
-            row.changes.iter().any(|change| {
-                let ratio = change.change_ratio.unwrap_or(0.0);
-                change.verdict == Verdict::Changed
-                    && match row.better {
-                        Better::Lower => ratio > 0.0,
-                        Better::Higher => ratio < 0.0,
-                        Better::Neither => false,
-                    }
-            })
-        })
+        let primary = FailOn { what: Watched::Primary, limit: None };
+        limit::exceeded(self, &[primary]).is_ok_and(|found| !found.exceeded.is_empty())
     }
 }
 

@@ -7,9 +7,11 @@ pub mod command;
 pub(crate) mod render;
 
 use crate::comparison::between::{Between, between};
+use crate::comparison::limit::Limit;
 use crate::comparison::{Comparison, Figures, Row, compare, interval};
 use crate::exit::{Status, fail};
 use crate::nearest::nearest;
+use crate::plan::Revision;
 use crate::store::{Recording, State};
 use anyhow::Result;
 use opcost_record::{Better, Unit};
@@ -44,9 +46,20 @@ impl History {
     /// Whether a series ends on a level that is worse than the one before, and nothing of the
     /// environment changed with it.
     pub fn regressed(&self) -> bool {
-        self.series.iter().any(|series| {
-            series.changes.last().is_some_and(|change| change.outcome == Outcome::Regression)
-        })
+        self.regressed_by(None)
+    }
+
+    /// The same of levels that are apart by more than a limit.
+    pub fn regressed_by(&self, limit: Option<Limit>) -> bool {
+        let beyond = |change: &SeriesChange| {
+            let ratio = change.change_ratio.map_or(f64::INFINITY, f64::abs);
+            let size = (change.after - change.before).abs();
+            limit.is_none_or(|limit| limit.is_exceeded(ratio, size))
+        };
+        self.series
+            .iter()
+            .filter_map(|series| series.changes.last())
+            .any(|change| change.outcome == Outcome::Regression && beyond(change))
     }
 }
 
@@ -86,6 +99,10 @@ pub struct Point {
     pub environment: Vec<String>,
     /// What of the work is: programs that were rebuilt.
     pub work: Vec<String>,
+    /// What the user called the recording.
+    pub label: Option<String>,
+    /// The commit of the variant's sources.
+    pub revision: Option<Revision>,
     /// Why there is no figure, or what is odd about it.
     pub note: Option<String>,
 }
@@ -271,6 +288,8 @@ fn point(
         n: figures.map_or(0, |figures| figures.n),
         environment: step.map(|step| step.environment.clone()).unwrap_or_default(),
         work: step.map(|step| step.work.clone()).unwrap_or_default(),
+        label: recording.plan.label.clone(),
+        revision: place.and_then(|place| recording.plan.variants[place].revision.clone()),
         note,
     }
 }

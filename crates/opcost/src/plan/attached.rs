@@ -108,6 +108,7 @@ pub fn resolve_attached(
         cwd: None,
         prepare: None,
         guest: None,
+        revision: None,
     };
     let seed = asked.seed.unwrap_or_else(|| surroundings.draw_seed());
     let singles = schedule::single_pairs(pairs, fewest_pairs, false, false);
@@ -115,6 +116,8 @@ pub fn resolve_attached(
     Ok(Plan {
         experiment: format!("{name} {}", attachment.key),
         question: None,
+        label: experiment.label.clone(),
+        invocation: None,
         machine: MachineKind::Attached,
         variants: values.into_iter().map(variant).collect(),
         pairs_of_variants: PairsOfVariants::Baseline,

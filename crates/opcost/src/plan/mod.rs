@@ -12,6 +12,7 @@ mod guest_tests;
 mod imported;
 mod in_process;
 mod measured;
+mod origin;
 mod repetition;
 mod resolve;
 #[cfg(test)]
@@ -24,6 +25,7 @@ pub use imported::{
     Claim, Formula, IMPORT, ImportPlan, ImportSource, ImportedFigures, ImportedMetric, Omission,
 };
 pub use in_process::InProcessPlan;
+pub use origin::Revision;
 pub use resolve::{Surroundings, find_workload, resolve};
 pub use schedule::{BlockPlan, Slot};
 
@@ -43,6 +45,12 @@ pub struct Plan {
     pub experiment: String,
     /// The question it answers.
     pub question: Option<String>,
+    /// What the user calls this recording.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The command that was given, to be given again; `None` of older recordings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invocation: Option<String>,
     /// Where the work runs.
     pub machine: MachineKind,
     /// What is compared; the first is the baseline.
@@ -144,6 +152,9 @@ pub struct VariantPlan {
     /// Its emulated machine; `None` on another machine.
     #[serde(default)]
     pub guest: Option<GuestPlan>,
+    /// The commit around its working directory, where that is in a git repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<Revision>,
 }
 
 impl VariantPlan {

@@ -86,6 +86,9 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     for observation in comparison.stopped.iter().cloned().chain(comparison.observed()) {
         let _ = writeln!(text, "- {}", escape(&observation));
     }
+    if let Some(provenance) = view.recording.plan.provenance() {
+        let _ = writeln!(text, "- {}", escape(&provenance));
+    }
     for (labels, reason) in comparison.missing() {
         let _ =
             writeln!(text, "- not counted: {} ({})", escape(&labels.join(", ")), escape(&reason));

@@ -25,6 +25,9 @@ pub fn text(plan: &Plan, style: &Style) -> String {
     if let Some(question) = &plan.question {
         line("question", question);
     }
+    if let Some(provenance) = plan.provenance() {
+        line("of", &provenance);
+    }
     for (index, variant) in plan.variants.iter().enumerate() {
         let letter = letter(index as u16);
         line(&format!("variant {letter}"), &format!("{}: {}", variant.name, variant.describe()));

@@ -54,6 +54,9 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
         page.wrap(BOLD, "→ ", conclusion);
     }
     ledger(&mut page, comparison);
+    if let Some(provenance) = view.recording.plan.provenance() {
+        page.wrap(PLAIN, "  ", &provenance);
+    }
     if let Some(stopped) = &comparison.stopped {
         page.wrap(PLAIN, "  ", stopped);
     }
