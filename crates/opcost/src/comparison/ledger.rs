@@ -184,6 +184,12 @@ pub static RULES: &[Rule] = &[
         check: disturbance::switches,
     },
     Rule {
+        name: "left-behind",
+        help: "no run should leave processes behind",
+        machine: Some(MachineKind::Host),
+        check: disturbance::left_behind,
+    },
+    Rule {
         name: "repeatable",
         help: "an emulated run that is repeated must give the same counts",
         machine: Some(MachineKind::Emulated),
