@@ -374,6 +374,14 @@ pub(crate) fn store_path(cli: &Cli) -> Result<PathBuf> {
     })
 }
 
+/// Prints which version this is.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn show_version(text: &str) -> Result<Status> {
+    print(text).map(|()| Status::Done)
+}
+
 /// Writes to standard output; a reader that has gone away is no error.
 pub(crate) fn print(text: &str) -> Result<()> {
     match std::io::stdout().write_all(text.as_bytes()) {

@@ -421,6 +421,16 @@ pub fn arguments() -> Vec<OsString> {
     spelled_out(std::env::args_os())
 }
 
+/// What `opcost --version` prints, if that is all that is asked.
+///
+/// Declaring the whole command line, which clap does before it answers, takes longer than all the
+/// rest of such a start.
+pub fn version(arguments: &[OsString]) -> Option<String> {
+    let [_, asked] = arguments else { return None };
+    let is_asked = asked == "--version" || asked == "-V";
+    is_asked.then(|| concat!("opcost ", env!("CARGO_PKG_VERSION"), "\n").to_string())
+}
+
 /// Arguments with `--json -` written as `--json`, and where `opcost diff` is given a `--baseline`,
 /// with the option repeated for each of several files behind it.
 ///
@@ -520,6 +530,18 @@ pub(crate) fn parse_workload(text: &str) -> Result<Variant> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_version_is_what_clap_would_print() {
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        for asked in ["opcost --version", "opcost -V"] {
+            let declared = Cli::try_parse_from(words(asked)).unwrap_err().to_string();
+            assert_eq!(version(&words(asked)), Some(declared));
+        }
+        for other in ["opcost", "opcost show", "opcost show --version", "opcost -V --help"] {
+            assert_eq!(version(&words(other)), None, "{other}");
+        }
+    }
 
     #[test]
     fn several_files_may_follow_a_side() {

@@ -249,3 +249,17 @@ fn peak_memory_of_small_commands_is_their_own() {
         }
     }
 }
+
+#[test]
+fn every_run_has_a_count_of_its_own() {
+    let lab = Lab::new();
+    lab.json(&["compare", "true", "/bin/true", "-n", "40", "--json"]);
+    let faults: Vec<u64> = lab
+        .column("last", "perf_event page-faults")
+        .iter()
+        .map(|count| count.parse().unwrap())
+        .collect();
+    assert!(faults.len() >= 80);
+    let (least, most) = (faults.iter().min().unwrap(), faults.iter().max().unwrap());
+    assert!(*least > 10 && *most < 2 * least, "{faults:?}");
+}

@@ -1,5 +1,6 @@
 //! This computer: runs are processes under its own kernel.
 
+use super::window::Window;
 use super::{HookEnd, Machine, RunEnd, hook};
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::{Aslr, EnvironmentPolicy};
@@ -47,6 +48,7 @@ pub struct Host<'a> {
     kernel: Rc<dyn PerfKernel>,
     environments: Vec<Vec<(OsString, OsString)>>,
     surroundings: Vec<Box<dyn Source>>,
+    window: Window,
     own_program: PathBuf,
     /// Makes commands' processes; `None` where the system does not let it.
     spawner: Option<Spawner>,
@@ -87,6 +89,7 @@ impl<'a> Host<'a> {
             orphanage: Orphanage::open().ok(),
             interrupt,
             surroundings: sources(&context),
+            window: Window::new(plan),
             kernel,
             environments: environments(plan),
             own_program: std::env::current_exe()
@@ -154,9 +157,10 @@ impl<'a> Host<'a> {
             return Ok(None);
         }
         let mut report = Report::default();
-        for source in around.iter_mut().chain(&mut self.surroundings) {
+        for source in &mut around {
             source.read(WORK, Some(&exit), &mut report.readings)?;
         }
+        self.read_surroundings(&exit, &mut report.readings)?;
         report.readings.extend(left.into_iter().flat_map(left_behind));
         let profile = self.profile(intake, Some(0..=u64::MAX), &mut report.readings)?;
         Ok(Some(RunEnd {
@@ -214,9 +218,7 @@ impl<'a> Host<'a> {
             .collect();
         // Read around the process, and so told once: with the first of its runs.
         let RunEnd { report: Report { readings, .. }, profile, .. } = &mut ends[0];
-        for source in &mut self.surroundings {
-            source.read(WORK, Some(&exit), readings)?;
-        }
+        self.read_surroundings(&exit, readings)?;
         readings.extend(left.into_iter().flat_map(left_behind));
         // Only processes that make one run are sampled: the plan refuses others.
         let span = sampling::take_span(readings, WORK);
@@ -255,8 +257,10 @@ impl<'a> Host<'a> {
         spawn: Spawn,
         around: &mut [Box<dyn Source>],
     ) -> Result<Launched> {
-        for source in &mut self.surroundings {
-            source.start()?;
+        if self.window.open() {
+            for source in &mut self.surroundings {
+                source.start()?;
+            }
         }
         let held = self.hold(&spawn).map_err(launch_failure)?;
         for source in around.iter_mut() {
@@ -277,8 +281,13 @@ impl<'a> Host<'a> {
         let mut running = held.release().map_err(launch_failure)?;
         let limit = plan.timeout_ms.map(|ms| Duration::from_millis(ms.saturating_mul(runs as u64)));
         let exit = running.wait(limit, self.interrupt).context("cannot wait for the process")?;
-        for source in around.iter_mut().rev().chain(&mut self.surroundings) {
+        for source in around.iter_mut().rev() {
             source.stop()?;
+        }
+        if self.window.close() {
+            for source in &mut self.surroundings {
+                source.stop()?;
+            }
         }
         let left = match &mut self.orphanage {
             Some(orphanage) => Some(
@@ -290,6 +299,17 @@ impl<'a> Host<'a> {
         };
         let intake = collecting.map(Collecting::stop).transpose().context("cannot read samples")?;
         Ok(Launched { started_unix_ns, exit, intake, left })
+    }
+
+    /// What else went on, if its window has been closed.
+    fn read_surroundings(&mut self, exit: &Exit, readings: &mut Vec<Reading>) -> Result<()> {
+        if self.window.is_open() {
+            return Ok(());
+        }
+        for source in &mut self.surroundings {
+            source.read(WORK, Some(exit), readings)?;
+        }
+        Ok(())
     }
 
     /// Makes a process, by the spawner where that can.

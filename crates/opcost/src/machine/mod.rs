@@ -6,6 +6,7 @@ pub mod host;
 mod kernel_state;
 mod revision;
 mod state;
+mod window;
 
 pub use kernel_state::KernelState;
 pub use state::{MachineState, ProgramState, read_state};
