@@ -3,7 +3,7 @@
 use crate::cli::{Cli, CompareArgs, FailOn, OutputArgs, ResumeArgs, RunArgs, ShowArgs};
 use crate::comparison;
 use crate::exit::{HasStatus, Status, WithStatus, fail};
-use crate::experiment::{Experiment, MachineKind};
+use crate::experiment::{Experiment, MachineKind, SameFile};
 use crate::machine::emulated::Emulated;
 use crate::machine::host::{Host, HostSurroundings};
 use crate::machine::{Machine, MachineState, read_state};
@@ -206,8 +206,20 @@ pub fn show(cli: &Cli, args: &ShowArgs) -> Result<Status> {
         .and_then(|store| store.read(&args.id))
         .map_err(StoreError::carried)?;
     recording.plan.allow.extend(args.allow.iter().cloned());
+    take_matches(&mut recording, &args.matches)?;
     args.profiles.write(&recording, &args.variant)?;
     present(cli, &recording, &args.output)
+}
+
+/// Takes files for the same in a recording, of which both must be there.
+///
+/// # Errors
+/// The first that is not.
+pub(crate) fn take_matches(recording: &mut Recording, matches: &[SameFile]) -> Result<()> {
+    let stored = std::mem::replace(&mut recording.plan.matches, matches.to_vec());
+    comparison::check_matches(recording).map_err(HasStatus::carried)?;
+    recording.plan.matches.extend(stored);
+    Ok(())
 }
 
 /// Compares and prints.

@@ -4,7 +4,9 @@
 use crate::attach::AttachArgs;
 use crate::diff::DiffArgs;
 use crate::exit::{Status, fail};
-use crate::experiment::{Command as CommandText, Experiment, MachineKind, Scalar, Variant};
+use crate::experiment::{
+    Command as CommandText, Experiment, MachineKind, SameFile, Scalar, Variant,
+};
 use crate::history::command::HistoryArgs;
 use crate::import::command::{ImportArgs, formats_help};
 use crate::kernel::KernelArgs;
@@ -273,6 +275,11 @@ pub struct ShowArgs {
     /// Waive a rule of the comparability ledger; the waiver is printed; may be repeated
     #[arg(long, value_name = "RULE")]
     pub allow: Vec<String>,
+
+    /// Take two files for the same where functions are compared, by path or name: one of the
+    /// baseline, one of the variant; may be repeated [default: files of one path, name or role]
+    #[arg(long = "match", value_name = "OLD=NEW")]
+    pub matches: Vec<SameFile>,
 
     #[command(flatten)]
     #[allow(missing_docs)]

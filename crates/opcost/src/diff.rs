@@ -4,13 +4,14 @@ use crate::action::{print, store_path};
 use crate::cli::Cli;
 use crate::comparison::call_tree::{CallTree, VariantOf};
 use crate::comparison::difference::{Difference, WORK_RULE, difference};
-use crate::comparison::function_context::{FunctionContext, function_context, functions_named};
-use crate::comparison::ledger;
+use crate::comparison::function_context::{FunctionContext, function_context};
 use crate::comparison::owner::{KernelFiles, Owners};
 use crate::comparison::profile_difference::{EVENT_RULE, ProfileOf, profile_difference};
+use crate::comparison::{check_matches_of, ledger};
 use crate::exit::{HasStatus, Status, fail};
+use crate::experiment::SameFile;
+use crate::function_option::the_function;
 use crate::kernel;
-use crate::nearest::nearest;
 use crate::profile::{SourceArgs, display_name};
 use crate::render::profile::find_variant;
 use crate::render::{Style, diff as page, sampled};
@@ -18,6 +19,7 @@ use crate::store::{Recording, Store, StoreError};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use opcost_profile::symbols::elf::source_files;
+use opcost_record::Function;
 use serde_json::Value;
 use std::path::Path;
 
@@ -59,6 +61,11 @@ pub struct DiffArgs {
     /// event
     #[arg(long, value_name = "RULE")]
     allow: Vec<String>,
+
+    /// Take two files for the same, by path or name: one of the baseline, one of the variant; may be
+    /// repeated [default: files of one path, name or role]
+    #[arg(long = "match", value_name = "OLD=NEW")]
+    matches: Vec<SameFile>,
 
     /// What to print; mail: the causes by weight, in 72 columns [default: text]
     #[arg(long, value_enum, value_name = "FORMAT")]
@@ -104,8 +111,12 @@ pub fn diff(cli: &Cli, args: &DiffArgs) -> Result<Status> {
     }
     let store = Store::open_for_reading(&store_path(cli)?).map_err(StoreError::carried)?;
     let read = |id: &str| store.read(id).map_err(StoreError::carried);
-    let first = read(&args.id)?;
+    let mut first = read(&args.id)?;
     let other = args.other.as_deref().map(read).transpose()?;
+    // Both sides may be of the first.
+    let given = variants(&first, other.as_ref(), &args.variant)?;
+    check_matches_of(given, &args.matches).map_err(HasStatus::carried)?;
+    first.plan.matches.extend(args.matches.iter().cloned());
     let variants = variants(&first, other.as_ref(), &args.variant)?;
     let mut difference = difference(variants, &args.allow).map_err(HasStatus::carried)?;
     if args.function.is_none() {
@@ -160,7 +171,7 @@ fn files(cli: &Cli, args: &DiffArgs, paths: [&Path; 2]) -> Result<Status> {
         names = paths.map(|path| path.display().to_string());
     }
     let side = |at: usize, profile| ProfileOf { name: &names[at], profile, ops: ops[at] };
-    let difference = profile_difference([side(0, &one), side(1, &two)], &args.allow)
+    let difference = profile_difference([side(0, &one), side(1, &two)], &args.allow, &args.matches)
         .map_err(HasStatus::carried)?;
     let text = if args.json || args.format == Some(Format::Json) {
         document(&sampled::difference::json(&difference))?
@@ -263,23 +274,6 @@ fn which(recordings: [&Recording; 2]) -> String {
 
 /// The one function of this name.
 fn context(tree: &CallTree, name: &str) -> Result<FunctionContext> {
-    let found = functions_named(tree, name);
-    let described = |function: &usize| {
-        let function = &tree.functions[*function];
-        format!("{}:{}", function.module, function.symbol)
-    };
-    match found.as_slice() {
-        [one] => Ok(function_context(tree, *one)),
-        [] => {
-            let near =
-                nearest(name, tree.functions.iter().map(|function| function.symbol.as_str()));
-            let why = format!("--function {name}: no profile has it{near}");
-            Err(fail(Status::Usage, why))
-        }
-        many => {
-            let many: Vec<String> = many.iter().map(described).collect();
-            let why = format!("--function {name}: there are several; say {}", many.join(" or "));
-            Err(fail(Status::Usage, why))
-        }
-    }
+    let functions: Vec<&Function> = tree.functions.iter().collect();
+    Ok(function_context(tree, the_function(&functions, name)?))
 }

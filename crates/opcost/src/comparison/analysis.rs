@@ -1,5 +1,6 @@
 //! From a recording to a comparison.
 
+use super::attribution::check_matches;
 use super::columns::{Column, Columns, WALL, blocks, per_second};
 use super::per_megabyte::per_megabyte;
 use super::{
@@ -41,6 +42,9 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
     let settled = plan.machine == MachineKind::Emulated && rows.iter().all(|row| row.exact);
     if pairs < plan.fewest_pairs && !settled {
         warnings.push(Warning::TooFewPairs { pairs, fewest: plan.fewest_pairs });
+    }
+    if let Err(unknown) = check_matches(recording) {
+        warnings.push(Warning::Matches(unknown));
     }
     warnings.extend(short_runs(plan, &rows));
     let mut comparison = Comparison {

@@ -19,6 +19,7 @@ mod import_rules;
 mod imported;
 mod kernel_config;
 pub mod ledger;
+pub mod matching;
 mod observations;
 pub mod owner;
 mod parallel;
@@ -31,11 +32,11 @@ mod same_work;
 mod sampled_by;
 mod settings;
 mod size;
-mod symbol;
 mod two_sample;
 
 pub use analysis::compare;
 pub(crate) use analysis::pairs_per_block;
+pub use attribution::{check_matches, check_matches_of};
 pub use claims::{ClaimOutcome, ClaimRow};
 pub use functions::{CallerRow, FunctionComparison, FunctionRow, NO_CALLER, Sides, UNATTRIBUTED};
 pub(crate) use imported::t_text;
@@ -47,6 +48,7 @@ pub use sampled_by::SampledBy;
 pub use size::SizeRows;
 
 use crate::plan::Unavailable;
+use matching::UnknownModule;
 use opcost_record::{Better, Family, Kind, MetricKey, Unit};
 use opcost_stats::Paired;
 use serde::Serialize;
@@ -367,6 +369,8 @@ pub enum Warning {
         /// The recording, for `opcost resume`.
         recording: String,
     },
+    /// Two files were said to be the same, and one of them is in no profile.
+    Matches(UnknownModule),
 }
 
 impl std::fmt::Display for Warning {
@@ -391,6 +395,7 @@ impl std::fmt::Display for Warning {
                 f,
                 "the recording stopped after {runs} of {planned} runs; continue it with: opcost resume {recording}"
             ),
+            Warning::Matches(unknown) => unknown.fmt(f),
         }
     }
 }

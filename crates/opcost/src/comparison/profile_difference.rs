@@ -5,8 +5,9 @@
 //! Hochberg's method. It knows the randomness of sampling and nothing of how one run differs from the
 //! next: for that, several runs are needed. Costs that were counted are compared as they are.
 
-use super::symbol::folded;
+use super::matching::{Matching, ModulePair, Side, UnknownModule, check_told};
 use crate::exit::{HasStatus, Status};
+use crate::experiment::SameFile;
 use opcost_profile::read::ReadProfile;
 use opcost_profile::table::caller_tree;
 use opcost_record::Function;
@@ -46,6 +47,9 @@ pub enum ProfileDifferenceError {
         /// The counted one.
         counted: String,
     },
+    /// A file that was said to be another is not there.
+    #[error(transparent)]
+    Unknown(#[from] UnknownModule),
     /// One has nothing in it.
     #[error("{0} has no cost at all, so there is nothing to compare with")]
     Empty(String),
@@ -53,7 +57,10 @@ pub enum ProfileDifferenceError {
 
 impl HasStatus for ProfileDifferenceError {
     fn status(&self) -> Status {
-        Status::NotComparable
+        match self {
+            ProfileDifferenceError::Unknown(_) => Status::Usage,
+            _ => Status::NotComparable,
+        }
     }
 }
 
@@ -82,8 +89,12 @@ pub enum Measure {
 /// One function on both sides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProfileRow {
-    /// The function, as the variant has it where both have it.
+    /// The function, as the variant has it where both have it; its symbol tells it from others.
     pub function: Function,
+    /// The baseline's file, where that is another.
+    pub module_baseline: Option<String>,
+    /// Whether nothing but its name says that it is one function on both sides.
+    pub by_name_only: bool,
     /// Its own cost, raw.
     pub cost: [u64; 2],
     /// The same in the measure.
@@ -123,6 +134,10 @@ pub struct ProfileDifference {
     pub total: ProfileRow,
     /// What is charged to no function.
     pub unattributed: Option<ProfileRow>,
+    /// Files of both sides that were taken for the same though their paths differ.
+    pub modules: Vec<ModulePair>,
+    /// A file of each side that has no counterpart and much of what changed.
+    pub unmatched: Option<[String; 2]>,
     /// What to know beside it.
     pub notes: Vec<String>,
 }
@@ -130,13 +145,14 @@ pub struct ProfileDifference {
 /// Compares two profiles.
 ///
 /// `sides`: the baseline and the variant, both with their operations or neither; `allowed`: rules that
-/// may be broken.
+/// may be broken; `told`: files that are the same.
 ///
 /// # Errors
 /// [`ProfileDifferenceError`]: what was measured differs.
 pub fn profile_difference(
     sides: [ProfileOf<'_>; 2],
     allowed: &[String],
+    told: &[SameFile],
 ) -> Result<ProfileDifference, ProfileDifferenceError> {
     let [one, two] = sides;
     let mut notes = Vec::new();
@@ -167,17 +183,26 @@ pub fn profile_difference(
         (None, None) => Measure::Counted,
     };
     let scale = Scale { measure, ops, samples, total_cost };
-    let mut rows = rows(sides, &scale);
-    let p: Vec<f64> = rows.iter().filter_map(|row| row.p_adjusted).collect();
-    for (row, p) in rows.iter_mut().zip(benjamini_hochberg(&p)) {
+    let modules = sides.map(|side| side.profile.modules());
+    let given = [0, 1].map(|at: usize| Side {
+        functions: functions(sides[at]),
+        modules: modules[at].iter().collect(),
+        program: None,
+    });
+    check_told(given.each_ref(), told)?;
+    let matching = Matching::of(&given, told);
+    let mut rows = rows(sides, &scale, &matching);
+    let changes: Vec<(u32, f64)> = rows.iter().map(|(one, row)| (*one, row.change)).collect();
+    let p: Vec<f64> = rows.iter().filter_map(|(_, row)| row.p_adjusted).collect();
+    for ((_, row), p) in rows.iter_mut().zip(benjamini_hochberg(&p)) {
         row.p_adjusted = Some(p);
         row.changed = p <= FALSE_SHARE && row.change != 0.0;
     }
-    rows.sort_by(|one, two| {
+    rows.sort_by(|(_, one), (_, two)| {
         let size = two.change.abs().total_cmp(&one.change.abs());
         size.then_with(|| one.function.cmp(&two.function))
     });
-    callers(&mut rows, sides, &scale);
+    callers(&mut rows, sides, &scale, &matching);
     if let [Some(first), Some(second)] = sides.map(|side| side.profile.about.command.as_ref())
         && first != second
     {
@@ -189,7 +214,7 @@ pub fn profile_difference(
     if lost.clone().any(|sampled| sampled.losses.lost_events > 0 || sampled.losses.throttles > 0) {
         notes.push("samples were lost: see opcost profile of each file".into());
     }
-    let named = |symbol: &str| Function { symbol: symbol.into(), module: String::new() };
+    let named = |symbol: &str| Function::new(symbol, "");
     let total = scale.row(named("total"), total_cost, samples);
     let unattributed = sides.map(|side| side.profile.table.unattributed);
     let unattributed =
@@ -203,9 +228,11 @@ pub fn profile_difference(
         ops,
         samples,
         total_cost,
-        rows,
+        rows: rows.into_iter().map(|(_, row)| row).collect(),
         total,
         unattributed,
+        modules: matching.pairs([0, 1]),
+        unmatched: matching.unmatched([0, 1], &changes),
         notes,
     })
 }
@@ -250,6 +277,8 @@ impl Scale {
         };
         ProfileRow {
             function,
+            module_baseline: None,
+            by_name_only: false,
             cost,
             value,
             samples,
@@ -261,29 +290,32 @@ impl Scale {
     }
 }
 
-/// A function as it is looked for on the other side: builds lie in other folders.
-fn key(function: &Function) -> (&str, &str) {
-    let module = function.module.rsplit('/').next().unwrap_or(&function.module);
-    (folded(&function.symbol), module)
+/// The functions of a profile.
+fn functions(of: ProfileOf<'_>) -> Vec<&Function> {
+    let costs = of.profile.table.functions.iter().map(|cost| &cost.function);
+    costs.collect()
 }
 
-/// A function with its cost and samples on both sides.
-type BothSides<'a> = (&'a Function, [u64; 2], [u64; 2]);
-
-fn rows(sides: [ProfileOf<'_>; 2], scale: &Scale) -> Vec<ProfileRow> {
-    let mut found: BTreeMap<(&str, &str), BothSides<'_>> = BTreeMap::new();
+fn rows(sides: [ProfileOf<'_>; 2], scale: &Scale, matching: &Matching) -> Vec<(u32, ProfileRow)> {
+    let mut found: BTreeMap<u32, [[u64; 2]; 2]> = BTreeMap::new();
     for (side, of) in sides.iter().enumerate() {
         for cost in of.profile.table.functions.iter().filter(|cost| cost.own > 0) {
-            let entry =
-                found.entry(key(&cost.function)).or_insert((&cost.function, [0; 2], [0; 2]));
-            entry.0 = &cost.function;
-            entry.1[side] += cost.own;
-            entry.2[side] += cost.samples.unwrap_or(0);
+            let number = matching.number(side, &cost.function);
+            let [own, samples] = found.entry(number).or_default();
+            own[side] += cost.own;
+            samples[side] += cost.samples.unwrap_or(0);
         }
     }
-    let row = |((symbol, _), (function, cost, samples)): ((&str, &str), (&Function, _, _))| {
-        let function = Function { symbol: symbol.to_string(), module: function.module.clone() };
-        scale.row(function, cost, scale.samples.map(|_| samples))
+    let row = |(number, [cost, samples]): (u32, [[u64; 2]; 2])| {
+        let module = |side| matching.module(number, side);
+        let shown = module(1).or(module(0)).unwrap_or_default();
+        let function = Function::new(matching.symbol(number), shown);
+        let row = ProfileRow {
+            module_baseline: module(0).filter(|path| *path != shown).map(str::to_string),
+            by_name_only: matching.by_name_only(number, [0, 1]),
+            ..scale.row(function, cost, scale.samples.map(|_| samples))
+        };
+        (number, row)
     };
     found.into_iter().map(row).collect()
 }
@@ -291,23 +323,35 @@ fn rows(sides: [ProfileOf<'_>; 2], scale: &Scale) -> Vec<ProfileRow> {
 /// Rows whose callers are looked up, the largest changes: each takes a walk over the whole profile.
 const WITH_CALLERS: usize = 40;
 
-fn callers(rows: &mut [ProfileRow], sides: [ProfileOf<'_>; 2], scale: &Scale) {
-    for row in rows.iter_mut().take(WITH_CALLERS) {
-        let mut changes: HashMap<String, [u64; 2]> = HashMap::new();
-        for (side, of) in sides.iter().enumerate() {
-            let Some(sampled) = &of.profile.sampled else { return };
-            let functions = &sampled.profile.functions;
-            let same = |function: &&Function| key(function) == key(&row.function);
-            for (number, _) in functions.iter().enumerate().filter(|(_, function)| same(function)) {
-                for caller in caller_tree(sampled, number as u32).callers {
-                    let name = folded(&functions[caller.function as usize].symbol).to_string();
+fn callers(
+    rows: &mut [(u32, ProfileRow)],
+    sides: [ProfileOf<'_>; 2],
+    scale: &Scale,
+    matching: &Matching,
+) {
+    let sampled = sides.map(|of| of.profile.sampled.as_ref());
+    let [Some(one), Some(two)] = sampled else { return };
+    let sampled = [one, two];
+    let numbers: [Vec<u32>; 2] = [0, 1].map(|side: usize| {
+        let functions = sampled[side].profile.functions.iter();
+        functions.map(|function| matching.number(side, function)).collect()
+    });
+    for (number, row) in rows.iter_mut().take(WITH_CALLERS) {
+        let mut changes: HashMap<&str, [u64; 2]> = HashMap::new();
+        for side in [0, 1] {
+            let of = numbers[side].iter().enumerate().filter(|(_, found)| *found == number);
+            for (function, _) in of {
+                for caller in caller_tree(sampled[side], function as u32).callers {
+                    let name = matching.symbol(numbers[side][caller.function as usize]);
                     changes.entry(name).or_default()[side] += caller.cost;
                 }
             }
         }
         row.callers = changes
             .into_iter()
-            .map(|(name, cost)| (name, scale.value(1, cost[1]) - scale.value(0, cost[0])))
+            .map(|(name, cost)| {
+                (name.to_string(), scale.value(1, cost[1]) - scale.value(0, cost[0]))
+            })
             .filter(|(_, change)| *change != 0.0)
             .collect();
         row.callers.sort_by(|one, two| {

@@ -11,8 +11,7 @@ use proptest::prelude::*;
 fn profile(event: &str, each: u64, stacks: &[(&[&str], u64)]) -> ReadProfile {
     let mut growth = Growth::default();
     for (stack, samples) in stacks {
-        let function =
-            |symbol: &&str| Function { symbol: symbol.to_string(), module: "/bin/w".into() };
+        let function = |symbol: &&str| Function::new(*symbol, "/bin/w");
         let stack: Vec<_> = stack.iter().map(|symbol| (function(symbol), false)).collect();
         for _ in 0..*samples {
             growth.add(&stack, each);
@@ -37,7 +36,7 @@ fn compare(
     ops: [Option<u64>; 2],
 ) -> Result<ProfileDifference, ProfileDifferenceError> {
     let side = |name, profile, ops| ProfileOf { name, profile, ops };
-    profile_difference([side("a", one, ops[0]), side("b", two, ops[1])], &[])
+    profile_difference([side("a", one, ops[0]), side("b", two, ops[1])], &[], &[])
 }
 
 fn row<'d>(difference: &'d ProfileDifference, symbol: &str) -> &'d ProfileRow {
@@ -109,7 +108,7 @@ fn what_cannot_be_compared_is_refused() {
     assert_eq!(error.status(), Status::NotComparable);
     let side = |name, profile| ProfileOf { name, profile, ops: None };
     let sides = [side("a", &clock), side("b", &cycles)];
-    let waived = profile_difference(sides, &[EVENT_RULE.to_string()]).unwrap();
+    let waived = profile_difference(sides, &[EVENT_RULE.to_string()], &[]).unwrap();
     assert!(waived.notes[0].contains("waived"));
     let counted = counted("events: cpu-clock\nfn=f\n1 1\n");
     let error = compare(&counted, &clock, [None, None]).unwrap_err().to_string();

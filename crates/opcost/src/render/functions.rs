@@ -2,6 +2,7 @@
 
 use super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, fit};
 use crate::comparison::conclusion::{figure, grouped};
+use crate::comparison::matching::{ModuleMatch, ModulePair};
 use crate::comparison::{
     CallerRow, Comparison, FunctionComparison, FunctionRow, UNATTRIBUTED, Verdict,
 };
@@ -52,7 +53,7 @@ pub(super) fn text(page: &mut Page, comparison: &Comparison, sides: [usize; 2]) 
         (format!("    {}", fit(name, width, false)), format!(" {figure} {mark}"))
     };
     for row in parts.rows {
-        let (name, figure) = start(&name(row), mark(row));
+        let (name, figure) = start(&name(row), &mark(row));
         let color = match (row.verdict, row.own.change > 0.0) {
             (Verdict::Changed, true) => RED,
             (Verdict::Changed, false) => GREEN,
@@ -67,6 +68,10 @@ pub(super) fn text(page: &mut Page, comparison: &Comparison, sides: [usize; 2]) 
         page.line(&format!("{name}{figure}"));
     }
     footnote(page, &parts);
+    let names = sides.map(|side| comparison.variants[side].name.as_str());
+    for note in matching_notes(&functions.modules, functions.unmatched.as_ref(), names) {
+        page.wrap(DIM, "    ", &note);
+    }
     if let Some(covered) = covered(functions, parts.rows.len()) {
         page.wrap(DIM, "    ", &covered);
     }
@@ -99,6 +104,48 @@ fn footnote(page: &mut Page, parts: &Parts<'_>) {
     if !reasons.is_empty() {
         page.wrap(DIM, "    ", &format!("?: not shown to be real ({})", reasons.join("; ")));
     }
+    if parts.rows.iter().any(|row| row.by_name_only) {
+        page.wrap(DIM, "    ", BY_NAME_ONLY);
+    }
+}
+
+/// What the mark means.
+pub(super) const BY_NAME_ONLY: &str = "≈: matched by name only: the two builds have other symbols for \
+                                       it, or several of one name that nothing tells apart";
+
+/// How the files of both sides were matched, where their names do not say it, a sentence each.
+pub(super) fn matching_notes(
+    modules: &[ModulePair],
+    unmatched: Option<&[String; 2]>,
+    sides: [&str; 2],
+) -> Vec<String> {
+    let renamed = modules.iter().filter(|pair| short(&pair.baseline) != short(&pair.variant));
+    let mut notes: Vec<String> = renamed
+        .map(|pair| {
+            let (old, new) = (short(&pair.baseline), short(&pair.variant));
+            let why = match pair.by {
+                ModuleMatch::Path | ModuleMatch::FileName => "",
+                ModuleMatch::Told => " (--match)",
+                ModuleMatch::Program => ", the programs that were measured",
+                ModuleMatch::Soname => ", which have one soname",
+                ModuleMatch::Stem => ", whose names differ in the version",
+            };
+            format!("compared as one file: {old} ({}) and {new} ({}){why}", sides[0], sides[1])
+        })
+        .collect();
+    if let Some([old, new]) = unmatched {
+        let (old, new) = (short(old), short(new));
+        notes.push(format!(
+            "nothing matches {old} ({}) or {new} ({}); if they are the same, say --match {old}={new}",
+            sides[0], sides[1]
+        ));
+    }
+    notes
+}
+
+/// A module as short as it can be: a file's name.
+pub(super) fn short(module: &str) -> &str {
+    if module.starts_with('[') { module } else { module.rsplit('/').next().unwrap_or(module) }
 }
 
 /// The functions of one comparison as a Markdown table; nothing where there is no shift.
@@ -108,18 +155,19 @@ pub(super) fn markdown(
     sides: [usize; 2],
     escape: fn(&str) -> String,
 ) {
-    let Some(Table { heading, lines, covered }) = table(comparison, sides) else { return };
+    let Some(Table { heading, lines, covered, notes }) = table(comparison, sides) else { return };
     let _ = writeln!(text, "\nWhere the {} come from:\n", escape(&heading));
     text.push_str("| function | change | | called from |\n|:---|---:|:---|:---|\n");
     for line in lines {
-        let real = if line.real { "**real**" } else { &line.reason };
-        let mark = [line.age, real].map(str::to_string).into_iter().filter(|word| !word.is_empty());
-        let mark = mark.collect::<Vec<_>>().join(", ");
+        let mark = line.words("**real**");
         let (name, from) = (escape(&line.name), escape(&line.callers));
         let _ = writeln!(text, "| {name} | {} | {mark} | {from} |", line.change);
     }
     if let Some(covered) = covered {
         let _ = writeln!(text, "\n{covered}");
+    }
+    for note in notes {
+        let _ = writeln!(text, "\n{}.", escape(&note));
     }
 }
 
@@ -131,6 +179,8 @@ pub(super) struct Table {
     pub(super) lines: Vec<Line>,
     /// For how much of it those that are named account.
     pub(super) covered: Option<String>,
+    /// How files were matched, where that needs a word.
+    pub(super) notes: Vec<String>,
 }
 
 /// One line of a table of functions, in words.
@@ -142,12 +192,24 @@ pub(super) struct Line {
     pub(super) change: String,
     /// `new`, `gone` or nothing.
     pub(super) age: &'static str,
+    /// Whether nothing but its name says that it is one function on both sides.
+    pub(super) by_name_only: bool,
     /// Whether the change was shown to be real.
     pub(super) real: bool,
     /// If not, why.
     pub(super) reason: String,
     /// The callers under which it changed.
     pub(super) callers: String,
+}
+
+impl Line {
+    /// All that is said beside its figure; `real`: the word for a change that was shown to be real.
+    pub(super) fn words(&self, real: &str) -> String {
+        let matched = if self.by_name_only { "matched by name only" } else { "" };
+        let real = if self.real { real } else { &self.reason };
+        let words = [self.age, matched, real].into_iter().filter(|word| !word.is_empty());
+        words.collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// The functions that make the change; `None` where there is no shift.
@@ -162,6 +224,7 @@ pub(super) fn table(comparison: &Comparison, sides: [usize; 2]) -> Option<Table>
     let rows = parts.rows.iter().map(|row| Line {
         name: name(row),
         age: age(row),
+        by_name_only: row.by_name_only,
         real: row.verdict == Verdict::Changed,
         reason: row.reason.clone(),
         callers: callers(&row.callers, parts.decimals, 120).trim_start_matches(" ← ").to_string(),
@@ -169,10 +232,12 @@ pub(super) fn table(comparison: &Comparison, sides: [usize; 2]) -> Option<Table>
     });
     let rest = parts.rest_names().into_iter().map(|name| Line { name, ..Line::default() });
     let lines = rows.chain(rest).zip(parts.figures());
+    let names = sides.map(|side| comparison.variants[side].name.as_str());
     Some(Table {
         heading: parts.heading(),
         lines: lines.map(|(line, change)| Line { change, ..line }).collect(),
         covered: covered(functions, parts.rows.len()),
+        notes: matching_notes(&functions.modules, functions.unmatched.as_ref(), names),
     })
 }
 
@@ -319,21 +384,20 @@ pub(super) fn name(row: &FunctionRow) -> String {
     if row.module.starts_with('[') {
         return format!("{} {}", row.symbol, row.module);
     }
-    let file = row.module.rsplit('/').next().unwrap_or(&row.module);
-    format!("{} ({file})", row.symbol)
+    format!("{} ({})", row.symbol, short(&row.module))
 }
 
-/// What is said in a word: whether the function is new or gone, and whether that may be chance.
-pub(super) fn mark(row: &FunctionRow) -> &'static str {
-    let real = row.verdict == Verdict::Changed;
-    match (row.appeared, row.vanished, real) {
-        (true, _, true) => "new",
-        (true, _, false) => "new ?",
-        (_, true, true) => "gone",
-        (_, true, false) => "gone ?",
-        (_, _, true) => "",
-        (_, _, false) => "?",
-    }
+/// What is said in a word: whether the function is new or gone, or matched by its name only, and
+/// whether the change may be chance.
+pub(super) fn mark(row: &FunctionRow) -> String {
+    let words = [
+        (row.appeared, "new"),
+        (row.vanished, "gone"),
+        (row.by_name_only, "≈"),
+        (row.verdict != Verdict::Changed, "?"),
+    ];
+    let words = words.into_iter().filter(|(said, _)| *said).map(|(_, word)| word);
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// ` ← handle_mm_fault +61.2, unmap_vmas +30.1, …` in at most `room` columns: as many as have room,

@@ -119,7 +119,7 @@ fn summary(state: &State) -> String {
     let decimals = usize::from(shown.elapsed_ns < 1_000_000_000);
     parts.push(format!("last {:.decimals$} s", shown.elapsed_ns as f64 / 1e9));
     if let View::Callers(function) = &state.view {
-        parts.push(format!("callers of {}", function.symbol));
+        parts.push(format!("callers of {}", state.naming().symbol(function)));
     }
     parts.push(format!("by {}", state.sort.word()));
     if let Some(age_ns) = state.changes_since_ns() {

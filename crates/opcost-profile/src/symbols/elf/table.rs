@@ -3,6 +3,7 @@
 use super::super::alias;
 use super::super::span::{Span, unnest};
 use super::Name;
+use super::Symbol as Named;
 use super::image::{Code, ElfError, Header, Image, LE, malformed, offsets};
 use object::elf;
 use object::read::elf::{SectionHeader, Sym, SymbolTable};
@@ -12,10 +13,9 @@ struct Symbol<'d> {
     start: u64,
     /// Where its size says that it ends, or its start if it has none.
     end: u64,
-    name: &'d [u8],
     /// An assembler's global label without type: a function if it is in no other.
     label: bool,
-    local: bool,
+    named: Named<'d>,
 }
 
 /// Whether the file has a symbol table beside that for dynamic linking.
@@ -65,7 +65,7 @@ pub(super) fn functions<'d>(
             _ => here
                 .iter()
                 .filter(|symbol| symbol.label == label)
-                .min_by_key(|symbol| alias::rank(&text(symbol.name), symbol.local)),
+                .min_by_key(|symbol| alias::rank(&text(symbol.named.name), symbol.named.local)),
         };
         let Some(best) = best else { continue };
         let sized = here.iter().map(|symbol| symbol.end).max().unwrap_or(start);
@@ -77,7 +77,7 @@ pub(super) fn functions<'d>(
             next.map_or(end, |next| next.min(end))
         };
         reach = reach.max(end);
-        spans.push(Span { start, end, name: Name::Symbol(best.name) });
+        spans.push(Span { start, end, name: Name::Symbol(best.named) });
     }
     Ok(unnest(&spans))
 }
@@ -88,8 +88,14 @@ fn text(name: &[u8]) -> std::borrow::Cow<'_, str> {
 
 /// Takes the symbols of a table that are code.
 fn collect<'d>(table: &SymbolTable<'d, Header>, code: &[Code], symbols: &mut Vec<Symbol<'d>>) {
+    let mut file = None;
     for symbol in table.iter() {
         let kind = symbol.st_type();
+        // What is behind it and local is from this file (System V ABI, chapter 4).
+        if kind == elf::STT_FILE {
+            file = table.symbol_name(LE, symbol).ok();
+            continue;
+        }
         let function = kind == elf::STT_FUNC || kind == elf::STT_GNU_IFUNC;
         let local = symbol.is_local();
         let label = kind == elf::STT_NOTYPE && !local;
@@ -105,6 +111,7 @@ fn collect<'d>(table: &SymbolTable<'d, Header>, code: &[Code], symbols: &mut Vec
             continue;
         }
         let end = if bytes == 0 { start } else { end };
-        symbols.push(Symbol { start, end, name, label, local });
+        let named = Named { name, file: file.filter(|_| local), address, local };
+        symbols.push(Symbol { start, end, label, named });
     }
 }

@@ -49,6 +49,9 @@ pub fn mail(difference: &Difference, limit: usize) -> String {
     for sentence in shown.provenance() {
         page.wrap(PLAIN, "", &sentence);
     }
+    for sentence in shown.matching_notes() {
+        page.wrap(PLAIN, "", &sentence);
+    }
     let unknown = difference.owners.unknown(causes);
     for note in difference.notes.iter().chain(&unknown) {
         page.wrap(PLAIN, "! ", note);
@@ -77,7 +80,8 @@ fn cause(page: &mut Page, shown: &Shown<'_>, rank: usize, row: &FunctionRow) {
     }
     let owner = shown.difference.owners.owner(row);
     let calls = calls(row).map(|calls| format!("; {calls}")).unwrap_or_default();
-    page.wrap(PLAIN, "    ", &format!("in {owner}; {}{calls}", evidence(row)));
+    let matched = if row.by_name_only { "; matched by name only" } else { "" };
+    page.wrap(PLAIN, "    ", &format!("in {owner}; {}{calls}{matched}", evidence(row)));
     let changed: Vec<&CallerRow> =
         row.callers.iter().filter(|caller| caller.own.change != 0.0).collect();
     for caller in changed.iter().take(CALLERS_SHOWN) {

@@ -31,6 +31,7 @@ pub fn markdown(difference: &Difference, limit: usize) -> String {
         let from = callers(&row.callers, shown.decimals, LIST_WIDTH);
         let below = shown.callees(row, LIST_WIDTH);
         let calls = calls(row).map(|calls| format!(", {calls}")).unwrap_or_default();
+        let matched = if row.by_name_only { ", matched by name only" } else { "" };
         let _ = writeln!(
             text,
             "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
@@ -39,7 +40,7 @@ pub fn markdown(difference: &Difference, limit: usize) -> String {
             cost(row.own.value),
             shown.change(row.own.change),
             shown.share(row.own.change),
-            escape(&format!("{age}{}{calls}", evidence(row))),
+            escape(&format!("{age}{}{calls}{matched}", evidence(row))),
             escape(from.trim_start_matches(" ← ")),
             escape(below.trim_start_matches(" → ")),
             escape(&difference.owners.owner(row)),
@@ -67,7 +68,9 @@ pub fn markdown(difference: &Difference, limit: usize) -> String {
     );
     let unknown = difference.owners.unknown(shown.rows);
     let covered = shown.covered(shown.rows.len());
-    let notes: Vec<&String> = covered.iter().chain(&difference.notes).chain(&unknown).collect();
+    let matching = shown.matching_notes();
+    let notes = covered.iter().chain(&matching).chain(&difference.notes).chain(&unknown);
+    let notes: Vec<&String> = notes.collect();
     if !notes.is_empty() {
         text.push('\n');
     }

@@ -168,6 +168,13 @@ impl<'a> Shown<'a> {
         functions::covered(&self.difference.functions, named)
     }
 
+    /// How files were matched, where that needs a word, a sentence each.
+    fn matching_notes(&self) -> Vec<String> {
+        let functions = &self.difference.functions;
+        let sides = self.difference.sides.each_ref().map(|side| side.name.as_str());
+        functions::matching_notes(&functions.modules, functions.unmatched.as_ref(), sides)
+    }
+
     /// What was compared, and how, a sentence each.
     fn provenance(&self) -> Vec<String> {
         let [one, two] = &self.difference.sides;

@@ -1,7 +1,7 @@
 //! The difference for people.
 
 use super::super::Style;
-use super::super::functions::{callers, mark, name};
+use super::super::functions::{BY_NAME_ONLY, callers, mark, name};
 use super::super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, fit};
 use super::{Shown, calls, cost, evidence};
 use crate::comparison::difference::Difference;
@@ -92,7 +92,7 @@ impl Table<'_> {
             self.shown.change(row.own.change),
             self.shown.share(row.own.change),
         ];
-        let line = self.cells(&name, figures.each_ref().map(String::as_str), mark(row));
+        let line = self.cells(&name, figures.each_ref().map(String::as_str), &mark(row));
         let color = match (row.verdict, row.own.change > 0.0) {
             (Verdict::Changed, true) => RED,
             (Verdict::Changed, false) => GREEN,
@@ -131,6 +131,12 @@ fn notes(page: &mut Page, shown: &Shown<'_>) {
     let unsure = shown.rows.iter().any(|row| row.verdict != Verdict::Changed);
     if unsure {
         page.wrap(DIM, "  ", "?: not shown to be real; --json says why of each");
+    }
+    if shown.rows.iter().any(|row| row.by_name_only) {
+        page.wrap(DIM, "  ", BY_NAME_ONLY);
+    }
+    for note in shown.matching_notes() {
+        page.wrap(DIM, "  ", &note);
     }
     if let Some(covered) = shown.covered(shown.rows.len()) {
         page.wrap(PLAIN, "  ", &covered);

@@ -51,9 +51,8 @@ fn functions_table(table: &functions::Table) -> Markup {
                         th scope="row" { code { (line.name) } }
                         td class="number" data-label="change" { (line.change) }
                         td data-label="verdict" {
-                            @let real = if line.real { "real" } else { line.reason.as_str() };
-                            @let words: Vec<&str> = [line.age, real].into_iter().filter(|word| !word.is_empty()).collect();
-                            @if words.is_empty() { "–" } @else { (words.join(", ")) }
+                            @let words = line.words("real");
+                            @if words.is_empty() { "–" } @else { (words) }
                         }
                         td data-label="called from" {
                             @if line.callers.is_empty() { "–" } @else { code { (line.callers) } }
@@ -63,6 +62,7 @@ fn functions_table(table: &functions::Table) -> Markup {
             }
         }
         @if let Some(covered) = &table.covered { p { (covered) } }
+        @for note in &table.notes { p { (note) "." } }
     }
 }
 

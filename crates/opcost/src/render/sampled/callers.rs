@@ -1,7 +1,7 @@
 //! The ways that lead to a function, as an indented tree.
 
 use super::super::page::{DIM, Page, fit};
-use super::{View, share, with_module};
+use super::{View, share};
 use crate::comparison::conclusion::grouped;
 use opcost_profile::symbolise::Sampled;
 use opcost_profile::table::{CallerTree, caller_tree};
@@ -27,6 +27,7 @@ pub(super) fn tree(page: &mut Page, view: &View<'_>, at: usize) {
             let Some(number) = number else { return };
             let root = caller_tree(sampled, number as u32);
             let drawing = Drawing {
+                view,
                 sampled,
                 whole: root.cost,
                 part_min: if view.function.is_some() { PART_MIN_ALONE } else { PART_MIN },
@@ -44,7 +45,7 @@ fn edges(page: &mut Page, view: &View<'_>, at: usize) {
     for edge in table.callers(at) {
         let Some(caller) = edge.caller else { continue };
         let calls = edge.calls.map_or(String::new(), |calls| format!(", {} calls", grouped(calls)));
-        let name = with_module(&table.functions[caller].function);
+        let name = view.name(&table.functions[caller].function);
         page.wrap(
             DIM,
             "    ← ",
@@ -54,6 +55,7 @@ fn edges(page: &mut Page, view: &View<'_>, at: usize) {
 }
 
 struct Drawing<'a> {
+    view: &'a View<'a>,
     sampled: &'a Sampled,
     /// The function's own cost.
     whole: u64,
@@ -115,6 +117,7 @@ impl Drawing<'_> {
     }
 
     fn name(&self, tree: &CallerTree) -> String {
-        self.sampled.profile.functions[tree.function as usize].symbol.clone()
+        let function = &self.sampled.profile.functions[tree.function as usize];
+        self.view.naming.symbol(function).into_owned()
     }
 }

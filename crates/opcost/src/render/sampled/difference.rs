@@ -1,7 +1,7 @@
 //! The difference of two profiles in files, for people and for programs.
 
 use super::super::Style;
-use super::super::functions::{list, signed_figure};
+use super::super::functions::{BY_NAME_ONLY, list, matching_notes, signed_figure};
 use super::super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, fit};
 use super::{counted, with_module};
 use crate::comparison::conclusion::{figure, grouped, percent};
@@ -56,6 +56,13 @@ pub fn text(difference: &ProfileDifference, limit: usize, style: &Style) -> Stri
     if shown.iter().any(|row| !row.changed && row.change != 0.0) {
         page.line("");
         page.wrap(DIM, "  ", "?: not shown to be real: so many samples more or less can be chance");
+    }
+    if shown.iter().any(|row| row.by_name_only) {
+        page.wrap(DIM, "  ", BY_NAME_ONLY);
+    }
+    let sides = difference.names.each_ref().map(String::as_str);
+    for note in matching_notes(&difference.modules, difference.unmatched.as_ref(), sides) {
+        page.wrap(DIM, "  ", &note);
     }
     for note in &difference.notes {
         page.wrap(YELLOW, "! ", note);
@@ -146,7 +153,7 @@ impl Table<'_> {
     }
 
     fn row(&self, page: &mut Page, row: &ProfileRow) {
-        let mut name = with_module(&row.function);
+        let mut name = with_module(&row.function.symbol, &row.function.module);
         // A long name stands on a line of its own.
         if name.width() > self.name_width {
             page.line(&format!("  {}", fit(&name, (page.width - 2).min(name.width()), false)));
@@ -159,6 +166,9 @@ impl Table<'_> {
             [0, _] => marks.push("new".to_string()),
             [_, 0] => marks.push("gone".to_string()),
             _ => {}
+        }
+        if row.by_name_only {
+            marks.push("≈".into());
         }
         if !row.changed && row.change != 0.0 {
             marks.push("?".into());
@@ -200,6 +210,8 @@ pub fn json(difference: &ProfileDifference) -> Value {
         value!({
             "symbol": row.function.symbol,
             "module": row.function.module,
+            "module_baseline": row.module_baseline.as_ref().unwrap_or(&row.function.module),
+            "by_name_only": row.by_name_only,
             "cost_baseline": row.cost[0],
             "cost": row.cost[1],
             "samples_baseline": row.samples.map(|samples| samples[0]),
@@ -227,6 +239,7 @@ pub fn json(difference: &ProfileDifference) -> Value {
         "total": row(&difference.total),
         "unattributed": difference.unattributed.as_ref().map(row),
         "functions": difference.rows.iter().map(row).collect::<Vec<_>>(),
+        "modules_matched": difference.modules,
         "notes": difference.notes,
     })
 }

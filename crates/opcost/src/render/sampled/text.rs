@@ -2,7 +2,7 @@
 
 use super::super::Style;
 use super::super::page::{BOLD, DIM, PLAIN, Page, YELLOW, fit};
-use super::{View, callers, counted, losses, short, with_module};
+use super::{View, callers, counted, losses, short};
 use crate::comparison::conclusion::{figure, grouped};
 use opcost_profile::distortion::Distortion;
 use opcost_profile::table::FunctionCost;
@@ -111,7 +111,7 @@ impl Table<'_> {
     }
 
     fn row(&self, page: &mut Page, cost: &FunctionCost) {
-        let mut name = cost.function.symbol.clone();
+        let mut name = self.view.naming.symbol(&cost.function).into_owned();
         // A long name stands on a line of its own.
         if name.width() > self.name_width {
             page.line(&format!("  {}", fit(&name, (page.width - 2).min(name.width()), false)));
@@ -162,7 +162,7 @@ fn notes(page: &mut Page, view: &View<'_>) {
             .functions
             .iter()
             .take(NAMED)
-            .map(|(function, cost)| format!("{} {}", with_module(function), view.share(*cost)))
+            .map(|(function, cost)| format!("{} {}", view.name(function), view.share(*cost)))
             .collect();
         let more = if distortion.functions.len() > NAMED { ", …" } else { "" };
         let said = format!(
