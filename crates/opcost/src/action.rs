@@ -225,7 +225,7 @@ pub(crate) fn take_matches(recording: &mut Recording, matches: &[SameFile]) -> R
 /// Compares and prints.
 pub(crate) fn present(cli: &Cli, recording: &Recording, output: &OutputArgs) -> Result<Status> {
     let (comparison, warnings) = comparison::compare(recording);
-    let style = render::Style::detect(cli.no_color);
+    let style = render::Style::detect(cli.no_color).with_full_names(output.full_names);
     let format = if output.json { "json" } else { output.format.as_deref().unwrap_or("text") };
     let view =
         render::View { recording, comparison: &comparison, warnings: &warnings, style: &style };

@@ -229,6 +229,11 @@ pub struct OutputArgs {
     #[arg(long, help_heading = "Output", conflicts_with = "format")]
     pub json: bool,
 
+    /// Show names of functions whole; else names of C++ and Rust are shortened where there is no room:
+    /// template arguments, parameters and namespaces are left out first
+    #[arg(long, help_heading = "Output")]
+    pub full_names: bool,
+
     #[command(flatten)]
     #[allow(missing_docs)]
     pub exports: Exports,

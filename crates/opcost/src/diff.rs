@@ -67,6 +67,11 @@ pub struct DiffArgs {
     #[arg(long = "match", value_name = "OLD=NEW")]
     matches: Vec<SameFile>,
 
+    /// Show names of functions whole; else names of C++ and Rust are shortened where there is no room:
+    /// template arguments, parameters and namespaces are left out first
+    #[arg(long)]
+    full_names: bool,
+
     /// What to print; mail: the causes by weight, in 72 columns [default: text]
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<Format>,
@@ -122,7 +127,7 @@ pub fn diff(cli: &Cli, args: &DiffArgs) -> Result<Status> {
     if args.function.is_none() {
         difference.owners = owners(variants);
     }
-    let style = Style::detect(cli.no_color);
+    let style = Style::detect(cli.no_color).with_full_names(args.full_names);
     let text = match &args.function {
         Some(name) => {
             let context = context(&difference.tree, name)?;
@@ -177,7 +182,8 @@ fn files(cli: &Cli, args: &DiffArgs, paths: [&Path; 2]) -> Result<Status> {
         document(&sampled::difference::json(&difference))?
     } else {
         let limit = args.limit.unwrap_or(OF_FILES_SHOWN);
-        sampled::difference::text(&difference, limit, &Style::detect(cli.no_color))
+        let style = Style::detect(cli.no_color).with_full_names(args.full_names);
+        sampled::difference::text(&difference, limit, &style)
     };
     print(&text)?;
     Ok(Status::Done)
@@ -201,8 +207,8 @@ fn owners(variants: [VariantOf<'_>; 2]) -> Owners {
 fn whole(difference: &Difference, limit: usize, format: Format, style: &Style) -> Result<String> {
     Ok(match format {
         Format::Text => page::text(difference, limit, style),
-        Format::Mail => page::mail(difference, limit),
-        Format::Markdown => page::markdown(difference, limit),
+        Format::Mail => page::mail(difference, limit, style),
+        Format::Markdown => page::markdown(difference, limit, style),
         Format::Json => document(&page::json(difference))?,
     })
 }
@@ -215,7 +221,7 @@ fn of_function(
 ) -> Result<String> {
     Ok(match format {
         Format::Text | Format::Mail => page::function_text(difference, context, style),
-        Format::Markdown => page::function_markdown(difference, context),
+        Format::Markdown => page::function_markdown(difference, context, style),
         Format::Json => document(&page::function_json(difference, context))?,
     })
 }

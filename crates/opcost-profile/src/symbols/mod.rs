@@ -17,6 +17,7 @@ mod label;
 mod landmark;
 pub mod naming;
 pub mod program;
+pub mod readable;
 pub mod span;
 
 use opcost_record::Function;

@@ -2,6 +2,7 @@
 //! of them a name means.
 
 use super::clone::stem;
+use super::readable;
 use opcost_record::Function;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::borrow::Cow;
@@ -48,12 +49,12 @@ fn with_source(symbol: &str, source: &str) -> String {
 /// path, or the source file. If none has it, names without parameters are taken, then those of which
 /// a function is a part or copy.
 pub fn named<'f>(functions: impl Iterator<Item = &'f Function> + Clone, name: &str) -> Vec<usize> {
-    let found = |symbol: fn(&str) -> &str| -> Vec<usize> {
-        let is = |function: &Function| means(name, symbol(&function.symbol), function);
+    let found = |symbol: fn(&str) -> String| -> Vec<usize> {
+        let is = |function: &Function| means(name, &symbol(&function.symbol), function);
         functions.clone().enumerate().filter(|(_, one)| is(one)).map(|(at, _)| at).collect()
     };
-    let ways: [fn(&str) -> &str; 3] =
-        [|symbol| symbol, without_parameters, |symbol| without_parameters(stem(symbol).base)];
+    let ways: [fn(&str) -> String; 3] =
+        [str::to_string, without_parameters, |symbol| without_parameters(stem(symbol).base)];
     ways.into_iter().map(found).find(|found| !found.is_empty()).unwrap_or_default()
 }
 
@@ -72,20 +73,15 @@ fn means(name: &str, symbol: &str, Function { module, source, .. }: &Function) -
         || of(module.rsplit('/').next().unwrap_or_default())
 }
 
-/// A readable name without the parameters behind it: `ns::f` of `ns::f(int) const`.
-fn without_parameters(name: &str) -> &str {
-    // `operator()` and names in angle brackets have parentheses of their own.
-    let behind = name.rfind("operator()").map_or(0, |at| at + "operator()".len());
-    let mut depth = 0;
-    for (at, char) in name.char_indices() {
-        match char {
-            '<' => depth += 1,
-            '>' => depth -= 1,
-            '(' if depth == 0 && at >= behind && at > 0 => return &name[..at],
-            _ => {}
-        }
+/// A name as people say it: `ns::f` of `int ns::f(int) const`.
+fn without_parameters(name: &str) -> String {
+    let mut bare = readable::without_parameters(name, "");
+    while let Some(shorter) =
+        [" const", " volatile", " &", " &&"].iter().find_map(|word| bare.strip_suffix(word))
+    {
+        bare.truncate(shorter.len());
     }
-    name
+    bare
 }
 
 #[cfg(test)]

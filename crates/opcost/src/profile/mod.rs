@@ -51,6 +51,11 @@ pub struct ProfileArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     ops: Option<u64>,
 
+    /// Show names of functions whole; else names of C++ and Rust are shortened where there is no room:
+    /// template arguments, parameters and namespaces are left out first
+    #[arg(long)]
+    full_names: bool,
+
     /// Print JSON, with every function; --json - is the same
     #[arg(long)]
     json: bool,
@@ -86,7 +91,8 @@ pub fn profile(cli: &Cli, args: &ProfileArgs) -> Result<Status> {
         let text = serde_json::to_string_pretty(&page::json(&view)).context("profile to JSON")?;
         print(&(text + "\n"))?;
     } else {
-        print(&page::text(&view, &Style::detect(cli.no_color)))?;
+        let style = Style::detect(cli.no_color).with_full_names(args.full_names);
+        print(&page::text(&view, &style))?;
     }
     match failure {
         Some(failure) => {

@@ -2,8 +2,8 @@
 
 use super::super::Style;
 use super::super::functions::{BY_NAME_ONLY, list, matching_notes, signed_figure};
-use super::super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, fit};
-use super::{counted, with_module};
+use super::super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, column, fit};
+use super::{behind, counted};
 use crate::comparison::conclusion::{figure, grouped, percent};
 use crate::comparison::profile_difference::{FALSE_SHARE, Measure, ProfileDifference, ProfileRow};
 use opcost_record::Unit;
@@ -12,8 +12,8 @@ use unicode_width::UnicodeWidthStr;
 
 /// Version of the document.
 const SCHEMA: u32 = 1;
-/// Columns of a figure, and of what stands behind them.
-const FIGURE_WIDTH: usize = 12;
+/// Columns of a figure, at least, and of what stands behind them.
+const FIGURE_WIDTH_MIN: usize = 12;
 const MARK_WIDTH: usize = 18;
 
 /// The page that `opcost diff` prints of two files; `limit`: functions shown one by one.
@@ -24,10 +24,8 @@ pub fn text(difference: &ProfileDifference, limit: usize, style: &Style) -> Stri
     page.wrap(PLAIN, "  ", &totals(difference));
     page.wrap(DIM, "  ", judged(difference));
     page.line("");
-    let taken = 2 + 3 * FIGURE_WIDTH + MARK_WIDTH;
-    let name_width = page.width.saturating_sub(taken).clamp(20, 60);
-    let table = Table { difference, name_width };
-    let long = difference.names.iter().any(|name| name.width() >= FIGURE_WIDTH);
+    let table = Table::of(difference, limit, page.width);
+    let long = difference.names.iter().any(|name| name.width() >= table.figure_width);
     let names = if long { ["A", "B"] } else { [one.as_str(), two.as_str()] };
     if long {
         page.wrap(PLAIN, "  ", &format!("A: {one}"));
@@ -60,6 +58,7 @@ pub fn text(difference: &ProfileDifference, limit: usize, style: &Style) -> Stri
     if shown.iter().any(|row| row.by_name_only) {
         page.wrap(DIM, "  ", BY_NAME_ONLY);
     }
+    page.note_shortened("  ");
     let sides = difference.names.each_ref().map(String::as_str);
     for note in matching_notes(&difference.modules, difference.unmatched.as_ref(), sides) {
         page.wrap(DIM, "  ", &note);
@@ -113,9 +112,24 @@ fn judged(difference: &ProfileDifference) -> &'static str {
 struct Table<'a> {
     difference: &'a ProfileDifference,
     name_width: usize,
+    figure_width: usize,
 }
 
-impl Table<'_> {
+impl<'a> Table<'a> {
+    fn of(difference: &'a ProfileDifference, limit: usize, width: usize) -> Table<'a> {
+        let mut table = Table { difference, name_width: 0, figure_width: 0 };
+        let rows = difference.rows.iter().take(limit).chain([&difference.total]);
+        let figures: Vec<String> = rows
+            .flat_map(|row| {
+                [table.figure(row.value[0]), table.figure(row.value[1]), table.change(row.change)]
+            })
+            .collect();
+        table.figure_width = column(figures.iter().map(String::as_str), FIGURE_WIDTH_MIN);
+        let taken = 2 + 3 * table.figure_width + MARK_WIDTH;
+        table.name_width = width.saturating_sub(taken).clamp(20, 60);
+        table
+    }
+
     fn figure(&self, value: f64) -> String {
         if value == 0.0 {
             return "–".into();
@@ -136,9 +150,8 @@ impl Table<'_> {
     }
 
     fn cells(&self, name: &str, figures: [&str; 3], mark: &str) -> String {
-        let figures: String =
-            figures.iter().map(|text| format!(" {}", fit(text, FIGURE_WIDTH - 1, true))).collect();
-        format!("  {}{figures}  {mark}", fit(name, self.name_width, false))
+        let figures: String = figures.iter().map(|text| align(text, self.figure_width)).collect();
+        format!("  {}{figures}  {mark}", fit(name, self.name_width))
     }
 
     fn sums(&self, page: &mut Page, style: anstyle::Style, name: &str, value: [f64; 2]) {
@@ -153,10 +166,15 @@ impl Table<'_> {
     }
 
     fn row(&self, page: &mut Page, row: &ProfileRow) {
-        let mut name = with_module(&row.function.symbol, &row.function.module);
+        let behind = behind(&row.function);
+        let width = match row.function.symbol.width() + behind.width() {
+            short if short <= self.name_width => self.name_width,
+            _ => page.width - 2,
+        };
+        let mut name = page.name(&row.function.symbol, &behind, width);
         // A long name stands on a line of its own.
         if name.width() > self.name_width {
-            page.line(&format!("  {}", fit(&name, (page.width - 2).min(name.width()), false)));
+            page.line(&format!("  {name}"));
             name.clear();
         }
         let figures =
@@ -185,12 +203,12 @@ impl Table<'_> {
         let line = page.paint(color, &line);
         page.line(&line);
         if row.changed && !row.callers.is_empty() {
-            let named: Vec<String> = row
+            let named: Vec<(&str, String)> = row
                 .callers
                 .iter()
-                .map(|(caller, change)| format!("{caller} {}", self.change(*change)))
+                .map(|(caller, change)| (caller.as_str(), format!(" {}", self.change(*change))))
                 .collect();
-            let from = list("← ", &named, page.width - 6);
+            let from = list(page, "← ", &named, page.width - 6);
             let line = page.paint(DIM, &format!("      {from}"));
             page.line(&line);
         }

@@ -47,11 +47,6 @@ impl View<'_> {
         figure(cost as f64 / self.ops.unwrap_or(1) as f64, self.unit())
     }
 
-    /// A function with its module.
-    fn name(&self, function: &Function) -> String {
-        with_module(&self.naming.symbol(function), &function.module)
-    }
-
     /// A part of the whole: `23.94 %`.
     fn share(&self, cost: u64) -> String {
         share(cost, self.profile.table.total)
@@ -74,12 +69,13 @@ fn share(part: u64, whole: u64) -> String {
     }
 }
 
-/// A symbol, of a function that is not the kernel's own with its module: `memcpy (libc.so.6)`.
-fn with_module(symbol: &str, module: &str) -> String {
-    match short(module) {
-        "" | KERNEL => symbol.to_string(),
-        module if module.starts_with('[') => format!("{symbol} {module}"),
-        module => format!("{symbol} ({module})"),
+/// What stands behind a function's name: of one that is not the kernel's own, its module:
+/// ` (libc.so.6)`.
+fn behind(function: &Function) -> String {
+    match short(&function.module) {
+        "" | KERNEL => String::new(),
+        module if module.starts_with('[') => format!(" {module}"),
+        module => format!(" ({module})"),
     }
 }
 
