@@ -147,9 +147,18 @@ impl<'t> Namesakes<'t> {
             asked.map(|function| (function, 0)).collect();
         let mut starts = FxHashMap::default();
         let looked_through = if bearers.is_empty() { &[] } else { all };
+        // Nearly all names differ in length from the few that are asked for.
+        let lengths =
+            bearers.keys().fold(0u128, |lengths, one| lengths | 1 << (one.symbol.len() % 128));
+        let mut module = "";
         for span in looked_through {
-            starts.entry(span.name.module).or_insert(span.start);
-            if let Some(bearers) = bearers.get_mut(&span.name) {
+            if span.name.module != module {
+                module = span.name.module;
+                starts.entry(module).or_insert(span.start);
+            }
+            if lengths >> (span.name.symbol.len() % 128) & 1 != 0
+                && let Some(bearers) = bearers.get_mut(&span.name)
+            {
                 *bearers += 1;
             }
         }

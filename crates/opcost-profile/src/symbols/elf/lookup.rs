@@ -1,7 +1,8 @@
 //! Names of single places in a file: of millions of symbols only those that are asked for are shown.
 
 use super::image::{Code, ElfError, Image, LE};
-use super::{Name, linkage, source, table, unwind};
+use super::source::Sources;
+use super::{Name, linkage, table, unwind};
 use crate::symbols::span::Span;
 use object::read::elf::SectionHeader;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -50,7 +51,7 @@ pub fn names<'n>(
     let debug = debug.map(Image::parse).transpose()?;
     let mut found: Vec<Option<Span<Name>>> = vec![None; offsets.len()];
     // What is under it is read only where symbols leave gaps.
-    let spans = table::functions(&image, debug.as_ref(), &code)?;
+    let table::Functions { spans, files } = table::functions(&image, debug.as_ref(), &code)?;
     fill(&mut found, offsets, &spans);
     if found.contains(&None) {
         fill(&mut found, offsets, &linkage::entries(&image, &code)?);
@@ -59,7 +60,8 @@ pub fn names<'n>(
         fill(&mut found, offsets, &unwind::functions(&image, &code));
     }
     let is_code = |offset: &u64| code.iter().any(|piece| (piece.start..piece.end).contains(offset));
-    let mut lookup = Lookup { sources: source::of_symbols(&spans, symbols), ..Lookup::default() };
+    let sources = Sources { spans: &spans, files: &files, code: &code };
+    let mut lookup = Lookup { sources: sources.of_symbols(symbols), ..Lookup::default() };
     let mut names: Vec<Name> = Vec::new();
     let mut last = None;
     for (offset, found) in offsets.iter().zip(found) {
@@ -73,8 +75,7 @@ pub fn names<'n>(
         // There are no more than places, which are counted in 32 bits.
         lookup.places.push(known.then(|| lookup.functions.len() as u32 - 1));
     }
-    for (named, (symbol, source)) in lookup.functions.iter_mut().zip(source::shown(&spans, &names))
-    {
+    for (named, (symbol, source)) in lookup.functions.iter_mut().zip(sources.shown(&names)) {
         (named.symbol, named.source) = (symbol, source);
     }
     Ok(lookup)

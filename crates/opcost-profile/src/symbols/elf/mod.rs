@@ -22,7 +22,9 @@ use super::demangle::{demangle, printable};
 use super::span::{Span, lay_under};
 use image::Image;
 use opcost_record::Function;
+use source::Sources;
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 
 pub use excerpt::excerpt;
 pub use image::ElfError;
@@ -46,10 +48,11 @@ pub struct ProgramSymbols {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 struct Symbol<'d> {
     name: &'d [u8],
-    /// The file that the symbol table names before its local symbols.
-    file: Option<&'d [u8]>,
-    /// Virtual address.
-    address: u64,
+    /// Where it is in the file.
+    start: u64,
+    /// Which of the table's source files is named before it, if it is local; there can be millions of
+    /// symbols.
+    file: Option<NonZeroU32>,
     local: bool,
 }
 
@@ -117,7 +120,7 @@ pub fn read(file: &[u8], debug: Option<&[u8]>, module: &str) -> Result<ProgramSy
         .iter()
         .map(|part| Span { start: part.start, end: part.end, name: Name::Text })
         .collect();
-    let mut spans = table::functions(&image, debug.as_ref(), &code)?;
+    let table::Functions { mut spans, files } = table::functions(&image, debug.as_ref(), &code)?;
     spans = lay_under(&spans, &linkage::entries(&image, &code)?);
     spans = lay_under(&spans, &unwind::functions(&image, &code));
     spans = lay_under(&spans, &text);
@@ -130,7 +133,7 @@ pub fn read(file: &[u8], debug: Option<&[u8]>, module: &str) -> Result<ProgramSy
             names.len() - 1
         });
     }
-    let shown = source::shown(&spans, &names);
+    let shown = Sources { spans: &spans, files: &files, code: &code }.shown(&names);
     let mut parts: Vec<Part> = Vec::with_capacity(spans.len());
     for Span { start, end, name } in spans {
         let (symbol, source) = &shown[places[&name]];
