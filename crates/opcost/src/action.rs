@@ -4,7 +4,7 @@ use crate::cli::{Cli, CompareArgs, MeasureArgs, OutputArgs, ResumeArgs, RunArgs,
 use crate::comparison;
 use crate::comparison::limit::{self, FailOn, Watched};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
-use crate::experiment::{Experiment, MachineKind};
+use crate::experiment::{Experiment, MachineKind, SameFile};
 use crate::machine::emulated::Emulated;
 use crate::machine::host::{Host, HostSurroundings};
 use crate::machine::{Machine, MachineState, read_state};
@@ -257,14 +257,26 @@ pub fn show(cli: &Cli, args: &ShowArgs) -> Result<Status> {
         .and_then(|store| store.read(&args.id))
         .map_err(StoreError::carried)?;
     recording.plan.allow.extend(args.allow.iter().cloned());
+    take_matches(&mut recording, &args.matches)?;
     args.profiles.write(&recording, &args.variant)?;
     present(cli, &recording, &args.output)
+}
+
+/// Takes files for the same in a recording, of which both must be there.
+///
+/// # Errors
+/// The first that is not.
+pub(crate) fn take_matches(recording: &mut Recording, matches: &[SameFile]) -> Result<()> {
+    let stored = std::mem::replace(&mut recording.plan.matches, matches.to_vec());
+    comparison::check_matches(recording).map_err(HasStatus::carried)?;
+    recording.plan.matches.extend(stored);
+    Ok(())
 }
 
 /// Compares and prints.
 pub(crate) fn present(cli: &Cli, recording: &Recording, output: &OutputArgs) -> Result<Status> {
     let (comparison, warnings) = comparison::compare(recording);
-    let style = render::Style::detect(cli.no_color);
+    let style = render::Style::detect(cli.no_color).with_full_names(output.full_names);
     let format = if output.json { "json" } else { output.format.as_deref().unwrap_or("text") };
     let view =
         render::View { recording, comparison: &comparison, warnings: &warnings, style: &style };

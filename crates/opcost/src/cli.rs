@@ -5,7 +5,9 @@ use crate::attach::AttachArgs;
 use crate::comparison::limit::FailOn;
 use crate::diff::DiffArgs;
 use crate::exit::{Status, fail};
-use crate::experiment::{Command as CommandText, Experiment, MachineKind, Scalar, Variant};
+use crate::experiment::{
+    Command as CommandText, Experiment, MachineKind, SameFile, Scalar, Variant,
+};
 use crate::forget::ForgetArgs;
 use crate::history::command::HistoryArgs;
 use crate::import::command::{ImportArgs, formats_help};
@@ -271,6 +273,11 @@ pub struct OutputArgs {
     #[arg(long, help_heading = "Output", conflicts_with = "format")]
     pub json: bool,
 
+    /// Show names of functions whole; else names of C++ and Rust are shortened where there is no room:
+    /// template arguments, parameters and namespaces are left out first
+    #[arg(long, help_heading = "Output")]
+    pub full_names: bool,
+
     #[command(flatten)]
     #[allow(missing_docs)]
     pub exports: Exports,
@@ -316,6 +323,11 @@ pub struct ShowArgs {
     /// Waive a rule of the comparability ledger; the waiver is printed; may be repeated
     #[arg(long, value_name = "RULE")]
     pub allow: Vec<String>,
+
+    /// Take two files for the same where functions are compared, by path or name: one of the
+    /// baseline, one of the variant; may be repeated [default: files of one path, name or role]
+    #[arg(long = "match", value_name = "OLD=NEW")]
+    pub matches: Vec<SameFile>,
 
     #[command(flatten)]
     #[allow(missing_docs)]

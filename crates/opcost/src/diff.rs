@@ -5,14 +5,15 @@ use crate::cli::Cli;
 use crate::comparison::across::across;
 use crate::comparison::call_tree::{CallTree, VariantOf};
 use crate::comparison::difference::{Difference, DifferenceError, WORK_RULE, difference};
-use crate::comparison::function_context::{FunctionContext, function_context, functions_named};
-use crate::comparison::ledger;
+use crate::comparison::function_context::{FunctionContext, function_context};
 use crate::comparison::owner::{KernelFiles, Owners};
 use crate::comparison::parallel;
 use crate::comparison::profile_difference::{EVENT_RULE, ProfileOf, profile_difference};
+use crate::comparison::{check_matches_of, ledger};
 use crate::exit::{HasStatus, Status, fail};
+use crate::experiment::SameFile;
+use crate::function_option::the_function;
 use crate::kernel;
-use crate::nearest::nearest;
 use crate::profile::{SourceArgs, display_name};
 use crate::render::profile::find_variant;
 use crate::render::{self, Style, diff as page, sampled};
@@ -20,6 +21,7 @@ use crate::store::{Recording, Store, StoreError};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use opcost_profile::symbols::elf::source_files;
+use opcost_record::Function;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -65,6 +67,16 @@ pub struct DiffArgs {
     /// event
     #[arg(long, value_name = "RULE")]
     allow: Vec<String>,
+
+    /// Take two files for the same, by path or name: one of the baseline, one of the variant; may be
+    /// repeated [default: files of one path, name or role]
+    #[arg(long = "match", value_name = "OLD=NEW")]
+    matches: Vec<SameFile>,
+
+    /// Show names of functions whole; else names of C++ and Rust are shortened where there is no room:
+    /// template arguments, parameters and namespaces are left out first
+    #[arg(long)]
+    full_names: bool,
 
     /// What to print; mail: the causes by weight, in 72 columns [default: text]
     #[arg(long, value_enum, value_name = "FORMAT")]
@@ -124,10 +136,14 @@ pub fn diff(cli: &Cli, args: &DiffArgs) -> Result<Status> {
     }
     let store = Store::open_for_reading(&store_path(cli)?).map_err(StoreError::carried)?;
     let read = |id: &str| store.read(id).map_err(StoreError::carried);
-    let first = read(id)?;
+    let mut first = read(id)?;
     let other = args.other.as_deref().map(read).transpose()?;
+    // Both sides may be of the first.
+    let given = variants(&first, other.as_ref(), &args.variant)?;
+    check_matches_of(given, &args.matches).map_err(HasStatus::carried)?;
+    first.plan.matches.extend(args.matches.iter().cloned());
     let variants = variants(&first, other.as_ref(), &args.variant)?;
-    let style = Style::detect(cli.no_color);
+    let style = Style::detect(cli.no_color).with_full_names(args.full_names);
     // Two recordings are first compared metric by metric, where functions are not all that is asked for.
     let whole_page = args.function.is_none() && matches!(format, Format::Text | Format::Json);
     let metrics = match variants[0].recording.id != variants[1].recording.id && whole_page {
@@ -219,13 +235,15 @@ fn files(cli: &Cli, args: &DiffArgs, paths: [&[PathBuf]; 2]) -> Result<Status> {
         [first, others @ ..] => format!("{first} and {} more", others.len()),
         [] => String::new(),
     });
-    let difference = profile_difference([&side(0), &side(1)], side_names, &args.allow)
+    let sides = [&*side(0), &*side(1)];
+    let difference = profile_difference(sides, side_names, &args.allow, &args.matches)
         .map_err(HasStatus::carried)?;
     let text = if args.json || args.format == Some(Format::Json) {
         document(&sampled::difference::json(&difference))?
     } else {
         let limit = args.limit.unwrap_or(OF_FILES_SHOWN);
-        sampled::difference::text(&difference, limit, &Style::detect(cli.no_color))
+        let style = Style::detect(cli.no_color).with_full_names(args.full_names);
+        sampled::difference::text(&difference, limit, &style)
     };
     print(&text)?;
     Ok(Status::Done)
@@ -278,8 +296,8 @@ fn owners(variants: [VariantOf<'_>; 2]) -> Owners {
 fn whole(difference: &Difference, limit: usize, format: Format, style: &Style) -> Result<String> {
     Ok(match format {
         Format::Text => page::text(difference, limit, style),
-        Format::Mail => page::mail(difference, limit),
-        Format::Markdown => page::markdown(difference, limit),
+        Format::Mail => page::mail(difference, limit, style),
+        Format::Markdown => page::markdown(difference, limit, style),
         Format::Json => document(&page::json(difference))?,
     })
 }
@@ -292,7 +310,7 @@ fn of_function(
 ) -> Result<String> {
     Ok(match format {
         Format::Text | Format::Mail => page::function_text(difference, context, style),
-        Format::Markdown => page::function_markdown(difference, context),
+        Format::Markdown => page::function_markdown(difference, context, style),
         Format::Json => document(&page::function_json(difference, context))?,
     })
 }
@@ -351,23 +369,6 @@ fn which(recordings: [&Recording; 2]) -> String {
 
 /// The one function of this name.
 fn context(tree: &CallTree, name: &str) -> Result<FunctionContext> {
-    let found = functions_named(tree, name);
-    let described = |function: &usize| {
-        let function = &tree.functions[*function];
-        format!("{}:{}", function.module, function.symbol)
-    };
-    match found.as_slice() {
-        [one] => Ok(function_context(tree, *one)),
-        [] => {
-            let near =
-                nearest(name, tree.functions.iter().map(|function| function.symbol.as_str()));
-            let why = format!("--function {name}: no profile has it{near}");
-            Err(fail(Status::Usage, why))
-        }
-        many => {
-            let many: Vec<String> = many.iter().map(described).collect();
-            let why = format!("--function {name}: there are several; say {}", many.join(" or "));
-            Err(fail(Status::Usage, why))
-        }
-    }
+    let functions: Vec<&Function> = tree.functions.iter().collect();
+    Ok(function_context(tree, the_function(&functions, name)?))
 }

@@ -3,6 +3,10 @@
 //! Each field is declared once, here: its name is the flag's and the file's key, its first
 //! paragraph is the help text. [`crate::plan`] resolves what is left open.
 
+mod same_file;
+
+pub use same_file::SameFile;
+
 use crate::sampling::CallGraph;
 use crate::stopping::Width;
 use anyhow::{Context, Result, bail};
@@ -160,6 +164,12 @@ pub struct Experiment {
     #[arg(long, value_name = "RULE", help_heading = METRICS)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<String>,
+
+    /// Take two files for the same where functions are compared, by path or name: one of the
+    /// baseline, one of the variant; may be repeated [default: files of one path, name or role]
+    #[arg(long = "match", value_name = "OLD=NEW", help_heading = PROFILE)]
+    #[serde(rename = "match", skip_serializing_if = "Vec::is_empty")]
+    pub matches: Vec<SameFile>,
 
     /// Sample each run on the host too, so that the report says which functions a change of
     /// task-clock comes from; runs of the emulated machine always have exact profiles

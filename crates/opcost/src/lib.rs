@@ -16,6 +16,7 @@ pub mod doctor;
 pub mod exit;
 pub mod experiment;
 pub mod forget;
+mod function_option;
 pub mod history;
 pub mod import;
 pub mod kernel;

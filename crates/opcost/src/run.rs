@@ -281,8 +281,9 @@ mod tests {
     /// A profile of one function that costs as much as the slot's number.
     fn profile(slot: u32) -> Profile {
         Profile {
-            functions: vec![Function { symbol: "work".into(), module: "/bin/work".into() }],
+            functions: vec![Function::new("work", "/bin/work")],
             contexts: vec![Node { parent: None, function: 0, calls: 1, cost: slot.into() }],
+            ..Profile::default()
         }
     }
 

@@ -107,7 +107,7 @@ fn text_at_80_columns() {
 
 #[test]
 fn text_on_a_wide_terminal() {
-    let style = Style { color: false, width: 130 };
+    let style = Style { width: 130, ..Style::plain() };
     let text = show("text", &made(&["off", "on"]), &style);
     insta::assert_snapshot!(text);
     assert!(text.lines().all(|line| line.chars().count() <= 130), "{text}");
@@ -115,7 +115,7 @@ fn text_on_a_wide_terminal() {
 
 #[test]
 fn text_in_colour_has_the_same_words() {
-    let style = Style { color: true, width: 80 };
+    let style = Style { color: true, ..Style::plain() };
     let painted = show("text", &made(&["off", "on"]), &style);
     assert!(painted.contains("\x1b["));
     let mut plain = String::new();
@@ -372,7 +372,7 @@ fn percent() {
 fn percent_of_more_variants_than_fit() {
     let mut made = made(&["off", "on", "cached"]);
     made.plan.variants[2].name = "one with a name of many words".into();
-    let text = show("percent", &made, &Style { color: false, width: 48 });
+    let text = show("percent", &made, &Style { width: 48, ..Style::plain() });
     insta::assert_snapshot!(text);
     assert!(text.lines().all(|line| line.chars().count() <= 48), "{text}");
 }

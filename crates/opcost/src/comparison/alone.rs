@@ -64,7 +64,7 @@ pub(super) fn function_costs(recording: &Recording) -> Option<FunctionCosts> {
     if runs.is_empty() {
         return None;
     }
-    let mut made = summed(&attribution.functions, [runs, Vec::new()]);
+    let mut made = summed(&attribution.matching, [0, 0], [runs, Vec::new()]);
     let sampled = SampledBy::of(recording, &[0]);
     if let Some(by) = sampled {
         made.mark_sampled(by);

@@ -1,5 +1,6 @@
 //! From a recording to a comparison.
 
+use super::attribution::check_matches;
 use super::columns::{Column, Columns, WALL, blocks, per_second};
 use super::per_megabyte::per_megabyte;
 use super::{
@@ -38,6 +39,9 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
     }
     let kernels = recording.machine.first().map_or(&[][..], |state| &state.kernels);
     warnings.extend(too_few_pairs(recording, &rows));
+    if let Err(unknown) = check_matches(recording) {
+        warnings.push(Warning::Matches(unknown));
+    }
     warnings.extend(short_runs(plan, &rows));
     let mut comparison = Comparison {
         recording: recording.id.clone(),

@@ -155,7 +155,8 @@ pub fn scale(values: &[f64], unit: Unit) -> (f64, &'static str) {
 /// About four significant digits; whole numbers stay whole, thousands are separated.
 pub fn digits(value: f64) -> String {
     let size = value.abs();
-    let whole = size.fract() == 0.0;
+    // A mean of equal whole numbers may miss them by what rounding does.
+    let whole = size.fract() == 0.0 || (size - size.round()).abs() < 1e-9 * size;
     let decimals = match size {
         _ if whole => 0,
         s if s >= 10_000.0 => 0,

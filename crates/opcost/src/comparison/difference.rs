@@ -222,27 +222,12 @@ fn of_two_recordings(
         }
         notes.push(format!("{detail} ({rule}, waived)"));
     }
-    let [baseline, variant] = Attribution::of_each(variants.map(|variant| variant.recording));
-    let runs = |attribution: &'_ Attribution, side: usize| -> Vec<usize> {
-        let own = attribution.runs.iter().enumerate();
-        own.filter(|(_, run)| run.variant == variants[side].variant).map(|(at, _)| at).collect()
-    };
-    let (of_baseline, of_variant) = (runs(&baseline, 0), runs(&variant, 1));
-    let alone = |attribution: &'_ Attribution, runs: &[usize]| -> Vec<f64> {
-        let per_op = |at: &usize| {
-            let run = &attribution.runs[*at];
-            run.total as f64 / run.ops as f64
-        };
-        runs.iter().map(per_op).collect()
-    };
-    let totals = [alone(&baseline, &of_baseline), alone(&variant, &of_variant)];
-    let mut made = summed(
-        &baseline.functions,
-        [
-            of_baseline.iter().map(|at| vec![&baseline.runs[*at]]).collect(),
-            of_variant.iter().map(|at| vec![&variant.runs[*at]]).collect(),
-        ],
-    );
+    let attribution = Attribution::of_each(&variants);
+    let runs = |side: usize| attribution.runs.iter().filter(move |run| run.side == side);
+    let alone = |side: usize| runs(side).map(|run| run.total as f64 / run.ops as f64).collect();
+    let totals: [Vec<f64>; 2] = [alone(0), alone(1)];
+    let observations = [0, 1].map(|side: usize| runs(side).map(|run| vec![run]).collect());
+    let mut made = summed(&attribution.matching, [0, 1], observations);
     made.verdict = verdict(&totals);
     made.per_op = variants
         .iter()

@@ -23,6 +23,7 @@ mod imported;
 mod kernel_config;
 pub mod ledger;
 pub mod limit;
+pub mod matching;
 mod observations;
 pub mod owner;
 pub(crate) mod parallel;
@@ -36,11 +37,11 @@ mod same_work;
 mod sampled_by;
 mod settings;
 mod size;
-mod symbol;
 mod two_sample;
 
 pub use alone::{FIGURE_LEVEL, FunctionCost, FunctionCosts, interval};
 pub use analysis::compare;
+pub use attribution::{check_matches, check_matches_of};
 pub use claims::{ClaimOutcome, ClaimRow};
 pub use functions::{CallerRow, FunctionComparison, FunctionRow, NO_CALLER, Sides, UNATTRIBUTED};
 pub(crate) use imported::t_text;
@@ -53,6 +54,7 @@ pub use size::SizeRows;
 
 use crate::plan::Unavailable;
 use limit::{FailOn, Watched};
+use matching::UnknownModule;
 use opcost_record::{Better, Family, Kind, MetricKey, Unit};
 use opcost_stats::Paired;
 use serde::Serialize;
@@ -380,6 +382,8 @@ pub enum Warning {
         /// The recording, for `opcost resume`.
         recording: String,
     },
+    /// Two files were said to be the same, and one of them is in no profile.
+    Matches(UnknownModule),
 }
 
 impl std::fmt::Display for Warning {
@@ -404,6 +408,7 @@ impl std::fmt::Display for Warning {
                 f,
                 "the recording stopped after {runs} of {planned} runs; continue it with: opcost resume {recording}"
             ),
+            Warning::Matches(unknown) => unknown.fmt(f),
         }
     }
 }

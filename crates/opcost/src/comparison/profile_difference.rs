@@ -10,12 +10,14 @@
 
 pub use super::profile_judgement::{FALSE_SHARE, Judged, RowVerdict};
 
+use super::matching::{Matching, ModulePair, Side, UnknownModule, check_told};
 use super::profile_judgement::{Figures, judge};
-use super::symbol::folded;
 use crate::exit::{HasStatus, Status};
+use crate::experiment::SameFile;
 use opcost_profile::read::ReadProfile;
+use opcost_profile::symbolise::Sampled;
 use opcost_profile::table::caller_tree;
-use opcost_record::Function;
+use opcost_record::{Function, Module};
 use opcost_stats::summary::mean;
 use std::collections::{BTreeMap, HashMap};
 
@@ -48,6 +50,9 @@ pub enum ProfileDifferenceError {
         /// The counted one.
         counted: String,
     },
+    /// A file that was said to be another is not there.
+    #[error(transparent)]
+    Unknown(#[from] UnknownModule),
     /// One has nothing in it.
     #[error("{0} has no cost at all, so there is nothing to compare with")]
     Empty(String),
@@ -58,7 +63,10 @@ pub enum ProfileDifferenceError {
 
 impl HasStatus for ProfileDifferenceError {
     fn status(&self) -> Status {
-        Status::NotComparable
+        match self {
+            ProfileDifferenceError::Unknown(_) => Status::Usage,
+            _ => Status::NotComparable,
+        }
     }
 }
 
@@ -87,8 +95,12 @@ pub enum Measure {
 /// One function on both sides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProfileRow {
-    /// The function, as the variant has it where both have it.
+    /// The function, as the variant has it where both have it; its symbol tells it from others.
     pub function: Function,
+    /// The baseline's file, where that is another.
+    pub module_baseline: Option<String>,
+    /// Whether nothing but its name says that it is one function on both sides.
+    pub by_name_only: bool,
     /// Its own cost, raw, in all files of a side.
     pub cost: [u64; 2],
     /// The mean over a side's files in the measure.
@@ -139,6 +151,10 @@ pub struct ProfileDifference {
     pub total: ProfileRow,
     /// What is charged to no function.
     pub unattributed: Option<ProfileRow>,
+    /// Files of both sides that were taken for the same though their paths differ.
+    pub modules: Vec<ModulePair>,
+    /// A file of each side that has no counterpart and much of what changed.
+    pub unmatched: Option<[String; 2]>,
     /// What to know beside it.
     pub notes: Vec<String>,
 }
@@ -146,7 +162,8 @@ pub struct ProfileDifference {
 /// Compares the profiles of two sides.
 ///
 /// `sides`: the files of the baseline and of the variant, all with their operations or none;
-/// `names`: what to call the sides; `allowed`: rules that may be broken.
+/// `names`: what to call the sides; `allowed`: rules that may be broken; `told`: program files and
+/// libraries that are the same.
 ///
 /// # Errors
 /// [`ProfileDifferenceError`]: what was measured differs.
@@ -154,6 +171,7 @@ pub fn profile_difference(
     sides: [&[ProfileOf<'_>]; 2],
     names: [String; 2],
     allowed: &[String],
+    told: &[SameFile],
 ) -> Result<ProfileDifference, ProfileDifferenceError> {
     if let Some(empty) = sides.iter().position(|files| files.is_empty()) {
         return Err(ProfileDifferenceError::None(["baseline", "variant"][empty]));
@@ -168,20 +186,34 @@ pub fn profile_difference(
         return Err(ProfileDifferenceError::Empty(empty.name.to_string()));
     }
     let scale = Scale::of(sides);
-    let mut rows = rows(sides);
-    let verdicts: Vec<&Figures> = rows.iter().map(|(_, figures)| figures).collect();
-    let (judged, verdicts) = judge(&verdicts, &scale);
+    let modules = sides
+        .map(|files| files.iter().flat_map(|file| file.profile.modules()).collect::<Vec<Module>>());
+    let given = [0, 1].map(|at: usize| Side {
+        functions: sides[at].iter().flat_map(functions).collect(),
+        modules: modules[at].iter().collect(),
+        program: None,
+    });
+    check_told(given.each_ref(), told)?;
+    let matching = Matching::of(&given, told);
+    let found = figures(sides, &matching);
+    let (judged, verdicts) = judge(&found.values().collect::<Vec<_>>(), &scale);
     let ci_level = verdicts.level.filter(|_| judged == Judged::Files).map(|level| 1.0 - level);
-    let mut rows: Vec<ProfileRow> = rows
-        .drain(..)
+    let mut rows: Vec<(u32, ProfileRow)> = found
+        .iter()
         .zip(verdicts.rows)
-        .map(|((function, figures), verdict)| scale.row(function, &figures, verdict))
+        .map(|((number, figures), verdict)| {
+            (
+                *number,
+                matched_row(&matching, *number, |function| scale.row(function, figures, verdict)),
+            )
+        })
         .collect();
-    rows.sort_by(|one, two| {
+    let changes: Vec<(u32, f64)> = rows.iter().map(|(one, row)| (*one, row.change)).collect();
+    rows.sort_by(|(_, one), (_, two)| {
         let size = two.change.abs().total_cmp(&one.change.abs());
         size.then_with(|| one.function.cmp(&two.function))
     });
-    callers(&mut rows, sides, &scale);
+    callers(&mut rows, sides, &scale, &matching);
     let mut commands = all().map(|file| file.profile.about.command.as_ref());
     let command = commands.next().flatten();
     if command.is_some() && commands.flatten().any(|other| Some(other) != command) {
@@ -194,7 +226,7 @@ pub fn profile_difference(
         notes.push("samples were lost: see opcost profile of each file".into());
     }
     notes.extend(judged.limit().map(str::to_string));
-    let named = |symbol: &str| Function { symbol: symbol.into(), module: String::new() };
+    let named = |symbol: &str| Function::new(symbol, "");
     let of_all = |cost: fn(&ProfileOf<'_>) -> u64, samples: bool| {
         let each = |of: &dyn Fn(&ProfileOf<'_>) -> u64| {
             sides.map(|files| files.iter().map(of).collect::<Vec<u64>>())
@@ -226,9 +258,11 @@ pub fn profile_difference(
         ops: (scale.measure == Measure::PerOp).then(|| sum(&|file| file.ops.unwrap_or(0))),
         samples: scale.sampled.then(|| sum(&samples_of)),
         total_cost: sum(&|file| file.profile.table.total),
-        rows,
+        rows: rows.into_iter().map(|(_, row)| row).collect(),
         total,
         unattributed,
+        modules: matching.pairs([0, 1]),
+        unmatched: matching.unmatched([0, 1], &changes),
         notes,
     })
 }
@@ -334,6 +368,8 @@ impl Scale {
         let value = [0, 1].map(|side| self.mean(side, &figures.cost[side]));
         ProfileRow {
             function,
+            module_baseline: None,
+            by_name_only: false,
             cost: figures.cost.each_ref().map(|files| files.iter().sum()),
             value,
             samples: self
@@ -349,50 +385,73 @@ impl Scale {
     }
 }
 
-/// A function as it is looked for on the other side: builds lie in other folders.
-fn key(function: &Function) -> (&str, &str) {
-    let module = function.module.rsplit('/').next().unwrap_or(&function.module);
-    (folded(&function.symbol), module)
+/// The functions of a profile.
+fn functions<'a>(of: &ProfileOf<'a>) -> impl Iterator<Item = &'a Function> {
+    of.profile.table.functions.iter().map(|cost| &cost.function)
 }
 
-/// Every function with its costs and samples, file by file.
-fn rows(sides: [&[ProfileOf<'_>]; 2]) -> Vec<(Function, Figures)> {
-    let mut found: BTreeMap<(&str, &str), (&Function, Figures)> = BTreeMap::new();
+/// Costs and samples of every function by number, file by file.
+fn figures(sides: [&[ProfileOf<'_>]; 2], matching: &Matching) -> BTreeMap<u32, Figures> {
+    let mut found: BTreeMap<u32, Figures> = BTreeMap::new();
     let none = || sides.map(|files| vec![0; files.len()]);
     for (side, files) in sides.iter().enumerate() {
         for (file, of) in files.iter().enumerate() {
             for cost in of.profile.table.functions.iter().filter(|cost| cost.own > 0) {
-                let entry = found
-                    .entry(key(&cost.function))
-                    .or_insert_with(|| (&cost.function, Figures { cost: none(), samples: none() }));
-                entry.0 = &cost.function;
-                entry.1.cost[side][file] += cost.own;
-                entry.1.samples[side][file] += cost.samples.unwrap_or(0);
+                let figures = found
+                    .entry(matching.number(side, &cost.function))
+                    .or_insert_with(|| Figures { cost: none(), samples: none() });
+                figures.cost[side][file] += cost.own;
+                figures.samples[side][file] += cost.samples.unwrap_or(0);
             }
         }
     }
-    let row = |((symbol, _), (function, figures)): ((&str, &str), (&Function, Figures))| {
-        (Function { symbol: symbol.to_string(), module: function.module.clone() }, figures)
-    };
-    found.into_iter().map(row).collect()
+    found
+}
+
+/// The row of a function that is numbered, by what both sides call it and its file.
+fn matched_row(
+    matching: &Matching,
+    number: u32,
+    row: impl FnOnce(Function) -> ProfileRow,
+) -> ProfileRow {
+    let module = |side| matching.module(number, side);
+    let shown = module(1).or(module(0)).unwrap_or_default();
+    ProfileRow {
+        module_baseline: module(0).filter(|path| *path != shown).map(str::to_string),
+        by_name_only: matching.by_name_only(number, [0, 1]),
+        ..row(Function::new(matching.symbol(number), shown))
+    }
 }
 
 /// Rows whose callers are looked up, the largest changes: each takes a walk over the whole profile.
 const WITH_CALLERS: usize = 40;
 
-fn callers(rows: &mut [ProfileRow], sides: [&[ProfileOf<'_>]; 2], scale: &Scale) {
-    for row in rows.iter_mut().take(WITH_CALLERS) {
-        let mut changes: HashMap<String, [Vec<u64>; 2]> = HashMap::new();
-        for (side, files) in sides.iter().enumerate() {
-            for (file, of) in files.iter().enumerate() {
-                let Some(sampled) = &of.profile.sampled else { return };
-                let functions = &sampled.profile.functions;
-                let same = |function: &&Function| key(function) == key(&row.function);
-                for (number, _) in
-                    functions.iter().enumerate().filter(|(_, function)| same(function))
-                {
-                    for caller in caller_tree(sampled, number as u32).callers {
-                        let name = folded(&functions[caller.function as usize].symbol).to_string();
+fn callers(
+    rows: &mut [(u32, ProfileRow)],
+    sides: [&[ProfileOf<'_>]; 2],
+    scale: &Scale,
+    matching: &Matching,
+) {
+    if sides.iter().any(|files| files.iter().any(|file| file.profile.sampled.is_none())) {
+        return;
+    }
+    // Each side's profiles, each with the numbers of its functions.
+    let sampled: [Vec<(&Sampled, Vec<u32>)>; 2] = [0, 1].map(|side: usize| {
+        let profiles = sides[side].iter().filter_map(|file| file.profile.sampled.as_ref());
+        let numbers = |sampled: &Sampled| {
+            let functions = sampled.profile.functions.iter();
+            functions.map(|function| matching.number(side, function)).collect()
+        };
+        profiles.map(|sampled| (sampled, numbers(sampled))).collect()
+    });
+    for (number, row) in rows.iter_mut().take(WITH_CALLERS) {
+        let mut changes: HashMap<&str, [Vec<u64>; 2]> = HashMap::new();
+        for (side, files) in sampled.iter().enumerate() {
+            for (file, (sampled, numbers)) in files.iter().enumerate() {
+                let same = numbers.iter().enumerate().filter(|(_, found)| *found == number);
+                for (function, _) in same {
+                    for caller in caller_tree(sampled, function as u32).callers {
+                        let name = matching.symbol(numbers[caller.function as usize]);
                         let none = || sides.map(|files| vec![0; files.len()]);
                         changes.entry(name).or_insert_with(none)[side][file] += caller.cost;
                     }
@@ -401,7 +460,9 @@ fn callers(rows: &mut [ProfileRow], sides: [&[ProfileOf<'_>]; 2], scale: &Scale)
         }
         row.callers = changes
             .into_iter()
-            .map(|(name, cost)| (name, scale.mean(1, &cost[1]) - scale.mean(0, &cost[0])))
+            .map(|(name, cost)| {
+                (name.to_string(), scale.mean(1, &cost[1]) - scale.mean(0, &cost[0]))
+            })
             .filter(|(_, change)| *change != 0.0)
             .collect();
         row.callers.sort_by(|one, two| {

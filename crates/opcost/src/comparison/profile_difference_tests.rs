@@ -11,8 +11,7 @@ use proptest::prelude::*;
 fn profile(event: &str, each: u64, stacks: &[(&[&str], u64)]) -> ReadProfile {
     let mut growth = Growth::default();
     for (stack, samples) in stacks {
-        let function =
-            |symbol: &&str| Function { symbol: symbol.to_string(), module: "/bin/w".into() };
+        let function = |symbol: &&str| Function::new(*symbol, "/bin/w");
         let stack: Vec<_> = stack.iter().map(|symbol| (function(symbol), false)).collect();
         for _ in 0..*samples {
             growth.add(&stack, each);
@@ -38,7 +37,7 @@ fn compare(
 ) -> Result<ProfileDifference, ProfileDifferenceError> {
     let side = |name, profile, ops| [ProfileOf { name, profile, ops }];
     let sides = [side("a", one, ops[0]), side("b", two, ops[1])];
-    profile_difference([&sides[0], &sides[1]], names(), &[])
+    profile_difference([&sides[0], &sides[1]], names(), &[], &[])
 }
 
 fn names() -> [String; 2] {
@@ -51,7 +50,7 @@ fn compare_files(one: &[ReadProfile], two: &[ReadProfile]) -> ProfileDifference 
         let of = |profile| ProfileOf { name: "file", profile, ops: None };
         files.iter().map(of).collect::<Vec<_>>()
     });
-    profile_difference([&sides[0], &sides[1]], names(), &[]).unwrap()
+    profile_difference([&sides[0], &sides[1]], names(), &[], &[]).unwrap()
 }
 
 fn row<'d>(difference: &'d ProfileDifference, symbol: &str) -> &'d ProfileRow {
@@ -126,7 +125,7 @@ fn what_cannot_be_compared_is_refused() {
     let side = |name, profile| [ProfileOf { name, profile, ops: None }];
     let sides = [side("a", &clock), side("b", &cycles)];
     let allowed = [EVENT_RULE.to_string()];
-    let waived = profile_difference([&sides[0], &sides[1]], names(), &allowed).unwrap();
+    let waived = profile_difference([&sides[0], &sides[1]], names(), &allowed, &[]).unwrap();
     assert!(waived.notes[0].contains("waived"));
     let counted = counted("events: cpu-clock\nfn=f\n1 1\n");
     let error = compare(&counted, &clock, [None, None]).unwrap_err().to_string();
@@ -134,7 +133,7 @@ fn what_cannot_be_compared_is_refused() {
     let empty = profile("cpu-clock", 1, &[]);
     let error = compare(&clock, &empty, [None, None]).unwrap_err();
     assert_eq!(error, ProfileDifferenceError::Empty("b".into()));
-    let error = profile_difference([&sides[0], &[]], names(), &[]).unwrap_err();
+    let error = profile_difference([&sides[0], &[]], names(), &[], &[]).unwrap_err();
     assert_eq!(error.to_string(), "the variant has no file; give one or more");
 }
 

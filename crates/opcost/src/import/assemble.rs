@@ -399,6 +399,7 @@ fn plan(
         show_output: false,
         ignore_failure: false,
         allow: Vec::new(),
+        matches: Vec::new(),
         hooks: Hooks::default(),
         sampling: None,
         emulation: None,

@@ -104,6 +104,7 @@ pub fn import(cli: &Cli, args: &ImportArgs) -> Result<Status> {
     let store = writer.end(State::Finished).map_err(StoreError::carried)?;
     let recording = store.read(&id).map_err(StoreError::carried)?;
     let output = OutputArgs {
+        full_names: false,
         format: None,
         json: args.json,
         exports: args.exports.clone(),

@@ -140,6 +140,7 @@ pub fn resolve_attached(
         show_output: false,
         ignore_failure: false,
         allow: Vec::new(),
+        matches: Vec::new(),
         hooks: Hooks::default(),
         emulation: None,
         imported: None,

@@ -29,7 +29,7 @@ pub use origin::Revision;
 pub use resolve::{Surroundings, find_workload, resolve};
 pub use schedule::{BlockPlan, Slot};
 
-use crate::experiment::{Aslr, EnvironmentPolicy, MachineKind, PairsOfVariants};
+use crate::experiment::{Aslr, EnvironmentPolicy, MachineKind, PairsOfVariants, SameFile};
 use crate::sampling::SamplingPlan;
 use crate::source::Scope;
 use crate::stopping::StopPlan;
@@ -97,6 +97,9 @@ pub struct Plan {
     pub ignore_failure: bool,
     /// Waived ledger rules.
     pub allow: Vec<String>,
+    /// Files that are the same where functions are compared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub matches: Vec<SameFile>,
     /// Commands around the runs.
     pub hooks: Hooks,
     /// How the runs are sampled; `None` where they are not, and on machines that count.

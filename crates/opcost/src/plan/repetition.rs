@@ -62,6 +62,7 @@ impl Plan {
             events: self.event_texts(),
             primary: Some(self.primary.label()),
             allow: self.allow.clone(),
+            matches: self.matches.clone(),
             profile: self.sampling.is_some(),
             frequency: self.sampling.map(|sampling| sampling.frequency_hz),
             call_graph: self.sampling.map(|sampling| sampling.call_graph),

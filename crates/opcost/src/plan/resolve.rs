@@ -201,6 +201,7 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         show_output: experiment.show_output,
         ignore_failure: experiment.ignore_failure,
         allow: experiment.allow.clone(),
+        matches: experiment.matches.clone(),
         hooks: Hooks {
             setup: experiment.setup.clone(),
             conclude: experiment.conclude.clone(),

@@ -1,7 +1,7 @@
 //! One variant by itself: its metrics with their spread, and its dearest functions.
 
 use super::View;
-use super::page::{BOLD, DIM, PLAIN, Page, fit};
+use super::page::{BOLD, DIM, PLAIN, Page, align, fit};
 use super::text::{heading, twin};
 use crate::comparison::conclusion::{digits, figure, magnitude, scale};
 use crate::comparison::{Comparison, FIGURE_LEVEL, Figures, FunctionCost, FunctionCosts, Row};
@@ -14,6 +14,8 @@ use unicode_width::UnicodeWidthStr;
 const FUNCTIONS_SHOWN: usize = 20;
 /// Columns of a metric's name, at least.
 const LABEL_WIDTH_MIN: usize = 15;
+/// Columns beside a function's name.
+const OTHER_COLUMNS: usize = 36;
 /// The gap in front of a column.
 const GAP: usize = 2;
 
@@ -83,8 +85,8 @@ pub(super) fn text(page: &mut Page, comparison: &Comparison) {
     let label_width = label_width.clamp(LABEL_WIDTH_MIN, room);
     let line = |label: &str, cells: &[String]| {
         let cells = cells.iter().zip(widths).take(shown);
-        let cells: String = cells.map(|(cell, width)| fit(cell, GAP + width, true)).collect();
-        format!("  {}{cells}", fit(label, label_width, false)).trim_end().to_string()
+        let cells: String = cells.map(|(cell, width)| align(cell, GAP + width)).collect();
+        format!("  {}{cells}", fit(label, label_width)).trim_end().to_string()
     };
     let head = page.paint(BOLD, &line("", &HEADS.map(str::to_string)));
     page.line(&head);
@@ -117,13 +119,14 @@ pub(super) fn functions_text(page: &mut Page, comparison: &Comparison) {
     let Some(costs) = &comparison.function_costs else { return };
     page.line("");
     page.wrap(BOLD, "  ", &title(costs));
-    let rows = function_rows(costs);
+    let widest = page.width.saturating_sub(OTHER_COLUMNS);
+    let rows = function_rows(costs, |row| page.name(&row.symbol, &behind(row), widest));
     let width = |of: fn(&[String; 4]) -> &String| rows.iter().map(move |row| of(row).width()).max();
-    let name_width = width(|row| &row[0]).unwrap_or(0).clamp(16, page.width.saturating_sub(36));
+    let name_width = width(|row| &row[0]).unwrap_or(0).clamp(16, page.room(widest));
     let widths = [width(|row| &row[1]).unwrap_or(0), width(|row| &row[2]).unwrap_or(0)];
     for [name, own, share, calls] in &rows {
-        let (own, share) = (fit(own, widths[0], true), fit(share, widths[1], true));
-        let line = format!("    {}  {own}  {share}  {calls}", fit(name, name_width, false));
+        let (own, share) = (align(own, widths[0]), align(share, widths[1]));
+        let line = format!("    {}  {own}  {share}  {calls}", fit(name, name_width));
         page.line(line.trim_end());
     }
     if let Some(by) = &costs.sampled {
@@ -144,13 +147,18 @@ fn cost(costs: &FunctionCosts, cost: f64) -> String {
 }
 
 /// Name, cost, share and calls of the functions that are shown, then of the rest.
-fn function_rows(costs: &FunctionCosts) -> Vec<[String; 4]> {
+///
+/// `name`: how a function's name is shown.
+fn function_rows(
+    costs: &FunctionCosts,
+    mut name: impl FnMut(&FunctionCost) -> String,
+) -> Vec<[String; 4]> {
     let share = |cost: f64| match costs.total {
         total if total > 0.0 => format!("{:.2} %", 100.0 * cost / total),
         _ => "–".into(),
     };
     let (shown, others) = costs.rows.split_at(costs.rows.len().min(FUNCTIONS_SHOWN));
-    let row = |row: &FunctionCost| {
+    let mut row = |row: &FunctionCost| {
         let calls = row.calls.filter(|calls| *calls > 0.0);
         // A mean of the same integer is that integer, whatever the sum was rounded to.
         let calls = calls.map(|calls| match calls.round() {
@@ -162,7 +170,7 @@ fn function_rows(costs: &FunctionCosts) -> Vec<[String; 4]> {
         });
         [name(row), cost(costs, row.own), share(row.own), calls]
     };
-    let mut rows: Vec<[String; 4]> = shown.iter().map(row).collect();
+    let mut rows: Vec<[String; 4]> = shown.iter().map(&mut row).collect();
     let mut rest = |name: String, own: f64| {
         rows.push([name, cost(costs, own), share(own), String::new()]);
     };
@@ -176,9 +184,9 @@ fn function_rows(costs: &FunctionCosts) -> Vec<[String; 4]> {
     rows
 }
 
-fn name(cost: &FunctionCost) -> String {
-    let function = Function { symbol: cost.symbol.clone(), module: cost.module.clone() };
-    super::sampled::with_module(&function)
+/// What stands behind a function's name.
+fn behind(cost: &FunctionCost) -> String {
+    super::sampled::behind(&Function::new(&*cost.symbol, &*cost.module))
 }
 
 /// Both tables for a mail or a pull request.
@@ -193,7 +201,7 @@ pub(super) fn markdown(text: &mut String, comparison: &Comparison, escape: fn(&s
     let Some(costs) = &comparison.function_costs else { return };
     let _ = writeln!(text, "\n{}:\n", escape(&title(costs)));
     text.push_str("| function | cost | share | calls |\n|:---|---:|---:|---:|\n");
-    for row in function_rows(costs) {
+    for row in function_rows(costs, |row| format!("{}{}", row.symbol, behind(row))) {
         let _ = writeln!(text, "| {} |", row.map(|cell| escape(&cell)).join(" | "));
     }
 }

@@ -1,7 +1,7 @@
 //! What imported figures need beside the table: where they are from, and what was claimed of them.
 
 use super::benchfmt::word;
-use super::page::{DIM, GREEN, PLAIN, Page, RED, YELLOW, fit};
+use super::page::{DIM, GREEN, PLAIN, Page, RED, YELLOW, align, fit};
 use crate::comparison::conclusion::figures;
 use crate::comparison::{
     ClaimOutcome, Comparison, Figures, ImportSummary, Row, Verdict, by_reason, t_text,
@@ -48,8 +48,8 @@ pub(super) fn alone(page: &mut Page, comparison: &Comparison) {
     let width = |part: usize| lines.iter().map(|line| line[part].width()).max().unwrap_or(0);
     let widths = [width(0).min(40), width(1)];
     for [label, figure, variant] in &lines {
-        let label = fit(label, widths[0], false);
-        page.line(&format!("  {label}  {}  {variant}", fit(figure, widths[1], true)));
+        let label = fit(label, widths[0]);
+        page.line(&format!("  {label}  {}  {variant}", align(figure, widths[1])));
     }
 }
 

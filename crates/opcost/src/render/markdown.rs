@@ -52,7 +52,7 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
                 })
             );
         }
-        functions::markdown(&mut text, comparison, [baseline, variant], escape);
+        functions::markdown(&mut text, comparison, [baseline, variant], escape, view.style);
         for (heading, lines) in functions::differences(comparison, [baseline, variant]) {
             let _ = writeln!(text, "\n{}\n", escape(&heading));
             for line in lines {

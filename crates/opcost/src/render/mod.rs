@@ -12,6 +12,7 @@ pub mod html;
 mod imported;
 mod json;
 mod markdown;
+pub(crate) mod names;
 pub(crate) mod page;
 mod percent;
 pub mod plan;
@@ -111,7 +112,8 @@ impl Exports {
     /// # Errors
     /// Names the file that cannot be written.
     pub fn write(&self, view: &View<'_>) -> Result<()> {
-        let plain = View { style: &Style::plain(), ..*view };
+        let style = Style::plain().with_full_names(view.style.full_names);
+        let plain = View { style: &style, ..*view };
         for (name, path) in &self.files {
             std::fs::write(path, render(name, &plain)?)
                 .with_context(|| format!("cannot write '{}'", path.display()))
@@ -181,12 +183,19 @@ pub struct Style {
     pub color: bool,
     /// Columns.
     pub width: usize,
+    /// Whether names of functions are shown whole, however long.
+    pub full_names: bool,
 }
 
 impl Style {
     /// No colour, 80 columns.
     pub fn plain() -> Style {
-        Style { color: false, width: 80 }
+        Style { color: false, width: 80, full_names: false }
+    }
+
+    /// The same with names of functions whole, or shortened.
+    pub fn with_full_names(self, full_names: bool) -> Style {
+        Style { full_names, ..self }
     }
 
     /// What standard output is: colour only on a terminal, and not with NO_COLOR
@@ -200,6 +209,7 @@ impl Style {
         Style {
             color: terminal && !no_color && !refused,
             width: columns.or_else(measured).unwrap_or(80).max(60),
+            full_names: false,
         }
     }
 }

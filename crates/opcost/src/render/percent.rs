@@ -3,7 +3,7 @@
 
 use super::View;
 use super::alone;
-use super::page::{BOLD, DIM, PLAIN, Page, fit};
+use super::page::{BOLD, DIM, PLAIN, Page, align, fit};
 use super::text::heading;
 use crate::comparison::ratio::ratios;
 use crate::comparison::{Change, Comparison, Row, Verdict, by_reason};
@@ -113,7 +113,7 @@ impl Table<'_> {
     }
 
     fn label(&self, label: &str) -> String {
-        format!("  {}", fit(label, self.label_width, false))
+        format!("  {}", fit(label, self.label_width))
     }
 }
 
@@ -123,7 +123,7 @@ fn has_figures(row: &Row) -> bool {
 }
 
 fn cell(value: &str, mark: char) -> String {
-    format!("{} {mark}", fit(value, CELL_WIDTH - 2, true))
+    format!("{} {mark}", align(value, CELL_WIDTH - 2))
 }
 
 fn percentage(ratio: f64) -> String {

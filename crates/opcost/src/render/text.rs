@@ -4,7 +4,7 @@ use super::View;
 use super::alone;
 use super::functions;
 use super::imported;
-use super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, fit};
+use super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, fit};
 use super::size;
 use crate::comparison::conclusion::{detectable, figures, magnitude, percent};
 use crate::comparison::{Change, Comparison, Figures, Row, Severity, TwinRow, Verdict};
@@ -156,7 +156,7 @@ impl<'a> Table<'a> {
         let mut head = format!("  {}", " ".repeat(self.label_width));
         for (name, letter) in names.iter().zip(["A", "B"]) {
             let text = if long { letter } else { name };
-            head.push_str(&format!(" {}", fit(text, self.value_width, true)));
+            head.push_str(&format!(" {}", align(text, self.value_width)));
             if self.wide {
                 head.push_str(&" ".repeat(SPREAD_WIDTH));
             }
@@ -164,9 +164,9 @@ impl<'a> Table<'a> {
                 page.wrap(PLAIN, "  ", &format!("{letter}: {name}"));
             }
         }
-        head.push_str(&fit("change", CHANGE_WIDTH, true));
+        head.push_str(&align("change", CHANGE_WIDTH));
         if self.wide {
-            head.push_str(&fit("interval", INTERVAL_WIDTH, true));
+            head.push_str(&align("interval", INTERVAL_WIDTH));
         }
         let head = page.paint(BOLD, head.trim_end());
         page.line(&head);
@@ -180,29 +180,29 @@ impl<'a> Table<'a> {
             page.line(&format!("  {label}"));
             label.clear();
         }
-        let mut line = format!("  {}", fit(&label, self.label_width, false));
+        let mut line = format!("  {}", fit(&label, self.label_width));
         for text in side_texts(row, sides) {
             line.push_str(&text.map_or_else(
                 || self.value("–", ""),
                 |(value, spread)| self.value(&value, &spread),
             ));
         }
-        line.push_str(&fit(&amount(change), CHANGE_WIDTH, true));
+        line.push_str(&align(&amount(change), CHANGE_WIDTH));
         if self.wide {
             let interval =
                 change.ci.map(|(low, high)| format!("{} … {}", percent(low), percent(high)));
-            line.push_str(&fit(&interval.unwrap_or_default(), INTERVAL_WIDTH, true));
+            line.push_str(&align(&interval.unwrap_or_default(), INTERVAL_WIDTH));
         }
         let room = page.width.saturating_sub(line.width() + 2).max(8);
-        let remark = fit(&remark(row, change), room, false);
+        let remark = fit(&remark(row, change), room);
         let remark = page.paint(color_of(row, change), remark.trim_end());
         page.line(&format!("{line}  {remark}"));
     }
 
     fn value(&self, value: &str, spread: &str) -> String {
-        let value = fit(value, self.value_width, true);
+        let value = align(value, self.value_width);
         if self.wide {
-            format!(" {value}{}", fit(spread, SPREAD_WIDTH, true))
+            format!(" {value}{}", align(spread, SPREAD_WIDTH))
         } else {
             format!(" {value}")
         }
@@ -215,7 +215,7 @@ impl<'a> Table<'a> {
         }) else {
             return;
         };
-        let mut line = format!("  {}", fit("our own loop/op", self.label_width, false));
+        let mut line = format!("  {}", fit("our own loop/op", self.label_width));
         for text in figures(&[one, two], twin.unit) {
             line.push_str(&self.value(&text, ""));
         }

@@ -186,7 +186,9 @@ impl SubjectArgs {
         }
         let elapsed_ns = elapsed().as_nanos() as u64;
         let intake = collecting.stop().context("cannot read samples")?;
-        let (recorded, _) = intake.finish(0..=u64::MAX).context("cannot read samples")?;
+        let (mut recorded, _) = intake.finish(0..=u64::MAX).context("cannot read samples")?;
+        // What ran anyway executed this or that.
+        recorded.program = None;
         let about = about(sampling, granted, &name, Some(elapsed_ns));
         Ok(Taken { about, recorded, name, ops: None, failure: None })
     }

@@ -39,7 +39,7 @@ pub(super) fn text(outcome: &Outcome, style: &Style) -> String {
     page.line("");
     page.line("                             false alarms   finds, 9 times in 10");
     for metric in same.metrics.iter().filter(|metric| shown(metric)) {
-        let label = fit(&metric.metric, 26, false);
+        let label = fit(&metric.metric, 26);
         page.line(&format!("  {label} {:>12}   {}", metric.alarms, finds(metric)));
     }
     let (exact, open): (Vec<&Metric>, Vec<&Metric>) = same

@@ -31,6 +31,11 @@ pub struct SizeArgs {
     #[arg(long, value_name = "N", default_value_t = 20)]
     limit: usize,
 
+    /// Show names of functions whole; else names of C++ and Rust are shortened where there is no room:
+    /// template arguments, parameters and namespaces are left out first
+    #[arg(long)]
+    full_names: bool,
+
     /// What to print [default: text]
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<Format>,
@@ -57,7 +62,7 @@ pub fn size(cli: &Cli, args: &SizeArgs) -> Result<Status> {
     let baseline = read(&args.baseline, &bytes[0])?;
     let variant = read(&args.variant, &bytes[1])?;
     let format = if args.json { Format::Json } else { args.format.unwrap_or(Format::Text) };
-    let style = Style::detect(cli.no_color);
+    let style = Style::detect(cli.no_color).with_full_names(args.full_names);
     if let Some(function) = &args.function {
         let difference =
             compare_function([&baseline, &variant], function).map_err(HasStatus::carried)?;

@@ -1,12 +1,12 @@
 //! From two inventories to what differs, in rows that add up.
 
-use super::clone::origin;
 use super::error::SizeError;
 use super::family;
 use super::inlined::{self, Inlined};
 use super::inventory::{Inventory, Names, SymbolSize};
 use super::pairing::{Lone, Pairing, pair};
 use super::totals::{Class, Totals};
+use opcost_profile::symbols::clone::origin;
 use opcost_profile::symbols::demangle::{demangle, printable};
 use std::collections::{HashMap, HashSet};
 

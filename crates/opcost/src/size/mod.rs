@@ -6,7 +6,6 @@
 
 mod alignment;
 mod archive;
-mod clone;
 mod code;
 mod command;
 mod cover;

@@ -417,8 +417,9 @@ fn a_store_of_version_1_is_read_as_it_is() {
 fn a_store_of_version_1_is_brought_up_when_it_is_added_to() {
     let (_dir, path, id) = stored_by_version_1(5);
     let profile = Profile {
-        functions: vec![opcost_record::Function { symbol: "f".into(), module: "m".into() }],
+        functions: vec![opcost_record::Function::new("f", "m")],
         contexts: vec![],
+        ..Profile::default()
     };
     // Two processes may do so at once.
     let stores = [(); 2].map(|()| Store::open_for_writing(&path).unwrap());

@@ -87,7 +87,7 @@ impl Tree {
         calls: u64,
         cost: u64,
     ) -> Option<u32> {
-        let wanted = Function { symbol: symbol.into(), module: module.into() };
+        let wanted = Function::new(symbol, module);
         let functions = &mut self.profile.functions;
         let known = functions.iter().position(|function| *function == wanted);
         let function = known.unwrap_or_else(|| {

@@ -48,8 +48,9 @@ fn regions() -> [RegionCost; 2] {
             region: WORK.into(),
             counts: vec![("instructions".into(), Domain::Kernel, 42)],
             profile: Profile {
-                functions: vec![Function { symbol: "f".into(), module: "[kernel]".into() }],
+                functions: vec![Function::new("f", "[kernel]")],
                 contexts: vec![Context { parent: None, function: 0, calls: 1, cost: 42 }],
+                ..Profile::default()
             },
         },
     ]

@@ -59,6 +59,7 @@ pub fn json(difference: &Difference) -> Value {
             "functions": shown.leading,
             "share": functions.covered(shown.leading),
         },
+        "modules_matched": functions.modules,
         "owners_unknown": difference.owners.unknown(&functions.rows),
         "notes": difference.notes,
     })

@@ -1,9 +1,9 @@
 //! The difference of two profiles in files, for people and for programs.
 
 use super::super::Style;
-use super::super::functions::{list, signed_figure};
-use super::super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, fit};
-use super::{counted, with_module};
+use super::super::functions::{BY_NAME_ONLY, list, matching_notes, signed_figure};
+use super::super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, column, fit};
+use super::{behind, counted};
 use crate::comparison::conclusion::{figure, grouped, percent};
 use crate::comparison::profile_difference::{
     FALSE_SHARE, Judged, Measure, ProfileDifference, ProfileRow, RowVerdict,
@@ -14,8 +14,8 @@ use unicode_width::UnicodeWidthStr;
 
 /// Version of the document.
 const SCHEMA: u32 = 1;
-/// Columns of a figure, and of what stands behind them.
-const FIGURE_WIDTH: usize = 12;
+/// Columns of a figure, at least, and of what stands behind them.
+const FIGURE_WIDTH_MIN: usize = 12;
 const MARK_WIDTH: usize = 18;
 
 /// The page that `opcost diff` prints of two files; `limit`: functions shown one by one.
@@ -26,10 +26,8 @@ pub fn text(difference: &ProfileDifference, limit: usize, style: &Style) -> Stri
     page.wrap(PLAIN, "  ", &totals(difference));
     page.wrap(DIM, "  ", &judged(difference));
     page.line("");
-    let taken = 2 + 3 * FIGURE_WIDTH + MARK_WIDTH;
-    let name_width = page.width.saturating_sub(taken).clamp(20, 60);
-    let table = Table { difference, name_width };
-    let long = difference.names.iter().any(|name| name.width() >= FIGURE_WIDTH);
+    let table = Table::of(difference, limit, page.width);
+    let long = difference.names.iter().any(|name| name.width() >= table.figure_width);
     let names = if long { ["A", "B"] } else { [one.as_str(), two.as_str()] };
     if long {
         page.wrap(PLAIN, "  ", &format!("A: {one}"));
@@ -111,31 +109,57 @@ fn judged(difference: &ProfileDifference) -> String {
     }
 }
 
-/// What the marks mean, where they occur.
+/// What the marks mean, where they occur, and how files were matched.
 fn footnotes(page: &mut Page, difference: &ProfileDifference, shown: &[ProfileRow]) {
     let open = |row: &&ProfileRow| !row.verdict.is_found() && row.change != 0.0;
-    let Some(first) = shown.iter().find(open) else { return };
-    page.line("");
-    let text = match difference.judged {
-        Judged::Files => {
-            let mut text = "?: not shown to be real".to_string();
-            let needs = shown.iter().find(|row| row.reason.starts_with("needs"));
-            if let Some(needs) = needs.filter(|_| first.verdict == RowVerdict::Inconclusive) {
-                text += &format!("; with so many functions a verdict {}", needs.reason);
-            }
-            text
-        }
-        _ => "?: so many samples more or less can be chance".to_string(),
-    };
-    page.wrap(DIM, "  ", &text);
+    if let Some(first) = shown.iter().find(open) {
+        page.line("");
+        page.wrap(DIM, "  ", &not_real(difference, first, shown));
+    }
+    if shown.iter().any(|row| row.by_name_only) {
+        page.wrap(DIM, "  ", BY_NAME_ONLY);
+    }
+    page.note_shortened("  ");
+    let sides = difference.names.each_ref().map(String::as_str);
+    for note in matching_notes(&difference.modules, difference.unmatched.as_ref(), sides) {
+        page.wrap(DIM, "  ", &note);
+    }
+}
+
+/// What `?` means; `first`: the first row that has it.
+fn not_real(difference: &ProfileDifference, first: &ProfileRow, shown: &[ProfileRow]) -> String {
+    if difference.judged != Judged::Files {
+        return "?: so many samples more or less can be chance".into();
+    }
+    let mut text = "?: not shown to be real".to_string();
+    let needs = shown.iter().find(|row| row.reason.starts_with("needs"));
+    if let Some(needs) = needs.filter(|_| first.verdict == RowVerdict::Inconclusive) {
+        text += &format!("; with so many functions a verdict {}", needs.reason);
+    }
+    text
 }
 
 struct Table<'a> {
     difference: &'a ProfileDifference,
     name_width: usize,
+    figure_width: usize,
 }
 
-impl Table<'_> {
+impl<'a> Table<'a> {
+    fn of(difference: &'a ProfileDifference, limit: usize, width: usize) -> Table<'a> {
+        let mut table = Table { difference, name_width: 0, figure_width: 0 };
+        let rows = difference.rows.iter().take(limit).chain([&difference.total]);
+        let figures: Vec<String> = rows
+            .flat_map(|row| {
+                [table.figure(row.value[0]), table.figure(row.value[1]), table.change(row.change)]
+            })
+            .collect();
+        table.figure_width = column(figures.iter().map(String::as_str), FIGURE_WIDTH_MIN);
+        let taken = 2 + 3 * table.figure_width + MARK_WIDTH;
+        table.name_width = width.saturating_sub(taken).clamp(20, 60);
+        table
+    }
+
     fn figure(&self, value: f64) -> String {
         if value == 0.0 {
             return "–".into();
@@ -156,9 +180,8 @@ impl Table<'_> {
     }
 
     fn cells(&self, name: &str, figures: [&str; 3], mark: &str) -> String {
-        let figures: String =
-            figures.iter().map(|text| format!(" {}", fit(text, FIGURE_WIDTH - 1, true))).collect();
-        format!("  {}{figures}  {mark}", fit(name, self.name_width, false))
+        let figures: String = figures.iter().map(|text| align(text, self.figure_width)).collect();
+        format!("  {}{figures}  {mark}", fit(name, self.name_width))
     }
 
     fn sums(&self, page: &mut Page, style: anstyle::Style, name: &str, value: [f64; 2]) {
@@ -173,10 +196,15 @@ impl Table<'_> {
     }
 
     fn row(&self, page: &mut Page, row: &ProfileRow) {
-        let mut name = with_module(&row.function);
+        let behind = behind(&row.function);
+        let width = match row.function.symbol.width() + behind.width() {
+            short if short <= self.name_width => self.name_width,
+            _ => page.width - 2,
+        };
+        let mut name = page.name(&row.function.symbol, &behind, width);
         // A long name stands on a line of its own.
         if name.width() > self.name_width {
-            page.line(&format!("  {}", fit(&name, (page.width - 2).min(name.width()), false)));
+            page.line(&format!("  {name}"));
             name.clear();
         }
         let figures =
@@ -186,6 +214,9 @@ impl Table<'_> {
             [0, _] => marks.push("new".to_string()),
             [_, 0] => marks.push("gone".to_string()),
             _ => {}
+        }
+        if row.by_name_only {
+            marks.push("≈".into());
         }
         match (row.verdict, row.p_adjusted) {
             (RowVerdict::Changed, Some(p)) if p < 1e-4 => marks.push("p < 0.0001".into()),
@@ -206,12 +237,12 @@ impl Table<'_> {
         let line = page.paint(color, &line);
         page.line(&line);
         if row.verdict.is_found() && !row.callers.is_empty() {
-            let named: Vec<String> = row
+            let named: Vec<(&str, String)> = row
                 .callers
                 .iter()
-                .map(|(caller, change)| format!("{caller} {}", self.change(*change)))
+                .map(|(caller, change)| (caller.as_str(), format!(" {}", self.change(*change))))
                 .collect();
-            let from = list("← ", &named, page.width - 6);
+            let from = list(page, "← ", &named, page.width - 6);
             let line = page.paint(DIM, &format!("      {from}"));
             page.line(&line);
         }
@@ -231,6 +262,8 @@ pub fn json(difference: &ProfileDifference) -> Value {
         value!({
             "symbol": row.function.symbol,
             "module": row.function.module,
+            "module_baseline": row.module_baseline.as_ref().unwrap_or(&row.function.module),
+            "by_name_only": row.by_name_only,
             "cost_baseline": row.cost[0],
             "cost": row.cost[1],
             "samples_baseline": row.samples.map(|samples| samples[0]),
@@ -269,6 +302,7 @@ pub fn json(difference: &ProfileDifference) -> Value {
         "total": row(&difference.total),
         "unattributed": difference.unattributed.as_ref().map(row),
         "functions": difference.rows.iter().map(row).collect::<Vec<_>>(),
+        "modules_matched": difference.modules,
         "notes": difference.notes,
     })
 }
