@@ -100,7 +100,7 @@ fn carry_out(cli: &Cli, mut plan: Plan, dry_run: bool, output: &OutputArgs) -> R
         print(&text)?;
         return Ok(Status::Done);
     }
-    output.exports.check()?;
+    output.check()?;
     check_limits(&plan, &output.fail_on)?;
     plan.invocation = Some(invocation(&plan));
     let interrupt = Interrupt::install()
@@ -125,7 +125,7 @@ fn invocation(plan: &Plan) -> String {
 
 /// `opcost resume`.
 pub fn resume(cli: &Cli, args: &ResumeArgs) -> Result<Status> {
-    args.output.exports.check()?;
+    args.output.check()?;
     let path = store_path(cli)?;
     let recording = Store::open_for_reading(&path)
         .and_then(|store| store.read(&args.id))
@@ -244,7 +244,7 @@ pub fn show(cli: &Cli, args: &ShowArgs) -> Result<Status> {
     for rule in &args.allow {
         comparison::ledger::find_rule(rule)?;
     }
-    args.output.exports.check()?;
+    args.output.check()?;
     args.profiles.check()?;
     if args.profiles.is_empty() && !args.variant.is_empty() {
         return Err(fail(
@@ -280,7 +280,9 @@ pub(crate) fn present(cli: &Cli, recording: &Recording, output: &OutputArgs) -> 
     let format = if output.json { "json" } else { output.format.as_deref().unwrap_or("text") };
     let view =
         render::View { recording, comparison: &comparison, warnings: &warnings, style: &style };
-    print(&render::render(format, &view)?)?;
+    if output.exports.printed().is_none() {
+        print(&render::render(format, &view)?)?;
+    }
     output.exports.write(&view)?;
     if comparison.refused() {
         return Ok(Status::NotComparable);

@@ -293,6 +293,30 @@ pub struct OutputArgs {
     pub fail_on: Vec<FailOn>,
 }
 
+impl OutputArgs {
+    /// Fails early if a file could not be written later, or standard output would get two formats.
+    ///
+    /// # Errors
+    /// Names the option.
+    pub fn check(&self) -> Result<()> {
+        self.exports.check()?;
+        let other = match (&self.format, self.json) {
+            (Some(format), _) => format!("--format {format}"),
+            (None, true) => "--json".to_string(),
+            (None, false) => return Ok(()),
+        };
+        match self.exports.printed() {
+            None => Ok(()),
+            Some(name) => Err(fail(
+                Status::Usage,
+                format!(
+                    "--export-{name} - and {other}: standard output takes one of them; give --export-{name} a file"
+                ),
+            )),
+        }
+    }
+}
+
 /// Arguments of `opcost resume`.
 #[derive(Args, Debug)]
 pub struct ResumeArgs {

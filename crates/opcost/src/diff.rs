@@ -59,7 +59,8 @@ pub struct DiffArgs {
     #[arg(long, value_name = "NAME")]
     function: Option<String>,
 
-    /// Functions to show one by one, the largest changes first [default: all; of files 30]
+    /// Functions to show one by one, the largest changes first [default: all; in mails and of
+    /// files 30]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
 
@@ -168,7 +169,7 @@ pub fn diff(cli: &Cli, args: &DiffArgs) -> Result<Status> {
             let context = context(&difference.tree, name)?;
             of_function(&difference, &context, format, &style)?
         }
-        None => whole(&difference, args.limit.unwrap_or(usize::MAX), format, &style)?,
+        None => whole(&difference, args.limit.unwrap_or(shown_in(format)), format, &style)?,
     };
     let text = match (&metrics, format) {
         (Some(metrics), Format::Text) => render::across::text(metrics, &style) + "\n" + &text,
@@ -183,8 +184,17 @@ pub fn diff(cli: &Cli, args: &DiffArgs) -> Result<Status> {
     Ok(Status::Done)
 }
 
-/// Files shown function by function unless said otherwise.
-const OF_FILES_SHOWN: usize = 30;
+/// Functions of files, and of mails, that are shown one by one unless said otherwise.
+const FUNCTIONS_SHOWN: usize = 30;
+
+/// Functions of recordings that are shown one by one unless said otherwise.
+fn shown_in(format: Format) -> usize {
+    match format {
+        // Where nothing is known to have changed, every function that was sampled is a cause.
+        Format::Mail => FUNCTIONS_SHOWN,
+        _ => usize::MAX,
+    }
+}
 
 fn is_file(name: &str) -> bool {
     Path::new(name).is_file()
@@ -241,7 +251,7 @@ fn files(cli: &Cli, args: &DiffArgs, paths: [&[PathBuf]; 2]) -> Result<Status> {
     let text = if args.json || args.format == Some(Format::Json) {
         document(&sampled::difference::json(&difference))?
     } else {
-        let limit = args.limit.unwrap_or(OF_FILES_SHOWN);
+        let limit = args.limit.unwrap_or(FUNCTIONS_SHOWN);
         let style = Style::detect(cli.no_color).with_full_names(args.full_names);
         sampled::difference::text(&difference, limit, &style)
     };

@@ -99,12 +99,28 @@ impl Exports {
     /// Fails early if a file could not be written later.
     ///
     /// # Errors
-    /// Names the file whose folder does not exist.
+    /// Names the file whose folder does not exist, or the formats that would share standard output.
     pub fn check(&self) -> Result<()> {
+        let mut printed = None;
         for (name, path) in &self.files {
+            if is_standard_output(path) {
+                if let Some(first) = printed.replace(name) {
+                    let text = format!(
+                        "--export-{first} - and --export-{name} -: standard output takes one of \
+                         them; give the other a file"
+                    );
+                    return Err(crate::exit::fail(Status::Usage, text));
+                }
+                continue;
+            }
             check_folder(&format!("--export-{name}"), path)?;
         }
         Ok(())
+    }
+
+    /// The format that goes to standard output (`--export-NAME -`), where nothing else must.
+    pub fn printed(&self) -> Option<&'static str> {
+        self.files.iter().find(|(_, path)| is_standard_output(path)).map(|(name, _)| *name)
     }
 
     /// Writes every file.
@@ -115,12 +131,20 @@ impl Exports {
         let style = Style::plain().with_full_names(view.style.full_names);
         let plain = View { style: &style, ..*view };
         for (name, path) in &self.files {
+            if is_standard_output(path) {
+                crate::action::print(&render(name, &plain)?)?;
+                continue;
+            }
             std::fs::write(path, render(name, &plain)?)
                 .with_context(|| format!("cannot write '{}'", path.display()))
                 .status(Status::Missing)?;
         }
         Ok(())
     }
+}
+
+fn is_standard_output(path: &Path) -> bool {
+    path.as_os_str() == "-"
 }
 
 /// Fails if a file that an option names could not be written, as there is no folder for it.
@@ -166,7 +190,7 @@ impl clap::FromArgMatches for Exports {
 impl clap::Args for Exports {
     fn augment_args(command: Command) -> Command {
         FORMATS.iter().fold(command, |command, format| {
-            let help = format!("Write {} to FILE", format.help);
+            let help = format!("Write {} to FILE; - prints it in place of the table", format.help);
             command.arg(export_argument(format.name, &help).help_heading("Output"))
         })
     }
