@@ -4,7 +4,7 @@
 
 use clap::Parser;
 use opcost::cli::{Action, Cli, arguments};
-use opcost::exit::{Status, status_of};
+use opcost::exit::{Status, in_words, status_of};
 use opcost::{
     action, attach, diff, doctor, forget, history, import, kernel, listing, profile, report,
     selftest, size, top, work_process,
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
         Action::WorkProcess => work_process::serve().map(|()| Status::Done),
     };
     let status = done.unwrap_or_else(|error| {
-        eprintln!("opcost: {error:#}");
+        eprintln!("opcost: {}", in_words(&error));
         status_of(&error).unwrap_or(Status::Missing)
     });
     ExitCode::from(status as u8)
