@@ -238,12 +238,14 @@ impl Store {
         self.sql(|connection| {
             let mut statement = connection.prepare_cached(&format!(
                 "SELECT id, created_unix_ns, experiment, state,
-                        (SELECT count(*) FROM runs WHERE runs.recording = number), plan, {}
+                        (SELECT count(*) FROM runs WHERE runs.recording = number), plan, {}, {}
                  FROM recordings WHERE number = ?1",
-                self.checksum_column()
+                self.checksum_column(),
+                self.runs_column()
             ))?;
             statement.query_row([number], |row| {
                 check_plan(row, 0, 5, 6)?;
+                check_number(row.get(7)?, row.get(4)?)?;
                 let plan: NamesOfPlan = json(row, 5)?;
                 Ok(RecordingHead {
                     id: row.get(0)?,
@@ -258,6 +260,11 @@ impl Store {
                 })
             })
         })
+    }
+
+    /// The column of the number of runs at the end.
+    fn runs_column(&self) -> &'static str {
+        if self.version >= 3 { "runs_at_end" } else { "NULL" }
     }
 
     /// The column of checksums, which there was not before version 3.
@@ -306,6 +313,12 @@ impl Store {
         recording.dictionary = Dictionary::from_keys(self.read_keys(number).map_err(of)?);
         let variants = recording.plan.variants.len();
         recording.records = self.read_records(number, variants).map_err(of)?;
+        let at_end = self.sql(|connection| {
+            let query = format!("SELECT {} FROM recordings WHERE number = ?1", self.runs_column());
+            let at_end = connection.query_row(&query, [number], |row| row.get(0))?;
+            check_number(at_end, recording.records.len() as i64)
+        });
+        at_end.map_err(of)?;
         // Before version 2 there were none.
         if self.version >= 2 {
             recording.profiles = self.read_profiles(number).map_err(of)?;
@@ -491,6 +504,16 @@ fn revisions(variants: &[NameOfVariant]) -> Vec<Revision> {
 fn check_plan(row: &Row<'_>, id: usize, plan: usize, sum: usize) -> rusqlite::Result<()> {
     let made = checksum([row.get_ref(id)?.as_bytes()?, row.get_ref(plan)?.as_bytes()?]);
     compare_checksums(row, sum, made, || "its plan".into())
+}
+
+/// Refuses a recording that has not the runs that it ended with.
+fn check_number(at_end: Option<i64>, found: i64) -> rusqlite::Result<()> {
+    match at_end {
+        Some(at_end) if at_end != found => {
+            Err(codec::corrupt(0, format!("{found} runs are there, and it ended with {at_end}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses a run that is not the one that was written.

@@ -53,10 +53,12 @@ CREATE TABLE profiles(
 ) WITHOUT ROWID;
 ";
 
-/// What version 3 added: a checksum of every row that is written once and read back; `NULL` in rows of
-/// older versions.
+/// What version 3 added: a checksum of every row that is written once and read back, and how many runs
+/// there were when a recording ended, since a row that is lost has none; `NULL` in rows of older
+/// versions, and in recordings that have not ended.
 const CHECKSUMS: &str = "
 ALTER TABLE recordings ADD COLUMN checksum INTEGER;
+ALTER TABLE recordings ADD COLUMN runs_at_end INTEGER;
 ALTER TABLE metrics ADD COLUMN checksum INTEGER;
 ALTER TABLE invariants ADD COLUMN checksum INTEGER;
 ALTER TABLE runs ADD COLUMN checksum INTEGER;

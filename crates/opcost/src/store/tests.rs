@@ -381,6 +381,7 @@ fn rows_that_do_not_fit_together_are_damage() {
         // What could be, and was never written.
         "UPDATE runs SET samples = x'00c1843d0207' WHERE slot = 3",
         "UPDATE runs SET ops = 1001 WHERE slot = 3",
+        "DELETE FROM runs WHERE slot = 3",
         "UPDATE runs SET block = 1 WHERE slot = 3",
         "UPDATE runs SET exit_code = NULL WHERE slot = 3",
         "UPDATE runs SET started_unix_ns = started_unix_ns + 1 WHERE slot = 3",
@@ -403,7 +404,9 @@ fn rows_that_do_not_fit_together_are_damage() {
 
 #[test]
 fn a_damaged_recording_hides_no_other() {
-    for change in ["plan = '{'", "state = 'lost'", "plan = replace(plan, ':2', ':3')"] {
+    for change in
+        ["plan = '{'", "state = 'lost'", "runs_at_end = 7", "plan = replace(plan, ':2', ':3')"]
+    {
         let (_dir, path, whole) = stored(5);
         let damaged = begin(&path, &fixture::plan(2, 4)).id().to_string();
         let sql = format!("UPDATE recordings SET {change} WHERE id = '{damaged}'");
@@ -426,7 +429,8 @@ fn stored_by_version_1(runs: u32) -> (TempDir, PathBuf, String) {
     let (dir, path, id) = stored(runs);
     let sql = "DROP TABLE profiles; ALTER TABLE runs DROP COLUMN checksum;
         ALTER TABLE invariants DROP COLUMN checksum; ALTER TABLE metrics DROP COLUMN checksum;
-        ALTER TABLE recordings DROP COLUMN checksum; PRAGMA user_version = 1; PRAGMA journal_mode = delete";
+        ALTER TABLE recordings DROP COLUMN checksum;
+        ALTER TABLE recordings DROP COLUMN runs_at_end; PRAGMA user_version = 1; PRAGMA journal_mode = delete";
     Connection::open(&path).unwrap().execute_batch(sql).unwrap();
     (dir, path, id)
 }

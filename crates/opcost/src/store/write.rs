@@ -79,7 +79,8 @@ impl RecordingWriter {
         let invariants = store.sql(|connection| {
             // By SQLite, since another process may have added its own since we read.
             connection.execute(
-                "UPDATE recordings SET state = ?2, machine = json_insert(machine, '$[#]', json(?3))
+                "UPDATE recordings SET state = ?2, machine = json_insert(machine, '$[#]', json(?3)),
+                    runs_at_end = NULL
                  WHERE number = ?1",
                 params![number, State::Running.word(), text(machine)?],
             )?;
@@ -211,7 +212,9 @@ impl RecordingWriter {
         }
         self.store.sql(|connection| {
             connection.execute(
-                "UPDATE recordings SET state = ?2 WHERE number = ?1 AND id = ?3",
+                "UPDATE recordings SET state = ?2,
+                    runs_at_end = (SELECT count(*) FROM runs WHERE recording = ?1)
+                 WHERE number = ?1 AND id = ?3",
                 params![self.number, state.word(), self.id],
             )
         })?;
