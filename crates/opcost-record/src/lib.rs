@@ -11,6 +11,7 @@ pub mod disk;
 pub mod emulation;
 pub mod marker;
 pub mod metric;
+pub mod printable;
 pub mod profile;
 mod record;
 pub mod request;

@@ -17,6 +17,7 @@ use crate::store::{Recording, RecordingWriter, Store, StoreError};
 use crate::xdg;
 use anyhow::{Context, Result};
 use clap::CommandFactory;
+use opcost_record::printable::printable;
 use opcost_record::{MetricKey, MetricRow, Record, WORKLOAD};
 use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
@@ -107,9 +108,8 @@ fn carry_out(cli: &Cli, mut plan: Plan, dry_run: bool, output: &OutputArgs) -> R
         .context("cannot install the signal handler")
         .status(Status::Missing)?;
     let (mut machine, state) = machine_for(cli.quiet, &plan, &interrupt)?;
-    let writer = Store::open_for_writing(&store_path(cli)?)
-        .and_then(|store| store.begin(&plan, &state, unix_ns()))
-        .map_err(StoreError::carried)?;
+    let writer =
+        store_for_writing(cli)?.begin(&plan, &state, unix_ns()).map_err(StoreError::carried)?;
     record(cli, &plan, &[], (machine.as_mut(), &state), writer, output)
 }
 
@@ -205,9 +205,11 @@ fn record(
         Ending::Failed { slot, variant, failure } => {
             let name = &plan.variants[usize::from(variant)].name;
             let what = render::failure(&failure);
+            let hint = plan::shell_syntax::in_work(&plan.variants[usize::from(variant)].work);
+            let hint = hint.map_or(String::new(), plan::shell_syntax::hint);
             Err(fail(
                 Status::WorkFailed,
-                format!("variant '{name}', run {slot} of recording {id}: {what}"),
+                format!("variant '{name}', run {slot} of recording {id}: {what}{hint}"),
             ))
         }
     }
@@ -289,10 +291,10 @@ pub(crate) fn present(cli: &Cli, recording: &Recording, output: &OutputArgs) -> 
     }
     let found = limit::exceeded(&comparison, &output.fail_on).status(Status::Usage)?;
     for what in &found.exceeded {
-        eprintln!("opcost: worse: {what}");
+        eprintln!("opcost: worse: {}", printable(what));
     }
     for what in &found.undecided {
-        eprintln!("opcost: {what}");
+        eprintln!("opcost: {}", printable(what));
     }
     Ok(if found.exceeded.is_empty() { Status::Done } else { Status::Regression })
 }
@@ -394,6 +396,19 @@ pub(crate) fn store_path(cli: &Cli) -> Result<PathBuf> {
 /// Standard output cannot be written.
 pub fn show_version(text: &str) -> Result<Status> {
     print(text).map(|()| Status::Done)
+}
+
+/// The store, opened to add to it. Its folder is made where it is the default one; another may be a typo.
+pub(crate) fn store_for_writing(cli: &Cli) -> Result<Store> {
+    let path = store_path(cli)?;
+    if let (None, Some(folder)) = (&cli.store, path.parent()) {
+        std::fs::create_dir_all(folder)
+            .with_context(|| {
+                format!("cannot make the folder '{}' for recordings", folder.display())
+            })
+            .status(Status::Missing)?;
+    }
+    Store::open_for_writing(&path).map_err(StoreError::carried)
 }
 
 /// Writes to standard output; a reader that has gone away is no error.

@@ -12,6 +12,7 @@ use crate::forget::ForgetArgs;
 use crate::history::command::HistoryArgs;
 use crate::import::command::{ImportArgs, formats_help};
 use crate::kernel::KernelArgs;
+use crate::plan;
 use crate::profile::ProfileArgs;
 use crate::render::Exports;
 use crate::render::profile::ProfileExports;
@@ -21,7 +22,9 @@ use crate::size::SizeArgs;
 use crate::top::TopArgs;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::ffi::OsString;
+use opcost_record::printable::printable_bytes;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 /// Compares variants of a hot path on the same fixed work, and says which shifts are real.
@@ -166,6 +169,7 @@ const ATTACH_EXAMPLES: &str = "Examples:
   opcost attach 1234 --key copy --to copy_avx2 -e task-clock,instructions:u";
 
 const SIZE_EXAMPLES: &str = "Examples:
+  opcost size prog
   opcost size old/prog new/prog
   opcost size libold.a libnew.a --limit 50
   opcost size native paravirt
@@ -176,7 +180,7 @@ const SIZE_EXAMPLES: &str = "Examples:
 pub struct CompareArgs {
     /// Commands to compare, each one argument, split like a shell does; the first is the baseline
     #[arg(value_name = "COMMAND")]
-    pub commands: Vec<String>,
+    pub commands: Vec<OsString>,
 
     /// Built-in workload with parameters, NAME[:KEY=VALUE,...]; may be repeated
     #[arg(long, short = 'w', value_name = "WORKLOAD")]
@@ -184,7 +188,7 @@ pub struct CompareArgs {
 
     /// A variant with a name of its own: NAME=COMMAND or NAME=workload:WORKLOAD[:KEY=VALUE,...]
     #[arg(long, value_name = "NAME=SPEC")]
-    pub variant: Vec<String>,
+    pub variant: Vec<OsString>,
 
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -208,7 +212,7 @@ pub struct CompareArgs {
 pub struct MeasureArgs {
     /// The command, one argument, split like a shell does
     #[arg(value_name = "COMMAND")]
-    pub command: Vec<String>,
+    pub command: Vec<OsString>,
 
     /// A built-in workload instead, with parameters, NAME[:KEY=VALUE,...]
     #[arg(long, short = 'w', value_name = "WORKLOAD")]
@@ -448,7 +452,7 @@ fn planted(text: &str) -> Result<f64, String> {
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (0.001..=2.6e6).contains(&seconds) => Ok(seconds),
-        _ => Err("give seconds, 0.001 to 2600000".into()),
+        _ => Err("give seconds, 0.001 to 2,600,000".into()),
     }
 }
 
@@ -502,20 +506,23 @@ impl CompareArgs {
     pub fn to_experiment(&self) -> Result<Experiment> {
         let mut experiment = with_variants(&self.experiment, &self.commands, &self.workload)?;
         for text in &self.variant {
-            let (name, spec) = text
-                .split_once('=')
+            let bytes = text.as_bytes();
+            let end = bytes.iter().position(|byte| *byte == b'=');
+            let (name, spec) = end
+                .map(|end| (&bytes[..end], OsStr::from_bytes(&bytes[end + 1..])))
                 .filter(|(name, spec)| !name.is_empty() && !spec.is_empty())
                 .ok_or_else(|| {
+                    let text = printable_bytes(bytes);
                     fail(Status::Usage, format!("--variant {text}: expected NAME=SPEC"))
                 })?;
-            let variant = match spec.strip_prefix("workload:") {
+            let variant = match spec.to_str().and_then(|spec| spec.strip_prefix("workload:")) {
                 Some(workload) => parse_workload(workload)?,
                 None => Variant {
-                    command: Some(CommandText::Line(spec.to_string())),
+                    command: Some(command_of(spec, self.experiment.shell.as_deref())?),
                     ..Variant::default()
                 },
             };
-            experiment.variants.push(Variant { name: Some(name.to_string()), ..variant });
+            experiment.variants.push(Variant { name: Some(printable_bytes(name)), ..variant });
         }
         Ok(experiment)
     }
@@ -534,18 +541,31 @@ impl MeasureArgs {
 /// An experiment with a variant for each command and each workload.
 fn with_variants(
     experiment: &Experiment,
-    commands: &[String],
+    commands: &[OsString],
     workloads: &[String],
 ) -> Result<Experiment> {
     let mut experiment = experiment.clone();
-    for command in commands {
-        let command = Some(CommandText::Line(command.clone()));
+    for line in commands {
+        let command = Some(command_of(line, experiment.shell.as_deref())?);
         experiment.variants.push(Variant { command, ..Variant::default() });
     }
     for workload in workloads {
         experiment.variants.push(parse_workload(workload)?);
     }
     Ok(experiment)
+}
+
+/// A command as it was given; one that is no UTF-8 is split here, as neither JSON nor TOML has its line.
+pub(crate) fn command_of(line: &OsStr, shell: Option<&str>) -> Result<CommandText> {
+    if let Some(text) = line.to_str() {
+        return Ok(CommandText::Line(text.to_string()));
+    }
+    if let Some(shell) = shell {
+        return Ok(CommandText::Words(vec![shell.into(), "-c".into(), line.to_os_string()]));
+    }
+    let words = shlex::bytes::split(line.as_bytes())
+        .ok_or_else(|| plan::unbalanced(&printable_bytes(line.as_bytes())))?;
+    Ok(CommandText::Words(words.into_iter().map(OsString::from_vec).collect()))
 }
 
 /// Reads `NAME[:KEY=VALUE,...]`.

@@ -135,6 +135,12 @@ pub fn diff(cli: &Cli, args: &DiffArgs) -> Result<Status> {
             "--format mail is a list of functions; with --function there is text, markdown and json",
         ));
     }
+    if let Some(path) =
+        [Some(id), args.other.as_deref()].into_iter().flatten().find(|name| name.contains('/'))
+    {
+        let why = format!("'{path}' is no file, and identifiers of recordings have no '/'");
+        return Err(fail(Status::Usage, why));
+    }
     let store = Store::open_for_reading(&store_path(cli)?).map_err(StoreError::carried)?;
     let read = |id: &str| store.read(id).map_err(StoreError::carried);
     let mut first = read(id)?;

@@ -7,12 +7,14 @@ mod same_file;
 
 pub use same_file::SameFile;
 
+use crate::comparison::conclusion::grouped;
 use crate::sampling::CallGraph;
 use crate::stopping::Width;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -369,6 +371,8 @@ pub enum Command {
     Line(String),
     /// Already split.
     Argv(Vec<String>),
+    /// The same, of which a word is no UTF-8; in TOML that is a list of its bytes.
+    Words(#[serde(with = "crate::os_text::words")] Vec<OsString>),
 }
 
 /// A parameter's value as TOML may write it.
@@ -516,6 +520,19 @@ impl FromStr for TimeLimit {
 impl From<TimeLimit> for String {
     fn from(limit: TimeLimit) -> String {
         format!("{}ms", limit.limit_ms)
+    }
+}
+
+/// A number of milliseconds as one would say it: `30 s`, `1,500 ms`, `30 min`.
+pub(crate) fn time_in_words(limit_ms: u64) -> String {
+    const MINUTE_MS: u64 = 60_000;
+    match limit_ms {
+        0..1_000 => format!("{limit_ms} ms"),
+        ms if ms >= 2 * MINUTE_MS && ms % MINUTE_MS == 0 => {
+            format!("{} min", grouped(ms / MINUTE_MS))
+        }
+        ms if ms % 1_000 == 0 => format!("{} s", grouped(ms / 1_000)),
+        ms => format!("{} ms", grouped(ms)),
     }
 }
 

@@ -5,10 +5,11 @@ use crate::cli::Cli;
 use crate::comparison::conclusion::{figure, grouped};
 use crate::exit::{HasStatus, Status, fail};
 use crate::nearest::nearest;
-use crate::store::{RecordingHead, Store, StoreError};
+use crate::store::{Listed, RecordingHead, Store, StoreError};
 use anyhow::Result;
 use clap::Args;
 use opcost_record::Unit;
+use opcost_record::printable::printable;
 use serde_json::json;
 
 /// Arguments of `opcost forget`.
@@ -56,12 +57,12 @@ pub fn forget(cli: &Cli, args: &ForgetArgs) -> Result<Status> {
     }
     // Not for writing yet: that would make a store where there is none.
     let path = store_path(cli)?;
-    let heads = Store::open_for_reading(&path).and_then(|store| store.list());
-    let heads = heads.map_err(StoreError::carried)?;
-    let chosen = chosen(args, &heads, &path)?;
+    let listed = Store::open_for_reading(&path).and_then(|store| store.list_all());
+    let listed = listed.map_err(StoreError::carried)?;
+    let chosen = chosen(args, &listed, &path)?;
     if !args.dry_run {
         let mut store = Store::open_for_writing(&path).map_err(StoreError::carried)?;
-        let ids: Vec<String> = chosen.iter().map(|head| head.id.clone()).collect();
+        let ids: Vec<String> = chosen.iter().map(|chosen| chosen.id.clone()).collect();
         store.forget(&ids, args.running).map_err(StoreError::carried)?;
         if args.compact {
             store.compact().map_err(StoreError::carried)?;
@@ -71,7 +72,7 @@ pub fn forget(cli: &Cli, args: &ForgetArgs) -> Result<Status> {
     let room = room.map_err(StoreError::carried)?;
     let text = if args.json {
         let value = json!({
-            "forgotten": chosen.iter().map(|head| &head.id).collect::<Vec<_>>(),
+            "forgotten": chosen.iter().map(|chosen| &chosen.id).collect::<Vec<_>>(),
             "dry_run": args.dry_run,
             "store_bytes": room.bytes,
             "free_bytes": room.free_bytes,
@@ -79,10 +80,8 @@ pub fn forget(cli: &Cli, args: &ForgetArgs) -> Result<Status> {
         serde_json::to_string_pretty(&value)? + "\n"
     } else {
         let mut text = String::new();
-        for head in &chosen {
-            let runs = grouped(head.runs);
-            let line = format!("{}  {}, {runs} runs", head.id, head.experiment);
-            text += &(line + "\n");
+        for Chosen { id, what } in &chosen {
+            text += &format!("{id}  {}\n", printable(what));
         }
         let verb = if args.dry_run { "would forget" } else { "forgot" };
         if !chosen.is_empty() || !args.compact {
@@ -103,12 +102,23 @@ pub fn forget(cli: &Cli, args: &ForgetArgs) -> Result<Status> {
     Ok(Status::Done)
 }
 
+/// A recording that is to go.
+struct Chosen {
+    id: String,
+    /// What it is, in a few words.
+    what: String,
+}
+
+impl Chosen {
+    fn of(head: &RecordingHead) -> Chosen {
+        let what = format!("{}, {} runs", head.experiment, grouped(head.runs));
+        Chosen { id: head.id.clone(), what }
+    }
+}
+
 /// The recordings that are to go, each once.
-fn chosen<'a>(
-    args: &ForgetArgs,
-    heads: &'a [RecordingHead],
-    path: &std::path::Path,
-) -> Result<Vec<&'a RecordingHead>> {
+fn chosen(args: &ForgetArgs, listed: &Listed, path: &std::path::Path) -> Result<Vec<Chosen>> {
+    let heads = &listed.heads;
     if let Some(experiment) = &args.experiment {
         let all: Vec<&RecordingHead> =
             heads.iter().filter(|head| head.experiment == *experiment).collect();
@@ -120,16 +130,18 @@ fn chosen<'a>(
             return Err(fail(Status::Usage, why));
         }
         let kept = all.len().saturating_sub(args.keep);
-        return Ok(all[..kept].to_vec());
+        return Ok(all[..kept].iter().map(|head| Chosen::of(head)).collect());
     }
     let store = Store::open_for_reading(path).map_err(StoreError::carried)?;
-    let mut chosen: Vec<&RecordingHead> = Vec::new();
+    let mut chosen: Vec<Chosen> = Vec::new();
     for id in &args.ids {
         let whole = store.whole_id(id).map_err(StoreError::carried)?;
-        let head = heads.iter().find(|head| head.id == whole);
-        if let Some(head) = head.filter(|head| !chosen.iter().any(|known| known.id == head.id)) {
-            chosen.push(head);
+        if chosen.iter().any(|known| known.id == whole) {
+            continue;
         }
+        let head = heads.iter().find(|head| head.id == whole);
+        // A damaged one can be deleted though it cannot be read.
+        chosen.push(head.map_or_else(|| Chosen { id: whole, what: "damaged".into() }, Chosen::of));
     }
     Ok(chosen)
 }

@@ -24,6 +24,7 @@ pub mod listing;
 pub mod machine;
 mod nearest;
 pub mod noise;
+pub(crate) mod os_text;
 pub mod plan;
 pub mod profile;
 pub mod progress;

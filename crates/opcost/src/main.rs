@@ -5,7 +5,7 @@
 use anyhow::Result;
 use clap::Parser;
 use opcost::cli::{Action, Cli, arguments, version};
-use opcost::exit::{Status, status_of};
+use opcost::exit::{Status, in_words, status_of};
 use opcost::{
     action, attach, diff, doctor, forget, history, import, kernel, listing, profile, report,
     selftest, size, top, work_process,
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         None => act(&Cli::parse_from(arguments)),
     };
     let status = done.unwrap_or_else(|error| {
-        eprintln!("opcost: {error:#}");
+        eprintln!("opcost: {}", in_words(&error));
         status_of(&error).unwrap_or(Status::Missing)
     });
     ExitCode::from(status as u8)

@@ -80,7 +80,7 @@ pub fn run(
         (Ok(Ending::Complete | Ending::Stopped(_)), Err(error)) => Err(error),
         // It must not hide what came before it.
         (ending, Err(error)) => {
-            eprintln!("opcost: {error:#}");
+            eprintln!("opcost: {}", crate::exit::in_words(&error));
             ending
         }
         (ending, Ok(())) => ending,

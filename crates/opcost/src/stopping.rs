@@ -85,6 +85,13 @@ impl FromStr for Width {
             .parse()
             .map_err(|_| format!("'{text}' is not a width; write for example 0.5% or 0.005"))?;
         let ratio = number * scale;
+        if scale == 1.0 && ratio >= 1.0 {
+            return Err(format!(
+                "'{text}' is a share, so it means {}%; write {text}% for percent, or {}% if that is meant",
+                100.0 * number,
+                100.0 * number
+            ));
+        }
         if !(1e-9..=10.0).contains(&ratio) {
             return Err(format!("'{text}' is out of range; write for example 0.5%"));
         }

@@ -73,7 +73,7 @@ fn without_a_number_at_least_ten_runs_are_made_and_more_until_the_time_is_spent(
         (&3000.into(), &10.into())
     );
     let text = lab.output(&["measure", "true", "--dry-run"]);
-    assert!(text.contains("3000 ms are spent, and 10 runs are made"), "{text}");
+    assert!(text.contains("3 s are spent, and 10 runs are made"), "{text}");
     // A budget of one's own has no least number.
     let plan = lab.json(&["measure", "true", "--budget", "5s", "--dry-run", "--json"]);
     assert_eq!(

@@ -150,10 +150,13 @@ fn programs(hashes: [&str; 2], arguments: [&str; 2]) -> Recording {
     let mut made = made(|_| vec![]);
     for (side, (hash, argument)) in hashes.into_iter().zip(arguments).enumerate() {
         let path = format!("/build/{side}/tool");
-        let argv = vec![format!("{side}/tool"), argument.to_string()];
+        let argv = [format!("{side}/tool"), argument.to_string()];
         let line = argv.join(" ");
-        made.plan.variants[side].work =
-            WorkPlan::Command { program: path.clone().into(), argv, line };
+        made.plan.variants[side].work = WorkPlan::Command {
+            program: path.clone().into(),
+            argv: argv.iter().map(Into::into).collect(),
+            line,
+        };
         made.machine[0].programs.push(ProgramState {
             path: path.into(),
             length_bytes: 3,

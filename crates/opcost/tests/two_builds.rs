@@ -87,8 +87,12 @@ fn recordings_without_facts_of_files_know_the_program_from_the_plan() {
     let made = |program: [&str; 2]| {
         let mut plan = plan(&["off", "on"], 12);
         for (variant, program) in plan.variants.iter_mut().zip(program) {
-            let argv = vec![program.to_string()];
-            variant.work = WorkPlan::Command { program: program.into(), argv, line: "x".into() };
+            let argv = [program.to_string()];
+            variant.work = WorkPlan::Command {
+                program: program.into(),
+                argv: argv.iter().map(Into::into).collect(),
+                line: "x".into(),
+            };
         }
         let renamed = |variant: u16, block| {
             let mut profile = bare(variant, block);

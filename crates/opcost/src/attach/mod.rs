@@ -9,7 +9,7 @@ mod listing;
 mod machine;
 mod meter;
 
-use crate::action::{make_runs, present, print, store_path};
+use crate::action::{make_runs, present, print, store_for_writing};
 use crate::cli::{Cli, OutputArgs};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::{Experiment, TimeLimit};
@@ -20,7 +20,7 @@ use crate::plan::{self, AttachedWork, AttachmentPlan, OpsSource, Plan};
 use crate::progress;
 use crate::render;
 use crate::run::Ending;
-use crate::store::{Store, StoreError};
+use crate::store::StoreError;
 use anyhow::{Context, Result};
 use clap::Args;
 use machine::Attached;
@@ -205,7 +205,7 @@ fn measure(cli: &Cli, output: &OutputArgs, plan: &Plan, target: Target) -> Resul
         .context("cannot install the signal handler")
         .status(Status::Missing)?;
     let state = read_state(Path::new("/"), plan, Vec::new());
-    let store = Store::open_for_writing(&store_path(cli)?).map_err(StoreError::carried)?;
+    let store = store_for_writing(cli)?;
     let Target { process, change, ops_address, doubtful } = target;
     let (pid, key) = (process.pid, plan.attachment.as_ref().map_or("", |of| of.key.as_str()));
     let mut machine = Attached::begin(process, change, plan, ops_address, &interrupt)?;

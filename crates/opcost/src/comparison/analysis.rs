@@ -9,7 +9,7 @@ use super::{
     size,
 };
 use crate::experiment::MachineKind;
-use crate::plan::{Plan, Unavailable, WorkPlan};
+use crate::plan::{Plan, Unavailable, WorkPlan, shell_syntax};
 use crate::source::{self, Scope};
 use crate::store::{Recording, State};
 use opcost_record::metric::EMULATOR;
@@ -43,6 +43,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         warnings.push(Warning::Matches(unknown));
     }
     warnings.extend(short_runs(plan, &rows));
+    warnings.extend(for_a_shell(plan));
     let mut comparison = Comparison {
         recording: recording.id.clone(),
         experiment: plan.experiment.clone(),
@@ -506,6 +507,15 @@ fn too_few_pairs(recording: &Recording, rows: &[Row]) -> Option<Warning> {
     let changes = rows.iter().flat_map(|row| &row.changes);
     let fewest = changes.filter_map(|change| change.pairs_needed).max()?;
     Some(Warning::TooFewPairs { pairs: recording.pairs_made(), fewest })
+}
+
+/// Commands that look as if they were meant for a shell.
+fn for_a_shell(plan: &Plan) -> Option<Warning> {
+    let pieces = plan.variants.iter().filter_map(|variant| {
+        Some((variant.name.clone(), shell_syntax::in_work(&variant.work)?.to_string()))
+    });
+    let variants: Vec<(String, String)> = pieces.collect();
+    (!variants.is_empty()).then_some(Warning::ShellSyntax { variants })
 }
 
 /// Commands that end so soon that their start is most of what was measured.

@@ -95,10 +95,7 @@ pub(super) fn switches(evidence: &Evidence<'_>) -> Finding {
     let rate = switches / (wall_ns / 1e9);
     let text = format!("other tasks had {rate:.0} turns a second on the work's CPU");
     if rate > SWITCHES_A_SECOND_MAX {
-        return (
-            Doubtful,
-            text + "; stop them, or pin the runs to a quiet CPU (opcost doctor --cpus)",
-        );
+        return (Doubtful, format!("{text}; stop them, or {}", evidence.quiet_cpu()));
     }
     (Fine, text)
 }

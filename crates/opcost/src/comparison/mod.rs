@@ -373,6 +373,20 @@ pub enum Warning {
         /// The variants with their median wall times, nanoseconds.
         variants: Vec<(String, u64)>,
     },
+    /// Commands have what a shell would act on, and no shell runs them.
+    ShellSyntax {
+        /// The variants, each with the first such piece of its command.
+        variants: Vec<(String, String)>,
+    },
+    /// The recording is still being made, as far as the store knows.
+    Running {
+        /// Runs made.
+        runs: usize,
+        /// Runs planned.
+        planned: usize,
+        /// The recording, for `opcost resume`.
+        recording: String,
+    },
     /// The recording is not complete.
     Incomplete {
         /// Runs made.
@@ -404,6 +418,20 @@ impl std::fmt::Display for Warning {
                     runs.join(", ")
                 )
             }
+            Warning::ShellSyntax { variants } => {
+                let pieces: Vec<String> =
+                    variants.iter().map(|(name, piece)| format!("{piece} in '{name}'")).collect();
+                write!(
+                    f,
+                    "no shell ran the commands, so they got {} as written; if a shell is to act on that, add --shell",
+                    pieces.join(", ")
+                )
+            }
+            Warning::Running { runs, planned, recording } => write!(
+                f,
+                "the recording is running: {runs} of {planned} runs so far; if its opcost was killed, continue it \
+                 with: opcost resume {recording}"
+            ),
             Warning::Incomplete { runs, planned, recording } => write!(
                 f,
                 "the recording stopped after {runs} of {planned} runs; continue it with: opcost resume {recording}"

@@ -182,6 +182,15 @@ impl Comparison {
     }
 }
 
+/// `3.04 ×`; of what is far smaller than one, as many decimals as show two digits: `0.0025 ×`.
+fn multiple(size: f64) -> String {
+    if size == 0.0 {
+        return "0, not".into();
+    }
+    let decimals = (1.0 - size.abs().log10().floor()).clamp(2.0, 12.0) as usize;
+    format!("{size:.decimals$} ×")
+}
+
 fn told(observation: &Observation) -> String {
     let Observation { variant, size, runs, .. } = observation;
     match observation.kind {
@@ -190,7 +199,7 @@ fn told(observation: &Observation) -> String {
         ObservationKind::Autocorrelation => format!("'{variant}' (r = {size:.2})"),
         ObservationKind::Outliers => {
             let times = if *runs == 1 { "run" } else { "runs" };
-            format!("'{variant}' {runs} {times}, the farthest {size:.2} × the median")
+            format!("'{variant}' {runs} {times}, the farthest {} the median", multiple(*size))
         }
     }
 }

@@ -7,9 +7,10 @@ use crate::comparison::limit::{FailOn, Watched};
 use crate::exit::{HasStatus, Status, fail};
 use crate::nearest::nearest;
 use crate::render::Style;
-use crate::store::{Recording, Store, StoreError};
+use crate::store::{Listed, Recording, Store, StoreError, StoreErrorKind};
 use anyhow::Result;
 use clap::Args;
+use opcost_record::printable::printable;
 
 /// Arguments of `opcost history`.
 #[derive(Args, Debug)]
@@ -45,12 +46,21 @@ pub fn show(cli: &Cli, args: &HistoryArgs) -> Result<Status> {
         return Err(fail(Status::Usage, why));
     }
     let store = Store::open_for_reading(&store_path(cli)?).map_err(StoreError::carried)?;
-    let heads = store.list().map_err(StoreError::carried)?;
-    let recordings: Vec<Recording> = heads
-        .iter()
-        .filter(|head| head.experiment == args.experiment)
-        .map(|head| store.read(&head.id).map_err(StoreError::carried))
-        .collect::<Result<_>>()?;
+    let Listed { heads, damaged } = store.list_all().map_err(StoreError::carried)?;
+    for damaged in &damaged {
+        tell_damaged(&damaged.name, &damaged.why);
+    }
+    let mut recordings: Vec<Recording> = Vec::new();
+    for head in heads.iter().filter(|head| head.experiment == args.experiment) {
+        match store.read(&head.id) {
+            Ok(recording) => recordings.push(recording),
+            // One damaged recording must not hide the others.
+            Err(StoreError { kind: StoreErrorKind::Damaged { recording, why }, .. }) => {
+                tell_damaged(&recording, &why);
+            }
+            Err(error) => return Err(error.carried()),
+        }
+    }
     if recordings.is_empty() {
         let near = nearest(&args.experiment, heads.iter().map(|head| head.experiment.as_str()));
         let why = format!(
@@ -80,4 +90,9 @@ pub fn show(cli: &Cli, args: &HistoryArgs) -> Result<Status> {
     print(&text)?;
     let failed = args.fail_on.as_ref().is_some_and(|fail_on| history.regressed_by(fail_on.limit));
     Ok(if failed { Status::Regression } else { Status::Done })
+}
+
+/// Says on standard error which recording is left out.
+fn tell_damaged(recording: &str, why: &str) {
+    eprintln!("opcost: recording {recording} is damaged and left out: {}", printable(why));
 }

@@ -3,12 +3,12 @@
 use super::assemble::stem;
 use super::parsed::Input;
 use super::{FORMATS, Options, ReadFile, assemble, read};
-use crate::action::{present, print, store_path};
+use crate::action::{present, print, store_for_writing};
 use crate::cli::{Cli, OutputArgs};
 use crate::comparison::limit::FailOn;
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::render::Exports;
-use crate::store::{State, Store, StoreError};
+use crate::store::{State, StoreError};
 use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -97,8 +97,8 @@ pub fn import(cli: &Cli, args: &ImportArgs) -> Result<Status> {
             dates.filter_map(date).next().unwrap_or_else(unix_ns)
         }
     };
-    let writer = Store::open_for_writing(&store_path(cli)?)
-        .and_then(|store| store.begin(&made.plan, &made.machine, created_unix_ns))
+    let writer = store_for_writing(cli)?
+        .begin(&made.plan, &made.machine, created_unix_ns)
         .map_err(StoreError::carried)?;
     let id = writer.id().to_string();
     let store = writer.end(State::Finished).map_err(StoreError::carried)?;

@@ -18,6 +18,7 @@ mod resolve;
 #[cfg(test)]
 mod resolve_tests;
 mod schedule;
+pub mod shell_syntax;
 
 pub use attached::{AttachedWork, AttachmentPlan, OpsSource, resolve_attached};
 pub use guest::{CacheShape, CachesPlan, EmulationPlan, GuestPlan};
@@ -26,6 +27,7 @@ pub use imported::{
 };
 pub use in_process::InProcessPlan;
 pub use origin::Revision;
+pub(crate) use resolve::unbalanced;
 pub use resolve::{Surroundings, find_workload, resolve};
 pub use schedule::{BlockPlan, Slot};
 
@@ -34,8 +36,10 @@ use crate::sampling::SamplingPlan;
 use crate::source::Scope;
 use crate::stopping::StopPlan;
 use opcost_record::MetricKey;
+use opcost_record::printable::printable;
 use opcost_work::WorkloadSpec;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Everything that a recording will do.
@@ -178,10 +182,12 @@ pub enum WorkPlan {
     /// An external command; in an imported or attached plan, what ran, without arguments.
     Command {
         /// The executable, found, absolute.
+        #[serde(with = "crate::os_text::path")]
         program: PathBuf,
-        /// The arguments, the command's name first.
-        argv: Vec<String>,
-        /// The command as the user wrote it.
+        /// The arguments, the command's name first; any bytes but NUL.
+        #[serde(with = "crate::os_text::words")]
+        argv: Vec<OsString>,
+        /// The command as the user wrote it; what is no UTF-8 is escaped.
         line: String,
     },
     /// A built-in workload.
@@ -203,7 +209,7 @@ impl WorkPlan {
     /// The work as one line of text; what every workload can be told stands there where it was.
     pub fn describe(&self) -> String {
         match self {
-            WorkPlan::Command { line, .. } => line.clone(),
+            WorkPlan::Command { line, .. } => printable(line),
             WorkPlan::Workload { name, params } => {
                 let spec = WorkloadSpec::find(name);
                 let told = |key: &str, value: &str| match spec {

@@ -5,7 +5,7 @@ use super::measured::{
 };
 use super::{
     BuildPlan, EventPlan, Hooks, Plan, Revision, VariantPlan, WorkPlan, comparisons, guest,
-    in_process, schedule,
+    in_process, schedule, shell_syntax,
 };
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::{Aslr, Command, EnvironmentPolicy, Experiment, MachineKind, Variant};
@@ -15,10 +15,12 @@ use crate::sampling::{self, SamplingPlan};
 use crate::source::Scope;
 use crate::stopping::StopPlan;
 use anyhow::{Context, Result};
+use opcost_record::printable::{printable, printable_bytes};
 use opcost_sys::perf::Refusal;
 use opcost_sys::spawn::find_program;
 use opcost_work::WorkloadSpec;
-use std::ffi::OsStr;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// The most runs of a variant; also of warm-up runs.
@@ -167,9 +169,12 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         false => schedule::single_pairs(pairs, fewest_pairs, by_unit, may_stop),
     };
     Ok(Plan {
-        experiment: experiment.name.clone().unwrap_or_else(|| default_name(&variants)),
-        question: experiment.question.clone(),
-        label: experiment.label.clone(),
+        experiment: match &experiment.name {
+            Some(name) => printable(name),
+            None => default_name(&variants),
+        },
+        question: experiment.question.as_deref().map(printable),
+        label: experiment.label.as_deref().map(printable),
         invocation: None,
         machine: experiment.machine.unwrap_or_default(),
         pairs_of_variants,
@@ -333,7 +338,7 @@ fn resolve_variants(
         let guest = guest::resolve_guest(experiment, variant, &work, surroundings)
             .with_context(|| format!("variant {which}"))?;
         plans.push(VariantPlan {
-            name: variant.name.clone().unwrap_or_default(),
+            name: printable(variant.name.as_deref().unwrap_or_default()),
             guest,
             work,
             env,
@@ -428,34 +433,46 @@ fn resolve_work(
             }
             let (line, argv) = match (command, shell) {
                 (Command::Line(line), Some(shell)) => {
-                    (line.clone(), vec![shell.to_string(), "-c".into(), line.clone()])
+                    (line.clone(), vec![shell.into(), "-c".into(), line.into()])
                 }
                 (Command::Line(line), None) => {
-                    let argv = shlex::split(line).ok_or_else(|| {
-                        fail(
-                            Status::Usage,
-                            format!("unbalanced quotes or a lone backslash in the command: {line}"),
-                        )
-                    })?;
-                    (line.clone(), argv)
+                    let words = shlex::split(line).ok_or_else(|| unbalanced(line))?;
+                    (line.clone(), words.into_iter().map(OsString::from).collect())
                 }
                 (Command::Argv(argv), _) => {
                     let line = shlex::try_join(argv.iter().map(String::as_str))
                         .unwrap_or_else(|_| argv.join(" "));
-                    (line, argv.clone())
+                    (line, argv.iter().map(OsString::from).collect())
+                }
+                (Command::Words(words), _) => {
+                    let bytes = words.iter().map(|word| word.as_bytes());
+                    let line = shlex::bytes::try_join(bytes)
+                        .map_err(|_| fail(Status::Usage, "a word of the command has a NUL byte"))?;
+                    (printable_bytes(&line), words.clone())
                 }
             };
+            let argv: Vec<OsString> = argv;
             let Some(name) = argv.first().filter(|name| !name.is_empty()) else {
                 return Err(fail(Status::Usage, "the command is empty"));
             };
-            let program =
-                find_program(OsStr::new(name), surroundings.search_path().as_deref(), cwd)
-                    .status(Status::WorkFailed)?;
+            let program = find_program(name, surroundings.search_path().as_deref(), cwd).map_err(
+                |error| {
+                    let piece = shell_syntax::in_line(&line).filter(|_| shell.is_none());
+                    let hint = piece.map_or(String::new(), shell_syntax::hint);
+                    fail(Status::WorkFailed, format!("{error}{hint}"))
+                },
+            )?;
             // Without the `.` of `./a.out`; the result is absolute, because cwd is.
             let program = cwd.join(program).components().collect();
             Ok(WorkPlan::Command { program, argv, line })
         }
     }
+}
+
+/// A command that cannot be split.
+pub(crate) fn unbalanced(line: &str) -> anyhow::Error {
+    let why = format!("unbalanced quotes or a lone backslash in the command: {line}");
+    fail(Status::Usage, why)
 }
 
 /// Finds a workload by name, or names the nearest ones.
@@ -494,7 +511,7 @@ fn name_variants(plans: &mut [VariantPlan]) {
             continue;
         }
         plan.name = match &plan.work {
-            WorkPlan::Command { line, .. } => line.clone(),
+            WorkPlan::Command { line, .. } => printable(line),
             WorkPlan::Workload { name, params } => {
                 let differing: Vec<String> = params
                     .iter()
@@ -514,6 +531,6 @@ fn default_name(variants: &[VariantPlan]) -> String {
         WorkPlan::Workload { name, .. } => name.clone(),
         WorkPlan::Command { argv, .. } => Path::new(&argv[0])
             .file_name()
-            .map_or("command".into(), |name| name.to_string_lossy().into_owned()),
+            .map_or("command".into(), |name| printable_bytes(name.as_bytes())),
     }
 }

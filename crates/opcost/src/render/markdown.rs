@@ -9,6 +9,7 @@ use super::text::heading;
 use crate::comparison::conclusion::{detectable, figures, percent};
 use crate::comparison::{Change, Figures, Row, Severity, Verdict};
 use anyhow::Result;
+use opcost_record::printable::is_obeyed;
 use std::fmt::Write as _;
 
 pub(super) fn render(view: &View<'_>) -> Result<String> {
@@ -131,6 +132,7 @@ pub(super) fn escape(text: &str) -> String {
                 escaped.push(c);
             }
             '\n' => escaped.push(' '),
+            _ if is_obeyed(c) => escaped.extend(c.escape_unicode()),
             _ => escaped.push(c),
         }
     }

@@ -23,6 +23,7 @@ mod text;
 
 use crate::comparison::{Comparison, Warning};
 use crate::exit::{Status, WithStatus};
+use crate::experiment::time_in_words;
 use crate::store::Recording;
 use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
@@ -249,7 +250,10 @@ pub fn failure(failure: &Failure) -> String {
             signal_name(*signal)
         ),
         Failure::Timeout { limit_ms } => {
-            format!("it took longer than {limit_ms} ms and was killed; give it more with --timeout")
+            format!(
+                "it took longer than {} and was killed; give it more with --timeout",
+                time_in_words(*limit_ms)
+            )
         }
         Failure::Work { detail } => format!("the workload failed: {detail}"),
     }

@@ -2,6 +2,8 @@
 
 use super::Style;
 use super::names::{cut, shorten};
+use opcost_record::printable::{is_obeyed, printable};
+use std::borrow::Cow;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 pub(crate) const PLAIN: anstyle::Style = anstyle::Style::new();
@@ -67,6 +69,7 @@ impl Page {
 
     /// The text in a colour, where there is colour.
     pub(crate) fn paint(&self, style: anstyle::Style, text: &str) -> String {
+        let text = self.harmless(text);
         if self.color && style != PLAIN && !text.is_empty() {
             format!("{style}{text}{style:#}")
         } else {
@@ -74,16 +77,37 @@ impl Page {
         }
     }
 
+    /// A text with nothing that a terminal would obey but this page's own colours.
+    fn harmless<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if !text.chars().any(is_obeyed) {
+            return Cow::Borrowed(text);
+        }
+        let mut shown = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(char) = rest.chars().next() {
+            let own = own_colours().find(|own| self.color && rest.starts_with(own.as_str()));
+            let (piece, behind) = rest.split_at(own.map_or(char.len_utf8(), |own| own.len()));
+            match piece.len() == char.len_utf8() {
+                true => shown += &printable(piece),
+                false => shown += piece,
+            }
+            rest = behind;
+        }
+        Cow::Owned(shown)
+    }
+
     /// Adds a line.
     pub(crate) fn line(&mut self, text: &str) {
-        self.text.push_str(text.trim_end());
+        let text = self.harmless(text).trim_end().to_string();
+        self.text.push_str(&text);
         self.text.push('\n');
     }
 
     /// Adds a paragraph behind a mark, its further lines indented as far as the mark is wide.
     pub(crate) fn wrap(&mut self, style: anstyle::Style, mark: &str, text: &str) {
+        let (mark, text) = (printable(mark), printable(text));
         let indent = mark.width();
-        let mut line = mark.to_string();
+        let mut line = mark;
         // A path or a command is kept whole, so that it can be copied.
         let room = if self.tight { self.width.saturating_sub(indent).max(1) } else { usize::MAX };
         let words = text.split(' ').filter(|word| !word.is_empty());
@@ -101,6 +125,13 @@ impl Page {
         let painted = self.paint(style, &line);
         self.line(&painted);
     }
+}
+
+/// What begins and ends the colours of a page.
+fn own_colours() -> impl Iterator<Item = String> {
+    let begins =
+        [BOLD, DIM, RED, GREEN, YELLOW].into_iter().map(|style| style.render().to_string());
+    begins.chain([format!("{}", BOLD.render_reset())])
 }
 
 /// A word in pieces of at most so many columns: names of C++ can be longer than a line.
@@ -132,6 +163,7 @@ pub(crate) fn fit(text: &str, width: usize) -> String {
     if width == 0 {
         return String::new();
     }
+    let text = printable(text);
     let mut cut = String::new();
     let mut used = 0;
     // Room is kept for the mark of a cut.
@@ -175,6 +207,32 @@ mod tests {
         assert_eq!(align("", 2), "  ");
         assert_eq!(align("1,234,567", 5), "1,234,567");
         assert_eq!(column(["1", "1,234"], 4), 6);
+    }
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_is_printed_but_our_own_colours() {
+        let evil = "a\x1b[2Jb\u{202e}\x1b[31mc\n";
+        for color in [false, true] {
+            let mut page = Page::new(&Style { color, ..Style::plain() });
+            page.wrap(RED, "", evil);
+            let cell = fit(evil, 60);
+            let line = page.paint(BOLD, &cell);
+            page.line(&line);
+            let text = page.into_text();
+            let foreign: Vec<&str> = text.split('\x1b').skip(1).collect();
+            let own = ["[31m", "[1m", "[0m"];
+            assert!(
+                foreign.iter().all(|code| own.iter().any(|own| code.starts_with(own))),
+                "{text:?}"
+            );
+            assert_eq!(foreign.is_empty(), !color);
+            assert_eq!(
+                text.matches("a\\u{1b}[2Jb\\u{202e}\\u{1b}[31mc\\u{a}").count(),
+                2,
+                "{text:?}"
+            );
+            assert_eq!(text.lines().count(), 2);
+        }
     }
 
     #[test]

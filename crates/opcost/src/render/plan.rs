@@ -2,6 +2,7 @@
 
 use crate::comparison::by_reason;
 use crate::comparison::conclusion::{grouped, magnitude};
+use crate::experiment::time_in_words;
 use crate::plan::Plan;
 use crate::render::Style;
 use crate::render::page::{PLAIN, Page};
@@ -62,8 +63,10 @@ pub fn text(plan: &Plan, style: &Style) -> String {
             format!("the interval of {} is within {}", plan.primary.label(), magnitude(ratio))
         }),
         plan.stop.budget_ms.map(|budget_ms| match plan.stop.blocks_min {
-            0 => format!("{budget_ms} ms are spent"),
-            least => format!("{budget_ms} ms are spent, and {least} runs are made"),
+            0 => format!("{} are spent", time_in_words(budget_ms)),
+            least => {
+                format!("{} are spent, and {least} runs are made", time_in_words(budget_ms))
+            }
         }),
     ];
     let stop: Vec<String> = stop.into_iter().flatten().collect();
@@ -119,7 +122,7 @@ fn conditions(plan: &Plan) -> String {
         parts.push(format!("pinned to CPU {cpu}"));
     }
     if let Some(limit_ms) = plan.timeout_ms {
-        parts.push(format!("at most {limit_ms} ms a run"));
+        parts.push(format!("at most {} a run", time_in_words(limit_ms)));
     }
     parts.join(", ")
 }

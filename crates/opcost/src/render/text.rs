@@ -4,6 +4,7 @@ use super::View;
 use super::alone;
 use super::functions;
 use super::imported;
+use super::names::cut;
 use super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, fit};
 use super::size;
 use crate::comparison::conclusion::{detectable, figures, magnitude, percent};
@@ -51,7 +52,7 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     }
     page.line("");
     for conclusion in &comparison.conclusions {
-        page.wrap(BOLD, "→ ", conclusion);
+        page.wrap(BOLD, "→ ", &with_short_names(comparison, conclusion));
     }
     ledger(&mut page, comparison);
     if let Some(provenance) = view.recording.plan.provenance() {
@@ -61,14 +62,30 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
         page.wrap(PLAIN, "  ", stopped);
     }
     for observation in comparison.observed() {
-        page.wrap(DIM, "· ", &observation);
+        page.wrap(DIM, "· ", &with_short_names(comparison, &observation));
     }
     for warning in view.warnings {
-        page.wrap(YELLOW, "! ", &warning.to_string());
+        page.wrap(YELLOW, "! ", &with_short_names(comparison, &warning.to_string()));
     }
     let last = page.paint(DIM, &format!("recording {0} · opcost show {0}", comparison.recording));
     page.line(&last);
     Ok(page.into_text())
+}
+
+/// Columns of a variant's name within a sentence: commands can be longer than a page, and stand whole
+/// above the table.
+const NAME_IN_SENTENCE_WIDTH: usize = 60;
+
+/// A sentence with the names of variants shortened in the middle where they are very long.
+fn with_short_names(comparison: &Comparison, sentence: &str) -> String {
+    let mut names: Vec<&str> =
+        comparison.variants.iter().map(|variant| variant.name.as_str()).collect();
+    names.retain(|name| name.width() > NAME_IN_SENTENCE_WIDTH && sentence.contains(name));
+    // A name may be the beginning of another.
+    names.sort_by_key(|name| usize::MAX - name.len());
+    names.iter().fold(sentence.to_string(), |sentence, name| {
+        sentence.replace(name, &cut(name, NAME_IN_SENTENCE_WIDTH))
+    })
 }
 
 /// The table of one comparison, with what its remarks mean.

@@ -344,7 +344,7 @@ fn wanted<'d>(symbols: &[SymbolSize<'d>], rows: &[Raw], side: usize) -> HashSet<
 }
 
 /// A name as its author wrote it, with what the compiler put behind it.
-fn readable(name: &[u8]) -> String {
+pub(super) fn readable(name: &[u8]) -> String {
     let shown = |name: &[u8]| demangle(&String::from_utf8_lossy(name));
     match origin(name) {
         // Demanglers leave the suffix of a mangled name out, and clones look like their function.

@@ -37,6 +37,13 @@ pub enum StoreErrorKind {
     Foreign,
     /// It is damaged, or no database at all.
     Corrupt(String),
+    /// One recording is damaged.
+    Damaged {
+        /// Which.
+        recording: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// It cannot be written.
     ReadOnly,
     /// The disk is full.
@@ -97,7 +104,11 @@ impl StoreError {
             rusqlite::Error::FromSqlConversionFailure(..)
             | rusqlite::Error::InvalidColumnType(..)
             | rusqlite::Error::IntegralValueOutOfRange(..) => {
-                StoreErrorKind::Corrupt(error.to_string())
+                StoreErrorKind::Corrupt(match error {
+                    // What a row has that it should not is said by us.
+                    rusqlite::Error::FromSqlConversionFailure(_, _, why) => why.to_string(),
+                    _ => error.to_string(),
+                })
             }
             other => StoreErrorKind::Other(other.to_string()),
         };
@@ -129,7 +140,7 @@ impl fmt::Display for StoreError {
             StoreErrorKind::CannotCreate(why) => {
                 write!(
                     f,
-                    "store '{path}': cannot be created: {why}; choose another place with --store or OPCOST_STORE"
+                    "store '{path}': cannot be created: {why}, or choose another place with --store or OPCOST_STORE"
                 )
             }
             StoreErrorKind::CannotOpen(why) => {
@@ -153,6 +164,11 @@ impl fmt::Display for StoreError {
                 f,
                 "store '{path}': damaged or not a database ({why}); move it aside and restore a copy, \
                  or choose another with --store; nothing was changed"
+            ),
+            StoreErrorKind::Damaged { recording, why } => write!(
+                f,
+                "store '{path}': recording {recording} is damaged ({why}); restore a copy of the store, or \
+                 delete the recording with opcost forget {recording}; opcost list recordings has the others"
             ),
             StoreErrorKind::ReadOnly => {
                 write!(

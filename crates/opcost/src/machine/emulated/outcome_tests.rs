@@ -155,7 +155,7 @@ fn a_guest_that_hangs_is_named_with_the_limit() {
         plugin: None,
     };
     let text = detail(&one(of_guest(&left.traces(), &[], false, 1, 0)));
-    assert!(text.contains("did not end within 5000 ms"), "{text}");
+    assert!(text.contains("did not end within 5 s"), "{text}");
     assert!(text.contains("calibrating"), "{text}");
 }
 

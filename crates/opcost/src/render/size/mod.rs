@@ -1,5 +1,6 @@
 //! Differences in size, and in a function's code, to bytes: one file for each format.
 
+mod alone;
 mod code;
 mod figure;
 mod json;
@@ -7,6 +8,7 @@ mod markdown;
 mod rows;
 mod text;
 
+pub use alone::{alone_json, alone_markdown, alone_text};
 pub use code::{code_json, code_markdown, code_text};
 use figure::{bytes, bytes_change, relative};
 pub use json::json;
