@@ -52,7 +52,7 @@ impl Attribution {
     pub(crate) fn new(symbols: Symbols) -> Attribution {
         let mut functions = symbols.functions;
         let mut add = |symbol: &str, module: &str| {
-            functions.push(Function { symbol: symbol.into(), module: module.into() });
+            functions.push(Function::new(symbol, module));
             functions.len() as u32 - 1
         };
         let unknown_kernel = add(UNKNOWN, KERNEL);
@@ -160,8 +160,7 @@ mod tests {
     use opcost_record::symbols::{FileSymbols, LandmarkAt};
 
     fn attribution() -> Attribution {
-        let function =
-            |symbol: &str, module: &str| Function { symbol: symbol.into(), module: module.into() };
+        let function = |symbol: &str, module: &str| Function::new(symbol, module);
         let mut page = [0; PAGE_BYTES];
         page[0x40] = 0xc3;
         Attribution::new(Symbols {
@@ -216,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_page_is_known_whatever_its_program_wrote_to_the_sites_in_it() {
-        let function = Function { symbol: "main".into(), module: "/bin/true".into() };
+        let function = Function::new("main", "/bin/true");
         let (mut page, sites) = ([0x90; PAGE_BYTES], vec![(0x1100, 0x1105), (0x1ffe, 0x2003)]);
         let hash = page_hash(&blanked(&page, &sites_in_page(&sites, 0x1000)));
         let attribution = Attribution::new(Symbols {

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     fn functions(count: usize) -> Vec<Function> {
-        let name = |number| Function { symbol: format!("f{number}"), module: "m".into() };
+        let name = |number| Function::new(format!("f{number}"), "m");
         (0..count).map(name).collect()
     }
 

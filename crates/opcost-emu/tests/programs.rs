@@ -283,7 +283,7 @@ fn symbols(emulator: &Emulator, program: &str) -> Option<String> {
         let start = u64::from_str_radix(address, 16).unwrap() - BASE;
         let size = u64::from_str_radix(size, 16).unwrap();
         let function = functions.len() as u32;
-        functions.push(opcost_record::Function { symbol: name.into(), module: "program".into() });
+        functions.push(opcost_record::Function::new(name, "program"));
         file.parts.push(Range { start, end: start + size, function });
     }
     let page = &bytes[PAGE_BYTES..bytes.len().min(2 * PAGE_BYTES)];

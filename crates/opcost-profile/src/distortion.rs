@@ -262,7 +262,7 @@ mod tests {
     use crate::symbolise::Growth;
 
     fn kernel(symbol: &str) -> Function {
-        Function { symbol: symbol.into(), module: KERNEL.into() }
+        Function::new(symbol, KERNEL)
     }
 
     fn profile(clock: bool, precise: u8, stacks: &[(&[&str], u64)]) -> ReadProfile {

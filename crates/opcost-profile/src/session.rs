@@ -34,6 +34,8 @@ pub struct Recorded {
     pub files: Vec<CodeFile>,
     /// Where the kernel was.
     pub kernel_reference: Option<KernelReference>,
+    /// The file of the program that was executed first, where one was.
+    pub program: Option<u32>,
     /// The calls.
     pub tree: Tree,
     /// What is missing.
@@ -119,6 +121,7 @@ impl Session {
         Recorded {
             files: self.spaces.files().to_vec(),
             kernel_reference: self.spaces.kernel_reference().cloned(),
+            program: self.spaces.program(),
             tree: self.tree.clone(),
             losses: self.losses.clone(),
         }
@@ -129,12 +132,15 @@ impl Session {
         // Paths of the old tree mean nothing in the new one.
         self.known.clear();
         self.chains.clear();
-        Recorded {
+        let recorded = Recorded {
             files: self.spaces.files().to_vec(),
             kernel_reference: self.spaces.kernel_reference().cloned(),
+            program: self.spaces.program(),
             tree: std::mem::take(&mut self.tree),
             losses: std::mem::take(&mut self.losses),
-        }
+        };
+        self.spaces.begin();
+        recorded
     }
 
     /// What was taken.
@@ -142,6 +148,7 @@ impl Session {
         Recorded {
             files: self.spaces.files().to_vec(),
             kernel_reference: self.spaces.kernel_reference().cloned(),
+            program: self.spaces.program(),
             tree: self.tree,
             losses: self.losses,
         }

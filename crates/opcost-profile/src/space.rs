@@ -80,6 +80,19 @@ pub struct Spaces {
     files: Vec<CodeFile>,
     numbers: HashMap<CodeFile, u32>,
     kernel_reference: Option<KernelReference>,
+    program: Program,
+}
+
+/// Which file is the program that was executed first.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum Program {
+    /// Nothing was executed yet.
+    #[default]
+    None,
+    /// A process began a new program, whose first mapping of code is yet to come.
+    Of(i32),
+    /// This one.
+    Known(u32),
 }
 
 impl Default for Spaces {
@@ -91,6 +104,7 @@ impl Default for Spaces {
             files: vec![file(CodeKind::Kernel, "[kernel]"), file(CodeKind::Unmapped, "[unmapped]")],
             numbers: HashMap::new(),
             kernel_reference: None,
+            program: Program::None,
         }
     }
 }
@@ -104,6 +118,20 @@ impl Spaces {
     /// Where the kernel was, if a mapping said so.
     pub fn kernel_reference(&self) -> Option<&KernelReference> {
         self.kernel_reference.as_ref()
+    }
+
+    /// The file of the program that was executed first, of those that were executed since
+    /// [`begin`](Self::begin).
+    pub fn program(&self) -> Option<u32> {
+        match self.program {
+            Program::Known(file) => Some(file),
+            _ => None,
+        }
+    }
+
+    /// The program that is executed next will be the first.
+    pub fn begin(&mut self) {
+        self.program = Program::None;
     }
 
     /// Where an address of a process is; `None` where nothing is known to be mapped.
@@ -150,7 +178,13 @@ impl Spaces {
                 CodeKind::Vdso => 0u64.wrapping_sub(mapping.address),
                 _ => mapping.file_offset.wrapping_sub(mapping.address),
             };
-            Region { start: mapping.address, end, file: self.number(file), shift }
+            let is_file = file.kind == CodeKind::File;
+            let file = self.number(file);
+            // The kernel maps the program itself before its loader (fs/binfmt_elf.c).
+            if is_file && self.program == Program::Of(mapping.pid) {
+                self.program = Program::Known(file);
+            }
+            Region { start: mapping.address, end, file, shift }
         });
         self.versions += 1;
         let space = self.spaces.entry(mapping.pid).or_default();
@@ -167,6 +201,9 @@ impl Spaces {
 
     /// A process began a new program: nothing is mapped.
     pub fn clear(&mut self, pid: i32) {
+        if self.program == Program::None {
+            self.program = Program::Of(pid);
+        }
         self.versions += 1;
         let space = Space { regions: Arc::default(), version: self.versions };
         self.spaces.insert(pid, space);
@@ -270,6 +307,30 @@ mod tests {
         // A number that is used again for a child of a process that nobody knows.
         spaces.fork(99, 2);
         assert_eq!(spaces.place(2, 0x1000), None);
+    }
+
+    #[test]
+    fn the_program_is_what_was_executed_first() {
+        let mut spaces = Spaces::default();
+        spaces.map(&mapping(1, 0x1000, 0x1000, b"/bin/profiler"));
+        spaces.fork(1, 2);
+        spaces.clear(2);
+        assert_eq!(spaces.program(), None);
+        spaces.map(&mapping(1, 0x5000, 0x1000, b"/lib/late.so"));
+        spaces.map(&Mapping { executable: false, ..mapping(2, 0x1000, 0x1000, b"/bin/work") });
+        spaces.map(&mapping(2, 0x2000, 0x1000, b"/bin/work"));
+        spaces.map(&mapping(2, 0x8000, 0x1000, b"/lib/ld.so"));
+        spaces.clear(2);
+        spaces.map(&mapping(2, 0x2000, 0x1000, b"/bin/other"));
+        let program = |spaces: &Spaces| {
+            spaces.program().map(|file| spaces.files()[file as usize].path.clone())
+        };
+        assert_eq!(program(&spaces).as_deref(), Some(&b"/bin/work"[..]));
+        spaces.begin();
+        assert_eq!(program(&spaces), None);
+        spaces.clear(3);
+        spaces.map(&mapping(3, 0x2000, 0x1000, b"/bin/other"));
+        assert_eq!(program(&spaces).as_deref(), Some(&b"/bin/other"[..]));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Profiles by function: own cost, cost with everything called, and who called.
 
 use crate::symbolise::Sampled;
+use crate::symbols::naming::Naming;
 use opcost_record::{Function, Profile};
 use rustc_hash::FxHashMap;
 
@@ -54,7 +55,7 @@ pub struct FunctionTable {
 impl FunctionTable {
     /// The table of a sampled profile.
     pub fn of(sampled: &Sampled) -> FunctionTable {
-        let Profile { functions, contexts } = &sampled.profile;
+        let Profile { functions, contexts, .. } = &sampled.profile;
         let mut inclusive: Vec<u64> = contexts.iter().map(|context| context.cost).collect();
         for at in (0..contexts.len()).rev() {
             if let Some(parent) = contexts[at].parent {
@@ -136,16 +137,9 @@ impl FunctionTable {
         self.edges.iter().filter(move |edge| edge.callee == callee)
     }
 
-    /// Functions with this name: `symbol`, or `module:symbol` where several have it.
-    pub fn named(&self, name: &str) -> Vec<usize> {
-        let with_module = |function: &Function| {
-            name.strip_suffix(function.symbol.as_str())
-                .and_then(|module| module.strip_suffix(':'))
-                .is_some_and(|module| module == function.module)
-        };
-        let is = |function: &Function| function.symbol == name || with_module(function);
-        let all = self.functions.iter().enumerate();
-        all.filter(|(_, cost)| is(&cost.function)).map(|(at, _)| at).collect()
+    /// What the functions are called.
+    pub fn naming(&self) -> Naming {
+        Naming::of(self.functions.iter().map(|cost| &cost.function))
     }
 }
 

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 /// A sampled profile of these contexts: parent, function, own cost.
 fn sampled(contexts: &[(Option<u32>, u32, u64)]) -> Sampled {
     let functions = contexts.iter().map(|(_, function, _)| function + 1).max().unwrap_or(0);
-    let function = |number| Function { symbol: format!("f{number}"), module: "m".into() };
+    let function = |number| Function::new(format!("f{number}"), "m");
     let context = |(parent, function, cost): &(Option<u32>, u32, u64)| Context {
         parent: *parent,
         function: *function,
@@ -19,6 +19,7 @@ fn sampled(contexts: &[(Option<u32>, u32, u64)]) -> Sampled {
         profile: Profile {
             functions: (0..functions).map(function).collect(),
             contexts: contexts.iter().map(context).collect(),
+            ..Profile::default()
         },
         samples: contexts.iter().map(|(_, _, cost)| cost / 10).collect(),
         facts: vec![FunctionFacts::default(); functions as usize],
@@ -59,17 +60,6 @@ fn recursion_counts_once() {
         tree.callers.iter().map(name).collect::<Vec<_>>(),
         [(1, 50, 5), (2, 40, 4), (0, 20, 2)]
     );
-}
-
-#[test]
-fn a_function_is_found_by_name_and_module() {
-    let mut made = sampled(&[(None, 0, 10), (None, 1, 5)]);
-    made.profile.functions[0] = Function { symbol: "a::b".into(), module: "/x".into() };
-    made.profile.functions[1] = Function { symbol: "a::b".into(), module: "/y".into() };
-    let table = FunctionTable::of(&made);
-    assert_eq!(table.named("a::b"), [0, 1]);
-    assert_eq!(table.named("/y:a::b"), [1]);
-    assert_eq!(table.named("b"), [0usize; 0]);
 }
 
 proptest! {

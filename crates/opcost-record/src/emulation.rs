@@ -195,8 +195,7 @@ mod tests {
     use crate::{Context, Function};
 
     fn report() -> Vec<RegionCost> {
-        let function =
-            |symbol: &str, module: &str| Function { symbol: symbol.into(), module: module.into() };
+        let function = |symbol: &str, module: &str| Function::new(symbol, module);
         let profile = Profile {
             functions: vec![
                 function("main", "/bin/a program"),
@@ -206,6 +205,7 @@ mod tests {
                 Context { parent: None, function: 0, calls: 1, cost: 10 },
                 Context { parent: Some(0), function: 1, calls: 3, cost: 32 },
             ],
+            ..Profile::default()
         };
         let counts = vec![
             ("instructions".to_string(), Domain::All, 42),

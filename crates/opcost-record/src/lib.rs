@@ -11,6 +11,7 @@ pub mod disk;
 pub mod emulation;
 pub mod marker;
 pub mod metric;
+pub mod printable;
 pub mod profile;
 mod record;
 pub mod request;
@@ -18,7 +19,7 @@ pub mod symbols;
 pub mod wire;
 
 pub use metric::{Better, Domain, Family, Kind, METRICS, MetricKey, MetricRow, Unit, WORKLOAD};
-pub use profile::{Context, Function, Profile};
+pub use profile::{Context, Function, Module, Profile};
 pub use record::{
     CountingTime, Dictionary, Failure, Invariant, MetricId, Outcome, Reading, Record, Report,
     Sample,

@@ -277,6 +277,8 @@ pub static METRICS: &[MetricRow] = &[
     condition("thermal-throttles", Unit::Count, "times a CPU that may run the work was slowed down because of heat"),
     condition("sibling-busy", Unit::Ns, "CPU time of the threads that share a core with the one the run is pinned to"),
     condition("cpu-frequency-khz", Unit::Count, "clock of the fastest CPU that may run the work when the run had ended, kHz"),
+    condition("processes-left", Unit::Count, "processes that a run left behind, alive when it had ended"),
+    condition("processes-unended", Unit::Count, "of the processes that a run left behind, those that opcost could not end"),
     condition("temperature-millidegrees", Unit::Count, "hottest thermal zone when the run had ended, thousandths of a degree Celsius"),
     sampled("profile-samples", "samples of the run's profile"),
     sampled("profile-lost", "samples and other events that the profiler had no room for"),

@@ -12,6 +12,48 @@ pub struct Function {
     pub symbol: String,
     /// The file it is from, or [`KERNEL`], or a name in brackets.
     pub module: String,
+    /// What tells a local function from others of its module that have the same symbol: its source
+    /// file (`list.c`), else the hash in a Rust symbol, else where it is (`0x1180`). `None` where
+    /// symbols tell nothing, and of functions that other objects can see.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+}
+
+impl Function {
+    /// A function that needs nothing to be told from others.
+    pub fn new(symbol: impl Into<String>, module: impl Into<String>) -> Function {
+        Function { symbol: symbol.into(), module: module.into(), source: None }
+    }
+
+    /// Its fields as one text, each behind a tab: `symbol`, `module`, and `source` if there is one.
+    pub fn format(&self) -> String {
+        let Function { symbol, module, source } = self;
+        match source {
+            Some(source) => format!("{symbol}\t{module}\t{source}"),
+            None => format!("{symbol}\t{module}"),
+        }
+    }
+
+    /// Reads what [`format`](Self::format) wrote; `None` of a text without a module.
+    pub fn parse(text: &str) -> Option<Function> {
+        let (symbol, rest) = text.split_once('\t')?;
+        let (module, source) = match rest.split_once('\t') {
+            Some((module, source)) => (module, Some(source.into())),
+            None => (rest, None),
+        };
+        Some(Function { source, ..Function::new(symbol, module) })
+    }
+}
+
+/// What is known of a file with functions beside its path.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Module {
+    /// Its path, as functions have it.
+    pub path: String,
+    /// The name that other files link it by (`DT_SONAME`).
+    pub soname: Option<String>,
+    /// Whether it is the program that was to be measured.
+    pub program: bool,
 }
 
 /// One node of the calling context tree: a function, reached through its parents.
@@ -34,6 +76,8 @@ pub struct Profile {
     pub functions: Vec<Function>,
     /// The tree, parents before children.
     pub contexts: Vec<Context>,
+    /// What is known of the functions' files, as far as it says more than their paths.
+    pub modules: Vec<Module>,
 }
 
 impl Profile {
@@ -42,11 +86,16 @@ impl Profile {
         self.contexts.iter().map(|context| context.cost).sum()
     }
 
-    /// Writes the profile as lines: `f SYMBOL<tab>MODULE` and `c PARENT FUNCTION CALLS COST`, where
-    /// a parent of `-` is none.
+    /// Writes the profile as lines: `m ROLE SONAME<tab>PATH` where the role of the program is `p`
+    /// and that of another file `-`, `f SYMBOL<tab>MODULE` (and `<tab>SOURCE` if there is one), and
+    /// `c PARENT FUNCTION CALLS COST` where a parent of `-` is none.
     pub fn write_lines(&self, lines: &mut Vec<String>) {
-        for Function { symbol, module } in &self.functions {
-            lines.push(format!("f {symbol}\t{module}"));
+        for Module { path, soname, program } in &self.modules {
+            let role = if *program { 'p' } else { '-' };
+            lines.push(format!("m {role} {}\t{path}", soname.as_deref().unwrap_or_default()));
+        }
+        for function in &self.functions {
+            lines.push(format!("f {}", function.format()));
         }
         for Context { parent, function, calls, cost } in &self.contexts {
             let parent = parent.map_or("-".to_string(), |parent| parent.to_string());
@@ -62,8 +111,18 @@ impl Profile {
         let (word, rest) = line.split_once(' ').ok_or("not a line of a profile")?;
         match word {
             "f" => {
-                let (symbol, module) = rest.split_once('\t').ok_or("a function has no module")?;
-                self.functions.push(Function { symbol: symbol.into(), module: module.into() });
+                self.functions.push(Function::parse(rest).ok_or("a function has no module")?);
+            }
+            "m" => {
+                let (facts, path) = rest.split_once('\t').ok_or("a module has no path")?;
+                let (role, soname) = facts.split_once(' ').ok_or("a module has no role")?;
+                let program = match role {
+                    "p" => true,
+                    "-" => false,
+                    _ => return Err("no such role of a module"),
+                };
+                let soname = Some(soname.to_string()).filter(|soname| !soname.is_empty());
+                self.modules.push(Module { path: path.into(), soname, program });
             }
             "c" => {
                 let fields: Vec<&str> = rest.split(' ').collect();

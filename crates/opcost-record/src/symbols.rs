@@ -6,9 +6,10 @@
 //! itself while it runs ([`FileSymbols::sites`]).
 //!
 //! ```text
-//! opcost-symbols 2
+//! opcost-symbols 3
 //! function asm_exc_page_fault<tab>[kernel]
 //! function main<tab>/bin/true
+//! function helper<tab>/bin/true<tab>list.c
 //! range ffffffff81a00b40 ffffffff81a00b70 0
 //! landmark ffffffff81a00b40 fault page-faults
 //! file
@@ -21,7 +22,7 @@
 use crate::Function;
 
 /// First line of the format's current version.
-pub const HEADER: &str = "opcost-symbols 2";
+pub const HEADER: &str = "opcost-symbols 3";
 
 /// Size of a page of code, bytes.
 pub const PAGE_BYTES: usize = 4096;
@@ -192,8 +193,8 @@ impl Symbols {
     /// Writes the symbols as text.
     pub fn format(&self) -> String {
         let mut lines = Vec::new();
-        for Function { symbol, module } in &self.functions {
-            lines.push(format!("function {symbol}\t{module}"));
+        for function in &self.functions {
+            lines.push(format!("function {}", function.format()));
         }
         for Range { start, end, function } in &self.kernel {
             lines.push(format!("range {start:x} {end:x} {function}"));
@@ -265,11 +266,10 @@ impl Symbols {
             };
             match (word, fields.as_slice()) {
                 ("function", _) => {
-                    let (symbol, module) =
-                        rest.split_once('\t').ok_or_else(|| fail("a function has no module"))?;
+                    let function = Function::parse(rest);
                     symbols
                         .functions
-                        .push(Function { symbol: symbol.into(), module: module.into() });
+                        .push(function.ok_or_else(|| fail("a function has no module"))?);
                 }
                 ("range", fields) => {
                     let range = range(fields, symbols.kernel.last())?;
@@ -318,12 +318,14 @@ mod tests {
     use super::*;
 
     fn symbols() -> Symbols {
-        let function =
-            |symbol: &str, module: &str| Function { symbol: symbol.into(), module: module.into() };
+        let source = Some("list.c".into());
         Symbols {
             functions: vec![
-                function("asm_exc_page_fault", "[kernel]"),
-                function("<T as core::fmt::Debug>::fmt", "/bin/with space"),
+                Function::new("asm_exc_page_fault", "[kernel]"),
+                Function {
+                    source,
+                    ..Function::new("<T as core::fmt::Debug>::fmt", "/bin/with space")
+                },
             ],
             kernel: vec![Range { start: 0xffff_ffff_81a0_0b40, end: u64::MAX, function: 0 }],
             landmarks: vec![

@@ -20,6 +20,10 @@ impl CpuMask {
         self.words.as_ptr()
     }
 
+    pub(crate) fn words(&self) -> &[u64] {
+        &self.words
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         self.words.len() * 8
     }

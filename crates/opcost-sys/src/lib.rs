@@ -8,6 +8,7 @@ pub mod clock;
 mod errno;
 pub mod interrupt;
 pub mod marker;
+pub mod orphans;
 pub mod perf;
 pub mod personality;
 pub mod port;

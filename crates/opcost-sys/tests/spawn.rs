@@ -1,7 +1,7 @@
 //! Commands started for real.
 
 use opcost_sys::interrupt::Interrupt;
-use opcost_sys::spawn::{Aslr, EndedBy, Exit, Output, Spawn, SpawnError, Stage, Status};
+use opcost_sys::spawn::{Aslr, EndedBy, Exit, Output, Spawn, SpawnError, Spawner, Stage, Status};
 use opcost_sys::{affinity, personality};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
@@ -397,6 +397,95 @@ fn peak_memory_is_the_commands_own_or_unknown() {
     let small = run(&Spawn::new("/bin/true", ["true".into()]));
     assert_eq!(ours.iter().map(|byte| u64::from(*byte)).sum::<u64>(), 64 << 20);
     assert_eq!(small.rss_bytes_max, None, "{small:?}");
+}
+
+/// Runs a command that a spawner starts.
+fn run_by(spawner: &Spawner, spawn: &Spawn) -> Exit {
+    let held = spawner.hold(spawn).unwrap().expect("nothing is passed on");
+    held.release().unwrap().wait(None, &Interrupt::none()).unwrap()
+}
+
+#[test]
+fn a_spawner_makes_peaks_below_our_own_visible() {
+    let ours = vec![1u8; 64 << 20];
+    let spawner = Spawner::start().unwrap();
+    let small = run_by(&spawner, &Spawn::new("/bin/true", ["true".into()]));
+    assert_eq!(ours.iter().map(|byte| u64::from(*byte)).sum::<u64>(), 64 << 20);
+    assert!(small.rss_bytes_max.is_some_and(|peak| peak < 32 << 20), "{small:?}");
+    let bytes = 256u64 << 20;
+    let large = sh(&format!("head -c {bytes} /dev/zero | tail -c {bytes} | wc -c"));
+    let large = run_by(&spawner, &large);
+    assert!(large.rss_bytes_max.is_some_and(|peak| peak >= bytes), "{large:?}");
+    // What the spawner itself has stays below what is said of it.
+    let status = fs::read_to_string(format!("/proc/{}/status", spawner.pid())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let kib: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(kib < 512, "{kib} KiB");
+}
+
+#[test]
+fn a_spawner_starts_commands_as_they_are_started_without_one() {
+    let spawner = Spawner::start().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let told = directory.path().join("told");
+    let script = "{ pwd; printf '%s|' \"$0\" \"$@\" \"$ODD\"; echo; ls /proc/$$/fd; \
+                  readlink /proc/$$/fd/0 /proc/$$/fd/1 /proc/$$/fd/2; echo; cat /proc/$$/personality; \
+                  grep -E '^(Sig(Blk|Ign|Cgt)|Cpus_allowed_list)' /proc/$$/status; \
+                  cut -d' ' -f4 /proc/$$/stat; } >told";
+    let cpu = affinity::allowed_cpus().unwrap()[0];
+    let make = |aslr| {
+        let mut spawn = sh(script);
+        spawn.argv.extend(["zero", "", "ü '"].map(Into::into));
+        spawn.env =
+            Some(vec![("ODD".into(), "a=b ".into()), ("PATH".into(), "/usr/bin:/bin".into())]);
+        spawn.cwd = Some(directory.path().to_path_buf());
+        spawn.cpu = Some(cpu);
+        spawn.aslr = aslr;
+        spawn
+    };
+    for aslr in [Aslr::Inherit, Aslr::Fixed, Aslr::Randomised] {
+        let spawn = make(aslr);
+        assert_eq!(run(&spawn).status, Status::Code(0));
+        let alone = fs::read_to_string(&told).unwrap();
+        assert_eq!(run_by(&spawner, &spawn).status, Status::Code(0));
+        assert_eq!(fs::read_to_string(&told).unwrap(), alone);
+        assert!(alone.contains("|ü '|a=b |"), "{alone}");
+    }
+}
+
+#[test]
+fn a_spawner_names_the_step_that_failed_and_goes_on() {
+    let spawner = Spawner::start().unwrap();
+    let fails = |spawn: &Spawn| {
+        step(&spawner.hold(spawn).unwrap().unwrap().release().map(drop).unwrap_err())
+    };
+    let missing = Spawn::new("/bin/no-such-program", ["x".into()]);
+    assert_eq!(fails(&missing), (Stage::Exec, Some(libc::ENOENT)));
+    let mut nowhere = sh("true");
+    nowhere.cwd = Some("/no-such-folder".into());
+    assert_eq!(fails(&nowhere), (Stage::Chdir, Some(libc::ENOENT)));
+    let mut elsewhere = sh("true");
+    elsewhere.cpu = Some(affinity::CPU_MAX);
+    assert_eq!(fails(&elsewhere), (Stage::Affinity, Some(libc::EINVAL)));
+    // Dropped before it is let go, and killed meanwhile.
+    drop(spawner.hold(&sh("exit 1")).unwrap().unwrap());
+    let held = spawner.hold(&sh("exit 2")).unwrap().unwrap();
+    // SAFETY: the process is ours and not waited for.
+    assert_eq!(unsafe { libc::kill(held.pid(), libc::SIGKILL) }, 0);
+    let exit = held.release().unwrap().wait(None, &Interrupt::none()).unwrap();
+    assert_eq!(exit.status, Status::Signal(libc::SIGKILL));
+    assert_eq!(run_by(&spawner, &sh("exit 3")).status, Status::Code(3));
+    // What it cannot do is done without it.
+    let mut file = sh("true");
+    file.stdout = Output::File(tempfile::tempfile().unwrap().into());
+    assert!(spawner.hold(&file).unwrap().is_none());
+    let mut long = sh("true");
+    long.argv.push("x".repeat(200_000).into());
+    assert!(spawner.hold(&long).unwrap().is_none());
+    // SAFETY: the process is ours and not waited for.
+    assert_eq!(unsafe { libc::kill(spawner.pid(), libc::SIGKILL) }, 0);
+    let gone = spawner.hold(&sh("true"));
+    assert!(matches!(gone, Err(SpawnError::Step { stage: Stage::Clone, .. })), "{gone:?}");
 }
 
 #[test]

@@ -2,12 +2,17 @@
 //! and completions derive from it.
 
 use crate::attach::AttachArgs;
+use crate::comparison::limit::FailOn;
 use crate::diff::DiffArgs;
 use crate::exit::{Status, fail};
-use crate::experiment::{Command as CommandText, Experiment, MachineKind, Scalar, Variant};
+use crate::experiment::{
+    Command as CommandText, Experiment, MachineKind, SameFile, Scalar, Variant,
+};
+use crate::forget::ForgetArgs;
 use crate::history::command::HistoryArgs;
 use crate::import::command::{ImportArgs, formats_help};
 use crate::kernel::KernelArgs;
+use crate::plan;
 use crate::profile::ProfileArgs;
 use crate::render::Exports;
 use crate::render::profile::ProfileExports;
@@ -17,6 +22,9 @@ use crate::size::SizeArgs;
 use crate::top::TopArgs;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use opcost_record::printable::printable_bytes;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 /// Compares variants of a hot path on the same fixed work, and says which shifts are real.
@@ -53,6 +61,9 @@ pub enum Action {
     /// Compare commands or built-in workloads, interleaved on this machine
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareArgs),
+    /// Measure one command or built-in workload: every metric with its spread
+    #[command(after_help = MEASURE_EXAMPLES)]
+    Measure(MeasureArgs),
     /// Run an experiment file
     Run(RunArgs),
     /// Go on with a recording that was interrupted
@@ -64,7 +75,7 @@ pub enum Action {
     /// Sample a command, workload, process or the machine, or read a profile, and show it by function
     #[command(after_help = PROFILE_EXAMPLES)]
     Profile(ProfileArgs),
-    /// Compare two profiles function by function: of one recording, of two, or of two files
+    /// Compare two profiles function by function: of one recording, of two, or of files
     #[command(after_help = DIFF_EXAMPLES)]
     Diff(DiffArgs),
     /// Read the results of other tools into the store and compare them
@@ -74,6 +85,8 @@ pub enum Action {
     History(HistoryArgs),
     /// List workloads, events, recordings or the formats that can be imported
     List(ListArgs),
+    /// Delete recordings, and give back the room that they took
+    Forget(ForgetArgs),
     /// Build kernels for the emulated machine, or list them
     Kernel(KernelArgs),
     /// List the sites of a running program that uses patchpoint, or change one and compare, live
@@ -115,12 +128,20 @@ const COMPARE_EXAMPLES: &str = "Examples:
   opcost compare --machine emulated --kernel debian:cloud -w mmap --boot mitigations=off --boot mitigations=auto
   opcost compare --variant old=./a.out --variant new=./b.out --primary task-clock -e instructions:u";
 
+const MEASURE_EXAMPLES: &str = "Examples:
+  opcost measure 'gzip -9 -c file'
+  opcost measure -n 50 --profile 'sort -n data'
+  opcost measure --machine emulated 'gzip -9 -c file'
+  opcost measure -w mmap:ops=100000
+  opcost diff 261121-69 last        # against another recording of the same work";
+
 const DIFF_EXAMPLES: &str = "Examples:
   opcost diff
   opcost diff last --variant native --variant paravirt --format mail
   opcost diff 261121-69 261122-7d --variant paravirt
   opcost diff --function copy_page_range
-  opcost diff old/perf.data new/perf.data --ops 100000";
+  opcost diff old/perf.data new/perf.data --ops 100000
+  opcost diff --baseline old/*.data --variant new/*.data";
 
 const PROFILE_EXAMPLES: &str = "Examples:
   opcost profile 'gzip -9 -c data'
@@ -149,6 +170,7 @@ const ATTACH_EXAMPLES: &str = "Examples:
   opcost attach 1234 --key copy --to copy_avx2 -e task-clock,instructions:u";
 
 const SIZE_EXAMPLES: &str = "Examples:
+  opcost size prog
   opcost size old/prog new/prog
   opcost size libold.a libnew.a --limit 50
   opcost size native paravirt
@@ -159,7 +181,7 @@ const SIZE_EXAMPLES: &str = "Examples:
 pub struct CompareArgs {
     /// Commands to compare, each one argument, split like a shell does; the first is the baseline
     #[arg(value_name = "COMMAND")]
-    pub commands: Vec<String>,
+    pub commands: Vec<OsString>,
 
     /// Built-in workload with parameters, NAME[:KEY=VALUE,...]; may be repeated
     #[arg(long, short = 'w', value_name = "WORKLOAD")]
@@ -167,7 +189,7 @@ pub struct CompareArgs {
 
     /// A variant with a name of its own: NAME=COMMAND or NAME=workload:WORKLOAD[:KEY=VALUE,...]
     #[arg(long, value_name = "NAME=SPEC")]
-    pub variant: Vec<String>,
+    pub variant: Vec<OsString>,
 
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -179,7 +201,35 @@ pub struct CompareArgs {
 
     #[command(flatten)]
     #[allow(missing_docs)]
-    pub measure: MeasureArgs,
+    pub plan: PlanArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub output: OutputArgs,
+}
+
+/// Arguments of `opcost measure`.
+#[derive(Args, Debug)]
+pub struct MeasureArgs {
+    /// The command, one argument, split like a shell does
+    #[arg(value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+
+    /// A built-in workload instead, with parameters, NAME[:KEY=VALUE,...]
+    #[arg(long, short = 'w', value_name = "WORKLOAD")]
+    pub workload: Vec<String>,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub experiment: Experiment,
+
+    /// Write the experiment as a file for opcost run and stop
+    #[arg(long, value_name = "FILE")]
+    pub save_experiment: Option<PathBuf>,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub plan: PlanArgs,
 
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -202,7 +252,7 @@ pub struct RunArgs {
 
     #[command(flatten)]
     #[allow(missing_docs)]
-    pub measure: MeasureArgs,
+    pub plan: PlanArgs,
 
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -211,7 +261,7 @@ pub struct RunArgs {
 
 /// Arguments of the commands that make runs.
 #[derive(Args, Debug)]
-pub struct MeasureArgs {
+pub struct PlanArgs {
     /// Print the plan and stop
     #[arg(long)]
     pub dry_run: bool,
@@ -228,20 +278,48 @@ pub struct OutputArgs {
     #[arg(long, help_heading = "Output", conflicts_with = "format")]
     pub json: bool,
 
+    /// Show names of functions whole; else names of C++ and Rust are shortened where there is no room:
+    /// template arguments, parameters and namespaces are left out first
+    #[arg(long, help_heading = "Output")]
+    pub full_names: bool,
+
     #[command(flatten)]
     #[allow(missing_docs)]
     pub exports: Exports,
 
-    /// End with status 1 if the primary metric is significantly worse
-    #[arg(long, value_name = "WHAT", help_heading = "Output")]
-    pub fail_on: Option<FailOn>,
+    /// End with status 1 if WHAT is significantly worse, and by more than LIMIT where that is given;
+    /// may be repeated
+    ///
+    /// WHAT is regression (the primary metric), a metric as tables show it, or functions (each
+    /// function of a profile, its limit a share of the whole). LIMIT is relative (0.5%), absolute
+    /// (10000, 2ms, 4KiB; of an operation where the row is) or both ('0.5% or 10000': either is
+    /// enough to allow a change).
+    #[arg(long, value_name = "WHAT[=LIMIT]", help_heading = "Output")]
+    pub fail_on: Vec<FailOn>,
 }
 
-/// What makes the exit status 1.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub enum FailOn {
-    /// A significantly worse primary metric.
-    Regression,
+impl OutputArgs {
+    /// Fails early if a file could not be written later, or standard output would get two formats.
+    ///
+    /// # Errors
+    /// Names the option.
+    pub fn check(&self) -> Result<()> {
+        self.exports.check()?;
+        let other = match (&self.format, self.json) {
+            (Some(format), _) => format!("--format {format}"),
+            (None, true) => "--json".to_string(),
+            (None, false) => return Ok(()),
+        };
+        match self.exports.printed() {
+            None => Ok(()),
+            Some(name) => Err(fail(
+                Status::Usage,
+                format!(
+                    "--export-{name} - and {other}: standard output takes one of them; give --export-{name} a file"
+                ),
+            )),
+        }
+    }
 }
 
 /// Arguments of `opcost resume`.
@@ -274,6 +352,11 @@ pub struct ShowArgs {
     /// Waive a rule of the comparability ledger; the waiver is printed; may be repeated
     #[arg(long, value_name = "RULE")]
     pub allow: Vec<String>,
+
+    /// Take two files for the same where functions are compared, by path or name: one of the
+    /// baseline, one of the variant; may be repeated [default: files of one path, name or role]
+    #[arg(long = "match", value_name = "OLD=NEW")]
+    pub matches: Vec<SameFile>,
 
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -370,18 +453,48 @@ fn planted(text: &str) -> Result<f64, String> {
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (0.001..=2.6e6).contains(&seconds) => Ok(seconds),
-        _ => Err("give seconds, 0.001 to 2600000".into()),
+        _ => Err("give seconds, 0.001 to 2,600,000".into()),
     }
 }
 
-/// The arguments of this process, with `--json -` written as `--json`.
-pub fn arguments() -> Vec<std::ffi::OsString> {
-    let mut arguments: Vec<std::ffi::OsString> = Vec::new();
-    for argument in std::env::args_os() {
+/// The arguments of this process, as the command line is declared.
+pub fn arguments() -> Vec<OsString> {
+    spelled_out(std::env::args_os())
+}
+
+/// What `opcost --version` prints, if that is all that is asked.
+///
+/// Declaring the whole command line, which clap does before it answers, takes longer than all the
+/// rest of such a start.
+pub fn version(arguments: &[OsString]) -> Option<String> {
+    let [_, asked] = arguments else { return None };
+    let is_asked = asked == "--version" || asked == "-V";
+    is_asked.then(|| concat!("opcost ", env!("CARGO_PKG_VERSION"), "\n").to_string())
+}
+
+/// Arguments with `--json -` written as `--json`, and where `opcost diff` is given a `--baseline`,
+/// with the option repeated for each of several files behind it.
+///
+/// An option declared with several values would take what follows `--variant NAME` for one.
+fn spelled_out(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let given: Vec<OsString> = given.collect();
+    let of_files = given.iter().any(|argument| argument == "diff")
+        && given.iter().any(|argument| argument == "--baseline");
+    let mut arguments: Vec<OsString> = Vec::new();
+    let mut listing: Option<&OsString> = None;
+    for argument in &given {
         if argument == "-" && arguments.last().is_some_and(|last| last == "--json") {
             continue;
         }
-        arguments.push(argument);
+        if argument.as_encoded_bytes().starts_with(b"-") {
+            let lists = of_files && (argument == "--baseline" || argument == "--variant");
+            listing = Some(argument).filter(|_| lists);
+        } else if let Some(option) = listing
+            && arguments.last() != Some(option)
+        {
+            arguments.push(option.clone());
+        }
+        arguments.push(argument.clone());
     }
     arguments
 }
@@ -392,34 +505,68 @@ impl CompareArgs {
     /// # Errors
     /// Usage errors that name the argument.
     pub fn to_experiment(&self) -> Result<Experiment> {
-        let mut experiment = self.experiment.clone();
-        for command in &self.commands {
-            experiment.variants.push(Variant {
-                command: Some(CommandText::Line(command.clone())),
-                ..Variant::default()
-            });
-        }
-        for workload in &self.workload {
-            experiment.variants.push(parse_workload(workload)?);
-        }
+        let mut experiment = with_variants(&self.experiment, &self.commands, &self.workload)?;
         for text in &self.variant {
-            let (name, spec) = text
-                .split_once('=')
+            let bytes = text.as_bytes();
+            let end = bytes.iter().position(|byte| *byte == b'=');
+            let (name, spec) = end
+                .map(|end| (&bytes[..end], OsStr::from_bytes(&bytes[end + 1..])))
                 .filter(|(name, spec)| !name.is_empty() && !spec.is_empty())
                 .ok_or_else(|| {
+                    let text = printable_bytes(bytes);
                     fail(Status::Usage, format!("--variant {text}: expected NAME=SPEC"))
                 })?;
-            let variant = match spec.strip_prefix("workload:") {
+            let variant = match spec.to_str().and_then(|spec| spec.strip_prefix("workload:")) {
                 Some(workload) => parse_workload(workload)?,
                 None => Variant {
-                    command: Some(CommandText::Line(spec.to_string())),
+                    command: Some(command_of(spec, self.experiment.shell.as_deref())?),
                     ..Variant::default()
                 },
             };
-            experiment.variants.push(Variant { name: Some(name.to_string()), ..variant });
+            experiment.variants.push(Variant { name: Some(printable_bytes(name)), ..variant });
         }
         Ok(experiment)
     }
+}
+
+impl MeasureArgs {
+    /// The experiment that these arguments are shorthand for.
+    ///
+    /// # Errors
+    /// Usage errors that name the argument.
+    pub fn to_experiment(&self) -> Result<Experiment> {
+        with_variants(&self.experiment, &self.command, &self.workload)
+    }
+}
+
+/// An experiment with a variant for each command and each workload.
+fn with_variants(
+    experiment: &Experiment,
+    commands: &[OsString],
+    workloads: &[String],
+) -> Result<Experiment> {
+    let mut experiment = experiment.clone();
+    for line in commands {
+        let command = Some(command_of(line, experiment.shell.as_deref())?);
+        experiment.variants.push(Variant { command, ..Variant::default() });
+    }
+    for workload in workloads {
+        experiment.variants.push(parse_workload(workload)?);
+    }
+    Ok(experiment)
+}
+
+/// A command as it was given; one that is no UTF-8 is split here, as neither JSON nor TOML has its line.
+pub(crate) fn command_of(line: &OsStr, shell: Option<&str>) -> Result<CommandText> {
+    if let Some(text) = line.to_str() {
+        return Ok(CommandText::Line(text.to_string()));
+    }
+    if let Some(shell) = shell {
+        return Ok(CommandText::Words(vec![shell.into(), "-c".into(), line.to_os_string()]));
+    }
+    let words = shlex::bytes::split(line.as_bytes())
+        .ok_or_else(|| plan::unbalanced(&printable_bytes(line.as_bytes())))?;
+    Ok(CommandText::Words(words.into_iter().map(OsString::from_vec).collect()))
 }
 
 /// Reads `NAME[:KEY=VALUE,...]`.
@@ -435,4 +582,41 @@ pub(crate) fn parse_workload(text: &str) -> Result<Variant> {
         }
     }
     Ok(variant)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_what_clap_would_print() {
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        for asked in ["opcost --version", "opcost -V"] {
+            let declared = Cli::try_parse_from(words(asked)).unwrap_err().to_string();
+            assert_eq!(version(&words(asked)), Some(declared));
+        }
+        for other in ["opcost", "opcost show", "opcost show --version", "opcost -V --help"] {
+            assert_eq!(version(&words(other)), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn several_files_may_follow_a_side() {
+        let spelled = |line: &str| {
+            let given = line.split(' ').map(OsString::from);
+            let words = spelled_out(given).into_iter().map(|word| word.into_string().unwrap());
+            words.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(
+            spelled("opcost diff --baseline a b --variant c d e --ops 5"),
+            "opcost diff --baseline a --baseline b --variant c --variant d --variant e --ops 5"
+        );
+        assert_eq!(
+            spelled("opcost diff --variant c --json - --baseline a"),
+            "opcost diff --variant c --json --baseline a"
+        );
+        // Of recordings a variant is one name, and an identifier may follow it.
+        let of_recordings = "opcost diff --variant paravirt last --limit 3";
+        assert_eq!(spelled(of_recordings), of_recordings);
+    }
 }

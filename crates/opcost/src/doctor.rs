@@ -12,6 +12,7 @@ use crate::render::page::{GREEN, PLAIN, Page, YELLOW};
 use crate::source::perf_event::{DEFAULT_EVENTS, syntax};
 use crate::store::{Store, StoreErrorKind};
 use anyhow::{Context, Result};
+use opcost_sys::affinity::parse_cpu_list;
 use opcost_sys::clock::tsc_is_constant;
 use opcost_sys::perf::{has_cpu_pmu, nmi_watchdog, perf_event_paranoid};
 use serde::Serialize;
@@ -68,6 +69,7 @@ pub fn doctor(cli: &Cli, args: &DoctorArgs) -> Result<Status> {
     findings.push(layout(root));
     findings.push(frequency(root));
     findings.push(processors());
+    findings.push(load(root));
     findings.push(steal(root));
     findings.push(seccomp(root));
     findings.push(emulation("emulated machine", Emulator::System));
@@ -331,6 +333,47 @@ fn seccomp(root: &Path) -> Finding {
     }
 }
 
+/// Above this share of the last ten seconds, tasks waited for a CPU often.
+const PRESSURE_PERCENT_MAX: f64 = 10.0;
+
+/// Whether others want the CPUs now.
+fn load(root: &Path) -> Finding {
+    let average = read(root, "proc/loadavg")
+        .and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
+    let Some(average) = average else {
+        return Finding::bad(
+            "load",
+            Health::Missing,
+            "/proc/loadavg cannot be read",
+            "mount /proc; until then look at the ledger's rules load and pressure",
+        );
+    };
+    let online = read(root, "sys/devices/system/cpu/online");
+    let cpus = online.and_then(|list| parse_cpu_list(&list)).map_or(1, |cpus| cpus.len().max(1));
+    // Documentation/accounting/psi.rst: some avg10=1.23 avg60=…
+    let waiting = read(root, "proc/pressure/cpu").and_then(|text| {
+        text.strip_prefix("some avg10=")?.split_whitespace().next()?.parse::<f64>().ok()
+    });
+    let mut text =
+        format!("load average {average:.2} on {cpus} CPU{}", if cpus == 1 { "" } else { "s" });
+    if let Some(percent) = waiting {
+        text += &format!("; tasks waited for a CPU in {percent:.0} % of the last 10 s");
+    }
+    // The average is that of a minute, so what is over by now is in it: pressure is newer.
+    let busy =
+        waiting.map_or(average > cpus as f64 / 2.0, |percent| percent > PRESSURE_PERCENT_MAX);
+    if !busy {
+        return Finding::good("load", text);
+    }
+    Finding::bad(
+        "load",
+        Health::Poor,
+        text,
+        "others want the CPUs, and times measured now are doubtful: stop them (ps -e --sort -pcpu \
+         shows who they are), or choose a quiet CPU: opcost doctor --cpus",
+    )
+}
+
 fn store(cli: &Cli) -> Result<Finding> {
     let path = store_path(cli)?;
     Ok(match Store::open_for_reading(&path).and_then(|store| store.list()) {
@@ -347,4 +390,35 @@ fn store(cli: &Cli) -> Result<Finding> {
             "choose another with --store PATH",
         ),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_machine_that_others_use_is_said_to_be_loaded() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        assert_eq!(load(root.path()).health, Health::Missing);
+        write("sys/devices/system/cpu/online", "0-3\n");
+        write("proc/loadavg", "7.25 3.00 1.00 9/300 4711\n");
+        let finding = load(root.path());
+        assert_eq!(
+            (finding.health, finding.what.as_str()),
+            (Health::Poor, "load average 7.25 on 4 CPUs")
+        );
+        write("proc/loadavg", "0.10 3.00 1.00 1/300 4711\n");
+        assert_eq!(load(root.path()).health, Health::Good);
+        write("proc/pressure/cpu", "some avg10=31.40 avg60=2.00 avg300=1.00 total=5\n");
+        let finding = load(root.path());
+        assert_eq!(finding.health, Health::Poor);
+        assert!(finding.what.ends_with("tasks waited for a CPU in 31 % of the last 10 s"));
+        assert!(finding.remedy.unwrap().contains("--cpus"));
+    }
 }

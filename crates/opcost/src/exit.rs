@@ -1,5 +1,6 @@
 //! Exit statuses, which other people's scripts rely on, and errors that carry one.
 
+use opcost_record::printable::printable_lines;
 use std::fmt;
 
 /// What the process says when it ends.
@@ -32,7 +33,7 @@ pub struct StatusError {
 
 impl fmt::Display for StatusError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#}", self.error)
+        f.write_str(&in_words(&self.error))
     }
 }
 
@@ -67,6 +68,19 @@ pub trait HasStatus: std::error::Error + Send + Sync + Sized + 'static {
     }
 }
 
+/// An error with its causes, each said once, though the error that it led to may name it, too; nothing
+/// in it moves a terminal's cursor.
+pub fn in_words(error: &anyhow::Error) -> String {
+    let mut causes = error.chain().map(ToString::to_string);
+    let mut words = causes.next().unwrap_or_default();
+    for cause in causes.filter(|cause| !cause.is_empty()) {
+        if !words.contains(&cause) {
+            words = format!("{words}: {cause}");
+        }
+    }
+    printable_lines(&words)
+}
+
 /// The status an error carries.
 pub fn status_of(error: &anyhow::Error) -> Option<Status> {
     error.chain().find_map(|cause| cause.downcast_ref::<StatusError>()).map(|error| error.status)
@@ -91,5 +105,22 @@ mod tests {
         assert_eq!(status_of(&error), Some(Status::WorkFailed));
         assert_eq!(format!("{error:#}"), "variant 2: gzip: not found");
         assert_eq!(status_of(&anyhow::anyhow!("plain")), None);
+    }
+
+    #[test]
+    fn a_cause_is_said_once() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("cannot read '{path}': {source}")]
+        struct Unreadable {
+            path: &'static str,
+            source: std::io::Error,
+        }
+        let unreadable =
+            || Unreadable { path: "a\x1b[2J", source: std::io::ErrorKind::NotFound.into() };
+        let said = "variant 1: cannot read 'a\\u{1b}[2J': entity not found";
+        let error = Err::<(), _>(unreadable()).context("variant 1").status(Status::Missing);
+        assert_eq!(in_words(&error.unwrap_err()), said);
+        let error = Err::<(), _>(unreadable()).status(Status::Missing).context("variant 1");
+        assert_eq!(in_words(&error.unwrap_err()), said);
     }
 }

@@ -3,12 +3,18 @@
 //! Each field is declared once, here: its name is the flag's and the file's key, its first
 //! paragraph is the help text. [`crate::plan`] resolves what is left open.
 
+mod same_file;
+
+pub use same_file::SameFile;
+
+use crate::comparison::conclusion::grouped;
 use crate::sampling::CallGraph;
 use crate::stopping::Width;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -33,11 +39,18 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
 
-    /// Runs of each variant [default: the fewest that can decide every metric]
+    /// What to call this recording in lists and histories, for example a version or a ticket
+    #[arg(long, value_name = "TEXT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+
+    /// Runs of each variant [default: twice the fewest that can decide every metric; on the emulated
+    /// machine the fewest]
     ///
-    /// Runs come in randomised mirrored blocks (ABBA or BAAB), so that drift and slot effects
-    /// cancel; two runs of each variant make a block. Fewer pairs than the plan computes leave
-    /// some verdicts inconclusive, and the table says so.
+    /// Up to 31 pairs, the order of the variants is drawn for each pair, and pairs are compared. From
+    /// 32 on, two pairs make a block in randomised mirrored order (ABBA or BAAB), so that drift and
+    /// slot effects cancel, and blocks are compared. Fewer pairs than the plan computes leave some
+    /// verdicts inconclusive, and the table says so.
     #[arg(long, short = 'n', visible_alias = "runs", value_name = "N", help_heading = SCHEDULE)]
     #[serde(skip_serializing_if = "Option::is_none", alias = "runs")]
     pub pairs: Option<u32>,
@@ -153,6 +166,12 @@ pub struct Experiment {
     #[arg(long, value_name = "RULE", help_heading = METRICS)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<String>,
+
+    /// Take two files for the same where functions are compared, by path or name: one of the
+    /// baseline, one of the variant; may be repeated [default: files of one path, name or role]
+    #[arg(long = "match", value_name = "OLD=NEW", help_heading = PROFILE)]
+    #[serde(rename = "match", skip_serializing_if = "Vec::is_empty")]
+    pub matches: Vec<SameFile>,
 
     /// Sample each run on the host too, so that the report says which functions a change of
     /// task-clock comes from; runs of the emulated machine always have exact profiles
@@ -352,6 +371,8 @@ pub enum Command {
     Line(String),
     /// Already split.
     Argv(Vec<String>),
+    /// The same, of which a word is no UTF-8; in TOML that is a list of its bytes.
+    Words(#[serde(with = "crate::os_text::words")] Vec<OsString>),
 }
 
 /// A parameter's value as TOML may write it.
@@ -499,6 +520,19 @@ impl FromStr for TimeLimit {
 impl From<TimeLimit> for String {
     fn from(limit: TimeLimit) -> String {
         format!("{}ms", limit.limit_ms)
+    }
+}
+
+/// A number of milliseconds as one would say it: `30 s`, `1,500 ms`, `30 min`.
+pub(crate) fn time_in_words(limit_ms: u64) -> String {
+    const MINUTE_MS: u64 = 60_000;
+    match limit_ms {
+        0..1_000 => format!("{limit_ms} ms"),
+        ms if ms >= 2 * MINUTE_MS && ms % MINUTE_MS == 0 => {
+            format!("{} min", grouped(ms / MINUTE_MS))
+        }
+        ms if ms % 1_000 == 0 => format!("{} s", grouped(ms / 1_000)),
+        ms => format!("{} ms", grouped(ms)),
     }
 }
 

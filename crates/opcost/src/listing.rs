@@ -5,18 +5,20 @@ use crate::cli::{Cli, ListArgs, Listing};
 use crate::exit::{HasStatus, Status};
 use crate::import::command::list_formats;
 use crate::machine::host::HostSurroundings;
-use crate::plan::Surroundings;
+use crate::plan::{Revision, Surroundings};
 use crate::render::Style;
-use crate::render::page::{BOLD, DIM, PLAIN, Page};
+use crate::render::names::cut;
+use crate::render::page::{BOLD, DIM, PLAIN, Page, YELLOW};
 use crate::source::perf_event::{self, syntax, sysfs};
-use crate::store::{RecordingHead, Store, StoreError, StoreErrorKind};
+use crate::store::{Listed, RecordingHead, Store, StoreError, StoreErrorKind};
 use anyhow::{Context, Result};
 use opcost_record::METRICS;
 use opcost_record::metric::EMULATOR;
+use opcost_record::printable::printable;
 use opcost_sys::perf::Refusal;
 use opcost_work::WORKLOADS;
 use serde_json::{Value, json};
-use std::fmt::Write as _;
+use unicode_width::UnicodeWidthStr;
 
 /// Lists what was asked for.
 pub fn list(cli: &Cli, args: &ListArgs) -> Result<Status> {
@@ -28,12 +30,15 @@ pub fn list(cli: &Cli, args: &ListArgs) -> Result<Status> {
         (Listing::Events, true) => json_text(events_json())?,
         (Listing::Formats, as_json) => return list_formats(as_json),
         (Listing::Recordings, as_json) => {
-            let heads = match Store::open_for_reading(&store_path(cli)?) {
-                Ok(store) => store.list().map_err(StoreError::carried)?,
-                Err(error) if error.kind == StoreErrorKind::Absent && as_json => Vec::new(),
+            let listed = match Store::open_for_reading(&store_path(cli)?) {
+                Ok(store) => store.list_all().map_err(StoreError::carried)?,
+                Err(error) if error.kind == StoreErrorKind::Absent && as_json => Listed::default(),
                 Err(error) => return Err(error.carried()),
             };
-            if as_json { json_text(recordings_json(&heads))? } else { recordings_text(&heads) }
+            match as_json {
+                true => json_text(recordings_json(&listed))?,
+                false => recordings_text(&listed, &style),
+            }
         }
     };
     print(&text)?;
@@ -160,7 +165,10 @@ fn events_text(style: &Style) -> String {
          :u user only, :k kernel only, :D always on the hardware",
     );
     for (index, refusal) in reasons.iter().enumerate() {
-        let text = format!("not here: {}; {}", refusal.reason, refusal.remedy);
+        let text = match refusal.remedy.as_str() {
+            "" => format!("not here: {}", refusal.reason),
+            remedy => format!("not here: {}; {remedy}", refusal.reason),
+        };
         page.wrap(PLAIN, &format!("–[{}] ", index + 1), &text);
     }
     page.into_text()
@@ -184,30 +192,66 @@ fn events_json() -> Value {
         .collect()
 }
 
-fn recordings_text(heads: &[RecordingHead]) -> String {
-    let mut text = String::new();
-    for head in heads {
-        let _ = writeln!(
-            text,
-            "{:<14} {}  {}  {}: {}",
-            head.id,
-            date(head.created_unix_ns),
-            match head.imported {
-                true => format!("{:<26}", "imported"),
-                false => format!("{:<14} {:>6} runs", head.state.word(), head.runs),
-            },
-            head.experiment,
-            head.variants.join(" | ")
-        );
+/// Columns of what stands before a recording's name, and of a name that has a line to itself.
+const INDENT: usize = 15;
+/// Variants of a recording that are listed one by one.
+const VARIANTS_LISTED: usize = 6;
+
+fn recordings_text(listed: &Listed, style: &Style) -> String {
+    let mut page = Page::new(style);
+    for head in &listed.heads {
+        recording_lines(&mut page, head);
     }
-    if heads.is_empty() {
-        text.push_str("no recordings yet; make one with opcost compare\n");
+    if listed.heads.is_empty() && listed.damaged.is_empty() {
+        page.wrap(PLAIN, "", "no recordings yet; make one with opcost compare");
     }
-    text
+    for damaged in &listed.damaged {
+        let text = format!("recording {} is damaged and left out: {}", damaged.name, damaged.why);
+        page.wrap(YELLOW, "! ", &text);
+    }
+    page.into_text()
 }
 
-fn recordings_json(heads: &[RecordingHead]) -> Value {
-    heads
+/// A recording in a line, or where names are long in a line a variant, shortened in the middle.
+fn recording_lines(page: &mut Page, head: &RecordingHead) {
+    let made = match head.imported {
+        true => format!("{:<26}", "imported"),
+        false => format!("{:<14} {:>6} runs", head.state.word(), head.runs),
+    };
+    let begin = format!("{:<14} {}  {made}  ", head.id, date(head.created_unix_ns));
+    let name = printable(&head.experiment);
+    let variants: Vec<String> = head.variants.iter().map(|name| printable(name)).collect();
+    let all = format!("{begin}{name}: {}", variants.join(" | "));
+    if all.width() <= page.width {
+        page.line(&all);
+    } else {
+        let room = page.width.saturating_sub(begin.width()).max(INDENT);
+        page.line(&format!("{begin}{}", cut(&name, room)));
+        let own = page.width.saturating_sub(INDENT);
+        let shown = match variants.len() {
+            few if few <= VARIANTS_LISTED => few,
+            _ => VARIANTS_LISTED - 1,
+        };
+        for variant in &variants[..shown] {
+            page.line(&format!("{:INDENT$}{}", "", cut(variant, own)));
+        }
+        if shown < variants.len() {
+            page.line(&format!("{:INDENT$}… and {} more", "", variants.len() - shown));
+        }
+    }
+    let commits = head.revisions.iter().map(Revision::short).collect::<Vec<_>>().join(" ");
+    let told = [head.label.clone().unwrap_or_default(), commits];
+    let told: Vec<&str> = told.iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
+    if !told.is_empty() {
+        page.wrap(PLAIN, &" ".repeat(INDENT), &told.join("  "));
+    }
+}
+
+fn recordings_json(listed: &Listed) -> Value {
+    let damaged =
+        listed.damaged.iter().map(|damaged| json!({ "id": damaged.id, "damaged": damaged.why }));
+    listed
+        .heads
         .iter()
         .map(|head| {
             json!({
@@ -218,8 +262,11 @@ fn recordings_json(heads: &[RecordingHead]) -> Value {
                 "runs": head.runs,
                 "imported": head.imported,
                 "variants": head.variants,
+                "label": head.label,
+                "revisions": head.revisions,
             })
         })
+        .chain(damaged)
         .collect()
 }
 

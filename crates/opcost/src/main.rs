@@ -2,42 +2,52 @@
 
 #![forbid(unsafe_code)]
 
+use anyhow::Result;
 use clap::Parser;
-use opcost::cli::{Action, Cli, arguments};
-use opcost::exit::{Status, status_of};
+use opcost::cli::{Action, Cli, arguments, version};
+use opcost::exit::{Status, in_words, status_of};
 use opcost::{
-    action, attach, diff, doctor, history, import, kernel, listing, profile, report, selftest,
-    size, top, work_process,
+    action, attach, diff, doctor, forget, history, import, kernel, listing, profile, report,
+    selftest, size, top, work_process,
 };
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse_from(arguments());
-    let done = match &cli.action {
-        Action::Compare(args) => action::compare(&cli, args),
-        Action::Run(args) => action::run(&cli, args),
-        Action::Resume(args) => action::resume(&cli, args),
-        Action::Show(args) => action::show(&cli, args),
-        Action::Report(args) => report::report(&cli, args),
-        Action::Profile(args) => profile::profile(&cli, args),
-        Action::Diff(args) => diff::diff(&cli, args),
-        Action::History(args) => history::command::show(&cli, args),
-        Action::Import(args) => import::command::import(&cli, args),
-        Action::List(args) => listing::list(&cli, args),
-        Action::Kernel(args) => kernel::kernel(&cli, args),
-        Action::Attach(args) => attach::attach(&cli, args),
-        Action::Size(args) => size::size(&cli, args),
-        Action::Doctor(args) => doctor::doctor(&cli, args),
-        Action::Top(args) => top::top(&cli, args),
-        Action::Selftest(args) => selftest::selftest(&cli, args),
+    let arguments = arguments();
+    let done = match version(&arguments) {
+        Some(text) => action::show_version(&text),
+        None => act(&Cli::parse_from(arguments)),
+    };
+    let status = done.unwrap_or_else(|error| {
+        eprintln!("opcost: {}", in_words(&error));
+        status_of(&error).unwrap_or(Status::Missing)
+    });
+    ExitCode::from(status as u8)
+}
+
+fn act(cli: &Cli) -> Result<Status> {
+    match &cli.action {
+        Action::Compare(args) => action::compare(cli, args),
+        Action::Forget(args) => forget::forget(cli, args),
+        Action::Measure(args) => action::measure(cli, args),
+        Action::Run(args) => action::run(cli, args),
+        Action::Resume(args) => action::resume(cli, args),
+        Action::Show(args) => action::show(cli, args),
+        Action::Report(args) => report::report(cli, args),
+        Action::Profile(args) => profile::profile(cli, args),
+        Action::Diff(args) => diff::diff(cli, args),
+        Action::History(args) => history::command::show(cli, args),
+        Action::Import(args) => import::command::import(cli, args),
+        Action::List(args) => listing::list(cli, args),
+        Action::Kernel(args) => kernel::kernel(cli, args),
+        Action::Attach(args) => attach::attach(cli, args),
+        Action::Size(args) => size::size(cli, args),
+        Action::Doctor(args) => doctor::doctor(cli, args),
+        Action::Top(args) => top::top(cli, args),
+        Action::Selftest(args) => selftest::selftest(cli, args),
         Action::Completions { shell } => action::completions(*shell),
         Action::Man => action::man(),
         Action::AttachGuardian => attach::guard(),
         Action::WorkProcess => work_process::serve().map(|()| Status::Done),
-    };
-    let status = done.unwrap_or_else(|error| {
-        eprintln!("opcost: {error:#}");
-        status_of(&error).unwrap_or(Status::Missing)
-    });
-    ExitCode::from(status as u8)
+    }
 }

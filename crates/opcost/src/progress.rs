@@ -2,6 +2,7 @@
 
 use crate::plan::{Plan, Slot};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use opcost_record::printable::printable;
 use std::io::IsTerminal;
 use std::time::Duration;
 
@@ -56,8 +57,8 @@ impl Progress for Bar {
         let done = std::mem::replace(&mut self.begun, runs.len());
         self.bar.inc(done as u64);
         let what = |(slot, variant): &(&Slot, &str)| match slot.block {
-            None => format!("{variant} (warm-up)"),
-            Some(_) => variant.to_string(),
+            None => format!("{} (warm-up)", printable(variant)),
+            Some(_) => printable(variant),
         };
         self.bar.set_message(runs.iter().map(what).collect::<Vec<_>>().join(" | "));
         if done == 0 {

@@ -1,9 +1,10 @@
 //! `opcost report`.
 
-use crate::action::{print, store_path};
+use crate::action::{print, store_path, take_matches};
 use crate::cli::Cli;
 use crate::comparison;
 use crate::exit::{HasStatus, Status, WithStatus};
+use crate::experiment::SameFile;
 use crate::history::{History, Question, history};
 use crate::render::{Style, View, check_folder, html};
 use crate::store::{Recording, Store, StoreError};
@@ -28,6 +29,11 @@ pub struct ReportArgs {
     /// Waive a rule of the comparability ledger; the waiver is printed; may be repeated
     #[arg(long, value_name = "RULE")]
     pub allow: Vec<String>,
+
+    /// Take two files for the same where functions are compared, by path or name: one of the
+    /// baseline, one of the variant; may be repeated [default: files of one path, name or role]
+    #[arg(long = "match", value_name = "OLD=NEW")]
+    pub matches: Vec<SameFile>,
 }
 
 /// Writes a recording as a page of its own.
@@ -44,6 +50,7 @@ pub fn report(cli: &Cli, args: &ReportArgs) -> Result<Status> {
     let store = Store::open_for_reading(&store_path(cli)?).map_err(StoreError::carried)?;
     let mut recording = store.read(&args.id).map_err(StoreError::carried)?;
     recording.plan.allow.extend(args.allow.iter().cloned());
+    take_matches(&mut recording, &args.matches)?;
     let (comparison, warnings) = comparison::compare(&recording);
     let view = View {
         recording: &recording,

@@ -1,7 +1,7 @@
 //! What the runs find: arguments, environment, folder, streams, CPU, address layout, hooks.
 
 mod lab;
-use lab::{Lab, Started, cpus_allowed, first_cpu, has_program};
+use lab::{Lab, Started, cpus_allowed, first_cpu, has_program, wait_gone};
 use std::collections::HashSet;
 use std::process::Stdio;
 
@@ -205,4 +205,61 @@ fn quiet_says_nothing_but_results_and_errors() {
     // How far it is, of six runs; the first is drawn at once.
     assert!(on_terminal("").contains("0/6 runs"));
     assert!(!on_terminal("-q").contains("/6 runs"));
+}
+
+#[test]
+fn what_a_run_leaves_behind_is_noticed_and_ended() {
+    let lab = Lab::new();
+    lab.script("work", "for _ in 1 2 3; do sleep 1000 & echo $! >>left; done");
+    let args = ["compare", "true", "./work", "-n", "4", "--warmup", "0", "--json"];
+    let json = lab.json(&args);
+    let ledger = json["opcost"]["ledger"].as_array().unwrap();
+    let entry = ledger.iter().find(|entry| entry["rule"] == "left-behind").unwrap();
+    assert_eq!(entry["severity"], "doubtful");
+    let detail = entry["detail"].as_str().unwrap();
+    assert!(
+        detail.contains("4 runs of './work', up to 3") && detail.contains("ended them"),
+        "{detail}"
+    );
+    let left = lab.lines("left");
+    assert_eq!(left.len(), 12);
+    for pid in &left {
+        wait_gone(pid);
+    }
+    // What a hook starts stays.
+    let setup = "sleep 1000 2>/dev/null & echo $! >kept";
+    let args = ["compare", "true", "./work", "-n", "2", "--setup", setup, "--json"];
+    lab.json(&args);
+    let kept = lab.read("kept");
+    assert!(std::path::Path::new(&format!("/proc/{}", kept.trim())).exists());
+    // SAFETY: the process was started above.
+    unsafe { libc::kill(kept.trim().parse().unwrap(), libc::SIGKILL) };
+}
+
+#[test]
+fn peak_memory_of_small_commands_is_their_own() {
+    let lab = Lab::new();
+    let json = lab.json(&["compare", "true", "false", "-i", "-n", "2", "--json"]);
+    for result in json["results"].as_array().unwrap() {
+        let peaks = result["memory_usage_byte"].as_array().unwrap();
+        assert_eq!(peaks.len(), 2);
+        for peak in peaks {
+            // opcost itself has more than 8 MiB.
+            assert!((1..8 << 20).contains(&(peak.as_f64().unwrap() as u64)), "{peaks:?}");
+        }
+    }
+}
+
+#[test]
+fn every_run_has_a_count_of_its_own() {
+    let lab = Lab::new();
+    lab.json(&["compare", "true", "/bin/true", "-n", "40", "--json"]);
+    let faults: Vec<u64> = lab
+        .column("last", "perf_event page-faults")
+        .iter()
+        .map(|count| count.parse().unwrap())
+        .collect();
+    assert!(faults.len() >= 80);
+    let (least, most) = (faults.iter().min().unwrap(), faults.iter().max().unwrap());
+    assert!(*least > 10 && *most < 2 * least, "{faults:?}");
 }

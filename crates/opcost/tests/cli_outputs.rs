@@ -395,3 +395,18 @@ fn help_goes_to_standard_output() {
         assert!(ended.stdout.contains("opcost") && ended.stderr.is_empty(), "{args:?}");
     }
 }
+
+#[test]
+fn one_export_may_go_to_standard_output() {
+    let lab = Lab::new();
+    let made = lab.output(&["compare", "true", "false", "-i", "-n", "2", "--export-json", "-"]);
+    let json: serde_json::Value = serde_json::from_str(&made).expect("JSON and nothing else");
+    assert_eq!(json["results"].as_array().unwrap().len(), 2);
+    assert_eq!(lab.output(&["show", "--export-json", "-"]), lab.output(&["show", "--json"]));
+    assert_eq!(lab.output(&["show", "--export-csv=-"]), lab.output(&["show", "--format", "csv"]));
+    assert!(!lab.exists("-"), "no file has that name");
+    for other in [&["--json"][..], &["--format", "text"], &["--export-csv", "-"]] {
+        let args = [&["show", "--export-json", "-"], other].concat();
+        lab.run(&args).expect(2).says(&["standard output takes one of them"]);
+    }
+}

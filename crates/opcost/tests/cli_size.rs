@@ -170,3 +170,59 @@ fn comparisons_of_two_programs_show_their_sizes() {
         assert_eq!(json["opcost"]["sizes"], serde_json::json!([]), "{other}");
     }
 }
+
+#[test]
+fn one_file_is_shown_by_section_and_symbol() {
+    let Some(lab) = objects() else { return };
+    let text = lab.output(&["size", "new.o"]);
+    for line in [
+        "text 1,308 99.8 %",
+        "total 1,311 100.0 %",
+        ".text 1,308 99.8 % text",
+        "grows 1,300 99.2 % .text",
+        "same 8 0.6 % .text",
+        "[unnamed] 3 0.2 %",
+    ] {
+        let found = text
+            .lines()
+            .any(|shown| shown.split_whitespace().collect::<Vec<_>>().join(" ") == line);
+        assert!(found, "{line}: {text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    let limited = lab.output(&["size", "new.o", "--limit", "1"]);
+    assert!(limited.contains("1 other symbol") && !limited.contains("same"), "{limited}");
+    let json = lab.json(&["size", "new.o", "--json"]);
+    let symbols = json["symbols"].as_array().unwrap();
+    let unnamed = json["sections"].as_array().unwrap().iter().map(|one| &one["unnamed_bytes"]);
+    let bytes = symbols.iter().map(|symbol| &symbol["bytes"]).chain(unnamed);
+    let loaded = |bytes: &serde_json::Value| bytes.as_u64().unwrap();
+    assert!(bytes.map(loaded).sum::<u64>() >= json["total_bytes"].as_u64().unwrap());
+    assert_eq!(symbols[0]["symbol"], "grows");
+    assert!(
+        lab.output(&["size", "new.o", "--format", "markdown"])
+            .contains("| grows | 1,300 | 99.2 % |")
+    );
+    lab.run(&["size", "new.o", "--function", "grows"])
+        .expect(2)
+        .says(&["two files", "the other file"]);
+    lab.run(&["size", "none.o"]).expect(2).says(&["there is no file 'none.o'"]);
+}
+
+#[test]
+fn copies_of_a_function_are_found_by_its_name() {
+    if !has_program("gcc") {
+        eprintln!("SKIPPED: there is no gcc here");
+        return;
+    }
+    let lab = Lab::new();
+    for (name, suffix) in [("old", ".isra.0"), ("new", ".constprop.1")] {
+        let symbol = format!("helper{suffix}");
+        let text = format!(".type {symbol}, @function\n{symbol}: nop\nret\n.size {symbol}, 2\n");
+        let source = lab.write(&format!("{name}.s"), text);
+        let object = lab.path(&format!("{name}.o"));
+        let mut gcc = Command::new("gcc");
+        assert!(gcc.arg("-c").arg("-o").args([&object, &source]).status().unwrap().success());
+    }
+    let text = lab.output(&["size", "old.o", "new.o", "--function", "helper"]);
+    assert!(text.contains("helper.isra.0") && text.contains("helper.constprop.1"), "{text}");
+}

@@ -150,3 +150,35 @@ fn a_store_must_have_a_name() {
     let mut unnamed = lab.command(&["list", "recordings"]);
     unnamed.env("OPCOST_STORE", "").spawn().unwrap().end().expect(2).says(&["--store"]);
 }
+
+#[test]
+fn a_folder_for_the_store_is_made_only_where_it_is_the_default() {
+    let lab = Lab::new();
+    let typo = lab.path("no/store.sqlite");
+    let ended = lab.run(&[&["--store", typo.to_str().unwrap()][..], &lab::TINY].concat());
+    ended.expect(5).says(&["cannot be created: there is no folder", "make it"]);
+    assert!(!lab.path("no").exists());
+}
+
+#[test]
+fn shell_syntax_without_a_shell_gets_a_hint() {
+    check(&["compare", "cd / && true", "true"], 4, &["cd", "&& as written", "--shell"]);
+    let lab = Lab::new();
+    let measured = lab.output(&["measure", "-n", "2", "--warmup=0", "echo $HOME | wc"]);
+    let line = measured.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        line.contains("no shell ran the commands, so they got $HOME in 'echo $HOME | wc'"),
+        "{measured}"
+    );
+    let quoted = lab.output(&["measure", "-n", "2", "--warmup=0", "echo '$HOME | wc'"]);
+    assert!(!quoted.contains("no shell"), "{quoted}");
+    let through = lab.output(&["measure", "-n", "2", "--warmup=0", "--shell", "echo $HOME | wc"]);
+    assert!(!through.contains("no shell"), "{through}");
+    let failing = ["measure", "-n", "2", "--warmup=0", "ls /none/*"];
+    lab.run(&failing).expect(4).says(&["it gets * as written", "--shell"]);
+}
+
+#[test]
+fn a_width_that_means_more_than_it_says_is_refused() {
+    check(&["compare", "true", "false", "--until-width", "1"], 2, &["it means 100%", "1%"]);
+}

@@ -8,9 +8,9 @@ use made::emulated::{Tree, plan, recording};
 use opcost::comparison::call_tree::{CallTree, VariantOf};
 use opcost::comparison::difference::{Difference, DifferenceError, difference};
 use opcost::comparison::owner::{KernelFiles, Owners};
-use opcost::comparison::{UNATTRIBUTED, Verdict};
+use opcost::comparison::{UNATTRIBUTED, Verdict, compare};
 use opcost::plan::WorkPlan;
-use opcost::render::{Style, diff};
+use opcost::render::{self, Style, View, diff};
 use opcost::store::{Recording, State, Store};
 use opcost_record::{Invariant, Profile};
 use proptest::prelude::*;
@@ -82,6 +82,62 @@ fn stored(lab: &Lab, recording: &Recording) -> String {
     let id = writer.id().to_string();
     writer.end(State::Finished).unwrap();
     id
+}
+
+/// Functions of C++ as a container of strings has them, with a cost of nine digits.
+fn long_names() -> Recording {
+    const STRING: &str =
+        "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >";
+    let container =
+        format!("company::product::storage::OrderedContainer<{STRING}, std::vector<{STRING}> >");
+    recording(plan(&["off", "on"], 12), 30, |slot| {
+        let more = u64::from(slot.variant) * 441_334_512_000;
+        let mut tree = Tree::default();
+        let main = tree.add(None, "main", "/bin/work", 1, 1000);
+        let find = format!("{container}::find_or_insert({STRING} const&)");
+        let find = tree.add(main, &find, "/bin/work", 17_269, 123_456_789_000 + more);
+        let push = format!("void std::vector<{STRING}>::emplace_back<char const*>(char const*&&)");
+        tree.add(find, &push, "/bin/work", 1000 + u64::from(slot.variant), 2000 + more / 7);
+        (tree.grown(), vec![])
+    })
+}
+
+#[test]
+fn of_long_names_the_method_shows_and_no_figure_is_cut() {
+    let made = long_names();
+    let found = difference(sides(&made), &[]).unwrap();
+    for full_names in [false, true] {
+        let style = Style::plain().with_full_names(full_names);
+        let mail = diff::mail(&found, usize::MAX, &style);
+        assert!(mail.lines().all(|line| line.width() <= 72), "{mail}");
+        assert!(mail.contains("+441,334,512"), "{mail}");
+        let text = diff::text(&found, usize::MAX, &style);
+        for figure in ["123,456,789", "564,791,301", "+441,334,512"] {
+            assert!(text.contains(figure), "{text}");
+        }
+        let markdown = diff::markdown(&found, usize::MAX, &style).replace('\\', "");
+        let shown = ["OrderedContainer", "find_or_insert(", "emplace_back<"];
+        for page in [&mail.replace("\n    ", ""), &text, &markdown] {
+            assert!(shown.iter().all(|part| page.contains(part)), "{page}");
+            assert_eq!(page.contains("char_traits"), full_names, "{page}");
+            assert_eq!(page.contains("--full-names"), !full_names && page != &markdown, "{page}");
+        }
+        let (comparison, warnings) = compare(&made);
+        let view =
+            View { recording: &made, comparison: &comparison, warnings: &warnings, style: &style };
+        let report = render::render("text", &view).unwrap();
+        assert!(report.contains("find_or_insert(") && report.contains("emplace_back<"), "{report}");
+        assert_eq!(report.contains("char_traits"), full_names, "{report}");
+    }
+    let document = diff::json(&found);
+    let symbols: Vec<&str> = (document["functions"].as_array().unwrap().iter())
+        .filter_map(|row| row["symbol"].as_str())
+        .collect();
+    assert!(
+        symbols.iter().any(|symbol| symbol.ends_with(
+            "basic_string<char, std::char_traits<char>, std::allocator<char> > const&)"
+        ))
+    );
 }
 
 #[test]
@@ -227,12 +283,12 @@ fn the_table_adds_up_at_80_columns() {
     let text = diff::text(&shown(), usize::MAX, &Style::plain());
     insta::assert_snapshot!("diff_text", text);
     assert!(text.lines().all(|line| line.width() <= 80), "{text}");
-    insta::assert_snapshot!("diff_markdown", diff::markdown(&shown(), 2));
+    insta::assert_snapshot!("diff_markdown", diff::markdown(&shown(), 2, &Style::plain()));
 }
 
 #[test]
 fn a_mail_has_72_columns_and_the_causes_by_weight() {
-    let text = diff::mail(&shown(), usize::MAX);
+    let text = diff::mail(&shown(), usize::MAX, &Style::plain());
     insta::assert_snapshot!("diff_mail", text);
     assert!(text.lines().all(|line| line.width() <= 72), "{text}");
 }
@@ -259,7 +315,7 @@ fn source_files_of_both_kernels_are_named_once_and_what_is_unknown_is_said() {
         "/bin/work",
         "a program's function, not the kernel's"
     );
-    let text = diff::mail(&shown, usize::MAX);
+    let text = diff::mail(&shown, usize::MAX, &Style::plain());
     assert!(text.contains("    in a.c of the kernel; exact;"), "{text}");
     assert!(
         text.contains("! of a kernel function without a file the kernel's symbol table does not"),
@@ -268,7 +324,7 @@ fn source_files_of_both_kernels_are_named_once_and_what_is_unknown_is_said() {
     assert!(text.lines().all(|line| line.width() <= 72), "{text}");
     assert_eq!(diff::json(&shown)["functions"][0]["files"], serde_json::json!(["a.c"]));
     shown.owners = Owners::of(vec![kernel_files("debian:rt", None)]);
-    let text = diff::markdown(&shown, usize::MAX);
+    let text = diff::markdown(&shown, usize::MAX, &Style::plain());
     assert!(text.contains("- source files of the kernel debian:rt are not known"), "{text}");
 }
 
@@ -315,7 +371,7 @@ fn named_functions_account_for_95_percent_of_what_was_recorded() {
             assert!(!row.symbol.starts_with('['), "{name}: {} is no function", row.symbol);
             assert!(!row.callers.is_empty(), "{name}: nothing calls {}", row.symbol);
         }
-        let mail = diff::mail(&found, usize::MAX);
+        let mail = diff::mail(&found, usize::MAX, &Style::plain());
         let said = format!("The {count} functions named above account for {:.1} % of", {
             (covered * 1000.0).floor() / 10.0
         });

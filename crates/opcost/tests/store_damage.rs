@@ -39,7 +39,7 @@ fn a_store_of_a_newer_version() {
     execute(&lab.store(), "PRAGMA user_version = 99");
     let parts = ["written by a newer opcost", "schema 99", "update opcost", "nothing was changed"];
     check(&lab, &lab.store(), &parts);
-    execute(&lab.store(), "PRAGMA user_version = 2");
+    execute(&lab.store(), "PRAGMA user_version = 3");
     lab.output(&["show"]);
 }
 
@@ -98,12 +98,12 @@ fn any_damaged_page_is_told_and_nothing_panics() {
         for args in [&["show"][..], &["list", "recordings"]] {
             let ended = lab.run(args);
             match ended.status {
-                // Not every command reads every page.
-                Some(0) => {}
+                // Not every command reads every page, and a list leaves out what is damaged.
+                Some(0) => told += usize::from(ended.stdout.contains("is damaged and left out")),
                 Some(5) => {
                     told += 1;
                     let stderr = &ended.stderr;
-                    assert!(stderr.contains("damaged or not a database"), "page {page}: {stderr}");
+                    assert!(stderr.contains("damaged"), "page {page}: {stderr}");
                     assert!(stderr.contains("store.sqlite"), "page {page}: {stderr}");
                 }
                 status => panic!("page {page}, {args:?}: {status:?}\n{}", ended.stderr),
@@ -123,13 +123,14 @@ fn runs_cut_off_a_store_are_told() {
 }
 
 #[test]
-fn missing_folders_are_made_and_reading_makes_nothing() {
+fn a_store_is_made_in_its_folder_and_reading_makes_nothing() {
     let lab = Lab::new();
     let deep = ["--store", "a/b c/store.sqlite"];
     lab.run(&[&deep[..], &["show"]].concat()).expect(5).says(&["nothing recorded yet"]);
     lab.run(&[&deep[..], &["resume"]].concat()).expect(5).says(&["nothing recorded yet"]);
     lab.run(&[&deep[..], &["list", "recordings"]].concat()).expect(5).says(&["opcost compare"]);
     assert!(!lab.exists("a"));
+    fs::create_dir_all(lab.path("a/b c")).unwrap();
     lab.output(&[&deep[..], &TINY].concat());
     assert!(lab.exists("a/b c/store.sqlite") && !lab.store().exists());
     lab.output(&[&deep[..], &["show"]].concat());
@@ -155,4 +156,36 @@ fn without_a_store_given_the_data_folder_is_used() {
     command.env_remove("OPCOST_STORE").env_remove("XDG_DATA_HOME").env("HOME", lab.path("home"));
     assert!(command.status().unwrap().success());
     assert!(lab.exists("home/.local/share/opcost/recordings.sqlite"));
+}
+
+#[test]
+fn a_damaged_recording_is_named_and_hides_no_other() {
+    let lab = recorded();
+    let ids = |lab: &Lab| -> Vec<String> {
+        let ids = lab.recordings().into_iter().map(|head| head["id"].as_str().unwrap().to_string());
+        ids.collect()
+    };
+    let first = ids(&lab).remove(0);
+    lab.output(&TINY);
+    execute(&lab.store(), &format!("UPDATE recordings SET plan = '{{' WHERE id = '{first}'"));
+    let list = lab.output(&["list", "recordings"]);
+    assert!(list.contains("syscall: "), "{list}");
+    assert!(list.contains(&format!("! recording {first} is damaged and left out")), "{list}");
+    let listed = lab.recordings();
+    assert_eq!(listed.len(), 2);
+    assert!(listed.iter().any(|head| head["id"] == first.as_str() && head["damaged"].is_string()));
+    lab.run(&["show", &first])
+        .expect(5)
+        .says(&[&format!("recording {first} is damaged"), "opcost forget"]);
+    let told = lab.run(&["history", "syscall"]).expect(0);
+    assert!(told.stderr.contains(&first), "{}", told.stderr);
+    lab.output(&["forget", "--running", &first]);
+    assert_eq!(ids(&lab).len(), 1);
+}
+
+#[test]
+fn figures_that_changed_in_the_store_are_never_shown() {
+    let lab = recorded();
+    execute(&lab.store(), "UPDATE runs SET ops = 5 WHERE slot = 3");
+    lab.run(&["show"]).expect(5).says(&["run 3: its checksum does not fit"]);
 }

@@ -35,6 +35,7 @@ fn two_processes_record_into_one_store_at_once() {
 #[test]
 fn many_processes_create_one_store() {
     let lab = Lab::new();
+    std::fs::create_dir_all(lab.path("deep/er")).unwrap();
     let args = [&["--store", "deep/er/store.sqlite"][..], &TINY].concat();
     let started: Vec<_> = (0..6).map(|_| lab.start(&args)).collect();
     for child in started {

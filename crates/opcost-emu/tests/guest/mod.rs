@@ -99,7 +99,7 @@ impl Guest {
         }
         let mut file = FileSymbols::default();
         for (symbol, start, size) in functions(program) {
-            let function = number(Function { symbol, module: "/init".into() });
+            let function = number(Function::new(symbol, "/init"));
             file.parts.push(Range { start, end: start + size, function });
         }
         let end = file.parts.last().map_or(0, |part| part.end as usize);

@@ -27,11 +27,23 @@ impl<'t> Names<'t> {
     }
 }
 
+/// A function as the file has it.
+#[derive(Clone, Copy, Eq, Hash, PartialEq)]
+struct Named<'t> {
+    name: &'t str,
+    object: &'t str,
+    /// Its source file; functions of one name in several are several.
+    file: &'t str,
+}
+
 /// A call whose inclusive cost is on the next line.
 struct Call<'t> {
-    callee: (&'t str, &'t str),
+    callee: Named<'t>,
     calls: u64,
 }
+
+/// What stands for a source file that is not known.
+const NO_FILE: &str = "???";
 
 /// What was read so far.
 #[derive(Default)]
@@ -43,13 +55,15 @@ struct Reading<'t> {
     objects: Names<'t>,
     functions: Names<'t>,
     object: &'t str,
-    function: Option<&'t str>,
+    file: &'t str,
+    function: Option<Named<'t>>,
     called_object: Option<&'t str>,
+    called_file: Option<&'t str>,
     called: Option<&'t str>,
     call: Option<Call<'t>>,
     /// The line below a jump has a position and no cost.
     jump: bool,
-    numbers: HashMap<(&'t str, &'t str), usize>,
+    numbers: HashMap<Named<'t>, usize>,
     costs: Vec<FunctionCost>,
     /// The functions' own costs together.
     own: u64,
@@ -137,17 +151,21 @@ impl<'t> Reading<'t> {
         const UNKNOWN: &str = "a name by a number that no name was given";
         match key {
             "ob" => self.object = self.objects.name(value).ok_or(UNKNOWN)?,
-            "fl" | "fi" | "fe" => drop(self.files.name(value).ok_or(UNKNOWN)?),
-            "fn" => self.function = Some(self.functions.name(value).ok_or(UNKNOWN)?),
+            "fl" | "fi" | "fe" => self.file = self.files.name(value).ok_or(UNKNOWN)?,
+            "fn" => {
+                let name = self.functions.name(value).ok_or(UNKNOWN)?;
+                self.function = Some(Named { name, object: self.object, file: self.file });
+            }
             "cob" => self.called_object = Some(self.objects.name(value).ok_or(UNKNOWN)?),
-            "cfi" | "cfl" => drop(self.files.name(value).ok_or(UNKNOWN)?),
+            "cfi" | "cfl" => self.called_file = Some(self.files.name(value).ok_or(UNKNOWN)?),
             "cfn" => self.called = Some(self.functions.name(value).ok_or(UNKNOWN)?),
             "calls" => {
                 let calls = value.split_whitespace().next().and_then(number);
                 let calls = calls.ok_or("calls without their number")?;
-                let callee = self.called.take().ok_or("calls without 'cfn='")?;
+                let name = self.called.take().ok_or("calls without 'cfn='")?;
                 let object = self.called_object.take().unwrap_or(self.object);
-                self.call = Some(Call { callee: (callee, object), calls });
+                let file = self.called_file.take().unwrap_or(self.file);
+                self.call = Some(Call { callee: Named { name, object, file }, calls });
             }
             "jump" | "jcnd" => self.jump = true,
             _ => return Err("none of callgrind's"),
@@ -169,14 +187,14 @@ impl<'t> Reading<'t> {
             Some(cost) => number(cost).ok_or("a cost that is no number")?,
             None => 0,
         };
-        let here = self.number(function, self.object);
+        let here = self.number(function);
         match self.call.take() {
             None => {
                 self.own = self.own.checked_add(cost).ok_or("a cost beyond 64 bits")?;
                 self.costs[here].own += cost;
             }
-            Some(Call { callee: (function, object), calls }) => {
-                let callee = self.number(function, object);
+            Some(Call { callee, calls }) => {
+                let callee = self.number(callee);
                 let edge = self.edges.entry((here, callee)).or_default();
                 *edge = (edge.0.saturating_add(cost), edge.1.saturating_add(calls));
             }
@@ -184,10 +202,13 @@ impl<'t> Reading<'t> {
         Ok(())
     }
 
-    fn number(&mut self, function: &'t str, object: &'t str) -> usize {
+    fn number(&mut self, function: Named<'t>) -> usize {
         let costs = &mut self.costs;
-        *self.numbers.entry((function, object)).or_insert_with(|| {
-            let function = Function { symbol: demangle(function), module: printable(object) };
+        *self.numbers.entry(function).or_insert_with(|| {
+            let Named { name, object, file } = function;
+            let file = file.rsplit('/').next().filter(|file| !file.is_empty() && *file != NO_FILE);
+            let source = file.map(printable);
+            let function = Function { source, ..Function::new(demangle(name), printable(object)) };
             costs.push(FunctionCost {
                 function,
                 own: 0,
@@ -365,6 +386,27 @@ totals: 900 12
     }
 
     #[test]
+    fn functions_of_one_name_are_told_apart_by_their_files() {
+        let text = "events: Ir\nob=(1) /bin/work\nfl=(1) /src/one.c\nfn=(1) helper\n1 5\nfl=(2) two.c\n\
+                    fn=(2) helper\n1 7\nfi=(3) list.h\n9 2\nfe=(2)\nfl=(4) main.c\nfn=(3) main\n1 1\n\
+                    cfi=(1)\ncfn=(1)\ncalls=1 1\n1 5\ncfi=(2)\ncfn=(2)\ncalls=2 1\n1 9\n\
+                    fl=(5) ???\nfn=(4) other\n1 3\n";
+        let (_, table) = read(text, None).unwrap();
+        let source = |cost: &FunctionCost| cost.function.source.clone().unwrap_or_default();
+        let naming = table.naming();
+        let shown: Vec<String> = (table.functions.iter())
+            .map(|cost| format!("{} {} {}", naming.symbol(&cost.function), cost.own, source(cost)))
+            .collect();
+        let expected =
+            ["helper [two.c] 9 two.c", "helper [one.c] 5 one.c", "other 3 ", "main 1 main.c"];
+        assert_eq!(shown, expected);
+        assert_eq!(
+            table.functions.iter().map(|cost| cost.calls).collect::<Vec<_>>(),
+            [Some(2), Some(1), None, None]
+        );
+    }
+
+    #[test]
     fn another_event_is_another_column() {
         let (_, table) = read(TEXT, Some("Dr")).unwrap();
         assert_eq!(rows(&table)[0], "main /bin/work 3 Some(12) None");
@@ -384,7 +426,10 @@ totals: 900 12
             call("self", "self")
         );
         let (_, table) = read(&text, None).unwrap();
-        let known = |name: &str| table.functions[table.named(name)[0]].inclusive;
+        let known = |name: &str| {
+            let found = table.functions.iter().find(|cost| cost.function.symbol == name);
+            found.unwrap().inclusive
+        };
         assert_eq!(
             [known("main"), known("a"), known("b"), known("self")],
             [Some(51), None, None, Some(1)]

@@ -11,6 +11,7 @@ mod text;
 use crate::symbolise::{Sampled, Sources, symbolise};
 use crate::table::FunctionTable;
 use about::About;
+use opcost_record::Module;
 use perf_data::PerfDataError;
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -27,6 +28,25 @@ pub struct ReadProfile {
     pub table: FunctionTable,
     /// Its stacks; `None` of files that have none, as callgrind's.
     pub sampled: Option<Sampled>,
+}
+
+impl ReadProfile {
+    /// What is known of the functions' files beside their paths.
+    pub fn modules(&self) -> Vec<Module> {
+        if let Some(sampled) = &self.sampled {
+            return sampled.profile.modules.clone();
+        }
+        // Where costs were counted the profiler's command is the program's, which was found by PATH.
+        let name = |path: &str| path.rsplit('/').next().map(str::to_string);
+        let command = self.about.command.as_deref().and_then(|line| line.split_whitespace().next());
+        let program = command.and_then(name).filter(|name| !name.is_empty());
+        let mut paths = self.table.functions.iter().map(|cost| &cost.function.module);
+        let path =
+            program.and_then(|program| paths.find(|path| name(path).as_ref() == Some(&program)));
+        let module =
+            |path: &String| Module { path: path.clone(), program: true, ..Module::default() };
+        path.into_iter().map(module).collect()
+    }
 }
 
 /// Why a profile cannot be read.

@@ -200,7 +200,7 @@ fn functions(frames: &[Frame<'_>]) -> Vec<(Function, bool)> {
             "[unknown]" | "" => "[text]".into(),
             symbol => demangle(symbol),
         };
-        stack.push((Function { symbol, module: module.clone() }, frame.module.is_none()));
+        stack.push((Function::new(symbol, &module), frame.module.is_none()));
     }
     stack
 }

@@ -1,6 +1,6 @@
 //! Names of programs and libraries, if the file is the one that was sampled.
 
-use super::inline::{DEBUG_SECTIONS, DebugSections, Inlined};
+use super::inline::{DEBUG_SECTIONS, DebugSections, Inlined, InlinedAt};
 use super::{Frame, Names, Sources, Stack, Why};
 use crate::space::CodeFile;
 use crate::symbols::demangle::demangle;
@@ -61,43 +61,57 @@ pub(super) fn named(
     offsets: &[u64],
     unchecked: bool,
 ) -> Names {
+    let known = |offset: &u64| inlined.map_or(Vec::new(), |inlined| inlined.functions(*offset));
+    let known: Vec<Vec<InlinedAt<'_>>> = offsets.iter().map(known).collect();
+    let symbols = known.iter().flatten().filter_map(|at| at.name).collect();
     // A debug file that cannot be read gives fewer names, not wrong ones.
-    let found = elf::names(bytes, debug, offsets).or_else(|_| elf::names(bytes, None, offsets));
+    let found = elf::names(bytes, debug, offsets, &symbols)
+        .or_else(|_| elf::names(bytes, None, offsets, &symbols));
     let found = match found {
         Ok(found) => found,
         Err(error) => return Names::none(offsets.len(), Why::Unreadable(error.to_string())),
     };
-    let plain = |symbol: String, bytes| Frame { symbol, module: None, bytes };
-    let mut frames: Vec<Frame> =
-        found.functions.into_iter().map(|named| plain(named.symbol, named.bytes)).collect();
+    let frame = |named: elf::Named| {
+        let elf::Named { symbol, source, bytes } = named;
+        Frame { source, bytes, ..Frame::new(symbol) }
+    };
+    let mut frames: Vec<Frame> = found.functions.into_iter().map(frame).collect();
     // Mapped with the code but none itself.
     let data = frames.len() as u32;
-    frames.push(plain("[data]".into(), None));
+    frames.push(Frame::new("[data]"));
+    let sources = found.sources;
     let mut numbers = FxHashMap::default();
-    let mut number = |frames: &mut Vec<Frame>, name, bytes| -> u32 {
-        *numbers.entry((name, bytes)).or_insert_with(|| {
+    let mut number = |frames: &mut Vec<Frame>, name, file: Option<String>, bytes| -> u32 {
+        // Symbols tell of functions that are not inlined everywhere what they are called there.
+        let source = match sources.get(name).map(Vec::as_slice) {
+            Some([only]) => only.clone(),
+            Some(several) => several.contains(&file).then_some(file).flatten(),
+            None => file,
+        };
+        *numbers.entry((name, source, bytes)).or_insert_with_key(|(name, source, bytes)| {
             let symbol = demangle(&String::from_utf8_lossy(name));
-            frames.push(plain(symbol, bytes));
+            frames.push(Frame { source: source.clone(), bytes: *bytes, ..Frame::new(symbol) });
             // There are no more than places with their inlined functions.
             frames.len() as u32 - 1
         })
     };
-    let stacks = offsets.iter().zip(found.places).map(|(offset, function)| {
+    let stacks = known.into_iter().zip(found.places).map(|(known, function)| {
         let mut function = function.unwrap_or(data);
-        let known = inlined.map_or(Vec::new(), |inlined| inlined.functions(*offset));
         let mut known = known.into_iter();
         // The outermost is the function itself; symbols know it better, unless they do not.
-        if let Some(Some(name)) = known.next()
+        if let Some(InlinedAt { name: Some(name), file }) = known.next()
             && frames[function as usize].symbol.starts_with('[')
         {
             let bytes = frames[function as usize].bytes;
-            function = number(&mut frames, name, bytes);
+            function = number(&mut frames, name, file, bytes);
         }
-        let within = known.flatten().map(|name| number(&mut frames, name, None));
+        let named = known.filter_map(|at| Some((at.name?, at.file)));
+        let within = named.map(|(name, file)| number(&mut frames, name, file, None));
         Stack { function, inlined: within.collect() }
     });
     let stacks = stacks.collect();
-    Names { frames, stacks, why: Some(Why::Stripped), unchecked }
+    let soname = elf::soname(bytes).ok().flatten();
+    Names { frames, stacks, why: Some(Why::Stripped), unchecked, soname }
 }
 
 /// What perf kept of a file with this build id.

@@ -1,5 +1,6 @@
 //! Functions that were inlined into others, as debug information tells.
 
+use crate::symbols::demangle::printable;
 use crate::symbols::elf::CodeAt;
 use gimli::{EndianSlice, LittleEndian, SectionId};
 use object::{Object, ObjectSection};
@@ -57,6 +58,14 @@ impl<'d> DebugSections<'d> {
     }
 }
 
+/// A function that a place in code belongs to.
+pub(super) struct InlinedAt<'s> {
+    /// Its symbol, if it has one.
+    pub(super) name: Option<&'s [u8]>,
+    /// The source file of its code there.
+    pub(super) file: Option<String>,
+}
+
 /// Looks up which functions a place in code belongs to.
 pub(super) struct Inlined<'s> {
     code: &'s CodeAt,
@@ -64,9 +73,9 @@ pub(super) struct Inlined<'s> {
 }
 
 impl<'s> Inlined<'s> {
-    /// The functions at a file offset as their symbols are, outermost first; `None` for one without
-    /// a name, nothing where debug information says nothing.
-    pub(super) fn functions(&self, offset: u64) -> Vec<Option<&'s [u8]>> {
+    /// The functions at a file offset as their symbols are, outermost first, nothing where debug
+    /// information says nothing.
+    pub(super) fn functions(&self, offset: u64) -> Vec<InlinedAt<'s>> {
         let Some(address) = self.code.address(offset) else { return Vec::new() };
         // Parts that were split off into yet other files (`-gsplit-dwarf`) are not read.
         let Ok(mut frames) = self.context.find_frames(address).skip_all_loads() else {
@@ -77,7 +86,10 @@ impl<'s> Inlined<'s> {
             match frames.next() {
                 Ok(Some(frame)) => {
                     let name = frame.function.map(|function| function.name.slice());
-                    functions.push(name.filter(|name| !name.is_empty()));
+                    let name = name.filter(|name| !name.is_empty());
+                    let file = frame.location.and_then(|location| location.file);
+                    let file = file.and_then(|file| file.rsplit('/').next()).map(printable);
+                    functions.push(InlinedAt { name, file });
                 }
                 Ok(None) => break,
                 // What contradicts itself tells nothing.

@@ -51,7 +51,7 @@ fn in_map(map: &str, addresses: &[u64]) -> Names {
     let frame = |found: &Option<(&u64, &(u64, &str))>| {
         let bytes = found.map(|(start, (end, _))| end - start);
         let symbol = found.map_or(Why::NoMap.symbol().into(), |(_, (_, name))| demangle(name));
-        Frame { symbol, module: None, bytes }
+        Frame { bytes, ..Frame::new(symbol) }
     };
     Names::grouped(found, frame, Why::NoMap)
 }

@@ -3,7 +3,7 @@
 use super::file::is_same_build;
 use super::{Frame, Names, Sources, Why};
 use crate::space::{CodeFile, KernelReference};
-use crate::symbols::kernel::{KernelFunction, KernelSymbolsError, functions};
+use crate::symbols::kernel::{KernelFunction, KernelSymbolsError, Namesakes, functions};
 use crate::symbols::program;
 use crate::symbols::span::Span;
 use opcost_record::profile::KERNEL;
@@ -98,8 +98,9 @@ fn in_text(
 }
 
 fn named(spans: &[Function<'_>], shift: u64, addresses: &[u64]) -> Names {
-    let found = addresses.iter().map(|address| find(spans, *address, shift));
-    Names::grouped(found, frame, Why::Stripped)
+    let found = || addresses.iter().map(|address| find(spans, *address, shift));
+    let namesakes = Namesakes::of(spans, found().flatten().map(|span| span.name));
+    Names::grouped(found(), |found| frame(found, &namesakes), Why::Stripped)
 }
 
 /// How much higher the kernel was when it was sampled than its symbols say (wrapping).
@@ -126,13 +127,14 @@ fn find<'t>(spans: &[Function<'t>], address: u64, shift: u64) -> Option<Function
     spans.get(at).filter(known).copied()
 }
 
-fn frame(found: &Option<Function<'_>>) -> Frame {
-    let (symbol, module) = match found {
-        Some(span) => (span.name.symbol.into(), Some(span.name.module.into())),
-        None => ("[text]".into(), None),
-    };
-    let bytes = found.map(|span| span.end - span.start);
-    Frame { symbol, module, bytes }
+fn frame<'t>(found: &Option<Function<'t>>, namesakes: &Namesakes<'t>) -> Frame {
+    let Some(span) = found else { return Frame::new("[text]") };
+    Frame {
+        source: namesakes.source(span),
+        module: Some(span.name.module.into()),
+        bytes: Some(span.end - span.start),
+        ..Frame::new(span.name.symbol)
+    }
 }
 
 /// The build id of the kernel that runs, if it says so (`/sys/kernel/notes`).

@@ -14,7 +14,7 @@ use crate::losses::Losses;
 use crate::session::Recorded;
 use crate::space::{CodeFile, CodeKind};
 use crate::symbols::demangle::printable;
-use opcost_record::{Context, Function, Profile};
+use opcost_record::{Context, Function, Module, Profile};
 use rustc_hash::FxHashMap;
 use std::path::PathBuf;
 
@@ -37,9 +37,18 @@ pub struct Sources {
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Frame {
     symbol: String,
+    /// What tells it from others of its symbol.
+    source: Option<String>,
     /// Instead of the file that the place is in.
     module: Option<String>,
     bytes: Option<u64>,
+}
+
+impl Frame {
+    /// Code of the file that it is in, of which only the symbol is known.
+    fn new(symbol: impl Into<String>) -> Frame {
+        Frame { symbol: symbol.into(), source: None, module: None, bytes: None }
+    }
 }
 
 /// Why code has no names.
@@ -140,15 +149,17 @@ struct Names {
     why: Option<Why>,
     /// Whether no build id said that the file is the right one.
     unchecked: bool,
+    /// The name that others link the file by.
+    soname: Option<String>,
 }
 
 impl Names {
     /// Nothing has a name.
     fn none(places: usize, why: Why) -> Names {
-        let frame = Frame { symbol: why.symbol().into(), module: None, bytes: None };
+        let frame = Frame::new(why.symbol());
         let stack = Stack { function: 0, inlined: Vec::new() };
         let (frames, stacks) = (vec![frame], vec![stack; places]);
-        Names { frames, stacks, why: Some(why), unchecked: false }
+        Names { frames, stacks, why: Some(why), unchecked: false, soname: None }
     }
 
     /// Names of places without inlined functions.
@@ -169,7 +180,7 @@ impl Names {
             // There are no more than places, which are counted in 32 bits.
             stacks.push(Stack { function: frames.len() as u32 - 1, inlined: Vec::new() });
         }
-        Names { frames, stacks, why: Some(why), unchecked: false }
+        Names { frames, stacks, why: Some(why), unchecked: false, soname: None }
     }
 }
 
@@ -189,8 +200,8 @@ pub fn symbolise(recorded: &Recorded, sources: &Sources) -> Sampled {
     }
     let mut grown = Grown::default();
     let mut stacks = vec![Stack { function: 0, inlined: Vec::new() }; places.len()];
-    let (mut unnamed, mut unchecked) = (Vec::new(), Vec::new());
-    for (file, mut asked) in recorded.files.iter().zip(asked) {
+    let (mut unnamed, mut unchecked, mut modules) = (Vec::new(), Vec::new(), Vec::new());
+    for (number_of_file, (file, mut asked)) in recorded.files.iter().zip(asked).enumerate() {
         if asked.is_empty() {
             continue;
         }
@@ -219,6 +230,12 @@ pub fn symbolise(recorded: &Recorded, sources: &Sources) -> Sampled {
         if names.unchecked {
             unchecked.push(module.clone());
         }
+        // A program's and a library's file are usually called what others call them.
+        let soname = names.soname.filter(|soname| !module.ends_with(&format!("/{soname}")));
+        let program = recorded.program == Some(number_of_file as u32);
+        if soname.is_some() || program {
+            modules.push(Module { path: module.clone(), soname, program });
+        }
         if let Some(why) = names.why.filter(|_| nameless > 0) {
             unnamed.push(Unnamed { module, why, samples: nameless });
         }
@@ -245,7 +262,8 @@ pub fn symbolise(recorded: &Recorded, sources: &Sources) -> Sampled {
     unnamed.sort_by(|one, two| (two.samples, &one.module).cmp(&(one.samples, &two.module)));
     unchecked.sort();
     unchecked.dedup();
-    let Grown { profile, samples, facts, .. } = grown;
+    let Grown { mut profile, samples, facts, .. } = grown;
+    profile.modules = modules;
     let losses = recorded.losses.clone();
     Sampled { profile, samples, facts, losses, unnamed, unchecked }
 }
@@ -288,8 +306,9 @@ struct Grown {
 
 impl Grown {
     fn function(&mut self, module: &str, frame: &Frame) -> u32 {
-        let module = frame.module.as_deref().unwrap_or(module).to_string();
-        let number = self.number(Function { symbol: frame.symbol.clone(), module });
+        let module = frame.module.as_deref().unwrap_or(module);
+        let source = frame.source.clone();
+        let number = self.number(Function { source, ..Function::new(&frame.symbol, module) });
         let bytes = &mut self.facts[number as usize].bytes;
         *bytes = (*bytes).max(frame.bytes);
         number
@@ -326,7 +345,7 @@ impl Growth {
     /// `stack`: its functions, outermost first, each with whether it is inlined into the one before;
     /// `cost`: in the event's unit. A sample without a stack is [`Why::Unmapped`].
     pub fn add(&mut self, stack: &[(Function, bool)], cost: u64) {
-        let nowhere = || Function { symbol: Why::Unmapped.symbol().into(), module: String::new() };
+        let nowhere = || Function::new(Why::Unmapped.symbol(), "");
         let mut at = None;
         let mut last = None;
         for (function, inlined) in stack {

@@ -1,10 +1,9 @@
 use super::*;
-use opcost_record::profile::KERNEL;
 use opcost_record::symbols::Landmark;
 use std::fs;
 
 fn part(start: u64, end: u64, symbol: &str, module: &str) -> Part {
-    Part { start, end, function: Function { symbol: symbol.into(), module: module.into() } }
+    Part { start, end, function: Function::new(symbol, module) }
 }
 
 fn program(module: &str, functions: &[(u64, u64, &str)], pages: &[(u64, u64)]) -> ProgramSymbols {
@@ -29,26 +28,23 @@ fn functions_have_one_number_each_in_order_of_appearance() {
     let a = program("/a", &[(0, 10, "main"), (10, 20, "[text]"), (20, 30, "main")], &[(0, 1)]);
     let b = program("/b", &[(0, 10, "helper"), (10, 20, "main")], &[(0, 2)]);
     let symbols = join(Some(&kernel), &[a, b]);
-    let functions: Vec<(&str, &str)> = symbols
-        .functions
-        .iter()
-        .map(|function| (function.symbol.as_str(), function.module.as_str()))
-        .collect();
+    let functions: Vec<String> = symbols.functions.iter().map(Function::format).collect();
     assert_eq!(
         functions,
         [
-            ("helper", KERNEL),
-            ("__switch_to_asm", KERNEL),
-            ("main", "/a"),
-            ("[text]", "/a"),
-            ("helper", "/b"),
-            ("main", "/b"),
+            "helper\t[kernel]\t+0x0",
+            "__switch_to_asm\t[kernel]",
+            "helper\t[kernel]\t+0x20",
+            "main\t/a",
+            "[text]\t/a",
+            "helper\t/b",
+            "main\t/b",
         ]
     );
     let numbers: Vec<u32> = symbols.kernel.iter().map(|range| range.function).collect();
-    assert_eq!(numbers, [0, 1, 0]);
-    assert_eq!(symbols.files[0].parts, [range(0, 10, 2), range(10, 20, 3), range(20, 30, 2)]);
-    assert_eq!(symbols.files[1].parts, [range(0, 10, 4), range(10, 20, 5)]);
+    assert_eq!(numbers, [0, 1, 2]);
+    assert_eq!(symbols.files[0].parts, [range(0, 10, 3), range(10, 20, 4), range(20, 30, 3)]);
+    assert_eq!(symbols.files[1].parts, [range(0, 10, 5), range(10, 20, 6)]);
     assert_eq!(symbols.landmarks[0].landmark, Landmark::Switch);
 }
 

@@ -1,5 +1,7 @@
 //! Names of C++ and Rust as their authors wrote them.
 
+pub use opcost_record::printable::printable;
+
 use cpp_demangle::{DemangleOptions, Symbol};
 use std::fmt::{self, Write};
 
@@ -37,19 +39,6 @@ pub fn demangle(symbol: &str) -> String {
         None
     };
     printable(readable.as_deref().unwrap_or(symbol))
-}
-
-/// Replaces control characters by their escapes, which separate fields and lines elsewhere.
-pub fn printable(name: &str) -> String {
-    let mut printable = String::with_capacity(name.len());
-    for char in name.chars() {
-        if char.is_control() {
-            printable.extend(char.escape_default());
-        } else {
-            printable.push(char);
-        }
-    }
-    printable
 }
 
 /// Whether a symbol is of one of Rust's two manglings; the older is C++'s with a hash at the end.
@@ -90,7 +79,7 @@ mod tests {
             ("_ZN2ns5Thing4loopEiRKSs", "ns::Thing::loop(int, std::string const&)"),
             ("_ZN17hello", "_ZN17hello"),
             ("_Z", "_Z"),
-            ("a\tb\n", "a\\tb\\n"),
+            ("a\tb\n", "a\\u{9}b\\u{a}"),
         ] {
             assert_eq!(demangle(symbol), name);
         }

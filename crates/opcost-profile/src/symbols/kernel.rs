@@ -13,6 +13,7 @@ use super::{Part, landmark};
 use opcost_record::Function;
 use opcost_record::profile::KERNEL;
 use opcost_record::symbols::{Landmark, LandmarkAt, PAGE_BYTES};
+use rustc_hash::FxHashMap;
 use std::collections::HashMap;
 
 /// The lower half of the address space is the programs'; what kallsyms has there are offsets of
@@ -93,9 +94,11 @@ impl KernelSymbols {
     /// function at all.
     pub fn parse(text: &str) -> Result<KernelSymbols, KernelSymbolsError> {
         let (symbols, functions) = read(text)?;
+        let namesakes = Namesakes::of(&functions, functions.iter().map(|span| span.name));
         let part = |span: &Span<KernelFunction>| {
             let KernelFunction { symbol, module } = span.name;
-            let function = Function { symbol: symbol.into(), module: module.into() };
+            let function =
+                Function { source: namesakes.source(span), ..Function::new(symbol, module) };
             Part { start: span.start, end: span.end, function }
         };
         let parts = functions.iter().map(part).collect();
@@ -110,7 +113,7 @@ impl KernelSymbols {
 }
 
 /// A function of the kernel or of one of its modules.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct KernelFunction<'t> {
     /// Its name.
     pub symbol: &'t str,
@@ -124,6 +127,49 @@ pub struct KernelFunction<'t> {
 /// As [`KernelSymbols::parse`].
 pub fn functions(text: &str) -> Result<Vec<Span<KernelFunction<'_>>>, KernelSymbolsError> {
     read(text).map(|(_, functions)| functions)
+}
+
+/// What tells kernel functions of one name apart: lists of symbols have no source files, so it is how
+/// far each lies behind the first function of the kernel or of its module.
+pub struct Namesakes<'t> {
+    /// How many functions bear a name; only of those that were asked for.
+    bearers: FxHashMap<KernelFunction<'t>, u32>,
+    starts: FxHashMap<&'t str, u64>,
+}
+
+impl<'t> Namesakes<'t> {
+    /// Looks through all functions of a kernel for those that bear a name that is asked for.
+    pub fn of(
+        all: &[Span<KernelFunction<'t>>],
+        asked: impl Iterator<Item = KernelFunction<'t>>,
+    ) -> Namesakes<'t> {
+        let mut bearers: FxHashMap<KernelFunction<'t>, u32> =
+            asked.map(|function| (function, 0)).collect();
+        let mut starts = FxHashMap::default();
+        let looked_through = if bearers.is_empty() { &[] } else { all };
+        // Nearly all names differ in length from the few that are asked for.
+        let lengths =
+            bearers.keys().fold(0u128, |lengths, one| lengths | 1 << (one.symbol.len() % 128));
+        let mut module = "";
+        for span in looked_through {
+            if span.name.module != module {
+                module = span.name.module;
+                starts.entry(module).or_insert(span.start);
+            }
+            if lengths >> (span.name.symbol.len() % 128) & 1 != 0
+                && let Some(bearers) = bearers.get_mut(&span.name)
+            {
+                *bearers += 1;
+            }
+        }
+        Namesakes { bearers, starts }
+    }
+
+    /// What tells a function from others of its name; `None` where there are none.
+    pub fn source(&self, span: &Span<KernelFunction<'t>>) -> Option<String> {
+        self.bearers.get(&span.name).filter(|bearers| **bearers > 1)?;
+        Some(format!("+{:#x}", span.start - self.starts.get(span.name.module)?))
+    }
 }
 
 type Read<'t> = (Vec<Symbol<'t>>, Vec<Span<KernelFunction<'t>>>);

@@ -37,12 +37,18 @@ ffffffff80fff000 a absolute
 ";
 
 fn part(start: u64, end: u64, symbol: &str, module: &str) -> Part {
-    Part { start, end, function: Function { symbol: symbol.into(), module: module.into() } }
+    Part { start, end, function: Function::new(symbol, module) }
 }
 
 /// A part of the kernel itself, addresses above its start.
 fn own(start: u64, end: u64, symbol: &str) -> Part {
     part(0xffff_ffff_8100_0000 + start, 0xffff_ffff_8100_0000 + end, symbol, KERNEL)
+}
+
+/// A part of which another function bears the name, too.
+fn one_of_several(mut part: Part, source: &str) -> Part {
+    part.function.source = Some(source.into());
+    part
 }
 
 fn landmarks(kallsyms: &str) -> Vec<(u64, Landmark, Option<String>)> {
@@ -72,8 +78,8 @@ fn each_symbol_ends_where_the_next_begins() {
             own(0x40, 0x90, "run_init"),
             own(0x90, 0xa0, "run_init.cold"),
             own(0xa0, 0xc0, "memcpy"),
-            own(0xc0, 0xc8, "helper"),
-            own(0xd0, 0xe0, "helper"),
+            one_of_several(own(0xc0, 0xc8, "helper"), "+0xc0"),
+            one_of_several(own(0xd0, 0xe0, "helper"), "+0xd0"),
             own(0xe0, 0x100, "__switch_to_asm"),
             own(0x100, 0x120, "ret_from_fork"),
             own(0x120, 0x130, "__pfx_alone"),

@@ -9,12 +9,15 @@
 
 pub mod alias;
 pub mod assemble;
+pub mod clone;
 pub mod demangle;
 pub mod elf;
 pub mod kernel;
 mod label;
 mod landmark;
+pub mod naming;
 pub mod program;
+pub mod readable;
 pub mod span;
 
 use opcost_record::Function;

@@ -3,15 +3,16 @@
 use super::child::{GO, REPORT_BYTES};
 use super::error::{SpawnError, Stage};
 use super::plan::{ChildEnd, ParentEnd, Plan};
-use super::running::{Child, Running};
+use super::running::{Child, PeakFloor, Running};
 use super::syscall::MEMORY_IS_SHARED;
-use super::{Spawn, child};
+use super::{Spawn, child, spawner};
 use crate::clock::monotonic_ns;
 use std::ffi::c_int;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Words of 16 bytes, which is the alignment stacks need. 64 KiB: the child calls a few small
@@ -31,13 +32,58 @@ static STARTING: Mutex<()> = Mutex::new(());
 pub struct Held {
     // Dropped first: once the process is gone, nothing uses the memory below.
     child: Child,
-    socket: OwnedFd,
+    line: Line,
     program: PathBuf,
-    _memory: Memory,
+}
+
+/// How the process is talked to.
+#[derive(Debug)]
+pub(super) enum Line {
+    /// It shares our memory, and closes its end of a socket when it executes its program.
+    Own {
+        /// Our end.
+        socket: OwnedFd,
+        /// What it uses until then.
+        _memory: Memory,
+    },
+    /// A spawner made it, and answers when it has executed its program.
+    Spawner {
+        /// The spawner's socket.
+        socket: Rc<OwnedFd>,
+        /// Whether the answer was read.
+        answered: bool,
+    },
+}
+
+impl Line {
+    /// Lets the process go on; the step that failed, if one did.
+    fn release(&mut self) -> io::Result<Option<(Stage, io::Error)>> {
+        match self {
+            Line::Own { socket, .. } => send_go(socket).and_then(|()| receive_report(socket)),
+            Line::Spawner { socket, answered } => {
+                spawner::send(socket, &[GO])?;
+                let answer = spawner::receive(socket);
+                *answered = true;
+                let (stage, errno) = answer?;
+                let stage = usize::try_from(stage).ok().and_then(|stage| Stage::ALL.get(stage));
+                Ok(stage.map(|stage| (*stage, io::Error::from_raw_os_error(errno))))
+            }
+        }
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        // The process is gone by now, since `Held` drops its child first; so the spawner goes on,
+        // and its answer must not be taken for that to the next order.
+        if let Line::Spawner { socket, answered: false } = self {
+            let _ = spawner::receive(socket);
+        }
+    }
 }
 
 /// What a child that shares our memory reads and writes.
-struct Memory {
+pub(super) struct Memory {
     _plan: Arc<Plan>,
     _stack: Vec<MaybeUninit<u128>>,
 }
@@ -65,10 +111,14 @@ impl Held {
         drop(one_at_a_time);
         Ok(Held {
             child,
-            socket,
+            line: Line::Own { socket, _memory: Memory { _plan: plan, _stack: stack } },
             program: spawn.program.clone(),
-            _memory: Memory { _plan: plan, _stack: stack },
         })
+    }
+
+    /// One that a spawner made.
+    pub(super) fn of_spawner(child: Child, line: Line, program: PathBuf) -> Held {
+        Held { child, line, program }
     }
 
     /// The process, for `perf_event_open(2)` and the like.
@@ -80,18 +130,23 @@ impl Held {
     ///
     /// # Errors
     /// [`SpawnError::Step`] with the step at which the process failed.
-    pub fn release(self) -> Result<Running, SpawnError> {
+    pub fn release(mut self) -> Result<Running, SpawnError> {
+        let peak_floor = match self.line {
+            Line::Own { .. } => PeakFloor::Ours,
+            Line::Spawner { .. } => spawner::FLOOR,
+        };
         let started_ns = monotonic_ns();
-        let report = send_go(&self.socket).and_then(|()| receive_report(&self.socket));
+        let report = self.line.release();
         let failed =
             |stage, source| SpawnError::Step { stage, program: self.program.clone(), source };
         match report {
             Ok(None) => {
                 // The socket closed: execve has replaced the memory before it closes descriptors
                 // (fs/exec.c, begin_new_exec), and a killed process gives its memory up before its
-                // files (kernel/exit.c, do_exit). So our memory is no longer in use.
+                // files (kernel/exit.c, do_exit). So our memory is no longer in use. A spawner's
+                // answer says the same of its memory (CLONE_VFORK).
                 let Held { child, .. } = self;
-                Ok(Running { child, started_ns })
+                Ok(Running { child, started_ns, peak_floor })
             }
             Ok(Some((stage, source))) => Err(failed(stage, source)),
             Err(source) => Err(failed(Stage::Release, source)),
@@ -220,7 +275,8 @@ mod tests {
         let mut stack = Vec::with_capacity(STACK_WORDS);
         let child = make(&plan, &mut stack, child_end).unwrap();
         drop(socket);
-        let mut running = Running { child, started_ns: monotonic_ns() };
+        let mut running =
+            Running { child, started_ns: monotonic_ns(), peak_floor: PeakFloor::Ours };
         // A guard against hanging, not a measurement.
         let guard = Some(Duration::from_secs(60));
         let exit = running.wait(guard, &Interrupt::none()).unwrap();

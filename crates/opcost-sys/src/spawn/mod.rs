@@ -14,12 +14,14 @@ mod marked;
 mod plan;
 mod program;
 mod running;
+mod spawner;
 mod syscall;
 
 pub use error::{SpawnError, Stage};
 pub use held::Held;
 pub use program::{FindError, find_program};
 pub use running::{EndedBy, Exit, Running, Status};
+pub use spawner::Spawner;
 
 use std::ffi::OsString;
 use std::io;

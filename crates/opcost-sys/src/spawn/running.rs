@@ -38,12 +38,13 @@ pub struct Exit {
     /// What the kernel charged to it and to the children it waited for (`wait4(2)`). Its
     /// `rss_bytes_max` is as the kernel gives it; see [`Exit::rss_bytes_max`].
     pub rusage: Rusage,
-    /// Peak resident set of the command, bytes; `None` where the figure cannot be told from this
-    /// process's own.
+    /// Peak resident set of the command, bytes; `None` where the figure cannot be told from that of
+    /// the process that made it.
     ///
-    /// Executing a program adds the peak of the memory it leaves behind, here ours, to the
-    /// process's record (fs/exec.c, exec_mmap), so a command that needs less than this process did
-    /// shows our peak instead of its own.
+    /// Executing a program adds the peak of the memory it leaves behind to the process's record
+    /// (fs/exec.c, exec_mmap), so a command that needs less than the process that made it shows the
+    /// other's peak instead of its own. A [`Spawner`](super::Spawner) is smaller than any command
+    /// with a C library.
     pub rss_bytes_max: Option<u64>,
     /// When it was let go, CLOCK_MONOTONIC.
     pub started_ns: u64,
@@ -134,6 +135,16 @@ impl Drop for Child {
 pub struct Running {
     pub(super) child: Child,
     pub(super) started_ns: u64,
+    pub(super) peak_floor: PeakFloor,
+}
+
+/// From where on a command's peak memory is its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum PeakFloor {
+    /// This process's peak.
+    Ours,
+    /// So many bytes.
+    Bytes(u64),
 }
 
 impl Running {
@@ -175,7 +186,12 @@ impl Running {
         Ok(Exit {
             status,
             rusage,
-            rss_bytes_max: rss_apart_from_ours(rusage.rss_bytes_max),
+            rss_bytes_max: match self.peak_floor {
+                PeakFloor::Ours => rss_apart_from_ours(rusage.rss_bytes_max),
+                PeakFloor::Bytes(floor) => {
+                    Some(rusage.rss_bytes_max).filter(|bytes| *bytes > floor)
+                }
+            },
             started_ns: self.started_ns,
             ended_ns,
             ended_by,

@@ -10,7 +10,7 @@ mod listing;
 mod machine;
 mod meter;
 
-use crate::action::{make_runs, present, print, store_path};
+use crate::action::{make_runs, present, print, store_for_writing};
 use crate::cli::{Cli, OutputArgs};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::{Experiment, TimeLimit};
@@ -21,7 +21,7 @@ use crate::plan::{self, AttachedWork, AttachmentPlan, OpsSource, Plan};
 use crate::progress;
 use crate::render;
 use crate::run::Ending;
-use crate::store::{Store, StoreError};
+use crate::store::StoreError;
 use anyhow::{Context, Result};
 use clap::Args;
 use machine::Attached;
@@ -73,7 +73,7 @@ pub struct AttachArgs {
     )]
     pub to: Vec<String>,
 
-    /// Periods of each side, in mirrored blocks [default: 100, or what can decide every metric]
+    /// Periods of each side, in drawn order [default: 100, or what can decide every metric]
     #[arg(long, short = 'n', visible_alias = "runs", value_name = "N", requires = "key")]
     pub pairs: Option<u32>,
 
@@ -103,9 +103,13 @@ pub struct AttachArgs {
     #[arg(
         long,
         requires = "key",
-        conflicts_with_all = ["pairs", "period", "events", "primary", "seed", "dry_run"]
+        conflicts_with_all = ["pairs", "period", "events", "primary", "seed", "label", "dry_run"]
     )]
     pub keep: bool,
+
+    /// What to call this recording in lists and histories
+    #[arg(long, value_name = "TEXT", requires = "key")]
+    pub label: Option<String>,
 
     /// Print the plan and stop: nothing is changed in the process
     #[arg(long, requires = "key")]
@@ -182,6 +186,7 @@ pub fn attach(cli: &Cli, args: &AttachArgs) -> Result<Status> {
         seed: args.seed,
         events: args.events.clone(),
         primary: args.primary.clone(),
+        label: args.label.clone(),
         ..Experiment::default()
     };
     let plan = plan::resolve_attached(&experiment, attachment, work, &HostSurroundings)?;
@@ -248,7 +253,7 @@ fn measure(cli: &Cli, output: &OutputArgs, plan: &Plan, target: Target) -> Resul
         .context("cannot install the signal handler")
         .status(Status::Missing)?;
     let state = read_state(Path::new("/"), plan, Vec::new());
-    let store = Store::open_for_writing(&store_path(cli)?).map_err(StoreError::carried)?;
+    let store = store_for_writing(cli)?;
     let Target { process, change, ops_address, doubtful } = target;
     let (pid, key) = (process.pid, plan.attachment.as_ref().map_or("", |of| of.key.as_str()));
     let mut machine = Attached::begin(process, change, plan, ops_address, &interrupt)?;

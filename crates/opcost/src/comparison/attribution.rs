@@ -1,11 +1,14 @@
 //! The cost of each run by function and by immediate caller, from its profile.
 
-use super::symbol::folded;
+use super::call_tree::VariantOf;
+use super::matching::{Matching, Side, UnknownModule, check_told};
+use crate::experiment::SameFile;
+use crate::plan::WorkPlan;
 use crate::sampling;
 use crate::store::Recording;
-use opcost_record::{Domain, Function, MetricKey, Outcome, Profile, Record, metric::EMULATOR};
+use opcost_record::{Domain, MetricKey, Outcome, Profile, Record, metric::EMULATOR};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What a recording's profiles are profiles of: user mode alone where nothing else is counted.
 pub(super) fn profiled_metric(recording: &Recording) -> MetricKey {
@@ -92,7 +95,73 @@ pub(super) fn profiled_runs(recording: &Recording) -> Vec<ProfiledRun<'_>> {
         .collect()
 }
 
-/// Number of a function in [`Attribution::functions`].
+fn side<'a>(variant: VariantOf<'a>, runs: &[&'a ProfiledRun<'_>]) -> Side<'a> {
+    let functions: BTreeSet<_> = runs.iter().flat_map(|run| &run.profile.functions).collect();
+    let work = &variant.recording.plan.variants[variant.variant].work;
+    let program = match work {
+        WorkPlan::Command { program, .. } => program.to_str(),
+        WorkPlan::Workload { .. } => None,
+    };
+    Side {
+        functions: functions.into_iter().collect(),
+        modules: runs.iter().flat_map(|run| &run.profile.modules).collect(),
+        program,
+    }
+}
+
+/// Checks that the files which the plan says are the same are those of its variants.
+///
+/// # Errors
+/// [`UnknownModule`] names the first that is not; a recording without profiles has no files to check.
+pub fn check_matches(recording: &Recording) -> Result<(), UnknownModule> {
+    if recording.plan.matches.is_empty() {
+        return Ok(());
+    }
+    let runs = profiled_runs(recording);
+    let variants = 0..recording.plan.variants.len();
+    let sides: Vec<Side<'_>> = variants
+        .map(|variant| {
+            let own: Vec<_> = runs.iter().filter(|run| run.variant == variant).collect();
+            side(VariantOf { recording, variant }, &own)
+        })
+        .collect();
+    match &sides[..] {
+        [] | [_] => Ok(()),
+        _ if runs.is_empty() => Ok(()),
+        // Each but the first may be the variant, each but the last the baseline.
+        [earlier @ .., _] => {
+            check_told([&Side::all(earlier), &Side::all(&sides[1..])], &recording.plan.matches)
+        }
+    }
+}
+
+/// The same of one variant of each of two recordings.
+///
+/// # Errors
+/// [`UnknownModule`].
+pub fn check_matches_of(
+    variants: [VariantOf<'_>; 2],
+    told: &[SameFile],
+) -> Result<(), UnknownModule> {
+    let runs = variants.map(|of| {
+        let mut runs = profiled_runs(of.recording);
+        runs.retain(|run| run.variant == of.variant);
+        runs
+    });
+    let sides = [0, 1].map(|at: usize| side(variants[at], &runs[at].iter().collect::<Vec<_>>()));
+    check_told(sides.each_ref(), told)
+}
+
+/// The functions of variants, matched; `runs`: those of each variant.
+pub(super) fn matching(variants: &[VariantOf<'_>], runs: &[Vec<&ProfiledRun<'_>>]) -> Matching {
+    let sides: Vec<Side<'_>> =
+        variants.iter().zip(runs).map(|(variant, runs)| side(*variant, runs)).collect();
+    let told = variants.iter().flat_map(|variant| variant.recording.plan.matches.clone());
+    let told: Vec<SameFile> = told.collect();
+    Matching::of(&sides, &told)
+}
+
+/// Number of a function in a [`Matching`].
 pub(super) type FunctionId = u32;
 
 /// Cost of one function in one run.
@@ -118,7 +187,8 @@ pub(super) struct Edge {
 /// A run with a profile, by function.
 #[derive(Clone, Debug)]
 pub(super) struct AttributedRun {
-    pub(super) variant: usize,
+    /// Index of its variant among those that were attributed.
+    pub(super) side: usize,
     /// The unit of the test that its block belongs to.
     pub(super) unit: u32,
     /// Operations; 1 for a command.
@@ -130,60 +200,58 @@ pub(super) struct AttributedRun {
     pub(super) costs: BTreeMap<FunctionId, Cost>,
 }
 
-/// The runs of a recording by function.
+/// The runs of some variants by function.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Attribution {
-    /// Functions by number, with [`folded`] symbols.
-    pub(super) functions: Vec<Function>,
+    pub(super) matching: Matching,
     pub(super) runs: Vec<AttributedRun>,
 }
 
 impl Attribution {
-    /// Takes the runs of one recording that have profiles.
+    /// Takes the runs of one recording that have profiles; the sides are its variants.
     pub(super) fn of(recording: &Recording) -> Attribution {
-        let [attribution] = Attribution::of_each([recording]);
-        attribution
+        let variants = 0..recording.plan.variants.len();
+        let variants: Vec<_> = variants.map(|variant| VariantOf { recording, variant }).collect();
+        let runs = profiled_runs(recording);
+        let of = |variant: usize| runs.iter().filter(|run| run.variant == variant).collect();
+        Attribution::over(&variants, &(0..variants.len()).map(of).collect::<Vec<_>>())
     }
 
-    /// Takes the runs of several recordings, whose functions have the same numbers.
-    pub(super) fn of_each<const N: usize>(recordings: [&Recording; N]) -> [Attribution; N] {
-        let (mut functions, mut numbers) = (Vec::new(), HashMap::new());
-        let mut made = recordings.map(|recording| {
-            let run = |run: ProfiledRun<'_>| AttributedRun {
-                variant: run.variant,
-                unit: run.unit,
-                ops: run.ops.unwrap_or(1).max(1),
-                total: run.total,
-                attributed: run.profile.total(),
-                costs: costs(&run.profile, &mut functions, &mut numbers),
-            };
-            let runs = profiled_runs(recording).into_iter().map(run).collect();
-            Attribution { functions: Vec::new(), runs }
-        });
-        for attribution in &mut made {
-            attribution.functions = functions.clone();
-        }
-        made
+    /// Takes the runs of variants of any recordings that have profiles.
+    pub(super) fn of_each(variants: &[VariantOf<'_>]) -> Attribution {
+        let runs: Vec<Vec<ProfiledRun<'_>>> = variants
+            .iter()
+            .map(|of| {
+                let mut runs = profiled_runs(of.recording);
+                runs.retain(|run| run.variant == of.variant);
+                runs
+            })
+            .collect();
+        let runs: Vec<Vec<&ProfiledRun<'_>>> = runs.iter().map(|of| of.iter().collect()).collect();
+        Attribution::over(variants, &runs)
+    }
+
+    fn over(variants: &[VariantOf<'_>], runs: &[Vec<&ProfiledRun<'_>>]) -> Attribution {
+        let matching = matching(variants, runs);
+        let run = |(side, run): (usize, &&ProfiledRun<'_>)| AttributedRun {
+            side,
+            unit: run.unit,
+            ops: run.ops.unwrap_or(1).max(1),
+            total: run.total,
+            attributed: run.profile.total(),
+            costs: costs(&run.profile, side, &matching),
+        };
+        let sides = runs.iter().enumerate();
+        let runs = sides.flat_map(|(side, runs)| runs.iter().map(move |run| (side, run)));
+        let runs = runs.map(run).collect();
+        Attribution { matching, runs }
     }
 }
 
-/// The costs of one profile; functions that are new get their numbers.
-fn costs(
-    profile: &Profile,
-    functions: &mut Vec<Function>,
-    numbers: &mut HashMap<Function, FunctionId>,
-) -> BTreeMap<FunctionId, Cost> {
-    let mut number = |function: &Function| {
-        let source = Function {
-            symbol: folded(&function.symbol).to_string(),
-            module: function.module.clone(),
-        };
-        *numbers.entry(source.clone()).or_insert_with(|| {
-            functions.push(source);
-            (functions.len() - 1) as FunctionId
-        })
-    };
-    let ids: Vec<FunctionId> = profile.functions.iter().map(&mut number).collect();
+/// The costs of one profile.
+fn costs(profile: &Profile, side: usize, matching: &Matching) -> BTreeMap<FunctionId, Cost> {
+    let number = |function| matching.number(side, function);
+    let ids: Vec<FunctionId> = profile.functions.iter().map(number).collect();
     let mut costs: BTreeMap<FunctionId, Cost> = BTreeMap::new();
     for context in &profile.contexts {
         let id = ids[context.function as usize];
@@ -213,26 +281,25 @@ fn costs(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use opcost_record::Context;
+    use opcost_record::{Context, Function};
 
     fn profile(functions: &[&str], contexts: &[(Option<u32>, u32, u64, u64)]) -> Profile {
         Profile {
-            functions: functions
-                .iter()
-                .map(|symbol| Function { symbol: symbol.to_string(), module: "m".into() })
-                .collect(),
+            functions: functions.iter().map(|symbol| Function::new(*symbol, "m")).collect(),
             contexts: contexts
                 .iter()
                 .map(|&(parent, function, calls, cost)| Context { parent, function, calls, cost })
                 .collect(),
+            ..Profile::default()
         }
     }
 
     /// Each line is "symbol own×calls: caller own×calls, …".
     fn check(profile: &Profile, expected: &[&str]) {
-        let mut functions = Vec::new();
-        let costs = costs(profile, &mut functions, &mut HashMap::new());
-        let name = |id: FunctionId| functions[id as usize].symbol.as_str();
+        let side = Side { functions: profile.functions.iter().collect(), ..Side::default() };
+        let matching = Matching::of(&[side], &[]);
+        let costs = costs(profile, 0, &matching);
+        let name = |id: FunctionId| matching.symbol(id);
         let line = |(id, cost): (&FunctionId, &Cost)| {
             let callers = cost.callers.iter();
             let callers: Vec<String> = callers
@@ -261,7 +328,7 @@ mod tests {
         );
         check(
             &tree,
-            &["main 10×1: - 10×1", "read 20×5: main 20×5", "copy 10×7: main 3×2, read 7×5"],
+            &["copy 10×7: main 3×2, read 7×5", "main 10×1: - 10×1", "read 20×5: main 20×5"],
         );
     }
 

@@ -4,13 +4,14 @@
 //! sum of instructions. Divided by [`TreeSide::ops`] they are the cost per operation. Of several
 //! variants of one recording only blocks count that have runs of each.
 
-use super::attribution::{ProfiledRun, profiled_runs, profiled_unit};
+use super::attribution::{ProfiledRun, matching, profiled_runs, profiled_unit};
 use super::functions::UNATTRIBUTED;
-use super::symbol::folded;
+use super::matching::{Matching, Side};
 use crate::exit::{HasStatus, Status};
 use crate::store::Recording;
+use opcost_profile::symbols::naming::Naming;
 use opcost_record::{Function, Profile};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A variant of a recording.
 #[derive(Clone, Copy)]
@@ -102,7 +103,8 @@ pub struct CallTree {
     pub per_op: bool,
     /// The variants.
     pub sides: Vec<TreeSide>,
-    /// The functions, with the symbols that their source has.
+    /// The functions, with the symbols that their source has; of a function whose file is another on
+    /// each side, the last one's.
     pub functions: Vec<Function>,
     /// The tree, parents before children.
     pub nodes: Vec<CallNode>,
@@ -119,17 +121,19 @@ impl CallTree {
     pub fn of(variants: &[VariantOf<'_>]) -> Result<CallTree, NoProfile> {
         let runs = runs_of(variants).ok_or_else(|| NoProfile::of(variants))?;
         let first = variants[0].recording;
-        let mut growing = Growing::over(variants.len());
+        let listed: Vec<Vec<&ProfiledRun<'_>>> =
+            runs.iter().map(|of| of.iter().collect()).collect();
+        let matching = matching(variants, &listed);
+        let mut growing = Growing::of(variants.len(), &matching);
         let per_op = runs.iter().flatten().all(|run| run.ops.is_some());
         let sides = variants.iter().zip(&runs).enumerate().map(|(side, (variant, runs))| {
             let mut unattributed = 0;
             for run in runs {
-                growing.add(side, &run.profile);
+                growing.add(side, &run.profile, &matching);
                 unattributed += run.total.saturating_sub(run.profile.total());
             }
             if unattributed > 0 {
-                let function = Function { symbol: UNATTRIBUTED.into(), module: String::new() };
-                let node = growing.node(None, &function);
+                let node = growing.node(None, &Function::new(UNATTRIBUTED, ""));
                 growing.nodes[node].own[side] += unattributed;
             }
             TreeSide {
@@ -153,8 +157,10 @@ impl CallTree {
         profile: &Profile,
         ops: Option<u64>,
     ) -> CallTree {
-        let mut growing = Growing::over(1);
-        growing.add(0, profile);
+        let side = Side { functions: profile.functions.iter().collect(), ..Side::default() };
+        let matching = Matching::of(&[side], &[]);
+        let mut growing = Growing::of(1, &matching);
+        growing.add(0, profile, &matching);
         let (recording, ops_or_runs) = (name.clone(), ops.unwrap_or(1));
         let side = TreeSide { name, recording, runs: 1, ops: ops_or_runs, total: 0 };
         growing.grown(metric, ops.is_some(), vec![side])
@@ -224,22 +230,32 @@ impl CallTree {
         stack
     }
 
-    /// What to call each function: its symbol, with its module where several share the symbol.
+    /// What to call each function: its symbol, with its source where its module has several of it,
+    /// and with its module where several modules have it.
     pub fn names(&self) -> Vec<String> {
-        let mut modules: HashMap<&str, usize> = HashMap::new();
+        let mut modules: HashMap<&str, HashSet<&str>> = HashMap::new();
         for function in &self.functions {
-            *modules.entry(&function.symbol).or_default() += 1;
+            modules.entry(&function.symbol).or_default().insert(&function.module);
         }
-        let name = |function: &Function| match modules[function.symbol.as_str()] {
-            1 => function.symbol.clone(),
-            _ => named_with_module(function),
+        let naming = self.naming();
+        let name = |function: &Function| {
+            let symbol = naming.symbol(function);
+            match modules[function.symbol.as_str()].len() {
+                1 => symbol.into_owned(),
+                _ => named_with_module(&symbol, &function.module),
+            }
         };
         self.functions.iter().map(name).collect()
+    }
+
+    /// What tells functions of one name and module apart.
+    pub(crate) fn naming(&self) -> Naming {
+        Naming::of(&self.functions)
     }
 }
 
 /// `symbol (file)`, or `symbol [kernel]`.
-fn named_with_module(Function { symbol, module }: &Function) -> String {
+fn named_with_module(symbol: &str, module: &str) -> String {
     if module.is_empty() || module.starts_with('[') {
         return format!("{symbol} {module}").trim_end().to_string();
     }
@@ -277,10 +293,12 @@ struct Growing {
 }
 
 impl Growing {
-    fn over(sides: usize) -> Growing {
+    /// Of no node yet; the first functions are those that were matched, with their numbers.
+    fn of(sides: usize, matching: &Matching) -> Growing {
+        let functions = matching.functions().to_vec();
         Growing {
             sides,
-            functions: Vec::new(),
+            functions,
             numbers: HashMap::new(),
             nodes: Vec::new(),
             places: HashMap::new(),
@@ -311,15 +329,9 @@ impl Growing {
         })
     }
 
-    fn add(&mut self, side: usize, profile: &Profile) {
-        let ids: Vec<usize> = profile
-            .functions
-            .iter()
-            .map(|function| {
-                let symbol = folded(&function.symbol).to_string();
-                self.number(&Function { symbol, module: function.module.clone() })
-            })
-            .collect();
+    fn add(&mut self, side: usize, profile: &Profile, matching: &Matching) {
+        let number = |function| matching.number(side, function) as usize;
+        let ids: Vec<usize> = profile.functions.iter().map(number).collect();
         let mut places: Vec<usize> = Vec::with_capacity(profile.contexts.len());
         for context in &profile.contexts {
             let id = ids[context.function as usize];
@@ -356,10 +368,10 @@ pub(crate) mod tests {
 
     /// A tree of these nodes, of 10 runs of 100 operations a side.
     pub(crate) fn tree(sides: &[&str], nodes: &[Sketch<'_>]) -> CallTree {
-        let mut growing = Growing::over(sides.len());
+        let mut growing = Growing::of(sides.len(), &Matching::default());
         for (parent, symbol, figures) in nodes {
             let (symbol, module) = symbol.split_once('@').unwrap_or((symbol, "[kernel]"));
-            let function = Function { symbol: symbol.into(), module: module.into() };
+            let function = Function::new(symbol, module);
             let node = growing.node(*parent, &function);
             for (side, (calls, own)) in figures.iter().enumerate() {
                 growing.nodes[node].calls[side] += calls;
@@ -381,14 +393,13 @@ pub(crate) mod tests {
         let figures = || (0..50u64, 0..1_000_000u64);
         let node = (any::<Option<prop::sample::Index>>(), 0..6usize, figures(), figures());
         prop::collection::vec(node, 1..40).prop_map(|drawn| {
-            let mut growing = Growing::over(2);
+            let mut growing = Growing::of(2, &Matching::default());
             for (parent, name, one, two) in drawn {
                 let parent = parent
                     .filter(|_| !growing.nodes.is_empty())
                     .map(|p| p.index(growing.nodes.len()));
                 let symbol = format!("f{name}");
-                let node =
-                    growing.node(parent, &Function { symbol, module: "[kernel]".to_string() });
+                let node = growing.node(parent, &Function::new(symbol, "[kernel]"));
                 for (side, (calls, own)) in [one, two].into_iter().enumerate() {
                     growing.nodes[node].calls[side] += calls;
                     growing.nodes[node].own[side] += own;
@@ -431,7 +442,7 @@ pub(crate) mod tests {
 
     #[test]
     fn split_parts_are_their_function_and_recursion_is_a_call() {
-        let function = |symbol: &str| Function { symbol: symbol.into(), module: "m".into() };
+        let function = |symbol: &str| Function::new(symbol, "m");
         let context = |parent, function, calls, cost| opcost_record::Context {
             parent,
             function,
@@ -447,10 +458,13 @@ pub(crate) mod tests {
                 context(Some(2), 3, 1, 2),
                 context(Some(2), 2, 1, 9),
             ],
+            ..Profile::default()
         };
-        let mut growing = Growing::over(1);
-        growing.add(0, &profile);
-        growing.add(0, &profile);
+        let side = Side { functions: profile.functions.iter().collect(), ..Side::default() };
+        let matching = Matching::of(&[side], &[]);
+        let mut growing = Growing::of(1, &matching);
+        growing.add(0, &profile, &matching);
+        growing.add(0, &profile, &matching);
         let nodes: Vec<_> =
             growing.nodes.iter().map(|node| (node.parent, node.calls[0], node.own[0])).collect();
         assert_eq!(nodes, [(None, 2, 20), (Some(0), 10, 104), (Some(1), 2, 18)]);

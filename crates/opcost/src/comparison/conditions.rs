@@ -45,7 +45,7 @@ pub(super) fn load(evidence: &Evidence<'_>) -> Finding {
         if cpus == 1 { "" } else { "s" }
     );
     if others / cpus as f64 > OTHERS_PER_CPU_MAX {
-        return (Doubtful, text + "; stop them, or pin the runs to a quiet CPU (--cpu)");
+        return (Doubtful, format!("{text}; stop them, or {}", evidence.quiet_cpu()));
     }
     (Fine, text)
 }

@@ -14,6 +14,7 @@ use super::sampled_by::SampledBy;
 use super::{Severity, Verdict};
 use crate::exit::{HasStatus, Status};
 use crate::experiment::PairsOfVariants;
+use crate::machine::MachineState;
 use opcost_stats::multiple::Family;
 use opcost_stats::{Budget, rank_sum};
 
@@ -50,6 +51,12 @@ pub struct DifferenceSide {
     pub work: String,
     /// Runs that count.
     pub runs: u64,
+    /// Where it ran: machine, kernel, CPU.
+    pub machine: String,
+    /// Label and commit.
+    pub provenance: Option<String>,
+    /// The command that made the recording; `None` of older ones.
+    pub invocation: Option<String>,
 }
 
 /// Why two profiles cannot be compared.
@@ -125,10 +132,40 @@ pub fn difference(
             name: variants[side].name().into(),
             work: recording.plan.variants[variant].describe(),
             runs: tree.sides[side].runs,
+            machine: machine(variants[side]),
+            provenance: recording.plan.provenance(),
+            invocation: recording.plan.invocation.clone(),
         }
     };
     let owners = Owners::default();
     Ok(Difference { sides: [side(0), side(1)], paired, functions, notes, tree, owners })
+}
+
+/// "emulated machine, kernel native (6.1.192), CPU max": where a variant ran.
+fn machine(of: VariantOf<'_>) -> String {
+    let plan = &of.recording.plan;
+    let state = of.recording.machine.first();
+    let mut parts = vec![plan.machine.words().to_string()];
+    match &plan.variants[of.variant].guest {
+        Some(guest) => {
+            let kernels = state.map_or(&[][..], |state| &state.kernels);
+            let kernel = kernels.iter().find(|kernel| kernel.variant == of.variant);
+            parts.extend(
+                kernel.map(|kernel| format!("kernel {} ({})", kernel.name, kernel.release)),
+            );
+            parts.push(format!("CPU {}", guest.cpu_model));
+            let version = state.and_then(|state| state.emulator_version.as_ref());
+            parts.extend(version.map(|version| format!("QEMU {version}")));
+        }
+        None => {
+            let of_state =
+                |of: fn(&MachineState) -> &Option<String>| state.and_then(|s| of(s).clone());
+            let kernel = of_state(|state| &state.kernel_release);
+            parts.extend(kernel.map(|release| format!("Linux {release}")));
+            parts.extend(of_state(|state| &state.cpu_model));
+        }
+    }
+    parts.join(", ")
 }
 
 type Judged = (FunctionComparison, Vec<String>);
@@ -155,7 +192,7 @@ fn of_one_recording(
 }
 
 /// Doubts and waivers of a ledger; what it refuses is an error.
-fn noted(ledger: &[super::LedgerEntry]) -> Result<Vec<String>, DifferenceError> {
+pub(super) fn noted(ledger: &[super::LedgerEntry]) -> Result<Vec<String>, DifferenceError> {
     let mut notes = Vec::new();
     for entry in ledger.iter().filter(|entry| entry.severity != Severity::Fine) {
         if entry.severity == Severity::Refuse && !entry.waived {
@@ -185,27 +222,12 @@ fn of_two_recordings(
         }
         notes.push(format!("{detail} ({rule}, waived)"));
     }
-    let [baseline, variant] = Attribution::of_each(variants.map(|variant| variant.recording));
-    let runs = |attribution: &'_ Attribution, side: usize| -> Vec<usize> {
-        let own = attribution.runs.iter().enumerate();
-        own.filter(|(_, run)| run.variant == variants[side].variant).map(|(at, _)| at).collect()
-    };
-    let (of_baseline, of_variant) = (runs(&baseline, 0), runs(&variant, 1));
-    let alone = |attribution: &'_ Attribution, runs: &[usize]| -> Vec<f64> {
-        let per_op = |at: &usize| {
-            let run = &attribution.runs[*at];
-            run.total as f64 / run.ops as f64
-        };
-        runs.iter().map(per_op).collect()
-    };
-    let totals = [alone(&baseline, &of_baseline), alone(&variant, &of_variant)];
-    let mut made = summed(
-        &baseline.functions,
-        [
-            of_baseline.iter().map(|at| vec![&baseline.runs[*at]]).collect(),
-            of_variant.iter().map(|at| vec![&variant.runs[*at]]).collect(),
-        ],
-    );
+    let attribution = Attribution::of_each(&variants);
+    let runs = |side: usize| attribution.runs.iter().filter(move |run| run.side == side);
+    let alone = |side: usize| runs(side).map(|run| run.total as f64 / run.ops as f64).collect();
+    let totals: [Vec<f64>; 2] = [alone(0), alone(1)];
+    let observations = [0, 1].map(|side: usize| runs(side).map(|run| vec![run]).collect());
+    let mut made = summed(&attribution.matching, [0, 1], observations);
     made.verdict = verdict(&totals);
     made.per_op = variants
         .iter()

@@ -95,10 +95,40 @@ pub(super) fn switches(evidence: &Evidence<'_>) -> Finding {
     let rate = switches / (wall_ns / 1e9);
     let text = format!("other tasks had {rate:.0} turns a second on the work's CPU");
     if rate > SWITCHES_A_SECOND_MAX {
-        return (
-            Doubtful,
-            text + "; stop them, or pin the runs to a quiet CPU (opcost doctor --cpus)",
-        );
+        return (Doubtful, format!("{text}; stop them, or {}", evidence.quiet_cpu()));
     }
     (Fine, text)
+}
+
+pub(super) fn left_behind(evidence: &Evidence<'_>) -> Finding {
+    let left = evidence.raw("processes-left", "conditions");
+    if left.is_empty() {
+        return unknown("nobody looked for processes that runs left behind");
+    }
+    let variants = &evidence.recording.plan.variants;
+    let found: Vec<String> = variants
+        .iter()
+        .enumerate()
+        .filter_map(|(index, variant)| {
+            let own = left.iter().filter(|(of, _)| *of == index).map(|(_, count)| *count);
+            let with: Vec<f64> = own.filter(|count| *count > 0.0).collect();
+            let most = with.iter().copied().reduce(f64::max)?;
+            Some(format!("{} runs of '{}', up to {most}", with.len(), variant.name))
+        })
+        .collect();
+    if found.is_empty() {
+        return (Fine, "no run left a process behind".into());
+    }
+    let remaining = evidence.total("processes-unended", "conditions").unwrap_or(0.0);
+    let after = if remaining == 0.0 {
+        "opcost ended them with the run".to_string()
+    } else {
+        format!("{remaining} of them could not be ended and may have disturbed later runs")
+    };
+    let text = format!(
+        "processes were left behind by {}; what they still did is in no figure, and {after}: wait \
+         for them in the command, or start in --setup what is to stay",
+        found.join(", ")
+    );
+    (Doubtful, text)
 }

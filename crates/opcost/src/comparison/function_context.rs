@@ -45,21 +45,9 @@ pub struct ContextRow {
 /// Calls and cost of each side.
 type Sum = [[u64; 2]; 2];
 
-/// The functions of this name: a symbol, or `FILE:SYMBOL` where `FILE` is a module or the last
-/// part of its path.
-pub fn functions_named(tree: &CallTree, name: &str) -> Vec<usize> {
-    let is = |function: &Function| {
-        let file = function.module.rsplit('/').next().unwrap_or_default();
-        let symbol = name.strip_suffix(function.symbol.as_str());
-        let of = |module: &str| symbol.is_some_and(|rest| rest.strip_suffix(':') == Some(module));
-        function.symbol == name || of(&function.module) || of(file)
-    };
-    let functions = tree.functions.iter().enumerate();
-    functions.filter(|(_, function)| is(function)).map(|(at, _)| at).collect()
-}
-
 /// The function with this number in a tree of two sides.
 pub fn function_context(tree: &CallTree, function: usize) -> FunctionContext {
+    let naming = tree.naming();
     let mut inside = vec![false; tree.nodes.len()];
     let [mut own, mut inclusive, mut own_outermost] = [Sum::default(); 3];
     let mut callers: BTreeMap<Option<usize>, Sum> = BTreeMap::new();
@@ -94,14 +82,17 @@ pub fn function_context(tree: &CallTree, function: usize) -> FunctionContext {
     let row = |known: Option<usize>, [calls, cost]: Sum| {
         let function = known.map(|known| &tree.functions[known]);
         ContextRow {
-            symbol: function.map_or(NO_CALLER, |function| &function.symbol).to_string(),
+            symbol: function.map_or(NO_CALLER.into(), |one| naming.symbol(one).into_owned()),
             module: function.map_or("", |function| &function.module).to_string(),
             calls: sides(calls),
             cost: sides(cost),
         }
     };
     FunctionContext {
-        function: tree.functions[function].clone(),
+        function: Function::new(
+            naming.symbol(&tree.functions[function]),
+            &tree.functions[function].module,
+        ),
         own: sides(own[1]),
         calls: sides(own[0]),
         inclusive: sides(inclusive[1]),
@@ -161,7 +152,8 @@ mod tests {
                 (Some(5), "fault", &[(1000, 250), (1000, 250)]),
             ],
         );
-        let [copy] = functions_named(&tree, "copy")[..] else { panic!("not one copy") };
+        let is_copy = |function: &Function| function.symbol == "copy";
+        let copy = tree.functions.iter().position(is_copy).unwrap();
         let context = function_context(&tree, copy);
         let pair = |sides: Sides| [sides.value_baseline, sides.value];
         assert_eq!(pair(context.own), [8.0, 15.0]);
@@ -181,29 +173,6 @@ mod tests {
             &context.callees,
             &[("copy", [1.0, 1.0], [1.25, 2.25]), ("fault", [0.0, 1.0], [0.0, 0.5])],
         );
-    }
-
-    #[test]
-    fn functions_are_found_by_symbol_and_by_file() {
-        let tree = tree(
-            &["one"],
-            &[
-                (None, "read", &[(1, 1)]),
-                (None, "read@/lib/libc.so.6", &[(1, 1)]),
-                (None, "ns::read@/bin/work", &[(1, 1)]),
-            ],
-        );
-        for (name, found) in [
-            ("read", &[0, 1][..]),
-            ("[kernel]:read", &[0]),
-            ("libc.so.6:read", &[1]),
-            ("/lib/libc.so.6:read", &[1]),
-            ("work:ns::read", &[2]),
-            ("ns::read", &[2]),
-            ("write", &[]),
-        ] {
-            assert_eq!(functions_named(&tree, name), found, "{name}");
-        }
     }
 
     proptest! {

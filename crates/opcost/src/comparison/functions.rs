@@ -14,6 +14,7 @@
 
 use super::attribution::{AttributedRun, Attribution, FunctionId, SAMPLED_UNIT, profiled_metric};
 use super::function_test::Design;
+use super::matching::{Matching, ModulePair};
 use super::sampled_by::SampledBy;
 use super::{Row, Verdict};
 use crate::store::Recording;
@@ -62,6 +63,10 @@ pub struct FunctionComparison {
     pub rows: Vec<FunctionRow>,
     /// What was counted and no function is charged with: `total` less all rows.
     pub unattributed: Sides,
+    /// Files of both sides that were taken for the same though their paths differ.
+    pub modules: Vec<ModulePair>,
+    /// A file of each side that has no counterpart and much of what changed.
+    pub unmatched: Option<[String; 2]>,
 }
 
 /// One function.
@@ -69,8 +74,15 @@ pub struct FunctionComparison {
 pub struct FunctionRow {
     /// Its symbol, without what compilers append to parts and copies.
     pub symbol: String,
-    /// The file it is from, or `[kernel]`.
+    /// The file it is from, or `[kernel]`; the variant's, where both sides have it.
     pub module: String,
+    /// The baseline's file, where that is another.
+    pub module_baseline: Option<String>,
+    /// What tells it from other local functions of that name: a source file, else where it is.
+    pub source: Option<String>,
+    /// Whether nothing but its name says that it is one function on both sides: the compiler gave it
+    /// another symbol, or several of the name were taken together.
+    pub by_name_only: bool,
     /// Cost of its own instructions, callees left out.
     pub own: Sides,
     /// Calls on both sides.
@@ -192,9 +204,7 @@ pub(super) fn functions(
             }
         }
         None => {
-            let plan = &recording.plan;
-            let pairs_per_block = super::analysis::pairs_per_block(plan) * plan.blocks_per_unit();
-            judge(&mut made, Design::Blocks { pairs_per_block });
+            judge(&mut made, Design::Units(&recording.plan));
         }
     }
     made.into_iter().map(|(_, made)| made).collect()
@@ -256,7 +266,7 @@ fn compare(
 ) -> Option<FunctionComparison> {
     let mut by_unit: BTreeMap<u32, [Vec<&AttributedRun>; 2]> = BTreeMap::new();
     for run in &attribution.runs {
-        if let Some(side) = [baseline, variant].iter().position(|side| *side == run.variant) {
+        if let Some(side) = [baseline, variant].iter().position(|side| *side == run.side) {
             by_unit.entry(run.unit).or_default()[side].push(run);
         }
     }
@@ -269,13 +279,16 @@ fn compare(
     Some(FunctionComparison {
         baseline,
         variant,
-        ..summed(&attribution.functions, [blocks.0, blocks.1])
+        ..summed(&attribution.matching, [baseline, variant], [blocks.0, blocks.1])
     })
 }
 
 /// The functions of two sides without verdicts, as means over the observations of each.
+///
+/// `pair`: the numbers of the sides in the matching.
 pub(super) fn summed(
-    names: &[opcost_record::Function],
+    matching: &Matching,
+    pair: [usize; 2],
     sides: [Observations<'_>; 2],
 ) -> FunctionComparison {
     let counts = sides.each_ref().map(Vec::len);
@@ -309,11 +322,15 @@ pub(super) fn summed(
             }
         }
     }
-    let mut rows: Vec<FunctionRow> = sums
+    let rows: Vec<(FunctionId, FunctionRow)> = sums
         .into_iter()
         .filter(|(_, sum)| sum.own != [0.0; 2])
-        .map(|(function, sum)| row(names, function, sum, runs_by_side))
+        .map(|(function, sum)| row(matching, pair, function, sum, runs_by_side))
         .collect();
+    let changes: Vec<(FunctionId, f64)> =
+        rows.iter().map(|(function, row)| (*function, row.own.change)).collect();
+    let unmatched = matching.unmatched(pair, &changes);
+    let mut rows: Vec<FunctionRow> = rows.into_iter().map(|(_, row)| row).collect();
     rows.sort_by(|one, two| {
         let by_change = two.own.change.abs().total_cmp(&one.own.change.abs());
         by_change.then_with(|| (&one.symbol, &one.module).cmp(&(&two.symbol, &two.module)))
@@ -327,35 +344,40 @@ pub(super) fn summed(
         verdict: Verdict::Inconclusive,
         rows,
         unattributed: Sides::of(unattributed),
+        modules: matching.pairs(pair),
+        unmatched,
     }
 }
 
 fn row(
-    names: &[opcost_record::Function],
+    matching: &Matching,
+    pair: [usize; 2],
     function: FunctionId,
     sum: Sum,
     runs: [usize; 2],
-) -> FunctionRow {
-    let name = &names[function as usize];
+) -> (FunctionId, FunctionRow) {
+    let module = |function, side: usize| matching.module(function, pair[side]);
+    let either = |function| module(function, 1).or(module(function, 0)).unwrap_or_default();
     let exact = sum.exact(runs);
     let mut callers: Vec<CallerRow> = sum
         .callers
         .into_iter()
         .filter(|(_, [own, _])| *own != [0.0; 2])
-        .map(|(caller, [own, calls])| {
-            let known = caller.map(|caller| &names[caller as usize]);
-            CallerRow {
-                symbol: known.map_or(NO_CALLER, |known| &known.symbol).to_string(),
-                module: known.map_or("", |known| &known.module).to_string(),
-                own: Sides::of(own),
-                calls: Sides::of(calls),
-            }
+        .map(|(caller, [own, calls])| CallerRow {
+            symbol: caller.map_or(NO_CALLER, |caller| matching.symbol(caller)).to_string(),
+            module: caller.map_or("", either).to_string(),
+            own: Sides::of(own),
+            calls: Sides::of(calls),
         })
         .collect();
     callers.sort_by(|one, two| two.own.change.abs().total_cmp(&one.own.change.abs()));
-    FunctionRow {
-        symbol: name.symbol.clone(),
-        module: name.module.clone(),
+    let baseline = module(function, 0).filter(|path| *path != either(function));
+    let row = FunctionRow {
+        symbol: matching.symbol(function).to_string(),
+        module: either(function).to_string(),
+        module_baseline: baseline.map(str::to_string),
+        source: matching.functions()[function as usize].source.clone(),
+        by_name_only: matching.by_name_only(function, pair),
         own: Sides::of(sum.own),
         calls: Sides::of(sum.calls),
         appeared: sum.own[0] == 0.0,
@@ -368,11 +390,12 @@ fn row(
         reason: String::new(),
         callers,
         observations: sum.observations,
-    }
+    };
+    (function, row)
 }
 
 /// Gives every function its verdict; beside each comparison, whether any of its metrics changed.
-pub(super) fn judge(made: &mut [(bool, FunctionComparison)], design: Design) {
+pub(super) fn judge(made: &mut [(bool, FunctionComparison)], design: Design<'_>) {
     let budget = Budget::default();
     let level = budget.level(Family::Rest);
     let mut tested: Vec<&mut FunctionRow> = Vec::new();
@@ -399,18 +422,18 @@ pub(super) fn judge(made: &mut [(bool, FunctionComparison)], design: Design) {
     let p: Vec<f64> = tested.iter().map(|row| design.p(&row.observations)).collect();
     let adjusted = Family::Rest.adjust(&p);
     let tests = tested.len();
-    let alpha = budget.level_of_smallest(Family::Rest, tests);
-    for (row, adjusted) in tested.into_iter().zip(adjusted) {
+    let decisive = Family::Rest.decision_level(&p, level);
+    for ((row, p), adjusted) in tested.into_iter().zip(p).zip(adjusted) {
         // On the scale of the whole report's error rate, as the p of metrics.
         let adjusted = (adjusted * budget.total() / level).min(1.0);
-        row.ci_level = 1.0 - alpha;
+        row.ci_level = 1.0 - decisive;
         if !row.exact {
             row.p_adjusted = Some(adjusted);
-            row.ci = design.interval(&row.observations, 1.0 - alpha);
+            row.ci = design.interval(&row.observations, 1.0 - decisive);
         }
-        if adjusted <= budget.total() {
+        if p <= decisive {
             row.verdict = Verdict::Changed;
-        } else if design.p_floor(&row.observations) > alpha {
+        } else if design.p_floor(&row.observations) > decisive {
             row.reason = design.needs(level, tests);
         } else {
             row.verdict = Verdict::Unchanged;

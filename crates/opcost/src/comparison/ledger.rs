@@ -11,7 +11,7 @@ use crate::exit::{Status, fail};
 use crate::experiment::MachineKind;
 use crate::machine::MachineState;
 use crate::nearest::nearest;
-use crate::store::Recording;
+use crate::store::{Recording, State};
 use anyhow::Result;
 use opcost_record::{Domain, MetricKey, Record};
 
@@ -24,6 +24,17 @@ pub(super) struct Evidence<'a> {
 }
 
 impl Evidence<'_> {
+    /// How to leave the tasks of others, as this recording can: `opcost attach` starts nothing that it
+    /// could pin.
+    pub(super) fn quiet_cpu(&self) -> &'static str {
+        let plan = &self.recording.plan;
+        match (plan.machine, plan.cpu) {
+            (MachineKind::Attached, _) => "pin the process to a quiet CPU (taskset -p)",
+            (_, Some(_)) => "choose a quieter CPU (opcost doctor --cpus)",
+            (_, None) => "pin the runs to a quiet CPU (opcost doctor --cpus, --cpu)",
+        }
+    }
+
     /// A metric of the work region in every finished run that has it, as read: variant and value.
     pub(super) fn raw(&self, name: &str, source: &str) -> Vec<(usize, f64)> {
         let key = MetricKey::new(name, Domain::All, source);
@@ -184,6 +195,12 @@ pub static RULES: &[Rule] = &[
         check: disturbance::switches,
     },
     Rule {
+        name: "left-behind",
+        help: "no run should leave processes behind",
+        machine: Some(MachineKind::Host),
+        check: disturbance::left_behind,
+    },
+    Rule {
         name: "repeatable",
         help: "an emulated run that is repeated must give the same counts",
         machine: Some(MachineKind::Emulated),
@@ -244,7 +261,11 @@ pub(super) fn examine(
     let mut warnings = Vec::new();
     let (made, planned) = (recording.records.len(), recording.runs_due());
     if made < planned {
-        warnings.push(Warning::Incomplete { runs: made, planned, recording: recording.id.clone() });
+        let id = recording.id.clone();
+        warnings.push(match recording.state {
+            State::Running => Warning::Running { runs: made, planned, recording: id },
+            _ => Warning::Incomplete { runs: made, planned, recording: id },
+        });
     }
     (entries, warnings)
 }

@@ -59,12 +59,22 @@ impl ObservationKind {
         ObservationKind::Outliers,
     ];
 
-    /// What a sentence of this kind begins with, and what to do about it.
-    fn words(self) -> (&'static str, &'static str) {
+    /// What a sentence of this kind begins with, and what to do about it; `alone`: of one variant,
+    /// whose interval takes the runs as independent.
+    fn words(self, alone: bool) -> (&'static str, &'static str) {
         match self {
-            ObservationKind::Drift => {
-                ("drift over the recording", "the blocks cancel it; a settled machine has less")
-            }
+            ObservationKind::Drift if alone => (
+                "drift over the recording",
+                "the median is that of a machine that changed meanwhile",
+            ),
+            ObservationKind::Autocorrelation if alone => (
+                "neighbouring runs are alike",
+                "intervals take runs as independent, so they are wider",
+            ),
+            ObservationKind::Drift => (
+                "drift over the recording",
+                "neighbours are compared, so little of it is left; a settled machine has less",
+            ),
             ObservationKind::FirstRuns => {
                 ("the first runs differ", "more --warmup would leave them out")
             }
@@ -165,11 +175,20 @@ impl Comparison {
                 .filter(|observation| observation.metric == *metric)
                 .map(|observation| told(observation))
                 .collect();
-            let (begin, remedy) = kind.words();
+            let (begin, remedy) = kind.words(self.comparisons.is_empty());
             Some(format!("{begin}: {metric} of {}; {remedy}", told.join(", ")))
         };
         ObservationKind::ALL.into_iter().filter_map(of_kind).collect()
     }
+}
+
+/// `3.04 ×`; of what is far smaller than one, as many decimals as show two digits: `0.0025 ×`.
+fn multiple(size: f64) -> String {
+    if size == 0.0 {
+        return "0, not".into();
+    }
+    let decimals = (1.0 - size.abs().log10().floor()).clamp(2.0, 12.0) as usize;
+    format!("{size:.decimals$} ×")
 }
 
 fn told(observation: &Observation) -> String {
@@ -180,7 +199,7 @@ fn told(observation: &Observation) -> String {
         ObservationKind::Autocorrelation => format!("'{variant}' (r = {size:.2})"),
         ObservationKind::Outliers => {
             let times = if *runs == 1 { "run" } else { "runs" };
-            format!("'{variant}' {runs} {times}, the farthest {size:.2} × the median")
+            format!("'{variant}' {runs} {times}, the farthest {} the median", multiple(*size))
         }
     }
 }

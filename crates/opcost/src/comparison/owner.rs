@@ -1,7 +1,7 @@
 //! Which source file the kernel functions of a difference are from, where that is known.
 
 use super::FunctionRow;
-use super::symbol::folded;
+use opcost_profile::symbols::clone::folded;
 use opcost_record::profile::KERNEL;
 use std::collections::HashMap;
 

@@ -4,6 +4,7 @@ use super::Severity::{Doubtful, Fine};
 use super::ledger::{Evidence, Finding, unknown};
 use crate::experiment::Aslr;
 use crate::plan::{VariantPlan, WorkPlan};
+use std::ffi::OsString;
 
 pub(super) fn layout(evidence: &Evidence<'_>) -> Finding {
     let plan = &evidence.recording.plan;
@@ -69,7 +70,7 @@ pub(super) fn program(evidence: &Evidence<'_>) -> Finding {
     }
 }
 
-fn arguments(variant: &VariantPlan) -> &[String] {
+fn arguments(variant: &VariantPlan) -> &[OsString] {
     match &variant.work {
         WorkPlan::Command { argv, .. } => argv.get(1..).unwrap_or_default(),
         WorkPlan::Workload { .. } => &[],

@@ -4,7 +4,7 @@ use super::{History, Outcome, Point, Series, SeriesChange};
 use crate::comparison::conclusion::{figures, percent};
 use crate::listing::date;
 use crate::render::Style;
-use crate::render::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, fit};
+use crate::render::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align};
 use anyhow::{Context, Result};
 use opcost_record::Unit;
 use serde_json::json;
@@ -82,10 +82,15 @@ fn point(page: &mut Page, unit: Unit, point: &Point) {
         "  {:<16} {:<14} {} {}",
         date(point.created_unix_ns),
         point.recording,
-        fit(&value, 12, true),
-        fit(&interval, 26.max(interval.width()), true)
+        align(&value, 12),
+        align(&interval, 26.max(interval.width()))
     );
     page.line(&line);
+    let commit = point.revision.as_ref().map(|revision| format!("commit {}", revision.short()));
+    let of: Vec<String> = point.label.iter().cloned().chain(commit).collect();
+    if !of.is_empty() {
+        page.wrap(DIM, "    ", &of.join(", "));
+    }
     for difference in &point.environment {
         page.wrap(DIM, "    ! ", difference);
     }

@@ -11,6 +11,7 @@ use crate::plan::{
     VariantPlan, WorkPlan,
 };
 use crate::stopping::StopPlan;
+use opcost_record::printable::printable;
 use opcost_record::{Better, Domain, Family, MetricKey, MetricRow, Unit};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -117,7 +118,7 @@ pub fn assemble(files: &[ReadFile], options: &Options) -> Result<Assembled, Prob
         ..MachineState::default()
     };
     let plan = plan(
-        experiment.unwrap_or_else(|| stem(Path::new(&files[0].path))),
+        printable(&experiment.unwrap_or_else(|| stem(Path::new(&files[0].path)))),
         said(|parsed| &parsed.question),
         &variants,
         primary_of(&import, primary.as_deref())?,
@@ -365,16 +366,19 @@ fn plan(
     import: ImportPlan,
 ) -> Plan {
     let variant = |name: &String| VariantPlan {
-        name: name.clone(),
-        work: WorkPlan::Command { program: "".into(), argv: Vec::new(), line: name.clone() },
+        name: printable(name),
+        work: WorkPlan::Command { program: "".into(), argv: Vec::new(), line: printable(name) },
         env: Vec::new(),
         cwd: None,
         prepare: None,
         guest: None,
+        revision: None,
     };
     Plan {
         experiment,
         question,
+        label: None,
+        invocation: None,
         machine: MachineKind::Imported,
         variants: variants.iter().map(variant).collect(),
         pairs_of_variants: PairsOfVariants::Baseline,
@@ -396,6 +400,7 @@ fn plan(
         show_output: false,
         ignore_failure: false,
         allow: Vec::new(),
+        matches: Vec::new(),
         hooks: Hooks::default(),
         sampling: None,
         emulation: None,

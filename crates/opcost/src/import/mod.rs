@@ -134,7 +134,7 @@ pub fn read(
     };
     let format =
         FORMATS.iter().find(known).ok_or_else(|| Problem::whole(ProblemKind::UnknownFormat))?;
-    let parsed = (format.read)(input)?;
+    let parsed = (format.read)(input)?.printable();
     if parsed.series.is_empty() {
         let omitted = parsed.omitted.iter().map(|left| format!("; {}: {}", left.what, left.why));
         return Err(Problem::whole(ProblemKind::NoFigures(omitted.collect())));

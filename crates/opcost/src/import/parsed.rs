@@ -2,6 +2,7 @@
 
 use crate::plan::{Claim, Formula, Omission};
 use opcost_record::Better;
+use opcost_record::printable::printable;
 
 /// A file to read.
 pub struct Input<'a> {
@@ -40,6 +41,36 @@ pub struct Parsed {
     pub claims: Vec<Claim>,
     /// Figures that were published as following from others.
     pub formulas: Vec<Formula>,
+}
+
+impl Parsed {
+    /// The same with every name as it may be shown: a file can hold whatever moves a terminal's cursor.
+    pub(super) fn printable(mut self) -> Parsed {
+        let mut texts: Vec<&mut String> = [
+            &mut self.tool,
+            &mut self.version,
+            &mut self.date,
+            &mut self.cpu,
+            &mut self.kernel,
+            &mut self.experiment,
+            &mut self.question,
+            &mut self.primary,
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        for series in &mut self.series {
+            texts.extend([&mut series.metric, &mut series.unit]);
+            texts.extend([&mut series.case, &mut series.variant].into_iter().flatten());
+        }
+        for omitted in &mut self.omitted {
+            texts.extend([&mut omitted.what, &mut omitted.why]);
+        }
+        for text in texts {
+            *text = printable(text);
+        }
+        self
+    }
 }
 
 /// Figures of one metric of one thing.

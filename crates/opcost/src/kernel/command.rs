@@ -8,7 +8,7 @@ use crate::action::print;
 use crate::cli::Cli;
 use crate::exit::{HasStatus, Status, WithStatus};
 use crate::progress::Phases;
-use crate::render::page::fit;
+use crate::render::page::{align, fit};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use opcost_sys::interrupt::Interrupt;
@@ -143,19 +143,13 @@ fn table(entries: &[Description]) -> String {
         let megabytes = format!("{:.1} MB", entry.image_bytes as f64 / 1e6);
         let release = entry.release.as_deref().unwrap_or("?");
         text += &row(&entry.name, release, short(&entry.key), &megabytes, &day(entry.made_unix_ns));
-        let _ = writeln!(text, "  of {}", fit(&entry.made_from.join(", "), 75, false).trim_end());
+        let _ = writeln!(text, "  of {}", fit(&entry.made_from.join(", "), 75).trim_end());
     }
     text
 }
 
 fn row(name: &str, release: &str, key: &str, size: &str, made: &str) -> String {
-    let cells = [
-        fit(name, 24, false),
-        fit(release, 21, false),
-        fit(key, 12, false),
-        fit(size, 8, true),
-        fit(made, 10, false),
-    ];
+    let cells = [fit(name, 24), fit(release, 21), fit(key, 12), align(size, 8), fit(made, 10)];
     cells.join(" ").trim_end().to_string() + "\n"
 }
 

@@ -87,6 +87,9 @@ pub enum KernelError {
     Interrupted,
 }
 
+/// What a kernel that was to be booted is called in [`KernelError::Input`].
+pub(super) const KERNEL: &str = "kernel";
+
 impl KernelError {
     /// What failed on a file that the user named.
     pub(super) fn input(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
@@ -102,10 +105,13 @@ impl KernelError {
 impl HasStatus for KernelError {
     fn status(&self) -> Status {
         match self {
+            // As a command's program that is not there.
+            KernelError::NotBuilt { .. } | KernelError::Input { what: KERNEL, .. } => {
+                Status::WorkFailed
+            }
             KernelError::Usage(_)
             | KernelError::Input { .. }
             | KernelError::NotAnImage { .. }
-            | KernelError::NotBuilt { .. }
             | KernelError::Options(_) => Status::Usage,
             KernelError::Step { .. } => Status::WorkFailed,
             KernelError::File { .. }

@@ -1,6 +1,6 @@
 //! Kernel images: is it one, and of which release (Linux, Documentation/arch/x86/boot.rst).
 
-use super::error::KernelError;
+use super::error::{KERNEL, KernelError};
 use sha2::{Digest, Sha256};
 use std::path::Path;
 
@@ -34,7 +34,7 @@ pub(super) fn read(path: &Path) -> Result<Image, KernelError> {
     if path.is_dir() {
         return Err(not_an_image(path, "it is a folder; give the bzImage in it"));
     }
-    let bytes = std::fs::read(path).map_err(KernelError::input("kernel", path))?;
+    let bytes = std::fs::read(path).map_err(KernelError::input(KERNEL, path))?;
     if let Some(found) = found_instead(&bytes) {
         return Err(not_an_image(path, found));
     }

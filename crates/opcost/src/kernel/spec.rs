@@ -1,6 +1,6 @@
 //! What `--kernel` says, as text and as a plan stores it.
 
-use super::error::KernelError;
+use super::error::{KERNEL, KernelError};
 use crate::nearest::nearest;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -118,7 +118,7 @@ impl KernelSpec {
             return Ok(Self::from_path(path));
         }
         if text.contains('/') {
-            let found = path.metadata().map_err(KernelError::input("kernel", &path))?;
+            let found = path.metadata().map_err(KernelError::input(KERNEL, &path))?;
             return if found.is_dir() || found.is_file() {
                 Ok(Self::from_path(path))
             } else {

@@ -1,10 +1,11 @@
 //! This computer: runs are processes under its own kernel.
 
+use super::window::Window;
 use super::{HookEnd, Machine, RunEnd, hook};
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::{Aslr, EnvironmentPolicy};
 use crate::kernel::KernelSpec;
-use crate::plan::{EventPlan, Plan, Slot, Surroundings, WorkPlan};
+use crate::plan::{EventPlan, Plan, Revision, Slot, Surroundings, VariantPlan, WorkPlan};
 use crate::sampling::{
     Collecting, Granted, Intake, Recorder, SamplingPlan, existing, process_clock,
     sources as sampling_sources,
@@ -14,15 +15,18 @@ use crate::work_process::{self, Request};
 use anyhow::{Context, Result};
 use opcost_profile::session::Recorded;
 use opcost_profile::symbolise::symbolise;
-use opcost_record::{Failure, Outcome, Profile, Reading, Report, WORK, wire};
+use opcost_record::{Domain, Failure, MetricKey, Outcome, Profile, Reading, Report, WORK, wire};
 use opcost_sys::affinity::allowed_cpus;
 use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
+use opcost_sys::orphans::{Left, Orphanage};
 use opcost_sys::perf::constants::KIND_SOFTWARE;
 use opcost_sys::perf::{
     CounterId, EventAttr, LivePerf, OpenContext, PerfKernel, Refusal, SamplingTarget, explain,
 };
-use opcost_sys::spawn::{EndedBy, Exit, Output, Spawn, SpawnError, Status as ExitStatus};
+use opcost_sys::spawn::{
+    EndedBy, Exit, Held, Output, Spawn, SpawnError, Spawner, Status as ExitStatus,
+};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::{PipeReader, Read, Write};
@@ -44,7 +48,12 @@ pub struct Host<'a> {
     kernel: Rc<dyn PerfKernel>,
     environments: Vec<Vec<(OsString, OsString)>>,
     surroundings: Vec<Box<dyn Source>>,
+    window: Window,
     own_program: PathBuf,
+    /// Makes commands' processes; `None` where the system does not let it.
+    spawner: Option<Spawner>,
+    /// Where processes go that a run leaves behind; `None` where they cannot be found.
+    orphanage: Option<Orphanage>,
     /// The last run's samples, where it was sampled.
     recorded: Option<Recorded>,
     /// What the kernel let us sample of it.
@@ -70,9 +79,17 @@ impl<'a> Host<'a> {
             sampled: false,
         };
         keep_open(plan, kernel.as_ref());
+        let is_command = |variant: &VariantPlan| matches!(variant.work, WorkPlan::Command { .. });
+        let spawner = match plan.variants.iter().any(is_command) {
+            true => Spawner::start().ok(),
+            false => None,
+        };
         Ok(Host {
+            spawner,
+            orphanage: Orphanage::open().ok(),
             interrupt,
             surroundings: sources(&context),
+            window: Window::new(plan),
             kernel,
             environments: environments(plan),
             own_program: std::env::current_exe()
@@ -134,14 +151,17 @@ impl<'a> Host<'a> {
             cpu: plan.cpu,
             sampled: plan.sampling.is_some(),
         });
-        let (started_unix_ns, exit, intake) = self.launch(plan, 1, spawn, &mut around)?;
+        let Launched { started_unix_ns, exit, intake, left } =
+            self.launch(plan, 1, spawn, &mut around)?;
         if exit.ended_by == EndedBy::Interrupt {
             return Ok(None);
         }
         let mut report = Report::default();
-        for source in around.iter_mut().chain(&mut self.surroundings) {
+        for source in &mut around {
             source.read(WORK, Some(&exit), &mut report.readings)?;
         }
+        self.read_surroundings(&exit, &mut report.readings)?;
+        report.readings.extend(left.into_iter().flat_map(left_behind));
         let profile = self.profile(intake, Some(0..=u64::MAX), &mut report.readings)?;
         Ok(Some(RunEnd {
             started_unix_ns,
@@ -171,7 +191,8 @@ impl<'a> Host<'a> {
         // the request unread, which is no error of its own.
         let sender = thread::spawn(move || request_writer.write_all(text.as_bytes()));
         let receiver = thread::spawn(move || read_reports(report_reader));
-        let (started_unix_ns, exit, intake) = self.launch(plan, runs, spawn, &mut [])?;
+        let Launched { started_unix_ns, exit, intake, left } =
+            self.launch(plan, runs, spawn, &mut [])?;
         let (_, reports) = (sender.join(), receiver.join());
         let (reports, problem) =
             reports.map_err(|_| anyhow::anyhow!("the thread that reads reports died"))?;
@@ -197,9 +218,8 @@ impl<'a> Host<'a> {
             .collect();
         // Read around the process, and so told once: with the first of its runs.
         let RunEnd { report: Report { readings, .. }, profile, .. } = &mut ends[0];
-        for source in &mut self.surroundings {
-            source.read(WORK, Some(&exit), readings)?;
-        }
+        self.read_surroundings(&exit, readings)?;
+        readings.extend(left.into_iter().flat_map(left_behind));
         // Only processes that make one run are sampled: the plan refuses others.
         let span = sampling::take_span(readings, WORK);
         *profile = self.profile(intake, span, readings)?;
@@ -236,11 +256,13 @@ impl<'a> Host<'a> {
         runs: usize,
         spawn: Spawn,
         around: &mut [Box<dyn Source>],
-    ) -> Result<(u64, Exit, Option<Intake>)> {
-        for source in &mut self.surroundings {
-            source.start()?;
+    ) -> Result<Launched> {
+        if self.window.open() {
+            for source in &mut self.surroundings {
+                source.start()?;
+            }
         }
-        let held = spawn.hold().map_err(launch_failure)?;
+        let held = self.hold(&spawn).map_err(launch_failure)?;
         for source in around.iter_mut() {
             source.attach(held.pid()).status(Status::Missing)?;
         }
@@ -259,11 +281,49 @@ impl<'a> Host<'a> {
         let mut running = held.release().map_err(launch_failure)?;
         let limit = plan.timeout_ms.map(|ms| Duration::from_millis(ms.saturating_mul(runs as u64)));
         let exit = running.wait(limit, self.interrupt).context("cannot wait for the process")?;
-        for source in around.iter_mut().rev().chain(&mut self.surroundings) {
+        for source in around.iter_mut().rev() {
             source.stop()?;
         }
+        if self.window.close() {
+            for source in &mut self.surroundings {
+                source.stop()?;
+            }
+        }
+        let left = match &mut self.orphanage {
+            Some(orphanage) => Some(
+                orphanage
+                    .end_left()
+                    .context("cannot look for processes that the run left behind")?,
+            ),
+            None => None,
+        };
         let intake = collecting.map(Collecting::stop).transpose().context("cannot read samples")?;
-        Ok((started_unix_ns, exit, intake))
+        Ok(Launched { started_unix_ns, exit, intake, left })
+    }
+
+    /// What else went on, if its window has been closed.
+    fn read_surroundings(&mut self, exit: &Exit, readings: &mut Vec<Reading>) -> Result<()> {
+        if self.window.is_open() {
+            return Ok(());
+        }
+        for source in &mut self.surroundings {
+            source.read(WORK, Some(exit), readings)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a process, by the spawner where that can.
+    fn hold(&mut self, spawn: &Spawn) -> Result<Held, SpawnError> {
+        if let Some(spawner) = &self.spawner {
+            match spawner.hold(spawn) {
+                Ok(Some(held)) => return Ok(held),
+                Ok(None) => {}
+                // Somebody ended it, which is no fault of the command.
+                Err(SpawnError::Step { .. }) => self.spawner = None,
+                Err(error) => return Err(error),
+            }
+        }
+        spawn.hold()
     }
 
     /// The profile of the samples of a span, and what is known of them as readings; none of a run
@@ -334,8 +394,31 @@ impl Machine for Host<'_> {
         command: &str,
     ) -> Result<HookEnd> {
         let variant = variant.map(|variant| (variant, self.environments[variant].as_slice()));
-        hook::run(plan, variant, name, command, self.interrupt)
+        // What a hook starts may stay: servers are set up so.
+        let adopting = "cannot tell who adopts orphans";
+        if let Some(orphanage) = &mut self.orphanage {
+            orphanage.pause().context(adopting)?;
+        }
+        let end = hook::run(plan, variant, name, command, self.interrupt);
+        if let Some(orphanage) = &mut self.orphanage {
+            orphanage.resume().context(adopting)?;
+        }
+        end
     }
+}
+
+/// A process that ended, and what is known of it.
+struct Launched {
+    started_unix_ns: u64,
+    exit: Exit,
+    intake: Option<Intake>,
+    left: Option<Left>,
+}
+
+/// What a run left behind, as readings.
+fn left_behind(left: Left) -> [Reading; 2] {
+    [("processes-left", left.alive), ("processes-unended", left.remaining)]
+        .map(|(name, count)| Reading::plain(MetricKey::new(name, Domain::All, "conditions"), count))
 }
 
 /// Opens a stopped counter of each software event, for as long as the kernel's owner lives.
@@ -526,6 +609,10 @@ impl Surroundings for HostSurroundings {
 
     fn working_dir(&self) -> std::io::Result<PathBuf> {
         std::env::current_dir()
+    }
+
+    fn revision(&self, folder: &Path) -> Option<Revision> {
+        super::revision::revision(folder)
     }
 }
 

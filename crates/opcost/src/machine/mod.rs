@@ -4,7 +4,9 @@ pub mod emulated;
 mod hook;
 pub mod host;
 mod kernel_state;
+mod revision;
 mod state;
+mod window;
 
 pub use kernel_state::KernelState;
 pub use state::{MachineState, ProgramState, read_state};

@@ -70,6 +70,7 @@ pub struct MachineState {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct ProgramState {
     /// The executable.
+    #[serde(with = "crate::os_text::path")]
     pub path: PathBuf,
     /// Its length, bytes.
     pub length_bytes: u64,

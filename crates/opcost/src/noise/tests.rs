@@ -76,7 +76,7 @@ fn the_kernels_words_on_a_cpu_are_read() {
 
 #[test]
 fn the_page_shows_every_cpu_and_recommends_one() {
-    let style = Style { color: false, width: 80 };
+    let style = Style::plain();
     let mut cpus = vec![
         cpu(0, Some(heard(31_000_000, 12_000_000))),
         cpu(1, Some(heard(1_200_000, 80_000))),

@@ -4,7 +4,7 @@ use super::{Surroundings, WorkPlan};
 use crate::disk::{DiskError, DiskSpec};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::{Experiment, MachineKind, Variant};
-use crate::kernel::{KernelSpec, Recipe};
+use crate::kernel::{KernelError, KernelSpec, Recipe};
 use crate::nearest::nearest;
 use anyhow::{Context, Result};
 use opcost_record::metric::EMULATOR;
@@ -334,7 +334,16 @@ fn resolve_kernel(
             patches: recipe.patch.iter().map(absolute).collect(),
         }));
     }
-    surroundings.kernel(name).status(Status::Usage).map_err(|error| {
+    let found = surroundings.kernel(name);
+    let status = |error: &anyhow::Error| match error.downcast_ref::<KernelError>() {
+        Some(error) => error.status(),
+        None => Status::Usage,
+    };
+    let found = found.or_else(|error| {
+        let status = status(&error);
+        Err(error).status(status)
+    });
+    found.map_err(|error: anyhow::Error| {
         let near = nearest(name, experiment.kernels.keys().map(String::as_str));
         if near.is_empty() { error } else { error.context(format!("--kernel {name}{near}")) }
     })

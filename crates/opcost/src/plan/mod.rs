@@ -11,11 +11,14 @@ mod guest;
 mod guest_tests;
 mod imported;
 mod in_process;
+mod measured;
+mod origin;
 mod repetition;
 mod resolve;
 #[cfg(test)]
 mod resolve_tests;
 mod schedule;
+pub mod shell_syntax;
 
 pub use attached::{AttachedWork, AttachmentPlan, OpsSource, resolve_attached};
 pub use guest::{CacheShape, CachesPlan, EmulationPlan, GuestPlan};
@@ -23,16 +26,20 @@ pub use imported::{
     Claim, Formula, IMPORT, ImportPlan, ImportSource, ImportedFigures, ImportedMetric, Omission,
 };
 pub use in_process::InProcessPlan;
+pub use origin::Revision;
+pub(crate) use resolve::unbalanced;
 pub use resolve::{Surroundings, find_workload, resolve};
 pub use schedule::{BlockPlan, Slot};
 
-use crate::experiment::{Aslr, EnvironmentPolicy, MachineKind, PairsOfVariants};
+use crate::experiment::{Aslr, EnvironmentPolicy, MachineKind, PairsOfVariants, SameFile};
 use crate::sampling::SamplingPlan;
 use crate::source::Scope;
 use crate::stopping::StopPlan;
 use opcost_record::MetricKey;
+use opcost_record::printable::printable;
 use opcost_work::WorkloadSpec;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Everything that a recording will do.
@@ -42,6 +49,12 @@ pub struct Plan {
     pub experiment: String,
     /// The question it answers.
     pub question: Option<String>,
+    /// What the user calls this recording.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The command that was given, to be given again; `None` of older recordings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invocation: Option<String>,
     /// Where the work runs.
     pub machine: MachineKind,
     /// What is compared; the first is the baseline.
@@ -56,7 +69,8 @@ pub struct Plan {
     pub unavailable: Vec<Unavailable>,
     /// Runs of each variant.
     pub pairs: u32,
-    /// The fewest pairs that can decide every metric at its corrected level.
+    /// The fewest pairs that can decide every metric at its corrected level, as single pairs where
+    /// order matters; in plans of before November 2026 as mirrored blocks.
     pub fewest_pairs: u32,
     /// When to stop before all of them are made.
     #[serde(default)]
@@ -87,6 +101,9 @@ pub struct Plan {
     pub ignore_failure: bool,
     /// Waived ledger rules.
     pub allow: Vec<String>,
+    /// Files that are the same where functions are compared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub matches: Vec<SameFile>,
     /// Commands around the runs.
     pub hooks: Hooks,
     /// How the runs are sampled; `None` where they are not, and on machines that count.
@@ -142,6 +159,9 @@ pub struct VariantPlan {
     /// Its emulated machine; `None` on another machine.
     #[serde(default)]
     pub guest: Option<GuestPlan>,
+    /// The commit around its working directory, where that is in a git repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<Revision>,
 }
 
 impl VariantPlan {
@@ -162,10 +182,12 @@ pub enum WorkPlan {
     /// An external command; in an imported or attached plan, what ran, without arguments.
     Command {
         /// The executable, found, absolute.
+        #[serde(with = "crate::os_text::path")]
         program: PathBuf,
-        /// The arguments, the command's name first.
-        argv: Vec<String>,
-        /// The command as the user wrote it.
+        /// The arguments, the command's name first; any bytes but NUL.
+        #[serde(with = "crate::os_text::words")]
+        argv: Vec<OsString>,
+        /// The command as the user wrote it; what is no UTF-8 is escaped.
         line: String,
     },
     /// A built-in workload.
@@ -187,7 +209,7 @@ impl WorkPlan {
     /// The work as one line of text; what every workload can be told stands there where it was.
     pub fn describe(&self) -> String {
         match self {
-            WorkPlan::Command { line, .. } => line.clone(),
+            WorkPlan::Command { line, .. } => printable(line),
             WorkPlan::Workload { name, params } => {
                 let spec = WorkloadSpec::find(name);
                 let told = |key: &str, value: &str| match spec {
@@ -254,7 +276,7 @@ impl Plan {
     pub fn metrics(&self) -> Vec<MetricKey> {
         match &self.emulation {
             Some(emulation) => guest::metrics(emulation.model.is_some(), self.boots_kernels()),
-            None => resolve::metrics_judged(&self.events, self.scope()),
+            None => measured::metrics_judged(&self.events, self.scope(), &self.primary),
         }
     }
 
@@ -328,6 +350,38 @@ impl Plan {
         slots.chunk_by(|one, other| process(one) == process(other)).collect()
     }
 
+    /// Pairs in a block.
+    fn pairs_in(block: &BlockPlan) -> u32 {
+        block.order.iter().filter(|variant| **variant == 0).count() as u32
+    }
+
+    /// Pairs in the first so many units of the test; those beyond the schedule are taken to be as
+    /// large as its largest.
+    pub fn pairs_of_units(&self, units: u32) -> u32 {
+        let blocks = units as usize * self.blocks_per_unit() as usize;
+        let planned = self.blocks.iter().take(blocks).map(Plan::pairs_in);
+        let beyond = blocks.saturating_sub(self.blocks.len()) as u32;
+        let largest = self.blocks.iter().map(Plan::pairs_in).max().unwrap_or(1);
+        planned.sum::<u32>() + beyond * largest
+    }
+
+    /// The fewest of the first blocks that hold so many pairs.
+    pub fn blocks_of_pairs(&self, pairs: u32) -> u32 {
+        let mut left = pairs;
+        let needed = self.blocks.iter().take_while(|block| {
+            let open = left > 0;
+            left = left.saturating_sub(Plan::pairs_in(block));
+            open
+        });
+        needed.count() as u32
+    }
+
+    /// Whether a metric has a verdict of its own: of the two clocks only one, the one that decides
+    /// or else the elapsed time, since they would say the same twice.
+    pub fn judges(&self, key: &MetricKey) -> bool {
+        is_judged(key, &self.primary)
+    }
+
     /// The unit of the test that a block belongs to.
     pub fn unit_of(&self, block: u32) -> u32 {
         block / self.blocks_per_unit()
@@ -336,6 +390,15 @@ impl Plan {
     /// The comparisons made, as (baseline, variant) indices.
     pub fn comparisons(&self) -> Vec<(usize, usize)> {
         comparisons(self.variants.len(), self.pairs_of_variants)
+    }
+}
+
+/// See [`Plan::judges`].
+fn is_judged(key: &MetricKey, primary: &MetricKey) -> bool {
+    const CLOCKS: [&str; 2] = ["wall", "tsc"];
+    match CLOCKS.contains(&primary.name.as_str()) {
+        true => !CLOCKS.contains(&key.name.as_str()) || key.name == primary.name,
+        false => key.name != CLOCKS[1],
     }
 }
 

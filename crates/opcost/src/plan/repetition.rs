@@ -1,6 +1,6 @@
 //! From a plan back to an experiment that makes it again.
 
-use super::{CacheShape, CachesPlan, EventPlan, Plan, VariantPlan, WorkPlan};
+use super::{CacheShape, CachesPlan, EventPlan, Plan, VariantPlan, WorkPlan, shell_syntax};
 use crate::experiment::{
     Command, Experiment, KernelRecipe, MachineKind, Scalar, TimeLimit, Variant,
 };
@@ -43,6 +43,7 @@ impl Plan {
         Some(Experiment {
             name: Some(self.experiment.clone()),
             question: self.question.clone(),
+            label: self.label.clone(),
             pairs: Some(self.pairs),
             until_width: self.stop.width_ratio.map(|ratio| Width { ratio }),
             budget: self.stop.budget_ms.map(|limit_ms| TimeLimit { limit_ms }),
@@ -61,6 +62,7 @@ impl Plan {
             events: self.event_texts(),
             primary: Some(self.primary.label()),
             allow: self.allow.clone(),
+            matches: self.matches.clone(),
             profile: self.sampling.is_some(),
             frequency: self.sampling.map(|sampling| sampling.frequency_hz),
             call_graph: self.sampling.map(|sampling| sampling.call_graph),
@@ -141,10 +143,12 @@ fn variant(plan: &VariantPlan, kernels: &mut BTreeMap<String, KernelRecipe>) -> 
     match &plan.work {
         WorkPlan::Command { argv, line, .. } => {
             // Through a shell the arguments are others than the words of the line.
-            let plain = shlex::split(line).as_ref() == Some(argv);
-            variant.command = Some(match plain {
-                true => Command::Line(line.clone()),
-                false => Command::Argv(argv.clone()),
+            let texts: Option<Vec<String>> =
+                argv.iter().map(|word| word.to_str().map(str::to_string)).collect();
+            variant.command = Some(match texts {
+                _ if shell_syntax::is_split(line, argv) => Command::Line(line.clone()),
+                Some(texts) => Command::Argv(texts),
+                None => Command::Words(argv.clone()),
             });
         }
         WorkPlan::Workload { name, params } => {

@@ -6,7 +6,7 @@ use crate::action::print;
 use crate::cli::Cli;
 use crate::comparison::call_tree::CallTree;
 use crate::exit::{Status, fail};
-use crate::nearest::nearest;
+use crate::function_option::the_function;
 use crate::render::profile::ProfileExports;
 use crate::render::{Style, sampled as page};
 use crate::sampling::once::{SubjectArgs, Taken};
@@ -16,7 +16,7 @@ use opcost_profile::distortion::distortions;
 use opcost_profile::read::{self, ReadProfile};
 use opcost_profile::symbolise::symbolise;
 use opcost_profile::table::FunctionTable;
-use opcost_record::Failure;
+use opcost_record::{Failure, Function};
 use std::path::{Path, PathBuf};
 
 pub use source::SourceArgs;
@@ -51,6 +51,11 @@ pub struct ProfileArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     ops: Option<u64>,
 
+    /// Show names of functions whole; else names of C++ and Rust are shortened where there is no room:
+    /// template arguments, parameters and namespaces are left out first
+    #[arg(long)]
+    full_names: bool,
+
     /// Print JSON, with every function; --json - is the same
     #[arg(long)]
     json: bool,
@@ -80,12 +85,14 @@ pub fn profile(cli: &Cli, args: &ProfileArgs) -> Result<Status> {
         limit: args.limit,
         callers: args.callers,
         function,
+        naming: profile.table.naming(),
     };
     if args.json {
         let text = serde_json::to_string_pretty(&page::json(&view)).context("profile to JSON")?;
         print(&(text + "\n"))?;
     } else {
-        print(&page::text(&view, &Style::detect(cli.no_color)))?;
+        let style = Style::detect(cli.no_color).with_full_names(args.full_names);
+        print(&page::text(&view, &style))?;
     }
     match failure {
         Some(failure) => {
@@ -125,27 +132,9 @@ pub(crate) fn display_name(path: &Path) -> String {
 }
 
 /// The one function of this name.
-pub(crate) fn find(table: &FunctionTable, name: &str) -> Result<usize> {
-    match table.named(name).as_slice() {
-        [one] => Ok(*one),
-        [] => {
-            let known = table.functions.iter().map(|cost| cost.function.symbol.as_str());
-            let near = nearest(name, known);
-            Err(fail(
-                Status::Usage,
-                format!("--function {name}: the profile has no such function{near}"),
-            ))
-        }
-        many => {
-            let described = |at: &usize| {
-                let function = &table.functions[*at].function;
-                format!("{}:{}", function.module, function.symbol)
-            };
-            let many: Vec<String> = many.iter().map(described).collect();
-            let why = format!("--function {name}: there are several; say {}", many.join(" or "));
-            Err(fail(Status::Usage, why))
-        }
-    }
+fn find(table: &FunctionTable, name: &str) -> Result<usize> {
+    let functions: Vec<&Function> = table.functions.iter().map(|cost| &cost.function).collect();
+    the_function(&functions, name)
 }
 
 /// The stacks for other tools.

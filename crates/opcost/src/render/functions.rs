@@ -1,7 +1,9 @@
 //! Where the change of the instructions comes from, and what differs between kernels, for people.
 
-use super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, fit};
+use super::Style;
+use super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, align, fit};
 use crate::comparison::conclusion::{figure, grouped};
+use crate::comparison::matching::{ModuleMatch, ModulePair};
 use crate::comparison::{
     CallerRow, Comparison, FunctionComparison, FunctionRow, UNATTRIBUTED, Verdict,
 };
@@ -15,8 +17,16 @@ const FUNCTIONS_SHOWN: usize = 40;
 const SAMPLED_SHOWN: usize = 12;
 /// Lines of a difference between two variants.
 const DIFFERENCES_SHOWN: usize = 20;
-/// Columns of a function's name, at least; at most a third of the page.
+/// Columns of a function's name, at least, and at most so many hundredths of the page.
 const NAME_WIDTH_MIN: usize = 16;
+const NAME_WIDTH_PERCENT: usize = 45;
+/// Columns of a list of callers or callees where lines have no limit, and of a name there.
+pub(super) const LIST_WIDTH: usize = 120;
+pub(super) const LISTED_NAME_WIDTH: usize = 80;
+/// Columns of a name in a list of several.
+const NAME_IN_LIST_WIDTH: usize = 40;
+/// A name with less room is left out of a list.
+const NAME_IN_LIST_WIDTH_MIN: usize = 12;
 /// A rest that is smaller, per operation, is not worth a line.
 const REST_MIN: f64 = 0.05;
 
@@ -38,35 +48,47 @@ pub(super) fn text(page: &mut Page, comparison: &Comparison, sides: [usize; 2]) 
         return;
     }
     page.wrap(BOLD, "  ", &format!("{whose}where the {} come from", parts.heading()));
-    let names = parts.rows.iter().map(|row| name(row).width());
+    let names = parts.rows.iter().map(|row| row.symbol.width() + behind(row).width());
     let others = parts.others_name();
     let width = names.chain([others.width(), UNATTRIBUTED.width()]).max().unwrap_or(0);
-    let width = width.clamp(NAME_WIDTH_MIN, page.width / 3);
+    let width = width.clamp(NAME_WIDTH_MIN, page.width * NAME_WIDTH_PERCENT / 100);
     let figures = parts.figures();
     let figure_width = figures.iter().map(|figure| figure.width()).max().unwrap_or(0);
     let mark_width = parts.rows.iter().map(|row| mark(row).width()).max().unwrap_or(0);
     let mut figures = figures.into_iter();
-    let mut start = |name: &str, mark: &str| {
-        let figure = fit(&figures.next().unwrap_or_default(), figure_width, true);
-        let mark = fit(mark, mark_width, false);
-        (format!("    {}", fit(name, width, false)), format!(" {figure} {mark}"))
+    let mut start = |page: &mut Page, name: &str, mark: &str| {
+        let figure = align(&figures.next().unwrap_or_default(), figure_width);
+        let mark = fit(mark, mark_width);
+        let name = if name.width() > width {
+            page.line(&format!("    {name}"));
+            ""
+        } else {
+            name
+        };
+        (format!("    {}", fit(name, width)), format!(" {figure} {mark}"))
     };
     for row in parts.rows {
-        let (name, figure) = start(&name(row), mark(row));
+        let shown = page.name(&row.symbol, &behind(row), width);
+        let (name, figure) = start(page, &shown, &mark(row));
         let color = match (row.verdict, row.own.change > 0.0) {
             (Verdict::Changed, true) => RED,
             (Verdict::Changed, false) => GREEN,
             _ => PLAIN,
         };
         let room = page.width.saturating_sub(name.width() + figure.width());
-        let from = callers(&row.callers, parts.decimals, room);
+        let from = callers(page, &row.callers, parts.decimals, room);
         page.line(&format!("{name}{}{from}", page.paint(color, &figure)));
     }
     for name in parts.rest_names() {
-        let (name, figure) = start(&name, "");
+        let (name, figure) = start(page, &name, "");
         page.line(&format!("{name}{figure}"));
     }
     footnote(page, &parts);
+    page.note_shortened("    ");
+    let names = sides.map(|side| comparison.variants[side].name.as_str());
+    for note in matching_notes(&functions.modules, functions.unmatched.as_ref(), names) {
+        page.wrap(DIM, "    ", &note);
+    }
     if let Some(covered) = covered(functions, parts.rows.len()) {
         page.wrap(DIM, "    ", &covered);
     }
@@ -99,6 +121,48 @@ fn footnote(page: &mut Page, parts: &Parts<'_>) {
     if !reasons.is_empty() {
         page.wrap(DIM, "    ", &format!("?: not shown to be real ({})", reasons.join("; ")));
     }
+    if parts.rows.iter().any(|row| row.by_name_only) {
+        page.wrap(DIM, "    ", BY_NAME_ONLY);
+    }
+}
+
+/// What the mark means.
+pub(super) const BY_NAME_ONLY: &str = "≈: matched by name only: the two builds have other symbols for \
+                                       it, or several of one name that nothing tells apart";
+
+/// How the files of both sides were matched, where their names do not say it, a sentence each.
+pub(super) fn matching_notes(
+    modules: &[ModulePair],
+    unmatched: Option<&[String; 2]>,
+    sides: [&str; 2],
+) -> Vec<String> {
+    let renamed = modules.iter().filter(|pair| short(&pair.baseline) != short(&pair.variant));
+    let mut notes: Vec<String> = renamed
+        .map(|pair| {
+            let (old, new) = (short(&pair.baseline), short(&pair.variant));
+            let why = match pair.by {
+                ModuleMatch::Path | ModuleMatch::FileName => "",
+                ModuleMatch::Told => " (--match)",
+                ModuleMatch::Program => ", the programs that were measured",
+                ModuleMatch::Soname => ", which have one soname",
+                ModuleMatch::Stem => ", whose names differ in the version",
+            };
+            format!("compared as one file: {old} ({}) and {new} ({}){why}", sides[0], sides[1])
+        })
+        .collect();
+    if let Some([old, new]) = unmatched {
+        let (old, new) = (short(old), short(new));
+        notes.push(format!(
+            "nothing matches {old} ({}) or {new} ({}); if they are the same, say --match {old}={new}",
+            sides[0], sides[1]
+        ));
+    }
+    notes
+}
+
+/// A module as short as it can be: a file's name.
+pub(super) fn short(module: &str) -> &str {
+    if module.starts_with('[') { module } else { module.rsplit('/').next().unwrap_or(module) }
 }
 
 /// The functions of one comparison as a Markdown table; nothing where there is no shift.
@@ -107,19 +171,23 @@ pub(super) fn markdown(
     comparison: &Comparison,
     sides: [usize; 2],
     escape: fn(&str) -> String,
+    style: &Style,
 ) {
-    let Some(Table { heading, lines, covered }) = table(comparison, sides) else { return };
+    let Some(Table { heading, lines, covered, notes }) = table(comparison, sides, style) else {
+        return;
+    };
     let _ = writeln!(text, "\nWhere the {} come from:\n", escape(&heading));
     text.push_str("| function | change | | called from |\n|:---|---:|:---|:---|\n");
     for line in lines {
-        let real = if line.real { "**real**" } else { &line.reason };
-        let mark = [line.age, real].map(str::to_string).into_iter().filter(|word| !word.is_empty());
-        let mark = mark.collect::<Vec<_>>().join(", ");
+        let mark = line.words("**real**");
         let (name, from) = (escape(&line.name), escape(&line.callers));
         let _ = writeln!(text, "| {name} | {} | {mark} | {from} |", line.change);
     }
     if let Some(covered) = covered {
         let _ = writeln!(text, "\n{covered}");
+    }
+    for note in notes {
+        let _ = writeln!(text, "\n{}.", escape(&note));
     }
 }
 
@@ -131,6 +199,8 @@ pub(super) struct Table {
     pub(super) lines: Vec<Line>,
     /// For how much of it those that are named account.
     pub(super) covered: Option<String>,
+    /// How files were matched, where that needs a word.
+    pub(super) notes: Vec<String>,
 }
 
 /// One line of a table of functions, in words.
@@ -138,10 +208,14 @@ pub(super) struct Table {
 pub(super) struct Line {
     /// The function, or what stands for the others.
     pub(super) name: String,
+    /// The same whole, where that is longer.
+    pub(super) whole: Option<String>,
     /// The change of its own cost.
     pub(super) change: String,
     /// `new`, `gone` or nothing.
     pub(super) age: &'static str,
+    /// Whether nothing but its name says that it is one function on both sides.
+    pub(super) by_name_only: bool,
     /// Whether the change was shown to be real.
     pub(super) real: bool,
     /// If not, why.
@@ -150,8 +224,19 @@ pub(super) struct Line {
     pub(super) callers: String,
 }
 
+impl Line {
+    /// All that is said beside its figure; `real`: the word for a change that was shown to be real.
+    pub(super) fn words(&self, real: &str) -> String {
+        let matched = if self.by_name_only { "matched by name only" } else { "" };
+        let real = if self.real { real } else { &self.reason };
+        let words = [self.age, matched, real].into_iter().filter(|word| !word.is_empty());
+        words.collect::<Vec<_>>().join(", ")
+    }
+}
+
 /// The functions that make the change; `None` where there is no shift.
-pub(super) fn table(comparison: &Comparison, sides: [usize; 2]) -> Option<Table> {
+pub(super) fn table(comparison: &Comparison, sides: [usize; 2], style: &Style) -> Option<Table> {
+    let mut page = Page::new(&Style { width: LIST_WIDTH, ..style.clone() });
     let functions = of(comparison, sides).filter(|functions| functions.shifted())?;
     let parts = Parts::of(functions);
     let age = |row: &FunctionRow| match (row.appeared, row.vanished) {
@@ -160,19 +245,26 @@ pub(super) fn table(comparison: &Comparison, sides: [usize; 2]) -> Option<Table>
         _ => "",
     };
     let rows = parts.rows.iter().map(|row| Line {
-        name: name(row),
+        name: page.name(&row.symbol, &behind(row), LISTED_NAME_WIDTH),
+        whole: Some(format!("{}{}", row.symbol, behind(row)))
+            .filter(|whole| whole.width() > LISTED_NAME_WIDTH),
         age: age(row),
+        by_name_only: row.by_name_only,
         real: row.verdict == Verdict::Changed,
         reason: row.reason.clone(),
-        callers: callers(&row.callers, parts.decimals, 120).trim_start_matches(" ← ").to_string(),
+        callers: callers(&mut page, &row.callers, parts.decimals, LIST_WIDTH)
+            .trim_start_matches(" ← ")
+            .to_string(),
         ..Line::default()
     });
     let rest = parts.rest_names().into_iter().map(|name| Line { name, ..Line::default() });
     let lines = rows.chain(rest).zip(parts.figures());
+    let names = sides.map(|side| comparison.variants[side].name.as_str());
     Some(Table {
         heading: parts.heading(),
         lines: lines.map(|(line, change)| Line { change, ..line }).collect(),
         covered: covered(functions, parts.rows.len()),
+        notes: matching_notes(&functions.modules, functions.unmatched.as_ref(), names),
     })
 }
 
@@ -244,7 +336,8 @@ impl<'a> Parts<'a> {
         let rest: Vec<f64> = rest.into_iter().flatten().collect();
         let changes: Vec<f64> = rows.iter().map(|row| row.own.change).chain(rest.clone()).collect();
         let total = functions.total.change;
-        let (decimals, adds_up) = decimals_that_add_up(total, &changes);
+        let sampled = functions.sampled.is_some();
+        let (decimals, adds_up) = decimals_that_add_up(total, &changes, sampled);
         let unit = format!("{}{}", functions.unit(), if functions.per_op { "/op" } else { "" });
         Parts { unit, total, rows, others, rest, decimals, adds_up, unattributed: shown }
     }
@@ -273,12 +366,20 @@ impl<'a> Parts<'a> {
     }
 }
 
+/// From so many nanoseconds on the decimals of samples, which stand for a million each, say nothing.
+const SAMPLED_WHOLE: f64 = 100.0;
+
+/// A figure of a profile without the decimals that say nothing.
+pub(super) fn sensible(value: f64, sampled: bool) -> f64 {
+    if sampled && value.abs() >= SAMPLED_WHOLE { value.round() } else { value }
+}
+
 /// The fewest decimals, of those that suit the size, with which the parts as printed add up to the
 /// total as printed; and whether any do.
-pub(super) fn decimals_that_add_up(total: f64, parts: &[f64]) -> (usize, bool) {
+pub(super) fn decimals_that_add_up(total: f64, parts: &[f64], sampled: bool) -> (usize, bool) {
     let largest = parts.iter().fold(total.abs(), |largest, part| largest.max(part.abs()));
     let fewest = match largest {
-        large if large >= 10_000.0 => 0,
+        large if large >= if sampled { SAMPLED_WHOLE } else { 10_000.0 } => 0,
         middle if middle >= 1.0 => 1,
         _ => 3,
     };
@@ -286,7 +387,8 @@ pub(super) fn decimals_that_add_up(total: f64, parts: &[f64]) -> (usize, bool) {
         let printed = |value: f64| (value * 10f64.powi(decimals as i32)).round() as i128;
         parts.iter().map(|part| printed(*part)).sum::<i128>() == printed(total)
     };
-    let found = (fewest..=fewest + 2).find(|decimals| adds_up(*decimals));
+    let most = if sampled { fewest } else { fewest + 2 };
+    let found = (fewest..=most).find(|decimals| adds_up(*decimals));
     (found.unwrap_or(fewest), found.is_some())
 }
 
@@ -311,60 +413,73 @@ pub(super) fn signed_figure(value: f64) -> String {
     format!("{sign}{}", figure(value.abs(), Unit::Count))
 }
 
-/// A function's name: of one that is not the kernel's own, with its file or module.
-pub(super) fn name(row: &FunctionRow) -> String {
-    if row.module == KERNEL || row.module.is_empty() {
-        return row.symbol.clone();
+/// What stands behind a function's name: of one that is not the kernel's own, its file or module.
+pub(super) fn behind(row: &FunctionRow) -> String {
+    match row.module.as_str() {
+        KERNEL | "" => String::new(),
+        module if module.starts_with('[') => format!(" {module}"),
+        module => format!(" ({})", short(module)),
     }
-    if row.module.starts_with('[') {
-        return format!("{} {}", row.symbol, row.module);
-    }
-    let file = row.module.rsplit('/').next().unwrap_or(&row.module);
-    format!("{} ({file})", row.symbol)
 }
 
-/// What is said in a word: whether the function is new or gone, and whether that may be chance.
-pub(super) fn mark(row: &FunctionRow) -> &'static str {
-    let real = row.verdict == Verdict::Changed;
-    match (row.appeared, row.vanished, real) {
-        (true, _, true) => "new",
-        (true, _, false) => "new ?",
-        (_, true, true) => "gone",
-        (_, true, false) => "gone ?",
-        (_, _, true) => "",
-        (_, _, false) => "?",
-    }
+/// What is said in a word: whether the function is new or gone, or matched by its name only, and
+/// whether the change may be chance.
+pub(super) fn mark(row: &FunctionRow) -> String {
+    let words = [
+        (row.appeared, "new"),
+        (row.vanished, "gone"),
+        (row.by_name_only, "≈"),
+        (row.verdict != Verdict::Changed, "?"),
+    ];
+    let words = words.into_iter().filter(|(said, _)| *said).map(|(_, word)| word);
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// ` ← handle_mm_fault +61.2, unmap_vmas +30.1, …` in at most `room` columns: as many as have room,
 /// the first without its figure if it has none with it. A caller on its own has the whole change.
-pub(super) fn callers(callers: &[CallerRow], decimals: usize, room: usize) -> String {
+pub(super) fn callers(
+    page: &mut Page,
+    callers: &[CallerRow],
+    decimals: usize,
+    room: usize,
+) -> String {
     let changed = || callers.iter().filter(|caller| caller.own.change != 0.0);
-    let symbols: Vec<String> = changed().map(|caller| caller.symbol.clone()).collect();
+    let bare: Vec<(&str, String)> =
+        changed().map(|caller| (caller.symbol.as_str(), String::new())).collect();
     if callers.len() == 1 {
-        return list(" ← ", &symbols, room);
+        return list(page, " ← ", &bare, room);
     }
-    let figure =
-        |caller: &CallerRow| format!("{} {}", caller.symbol, signed(caller.own.change, decimals));
-    let figures: Vec<String> = changed().map(figure).collect();
-    let with_figures = list(" ← ", &figures, room);
-    if with_figures.is_empty() { list(" ← ", &symbols, room) } else { with_figures }
+    let figure = |caller: &CallerRow| format!(" {}", signed(caller.own.change, decimals));
+    let with_figures: Vec<(&str, String)> =
+        changed().map(|caller| (caller.symbol.as_str(), figure(caller))).collect();
+    let with_figures = list(page, " ← ", &with_figures, room);
+    if with_figures.is_empty() { list(page, " ← ", &bare, room) } else { with_figures }
 }
 
-/// As many of the names as have room, behind an arrow.
-pub(super) fn list(arrow: &str, changed: &[String], room: usize) -> String {
+/// As many names, each with what is said of it, as have room behind an arrow. Names whose end would not
+/// show are left out.
+pub(super) fn list(page: &mut Page, arrow: &str, named: &[(&str, String)], room: usize) -> String {
+    let room = page.room(room);
     let mut text = String::new();
-    for (shown, caller) in changed.iter().enumerate() {
+    for (shown, (name, said)) in named.iter().enumerate() {
         let mark = if shown == 0 { arrow } else { ", " };
-        let more = if shown + 1 < changed.len() { ", …".width() } else { 0 };
-        if text.width() + mark.width() + caller.width() + more > room {
+        let more = if shown + 1 < named.len() { ", …".width() } else { 0 };
+        let left = room.saturating_sub(text.width() + mark.width() + said.width() + more);
+        if left < name.width().min(NAME_IN_LIST_WIDTH_MIN) {
             if shown > 0 {
                 text.push_str(", …");
             }
             break;
         }
+        // The last may have what is left.
+        let width = if more == 0 { left } else { left.min(NAME_IN_LIST_WIDTH) };
+        let name = page.name(name, "", width);
+        if name.width() > left {
+            break;
+        }
         text.push_str(mark);
-        text.push_str(caller);
+        text.push_str(&name);
+        text.push_str(said);
     }
     text
 }
@@ -391,19 +506,24 @@ mod tests {
 
     #[test]
     fn decimals_are_added_until_the_parts_add_up() {
-        assert_eq!(decimals_that_add_up(10.0, &[4.0, 6.0]), (1, true));
+        assert_eq!(decimals_that_add_up(10.0, &[4.0, 6.0], false), (1, true));
         // 1.25 + 1.25 + 1.25 would print as 1.3 three times, and 3.75 as 3.8.
-        assert_eq!(decimals_that_add_up(3.75, &[1.25, 1.25, 1.25]), (2, true));
+        assert_eq!(decimals_that_add_up(3.75, &[1.25, 1.25, 1.25], false), (2, true));
         let third = 10.0 / 3.0;
-        assert_eq!(decimals_that_add_up(10.0, &[third; 3]), (1, false));
-        assert_eq!(decimals_that_add_up(30_000.0, &[10_000.0, 20_000.0]), (0, true));
+        assert_eq!(decimals_that_add_up(10.0, &[third; 3], false), (1, false));
+        assert_eq!(decimals_that_add_up(30_000.0, &[10_000.0, 20_000.0], false), (0, true));
+        assert_eq!(decimals_that_add_up(375.0, &[125.4, 125.4, 125.4], true), (0, true));
+        assert_eq!(decimals_that_add_up(376.6, &[125.4, 125.6, 125.6], true), (0, true));
+        assert_eq!(decimals_that_add_up(376.2, &[125.4, 125.4, 125.4], true), (0, false));
+        assert_eq!([1234.5, 12.5].map(|ns| sensible(ns, true)), [1235.0, 12.5]);
+        assert_eq!(sensible(1234.5, false), 1234.5);
     }
 
     proptest! {
         #[test]
         fn what_is_said_to_add_up_does(parts in prop::collection::vec(-500.0..500.0f64, 1..12)) {
             let total: f64 = parts.iter().sum();
-            let (decimals, adds_up) = decimals_that_add_up(total, &parts);
+            let (decimals, adds_up) = decimals_that_add_up(total, &parts, false);
             let read = |text: String| -> i64 {
                 text.replace('−', "-").replace(['+', ',', '.'], "").parse().unwrap()
             };
@@ -424,7 +544,8 @@ mod tests {
                     calls: Sides::default(),
                 })
                 .collect();
-            prop_assert!(callers(&rows, 1, room).width() <= room);
+            let mut page = Page::new(&Style::plain());
+            prop_assert!(callers(&mut page, &rows, 1, room).width() <= room);
         }
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Renderers compute no statistics and open no file.
 
+pub mod across;
+mod alone;
 mod benchfmt;
 mod csv;
 pub mod diff;
@@ -10,6 +12,7 @@ pub mod html;
 mod imported;
 mod json;
 mod markdown;
+pub(crate) mod names;
 pub(crate) mod page;
 mod percent;
 pub mod plan;
@@ -20,6 +23,7 @@ mod text;
 
 use crate::comparison::{Comparison, Warning};
 use crate::exit::{Status, WithStatus};
+use crate::experiment::time_in_words;
 use crate::store::Recording;
 use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
@@ -96,12 +100,28 @@ impl Exports {
     /// Fails early if a file could not be written later.
     ///
     /// # Errors
-    /// Names the file whose folder does not exist.
+    /// Names the file whose folder does not exist, or the formats that would share standard output.
     pub fn check(&self) -> Result<()> {
+        let mut printed = None;
         for (name, path) in &self.files {
+            if is_standard_output(path) {
+                if let Some(first) = printed.replace(name) {
+                    let text = format!(
+                        "--export-{first} - and --export-{name} -: standard output takes one of \
+                         them; give the other a file"
+                    );
+                    return Err(crate::exit::fail(Status::Usage, text));
+                }
+                continue;
+            }
             check_folder(&format!("--export-{name}"), path)?;
         }
         Ok(())
+    }
+
+    /// The format that goes to standard output (`--export-NAME -`), where nothing else must.
+    pub fn printed(&self) -> Option<&'static str> {
+        self.files.iter().find(|(_, path)| is_standard_output(path)).map(|(name, _)| *name)
     }
 
     /// Writes every file.
@@ -109,14 +129,23 @@ impl Exports {
     /// # Errors
     /// Names the file that cannot be written.
     pub fn write(&self, view: &View<'_>) -> Result<()> {
-        let plain = View { style: &Style::plain(), ..*view };
+        let style = Style::plain().with_full_names(view.style.full_names);
+        let plain = View { style: &style, ..*view };
         for (name, path) in &self.files {
+            if is_standard_output(path) {
+                crate::action::print(&render(name, &plain)?)?;
+                continue;
+            }
             std::fs::write(path, render(name, &plain)?)
                 .with_context(|| format!("cannot write '{}'", path.display()))
                 .status(Status::Missing)?;
         }
         Ok(())
     }
+}
+
+fn is_standard_output(path: &Path) -> bool {
+    path.as_os_str() == "-"
 }
 
 /// Fails if a file that an option names could not be written, as there is no folder for it.
@@ -162,7 +191,7 @@ impl clap::FromArgMatches for Exports {
 impl clap::Args for Exports {
     fn augment_args(command: Command) -> Command {
         FORMATS.iter().fold(command, |command, format| {
-            let help = format!("Write {} to FILE", format.help);
+            let help = format!("Write {} to FILE; - prints it in place of the table", format.help);
             command.arg(export_argument(format.name, &help).help_heading("Output"))
         })
     }
@@ -179,12 +208,19 @@ pub struct Style {
     pub color: bool,
     /// Columns.
     pub width: usize,
+    /// Whether names of functions are shown whole, however long.
+    pub full_names: bool,
 }
 
 impl Style {
     /// No colour, 80 columns.
     pub fn plain() -> Style {
-        Style { color: false, width: 80 }
+        Style { color: false, width: 80, full_names: false }
+    }
+
+    /// The same with names of functions whole, or shortened.
+    pub fn with_full_names(self, full_names: bool) -> Style {
+        Style { full_names, ..self }
     }
 
     /// What standard output is: colour only on a terminal, and not with NO_COLOR
@@ -198,6 +234,7 @@ impl Style {
         Style {
             color: terminal && !no_color && !refused,
             width: columns.or_else(measured).unwrap_or(80).max(60),
+            full_names: false,
         }
     }
 }
@@ -213,7 +250,10 @@ pub fn failure(failure: &Failure) -> String {
             signal_name(*signal)
         ),
         Failure::Timeout { limit_ms } => {
-            format!("it took longer than {limit_ms} ms and was killed; give it more with --timeout")
+            format!(
+                "it took longer than {} and was killed; give it more with --timeout",
+                time_in_words(*limit_ms)
+            )
         }
         Failure::Work { detail } => format!("the workload failed: {detail}"),
     }

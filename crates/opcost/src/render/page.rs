@@ -1,7 +1,10 @@
 //! Text that grows line by line, painted and wrapped for a terminal.
 
 use super::Style;
-use unicode_width::UnicodeWidthStr;
+use super::names::{cut, shorten};
+use opcost_record::printable::{is_obeyed, printable};
+use std::borrow::Cow;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 pub(crate) const PLAIN: anstyle::Style = anstyle::Style::new();
 pub(crate) const BOLD: anstyle::Style = anstyle::Style::new().bold();
@@ -15,12 +18,48 @@ pub(crate) struct Page {
     text: String,
     color: bool,
     pub(crate) width: usize,
+    full_names: bool,
+    /// Whether a name was shortened.
+    shortened: bool,
+    /// Whether a word that is longer than a line is broken.
+    tight: bool,
 }
 
 impl Page {
     /// An empty page in a style.
     pub(crate) fn new(style: &Style) -> Page {
-        Page { text: String::new(), color: style.color, width: style.width }
+        let Style { color, width, full_names } = *style;
+        Page { text: String::new(), color, width, full_names, shortened: false, tight: false }
+    }
+
+    /// An empty page of which no paragraph is wider than it, whatever the words.
+    pub(crate) fn tight(style: &Style) -> Page {
+        Page { tight: true, ..Page::new(style) }
+    }
+
+    /// The columns for names where there would be so many: all that it takes, where names are whole.
+    pub(crate) fn room(&self, columns: usize) -> usize {
+        if self.full_names { usize::MAX } else { columns }
+    }
+
+    /// A function's name in at most `width` columns, unless names are asked for whole; `behind`: what
+    /// stands behind it and tells it from others (` (libc.so.6)`).
+    pub(crate) fn name(&mut self, name: &str, behind: &str, width: usize) -> String {
+        if self.full_names || name.width() + behind.width() <= width {
+            return format!("{name}{behind}");
+        }
+        self.shortened = true;
+        let behind = cut(behind, width / 3);
+        let name = shorten(name, width.saturating_sub(behind.width()));
+        name + &behind
+    }
+
+    /// Says how to see names whole, where some were shortened.
+    pub(crate) fn note_shortened(&mut self, mark: &str) {
+        if self.shortened {
+            let said = "names are shortened (<…>, (…), …): --full-names shows them whole";
+            self.wrap(DIM, mark, said);
+        }
     }
 
     /// The whole text.
@@ -30,6 +69,7 @@ impl Page {
 
     /// The text in a colour, where there is colour.
     pub(crate) fn paint(&self, style: anstyle::Style, text: &str) -> String {
+        let text = self.harmless(text);
         if self.color && style != PLAIN && !text.is_empty() {
             format!("{style}{text}{style:#}")
         } else {
@@ -37,17 +77,41 @@ impl Page {
         }
     }
 
+    /// A text with nothing that a terminal would obey but this page's own colours.
+    fn harmless<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if !text.chars().any(is_obeyed) {
+            return Cow::Borrowed(text);
+        }
+        let mut shown = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(char) = rest.chars().next() {
+            let own = own_colours().find(|own| self.color && rest.starts_with(own.as_str()));
+            let (piece, behind) = rest.split_at(own.map_or(char.len_utf8(), |own| own.len()));
+            match piece.len() == char.len_utf8() {
+                true => shown += &printable(piece),
+                false => shown += piece,
+            }
+            rest = behind;
+        }
+        Cow::Owned(shown)
+    }
+
     /// Adds a line.
     pub(crate) fn line(&mut self, text: &str) {
-        self.text.push_str(text.trim_end());
+        let text = self.harmless(text).trim_end().to_string();
+        self.text.push_str(&text);
         self.text.push('\n');
     }
 
     /// Adds a paragraph behind a mark, its further lines indented as far as the mark is wide.
     pub(crate) fn wrap(&mut self, style: anstyle::Style, mark: &str, text: &str) {
+        let (mark, text) = (printable(mark), printable(text));
         let indent = mark.width();
-        let mut line = mark.to_string();
-        for word in text.split(' ').filter(|word| !word.is_empty()) {
+        let mut line = mark;
+        // A path or a command is kept whole, so that it can be copied.
+        let room = if self.tight { self.width.saturating_sub(indent).max(1) } else { usize::MAX };
+        let words = text.split(' ').filter(|word| !word.is_empty());
+        for word in words.flat_map(|word| pieces(word, room)) {
             if line.width() + 1 + word.width() > self.width && line.width() > indent {
                 let painted = self.paint(style, &line);
                 self.line(&painted);
@@ -63,11 +127,43 @@ impl Page {
     }
 }
 
-/// Cuts or pads a text to a width.
-pub(crate) fn fit(text: &str, width: usize, right: bool) -> String {
+/// What begins and ends the colours of a page.
+fn own_colours() -> impl Iterator<Item = String> {
+    let begins =
+        [BOLD, DIM, RED, GREEN, YELLOW].into_iter().map(|style| style.render().to_string());
+    begins.chain([format!("{}", BOLD.render_reset())])
+}
+
+/// A word in pieces of at most so many columns: names of C++ can be longer than a line.
+fn pieces(word: &str, room: usize) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut rest = word;
+    while rest.width() > room {
+        let mut used = 0;
+        let within = |(at, char): (usize, char)| {
+            used += char.width().unwrap_or(0);
+            (used <= room).then_some(at + char.len_utf8())
+        };
+        let end = rest.char_indices().map_while(within).last();
+        let Some(end) = end else { break };
+        // Behind a separator rather than anywhere.
+        let separator = rest[..end].rfind([':', ',', '<', '(', '/']).map(|at| at + 1);
+        let (piece, behind) = rest.split_at(separator.filter(|at| *at > end / 2).unwrap_or(end));
+        pieces.push(piece);
+        rest = behind;
+    }
+    pieces.push(rest);
+    pieces
+}
+
+/// Cuts or pads a text to a width; names of functions are shortened before ([`shorten`]).
+///
+/// [`shorten`]: super::names::shorten
+pub(crate) fn fit(text: &str, width: usize) -> String {
     if width == 0 {
         return String::new();
     }
+    let text = printable(text);
     let mut cut = String::new();
     let mut used = 0;
     // Room is kept for the mark of a cut.
@@ -82,8 +178,19 @@ pub(crate) fn fit(text: &str, width: usize, right: bool) -> String {
         cut.push(c);
         used += wide;
     }
-    let pad = " ".repeat(width.saturating_sub(used));
-    if right { pad + &cut } else { cut + &pad }
+    cut + &" ".repeat(width.saturating_sub(used))
+}
+
+/// Pads a figure to a width, at its left; a figure that is wider is never cut, as the rest would be
+/// another one.
+pub(crate) fn align(figure: &str, width: usize) -> String {
+    " ".repeat(width.saturating_sub(figure.width())) + figure
+}
+
+/// The columns that the widest of some figures takes, and one between it and what is before it; at
+/// least `least`.
+pub(crate) fn column<'f>(figures: impl IntoIterator<Item = &'f str>, least: usize) -> usize {
+    figures.into_iter().map(|figure| figure.width() + 1).fold(least, usize::max)
 }
 
 #[cfg(test)]
@@ -92,24 +199,59 @@ mod tests {
 
     #[test]
     fn texts_are_cut_and_padded_by_columns() {
-        assert_eq!(fit("abc", 5, false), "abc  ");
-        assert_eq!(fit("abc", 5, true), "  abc");
-        assert_eq!(fit("abcdef", 5, true), "abcd…");
-        assert_eq!(fit("测量五次", 5, false), "测量…");
-        assert_eq!(fit("", 2, true), "  ");
-        assert_eq!(fit("abc", 0, true), "");
+        assert_eq!(fit("abc", 5), "abc  ");
+        assert_eq!(fit("abcdef", 5), "abcd…");
+        assert_eq!(fit("测量五次", 5), "测量…");
+        assert_eq!(fit("abc", 0), "");
+        assert_eq!(align("abc", 5), "  abc");
+        assert_eq!(align("", 2), "  ");
+        assert_eq!(align("1,234,567", 5), "1,234,567");
+        assert_eq!(column(["1", "1,234"], 4), 6);
+    }
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_is_printed_but_our_own_colours() {
+        let evil = "a\x1b[2Jb\u{202e}\x1b[31mc\n";
+        for color in [false, true] {
+            let mut page = Page::new(&Style { color, ..Style::plain() });
+            page.wrap(RED, "", evil);
+            let cell = fit(evil, 60);
+            let line = page.paint(BOLD, &cell);
+            page.line(&line);
+            let text = page.into_text();
+            let foreign: Vec<&str> = text.split('\x1b').skip(1).collect();
+            let own = ["[31m", "[1m", "[0m"];
+            assert!(
+                foreign.iter().all(|code| own.iter().any(|own| code.starts_with(own))),
+                "{text:?}"
+            );
+            assert_eq!(foreign.is_empty(), !color);
+            assert_eq!(
+                text.matches("a\\u{1b}[2Jb\\u{202e}\\u{1b}[31mc\\u{a}").count(),
+                2,
+                "{text:?}"
+            );
+            assert_eq!(text.lines().count(), 2);
+        }
     }
 
     #[test]
     fn paragraphs_stay_within_the_width() {
-        let mut page = Page::new(&Style { color: false, width: 60 });
+        let mut page = Page::new(&Style { width: 60, ..Style::plain() });
         page.wrap(RED, "→ ", &"word ".repeat(30));
         page.wrap(RED, "→ ", &"x".repeat(90));
         let text = page.into_text();
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[..lines.len() - 1].iter().all(|line| line.width() <= 60), "{text}");
         assert!(lines[0].starts_with("→ word") && lines[1].starts_with("  word"), "{text}");
-        // A word longer than the line is kept whole.
+        // A word longer than the line is kept whole, unless no line may be longer.
         assert_eq!(lines.last().map(|line| line.width()), Some(92));
+        let mut page = Page::tight(&Style { width: 60, ..Style::plain() });
+        page.wrap(RED, "→ ", &"x".repeat(90));
+        let text = page.into_text();
+        assert!(text.lines().all(|line| line.width() <= 60), "{text}");
+        assert_eq!(text.matches('x').count(), 90);
+        assert_eq!(pieces("ns::Thing::method(int)", 14), ["ns::Thing::", "method(int)"]);
+        assert_eq!(pieces("abc", 0), ["abc"]);
     }
 }

@@ -2,7 +2,8 @@
 //! paravirt-spinlock tables of 2009; ratios such as CPI are of each column's own counts.
 
 use super::View;
-use super::page::{BOLD, DIM, PLAIN, Page, fit};
+use super::alone;
+use super::page::{BOLD, DIM, PLAIN, Page, align, fit};
 use super::text::heading;
 use crate::comparison::ratio::ratios;
 use crate::comparison::{Change, Comparison, Row, Verdict, by_reason};
@@ -22,6 +23,10 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
         page.wrap(PLAIN, "", question);
     }
     let baseline = 0;
+    if comparison.comparisons.is_empty() {
+        alone::nothing_to_compare(&mut page);
+        return Ok(page.into_text());
+    }
     let name = &comparison.variants[baseline].name;
     page.wrap(PLAIN, "", &format!("Medians as percentages of '{name}'."));
     // Each with the number of its comparison.
@@ -108,7 +113,7 @@ impl Table<'_> {
     }
 
     fn label(&self, label: &str) -> String {
-        format!("  {}", fit(label, self.label_width, false))
+        format!("  {}", fit(label, self.label_width))
     }
 }
 
@@ -118,7 +123,7 @@ fn has_figures(row: &Row) -> bool {
 }
 
 fn cell(value: &str, mark: char) -> String {
-    format!("{} {mark}", fit(value, CELL_WIDTH - 2, true))
+    format!("{} {mark}", align(value, CELL_WIDTH - 2))
 }
 
 fn percentage(ratio: f64) -> String {

@@ -1,13 +1,14 @@
 //! The table for people.
 
 use super::View;
+use super::alone;
 use super::functions;
 use super::imported;
-use super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, fit};
+use super::names::cut;
+use super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, fit};
 use super::size;
 use crate::comparison::conclusion::{detectable, figures, magnitude, percent};
 use crate::comparison::{Change, Comparison, Figures, Row, Severity, TwinRow, Verdict};
-use crate::plan::IMPORT;
 use anyhow::Result;
 use opcost_record::{Better, Kind, Unit};
 use unicode_width::UnicodeWidthStr;
@@ -27,7 +28,10 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     }
     if comparison.comparisons.is_empty() {
         page.line("");
-        imported::alone(&mut page, comparison);
+        match comparison.imported {
+            Some(_) => imported::alone(&mut page, comparison),
+            None => alone::text(&mut page, comparison),
+        }
     }
     for (index, &(baseline, variant)) in comparison.comparisons.iter().enumerate() {
         page.line("");
@@ -40,6 +44,7 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
         imported::footnotes(&mut page, comparison, import);
         imported::claims(&mut page, import);
     }
+    alone::functions_text(&mut page, comparison);
     for &(baseline, variant) in &comparison.comparisons {
         functions::text(&mut page, comparison, [baseline, variant]);
         functions::differences_text(&mut page, comparison, [baseline, variant]);
@@ -47,21 +52,47 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     }
     page.line("");
     for conclusion in &comparison.conclusions {
-        page.wrap(BOLD, "→ ", conclusion);
+        page.wrap(BOLD, "→ ", &with_short_names(comparison, conclusion));
     }
     ledger(&mut page, comparison);
+    if let Some(provenance) = view.recording.plan.provenance() {
+        page.wrap(PLAIN, "  ", &provenance);
+    }
     if let Some(stopped) = &comparison.stopped {
         page.wrap(PLAIN, "  ", stopped);
     }
     for observation in comparison.observed() {
-        page.wrap(DIM, "· ", &observation);
+        page.wrap(DIM, "· ", &with_short_names(comparison, &observation));
     }
     for warning in view.warnings {
-        page.wrap(YELLOW, "! ", &warning.to_string());
+        page.wrap(YELLOW, "! ", &with_short_names(comparison, &warning.to_string()));
     }
     let last = page.paint(DIM, &format!("recording {0} · opcost show {0}", comparison.recording));
     page.line(&last);
     Ok(page.into_text())
+}
+
+/// Columns of a variant's name within a sentence: commands can be longer than a page, and stand whole
+/// above the table.
+const NAME_IN_SENTENCE_WIDTH: usize = 60;
+
+/// A sentence with the names of variants shortened in the middle where they are very long.
+fn with_short_names(comparison: &Comparison, sentence: &str) -> String {
+    let mut names: Vec<&str> =
+        comparison.variants.iter().map(|variant| variant.name.as_str()).collect();
+    names.retain(|name| name.width() > NAME_IN_SENTENCE_WIDTH && sentence.contains(name));
+    // A name may be the beginning of another.
+    names.sort_by_key(|name| usize::MAX - name.len());
+    names.iter().fold(sentence.to_string(), |sentence, name| {
+        sentence.replace(name, &cut(name, NAME_IN_SENTENCE_WIDTH))
+    })
+}
+
+/// The table of one comparison, with what its remarks mean.
+pub(super) fn table(page: &mut Page, comparison: &Comparison, index: usize) {
+    let (baseline, variant) = comparison.comparisons[index];
+    Table::new(comparison, index, baseline, variant, page.width).print(page);
+    footnotes(page, comparison);
 }
 
 /// One comparison as a table, with the widths of its columns.
@@ -142,7 +173,7 @@ impl<'a> Table<'a> {
         let mut head = format!("  {}", " ".repeat(self.label_width));
         for (name, letter) in names.iter().zip(["A", "B"]) {
             let text = if long { letter } else { name };
-            head.push_str(&format!(" {}", fit(text, self.value_width, true)));
+            head.push_str(&format!(" {}", align(text, self.value_width)));
             if self.wide {
                 head.push_str(&" ".repeat(SPREAD_WIDTH));
             }
@@ -150,9 +181,9 @@ impl<'a> Table<'a> {
                 page.wrap(PLAIN, "  ", &format!("{letter}: {name}"));
             }
         }
-        head.push_str(&fit("change", CHANGE_WIDTH, true));
+        head.push_str(&align("change", CHANGE_WIDTH));
         if self.wide {
-            head.push_str(&fit("interval", INTERVAL_WIDTH, true));
+            head.push_str(&align("interval", INTERVAL_WIDTH));
         }
         let head = page.paint(BOLD, head.trim_end());
         page.line(&head);
@@ -166,29 +197,29 @@ impl<'a> Table<'a> {
             page.line(&format!("  {label}"));
             label.clear();
         }
-        let mut line = format!("  {}", fit(&label, self.label_width, false));
+        let mut line = format!("  {}", fit(&label, self.label_width));
         for text in side_texts(row, sides) {
             line.push_str(&text.map_or_else(
                 || self.value("–", ""),
                 |(value, spread)| self.value(&value, &spread),
             ));
         }
-        line.push_str(&fit(&amount(change), CHANGE_WIDTH, true));
+        line.push_str(&align(&amount(change), CHANGE_WIDTH));
         if self.wide {
             let interval =
                 change.ci.map(|(low, high)| format!("{} … {}", percent(low), percent(high)));
-            line.push_str(&fit(&interval.unwrap_or_default(), INTERVAL_WIDTH, true));
+            line.push_str(&align(&interval.unwrap_or_default(), INTERVAL_WIDTH));
         }
         let room = page.width.saturating_sub(line.width() + 2).max(8);
-        let remark = fit(&remark(row, change), room, false);
+        let remark = fit(&remark(row, change), room);
         let remark = page.paint(color_of(row, change), remark.trim_end());
         page.line(&format!("{line}  {remark}"));
     }
 
     fn value(&self, value: &str, spread: &str) -> String {
-        let value = fit(value, self.value_width, true);
+        let value = align(value, self.value_width);
         if self.wide {
-            format!(" {value}{}", fit(spread, SPREAD_WIDTH, true))
+            format!(" {value}{}", align(spread, SPREAD_WIDTH))
         } else {
             format!(" {value}")
         }
@@ -201,7 +232,7 @@ impl<'a> Table<'a> {
         }) else {
             return;
         };
-        let mut line = format!("  {}", fit("our own loop/op", self.label_width, false));
+        let mut line = format!("  {}", fit("our own loop/op", self.label_width));
         for text in figures(&[one, two], twin.unit) {
             line.push_str(&self.value(&text, ""));
         }
@@ -263,9 +294,7 @@ fn remark(row: &Row, change: &Change) -> String {
     match change.verdict {
         Verdict::Changed if change.below_floor().is_some() => format!("{arrow} real, < layout"),
         Verdict::Changed => {
-            // Of what others measured, nobody can say that it is real.
-            let word = if row.key.source == IMPORT { "differs" } else { "real" };
-            format!("{arrow} {word}{}", if row.exact { ", exact" } else { "" })
+            format!("{arrow} {}{}", change.found(), if row.exact { ", exact" } else { "" })
         }
         Verdict::Unchanged if change.identical => "the same every run".into(),
         Verdict::Unchanged => {

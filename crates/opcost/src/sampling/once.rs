@@ -1,9 +1,9 @@
 //! One profile of what runs here: a command, a workload, a process or everything.
 
 use super::{CallGraph, Granted, Recorder, SamplingArgs, SamplingPlan, cycles_or_clock, existing};
-use crate::cli::parse_workload;
+use crate::cli::{command_of, parse_workload};
 use crate::exit::{Status, WithStatus, fail};
-use crate::experiment::{Command, Experiment, Scalar, TimeLimit, Variant};
+use crate::experiment::{Experiment, Scalar, TimeLimit, Variant};
 use crate::machine::Machine;
 use crate::machine::host::{Host, HostSurroundings};
 use crate::plan;
@@ -16,6 +16,7 @@ use opcost_sys::affinity::allowed_cpus;
 use opcost_sys::clock::monotonic_ns;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::perf::{LivePerf, SamplingTarget};
+use std::ffi::OsString;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
@@ -28,7 +29,7 @@ const GLANCE: Duration = Duration::from_millis(100);
 pub struct SubjectArgs {
     /// Command to run once and sample, one argument, split like a shell does
     #[arg(value_name = "COMMAND", conflicts_with_all = ["workload", "pid", "all"])]
-    command: Option<String>,
+    command: Option<OsString>,
 
     /// Built-in workload to run once and sample, NAME[:KEY=VALUE,...]; its work alone is sampled
     #[arg(long, short = 'w', value_name = "WORKLOAD", conflicts_with_all = ["pid", "all"])]
@@ -104,7 +105,10 @@ impl SubjectArgs {
         let mut variant = match (&self.command, &self.workload) {
             (_, Some(workload)) => parse_workload(workload)?,
             (command, None) => {
-                Variant { command: command.clone().map(Command::Line), ..Variant::default() }
+                let line = command.as_deref();
+                let command =
+                    line.map(|line| command_of(line, self.shell.as_deref())).transpose()?;
+                Variant { command, ..Variant::default() }
             }
         };
         for param in &self.param {
@@ -186,7 +190,9 @@ impl SubjectArgs {
         }
         let elapsed_ns = elapsed().as_nanos() as u64;
         let intake = collecting.stop().context("cannot read samples")?;
-        let (recorded, _) = intake.finish(0..=u64::MAX).context("cannot read samples")?;
+        let (mut recorded, _) = intake.finish(0..=u64::MAX).context("cannot read samples")?;
+        // What ran anyway executed this or that.
+        recorded.program = None;
         let about = about(sampling, granted, &name, Some(elapsed_ns));
         Ok(Taken { about, recorded, name, ops: None, failure: None })
     }

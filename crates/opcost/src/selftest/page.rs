@@ -1,6 +1,6 @@
 //! What a self-test found, for people.
 
-use super::tally::{FALSE_ALARMS_MAX, LEVEL, Metric, Planted, Share};
+use super::tally::{EXCLUDED_MIN, FALSE_ALARMS_MAX, LEVEL, Metric, Planted, Share};
 use super::{Outcome, Style};
 use crate::comparison::conclusion::{magnitude, percent};
 use crate::experiment::MachineKind;
@@ -39,7 +39,7 @@ pub(super) fn text(outcome: &Outcome, style: &Style) -> String {
     page.line("");
     page.line("                             false alarms   finds, 9 times in 10");
     for metric in same.metrics.iter().filter(|metric| shown(metric)) {
-        let label = fit(&metric.metric, 26, false);
+        let label = fit(&metric.metric, 26);
         page.line(&format!("  {label} {:>12}   {}", metric.alarms, finds(metric)));
     }
     let (exact, open): (Vec<&Metric>, Vec<&Metric>) = same
@@ -69,9 +69,10 @@ pub(super) fn text(outcome: &Outcome, style: &Style) -> String {
         let text = format!("of {reports} reports the ledger doubted: {}", doubts.join(", "));
         page.wrap(YELLOW, "! ", &text);
     }
-    match tallied.failures.as_slice() {
-        [] => page.wrap(GREEN, "→ ", &passed(outcome)),
-        failures => page.wrap(RED, "→ ", &format!("fails: {}", failures.join("; "))),
+    match (tallied.failures.as_slice(), tallied.needed) {
+        ([], None) => page.wrap(GREEN, "→ ", &passed(outcome)),
+        ([], Some(needed)) => page.wrap(YELLOW, "→ ", &undecided(outcome, needed)),
+        (failures, _) => page.wrap(RED, "→ ", &format!("fails: {}", failures.join("; "))),
     }
     page.into_text()
 }
@@ -126,6 +127,22 @@ fn detection(planted: &Planted) -> String {
         text += &format!("; {} said it fell", planted.wrong_way);
     }
     text
+}
+
+/// What a self-test needs to be worth its word.
+fn undecided(outcome: &Outcome, needed: u64) -> String {
+    let alarms = &outcome.tallied.same.alarms;
+    // The kinds take turns, so those with a planted change take their share of the time.
+    let seconds = outcome.seconds * needed as f64 / alarms.of.max(1) as f64;
+    format!(
+        "undecided: {} report{} on the same work cannot exclude that more than one in {} raises a \
+         false alarm; it takes {needed}{}: --seconds {:.0}",
+        alarms.of,
+        if alarms.of == 1 { "" } else { "s" },
+        (1.0 / EXCLUDED_MIN).round(),
+        if alarms.count > 0 { " with no further alarm" } else { "" },
+        seconds.ceil().max(1.0)
+    )
 }
 
 fn passed(outcome: &Outcome) -> String {

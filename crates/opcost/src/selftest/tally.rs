@@ -6,6 +6,8 @@ use serde::Serialize;
 
 /// The share of reports on equal variants that may raise an alarm.
 pub const FALSE_ALARMS_MAX: f64 = 0.05;
+/// A self-test passes only if it has shown that no more than this share raises an alarm.
+pub(super) const EXCLUDED_MIN: f64 = 0.20;
 /// Confidence level of the intervals of shares.
 pub const LEVEL: f64 = 0.95;
 
@@ -30,8 +32,11 @@ pub struct Tallied {
     pub planted: Vec<Planted>,
     /// Rules of the ledger that doubted reports, with the number of reports.
     pub doubts: Vec<(String, u64)>,
-    /// Whether every bar holds.
+    /// Whether every bar holds and there are reports enough to say so.
     pub passed: bool,
+    /// Reports on the same work that it takes to pass, if no more of them raise an alarm; `None`
+    /// where there are enough.
+    pub needed: Option<u64>,
     /// The bars that do not hold, in words.
     pub failures: Vec<String>,
 }
@@ -227,14 +232,27 @@ impl Tally {
         if self.must_find && self.planted.iter().any(missed) {
             failures.push("a planted change of an exact count was missed".to_string());
         }
+        let needed = Some(reports_needed(self.same.alarms.count))
+            .filter(|needed| self.same.alarms.of < *needed);
         Tallied {
             same: self.same,
             planted: self.planted,
             doubts: self.doubts,
-            passed: failures.is_empty(),
+            passed: failures.is_empty() && needed.is_none(),
+            needed,
             failures,
         }
     }
+}
+
+/// The fewest reports of which so many alarms exclude a rate above [`EXCLUDED_MIN`].
+fn reports_needed(alarms: u64) -> u64 {
+    let excludes = |reports: &u64| {
+        let interval = binomial::interval(alarms, *reports, LEVEL);
+        interval.is_some_and(|(_, high)| high <= EXCLUDED_MIN)
+    };
+    // The highest rate that is left falls with every report.
+    (alarms + 1..=alarms * 10 + 100).find(excludes).unwrap_or(u64::MAX)
 }
 
 fn add_one(counts: &mut Vec<(String, u64)>, name: &str) {

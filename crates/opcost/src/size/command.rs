@@ -1,11 +1,12 @@
 //! `opcost size`.
 
+use super::alone::sizes;
 use super::difference::{Measured, compare};
 use super::function::compare_function;
 use super::input;
 use crate::action::print;
 use crate::cli::Cli;
-use crate::exit::{HasStatus, Status};
+use crate::exit::{HasStatus, Status, fail};
 use crate::render::Style;
 use crate::render::size as page;
 use anyhow::{Context, Result};
@@ -15,21 +16,27 @@ use serde_json::Value;
 /// Arguments of `opcost size`.
 #[derive(Args, Debug)]
 pub struct SizeArgs {
-    /// The file or kernel to compare with
+    /// The file or kernel to compare with, or the only one, shown by section and symbol
     #[arg(value_name = "A")]
     baseline: String,
 
-    /// The file or kernel that changed
+    /// The file or kernel that changed [default: none, A is shown by itself]
     #[arg(value_name = "B")]
-    variant: String,
+    variant: Option<String>,
 
-    /// Show this function's code in both, instruction by instruction; FILE:NAME of several alike
+    /// Show this function's code in both, instruction by instruction; FILE:NAME of several alike; parts
+    /// and copies that the compiler made (NAME.isra.0) are found by the function's name
     #[arg(long, value_name = "NAME")]
     function: Option<String>,
 
-    /// Rows to show one by one, the largest changes first
+    /// Rows to show one by one, the largest changes first; of one file, the largest symbols
     #[arg(long, value_name = "N", default_value_t = 20)]
     limit: usize,
+
+    /// Show names of functions whole; else names of C++ and Rust are shortened where there is no room:
+    /// template arguments, parameters and namespaces are left out first
+    #[arg(long)]
+    full_names: bool,
 
     /// What to print [default: text]
     #[arg(long, value_enum, value_name = "FORMAT")]
@@ -52,12 +59,13 @@ enum Format {
 /// # Errors
 /// [`SizeError`](super::SizeError), and what is wrong with a kernel.
 pub fn size(cli: &Cli, args: &SizeArgs) -> Result<Status> {
-    let bytes = [input::open(&args.baseline, cli.quiet)?, input::open(&args.variant, cli.quiet)?];
+    let Some(name_of_variant) = &args.variant else { return alone(cli, args) };
+    let bytes = [input::open(&args.baseline, cli.quiet)?, input::open(name_of_variant, cli.quiet)?];
     let read = |name: &str, bytes| Measured::read(name, bytes).map_err(HasStatus::carried);
     let baseline = read(&args.baseline, &bytes[0])?;
-    let variant = read(&args.variant, &bytes[1])?;
-    let format = if args.json { Format::Json } else { args.format.unwrap_or(Format::Text) };
-    let style = Style::detect(cli.no_color);
+    let variant = read(name_of_variant, &bytes[1])?;
+    let format = format_of(args);
+    let style = Style::detect(cli.no_color).with_full_names(args.full_names);
     if let Some(function) = &args.function {
         let difference =
             compare_function([&baseline, &variant], function).map_err(HasStatus::carried)?;
@@ -76,6 +84,32 @@ pub fn size(cli: &Cli, args: &SizeArgs) -> Result<Status> {
         Format::Json => document(&page::json(&difference))?,
     };
     print(&text)?;
+    Ok(Status::Done)
+}
+
+fn format_of(args: &SizeArgs) -> Format {
+    if args.json { Format::Json } else { args.format.unwrap_or(Format::Text) }
+}
+
+/// One file by itself.
+fn alone(cli: &Cli, args: &SizeArgs) -> Result<Status> {
+    if let Some(function) = &args.function {
+        let why = format!(
+            "--function {function}: it shows the code of two files side by side; give the other file, too"
+        );
+        return Err(fail(Status::Usage, why));
+    }
+    let bytes = input::open(&args.baseline, cli.quiet)?;
+    let file = Measured::read(&args.baseline, &bytes).map_err(HasStatus::carried)?;
+    let sizes = sizes(&file);
+    print(&match format_of(args) {
+        Format::Text => {
+            let style = Style::detect(cli.no_color).with_full_names(args.full_names);
+            page::alone_text(&sizes, args.limit, &style)
+        }
+        Format::Markdown => page::alone_markdown(&sizes, args.limit),
+        Format::Json => document(&page::alone_json(&sizes))?,
+    })?;
     Ok(Status::Done)
 }
 

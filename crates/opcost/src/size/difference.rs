@@ -1,12 +1,12 @@
 //! From two inventories to what differs, in rows that add up.
 
-use super::clone::origin;
 use super::error::SizeError;
 use super::family;
 use super::inlined::{self, Inlined};
 use super::inventory::{Inventory, Names, SymbolSize};
 use super::pairing::{Lone, Pairing, pair};
 use super::totals::{Class, Totals};
+use opcost_profile::symbols::clone::origin;
 use opcost_profile::symbols::demangle::{demangle, printable};
 use std::collections::{HashMap, HashSet};
 
@@ -344,7 +344,7 @@ fn wanted<'d>(symbols: &[SymbolSize<'d>], rows: &[Raw], side: usize) -> HashSet<
 }
 
 /// A name as its author wrote it, with what the compiler put behind it.
-fn readable(name: &[u8]) -> String {
+pub(super) fn readable(name: &[u8]) -> String {
     let shown = |name: &[u8]| demangle(&String::from_utf8_lossy(name));
     match origin(name) {
         // Demanglers leave the suffix of a mangled name out, and clones look like their function.

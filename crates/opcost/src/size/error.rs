@@ -10,7 +10,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum SizeError {
     /// It cannot be read.
-    #[error("cannot read '{}': {error}; give two files, or names of kernels (opcost kernel list)", .path.display())]
+    #[error("cannot read '{}': {error}; give files, or names of kernels (opcost kernel list)", .path.display())]
     Read {
         /// The file.
         path: PathBuf,

@@ -1,8 +1,8 @@
 //! A function with its parts and clones, whose bytes move between them from build to build.
 
-use super::clone::origin;
 use super::difference::Raw;
 use super::inventory::SymbolSize;
+use opcost_profile::symbols::clone::origin;
 use std::collections::{HashMap, HashSet};
 
 /// A function by name and, where it is local, source file and member.

@@ -1,12 +1,12 @@
 //! One function of two files, instruction by instruction.
 
 use super::alignment::{Aligned, align};
-use super::clone::origin;
 use super::code::{Code, disassemble};
 use super::difference::Measured;
 use super::error::SizeError;
 use super::inventory::SymbolSize;
 use crate::nearest::nearest;
+use opcost_profile::symbols::clone::origin;
 use opcost_profile::symbols::demangle::{demangle, printable};
 
 /// Names that are listed where one is not enough.

@@ -5,8 +5,8 @@
 //! the change of the whole.
 
 mod alignment;
+mod alone;
 mod archive;
-mod clone;
 mod code;
 mod command;
 mod cover;
@@ -23,6 +23,7 @@ mod pairing;
 mod totals;
 
 pub use alignment::{Aligned, align};
+pub use alone::{FileSizes, SizedSymbol, sizes};
 pub use code::{Code, CodeError, Instruction, disassemble};
 pub use command::{SizeArgs, size};
 pub use difference::{Measured, Part, SectionRow, SizeDifference, SizeSide, SymbolRow, compare};

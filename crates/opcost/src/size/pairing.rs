@@ -1,7 +1,7 @@
 //! Which symbol of one file is which of the other.
 
-use super::clone::without_numbers;
 use super::inventory::SymbolSize;
+use opcost_profile::symbols::clone::without_numbers;
 use std::collections::HashMap;
 
 /// What became of a symbol that has no partner of its own.

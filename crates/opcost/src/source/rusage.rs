@@ -28,7 +28,7 @@ pub(super) fn make(context: &SourceContext<'_>) -> Box<dyn Source> {
 /// Why a metric is absent from runs that were charged.
 pub(super) fn absent(scope: Scope) -> &'static str {
     match scope {
-        Scope::Command => "smaller than opcost's own, which hides it",
+        Scope::Command => "smaller than that of the process that started the runs, which hides it",
         _ => "several processes did the work, and the kernel tells of them only when they end",
     }
 }

@@ -37,6 +37,13 @@ pub enum StoreErrorKind {
     Foreign,
     /// It is damaged, or no database at all.
     Corrupt(String),
+    /// One recording is damaged.
+    Damaged {
+        /// Which.
+        recording: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// It cannot be written.
     ReadOnly,
     /// The disk is full.
@@ -47,6 +54,10 @@ pub enum StoreErrorKind {
     NoRecording(String),
     /// Several recordings begin with this text.
     Ambiguous(String, Vec<String>),
+    /// The recording is being made, or its process was killed.
+    Running(String),
+    /// The recording was deleted while it was being made.
+    Forgotten(String),
     /// The recording is complete.
     Complete(String),
     /// Another process is working on the recording.
@@ -93,7 +104,11 @@ impl StoreError {
             rusqlite::Error::FromSqlConversionFailure(..)
             | rusqlite::Error::InvalidColumnType(..)
             | rusqlite::Error::IntegralValueOutOfRange(..) => {
-                StoreErrorKind::Corrupt(error.to_string())
+                StoreErrorKind::Corrupt(match error {
+                    // What a row has that it should not is said by us.
+                    rusqlite::Error::FromSqlConversionFailure(_, _, why) => why.to_string(),
+                    _ => error.to_string(),
+                })
             }
             other => StoreErrorKind::Other(other.to_string()),
         };
@@ -125,7 +140,7 @@ impl fmt::Display for StoreError {
             StoreErrorKind::CannotCreate(why) => {
                 write!(
                     f,
-                    "store '{path}': cannot be created: {why}; choose another place with --store or OPCOST_STORE"
+                    "store '{path}': cannot be created: {why}, or choose another place with --store or OPCOST_STORE"
                 )
             }
             StoreErrorKind::CannotOpen(why) => {
@@ -149,6 +164,11 @@ impl fmt::Display for StoreError {
                 f,
                 "store '{path}': damaged or not a database ({why}); move it aside and restore a copy, \
                  or choose another with --store; nothing was changed"
+            ),
+            StoreErrorKind::Damaged { recording, why } => write!(
+                f,
+                "store '{path}': recording {recording} is damaged ({why}); restore a copy of the store, or \
+                 delete the recording with opcost forget {recording}; opcost list recordings has the others"
             ),
             StoreErrorKind::ReadOnly => {
                 write!(
@@ -184,6 +204,16 @@ impl fmt::Display for StoreError {
             StoreErrorKind::Complete(id) => {
                 write!(f, "store '{path}': recording {id} is complete; see opcost show {id}")
             }
+            StoreErrorKind::Running(id) => write!(
+                f,
+                "store '{path}': recording {id} is being made, or its opcost was killed; wait for it, or \
+                 delete it all the same with --running; nothing was deleted"
+            ),
+            StoreErrorKind::Forgotten(id) => write!(
+                f,
+                "store '{path}': recording {id} was deleted while it was being made (opcost forget); \
+                 begin anew"
+            ),
             StoreErrorKind::InUse { recording, slot } => write!(
                 f,
                 "store '{path}': run {slot} of recording {recording} is there already: another opcost is working on it"
@@ -201,6 +231,7 @@ impl HasStatus for StoreError {
             // The store is well; the user named the wrong recording.
             StoreErrorKind::NoRecording(_)
             | StoreErrorKind::Ambiguous(..)
+            | StoreErrorKind::Running(_)
             | StoreErrorKind::Complete(_) => Status::Usage,
             _ => Status::Missing,
         }

@@ -1,12 +1,14 @@
 //! The store: recordings in one SQLite file, one transaction a run.
 //!
 //! A recording is written before its first run (plan and machine state), then grows by a row a
-//! run, and is never changed but for its state. Write-ahead logging without a sync per
+//! run, and is never changed but for its state; it can be deleted whole. Write-ahead logging without a sync per
 //! transaction makes an append cheap; it survives the death of the process, and loses at most
 //! the last runs if the machine dies (<https://sqlite.org/wal.html>).
 
+mod checksum;
 mod codec;
 mod error;
+mod forget;
 mod open;
 mod profile;
 #[cfg(test)]
@@ -14,10 +16,12 @@ mod tests;
 mod write;
 
 pub use error::{StoreError, StoreErrorKind};
+pub use forget::Room;
 pub use write::RecordingWriter;
 
 use crate::machine::MachineState;
-use crate::plan::Plan;
+use crate::plan::{Plan, Revision};
+use checksum::checksum;
 use opcost_record::{Dictionary, Domain, Failure, Invariant, MetricKey, Outcome, Profile, Record};
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Deserialize;
@@ -81,8 +85,32 @@ pub struct RecordingHead {
     pub runs: u64,
     /// Names of the variants.
     pub variants: Vec<String>,
+    /// What the user calls it.
+    pub label: Option<String>,
+    /// The commit of each variant's sources, without repetition.
+    pub revisions: Vec<Revision>,
     /// Whether it holds imported figures and no runs.
     pub imported: bool,
+}
+
+/// The recordings of a store.
+#[derive(Clone, Debug, Default)]
+pub struct Listed {
+    /// Those that can be read, the newest last.
+    pub heads: Vec<RecordingHead>,
+    /// Those that cannot.
+    pub damaged: Vec<DamagedRecording>,
+}
+
+/// A recording that cannot be read.
+#[derive(Clone, Debug)]
+pub struct DamagedRecording {
+    /// Identifier, where that can be read.
+    pub id: Option<String>,
+    /// The identifier, or what else can be said of which it is.
+    pub name: String,
+    /// What is wrong with it.
+    pub why: String,
 }
 
 /// A recording read back whole.
@@ -121,11 +149,11 @@ impl Recording {
     /// Pairs made, or being made.
     pub fn pairs_made(&self) -> u32 {
         match self.state {
-            State::StoppedWidth | State::StoppedBudget => {
+            State::Finished => self.plan.pairs,
+            _ => {
                 let first = |record: &&Record| record.variant == 0 && record.block.is_some();
                 self.records.iter().filter(first).count() as u32
             }
-            _ => self.plan.pairs,
         }
     }
 }
@@ -160,15 +188,64 @@ impl Store {
         Ok((writer, recording))
     }
 
-    /// Lists the recordings, the newest last.
+    /// Lists the recordings that can be read, the newest last.
+    ///
+    /// # Errors
+    /// As [`list_all`](Self::list_all).
     pub fn list(&self) -> Result<Vec<RecordingHead>, StoreError> {
+        Ok(self.list_all()?.heads)
+    }
+
+    /// Lists the recordings; a damaged one hides none of the others.
+    ///
+    /// # Errors
+    /// The store as a whole cannot be read.
+    pub fn list_all(&self) -> Result<Listed, StoreError> {
+        let _snapshot = self
+            .connection
+            .unchecked_transaction()
+            .map_err(|error| StoreError::from_sqlite(&self.path, &error))?;
+        let numbers: Vec<i64> = self.sql(|connection| {
+            let mut statement =
+                connection.prepare("SELECT number FROM recordings ORDER BY number")?;
+            statement.query_map([], |row| row.get(0))?.collect()
+        })?;
+        let mut listed = Listed::default();
+        for number in numbers {
+            match self.head(number) {
+                Ok(head) => listed.heads.push(head),
+                Err(error) => match error.kind {
+                    StoreErrorKind::Corrupt(why) => listed.damaged.push(self.damaged(number, why)),
+                    _ => return Err(error),
+                },
+            }
+        }
+        Ok(listed)
+    }
+
+    fn damaged(&self, number: i64, why: String) -> DamagedRecording {
+        let id: Option<String> = self
+            .sql(|connection| {
+                let query = "SELECT id FROM recordings WHERE number = ?1";
+                connection.query_row(query, [number], |row| row.get(0))
+            })
+            .ok();
+        let name = id.clone().unwrap_or_else(|| format!("number {number} of the store"));
+        DamagedRecording { id, name, why }
+    }
+
+    fn head(&self, number: i64) -> Result<RecordingHead, StoreError> {
         self.sql(|connection| {
-            let mut statement = connection.prepare(
+            let mut statement = connection.prepare_cached(&format!(
                 "SELECT id, created_unix_ns, experiment, state,
-                        (SELECT count(*) FROM runs WHERE runs.recording = number), plan
-                 FROM recordings ORDER BY number",
-            )?;
-            let heads = statement.query_map([], |row| {
+                        (SELECT count(*) FROM runs WHERE runs.recording = number), plan, {}, {}
+                 FROM recordings WHERE number = ?1",
+                self.checksum_column(),
+                self.runs_column()
+            ))?;
+            statement.query_row([number], |row| {
+                check_plan(row, 0, 5, 6)?;
+                check_number(row.get(7)?, row.get(4)?)?;
                 let plan: NamesOfPlan = json(row, 5)?;
                 Ok(RecordingHead {
                     id: row.get(0)?,
@@ -177,11 +254,22 @@ impl Store {
                     state: state(row, 3)?,
                     runs: unsigned(row, 4)?,
                     imported: plan.imported.is_some(),
+                    label: plan.label,
+                    revisions: revisions(&plan.variants),
                     variants: plan.variants.into_iter().map(|variant| variant.name).collect(),
                 })
-            })?;
-            heads.collect()
+            })
         })
+    }
+
+    /// The column of the number of runs at the end.
+    fn runs_column(&self) -> &'static str {
+        if self.version >= 3 { "runs_at_end" } else { "NULL" }
+    }
+
+    /// The column of checksums, which there was not before version 3.
+    fn checksum_column(&self) -> &'static str {
+        if self.version >= 3 { "checksum" } else { "NULL" }
     }
 
     /// Reads a recording.
@@ -197,11 +285,17 @@ impl Store {
             .unchecked_transaction()
             .map_err(|error| StoreError::from_sqlite(&self.path, &error))?;
         let number = self.number_of(id)?;
-        let mut recording = self.sql(|connection| {
+        let sums = self.checksum_column();
+        let of = |error: StoreError| self.of_recording(number, error);
+        let recording = self.sql(|connection| {
             connection.query_row(
-                "SELECT id, created_unix_ns, state, plan, machine FROM recordings WHERE number = ?1",
+                &format!(
+                    "SELECT id, created_unix_ns, state, plan, machine, {sums} FROM recordings
+                     WHERE number = ?1"
+                ),
                 [number],
                 |row| {
+                    check_plan(row, 0, 3, 5)?;
                     Ok(Recording {
                         id: row.get(0)?,
                         created_unix_ns: unsigned(row, 1)?,
@@ -214,22 +308,58 @@ impl Store {
                     })
                 },
             )
-        })?;
-        recording.dictionary = Dictionary::from_keys(self.read_keys(number)?);
-        recording.records = self.read_records(number, recording.plan.variants.len())?;
+        });
+        let mut recording = recording.map_err(of)?;
+        recording.dictionary = Dictionary::from_keys(self.read_keys(number).map_err(of)?);
+        let variants = recording.plan.variants.len();
+        recording.records = self.read_records(number, variants).map_err(of)?;
+        let at_end = self.sql(|connection| {
+            let query = format!("SELECT {} FROM recordings WHERE number = ?1", self.runs_column());
+            let at_end = connection.query_row(&query, [number], |row| row.get(0))?;
+            check_number(at_end, recording.records.len() as i64)
+        });
+        at_end.map_err(of)?;
         // Before version 2 there were none.
         if self.version >= 2 {
-            recording.profiles = self.read_profiles(number)?;
+            recording.profiles = self.read_profiles(number).map_err(of)?;
         }
         Ok(recording)
     }
 
-    fn read_keys(&self, number: i64) -> Result<Vec<MetricKey>, StoreError> {
+    /// An error of reading one recording: what is damaged is that, and not the whole store.
+    fn of_recording(&self, number: i64, error: StoreError) -> StoreError {
+        match error.kind {
+            StoreErrorKind::Corrupt(why) => {
+                let DamagedRecording { name, why, .. } = self.damaged(number, why);
+                StoreError::new(&self.path, StoreErrorKind::Damaged { recording: name, why })
+            }
+            _ => error,
+        }
+    }
+
+    /// The whole identifier of a recording: of the beginning of one, or of `last`.
+    ///
+    /// # Errors
+    /// No or more than one recording matches.
+    pub fn whole_id(&self, id: &str) -> Result<String, StoreError> {
+        let number = self.number_of(id)?;
         self.sql(|connection| {
-            let mut statement = connection.prepare(
-                "SELECT name, domain, source, region FROM metrics WHERE recording = ?1 ORDER BY id",
-            )?;
+            connection.query_row("SELECT id FROM recordings WHERE number = ?1", [number], |row| {
+                row.get(0)
+            })
+        })
+    }
+
+    fn read_keys(&self, number: i64) -> Result<Vec<MetricKey>, StoreError> {
+        let sums = self.checksum_column();
+        self.sql(|connection| {
+            let mut statement = connection.prepare(&format!(
+                "SELECT name, domain, source, region, {sums} FROM metrics WHERE recording = ?1 ORDER BY id"
+            ))?;
             let keys = statement.query_map([number], |row| {
+                let part = |column| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_bytes()?);
+                let made = checksum([part(0)?, part(1)?, part(2)?, part(3)?]);
+                compare_checksums(row, 4, made, || "a metric's name".into())?;
                 let domain: String = row.get(1)?;
                 Ok(MetricKey {
                     name: row.get(0)?,
@@ -244,16 +374,24 @@ impl Store {
     }
 
     fn read_records(&self, number: i64, variants: usize) -> Result<Vec<Record>, StoreError> {
+        let sums = self.checksum_column();
         self.sql(|connection| {
-            let mut statement =
-                connection.prepare("SELECT items FROM invariants WHERE recording = ?1 ORDER BY id")?;
+            let mut statement = connection.prepare(&format!(
+                "SELECT items, {sums} FROM invariants WHERE recording = ?1 ORDER BY id"
+            ))?;
+            let set = |row: &Row<'_>| {
+                let made = checksum([row.get_ref(0)?.as_bytes()?]);
+                compare_checksums(row, 1, made, || "invariants".into())?;
+                json(row, 0)
+            };
             let sets: Vec<Vec<Invariant>> =
-                statement.query_map([number], |row| json(row, 0))?.collect::<rusqlite::Result<_>>()?;
-            let mut statement = connection.prepare(
-                "SELECT slot, variant, block, started_unix_ns, exit_code, failure, ops, invariants, samples
-                 FROM runs WHERE recording = ?1 ORDER BY slot",
-            )?;
+                statement.query_map([number], set)?.collect::<rusqlite::Result<_>>()?;
+            let mut statement = connection.prepare(&format!(
+                "SELECT slot, variant, block, started_unix_ns, exit_code, failure, ops, invariants, samples, {sums}
+                 FROM runs WHERE recording = ?1 ORDER BY slot"
+            ))?;
             let records = statement.query_map([number], |row| {
+                check_run(row)?;
                 let variant: u16 = row.get(1)?;
                 if usize::from(variant) >= variants {
                     return Err(codec::corrupt(1, "unknown variant"));
@@ -283,10 +421,15 @@ impl Store {
     }
 
     fn read_profiles(&self, number: i64) -> Result<Vec<(u32, Profile)>, StoreError> {
+        let sums = self.checksum_column();
         self.sql(|connection| {
-            let mut statement = connection
-                .prepare("SELECT slot, profile FROM profiles WHERE recording = ?1 ORDER BY slot")?;
+            let mut statement = connection.prepare(&format!(
+                "SELECT slot, profile, {sums} FROM profiles WHERE recording = ?1 ORDER BY slot"
+            ))?;
             let profiles = statement.query_map([number], |row| {
+                let slot: i64 = row.get(0)?;
+                let made = checksum([&slot.to_le_bytes(), row.get_ref(1)?.as_blob()?]);
+                compare_checksums(row, 2, made, || format!("the profile of run {slot}"))?;
                 let profile = profile::decode(row.get_ref(1)?.as_blob()?)
                     .map_err(|why| codec::corrupt(1, format!("profile: {why}")))?;
                 Ok((row.get(0)?, profile))
@@ -338,11 +481,64 @@ impl Store {
 struct NamesOfPlan {
     variants: Vec<NameOfVariant>,
     imported: Option<serde::de::IgnoredAny>,
+    label: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct NameOfVariant {
     name: String,
+    revision: Option<Revision>,
+}
+
+fn revisions(variants: &[NameOfVariant]) -> Vec<Revision> {
+    let mut revisions: Vec<Revision> = Vec::new();
+    for revision in variants.iter().filter_map(|variant| variant.revision.as_ref()) {
+        if !revisions.contains(revision) {
+            revisions.push(revision.clone());
+        }
+    }
+    revisions
+}
+
+/// Refuses a plan that is not the one that was written; columns of identifier, plan and checksum.
+fn check_plan(row: &Row<'_>, id: usize, plan: usize, sum: usize) -> rusqlite::Result<()> {
+    let made = checksum([row.get_ref(id)?.as_bytes()?, row.get_ref(plan)?.as_bytes()?]);
+    compare_checksums(row, sum, made, || "its plan".into())
+}
+
+/// Refuses a recording that has not the runs that it ended with.
+fn check_number(at_end: Option<i64>, found: i64) -> rusqlite::Result<()> {
+    match at_end {
+        Some(at_end) if at_end != found => {
+            Err(codec::corrupt(0, format!("{found} runs are there, and it ended with {at_end}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a run that is not the one that was written.
+fn check_run(row: &Row<'_>) -> rusqlite::Result<()> {
+    let slot: i64 = row.get(0)?;
+    let integers =
+        [Some(slot), row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(6)?, row.get(7)?];
+    let failure = row.get_ref(5)?.as_str_or_null()?;
+    let made = checksum::of_run(integers, failure, row.get_ref(8)?.as_blob()?);
+    compare_checksums(row, 9, made, || format!("run {slot}"))
+}
+
+/// Compares a row's checksum with what it is of; rows of older versions have none.
+fn compare_checksums(
+    row: &Row<'_>,
+    column: usize,
+    made: u32,
+    what: impl FnOnce() -> String,
+) -> rusqlite::Result<()> {
+    match row.get::<_, Option<i64>>(column)? {
+        Some(stored) if stored != i64::from(made) => {
+            Err(codec::corrupt(column, format!("{}: its checksum does not fit", what())))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {

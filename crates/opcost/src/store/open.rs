@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 
 /// `PRAGMA application_id`: "opco".
 const APPLICATION_ID: i32 = 0x6f70_636f;
-/// `PRAGMA user_version` of the schema below. Version 1 had no profiles.
-const SCHEMA_VERSION: i32 = 2;
+/// `PRAGMA user_version` of the schema below. Version 1 had no profiles, version 2 no
+/// checksums.
+const SCHEMA_VERSION: i32 = 3;
 /// How long to wait for another opcost that is just writing.
 const BUSY_LIMIT: Duration = Duration::from_secs(10);
 
@@ -52,18 +53,29 @@ CREATE TABLE profiles(
 ) WITHOUT ROWID;
 ";
 
+/// What version 3 added: a checksum of every row that is written once and read back, and how many runs
+/// there were when a recording ended, since a row that is lost has none; `NULL` in rows of older
+/// versions, and in recordings that have not ended.
+const CHECKSUMS: &str = "
+ALTER TABLE recordings ADD COLUMN checksum INTEGER;
+ALTER TABLE recordings ADD COLUMN runs_at_end INTEGER;
+ALTER TABLE metrics ADD COLUMN checksum INTEGER;
+ALTER TABLE invariants ADD COLUMN checksum INTEGER;
+ALTER TABLE runs ADD COLUMN checksum INTEGER;
+ALTER TABLE profiles ADD COLUMN checksum INTEGER;
+";
+
 impl Store {
-    /// Opens the store to add to it, creating file and folders where they are missing; a store of
-    /// an older version is brought up to this one.
+    /// Opens the store to add to it, creating the file where it is missing; a store of an older version
+    /// is brought up to this one.
     ///
     /// # Errors
     /// [`StoreError`] names the file: not a store, newer than this program, read-only, full.
     pub fn open_for_writing(path: &Path) -> Result<Store, StoreError> {
-        if let Some(dir) = path.parent() {
-            std::fs::create_dir_all(dir).map_err(|source| {
-                let why = format!("folder '{}': {source}", dir.display());
-                StoreError::new(path, StoreErrorKind::CannotCreate(why))
-            })?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            let why = format!("there is no folder '{}'; make it", folder.display());
+            return Err(StoreError::new(path, StoreErrorKind::CannotCreate(why)));
         }
         // Not the default flags: those would take a name that begins with "file:" for a URI.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
@@ -171,6 +183,9 @@ fn bring_up_schema(connection: &Connection) -> rusqlite::Result<()> {
     }
     if version < 2 {
         transaction.execute_batch(PROFILES)?;
+    }
+    if version < 3 {
+        transaction.execute_batch(CHECKSUMS)?;
         transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
     }
     transaction.commit()

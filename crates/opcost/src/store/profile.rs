@@ -46,17 +46,22 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Profile, String> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use opcost_record::{Context, Function};
+    use opcost_record::{Context, Function, Module};
     use proptest::prelude::*;
 
     /// Any profile.
     pub(in crate::store) fn profile() -> impl Strategy<Value = Profile> {
-        let function = ("[^\t\r\n]{1,12}", "[^\t\r\n]{0,12}")
-            .prop_map(|(symbol, module)| Function { symbol, module });
+        let text = || "[^\t\r\n]{1,12}";
+        let function = (text(), "[^\t\r\n]{0,12}", prop::option::of(text()))
+            .prop_map(|(symbol, module, source)| Function { symbol, module, source });
+        let module = (text(), prop::option::of("[^\t\r\n ]{1,12}"), any::<bool>())
+            .prop_map(|(path, soname, program)| Module { path, soname, program });
         let place = any::<prop::sample::Index>;
         let context = (prop::option::of(place()), place(), any::<u64>(), any::<u64>());
         let contexts = prop::collection::vec(context, 0..20);
-        (prop::collection::vec(function, 1..8), contexts).prop_map(|(functions, drawn)| {
+        let functions = prop::collection::vec(function, 1..8);
+        let modules = prop::collection::vec(module, 0..3);
+        (functions, contexts, modules).prop_map(|(functions, drawn, modules)| {
             let mut contexts = Vec::new();
             for (parent, function, calls, cost) in drawn {
                 let before = contexts.len();
@@ -65,7 +70,7 @@ pub(super) mod tests {
                 let function = function.index(functions.len()) as u32;
                 contexts.push(Context { parent, function, calls, cost });
             }
-            Profile { functions, contexts }
+            Profile { functions, contexts, modules }
         })
     }
 

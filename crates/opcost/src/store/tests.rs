@@ -213,7 +213,7 @@ fn other_files_are_told_apart_and_left_alone() {
         assert!(before == fs::read(&copy).unwrap(), "{pragma}: the file was changed");
         kind
     };
-    let newer = StoreErrorKind::Newer { found: 99, known: 2 };
+    let newer = StoreErrorKind::Newer { found: 99, known: 3 };
     assert_eq!(with_pragma("PRAGMA user_version=99"), newer);
     assert_eq!(with_pragma("PRAGMA application_id=1"), StoreErrorKind::Foreign);
     assert_eq!(with_pragma("PRAGMA application_id=0"), StoreErrorKind::Foreign);
@@ -376,30 +376,61 @@ fn rows_that_do_not_fit_together_are_damage() {
         "UPDATE recordings SET state = 'lost'",
         "UPDATE recordings SET plan = '{'",
         "UPDATE recordings SET machine = x'ff'",
-        "INSERT INTO profiles VALUES (1, 3, x'28b52ffd')",
-        "INSERT INTO profiles VALUES (1, 3, 'text')",
+        "INSERT INTO profiles VALUES (1, 3, x'28b52ffd', NULL)",
+        "INSERT INTO profiles VALUES (1, 3, 'text', NULL)",
+        // What could be, and was never written.
+        "UPDATE runs SET samples = x'00c1843d0207' WHERE slot = 3",
+        "UPDATE runs SET ops = 1001 WHERE slot = 3",
+        "DELETE FROM runs WHERE slot = 3",
+        "UPDATE runs SET block = 1 WHERE slot = 3",
+        "UPDATE runs SET exit_code = NULL WHERE slot = 3",
+        "UPDATE runs SET started_unix_ns = started_unix_ns + 1 WHERE slot = 3",
+        "UPDATE metrics SET name = 'well' WHERE id = 0",
+        "UPDATE invariants SET items = replace(items, '17', '18')",
+        "UPDATE recordings SET plan = replace(plan, ':2', ':3')",
     ] {
         let (_dir, path, id) = stored(5);
         Connection::open(&path).unwrap().execute_batch(change).unwrap();
         let error = Store::open_for_reading(&path).unwrap().read(&id).err();
         let kind = error.map(|error| error.kind);
-        assert!(matches!(kind, Some(StoreErrorKind::Corrupt(_))), "{change}: {kind:?}");
+        assert!(matches!(kind, Some(StoreErrorKind::Damaged { .. })), "{change}: {kind:?}");
     }
     let (_dir, path, _) = stored(5);
-    let sql = "INSERT INTO profiles VALUES (1, 3, x'ff')";
+    let sql = "INSERT INTO profiles VALUES (1, 3, x'ff', NULL)";
     Connection::open(&path).unwrap().execute_batch(sql).unwrap();
     let error = Store::open_for_reading(&path).unwrap().read("last").unwrap_err();
     assert!(error.to_string().contains("profile: "), "{error}");
-    let (_dir, path, _) = stored(5);
-    Connection::open(&path).unwrap().execute_batch("UPDATE recordings SET plan = '{'").unwrap();
-    let kind = Store::open_for_reading(&path).unwrap().list().err().map(|error| error.kind);
-    assert!(matches!(kind, Some(StoreErrorKind::Corrupt(_))), "{kind:?}");
+}
+
+#[test]
+fn a_damaged_recording_hides_no_other() {
+    for change in
+        ["plan = '{'", "state = 'lost'", "runs_at_end = 7", "plan = replace(plan, ':2', ':3')"]
+    {
+        let (_dir, path, whole) = stored(5);
+        let damaged = begin(&path, &fixture::plan(2, 4)).id().to_string();
+        let sql = format!("UPDATE recordings SET {change} WHERE id = '{damaged}'");
+        Connection::open(&path).unwrap().execute_batch(&sql).unwrap();
+        let mut store = Store::open_for_writing(&path).unwrap();
+        let listed = store.list_all().unwrap();
+        assert_eq!(listed.heads.iter().map(|head| &head.id).collect::<Vec<_>>(), [&whole]);
+        assert_eq!(listed.damaged.len(), 1, "{change}");
+        assert_eq!(listed.damaged[0].id.as_ref(), Some(&damaged));
+        assert_eq!(store.read(&whole).unwrap().records.len(), 5);
+        let said = store.read(&damaged).unwrap_err().to_string();
+        assert!(said.contains(&format!("recording {damaged} is damaged")), "{said}");
+        store.forget(&[damaged], true).unwrap();
+        assert!(store.list_all().unwrap().damaged.is_empty());
+    }
 }
 
 /// A store as version 1 made it.
 fn stored_by_version_1(runs: u32) -> (TempDir, PathBuf, String) {
     let (dir, path, id) = stored(runs);
-    let sql = "DROP TABLE profiles; PRAGMA user_version = 1; PRAGMA journal_mode = delete";
+    let sql = "DROP TABLE profiles; ALTER TABLE runs DROP COLUMN checksum;
+        ALTER TABLE invariants DROP COLUMN checksum; ALTER TABLE metrics DROP COLUMN checksum;
+        ALTER TABLE recordings DROP COLUMN checksum;
+        ALTER TABLE recordings DROP COLUMN runs_at_end; PRAGMA user_version = 1; PRAGMA journal_mode = delete";
     Connection::open(&path).unwrap().execute_batch(sql).unwrap();
     (dir, path, id)
 }
@@ -417,8 +448,9 @@ fn a_store_of_version_1_is_read_as_it_is() {
 fn a_store_of_version_1_is_brought_up_when_it_is_added_to() {
     let (_dir, path, id) = stored_by_version_1(5);
     let profile = Profile {
-        functions: vec![opcost_record::Function { symbol: "f".into(), module: "m".into() }],
+        functions: vec![opcost_record::Function::new("f", "m")],
         contexts: vec![],
+        ..Profile::default()
     };
     // Two processes may do so at once.
     let stores = [(); 2].map(|()| Store::open_for_writing(&path).unwrap());

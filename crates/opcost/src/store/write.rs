@@ -1,9 +1,10 @@
 //! Adding to a recording, one transaction a run, or for the runs of one process.
 
+use super::checksum::{self, checksum};
 use super::{Recording, State, Store, StoreError, StoreErrorKind, codec, profile};
 use crate::machine::MachineState;
 use crate::plan::Plan;
-use opcost_record::{Dictionary, Outcome, Profile, Record, Report, Sample};
+use opcost_record::{Dictionary, MetricKey, Outcome, Profile, Record, Report, Sample};
 use rusqlite::{ErrorCode, Transaction, params};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -32,8 +33,8 @@ impl RecordingWriter {
         let (id, number) = store.sql(|connection| {
             // An identifier that is taken inserts nothing.
             let mut insert = connection.prepare(
-                "INSERT OR IGNORE INTO recordings(id, created_unix_ns, experiment, state, plan, machine)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                "INSERT OR IGNORE INTO recordings(id, created_unix_ns, experiment, state, plan, machine, checksum)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             )?;
             let (plan_text, machine_text) = (text(plan)?, text(&[machine])?);
             loop {
@@ -44,7 +45,8 @@ impl RecordingWriter {
                     plan.experiment,
                     State::Running.word(),
                     plan_text,
-                    machine_text
+                    machine_text,
+                    checksum([id.as_bytes(), plan_text.as_bytes()])
                 ])?;
                 if inserted == 1 {
                     return Ok((id, connection.last_insert_rowid()));
@@ -77,7 +79,8 @@ impl RecordingWriter {
         let invariants = store.sql(|connection| {
             // By SQLite, since another process may have added its own since we read.
             connection.execute(
-                "UPDATE recordings SET state = ?2, machine = json_insert(machine, '$[#]', json(?3))
+                "UPDATE recordings SET state = ?2, machine = json_insert(machine, '$[#]', json(?3)),
+                    runs_at_end = NULL
                  WHERE number = ?1",
                 params![number, State::Running.word(), text(machine)?],
             )?;
@@ -122,15 +125,33 @@ impl RecordingWriter {
         // The run that is being stored, for an error to name.
         let mut at = 0;
         let connection = &mut self.store.connection;
+        let id = &self.id;
+        let mut is_there = true;
         let mut append = || -> rusqlite::Result<()> {
             let transaction =
                 connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+            // Its number may be another recording's by now.
+            is_there = transaction
+                .prepare_cached("SELECT 1 FROM recordings WHERE number = ?1 AND id = ?2")?
+                .exists(params![number, id])?;
+            if !is_there {
+                return Ok(());
+            }
             for (id, key) in keys.iter().enumerate().skip(stored) {
                 transaction
                     .prepare_cached(
-                        "INSERT INTO metrics(recording, id, name, domain, source, region) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                        "INSERT INTO metrics(recording, id, name, domain, source, region, checksum)
+                         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
                     )?
-                    .execute(params![number, id as i64, key.name, key.domain.word(), key.source, key.region])?;
+                    .execute(params![
+                        number,
+                        id as i64,
+                        key.name,
+                        key.domain.word(),
+                        key.source,
+                        key.region,
+                        metric_checksum(key)
+                    ])?;
             }
             for (record, profile) in runs {
                 at = record.slot;
@@ -154,6 +175,11 @@ impl RecordingWriter {
             }
             _ => StoreError::from_sqlite(&self.store.path, &error),
         })?;
+        if !is_there {
+            self.displaced = true;
+            let kind = StoreErrorKind::Forgotten(self.id.clone());
+            return Err(StoreError::new(&self.store.path, kind));
+        }
         self.metrics_stored = self.dictionary.keys().len();
         Ok(())
     }
@@ -168,8 +194,9 @@ impl RecordingWriter {
         }
         self.store.sql(|connection| {
             connection.execute(
-                "UPDATE recordings SET machine = json_insert(machine, '$[#]', json(?2)) WHERE number = ?1",
-                params![self.number, text(machine)?],
+                "UPDATE recordings SET machine = json_insert(machine, '$[#]', json(?2))
+                 WHERE number = ?1 AND id = ?3",
+                params![self.number, text(machine)?, self.id],
             )
         })?;
         Ok(())
@@ -185,8 +212,10 @@ impl RecordingWriter {
         }
         self.store.sql(|connection| {
             connection.execute(
-                "UPDATE recordings SET state = ?2 WHERE number = ?1",
-                params![self.number, state.word()],
+                "UPDATE recordings SET state = ?2,
+                    runs_at_end = (SELECT count(*) FROM runs WHERE recording = ?1)
+                 WHERE number = ?1 AND id = ?3",
+                params![self.number, state.word(), self.id],
             )
         })?;
         Ok(self.store)
@@ -210,14 +239,28 @@ fn insert_run(
     let set = *sets.get(&invariants).unwrap_or(&fresh);
     if set == fresh {
         transaction
-            .prepare_cached("INSERT INTO invariants(recording, id, items) VALUES (?1, ?2, ?3)")?
-            .execute(params![number, set, invariants])?;
+            .prepare_cached(
+                "INSERT INTO invariants(recording, id, items, checksum) VALUES (?1, ?2, ?3, ?4)",
+            )?
+            .execute(params![number, set, invariants, checksum([invariants.as_bytes()])])?;
         sets.insert(invariants, set);
     }
+    let failure = failure.map(text).transpose()?;
+    let samples = codec::encode(&record.samples);
+    let integers = [
+        Some(record.slot.into()),
+        Some(record.variant.into()),
+        record.block.map(Into::into),
+        Some(record.started_unix_ns as i64),
+        record.exit_code.map(Into::into),
+        record.ops.map(|ops| ops as i64),
+        Some(set),
+    ];
+    let sum = checksum::of_run(integers, failure.as_deref(), &samples);
     transaction
         .prepare_cached(
-            "INSERT INTO runs(recording, slot, variant, block, started_unix_ns, exit_code, failure, ops, invariants, samples)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            "INSERT INTO runs(recording, slot, variant, block, started_unix_ns, exit_code, failure, ops, invariants, samples, checksum)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         )?
         .execute(params![
             number,
@@ -226,17 +269,31 @@ fn insert_run(
             record.block,
             record.started_unix_ns as i64,
             record.exit_code,
-            failure.map(text).transpose()?,
+            failure,
             record.ops.map(|ops| ops as i64),
             set,
-            codec::encode(&record.samples)
+            samples,
+            sum
         ])?;
     if let Some(profile) = profile {
+        let encoded = profile::encode(profile);
         transaction
-            .prepare_cached("INSERT INTO profiles(recording, slot, profile) VALUES (?1, ?2, ?3)")?
-            .execute(params![number, record.slot, profile::encode(profile)])?;
+            .prepare_cached(
+                "INSERT INTO profiles(recording, slot, profile, checksum) VALUES (?1, ?2, ?3, ?4)",
+            )?
+            .execute(params![
+                number,
+                record.slot,
+                encoded,
+                checksum([&i64::from(record.slot).to_le_bytes(), &encoded])
+            ])?;
     }
     Ok(())
+}
+
+fn metric_checksum(key: &MetricKey) -> u32 {
+    let parts = [&key.name, key.domain.word(), &key.source, &key.region].map(str::as_bytes);
+    checksum(parts)
 }
 
 fn text<T: serde::Serialize + ?Sized>(value: &T) -> rusqlite::Result<String> {

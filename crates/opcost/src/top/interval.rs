@@ -114,8 +114,7 @@ mod tests {
 
     #[test]
     fn own_costs_are_summed_by_function_and_caller() {
-        let function =
-            |symbol: &str, module: &str| Function { symbol: symbol.into(), module: module.into() };
+        let function = |symbol: &str, module: &str| Function::new(symbol, module);
         let functions =
             vec![function("main", "/bin/a"), function("read", KERNEL), function("f", "[ext4]")];
         let context = |parent, function, cost| Context { parent, function, calls: 0, cost };
@@ -126,7 +125,7 @@ mod tests {
             context(None, 1, 1),
         ];
         let sampled = Sampled {
-            profile: Profile { functions: functions.clone(), contexts },
+            profile: Profile { functions: functions.clone(), contexts, ..Profile::default() },
             losses: Losses { lost_events: 3, throttles: 1, ..Losses::default() },
             ..Sampled::default()
         };

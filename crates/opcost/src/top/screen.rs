@@ -2,7 +2,8 @@
 
 use super::state::{Filter, State, TopRow, View};
 use crate::comparison::conclusion::grouped;
-use crate::render::page::fit;
+use crate::render::names::shorten;
+use crate::render::page::{align, fit};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
@@ -41,7 +42,7 @@ pub fn draw(state: &State, caption: &Caption, area: Rect, buffer: &mut Buffer) {
     };
     let mut line = |at: u16, text: &str, style: Style| {
         if at < area.height && width > 0 {
-            let text = fit(text, width, false);
+            let text = fit(text, width);
             buffer.set_stringn(area.x, area.y + at, text, width, style);
         }
     };
@@ -105,7 +106,7 @@ fn title(state: &State, caption: &Caption, width: usize) -> String {
     let throttled = if shown.throttles > 0 { " · throttled" } else { "" };
     let right = format!(" {} samples/s · {} lost{throttled} ", grouped(rate), grouped(shown.lost));
     let room = width.saturating_sub(unicode_width::UnicodeWidthStr::width(right.as_str()));
-    format!("{}{right}", fit(&left, room, false))
+    format!("{}{right}", fit(&left, room))
 }
 
 fn summary(state: &State) -> String {
@@ -119,7 +120,7 @@ fn summary(state: &State) -> String {
     let decimals = usize::from(shown.elapsed_ns < 1_000_000_000);
     parts.push(format!("last {:.decimals$} s", shown.elapsed_ns as f64 / 1e9));
     if let View::Callers(function) = &state.view {
-        parts.push(format!("callers of {}", function.symbol));
+        parts.push(format!("callers of {}", state.naming().symbol(function)));
     }
     parts.push(format!("by {}", state.sort.word()));
     if let Some(age_ns) = state.changes_since_ns() {
@@ -152,23 +153,23 @@ fn heading(state: &State, width: usize) -> String {
     };
     let (name, module) = name_widths(state, width);
     let change = match state.changes_since_ns() {
-        Some(_) => fit("Δ", CHANGE_WIDTH, true),
+        Some(_) => align("Δ", CHANGE_WIDTH),
         None => String::new(),
     };
-    let share = fit("share", SHARE_WIDTH, true);
+    let share = align("share", SHARE_WIDTH);
     let kernel = match state.view {
         View::Processes | View::Cpus => "  k%",
         _ => "",
     };
-    let kernel = fit(kernel, KERNEL_WIDTH, true);
-    format!("{share}{change}{kernel}  {}  {}", fit(what, name, false), fit(owner, module, false))
+    let kernel = align(kernel, KERNEL_WIDTH);
+    format!("{share}{change}{kernel}  {}  {}", fit(what, name), fit(owner, module))
 }
 
 fn row_text(state: &State, row: &TopRow, width: usize) -> String {
     let (name, module) = name_widths(state, width);
-    let share = fit(&format!("{:.2}%", row.share * 100.0), SHARE_WIDTH, true);
+    let share = align(&format!("{:.2}%", row.share * 100.0), SHARE_WIDTH);
     let change = match row.change {
-        Some(change) => fit(&format!("{:+.2}", change * 100.0), CHANGE_WIDTH, true),
+        Some(change) => align(&format!("{:+.2}", change * 100.0), CHANGE_WIDTH),
         None => String::new(),
     };
     let kernel = match state.view {
@@ -176,13 +177,13 @@ fn row_text(state: &State, row: &TopRow, width: usize) -> String {
         _ if row.kernel_share > 0.0 => "k".into(),
         _ => "u".into(),
     };
-    let kernel = fit(&kernel, KERNEL_WIDTH, true);
+    let kernel = align(&kernel, KERNEL_WIDTH);
     // A path's end says more than its beginning.
     let path = row.name.module.rsplit('/').next().unwrap_or_default();
     format!(
         "{share}{change}{kernel}  {}  {}",
-        fit(&row.name.name, name, false),
-        fit(path, module, false)
+        fit(&shorten(&row.name.name, name), name),
+        fit(path, module)
     )
 }
 

@@ -3,6 +3,7 @@
 
 use super::interval::{Interval, in_kernel};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use opcost_profile::symbols::naming::Naming;
 use opcost_record::Function;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -243,18 +244,25 @@ impl State {
         }
     }
 
+    /// What functions are called, so that no two of a file are called the same.
+    pub(in crate::top) fn naming(&self) -> Naming {
+        Naming::of(self.sum.functions.keys())
+    }
+
     fn function_rows(&self) -> Vec<TopRow> {
         let total = self.sum.total();
+        let naming = self.naming();
         let row = |(function, cost): (&Function, &super::interval::FunctionCost)| {
-            function_row(Some(function), cost.own, total)
+            function_row(Some(function), &naming, cost.own, total)
         };
         self.sum.functions.iter().map(row).collect()
     }
 
     fn caller_rows(&self, function: &Function) -> Vec<TopRow> {
         let Some(cost) = self.sum.functions.get(function) else { return Vec::new() };
+        let naming = self.naming();
         let row = |(caller, own): (&Option<Function>, &u64)| {
-            function_row(caller.as_ref(), *own, cost.own)
+            function_row(caller.as_ref(), &naming, *own, cost.own)
         };
         cost.callers.iter().map(row).collect()
     }
@@ -334,10 +342,10 @@ fn part(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-fn function_row(function: Option<&Function>, own: u64, total: u64) -> TopRow {
+fn function_row(function: Option<&Function>, naming: &Naming, own: u64, total: u64) -> TopRow {
     let name = match function {
-        Some(Function { symbol, module }) => {
-            RowName { name: symbol.clone(), module: module.clone() }
+        Some(function) => {
+            RowName { name: naming.symbol(function).into_owned(), module: function.module.clone() }
         }
         None => RowName { name: "[no caller known]".into(), module: String::new() },
     };

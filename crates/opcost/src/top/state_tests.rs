@@ -2,7 +2,7 @@ use super::*;
 use crate::top::interval::{FunctionCost, GroupCost};
 
 pub(in crate::top) fn function(symbol: &str, module: &str) -> Function {
-    Function { symbol: symbol.into(), module: module.into() }
+    Function::new(symbol, module)
 }
 
 /// An interval of two seconds in which the functions cost this much, called by the one before.

@@ -10,10 +10,8 @@ use opcost_record::{Context, Function, Profile, Reading, metric::EMULATOR, profi
 
 /// The plan for an emulated machine: each block has one run of each variant.
 pub(crate) fn plan(filters: &[&str], pairs: u32) -> Plan {
-    let mut plan = super::plan(filters, 2 * pairs);
+    let mut plan = super::plan(filters, pairs);
     plan.machine = MachineKind::Emulated;
-    plan.pairs = pairs;
-    plan.fewest_pairs = pairs;
     plan.primary = key("instructions", EMULATOR);
     plan.events.clear();
     plan.unavailable.clear();
@@ -89,7 +87,7 @@ impl Tree {
         calls: u64,
         cost: u64,
     ) -> Option<u32> {
-        let wanted = Function { symbol: symbol.into(), module: module.into() };
+        let wanted = Function::new(symbol, module);
         let functions = &mut self.profile.functions;
         let known = functions.iter().position(|function| *function == wanted);
         let function = known.unwrap_or_else(|| {

@@ -186,6 +186,11 @@ impl Attributes {
         ((self.flags >> 15) & 3) as u8
     }
 
+    /// Whether it was opened for a command that the profiler executed (`enable_on_exec`).
+    pub(super) fn begins_with_exec(&self) -> bool {
+        self.flags & (1 << 12) != 0
+    }
+
     /// Whether records beside samples end with time and identifier.
     pub(super) fn has_trailer(&self) -> bool {
         self.flags & (1 << 18) != 0

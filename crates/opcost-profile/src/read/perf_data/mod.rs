@@ -16,7 +16,7 @@ use crate::session::{FRAMES_MAX, Recorded, Session};
 use decode::{Room, decode};
 use header::Header;
 use inflate::Inflate;
-use layout::{Fields, record, sample};
+use layout::{Attributes, Fields, record, sample};
 use round::{Rounds, event_id, time_ns};
 use rustc_hash::FxHashMap;
 use std::io::{self, Read, Seek};
@@ -346,6 +346,10 @@ impl<'w> Reading<'w> {
         rounds.finish(&mut |bytes, event| self.give(bytes, event, 0))?;
         let mut recorded = self.session.map(Session::finish).unwrap_or_default();
         recorded.learn(&self.header.build_ids);
+        // Of other recordings the first program is whichever happened to be executed first.
+        if !self.header.events.iter().any(Attributes::begins_with_exec) {
+            recorded.program = None;
+        }
         let event = &self.header.events[self.chosen];
         let about = About {
             format: "perf.data",

@@ -3,7 +3,7 @@
 use super::*;
 use crate::symbolise::{KernelSource, Sampled, Sources, Why, symbolise};
 use crate::symbols::{elf, program};
-use crate::table::FunctionTable;
+use crate::table::{FunctionCost, FunctionTable};
 use std::fs;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
@@ -75,7 +75,8 @@ fn functions_have_the_samples_that_perf_reports() {
     assert_eq!(found, expected);
     // Who called is who calls.
     let table = FunctionTable::of(&sampled);
-    let leaf = table.named("leaf")[0];
+    let is_leaf = |cost: &FunctionCost| cost.function.symbol == "leaf";
+    let leaf = table.functions.iter().position(is_leaf).unwrap();
     let callers: Vec<&str> = table
         .callers(leaf)
         .filter_map(|edge| Some(table.functions[edge.caller?].function.symbol.as_str()))

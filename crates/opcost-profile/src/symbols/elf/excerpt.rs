@@ -12,8 +12,9 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Reads of a file what [`names`](super::names), [`build_id`](super::build_id) and
-/// [`debug_link`](super::debug_link) look at; the rest of the bytes are zeros.
+/// Reads of a file what [`names`](super::names), [`build_id`](super::build_id),
+/// [`soname`](super::soname) and [`debug_link`](super::debug_link) look at; the rest of the bytes are
+/// zeros.
 ///
 /// `path`: the file, of any kind; `sections`: debug information that is wanted too. The result is as
 /// long as the file, but only what was read of it takes memory.
@@ -34,6 +35,7 @@ pub fn excerpt(path: &Path, sections: &[SectionId]) -> io::Result<Vec<u8>> {
         [
             elf::SHT_SYMTAB,
             elf::SHT_DYNSYM,
+            elf::SHT_DYNAMIC,
             elf::SHT_STRTAB,
             elf::SHT_SYMTAB_SHNDX,
             elf::SHT_RELA,
@@ -119,7 +121,8 @@ mod tests {
         assert_eq!(has_symbol_table(&part), has_symbol_table(&whole));
         assert_eq!(debug_link(&part), debug_link(&whole));
         let offsets: Vec<u64> = (0..whole.len() as u64).step_by(61).collect();
-        assert_eq!(names(&part, None, &offsets), names(&whole, None, &offsets));
+        let names = |file| names(file, None, &offsets, &Default::default());
+        assert_eq!(names(&part), names(&whole));
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Names of single places in a file: of millions of symbols only those that are asked for are shown.
 
 use super::image::{Code, ElfError, Image, LE};
+use super::source::Sources;
 use super::{Name, linkage, table, unwind};
 use crate::symbols::span::Span;
 use object::read::elf::SectionHeader;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
@@ -13,34 +15,44 @@ use std::path::PathBuf;
 pub struct Named {
     /// Its symbol, or a name in brackets where it has none.
     pub symbol: String,
+    /// What tells it from others of its name, as [`Function`](opcost_record::Function) has it.
+    pub source: Option<String>,
     /// Its length, bytes; `None` where that is not known.
     pub bytes: Option<u64>,
 }
 
 /// Functions, and which of them places belong to.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Lookup {
+pub struct Lookup<'n> {
     /// The functions; neighbouring places share theirs.
     pub functions: Vec<Named>,
     /// Of each place the index of its function. Of what is in no executable segment nothing is known
     /// (`None`).
     pub places: Vec<Option<u32>>,
+    /// Of symbols that were asked for what tells each function that bears them from the others.
+    pub sources: FxHashMap<&'n [u8], Vec<Option<String>>>,
 }
 
 /// The functions that `offsets` of a file belong to, the same as [`read`](super::read) finds.
 ///
 /// `file`: its contents; `debug`: those of the debug file that was split off it; `offsets`:
-/// ascending, so that a name is shown once.
+/// ascending, so that a name is shown once; `symbols`: those of which the sources are wanted.
 ///
 /// # Errors
 /// [`ElfError`], as [`read`](super::read).
-pub fn names(file: &[u8], debug: Option<&[u8]>, offsets: &[u64]) -> Result<Lookup, ElfError> {
+pub fn names<'n>(
+    file: &[u8],
+    debug: Option<&[u8]>,
+    offsets: &[u64],
+    symbols: &FxHashSet<&'n [u8]>,
+) -> Result<Lookup<'n>, ElfError> {
     let image = Image::parse(file)?;
     let code = image.code()?;
     let debug = debug.map(Image::parse).transpose()?;
     let mut found: Vec<Option<Span<Name>>> = vec![None; offsets.len()];
     // What is under it is read only where symbols leave gaps.
-    fill(&mut found, offsets, &table::functions(&image, debug.as_ref(), &code)?);
+    let table::Functions { spans, files } = table::functions(&image, debug.as_ref(), &code)?;
+    fill(&mut found, offsets, &spans);
     if found.contains(&None) {
         fill(&mut found, offsets, &linkage::entries(&image, &code)?);
     }
@@ -48,18 +60,23 @@ pub fn names(file: &[u8], debug: Option<&[u8]>, offsets: &[u64]) -> Result<Looku
         fill(&mut found, offsets, &unwind::functions(&image, &code));
     }
     let is_code = |offset: &u64| code.iter().any(|piece| (piece.start..piece.end).contains(offset));
-    let mut lookup = Lookup::default();
+    let sources = Sources { spans: &spans, files: &files, code: &code };
+    let mut lookup = Lookup { sources: sources.of_symbols(symbols), ..Lookup::default() };
+    let mut names: Vec<Name> = Vec::new();
     let mut last = None;
     for (offset, found) in offsets.iter().zip(found) {
         let known = found.is_some() || is_code(offset);
         if known && last != Some(found) {
-            let name = found.map_or(Name::Text, |span| span.name);
             let bytes = found.map(|span| span.end - span.start);
-            lookup.functions.push(Named { symbol: name.show(), bytes });
+            lookup.functions.push(Named { symbol: String::new(), source: None, bytes });
+            names.push(found.map_or(Name::Text, |span| span.name));
             last = Some(found);
         }
         // There are no more than places, which are counted in 32 bits.
         lookup.places.push(known.then(|| lookup.functions.len() as u32 - 1));
+    }
+    for (named, (symbol, source)) in lookup.functions.iter_mut().zip(sources.shown(&names)) {
+        (named.symbol, named.source) = (symbol, source);
     }
     Ok(lookup)
 }

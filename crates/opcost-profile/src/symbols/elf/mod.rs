@@ -11,6 +11,8 @@ mod linkage;
 mod lookup;
 mod page;
 mod site;
+mod soname;
+mod source;
 mod source_file;
 mod table;
 mod unwind;
@@ -20,11 +22,14 @@ use super::demangle::{demangle, printable};
 use super::span::{Span, lay_under};
 use image::Image;
 use opcost_record::Function;
+use source::Sources;
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 
 pub use excerpt::excerpt;
 pub use image::ElfError;
 pub use lookup::{CodeAt, Lookup, Named, debug_link, names};
+pub use soname::soname;
 pub use source_file::source_files;
 
 /// Code of one program or library.
@@ -39,11 +44,23 @@ pub struct ProgramSymbols {
     pub sites: Vec<(u64, u64)>,
 }
 
+/// A function's symbol, as in the file.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+struct Symbol<'d> {
+    name: &'d [u8],
+    /// Where it is in the file.
+    start: u64,
+    /// Which of the table's source files is named before it, if it is local; there can be millions of
+    /// symbols.
+    file: Option<NonZeroU32>,
+    local: bool,
+}
+
 /// What is known of the name of some code.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Name<'d> {
-    /// A symbol, as in the file.
-    Symbol(&'d [u8]),
+    /// A symbol.
+    Symbol(Symbol<'d>),
     /// The entry of a linkage table that leads to a symbol.
     Linkage(&'d [u8]),
     /// Another part of a linkage table.
@@ -57,7 +74,7 @@ enum Name<'d> {
 impl Name<'_> {
     fn show(self) -> String {
         match self {
-            Name::Symbol(symbol) => demangle(&String::from_utf8_lossy(symbol)),
+            Name::Symbol(symbol) => demangle(&String::from_utf8_lossy(symbol.name)),
             Name::Linkage(symbol) => format!("{}@plt", demangle(&String::from_utf8_lossy(symbol))),
             Name::LinkageOther => "[plt]".to_owned(),
             Name::At(address) => format!("[at {address:#x}]"),
@@ -103,19 +120,32 @@ pub fn read(file: &[u8], debug: Option<&[u8]>, module: &str) -> Result<ProgramSy
         .iter()
         .map(|part| Span { start: part.start, end: part.end, name: Name::Text })
         .collect();
-    let mut spans = table::functions(&image, debug.as_ref(), &code)?;
+    let table::Functions { mut spans, files } = table::functions(&image, debug.as_ref(), &code)?;
     spans = lay_under(&spans, &linkage::entries(&image, &code)?);
     spans = lay_under(&spans, &unwind::functions(&image, &code));
     spans = lay_under(&spans, &text);
     let module = printable(module);
-    let mut shown = HashMap::new();
+    let mut places = HashMap::new();
+    let mut names = Vec::new();
+    for span in &spans {
+        places.entry(span.name).or_insert_with(|| {
+            names.push(span.name);
+            names.len() - 1
+        });
+    }
+    let shown = Sources { spans: &spans, files: &files, code: &code }.shown(&names);
     let mut parts: Vec<Part> = Vec::with_capacity(spans.len());
     for Span { start, end, name } in spans {
-        let symbol: &String = shown.entry(name).or_insert_with(|| name.show());
+        let (symbol, source) = &shown[places[&name]];
         match parts.last_mut() {
-            Some(last) if last.end == start && last.function.symbol == *symbol => last.end = end,
+            Some(Part { end: last, function, .. })
+                if *last == start && (&function.symbol, &function.source) == (symbol, source) =>
+            {
+                *last = end;
+            }
             _ => {
-                let function = Function { symbol: symbol.clone(), module: module.clone() };
+                let source = source.clone();
+                let function = Function { source, ..Function::new(symbol, &module) };
                 parts.push(Part { start, end, function });
             }
         }

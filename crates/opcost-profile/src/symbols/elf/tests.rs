@@ -156,20 +156,61 @@ fn functions_are_where_nm_says_whatever_the_linking() {
             continue;
         };
         let symbols = symbols(&program);
-        for name in ["main", "triple", "twice"] {
+        for (name, source) in [("main", None), ("triple", Some("program.c")), ("twice", None)] {
             let (address, bytes, _) = listed.iter().find(|(.., found)| found == name).unwrap();
             let offset = address - slide;
-            let part = Part {
-                start: offset,
-                end: offset + bytes,
-                function: Function { symbol: name.into(), module: "/guest/program".into() },
-            };
+            let source = source.map(str::to_string);
+            let function = Function { source, ..Function::new(name, "/guest/program") };
+            let part = Part { start: offset, end: offset + bytes, function };
             assert!(symbols.parts.contains(&part), "{options:?}: {part:x?}");
         }
         let named = |name: &str| symbols.parts.iter().any(|part| part.function.symbol == name);
         assert!(named("label"), "{options:?}: an assembler's label is a function");
         assert!(!named("twofold"), "{options:?}: of two names the shorter is shown");
         assert_eq!(uncovered(&fs::read(&program).unwrap(), &symbols), None);
+    }
+}
+
+#[test]
+fn local_functions_of_one_name_are_told_apart_by_their_files() {
+    let local = |number: u32| {
+        format!(
+            "__attribute__((noinline)) static int local(int x) {{ __asm__(\"\"); return x + {number}; }}
+             int from_{number}(int x) {{ return local(x); }}"
+        )
+    };
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    fs::create_dir(path("sub")).unwrap();
+    let main = "int from_1(int), from_2(int), from_3(int);
+                int main(int n, char **v) { return from_1(n) + from_2(n) + from_3(n); }";
+    for (name, text) in
+        [("main.c", main), ("one.c", &local(1)), ("two.c", &local(2)), ("sub/two.c", &local(3))]
+    {
+        fs::write(path(name), text).unwrap();
+    }
+    let program = path("program");
+    let sources = ["main.c", "one.c", "two.c", "sub/two.c"].map(path);
+    let mut arguments = vec!["-O1", "-o", &program];
+    arguments.extend(sources.iter().map(String::as_str));
+    let Some(_) = tool("gcc", &arguments) else { return };
+    let file = fs::read(&program).unwrap();
+    let parts = read(&file, None, "/guest/program").unwrap().parts;
+    let locals: Vec<&Part> = parts.iter().filter(|part| part.function.symbol == "local").collect();
+    let sources: Vec<&str> =
+        locals.iter().map(|part| part.function.source.as_deref().unwrap()).collect();
+    // Two files may have one name; then it is the address that tells.
+    assert_eq!(sources[0], "one.c");
+    assert!(sources[1].starts_with("0x") && sources[2].starts_with("0x"), "{sources:?}");
+    assert_ne!(sources[1], sources[2]);
+    // The same for each, whichever of them is asked for.
+    let wanted = [b"local".as_slice()].into_iter().collect();
+    for part in &locals {
+        let lookup = names(&file, None, &[part.start], &wanted).unwrap();
+        assert_eq!(lookup.functions[0].source, part.function.source);
+        let known: Vec<&str> =
+            lookup.sources[b"local".as_slice()].iter().flatten().map(String::as_str).collect();
+        assert_eq!(known, sources);
     }
 }
 

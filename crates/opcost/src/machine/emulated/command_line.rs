@@ -100,9 +100,10 @@ fn boot_options(guest: &GuestPlan, inputs: Inputs) -> String {
 }
 
 /// Arguments that run one program under user-mode emulation, up to the program itself.
-pub(super) fn user(guest: &GuestPlan, argv0: &str, inputs: Inputs) -> Vec<OsString> {
+pub(super) fn user(guest: &GuestPlan, argv0: &OsStr, inputs: Inputs) -> Vec<OsString> {
     let seed = inputs.seed.to_string();
-    ["-cpu", &guest.cpu_model, "-seed", &seed, "-0", argv0].iter().map(OsString::from).collect()
+    let options = ["-cpu", &guest.cpu_model, "-seed", &seed, "-0"];
+    options.iter().map(OsString::from).chain([argv0.to_os_string()]).collect()
 }
 
 /// Arguments that load the plugin.

@@ -4,7 +4,7 @@ use super::cpio;
 use super::libraries::Elf;
 pub use super::libraries::LibraryError;
 pub use super::packing::{CommandPack, PackError, PackItem, WorkloadPack};
-use super::packing::{pack_command, pack_workload};
+use super::packing::{Programs, pack_command, pack_workload};
 use super::tree::{Node, Tree};
 pub use super::tree::{PACK_BYTES_MAX, PackedFile, TreeError};
 use crate::kernel;
@@ -50,7 +50,7 @@ const ETC: [(&str, &str); 4] = [
 pub struct Initramfs {
     tree: Tree,
     request: GuestRequest,
-    programs: Vec<PackedFile>,
+    programs: Programs,
 }
 
 /// A disk as it is packed.
@@ -79,7 +79,7 @@ impl Initramfs {
     /// # Errors
     /// [`PackError::Guest`]: it is not there or not static.
     pub fn for_symbols(guest: &Path) -> Result<Initramfs, PackError> {
-        Initramfs::new(guest, Tree::default(), GuestRequest::Symbols, Vec::new())
+        Initramfs::new(guest, Tree::default(), GuestRequest::Symbols, Programs::default())
     }
 
     /// For a built-in workload with the parameters given, its seed and what is packed with it.
@@ -128,10 +128,11 @@ impl Initramfs {
         guest: &Path,
         mut tree: Tree,
         request: GuestRequest,
-        mut programs: Vec<PackedFile>,
+        mut programs: Programs,
     ) -> Result<Initramfs, PackError> {
         let contents = static_program(guest)?;
-        programs.insert(0, PackedFile { host: guest.to_path_buf(), guest: INIT.into() });
+        let init = PackedFile { host: guest.to_path_buf(), guest: INIT.into() };
+        programs.files.insert(0, init);
         for directory in DIRECTORIES {
             tree.put_directory(Path::new(directory));
         }
@@ -193,7 +194,12 @@ impl Initramfs {
 
     /// All ELF programs and libraries inside, /init first, then by their paths on this machine.
     pub fn programs(&self) -> &[PackedFile] {
-        &self.programs
+        &self.programs.files
+    }
+
+    /// The program that its command executes, in the guest; of a script its interpreter.
+    pub fn executed(&self) -> Option<&Path> {
+        self.programs.executed.as_deref()
     }
 }
 

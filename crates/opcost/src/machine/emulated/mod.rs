@@ -238,7 +238,11 @@ impl<'a> Emulated<'a> {
             let unasked = key.row().family == Family::Control || key.source == WORKLOAD;
             unasked || planned.iter().any(same)
         };
+        let prepared = &self.prepared[usize::from(runs[0].variant)];
         for end in &mut ends {
+            if let Some(profile) = &mut end.profile {
+                profile.modules = prepared.modules_of(profile);
+            }
             end.report.readings.retain(|reading| is_wanted(&reading.key));
         }
         flight.files.remove();

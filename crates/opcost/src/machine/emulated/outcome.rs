@@ -2,6 +2,7 @@
 //! cause of its failure.
 
 use super::super::RunEnd;
+use crate::experiment::time_in_words;
 use opcost_record::channel::{self, ChannelError, Frame, FrameKind, GuestExit};
 use opcost_record::emulation::{self, EmulationError, RegionCost};
 use opcost_record::metric::EMULATOR;
@@ -53,7 +54,8 @@ pub(super) fn guest_frames(traces: &Traces<'_>, channel: &[u8]) -> Result<Vec<Fr
     let console = "the guest's console";
     if traces.exit.ended_by == EndedBy::Timeout {
         let limit_ms = traces.limit_ms.unwrap_or_default();
-        let cause = format!("the guest did not end within {limit_ms} ms and was stopped");
+        let cause =
+            format!("the guest did not end within {} and was stopped", time_in_words(limit_ms));
         return Err(failed(cause, console, traces.console));
     }
     match traces.exit.status {

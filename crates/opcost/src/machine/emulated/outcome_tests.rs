@@ -48,8 +48,9 @@ fn regions() -> [RegionCost; 2] {
             region: WORK.into(),
             counts: vec![("instructions".into(), Domain::Kernel, 42)],
             profile: Profile {
-                functions: vec![Function { symbol: "f".into(), module: "[kernel]".into() }],
+                functions: vec![Function::new("f", "[kernel]")],
                 contexts: vec![Context { parent: None, function: 0, calls: 1, cost: 42 }],
+                ..Profile::default()
             },
         },
     ]
@@ -154,7 +155,7 @@ fn a_guest_that_hangs_is_named_with_the_limit() {
         plugin: None,
     };
     let text = detail(&one(of_guest(&left.traces(), &[], false, 1, 0)));
-    assert!(text.contains("did not end within 5000 ms"), "{text}");
+    assert!(text.contains("did not end within 5 s"), "{text}");
     assert!(text.contains("calibrating"), "{text}");
 }
 

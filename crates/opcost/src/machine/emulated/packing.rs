@@ -122,41 +122,50 @@ impl PackItem {
     }
 }
 
-/// Packs a command. Result: the request for it, and all programs and libraries among its files.
+/// What was packed of programs.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) struct Programs {
+    /// All programs and libraries, by their paths on this machine.
+    pub(super) files: Vec<PackedFile>,
+    /// The one that the command executes, of a script its interpreter, where it is in the guest.
+    pub(super) executed: Option<PathBuf>,
+}
+
+/// Packs a command. Result: the request for it, and the programs and libraries among its files.
 pub(super) fn pack_command(
     tree: &mut Tree,
     command: &CommandPack,
-) -> Result<(GuestCommand, Vec<PackedFile>), PackError> {
+) -> Result<(GuestCommand, Programs), PackError> {
     let mut packing = Packing::into(tree, &command.env, &command.cwd);
     packing.tree.pack(&command.cwd)?;
     // An absolute name may be a link, and relative ones are as the command sees them.
-    packing.program(&command.cwd.join(&command.program), 0)?;
+    let executed = packing.program(&command.cwd.join(&command.program), 0)?;
     for argument in command.argv.iter().skip(1) {
         let path = command.cwd.join(argument);
         if is_packable_file(&path) {
             packing.named(&path, false)?;
         }
     }
-    let programs = packing.finish(&command.pack)?;
+    let files = packing.finish(&command.pack)?;
     let request = GuestCommand {
         program: command.program.clone(),
         argv: command.argv.clone(),
         env: command.env.clone(),
         cwd: command.cwd.clone(),
     };
-    Ok((request, programs))
+    Ok((request, Programs { files, executed: Some(executed) }))
 }
 
-/// Packs what goes with a workload. Result: all programs and libraries among its files.
+/// Packs what goes with a workload. Result: the programs and libraries among its files.
 pub(super) fn pack_workload(
     tree: &mut Tree,
     workload: &WorkloadPack,
-) -> Result<Vec<PackedFile>, PackError> {
+) -> Result<Programs, PackError> {
     let mut packing = Packing::into(tree, &workload.env, &workload.cwd);
     for program in &workload.programs {
         packing.program(program, 0)?;
     }
-    packing.finish(&workload.pack)
+    Ok(Programs { files: packing.finish(&workload.pack)?, executed: None })
 }
 
 fn variable<'a>(env: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsStr> {
@@ -208,8 +217,9 @@ impl<'a> Packing<'a> {
         Ok(self.programs.into_iter().collect())
     }
 
-    /// Packs a program with all that it needs to be executed.
-    fn program(&mut self, path: &Path, interpreters: usize) -> Result<(), PackError> {
+    /// Packs a program with all that it needs to be executed. Result: the file that is executed in
+    /// the end, in the guest.
+    fn program(&mut self, path: &Path, interpreters: usize) -> Result<PathBuf, PackError> {
         if interpreters > INTERPRETERS_MAX {
             return Err(PackError::Interpreters(path.to_path_buf()));
         }
@@ -225,7 +235,7 @@ impl<'a> Packing<'a> {
             return self.interpreter(path, &line, interpreters);
         }
         match self.elf(&real)? {
-            Some(elf) => self.libraries(&real, &real, &elf),
+            Some(elf) => self.libraries(&real, &real, &elf).map(|()| real),
             None => Err(PackError::NotAProgram(path.to_path_buf())),
         }
     }
@@ -236,23 +246,23 @@ impl<'a> Packing<'a> {
         script: &Path,
         line: &OsStr,
         interpreters: usize,
-    ) -> Result<(), PackError> {
+    ) -> Result<PathBuf, PackError> {
         let words = split(line, b" \t\r");
         let Some((interpreter, arguments)) = words.split_first() else {
             return Err(PackError::NotAProgram(script.to_path_buf()));
         };
         let interpreter = self.cwd.join(interpreter);
-        self.program(&interpreter, interpreters + 1)?;
+        let executed = self.program(&interpreter, interpreters + 1)?;
         if interpreter.file_name() == Some(OsStr::new("env")) {
             let is_name = |word: &&OsString| {
                 !word.as_bytes().starts_with(b"-") && !word.as_bytes().contains(&b'=')
             };
             if let Some(name) = arguments.iter().find(is_name) {
                 let program = find_program(name, variable(self.env, "PATH"), self.cwd)?;
-                self.program(&self.cwd.join(program), interpreters + 1)?;
+                return self.program(&self.cwd.join(program), interpreters + 1);
             }
         }
-        Ok(())
+        Ok(executed)
     }
 
     /// Packs a file, and if it is a program or library, what it needs; `strict`: all of that must
@@ -294,7 +304,7 @@ impl<'a> Packing<'a> {
         let host = host.canonicalize().map_err(read)?;
         let contents = self.tree.contents(&real).unwrap_or_default();
         if contents.starts_with(b"#!") && metadata.permissions().mode() & 0o111 != 0 {
-            return self.program(&host, 0);
+            return self.program(&host, 0).map(drop);
         }
         self.needs_of(&host, &real, true)
     }
@@ -348,7 +358,7 @@ mod tests {
     fn packed(command: &CommandPack) -> (Tree, GuestCommand, Vec<PathBuf>) {
         let mut tree = Tree::default();
         let (request, programs) = pack_command(&mut tree, command).unwrap();
-        (tree, request, programs.into_iter().map(|file| file.guest).collect())
+        (tree, request, programs.files.into_iter().map(|file| file.guest).collect())
     }
 
     fn fault(command: &CommandPack) -> String {
@@ -428,7 +438,7 @@ mod tests {
         let mut tree = Tree::default();
         let mut pack = WorkloadPack { programs, env, cwd: "/".into(), pack: Vec::new() };
         pack.pack.push(PackItem { host: "/etc/passwd".into(), guest: Some("/data/f".into()) });
-        let files = pack_workload(&mut tree, &pack).unwrap();
+        let files = pack_workload(&mut tree, &pack).unwrap().files;
         assert!(tree.has(Path::new("/data/f")));
         for program in &pack.programs {
             let real = program.canonicalize().unwrap();

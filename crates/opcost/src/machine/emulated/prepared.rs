@@ -15,8 +15,11 @@ use crate::plan::{GuestPlan, Plan, WorkPlan};
 use crate::size::Totals;
 use anyhow::{Context, Result};
 use opcost_profile::symbols::assemble::assemble;
+use opcost_profile::symbols::demangle::printable;
+use opcost_profile::symbols::elf;
 use opcost_profile::symbols::kernel::KernelSymbols;
 use opcost_record::channel::FrameKind;
+use opcost_record::{Module, Profile};
 use opcost_sys::spawn::Spawn;
 use opcost_work::WorkloadSpec;
 use std::ffi::{OsStr, OsString};
@@ -78,6 +81,16 @@ pub(super) struct Prepared {
     pub(super) symbols: PathBuf,
     /// Programs and libraries whose code runs.
     programs: Vec<PathBuf>,
+    /// What is known of them beside their paths where they run.
+    modules: Vec<Module>,
+}
+
+impl Prepared {
+    /// What is known of the files that a profile's functions are from.
+    pub(super) fn modules_of(&self, profile: &Profile) -> Vec<Module> {
+        let has = |module: &&Module| profile.functions.iter().any(|one| one.module == module.path);
+        self.modules.iter().filter(has).cloned().collect()
+    }
 }
 
 impl Emulated<'_> {
@@ -118,6 +131,7 @@ impl Emulated<'_> {
             .iter()
             .map(|file| (file.host.clone(), file.guest.to_string_lossy().into_owned()))
             .collect();
+        let executed = initramfs.executed().map(Path::to_path_buf);
         let boot = match &guest.kernel {
             Some(spec) => {
                 let cache = kernel::default_cache().map_err(HasStatus::carried)?;
@@ -141,12 +155,14 @@ impl Emulated<'_> {
             }
             None => None,
         };
+        let modules = modules(&programs, executed.as_deref());
         let kernel_symbols = boot.as_ref().map(|boot| &boot.known.symbols);
         let symbols = assemble(kernel_symbols, &programs).status(Status::Missing)?;
         Ok(Prepared {
             boot,
             symbols: files.write("symbols", symbols.format().as_bytes())?,
             programs: programs.into_iter().map(|(host, _)| host).collect(),
+            modules,
         })
     }
 
@@ -271,6 +287,20 @@ impl Emulated<'_> {
         })?;
         Ok(Told { kallsyms, modules: outcome::text_of(&frames, FrameKind::Modules) })
     }
+}
+
+/// What is known of programs and libraries beside their paths, of those of which anything is.
+///
+/// `programs`: where they are here and where they run; `executed`: the one that was asked for.
+fn modules(programs: &[(PathBuf, String)], executed: Option<&Path>) -> Vec<Module> {
+    let module = |(host, path): &(PathBuf, String)| {
+        let soname = elf::excerpt(host, &[]).ok().and_then(|file| elf::soname(&file).ok()?);
+        let soname =
+            soname.filter(|soname| Some(OsStr::new(soname)) != Path::new(path).file_name());
+        let program = executed.is_some_and(|executed| executed == Path::new(path));
+        (program || soname.is_some()).then(|| Module { path: printable(path), soname, program })
+    };
+    programs.iter().filter_map(module).collect()
 }
 
 /// What a workload is packed with: the programs that it starts and their environment, if any, and

@@ -1,10 +1,10 @@
 //! One function with its callers and callees on both sides.
 
 use super::super::Style;
-use super::super::functions::signed_figure;
+use super::super::functions::{LISTED_NAME_WIDTH, sensible, signed_figure};
 use super::super::markdown::escape;
-use super::super::page::{BOLD, DIM, Page, fit};
-use super::{cost, plain};
+use super::super::page::{BOLD, DIM, PLAIN, Page, align, column, fit};
+use super::{cost, count};
 use crate::comparison::Sides;
 use crate::comparison::difference::Difference;
 use crate::comparison::function_context::{ContextRow, FunctionContext};
@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr;
 
-/// Columns of a figure.
-const FIGURE_WIDTH: usize = 10;
+/// Columns of a figure, at least.
+const FIGURE_WIDTH_MIN: usize = 10;
 
 /// What is shown of one function: a heading, then rows of a name, calls and cost.
 struct Section<'a> {
@@ -40,18 +40,15 @@ fn sections(context: &FunctionContext) -> [Section<'_>; 2] {
     ]
 }
 
-fn title(difference: &Difference, context: &FunctionContext) -> String {
+fn title(difference: &Difference, context: &FunctionContext, page: &mut Page) -> String {
     let [baseline, variant] = difference.sides.each_ref().map(|side| &side.name);
     let module = match context.function.module.as_str() {
         kernel if kernel.starts_with('[') => kernel.to_string(),
         "" => String::new(),
         file => format!("({file})"),
     };
-    format!(
-        "{} {module}: {variant} against {baseline}, {}",
-        context.function.symbol,
-        difference.tree.unit()
-    )
+    let name = page.name(&context.function.symbol, "", LISTED_NAME_WIDTH);
+    format!("{name} {module}: {variant} against {baseline}, {}", difference.tree.unit())
 }
 
 /// What the figures are of.
@@ -67,69 +64,93 @@ fn calls_heading(difference: &Difference) -> &'static str {
     if difference.tree.per_op { "calls/op" } else { "calls/run" }
 }
 
-/// A figure in its column.
-fn figure(text: &str) -> String {
-    format!(" {}", fit(text, FIGURE_WIDTH - 1, true))
-}
-
 /// The page of one function.
 pub fn function_text(difference: &Difference, context: &FunctionContext, style: &Style) -> String {
     let mut page = Page::new(style);
-    page.wrap(BOLD, "", &title(difference, context));
+    page.wrap(BOLD, "", &title(difference, context, &mut Page::new(style)));
     page.wrap(DIM, "  ", &runs(difference));
-    let name_width = page.width.saturating_sub(2 + 5 * FIGURE_WIDTH).clamp(16, 60);
-    for section in sections(context) {
+    let sections = sections(context);
+    let sampled = difference.functions.sampled.is_some();
+    let figures: Vec<Vec<[String; 5]>> = sections
+        .iter()
+        .map(|section| {
+            section.rows.iter().map(|(_, calls, cost)| figures(*calls, cost, sampled)).collect()
+        })
+        .collect();
+    let all = || figures.iter().flatten();
+    // Samples count no calls.
+    let counted = all().any(|row| !row[0].is_empty());
+    let width = |at: usize| match at < 2 && !counted {
+        true => 0,
+        false => column(all().map(|row| row[at].as_str()), FIGURE_WIDTH_MIN),
+    };
+    let widths = [0, 1, 2, 3, 4].map(width);
+    let names = difference.sides.each_ref().map(|side| side.name.as_str());
+    let long = names.iter().any(|name| name.width() >= widths[2].min(widths[3]));
+    if long {
+        page.wrap(PLAIN, "  ", &format!("A: {}; B: {}", names[0], names[1]));
+    }
+    let [baseline, variant] = if long { ["A", "B"] } else { names };
+    let taken = 2 + widths.iter().sum::<usize>();
+    let name_width = page.width.saturating_sub(taken).clamp(16, 60);
+    let cells = |name: &str, figures: [&str; 5]| {
+        let figures = figures.iter().zip(widths).filter(|(_, width)| *width > 0);
+        let figures: String = figures.map(|(figure, width)| align(figure, width)).collect();
+        format!("  {}{figures}", fit(name, name_width))
+    };
+    for (section, figures) in sections.iter().zip(&figures) {
         page.line("");
-        let wide = 2 * FIGURE_WIDTH;
+        // The headings of two columns each stand above both.
+        let heading = section.heading;
+        let calls = if counted { calls_heading(difference) } else { "" };
+        let over = (name_width + widths[0] + widths[1]).saturating_sub(heading.width());
         let head = format!(
-            "  {}{}{}{}",
-            fit(section.heading, name_width.max(section.heading.width()), false),
-            fit(
-                calls_heading(difference),
-                wide - section.heading.width().saturating_sub(name_width),
-                true
-            ),
-            fit("cost", wide, true),
-            fit("change", FIGURE_WIDTH, true)
+            "  {heading}{}{}{}",
+            align(calls, over.max(calls.width() + usize::from(counted))),
+            align("cost", widths[2] + widths[3]),
+            align("change", widths[4])
         );
         let head = page.paint(BOLD, &head);
         page.line(&head);
-        let [baseline, variant] = difference.sides.each_ref().map(|side| figure(&side.name));
-        page.line(&format!("  {}{baseline}{variant}{baseline}{variant}", " ".repeat(name_width)));
-        for (name, calls, figures) in section.rows {
-            let mut name = name.to_string();
+        page.line(&cells("", [baseline, variant, baseline, variant, ""]));
+        for ((name, ..), figures) in section.rows.iter().zip(figures) {
+            let width = if name.width() > name_width { page.width - 2 } else { name_width };
+            let mut name = page.name(name, "", width);
             if name.width() > name_width {
-                page.line(&format!("  {}", fit(&name, (page.width - 2).min(name.width()), false)));
+                page.line(&format!("  {name}"));
                 name.clear();
             }
-            // Samples count no calls.
-            let calls = calls.filter(|calls| calls.value_baseline > 0.0 || calls.value > 0.0);
-            let calls = calls.map_or([String::new(), String::new()], |calls| {
-                [cost(calls.value_baseline), cost(calls.value)]
-            });
-            let change = match figures.change {
-                0.0 => "=".into(),
-                change => signed_figure(change),
-            };
-            let [before, after] = [cost(figures.value_baseline), cost(figures.value)];
-            page.line(&format!(
-                "  {}{}{}{}{}{}",
-                fit(&name, name_width, false),
-                figure(&calls[0]),
-                figure(&calls[1]),
-                figure(&before),
-                figure(&after),
-                figure(&change)
-            ));
+            page.line(&cells(&name, figures.each_ref().map(String::as_str)));
         }
     }
     page.into_text()
 }
 
+/// Calls and cost on both sides, and the change of cost.
+fn figures(calls: Option<&Sides>, figures: &Sides, sampled: bool) -> [String; 5] {
+    let calls = calls.filter(|calls| calls.value_baseline > 0.0 || calls.value > 0.0);
+    let calls = calls.map_or([String::new(), String::new()], |calls| {
+        [calls.value_baseline, calls.value]
+            .map(|calls| if calls == 0.0 { "–".into() } else { count(calls) })
+    });
+    let change = match figures.change {
+        0.0 => "=".into(),
+        change => signed_figure(sensible(change, sampled)),
+    };
+    let [before, after] = calls;
+    [before, after, cost(figures.value_baseline, sampled), cost(figures.value, sampled), change]
+}
+
 /// The same as Markdown.
-pub fn function_markdown(difference: &Difference, context: &FunctionContext) -> String {
-    let mut text =
-        format!("**{}**\n\n{}\n", escape(&title(difference, context)), escape(&runs(difference)));
+pub fn function_markdown(
+    difference: &Difference,
+    context: &FunctionContext,
+    style: &Style,
+) -> String {
+    let sampled = difference.functions.sampled.is_some();
+    let mut page = Page::new(style);
+    let title = escape(&title(difference, context, &mut page));
+    let mut text = format!("**{title}**\n\n{}\n", escape(&runs(difference)));
     let [baseline, variant] = difference.sides.each_ref().map(|side| escape(&side.name));
     for section in sections(context) {
         let _ = writeln!(
@@ -140,17 +161,17 @@ pub fn function_markdown(difference: &Difference, context: &FunctionContext) -> 
         text.push_str("|:---|---:|---:|---:|---:|---:|\n");
         for (name, calls, figures) in section.rows {
             let calls = calls.map_or([String::new(), String::new()], |calls| {
-                [plain(calls.value_baseline), plain(calls.value)]
+                [count(calls.value_baseline), count(calls.value)]
             });
             let _ = writeln!(
                 text,
                 "| {} | {} | {} | {} | {} | {} |",
-                escape(name),
+                escape(&page.name(name, "", LISTED_NAME_WIDTH)),
                 calls[0],
                 calls[1],
-                cost(figures.value_baseline),
-                cost(figures.value),
-                signed_figure(figures.change)
+                cost(figures.value_baseline, sampled),
+                cost(figures.value, sampled),
+                signed_figure(sensible(figures.change, sampled))
             );
         }
     }

@@ -41,6 +41,9 @@ pub fn json(difference: &Difference) -> Value {
             "variant": side.name,
             "work": side.work,
             "runs": side.runs,
+            "machine": side.machine,
+            "provenance": side.provenance,
+            "invocation": side.invocation,
         })
     });
     json!({
@@ -56,6 +59,7 @@ pub fn json(difference: &Difference) -> Value {
             "functions": shown.leading,
             "share": functions.covered(shown.leading),
         },
+        "modules_matched": functions.modules,
         "owners_unknown": difference.owners.unknown(&functions.rows),
         "notes": difference.notes,
     })

@@ -1,8 +1,8 @@
 //! The causes in the order of their weight, for a mail of 72 columns.
 
 use super::super::Style;
-use super::super::page::{PLAIN, Page};
-use super::{Shown, calls, calls_changed, evidence, signed_figure};
+use super::super::page::{PLAIN, Page, align};
+use super::{Shown, calls, calls_changed, evidence, signed_count};
 use crate::comparison::difference::Difference;
 use crate::comparison::{CallerRow, FunctionRow};
 use unicode_width::UnicodeWidthStr;
@@ -13,9 +13,12 @@ const WIDTH: usize = 72;
 const CALLERS_SHOWN: usize = 3;
 
 /// The functions that cover 95 % of what changed, each with what owns it and what calls it.
-pub fn mail(difference: &Difference, limit: usize) -> String {
+pub fn mail(difference: &Difference, limit: usize, style: &Style) -> String {
     let shown = Shown::of(difference, limit);
-    let mut page = Page::new(&Style { color: false, width: WIDTH });
+    let mut page = Page::tight(&Style { color: false, width: WIDTH, ..style.clone() });
+    // A long one is folded: lines that begin with spaces belong to it (RFC 5322, section 2.2.3).
+    page.wrap(PLAIN, "Subject: ", &shown.subject());
+    page.line("");
     page.wrap(PLAIN, "", &format!("{}.", shown.heading()));
     page.wrap(PLAIN, "", &format!("In all {}.", shown.total()));
     let causes = &shown.rows[..shown.leading];
@@ -46,14 +49,54 @@ pub fn mail(difference: &Difference, limit: usize) -> String {
         ),
     );
     page.line("");
-    for sentence in shown.provenance() {
-        page.wrap(PLAIN, "", &sentence);
+    page.note_shortened("");
+    page.wrap(PLAIN, "Method: ", &format!("{}.", shown.method()));
+    for machine in shown.machines() {
+        page.wrap(PLAIN, "Machine: ", &machine);
+    }
+    for sentence in shown.provenance().iter().chain(&shown.matching_notes()) {
+        page.wrap(PLAIN, "", sentence);
+    }
+    let mut provenance: Vec<&String> =
+        difference.sides.iter().filter_map(|side| side.provenance.as_ref()).collect();
+    provenance.dedup();
+    for provenance in provenance {
+        page.wrap(PLAIN, "", provenance);
+    }
+    let mut commands: Vec<&String> =
+        difference.sides.iter().filter_map(|side| side.invocation.as_ref()).collect();
+    commands.dedup();
+    for command in commands {
+        page.line("To repeat it:");
+        for line in broken(command) {
+            page.line(&line);
+        }
     }
     let unknown = difference.owners.unknown(causes);
     for note in difference.notes.iter().chain(&unknown) {
         page.wrap(PLAIN, "! ", note);
     }
     page.into_text()
+}
+
+/// A command in lines that a shell joins again.
+fn broken(command: &str) -> Vec<String> {
+    let words = shlex::split(command).unwrap_or_else(|| vec![command.to_string()]);
+    let mut lines: Vec<String> = Vec::new();
+    for word in &words {
+        let word = shlex::try_quote(word).map_or_else(|_| word.clone(), |word| word.into_owned());
+        match lines.last_mut() {
+            // Two columns for what joins the lines.
+            Some(line) if line.width() + 1 + word.width() + 2 <= WIDTH => {
+                line.push(' ');
+                line.push_str(&word);
+            }
+            _ => lines.push(format!("  {word}")),
+        }
+    }
+    let last = lines.len().saturating_sub(1);
+    lines.iter_mut().take(last).for_each(|line| line.push_str(" \\"));
+    lines
 }
 
 fn cause(page: &mut Page, shown: &Shown<'_>, rank: usize, row: &FunctionRow) {
@@ -67,26 +110,34 @@ fn cause(page: &mut Page, shown: &Shown<'_>, rank: usize, row: &FunctionRow) {
         share => format!("  {share}"),
     };
     let figures = format!("{}{share}{age}", shown.change(row.own.change));
-    let start = format!("{rank:2}. {}", row.symbol);
-    let gap = WIDTH.saturating_sub(start.width() + figures.width());
+    let mark = format!("{rank:2}. ");
+    let name = page.name(&row.symbol, "", WIDTH - mark.width());
+    let gap = WIDTH.saturating_sub(mark.width() + name.width() + figures.width());
     if gap >= 2 {
-        page.line(&format!("{start}{}{figures}", " ".repeat(gap)));
+        page.line(&format!("{mark}{name}{}{figures}", " ".repeat(gap)));
     } else {
-        page.line(&start);
-        page.line(&format!("{}{figures}", " ".repeat(WIDTH.saturating_sub(figures.width()))));
+        page.wrap(PLAIN, &mark, &name);
+        page.line(&align(&figures, WIDTH));
     }
     let owner = shown.difference.owners.owner(row);
     let calls = calls(row).map(|calls| format!("; {calls}")).unwrap_or_default();
-    page.wrap(PLAIN, "    ", &format!("in {owner}; {}{calls}", evidence(row)));
+    let matched = if row.by_name_only { "; matched by name only" } else { "" };
+    page.wrap(
+        PLAIN,
+        "    ",
+        &format!("in {owner}; {}{calls}{matched}", evidence(row, shown.sampled())),
+    );
     let changed: Vec<&CallerRow> =
         row.callers.iter().filter(|caller| caller.own.change != 0.0).collect();
     for caller in changed.iter().take(CALLERS_SHOWN) {
         let calls = match calls_changed(&caller.calls) {
-            true => format!(", calls {}", signed_figure(caller.calls.change)),
+            true => format!(", calls {}", signed_count(caller.calls.change)),
             false => String::new(),
         };
         let own = shown.change(caller.own.change);
-        page.wrap(PLAIN, "    ", &format!("from {} {own}{calls}", caller.symbol));
+        let taken = "    from  ".width() + own.width() + calls.width();
+        let name = page.name(&caller.symbol, "", WIDTH - taken);
+        page.wrap(PLAIN, "    ", &format!("from {name} {own}{calls}"));
     }
     match changed.len().saturating_sub(CALLERS_SHOWN) {
         0 => {}

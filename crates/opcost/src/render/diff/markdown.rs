@@ -1,17 +1,18 @@
 //! The difference for a pull request.
 
-use super::super::functions::{callers, name};
+use super::super::Style;
+use super::super::functions::{LIST_WIDTH, LISTED_NAME_WIDTH, behind, callers};
 use super::super::markdown::escape;
-use super::{Shown, calls, cost, evidence};
+use super::super::page::Page;
+use super::{Shown, calls, evidence};
 use crate::comparison::difference::Difference;
 use std::fmt::Write as _;
 
-/// Columns of a list of callers or callees.
-const LIST_WIDTH: usize = 120;
-
 /// The difference as Markdown; `limit`: functions shown one by one.
-pub fn markdown(difference: &Difference, limit: usize) -> String {
+pub fn markdown(difference: &Difference, limit: usize, style: &Style) -> String {
     let shown = Shown::of(difference, limit);
+    // Names are shortened for it, lines are not.
+    let mut page = Page::new(style);
     let mut text = format!("**{}**\n\n{}\n\n", escape(&shown.heading()), escape(&shown.total()));
     for sentence in shown.provenance() {
         let _ = writeln!(text, "- {}", escape(&sentence));
@@ -28,18 +29,20 @@ pub fn markdown(difference: &Difference, limit: usize) -> String {
             (_, true) => "gone, ",
             _ => "",
         };
-        let from = callers(&row.callers, shown.decimals, LIST_WIDTH);
-        let below = shown.callees(row, LIST_WIDTH);
+        let from = callers(&mut page, &row.callers, shown.decimals, LIST_WIDTH);
+        let below = shown.callees(&mut page, row, LIST_WIDTH);
+        let name = page.name(&row.symbol, &behind(row), LISTED_NAME_WIDTH);
         let calls = calls(row).map(|calls| format!(", {calls}")).unwrap_or_default();
+        let matched = if row.by_name_only { ", matched by name only" } else { "" };
         let _ = writeln!(
             text,
             "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
-            escape(&name(row)),
-            cost(row.own.value_baseline),
-            cost(row.own.value),
+            escape(&name),
+            shown.cost(row.own.value_baseline),
+            shown.cost(row.own.value),
             shown.change(row.own.change),
             shown.share(row.own.change),
-            escape(&format!("{age}{}{calls}", evidence(row))),
+            escape(&format!("{age}{}{calls}{matched}", evidence(row, shown.sampled()))),
             escape(from.trim_start_matches(" ← ")),
             escape(below.trim_start_matches(" → ")),
             escape(&difference.owners.owner(row)),
@@ -50,8 +53,8 @@ pub fn markdown(difference: &Difference, limit: usize) -> String {
             text,
             "| {} | {} | {} | {} | {} | | | | |",
             escape(&rest.name),
-            cost(rest.baseline),
-            cost(rest.value),
+            shown.cost(rest.baseline),
+            shown.cost(rest.value),
             shown.change(rest.change),
             shown.share(rest.change),
         );
@@ -60,14 +63,16 @@ pub fn markdown(difference: &Difference, limit: usize) -> String {
     let _ = writeln!(
         text,
         "| **total** | {} | {} | {} | {} | | | | |",
-        cost(total.value_baseline),
-        cost(total.value),
+        shown.cost(total.value_baseline),
+        shown.cost(total.value),
         shown.change(total.change),
         shown.share(total.change),
     );
     let unknown = difference.owners.unknown(shown.rows);
     let covered = shown.covered(shown.rows.len());
-    let notes: Vec<&String> = covered.iter().chain(&difference.notes).chain(&unknown).collect();
+    let matching = shown.matching_notes();
+    let notes = covered.iter().chain(&matching).chain(&difference.notes).chain(&unknown);
+    let notes: Vec<&String> = notes.collect();
     if !notes.is_empty() {
         text.push('\n');
     }

@@ -12,7 +12,8 @@ pub use mail::mail;
 pub use markdown::markdown;
 pub use text::text;
 
-use super::functions::{self, decimals_that_add_up, list, signed, signed_figure};
+use super::functions::{self, decimals_that_add_up, list, sensible, signed, signed_figure};
+use super::page::Page;
 use crate::comparison::conclusion::{figure, grouped, percent};
 use crate::comparison::difference::{Difference, DifferenceSide};
 use crate::comparison::{FunctionRow, Sides, UNATTRIBUTED, Verdict};
@@ -77,7 +78,8 @@ impl<'a> Shown<'a> {
         });
         let changes = rows.iter().map(|row| row.own.change);
         let changes: Vec<f64> = changes.chain(rest.iter().map(|rest| rest.change)).collect();
-        let (decimals, adds_up) = decimals_that_add_up(functions.total.change, &changes);
+        let (decimals, adds_up) =
+            decimals_that_add_up(functions.total.change, &changes, functions.sampled.is_some());
         let mut callees: Callees<'_> = HashMap::new();
         for row in &functions.rows {
             for caller in row.callers.iter().filter(|caller| caller.own.change != 0.0) {
@@ -96,6 +98,19 @@ impl<'a> Shown<'a> {
         format!("{}/{}", functions.unit(), if functions.per_op { "op" } else { "run" })
     }
 
+    fn sampled(&self) -> bool {
+        self.difference.functions.sampled.is_some()
+    }
+
+    fn figure(&self, value: f64) -> String {
+        plain(sensible(value, self.sampled()))
+    }
+
+    /// A cost, or nothing at all.
+    fn cost(&self, value: f64) -> String {
+        cost(value, self.sampled())
+    }
+
     fn change(&self, change: f64) -> String {
         signed(change, self.decimals)
     }
@@ -112,18 +127,18 @@ impl<'a> Shown<'a> {
     }
 
     /// ` → callee +9.0, …`, in at most `room` columns.
-    fn callees(&self, row: &FunctionRow, room: usize) -> String {
+    fn callees(&self, page: &mut Page, row: &FunctionRow, room: usize) -> String {
         let of = self.callees.get(&(row.symbol.as_str(), row.module.as_str()));
         let own = |callee: &&(&str, f64)| {
             callee.0 != row.symbol && self.change(callee.1) != self.change(0.0)
         };
-        let named: Vec<String> = of
+        let named: Vec<(&str, String)> = of
             .into_iter()
             .flatten()
             .filter(own)
-            .map(|(symbol, change)| format!("{symbol} {}", self.change(*change)))
+            .map(|(symbol, change)| (*symbol, format!(" {}", self.change(*change))))
             .collect();
-        list(" → ", &named, room)
+        list(page, " → ", &named, room)
     }
 
     fn heading(&self) -> String {
@@ -159,13 +174,68 @@ impl<'a> Shown<'a> {
             Verdict::Inconclusive => ", inconclusive",
             Verdict::NotComparable | Verdict::Unavailable => ", not judged",
         };
-        let (before, after) = (plain(total.value_baseline), plain(total.value));
+        let (before, after) = (self.figure(total.value_baseline), self.figure(total.value));
         format!("{before} → {after} {}{ratio}{verdict}", self.unit())
     }
 
     /// How much of all that changed the first `named` functions explain; nothing where none did.
     fn covered(&self, named: usize) -> Option<String> {
         functions::covered(&self.difference.functions, named)
+    }
+
+    /// How files were matched, where that needs a word, a sentence each.
+    fn matching_notes(&self) -> Vec<String> {
+        let functions = &self.difference.functions;
+        let sides = self.difference.sides.each_ref().map(|side| side.name.as_str());
+        functions::matching_notes(&functions.modules, functions.unmatched.as_ref(), sides)
+    }
+
+    /// What a mail is about: the experiment, what changed by how much, and which are compared.
+    fn subject(&self) -> String {
+        let [baseline, variant] = &self.difference.sides;
+        let functions = &self.difference.functions;
+        let total = &functions.total;
+        let ratio = match total.value_baseline {
+            0.0 => "changed".to_string(),
+            baseline => percent(total.change / baseline),
+        };
+        let what = match functions.verdict {
+            Verdict::Unchanged => format!("no change in {} found", functions.unit()),
+            Verdict::Changed => format!("{} {ratio}", functions.unit()),
+            _ => format!("{} {ratio}, not decided", functions.unit()),
+        };
+        let names = match baseline.name == variant.name {
+            true => format!("{} against {}", variant.recording, baseline.recording),
+            false => format!("{} against {}", variant.name, baseline.name),
+        };
+        format!("{}: {what} ({names})", variant.experiment)
+    }
+
+    /// How it was measured, in one sentence.
+    fn method(&self) -> String {
+        let [one, two] = self.difference.sides.each_ref().map(|side| grouped(side.runs));
+        let functions = &self.difference.functions;
+        let counted = match &functions.sampled {
+            Some(by) => format!("sampled at {} Hz", by.frequency_hz),
+            None => "with every instruction counted".to_string(),
+        };
+        let judged = match self.difference.paired {
+            true => "interleaved in drawn order, judged by the signed-rank test over their blocks",
+            false => "of two recordings, judged by the rank-sum test",
+        };
+        format!(
+            "{one} runs of the baseline and {two} of the variant, {counted}, {judged}, functions with \
+             the false discovery rate controlled"
+        )
+    }
+
+    /// Where it ran: one line, or one for each side.
+    fn machines(&self) -> Vec<String> {
+        let [one, two] = &self.difference.sides;
+        match one.machine == two.machine {
+            true => vec![one.machine.clone()],
+            false => [one, two].map(|side| format!("{}: {}", side.name, side.machine)).to_vec(),
+        }
     }
 
     /// What was compared, and how, a sentence each.
@@ -194,9 +264,9 @@ impl<'a> Shown<'a> {
 }
 
 /// How sure a row's change is: `exact`, an interval, else the p-value, or why there is none.
-fn evidence(row: &FunctionRow) -> String {
-    let interval =
-        |(low, high): (f64, f64)| format!("{} … {}", signed_figure(low), signed_figure(high));
+fn evidence(row: &FunctionRow, sampled: bool) -> String {
+    let figure = |value| signed_figure(sensible(value, sampled));
+    let interval = |(low, high): (f64, f64)| format!("{} … {}", figure(low), figure(high));
     match (row.ci, row.p_adjusted) {
         _ if row.exact => "exact".into(),
         (Some(ci), _) => interval(ci),
@@ -219,14 +289,49 @@ fn calls_changed(calls: &Sides) -> bool {
 fn calls(row: &FunctionRow) -> Option<String> {
     let calls = &row.calls;
     calls_changed(calls)
-        .then(|| format!("calls {} → {}", plain(calls.value_baseline), plain(calls.value)))
+        .then(|| format!("calls {} → {}", count(calls.value_baseline), count(calls.value)))
 }
+
+/// Calls are counted one by one: a mean of many is shown as an integer, too.
+fn count(calls: f64) -> String {
+    if calls >= CALLS_WHOLE { grouped(calls.round() as u64) } else { plain(calls) }
+}
+
+/// The same of a change, with its sign.
+fn signed_count(calls: f64) -> String {
+    format!("{}{}", if calls < 0.0 { '−' } else { '+' }, count(calls.abs()))
+}
+
+/// From so many calls on a mean's decimals say nothing.
+const CALLS_WHOLE: f64 = 100.0;
 
 fn plain(value: f64) -> String {
     figure(value, Unit::Count)
 }
 
 /// A cost, or nothing at all.
-fn cost(value: f64) -> String {
-    if value == 0.0 { "–".into() } else { plain(value) }
+fn cost(value: f64, sampled: bool) -> String {
+    if value == 0.0 { "–".into() } else { plain(sensible(value, sampled)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_calls_are_whole_and_few_are_as_they_are() {
+        let shown = [0.0, 1.0, 0.999_999_999_999, 2.584, 99.5, 17_269.4, 1e6].map(count);
+        assert_eq!(shown, ["0", "1", "1", "2.584", "99.50", "17,269", "1,000,000"]);
+        assert_eq!([-1.0, 0.25, -1234.5].map(signed_count), ["−1", "+0.2500", "−1,235"]);
+    }
+
+    #[test]
+    fn nanoseconds_of_samples_have_no_decimals_that_say_nothing() {
+        let shown = |value| cost(value, true);
+        assert_eq!(
+            [0.0, 12.345, 1234.5, 24_448_344.25].map(shown),
+            ["–", "12.35", "1,235", "24,448,344"]
+        );
+        assert_eq!(cost(1234.5, false), "1,234.5");
+    }
 }

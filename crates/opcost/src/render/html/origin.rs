@@ -13,7 +13,7 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
         .map(|&(baseline, variant)| [baseline, variant])
         .filter_map(|sides| {
             let names = sides.map(|side| comparison.variants[side].name.as_str());
-            let functions = functions::table(comparison, sides);
+            let functions = functions::table(comparison, sides, view.style);
             let differences = functions::differences(comparison, sides);
             let sizes = size::rows_table(comparison, sides);
             if functions.is_none() && differences.is_empty() && sizes.is_empty() {
@@ -48,12 +48,11 @@ fn functions_table(table: &functions::Table) -> Markup {
             tbody {
                 @for line in &table.lines {
                     tr {
-                        th scope="row" { code { (line.name) } }
+                        th scope="row" title=[line.whole.as_deref()] { code { (line.name) } }
                         td class="number" data-label="change" { (line.change) }
                         td data-label="verdict" {
-                            @let real = if line.real { "real" } else { line.reason.as_str() };
-                            @let words: Vec<&str> = [line.age, real].into_iter().filter(|word| !word.is_empty()).collect();
-                            @if words.is_empty() { "–" } @else { (words.join(", ")) }
+                            @let words = line.words("real");
+                            @if words.is_empty() { "–" } @else { (words) }
                         }
                         td data-label="called from" {
                             @if line.callers.is_empty() { "–" } @else { code { (line.callers) } }
@@ -63,6 +62,7 @@ fn functions_table(table: &functions::Table) -> Markup {
             }
         }
         @if let Some(covered) = &table.covered { p { (covered) } }
+        @for note in &table.notes { p { (note) "." } }
     }
 }
 

@@ -15,6 +15,7 @@ use crate::nearest::nearest;
 use crate::store::Recording;
 use anyhow::{Context, Result};
 use clap::{ArgMatches, Command};
+use opcost_record::printable::printable;
 use std::path::{Path, PathBuf};
 
 /// A format of profiles.
@@ -152,7 +153,9 @@ fn names(recording: &Recording) -> Vec<&str> {
 pub(crate) fn find_variant<'a>(recording: &'a Recording, name: &str) -> Result<VariantOf<'a>> {
     let known = names(recording);
     let position = || name.parse().ok().and_then(|position: usize| position.checked_sub(1));
-    let found = known.iter().position(|known| *known == name).or_else(position);
+    // Names are stored as they are shown.
+    let shown = printable(name);
+    let found = known.iter().position(|known| *known == shown).or_else(position);
     match found.filter(|variant| *variant < known.len()) {
         Some(variant) => Ok(VariantOf { recording, variant }),
         None => {

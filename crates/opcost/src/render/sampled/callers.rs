@@ -1,7 +1,7 @@
 //! The ways that lead to a function, as an indented tree.
 
-use super::super::page::{DIM, Page, fit};
-use super::{View, share, with_module};
+use super::super::page::{DIM, Page, align};
+use super::{View, behind, share};
 use crate::comparison::conclusion::grouped;
 use opcost_profile::symbolise::Sampled;
 use opcost_profile::table::{CallerTree, caller_tree};
@@ -11,6 +11,8 @@ use unicode_width::UnicodeWidthStr;
 const PART_MIN: f64 = 0.05;
 /// The same where one function is looked at.
 const PART_MIN_ALONE: f64 = 0.005;
+/// Columns of a name that need to be left of a line.
+const NAME_WIDTH: usize = 40;
 /// How far callers are followed where many functions are shown.
 const DEPTH_MAX: usize = 12;
 
@@ -27,6 +29,7 @@ pub(super) fn tree(page: &mut Page, view: &View<'_>, at: usize) {
             let Some(number) = number else { return };
             let root = caller_tree(sampled, number as u32);
             let drawing = Drawing {
+                view,
                 sampled,
                 whole: root.cost,
                 part_min: if view.function.is_some() { PART_MIN_ALONE } else { PART_MIN },
@@ -44,7 +47,8 @@ fn edges(page: &mut Page, view: &View<'_>, at: usize) {
     for edge in table.callers(at) {
         let Some(caller) = edge.caller else { continue };
         let calls = edge.calls.map_or(String::new(), |calls| format!(", {} calls", grouped(calls)));
-        let name = with_module(&table.functions[caller].function);
+        let caller = &table.functions[caller].function;
+        let name = page.name(&view.naming.symbol(caller), &behind(caller), page.width - 6);
         page.wrap(
             DIM,
             "    ← ",
@@ -54,6 +58,7 @@ fn edges(page: &mut Page, view: &View<'_>, at: usize) {
 }
 
 struct Drawing<'a> {
+    view: &'a View<'a>,
     sampled: &'a Sampled,
     /// The function's own cost.
     whole: u64,
@@ -80,7 +85,7 @@ impl Drawing<'_> {
                 last = next;
                 deep += 1;
             }
-            let part = fit(&share(caller.cost, self.whole), 9, true);
+            let part = align(&share(caller.cost, self.whole), 9);
             // Far out, names matter more than how far out they are.
             let room = indent.min(page.width / 2);
             self.line(page, &format!("{}{part} ", " ".repeat(room)), &names);
@@ -89,7 +94,7 @@ impl Drawing<'_> {
         let rest = tree.callers.len() - shown.len();
         if rest > 0 && !shown.is_empty() && depth < self.depth_max {
             let cost: u64 = tree.callers.iter().filter(|one| !worth(one)).map(|one| one.cost).sum();
-            let part = fit(&share(cost, self.whole), 9, true);
+            let part = align(&share(cost, self.whole), 9);
             let room = indent.min(page.width / 2);
             let ending = if rest == 1 { "" } else { "s" };
             let line = format!("{}{part} ← {rest} other caller{ending}", " ".repeat(room));
@@ -101,13 +106,14 @@ impl Drawing<'_> {
     fn line(&self, page: &mut Page, mark: &str, names: &[String]) {
         let mut line = mark.to_string();
         for name in names {
-            if line.width() + 2 + name.width() > page.width && line.width() > mark.width() {
+            let most = name.width().min(NAME_WIDTH);
+            if line.width() + 2 + most > page.width && line.width() > mark.width() {
                 let painted = page.paint(DIM, &line);
                 page.line(&painted);
                 line = " ".repeat(mark.width());
             }
             let room = page.width.saturating_sub(line.width() + 3).max(10);
-            let name = fit(name, room.min(name.width()), false);
+            let name = page.name(name, "", room);
             line += &format!("← {name} ");
         }
         let painted = page.paint(DIM, line.trim_end());
@@ -115,6 +121,7 @@ impl Drawing<'_> {
     }
 
     fn name(&self, tree: &CallerTree) -> String {
-        self.sampled.profile.functions[tree.function as usize].symbol.clone()
+        let function = &self.sampled.profile.functions[tree.function as usize];
+        self.view.naming.symbol(function).into_owned()
     }
 }

@@ -1,19 +1,21 @@
 //! The difference of two profiles in files, for people and for programs.
 
 use super::super::Style;
-use super::super::functions::{list, signed_figure};
-use super::super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, fit};
-use super::{counted, with_module};
+use super::super::functions::{BY_NAME_ONLY, list, matching_notes, signed_figure};
+use super::super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, column, fit};
+use super::{behind, counted};
 use crate::comparison::conclusion::{figure, grouped, percent};
-use crate::comparison::profile_difference::{FALSE_SHARE, Measure, ProfileDifference, ProfileRow};
+use crate::comparison::profile_difference::{
+    FALSE_SHARE, Judged, Measure, ProfileDifference, ProfileRow, RowVerdict,
+};
 use opcost_record::Unit;
 use serde_json::{Value, json as value};
 use unicode_width::UnicodeWidthStr;
 
 /// Version of the document.
 const SCHEMA: u32 = 1;
-/// Columns of a figure, and of what stands behind them.
-const FIGURE_WIDTH: usize = 12;
+/// Columns of a figure, at least, and of what stands behind them.
+const FIGURE_WIDTH_MIN: usize = 12;
 const MARK_WIDTH: usize = 18;
 
 /// The page that `opcost diff` prints of two files; `limit`: functions shown one by one.
@@ -22,12 +24,10 @@ pub fn text(difference: &ProfileDifference, limit: usize, style: &Style) -> Stri
     let [one, two] = &difference.names;
     page.wrap(BOLD, "", &format!("{two} against {one}: {} by function", difference.event));
     page.wrap(PLAIN, "  ", &totals(difference));
-    page.wrap(DIM, "  ", judged(difference));
+    page.wrap(DIM, "  ", &judged(difference));
     page.line("");
-    let taken = 2 + 3 * FIGURE_WIDTH + MARK_WIDTH;
-    let name_width = page.width.saturating_sub(taken).clamp(20, 60);
-    let table = Table { difference, name_width };
-    let long = difference.names.iter().any(|name| name.width() >= FIGURE_WIDTH);
+    let table = Table::of(difference, limit, page.width);
+    let long = difference.names.iter().any(|name| name.width() >= table.figure_width);
     let names = if long { ["A", "B"] } else { [one.as_str(), two.as_str()] };
     if long {
         page.wrap(PLAIN, "  ", &format!("A: {one}"));
@@ -53,10 +53,7 @@ pub fn text(difference: &ProfileDifference, limit: usize, style: &Style) -> Stri
         table.sums(&mut page, PLAIN, &row.function.symbol, row.value);
     }
     table.sums(&mut page, BOLD, "total", difference.total.value);
-    if shown.iter().any(|row| !row.changed && row.change != 0.0) {
-        page.line("");
-        page.wrap(DIM, "  ", "?: not shown to be real: so many samples more or less can be chance");
-    }
+    footnotes(&mut page, difference, shown);
     for note in &difference.notes {
         page.wrap(YELLOW, "! ", note);
     }
@@ -81,34 +78,88 @@ fn totals(difference: &ProfileDifference) -> String {
         }
         _ => {
             let ratio = percent(total.change / total.value[0]);
-            let real = match (total.p_adjusted, total.changed) {
-                (None, _) => ", exact",
-                (_, true) => ", real",
-                (_, false) => ", no change found",
+            let said = match (total.verdict, difference.judged) {
+                (RowVerdict::Changed, _) => ", real".to_string(),
+                (RowVerdict::Differs, Judged::Exact) => ", exact for these two".to_string(),
+                (RowVerdict::Differs, _) => ", differs".to_string(),
+                (RowVerdict::Unchanged, _) => ", no change found".to_string(),
+                (RowVerdict::Inconclusive, Judged::Sampling) => ", within chance".to_string(),
+                (RowVerdict::Inconclusive, _) => format!(", {}", total.reason),
             };
-            format!(" ({ratio}{real})")
+            format!(" ({ratio}{said})")
         }
     };
     format!("{} → {}{change}", side(0), side(1))
 }
 
-fn judged(difference: &ProfileDifference) -> &'static str {
-    match difference.samples {
-        Some(_) => {
-            "each function judged by the exact test of two Poisson counts, its samples; at most one in \
-             20 of those called changed is expected to be false; how one run differs from the next is \
-             not in two files"
+fn judged(difference: &ProfileDifference) -> String {
+    let [one, two] = difference.files.each_ref().map(Vec::len);
+    match difference.judged {
+        Judged::Files => format!(
+            "figures are means over {one} and {two} files, the units of the test (rank sums); at most \
+             one in 20 of the functions called changed is expected to be false; an order of running \
+             that favours a side looks like a change, so take the sides in turns"
+        ),
+        Judged::Sampling => {
+            "differs: by more than sampling does (exact test of two Poisson counts, \
+             corrected for all functions)"
+                .into()
         }
-        None => "counted, not sampled: each difference is exact for these two runs",
+        Judged::Exact => "counted, not sampled: each difference is exact for these two runs".into(),
     }
+}
+
+/// What the marks mean, where they occur, and how files were matched.
+fn footnotes(page: &mut Page, difference: &ProfileDifference, shown: &[ProfileRow]) {
+    let open = |row: &&ProfileRow| !row.verdict.is_found() && row.change != 0.0;
+    if let Some(first) = shown.iter().find(open) {
+        page.line("");
+        page.wrap(DIM, "  ", &not_real(difference, first, shown));
+    }
+    if shown.iter().any(|row| row.by_name_only) {
+        page.wrap(DIM, "  ", BY_NAME_ONLY);
+    }
+    page.note_shortened("  ");
+    let sides = difference.names.each_ref().map(String::as_str);
+    for note in matching_notes(&difference.modules, difference.unmatched.as_ref(), sides) {
+        page.wrap(DIM, "  ", &note);
+    }
+}
+
+/// What `?` means; `first`: the first row that has it.
+fn not_real(difference: &ProfileDifference, first: &ProfileRow, shown: &[ProfileRow]) -> String {
+    if difference.judged != Judged::Files {
+        return "?: so many samples more or less can be chance".into();
+    }
+    let mut text = "?: not shown to be real".to_string();
+    let needs = shown.iter().find(|row| row.reason.starts_with("needs"));
+    if let Some(needs) = needs.filter(|_| first.verdict == RowVerdict::Inconclusive) {
+        text += &format!("; with so many functions a verdict {}", needs.reason);
+    }
+    text
 }
 
 struct Table<'a> {
     difference: &'a ProfileDifference,
     name_width: usize,
+    figure_width: usize,
 }
 
-impl Table<'_> {
+impl<'a> Table<'a> {
+    fn of(difference: &'a ProfileDifference, limit: usize, width: usize) -> Table<'a> {
+        let mut table = Table { difference, name_width: 0, figure_width: 0 };
+        let rows = difference.rows.iter().take(limit).chain([&difference.total]);
+        let figures: Vec<String> = rows
+            .flat_map(|row| {
+                [table.figure(row.value[0]), table.figure(row.value[1]), table.change(row.change)]
+            })
+            .collect();
+        table.figure_width = column(figures.iter().map(String::as_str), FIGURE_WIDTH_MIN);
+        let taken = 2 + 3 * table.figure_width + MARK_WIDTH;
+        table.name_width = width.saturating_sub(taken).clamp(20, 60);
+        table
+    }
+
     fn figure(&self, value: f64) -> String {
         if value == 0.0 {
             return "–".into();
@@ -129,9 +180,8 @@ impl Table<'_> {
     }
 
     fn cells(&self, name: &str, figures: [&str; 3], mark: &str) -> String {
-        let figures: String =
-            figures.iter().map(|text| format!(" {}", fit(text, FIGURE_WIDTH - 1, true))).collect();
-        format!("  {}{figures}  {mark}", fit(name, self.name_width, false))
+        let figures: String = figures.iter().map(|text| align(text, self.figure_width)).collect();
+        format!("  {}{figures}  {mark}", fit(name, self.name_width))
     }
 
     fn sums(&self, page: &mut Page, style: anstyle::Style, name: &str, value: [f64; 2]) {
@@ -146,10 +196,15 @@ impl Table<'_> {
     }
 
     fn row(&self, page: &mut Page, row: &ProfileRow) {
-        let mut name = with_module(&row.function);
+        let behind = behind(&row.function);
+        let width = match row.function.symbol.width() + behind.width() {
+            short if short <= self.name_width => self.name_width,
+            _ => page.width - 2,
+        };
+        let mut name = page.name(&row.function.symbol, &behind, width);
         // A long name stands on a line of its own.
         if name.width() > self.name_width {
-            page.line(&format!("  {}", fit(&name, (page.width - 2).min(name.width()), false)));
+            page.line(&format!("  {name}"));
             name.clear();
         }
         let figures =
@@ -160,27 +215,34 @@ impl Table<'_> {
             [_, 0] => marks.push("gone".to_string()),
             _ => {}
         }
-        if !row.changed && row.change != 0.0 {
-            marks.push("?".into());
-        } else if let Some(p) = row.p_adjusted.filter(|_| row.changed) {
-            marks.push(if p < 1e-4 { "p < 0.0001".into() } else { format!("p {p:.4}") });
+        if row.by_name_only {
+            marks.push("≈".into());
+        }
+        match (row.verdict, row.p_adjusted) {
+            (RowVerdict::Changed, Some(p)) if p < 1e-4 => marks.push("p < 0.0001".into()),
+            (RowVerdict::Changed, Some(p)) => marks.push(format!("p {p:.4}")),
+            (RowVerdict::Changed, None) => marks.push("exact".into()),
+            (RowVerdict::Differs, _) => marks.push("differs".into()),
+            _ if row.change != 0.0 => marks.push("?".into()),
+            _ => {}
         }
         let figures = figures.each_ref().map(String::as_str);
         let line = self.cells(&name, figures, &marks.join(" "));
-        let color = match (row.changed, row.change > 0.0) {
-            (true, true) => RED,
-            (true, false) => GREEN,
+        let color = match (row.verdict, row.change > 0.0) {
+            (RowVerdict::Changed, true) => RED,
+            (RowVerdict::Changed, false) => GREEN,
+            (RowVerdict::Differs, _) => BOLD,
             _ => PLAIN,
         };
         let line = page.paint(color, &line);
         page.line(&line);
-        if row.changed && !row.callers.is_empty() {
-            let named: Vec<String> = row
+        if row.verdict.is_found() && !row.callers.is_empty() {
+            let named: Vec<(&str, String)> = row
                 .callers
                 .iter()
-                .map(|(caller, change)| format!("{caller} {}", self.change(*change)))
+                .map(|(caller, change)| (caller.as_str(), format!(" {}", self.change(*change))))
                 .collect();
-            let from = list("← ", &named, page.width - 6);
+            let from = list(page, "← ", &named, page.width - 6);
             let line = page.paint(DIM, &format!("      {from}"));
             page.line(&line);
         }
@@ -200,6 +262,8 @@ pub fn json(difference: &ProfileDifference) -> Value {
         value!({
             "symbol": row.function.symbol,
             "module": row.function.module,
+            "module_baseline": row.module_baseline.as_ref().unwrap_or(&row.function.module),
+            "by_name_only": row.by_name_only,
             "cost_baseline": row.cost[0],
             "cost": row.cost[1],
             "samples_baseline": row.samples.map(|samples| samples[0]),
@@ -208,7 +272,10 @@ pub fn json(difference: &ProfileDifference) -> Value {
             "value": row.value[1],
             "change": row.change,
             "p_adjusted": row.p_adjusted,
-            "verdict": if row.changed { "changed" } else { "unchanged" },
+            "ci_low": row.ci.map(|(low, _)| low),
+            "ci_high": row.ci.map(|(_, high)| high),
+            "verdict": row.verdict.word(),
+            "reason": row.reason,
             "callers": callers.collect::<Vec<_>>(),
         })
     };
@@ -216,17 +283,26 @@ pub fn json(difference: &ProfileDifference) -> Value {
         "schema": SCHEMA,
         "baseline": difference.names[0],
         "variant": difference.names[1],
+        "files_baseline": difference.files[0],
+        "files": difference.files[1],
+        "judged_by": match difference.judged {
+            Judged::Files => "files",
+            Judged::Sampling => "sampling",
+            Judged::Exact => "exact",
+        },
         "event": difference.event,
         "unit": if difference.clock { "ns" } else { "1" },
         "measure": measure,
         "kind": if difference.samples.is_some() { "sampled" } else { "counted" },
-        "exact": difference.samples.is_none(),
-        "false_discovery_rate": difference.samples.map(|_| FALSE_SHARE),
+        "exact": difference.judged == Judged::Exact,
+        "ci_level": difference.ci_level,
+        "false_discovery_rate": (difference.judged == Judged::Files).then_some(FALSE_SHARE),
         "ops_baseline": difference.ops.map(|ops| ops[0]),
         "ops": difference.ops.map(|ops| ops[1]),
         "total": row(&difference.total),
         "unattributed": difference.unattributed.as_ref().map(row),
         "functions": difference.rows.iter().map(row).collect::<Vec<_>>(),
+        "modules_matched": difference.modules,
         "notes": difference.notes,
     })
 }

@@ -21,7 +21,8 @@ pub fn json(view: &View<'_>) -> Value {
     };
     let distortions = view.distortions.iter().map(|distortion| {
         let functions = distortion.functions.iter().map(|(function, cost)| {
-            value!({"symbol": function.symbol, "module": function.module, "cost": cost})
+            let symbol = view.naming.symbol(function);
+            value!({"symbol": symbol, "module": function.module, "cost": cost})
         });
         value!({
             "kind": distortion.kind.word(),
@@ -61,15 +62,16 @@ fn function(view: &View<'_>, table: &FunctionTable, at: usize, cost: &FunctionCo
     let callers = table.callers(at).map(|edge| {
         let caller = edge.caller.map(|caller| &table.functions[caller].function);
         value!({
-            "symbol": caller.map(|caller| &caller.symbol),
+            "symbol": caller.map(|caller| view.naming.symbol(caller)),
             "module": caller.map(|caller| &caller.module),
             "inclusive": edge.cost,
             "calls": edge.calls,
         })
     });
     let mut document = value!({
-        "symbol": cost.function.symbol,
+        "symbol": view.naming.symbol(&cost.function),
         "module": cost.function.module,
+        "source": cost.function.source,
         "cost": cost.own,
         "share": ratio(cost.own, table.total),
         "inclusive": cost.inclusive,

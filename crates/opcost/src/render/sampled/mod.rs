@@ -9,9 +9,11 @@ mod text;
 pub use json::json;
 pub use text::text;
 
+use super::functions::short;
 use crate::comparison::conclusion::{figure, grouped};
 use opcost_profile::distortion::Distortion;
 use opcost_profile::read::ReadProfile;
+use opcost_profile::symbols::naming::Naming;
 use opcost_record::profile::KERNEL;
 use opcost_record::{Function, Unit};
 
@@ -31,6 +33,8 @@ pub struct View<'a> {
     pub callers: bool,
     /// The one function to show.
     pub function: Option<usize>,
+    /// What tells functions of one name apart.
+    pub naming: Naming,
 }
 
 impl View<'_> {
@@ -65,17 +69,13 @@ fn share(part: u64, whole: u64) -> String {
     }
 }
 
-/// A module as short as it can be: a file's name.
-fn short(module: &str) -> &str {
-    if module.starts_with('[') { module } else { module.rsplit('/').next().unwrap_or(module) }
-}
-
-/// A function, of one that is not the kernel's own with its module: `memcpy (libc.so.6)`.
-fn with_module(function: &Function) -> String {
+/// What stands behind a function's name: of one that is not the kernel's own, its module:
+/// ` (libc.so.6)`.
+pub(super) fn behind(function: &Function) -> String {
     match short(&function.module) {
-        "" | KERNEL => function.symbol.clone(),
-        module if module.starts_with('[') => format!("{} {module}", function.symbol),
-        module => format!("{} ({module})", function.symbol),
+        "" | KERNEL => String::new(),
+        module if module.starts_with('[') => format!(" {module}"),
+        module => format!(" ({module})"),
     }
 }
 

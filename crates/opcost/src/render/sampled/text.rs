@@ -1,21 +1,24 @@
 //! A profile for people.
 
 use super::super::Style;
-use super::super::page::{BOLD, DIM, PLAIN, Page, YELLOW, fit};
-use super::{View, callers, counted, losses, short, with_module};
+use super::super::names::shorten;
+use super::super::page::{BOLD, DIM, PLAIN, Page, YELLOW, align, column, fit};
+use super::{View, behind, callers, counted, losses, short};
 use crate::comparison::conclusion::{figure, grouped};
 use opcost_profile::distortion::Distortion;
 use opcost_profile::table::FunctionCost;
 use opcost_record::Unit;
 use unicode_width::UnicodeWidthStr;
 
-/// Columns of a cost and of a share.
-const COST_WIDTH: usize = 12;
+/// Columns of a cost, at least, and of a share.
+const COST_WIDTH_MIN: usize = 12;
 const SHARE_WIDTH: usize = 10;
 /// Columns of the module, at most.
 const MODULE_WIDTH: usize = 14;
 /// Functions named where something is distorted.
 const NAMED: usize = 3;
+/// Columns of a name in a sentence.
+const NAME_WIDTH: usize = 48;
 /// A distortion below this share is only in the JSON.
 const DISTORTION_SHARE_MIN: f64 = 0.005;
 
@@ -24,9 +27,7 @@ pub fn text(view: &View<'_>, style: &Style) -> String {
     let mut page = Page::new(style);
     heading(&mut page, view);
     page.line("");
-    let taken = 2 + COST_WIDTH + 2 * SHARE_WIDTH + 2 + MODULE_WIDTH;
-    let name_width = page.width.saturating_sub(taken).clamp(20, 70);
-    let table = Table { view, name_width };
+    let table = Table::of(view, page.width);
     let head = table.cells("function", ["self", "%", "incl. %"], "module");
     let head = page.paint(BOLD, &head);
     page.line(&head);
@@ -96,25 +97,39 @@ fn heading(page: &mut Page, view: &View<'_>) {
 struct Table<'a> {
     view: &'a View<'a>,
     name_width: usize,
+    cost_width: usize,
 }
 
-impl Table<'_> {
+impl<'a> Table<'a> {
+    fn of(view: &'a View<'a>, width: usize) -> Table<'a> {
+        // Nothing costs more than all, but what is less may have more digits.
+        let costs = view.profile.table.functions.iter().take(view.limit).map(|cost| cost.own);
+        let costs: Vec<String> =
+            costs.chain([view.profile.table.total]).map(|cost| view.cost(cost)).collect();
+        let cost_width = column(costs.iter().map(String::as_str), COST_WIDTH_MIN);
+        let taken = 2 + cost_width + 2 * SHARE_WIDTH + 2 + MODULE_WIDTH;
+        let name_width = width.saturating_sub(taken).clamp(20, 70);
+        Table { view, name_width, cost_width }
+    }
+
     fn cells(&self, name: &str, [cost, own, inclusive]: [&str; 3], module: &str) -> String {
         format!(
             "  {}{}{}{}  {}",
-            fit(name, self.name_width, false),
-            fit(cost, COST_WIDTH, true),
-            fit(own, SHARE_WIDTH, true),
-            fit(inclusive, SHARE_WIDTH, true),
-            fit(module, MODULE_WIDTH, false)
+            fit(name, self.name_width),
+            align(cost, self.cost_width),
+            align(own, SHARE_WIDTH),
+            align(inclusive, SHARE_WIDTH),
+            shorten(module, MODULE_WIDTH)
         )
     }
 
     fn row(&self, page: &mut Page, cost: &FunctionCost) {
-        let mut name = cost.function.symbol.clone();
+        let name = self.view.naming.symbol(&cost.function);
+        let width = if name.width() > self.name_width { page.width - 2 } else { self.name_width };
+        let mut name = page.name(&name, "", width);
         // A long name stands on a line of its own.
         if name.width() > self.name_width {
-            page.line(&format!("  {}", fit(&name, (page.width - 2).min(name.width()), false)));
+            page.line(&format!("  {name}"));
             name.clear();
         }
         let inclusive = cost.inclusive.map_or("?".into(), |inclusive| self.view.share(inclusive));
@@ -142,6 +157,7 @@ impl Table<'_> {
 
 /// What is lost, and what the profiler distorts.
 fn notes(page: &mut Page, view: &View<'_>) {
+    page.note_shortened("  ");
     let losses = losses::losses(view.profile);
     let total = view.profile.table.total.max(1) as f64;
     let worth = |distortion: &&Distortion| distortion.cost as f64 / total >= DISTORTION_SHARE_MIN;
@@ -162,7 +178,10 @@ fn notes(page: &mut Page, view: &View<'_>) {
             .functions
             .iter()
             .take(NAMED)
-            .map(|(function, cost)| format!("{} {}", with_module(function), view.share(*cost)))
+            .map(|(function, cost)| {
+                let name = page.name(&view.naming.symbol(function), &behind(function), NAME_WIDTH);
+                format!("{name} {}", view.share(*cost))
+            })
             .collect();
         let more = if distortion.functions.len() > NAMED { ", …" } else { "" };
         let said = format!(

@@ -115,7 +115,7 @@ fn beside(page: &mut Page, difference: &FunctionDifference) {
     let width = (page.width - 3) / 2;
     let [one, two] = &difference.code;
     let column = |code: &Code, index: Option<usize>| {
-        fit(&index.map(|index| line(code, index)).unwrap_or_default(), width, false)
+        fit(&index.map(|index| line(code, index)).unwrap_or_default(), width)
     };
     for row in &difference.rows {
         let (left, mark, right) = match *row {

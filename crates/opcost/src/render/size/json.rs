@@ -30,12 +30,17 @@ fn side(side: &SizeSide) -> Value {
         "data_bytes": side.totals.data_bytes,
         "bss_bytes": side.totals.bss_bytes,
         "total_bytes": side.totals.sum(),
-        "names": match side.names {
-            Names::Full => "full",
-            Names::Exported => "exported",
-            Names::None => "none",
-        },
+        "names": names_word(side.names),
     })
+}
+
+/// The word for the names that a file has.
+pub(super) fn names_word(names: Names) -> &'static str {
+    match names {
+        Names::Full => "full",
+        Names::Exported => "exported",
+        Names::None => "none",
+    }
 }
 
 fn section(row: &SectionRow) -> Value {

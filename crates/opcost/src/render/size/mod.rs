@@ -1,5 +1,6 @@
 //! Differences in size, and in a function's code, to bytes: one file for each format.
 
+mod alone;
 mod code;
 mod figure;
 mod json;
@@ -7,6 +8,7 @@ mod markdown;
 mod rows;
 mod text;
 
+pub use alone::{alone_json, alone_markdown, alone_text};
 pub use code::{code_json, code_markdown, code_text};
 use figure::{bytes, bytes_change, relative};
 pub use json::json;
@@ -14,10 +16,10 @@ pub use markdown::markdown;
 pub(in crate::render) use rows::{rows_json, rows_markdown, rows_table, rows_text};
 pub use text::text;
 
+use super::names::shorten;
 use crate::comparison::conclusion::grouped;
 use crate::size::{Class, Names, Part, SectionRow, SizeDifference, SymbolRow};
 use figure::signed;
-use unicode_width::UnicodeWidthStr;
 
 /// Names listed within a sentence, and the columns of each.
 const NAMES_SHOWN: usize = 3;
@@ -34,10 +36,12 @@ fn leading(difference: &SizeDifference, limit: usize) -> (Vec<Part<'_>>, usize, 
 
 /// The name of a symbol, with its file or member where others of its name may be.
 fn name(row: &SymbolRow) -> String {
-    match &row.origin {
-        Some(origin) => format!("{} ({origin})", row.name),
-        None => row.name.clone(),
-    }
+    format!("{}{}", row.name, behind(row))
+}
+
+/// What stands behind it.
+fn behind(row: &SymbolRow) -> String {
+    row.origin.as_ref().map_or(String::new(), |origin| format!(" ({origin})"))
 }
 
 fn unnamed_name(row: &SectionRow) -> String {
@@ -106,7 +110,7 @@ fn listed(names: &[String]) -> String {
 
 /// A name within a sentence: those of C++ can be longer than a page.
 fn short(name: &str) -> String {
-    super::page::fit(name, name.width().min(NAME_WIDTH_MAX), false)
+    shorten(name, NAME_WIDTH_MAX)
 }
 
 /// `1 other symbol`, `3 other symbols`.

@@ -1,6 +1,6 @@
 //! The sizes of what a comparison's variants run, below its table.
 
-use super::super::page::{BOLD, Page, fit};
+use super::super::page::{BOLD, Page, align, fit};
 use super::{bytes, bytes_change, relative};
 use crate::comparison::{Comparison, SizeRows};
 use serde_json::{Value, json};
@@ -36,8 +36,8 @@ pub(in crate::render) fn rows_text(page: &mut Page, comparison: &Comparison, sid
         page.line("");
         page.wrap(BOLD, "  ", &heading(comparison, rows));
         for [name, before, after, change, ratio] in lines(rows) {
-            let [before, after, change] = [before, after, change].map(|text| fit(&text, 13, true));
-            page.line(&format!("    {}{before}{after}{change}  {ratio}", fit(&name, 8, false)));
+            let [before, after, change] = [before, after, change].map(|text| align(&text, 13));
+            page.line(&format!("    {}{before}{after}{change}  {ratio}", fit(&name, 8)));
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The difference in size for people.
 
 use super::super::Style;
-use super::super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, fit};
+use super::super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, fit};
 use super::{
-    bytes, bytes_change, changed_sections, heading, leading, name, others, relative, remark,
+    behind, bytes, bytes_change, changed_sections, heading, leading, others, relative, remark,
     shows_symbols, unnamed_name, verdict,
 };
 use crate::comparison::conclusion::grouped;
@@ -76,29 +76,44 @@ impl<'a> Table<'a> {
         let long = self.names.iter().any(|name| name.width() > self.bytes_width);
         let mut line = format!("  {}", " ".repeat(self.name_width));
         for (name, letter) in self.names.iter().zip(["A", "B"]) {
-            line += &format!(" {}", fit(if long { letter } else { name }, self.bytes_width, true));
+            line += &format!(" {}", align(if long { letter } else { name }, self.bytes_width));
             if long {
                 page.wrap(PLAIN, "  ", &format!("{letter}: {name}"));
             }
         }
-        line += &fit("change", CHANGE_WIDTH, true);
+        line += &align("change", CHANGE_WIDTH);
         let line = page.paint(BOLD, &line);
         page.line(&line);
     }
 
     fn row(&self, page: &mut Page, name: &str, sides: [Option<u64>; 2], remark: &str) {
+        self.row_of(page, [name, ""], sides, remark);
+    }
+
+    /// A row of a name, and what stands behind it.
+    fn row_of(
+        &self,
+        page: &mut Page,
+        [name, behind]: [&str; 2],
+        sides: [Option<u64>; 2],
+        remark: &str,
+    ) {
         let change = change(sides);
-        let mut name = name.to_owned();
+        let width = match name.width() + behind.width() {
+            short if short <= self.name_width => self.name_width,
+            _ => page.width - 2,
+        };
+        let mut name = page.name(name, behind, width);
         // A long name stands on a line of its own.
         if name.width() > self.name_width {
-            page.line(&format!("  {}", fit(&name, (page.width - 2).min(name.width()), false)));
+            page.line(&format!("  {name}"));
             name.clear();
         }
-        let mut line = format!("  {}", fit(&name, self.name_width, false));
+        let mut line = format!("  {}", fit(&name, self.name_width));
         for side in sides {
-            line += &format!(" {}", fit(&bytes(side), self.bytes_width, true));
+            line += &format!(" {}", align(&bytes(side), self.bytes_width));
         }
-        let figure = fit(&bytes_change(change), CHANGE_WIDTH, true);
+        let figure = align(&bytes_change(change), CHANGE_WIDTH);
         let color = match change {
             0 => DIM,
             1.. => RED,
@@ -153,7 +168,8 @@ fn parts(page: &mut Page, table: &Table<'_>, difference: &SizeDifference, limit:
     for part in parts {
         match part {
             Part::Symbol(row) => {
-                table.row(page, &name(row), row.bytes, &remark(difference, row));
+                let behind = behind(row);
+                table.row_of(page, [&row.name, &behind], row.bytes, &remark(difference, row));
             }
             Part::Unnamed(row) => table.row(page, &unnamed_name(row), row.unnamed_bytes, ""),
         }
@@ -162,10 +178,11 @@ fn parts(page: &mut Page, table: &Table<'_>, difference: &SizeDifference, limit:
         rest_row(page, table, &others(more, "row"), change);
         page.wrap(DIM, "  ", "--limit N shows more of them, --json all");
     }
+    page.note_shortened("  ");
 }
 
 fn rest_row(page: &mut Page, table: &Table<'_>, name: &str, change: i64) {
     let blank = " ".repeat(2 * (table.bytes_width + 1));
-    let figure = fit(&bytes_change(change), CHANGE_WIDTH, true);
-    page.line(&format!("  {}{blank}{figure}", fit(name, table.name_width, false)));
+    let figure = align(&bytes_change(change), CHANGE_WIDTH);
+    page.line(&format!("  {}{blank}{figure}", fit(name, table.name_width)));
 }

@@ -9,7 +9,8 @@ mod layout;
 mod legend;
 
 use super::super::functions::signed_figure;
-use super::super::page::fit;
+use super::super::names::shorten;
+
 use crate::comparison::call_tree::{CallNode, CallTree};
 use crate::comparison::conclusion::{figure, grouped, percent};
 use color::{Changes, class_of_function, style};
@@ -17,7 +18,6 @@ use layout::{Frame, frames};
 use legend::Legend;
 use opcost_record::Unit;
 use std::fmt::Write as _;
-use unicode_width::UnicodeWidthStr;
 
 const WIDTH_PX: f64 = 1200.0;
 const MARGIN_PX: f64 = 10.0;
@@ -206,7 +206,7 @@ impl<'a> Drawing<'a> {
         }
         let room = ((width - 5.0) / CHARACTER_PX).max(0.0) as usize;
         if room >= CHARACTERS_MIN {
-            let label = escape(&fit(&name, name.width().min(room), false));
+            let label = escape(&shorten(&name, room));
             let (x, y) = (x + 3.0, y + 12.5);
             let _ = write!(self.body, r#"<text x="{x:.2}" y="{y:.1}">{label}</text>"#);
         }

@@ -1,0 +1,189 @@
+//! What tells functions of one name apart: the source file of a local symbol, the hash in a symbol
+//! of Rust, else the address.
+
+use super::image::Code;
+use super::{Name, Symbol};
+use crate::symbols::demangle::printable;
+use crate::symbols::span::Span;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
+
+/// Whether a file that a symbol table names is one that somebody wrote: compilers name the parts
+/// into which they cut a program for themselves, anew in each build.
+fn is_source(file: &[u8]) -> bool {
+    let has = |part: &[u8]| file.windows(part.len()).any(|window| window == part);
+    // Of GCC's link-time optimisation, of Rust's codegen units.
+    !(file.is_empty() || file[0] == b'<' || has(b".ltrans") || has(b"-cgu."))
+}
+
+/// The hash at the end of a symbol of Rust's older mangling.
+fn rust_hash(name: &[u8]) -> Option<&[u8]> {
+    let end = name.iter().position(|byte| *byte == b'.').unwrap_or(name.len());
+    let stem = name[..end].strip_suffix(b"E")?;
+    let (before, hash) = stem.split_at_checked(stem.len().checked_sub(19)?)?;
+    let is_hash = before.starts_with(b"_ZN")
+        && hash.starts_with(b"17h")
+        && hash[3..].iter().all(u8::is_ascii_hexdigit);
+    is_hash.then(|| &hash[2..])
+}
+
+/// What a file's functions are told apart by.
+pub(super) struct Sources<'s, 'd> {
+    /// All functions of the file.
+    pub(super) spans: &'s [Span<Name<'d>>],
+    /// The source files that symbols count.
+    pub(super) files: &'s [&'d [u8]],
+    /// Where its code is.
+    pub(super) code: &'s [Code],
+}
+
+impl<'d> Sources<'_, 'd> {
+    /// What of a symbol tells it from others of its name, as far as the symbol itself says.
+    fn candidate(&self, symbol: &Symbol<'d>) -> Option<&'d [u8]> {
+        let file = symbol.file.and_then(|file| self.files.get(file.get() as usize - 1)).copied();
+        rust_hash(symbol.name).or(file.filter(|file| is_source(file)))
+    }
+
+    /// Where a symbol is, as it tells it from others.
+    fn address(&self, symbol: &Symbol<'d>) -> Option<String> {
+        let holds = |piece: &&Code| (piece.start..piece.end).contains(&symbol.start);
+        let piece = self.code.iter().find(holds)?;
+        Some(format!("{:#x}", piece.address.saturating_add(symbol.start - piece.start)))
+    }
+
+    /// What tells each of `asked` from the other functions of its name in the file; the same whichever
+    /// of them are asked for.
+    fn of(&self, asked: &[Symbol<'d>]) -> Vec<Option<String>> {
+        // A hash tells as much as there is to tell.
+        let asks = |symbol: &&Symbol<'d>| symbol.local && rust_hash(symbol.name).is_none();
+        let names: FxHashSet<&[u8]> = asked.iter().filter(asks).map(|one| one.name).collect();
+        let mut bearers: FxHashMap<(&[u8], Option<&[u8]>), u64> = FxHashMap::default();
+        let mut shared: FxHashSet<(&[u8], Option<&[u8]>)> = FxHashSet::default();
+        for symbol in self.symbols(&names) {
+            let key = (symbol.name, self.candidate(&symbol));
+            if *bearers.entry(key).or_insert(symbol.start) != symbol.start {
+                shared.insert(key);
+            }
+        }
+        let source = |symbol: &Symbol<'d>| {
+            let candidate = self.candidate(symbol);
+            if symbol.local && shared.contains(&(symbol.name, candidate)) {
+                return self.address(symbol);
+            }
+            candidate.map(|text| printable(&String::from_utf8_lossy(text)))
+        };
+        asked.iter().map(source).collect()
+    }
+
+    /// The symbols of the file that have one of these names.
+    fn symbols<'n>(&self, names: &FxHashSet<&'n [u8]>) -> Vec<Symbol<'d>> {
+        if names.is_empty() {
+            return Vec::new();
+        }
+        // Of a million names nearly all differ in length from the few that are asked for.
+        let lengths = names.iter().fold(0u128, |lengths, name| lengths | 1 << (name.len() % 128));
+        let all = self.spans.iter().filter_map(|span| symbol(&span.name));
+        let may = all.filter(|symbol| lengths >> (symbol.name.len() % 128) & 1 != 0);
+        may.filter(|symbol| names.contains(symbol.name)).collect()
+    }
+
+    /// What tells each function with one of these symbols from the others, by symbol.
+    pub(super) fn of_symbols<'n>(
+        &self,
+        symbols: &FxHashSet<&'n [u8]>,
+    ) -> FxHashMap<&'n [u8], Vec<Option<String>>> {
+        // A function that others are nested in comes in several pieces.
+        let found: BTreeMap<u64, Symbol<'d>> =
+            self.symbols(symbols).into_iter().map(|symbol| (symbol.start, symbol)).collect();
+        let found: Vec<Symbol<'d>> = found.into_values().collect();
+        let mut by_symbol: FxHashMap<&'n [u8], Vec<Option<String>>> = FxHashMap::default();
+        for (symbol, source) in found.iter().zip(self.of(&found)) {
+            if let Some(name) = symbols.get(symbol.name) {
+                by_symbol.entry(*name).or_default().push(source);
+            }
+        }
+        by_symbol
+    }
+
+    /// Names as they are shown, each with what tells it from others of the file that are shown so.
+    ///
+    /// `names`: those that are asked for, none twice.
+    pub(super) fn shown(&self, names: &[Name<'d>]) -> Vec<(String, Option<String>)> {
+        let asked: Vec<Symbol<'_>> = names.iter().filter_map(symbol).collect();
+        let mut sources = self.of(&asked).into_iter();
+        let mut shown: Vec<(String, Option<String>)> = names
+            .iter()
+            .map(|name| (name.show(), symbol(name).and_then(|_| sources.next().flatten())))
+            .collect();
+        // Different symbols of Rust can be one name for people.
+        let mut first: FxHashMap<&(String, Option<String>), u64> = FxHashMap::default();
+        let mut alike: FxHashSet<(String, Option<String>)> = FxHashSet::default();
+        let local = |name: &Name<'d>| symbol(name).filter(|symbol| symbol.local);
+        for (shown, name) in shown.iter().zip(names) {
+            let Some(symbol) = local(name) else { continue };
+            if *first.entry(shown).or_insert(symbol.start) != symbol.start {
+                alike.insert(shown.clone());
+            }
+        }
+        for (shown, name) in shown.iter_mut().zip(names) {
+            if let Some(symbol) = local(name)
+                && alike.contains(shown)
+            {
+                shown.1 = self.address(&symbol);
+            }
+        }
+        shown
+    }
+}
+
+fn symbol<'d>(name: &Name<'d>) -> Option<Symbol<'d>> {
+    match name {
+        Name::Symbol(symbol) => Some(*symbol),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::num::NonZeroU32;
+
+    #[test]
+    fn files_tell_functions_apart_and_addresses_where_these_do_not() {
+        let files: [&[u8]; 4] = [b"a.c", b"b.c", b"/tmp/cc1.ltrans0.ltrans.o", b"x.1a2b-cgu.0"];
+        let local = |name: &'static str, file: u32, start: u64| Symbol {
+            name: name.as_bytes(),
+            start,
+            file: NonZeroU32::new(file),
+            local: true,
+        };
+        let all = [
+            local("f", 1, 1),
+            local("f", 2, 2),
+            local("g", 1, 3),
+            local("g", 1, 4),
+            local("h", 0, 5),
+            local("h", 3, 6),
+            local("_ZN1a1b17h0123456789abcdefE.llvm.7", 4, 7),
+            local("i", 0, 8),
+            Symbol { local: false, file: None, ..local("j", 0, 9) },
+        ];
+        let span = |symbol: &Symbol<'static>| Span {
+            start: symbol.start,
+            end: symbol.start + 1,
+            name: Name::Symbol(*symbol),
+        };
+        let spans: Vec<Span<Name<'_>>> = all.iter().map(span).collect();
+        let code = [Code { start: 0, end: 10, address: 0x1000 }];
+        let sources = Sources { spans: &spans, files: &files, code: &code };
+        let found = |asked: &[Symbol<'static>]| -> Vec<String> {
+            sources.of(asked).into_iter().map(Option::unwrap_or_default).collect()
+        };
+        let expected =
+            ["a.c", "b.c", "0x1003", "0x1004", "0x1005", "0x1006", "h0123456789abcdef", "", ""];
+        assert_eq!(found(&all), expected);
+        for (one, expected) in all.iter().zip(expected) {
+            assert_eq!(found(&[*one]), [expected]);
+        }
+    }
+}

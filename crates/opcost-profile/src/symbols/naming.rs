@@ -1,0 +1,142 @@
+//! What functions of one list are called, so that no two of a module are called the same, and which
+//! of them a name means.
+
+use super::clone::stem;
+use super::readable;
+use opcost_record::Function;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::borrow::Cow;
+
+/// Which functions share symbol and module with others of a list.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Naming {
+    /// Modules by symbol.
+    shared: FxHashMap<String, FxHashSet<String>>,
+}
+
+impl Naming {
+    /// Looks through a list.
+    pub fn of<'f>(functions: impl IntoIterator<Item = &'f Function>) -> Naming {
+        let mut first: FxHashMap<(&str, &str), Option<&str>> = FxHashMap::default();
+        let mut shared: FxHashMap<String, FxHashSet<String>> = FxHashMap::default();
+        for Function { symbol, module, source } in functions {
+            let source = source.as_deref();
+            if *first.entry((symbol, module)).or_insert(source) != source {
+                shared.entry(symbol.clone()).or_default().insert(module.clone());
+            }
+        }
+        Naming { shared }
+    }
+
+    /// The symbol of a function, with its source where others have the same: `helper [list.c]`.
+    pub fn symbol<'f>(&self, function: &'f Function) -> Cow<'f, str> {
+        let Function { symbol, module, source } = function;
+        let is_shared = self.shared.get(symbol).is_some_and(|modules| modules.contains(module));
+        match source {
+            Some(source) if is_shared => Cow::Owned(with_source(symbol, source)),
+            _ => Cow::Borrowed(symbol),
+        }
+    }
+}
+
+fn with_source(symbol: &str, source: &str) -> String {
+    format!("{symbol} [{source}]")
+}
+
+/// The functions of a list that a user's name means, by place.
+///
+/// `name`: a symbol as it is shown, or `FILE:SYMBOL` where `FILE` is a module, the last part of its
+/// path, or the source file. If none has it, names without parameters are taken, then those of which
+/// a function is a part or copy.
+pub fn named<'f>(functions: impl Iterator<Item = &'f Function> + Clone, name: &str) -> Vec<usize> {
+    let found = |symbol: fn(&str) -> String| -> Vec<usize> {
+        let is = |function: &Function| means(name, &symbol(&function.symbol), function);
+        functions.clone().enumerate().filter(|(_, one)| is(one)).map(|(at, _)| at).collect()
+    };
+    let ways: [fn(&str) -> String; 3] =
+        [str::to_string, without_parameters, |symbol| without_parameters(stem(symbol).base)];
+    ways.into_iter().map(found).find(|found| !found.is_empty()).unwrap_or_default()
+}
+
+/// Whether a user's name means a function with this symbol.
+fn means(name: &str, symbol: &str, Function { module, source, .. }: &Function) -> bool {
+    if name == symbol {
+        return true;
+    }
+    let of = |file: &str| {
+        let rest = name.strip_suffix(symbol).and_then(|rest| rest.strip_suffix(':'));
+        !file.is_empty() && rest == Some(file)
+    };
+    let source = source.as_deref();
+    source.is_some_and(|source| of(source) || name == with_source(symbol, source))
+        || of(module)
+        || of(module.rsplit('/').next().unwrap_or_default())
+}
+
+/// A name as people say it: `ns::f` of `int ns::f(int) const`.
+fn without_parameters(name: &str) -> String {
+    let mut bare = readable::without_parameters(name, "");
+    while let Some(shorter) =
+        [" const", " volatile", " &", " &&"].iter().find_map(|word| bare.strip_suffix(word))
+    {
+        bare.truncate(shorter.len());
+    }
+    bare
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn function(symbol: &str, module: &str, source: Option<&str>) -> Function {
+        Function { source: source.map(str::to_string), ..Function::new(symbol, module) }
+    }
+
+    #[test]
+    fn sources_are_shown_where_symbols_do_not_tell_functions_apart() {
+        let functions = [
+            function("helper", "/bin/a", Some("one.c")),
+            function("helper", "/bin/a", Some("two.c")),
+            function("helper", "/bin/b", Some("one.c")),
+            function("main", "/bin/a", None),
+        ];
+        let naming = Naming::of(&functions);
+        let shown: Vec<_> = functions.iter().map(|one| naming.symbol(one)).collect();
+        assert_eq!(shown, ["helper [one.c]", "helper [two.c]", "helper", "main"]);
+        // The same function twice in a list is one.
+        let twice = [functions[0].clone(), functions[0].clone()];
+        assert_eq!(Naming::of(&twice).symbol(&twice[0]), "helper");
+    }
+
+    #[test]
+    fn functions_are_found_by_symbol_file_and_base_name() {
+        let functions = [
+            function("read", "[kernel]", None),
+            function("read", "/lib/libc.so.6", None),
+            function("helper", "/bin/work", Some("one.c")),
+            function("helper", "/bin/work", Some("two.c")),
+            function("ns::Thing::loop(int, char const*)", "/bin/work", None),
+            function("ns::Thing::operator()(int) const [clone .isra.0]", "/bin/work", None),
+            function("sort.constprop.0", "/bin/work", None),
+            function("sort.isra.1", "/bin/work", None),
+        ];
+        for (name, found) in [
+            ("read", &[0, 1][..]),
+            ("[kernel]:read", &[0]),
+            ("libc.so.6:read", &[1]),
+            ("/lib/libc.so.6:read", &[1]),
+            ("helper", &[2, 3]),
+            ("helper [two.c]", &[3]),
+            ("two.c:helper", &[3]),
+            ("ns::Thing::loop", &[4]),
+            ("work:ns::Thing::loop", &[4]),
+            ("ns::Thing::operator()", &[5]),
+            ("sort", &[6, 7]),
+            ("sort.isra.1", &[7]),
+            ("write", &[]),
+            (":read", &[]),
+        ] {
+            assert_eq!(named(functions.iter(), name), found, "{name}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Text of users and of other programs as it may be shown.
+
+/// A text in which nothing moves a terminal's cursor or hides what is there: control characters and those
+/// that turn the direction of writing are escaped (`\u{1b}`).
+pub fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for char in text.chars() {
+        match is_obeyed(char) {
+            true => shown.extend(char.escape_unicode()),
+            false => shown.push(char),
+        }
+    }
+    shown
+}
+
+/// The same of a text with lines of its own, which stay.
+pub fn printable_lines(text: &str) -> String {
+    text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
+}
+
+/// Bytes that need be no UTF-8: those that are none are escaped (`\xff`).
+pub fn printable_bytes(bytes: &[u8]) -> String {
+    let mut shown = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        shown += &printable(chunk.valid());
+        for byte in chunk.invalid() {
+            shown += &format!("\\x{byte:02x}");
+        }
+    }
+    shown
+}
+
+/// Whether a terminal does something else with a character than to show it.
+pub fn is_obeyed(char: char) -> bool {
+    let turns =
+        matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    char.is_control() || turns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_would_obey_is_escaped() {
+        assert_eq!(printable("a key/ä"), "a key/ä");
+        assert_eq!(printable("\x1b[2Jx\n\u{202e}"), "\\u{1b}[2Jx\\u{a}\\u{202e}");
+        assert_eq!(printable_lines("a\x07\nb"), "a\\u{7}\nb");
+        assert_eq!(printable_bytes(b"caf\xe9 \xc3\xa9\x1b"), "caf\\xe9 é\\u{1b}");
+    }
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The process that makes commands' processes: without a C library, with some 100 KiB of memory.
+ *
+ * execve(2) enters the peak of the memory that it replaces into the process's account (fs/exec.c,
+ * exec_mmap), so a command that is started by a large process never shows a peak below that
+ * process's. Its children here leave this program's memory behind. They are made with CLONE_PARENT,
+ * so they are children of the process that started this one, which waits for them itself.
+ *
+ * One order at a time comes over the socket SOCKET_FD, one message each:
+ *   from outside: struct order, the CPU mask, then strings, each with its NUL: the program, the
+ *     working directory if there is one, the arguments, the environment;
+ *   from the child: struct answer {its number, 0}, then it waits for one byte and executes;
+ *   from this process, once the child has executed or ended: struct answer {stage, errno}, or {-1, 0}
+ *     where no step failed. Where no child can be made, the first answer is {-errno, 0} and no second
+ *     one comes.
+ * spawner.rs has the other end.
+ */
+#include <asm/unistd.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SOCKET_FD 3
+#define ORDER_BYTES_MAX (128 * 1024)
+#define STRINGS_MAX 4096
+#define STACK_BYTES 16384
+
+/* linux/sched.h, linux/prctl.h, linux/fcntl.h, linux/personality.h, asm-generic/errno.h */
+#define CLONE_VM 0x100ul
+#define CLONE_VFORK 0x4000ul
+#define CLONE_PARENT 0x8000ul
+#define SIGNAL_CHILD 17ul
+#define SIGNAL_KILL 9
+#define PR_SET_PDEATHSIG 1
+#define PR_SET_NAME 15
+#define F_SETFD 2
+#define FD_CLOEXEC 1
+#define PERSONA_QUERY 0xffffffffl
+#define ADDR_NO_RANDOMIZE 0x0040000l
+#define EINTR 4
+#define ESRCH 3
+
+/* The stages' numbers are those of `Stage::ALL` in error.rs. */
+enum stage { PARENT_DEATH = 2, PROCESS_GROUP, DESCRIPTORS, CHDIR, AFFINITY, PERSONALITY, SIGNALS, EXEC, NONE = -1 };
+
+enum output { TO_NULL = 1 };
+enum aslr { INHERIT, FIXED, RANDOMISED };
+
+struct order {
+	uint32_t parent_pid;
+	uint32_t standard_output;
+	uint32_t standard_error;
+	uint32_t aslr;
+	uint32_t mask_bytes;
+	uint32_t has_cwd;
+	uint32_t arguments;
+	uint32_t variables;
+};
+
+struct answer {
+	int32_t first;
+	int32_t errno_or_0;
+};
+
+static union {
+	struct order order;
+	char bytes[ORDER_BYTES_MAX];
+} received;
+static char *arguments[STRINGS_MAX + 1];
+static char *variables[STRINGS_MAX + 1];
+static char *program, *cwd;
+/* The child runs on a stack of its own, and this process sleeps until it has gone (CLONE_VFORK). */
+static char stack[STACK_BYTES] __attribute__((aligned(16)));
+/* What failed in the child, which writes this process's memory. */
+static volatile struct answer failure;
+
+#if defined(__x86_64__)
+static long call(long number, long a, long b, long c, long d)
+{
+	long result;
+	register long r10 __asm__("r10") = d;
+	/* System V ABI, AMD64 supplement, A.2.1. */
+	__asm__ volatile("syscall" : "=a"(result) : "0"(number), "D"(a), "S"(b), "d"(c), "r"(r10) : "rcx", "r11", "memory");
+	return result;
+}
+
+static long make_child(unsigned long flags, char *top, void (*entry)(void))
+{
+	long result;
+	register long r10 __asm__("r10") = 0;
+	register long r8 __asm__("r8") = 0;
+	register void (*r9)(void) __asm__("r9") = entry;
+	__asm__ volatile("syscall\n\ttest %%rax, %%rax\n\tjnz 1f\n\txor %%ebp, %%ebp\n\tcall *%%r9\n\tud2\n1:"
+			 : "=a"(result)
+			 : "0"((long)__NR_clone), "D"(flags), "S"(top), "d"(0l), "r"(r10), "r"(r8), "r"(r9)
+			 : "rcx", "r11", "memory");
+	return result;
+}
+
+__asm__(".globl _start\n_start:\n\txor %ebp, %ebp\n\tand $-16, %rsp\n\tcall serve\n\tud2\n");
+#elif defined(__aarch64__)
+static long call(long number, long a, long b, long c, long d)
+{
+	register long x8 __asm__("x8") = number;
+	register long x0 __asm__("x0") = a;
+	register long x1 __asm__("x1") = b;
+	register long x2 __asm__("x2") = c;
+	register long x3 __asm__("x3") = d;
+	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3) : "memory");
+	return x0;
+}
+
+static long make_child(unsigned long flags, char *top, void (*entry)(void))
+{
+	register long x8 __asm__("x8") = __NR_clone;
+	register unsigned long x0 __asm__("x0") = flags;
+	register char *x1 __asm__("x1") = top;
+	register long x2 __asm__("x2") = 0;
+	register long x3 __asm__("x3") = 0;
+	register long x4 __asm__("x4") = 0;
+	register void (*x9)(void) __asm__("x9") = entry;
+	__asm__ volatile("svc 0\n\tcbnz x0, 1f\n\tmov x29, 0\n\tblr x9\n\tbrk 1\n1:"
+			 : "+r"(x0)
+			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x9)
+			 : "memory", "x30");
+	return (long)x0;
+}
+
+__asm__(".globl _start\n_start:\n\tmov x29, 0\n\tmov x30, 0\n\tbl serve\n\tbrk 1\n");
+#else
+#error "no system calls for this architecture"
+#endif
+
+static void leave(long status)
+{
+	for (;;)
+		call(__NR_exit_group, status, 0, 0, 0);
+}
+
+static void send_answer(int32_t first, int32_t errno_or_0)
+{
+	struct answer answer = {first, errno_or_0};
+	/* Where nobody reads it, the next read ends this process. */
+	(void)call(__NR_write, SOCKET_FD, (long)&answer, sizeof answer, 0);
+}
+
+static long set_aslr(uint32_t aslr)
+{
+	long persona;
+
+	if (aslr == INHERIT)
+		return 0;
+	persona = call(__NR_personality, PERSONA_QUERY, 0, 0, 0);
+	if (persona < 0)
+		return persona;
+	persona = aslr == FIXED ? persona | ADDR_NO_RANDOMIZE : persona & ~ADDR_NO_RANDOMIZE;
+	persona = call(__NR_personality, persona, 0, 0, 0);
+	return persona < 0 ? persona : 0;
+}
+
+/* Sets everything up that the program finds; the stage that failed. */
+static enum stage prepare(long *error)
+{
+	const struct order *order = &received.order;
+
+	*error = call(__NR_prctl, PR_SET_PDEATHSIG, SIGNAL_KILL, 0, 0);
+	if (*error < 0)
+		return PARENT_DEATH;
+	/* If the parent died before the request, no signal will come, but there is another parent. */
+	if (call(__NR_getppid, 0, 0, 0, 0) != (long)order->parent_pid) {
+		*error = -ESRCH;
+		return PARENT_DEATH;
+	}
+	*error = call(__NR_setpgid, 0, 0, 0, 0);
+	if (*error < 0)
+		return PROCESS_GROUP;
+	/* Standard input is /dev/null, open for writing, too. */
+	if (order->standard_output == TO_NULL && (*error = call(__NR_dup3, 0, 1, 0, 0)) < 0)
+		return DESCRIPTORS;
+	if (order->standard_error == TO_NULL && (*error = call(__NR_dup3, 0, 2, 0, 0)) < 0)
+		return DESCRIPTORS;
+	if (order->has_cwd && (*error = call(__NR_chdir, (long)cwd, 0, 0, 0)) < 0)
+		return CHDIR;
+	if (order->mask_bytes) {
+		*error = call(__NR_sched_setaffinity, 0, order->mask_bytes, (long)(received.bytes + sizeof *order), 0);
+		if (*error < 0)
+			return AFFINITY;
+	}
+	*error = set_aslr(order->aslr);
+	return *error < 0 ? PERSONALITY : NONE;
+}
+
+static void child(void)
+{
+	char go;
+	long error, got;
+	enum stage stage = prepare(&error);
+
+	send_answer((int32_t)call(__NR_getpid, 0, 0, 0, 0), 0);
+	/* What failed is said after the byte only, so that the process stays while counters are attached. */
+	do
+		got = call(__NR_read, SOCKET_FD, (long)&go, 1, 0);
+	while (got == -EINTR);
+	if (got == 1) {
+		if (stage == NONE) {
+			error = call(__NR_execve, (long)program, (long)arguments, (long)variables, 0);
+			stage = EXEC;
+		}
+		failure.first = stage;
+		failure.errno_or_0 = (int32_t)-error;
+	}
+	leave(127);
+}
+
+/* The string that begins at `*at`, and `*at` behind it; NULL if it does not end in the message. */
+static char *string(char **at, const char *end)
+{
+	char *start = *at;
+
+	while (*at < end)
+		if (*(*at)++ == 0)
+			return start;
+	return NULL;
+}
+
+static int strings(char **array, uint32_t count, char **at, const char *end)
+{
+	if (count > STRINGS_MAX)
+		return 0;
+	for (uint32_t index = 0; index < count; index++)
+		if (!(array[index] = string(at, end)))
+			return 0;
+	array[count] = NULL;
+	return 1;
+}
+
+/* Puts pointers to the parts of an order of `bytes`; whether it is whole. */
+static int understand(long bytes)
+{
+	const struct order *order = &received.order;
+	char *at, *end = received.bytes + bytes;
+
+	if (bytes < (long)sizeof *order || order->mask_bytes > (unsigned long)bytes - sizeof *order)
+		return 0;
+	at = received.bytes + sizeof *order + order->mask_bytes;
+	program = string(&at, end);
+	cwd = order->has_cwd ? string(&at, end) : NULL;
+	return program && (cwd || !order->has_cwd) && strings(arguments, order->arguments, &at, end) &&
+	       strings(variables, order->variables, &at, end);
+}
+
+__attribute__((used, noreturn)) void serve(void);
+void serve(void)
+{
+	(void)call(__NR_prctl, PR_SET_NAME, (long)"opcost-spawner", 0, 0);
+	(void)call(__NR_fcntl, SOCKET_FD, F_SETFD, FD_CLOEXEC, 0);
+	for (;;) {
+		long made, bytes = call(__NR_read, SOCKET_FD, (long)received.bytes, sizeof received, 0);
+
+		/* One byte was for a child that was killed before it took it. */
+		if (bytes == -EINTR || bytes == 1)
+			continue;
+		if (bytes <= 0 || !understand(bytes))
+			leave(1);
+		failure.first = NONE;
+		failure.errno_or_0 = 0;
+		made = make_child(CLONE_VM | CLONE_VFORK | CLONE_PARENT | SIGNAL_CHILD, stack + STACK_BYTES, child);
+		if (made < 0)
+			send_answer((int32_t)made, 0);
+		else
+			send_answer(failure.first, failure.errno_or_0);
+	}
+	__builtin_unreachable();
+}

@@ -1,0 +1,254 @@
+//! A small process that makes commands' processes, so that their peak memory is their own.
+//!
+//! spawner.c is what it runs, and says why; this is the other end of its socket.
+
+use super::error::{SpawnError, Stage};
+use super::held::{Held, Line};
+use super::running::{Child, PeakFloor, Running};
+use super::{Aslr, Output, Spawn};
+use crate::affinity::CpuMask;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::rc::Rc;
+
+/// The program, as build.rs compiled it; empty where there is none for the architecture.
+const PROGRAM: &[u8] = program();
+
+#[cfg(has_spawner)]
+const fn program() -> &'static [u8] {
+    include_bytes!(concat!(env!("OUT_DIR"), "/spawner"))
+}
+
+#[cfg(not(has_spawner))]
+const fn program() -> &'static [u8] {
+    &[]
+}
+
+// As in spawner.c.
+const SOCKET_FD: RawFd = 3;
+const ORDER_BYTES_MAX: usize = 128 * 1024;
+const STRINGS_MAX: usize = 4096;
+
+/// A child's peak above this is its own: the spawner has less, whatever it was asked for (its
+/// memory is listed in spawner.c), and the kernel's delay of counts is within what is left.
+pub(super) const PEAK_BYTES_MAX: u64 = 1 << 19;
+
+/// The process; it ends when this is dropped, and with the thread that started it.
+#[derive(Debug)]
+pub struct Spawner {
+    process: Running,
+    socket: Rc<OwnedFd>,
+}
+
+impl Spawner {
+    /// Starts the process.
+    ///
+    /// # Errors
+    /// [`SpawnError`]; the system may forbid to execute what lies in memory (`memfd_create(2)`), and
+    /// there may be no spawner for this architecture. Commands can be started without one.
+    pub fn start() -> Result<Spawner, SpawnError> {
+        let failed = |source| SpawnError::Step {
+            stage: Stage::Prepare,
+            program: "opcost-spawner".into(),
+            source,
+        };
+        if PROGRAM.is_empty() {
+            return Err(failed(io::ErrorKind::Unsupported.into()));
+        }
+        let file = program_file().map_err(failed)?;
+        let (ours, theirs) = socket_pair().map_err(failed)?;
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let mut spawn = Spawn::new(path, [OsString::from("opcost-spawner")]);
+        spawn.env = Some(Vec::new());
+        spawn.stdout = Output::Inherit;
+        spawn.stderr = Output::Inherit;
+        spawn.pass_fds = vec![(theirs, SOCKET_FD)];
+        let process = spawn.hold()?.release()?;
+        Ok(Spawner { process, socket: Rc::new(ours) })
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> i32 {
+        self.process.pid()
+    }
+
+    /// As [`Spawn::hold`], the process made by the spawner; `None` where it cannot: the command has
+    /// files to pass on, or more text than one message holds.
+    ///
+    /// # Errors
+    /// [`SpawnError`] if the spawner is gone or cannot make a process.
+    pub fn hold(&self, spawn: &Spawn) -> Result<Option<Held>, SpawnError> {
+        let Some(order) = order(spawn)? else { return Ok(None) };
+        let clone = |source| spawn.failed(Stage::Clone, source);
+        send(&self.socket, &order).map_err(clone)?;
+        let (pid, _) = receive(&self.socket).map_err(clone)?;
+        if pid < 0 {
+            return Err(clone(io::Error::from_raw_os_error(-pid)));
+        }
+        // The number is the child's for as long as this process, its parent, has not waited for it.
+        // SAFETY: pidfd_open takes integers.
+        let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        let child = match pidfd {
+            0.. => {
+                // SAFETY: the kernel has just given this descriptor to us alone.
+                Child::new(pid, unsafe { OwnedFd::from_raw_fd(pidfd as RawFd) })
+            }
+            _ => {
+                let error = io::Error::last_os_error();
+                drop(Child::without_pidfd(pid));
+                let _ = receive(&self.socket);
+                return Err(clone(error));
+            }
+        };
+        let line = Line::Spawner { socket: self.socket.clone(), answered: false };
+        Ok(Some(Held::of_spawner(child, line, spawn.program.clone())))
+    }
+}
+
+/// Where a command's peak memory begins to be its own.
+pub(super) const FLOOR: PeakFloor = PeakFloor::Bytes(PEAK_BYTES_MAX);
+
+/// The program in a file of its own, which nobody else can open by name.
+fn program_file() -> io::Result<OwnedFd> {
+    let make = |flags: libc::c_uint| -> io::Result<OwnedFd> {
+        // SAFETY: a C string and an integer.
+        let fd = unsafe { libc::memfd_create(c"opcost-spawner".as_ptr(), flags) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel has just given this descriptor to us alone.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    };
+    let flags = libc::MFD_CLOEXEC;
+    // Before Linux 6.3 the flag is unknown, and what lies in memory can be executed anyhow.
+    let fd = make(flags | libc::MFD_EXEC).or_else(|_| make(flags))?;
+    let mut file = std::fs::File::from(fd);
+    file.write_all(PROGRAM)?;
+    // Executing a file that somebody has open for writing is refused (ETXTBSY).
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(std::fs::File::open(path)?.into())
+}
+
+/// Messages, so that each read gets one whole order.
+fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut fds = [0; 2];
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+    // SAFETY: the kernel writes two descriptors into an array of two.
+    if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just given these descriptors to us alone.
+    let [ours, theirs] = fds.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+    Ok((ours, theirs))
+}
+
+/// The command as one message; `None` if it does not fit the spawner.
+fn order(spawn: &Spawn) -> Result<Option<Vec<u8>>, SpawnError> {
+    let flag = |output: &Output| match output {
+        Output::Null => Some(1),
+        Output::Inherit => Some(0),
+        Output::File(_) => None,
+    };
+    let (Some(stdout), Some(stderr)) = (flag(&spawn.stdout), flag(&spawn.stderr)) else {
+        return Ok(None);
+    };
+    let inherited: Vec<(OsString, OsString)>;
+    let env = match &spawn.env {
+        Some(env) => env,
+        None => {
+            inherited = std::env::vars_os().collect();
+            &inherited
+        }
+    };
+    if !spawn.pass_fds.is_empty() || spawn.argv.len() > STRINGS_MAX || env.len() > STRINGS_MAX {
+        return Ok(None);
+    }
+    let aslr = match spawn.aslr {
+        Aslr::Inherit => 0,
+        Aslr::Fixed => 1,
+        Aslr::Randomised => 2,
+    };
+    let mask = spawn.cpu.map(CpuMask::of);
+    let words = mask.as_ref().map_or(&[][..], CpuMask::words);
+    let cwd = spawn.cwd.as_deref();
+    let mut bytes = Vec::with_capacity(4096);
+    for word in [
+        std::process::id(),
+        stdout,
+        stderr,
+        aslr,
+        (words.len() * 8) as u32,
+        u32::from(cwd.is_some()),
+        spawn.argv.len() as u32,
+        env.len() as u32,
+    ] {
+        bytes.extend_from_slice(&word.to_ne_bytes());
+    }
+    for word in words {
+        bytes.extend_from_slice(&word.to_ne_bytes());
+    }
+    let mut add = |parts: &[&OsStr], what: &'static str| {
+        for part in parts {
+            if part.as_bytes().contains(&0) {
+                return Err(SpawnError::Nul { what, program: spawn.program.clone() });
+            }
+            bytes.extend_from_slice(part.as_bytes());
+        }
+        bytes.push(0);
+        Ok(())
+    };
+    add(&[spawn.program.as_os_str()], "its path")?;
+    if let Some(cwd) = cwd {
+        add(&[cwd.as_os_str()], "its working directory")?;
+    }
+    for argument in &spawn.argv {
+        add(&[argument], "an argument")?;
+    }
+    for (name, value) in env {
+        add(&[name, OsStr::new("="), value], "an environment variable")?;
+    }
+    Ok((bytes.len() <= ORDER_BYTES_MAX).then_some(bytes))
+}
+
+/// Sends one message.
+pub(super) fn send(socket: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
+    loop {
+        // SAFETY: reads `bytes`.
+        let sent = unsafe {
+            libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL)
+        };
+        if sent >= 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// The next answer: two words of 32 bits.
+pub(super) fn receive(socket: &OwnedFd) -> io::Result<(i32, i32)> {
+    let mut words = [0i32; 2];
+    loop {
+        // SAFETY: writes at most 8 bytes into `words`.
+        match unsafe { libc::recv(socket.as_raw_fd(), words.as_mut_ptr().cast(), 8, 0) } {
+            8 => return Ok((words[0], words[1])),
+            0 => {
+                return Err(io::Error::new(
+                    io::ErrorKind::BrokenPipe,
+                    "the process that makes processes for opcost has ended",
+                ));
+            }
+            -1 => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+            _ => return Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+}

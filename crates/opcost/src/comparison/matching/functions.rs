@@ -1,0 +1,112 @@
+//! Functions that are the same on several sides.
+//!
+//! Functions of one file are the same if their source calls them the same; parts and copies that a
+//! compiler made belong to their function. Where several local functions of a file share a name,
+//! those of one source file are the same; what is then left on a side is the same as what is left on
+//! another, and where that is more than one, all of it is one function.
+
+use opcost_profile::symbols::clone::{Stem, stem};
+use opcost_record::Function;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// One function, by side.
+#[derive(Clone, Debug)]
+pub(super) struct Matched {
+    /// Its name in the source.
+    pub(super) symbol: String,
+    /// What tells it from others of that name.
+    pub(super) source: Option<String>,
+    /// Its file.
+    pub(super) class: usize,
+    /// Its symbols on each side, and what tells them apart where that is needed.
+    pub(super) names: Vec<Vec<(String, Option<String>)>>,
+}
+
+/// A function of a side, taken apart.
+struct Member<'a> {
+    side: usize,
+    function: &'a Function,
+    source: Option<&'a str>,
+}
+
+/// Matches functions, listed by side with the class of their file; gives them by number, and the
+/// number of each side's functions.
+pub(super) fn match_functions(
+    sides: &[Vec<(&Function, usize)>],
+) -> (Vec<Matched>, Vec<HashMap<Function, u32>>) {
+    let mut groups: BTreeMap<(usize, &str), Vec<Member<'_>>> = BTreeMap::new();
+    for (side, functions) in sides.iter().enumerate() {
+        for (function, class) in functions {
+            let Stem { base, copy } = stem(&function.symbol);
+            let source = function.source.as_deref().or(copy);
+            let group = groups.entry((*class, base)).or_default();
+            group.push(Member { side, function, source });
+        }
+    }
+    let mut matched = Vec::new();
+    let mut numbers = vec![HashMap::new(); sides.len()];
+    for ((class, base), members) in groups {
+        let several = (0..sides.len()).any(|side| sources_on(&members, side) > 1);
+        let same = match several {
+            true => split(&members, sides.len()),
+            // Most names are those of one function.
+            false => vec![(last_source(&members), members.iter().collect())],
+        };
+        for (source, same) in same {
+            let mut names = vec![Vec::new(); sides.len()];
+            for Member { side, function, source } in same {
+                // There are no more than profiles can number.
+                numbers[*side].insert((*function).clone(), matched.len() as u32);
+                let source = source.filter(|_| several).map(str::to_string);
+                let name = (function.symbol.clone(), source);
+                if !names[*side].contains(&name) {
+                    names[*side].push(name);
+                }
+            }
+            let symbol = base.to_string();
+            matched.push(Matched { symbol, source, class, names });
+        }
+    }
+    (matched, numbers)
+}
+
+/// How many functions of one name a side has.
+fn sources_on(members: &[Member<'_>], side: usize) -> usize {
+    let own = members.iter().filter(|member| member.side == side);
+    own.map(|member| member.source).collect::<BTreeSet<_>>().len()
+}
+
+/// What tells a function on the last side from others.
+fn last_source(members: &[Member<'_>]) -> Option<String> {
+    members.iter().max_by_key(|member| member.side)?.source.map(str::to_string)
+}
+
+/// The functions among those of one name and file, each with what tells it from the others.
+fn split<'m, 'a>(
+    members: &'m [Member<'a>],
+    sides: usize,
+) -> Vec<(Option<String>, Vec<&'m Member<'a>>)> {
+    let mut by_source: BTreeMap<Option<&str>, Vec<&Member<'_>>> = BTreeMap::new();
+    for member in members {
+        by_source.entry(member.source).or_default().push(member);
+    }
+    let is_on = |members: &[&Member<'_>], side: usize| members.iter().any(|one| one.side == side);
+    let shown = |source: Option<&str>| source.map(str::to_string);
+    let (common, left): (Vec<_>, Vec<_>) = by_source
+        .into_iter()
+        .partition(|(_, members)| (0..sides).filter(|side| is_on(members, *side)).count() > 1);
+    let left_on = |side: usize| left.iter().filter(|(_, members)| is_on(members, side)).count();
+    let with_some: Vec<usize> = (0..sides).filter(|side| left_on(*side) > 0).collect();
+    let mut split: Vec<_> =
+        common.into_iter().map(|(source, members)| (shown(source), members)).collect();
+    if with_some.len() < 2 {
+        split.extend(left.into_iter().map(|(source, members)| (shown(source), members)));
+        return split;
+    }
+    // One on each side is one function; of more nobody knows which is which.
+    let one_each = with_some.iter().all(|side| left_on(*side) == 1);
+    let last = left.iter().max_by_key(|(_, members)| members.iter().map(|one| one.side).max());
+    let source = last.filter(|_| one_each).and_then(|(source, _)| shown(*source));
+    split.push((source, left.into_iter().flat_map(|(_, members)| members).collect()));
+    split
+}

@@ -1,0 +1,48 @@
+//! `--match`: which file of the baseline is which of the variant.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// Two files that are the same one, of the baseline and of the variant, written `OLD=NEW`.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SameFile {
+    /// The baseline's, by path or name.
+    pub old: String,
+    /// The variant's.
+    pub new: String,
+}
+
+impl FromStr for SameFile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((old, new)) if !old.is_empty() && !new.is_empty() => {
+                Ok(SameFile { old: old.into(), new: new.into() })
+            }
+            _ => Err("expected OLD=NEW, two files by path or name, as prog-1.2=prog-1.3".into()),
+        }
+    }
+}
+
+impl TryFrom<String> for SameFile {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<SameFile> for String {
+    fn from(same: SameFile) -> String {
+        same.to_string()
+    }
+}
+
+impl fmt::Display for SameFile {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}={}", self.old, self.new)
+    }
+}

@@ -1,0 +1,76 @@
+//! `--function`: the one function of a list that a user's name means.
+
+use crate::exit::{Status, fail};
+use crate::nearest::nearest;
+use anyhow::Result;
+use opcost_profile::symbols::naming::named;
+use opcost_record::Function;
+
+/// Functions that are listed where one is not enough.
+const LISTED: usize = 6;
+
+/// The place of the function that a name means.
+///
+/// # Errors
+/// Usage: there is none, with the names that resemble it, or there are several, with what to say
+/// instead.
+pub(crate) fn the_function(functions: &[&Function], name: &str) -> Result<usize> {
+    match named(functions.iter().copied(), name)[..] {
+        [one] => Ok(one),
+        [] => {
+            let mut known: Vec<&str> = functions.iter().map(|one| one.symbol.as_str()).collect();
+            known.sort_unstable();
+            known.dedup();
+            let near = nearest(name, known.into_iter());
+            let why = format!("--function {name}: the profile has no such function{near}");
+            Err(fail(Status::Usage, why))
+        }
+        ref many => {
+            let spelled: Vec<String> =
+                many.iter().take(LISTED).map(|at| spelled(functions[*at])).collect();
+            let more = if many.len() > LISTED { ", …" } else { "" };
+            let why =
+                format!("--function {name}: there are several; say {}{more}", spelled.join(" or "));
+            Err(fail(Status::Usage, why))
+        }
+    }
+}
+
+/// How to say which of several is meant.
+fn spelled(Function { symbol, module, source }: &Function) -> String {
+    format!("{}:{symbol}", source.as_ref().unwrap_or(module))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_to_say_instead_is_said() {
+        let local = |source: &str| Function {
+            source: Some(source.into()),
+            ..Function::new("helper", "/bin/work")
+        };
+        let functions = [
+            local("a.c"),
+            local("b.c"),
+            Function::new("read", "[kernel]"),
+            Function::new("read", "/lib/c"),
+        ];
+        let functions: Vec<&Function> = functions.iter().collect();
+        let said = |name: &str| the_function(&functions, name).map_err(|error| error.to_string());
+        assert_eq!(said("b.c:helper").unwrap(), 1);
+        assert_eq!(
+            said("helper").unwrap_err(),
+            "--function helper: there are several; say a.c:helper or b.c:helper"
+        );
+        assert_eq!(
+            said("read").unwrap_err(),
+            "--function read: there are several; say [kernel]:read or /lib/c:read"
+        );
+        assert_eq!(
+            said("helpr").unwrap_err(),
+            "--function helpr: the profile has no such function (did you mean helper?)"
+        );
+    }
+}

@@ -1,0 +1,157 @@
+//! Names of functions in the room that there is: of C++ and Rust, what tells functions apart stands at
+//! the end.
+//!
+//! What is left out goes in this order, as far as it must: template arguments, parameters with the
+//! return type, the types around a method's trait, namespaces from the outside. Only then a name is cut,
+//! in the middle. `…` stands for whatever is missing.
+
+use opcost_profile::symbols::readable::{
+    behind_namespace, without_arguments, without_namespaces_in_types, without_parameters,
+};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// What stands for parameters that are left out.
+const MISSING: &str = "(…)";
+
+/// A name in at most `width` columns.
+pub(crate) fn shorten(name: &str, width: usize) -> String {
+    if name.width() <= width {
+        return name.to_string();
+    }
+    let mut shorter = without_arguments(name);
+    let steps: [fn(&str) -> String; 2] =
+        [|name| without_parameters(name, MISSING), without_namespaces_in_types];
+    for step in steps {
+        if shorter.width() <= width {
+            return shorter;
+        }
+        shorter = step(&shorter);
+    }
+    let mut rest = shorter.as_str();
+    while rest.width() + usize::from(rest.len() < shorter.len()) > width {
+        let Some(inner) = behind_namespace(rest) else { break };
+        rest = inner;
+    }
+    let marked = if rest.len() < shorter.len() { format!("…{rest}") } else { rest.to_string() };
+    cut(&marked, width)
+}
+
+/// A text in at most `width` columns: its beginning and its end.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width || width == 0 {
+        return if width == 0 { String::new() } else { text.to_string() };
+    }
+    let room = width - 1;
+    let take = |chars: &mut dyn Iterator<Item = char>, room: usize| {
+        let mut used = 0;
+        chars
+            .take_while(|char| {
+                used += char.width().unwrap_or(0);
+                used <= room
+            })
+            .collect::<String>()
+    };
+    let end: String = take(&mut text.chars().rev(), room.div_ceil(2)).chars().rev().collect();
+    let start = take(&mut text.chars(), room - end.width());
+    format!("{start}…{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const STRING: &str =
+        "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >";
+
+    #[test]
+    fn the_method_shows_whatever_the_room() {
+        let name = format!(
+            "long company::engine::Container<{STRING}, std::less<int> >::recompute(std::vector<{STRING}> \
+             const&, int) const"
+        );
+        for (width, expected) in [
+            (400, name.as_str()),
+            (90, "long company::engine::Container<…>::recompute(std::vector<…> const&, int) const"),
+            (60, "company::engine::Container<…>::recompute(…) const"),
+            (48, "…engine::Container<…>::recompute(…) const"),
+            (34, "…Container<…>::recompute(…) const"),
+            (20, "…recompute(…) const"),
+            (12, "…reco… const"),
+            (1, "…"),
+            (0, ""),
+        ] {
+            assert_eq!(shorten(&name, width), expected, "{width}");
+        }
+    }
+
+    #[test]
+    fn operators_lambdas_and_types_around_methods_keep_their_brackets() {
+        for (name, width, expected) in [
+            (
+                "std::map<int, long>::operator[](int const&)",
+                36,
+                "std::map<…>::operator[](int const&)",
+            ),
+            ("std::map<int, long>::operator[](int const&)", 27, "std::map<…>::operator[](…)"),
+            (
+                "std::ostream& std::operator<< <char>(std::ostream&, char)",
+                24,
+                "std::operator<< <…>(…)",
+            ),
+            ("bool std::operator<(std::pair<int, int> const&)", 20, "std::operator<(…)"),
+            ("ns::Smart<int>::operator->() const", 32, "ns::Smart<…>::operator->() const"),
+            (
+                "ns::f(int)::{lambda(int)#1}::operator()(int) const",
+                46,
+                "ns::f(…)::{lambda(…)#1}::operator()(…) const",
+            ),
+            (
+                "ns::f(int)::{lambda(int)#1}::operator()(int) const",
+                38,
+                "…{lambda(…)#1}::operator()(…) const",
+            ),
+            ("ns::Thing::operator std::string() const", 30, "…Thing::operator std::string() const"),
+            ("(anonymous namespace)::work(std::vector<int>)", 35, "(anonymous namespace)::work(…)"),
+            ("(anonymous namespace)::work(std::vector<int>)", 12, "…work(…)"),
+            (
+                "non-virtual thunk to ns::Thing::f(int, long, char)",
+                39,
+                "non-virtual thunk to ns::Thing::f(…)",
+            ),
+            (
+                "<alloc::vec::Vec<T,A> as core::ops::drop::Drop>::drop",
+                48,
+                "<alloc::vec::Vec<…> as core::ops::drop::Drop>::drop",
+            ),
+            ("<alloc::vec::Vec<T,A> as core::ops::drop::Drop>::drop", 30, "<Vec<…> as Drop>::drop"),
+            (
+                "core::ptr::drop_in_place::<alloc::string::String>",
+                32,
+                "core::ptr::drop_in_place::<…>",
+            ),
+            ("app::main::{closure#0}::<fn(u8) -> u8>", 30, "app::main::{closure#0}::<…>"),
+            ("a_very_long_name_of_a_function_in_c", 20, "a_very_lo…ction_in_c"),
+            ("unclosed<a, (b", 10, "unclose…<…>"),
+        ] {
+            let shown = shorten(name, width);
+            if expected.width() <= width {
+                assert_eq!(shown, expected, "{name} in {width}");
+            }
+            assert!(shown.width() <= width, "{shown} in {width}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_name_is_wider_than_its_room_and_none_is_changed_that_fits(
+            name in "[a-z:<>(){}\\[\\] ,*&\\-#é…]{0,60}", width in 0usize..70,
+        ) {
+            let shown = shorten(&name, width);
+            prop_assert!(shown.width() <= width);
+            if name.width() <= width {
+                prop_assert_eq!(shown, name);
+            }
+        }
+    }
+}

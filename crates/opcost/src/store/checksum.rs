@@ -1,0 +1,22 @@
+//! What tells a damaged row of the store from one that was written so.
+
+/// The CRC-32 of the parts of a row, each with its length.
+pub(super) fn checksum<const N: usize>(parts: [&[u8]; N]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    for part in parts {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    hasher.finalize()
+}
+
+/// The same of one run; `integers` in the order of their columns, `None` where there is none.
+pub(super) fn of_run(integers: [Option<i64>; 7], failure: Option<&str>, samples: &[u8]) -> u32 {
+    let mut bytes = Vec::with_capacity(9 * integers.len());
+    for integer in integers {
+        bytes.push(u8::from(integer.is_some()));
+        bytes.extend(integer.unwrap_or_default().to_le_bytes());
+    }
+    let failure = failure.map_or(&[][..], str::as_bytes);
+    checksum([&bytes, failure, samples])
+}
