@@ -7,6 +7,7 @@ use crate::block::{Block, SPECIAL, UNTOUCHED};
 use crate::cache::Fetch;
 use crate::counters::{Cost, Counters, Figure};
 use crate::decode::{Exit, MarkerAt, Repeat};
+use crate::mapped::Mapped;
 use crate::model::Model;
 use crate::region::{Reading, Regions};
 use crate::repeat::Site;
@@ -66,6 +67,8 @@ pub(crate) struct Core {
     /// Sizes in bytes of the accesses seen last, by some bits of QEMU's description.
     sizes: [(u32, u32); 64],
     pub(crate) system_calls: u64,
+    /// Files of which the program mapped code.
+    pub(crate) mapped: Mapped,
     /// Raw counts of every filter, by kind; for the self-test.
     pub(crate) probes: Box<[[u64; 3]; 7]>,
     /// The first thing that makes the counts useless.
@@ -104,6 +107,7 @@ impl Core {
             // A description that QEMU never gives: its highest bits are not used.
             sizes: [(u32::MAX, 0); 64],
             system_calls: 0,
+            mapped: Mapped::default(),
             probes: Box::default(),
             failure: None,
         };
