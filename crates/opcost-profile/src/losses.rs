@@ -1,5 +1,7 @@
 //! What a recording lacks: events that were lost, stacks that were cut off, code that nobody knows.
 
+use crate::unwind::Unfinished;
+
 /// Counts of what went missing while samples were taken; all are exact, and 0 where nothing did.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Losses {
@@ -12,6 +14,10 @@ pub struct Losses {
     pub stacks_cut: u64,
     /// Samples of programs that came with a copy of their stack which nobody unwound.
     pub stacks_not_unwound: u64,
+    /// Copied stacks that went on beyond their copy, so that outer callers are missing.
+    pub stacks_beyond_copy: u64,
+    /// Copied stacks in which unwinding lost its way before it reached the outermost caller.
+    pub stacks_astray: u64,
     /// Samples at an address where nothing was known to be mapped.
     pub unmapped_samples: u64,
     /// Callers at such an address: usually code that uses the frame pointer for something else.
@@ -20,4 +26,12 @@ pub struct Losses {
     pub guest_samples: u64,
     /// Samples of events that were not asked for.
     pub other_events: u64,
+}
+
+impl Losses {
+    /// Adds what unwinding did not reach the end of.
+    pub fn add_unfinished(&mut self, unfinished: Unfinished) {
+        self.stacks_beyond_copy += unfinished.beyond_copy;
+        self.stacks_astray += unfinished.astray;
+    }
 }

@@ -165,13 +165,14 @@ impl Session {
             self.losses.guest_samples += 1;
             return;
         }
-        if let Some(stack) = sample.user_stack
-            && !stack.bytes.is_empty()
-            && !sample.chain.contains(&CONTEXT_USER)
-        {
+        let copied = sample.user_stack.is_some_and(|stack| !stack.bytes.is_empty());
+        let unwound = copied && sample.chain.contains(&CONTEXT_USER);
+        if copied && !unwound {
             self.losses.stacks_not_unwound += 1;
         }
-        if sample.chain.len() >= self.frames_max
+        // The kernel's limit is for the callers that it finds itself.
+        if !unwound
+            && sample.chain.len() >= self.frames_max
             && sample.chain.len() - markers().count() >= self.frames_max
         {
             self.losses.stacks_cut += 1;

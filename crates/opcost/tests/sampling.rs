@@ -96,6 +96,11 @@ fn what_cannot_be_sampled_so_is_refused() {
     };
     check(&["--frequency", "99"], &["--frequency", "add --profile"]);
     check(&["--call-graph", "dwarf"], &["--call-graph", "add --profile"]);
+    let dwarf = ["--profile", "--call-graph", "dwarf", "--stack-bytes"];
+    for bytes in ["0", "12", "65536"] {
+        check(&[&dwarf[..], &[bytes]].concat(), &["--stack-bytes", "8 to 65,528"]);
+    }
+    check(&["--profile", "--stack-bytes", "64"], &["--stack-bytes 64", "--call-graph dwarf"]);
     check(&["--profile", "--frequency", "0"], &["--frequency 0", "1 to 1,000,000"]);
     check(&["--profile", "-e", "page-faults"], &["--profile", "add -e task-clock"]);
 }
@@ -133,6 +138,39 @@ fn a_command_that_fails_is_profiled_and_fails() {
         assert_eq!(ended.stdout.contains("without callers"), how == "none", "{}", ended.stdout);
     }
     assert!(!lab.store().exists(), "a profile is no recording");
+}
+
+/// A stack deeper than its copy is counted, and a larger copy reaches its end.
+#[test]
+fn the_size_of_a_copied_stack_is_the_users() {
+    let lab = Lab::new();
+    lab.write(
+        "deep.c",
+        "#include <stdlib.h>\nstatic long deeper(long n) { volatile char room[200]; room[0] = n; \
+         if (!n) for (volatile long i = 0; i < 40000000; i++); else deeper(n - 1); return room[0]; }\n\
+         int main(int c, char **v) { return deeper(atol(v[1])) > 300; }\n",
+    );
+    let compiled = ["-O1", "-fomit-frame-pointer", "-fno-inline", "-o", "deep", "deep.c"];
+    match std::process::Command::new("cc").args(compiled).current_dir(lab.dir()).status() {
+        Ok(status) => assert!(status.success()),
+        Err(_) => return eprintln!("SKIPPED: no C compiler"),
+    }
+    for (bytes, cut) in [("4096", true), ("65528", false)] {
+        let how = ["profile", "./deep 100", "--call-graph", "dwarf", "--stack-bytes", bytes];
+        let ended = lab.run(&[&how[..], &["--json"]].concat());
+        if skipped(&ended) {
+            return;
+        }
+        let profile: Value = serde_json::from_str(&ended.expect(0).stdout).unwrap();
+        let beyond = profile["losses"]["stacks_beyond_copy"].as_u64().unwrap();
+        let functions = profile["functions"].as_array().unwrap();
+        let deeper = functions.iter().find(|function| function["symbol"] == "deeper").unwrap();
+        let samples = deeper["samples"].as_u64().unwrap();
+        assert!(samples > 0, "{profile:#}");
+        assert_eq!(beyond >= samples, cut, "{bytes}: {profile:#}");
+        let main = deeper["callers"].to_string().contains("\"main\"");
+        assert_eq!(main, !cut, "{bytes}: {profile:#}");
+    }
 }
 
 #[test]

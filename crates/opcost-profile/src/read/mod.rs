@@ -112,7 +112,7 @@ pub fn read(path: &Path, event: Option<&str>, sources: &Sources) -> Result<ReadP
     file.rewind().map_err(io)?;
     if magic == perf_data::MAGIC || magic == perf_data::MAGIC_BIG_ENDIAN {
         let fail = |source| ReadError::PerfData { path: path.to_owned(), source };
-        let (about, recorded) = perf_data::read(file, bytes, event).map_err(fail)?;
+        let (about, recorded) = perf_data::read(file, bytes, event, sources).map_err(fail)?;
         return Ok(sampled(about, symbolise(&recorded, sources)));
     }
     let mut contents = Vec::new();

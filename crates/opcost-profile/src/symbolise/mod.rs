@@ -18,6 +18,7 @@ use opcost_record::{Context, Function, Module, Profile};
 use rustc_hash::FxHashMap;
 use std::path::PathBuf;
 
+pub use file::contents;
 pub use kernel::{KernelSource, running_build_id};
 
 /// Where names come from.

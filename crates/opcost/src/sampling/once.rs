@@ -121,6 +121,7 @@ impl SubjectArgs {
             profile: true,
             frequency: Some(sampling.frequency_hz),
             call_graph: Some(sampling.call_graph),
+            stack_bytes: sampling.copied_bytes(),
             shell: self.shell.clone(),
             show_output: self.show_output,
             ..Experiment::default()

@@ -32,6 +32,7 @@ pub(super) mod feature {
     pub(in super::super) const BUILD_ID: u32 = 2;
     pub(in super::super) const HOST_NAME: u32 = 3;
     pub(in super::super) const OS_RELEASE: u32 = 4;
+    pub(in super::super) const ARCHITECTURE: u32 = 6;
     pub(in super::super) const COMMAND_LINE: u32 = 11;
     pub(in super::super) const EVENT_DESC: u32 = 12;
 }

@@ -11,8 +11,11 @@ mod round;
 mod stream;
 
 use super::about::{About, EventAbout};
-use crate::event::Event;
+use crate::event::{Event, Sample};
 use crate::session::{FRAMES_MAX, Recorded, Session};
+use crate::space::CodeFile;
+use crate::symbolise::{Sources, contents};
+use crate::unwind::Unwinder;
 use decode::{Room, decode};
 use header::Header;
 use inflate::Inflate;
@@ -91,7 +94,8 @@ impl PerfDataError {
 /// Reads a file.
 ///
 /// `file`: from its start; `bytes`: its length, or `None` of a pipe, which must be in perf's format
-/// for pipes; `event`: the event whose samples are wanted, by name; the first one if `None`.
+/// for pipes; `event`: the event whose samples are wanted, by name; the first one if `None`; `sources`:
+/// where the files are that copied stacks are unwound by.
 ///
 /// # Errors
 /// [`PerfDataError`].
@@ -99,11 +103,12 @@ pub fn read(
     mut file: impl Read + Seek,
     bytes: u64,
     event: Option<&str>,
+    sources: &Sources,
 ) -> Result<(About, Recorded), PerfDataError> {
     let header = Header::read(&mut file, bytes)?;
     let end = header.data_end;
     let at = header.data_start;
-    let mut reading = Reading::new(header, event)?;
+    let mut reading = Reading::new(header, event, sources)?;
     reading.records(&mut Stream::new(file), at, end)?;
     reading.finish()
 }
@@ -112,6 +117,10 @@ pub fn read(
 struct Reading<'w> {
     header: Header,
     wanted: Option<&'w str>,
+    sources: &'w Sources,
+    unwinder: Unwinder,
+    /// Room for the chain of a copied stack.
+    chain: Vec<u64>,
     rounds: Rounds,
     room: Room,
     /// From the first record of the kernel on, when all events are known.
@@ -126,10 +135,17 @@ struct Reading<'w> {
 }
 
 impl<'w> Reading<'w> {
-    fn new(header: Header, wanted: Option<&'w str>) -> Result<Reading<'w>, PerfDataError> {
+    fn new(
+        header: Header,
+        wanted: Option<&'w str>,
+        sources: &'w Sources,
+    ) -> Result<Reading<'w>, PerfDataError> {
         let mut reading = Reading {
             header,
             wanted,
+            sources,
+            unwinder: Unwinder::default(),
+            chain: Vec::new(),
             rounds: Rounds::default(),
             room: Room::default(),
             session: None,
@@ -304,7 +320,19 @@ impl<'w> Reading<'w> {
             self.cost = self.cost.checked_add(sample.period).ok_or_else(overflow)?;
             self.header.sampled(sample.time_ns);
         }
-        session.take(&event);
+        match &event {
+            Event::Sample(sample)
+                if sample.user_stack.is_some()
+                    && sample.event == self.chosen as u32
+                    && self.header.is_x86_64() =>
+            {
+                let (header, sources, chain) = (&self.header, self.sources, &mut self.chain);
+                let read = |file: &CodeFile| unwind_contents(file, header, sources);
+                self.unwinder.complete(sample, session.spaces(), read, chain);
+                session.take(&Event::Sample(Sample { chain, ..sample.clone() }));
+            }
+            event => session.take(event),
+        }
         Ok(())
     }
 
@@ -345,6 +373,7 @@ impl<'w> Reading<'w> {
         let mut rounds = std::mem::take(&mut self.rounds);
         rounds.finish(&mut |bytes, event| self.give(bytes, event, 0))?;
         let mut recorded = self.session.map(Session::finish).unwrap_or_default();
+        recorded.losses.add_unfinished(self.unwinder.take_unfinished());
         recorded.learn(&self.header.build_ids);
         // Of other recordings the first program is whichever happened to be executed first.
         if !self.header.events.iter().any(Attributes::begins_with_exec) {
@@ -360,7 +389,7 @@ impl<'w> Reading<'w> {
                 precise: Some(event.precise()),
                 frequency_hz: event.is_frequency().then_some(event.period),
                 period: (!event.is_frequency()).then_some(event.period),
-                with_callers: event.has(sample::CALLCHAIN),
+                with_callers: event.has(sample::CALLCHAIN) || event.has(sample::STACK_USER),
             }),
             command: self.header.command,
             host: self.header.host,
@@ -370,6 +399,16 @@ impl<'w> Reading<'w> {
         };
         Ok((about, recorded))
     }
+}
+
+/// The file that was mapped, if it is there and the same build; what the end of the file says of build
+/// ids is known from its beginning.
+fn unwind_contents(file: &CodeFile, header: &Header, sources: &Sources) -> Option<Vec<u8>> {
+    if file.build_id.is_some() {
+        return contents(file, sources);
+    }
+    let found = header.build_ids.iter().find(|(path, _)| *path == file.path);
+    contents(&CodeFile { build_id: found.map(|(_, id)| id.clone()), ..file.clone() }, sources)
 }
 
 /// Reads as much as there is.

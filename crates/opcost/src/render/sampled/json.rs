@@ -122,6 +122,8 @@ fn lost(sampled: &Sampled) -> Value {
         "throttles": losses.throttles,
         "stacks_cut": losses.stacks_cut,
         "stacks_not_unwound": losses.stacks_not_unwound,
+        "stacks_beyond_copy": losses.stacks_beyond_copy,
+        "stacks_astray": losses.stacks_astray,
         "unmapped_samples": losses.unmapped_samples,
         "unmapped_callers": losses.unmapped_callers,
         "guest_samples": losses.guest_samples,

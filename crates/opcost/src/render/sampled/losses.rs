@@ -30,6 +30,17 @@ pub(super) fn losses(profile: &ReadProfile) -> Vec<String> {
     count(losses.throttles, "time", ", sampling was stopped as samples came too fast");
     count(losses.stacks_cut, "stack", " cut off at the limit: outer callers are missing");
     count(losses.stacks_not_unwound, "copied stack", " not unwound: callers are missing");
+    count(
+        losses.stacks_beyond_copy,
+        "stack",
+        " went on beyond the copy: outer callers are missing; copy more (--stack-bytes 65528, perf's \
+         --call-graph dwarf,65528)",
+    );
+    count(
+        losses.stacks_astray,
+        "stack",
+        " could not be followed to the end, for want of unwind information: outer callers are missing",
+    );
     count(losses.unmapped_samples, "sample", " where nothing was known to be mapped: [unmapped]");
     count(losses.guest_samples, "sample", " of a virtual machine's guest left out");
     count(losses.other_events, "sample", " of other events left out (--event)");
