@@ -26,6 +26,28 @@ pub struct Losses {
     pub guest_samples: u64,
     /// Samples of events that were not asked for.
     pub other_events: u64,
+    /// Records of a file that could not be read.
+    pub damage: Damage,
+}
+
+/// What of a file's records contradicts itself, and is left out.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Damage {
+    /// Broken records among others.
+    pub records: u64,
+    /// Where the first of them is, bytes from the start of the file.
+    pub first_at: Option<u64>,
+    /// From where on the records cannot be told apart.
+    pub rest_from: Option<u64>,
+}
+
+impl Damage {
+    /// A record at this place is broken.
+    pub fn add(&mut self, at: u64) {
+        self.records += 1;
+        // Records come in the order of time.
+        self.first_at = Some(self.first_at.map_or(at, |first| first.min(at)));
+    }
 }
 
 impl Losses {

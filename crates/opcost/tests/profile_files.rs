@@ -139,6 +139,30 @@ fn two_files_are_compared_function_by_function() {
 }
 
 #[test]
+fn a_broken_record_is_left_out_and_its_place_is_said_once() {
+    let mut bytes = std::fs::read(data("plain.data")).unwrap();
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
+    let (mut at, end) = (word(40), word(40) + word(48));
+    let mut samples = Vec::new();
+    while at < end {
+        if bytes[at] == 9 {
+            samples.push(at);
+        }
+        at += usize::from(u16::from_le_bytes([bytes[at + 6], bytes[at + 7]]));
+    }
+    for at in &samples[5..9] {
+        bytes[at + 40..at + 48].fill(0xff);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("perf.data");
+    std::fs::write(&path, bytes).unwrap();
+    let text = printed(&["profile", "-i", path.to_str().unwrap()]);
+    let said = format!("4 broken records were left out; the first is at byte {}", samples[5]);
+    assert_eq!(text.matches(&said).count(), 1, "{text}");
+    assert!(text.contains(&format!("· {} samples ·", samples.len() - 4)), "{text}");
+}
+
+#[test]
 fn what_cannot_be_compared_or_read_is_said() {
     let [clock, events] = ["plain.data", "events.data"].map(data);
     let [clock, events] = [clock.to_str().unwrap(), events.to_str().unwrap()];

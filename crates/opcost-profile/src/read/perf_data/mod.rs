@@ -12,6 +12,7 @@ mod stream;
 
 use super::about::{About, EventAbout};
 use crate::event::{Event, Sample};
+use crate::losses::Damage;
 use crate::session::{FRAMES_MAX, Recorded, Session};
 use crate::space::CodeFile;
 use crate::symbolise::{Sources, contents};
@@ -20,7 +21,7 @@ use decode::{Room, decode};
 use header::Header;
 use inflate::Inflate;
 use layout::{Attributes, Fields, record, sample};
-use round::{Rounds, event_id, time_ns};
+use round::{Due, Rounds, event_id, time_ns};
 use rustc_hash::FxHashMap;
 use std::io::{self, Read, Seek};
 use stream::Stream;
@@ -89,6 +90,11 @@ impl PerfDataError {
     fn broken(what: &'static str, at: u64) -> Self {
         PerfDataError::Broken { what, at }
     }
+
+    /// Whether a record's contents are the matter, and not how the file was made.
+    fn is_of_a_record(&self) -> bool {
+        matches!(self, PerfDataError::Broken { .. } | PerfDataError::Compressed { .. })
+    }
 }
 
 /// Reads a file.
@@ -132,6 +138,9 @@ struct Reading<'w> {
     inflated: Vec<u8>,
     /// The samples' cost so far.
     cost: u64,
+    /// Whether any sample was read.
+    has_samples: bool,
+    damage: Damage,
 }
 
 impl<'w> Reading<'w> {
@@ -154,6 +163,8 @@ impl<'w> Reading<'w> {
             inflate: None,
             inflated: Vec::new(),
             cost: 0,
+            has_samples: false,
+            damage: Damage::default(),
         };
         if !reading.header.piped {
             reading.begin()?;
@@ -222,7 +233,7 @@ impl<'w> Reading<'w> {
                 if self.header.unfinished {
                     break;
                 }
-                return Err(PerfDataError::broken("a record without a size", at));
+                return self.lose_rest(PerfDataError::broken("a record without a size", at), at);
             }
             let record = stream.look(usize::from(size))?;
             if record.len() < usize::from(size) {
@@ -234,7 +245,11 @@ impl<'w> Reading<'w> {
                 return Err(PerfDataError::CutShort { needs_bytes, has_bytes });
             }
             // Some are followed by data that are no records.
-            let behind = self.take(kind, record, at)?;
+            let behind = match self.take(kind, record, at) {
+                Ok(behind) => behind,
+                Err(error) if error.is_of_a_record() => return self.lose_rest(error, at),
+                Err(error) => return Err(error),
+            };
             at = at.saturating_add(u64::from(size)).saturating_add(behind);
             let wanted = behind.saturating_add(u64::from(size));
             let passed = stream.pass(wanted)?;
@@ -243,6 +258,15 @@ impl<'w> Reading<'w> {
                 return Err(PerfDataError::CutShort { needs_bytes: at, has_bytes });
             }
         }
+        Ok(())
+    }
+
+    /// What follows cannot be told apart any more; what came before is kept, if there is any.
+    fn lose_rest(&mut self, error: PerfDataError, at: u64) -> Result<(), PerfDataError> {
+        if !self.has_samples {
+            return Err(error);
+        }
+        self.damage.rest_from.get_or_insert(at);
         Ok(())
     }
 
@@ -256,13 +280,13 @@ impl<'w> Reading<'w> {
         let mut body = Fields::new(&bytes[8..]);
         match kind {
             record::HEADER_ATTR => self.header.attribute_record(body.rest(), at)?,
-            record::HEADER_FEATURE => {
-                let feature = body.u64().ok_or_else(|| broken("a feature"))?;
-                self.header.feature(feature as u32, body.rest());
-            }
+            record::HEADER_FEATURE => match body.u64() {
+                Some(feature) => self.header.feature(feature as u32, body.rest()),
+                None => self.damage.add(at),
+            },
             record::EVENT_UPDATE => self.header.event_update(body),
             record::BUILD_ID => self.header.build_id(bytes),
-            record::FINISHED_ROUND => self.finish_round(at)?,
+            record::FINISHED_ROUND => self.finish_round(),
             record::TRACING_DATA => {
                 let behind = body.u32().ok_or_else(|| broken("tracing data"))?;
                 return Ok(u64::from(behind).next_multiple_of(8));
@@ -289,7 +313,8 @@ impl<'w> Reading<'w> {
         // Records without samples have their time where the first event has it.
         let event = self.event_of(kind, bytes);
         let time_ns = time_ns(&self.header.events[event], kind, bytes);
-        self.rounds.add(bytes, time_ns, event as u32);
+        self.rounds.add(bytes, time_ns, event as u32, at);
+        self.has_samples |= kind == record::SAMPLE;
         Ok(())
     }
 
@@ -300,24 +325,27 @@ impl<'w> Reading<'w> {
         id.and_then(|id| self.by_id.get(&id)).copied().unwrap_or(0)
     }
 
-    fn finish_round(&mut self, at: u64) -> Result<(), PerfDataError> {
+    fn finish_round(&mut self) {
         let mut rounds = std::mem::take(&mut self.rounds);
-        rounds.finish_round(&mut |bytes, event| self.give(bytes, event, at))?;
+        rounds.finish_round(&mut |due| self.give(&due));
         self.rounds = rounds;
-        Ok(())
     }
 
-    /// Gives a record to the session.
-    fn give(&mut self, bytes: &[u8], event: u32, at: u64) -> Result<(), PerfDataError> {
-        let attributes = &self.header.events[event as usize];
-        let broken = || PerfDataError::broken("a record that is too short for its fields", at);
-        let event = decode(bytes, attributes, event, &mut self.room).ok_or_else(broken)?;
-        let (Some(event), Some(session)) = (event, &mut self.session) else { return Ok(()) };
+    /// Gives a record to the session; a broken one is counted.
+    fn give(&mut self, due: &Due<'_>) {
+        let attributes = &self.header.events[due.event as usize];
+        let Some(event) = decode(due.bytes, attributes, due.event, &mut self.room) else {
+            return self.damage.add(due.at);
+        };
+        let (Some(event), Some(session)) = (event, &mut self.session) else { return };
         if let Event::Sample(sample) = &event
             && sample.event == self.chosen as u32
         {
-            let overflow = || PerfDataError::broken("a cost beyond 64 bits", at);
-            self.cost = self.cost.checked_add(sample.period).ok_or_else(overflow)?;
+            // All costs together are counted in 64 bits.
+            let Some(cost) = self.cost.checked_add(sample.period) else {
+                return self.damage.add(due.at);
+            };
+            self.cost = cost;
             self.header.sampled(sample.time_ns);
         }
         match &event {
@@ -333,7 +361,6 @@ impl<'w> Reading<'w> {
             }
             event => session.take(event),
         }
-        Ok(())
     }
 
     fn inflate(&mut self, data: &[u8], at: u64) -> Result<(), PerfDataError> {
@@ -371,9 +398,10 @@ impl<'w> Reading<'w> {
             self.begin()?;
         }
         let mut rounds = std::mem::take(&mut self.rounds);
-        rounds.finish(&mut |bytes, event| self.give(bytes, event, 0))?;
+        rounds.finish(&mut |due| self.give(&due));
         let mut recorded = self.session.map(Session::finish).unwrap_or_default();
         recorded.losses.add_unfinished(self.unwinder.take_unfinished());
+        recorded.losses.damage = self.damage;
         recorded.learn(&self.header.build_ids);
         // Of other recordings the first program is whichever happened to be executed first.
         if !self.header.events.iter().any(Attributes::begins_with_exec) {

@@ -268,6 +268,43 @@ fn damage_is_named() {
     assert!(matches!(fault(&wrong), PerfDataError::Compressed { .. }));
 }
 
+/// Where the records of a file are, with their kinds.
+fn records(bytes: &[u8]) -> Vec<(usize, u32)> {
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
+    let (mut at, end) = (word(40), word(40) + word(48));
+    let mut found = Vec::new();
+    while at < end {
+        found.push((at, u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())));
+        at += usize::from(u16::from_le_bytes([bytes[at + 6], bytes[at + 7]]));
+    }
+    found
+}
+
+#[test]
+fn a_broken_record_costs_itself() {
+    let whole = data("plain.data");
+    let all = named(&read_bytes(&whole, None).unwrap().1).samples_total();
+    let samples: Vec<usize> =
+        records(&whole).into_iter().filter(|(_, kind)| *kind == 9).map(|(at, _)| at).collect();
+    let mut bytes = whole.clone();
+    for at in [samples[7], samples[3]] {
+        // Behind address, thread, time and period is the number of callers.
+        bytes[at + 40..at + 48].fill(0xff);
+    }
+    let (_, recorded) = read_bytes(&bytes, None).unwrap();
+    assert_eq!(named(&recorded).samples_total(), all - 2);
+    let damage = &recorded.losses.damage;
+    assert_eq!((damage.records, damage.first_at), (2, Some(samples[3] as u64)));
+    assert_eq!(damage.rest_from, None);
+    // What has no length hides the rest, and what came before is there.
+    let mut bytes = whole.clone();
+    let cut = samples[samples.len() / 2];
+    bytes[cut + 6..cut + 8].fill(0);
+    let (_, recorded) = read_bytes(&bytes, None).unwrap();
+    assert_eq!(recorded.losses.damage.rest_from, Some(cut as u64));
+    assert_eq!(named(&recorded).samples_total(), samples.len() as u64 / 2);
+}
+
 proptest::proptest! {
     /// Nothing in a file makes the reader fail otherwise than by saying what is wrong.
     #[test]

@@ -128,6 +128,9 @@ fn lost(sampled: &Sampled) -> Value {
         "unmapped_callers": losses.unmapped_callers,
         "guest_samples": losses.guest_samples,
         "other_events": losses.other_events,
+        "broken_records": losses.damage.records,
+        "first_broken_at": losses.damage.first_at,
+        "unreadable_from": losses.damage.rest_from,
         "unnamed": unnamed.collect::<Vec<_>>(),
         "unchecked": sampled.unchecked,
     })

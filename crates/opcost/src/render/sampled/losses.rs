@@ -44,6 +44,17 @@ pub(super) fn losses(profile: &ReadProfile) -> Vec<String> {
     count(losses.unmapped_samples, "sample", " where nothing was known to be mapped: [unmapped]");
     count(losses.guest_samples, "sample", " of a virtual machine's guest left out");
     count(losses.other_events, "sample", " of other events left out (--event)");
+    let damage = &losses.damage;
+    if let Some(first) = damage.first_at {
+        let records = counted(damage.records, "broken record");
+        let (the, was) = if damage.records == 1 { ("it", "was") } else { ("the first", "were") };
+        said.push(format!("{records} {was} left out; {the} is at byte {first} of the file"));
+    }
+    if let Some(at) = damage.rest_from {
+        said.push(format!(
+            "the file is damaged at byte {at}: nothing behind it could be read; copy or record it again"
+        ));
+    }
     if losses.unmapped_callers > 0 {
         let stacks = counted(losses.unmapped_callers, "caller");
         said.push(format!(
