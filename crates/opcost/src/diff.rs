@@ -142,8 +142,10 @@ pub fn diff(cli: &Cli, args: &DiffArgs) -> Result<Status> {
 /// Files shown function by function unless said otherwise.
 const OF_FILES_SHOWN: usize = 30;
 
+/// Whether it is a file, or a folder that perf wrote with several threads.
 fn is_file(name: &str) -> bool {
-    Path::new(name).is_file()
+    let path = Path::new(name);
+    path.is_file() || path.join("data").is_file()
 }
 
 /// Two files with profiles.

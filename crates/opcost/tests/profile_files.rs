@@ -166,6 +166,9 @@ fn a_broken_record_is_left_out_and_its_place_is_said_once() {
 fn what_cannot_be_compared_or_read_is_said() {
     let [clock, events] = ["plain.data", "events.data"].map(data);
     let [clock, events] = [clock.to_str().unwrap(), events.to_str().unwrap()];
+    let folder = data("threads.data");
+    let text = printed(&["diff", clock, folder.to_str().unwrap()]);
+    assert!(text.contains("leaf"), "{text}");
     let error = refused(&["diff", clock, events], 3);
     assert!(error.contains("has the event cpu-clock and"), "{error}");
     assert!(printed(&["diff", clock, events, "--allow", "event"]).contains("(waived)"));

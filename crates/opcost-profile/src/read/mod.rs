@@ -13,7 +13,7 @@ use crate::table::FunctionTable;
 use about::About;
 use opcost_record::Module;
 use perf_data::PerfDataError;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 
@@ -69,6 +69,15 @@ pub enum ReadError {
         /// The file.
         path: PathBuf,
     },
+    /// It is a folder, but not one that perf wrote.
+    #[error(
+        "{} is a folder without a file 'data', so it is no recording of 'perf record --threads'; name \
+         the profile's file", path.display()
+    )]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+    },
     /// It is a perf.data file, but a bad one.
     #[error("cannot read the perf.data file {}: {source}", path.display())]
     PerfData {
@@ -104,6 +113,9 @@ impl ReadError {
 /// # Errors
 /// [`ReadError`] names the file and what is wrong with it.
 pub fn read(path: &Path, event: Option<&str>, sources: &Sources) -> Result<ReadProfile, ReadError> {
+    if path.is_dir() {
+        return read_folder(path, event, sources);
+    }
     let io = |source| ReadError::Io { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(io)?;
     let bytes = file.metadata().map_err(io)?.len();
@@ -129,6 +141,40 @@ pub fn read(path: &Path, event: Option<&str>, sources: &Sources) -> Result<ReadP
         return Ok(sampled(about, read));
     }
     Err(ReadError::Foreign { path: path.to_owned() })
+}
+
+/// Reads what perf wrote with several threads: `data` with what is known of the recording, and
+/// `data.0`, `data.1`, … with the records of each thread.
+fn read_folder(
+    folder: &Path,
+    event: Option<&str>,
+    sources: &Sources,
+) -> Result<ReadProfile, ReadError> {
+    let open = |path: &Path| {
+        let io = |source| ReadError::Io { path: path.to_owned(), source };
+        let file = File::open(path).map_err(io)?;
+        let bytes = file.metadata().map_err(io)?.len();
+        Ok((file, bytes))
+    };
+    let path = folder.join("data");
+    if !path.is_file() {
+        return Err(ReadError::Folder { path: folder.to_owned() });
+    }
+    let (file, bytes) = open(&path)?;
+    let io = |source| ReadError::Io { path: folder.to_owned(), source };
+    let mut parts = Vec::new();
+    for entry in fs::read_dir(folder).map_err(io)? {
+        let name = entry.map_err(io)?.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix("data."));
+        parts.extend(number.and_then(|number| number.parse::<u32>().ok()));
+    }
+    parts.sort_unstable();
+    let parts = parts.iter().map(|number| open(&folder.join(format!("data.{number}"))));
+    let parts = parts.collect::<Result<Vec<_>, _>>()?;
+    let fail = |source| ReadError::PerfData { path: folder.to_owned(), source };
+    let (about, recorded) =
+        perf_data::read_parts(file, bytes, parts, event, sources).map_err(fail)?;
+    Ok(sampled(about, symbolise(&recorded, sources)))
 }
 
 /// A profile of samples.

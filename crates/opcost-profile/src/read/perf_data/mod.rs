@@ -1,4 +1,4 @@
-//! Files that `perf record` wrote: on disk, piped, compressed, or never finished.
+//! Files that `perf record` wrote: on disk, piped, compressed, never finished, or a folder of them.
 //!
 //! The layout is read here and not by a crate: the best kept one trusts the file's sizes, so that a
 //! damaged file ends the program, and reads one optional field wrongly (`PERF_SAMPLE_READ`).
@@ -106,8 +106,24 @@ impl PerfDataError {
 /// # Errors
 /// [`PerfDataError`].
 pub fn read(
+    file: impl Read + Seek,
+    bytes: u64,
+    event: Option<&str>,
+    sources: &Sources,
+) -> Result<(About, Recorded), PerfDataError> {
+    read_parts(file, bytes, Vec::<(io::Empty, u64)>::new(), event, sources)
+}
+
+/// Reads a folder that perf wrote with several threads (`perf record --threads`).
+///
+/// `parts`: files of records alone, with their lengths; the others as of [`read`].
+///
+/// # Errors
+/// [`PerfDataError`]; what it says of bytes is of the file where it happened.
+pub fn read_parts(
     mut file: impl Read + Seek,
     bytes: u64,
+    parts: Vec<(impl Read, u64)>,
     event: Option<&str>,
     sources: &Sources,
 ) -> Result<(About, Recorded), PerfDataError> {
@@ -115,7 +131,14 @@ pub fn read(
     let end = header.data_end;
     let at = header.data_start;
     let mut reading = Reading::new(header, event, sources)?;
+    // Nothing says when the records of all files are complete up to a time.
+    reading.in_rounds = parts.is_empty();
     reading.records(&mut Stream::new(file), at, end)?;
+    for (part, bytes) in parts {
+        // Each thread compresses by itself.
+        (reading.inflate, reading.inflated) = (None, Vec::new());
+        reading.records(&mut Stream::new(part), 0, Some(bytes))?;
+    }
     reading.finish()
 }
 
@@ -131,6 +154,8 @@ struct Reading<'w> {
     room: Room,
     /// From the first record of the kernel on, when all events are known.
     session: Option<Session>,
+    /// Whether the ends of rounds mean anything.
+    in_rounds: bool,
     by_id: FxHashMap<u64, usize>,
     chosen: usize,
     inflate: Option<Inflate>,
@@ -158,6 +183,7 @@ impl<'w> Reading<'w> {
             rounds: Rounds::default(),
             room: Room::default(),
             session: None,
+            in_rounds: true,
             by_id: FxHashMap::default(),
             chosen: 0,
             inflate: None,
@@ -286,7 +312,7 @@ impl<'w> Reading<'w> {
             },
             record::EVENT_UPDATE => self.header.event_update(body),
             record::BUILD_ID => self.header.build_id(bytes),
-            record::FINISHED_ROUND => self.finish_round(),
+            record::FINISHED_ROUND if self.in_rounds => self.finish_round(),
             record::TRACING_DATA => {
                 let behind = body.u32().ok_or_else(|| broken("tracing data"))?;
                 return Ok(u64::from(behind).next_multiple_of(8));

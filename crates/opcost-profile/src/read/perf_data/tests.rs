@@ -1,5 +1,6 @@
 //! Tests of perf.data files; `tests/data/record` makes those that are read here.
 
+use super::super::ReadError;
 use super::*;
 use crate::symbolise::{KernelSource, Sampled, Sources, Why, symbolise};
 use crate::symbols::{elf, program};
@@ -102,8 +103,8 @@ fn copied_stacks_are_unwound_through_signal_frames() {
 }
 
 /// Samples of the program's functions as `perf report` counted them.
-fn reported() -> Vec<(String, u64)> {
-    let text = String::from_utf8(data("plain.report")).unwrap();
+fn reported(report: &str) -> Vec<(String, u64)> {
+    let text = String::from_utf8(data(report)).unwrap();
     let row = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         match fields[..] {
@@ -136,7 +137,7 @@ fn functions_have_the_samples_that_perf_reports() {
     assert!(text.contains(&all), "{all}");
     assert!(text.contains(&format!("(approx.): {}\n", sampled.profile.total())));
     let mut found = samples_of(&sampled, "/opt/work/busy");
-    let mut expected = reported();
+    let mut expected = reported("plain.report");
     assert!(expected.iter().any(|(symbol, _)| symbol == "leaf"));
     found.sort();
     expected.sort();
@@ -177,6 +178,37 @@ fn piped_and_compressed_files_are_read() {
         assert!(table.functions.iter().filter(own).any(|cost| cost.own > 0), "{name}");
         assert_eq!(recorded.losses.unmapped_samples, 0, "{name}");
     }
+}
+
+#[test]
+fn a_folder_that_several_threads_wrote_is_one_recording() {
+    let (_folder, sources) = kept("busy");
+    let recording =
+        |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
+    let read = |name: &str| super::super::read(&recording(name), None, &sources).unwrap();
+    let profile = read("threads.data");
+    let sampled = profile.sampled.as_ref().unwrap();
+    let mut found = samples_of(sampled, "/opt/work/busy");
+    let mut expected = reported("threads.report");
+    assert!(expected.len() > 1);
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected);
+    let text = String::from_utf8(data("threads.report")).unwrap();
+    assert!(text.contains(&format!("# Samples: {} ", sampled.samples_total())), "{text}");
+    // Compressed, each file by itself.
+    let sampled = read("threads-z.data").sampled.unwrap();
+    assert!(sampled.samples_total() > 0);
+    assert_eq!((sampled.losses.unmapped_samples, sampled.losses.damage.records), (0, 0));
+    // Of other folders nothing is guessed.
+    let error = super::super::read(&recording(""), None, &sources).unwrap_err().to_string();
+    assert!(error.contains("is a folder without a file 'data'"), "{error}");
+    let copy = tempfile::tempdir().unwrap();
+    fs::write(copy.path().join("data"), data("threads.data/data")).unwrap();
+    let part = data("threads.data/data.0");
+    fs::write(copy.path().join("data.0"), &part[..part.len() - 3]).unwrap();
+    let profile = super::super::read(copy.path(), None, &sources);
+    assert!(matches!(profile, Err(ReadError::PerfData { .. })), "{profile:?}");
 }
 
 #[test]

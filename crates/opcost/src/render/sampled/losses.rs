@@ -48,7 +48,7 @@ pub(super) fn losses(profile: &ReadProfile) -> Vec<String> {
     if let Some(first) = damage.first_at {
         let records = counted(damage.records, "broken record");
         let (the, was) = if damage.records == 1 { ("it", "was") } else { ("the first", "were") };
-        said.push(format!("{records} {was} left out; {the} is at byte {first} of the file"));
+        said.push(format!("{records} {was} left out; {the} is at byte {first} of its file"));
     }
     if let Some(at) = damage.rest_from {
         said.push(format!(
