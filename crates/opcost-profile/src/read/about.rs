@@ -7,6 +7,8 @@ pub struct EventAbout {
     pub clock: bool,
     /// How near the sampled instruction is to the one that caused the event (`precise_ip`, 0 to 3).
     pub precise: Option<u8>,
+    /// The event whose samples it was counted at, if it has none of its own (`{a,b}:S`).
+    pub counted_with: Option<String>,
     /// Samples asked for, a second.
     pub frequency_hz: Option<u64>,
     /// Events from one sample to the next, if that is fixed.

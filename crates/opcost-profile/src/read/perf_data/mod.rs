@@ -17,7 +17,7 @@ use crate::session::{FRAMES_MAX, Recorded, Session};
 use crate::space::CodeFile;
 use crate::symbolise::{Sources, contents};
 use crate::unwind::Unwinder;
-use decode::{Room, decode};
+use decode::{Counts, Room, decode};
 use header::Header;
 use inflate::Inflate;
 use layout::{Attributes, Fields, record, sample};
@@ -152,6 +152,11 @@ struct Reading<'w> {
     chain: Vec<u64>,
     rounds: Rounds,
     room: Room,
+    /// What a sample was read with, and the counts of each identifier so far.
+    counts: Counts,
+    counted: FxHashMap<u64, u64>,
+    /// The event at whose samples the chosen one is counted, where that is another.
+    leader: Option<usize>,
     /// From the first record of the kernel on, when all events are known.
     session: Option<Session>,
     /// Whether the ends of rounds mean anything.
@@ -182,6 +187,9 @@ impl<'w> Reading<'w> {
             chain: Vec::new(),
             rounds: Rounds::default(),
             room: Room::default(),
+            counts: Counts::new(),
+            counted: FxHashMap::default(),
+            leader: None,
             session: None,
             in_rounds: true,
             by_id: FxHashMap::default(),
@@ -360,10 +368,28 @@ impl<'w> Reading<'w> {
     /// Gives a record to the session; a broken one is counted.
     fn give(&mut self, due: &Due<'_>) {
         let attributes = &self.header.events[due.event as usize];
-        let Some(event) = decode(due.bytes, attributes, due.event, &mut self.room) else {
+        let (room, counts) = (&mut self.room, &mut self.counts);
+        let Some(event) = decode(due.bytes, attributes, due.event, room, counts) else {
             return self.damage.add(due.at);
         };
-        let (Some(event), Some(session)) = (event, &mut self.session) else { return };
+        let (Some(mut event), Some(session)) = (event, &mut self.session) else { return };
+        if let Event::Sample(sample) = &mut event
+            && !self.counts.is_empty()
+        {
+            // Counts go on from sample to sample, and each sample stands for what came since the last
+            // (`perf record -e '{a,b}:S'`).
+            let is_chosen = |id: &u64| self.by_id.get(id) == Some(&self.chosen);
+            if let Some((id, count)) = self.counts.iter().find(|(id, _)| is_chosen(id)) {
+                let before = self.counted.insert(*id, *count).unwrap_or(0);
+                if *count <= before {
+                    return;
+                }
+                if sample.event != self.chosen as u32 {
+                    self.leader = Some(sample.event as usize);
+                }
+                (sample.event, sample.period) = (self.chosen as u32, count - before);
+            }
+        }
         if let Event::Sample(sample) = &event
             && sample.event == self.chosen as u32
         {
@@ -440,9 +466,10 @@ impl<'w> Reading<'w> {
             events: self.header.events.iter().map(|event| event.name.clone()).collect(),
             sampling: Some(EventAbout {
                 clock: event.is_clock(),
+                counted_with: self.leader.map(|leader| self.header.events[leader].name.clone()),
                 precise: Some(event.precise()),
                 frequency_hz: event.is_frequency().then_some(event.period),
-                period: (!event.is_frequency()).then_some(event.period),
+                period: (!event.is_frequency() && event.period > 0).then_some(event.period),
                 with_callers: event.has(sample::CALLCHAIN) || event.has(sample::STACK_USER),
             }),
             command: self.header.command,

@@ -212,6 +212,36 @@ fn a_folder_that_several_threads_wrote_is_one_recording() {
 }
 
 #[test]
+fn each_event_of_a_group_has_its_part_of_the_samples() {
+    let text = String::from_utf8(data("group.script")).unwrap();
+    for event in ["cpu-clock", "page-faults", "context-switches"] {
+        let (about, recorded) = read_bytes(&data("group.data"), Some(event)).unwrap();
+        assert_eq!(about.event, event);
+        let leader = about.sampling.unwrap().counted_with;
+        assert_eq!(leader.as_deref(), (event != "cpu-clock").then_some("cpu-clock"));
+        let (mut samples, mut costs) = (0, BTreeMap::<String, u64>::new());
+        for line in text.lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let [period, of, _, symbol, module] = words[..] else { panic!("{line}") };
+            if of.strip_suffix(':') == Some(event) {
+                samples += 1;
+                if module.ends_with("/busy)") {
+                    *costs.entry(symbol.into()).or_default() += period.parse::<u64>().unwrap();
+                }
+            }
+        }
+        let sampled = named(&recorded);
+        assert_eq!(sampled.samples_total(), samples, "{event}");
+        let table = FunctionTable::of(&sampled);
+        let own = table.functions.iter().filter(|cost| cost.own > 0);
+        let own = own.filter(|cost| cost.function.module == "/opt/work/busy");
+        let found: BTreeMap<String, u64> =
+            own.map(|cost| (cost.function.symbol.clone(), cost.own)).collect();
+        assert_eq!(found, costs, "{event}");
+    }
+}
+
+#[test]
 fn an_event_is_chosen_by_name() {
     let (about, clock) = read_bytes(&data("events.data"), None).unwrap();
     assert_eq!(about.events, ["task-clock:u", "page-faults"]);

@@ -40,6 +40,7 @@ pub fn json(view: &View<'_>) -> Value {
         "unit": view.unit().symbol(),
         "kind": if sampled.is_some() { "sampled" } else { "counted" },
         "precise": sampling.and_then(|sampling| sampling.precise),
+        "counted_with": sampling.and_then(|sampling| sampling.counted_with.as_ref()),
         "frequency_hz": sampling.and_then(|sampling| sampling.frequency_hz),
         "period": sampling.and_then(|sampling| sampling.period),
         "command": about.command,

@@ -65,7 +65,9 @@ fn heading(page: &mut Page, view: &View<'_>) {
     page.wrap(BOLD, "", &format!("profile · {} · {amount}{per} · {}", about.event, view.name));
     let mut facts = Vec::new();
     if let Some(sampling) = &about.sampling {
-        if let Some(frequency) = sampling.frequency_hz {
+        if let Some(leader) = &sampling.counted_with {
+            facts.push(format!("counted at each sample of {leader}"));
+        } else if let Some(frequency) = sampling.frequency_hz {
             facts.push(format!("{} samples a second asked for", grouped(frequency)));
         } else if let Some(period) = sampling.period {
             facts.push(format!("a sample every {}", figure(period as f64, view.unit())));
