@@ -100,9 +100,9 @@ pub fn read(text: &str, event: Option<&str>) -> Result<(About, Sampled), TextErr
     let about = About {
         format: "perf script",
         sampling: Some(EventAbout {
-            clock: stem == "cpu-clock" || stem == "task-clock",
-            // `cycles:pp`; what is not said may have any skid.
-            precise: Some(precise(&wanted)),
+            clock: CLOCKS.contains(&stem),
+            precise: precise(&wanted),
+            exact: is_exact(&wanted),
             with_callers,
             ..EventAbout::default()
         }),
@@ -114,11 +114,47 @@ pub fn read(text: &str, event: Option<&str>) -> Result<(About, Sampled), TextErr
     Ok((about, growth.grown(losses)))
 }
 
-/// The number of `p` among an event's modifiers.
-fn precise(event: &str) -> u8 {
-    let modifiers = event.split_once(':').map_or("", |(_, modifiers)| modifiers);
-    let alone = modifiers.bytes().all(|letter| b"ukhGHpPSDIWe".contains(&letter));
-    if alone { modifiers.bytes().filter(|letter| *letter == b'p').count().min(3) as u8 } else { 0 }
+/// Events of a timer.
+const CLOCKS: [&str; 2] = ["cpu-clock", "task-clock"];
+
+/// Events of the kernel itself that are no clocks (`perf list sw`).
+const EXACT: [&str; 13] = [
+    "alignment-faults",
+    "bpf-output",
+    "cgroup-switches",
+    "context-switches",
+    "cpu-migrations",
+    "cs",
+    "emulation-faults",
+    "faults",
+    "major-faults",
+    "migrations",
+    "minor-faults",
+    "page-faults",
+    "dummy",
+];
+
+/// The event without its modifiers, and these, if what stands behind the colon are some: of
+/// `sched:sched_switch` it is the rest of the name.
+fn modifiers(event: &str) -> Option<(&str, &str)> {
+    let (name, modifiers) = event.rsplit_once(':').unwrap_or((event, ""));
+    modifiers.bytes().all(|letter| b"ukhGHpPSDIWe".contains(&letter)).then_some((name, modifiers))
+}
+
+/// Whether each sample is the very instruction's that caused the event, as its name tells.
+fn is_exact(event: &str) -> bool {
+    let name = modifiers(event).map_or(event, |(name, _)| name);
+    // A tracepoint has its subsystem before it, a breakpoint its address.
+    name.contains(':') || EXACT.contains(&name)
+}
+
+/// The number of `p` among an event's modifiers; what is not said may have any skid.
+fn precise(event: &str) -> Option<u8> {
+    let (name, modifiers) = modifiers(event)?;
+    if CLOCKS.contains(&name) || is_exact(event) {
+        return None;
+    }
+    Some(modifiers.bytes().filter(|letter| *letter == b'p').count().min(3) as u8)
 }
 
 /// `command pid [cpu] time: period event: rest`; the command can have spaces in it.
@@ -223,12 +259,28 @@ busy  9942 34895.680353:     500000 cpu-clock:pp: \n\
 busy  9942 34896.000353:     7 page-faults:   7f0012 [unknown] (/opt/work/busy)\n";
 
     #[test]
+    fn only_events_of_the_cpu_are_precise_or_not() {
+        for (event, expected) in [
+            ("cycles", (Some(0), false)),
+            ("cycles:upp", (Some(2), false)),
+            ("task-clock:u", (None, false)),
+            ("page-faults:u", (None, true)),
+            ("sched:sched_switch", (None, true)),
+            ("sched:sched_switch:k", (None, true)),
+            ("mem:0x601040:w", (None, true)),
+        ] {
+            assert_eq!((precise(event), is_exact(event)), expected, "{event}");
+        }
+    }
+
+    #[test]
     fn stacks_are_read_with_inlined_functions() {
         let (about, sampled) = read(TEXT, None).unwrap();
         assert_eq!(about.event, "cpu-clock:pp");
         assert_eq!(about.events, ["cpu-clock:pp", "page-faults"]);
         assert_eq!(about.duration_ns, Some(490_000));
-        assert_eq!(about.sampling.unwrap().precise, Some(2));
+        // A timer is never precise, whatever was asked for.
+        assert_eq!(about.sampling.unwrap().precise, None);
         assert_eq!((sampled.profile.total(), sampled.losses.other_events), (1_000_000, 1));
         let names: Vec<String> = sampled
             .profile

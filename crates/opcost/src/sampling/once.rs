@@ -203,7 +203,9 @@ fn about(sampling: &SamplingPlan, granted: Granted, name: &str, duration_ns: Opt
         events: vec![event],
         sampling: Some(EventAbout {
             clock: granted.time,
-            precise: Some(0),
+            precise: (!granted.time).then_some(0),
+            exact: false,
+            counted_with: None,
             frequency_hz: Some(sampling.frequency_hz),
             period: None,
             with_callers: sampling.call_graph != CallGraph::None,

@@ -467,7 +467,8 @@ impl<'w> Reading<'w> {
             sampling: Some(EventAbout {
                 clock: event.is_clock(),
                 counted_with: self.leader.map(|leader| self.header.events[leader].name.clone()),
-                precise: Some(event.precise()),
+                precise: event.precise(),
+                exact: event.is_exact() && self.leader.is_none(),
                 frequency_hz: event.is_frequency().then_some(event.period),
                 period: (!event.is_frequency() && event.period > 0).then_some(event.period),
                 with_callers: event.has(sample::CALLCHAIN) || event.has(sample::STACK_USER),

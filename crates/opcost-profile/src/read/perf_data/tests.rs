@@ -129,7 +129,7 @@ fn functions_have_the_samples_that_perf_reports() {
     assert_eq!((about.event.as_str(), about.host.as_deref()), ("cpu-clock", Some("recorder")));
     let sampling = about.sampling.unwrap();
     assert!(sampling.clock && sampling.with_callers);
-    assert_eq!((sampling.frequency_hz, sampling.precise), (Some(2000), Some(0)));
+    assert_eq!((sampling.frequency_hz, sampling.precise), (Some(2000), None));
     assert!(about.command.unwrap().ends_with("/opt/work/busy 120"));
     let sampled = named(&recorded);
     let text = String::from_utf8(data("plain.report")).unwrap();
@@ -247,7 +247,8 @@ fn an_event_is_chosen_by_name() {
     assert_eq!(about.events, ["task-clock:u", "page-faults"]);
     assert_eq!(about.event, "task-clock:u");
     let (about, faults) = read_bytes(&data("events.data"), Some("page-faults")).unwrap();
-    assert_eq!(about.sampling.as_ref().and_then(|sampling| sampling.period), Some(100_000));
+    let sampling = about.sampling.unwrap();
+    assert_eq!((sampling.period, sampling.precise, sampling.exact), (Some(100_000), None, true));
     let samples = |recorded: &Recorded| -> u64 {
         recorded.tree.nodes().iter().map(|node| node.samples).sum()
     };
