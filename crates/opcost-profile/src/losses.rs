@@ -22,6 +22,9 @@ pub struct Losses {
     pub unmapped_samples: u64,
     /// Callers at such an address: usually code that uses the frame pointer for something else.
     pub unmapped_callers: u64,
+    /// Samples of a program's code that have no caller at all though callers were asked for: usually
+    /// of code that keeps no frame pointer, as nearly everything is called by something.
+    pub samples_alone: u64,
     /// Samples of a virtual machine's guest, which are left out: its address space is not known.
     pub guest_samples: u64,
     /// Samples of events that were not asked for.

@@ -178,6 +178,11 @@ impl Session {
             self.losses.stacks_cut += 1;
         }
         let callers = callers(sample);
+        let is_alone =
+            !sample.chain.is_empty() && callers.iter().all(|frame| *frame >= CONTEXT_MAX);
+        if is_alone && !unwound && !sample.in_kernel && sample.address < KERNEL_HALF {
+            self.losses.samples_alone += 1;
+        }
         let user = callers.iter().position(|frame| *frame == CONTEXT_USER);
         // With its marker, which says that the first was interrupted there.
         let (inner, outer) = callers.split_at(user.unwrap_or(0));

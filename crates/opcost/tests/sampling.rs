@@ -173,6 +173,32 @@ fn the_size_of_a_copied_stack_is_the_users() {
     }
 }
 
+/// Where the frame pointer is another register than any other, a leaf function has no caller at all.
+#[test]
+fn functions_without_frame_pointers_get_the_hint() {
+    let lab = Lab::new();
+    lab.write(
+        "leaf.c",
+        "static long leaf(long n) { long s = 0; __asm__ volatile(\"mov $1, %%rbp\\n1: add %%rbp, %0\\n\
+         dec %1\\njnz 1b\" : \"+r\"(s), \"+r\"(n) : : \"rbp\", \"cc\"); return s; }\n\
+         int main(void) { return leaf(300000000) == 7; }\n",
+    );
+    let compiled = ["-O1", "-fomit-frame-pointer", "-fno-inline", "-o", "leaf", "leaf.c"];
+    match std::process::Command::new("cc").args(compiled).current_dir(lab.dir()).status() {
+        Ok(status) => assert!(status.success()),
+        Err(_) => return eprintln!("SKIPPED: no C compiler"),
+    }
+    for (how, hint) in [("fp", true), ("dwarf", false), ("none", false)] {
+        let ended = lab.run(&["profile", "./leaf", "--call-graph", how]);
+        if skipped(&ended) {
+            return;
+        }
+        let stdout = ended.expect(0).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        let said = stdout.contains("in functions without any caller: the code was built without");
+        assert_eq!(said, hint, "{how}: {stdout}");
+    }
+}
+
 #[test]
 fn what_to_profile_has_to_be_said_once() {
     let check = |args: &[&str], status: i32, parts: &[&str]| {

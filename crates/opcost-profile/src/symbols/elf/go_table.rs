@@ -158,7 +158,8 @@ mod tests {
         let symbol = |named: &Option<Named>| named.as_ref().map(plain);
         let differ = whole.iter().zip(&found).filter(|(one, two)| symbol(one) != symbol(two));
         assert_eq!(differ.collect::<Vec<_>>(), []);
-        assert!(found.iter().flatten().any(|named| named.symbol == "runtime.mallocgc"));
+        let runtime = found.iter().flatten().filter(|named| named.symbol.starts_with("runtime."));
+        assert!(runtime.count() > 100);
         // Without symbols or a table nothing is guessed.
         let mut other = stripped;
         let magics = super::MAGIC_1_18.map(u32::to_le_bytes);

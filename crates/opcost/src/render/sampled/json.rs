@@ -127,6 +127,7 @@ fn lost(sampled: &Sampled) -> Value {
         "stacks_astray": losses.stacks_astray,
         "unmapped_samples": losses.unmapped_samples,
         "unmapped_callers": losses.unmapped_callers,
+        "samples_alone": losses.samples_alone,
         "guest_samples": losses.guest_samples,
         "other_events": losses.other_events,
         "broken_records": losses.damage.records,

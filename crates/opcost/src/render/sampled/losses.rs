@@ -4,6 +4,12 @@ use super::{counted, share, short};
 use opcost_profile::read::ReadProfile;
 use opcost_profile::symbolise::{Sampled, Why};
 
+/// Samples without callers are worth a word from one in so many on.
+const ALONE_PARTS: u64 = 20;
+/// Why callers are missing, and what helps.
+const NO_FRAME_POINTERS: &str = "the code was built without frame pointers; build it with \
+    -fno-omit-frame-pointer, or use --call-graph dwarf, which unwinds such stacks";
+
 /// Sentences on what was lost, what has no name, and what could not be checked.
 pub(super) fn losses(profile: &ReadProfile) -> Vec<String> {
     let mut said = Vec::new();
@@ -55,10 +61,15 @@ pub(super) fn losses(profile: &ReadProfile) -> Vec<String> {
             "the file is damaged at byte {at}: nothing behind it could be read; copy or record it again"
         ));
     }
+    // A program's first instructions have no callers either.
+    if losses.samples_alone * ALONE_PARTS > total {
+        let part = share(losses.samples_alone, total);
+        said.push(format!("{part} in functions without any caller: {NO_FRAME_POINTERS}"));
+    }
     if losses.unmapped_callers > 0 {
         let stacks = counted(losses.unmapped_callers, "caller");
         said.push(format!(
-            "{stacks} at no code: built without frame pointers, some stacks are not what they seem"
+            "{stacks} at no code, some stacks are not what they seem: {NO_FRAME_POINTERS}"
         ));
     }
     said.extend(unnamed(sampled, total));
