@@ -29,6 +29,8 @@ pub struct Losses {
     pub guest_samples: u64,
     /// Samples of events that were not asked for.
     pub other_events: u64,
+    /// Samples of the event that nobody wanted ([`Filter`](crate::read::filter::Filter)).
+    pub left_out: u64,
     /// Records of a file that could not be read.
     pub damage: Damage,
 }

@@ -139,6 +139,41 @@ fn two_files_are_compared_function_by_function() {
 }
 
 #[test]
+fn samples_are_chosen_and_functions_sorted() {
+    let file = data("plain.data");
+    let file = file.to_str().unwrap();
+    let all = json(&["profile", "-i", file, "--json"]);
+    let some =
+        json(&["profile", "-i", file, "--json", "--only", "dso=busy", "--only", "comm=busy"]);
+    let count = |document: &Value| document["samples"].as_u64().unwrap();
+    assert!(count(&some) > 0 && count(&some) < count(&all));
+    assert_eq!(count(&some) + some["losses"]["left_out"].as_u64().unwrap(), count(&all));
+    let text = printed(&["profile", "-i", file, "--only", "dso=busy"]);
+    assert!(text.contains("samples left out (--only), "), "{text}");
+    let error = refused(&["profile", "-i", file, "--only", "user=root"], 2);
+    assert!(error.contains("--only 'user=root' is no filter; known are comm=NAME"), "{error}");
+    for (column, key) in [("incl", "inclusive"), ("self", "cost")] {
+        let sorted = json(&["profile", "-i", file, "--json", "--sort", column]);
+        let rows = sorted["functions"].as_array().unwrap();
+        assert!(
+            rows.iter().map(|row| row[key].as_u64().unwrap()).is_sorted_by(|one, two| one >= two)
+        );
+    }
+    for (column, key) in [("name", "symbol"), ("module", "module")] {
+        let sorted = json(&["profile", "-i", file, "--json", "--sort", column]);
+        let short =
+            |row: &Value| row[key].as_str().unwrap().rsplit('/').next().unwrap().to_string();
+        let rows = sorted["functions"].as_array().unwrap();
+        assert!(rows.iter().map(short).is_sorted(), "{column}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let counted = folder.path().join("callgrind.out");
+    std::fs::write(&counted, CALLGRIND).unwrap();
+    let error = refused(&["profile", "-i", counted.to_str().unwrap(), "--only", "pid=1"], 2);
+    assert!(error.contains("has no samples but sums"), "{error}");
+}
+
+#[test]
 fn a_broken_record_is_left_out_and_its_place_is_said_once() {
     let mut bytes = std::fs::read(data("plain.data")).unwrap();
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;

@@ -4,6 +4,7 @@
 
 pub mod about;
 pub mod callgrind;
+pub mod filter;
 pub mod perf_data;
 pub mod perf_script;
 mod text;
@@ -11,6 +12,7 @@ mod text;
 use crate::symbolise::{Sampled, Sources, symbolise};
 use crate::table::FunctionTable;
 use about::About;
+use filter::Filter;
 use opcost_record::Module;
 use perf_data::PerfDataError;
 use std::fs::{self, File};
@@ -78,6 +80,15 @@ pub enum ReadError {
         /// The folder.
         path: PathBuf,
     },
+    /// It has no samples that could be chosen from.
+    #[error(
+        "{} has no samples but sums, so nothing of it can be left out (--only); perf.data and the text \
+         of perf script have samples", path.display()
+    )]
+    NoSamples {
+        /// The file.
+        path: PathBuf,
+    },
     /// It is a perf.data file, but a bad one.
     #[error("cannot read the perf.data file {}: {source}", path.display())]
     PerfData {
@@ -105,16 +116,25 @@ impl ReadError {
     }
 }
 
+/// What of a file is wanted.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// The event whose cost is wanted, by name, the first one if `None`.
+    pub event: Option<String>,
+    /// Its samples that are wanted.
+    pub filter: Filter,
+}
+
 /// Reads a profile.
 ///
-/// `path`: the file; `event`: the event whose cost is wanted, by name, the first one if `None`;
-/// `sources`: where names come from, of files that have addresses only.
+/// `path`: the file; `wanted`: what of it; `sources`: where names come from, of files that have
+/// addresses only.
 ///
 /// # Errors
 /// [`ReadError`] names the file and what is wrong with it.
-pub fn read(path: &Path, event: Option<&str>, sources: &Sources) -> Result<ReadProfile, ReadError> {
+pub fn read(path: &Path, wanted: &Wanted, sources: &Sources) -> Result<ReadProfile, ReadError> {
     if path.is_dir() {
-        return read_folder(path, event, sources);
+        return read_folder(path, wanted, sources);
     }
     let io = |source| ReadError::Io { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(io)?;
@@ -124,7 +144,7 @@ pub fn read(path: &Path, event: Option<&str>, sources: &Sources) -> Result<ReadP
     file.rewind().map_err(io)?;
     if magic == perf_data::MAGIC || magic == perf_data::MAGIC_BIG_ENDIAN {
         let fail = |source| ReadError::PerfData { path: path.to_owned(), source };
-        let (about, recorded) = perf_data::read(file, bytes, event, sources).map_err(fail)?;
+        let (about, recorded) = perf_data::read(file, bytes, wanted, sources).map_err(fail)?;
         return Ok(sampled(about, symbolise(&recorded, sources)));
     }
     let mut contents = Vec::new();
@@ -133,11 +153,16 @@ pub fn read(path: &Path, event: Option<&str>, sources: &Sources) -> Result<ReadP
     let text = String::from_utf8_lossy(&contents);
     let fail = |format| move |source| ReadError::Text { path: path.to_owned(), format, source };
     if callgrind::is_callgrind(&text) {
+        if !wanted.filter.is_empty() {
+            return Err(ReadError::NoSamples { path: path.to_owned() });
+        }
+        let event = wanted.event.as_deref();
         let (about, table) = callgrind::read(&text, event).map_err(fail("callgrind.out"))?;
         return Ok(ReadProfile { about, table, sampled: None });
     }
     if perf_script::is_perf_script(&text) {
-        let (about, read) = perf_script::read(&text, event).map_err(fail("text of perf script"))?;
+        let (about, read) =
+            perf_script::read(&text, wanted).map_err(fail("text of perf script"))?;
         return Ok(sampled(about, read));
     }
     Err(ReadError::Foreign { path: path.to_owned() })
@@ -147,7 +172,7 @@ pub fn read(path: &Path, event: Option<&str>, sources: &Sources) -> Result<ReadP
 /// `data.0`, `data.1`, … with the records of each thread.
 fn read_folder(
     folder: &Path,
-    event: Option<&str>,
+    wanted: &Wanted,
     sources: &Sources,
 ) -> Result<ReadProfile, ReadError> {
     let open = |path: &Path| {
@@ -173,7 +198,7 @@ fn read_folder(
     let parts = parts.collect::<Result<Vec<_>, _>>()?;
     let fail = |source| ReadError::PerfData { path: folder.to_owned(), source };
     let (about, recorded) =
-        perf_data::read_parts(file, bytes, parts, event, sources).map_err(fail)?;
+        perf_data::read_parts(file, bytes, parts, wanted, sources).map_err(fail)?;
     Ok(sampled(about, symbolise(&recorded, sources)))
 }
 

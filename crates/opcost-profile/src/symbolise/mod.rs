@@ -283,7 +283,7 @@ fn names(file: &CodeFile, recorded: &Recorded, offsets: &[u64], sources: &Source
 }
 
 /// The name of a file as a module.
-fn module(file: &CodeFile) -> String {
+pub(crate) fn module(file: &CodeFile) -> String {
     match file.kind {
         CodeKind::Unmapped => String::new(),
         CodeKind::Anonymous { .. } => jit::MODULE.into(),

@@ -10,12 +10,14 @@ mod layout;
 mod round;
 mod stream;
 
+use super::Wanted;
 use super::about::{About, EventAbout};
+use super::filter::Facts;
 use crate::event::{Event, Sample};
 use crate::losses::Damage;
 use crate::session::{FRAMES_MAX, Recorded, Session};
 use crate::space::CodeFile;
-use crate::symbolise::{Sources, contents};
+use crate::symbolise::{Sources, contents, module};
 use crate::unwind::Unwinder;
 use decode::{Counts, Room, decode};
 use header::Header;
@@ -100,18 +102,17 @@ impl PerfDataError {
 /// Reads a file.
 ///
 /// `file`: from its start; `bytes`: its length, or `None` of a pipe, which must be in perf's format
-/// for pipes; `event`: the event whose samples are wanted, by name; the first one if `None`; `sources`:
-/// where the files are that copied stacks are unwound by.
+/// for pipes; `wanted`: what of it; `sources`: where the files are that copied stacks are unwound by.
 ///
 /// # Errors
 /// [`PerfDataError`].
 pub fn read(
     file: impl Read + Seek,
     bytes: u64,
-    event: Option<&str>,
+    wanted: &Wanted,
     sources: &Sources,
 ) -> Result<(About, Recorded), PerfDataError> {
-    read_parts(file, bytes, Vec::<(io::Empty, u64)>::new(), event, sources)
+    read_parts(file, bytes, Vec::<(io::Empty, u64)>::new(), wanted, sources)
 }
 
 /// Reads a folder that perf wrote with several threads (`perf record --threads`).
@@ -124,13 +125,13 @@ pub fn read_parts(
     mut file: impl Read + Seek,
     bytes: u64,
     parts: Vec<(impl Read, u64)>,
-    event: Option<&str>,
+    wanted: &Wanted,
     sources: &Sources,
 ) -> Result<(About, Recorded), PerfDataError> {
     let header = Header::read(&mut file, bytes)?;
     let end = header.data_end;
     let at = header.data_start;
-    let mut reading = Reading::new(header, event, sources)?;
+    let mut reading = Reading::new(header, wanted, sources)?;
     // Nothing says when the records of all files are complete up to a time.
     reading.in_rounds = parts.is_empty();
     reading.records(&mut Stream::new(file), at, end)?;
@@ -145,7 +146,11 @@ pub fn read_parts(
 /// What was read so far.
 struct Reading<'w> {
     header: Header,
-    wanted: Option<&'w str>,
+    wanted: &'w Wanted,
+    /// The names of threads, where they are asked for.
+    commands: FxHashMap<i32, Vec<u8>>,
+    first_ns: Option<u64>,
+    left_out: u64,
     sources: &'w Sources,
     unwinder: Unwinder,
     /// Room for the chain of a copied stack.
@@ -176,12 +181,15 @@ struct Reading<'w> {
 impl<'w> Reading<'w> {
     fn new(
         header: Header,
-        wanted: Option<&'w str>,
+        wanted: &'w Wanted,
         sources: &'w Sources,
     ) -> Result<Reading<'w>, PerfDataError> {
         let mut reading = Reading {
             header,
             wanted,
+            commands: FxHashMap::default(),
+            first_ns: None,
+            left_out: 0,
             sources,
             unwinder: Unwinder::default(),
             chain: Vec::new(),
@@ -212,7 +220,7 @@ impl<'w> Reading<'w> {
         if events.is_empty() {
             return Err(PerfDataError::broken("no sampled event", 0));
         }
-        let chosen = match self.wanted {
+        let chosen = match self.wanted.event.as_deref() {
             // What has another use than its samples comes first now and then (`dummy:HG`).
             None => events.iter().position(|event| !event.name.starts_with("dummy")),
             Some(wanted) => {
@@ -390,6 +398,40 @@ impl<'w> Reading<'w> {
                 (sample.event, sample.period) = (self.chosen as u32, count - before);
             }
         }
+        if !self.wanted.filter.is_empty() {
+            match &event {
+                Event::Sample(sample) if sample.event == self.chosen as u32 => {
+                    self.first_ns = self.first_ns.or(sample.time_ns);
+                    let place = session.spaces().place(sample.pid, sample.address);
+                    let file = place.map(|place| &session.spaces().files()[place.file as usize]);
+                    let module = file.map(module);
+                    let command = self.commands.get(&sample.tid);
+                    let command = command.map(|name| String::from_utf8_lossy(name));
+                    let since = |time_ns: u64| time_ns.saturating_sub(self.first_ns.unwrap_or(0));
+                    let facts = Facts {
+                        command: command.as_deref(),
+                        pid: Some(sample.pid),
+                        tid: Some(sample.tid),
+                        module: module.as_deref(),
+                        time_ns: sample.time_ns.map(since),
+                    };
+                    if !self.wanted.filter.keeps(&facts) {
+                        self.left_out += 1;
+                        return;
+                    }
+                }
+                Event::Name { tid, name, .. } => {
+                    self.commands.insert(*tid, name.to_vec());
+                }
+                // A thread begins with the name of the one that made it; perf says which process.
+                Event::Fork { parent_pid, tid, .. } => {
+                    if let Some(name) = self.commands.get(parent_pid).cloned() {
+                        self.commands.insert(*tid, name);
+                    }
+                }
+                _ => {}
+            }
+        }
         if let Event::Sample(sample) = &event
             && sample.event == self.chosen as u32
         {
@@ -454,6 +496,7 @@ impl<'w> Reading<'w> {
         let mut recorded = self.session.map(Session::finish).unwrap_or_default();
         recorded.losses.add_unfinished(self.unwinder.take_unfinished());
         recorded.losses.damage = self.damage;
+        recorded.losses.left_out = self.left_out;
         recorded.learn(&self.header.build_ids);
         // Of other recordings the first program is whichever happened to be executed first.
         if !self.header.events.iter().any(Attributes::begins_with_exec) {

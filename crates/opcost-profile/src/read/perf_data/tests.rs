@@ -15,7 +15,8 @@ fn data(name: &str) -> Vec<u8> {
 }
 
 fn read_bytes(bytes: &[u8], event: Option<&str>) -> Result<(About, Recorded), PerfDataError> {
-    read(Cursor::new(bytes), bytes.len() as u64, event, &nothing())
+    let wanted = Wanted { event: event.map(str::to_string), ..Wanted::default() };
+    read(Cursor::new(bytes), bytes.len() as u64, &wanted, &nothing())
 }
 
 /// No names from anywhere.
@@ -72,7 +73,7 @@ fn copied_stacks_are_unwound_through_signal_frames() {
     let (_folder, sources) = kept("deep");
     let bytes = data("deep.data");
     let (about, recorded) =
-        read(Cursor::new(&bytes[..]), bytes.len() as u64, None, &sources).unwrap();
+        read(Cursor::new(&bytes[..]), bytes.len() as u64, &Wanted::default(), &sources).unwrap();
     assert!(about.sampling.unwrap().with_callers);
     let found = stacks(&symbolise(&recorded, &sources));
     let mut expected = BTreeMap::new();
@@ -159,7 +160,7 @@ fn functions_have_the_samples_that_perf_reports() {
 fn the_text_of_perf_script_says_the_same() {
     let (_, recorded) = read_bytes(&data("plain.data"), None).unwrap();
     let text = String::from_utf8(data("plain.script")).unwrap();
-    let (about, script) = super::super::perf_script::read(&text, None).unwrap();
+    let (about, script) = super::super::perf_script::read(&text, &Wanted::default()).unwrap();
     let sampled = named(&recorded);
     assert_eq!(about.event, "cpu-clock");
     assert_eq!(samples_of(&script, "/opt/work/busy"), samples_of(&sampled, "/opt/work/busy"));
@@ -185,7 +186,8 @@ fn a_folder_that_several_threads_wrote_is_one_recording() {
     let (_folder, sources) = kept("busy");
     let recording =
         |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
-    let read = |name: &str| super::super::read(&recording(name), None, &sources).unwrap();
+    let read =
+        |name: &str| super::super::read(&recording(name), &Wanted::default(), &sources).unwrap();
     let profile = read("threads.data");
     let sampled = profile.sampled.as_ref().unwrap();
     let mut found = samples_of(sampled, "/opt/work/busy");
@@ -201,13 +203,14 @@ fn a_folder_that_several_threads_wrote_is_one_recording() {
     assert!(sampled.samples_total() > 0);
     assert_eq!((sampled.losses.unmapped_samples, sampled.losses.damage.records), (0, 0));
     // Of other folders nothing is guessed.
-    let error = super::super::read(&recording(""), None, &sources).unwrap_err().to_string();
+    let error =
+        super::super::read(&recording(""), &Wanted::default(), &sources).unwrap_err().to_string();
     assert!(error.contains("is a folder without a file 'data'"), "{error}");
     let copy = tempfile::tempdir().unwrap();
     fs::write(copy.path().join("data"), data("threads.data/data")).unwrap();
     let part = data("threads.data/data.0");
     fs::write(copy.path().join("data.0"), &part[..part.len() - 3]).unwrap();
-    let profile = super::super::read(copy.path(), None, &sources);
+    let profile = super::super::read(copy.path(), &Wanted::default(), &sources);
     assert!(matches!(profile, Err(ReadError::PerfData { .. })), "{profile:?}");
 }
 
@@ -239,6 +242,41 @@ fn each_event_of_a_group_has_its_part_of_the_samples() {
             own.map(|cost| (cost.function.symbol.clone(), cost.own)).collect();
         assert_eq!(found, costs, "{event}");
     }
+}
+
+#[test]
+fn samples_are_chosen_as_perf_chooses_them() {
+    let text = String::from_utf8(data("plain.script")).unwrap();
+    let all = named(&read_bytes(&data("plain.data"), None).unwrap().1).samples_total();
+    let only = |filters: &[&str]| {
+        let mut wanted = Wanted::default();
+        filters.iter().for_each(|filter| wanted.filter.add(filter).unwrap());
+        let bytes = data("plain.data");
+        let (_, recorded) =
+            read(Cursor::new(&bytes[..]), bytes.len() as u64, &wanted, &nothing()).unwrap();
+        let left_out = recorded.losses.left_out;
+        let kept: u64 = recorded.tree.nodes().iter().map(|node| node.samples).sum();
+        assert_eq!(kept + left_out, all, "{filters:?}");
+        if !filters[0].starts_with("pid") {
+            let (_, script) = super::super::perf_script::read(&text, &wanted).unwrap();
+            assert_eq!(script.samples_total(), kept, "{filters:?}");
+            assert_eq!(script.losses.left_out, left_out, "{filters:?}");
+        }
+        kept
+    };
+    let heads: Vec<&str> = text.lines().filter(|line| line.contains("cpu-clock")).collect();
+    let tid = heads.last().unwrap().split_whitespace().nth(1).unwrap();
+    let of_thread = heads.iter().filter(|line| line.split_whitespace().nth(1) == Some(tid)).count();
+    assert_eq!(only(&[&format!("tid={tid}")]), of_thread as u64);
+    assert_eq!(only(&[&format!("pid={tid}")]), of_thread as u64);
+    let busy = heads.iter().filter(|line| line.starts_with("busy")).count() as u64;
+    assert_eq!(only(&["comm=busy"]), busy);
+    assert_eq!(only(&["comm=nobody"]), 0);
+    let parts = ["dso=busy", "dso=[kernel]", "dso=libc.so.6", "dso=ld-linux-x86-64.so.2"];
+    let parts = parts.map(|filter| only(&[filter]));
+    assert!(parts[0] > 0 && parts[1] > 0 && parts.iter().sum::<u64>() <= all, "{parts:?}");
+    let (early, late) = (only(&["time=..0.05"]), only(&["time=0.050000001.."]));
+    assert!(early > 0 && late > 0 && early + late == all, "{early} {late}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub fn json(view: &View<'_>) -> Value {
     let of_function = |(at, cost): (usize, &FunctionCost)| function(view, table, at, cost);
     let functions: Vec<Value> = match view.function {
         Some(at) => vec![of_function((at, &table.functions[at]))],
-        None => table.functions.iter().enumerate().map(of_function).collect(),
+        None => view.order.iter().map(|at| of_function((*at, &table.functions[*at]))).collect(),
     };
     let distortions = view.distortions.iter().map(|distortion| {
         let functions = distortion.functions.iter().map(|(function, cost)| {
@@ -129,6 +129,7 @@ fn lost(sampled: &Sampled) -> Value {
         "unmapped_callers": losses.unmapped_callers,
         "samples_alone": losses.samples_alone,
         "guest_samples": losses.guest_samples,
+        "left_out": losses.left_out,
         "other_events": losses.other_events,
         "broken_records": losses.damage.records,
         "first_broken_at": losses.damage.first_at,

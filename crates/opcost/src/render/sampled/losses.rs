@@ -66,6 +66,11 @@ pub(super) fn losses(profile: &ReadProfile) -> Vec<String> {
         let part = share(losses.samples_alone, total);
         said.push(format!("{part} in functions without any caller: {NO_FRAME_POINTERS}"));
     }
+    if losses.left_out > 0 {
+        let all = losses.left_out.saturating_add(total);
+        let part = share(losses.left_out, all);
+        said.push(format!("{} left out (--only), {part}", counted(losses.left_out, "sample")));
+    }
     if losses.unmapped_callers > 0 {
         let stacks = counted(losses.unmapped_callers, "caller");
         said.push(format!(

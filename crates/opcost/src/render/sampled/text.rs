@@ -33,18 +33,16 @@ pub fn text(view: &View<'_>, style: &Style) -> String {
     page.line(&head);
     let functions = &view.profile.table.functions;
     // What only calls others stands behind the rest, so a limit cuts it off first.
-    let shown = match view.function {
-        Some(function) => function..function + 1,
-        None => 0..view.limit.min(functions.len()),
-    };
-    for at in shown.clone() {
-        table.row(&mut page, &functions[at]);
+    let (shown, rest) = view.order.split_at(view.limit.min(functions.len()));
+    for at in view.function.as_ref().map_or(shown, std::slice::from_ref) {
+        table.row(&mut page, &functions[*at]);
         if view.callers || view.function.is_some() {
-            callers::tree(&mut page, view, at);
+            callers::tree(&mut page, view, *at);
         }
     }
     if view.function.is_none() {
-        table.rest(&mut page, &functions[shown.end..]);
+        let rest: Vec<&FunctionCost> = rest.iter().map(|at| &functions[*at]).collect();
+        table.rest(&mut page, &rest);
     }
     let total = view.profile.table.total;
     let all = if total == 0 { "–" } else { "100.00 %" };
@@ -105,7 +103,8 @@ struct Table<'a> {
 impl<'a> Table<'a> {
     fn of(view: &'a View<'a>, width: usize) -> Table<'a> {
         // Nothing costs more than all, but what is less may have more digits.
-        let costs = view.profile.table.functions.iter().take(view.limit).map(|cost| cost.own);
+        let functions = &view.profile.table.functions;
+        let costs = view.order.iter().take(view.limit).map(|at| functions[*at].own);
         let costs: Vec<String> =
             costs.chain([view.profile.table.total]).map(|cost| view.cost(cost)).collect();
         let cost_width = column(costs.iter().map(String::as_str), COST_WIDTH_MIN);
@@ -140,7 +139,7 @@ impl<'a> Table<'a> {
         page.line(&line);
     }
 
-    fn rest(&self, page: &mut Page, functions: &[FunctionCost]) {
+    fn rest(&self, page: &mut Page, functions: &[&FunctionCost]) {
         let with_cost = functions.iter().filter(|cost| cost.own > 0).count() as u64;
         let own: u64 = functions.iter().map(|cost| cost.own).sum();
         if with_cost > 0 {
