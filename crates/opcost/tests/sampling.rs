@@ -199,6 +199,30 @@ fn functions_without_frame_pointers_get_the_hint() {
     }
 }
 
+/// Processes that end before their first sample are counted and not sampled.
+#[test]
+fn the_part_of_the_cpu_time_that_has_samples_is_said() {
+    let lab = Lab::new();
+    let covered = |command: &str| -> Option<f64> {
+        let ended = lab.run(&["profile", command, "--json", "--frequency", "499"]);
+        if skipped(&ended) {
+            return None;
+        }
+        let profile: Value = serde_json::from_str(&ended.expect(0).stdout).unwrap();
+        let (cost, cpu) = (profile["cost"].as_f64().unwrap(), profile["cpu_ns"].as_f64().unwrap());
+        let share = profile["cpu_share_sampled"].as_f64().unwrap();
+        assert!((share - (cost / cpu).min(1.0)).abs() < 1e-9, "{profile}");
+        Some(share)
+    };
+    let long = "sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'";
+    let Some(long_share) = covered(long) else { return };
+    assert!(long_share > 0.5, "{long_share}");
+    let ended = lab.run(&["profile", "sh -c 'for i in 1 2 3; do /bin/true; done'", "-F", "1"]);
+    let stdout = ended.expect(0).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(stdout.contains("samples cover 0.0 % of"), "{stdout}");
+    assert!(stdout.contains("100.0 % of the CPU time has no samples"), "{stdout}");
+}
+
 #[test]
 fn what_to_profile_has_to_be_said_once() {
     let check = |args: &[&str], status: i32, parts: &[&str]| {

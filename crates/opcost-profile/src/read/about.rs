@@ -38,6 +38,8 @@ pub struct About {
     pub host: Option<String>,
     /// The kernel's version.
     pub kernel_release: Option<String>,
+    /// CPU time that the work took, as it was counted beside the samples; nanoseconds.
+    pub cpu_ns: Option<u64>,
     /// From the first sample to the last.
     pub duration_ns: Option<u64>,
     /// Whether the profiler did not live to write its end.

@@ -146,7 +146,10 @@ impl SubjectArgs {
         let granted = host.sampled().context("a run without samples")?;
         let wall = MetricKey::new("wall", Domain::All, "clock");
         let wall = end.report.readings.iter().find(|reading| reading.key == wall);
-        let about = about(sampling, granted, &name, wall.map(|wall| wall.value));
+        let mut about = about(sampling, granted, &name, wall.map(|wall| wall.value));
+        // The kernel counts the work's CPU time, its children's too, whether it is sampled or not.
+        let clock = end.report.readings.iter().find(|reading| reading.key == super::metric());
+        about.cpu_ns = clock.map(|clock| clock.value);
         Ok(Taken { about, recorded, name, ops: end.report.ops, failure })
     }
 

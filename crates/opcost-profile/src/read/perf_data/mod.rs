@@ -520,6 +520,7 @@ impl<'w> Reading<'w> {
             host: self.header.host,
             kernel_release: self.header.kernel_release,
             duration_ns: self.header.times_ns.map(|(first, last)| last - first),
+            cpu_ns: None,
             unfinished: self.header.unfinished,
         };
         Ok((about, recorded))

@@ -47,6 +47,8 @@ pub fn json(view: &View<'_>) -> Value {
         "host": about.host,
         "kernel_release": about.kernel_release,
         "duration_ns": about.duration_ns,
+        "cpu_ns": about.cpu_ns,
+        "cpu_share_sampled": view.covered().map(|(share, _)| share),
         "ops": view.ops,
         "samples": sampled.map(Sampled::samples_total),
         "cost": table.total,

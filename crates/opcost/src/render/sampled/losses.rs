@@ -61,21 +61,22 @@ pub(super) fn losses(profile: &ReadProfile) -> Vec<String> {
             "the file is damaged at byte {at}: nothing behind it could be read; copy or record it again"
         ));
     }
-    // A program's first instructions have no callers either.
-    if losses.samples_alone * ALONE_PARTS > total {
-        let part = share(losses.samples_alone, total);
-        said.push(format!("{part} in functions without any caller: {NO_FRAME_POINTERS}"));
-    }
     if losses.left_out > 0 {
         let all = losses.left_out.saturating_add(total);
         let part = share(losses.left_out, all);
         said.push(format!("{} left out (--only), {part}", counted(losses.left_out, "sample")));
     }
+    let mut missing = Vec::new();
+    // A program's first instructions have no callers either.
+    if losses.samples_alone * ALONE_PARTS > total {
+        let part = share(losses.samples_alone, total);
+        missing.push(format!("{part} in functions without any caller"));
+    }
     if losses.unmapped_callers > 0 {
-        let stacks = counted(losses.unmapped_callers, "caller");
-        said.push(format!(
-            "{stacks} at no code, some stacks are not what they seem: {NO_FRAME_POINTERS}"
-        ));
+        missing.push(format!("{} at no code", counted(losses.unmapped_callers, "caller")));
+    }
+    if !missing.is_empty() {
+        said.push(format!("{}: {NO_FRAME_POINTERS}", missing.join(", ")));
     }
     said.extend(unnamed(sampled, total));
     if !sampled.unchecked.is_empty() {

@@ -73,6 +73,14 @@ impl Sort {
 }
 
 impl View<'_> {
+    /// Which part of the counted CPU time the samples stand for, and that time; nanoseconds.
+    fn covered(&self) -> Option<(f64, u64)> {
+        let cpu_ns = self.profile.about.cpu_ns.filter(|cpu_ns| *cpu_ns > 0)?;
+        // The last sample stands for a whole period, whenever the work ended.
+        let share = self.profile.table.total as f64 / cpu_ns as f64;
+        Some((share.min(1.0), cpu_ns))
+    }
+
     fn unit(&self) -> Unit {
         unit(self.profile)
     }

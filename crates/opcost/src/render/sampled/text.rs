@@ -19,6 +19,8 @@ const MODULE_WIDTH: usize = 14;
 const NAMED: usize = 3;
 /// Columns of a name in a sentence.
 const NAME_WIDTH: usize = 48;
+/// A smaller part of the CPU time with samples gets a word on the rest.
+const COVERED_MIN: f64 = 0.9;
 /// A distortion below this share is only in the JSON.
 const DISTORTION_SHARE_MIN: f64 = 0.005;
 
@@ -76,6 +78,10 @@ fn heading(page: &mut Page, view: &View<'_>) {
     }
     if let Some(duration_ns) = about.duration_ns {
         facts.push(format!("over {}", figure(duration_ns as f64, Unit::Ns)));
+    }
+    if let Some((share, cpu_ns)) = view.covered() {
+        let cpu = figure(cpu_ns as f64, Unit::Ns);
+        facts.push(format!("samples cover {:.1} % of {cpu} of CPU time", 100.0 * share));
     }
     let host = about.host.as_ref().map(|host| match &about.kernel_release {
         Some(release) => format!("on {host}, Linux {release}"),
@@ -159,7 +165,14 @@ impl<'a> Table<'a> {
 /// What is lost, and what the profiler distorts.
 fn notes(page: &mut Page, view: &View<'_>) {
     page.note_shortened("  ");
-    let losses = losses::losses(view.profile);
+    let mut losses = losses::losses(view.profile);
+    if let Some((share, _)) = view.covered().filter(|(share, _)| *share < COVERED_MIN) {
+        losses.push(format!(
+            "{:.1} % of the CPU time has no samples: they were lost or held back, the kernel was not \
+             looked at, or processes ended before their first one (a higher --frequency sees more)",
+            100.0 * (1.0 - share)
+        ));
+    }
     let total = view.profile.table.total.max(1) as f64;
     let worth = |distortion: &&Distortion| distortion.cost as f64 / total >= DISTORTION_SHARE_MIN;
     let distortions: Vec<&Distortion> = view.distortions.iter().filter(worth).collect();
