@@ -115,7 +115,7 @@ pub struct Record {
     pub slot: u32,
     /// Index of the variant in the plan.
     pub variant: u16,
-    /// The ABBA block; warm-up runs have none.
+    /// The block; warm-up runs have none.
     pub block: Option<u32>,
     /// Start, nanoseconds since the Unix epoch.
     pub started_unix_ns: u64,

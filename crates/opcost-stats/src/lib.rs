@@ -1,11 +1,12 @@
 //! Statistics of comparisons: pure functions of numbers and seeds; no clock, no file, no unsafe.
 //!
-//! Runs come in randomised mirrored blocks ([`schedule`]): for two variants ABBA or BAAB, either
-//! with probability 1/2. Were the variants the same, swapping the labels of a whole block would
-//! have been as likely as what was run, so the block's difference is symmetric around 0 and a test
-//! over its signs is exact whatever the noise: drifting, skewed or spiked (Fisher, The Design of
-//! Experiments, 1935, chapter 3; Lehmann & Romano, Testing Statistical Hypotheses, 3rd ed., section 15.2).
-//! The block, not the run, is the unit of every test here.
+//! Runs come in blocks of drawn order ([`schedule`]): for two variants AB or BA where runs are few,
+//! mirrored, ABBA or BAAB, where they are many, either order with probability 1/2. If the variants
+//! do not differ, the other order of the same runs would have been as likely, so the block's
+//! difference is symmetric around 0 and a test over its signs is exact whatever the noise: drifting,
+//! skewed or spiked (Fisher, The Design of Experiments, 1935, chapter 3; Lehmann & Romano, Testing
+//! Statistical Hypotheses, 3rd ed., section 15.2). The block, not the run, is the unit of every test
+//! here.
 //!
 //! | module | what it answers |
 //! |---|---|

@@ -62,6 +62,24 @@ impl Family {
             Family::Rest => benjamini_hochberg(p),
         }
     }
+
+    /// The level that decides for every test of the family at once: declared changed, by
+    /// [`adjust`](Self::adjust) against `level`, is exactly what has a `p` of at most it.
+    ///
+    /// Intervals of all members are stated at this level, so that an interval holds 0 exactly if
+    /// its metric was not declared. With R of m declared it is level/(m − R + 1) by Holm's method
+    /// and R·level/m by Benjamini and Hochberg's, R counting as one if nothing was declared. Of the
+    /// intervals of declared metrics then at most `level` are expected to miss (Benjamini &
+    /// Yekutieli, "False Discovery Rate-Adjusted Multiple Confidence Intervals for Selected
+    /// Parameters", JASA 100, 2005, whose level is the second, and never below the first).
+    pub fn decision_level(self, p: &[f64], level: f64) -> f64 {
+        let tests = p.len().max(1);
+        let declared = self.adjust(p).iter().filter(|adjusted| **adjusted <= level).count().max(1);
+        match self {
+            Family::Primary | Family::Headline => level / (tests - declared + 1) as f64,
+            Family::Rest => level * declared as f64 / tests as f64,
+        }
+    }
 }
 
 /// One error rate for a whole report, split over its families.
@@ -106,8 +124,8 @@ impl Budget {
     /// The level that the smallest p of a family of `tests` tests must reach for any of them to
     /// be declared changed: the family's level over `tests`, by either method.
     ///
-    /// No tests count as one. It is the level for intervals, for the minimal detectable effect
-    /// and for [`blocks_min`](crate::power::blocks_min).
+    /// No tests count as one. It is the level of [`blocks_min`](crate::power::blocks_min), and of
+    /// intervals where nothing was declared ([`Family::decision_level`]).
     pub fn level_of_smallest(&self, family: Family, tests: usize) -> f64 {
         self.level(family) / tests.max(1) as f64
     }
@@ -193,7 +211,33 @@ mod tests {
         assert_eq!(budget.level_of_smallest(Family::Rest, 0), 0.010);
     }
 
+    #[test]
+    fn one_level_decides_for_all() {
+        let p = [0.001, 0.02, 0.004, 0.7];
+        // Holm: 0.001 ≤ 0.05/4 and 0.004 ≤ 0.05/3, but 0.02 ≤ 0.05/2 as well; 0.7 is above 0.05.
+        assert_eq!(Family::Headline.decision_level(&p, 0.05), 0.05 / 2.0);
+        assert_eq!(Family::Headline.decision_level(&p, 0.01), 0.01 / 4.0);
+        // Benjamini and Hochberg: three of four at 0.05, one of four at 0.004.
+        assert!((Family::Rest.decision_level(&p, 0.05) - 0.0375).abs() < 1e-15);
+        assert_eq!(Family::Rest.decision_level(&p, 0.004), 0.001);
+        assert_eq!(Family::Rest.decision_level(&[0.9, 0.8], 0.05), 0.025);
+        assert_eq!(Family::Primary.decision_level(&[], 0.025), 0.025);
+    }
+
     proptest! {
+        #[test]
+        fn what_is_declared_is_what_the_deciding_level_refuses(
+            p in prop::collection::vec((0.0..1.0f64).prop_map(|p| p.powi(4)), 1..30), level in 0.001..0.2f64,
+        ) {
+            for family in Family::ALL {
+                let decisive = family.decision_level(&p, level);
+                for (p, adjusted) in p.iter().zip(family.adjust(&p)) {
+                    prop_assert_eq!(*p <= decisive, adjusted <= level, "{}", p);
+                }
+                prop_assert!(decisive <= level && decisive >= level / p.len() as f64);
+            }
+        }
+
         #[test]
         fn the_smallest_decides_at_level_over_tests(
             p in prop::collection::vec(0.001..=1.0f64, 1..30), pick in 0usize..30, over: bool,

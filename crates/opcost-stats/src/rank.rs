@@ -8,28 +8,30 @@
 use crate::normal;
 use crate::walsh::Walsh;
 
-/// With more non-zero differences than this, a normal approximation stands for the exact
-/// distribution; there it gives a p too large by 1 % of itself at 0.05, by 7 % at 0.01, and by
-/// more further out: on the safe side.
+/// With more differences than this, a normal approximation stands for the exact distribution;
+/// there it gives a p too large by 1 % of itself at 0.05, by 7 % at 0.01, and by more further out:
+/// on the safe side.
 pub const EXACT_MAX: usize = 60;
 
-/// The two-sided p-value of the hypothesis that finite differences are symmetric around 0.
+/// The two-sided p-value of the hypothesis that finite differences are symmetric around 0: the
+/// largest level at which [`interval`] still holds 0.
 ///
-/// Equal sizes share their mean rank, and p is taken from the distribution given these ranks: all
-/// 2ⁿ signs equally likely, summed by dynamic programming over doubled ranks. Zeros take part in
-/// ranking but have no sign (Pratt, "Remarks on Zeros and Ties in the Wilcoxon Signed Rank
-/// Procedures", JASA 54, 1959): dropped before ranking, a shift away from 0 could turn a
-/// significant result into one that is not; and the sum of ranks stays the number of positive
-/// Walsh averages, from which [`interval`] is made. Beyond [`EXACT_MAX`] non-zero differences:
-/// the normal approximation with the variance given these ranks and zeros, corrected for
-/// continuity. 1 if there are none.
+/// The statistic is the number of Walsh averages on the rarer side of 0, which for differences
+/// without ties is the smaller sum of signed ranks. An average of exactly 0 counts for either side,
+/// and the distribution is that without ties, as for the interval. Both are valid for tied
+/// differences: noise too small to change any other order breaks every tie at random, leaves the
+/// differences symmetric, and takes averages of 0 off that side only, so p without ties is at most
+/// this one. Beyond [`EXACT_MAX`] differences: the normal approximation, corrected for continuity.
+/// 1 if there are none.
 pub fn p(differences: &[f64]) -> f64 {
-    let ranks = SignedRanks::of(differences);
-    match ranks.doubled.len() {
-        0 => 1.0,
-        1..=EXACT_MAX => ranks.p_exact(),
-        _ => ranks.p_normal(),
+    let n = differences.len();
+    let walsh = Walsh::new(differences);
+    let rarer = walsh.at_most(0.0).min(walsh.count() - walsh.below(0.0));
+    if n > EXACT_MAX {
+        let (mean, sd) = moments(n);
+        return (2.0 * normal::upper_tail((mean - 0.5 - rarer as f64) / sd)).min(1.0);
     }
+    (2.0 * distribution(n, rarer as usize).iter().sum::<f64>()).min(1.0)
 }
 
 /// The smallest two-sided p-value possible with `n` differences, 2/2ⁿ, by this test and by the
@@ -50,9 +52,9 @@ pub fn estimate(differences: &[f64]) -> Option<f64> {
 ///
 /// From the k-th smallest to the k-th largest Walsh average, both included, k from the
 /// distribution without ties; with ties and zeros its coverage is at least `level` all the same
-/// (Pratt & Gibbons, Concepts of Nonparametric Theory, 1981, chapter 3), while p may then fall
-/// on the other side of 1 − `level` where 0 is about an end: p decides. `None` if so few
-/// differences cannot reach the level: five cannot reach 0.95, six can.
+/// (Pratt & Gibbons, Concepts of Nonparametric Theory, 1981, chapter 3). It holds 0 exactly if
+/// [`p`] is above 1 − `level`. `None` if so few differences cannot reach the level: five cannot
+/// reach 0.95, six can.
 pub fn interval(differences: &[f64], level: f64) -> Option<(f64, f64)> {
     let k = extreme_count(differences.len(), 1.0 - level)?;
     let walsh = Walsh::new(differences);
@@ -67,94 +69,35 @@ pub(crate) fn extreme_count(n: usize, alpha: f64) -> Option<u64> {
     }
     let tail = alpha.min(1.0) / 2.0;
     let k = if n <= EXACT_MAX {
-        let ranks: Vec<u64> = (1..=n as u64).collect();
         let mut below = 0.0;
-        let within = distribution(&ranks).into_iter().take_while(|probability| {
+        let within = distribution(n, n * (n + 1) / 2).into_iter().take_while(|probability| {
             below += probability;
             below <= tail
         });
         within.count() as u64
     } else {
-        let n = n as f64;
-        let mean = n * (n + 1.0) / 4.0;
-        let sd = (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt();
+        let (mean, sd) = moments(n);
         // The largest sum t with P(T ≤ t) ≤ tail is k − 1; a negative one saturates to k = 0.
         (mean - 0.5 - normal::exceeded_with(tail) * sd + 1.0).floor() as u64
     };
     (k > 0).then_some(k)
 }
 
-/// The sizes of non-zero differences as ranks.
-struct SignedRanks {
-    /// Differences that are 0; their ranks are the lowest.
-    zeros: u64,
-    /// Twice the rank of each non-zero difference among the non-zero ones, ties at their mean.
-    doubled: Vec<u64>,
-    /// Whether each is positive.
-    positive: Vec<bool>,
+/// Mean and standard deviation of the sum of the positive ones of `n` signed ranks.
+fn moments(n: usize) -> (f64, f64) {
+    let n = n as f64;
+    (n * (n + 1.0) / 4.0, (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt())
 }
 
-impl SignedRanks {
-    fn of(differences: &[f64]) -> SignedRanks {
-        let mut nonzero: Vec<f64> = differences.iter().copied().filter(|d| *d != 0.0).collect();
-        nonzero.sort_unstable_by(|a, b| a.abs().total_cmp(&b.abs()));
-        let mut doubled = Vec::with_capacity(nonzero.len());
-        for tied in nonzero.chunk_by(|a, b| a.abs() == b.abs()) {
-            let first = doubled.len() + 1;
-            let last = doubled.len() + tied.len();
-            doubled.resize(last, (first + last) as u64);
-        }
-        SignedRanks {
-            zeros: (differences.len() - nonzero.len()) as u64,
-            doubled,
-            positive: nonzero.iter().map(|d| *d > 0.0).collect(),
-        }
-    }
-
-    /// The doubled ranks if `zeros` zeros come before them, and the larger of the two sums of
-    /// ranks, that of the positive and that of the negative differences.
-    fn weights(&self, zeros: u64) -> (Vec<u64>, u64) {
-        let weights: Vec<u64> = self.doubled.iter().map(|rank| 2 * zeros + rank).collect();
-        let signed = weights.iter().zip(&self.positive);
-        let positive: u64 = signed.filter(|(_, positive)| **positive).map(|(w, _)| w).sum();
-        let total: u64 = weights.iter().sum();
-        (weights, positive.max(total - positive))
-    }
-
-    fn p_exact(&self) -> f64 {
-        // From n(n + 1)/2 + 1 zeros on, sums of ranks order by how many are positive, then by
-        // their ranks without the zeros; more zeros change no comparison, only the table's size.
-        let n = self.doubled.len() as u64;
-        let (weights, larger) = self.weights(self.zeros.min(n * (n + 1) / 2 + 1));
-        let tail: f64 = distribution(&weights)[larger as usize..].iter().sum();
-        (2.0 * tail).min(1.0)
-    }
-
-    fn p_normal(&self) -> f64 {
-        let (weights, larger) = self.weights(self.zeros);
-        let weights = weights.iter().map(|&weight| weight as f64);
-        let mean = weights.clone().sum::<f64>() / 2.0;
-        let variance = weights.map(|weight| weight * weight).sum::<f64>() / 4.0;
-        // Half a rank towards the mean; ranks are doubled here.
-        let z = (larger as f64 - mean - 1.0) / variance.sqrt();
-        2.0 * normal::upper_tail(z.max(0.0))
-    }
-}
-
-/// The probability of each sum, from 0 to the total, of a random half of the weights: each in or
-/// out with probability 1/2. Exact up to 53 weights, being multiples of 2⁻⁵³ or larger.
-fn distribution(weights: &[u64]) -> Vec<f64> {
-    let total: u64 = weights.iter().sum();
-    let mut probability = vec![0.0; total as usize + 1];
+/// The probability of each sum, from 0 to `most`, of the positive ones of `n` signed ranks, all 2ⁿ
+/// signs equally likely. Exact up to 53 ranks, being multiples of 2⁻⁵³ or larger.
+fn distribution(n: usize, most: usize) -> Vec<f64> {
+    let mut probability = vec![0.0; most.min(n * (n + 1) / 2) + 1];
     probability[0] = 1.0;
-    let mut reached = 0;
-    for &weight in weights {
-        let weight = weight as usize;
-        reached += weight;
-        for sum in (0..=reached).rev() {
-            let without = probability[sum];
-            let with = if sum >= weight { probability[sum - weight] } else { 0.0 };
-            probability[sum] = 0.5 * (without + with);
+    for rank in 1..=n {
+        for sum in (0..probability.len()).rev() {
+            let with = if sum >= rank { probability[sum - rank] } else { 0.0 };
+            probability[sum] = 0.5 * (probability[sum] + with);
         }
     }
     probability
@@ -174,22 +117,16 @@ mod tests {
     const MAIZE: [f64; 15] =
         [49.0, -67.0, 8.0, 16.0, 6.0, 23.0, 28.0, 41.0, 14.0, 29.0, 56.0, 24.0, 75.0, 60.0, -48.0];
 
-    /// p by listing all signs.
+    /// p of differences of different sizes by listing all signs.
     fn p_listed(differences: &[f64]) -> f64 {
-        let size = |d: f64| d.abs();
-        let rank = |d: f64| {
-            let less = differences.iter().filter(|o| size(**o) < size(d)).count();
-            let tied = differences.iter().filter(|o| size(**o) == size(d)).count();
-            (2 * less + tied + 1) as i64
-        };
-        let signed: Vec<(i64, bool)> =
-            differences.iter().filter(|d| **d != 0.0).map(|&d| (rank(d), d > 0.0)).collect();
+        let rank = |d: f64| differences.iter().filter(|o| o.abs() <= d.abs()).count() as i64;
+        let ranks: Vec<i64> = differences.iter().map(|d| rank(*d)).collect();
         let difference = |positive: &dyn Fn(usize) -> bool| -> i64 {
-            let sums = signed.iter().enumerate();
-            sums.map(|(i, (rank, _))| if positive(i) { *rank } else { -*rank }).sum()
+            let sums = ranks.iter().enumerate();
+            sums.map(|(i, rank)| if positive(i) { *rank } else { -*rank }).sum()
         };
-        let observed = difference(&|i| signed[i].1).abs();
-        let all = 1u32 << signed.len();
+        let observed = difference(&|i| differences[i] > 0.0).abs();
+        let all = 1u32 << differences.len();
         let as_far =
             (0..all).filter(|signs| difference(&|i| signs >> i & 1 == 1).abs() >= observed);
         as_far.count() as f64 / f64::from(all)
@@ -208,9 +145,15 @@ mod tests {
     }
 
     #[test]
-    fn ties_and_zeros_known_answer() {
-        let differences = [1.0, 1.0, -1.0, 2.0, 2.0, 3.0, -4.0, 0.0, 0.0, 5.0];
-        assert_eq!(p(&differences), 0.203125);
+    fn ties_and_zeros_known_answers() {
+        // Walsh averages at most 0: the two zeros' three, and those with −1.
+        assert_eq!(p(&[0.0, 0.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]), 2.0 * 5.0 / 256.0);
+        // Five pairs alike and seven apart: the interval begins at 0, so nothing is shown.
+        let counts = [0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
+        assert_eq!(interval(&counts, 0.975), Some((0.0, 1.0)));
+        assert!((p(&counts) - 0.063_964_843_75).abs() < 1e-12, "{}", p(&counts));
+        // Without zeros ties cost nothing.
+        assert_eq!(p(&[1.0; 12]), p_floor(12));
     }
 
     #[test]
@@ -261,17 +204,20 @@ mod tests {
         assert_eq!(p(&[0.0; 8]), 1.0);
     }
 
+    /// p by the normal approximation, if a sum of ranks is the smaller one.
+    fn p_normal(n: usize, sum: f64) -> f64 {
+        let (mean, sd) = moments(n);
+        2.0 * normal::upper_tail((mean - 0.5 - sum) / sd)
+    }
+
     #[test]
     fn the_normal_approximation_continues_the_exact_distribution() {
-        let mut random = Random::new(5);
-        for _ in 0..200 {
-            let shift = random.unit_f64() * 0.5;
-            let differences: Vec<f64> = (0..EXACT_MAX)
-                .map(|i| ((random.unit_f64() * 2.0 - 1.0 + shift) * 40.0).round() * (i % 9) as f64)
-                .collect();
-            let ranks = SignedRanks::of(&differences);
-            let (exact, normal) = (ranks.p_exact(), ranks.p_normal());
-            assert!((exact - normal).abs() < 0.003 + 0.01 * exact, "{exact} and {normal}");
+        let exact = distribution(EXACT_MAX, 915);
+        let mut below = 0.0;
+        for (sum, probability) in exact.iter().enumerate() {
+            below += 2.0 * probability;
+            let normal = p_normal(EXACT_MAX, sum as f64);
+            assert!((below - normal).abs() < 0.003 + 0.01 * below, "{sum}: {below} and {normal}");
         }
         let approximate = |n: usize| extreme_count(n, 0.05).unwrap() as i64;
         let steps: Vec<i64> = (57..=65).map(|n| approximate(n + 1) - approximate(n)).collect();
@@ -280,25 +226,14 @@ mod tests {
 
     #[test]
     fn far_out_the_normal_approximation_errs_on_the_safe_side() {
-        let differences: Vec<f64> =
-            (1..=60).map(|d| if d % 9 == 0 { -f64::from(d) } else { f64::from(d) }).collect();
-        let ranks = SignedRanks::of(&differences);
-        assert!(ranks.p_exact() < 1e-7 && ranks.p_normal() > ranks.p_exact());
-        // Negative ranks that add up to a sum whose p is just above 0.05, and 0.01.
-        for (sum, excess) in [(649, 0.0097), (568, 0.0705)] {
-            let mut left = sum;
-            let differences: Vec<f64> = (1..=60i32)
-                .rev()
-                .map(|rank| {
-                    let negative = rank <= left;
-                    left -= if negative { rank } else { 0 };
-                    f64::from(if negative { -rank } else { rank })
-                })
-                .collect();
-            let ranks = SignedRanks::of(&differences);
-            let (exact, normal) = (ranks.p_exact(), ranks.p_normal());
-            let got = normal / exact - 1.0;
-            assert!((got - excess).abs() < 1e-3, "{exact} {normal}");
+        // Sums whose p is far below, just above 0.05, and just above 0.01.
+        for (sum, excess) in [(162, None), (649, Some(0.0097)), (568, Some(0.0705))] {
+            let exact = 2.0 * distribution(EXACT_MAX, sum).iter().sum::<f64>();
+            let normal = p_normal(EXACT_MAX, sum as f64);
+            assert!(normal > exact, "{exact} {normal}");
+            if let Some(excess) = excess {
+                assert!((normal / exact - 1.0 - excess).abs() < 1e-3, "{exact} {normal}");
+            }
         }
         // The exact counts are 673, 590, 1,956 and 8,445.
         for (n, alpha, approximate) in
@@ -321,28 +256,36 @@ mod tests {
 
     proptest! {
         #[test]
-        fn p_is_that_of_the_list(differences in prop::collection::vec((-4i32..5).prop_map(f64::from), 0..11)) {
+        fn untied_p_is_that_of_the_list(sizes in prop::collection::hash_set(1i32..500, 0..11), signs: u32) {
+            let signed = sizes.iter().enumerate();
+            let differences: Vec<f64> = signed
+                .map(|(i, &size)| f64::from(if signs >> i & 1 == 1 { size } else { -size }))
+                .collect();
             prop_assert_eq!(p(&differences), p_listed(&differences));
         }
 
+        /// Whatever the sizes, of all signs at most the share `alpha` has a p of `alpha` or less.
         #[test]
-        fn many_zeros_change_no_comparison(
-            differences in prop::collection::vec((1i32..6, any::<bool>()), 1..7), zeros in 0usize..90,
+        fn the_level_holds_with_any_ties(
+            sizes in prop::collection::vec((0i32..4).prop_map(f64::from), 1..11), alpha in 0.002..0.5f64,
         ) {
-            let mut differences: Vec<f64> = differences.iter()
-                .map(|&(size, positive)| f64::from(if positive { size } else { -size })).collect();
-            differences.resize(differences.len() + zeros, 0.0);
-            prop_assert_eq!(p(&differences), p_listed(&differences));
+            let all = 1u32 << sizes.len();
+            let refused = (0..all).filter(|signs| {
+                let signed = sizes.iter().enumerate();
+                let differences: Vec<f64> =
+                    signed.map(|(i, size)| if signs >> i & 1 == 1 { *size } else { -size }).collect();
+                p(&differences) <= alpha
+            });
+            prop_assert!(refused.count() as f64 <= alpha * f64::from(all));
         }
 
+        /// One rule: the interval holds 0 exactly if the test does not refuse it, ties or not.
         #[test]
-        fn untied_p_and_interval_agree(
-            values in prop::collection::hash_set(-1000i32..1000, 6..25), level in 0.5..0.99f64,
+        fn p_and_interval_agree(
+            differences in prop::collection::vec((-6i32..12).prop_map(f64::from), 1..90), alpha in 0.0005..0.5f64,
         ) {
-            // Multiples of a power of 2 less one third: no zeros, no ties in size, none around 0.
-            let differences: Vec<f64> = values.iter().map(|&v| f64::from(v) - 1.0 / 3.0).collect();
-            let refused = p(&differences) <= 1.0 - level;
-            let outside = interval(&differences, level).is_some_and(|(low, high)| low > 0.0 || high < 0.0);
+            let refused = p(&differences) <= alpha;
+            let outside = interval(&differences, 1.0 - alpha).is_some_and(|(low, high)| low > 0.0 || high < 0.0);
             prop_assert_eq!(refused, outside);
         }
 

@@ -12,34 +12,26 @@ use crate::summary::sorted;
 /// Up to this many runs of both groups p is exact; beyond, the normal approximation is used.
 const EXACT_MAX: usize = 40;
 
-/// The two-sided p-value of the hypothesis that both groups of finite values are alike.
+/// The two-sided p-value of the hypothesis that both groups of finite values are alike: the
+/// largest level at which [`interval`] still holds 0.
 ///
-/// Equal values share their mean rank; of up to 40 runs the distribution over every way to divide
-/// these ranks is counted out, so ties cost no exactness. 1 if a group is empty.
+/// The statistic is the number of pairs, one value of each group, that are in the rarer order;
+/// equal values count for either order, and the distribution is that without ties, as for the
+/// interval: exact up to 40 runs, else the normal approximation, corrected for continuity. It is
+/// valid with ties, since breaking them at random could only make p smaller. 1 if a group is empty.
 pub fn p(baseline: &[f64], variant: &[f64]) -> f64 {
+    let Some(differences) = Differences::of(baseline, variant) else { return 1.0 };
+    let not_below = differences.count - differences.below_zero();
+    let rarer = differences.at_most(0.0).min(not_below);
     let (m, n) = (baseline.len(), variant.len());
-    if m == 0 || n == 0 {
-        return 1.0;
-    }
-    let ranks = doubled_midranks(baseline, variant);
-    let sum: u64 = ranks[..m].iter().sum();
     if m + n > EXACT_MAX {
-        let total = (m + n) as f64;
-        let mean = m as f64 * (total + 1.0);
-        let squares: f64 = ranks.iter().map(|rank| (*rank as f64 - (total + 1.0)).powi(2)).sum();
-        let variance = m as f64 * n as f64 / (total * (total - 1.0)) * squares;
-        if variance <= 0.0 {
-            return 1.0;
-        }
-        // Doubled ranks go in steps of two, of which half is the correction for continuity.
-        let z = ((sum as f64 - mean).abs() - 1.0).max(0.0) / variance.sqrt();
-        return (2.0 * normal::upper_tail(z)).min(1.0);
+        let (mean, sd) = moments(m, n);
+        return (2.0 * normal::upper_tail((mean - 0.5 - rarer as f64) / sd)).min(1.0);
     }
-    let ways = ways_by_sum(&ranks, m);
+    let ways = ways_by_count(m, n);
     let all: f64 = ways.iter().sum();
-    let below: f64 = ways[..=sum as usize].iter().sum();
-    let above: f64 = ways[sum as usize..].iter().sum();
-    (2.0 * below.min(above) / all).min(1.0)
+    let within: f64 = ways[..=rarer].iter().sum();
+    (2.0 * within / all).min(1.0)
 }
 
 /// The smallest p that groups of this size can give: 2 over the number of ways to divide them.
@@ -80,17 +72,13 @@ pub fn detectable_shift(baseline: &[f64], variant: &[f64], alpha: f64) -> Option
 /// P(U < k) ≤ `tail`, U Mann and Whitney's statistic.
 fn tail_count(m: usize, n: usize, tail: f64) -> usize {
     if m + n > EXACT_MAX {
-        let (m, n) = (m as f64, n as f64);
-        let spread = (m * n * (m + n + 1.0) / 12.0).sqrt();
-        return (m * n / 2.0 - normal::exceeded_with(tail) * spread).floor().max(0.0) as usize;
+        let (mean, sd) = moments(m, n);
+        return (mean + 0.5 - normal::exceeded_with(tail) * sd).floor().max(0.0) as usize;
     }
-    let ranks: Vec<u64> = (1..=(m + n) as u64).collect();
-    let ways = ways_by_sum(&ranks, m);
+    let ways = ways_by_count(m, n);
     let all: f64 = ways.iter().sum();
-    let least = m * (m + 1) / 2;
     let mut below = 0.0;
-    ways[least..]
-        .iter()
+    ways.iter()
         .take_while(|ways| {
             below += **ways;
             // 1 − 0.9 is a little less than a tenth.
@@ -99,30 +87,27 @@ fn tail_count(m: usize, n: usize, tail: f64) -> usize {
         .count()
 }
 
-/// Twice the rank of every value among all, equal ones sharing their mean; the baseline's first.
-fn doubled_midranks(baseline: &[f64], variant: &[f64]) -> Vec<u64> {
-    let all: Vec<f64> = baseline.iter().chain(variant).copied().collect();
-    let order = sorted(&all);
-    all.iter()
-        .map(|value| {
-            let before = order.partition_point(|other| other < value);
-            let upto = order.partition_point(|other| other <= value);
-            (before + upto + 1) as u64
-        })
-        .collect()
+/// Mean and standard deviation of Mann and Whitney's statistic.
+fn moments(m: usize, n: usize) -> (f64, f64) {
+    let (m, n) = (m as f64, n as f64);
+    (m * n / 2.0, (m * n * (m + n + 1.0) / 12.0).sqrt())
 }
 
-/// In how many ways `m` of the ranks have each sum.
-fn ways_by_sum(ranks: &[u64], m: usize) -> Vec<f64> {
-    let most: u64 = ranks.iter().sum();
-    let mut ways = vec![vec![0.0; most as usize + 1]; m + 1];
+/// In how many ways `m` of m + n untied values can be chosen, by the number of pairs, from 0 to
+/// m·n, in which the chosen one is the larger.
+fn ways_by_count(m: usize, n: usize) -> Vec<f64> {
+    let most = m * n;
+    let mut ways = vec![vec![0.0; most + 1]; m + 1];
     ways[0][0] = 1.0;
-    for (index, rank) in ranks.iter().enumerate() {
-        for taken in (1..=m.min(index + 1)).rev() {
+    for value in 0..m + n {
+        for taken in (1..=m.min(value + 1)).rev() {
+            // Chosen as the `taken`-th, it is larger than all before it that were not chosen.
+            let pairs = value + 1 - taken;
             let (fewer, more) = ways.split_at_mut(taken);
-            let shifted = &fewer[taken - 1][..=(most - rank) as usize];
-            for (sum, ways) in shifted.iter().enumerate() {
-                more[0][sum + *rank as usize] += ways;
+            for (count, ways) in fewer[taken - 1].iter().enumerate() {
+                if let Some(sum) = more[0].get_mut(count + pairs) {
+                    *sum += ways;
+                }
             }
         }
     }
@@ -159,6 +144,20 @@ impl Differences {
             if self.at_most(number(middle)) > index { high = middle } else { low = middle + 1 }
         }
         number(low)
+    }
+
+    /// How many differences are below 0.
+    fn below_zero(&self) -> usize {
+        let mut below = 0;
+        self.baseline
+            .iter()
+            .map(|baseline| {
+                while self.variant.get(below).is_some_and(|variant| variant < baseline) {
+                    below += 1;
+                }
+                below
+            })
+            .sum()
     }
 
     /// How many differences are at most this.
@@ -215,10 +214,12 @@ mod tests {
     }
 
     #[test]
-    fn ties_are_counted_out() {
-        // Of the 20 ways to divide 1 1 1 2 2 2 into threes one is as extreme on either side.
+    fn ties_between_groups_count_against_a_change() {
+        // Of the 20 ways to divide six values into threes one is as extreme on either side.
         assert!((p(&[1.0; 3], &[2.0; 3]) - 0.1).abs() < 1e-15);
         assert_eq!(p(&[1.0; 9], &[1.0; 9]), 1.0);
+        // One pair is equal: as if it were in the rarer order, as of one in 20 ways more.
+        assert!((p(&[1.0, 1.0, 2.0], &[2.0, 3.0, 3.0]) - 0.2).abs() < 1e-15);
         assert_eq!(p(&[1.0; 90], &[1.0; 90]), 1.0);
         assert_eq!((p(&[], &[1.0]), estimate(&[], &[1.0])), (1.0, None));
     }
@@ -271,6 +272,39 @@ mod tests {
                 prop_assert_eq!(differences.nth(index), *expected);
             }
             prop_assert!((p(&one, &two) - p(&two, &one)).abs() < 1e-12);
+        }
+
+        /// One rule: the interval holds 0 exactly if the test does not refuse it, ties or not.
+        #[test]
+        fn p_and_interval_agree(
+            one in prop::collection::vec((-5i32..6).prop_map(f64::from), 1..30),
+            two in prop::collection::vec((0i32..11).prop_map(f64::from), 1..30),
+            alpha in 0.0005..0.5f64,
+        ) {
+            let refused = p(&one, &two) <= alpha;
+            let outside = interval(&one, &two, 1.0 - alpha)
+                .is_some_and(|(low, high)| low > 0.0 || high < 0.0);
+            prop_assert_eq!(refused, outside);
+        }
+
+        /// Whatever the values, of all ways to divide them at most the share `alpha` has such a p.
+        #[test]
+        fn the_level_holds_with_any_ties(
+            values in prop::collection::vec((0i32..4).prop_map(f64::from), 2..9), alpha in 0.01..0.6f64,
+        ) {
+            let (mut refused, mut ways) = (0, 0);
+            for chosen in 0u32..1 << values.len() {
+                if chosen.count_ones() as usize != values.len() / 2 {
+                    continue;
+                }
+                let side = |wanted: bool| -> Vec<f64> {
+                    let of = values.iter().enumerate();
+                    of.filter(|(i, _)| (chosen >> i & 1 == 1) == wanted).map(|(_, v)| *v).collect()
+                };
+                ways += 1;
+                refused += u32::from(p(&side(true), &side(false)) <= alpha);
+            }
+            prop_assert!(f64::from(refused) <= alpha * f64::from(ways));
         }
 
         #[test]

@@ -84,6 +84,18 @@ impl Walsh {
         Some(low)
     }
 
+    /// How many averages are at most a value.
+    pub(crate) fn at_most(&self, value: f64) -> u64 {
+        self.split(value).at_most
+    }
+
+    /// How many averages are below a value.
+    pub(crate) fn below(&self, value: f64) -> u64 {
+        // In numbers with another sign the other order: those at least as large are left out.
+        let mirrored = Walsh { halves: self.halves.iter().rev().map(|half| -half).collect() };
+        self.count() - mirrored.split(-value).at_most
+    }
+
     /// How the averages lie around a value.
     fn split(&self, value: f64) -> Split {
         let halves = &self.halves;

@@ -213,3 +213,41 @@ fn a_report_of_many_metrics_raises_a_false_alarm_as_rarely_as_its_budget_says() 
     // Not above 0.05 by more than chance; and not so rare that the budget goes unused.
     assert!((0.02..0.05 + 4.0 * 0.005).contains(&share), "{share}");
 }
+
+/// Many metrics, of which every second one changed: of the intervals of those that are declared
+/// changed, the share that misses is at most the family's level, and none of them holds 0.
+#[test]
+fn intervals_of_declared_metrics_miss_as_rarely_as_their_family_allows() {
+    let (times, blocks, tests) = (1_500, 14, 8);
+    for (seed, family, level) in [(60, Family::Headline, 0.1), (61, Family::Rest, 0.1)] {
+        let random = Random::new(seed);
+        let (mut missed, mut declared_at_all) = (0.0, 0);
+        for time in 0..times {
+            let mut random = random.fork(time);
+            let metrics: Vec<(f64, Vec<f64>)> = (0..tests)
+                .map(|metric| {
+                    let shift = if metric % 2 == 0 { 0.0 } else { 0.35 * f64::from(metric) };
+                    (shift, (0..blocks).map(|_| shift + normal(&mut random)).collect())
+                })
+                .collect();
+            let p: Vec<f64> = metrics.iter().map(|(_, differences)| rank::p(differences)).collect();
+            let decisive = family.decision_level(&p, level);
+            let adjusted = family.adjust(&p);
+            let (mut declared, mut wrong) = (0, 0);
+            for ((shift, differences), adjusted) in metrics.iter().zip(adjusted) {
+                let interval = rank::interval(differences, 1.0 - decisive);
+                let holds =
+                    |shift: f64| interval.is_none_or(|(low, high)| (low..=high).contains(&shift));
+                assert_eq!(holds(0.0), adjusted > level, "{interval:?}");
+                declared += u32::from(adjusted <= level);
+                wrong += u32::from(adjusted <= level && !holds(*shift));
+            }
+            declared_at_all += u32::from(declared > 0);
+            missed += f64::from(wrong) / f64::from(declared.max(1));
+        }
+        let share = missed / times as f64;
+        println!("{family:?}: {share} of the declared intervals miss");
+        assert!(declared_at_all > 1_000, "{declared_at_all}");
+        assert!(share <= level + 4.0 * (level * (1.0 - level) / times as f64).sqrt(), "{share}");
+    }
+}

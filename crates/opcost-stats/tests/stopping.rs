@@ -2,11 +2,11 @@
 
 mod noise;
 
-use noise::{Noise, deal, interleaved};
-use opcost_stats::schedule::next_look;
+use noise::{Noise, deal};
+use opcost_stats::schedule::{blocks, next_look};
 use opcost_stats::{Budget, Family, Paired, Random};
 
-/// The fewest blocks that decide every metric of a usual plan.
+/// The fewest blocks that decide every metric of a usual plan: single pairs, before mirrored blocks.
 const FEWEST: usize = 11;
 
 fn normal(random: &mut Random) -> f64 {
@@ -38,7 +38,8 @@ fn alpha() -> f64 {
 fn stopped(figures: &[f64], width: f64, factor: f64, random: &mut Random) -> (f64, bool) {
     let alpha = alpha();
     let pairs = figures.len() / 2;
-    let blocks = deal(figures, &interleaved(pairs as u32, random), factor);
+    let order = blocks(2, pairs as u32, FEWEST as u32, random);
+    let blocks = deal(figures, &order, factor);
     let mut look = FEWEST;
     loop {
         let paired = Paired::new(&blocks[..look]).unwrap();

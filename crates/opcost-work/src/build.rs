@@ -28,6 +28,7 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     operation: "one build of the whole tree",
     ops_default: "1",
     programs: Some(|params, environment| driver::programs(params.text("cc"), environment)),
+    figures: &[],
     params: &[
         ParamSpec {
             name: "jobs",

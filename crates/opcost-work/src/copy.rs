@@ -37,6 +37,7 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     operation: "one copy of 'size' bytes",
     ops_default: "1000000",
     programs: None,
+    figures: &[],
     params: &[
         ParamSpec {
             name: PATH,

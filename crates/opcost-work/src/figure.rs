@@ -6,6 +6,9 @@ use opcost_record::{Domain, MetricKey, Reading, Report, WORKLOAD};
 /// One task's elapsed time; of several tasks come the shortest and the longest.
 const TASK_TIME: &str = "task-time";
 
+/// What becomes of the elapsed times of one or more tasks.
+pub(crate) const TASK_FIGURES: [&str; 3] = ["task-time-min", "task-time-max", "task-fairness-ppm"];
+
 /// Acquisitions of a lock that another task had before.
 pub(crate) const LOCK_HANDOVERS: &str = "lock-handovers";
 
@@ -41,9 +44,8 @@ pub(crate) fn merge_figures(reports: &[Report]) -> Vec<Reading> {
         let most = values.iter().copied().max().unwrap_or_default();
         if name == TASK_TIME {
             let fairness = u128::from(least) * MILLION / u128::from(most.max(1));
-            merged.push(figure("task-time-min", least));
-            merged.push(figure("task-time-max", most));
-            merged.push(figure("task-fairness-ppm", fairness as u64));
+            let values = [least, most, fairness as u64];
+            merged.extend(TASK_FIGURES.iter().zip(values).map(|(name, value)| figure(name, value)));
         } else if name.ends_with("-max") {
             merged.push(Reading::plain(key.clone(), most));
         } else {

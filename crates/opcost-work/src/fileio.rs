@@ -39,6 +39,7 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     operation: "one block moved, in rewrite there and back",
     ops_default: "12288",
     programs: None,
+    figures: &[],
     params: &[
         ParamSpec {
             name: "phase",

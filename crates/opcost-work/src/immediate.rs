@@ -27,6 +27,7 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     operation: "'reads' numbers read, with a branch on each",
     ops_default: "10000",
     programs: None,
+    figures: &[],
     params: &[
         ParamSpec {
             name: PATH,

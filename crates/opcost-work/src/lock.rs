@@ -36,6 +36,7 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     operation: "one acquisition with its release",
     ops_default: "1000000",
     programs: None,
+    figures: &[LOCK_HANDOVERS, LOCK_RUN_MAX],
     params: &[
         ParamSpec {
             name: "kind",

@@ -26,6 +26,7 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     operation: "one mmap, the touches and one munmap",
     ops_default: "10000",
     programs: None,
+    figures: &[],
     params: &[
         ParamSpec {
             name: "size",

@@ -444,6 +444,7 @@ mod tests {
             operation: "nothing",
             ops_default: "1",
             programs: None,
+            figures: &[],
             params: &[],
             prepare: |_, _| Ok(Box::new(Witness)),
         };

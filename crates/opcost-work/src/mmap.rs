@@ -28,6 +28,7 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     operation: "one mmap, munmap or mremap call",
     ops_default: "1000000",
     programs: None,
+    figures: &[],
     params: &[
         ParamSpec {
             name: "slots",

@@ -21,6 +21,7 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     operation: "one write and one read of 'size' bytes",
     ops_default: "1000000",
     programs: None,
+    figures: &[],
     params: &[
         ParamSpec {
             name: "size",

@@ -29,6 +29,7 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     operation: "one entry read, changed and written back: four operations of the table",
     ops_default: "1000000",
     programs: None,
+    figures: &[],
     params: &[
         ParamSpec {
             name: PATH,

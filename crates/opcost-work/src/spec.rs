@@ -1,6 +1,7 @@
 //! The workloads by name, and the parameters that all of them have.
 
 use crate::error::WorkError;
+use crate::figure::TASK_FIGURES;
 #[cfg(target_arch = "x86_64")]
 use crate::immediate;
 use crate::measure::Work;
@@ -29,6 +30,8 @@ pub struct WorkloadSpec {
     pub ops_default: &'static str,
     /// The programs that it starts, if it does: a guest is given them.
     pub programs: Option<Programs>,
+    /// Metrics that every run reports of its own work, beside what sources read.
+    pub figures: &'static [&'static str],
     /// The parameters of its own; [`all_params`](Self::all_params) has the common ones too.
     pub params: &'static [ParamSpec],
     /// Sets up everything the work needs.
@@ -49,6 +52,9 @@ pub static WORKLOADS: &[WorkloadSpec] = &[
     pvops::SPEC,
     syscall::SPEC,
 ];
+
+/// The parameter that has each task timed.
+const SCALE: &str = "scale";
 
 /// How many tasks may share a run's work.
 pub(crate) const TASKS_MAX: usize = 64;
@@ -85,7 +91,7 @@ const COMMON: [ParamSpec; 6] = [
         check: |value| number(value, 0..=TASKS_MAX as u64),
     },
     ParamSpec {
-        name: "scale",
+        name: SCALE,
         default: "off",
         values: "off|on",
         help: "whether each task, even if it is the only one, starts at a barrier and reads the \
@@ -115,6 +121,12 @@ impl WorkloadSpec {
         params
     }
 
+    /// The metrics that runs with these parameters report of their own work.
+    pub fn figures_with(&self, params: &[(String, String)]) -> Vec<&'static str> {
+        let timed = params.iter().any(|(key, value)| key == SCALE && value == "on");
+        self.figures.iter().chain(TASK_FIGURES.iter().filter(|_| timed)).copied().collect()
+    }
+
     /// Whether a parameter is one that all workloads have, at its default.
     pub fn is_common_default(&self, name: &str, value: &str) -> bool {
         let common = &self.all_params()[..COMMON.len()];
@@ -139,6 +151,7 @@ mod tests {
     use super::*;
     use crate::in_child::{lacks_tool, measured, tiny};
     use crate::invariant::{PAGE_FAULTS, PAGE_FAULTS_EXPECTED};
+    use opcost_record::WORKLOAD;
 
     #[test]
     fn names_are_unique_and_everything_is_documented() {
@@ -168,6 +181,24 @@ mod tests {
             };
             assert_eq!(value(PAGE_FAULTS), value(PAGE_FAULTS_EXPECTED), "{}", spec.name);
             assert_eq!(value(crate::OP_STREAM_HASH).len(), 16);
+        }
+    }
+
+    /// A plan counts the metrics that it has to decide, so it has to know them all.
+    #[test]
+    fn workloads_report_the_figures_that_they_announce() {
+        for spec in WORKLOADS.iter().filter(|spec| !lacks_tool(spec)) {
+            for scale in ["off", "on"] {
+                let params = [tiny(spec), &[(SCALE, scale)]].concat();
+                let report = measured(spec, &params, 1).unwrap();
+                let told = report.readings.iter().filter(|r| r.key.source == WORKLOAD);
+                let told: Vec<&str> = told.map(|reading| reading.key.name.as_str()).collect();
+                let params: Vec<(String, String)> = params
+                    .iter()
+                    .map(|(key, value)| (key.to_string(), value.to_string()))
+                    .collect();
+                assert_eq!(told, spec.figures_with(&params), "{} with scale={scale}", spec.name);
+            }
         }
     }
 }

@@ -26,6 +26,7 @@ pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     operation: "one system call, or one call of the C library that need not be one",
     ops_default: "1000000",
     programs: None,
+    figures: &[],
     params: &[
         ParamSpec {
             name: "call",

@@ -1,12 +1,14 @@
 //! What the commands do: each is the flow from an experiment or a recording to bytes.
 
-use crate::cli::{Cli, CompareArgs, FailOn, OutputArgs, ResumeArgs, RunArgs, ShowArgs};
+use crate::cli::{Cli, CompareArgs, MeasureArgs, OutputArgs, ResumeArgs, RunArgs, ShowArgs};
 use crate::comparison;
+use crate::comparison::limit::{self, FailOn, Watched};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::{Experiment, MachineKind, SameFile};
 use crate::machine::emulated::Emulated;
 use crate::machine::host::{Host, HostSurroundings};
 use crate::machine::{Machine, MachineState, read_state};
+use crate::nearest::nearest;
 use crate::plan::{self, Plan};
 use crate::progress::{self, Phases, Progress};
 use crate::render;
@@ -15,7 +17,7 @@ use crate::store::{Recording, RecordingWriter, Store, StoreError};
 use crate::xdg;
 use anyhow::{Context, Result};
 use clap::CommandFactory;
-use opcost_record::Record;
+use opcost_record::{MetricKey, MetricRow, Record, WORKLOAD};
 use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::perf::LivePerf;
@@ -26,32 +28,69 @@ use std::rc::Rc;
 /// `opcost compare`.
 pub fn compare(cli: &Cli, args: &CompareArgs) -> Result<Status> {
     let experiment = args.to_experiment()?;
-    if let Some(path) = &args.save_experiment {
-        // What could not run is not worth a file.
-        plan::resolve(&experiment, &HostSurroundings)?;
-        let text = experiment.to_toml()?;
-        std::fs::write(path, text)
-            .with_context(|| format!("cannot write '{}'", path.display()))
-            .status(Status::Missing)?;
-        return Ok(Status::Done);
+    if experiment.variants.is_empty() {
+        return Err(too_few_variants(0));
     }
-    measure(cli, &experiment, args.measure.dry_run, &args.output)
+    let plan = plan::resolve(&experiment, &HostSurroundings)?;
+    if plan.variants.len() < 2 {
+        return Err(too_few_variants(plan.variants.len()));
+    }
+    if let Some(path) = &args.save_experiment {
+        return save(&experiment, path);
+    }
+    carry_out(cli, plan, args.plan.dry_run, &args.output)
+}
+
+fn too_few_variants(given: usize) -> anyhow::Error {
+    let why = format!(
+        "a comparison needs two or more variants, {given} given; name two commands, repeat --workload \
+         (or --kernel, --boot), or measure one by itself with opcost measure"
+    );
+    fail(Status::Usage, why)
+}
+
+/// `opcost measure`.
+pub fn measure(cli: &Cli, args: &MeasureArgs) -> Result<Status> {
+    let experiment = args.to_experiment()?;
+    let plan = plan::resolve(&experiment, &HostSurroundings)?;
+    if plan.variants.len() > 1 {
+        let names: Vec<&str> = plan.variants.iter().map(|variant| variant.name.as_str()).collect();
+        let why = format!(
+            "opcost measure measures one variant, and these are {}: {}; compare them with opcost compare",
+            names.len(),
+            names.join(", ")
+        );
+        return Err(fail(Status::Usage, why));
+    }
+    if !args.output.fail_on.is_empty() {
+        let why = "--fail-on: one variant has nothing to be worse than; see opcost history --fail-on \
+                   or opcost compare --fail-on";
+        return Err(fail(Status::Usage, why));
+    }
+    if let Some(path) = &args.save_experiment {
+        return save(&experiment, path);
+    }
+    carry_out(cli, plan, args.plan.dry_run, &args.output)
+}
+
+/// Writes an experiment that has a plan: what could not run is not worth a file.
+fn save(experiment: &Experiment, path: &Path) -> Result<Status> {
+    std::fs::write(path, experiment.to_toml()?)
+        .with_context(|| format!("cannot write '{}'", path.display()))
+        .status(Status::Missing)?;
+    Ok(Status::Done)
 }
 
 /// `opcost run`.
 pub fn run(cli: &Cli, args: &RunArgs) -> Result<Status> {
     let experiment =
         Experiment::read(&args.file, &args.set, &args.experiment).status(Status::Usage)?;
-    measure(cli, &experiment, args.measure.dry_run, &args.output)
+    let plan = plan::resolve(&experiment, &HostSurroundings)?;
+    carry_out(cli, plan, args.plan.dry_run, &args.output)
 }
 
-fn measure(
-    cli: &Cli,
-    experiment: &Experiment,
-    dry_run: bool,
-    output: &OutputArgs,
-) -> Result<Status> {
-    let plan = plan::resolve(experiment, &HostSurroundings)?;
+/// Makes the runs of a plan and shows them.
+fn carry_out(cli: &Cli, mut plan: Plan, dry_run: bool, output: &OutputArgs) -> Result<Status> {
     if dry_run {
         let text = if output.json || output.format.as_deref() == Some("json") {
             render::plan::json(&plan)?
@@ -62,6 +101,8 @@ fn measure(
         return Ok(Status::Done);
     }
     output.exports.check()?;
+    check_limits(&plan, &output.fail_on)?;
+    plan.invocation = Some(invocation(&plan));
     let interrupt = Interrupt::install()
         .context("cannot install the signal handler")
         .status(Status::Missing)?;
@@ -70,6 +111,16 @@ fn measure(
         .and_then(|store| store.begin(&plan, &state, unix_ns()))
         .map_err(StoreError::carried)?;
     record(cli, &plan, &[], (machine.as_mut(), &state), writer, output)
+}
+
+/// The command that this process was given, with the seed if that was drawn.
+fn invocation(plan: &Plan) -> String {
+    let mut words = vec!["opcost".to_string()];
+    words.extend(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()));
+    if !words.iter().any(|word| word == "--seed" || word.starts_with("--seed=")) {
+        words.extend(["--seed".to_string(), plan.seed.to_string()]);
+    }
+    shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
 }
 
 /// `opcost resume`.
@@ -234,13 +285,45 @@ pub(crate) fn present(cli: &Cli, recording: &Recording, output: &OutputArgs) -> 
         render::View { recording, comparison: &comparison, warnings: &warnings, style: &style };
     print(&render::render(format, &view)?)?;
     output.exports.write(&view)?;
-    Ok(if comparison.refused() {
-        Status::NotComparable
-    } else if output.fail_on == Some(FailOn::Regression) && comparison.regressed() {
-        Status::Regression
-    } else {
-        Status::Done
-    })
+    if comparison.refused() {
+        return Ok(Status::NotComparable);
+    }
+    let found = limit::exceeded(&comparison, &output.fail_on).status(Status::Usage)?;
+    for what in &found.exceeded {
+        eprintln!("opcost: worse: {what}");
+    }
+    for what in &found.undecided {
+        eprintln!("opcost: {what}");
+    }
+    Ok(if found.exceeded.is_empty() { Status::Done } else { Status::Regression })
+}
+
+/// Refuses limits of what the runs of a plan will not have, before any is made.
+fn check_limits(plan: &Plan, limits: &[FailOn]) -> Result<()> {
+    for fail_on in limits {
+        let Watched::Metric(name) = &fail_on.what else { continue };
+        let is = |key: &MetricKey| key.label() == *name || key.name == *name;
+        if let Some(missing) = plan.unavailable.iter().find(|missing| is(&missing.key)) {
+            let why = format!(
+                "--fail-on {name}: it cannot be counted here: {}; {}",
+                missing.reason, missing.remedy
+            );
+            return Err(fail(Status::Missing, why));
+        }
+        let metrics = plan.metrics();
+        // What a workload reports of its own work is no part of the plan.
+        let reported = MetricRow::find(name).is_some_and(|row| row.source == WORKLOAD);
+        if !reported && !metrics.iter().any(is) {
+            let known: Vec<String> = metrics.iter().map(MetricKey::label).collect();
+            let near = nearest(name, known.iter().map(String::as_str));
+            let why = format!(
+                "--fail-on {name}: the runs have no such metric{near}; give regression, functions, or one of {}",
+                known.join(", ")
+            );
+            return Err(fail(Status::Usage, why));
+        }
+    }
+    Ok(())
 }
 
 /// `opcost completions`.

@@ -2,11 +2,13 @@
 //! and completions derive from it.
 
 use crate::attach::AttachArgs;
+use crate::comparison::limit::FailOn;
 use crate::diff::DiffArgs;
 use crate::exit::{Status, fail};
 use crate::experiment::{
     Command as CommandText, Experiment, MachineKind, SameFile, Scalar, Variant,
 };
+use crate::forget::ForgetArgs;
 use crate::history::command::HistoryArgs;
 use crate::import::command::{ImportArgs, formats_help};
 use crate::kernel::KernelArgs;
@@ -19,6 +21,7 @@ use crate::size::SizeArgs;
 use crate::top::TopArgs;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Compares variants of a hot path on the same fixed work, and says which shifts are real.
@@ -55,6 +58,9 @@ pub enum Action {
     /// Compare commands or built-in workloads, interleaved on this machine
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareArgs),
+    /// Measure one command or built-in workload: every metric with its spread
+    #[command(after_help = MEASURE_EXAMPLES)]
+    Measure(MeasureArgs),
     /// Run an experiment file
     Run(RunArgs),
     /// Go on with a recording that was interrupted
@@ -66,7 +72,7 @@ pub enum Action {
     /// Sample a command, workload, process or the machine, or read a profile, and show it by function
     #[command(after_help = PROFILE_EXAMPLES)]
     Profile(ProfileArgs),
-    /// Compare two profiles function by function: of one recording, of two, or of two files
+    /// Compare two profiles function by function: of one recording, of two, or of files
     #[command(after_help = DIFF_EXAMPLES)]
     Diff(DiffArgs),
     /// Read the results of other tools into the store and compare them
@@ -76,6 +82,8 @@ pub enum Action {
     History(HistoryArgs),
     /// List workloads, events, recordings or the formats that can be imported
     List(ListArgs),
+    /// Delete recordings, and give back the room that they took
+    Forget(ForgetArgs),
     /// Build kernels for the emulated machine, or list them
     Kernel(KernelArgs),
     /// List the sites of a running program that uses patchpoint, or change one and compare, live
@@ -117,12 +125,20 @@ const COMPARE_EXAMPLES: &str = "Examples:
   opcost compare --machine emulated --kernel debian:cloud -w mmap --boot mitigations=off --boot mitigations=auto
   opcost compare --variant old=./a.out --variant new=./b.out --primary task-clock -e instructions:u";
 
+const MEASURE_EXAMPLES: &str = "Examples:
+  opcost measure 'gzip -9 -c file'
+  opcost measure -n 50 --profile 'sort -n data'
+  opcost measure --machine emulated 'gzip -9 -c file'
+  opcost measure -w mmap:ops=100000
+  opcost diff 261121-69 last        # against another recording of the same work";
+
 const DIFF_EXAMPLES: &str = "Examples:
   opcost diff
   opcost diff last --variant native --variant paravirt --format mail
   opcost diff 261121-69 261122-7d --variant paravirt
   opcost diff --function copy_page_range
-  opcost diff old/perf.data new/perf.data --ops 100000";
+  opcost diff old/perf.data new/perf.data --ops 100000
+  opcost diff --baseline old/*.data --variant new/*.data";
 
 const PROFILE_EXAMPLES: &str = "Examples:
   opcost profile 'gzip -9 -c data'
@@ -180,7 +196,35 @@ pub struct CompareArgs {
 
     #[command(flatten)]
     #[allow(missing_docs)]
-    pub measure: MeasureArgs,
+    pub plan: PlanArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub output: OutputArgs,
+}
+
+/// Arguments of `opcost measure`.
+#[derive(Args, Debug)]
+pub struct MeasureArgs {
+    /// The command, one argument, split like a shell does
+    #[arg(value_name = "COMMAND")]
+    pub command: Vec<String>,
+
+    /// A built-in workload instead, with parameters, NAME[:KEY=VALUE,...]
+    #[arg(long, short = 'w', value_name = "WORKLOAD")]
+    pub workload: Vec<String>,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub experiment: Experiment,
+
+    /// Write the experiment as a file for opcost run and stop
+    #[arg(long, value_name = "FILE")]
+    pub save_experiment: Option<PathBuf>,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub plan: PlanArgs,
 
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -203,7 +247,7 @@ pub struct RunArgs {
 
     #[command(flatten)]
     #[allow(missing_docs)]
-    pub measure: MeasureArgs,
+    pub plan: PlanArgs,
 
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -212,7 +256,7 @@ pub struct RunArgs {
 
 /// Arguments of the commands that make runs.
 #[derive(Args, Debug)]
-pub struct MeasureArgs {
+pub struct PlanArgs {
     /// Print the plan and stop
     #[arg(long)]
     pub dry_run: bool,
@@ -238,16 +282,15 @@ pub struct OutputArgs {
     #[allow(missing_docs)]
     pub exports: Exports,
 
-    /// End with status 1 if the primary metric is significantly worse
-    #[arg(long, value_name = "WHAT", help_heading = "Output")]
-    pub fail_on: Option<FailOn>,
-}
-
-/// What makes the exit status 1.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub enum FailOn {
-    /// A significantly worse primary metric.
-    Regression,
+    /// End with status 1 if WHAT is significantly worse, and by more than LIMIT where that is given;
+    /// may be repeated
+    ///
+    /// WHAT is regression (the primary metric), a metric as tables show it, or functions (each
+    /// function of a profile, its limit a share of the whole). LIMIT is relative (0.5%), absolute
+    /// (10000, 2ms, 4KiB; of an operation where the row is) or both ('0.5% or 10000': either is
+    /// enough to allow a change).
+    #[arg(long, value_name = "WHAT[=LIMIT]", help_heading = "Output")]
+    pub fail_on: Vec<FailOn>,
 }
 
 /// Arguments of `opcost resume`.
@@ -385,14 +428,34 @@ pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The arguments of this process, with `--json -` written as `--json`.
-pub fn arguments() -> Vec<std::ffi::OsString> {
-    let mut arguments: Vec<std::ffi::OsString> = Vec::new();
-    for argument in std::env::args_os() {
+/// The arguments of this process, as the command line is declared.
+pub fn arguments() -> Vec<OsString> {
+    spelled_out(std::env::args_os())
+}
+
+/// Arguments with `--json -` written as `--json`, and where `opcost diff` is given a `--baseline`,
+/// with the option repeated for each of several files behind it.
+///
+/// An option declared with several values would take what follows `--variant NAME` for one.
+fn spelled_out(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let given: Vec<OsString> = given.collect();
+    let of_files = given.iter().any(|argument| argument == "diff")
+        && given.iter().any(|argument| argument == "--baseline");
+    let mut arguments: Vec<OsString> = Vec::new();
+    let mut listing: Option<&OsString> = None;
+    for argument in &given {
         if argument == "-" && arguments.last().is_some_and(|last| last == "--json") {
             continue;
         }
-        arguments.push(argument);
+        if argument.as_encoded_bytes().starts_with(b"-") {
+            let lists = of_files && (argument == "--baseline" || argument == "--variant");
+            listing = Some(argument).filter(|_| lists);
+        } else if let Some(option) = listing
+            && arguments.last() != Some(option)
+        {
+            arguments.push(option.clone());
+        }
+        arguments.push(argument.clone());
     }
     arguments
 }
@@ -403,16 +466,7 @@ impl CompareArgs {
     /// # Errors
     /// Usage errors that name the argument.
     pub fn to_experiment(&self) -> Result<Experiment> {
-        let mut experiment = self.experiment.clone();
-        for command in &self.commands {
-            experiment.variants.push(Variant {
-                command: Some(CommandText::Line(command.clone())),
-                ..Variant::default()
-            });
-        }
-        for workload in &self.workload {
-            experiment.variants.push(parse_workload(workload)?);
-        }
+        let mut experiment = with_variants(&self.experiment, &self.commands, &self.workload)?;
         for text in &self.variant {
             let (name, spec) = text
                 .split_once('=')
@@ -433,6 +487,33 @@ impl CompareArgs {
     }
 }
 
+impl MeasureArgs {
+    /// The experiment that these arguments are shorthand for.
+    ///
+    /// # Errors
+    /// Usage errors that name the argument.
+    pub fn to_experiment(&self) -> Result<Experiment> {
+        with_variants(&self.experiment, &self.command, &self.workload)
+    }
+}
+
+/// An experiment with a variant for each command and each workload.
+fn with_variants(
+    experiment: &Experiment,
+    commands: &[String],
+    workloads: &[String],
+) -> Result<Experiment> {
+    let mut experiment = experiment.clone();
+    for command in commands {
+        let command = Some(CommandText::Line(command.clone()));
+        experiment.variants.push(Variant { command, ..Variant::default() });
+    }
+    for workload in workloads {
+        experiment.variants.push(parse_workload(workload)?);
+    }
+    Ok(experiment)
+}
+
 /// Reads `NAME[:KEY=VALUE,...]`.
 pub(crate) fn parse_workload(text: &str) -> Result<Variant> {
     let (name, params) = text.split_once(':').unwrap_or((text, ""));
@@ -446,4 +527,29 @@ pub(crate) fn parse_workload(text: &str) -> Result<Variant> {
         }
     }
     Ok(variant)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_files_may_follow_a_side() {
+        let spelled = |line: &str| {
+            let given = line.split(' ').map(OsString::from);
+            let words = spelled_out(given).into_iter().map(|word| word.into_string().unwrap());
+            words.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(
+            spelled("opcost diff --baseline a b --variant c d e --ops 5"),
+            "opcost diff --baseline a --baseline b --variant c --variant d --variant e --ops 5"
+        );
+        assert_eq!(
+            spelled("opcost diff --variant c --json - --baseline a"),
+            "opcost diff --variant c --json --baseline a"
+        );
+        // Of recordings a variant is one name, and an identifier may follow it.
+        let of_recordings = "opcost diff --variant paravirt last --limit 3";
+        assert_eq!(spelled(of_recordings), of_recordings);
+    }
 }

@@ -2,10 +2,12 @@
 
 use crate::action::{print, store_path};
 use crate::cli::Cli;
+use crate::comparison::across::across;
 use crate::comparison::call_tree::{CallTree, VariantOf};
-use crate::comparison::difference::{Difference, WORK_RULE, difference};
+use crate::comparison::difference::{Difference, DifferenceError, WORK_RULE, difference};
 use crate::comparison::function_context::{FunctionContext, function_context};
 use crate::comparison::owner::{KernelFiles, Owners};
+use crate::comparison::parallel;
 use crate::comparison::profile_difference::{EVENT_RULE, ProfileOf, profile_difference};
 use crate::comparison::{check_matches_of, ledger};
 use crate::exit::{HasStatus, Status, fail};
@@ -14,30 +16,34 @@ use crate::function_option::the_function;
 use crate::kernel;
 use crate::profile::{SourceArgs, display_name};
 use crate::render::profile::find_variant;
-use crate::render::{Style, diff as page, sampled};
+use crate::render::{self, Style, diff as page, sampled};
 use crate::store::{Recording, Store, StoreError};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use opcost_profile::symbols::elf::source_files;
 use opcost_record::Function;
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `opcost diff`.
 #[derive(Args, Debug)]
 pub struct DiffArgs {
     /// The recording: its identifier, the beginning of it, or last; or a file with a profile
-    /// (perf.data, the text of perf script, callgrind.out)
-    #[arg(default_value = "last")]
-    id: String,
+    /// (perf.data, the text of perf script, callgrind.out) [default: last]
+    id: Option<String>,
 
     /// The recording to compare it with [default: two variants of the first are compared], or the
     /// second file
     #[arg(value_name = "ID")]
     other: Option<String>,
 
-    /// Of files: operations that the work of each made, once for both or twice; costs are then
-    /// compared for one operation, else shares
+    /// Files with profiles of the baseline, one of each run, with --variant for the files of the
+    /// other side; several files may follow. Functions are then judged by files
+    #[arg(long, value_name = "FILE")]
+    baseline: Vec<PathBuf>,
+
+    /// Of files: operations that the work of each made, once for both sides or once for each; costs
+    /// are then compared for one operation, else shares
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     ops: Vec<u64>,
 
@@ -45,7 +51,7 @@ pub struct DiffArgs {
     source: SourceArgs,
 
     /// The variant, by name or position; twice for the baseline and the variant [default: where
-    /// there is no choice, that]
+    /// there is no choice, that]; with --baseline the files of the variant, of which several may follow
     #[arg(long, value_name = "NAME")]
     variant: Vec<String>,
 
@@ -95,13 +101,27 @@ enum Format {
 /// [`DifferenceError`](crate::comparison::difference::DifferenceError), what is wrong with the
 /// store, no such variant or function.
 pub fn diff(cli: &Cli, args: &DiffArgs) -> Result<Status> {
+    if !args.baseline.is_empty() {
+        if let Some(id) = args.id.as_ref().or(args.other.as_ref()) {
+            let why =
+                format!("{id}: with --baseline every file stands behind --baseline or --variant");
+            return Err(fail(Status::Usage, why));
+        }
+        let variant: Vec<PathBuf> = args.variant.iter().map(PathBuf::from).collect();
+        return files(cli, args, [&args.baseline, &variant]);
+    }
+    let id = args.id.as_deref().unwrap_or("last");
     if let Some(other) = &args.other
-        && (is_file(&args.id) || is_file(other))
+        && (is_file(id) || is_file(other))
     {
-        return files(cli, args, [Path::new(&args.id), Path::new(other)]);
+        if !args.variant.is_empty() {
+            let why = "--variant: of files it names those of the variant, beside --baseline";
+            return Err(fail(Status::Usage, why));
+        }
+        return files(cli, args, [&[PathBuf::from(id)], &[PathBuf::from(other)]]);
     }
     if !args.ops.is_empty() {
-        let why = "--ops is for two files with profiles; recordings know their operations";
+        let why = "--ops is for files with profiles; recordings know their operations";
         return Err(fail(Status::Usage, why));
     }
     for rule in args.allow.iter().filter(|rule| *rule != WORK_RULE) {
@@ -116,24 +136,48 @@ pub fn diff(cli: &Cli, args: &DiffArgs) -> Result<Status> {
     }
     let store = Store::open_for_reading(&store_path(cli)?).map_err(StoreError::carried)?;
     let read = |id: &str| store.read(id).map_err(StoreError::carried);
-    let mut first = read(&args.id)?;
+    let mut first = read(id)?;
     let other = args.other.as_deref().map(read).transpose()?;
     // Both sides may be of the first.
     let given = variants(&first, other.as_ref(), &args.variant)?;
     check_matches_of(given, &args.matches).map_err(HasStatus::carried)?;
     first.plan.matches.extend(args.matches.iter().cloned());
     let variants = variants(&first, other.as_ref(), &args.variant)?;
-    let mut difference = difference(variants, &args.allow).map_err(HasStatus::carried)?;
+    let style = Style::detect(cli.no_color).with_full_names(args.full_names);
+    // Two recordings are first compared metric by metric, where functions are not all that is asked for.
+    let whole_page = args.function.is_none() && matches!(format, Format::Text | Format::Json);
+    let metrics = match variants[0].recording.id != variants[1].recording.id && whole_page {
+        true => Some(across(variants, &args.allow).map_err(HasStatus::carried)?),
+        false => None,
+    };
+    let made = difference(variants, &args.allow);
+    if let (Some(metrics), Err(DifferenceError::NoProfile(_))) = (&metrics, &made) {
+        let text = match format {
+            Format::Json => document(&render::across::json(metrics))?,
+            _ => render::across::text(metrics, &style),
+        };
+        print(&text)?;
+        return Ok(Status::Done);
+    }
+    let mut difference = made.map_err(HasStatus::carried)?;
     if args.function.is_none() {
         difference.owners = owners(variants);
     }
-    let style = Style::detect(cli.no_color).with_full_names(args.full_names);
     let text = match &args.function {
         Some(name) => {
             let context = context(&difference.tree, name)?;
             of_function(&difference, &context, format, &style)?
         }
         None => whole(&difference, args.limit.unwrap_or(usize::MAX), format, &style)?,
+    };
+    let text = match (&metrics, format) {
+        (Some(metrics), Format::Text) => render::across::text(metrics, &style) + "\n" + &text,
+        (Some(metrics), Format::Json) => {
+            let mut value = page::json(&difference);
+            value["metrics"] = render::across::json(metrics)["metrics"].take();
+            document(&value)?
+        }
+        _ => text,
     };
     print(&text)?;
     Ok(Status::Done)
@@ -148,19 +192,22 @@ fn is_file(name: &str) -> bool {
     path.is_file() || path.join("data").is_file()
 }
 
-/// Two files with profiles.
-fn files(cli: &Cli, args: &DiffArgs, paths: [&Path; 2]) -> Result<Status> {
+/// Files with profiles, one a side or several.
+fn files(cli: &Cli, args: &DiffArgs, paths: [&[PathBuf]; 2]) -> Result<Status> {
     let unfit = match args.format {
         Some(Format::Mail | Format::Markdown) => Some("--format mail and markdown"),
         _ if args.function.is_some() => Some("--function (opcost profile has it for one file)"),
-        _ if !args.variant.is_empty() => Some("--variant"),
         _ => None,
     };
     if let Some(option) = unfit {
-        return Err(fail(Status::Usage, format!("{option}: for recordings, not for two files")));
+        return Err(fail(Status::Usage, format!("{option}: for recordings, not for files")));
+    }
+    if paths[1].is_empty() {
+        let why = "--baseline names the files of one side; name those of the other with --variant";
+        return Err(fail(Status::Usage, why));
     }
     if let Some(rule) = args.allow.iter().find(|rule| *rule != EVENT_RULE) {
-        let why = format!("--allow {rule}: of two files only the rule {EVENT_RULE} can be waived");
+        let why = format!("--allow {rule}: of files only the rule {EVENT_RULE} can be waived");
         return Err(fail(Status::Usage, why));
     }
     let ops = match args.ops[..] {
@@ -168,17 +215,30 @@ fn files(cli: &Cli, args: &DiffArgs, paths: [&Path; 2]) -> Result<Status> {
         [both] => [Some(both); 2],
         [one, two] => [Some(one), Some(two)],
         _ => {
-            return Err(fail(Status::Usage, "--ops is given more than twice: there are two files"));
+            return Err(fail(Status::Usage, "--ops is given more than twice: there are two sides"));
         }
     };
-    let [one, two] = [args.source.read(paths[0])?, args.source.read(paths[1])?];
-    // Files of one name are told apart by their folders.
-    let mut names = paths.map(display_name);
-    if names[0] == names[1] {
-        names = paths.map(|path| path.display().to_string());
+    if paths.iter().any(|side| side.len() > 1) {
+        refuse_repeated(paths)?;
     }
-    let side = |at: usize, profile| ProfileOf { name: &names[at], profile, ops: ops[at] };
-    let difference = profile_difference([side(0, &one), side(1, &two)], &args.allow, &args.matches)
+    let all: Vec<&PathBuf> = paths.into_iter().flatten().collect();
+    // Names are looked up anew for each file, which takes longer than its samples do.
+    let read = parallel::map(all, true, |path| args.source.read(path));
+    let mut read = read.into_iter().collect::<Result<Vec<_>>>()?;
+    let of_variant = read.split_off(paths[0].len());
+    let profiles = [read, of_variant];
+    let names = file_names(paths);
+    let side = |at: usize| -> Vec<ProfileOf<'_>> {
+        let files = names[at].iter().zip(&profiles[at]);
+        files.map(|(name, profile)| ProfileOf { name, profile, ops: ops[at] }).collect()
+    };
+    let side_names = names.each_ref().map(|side| match side.as_slice() {
+        [one] => one.clone(),
+        [first, others @ ..] => format!("{first} and {} more", others.len()),
+        [] => String::new(),
+    });
+    let sides = [&*side(0), &*side(1)];
+    let difference = profile_difference(sides, side_names, &args.allow, &args.matches)
         .map_err(HasStatus::carried)?;
     let text = if args.json || args.format == Some(Format::Json) {
         document(&sampled::difference::json(&difference))?
@@ -189,6 +249,35 @@ fn files(cli: &Cli, args: &DiffArgs, paths: [&Path; 2]) -> Result<Status> {
     };
     print(&text)?;
     Ok(Status::Done)
+}
+
+/// Refuses a file that stands there twice: it would count as two runs that are strangely alike.
+fn refuse_repeated(paths: [&[PathBuf]; 2]) -> Result<()> {
+    let mut known: Vec<PathBuf> = Vec::new();
+    for path in paths.into_iter().flatten() {
+        let real = path.canonicalize().unwrap_or_else(|_| path.clone());
+        if known.contains(&real) {
+            let why = format!(
+                "{} is given twice; each run is one file, and each file is given once",
+                path.display()
+            );
+            return Err(fail(Status::Usage, why));
+        }
+        known.push(real);
+    }
+    Ok(())
+}
+
+/// What to call each file: by its name, where several have it with their folders.
+fn file_names(paths: [&[PathBuf]; 2]) -> [Vec<String>; 2] {
+    let short = paths.map(|side| side.iter().map(|path| display_name(path)).collect::<Vec<_>>());
+    let mut all: Vec<&String> = short.iter().flatten().collect();
+    all.sort();
+    let distinct = all.windows(2).all(|two| two[0] != two[1]);
+    match distinct {
+        true => short,
+        false => paths.map(|side| side.iter().map(|path| path.display().to_string()).collect()),
+    }
 }
 
 /// The source files of the functions of the variants' kernels, as far as the cache has them.

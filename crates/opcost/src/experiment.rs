@@ -37,11 +37,18 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
 
-    /// Runs of each variant [default: the fewest that can decide every metric]
+    /// What to call this recording in lists and histories, for example a version or a ticket
+    #[arg(long, value_name = "TEXT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+
+    /// Runs of each variant [default: twice the fewest that can decide every metric; on the emulated
+    /// machine the fewest]
     ///
-    /// Runs come in randomised mirrored blocks (ABBA or BAAB), so that drift and slot effects
-    /// cancel; two runs of each variant make a block. Fewer pairs than the plan computes leave
-    /// some verdicts inconclusive, and the table says so.
+    /// Up to 31 pairs, the order of the variants is drawn for each pair, and pairs are compared. From
+    /// 32 on, two pairs make a block in randomised mirrored order (ABBA or BAAB), so that drift and
+    /// slot effects cancel, and blocks are compared. Fewer pairs than the plan computes leave some
+    /// verdicts inconclusive, and the table says so.
     #[arg(long, short = 'n', visible_alias = "runs", value_name = "N", help_heading = SCHEDULE)]
     #[serde(skip_serializing_if = "Option::is_none", alias = "runs")]
     pub pairs: Option<u32>,

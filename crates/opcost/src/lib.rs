@@ -15,6 +15,7 @@ pub mod disk;
 pub mod doctor;
 pub mod exit;
 pub mod experiment;
+pub mod forget;
 mod function_option;
 pub mod history;
 pub mod import;

@@ -5,7 +5,7 @@ use crate::cli::{Cli, ListArgs, Listing};
 use crate::exit::{HasStatus, Status};
 use crate::import::command::list_formats;
 use crate::machine::host::HostSurroundings;
-use crate::plan::Surroundings;
+use crate::plan::{Revision, Surroundings};
 use crate::render::Style;
 use crate::render::page::{BOLD, DIM, PLAIN, Page};
 use crate::source::perf_event::{self, syntax, sysfs};
@@ -199,6 +199,14 @@ fn recordings_text(heads: &[RecordingHead]) -> String {
             head.experiment,
             head.variants.join(" | ")
         );
+        // On a line of its own, as variants may be long.
+        let commits = head.revisions.iter().map(Revision::short).collect::<Vec<_>>().join(" ");
+        let told = [head.label.clone().unwrap_or_default(), commits];
+        let told: Vec<&str> =
+            told.iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
+        if !told.is_empty() {
+            let _ = writeln!(text, "{:<14} {}", "", told.join("  "));
+        }
     }
     if heads.is_empty() {
         text.push_str("no recordings yet; make one with opcost compare\n");
@@ -218,6 +226,8 @@ fn recordings_json(heads: &[RecordingHead]) -> Value {
                 "runs": head.runs,
                 "imported": head.imported,
                 "variants": head.variants,
+                "label": head.label,
+                "revisions": head.revisions,
             })
         })
         .collect()

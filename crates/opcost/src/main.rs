@@ -6,8 +6,8 @@ use clap::Parser;
 use opcost::cli::{Action, Cli, arguments};
 use opcost::exit::{Status, status_of};
 use opcost::{
-    action, attach, diff, doctor, history, import, kernel, listing, profile, report, selftest,
-    size, top, work_process,
+    action, attach, diff, doctor, forget, history, import, kernel, listing, profile, report,
+    selftest, size, top, work_process,
 };
 use std::process::ExitCode;
 
@@ -15,6 +15,8 @@ fn main() -> ExitCode {
     let cli = Cli::parse_from(arguments());
     let done = match &cli.action {
         Action::Compare(args) => action::compare(&cli, args),
+        Action::Forget(args) => forget::forget(&cli, args),
+        Action::Measure(args) => action::measure(&cli, args),
         Action::Run(args) => action::run(&cli, args),
         Action::Resume(args) => action::resume(&cli, args),
         Action::Show(args) => action::show(&cli, args),

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
     use crate::experiment::Experiment;
     use crate::machine::MachineState;
-    use crate::plan::fixture::{FakeSurroundings, experiment};
+    use crate::plan::fixture::{FakeSurroundings, experiment, mirrored};
     use crate::plan::resolve;
     use crate::progress::Silent;
     use crate::store::{Recording, Store};
@@ -406,7 +406,8 @@ mod tests {
     #[test]
     fn a_process_is_stored_whole_and_made_again_whole() {
         use crate::plan::fixture::in_process;
-        let plan = resolve(&in_process(6), &FakeSurroundings::default()).unwrap();
+        let mut plan = resolve(&in_process(6), &FakeSurroundings::default()).unwrap();
+        plan.blocks = mirrored(6);
         // Two warm-up runs and three blocks of four; the second block is interrupted.
         let mut machine = Mock::odd("run 8", Odd::IsInterrupted);
         let (ending, recording) = check(&plan, &[], &mut machine);
@@ -433,6 +434,7 @@ mod tests {
     fn builds_are_made_before_their_blocks_and_not_again_after_a_resume() {
         let mut plan = resolve(&experiment(2, 6), &FakeSurroundings::default()).unwrap();
         plan.warmup = 0;
+        plan.blocks = mirrored(6);
         plan.build = Some(BuildPlan { command: "make".into(), blocks: 2 });
         let mut machine = Mock::default();
         check(&plan, &[], &mut machine).0.unwrap();
@@ -456,19 +458,20 @@ mod tests {
 
     #[test]
     fn a_plan_that_has_enough_stops_and_says_why() {
-        let mut plan = resolve(&experiment(2, 60), &FakeSurroundings::default()).unwrap();
+        let asked = Experiment { budget: "1ms".parse().ok(), ..experiment(2, 60) };
+        let mut plan = resolve(&asked, &FakeSurroundings::default()).unwrap();
         plan.stop.budget_ms = Some(0);
         let mut machine = Mock::default();
         let (ending, recording) = check(&plan, &[], &mut machine);
         assert_eq!(ending.unwrap(), Ending::Stopped(StopReason::Budget));
-        assert_eq!(recording.records.len(), 2 * plan.warmup as usize + 4, "one whole block");
+        assert_eq!(recording.records.len(), 2 * plan.warmup as usize + 2, "one whole block");
         // The mock's figures rise with the slot, and a block's differences are all 0.
-        plan.stop = crate::stopping::StopPlan { width_ratio: Some(0.5), budget_ms: None };
+        plan.stop = crate::stopping::StopPlan { width_ratio: Some(0.5), ..Default::default() };
         let (ending, recording) = check(&plan, &[], &mut machine);
         assert_eq!(ending.unwrap(), Ending::Stopped(StopReason::Width));
         assert_eq!(recording.pairs_made(), plan.pairs, "the mock's writer says finished");
-        let blocks = recording.records.len() - 2 * plan.warmup as usize;
-        assert_eq!(blocks, 2 * plan.fewest_pairs as usize);
+        let blocks = (recording.records.len() - 2 * plan.warmup as usize) / 2;
+        assert_eq!(blocks, plan.fewest_pairs as usize, "single pairs come first");
     }
 
     /// Does something odd at one line, and fails to clean up.

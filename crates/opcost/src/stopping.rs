@@ -6,7 +6,6 @@
 //! Sequential Confidence Intervals", Ann. Math. Statist. 36, 1965); what remains is simulated in
 //! the tests of the statistics.
 
-use crate::comparison::pairs_per_block;
 use crate::plan::Plan;
 use opcost_record::{Outcome, Record};
 use opcost_stats::multiple::Family;
@@ -23,6 +22,9 @@ pub struct StopPlan {
     pub width_ratio: Option<f64>,
     /// Time for the runs of one session, milliseconds.
     pub budget_ms: Option<u64>,
+    /// Blocks that are made whatever time they take.
+    #[serde(default)]
+    pub blocks_min: u32,
 }
 
 impl StopPlan {
@@ -117,7 +119,7 @@ impl<'a> Stopping<'a> {
             figures: Vec::new(),
             left: plan.blocks.iter().map(|block| block.order.len()).collect(),
             whole: 0,
-            next_look: plan.fewest_pairs.div_ceil(pairs_per_block(plan)) as usize,
+            next_look: plan.blocks_of_pairs(plan.fewest_pairs) as usize,
         }
     }
 
@@ -154,7 +156,7 @@ impl<'a> Stopping<'a> {
             }
         }
         let spent = stop.budget_ms.is_some_and(|budget_ms| elapsed_ns / 1_000_000 >= budget_ms);
-        spent.then_some(StopReason::Budget)
+        (spent && self.whole >= stop.blocks_min as usize).then_some(StopReason::Budget)
     }
 
     /// The widest interval of any comparison; `None` if one has none.
@@ -186,12 +188,17 @@ impl<'a> Stopping<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::fixture::plan;
+    use crate::experiment::{Experiment, TimeLimit};
+    use crate::plan::fixture::{FakeSurroundings, experiment};
+    use crate::plan::resolve;
 
     fn stopping(width_ratio: Option<f64>, budget_ms: Option<u64>) -> Plan {
-        let mut plan = plan(2, 400);
-        plan.stop = StopPlan { width_ratio, budget_ms };
-        plan
+        let asked = Experiment {
+            until_width: width_ratio.map(|ratio| Width { ratio }),
+            budget: budget_ms.map(|limit_ms| TimeLimit { limit_ms }),
+            ..experiment(2, 400)
+        };
+        resolve(&asked, &FakeSurroundings::default()).unwrap()
     }
 
     /// Adds runs until it is time to stop; how many were made and why, if it was.
@@ -225,12 +232,13 @@ mod tests {
     #[test]
     fn it_stops_after_a_whole_block_when_the_interval_is_narrow() {
         let wobble = |slot: u32| 1_000_000 + u64::from(slot.wrapping_mul(2_654_435_761) % 40_000);
-        let fewest = 2 * stopping(None, None).fewest_pairs as usize;
+        let fewest = 2 * stopping(Some(0.05), None).fewest_pairs as usize;
         let (loose, reason) = check(&stopping(Some(0.05), None), 0, wobble);
         assert_eq!((loose, reason), (fewest, Some(StopReason::Width)), "as soon as it may");
         let (tight, reason) = check(&stopping(Some(0.005), None), 0, wobble);
         assert_eq!(reason, Some(StopReason::Width));
-        assert!(tight > loose && tight < 800 && tight.is_multiple_of(4), "{tight}");
+        assert!(tight > loose && tight < 800, "{tight}");
+        assert!((tight - loose).is_multiple_of(4), "{tight}: mirrored blocks follow");
         assert_eq!(check(&stopping(Some(1e-6), None), 0, wobble), (800, None));
     }
 
@@ -253,7 +261,7 @@ mod tests {
     fn a_build_is_a_unit() {
         let mut plan = stopping(None, Some(1));
         plan.build = Some(crate::plan::BuildPlan { command: "make".into(), blocks: 3 });
-        assert_eq!(check(&plan, 1_000_000, |_| 7), (12, Some(StopReason::Budget)));
+        assert_eq!(check(&plan, 1_000_000, |_| 7), (6, Some(StopReason::Budget)));
     }
 
     #[test]

@@ -88,9 +88,12 @@ fn a_file_becomes_a_plan_and_a_recording() {
     assert_eq!(planned["question"], "Is it dearer?");
     assert_eq!(planned["pairs"], 2);
     assert_eq!(planned["warmup"], 0);
-    assert_eq!(planned["blocks"].as_array().unwrap().len(), 1);
+    assert_eq!(planned["blocks"].as_array().unwrap().len(), 2);
     assert_eq!(planned["variants"][1]["name"], "filtered");
-    let document = lab.json(&["run", "dear.toml", "--seed", "5", "--json"]);
+    let mut document = lab.json(&["run", "dear.toml", "--seed", "5", "--json"]);
+    let made = document["opcost"]["plan"].as_object_mut().unwrap();
+    let command = made.shift_remove("invocation").unwrap();
+    assert_eq!(command, "opcost run dear.toml --seed 5 --json");
     assert_eq!(document["opcost"]["plan"], plan(&lab, &["run", "dear.toml", "--seed", "5"]));
     assert_eq!(document["opcost"]["question"], "Is it dearer?");
 }
@@ -169,15 +172,24 @@ fn the_order_of_running_is_the_planned_one() {
 #[test]
 fn dry_run_for_people_tells_what_would_happen() {
     let lab = Lab::new();
-    let args = ["compare", "-w", "syscall", "-w", "syscall:seccomp=on", "-n", "6", "--dry-run"];
-    let text = lab.output(&[&args[..], &["--seed", "9", "--cpu", &lab::first_cpu()]].concat());
+    let planned = |pairs: &str| {
+        let args =
+            ["compare", "-w", "syscall", "-w", "syscall:seccomp=on", "-n", pairs, "--dry-run"];
+        lab.output(&[&args[..], &["--seed", "9", "--cpu", &lab::first_cpu()]].concat())
+    };
+    let text = planned("6");
     for part in ["seccomp=on", "primary", "wall", "seed", "9", "pinned to CPU", "warm-up"] {
         assert!(text.contains(part), "no '{part}' in:\n{text}");
     }
-    let order = text.lines().find_map(|line| line.strip_prefix("order")).unwrap();
-    let blocks: Vec<&str> = order.split_whitespace().collect();
-    assert_eq!(blocks.len(), 3);
-    assert!(blocks.iter().all(|block| ["ABBA", "BAAB"].contains(block)), "{blocks:?}");
+    let order = |text: &str| -> Vec<String> {
+        let order = text.lines().find_map(|line| line.strip_prefix("order")).unwrap();
+        order.split_whitespace().map(str::to_string).collect()
+    };
+    let blocks = order(&text);
+    assert_eq!(blocks.len(), 6);
+    assert!(blocks.iter().all(|block| ["AB", "BA"].contains(&block.as_str())), "{blocks:?}");
+    let blocks = order(&planned("32"));
+    assert!(["ABBA", "BAAB"].contains(&blocks[0].as_str()), "{blocks:?}");
     assert!(!lab.store().exists());
 }
 
@@ -307,4 +319,22 @@ fn an_experiment_that_could_not_run_is_not_saved() {
     let args = ["compare", "true", "--save-experiment", "x.toml"];
     lab.run(&args).expect(2).says(&["two or more variants, 1 given"]);
     assert!(!lab.path("x.toml").exists());
+}
+
+/// Twelve runs a side decide every metric, and eight the primary one, whatever they say.
+#[test]
+fn twelve_pairs_decide_every_metric_and_eight_the_primary_one() {
+    let lab = Lab::new();
+    let metrics = |pairs: &str| {
+        let document = lab.json(&["compare", "-n", pairs, "sleep 0.002", "sleep 0.02", "--json"]);
+        document["opcost"]["metrics"].as_array().unwrap().clone()
+    };
+    for metric in metrics("12") {
+        assert_ne!(metric["verdict"], "inconclusive", "{metric}");
+        assert!(metric["pairs_needed"].is_null(), "{metric}");
+    }
+    for metric in metrics("8").iter().filter(|metric| metric["primary"] == true) {
+        assert_ne!(metric["verdict"], "inconclusive", "{metric}");
+        assert!(metric["ci_low"].is_number(), "{metric}");
+    }
 }

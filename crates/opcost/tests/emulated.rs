@@ -471,3 +471,35 @@ fn the_self_test_finds_one_count_in_ten_thousand() {
     let estimate = planted["estimate_ratio"].as_f64().unwrap();
     assert!(0.00008 < estimate && estimate < 0.0001, "{estimate}");
 }
+
+/// A program measured by itself, twice, and both recordings against each other.
+#[test]
+fn a_program_is_counted_by_itself_and_against_another_recording_of_it() {
+    if !user_mode() {
+        return;
+    }
+    let lab = Lab::new();
+    let measured = |seed: &str| {
+        let args = ["measure", "--machine", "emulated", "seq 300", "--seed", seed, "--json"];
+        lab.json(&args)
+    };
+    let (one, two) = (measured("1"), measured("1"));
+    assert_eq!(one["opcost"]["plan"]["pairs"], 6);
+    let costs = &one["opcost"]["function_costs"];
+    assert_eq!((&costs["kind"], &costs["unit"]), (&"counted".into(), &"instructions".into()));
+    let functions = costs["functions"].as_array().unwrap().iter();
+    let sum: f64 = functions.map(|row| row["value"].as_f64().unwrap()).sum();
+    let total = costs["total"].as_f64().unwrap();
+    let rest = costs["unattributed"].as_f64().unwrap();
+    assert!((sum + rest - total).abs() < 1e-6 * total, "{sum} and {rest} are not {total}");
+    let id = |shown: &Value| shown["opcost"]["recording"].as_str().unwrap().to_string();
+    // The same seed gives the same runs.
+    let document = lab.json(&["diff", &id(&one), &id(&two), "--json"]);
+    for row in document["metrics"].as_array().unwrap() {
+        assert_eq!(row["verdict"], "unchanged", "{row:#}");
+        assert_eq!(row["value_baseline"], row["value"], "{row:#}");
+    }
+    assert_eq!(document["total"]["change"], 0.0);
+    let text = lab.output(&["diff", &id(&one), &id(&two)]);
+    assert!(!text.contains("different times"), "counts know no drift: {text}");
+}

@@ -128,9 +128,10 @@ fn finding<'a>(comparison: &'a Comparison, rule: &str) -> (Severity, &'a str) {
     (entry.severity, &entry.detail)
 }
 
-/// Both runs of the new variant in two blocks are multiplexed, all others are not.
+/// Four runs of the new variant are multiplexed, all others are not.
 fn some_multiplexed(slot: &Slot) -> [Counted; 4] {
-    figures(slot, slot.variant == 1 && slot.block.is_some_and(|block| [1, 4].contains(&block)))
+    let partial = slot.block.is_some_and(|block| [1, 4, 9, 10].contains(&block));
+    figures(slot, slot.variant == 1 && partial)
 }
 
 #[test]

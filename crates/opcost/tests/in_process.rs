@@ -34,14 +34,14 @@ fn starts(lab: &Lab) -> Vec<String> {
 #[test]
 fn each_block_is_made_in_a_process_and_each_run_is_a_record() {
     let lab = Lab::new();
-    let ended = compare(&lab, &["-n", "6"]).expect(0);
-    assert!(ended.stdout.contains("6 pairs · in 3 processes"), "{}", ended.stdout);
+    let ended = compare(&lab, &["-n", "24"]).expect(0);
+    assert!(ended.stdout.contains("24 pairs · in 12 processes"), "{}", ended.stdout);
     let starts = starts(&lab);
-    // Two warm-up runs, then three blocks of four.
-    assert_eq!(starts.len(), 14);
+    // Two warm-up runs, then twelve blocks of four.
+    assert_eq!(starts.len(), 50);
     let sizes: Vec<usize> =
         starts.chunk_by(|one, other| one == other).map(<[String]>::len).collect();
-    assert_eq!(sizes, [2, 4, 4, 4]);
+    assert_eq!(sizes, [&[2][..], &[4; 12]].concat());
     let document = lab.json(&["show", "--json"]);
     let layout = document["opcost"]["ledger"]
         .as_array()
@@ -60,12 +60,13 @@ fn each_block_is_made_in_a_process_and_each_run_is_a_record() {
 #[test]
 fn several_blocks_share_a_process_where_that_is_asked_for() {
     let lab = Lab::new();
+    // So few that each pair is a block.
     let ended = compare(&lab, &["-n", "8", "--blocks-per-process", "2"]).expect(0);
-    assert!(ended.stdout.contains("8 pairs · in 2 processes"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("8 pairs · in 4 processes"), "{}", ended.stdout);
     let starts = starts(&lab);
     let sizes: Vec<usize> =
         starts.chunk_by(|one, other| one == other).map(<[String]>::len).collect();
-    assert_eq!(sizes, [2, 8, 8]);
+    assert_eq!(sizes, [2, 4, 4, 4, 4]);
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -217,13 +218,13 @@ fn counts_that_one_boot_repeats_are_not_taken_for_exact_and_those_of_two_are() {
             comparison.heading.join(" · "),
         )
     };
-    let (exact, verdict, silent, heading) = found(4, 50);
+    let (exact, verdict, silent, heading) = found(2, 50);
     assert_eq!((exact, verdict, silent), (false, Verdict::Inconclusive, false));
     assert!(heading.contains("in one process"), "{heading}");
-    let (exact, verdict, silent, heading) = found(8, 50);
+    let (exact, verdict, silent, heading) = found(4, 50);
     assert_eq!((exact, verdict, silent), (true, Verdict::Changed, true));
     assert!(heading.contains("in 2 processes"), "{heading}");
-    let (exact, verdict, silent, _) = found(8, 0);
+    let (exact, verdict, silent, _) = found(4, 0);
     assert_eq!((exact, verdict, silent), (true, Verdict::Unchanged, true));
 }
 
@@ -232,7 +233,7 @@ fn a_repeated_process_is_compared_run_by_run_in_their_order() {
     let repeatable = |odd: Option<u32>| {
         let recording = made::recording(planned_emulated(8), |slot| {
             // Each run of a process costs more than the one before; all processes do the same.
-            instructions(1000 + u64::from(slot.slot % 8) + u64::from(odd == Some(slot.slot)))
+            instructions(1000 + u64::from(slot.slot % 4) + u64::from(odd == Some(slot.slot)))
         });
         let (comparison, _) = analyse(&recording);
         let rule = comparison.ledger.into_iter().find(|entry| entry.rule == "repeatable").unwrap();
@@ -240,10 +241,10 @@ fn a_repeated_process_is_compared_run_by_run_in_their_order() {
     };
     let (severity, detail) = repeatable(None);
     assert_eq!(severity, Severity::Fine, "{detail}");
-    assert!(detail.contains("in 8 repeated runs"), "{detail}");
+    assert!(detail.contains("in 4 repeated runs"), "{detail}");
     let (severity, detail) = repeatable(Some(3));
     assert_eq!(severity, Severity::Doubtful, "{detail}");
     assert!(detail.contains("differed by 1") && detail.contains("1,003 and 1,004"), "{detail}");
     // A run of the second process has nothing to repeat.
-    assert_eq!(repeatable(Some(20)).0, Severity::Fine);
+    assert_eq!(repeatable(Some(10)).0, Severity::Fine);
 }

@@ -124,18 +124,88 @@ fn two_files_are_compared_function_by_function() {
     std::fs::write(&paths[1], two).unwrap();
     let [one, two] = paths.each_ref().map(|path| path.to_str().unwrap());
     let document = json(&["diff", one, two, "--ops", "100", "--json"]);
-    let functions = document["functions"].as_array().unwrap();
-    let changed: Vec<&str> = functions
-        .iter()
-        .filter(|row| row["verdict"] == "changed")
-        .map(|row| row["symbol"].as_str().unwrap())
-        .collect();
-    assert_eq!(changed, ["leaf", "leaf_new"]);
+    let of_verdict = |verdict: &str| -> Vec<String> {
+        let functions = document["functions"].as_array().unwrap().iter();
+        let found = functions.filter(|row| row["verdict"] == verdict);
+        found.map(|row| row["symbol"].as_str().unwrap().to_string()).collect()
+    };
+    assert_eq!(of_verdict("differs"), ["leaf", "leaf_new"]);
+    assert_eq!(of_verdict("changed"), [""; 0], "two files show no run-to-run variance");
+    assert_eq!(document["judged_by"], "sampling");
     assert_eq!(document["total"]["change"], 0.0);
     let text = printed(&["diff", one, two]);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    assert!(text.contains(" gone p < 0.0001") && text.contains(" new p < 0.0001"), "{text}");
+    assert!(text.contains(" gone differs") && text.contains(" new differs"), "{text}");
     assert!(text.contains(" unchanged functions "), "{text}");
+    assert!(text.contains("! one file a side: how one run differs"), "{text}");
+}
+
+/// Files of perf script, one a run: the variant spends more in `leaf`, and no run is like the next.
+#[test]
+fn several_files_a_side_are_the_units() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = std::fs::read_to_string(data("plain.script")).unwrap();
+    let write = |name: String, text: String| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_string()
+    };
+    // Runs of different length, so that shares differ a little; the variant's have `leaf` renamed.
+    let side = |side: &str, new: &str| -> Vec<String> {
+        let run = |run: usize| {
+            let some: String = script.split_inclusive("\n\n").take(60 + run).collect();
+            let text = script.repeat(3).replace(" leaf+", new) + &some;
+            write(format!("{side}{run}.txt"), text)
+        };
+        (0..7).map(run).collect()
+    };
+    let (baseline, variant) = (side("a", " leaf+"), side("b", " leaf_new+"));
+    let files = |baseline: &[String], variant: &[String]| -> Vec<String> {
+        let words = ["diff", "--baseline"].map(str::to_string);
+        let between = ["--variant".to_string()];
+        [&words[..], baseline, &between, variant].concat()
+    };
+    let arguments = |runs: usize, more: &[&str]| -> Vec<String> {
+        let more: Vec<String> = more.iter().map(|word| word.to_string()).collect();
+        [files(&baseline[..runs], &variant[..runs]), more].concat()
+    };
+    let run = |arguments: &[String]| {
+        let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        printed(&words)
+    };
+    let document: Value = serde_json::from_str(&run(&arguments(7, &["--json"]))).unwrap();
+    assert_eq!(
+        (&document["judged_by"], document["files"].as_array().unwrap().len()),
+        (&"files".into(), 7)
+    );
+    let row = |symbol: &str| {
+        let functions = document["functions"].as_array().unwrap();
+        functions.iter().find(|row| row["symbol"] == symbol).unwrap().clone()
+    };
+    for symbol in ["leaf", "leaf_new"] {
+        assert_eq!(row(symbol)["verdict"], "changed", "{}", row(symbol));
+        let (low, high) = (row(symbol)["ci_low"].as_f64(), row(symbol)["ci_high"].as_f64());
+        assert!(low.unwrap() * high.unwrap() > 0.0, "{}", row(symbol));
+    }
+    let text = run(&arguments(7, &[]));
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(
+        text.contains("means over 7 and 7 files, the units") && text.contains("new p 0.0"),
+        "{text}"
+    );
+    assert!(!text.contains("one file a side"), "{text}");
+    // Too few say how many are needed.
+    let text = run(&arguments(2, &[]));
+    assert!(text.contains("a verdict needs ") && text.contains(" files a side"), "{text}");
+
+    let error = refused(&["diff", "--baseline", &baseline[0]], 2);
+    assert!(error.contains("name those of the other with --variant"), "{error}");
+    let twice = [&baseline[0], &baseline[1], &baseline[0]].map(String::as_str);
+    let error =
+        refused(&[&["diff", "--variant", &variant[0], "--baseline"], &twice[..]].concat(), 2);
+    assert!(error.contains("is given twice; each run is one file"), "{error}");
+    let error = refused(&["diff", "last", "--baseline", &baseline[0], "--variant", &variant[0]], 2);
+    assert!(error.contains("stands behind --baseline or --variant"), "{error}");
 }
 
 #[test]

@@ -200,6 +200,29 @@ fn text_of_emulated_commands() {
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
+/// One variant of a recording, as opcost measure makes it.
+fn alone(mut recording: Recording) -> Recording {
+    recording.plan.variants.truncate(1);
+    for block in &mut recording.plan.blocks {
+        block.order = vec![0];
+    }
+    let slots: Vec<u32> =
+        recording.records.iter().filter(|run| run.variant == 0).map(|run| run.slot).collect();
+    recording.records.retain(|record| record.variant == 0);
+    recording.profiles.retain(|(slot, _)| slots.contains(slot));
+    recording
+}
+
+#[test]
+fn text_of_one_variant() {
+    for (recording, functions) in [(made(&["off", "on"]), false), (emulated(), true)] {
+        let text = show("text", &alone(recording), &Style::plain());
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert_eq!(text.contains("of an operation are spent"), functions, "{text}");
+        insta::assert_snapshot!(format!("text_of_one_variant_{functions}"), text);
+    }
+}
+
 #[test]
 fn text_of_an_emulated_recording_without_a_shift() {
     let mut made = emulated();
@@ -279,6 +302,41 @@ fn benchfmt() {
     let head: Vec<&str> = text.lines().take(6).collect();
     insta::assert_snapshot!(head.join("\n"));
     assert_eq!(text.lines().filter(|line| line.starts_with("Benchmark")).count(), 44);
+}
+
+/// benchstat takes the first variant of a file for the base, makes seconds of `ns` but where the
+/// figure is 0, and cuts a number behind a last hyphen off the name.
+#[test]
+fn benchfmt_has_the_baseline_first_and_each_metric_in_one_unit() {
+    let mut recording = made(&["off", "on", "cached"]);
+    recording.plan.variants[0].name = "seq -5".into();
+    recording.plan.variants[1].name = "seq -3".into();
+    recording.plan.variants[2].name = "seq\t_3".into();
+    for sample in recording.records.iter_mut().step_by(3).flat_map(|record| &mut record.samples) {
+        let key = recording.dictionary.key(sample.metric).unwrap();
+        sample.value = if key.name == "user-time" { 0 } else { sample.value };
+    }
+    let text = show("benchfmt", &recording, &Style::plain());
+    let lines: Vec<Vec<&str>> = text
+        .lines()
+        .filter(|line| line.starts_with("Benchmark"))
+        .map(|line| line.split(' ').collect())
+        .collect();
+    let mut names: Vec<&str> = lines.iter().map(|words| words[0]).collect();
+    names.dedup();
+    let expected =
+        ["seq__5", "seq__3", "seq__3_2"].map(|name| format!("BenchmarkMade/variant={name}"));
+    assert_eq!(names, expected);
+    let mut units = std::collections::HashSet::new();
+    for words in &lines {
+        let of_line: Vec<&str> = words[3..].iter().step_by(2).copied().collect();
+        let distinct: std::collections::HashSet<&str> = of_line.iter().copied().collect();
+        assert_eq!(distinct.len(), of_line.len(), "{words:?}");
+        units.extend(distinct);
+    }
+    let in_ns: Vec<&&str> = units.iter().filter(|unit| unit.contains("ns")).collect();
+    assert_eq!(in_ns, [&"ns/op"], "no other unit would become another one");
+    assert!(!units.contains("tsc/op"), "the elapsed time is there once");
 }
 
 #[test]

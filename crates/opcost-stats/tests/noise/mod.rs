@@ -1,7 +1,7 @@
 //! Noise as a machine made it: runs of equal work in the order of running, to be dealt out anew.
 #![allow(dead_code, reason = "each test program uses a part")]
 
-use opcost_stats::schedule::mirrored_blocks;
+use opcost_stats::schedule::{MIRRORED_PAIRS_MIN, blocks};
 use opcost_stats::{Block, Random};
 use std::path::Path;
 
@@ -50,9 +50,10 @@ impl Noise {
     }
 }
 
-/// The order of `pairs` runs of two variants, in mirrored blocks.
+/// The order of `pairs` runs of two variants: single pairs where they are few, else mirrored blocks.
 pub(crate) fn interleaved(pairs: u32, random: &mut Random) -> Vec<Vec<usize>> {
-    mirrored_blocks(2, pairs, random)
+    let singles = if pairs < MIRRORED_PAIRS_MIN { pairs } else { 0 };
+    blocks(2, pairs, singles, random)
 }
 
 /// Deals consecutive figures out to two variants; the second's are `factor` times as large.

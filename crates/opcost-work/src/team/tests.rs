@@ -17,6 +17,7 @@ const DOOMED: WorkloadSpec = WorkloadSpec {
     operation: "nothing",
     ops_default: "1",
     programs: None,
+    figures: &[],
     params: &[
         ParamSpec {
             name: "end",

@@ -72,7 +72,7 @@ pub struct AttachArgs {
     )]
     pub to: Vec<String>,
 
-    /// Periods of each side, in mirrored blocks [default: 100, or what can decide every metric]
+    /// Periods of each side, in drawn order [default: 100, or what can decide every metric]
     #[arg(long, short = 'n', visible_alias = "runs", value_name = "N", requires = "key")]
     pub pairs: Option<u32>,
 
@@ -97,6 +97,10 @@ pub struct AttachArgs {
     /// Seed of the order of periods [default: drawn]
     #[arg(long, value_name = "N", requires = "key", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
+
+    /// What to call this recording in lists and histories
+    #[arg(long, value_name = "TEXT", requires = "key")]
+    pub label: Option<String>,
 
     /// Print the plan and stop: nothing is changed in the process
     #[arg(long, requires = "key")]
@@ -169,6 +173,7 @@ pub fn attach(cli: &Cli, args: &AttachArgs) -> Result<Status> {
         seed: args.seed,
         events: args.events.clone(),
         primary: args.primary.clone(),
+        label: args.label.clone(),
         ..Experiment::default()
     };
     let plan = plan::resolve_attached(&experiment, attachment, work, &HostSurroundings)?;

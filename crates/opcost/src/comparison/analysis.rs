@@ -5,7 +5,8 @@ use super::columns::{Column, Columns, WALL, blocks, per_second};
 use super::per_megabyte::per_megabyte;
 use super::{
     Change, Comparison, Figures, InvariantRow, RATIO_LEVEL, Row, TwinRow, VariantSummary, Verdict,
-    Warning, conclusion, functions, imported, kernel_config, ledger, observations, parallel, size,
+    Warning, alone, conclusion, functions, imported, kernel_config, ledger, observations, parallel,
+    size,
 };
 use crate::experiment::MachineKind;
 use crate::plan::{Plan, Unavailable, WorkPlan};
@@ -37,12 +38,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         None => judge(&mut rows, recording),
     }
     let kernels = recording.machine.first().map_or(&[][..], |state| &state.kernels);
-    let pairs = recording.pairs_made();
-    // What is exact needs no test, however few pairs there are.
-    let settled = plan.machine == MachineKind::Emulated && rows.iter().all(|row| row.exact);
-    if pairs < plan.fewest_pairs && !settled {
-        warnings.push(Warning::TooFewPairs { pairs, fewest: plan.fewest_pairs });
-    }
+    warnings.extend(too_few_pairs(recording, &rows));
     if let Err(unknown) = check_matches(recording) {
         warnings.push(Warning::Matches(unknown));
     }
@@ -55,6 +51,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         variants: variants(recording, &finished),
         comparisons: plan.comparisons(),
         functions: functions::functions(recording, &rows, refused.as_deref()),
+        function_costs: alone::function_costs(recording).filter(|_| is_alone(plan)),
         differences: kernel_config::differences(plan, kernels),
         sizes: size::rows(plan, recording.machine.first()),
         twin: twin(recording, &columns, &rows),
@@ -88,21 +85,27 @@ fn finished_runs(recording: &Recording, variant: usize) -> Vec<&Record> {
         .collect()
 }
 
+/// Whether a plan has one variant, which is compared with none.
+fn is_alone(plan: &Plan) -> bool {
+    plan.variants.len() == 1
+}
+
 /// Why the plan stopped early, in words.
 fn stopped(recording: &Recording) -> Option<String> {
     let Plan { stop, primary, .. } = &recording.plan;
     let pairs = conclusion::grouped(recording.pairs_made().into());
+    let what = if is_alone(&recording.plan) { "runs" } else { "pairs" };
     match recording.state {
         State::StoppedWidth => {
             let width = conclusion::magnitude(stop.width_ratio?);
             let primary = primary.label();
             Some(format!(
-                "stopped after {pairs} pairs: the interval of {primary} is within {width}"
+                "stopped after {pairs} {what}: the interval of {primary} is within {width}"
             ))
         }
         State::StoppedBudget => {
             let budget = conclusion::figure(stop.budget_ms? as f64 * 1e6, Unit::Ns);
-            Some(format!("stopped after {pairs} pairs: the budget of {budget} is spent"))
+            Some(format!("stopped after {pairs} {what}: the budget of {budget} is spent"))
         }
         _ => None,
     }
@@ -118,6 +121,7 @@ fn heading(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<String> {
             parts.push(attachment.words().into());
         }
         WorkPlan::Workload { name, .. } => parts.push(name.clone()),
+        WorkPlan::Command { .. } if is_alone(plan) => parts.push("command".into()),
         WorkPlan::Command { .. } => parts.push("commands".into()),
     }
     let ops = finished.iter().flatten().find_map(|record| record.ops);
@@ -125,13 +129,18 @@ fn heading(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<String> {
         parts.push(format!("{} ops a run", conclusion::grouped(ops)));
     }
     parts.push(plan.machine.words().into());
-    parts.push(format!("{} pairs", recording.pairs_made()));
+    let made = recording.pairs_made();
+    parts.push(match is_alone(plan) {
+        true if made == 1 => "1 run".into(),
+        true => format!("{} runs", conclusion::grouped(made.into())),
+        false => format!("{made} pairs"),
+    });
     if let Some(build) = &plan.build {
-        let blocks = recording.pairs_made().div_ceil(pairs_per_block(plan));
+        let blocks = plan.blocks_of_pairs(recording.pairs_made());
         parts.push(format!("{} builds", blocks.div_ceil(build.blocks)));
     }
     if let Some(process) = &plan.in_process {
-        let blocks = recording.pairs_made().div_ceil(pairs_per_block(plan));
+        let blocks = plan.blocks_of_pairs(recording.pairs_made());
         parts.push(match blocks.div_ceil(process.blocks) {
             1 => "in one process".into(),
             processes => format!("in {processes} processes"),
@@ -216,6 +225,7 @@ fn rows(recording: &Recording, columns: &Columns) -> Vec<Row> {
         .iter()
         .zip(&columns.by_metric)
         .filter(|(key, _)| key.region == WORK && key.row().family != Family::Control)
+        .filter(|(key, _)| recording.plan.judges(key))
         // Of a second, the seconds are no figure.
         .filter(|(key, _)| !(per_second(&recording.plan) && key.name == WALL))
         .collect();
@@ -241,7 +251,12 @@ fn row(recording: &Recording, key: &MetricKey, columns: &[Column]) -> Row {
         other.region == key.region && other.label() == key.label() && other.source != key.source
     });
     let has_ops = recording.records.iter().any(|record| record.ops.is_some());
-    let values: Vec<Option<Figures>> = columns.iter().map(summarise).collect();
+    let mut values: Vec<Option<Figures>> = columns.iter().map(summarise).collect();
+    if is_alone(plan) {
+        for figures in values.iter_mut().flatten() {
+            figures.interval = alone::interval(figures);
+        }
+    }
     let changes = plan.comparisons().into_iter().map(|(baseline, variant)| {
         let medians = [baseline, variant].map(|side| values[side].as_ref().map(Figures::center));
         change(plan, &columns[baseline], &columns[variant], medians, *key == plan.primary)
@@ -277,6 +292,7 @@ fn summarise(column: &Column) -> Option<Figures> {
         n: column.values.len(),
         multiplexed: column.multiplexed,
         values: column.values.clone(),
+        interval: None,
     })
 }
 
@@ -360,6 +376,7 @@ pub(super) fn refuse(rows: &mut [Row], reason: &str) {
 fn judge(rows: &mut [Row], recording: &Recording) {
     let (plan, large) = (&recording.plan, is_large(recording));
     let budget = plan.stop.error_budget();
+    let pairs_made = recording.pairs_made();
     // The scale of every corrected p value, whatever a metric's share of the budget.
     let rate = Budget::default().total();
     // Counts of an emulated machine that no seed and no padding moves need no test.
@@ -381,15 +398,22 @@ fn judge(rows: &mut [Row], recording: &Recording) {
             .map(|(_, change)| change.paired.as_ref().map_or(1.0, Paired::p))
             .collect();
         let adjusted = family.adjust(&p);
-        let tests = members.len();
-        let alpha = budget.level_of_smallest(family, tests);
-        let fewest_pairs = pairs_per_block(plan)
-            * plan.blocks_per_unit()
-            * power::blocks_min(budget.level(family), tests);
+        let level = family.decision_level(&p, budget.level(family));
+        let units_needed = power::blocks_min(budget.level(family), members.len());
+        let pairs_needed = plan.pairs_of_units(units_needed);
         let members = members.into_iter().zip(adjusted).collect();
         parallel::map(members, large, |((exact, change), adjusted)| {
-            let adjusted = (adjusted * rate / budget.level(family)).min(1.0);
-            decide(change, exact, adjusted, alpha, fewest_pairs, plan.seed, rate);
+            decide(change, exact, level, plan.seed);
+            if !exact {
+                change.p_adjusted = Some((adjusted * rate / budget.level(family)).min(1.0));
+            }
+            if change.verdict == Verdict::Inconclusive && pairs_made >= pairs_needed {
+                let (has, made) = (change.n_pairs, conclusion::grouped(pairs_made.into()));
+                change.reason = format!("in {has} of {made} pairs");
+            } else if change.verdict == Verdict::Inconclusive {
+                change.reason = format!("needs {pairs_needed} pairs");
+                change.pairs_needed = Some(pairs_needed);
+            }
         });
     }
     for row in rows {
@@ -415,12 +439,6 @@ fn judge(rows: &mut [Row], recording: &Recording) {
     }
 }
 
-/// Runs of each variant in a block: two in mirrored order, one where order cannot matter.
-pub(crate) fn pairs_per_block(plan: &Plan) -> u32 {
-    let order = plan.blocks.first().map(|block| &block.order);
-    order.map_or(1, |order| order.iter().filter(|variant| **variant == 0).count() as u32)
-}
-
 pub(super) fn family_of(row: &Row) -> Option<multiple::Family> {
     match (row.primary, row.family) {
         (true, _) => Some(multiple::Family::Primary),
@@ -430,27 +448,20 @@ pub(super) fn family_of(row: &Row) -> Option<multiple::Family> {
     }
 }
 
-fn decide(
-    change: &mut Change,
-    exact: bool,
-    adjusted: f64,
-    alpha: f64,
-    fewest_pairs: u32,
-    seed: u64,
-    rate: f64,
-) {
+/// Gives a change its interval and its verdict at the level that decides for its family: it is real
+/// exactly if the interval does not hold 0. Inconclusive where so few units cannot reach the level.
+fn decide(change: &mut Change, exact: bool, level: f64, seed: u64) {
     let Some(paired) = &change.paired else { return };
-    let reachable = paired.p_floor() <= alpha;
-    let changed = adjusted <= rate;
+    let reachable = paired.p_floor() <= level;
+    let changed = paired.p() <= level;
     // What would have been found is asked only where nothing was, and takes the longest.
     let (interval, shift) = if reachable && !changed {
-        paired.interval_and_detectable(alpha, seed)
+        paired.interval_and_detectable(level, seed)
     } else {
-        (paired.interval(1.0 - alpha), None)
+        (paired.interval(1.0 - level), None)
     };
-    change.ci_level = 1.0 - alpha;
+    change.ci_level = 1.0 - level;
     if !exact {
-        change.p_adjusted = Some(adjusted);
         change.ci = interval.and_then(|interval| paired.ratios(interval));
     }
     change.verdict = if changed {
@@ -459,7 +470,6 @@ fn decide(
         }
         Verdict::Changed
     } else if !reachable {
-        change.reason = format!("needs {fewest_pairs} pairs");
         Verdict::Inconclusive
     } else {
         // Found a change of less than one in a run nobody can have.
@@ -489,6 +499,13 @@ fn twin(recording: &Recording, columns: &Columns, rows: &[Row]) -> Vec<TwinRow> 
         });
     }
     twins
+}
+
+/// The pairs that would decide what so few could not.
+fn too_few_pairs(recording: &Recording, rows: &[Row]) -> Option<Warning> {
+    let changes = rows.iter().flat_map(|row| &row.changes);
+    let fewest = changes.filter_map(|change| change.pairs_needed).max()?;
+    Some(Warning::TooFewPairs { pairs: recording.pairs_made(), fewest })
 }
 
 /// Commands that end so soon that their start is most of what was measured.

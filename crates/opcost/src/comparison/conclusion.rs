@@ -1,10 +1,10 @@
 //! The answer in words, and figures as people read them.
 
-use super::{Change, Comparison, Row, Severity, Verdict, reconciled};
+use super::{Change, Comparison, Row, Severity, Verdict, alone, reconciled};
 use opcost_record::Unit;
 
-/// One sentence for each comparison: the primary metric, and what the best metric of the other
-/// kind, time beside counts or counts beside time, says to it.
+/// One sentence for each comparison: the primary metric, what the best metric of the other kind,
+/// time beside counts or counts beside time, says to it, and other times that say otherwise.
 pub(super) fn conclusions(comparison: &Comparison) -> Vec<String> {
     let refusals: Vec<&str> = comparison
         .ledger
@@ -18,6 +18,9 @@ pub(super) fn conclusions(comparison: &Comparison) -> Vec<String> {
     let Some(row) = comparison.rows.iter().find(|row| row.primary) else {
         return vec!["no finished run has the primary metric".into()];
     };
+    if comparison.comparisons.is_empty() {
+        return alone::conclusion(comparison).into_iter().collect();
+    }
     comparison
         .comparisons
         .iter()
@@ -27,9 +30,12 @@ pub(super) fn conclusions(comparison: &Comparison) -> Vec<String> {
                 "{} against {}",
                 comparison.variants[*variant].name, comparison.variants[*baseline].name
             );
-            let other = reconciled::other_kind(comparison, row, index);
-            let other = other.map_or(String::new(), |clause| format!("; {clause}"));
-            format!("{names}: {}{other}", sentence(row, index))
+            let others = [
+                reconciled::other_kind(comparison, row, index),
+                reconciled::other_times(comparison, row, index),
+            ];
+            let others = others.into_iter().flatten().map(|clause| format!("; {clause}"));
+            format!("{names}: {}{}", sentence(row, index), others.collect::<String>())
         })
         .collect()
 }
@@ -42,12 +48,13 @@ fn sentence(row: &Row, index: usize) -> String {
         Verdict::Changed => {
             let real = match change.ci {
                 Some((low, high)) => format!(
-                    "{label} {amount}, real ({} … {} at {:.4} % confidence)",
+                    "{label} {amount}, {} ({} … {} at {:.4} % confidence)",
+                    change.found(),
                     percent(low),
                     percent(high),
                     Trim(change.ci_level * 100.0)
                 ),
-                None => format!("{label} {amount}, real and exact"),
+                None => format!("{label} {amount}, {} and exact", change.found()),
             };
             match change.below_floor() {
                 Some(floor) => {
@@ -146,7 +153,7 @@ pub fn scale(values: &[f64], unit: Unit) -> (f64, &'static str) {
 }
 
 /// About four significant digits; whole numbers stay whole, thousands are separated.
-fn digits(value: f64) -> String {
+pub fn digits(value: f64) -> String {
     let size = value.abs();
     // A mean of equal whole numbers may miss them by what rounding does.
     let whole = size.fract() == 0.0 || (size - size.round()).abs() < 1e-9 * size;

@@ -14,6 +14,7 @@ use super::sampled_by::SampledBy;
 use super::{Severity, Verdict};
 use crate::exit::{HasStatus, Status};
 use crate::experiment::PairsOfVariants;
+use crate::machine::MachineState;
 use opcost_stats::multiple::Family;
 use opcost_stats::{Budget, rank_sum};
 
@@ -50,6 +51,12 @@ pub struct DifferenceSide {
     pub work: String,
     /// Runs that count.
     pub runs: u64,
+    /// Where it ran: machine, kernel, CPU.
+    pub machine: String,
+    /// Label and commit.
+    pub provenance: Option<String>,
+    /// The command that made the recording; `None` of older ones.
+    pub invocation: Option<String>,
 }
 
 /// Why two profiles cannot be compared.
@@ -125,10 +132,40 @@ pub fn difference(
             name: variants[side].name().into(),
             work: recording.plan.variants[variant].describe(),
             runs: tree.sides[side].runs,
+            machine: machine(variants[side]),
+            provenance: recording.plan.provenance(),
+            invocation: recording.plan.invocation.clone(),
         }
     };
     let owners = Owners::default();
     Ok(Difference { sides: [side(0), side(1)], paired, functions, notes, tree, owners })
+}
+
+/// "emulated machine, kernel native (6.1.192), CPU max": where a variant ran.
+fn machine(of: VariantOf<'_>) -> String {
+    let plan = &of.recording.plan;
+    let state = of.recording.machine.first();
+    let mut parts = vec![plan.machine.words().to_string()];
+    match &plan.variants[of.variant].guest {
+        Some(guest) => {
+            let kernels = state.map_or(&[][..], |state| &state.kernels);
+            let kernel = kernels.iter().find(|kernel| kernel.variant == of.variant);
+            parts.extend(
+                kernel.map(|kernel| format!("kernel {} ({})", kernel.name, kernel.release)),
+            );
+            parts.push(format!("CPU {}", guest.cpu_model));
+            let version = state.and_then(|state| state.emulator_version.as_ref());
+            parts.extend(version.map(|version| format!("QEMU {version}")));
+        }
+        None => {
+            let of_state =
+                |of: fn(&MachineState) -> &Option<String>| state.and_then(|s| of(s).clone());
+            let kernel = of_state(|state| &state.kernel_release);
+            parts.extend(kernel.map(|release| format!("Linux {release}")));
+            parts.extend(of_state(|state| &state.cpu_model));
+        }
+    }
+    parts.join(", ")
 }
 
 type Judged = (FunctionComparison, Vec<String>);
@@ -155,7 +192,7 @@ fn of_one_recording(
 }
 
 /// Doubts and waivers of a ledger; what it refuses is an error.
-fn noted(ledger: &[super::LedgerEntry]) -> Result<Vec<String>, DifferenceError> {
+pub(super) fn noted(ledger: &[super::LedgerEntry]) -> Result<Vec<String>, DifferenceError> {
     let mut notes = Vec::new();
     for entry in ledger.iter().filter(|entry| entry.severity != Severity::Fine) {
         if entry.severity == Severity::Refuse && !entry.waived {

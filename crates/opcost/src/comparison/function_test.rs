@@ -1,24 +1,22 @@
 //! How a function's change is tested: by blocks, or by runs of two recordings that share none.
 
+use crate::plan::Plan;
 use opcost_stats::{power, rank, rank_sum, summary};
 
 /// What the observations of a function are.
 #[derive(Clone, Copy)]
-pub(super) enum Design {
-    /// Means of the same blocks on both sides: the signed-rank test of their differences.
-    Blocks {
-        /// Pairs of runs in each.
-        pairs_per_block: u32,
-    },
+pub(super) enum Design<'a> {
+    /// Means of the same units of a plan on both sides: the signed-rank test of their differences.
+    Units(&'a Plan),
     /// Runs of two recordings: the rank-sum test.
     Runs,
 }
 
-impl Design {
+impl Design<'_> {
     /// What two sides are that differ nowhere.
     pub(super) fn same(self) -> &'static str {
         match self {
-            Design::Blocks { .. } => "the same in every block",
+            Design::Units(_) => "the same in every block",
             Design::Runs => "the same in every run",
         }
     }
@@ -27,7 +25,7 @@ impl Design {
     /// says does not depend on the labels that the test exchanges.
     pub(super) fn size(self, observations: &[Vec<f64>; 2]) -> f64 {
         let sizes: Vec<f64> = match self {
-            Design::Blocks { .. } => differences(observations).iter().map(|d| d.abs()).collect(),
+            Design::Units(_) => differences(observations).iter().map(|d| d.abs()).collect(),
             Design::Runs => {
                 let all = observations.concat();
                 // Equal figures have exactly their own mean only if it is not computed.
@@ -45,7 +43,7 @@ impl Design {
     /// The two-sided p-value.
     pub(super) fn p(self, observations: &[Vec<f64>; 2]) -> f64 {
         match self {
-            Design::Blocks { .. } => rank::p(&differences(observations)),
+            Design::Units(_) => rank::p(&differences(observations)),
             Design::Runs => rank_sum::p(&observations[0], &observations[1]),
         }
     }
@@ -53,7 +51,7 @@ impl Design {
     /// The smallest p that so many observations can give.
     pub(super) fn p_floor(self, observations: &[Vec<f64>; 2]) -> f64 {
         match self {
-            Design::Blocks { .. } => rank::p_floor(observations[0].len()),
+            Design::Units(_) => rank::p_floor(observations[0].len()),
             Design::Runs => rank_sum::p_floor(observations[0].len(), observations[1].len()),
         }
     }
@@ -61,7 +59,7 @@ impl Design {
     /// The interval of the change at a confidence level; `None` of too few observations.
     pub(super) fn interval(self, observations: &[Vec<f64>; 2], level: f64) -> Option<(f64, f64)> {
         match self {
-            Design::Blocks { .. } => rank::interval(&differences(observations), level),
+            Design::Units(_) => rank::interval(&differences(observations), level),
             Design::Runs => rank_sum::interval(&observations[0], &observations[1], level),
         }
     }
@@ -69,8 +67,8 @@ impl Design {
     /// What would be enough to reach `level` in so many tests.
     pub(super) fn needs(self, level: f64, tests: usize) -> String {
         match self {
-            Design::Blocks { pairs_per_block } => {
-                format!("needs {} pairs", pairs_per_block * power::blocks_min(level, tests))
+            Design::Units(plan) => {
+                format!("needs {} pairs", plan.pairs_of_units(power::blocks_min(level, tests)))
             }
             Design::Runs => {
                 let runs = rank_sum::runs_min(level / tests.max(1) as f64);

@@ -204,9 +204,7 @@ pub(super) fn functions(
             }
         }
         None => {
-            let plan = &recording.plan;
-            let pairs_per_block = super::analysis::pairs_per_block(plan) * plan.blocks_per_unit();
-            judge(&mut made, Design::Blocks { pairs_per_block });
+            judge(&mut made, Design::Units(&recording.plan));
         }
     }
     made.into_iter().map(|(_, made)| made).collect()
@@ -397,7 +395,7 @@ fn row(
 }
 
 /// Gives every function its verdict; beside each comparison, whether any of its metrics changed.
-pub(super) fn judge(made: &mut [(bool, FunctionComparison)], design: Design) {
+pub(super) fn judge(made: &mut [(bool, FunctionComparison)], design: Design<'_>) {
     let budget = Budget::default();
     let level = budget.level(Family::Rest);
     let mut tested: Vec<&mut FunctionRow> = Vec::new();
@@ -424,18 +422,18 @@ pub(super) fn judge(made: &mut [(bool, FunctionComparison)], design: Design) {
     let p: Vec<f64> = tested.iter().map(|row| design.p(&row.observations)).collect();
     let adjusted = Family::Rest.adjust(&p);
     let tests = tested.len();
-    let alpha = budget.level_of_smallest(Family::Rest, tests);
-    for (row, adjusted) in tested.into_iter().zip(adjusted) {
+    let decisive = Family::Rest.decision_level(&p, level);
+    for ((row, p), adjusted) in tested.into_iter().zip(p).zip(adjusted) {
         // On the scale of the whole report's error rate, as the p of metrics.
         let adjusted = (adjusted * budget.total() / level).min(1.0);
-        row.ci_level = 1.0 - alpha;
+        row.ci_level = 1.0 - decisive;
         if !row.exact {
             row.p_adjusted = Some(adjusted);
-            row.ci = design.interval(&row.observations, 1.0 - alpha);
+            row.ci = design.interval(&row.observations, 1.0 - decisive);
         }
-        if adjusted <= budget.total() {
+        if p <= decisive {
             row.verdict = Verdict::Changed;
-        } else if design.p_floor(&row.observations) > alpha {
+        } else if design.p_floor(&row.observations) > decisive {
             row.reason = design.needs(level, tests);
         } else {
             row.verdict = Verdict::Unchanged;

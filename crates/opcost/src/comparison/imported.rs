@@ -7,13 +7,13 @@
 
 use super::claims::{ClaimRow, claims};
 use super::conclusion::{detectable, percent};
-use super::two_sample::{Test, group};
+use super::two_sample::{self, Test, group};
 use super::{Change, Comparison, Figures, Row, Severity, VariantSummary, Verdict, Warning, ledger};
 use crate::plan::{ImportPlan, ImportSource, ImportedFigures, ImportedMetric, Omission, Plan};
 use crate::store::Recording;
 use opcost_record::Kind;
+use opcost_stats::summary;
 use opcost_stats::welch::welch;
-use opcost_stats::{Budget, multiple, power, rank_sum, summary};
 use serde::Serialize;
 
 /// What a reader must know of imported figures beside the comparison.
@@ -61,7 +61,7 @@ pub(super) fn compare(recording: &Recording, import: &ImportPlan) -> (Comparison
             let reason = format!("refused by the ledger: {}", entry.rule);
             super::analysis::refuse(&mut rows, &reason);
         }
-        None => judge(&mut rows, &tests),
+        None => two_sample::judge(&mut rows, &tests),
     }
     let welch = welch_rows(import, &rows, &pairs);
     let claims = claims(import, plan, &rows, &welch);
@@ -91,6 +91,7 @@ pub(super) fn compare(recording: &Recording, import: &ImportPlan) -> (Comparison
         variants: variants.collect(),
         comparisons: pairs,
         functions: Vec::new(),
+        function_costs: None,
         differences: Vec::new(),
         twin: Vec::new(),
         rows,
@@ -133,7 +134,8 @@ fn row(plan: &Plan, metric: &ImportedMetric) -> Row {
             (Some(one), Some(two)) if one != 0.0 => Some(two / one - 1.0),
             _ => None,
         };
-        Change { ratio_of_medians: ratio, change_ratio: ratio, ..Change::default() }
+        let (ratio_of_medians, change_ratio) = (ratio, ratio);
+        Change { ratio_of_medians, change_ratio, unordered: true, ..Change::default() }
     });
     Row {
         key: metric.key.clone(),
@@ -163,6 +165,7 @@ pub(super) fn summarise(figures: &ImportedFigures) -> Option<Figures> {
                 n: values.len(),
                 multiplexed: 0,
                 values: values.clone(),
+                interval: None,
             })
         }
         ImportedFigures::Mean { mean, sd, n } => Some(Figures {
@@ -174,98 +177,9 @@ pub(super) fn summarise(figures: &ImportedFigures) -> Option<Figures> {
             n: n.map_or(0, |n| n as usize),
             multiplexed: 0,
             values: Vec::new(),
+            interval: None,
         }),
     }
-}
-
-/// Gives every change its corrected p value, interval and verdict, within the report's one budget.
-fn judge(rows: &mut [Row], tests: &[Vec<Test>]) {
-    let budget = Budget::default();
-    for family in multiple::Family::ALL {
-        let members: Vec<(&mut Change, &Test, (f64, f64))> = rows
-            .iter_mut()
-            .zip(tests.iter())
-            .filter(|(row, _)| super::analysis::family_of(row) == Some(family))
-            .flat_map(|(row, tests)| row.changes.iter_mut().zip(tests))
-            .filter_map(|(change, test)| Some((change, test, test.p()?)))
-            .collect();
-        let p: Vec<f64> = members.iter().map(|(_, _, (p, _))| *p).collect();
-        let alpha = budget.level_of_smallest(family, members.len());
-        let adjusted = family.adjust(&p);
-        for ((change, test, (_, floor)), adjusted) in members.into_iter().zip(adjusted) {
-            let adjusted = (adjusted * budget.total() / budget.level(family)).min(1.0);
-            decide(change, test, adjusted, alpha, floor, budget.total());
-        }
-    }
-    for (row, tests) in rows.iter_mut().zip(tests) {
-        row.exact =
-            !tests.is_empty() && tests.iter().all(|test| matches!(test, Test::Exact { .. }));
-        for (change, test) in row.changes.iter_mut().zip(tests) {
-            match test {
-                Test::Exact { identical: true } => {
-                    change.identical = true;
-                    change.verdict = Verdict::Unchanged;
-                    change.reason = "the same in every run".into();
-                }
-                Test::Exact { identical: false } => {
-                    change.verdict = Verdict::Changed;
-                    change.reason = "exact: each side the same in every run".into();
-                }
-                Test::None(why) => change.reason = (*why).to_string(),
-                Test::Absent => {
-                    change.verdict = Verdict::Unavailable;
-                    change.reason = "not given for every variant".into();
-                }
-                _ => {}
-            }
-        }
-    }
-}
-
-fn decide(change: &mut Change, test: &Test, adjusted: f64, alpha: f64, floor: f64, rate: f64) {
-    let level = 1.0 - alpha;
-    let (estimate, ci, mde) = match test {
-        Test::Blocks(paired) => {
-            (paired.change_ratio(), paired.interval_ratio(level), paired.detectable_ratio(alpha, 0))
-        }
-        Test::Ranks { baseline, variant, logarithms } => {
-            let center = summary::median(baseline).filter(|center| *center != 0.0);
-            let ratio = |shift: f64| match logarithms {
-                true => Some(shift.exp_m1()),
-                false => center.map(|center| shift / center),
-            };
-            let interval = rank_sum::interval(baseline, variant, level);
-            (
-                rank_sum::estimate(baseline, variant).and_then(ratio),
-                interval.and_then(|(low, high)| Some((ratio(low)?, ratio(high)?))),
-                rank_sum::detectable_shift(baseline, variant, alpha).and_then(ratio).map(f64::abs),
-            )
-        }
-        Test::Welch(welch) => {
-            change.reason = format!("Welch's t {}", t_text(welch.t));
-            (welch.change_ratio(), welch.interval_ratio(level), welch.detectable_ratio(alpha))
-        }
-        Test::Exact { .. } | Test::None(_) | Test::Absent => return,
-    };
-    if let Test::Blocks(paired) = test {
-        change.n_pairs = paired.n_pairs();
-    }
-    change.change_ratio = estimate;
-    change.ci_level = level;
-    change.ci = ci;
-    change.p_adjusted = Some(adjusted);
-    change.verdict = if adjusted <= rate {
-        Verdict::Changed
-    } else if floor > alpha {
-        change.reason = match test {
-            Test::Ranks { .. } => format!("needs {} runs each", rank_sum::runs_min(alpha)),
-            _ => format!("needs {} blocks", power::blocks_min(alpha, 1)),
-        };
-        Verdict::Inconclusive
-    } else {
-        change.mde_ratio = mde;
-        Verdict::Unchanged
-    };
 }
 
 /// Welch's t with three digits.

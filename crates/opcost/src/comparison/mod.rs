@@ -3,8 +3,11 @@
 //! [`compare`](compare()) takes no clock and opens no file; the same recording gives the same
 //! comparison. Rendering reads these types and computes nothing.
 
+pub mod across;
+mod alone;
 mod analysis;
 mod attribution;
+pub(crate) mod between;
 pub mod call_tree;
 mod claims;
 mod columns;
@@ -19,12 +22,14 @@ mod import_rules;
 mod imported;
 mod kernel_config;
 pub mod ledger;
+pub mod limit;
 pub mod matching;
 mod observations;
 pub mod owner;
-mod parallel;
+pub(crate) mod parallel;
 mod per_megabyte;
 pub mod profile_difference;
+mod profile_judgement;
 pub mod ratio;
 mod reconciled;
 mod repeatable;
@@ -34,8 +39,8 @@ mod settings;
 mod size;
 mod two_sample;
 
+pub use alone::{FIGURE_LEVEL, FunctionCost, FunctionCosts, interval};
 pub use analysis::compare;
-pub(crate) use analysis::pairs_per_block;
 pub use attribution::{check_matches, check_matches_of};
 pub use claims::{ClaimOutcome, ClaimRow};
 pub use functions::{CallerRow, FunctionComparison, FunctionRow, NO_CALLER, Sides, UNATTRIBUTED};
@@ -48,6 +53,7 @@ pub use sampled_by::SampledBy;
 pub use size::SizeRows;
 
 use crate::plan::Unavailable;
+use limit::{FailOn, Watched};
 use matching::UnknownModule;
 use opcost_record::{Better, Family, Kind, MetricKey, Unit};
 use opcost_stats::Paired;
@@ -72,6 +78,8 @@ pub struct Comparison {
     pub rows: Vec<Row>,
     /// Where the change of the instructions comes from, for the comparisons with profiles.
     pub functions: Vec<FunctionComparison>,
+    /// What the functions of a variant that is compared with none cost.
+    pub function_costs: Option<FunctionCosts>,
     /// What differs between variants beside what the user said.
     pub differences: Vec<VariantDifference>,
     /// Sizes of the programs or kernels that variants run, where these differ.
@@ -116,17 +124,8 @@ impl Comparison {
 
     /// Whether the primary metric is significantly worse in any comparison.
     pub fn regressed(&self) -> bool {
-        self.rows.iter().filter(|row| row.primary).any(|row| {
-            row.changes.iter().any(|change| {
-                let ratio = change.change_ratio.unwrap_or(0.0);
-                change.verdict == Verdict::Changed
-                    && match row.better {
-                        Better::Lower => ratio > 0.0,
-                        Better::Higher => ratio < 0.0,
-                        Better::Neither => false,
-                    }
-            })
-        })
+        let primary = FailOn { what: Watched::Primary, limit: None };
+        limit::exceeded(self, &[primary]).is_ok_and(|found| !found.exceeded.is_empty())
     }
 }
 
@@ -221,6 +220,9 @@ pub struct Figures {
     pub multiplexed: usize,
     /// Each run's figure, in the order of running.
     pub values: Vec<f64>,
+    /// The interval of the median, or of an imported mean, at [`FIGURE_LEVEL`], where the variant is
+    /// compared with none.
+    pub interval: Option<(f64, f64)>,
 }
 
 impl Figures {
@@ -241,9 +243,10 @@ pub struct Change {
     /// variant/baseline − 1 estimated block by block, so that drift cancels; what `ci` is the
     /// interval of. `None` when undefined.
     pub change_ratio: Option<f64>,
-    /// Interval of the change, at `ci_level`; `None` for exact figures or too few blocks.
+    /// Interval of the change, at `ci_level`; `None` for exact figures or too few blocks. It holds 0
+    /// exactly if the verdict is not [`Verdict::Changed`].
     pub ci: Option<(f64, f64)>,
-    /// Confidence level of the interval, corrected for the number of tests.
+    /// Confidence level of the interval: that at which the metric's family was decided.
     pub ci_level: f64,
     /// p value corrected for the number of tests in its family; `None` for exact figures.
     pub p_adjusted: Option<f64>,
@@ -256,6 +259,8 @@ pub struct Change {
     pub relevance_floor_ratio: Option<f64>,
     /// Pairs that were compared.
     pub n_pairs: usize,
+    /// Pairs that would decide it, where those made are too few.
+    pub pairs_needed: Option<u32>,
     /// The verdict.
     pub verdict: Verdict,
     /// Why, in a few words; empty where the verdict says all.
@@ -266,9 +271,17 @@ pub struct Change {
     pub identical: bool,
     /// What one more of the raw integer is in the unit of the figures: no change is smaller.
     pub step: f64,
+    /// Whether nobody drew the order of the runs, so that a drift of the machine is not excluded: the
+    /// figures then differ, and nobody can say that the change is real.
+    pub unordered: bool,
 }
 
 impl Change {
+    /// The word for a change that was found.
+    pub fn found(&self) -> &'static str {
+        if self.unordered { "differs" } else { "real" }
+    }
+
     /// The relevance floor that this change does not reach, if it is real and does not.
     pub fn below_floor(&self) -> Option<f64> {
         let (floor, ratio) = (self.relevance_floor_ratio?, self.change_ratio?);

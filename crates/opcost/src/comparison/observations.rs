@@ -59,12 +59,22 @@ impl ObservationKind {
         ObservationKind::Outliers,
     ];
 
-    /// What a sentence of this kind begins with, and what to do about it.
-    fn words(self) -> (&'static str, &'static str) {
+    /// What a sentence of this kind begins with, and what to do about it; `alone`: of one variant,
+    /// whose interval takes the runs as independent.
+    fn words(self, alone: bool) -> (&'static str, &'static str) {
         match self {
-            ObservationKind::Drift => {
-                ("drift over the recording", "the blocks cancel it; a settled machine has less")
-            }
+            ObservationKind::Drift if alone => (
+                "drift over the recording",
+                "the median is that of a machine that changed meanwhile",
+            ),
+            ObservationKind::Autocorrelation if alone => (
+                "neighbouring runs are alike",
+                "intervals take runs as independent, so they are wider",
+            ),
+            ObservationKind::Drift => (
+                "drift over the recording",
+                "neighbours are compared, so little of it is left; a settled machine has less",
+            ),
             ObservationKind::FirstRuns => {
                 ("the first runs differ", "more --warmup would leave them out")
             }
@@ -165,7 +175,7 @@ impl Comparison {
                 .filter(|observation| observation.metric == *metric)
                 .map(|observation| told(observation))
                 .collect();
-            let (begin, remedy) = kind.words();
+            let (begin, remedy) = kind.words(self.comparisons.is_empty());
             Some(format!("{begin}: {metric} of {}; {remedy}", told.join(", ")))
         };
         ObservationKind::ALL.into_iter().filter_map(of_kind).collect()

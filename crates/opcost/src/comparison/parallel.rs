@@ -1,4 +1,4 @@
-//! Work over many metrics, on all CPUs where there is much of it.
+//! Work over many things, on all CPUs where there is much of it.
 
 use std::sync::Mutex;
 use std::thread;
@@ -6,7 +6,7 @@ use std::thread;
 /// Does `work` on every item; the results are in the order of the items.
 ///
 /// `large` says whether there is so much to do that starting threads pays.
-pub(super) fn map<T: Send, R: Send>(
+pub(crate) fn map<T: Send, R: Send>(
     items: Vec<T>,
     large: bool,
     work: impl Fn(T) -> R + Sync,

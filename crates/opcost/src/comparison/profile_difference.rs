@@ -1,22 +1,25 @@
-//! The difference of two profiles that were read from files, function by function.
+//! The difference of profiles that were read from files, function by function: one file a side, or
+//! several.
 //!
-//! Samples are counts: of two profiles each function's are compared by the exact test of two Poisson
-//! rates ([`opcost_stats::counts::rates`]), adjusted for the number of functions by Benjamini and
-//! Hochberg's method. It knows the randomness of sampling and nothing of how one run differs from the
-//! next: for that, several runs are needed. Costs that were counted are compared as they are.
+//! Several files a side show how one run differs from the next. They are the units then: each
+//! function's figures are judged by the rank-sum test, adjusted for the number of functions by
+//! Benjamini and Hochberg's method ([`profile_judgement`](super::profile_judgement)). One file a side
+//! shows nothing of that. Samples are counts, so the exact test of two Poisson rates
+//! ([`opcost_stats::counts::rates`]) says what of a difference is the chance of sampling; what is left
+//! differs, and nobody knows whether it would again.
+
+pub use super::profile_judgement::{FALSE_SHARE, Judged, RowVerdict};
 
 use super::matching::{Matching, ModulePair, Side, UnknownModule, check_told};
+use super::profile_judgement::{Figures, judge};
 use crate::exit::{HasStatus, Status};
 use crate::experiment::SameFile;
 use opcost_profile::read::ReadProfile;
+use opcost_profile::symbolise::Sampled;
 use opcost_profile::table::caller_tree;
-use opcost_record::Function;
-use opcost_stats::counts::rates;
-use opcost_stats::multiple::benjamini_hochberg;
+use opcost_record::{Function, Module};
+use opcost_stats::summary::mean;
 use std::collections::{BTreeMap, HashMap};
-
-/// Expected share of false ones among the functions that are called changed.
-pub const FALSE_SHARE: f64 = 0.05;
 
 /// The rule that both have one event, for `--allow`.
 pub const EVENT_RULE: &str = "event";
@@ -53,6 +56,9 @@ pub enum ProfileDifferenceError {
     /// One has nothing in it.
     #[error("{0} has no cost at all, so there is nothing to compare with")]
     Empty(String),
+    /// A side has no file.
+    #[error("the {0} has no file; give one or more")]
+    None(&'static str),
 }
 
 impl HasStatus for ProfileDifferenceError {
@@ -64,7 +70,7 @@ impl HasStatus for ProfileDifferenceError {
     }
 }
 
-/// One of two profiles.
+/// One file of a side.
 #[derive(Clone, Copy)]
 pub struct ProfileOf<'a> {
     /// What to call it.
@@ -95,18 +101,23 @@ pub struct ProfileRow {
     pub module_baseline: Option<String>,
     /// Whether nothing but its name says that it is one function on both sides.
     pub by_name_only: bool,
-    /// Its own cost, raw.
+    /// Its own cost, raw, in all files of a side.
     pub cost: [u64; 2],
-    /// The same in the measure.
+    /// The mean over a side's files in the measure.
     pub value: [f64; 2],
-    /// Its samples, where there are samples.
+    /// Its samples in all files of a side, where there are samples.
     pub samples: Option<[u64; 2]>,
     /// The second value less the first.
     pub change: f64,
-    /// The p-value adjusted for all functions; `None` of counted costs, which are exact.
+    /// The p-value adjusted for all functions, of files, or with one a side of sampling; `None` where
+    /// costs are exact, and of functions that were not tested.
     pub p_adjusted: Option<f64>,
-    /// Whether the change is real.
-    pub changed: bool,
+    /// The interval of the change by files, at [`ProfileDifference::ci_level`].
+    pub ci: Option<(f64, f64)>,
+    /// What is said of the change.
+    pub verdict: RowVerdict,
+    /// Why, in a few words; empty where the verdict says all.
+    pub reason: String,
     /// Its callers with the change of its own cost below each, the largest first; empty without stacks.
     pub callers: Vec<(String, f64)>,
 }
@@ -116,17 +127,23 @@ pub struct ProfileRow {
 pub struct ProfileDifference {
     /// What both are called.
     pub names: [String; 2],
+    /// The files of each.
+    pub files: [Vec<String>; 2],
+    /// What the verdicts are of.
+    pub judged: Judged,
+    /// Level of the functions' intervals; `None` where they have none.
+    pub ci_level: Option<f64>,
     /// The event.
     pub event: String,
     /// Whether the event is a clock, whose unit is a nanosecond.
     pub clock: bool,
     /// What figures are of.
     pub measure: Measure,
-    /// Operations of each.
+    /// Operations of each, in all of its files.
     pub ops: Option<[u64; 2]>,
-    /// Samples of each.
+    /// Samples of each, in all of its files.
     pub samples: Option<[u64; 2]>,
-    /// Whole costs.
+    /// Whole costs, of all files.
     pub total_cost: [u64; 2],
     /// The functions that cost something, the largest changes first.
     pub rows: Vec<ProfileRow>,
@@ -142,92 +159,105 @@ pub struct ProfileDifference {
     pub notes: Vec<String>,
 }
 
-/// Compares two profiles.
+/// Compares the profiles of two sides.
 ///
-/// `sides`: the baseline and the variant, both with their operations or neither; `allowed`: rules that
-/// may be broken; `told`: files that are the same.
+/// `sides`: the files of the baseline and of the variant, all with their operations or none;
+/// `names`: what to call the sides; `allowed`: rules that may be broken; `told`: program files and
+/// libraries that are the same.
 ///
 /// # Errors
 /// [`ProfileDifferenceError`]: what was measured differs.
 pub fn profile_difference(
-    sides: [ProfileOf<'_>; 2],
+    sides: [&[ProfileOf<'_>]; 2],
+    names: [String; 2],
     allowed: &[String],
     told: &[SameFile],
 ) -> Result<ProfileDifference, ProfileDifferenceError> {
-    let [one, two] = sides;
-    let mut notes = Vec::new();
-    if one.profile.sampled.is_some() != two.profile.sampled.is_some() {
-        let (sampled, counted) =
-            if one.profile.sampled.is_some() { (one, two) } else { (two, one) };
-        let (sampled, counted) = (sampled.name.to_string(), counted.name.to_string());
-        return Err(ProfileDifferenceError::Kind { sampled, counted });
+    if let Some(empty) = sides.iter().position(|files| files.is_empty()) {
+        return Err(ProfileDifferenceError::None(["baseline", "variant"][empty]));
     }
-    let [of_one, of_two] = sides.map(|side| side.profile.about.event.clone());
-    if of_one != of_two {
-        if !allowed.iter().any(|rule| rule == EVENT_RULE) {
-            let (one, two) = (one.name.to_string(), two.name.to_string());
-            return Err(ProfileDifferenceError::Event { one, two, of_one, of_two });
-        }
-        notes.push(format!("other events were measured: {of_one} and {of_two} (waived)"));
+    let all = || sides.iter().flat_map(|files| files.iter());
+    let (first, mut notes) = (&sides[0][0], Vec::new());
+    for other in all() {
+        notes.extend(fits(first, other, allowed)?);
     }
-    let total_cost = sides.map(|side| side.profile.table.total);
-    if let Some(at) = total_cost.iter().position(|total| *total == 0) {
-        return Err(ProfileDifferenceError::Empty(sides[at].name.to_string()));
+    notes.dedup();
+    if let Some(empty) = all().find(|file| file.profile.table.total == 0) {
+        return Err(ProfileDifferenceError::Empty(empty.name.to_string()));
     }
-    let samples = sides.map(|side| side.profile.sampled.as_ref().map(|one| one.samples_total()));
-    let samples = samples[0].zip(samples[1]).map(|(one, two)| [one, two]);
-    let ops = one.ops.zip(two.ops).map(|(one, two)| [one, two]);
-    let measure = match (ops, samples) {
-        (Some(_), _) => Measure::PerOp,
-        (None, Some(_)) => Measure::Share,
-        (None, None) => Measure::Counted,
-    };
-    let scale = Scale { measure, ops, samples, total_cost };
-    let modules = sides.map(|side| side.profile.modules());
+    let scale = Scale::of(sides);
+    let modules = sides
+        .map(|files| files.iter().flat_map(|file| file.profile.modules()).collect::<Vec<Module>>());
     let given = [0, 1].map(|at: usize| Side {
-        functions: functions(sides[at]),
+        functions: sides[at].iter().flat_map(functions).collect(),
         modules: modules[at].iter().collect(),
         program: None,
     });
     check_told(given.each_ref(), told)?;
     let matching = Matching::of(&given, told);
-    let mut rows = rows(sides, &scale, &matching);
+    let found = figures(sides, &matching);
+    let (judged, verdicts) = judge(&found.values().collect::<Vec<_>>(), &scale);
+    let ci_level = verdicts.level.filter(|_| judged == Judged::Files).map(|level| 1.0 - level);
+    let mut rows: Vec<(u32, ProfileRow)> = found
+        .iter()
+        .zip(verdicts.rows)
+        .map(|((number, figures), verdict)| {
+            (
+                *number,
+                matched_row(&matching, *number, |function| scale.row(function, figures, verdict)),
+            )
+        })
+        .collect();
     let changes: Vec<(u32, f64)> = rows.iter().map(|(one, row)| (*one, row.change)).collect();
-    let p: Vec<f64> = rows.iter().filter_map(|(_, row)| row.p_adjusted).collect();
-    for ((_, row), p) in rows.iter_mut().zip(benjamini_hochberg(&p)) {
-        row.p_adjusted = Some(p);
-        row.changed = p <= FALSE_SHARE && row.change != 0.0;
-    }
     rows.sort_by(|(_, one), (_, two)| {
         let size = two.change.abs().total_cmp(&one.change.abs());
         size.then_with(|| one.function.cmp(&two.function))
     });
     callers(&mut rows, sides, &scale, &matching);
-    if let [Some(first), Some(second)] = sides.map(|side| side.profile.about.command.as_ref())
-        && first != second
-    {
+    let mut commands = all().map(|file| file.profile.about.command.as_ref());
+    let command = commands.next().flatten();
+    if command.is_some() && commands.flatten().any(|other| Some(other) != command) {
         notes.push(
             "the profilers' commands differ; nobody checked that the work was the same".into(),
         );
     }
-    let lost = sides.iter().filter_map(|side| side.profile.sampled.as_ref());
+    let lost = all().filter_map(|file| file.profile.sampled.as_ref());
     if lost.clone().any(|sampled| sampled.losses.lost_events > 0 || sampled.losses.throttles > 0) {
         notes.push("samples were lost: see opcost profile of each file".into());
     }
+    notes.extend(judged.limit().map(str::to_string));
     let named = |symbol: &str| Function::new(symbol, "");
-    let total = scale.row(named("total"), total_cost, samples);
-    let unattributed = sides.map(|side| side.profile.table.unattributed);
-    let unattributed =
-        (unattributed != [0, 0]).then(|| scale.row(named(super::UNATTRIBUTED), unattributed, None));
-    let clock = one.profile.about.sampling.as_ref().is_some_and(|sampling| sampling.clock);
+    let of_all = |cost: fn(&ProfileOf<'_>) -> u64, samples: bool| {
+        let each = |of: &dyn Fn(&ProfileOf<'_>) -> u64| {
+            sides.map(|files| files.iter().map(of).collect::<Vec<u64>>())
+        };
+        let none = |_: &ProfileOf<'_>| 0;
+        Figures {
+            cost: each(&cost),
+            samples: if samples { each(&samples_of) } else { each(&none) },
+        }
+    };
+    let alone = |symbol: &str, figures: &Figures| {
+        let (_, mut verdicts) = judge(&[figures], &scale);
+        scale.row(named(symbol), figures, verdicts.rows.remove(0))
+    };
+    let total = alone("total", &of_all(|file| file.profile.table.total, true));
+    let unattributed = of_all(|file| file.profile.table.unattributed, false);
+    let any = unattributed.cost.iter().flatten().any(|cost| *cost > 0);
+    let unattributed = any.then(|| alone(super::UNATTRIBUTED, &unattributed));
+    let clock = first.profile.about.sampling.as_ref().is_some_and(|sampling| sampling.clock);
+    let sum = |of: &dyn Fn(&ProfileOf<'_>) -> u64| sides.map(|files| files.iter().map(of).sum());
     Ok(ProfileDifference {
-        names: sides.map(|side| side.name.to_string()),
-        event: of_two,
+        names,
+        files: sides.map(|files| files.iter().map(|file| file.name.to_string()).collect()),
+        judged,
+        ci_level,
+        event: sides[1][0].profile.about.event.clone(),
         clock,
-        measure,
-        ops,
-        samples,
-        total_cost,
+        measure: scale.measure,
+        ops: (scale.measure == Measure::PerOp).then(|| sum(&|file| file.ops.unwrap_or(0))),
+        samples: scale.sampled.then(|| sum(&samples_of)),
+        total_cost: sum(&|file| file.profile.table.total),
         rows: rows.into_iter().map(|(_, row)| row).collect(),
         total,
         unattributed,
@@ -237,87 +267,160 @@ pub fn profile_difference(
     })
 }
 
+/// Checks that two files measured the same; what was waived.
+fn fits(
+    one: &ProfileOf<'_>,
+    two: &ProfileOf<'_>,
+    allowed: &[String],
+) -> Result<Option<String>, ProfileDifferenceError> {
+    if one.profile.sampled.is_some() != two.profile.sampled.is_some() {
+        let (sampled, counted) =
+            if one.profile.sampled.is_some() { (one, two) } else { (two, one) };
+        let (sampled, counted) = (sampled.name.to_string(), counted.name.to_string());
+        return Err(ProfileDifferenceError::Kind { sampled, counted });
+    }
+    let [of_one, of_two] = [one, two].map(|file| file.profile.about.event.clone());
+    if of_one == of_two {
+        return Ok(None);
+    }
+    if !allowed.iter().any(|rule| rule == EVENT_RULE) {
+        let (one, two) = (one.name.to_string(), two.name.to_string());
+        return Err(ProfileDifferenceError::Event { one, two, of_one, of_two });
+    }
+    Ok(Some(format!("other events were measured: {of_one} and {of_two} (waived)")))
+}
+
+fn samples_of(file: &ProfileOf<'_>) -> u64 {
+    file.profile.sampled.as_ref().map_or(0, |sampled| sampled.samples_total())
+}
+
 /// How costs become figures.
-struct Scale {
-    measure: Measure,
-    ops: Option<[u64; 2]>,
-    samples: Option<[u64; 2]>,
-    total_cost: [u64; 2],
+pub(super) struct Scale {
+    pub(super) measure: Measure,
+    /// Whether costs are samples; else they were counted.
+    pub(super) sampled: bool,
+    /// Of each file of each side: what of its cost is one in the measure.
+    ones: [Vec<f64>; 2],
+    /// Samples of each file of a side, and operations where they are known.
+    exposures: [Vec<f64>; 2],
 }
 
 impl Scale {
-    fn value(&self, side: usize, cost: u64) -> f64 {
-        let cost = cost as f64;
-        match self.measure {
-            Measure::PerOp => cost / self.ops.map_or(1.0, |ops| ops[side] as f64),
-            Measure::Share => cost / self.total_cost[side] as f64,
-            Measure::Counted => cost,
+    fn of(sides: [&[ProfileOf<'_>]; 2]) -> Scale {
+        let sampled = sides[0][0].profile.sampled.is_some();
+        let known = sides.iter().all(|files| files.iter().all(|file| file.ops.is_some()));
+        let measure = match (known, sampled) {
+            (true, _) => Measure::PerOp,
+            (false, true) => Measure::Share,
+            (false, false) => Measure::Counted,
+        };
+        let one = |file: &ProfileOf<'_>| match measure {
+            Measure::PerOp => file.ops.unwrap_or(1) as f64,
+            Measure::Share => file.profile.table.total as f64,
+            Measure::Counted => 1.0,
+        };
+        // How many samples there would be of a function that always costs as much: in shares, as many
+        // as there are in all; per operation, as many as so many operations at so many samples a cost
+        // give.
+        let exposure = |file: &ProfileOf<'_>| {
+            let samples = samples_of(file) as f64;
+            match (measure, file.ops) {
+                (Measure::PerOp, Some(ops)) => {
+                    ops as f64 * samples / file.profile.table.total as f64
+                }
+                _ => samples,
+            }
+        };
+        Scale {
+            measure,
+            sampled,
+            ones: sides.map(|files| files.iter().map(one).collect()),
+            exposures: sides.map(|files| files.iter().map(exposure).collect()),
         }
     }
 
-    /// How many samples there would be of a function that always costs as much: in shares, as many as
-    /// there are in all; per operation, as many as so many operations at so many samples a cost give.
-    fn exposures(&self) -> Option<[f64; 2]> {
-        let samples = self.samples?.map(|samples| samples as f64);
-        let exposure = |side: usize| match self.ops {
-            Some(ops) => ops[side] as f64 * samples[side] / self.total_cost[side] as f64,
-            None => samples[side],
-        };
-        Some([exposure(0), exposure(1)]).filter(|both| both.iter().all(|one| *one > 0.0))
+    /// Files of each side.
+    pub(super) fn files(&self) -> [usize; 2] {
+        self.ones.each_ref().map(Vec::len)
     }
 
-    /// A row whose p-value is not adjusted yet.
-    fn row(&self, function: Function, cost: [u64; 2], samples: Option<[u64; 2]>) -> ProfileRow {
-        let value = [self.value(0, cost[0]), self.value(1, cost[1])];
-        let change = value[1] - value[0];
-        let p = samples.zip(self.exposures()).map(|(samples, exposures)| rates(samples, exposures));
-        let changed = match p {
-            Some(p) => p <= FALSE_SHARE && change != 0.0,
-            None => self.samples.is_none() && change != 0.0,
-        };
+    /// The figure of each file of a side, of these costs.
+    pub(super) fn values(&self, side: usize, cost: &[u64]) -> Vec<f64> {
+        cost.iter().zip(&self.ones[side]).map(|(cost, one)| *cost as f64 / one).collect()
+    }
+
+    fn mean(&self, side: usize, cost: &[u64]) -> f64 {
+        mean(&self.values(side, cost)).unwrap_or(0.0)
+    }
+
+    /// Exposures to sampling of both sides; `None` where nothing was sampled.
+    pub(super) fn exposures(&self) -> Option<[f64; 2]> {
+        let sums = self.exposures.each_ref().map(|files| files.iter().sum());
+        Some(sums).filter(|both| self.sampled && both.iter().all(|one| *one > 0.0))
+    }
+
+    fn row(
+        &self,
+        function: Function,
+        figures: &Figures,
+        verdict: super::profile_judgement::Row,
+    ) -> ProfileRow {
+        let value = [0, 1].map(|side| self.mean(side, &figures.cost[side]));
         ProfileRow {
             function,
             module_baseline: None,
             by_name_only: false,
-            cost,
+            cost: figures.cost.each_ref().map(|files| files.iter().sum()),
             value,
-            samples,
-            change,
-            p_adjusted: p,
-            changed,
+            samples: self
+                .sampled
+                .then(|| figures.samples.each_ref().map(|files| files.iter().sum())),
+            change: value[1] - value[0],
+            p_adjusted: verdict.p_adjusted,
+            ci: verdict.ci,
+            verdict: verdict.verdict,
+            reason: verdict.reason,
             callers: vec![],
         }
     }
 }
 
 /// The functions of a profile.
-fn functions(of: ProfileOf<'_>) -> Vec<&Function> {
-    let costs = of.profile.table.functions.iter().map(|cost| &cost.function);
-    costs.collect()
+fn functions<'a>(of: &ProfileOf<'a>) -> impl Iterator<Item = &'a Function> {
+    of.profile.table.functions.iter().map(|cost| &cost.function)
 }
 
-fn rows(sides: [ProfileOf<'_>; 2], scale: &Scale, matching: &Matching) -> Vec<(u32, ProfileRow)> {
-    let mut found: BTreeMap<u32, [[u64; 2]; 2]> = BTreeMap::new();
-    for (side, of) in sides.iter().enumerate() {
-        for cost in of.profile.table.functions.iter().filter(|cost| cost.own > 0) {
-            let number = matching.number(side, &cost.function);
-            let [own, samples] = found.entry(number).or_default();
-            own[side] += cost.own;
-            samples[side] += cost.samples.unwrap_or(0);
+/// Costs and samples of every function by number, file by file.
+fn figures(sides: [&[ProfileOf<'_>]; 2], matching: &Matching) -> BTreeMap<u32, Figures> {
+    let mut found: BTreeMap<u32, Figures> = BTreeMap::new();
+    let none = || sides.map(|files| vec![0; files.len()]);
+    for (side, files) in sides.iter().enumerate() {
+        for (file, of) in files.iter().enumerate() {
+            for cost in of.profile.table.functions.iter().filter(|cost| cost.own > 0) {
+                let figures = found
+                    .entry(matching.number(side, &cost.function))
+                    .or_insert_with(|| Figures { cost: none(), samples: none() });
+                figures.cost[side][file] += cost.own;
+                figures.samples[side][file] += cost.samples.unwrap_or(0);
+            }
         }
     }
-    let row = |(number, [cost, samples]): (u32, [[u64; 2]; 2])| {
-        let module = |side| matching.module(number, side);
-        let shown = module(1).or(module(0)).unwrap_or_default();
-        let function = Function::new(matching.symbol(number), shown);
-        let row = ProfileRow {
-            module_baseline: module(0).filter(|path| *path != shown).map(str::to_string),
-            by_name_only: matching.by_name_only(number, [0, 1]),
-            ..scale.row(function, cost, scale.samples.map(|_| samples))
-        };
-        (number, row)
-    };
-    found.into_iter().map(row).collect()
+    found
+}
+
+/// The row of a function that is numbered, by what both sides call it and its file.
+fn matched_row(
+    matching: &Matching,
+    number: u32,
+    row: impl FnOnce(Function) -> ProfileRow,
+) -> ProfileRow {
+    let module = |side| matching.module(number, side);
+    let shown = module(1).or(module(0)).unwrap_or_default();
+    ProfileRow {
+        module_baseline: module(0).filter(|path| *path != shown).map(str::to_string),
+        by_name_only: matching.by_name_only(number, [0, 1]),
+        ..row(Function::new(matching.symbol(number), shown))
+    }
 }
 
 /// Rows whose callers are looked up, the largest changes: each takes a walk over the whole profile.
@@ -325,32 +428,40 @@ const WITH_CALLERS: usize = 40;
 
 fn callers(
     rows: &mut [(u32, ProfileRow)],
-    sides: [ProfileOf<'_>; 2],
+    sides: [&[ProfileOf<'_>]; 2],
     scale: &Scale,
     matching: &Matching,
 ) {
-    let sampled = sides.map(|of| of.profile.sampled.as_ref());
-    let [Some(one), Some(two)] = sampled else { return };
-    let sampled = [one, two];
-    let numbers: [Vec<u32>; 2] = [0, 1].map(|side: usize| {
-        let functions = sampled[side].profile.functions.iter();
-        functions.map(|function| matching.number(side, function)).collect()
+    if sides.iter().any(|files| files.iter().any(|file| file.profile.sampled.is_none())) {
+        return;
+    }
+    // Each side's profiles, each with the numbers of its functions.
+    let sampled: [Vec<(&Sampled, Vec<u32>)>; 2] = [0, 1].map(|side: usize| {
+        let profiles = sides[side].iter().filter_map(|file| file.profile.sampled.as_ref());
+        let numbers = |sampled: &Sampled| {
+            let functions = sampled.profile.functions.iter();
+            functions.map(|function| matching.number(side, function)).collect()
+        };
+        profiles.map(|sampled| (sampled, numbers(sampled))).collect()
     });
     for (number, row) in rows.iter_mut().take(WITH_CALLERS) {
-        let mut changes: HashMap<&str, [u64; 2]> = HashMap::new();
-        for side in [0, 1] {
-            let of = numbers[side].iter().enumerate().filter(|(_, found)| *found == number);
-            for (function, _) in of {
-                for caller in caller_tree(sampled[side], function as u32).callers {
-                    let name = matching.symbol(numbers[side][caller.function as usize]);
-                    changes.entry(name).or_default()[side] += caller.cost;
+        let mut changes: HashMap<&str, [Vec<u64>; 2]> = HashMap::new();
+        for (side, files) in sampled.iter().enumerate() {
+            for (file, (sampled, numbers)) in files.iter().enumerate() {
+                let same = numbers.iter().enumerate().filter(|(_, found)| *found == number);
+                for (function, _) in same {
+                    for caller in caller_tree(sampled, function as u32).callers {
+                        let name = matching.symbol(numbers[caller.function as usize]);
+                        let none = || sides.map(|files| vec![0; files.len()]);
+                        changes.entry(name).or_insert_with(none)[side][file] += caller.cost;
+                    }
                 }
             }
         }
         row.callers = changes
             .into_iter()
             .map(|(name, cost)| {
-                (name.to_string(), scale.value(1, cost[1]) - scale.value(0, cost[0]))
+                (name.to_string(), scale.mean(1, &cost[1]) - scale.mean(0, &cost[0]))
             })
             .filter(|(_, change)| *change != 0.0)
             .collect();

@@ -35,8 +35,22 @@ fn compare(
     two: &ReadProfile,
     ops: [Option<u64>; 2],
 ) -> Result<ProfileDifference, ProfileDifferenceError> {
-    let side = |name, profile, ops| ProfileOf { name, profile, ops };
-    profile_difference([side("a", one, ops[0]), side("b", two, ops[1])], &[], &[])
+    let side = |name, profile, ops| [ProfileOf { name, profile, ops }];
+    let sides = [side("a", one, ops[0]), side("b", two, ops[1])];
+    profile_difference([&sides[0], &sides[1]], names(), &[], &[])
+}
+
+fn names() -> [String; 2] {
+    ["a".into(), "b".into()]
+}
+
+/// Several files a side, of which nobody knows the operations.
+fn compare_files(one: &[ReadProfile], two: &[ReadProfile]) -> ProfileDifference {
+    let sides = [one, two].map(|files| {
+        let of = |profile| ProfileOf { name: "file", profile, ops: None };
+        files.iter().map(of).collect::<Vec<_>>()
+    });
+    profile_difference([&sides[0], &sides[1]], names(), &[], &[]).unwrap()
 }
 
 fn row<'d>(difference: &'d ProfileDifference, symbol: &str) -> &'d ProfileRow {
@@ -51,13 +65,14 @@ fn twice_the_samples_of_the_same_are_no_change_of_shares() {
     let two = profile("cpu-clock", 1000, &twice);
     let shares = compare(&one, &two, [None, None]).unwrap();
     assert_eq!(shares.measure, Measure::Share);
-    assert!(shares.rows.iter().all(|row| !row.changed && row.change == 0.0));
+    assert!(shares.rows.iter().all(|row| !row.verdict.is_found() && row.change == 0.0));
     // For the same number of operations it is twice the cost.
     let per_op = compare(&one, &two, [Some(100), Some(100)]).unwrap();
     let read = row(&per_op, "read");
-    assert_eq!((read.value, read.changed), ([3000.0, 6000.0], true));
+    assert_eq!((read.value, read.verdict), ([3000.0, 6000.0], RowVerdict::Differs));
     assert_eq!(read.callers, [("main".to_string(), 3000.0)]);
-    assert_eq!((per_op.total.value, per_op.total.changed), ([4000.0, 8000.0], true));
+    let total = (per_op.total.value, per_op.total.verdict);
+    assert_eq!(total, ([4000.0, 8000.0], RowVerdict::Differs));
     // For twice as many it is the same, also where a sample stands for less.
     let per_op = compare(&one, &two, [Some(100), Some(200)]).unwrap();
     assert!(per_op.rows.iter().all(|row| row.p_adjusted == Some(1.0)));
@@ -77,8 +92,8 @@ fn what_appeared_and_vanished_is_judged_by_its_samples() {
         profile("cpu-clock", 1, &[(&["main"], 500), (&["main", "new"], 3), (&["main", "f"], 5)]);
     let difference = compare(&one, &two, [None, None]).unwrap();
     let [old, new, f] = ["old", "new", "f"].map(|name| row(&difference, name));
-    assert_eq!((old.samples, old.changed), (Some([40, 0]), true));
-    assert_eq!((new.samples, new.changed), (Some([0, 3]), false));
+    assert_eq!((old.samples, old.verdict), (Some([40, 0]), RowVerdict::Differs));
+    assert_eq!((new.samples, new.verdict), (Some([0, 3]), RowVerdict::Inconclusive));
     // A part that the compiler split off is its function.
     assert_eq!(f.samples, Some([5, 5]));
     let sum: f64 = difference.rows.iter().map(|row| row.change).sum();
@@ -93,8 +108,9 @@ fn counted_costs_are_exact() {
     let two = counted(&text(101).replace("/a/w", "/b/w"));
     let difference = compare(&one, &two, [None, None]).unwrap();
     let f = row(&difference, "f");
-    assert_eq!((f.value, f.p_adjusted, f.changed), ([100.0, 101.0], None, true));
-    assert!(!row(&difference, "g").changed);
+    assert_eq!((f.value, f.p_adjusted, f.verdict), ([100.0, 101.0], None, RowVerdict::Differs));
+    assert_eq!(row(&difference, "g").verdict, RowVerdict::Unchanged);
+    assert_eq!(difference.judged, Judged::Exact);
     let unattributed = difference.unattributed.as_ref().unwrap();
     assert_eq!((unattributed.cost, difference.total.change), ([3, 3], 1.0));
 }
@@ -106,9 +122,10 @@ fn what_cannot_be_compared_is_refused() {
     let error = compare(&clock, &cycles, [None, None]).unwrap_err();
     assert!(error.to_string().contains("a has the event cpu-clock and b has cycles:u"), "{error}");
     assert_eq!(error.status(), Status::NotComparable);
-    let side = |name, profile| ProfileOf { name, profile, ops: None };
+    let side = |name, profile| [ProfileOf { name, profile, ops: None }];
     let sides = [side("a", &clock), side("b", &cycles)];
-    let waived = profile_difference(sides, &[EVENT_RULE.to_string()], &[]).unwrap();
+    let allowed = [EVENT_RULE.to_string()];
+    let waived = profile_difference([&sides[0], &sides[1]], names(), &allowed, &[]).unwrap();
     assert!(waived.notes[0].contains("waived"));
     let counted = counted("events: cpu-clock\nfn=f\n1 1\n");
     let error = compare(&counted, &clock, [None, None]).unwrap_err().to_string();
@@ -116,6 +133,107 @@ fn what_cannot_be_compared_is_refused() {
     let empty = profile("cpu-clock", 1, &[]);
     let error = compare(&clock, &empty, [None, None]).unwrap_err();
     assert_eq!(error, ProfileDifferenceError::Empty("b".into()));
+    let error = profile_difference([&sides[0], &[]], names(), &[], &[]).unwrap_err();
+    assert_eq!(error.to_string(), "the variant has no file; give one or more");
+}
+
+/// How one run differs from the next cannot be seen in one file a side, so nothing is said to have
+/// changed, however far the two are apart.
+#[test]
+fn one_file_a_side_never_shows_a_change() {
+    let one = profile("cpu-clock", 1, &[(&["main"], 900), (&["main", "f"], 100)]);
+    let two = profile("cpu-clock", 1, &[(&["main"], 100), (&["main", "f"], 900)]);
+    for ops in [[None; 2], [Some(10); 2], [Some(10), Some(500)]] {
+        let difference = compare(&one, &two, ops).unwrap();
+        assert_eq!(difference.judged, Judged::Sampling);
+        for row in difference.rows.iter().chain([&difference.total]) {
+            assert_ne!(row.verdict, RowVerdict::Changed, "{row:?}");
+        }
+        assert_eq!(row(&difference, "f").verdict, RowVerdict::Differs);
+        assert!(difference.notes.iter().any(|note| note.contains("give several files a side")));
+    }
+    let counted = |own: u64| counted(&format!("events: Ir\nfn=f\n1 {own}\ntotals: {own}\n"));
+    let difference = compare(&counted(5), &counted(6), [None, None]).unwrap();
+    assert_eq!(difference.total.verdict, RowVerdict::Differs);
+}
+
+/// A run of a program whose functions take their shares only roughly, as runs do: each function's
+/// samples vary by more than sampling. `shift`: what the first function costs more.
+fn run(shift: f64, random: &mut opcost_stats::Random) -> ReadProfile {
+    const FUNCTIONS: usize = 40;
+    let names: Vec<String> = (0..FUNCTIONS).map(|at| format!("f{at}")).collect();
+    let stacks: Vec<(Vec<&str>, u64)> = names
+        .iter()
+        .enumerate()
+        .map(|(at, name)| {
+            let mean = 400.0 / (at + 1) as f64 * if at == 0 { shift } else { 1.0 };
+            let spread = 0.75 + 0.5 * random.unit_f64();
+            (vec![name.as_str()], (mean * spread) as u64)
+        })
+        .collect();
+    let stacks: Vec<(&[&str], u64)> =
+        stacks.iter().map(|(stack, samples)| (&stack[..], *samples)).collect();
+    profile("cpu-clock", 1, &stacks)
+}
+
+#[test]
+fn equal_programs_of_several_files_are_seldom_called_changed() {
+    let (mut alarms, mut differing, times) = (0, 0, 200);
+    let random = opcost_stats::Random::new(4);
+    for time in 0..times {
+        let mut random = random.fork(time);
+        let files: Vec<ReadProfile> = (0..16).map(|_| run(1.0, &mut random)).collect();
+        let difference = compare_files(&files[..8], &files[8..]);
+        assert_eq!(difference.judged, Judged::Files);
+        let changed = |row: &ProfileRow| row.verdict == RowVerdict::Changed;
+        alarms += u32::from(difference.rows.iter().any(changed));
+        let pair = compare(&files[0], &files[8], [None, None]).unwrap();
+        differing += u32::from(pair.rows.iter().any(|row| row.verdict == RowVerdict::Differs));
+    }
+    // 5 % and four standard deviations of a share of 200; of two files one in four differs.
+    assert!(alarms <= 22, "{alarms} of {times}");
+    assert!(differing > 30, "{differing} of {times}");
+    println!("{alarms} false alarms by files, {differing} differences of two, of {times}");
+}
+
+#[test]
+fn a_change_of_several_files_is_found_with_its_interval_and_fewer_say_how_many_are_needed() {
+    let mut random = opcost_stats::Random::new(5);
+    let mut side = |shift: f64, files: usize| -> Vec<ReadProfile> {
+        (0..files).map(|_| run(shift, &mut random)).collect()
+    };
+    let (one, two) = (side(1.0, 8), side(2.5, 8));
+    let difference = compare_files(&one, &two);
+    let f0 = row(&difference, "f0");
+    assert_eq!(f0.verdict, RowVerdict::Changed, "{f0:?}");
+    let (low, high) = f0.ci.unwrap();
+    assert!(0.0 < low && low <= f0.change && f0.change <= high, "{f0:?}");
+    assert!(difference.ci_level.unwrap() > 0.95);
+    assert!(difference.notes.is_empty(), "{:?}", difference.notes);
+    // Interval and verdict are of one rule.
+    for row in &difference.rows {
+        let outside = row.ci.is_some_and(|(low, high)| low > 0.0 || high < 0.0);
+        assert_eq!(row.verdict == RowVerdict::Changed, outside, "{row:?}");
+    }
+    let few = compare_files(&one[..3], &two[..3]);
+    let f0 = row(&few, "f0");
+    assert_eq!(f0.verdict, RowVerdict::Inconclusive);
+    assert_eq!(f0.reason, "needs 7 files a side");
+    // What is next to never seen is not tested, and makes no other level stricter.
+    let rare = few.rows.iter().filter(|row| row.reason == "too few samples");
+    assert!(rare.clone().all(|row| row.p_adjusted.is_none()));
+}
+
+#[test]
+fn counted_files_that_agree_are_exact_and_others_are_tested() {
+    let counted =
+        |own: u64| counted(&format!("events: Ir\nfn=f\n1 {own}\nfn=g\n1 7\ntotals: {}\n", own + 7));
+    let agreeing = compare_files(&[counted(5), counted(5)], &[counted(6), counted(6)]);
+    let f = row(&agreeing, "f");
+    assert_eq!((f.verdict, f.p_adjusted, f.change), (RowVerdict::Changed, None, 1.0));
+    assert_eq!(row(&agreeing, "g").verdict, RowVerdict::Unchanged);
+    let varying = compare_files(&[counted(5), counted(6)], &[counted(6), counted(7)]);
+    assert_eq!(row(&varying, "f").verdict, RowVerdict::Inconclusive);
 }
 
 proptest! {
@@ -138,7 +256,7 @@ proptest! {
         let p: Vec<f64> = difference.rows.iter().filter_map(|row| row.p_adjusted).collect();
         prop_assert_eq!(p.len(), difference.rows.len());
         for row in &difference.rows {
-            prop_assert!(!row.changed || row.p_adjusted <= Some(FALSE_SHARE));
+            prop_assert!(!row.verdict.is_found() || row.p_adjusted <= Some(FALSE_SHARE));
         }
     }
 }

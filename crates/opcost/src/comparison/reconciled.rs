@@ -1,8 +1,9 @@
-//! Counts and time in one sentence: what the best row of the other kind says beside the primary
-//! metric.
+//! What other rows say beside the primary metric: the best row of the other kind, counts beside time
+//! or time beside counts, and other times that contradict a time.
 //!
 //! More instructions that cost no time, and time without more instructions, are what most
-//! arguments about a hot path are about; neither figure answers for the other.
+//! arguments about a hot path are about; neither figure answers for the other. And a program has
+//! several times: a CPU can be busy for longer without anybody waiting for longer.
 
 use super::conclusion::{detectable, percent};
 use super::{Change, Comparison, Row, Verdict};
@@ -17,8 +18,9 @@ enum Aspect {
     Work,
 }
 
-/// Names of times, the one that people mean first.
-const TIMES: [&str; 4] = ["wall", "task-clock", "cycles", "tsc"];
+/// Names of times, the one that people mean first; the last two are parts.
+const TIMES: [&str; 6] = ["wall", "task-clock", "cycles", "tsc", "user-time", "system-time"];
+const PARTS: [&str; 2] = ["user-time", "system-time"];
 
 /// Names of counts of work, the one that says most first.
 const WORK_COUNTS: [&str; 3] = ["instructions", "branches", "system-calls"];
@@ -34,6 +36,44 @@ pub(super) fn other_kind(comparison: &Comparison, primary: &Row, index: usize) -
     Some(clause(primary, other, index, aspect))
 }
 
+/// The other times that changed where the primary one did not, or the other way, with the first of
+/// them proposed; `None` if the primary metric is no time or no other time says otherwise.
+pub(super) fn other_times(comparison: &Comparison, primary: &Row, index: usize) -> Option<String> {
+    if aspect(primary) != Some(Aspect::Time) {
+        return None;
+    }
+    let first = &primary.changes[index];
+    let primary_changed = first.verdict == Verdict::Changed;
+    let contradicts = |row: &&Row| {
+        let change = &row.changes[index];
+        let same_way = direction(change) == direction(first);
+        !row.primary
+            && aspect(row) == Some(Aspect::Time)
+            && change.verdict == Verdict::Changed
+            // That a part of a time went another way than the whole is no news.
+            && !(primary_changed && (same_way || PARTS.contains(&row.key.name.as_str())))
+    };
+    let mut rows: Vec<&Row> = comparison.rows.iter().filter(contradicts).collect();
+    let place = |row: &&Row| TIMES.iter().position(|name| *name == row.key.name);
+    rows.sort_by_key(|row| place(row).unwrap_or(TIMES.len()));
+    let best = rows.first()?;
+    let named: Vec<String> = rows
+        .iter()
+        .map(|row| {
+            let ratio = row.changes[index].change_ratio;
+            format!("{} {}", row.label, ratio.map_or_else(|| "changed".into(), percent))
+        })
+        .collect();
+    let named = named.join(", ");
+    let (proposed, found) = (best.key.label(), best.changes[index].found());
+    Some(match primary_changed {
+        true => format!("yet {named}, {found}"),
+        false => {
+            format!("yet {named}, {found}: run again with --primary {proposed} to let it decide")
+        }
+    })
+}
+
 fn aspect(row: &Row) -> Option<Aspect> {
     match row.unit {
         Unit::Ns | Unit::Ticks => Some(Aspect::Time),
@@ -45,7 +85,8 @@ fn aspect(row: &Row) -> Option<Aspect> {
     }
 }
 
-/// The first row of the other kind that was judged, in the order of the names above.
+/// The first row of the other kind that was judged, in the order of the names above; of times one
+/// that changed before one that did not.
 fn best<'a>(
     comparison: &'a Comparison,
     primary: &Row,
@@ -61,8 +102,12 @@ fn best<'a>(
         let rows = || comparison.rows.iter().filter(|row| row.key.name == **name).filter(judged);
         rows().find(|row| row.key.domain == primary.key.domain).or_else(|| rows().next())
     };
+    let changed = |row: &&Row| row.changes[index].verdict == Verdict::Changed;
     match aspect {
-        Aspect::Work => TIMES.iter().find_map(&named),
+        Aspect::Work => {
+            let times = || TIMES.iter().filter_map(&named);
+            times().find(changed).or_else(|| times().next())
+        }
         Aspect::Time => WORK_COUNTS
             .iter()
             .find_map(named)
@@ -89,6 +134,7 @@ fn clause(primary: &Row, other: &Row, index: usize, aspect: Aspect) -> String {
         };
     }
     let amount = second.change_ratio.map_or_else(|| "changed".into(), percent);
+    let found = second.found();
     match (direction(first), direction(second)) {
         (Some(one), Some(two)) if primary_changed && one != two => {
             let work = if aspect == Aspect::Work { primary } else { other };
@@ -96,13 +142,13 @@ fn clause(primary: &Row, other: &Row, index: usize, aspect: Aspect) -> String {
             let [work_word, time_word] =
                 if more_work { ["more", "less"] } else { ["fewer", "more"] };
             format!(
-                "yet {label} {amount}, real: {work_word} {} in {time_word} time",
+                "yet {label} {amount}, {found}: {work_word} {} in {time_word} time",
                 work.key.name.replace('-', " ")
             )
         }
-        _ if primary_changed => format!("{label} {amount}, real as well"),
-        _ if first.verdict == Verdict::Unchanged => format!("yet {label} {amount}, real"),
-        _ => format!("{label} {amount}, real"),
+        _ if primary_changed => format!("{label} {amount}, {found} as well"),
+        _ if first.verdict == Verdict::Unchanged => format!("yet {label} {amount}, {found}"),
+        _ => format!("{label} {amount}, {found}"),
     }
 }
 

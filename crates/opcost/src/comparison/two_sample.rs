@@ -1,9 +1,12 @@
-//! The test that fits what is known of two variants' imported figures.
+//! Tests of two variants whose runs nobody put in order: the one that fits what is known of imported
+//! figures, and of the runs of two recordings.
 
+use super::imported::t_text;
+use super::{Change, Figures, Row, Verdict};
 use crate::plan::{ImportedFigures, ImportedMetric};
 use opcost_record::Unit;
 use opcost_stats::welch::{Group, Welch, welch};
-use opcost_stats::{Block, Paired, rank_sum, summary};
+use opcost_stats::{Block, Budget, Paired, multiple, power, rank_sum, summary};
 
 /// What can be asked of the figures of two variants.
 pub(super) enum Test {
@@ -53,11 +56,7 @@ impl Test {
                 let blocks = blocks([(one, first), (two, second)]);
                 return Paired::new(&blocks).map_or(Test::None("no common block"), Test::Blocks);
             }
-            let logarithms = one.iter().chain(two).all(|value| *value > 0.0);
-            let scaled = |values: &[f64]| -> Vec<f64> {
-                values.iter().map(|value| if logarithms { value.ln() } else { *value }).collect()
-            };
-            return Test::Ranks { baseline: scaled(one), variant: scaled(two), logarithms };
+            return ranks(one, two);
         }
         match (group(baseline), group(variant)) {
             (Ok(one), Ok(two)) => {
@@ -65,6 +64,19 @@ impl Test {
             }
             (Err(why), _) | (_, Err(why)) => Test::None(why),
         }
+    }
+
+    /// The test of the runs of two recordings.
+    pub(super) fn of_runs([one, two]: [Option<&Figures>; 2]) -> Test {
+        let (Some(one), Some(two)) = (one, two) else { return Test::Absent };
+        if one.multiplexed + two.multiplexed > 0 {
+            return Test::None("multiplexed, so not a full count");
+        }
+        let alike = |side: &Figures| side.n >= 2 && side.min == side.max;
+        if alike(one) && alike(two) {
+            return Test::Exact { identical: one.min == two.min };
+        }
+        ranks(&one.values, &two.values)
     }
 
     /// The p-value and the smallest that so many figures could give.
@@ -79,6 +91,15 @@ impl Test {
             Test::Exact { .. } | Test::None(_) | Test::Absent => None,
         }
     }
+}
+
+/// The rank-sum test of single runs.
+fn ranks(one: &[f64], two: &[f64]) -> Test {
+    let logarithms = one.iter().chain(two).all(|value| *value > 0.0);
+    let scaled = |values: &[f64]| -> Vec<f64> {
+        values.iter().map(|value| if logarithms { value.ln() } else { *value }).collect()
+    };
+    Test::Ranks { baseline: scaled(one), variant: scaled(two), logarithms }
 }
 
 /// Mean, spread and number of figures; why they have none.
@@ -111,4 +132,96 @@ fn blocks(sides: [(&Vec<f64>, &Vec<u32>); 2]) -> Vec<Block<'static>> {
         .into_iter()
         .map(|name| Block { baseline: of(0, name).into(), variant: of(1, name).into() })
         .collect()
+}
+
+/// Gives every change its corrected p value, interval and verdict, within the report's one budget.
+pub(super) fn judge(rows: &mut [Row], tests: &[Vec<Test>]) {
+    let budget = Budget::default();
+    for family in multiple::Family::ALL {
+        let members: Vec<(&mut Change, &Test, (f64, f64))> = rows
+            .iter_mut()
+            .zip(tests.iter())
+            .filter(|(row, _)| super::analysis::family_of(row) == Some(family))
+            .flat_map(|(row, tests)| row.changes.iter_mut().zip(tests))
+            .filter_map(|(change, test)| Some((change, test, test.p()?)))
+            .collect();
+        let p: Vec<f64> = members.iter().map(|(_, _, (p, _))| *p).collect();
+        let alpha = family.decision_level(&p, budget.level(family));
+        let adjusted = family.adjust(&p);
+        for ((change, test, p), adjusted) in members.into_iter().zip(adjusted) {
+            let adjusted = (adjusted * budget.total() / budget.level(family)).min(1.0);
+            decide(change, test, p, alpha, adjusted);
+        }
+    }
+    for (row, tests) in rows.iter_mut().zip(tests) {
+        row.exact =
+            !tests.is_empty() && tests.iter().all(|test| matches!(test, Test::Exact { .. }));
+        for (change, test) in row.changes.iter_mut().zip(tests) {
+            match test {
+                Test::Exact { identical: true } => {
+                    change.identical = true;
+                    change.verdict = Verdict::Unchanged;
+                    change.reason = "the same in every run".into();
+                }
+                Test::Exact { identical: false } => {
+                    change.verdict = Verdict::Changed;
+                    change.reason = "exact: each side the same in every run".into();
+                }
+                Test::None(why) => change.reason = (*why).to_string(),
+                Test::Absent => {
+                    change.verdict = Verdict::Unavailable;
+                    change.reason = "not given for every variant".into();
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// `p`: the p-value and the smallest that there could be; `alpha`: the level that decides for the
+/// whole family, which the interval is stated at, too.
+fn decide(change: &mut Change, test: &Test, (p, floor): (f64, f64), alpha: f64, adjusted: f64) {
+    let level = 1.0 - alpha;
+    let (estimate, ci, mde) = match test {
+        Test::Blocks(paired) => {
+            (paired.change_ratio(), paired.interval_ratio(level), paired.detectable_ratio(alpha, 0))
+        }
+        Test::Ranks { baseline, variant, logarithms } => {
+            let center = summary::median(baseline).filter(|center| *center != 0.0);
+            let ratio = |shift: f64| match logarithms {
+                true => Some(shift.exp_m1()),
+                false => center.map(|center| shift / center),
+            };
+            let interval = rank_sum::interval(baseline, variant, level);
+            (
+                rank_sum::estimate(baseline, variant).and_then(ratio),
+                interval.and_then(|(low, high)| Some((ratio(low)?, ratio(high)?))),
+                rank_sum::detectable_shift(baseline, variant, alpha).and_then(ratio).map(f64::abs),
+            )
+        }
+        Test::Welch(welch) => {
+            change.reason = format!("Welch's t {}", t_text(welch.t));
+            (welch.change_ratio(), welch.interval_ratio(level), welch.detectable_ratio(alpha))
+        }
+        Test::Exact { .. } | Test::None(_) | Test::Absent => return,
+    };
+    if let Test::Blocks(paired) = test {
+        change.n_pairs = paired.n_pairs();
+    }
+    change.change_ratio = estimate;
+    change.ci_level = level;
+    change.ci = ci;
+    change.p_adjusted = Some(adjusted);
+    change.verdict = if p <= alpha {
+        Verdict::Changed
+    } else if floor > alpha {
+        change.reason = match test {
+            Test::Ranks { .. } => format!("needs {} runs each", rank_sum::runs_min(alpha)),
+            _ => format!("needs {} blocks", power::blocks_min(alpha, 1)),
+        };
+        Verdict::Inconclusive
+    } else {
+        change.mde_ratio = mde;
+        Verdict::Unchanged
+    };
 }

@@ -2,7 +2,8 @@
 
 use super::{Question, history, render};
 use crate::action::{print, store_path};
-use crate::cli::{Cli, FailOn};
+use crate::cli::Cli;
+use crate::comparison::limit::{FailOn, Watched};
 use crate::exit::{HasStatus, Status, fail};
 use crate::nearest::nearest;
 use crate::render::Style;
@@ -28,14 +29,21 @@ pub struct HistoryArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// End with status 1 if a series ends on a worse level than before, and no change of the
-    /// environment came with it
-    #[arg(long, value_name = "WHAT")]
+    /// End with status 1 if a series ends on a worse level than before, by more than LIMIT where that
+    /// is given (0.5%, 10000, 2ms, '0.5% or 2ms'), and no change of the environment came with it
+    #[arg(long, value_name = "regression[=LIMIT]")]
     pub fail_on: Option<FailOn>,
 }
 
 /// Shows the recordings of an experiment over time.
 pub fn show(cli: &Cli, args: &HistoryArgs) -> Result<Status> {
+    if let Some(fail_on) = args.fail_on.as_ref().filter(|fail_on| fail_on.what != Watched::Primary)
+    {
+        let why = format!(
+            "--fail-on {fail_on}: of a history it is regression or regression=LIMIT; --metric says of what"
+        );
+        return Err(fail(Status::Usage, why));
+    }
     let store = Store::open_for_reading(&store_path(cli)?).map_err(StoreError::carried)?;
     let heads = store.list().map_err(StoreError::carried)?;
     let recordings: Vec<Recording> = heads
@@ -53,12 +61,23 @@ pub fn show(cli: &Cli, args: &HistoryArgs) -> Result<Status> {
     }
     let question = Question { metrics: args.metric.clone(), variant: args.variant.clone() };
     let history = history(recordings, &question)?;
+    let unit = args.fail_on.as_ref().and_then(|fail_on| fail_on.limit?.absolute?.unit);
+    if let Some(unit) = unit
+        && let Some(series) = history.series.iter().find(|series| series.unit != unit)
+    {
+        let why = format!(
+            "--fail-on: the figures of {} are in {}, and the limit is in another unit",
+            series.metric,
+            series.unit.symbol()
+        );
+        return Err(fail(Status::Usage, why));
+    }
     let text = if args.json {
         render::json(&history)?
     } else {
         render::text(&history, &Style::detect(cli.no_color))
     };
     print(&text)?;
-    let failed = args.fail_on == Some(FailOn::Regression) && history.regressed();
+    let failed = args.fail_on.as_ref().is_some_and(|fail_on| history.regressed_by(fail_on.limit));
     Ok(if failed { Status::Regression } else { Status::Done })
 }

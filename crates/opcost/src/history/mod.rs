@@ -4,22 +4,22 @@
 //! Old results are for trends, not for verdicts: a verdict needs both versions in one recording.
 
 pub mod command;
-mod environment;
 pub(crate) mod render;
 
-use crate::comparison::{Comparison, Figures, Row, compare};
+use crate::comparison::between::{Between, between};
+use crate::comparison::limit::Limit;
+use crate::comparison::{Comparison, Figures, Row, compare, interval};
 use crate::exit::{Status, fail};
 use crate::nearest::nearest;
+use crate::plan::Revision;
 use crate::store::{Recording, State};
 use anyhow::Result;
-use environment::{Between, between};
 use opcost_record::{Better, Unit};
 use opcost_stats::change_point::{change_points, values_min};
-use opcost_stats::welch::{Group, mean_interval};
-use opcost_stats::{sign, summary};
+use opcost_stats::summary;
 use serde::Serialize;
 
-/// Level of the change points of a series, and of the intervals of its values.
+/// Level of the change points of a series.
 const LEVEL: f64 = 0.05;
 
 /// What to show.
@@ -46,9 +46,20 @@ impl History {
     /// Whether a series ends on a level that is worse than the one before, and nothing of the
     /// environment changed with it.
     pub fn regressed(&self) -> bool {
-        self.series.iter().any(|series| {
-            series.changes.last().is_some_and(|change| change.outcome == Outcome::Regression)
-        })
+        self.regressed_by(None)
+    }
+
+    /// The same of levels that are apart by more than a limit.
+    pub fn regressed_by(&self, limit: Option<Limit>) -> bool {
+        let beyond = |change: &SeriesChange| {
+            let ratio = change.change_ratio.map_or(f64::INFINITY, f64::abs);
+            let size = (change.after - change.before).abs();
+            limit.is_none_or(|limit| limit.is_exceeded(ratio, size))
+        };
+        self.series
+            .iter()
+            .filter_map(|series| series.changes.last())
+            .any(|change| change.outcome == Outcome::Regression && beyond(change))
     }
 }
 
@@ -88,6 +99,10 @@ pub struct Point {
     pub environment: Vec<String>,
     /// What of the work is: programs that were rebuilt.
     pub work: Vec<String>,
+    /// What the user called the recording.
+    pub label: Option<String>,
+    /// The commit of the variant's sources.
+    pub revision: Option<Revision>,
     /// Why there is no figure, or what is odd about it.
     pub note: Option<String>,
 }
@@ -273,18 +288,9 @@ fn point(
         n: figures.map_or(0, |figures| figures.n),
         environment: step.map(|step| step.environment.clone()).unwrap_or_default(),
         work: step.map(|step| step.work.clone()).unwrap_or_default(),
+        label: recording.plan.label.clone(),
+        revision: place.and_then(|place| recording.plan.variants[place].revision.clone()),
         note,
-    }
-}
-
-/// The interval of a median, or of a mean whose runs nobody has.
-fn interval(figures: &Figures) -> Option<(f64, f64)> {
-    match figures.median {
-        Some(_) => sign::interval(&figures.values, 1.0 - LEVEL),
-        None => {
-            let group = Group { mean: figures.mean, sd: figures.sd?, n: figures.n as u64 };
-            mean_interval(group, 1.0 - LEVEL)
-        }
     }
 }
 

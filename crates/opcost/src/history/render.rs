@@ -86,6 +86,11 @@ fn point(page: &mut Page, unit: Unit, point: &Point) {
         align(&interval, 26.max(interval.width()))
     );
     page.line(&line);
+    let commit = point.revision.as_ref().map(|revision| format!("commit {}", revision.short()));
+    let of: Vec<String> = point.label.iter().cloned().chain(commit).collect();
+    if !of.is_empty() {
+        page.wrap(DIM, "    ", &of.join(", "));
+    }
     for difference in &point.environment {
         page.wrap(DIM, "    ! ", difference);
     }

@@ -371,10 +371,13 @@ fn plan(
         cwd: None,
         prepare: None,
         guest: None,
+        revision: None,
     };
     Plan {
         experiment,
         question,
+        label: None,
+        invocation: None,
         machine: MachineKind::Imported,
         variants: variants.iter().map(variant).collect(),
         pairs_of_variants: PairsOfVariants::Baseline,

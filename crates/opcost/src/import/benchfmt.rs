@@ -64,12 +64,18 @@ fn series(unit: &str, value: f64) -> Series {
         "allocs/op" => Series::new("allocations", "", data).per_op(),
         // As opcost writes them: the metric, with its unit where it has one.
         _ => match unit.strip_suffix("/op") {
-            Some(metric) => match metric.split_once("-ns") {
-                Some((name, domain)) if domain.is_empty() || domain.starts_with(':') => {
-                    Series::new(&format!("{name}{domain}"), "ns", data).per_op()
+            Some(metric) => {
+                // Nanoseconds are from before November 2026.
+                let time = [("-sec", "s"), ("-ns", "ns")].into_iter().find_map(|(mark, unit)| {
+                    let (name, domain) = metric.rsplit_once(mark)?;
+                    let ends = domain.is_empty() || domain.starts_with(':');
+                    ends.then(|| (format!("{name}{domain}"), unit))
+                });
+                match time {
+                    Some((name, unit)) => Series::new(&name, unit, data).per_op(),
+                    None => Series::new(metric, "", data).per_op(),
                 }
-                _ => Series::new(metric, "", data).per_op(),
-            },
+            }
             None => match unit.strip_suffix("-bytes") {
                 Some(metric) => Series::new(metric, "B", data),
                 None if unit == "MB/s" => Series::new("throughput", unit, data).higher(),
@@ -99,6 +105,8 @@ mod tests {
         };
         assert_eq!(metric("ns/op"), ("wall".into(), "ns".into(), true));
         assert_eq!(metric("task-clock-ns:u/op"), ("task-clock:u".into(), "ns".into(), true));
+        assert_eq!(metric("task-clock-sec:u/op"), ("task-clock:u".into(), "s".into(), true));
+        assert_eq!(metric("user-time-sec/op"), ("user-time".into(), "s".into(), true));
         assert_eq!(metric("peak-rss-bytes"), ("peak-rss".into(), "B".into(), false));
         assert_eq!(metric("instructions:k/op"), ("instructions:k".into(), "".into(), true));
         assert_eq!(metric("MB/s"), ("throughput".into(), "MB/s".into(), false));

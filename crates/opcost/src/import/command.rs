@@ -4,7 +4,8 @@ use super::assemble::stem;
 use super::parsed::Input;
 use super::{FORMATS, Options, ReadFile, assemble, read};
 use crate::action::{present, print, store_path};
-use crate::cli::{Cli, FailOn, OutputArgs};
+use crate::cli::{Cli, OutputArgs};
+use crate::comparison::limit::FailOn;
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::render::Exports;
 use crate::store::{State, Store, StoreError};
@@ -29,6 +30,10 @@ pub struct ImportArgs {
     /// Name of the experiment, for opcost history [default: from the file]
     #[arg(long, value_name = "NAME")]
     pub experiment: Option<String>,
+
+    /// What to call the recording in lists and histories
+    #[arg(long, value_name = "TEXT")]
+    pub label: Option<String>,
 
     /// The variant to compare the others with [default: the first]
     #[arg(long, value_name = "VARIANT")]
@@ -55,9 +60,10 @@ pub struct ImportArgs {
     #[allow(missing_docs)]
     pub exports: Exports,
 
-    /// End with status 1 if the primary metric is significantly worse
-    #[arg(long, value_name = "WHAT", help_heading = "Output")]
-    pub fail_on: Option<FailOn>,
+    /// End with status 1 if WHAT (regression for the primary metric, or a metric) is significantly
+    /// worse, and by more than LIMIT where that is given; may be repeated
+    #[arg(long, value_name = "WHAT[=LIMIT]", help_heading = "Output")]
+    pub fail_on: Vec<FailOn>,
 }
 
 /// The formats, for help texts.
@@ -79,7 +85,8 @@ pub fn import(cli: &Cli, args: &ImportArgs) -> Result<Status> {
         primary: args.primary.clone(),
         runs: args.runs,
     };
-    let made = assemble(&files, &options).context("import").status(Status::Usage)?;
+    let mut made = assemble(&files, &options).context("import").status(Status::Usage)?;
+    made.plan.label = args.label.clone();
     let created_unix_ns = match &args.date {
         Some(text) => date(text).ok_or_else(|| {
             let example = "2026-11-21 or 2026-11-21T12:00:00Z";
@@ -101,7 +108,7 @@ pub fn import(cli: &Cli, args: &ImportArgs) -> Result<Status> {
         format: None,
         json: args.json,
         exports: args.exports.clone(),
-        fail_on: args.fail_on,
+        fail_on: args.fail_on.clone(),
     };
     present(cli, &recording, &output)
 }

@@ -4,6 +4,7 @@ pub mod emulated;
 mod hook;
 pub mod host;
 mod kernel_state;
+mod revision;
 mod state;
 
 pub use kernel_state::KernelState;

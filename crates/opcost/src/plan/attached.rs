@@ -1,6 +1,6 @@
 //! The plan of a running program that is compared with itself, a site one way and another.
 
-use super::resolve::{Measured, fewest_blocks, measured_by_host};
+use super::measured::{Measured, fewest_blocks, measured_by_host};
 use super::{Hooks, Plan, Surroundings, VariantPlan, WorkPlan, schedule};
 use crate::exit::{Status, fail};
 use crate::experiment::{Aslr, EnvironmentPolicy, Experiment, MachineKind, PairsOfVariants};
@@ -84,10 +84,10 @@ pub fn resolve_attached(
     let Measured { events, unavailable, metrics, primary } =
         measured_by_host(&asked, Scope::Attached, surroundings)?;
     let stop = StopPlan::default();
-    // A block holds two periods of each side, and each value is compared with the one that was found.
+    // Each value is compared with the one that was found.
     let comparisons = work.values.len() - 1;
-    let fewest_pairs = 2 * fewest_blocks(&metrics, &primary, comparisons, &stop.error_budget());
-    let pairs = asked.pairs.unwrap_or(fewest_pairs.max(PAIRS));
+    let fewest_pairs = fewest_blocks(&metrics, &primary, comparisons, &stop.error_budget());
+    let pairs = asked.pairs.unwrap_or((2 * fewest_pairs).max(PAIRS));
     if !(2..=1_000_000).contains(&pairs) {
         return Err(fail(
             Status::Usage,
@@ -108,12 +108,16 @@ pub fn resolve_attached(
         cwd: None,
         prepare: None,
         guest: None,
+        revision: None,
     };
     let seed = asked.seed.unwrap_or_else(|| surroundings.draw_seed());
-    let blocks = schedule::draw(values.len(), pairs, seed, false);
+    let singles = schedule::single_pairs(pairs, fewest_pairs, false, false);
+    let blocks = schedule::draw(values.len(), pairs, singles, seed, false);
     Ok(Plan {
         experiment: format!("{name} {}", attachment.key),
         question: None,
+        label: experiment.label.clone(),
+        invocation: None,
         machine: MachineKind::Attached,
         variants: values.into_iter().map(variant).collect(),
         pairs_of_variants: PairsOfVariants::Baseline,
@@ -167,10 +171,10 @@ mod tests {
 
     #[test]
     fn periods_alternate_in_mirrored_blocks_and_nothing_makes_them_again() {
-        let plan = plan(Experiment { pairs: Some(6), ..Experiment::default() }, None).unwrap();
+        let plan = plan(Experiment { pairs: Some(32), ..Experiment::default() }, None).unwrap();
         let names: Vec<&str> = plan.variants.iter().map(|variant| variant.name.as_str()).collect();
         assert_eq!(names, ["slow=off", "slow=on"]);
-        assert_eq!((plan.slot_count(), plan.primary.label().as_str()), (14, "task-clock"));
+        assert_eq!((plan.slot_count(), plan.primary.label().as_str()), (66, "task-clock"));
         for block in &plan.blocks {
             let mut mirrored = block.order.clone();
             mirrored.reverse();

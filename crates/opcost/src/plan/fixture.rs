@@ -1,6 +1,6 @@
 //! Plans for tests, made without looking at this machine.
 
-use super::{EventPlan, Plan, Surroundings, resolve};
+use super::{BlockPlan, EventPlan, Plan, Surroundings, resolve};
 use crate::experiment::{Command, Experiment, Scalar, Variant};
 use crate::kernel::KernelSpec;
 use opcost_sys::perf::Refusal;
@@ -82,6 +82,11 @@ pub(crate) fn in_process(pairs: u32) -> Experiment {
         variant.params.insert("path".into(), Scalar::Text(path.into()));
     }
     Experiment { in_process: true, ..asked }
+}
+
+/// So many pairs of two variants in mirrored blocks, as plans of many pairs have them.
+pub(crate) fn mirrored(pairs: u32) -> Vec<BlockPlan> {
+    super::schedule::draw(2, pairs, 0, 1, false)
 }
 
 /// The plan of [`experiment`].

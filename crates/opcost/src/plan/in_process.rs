@@ -117,7 +117,7 @@ fn other_difference(one: &VariantPlan, other: &VariantPlan) -> Option<String> {
 mod tests {
     use super::*;
     use crate::experiment::Scalar;
-    use crate::plan::fixture::{FakeSurroundings, commands, experiment, in_process};
+    use crate::plan::fixture::{FakeSurroundings, commands, experiment, in_process, mirrored};
     use crate::plan::{Plan, resolve};
 
     fn plan(asked: &Experiment) -> Result<Plan> {
@@ -136,8 +136,16 @@ mod tests {
         let one = plan(&in_process(8)).unwrap();
         assert_eq!((one.in_process, one.blocks_per_unit()), (Some(InProcessPlan { blocks: 1 }), 1));
         let asked = Experiment { blocks_per_process: Some(3), ..in_process(8) };
-        let three = plan(&asked).unwrap();
+        let mut three = plan(&asked).unwrap();
         assert_eq!(three.fewest_pairs, 3 * one.fewest_pairs);
+        // As many as mirrored blocks need; of fewer, single pairs are processes.
+        let usual = Experiment { pairs: None, ..asked };
+        let usual = plan(&usual).unwrap();
+        assert_eq!(usual.pairs, 2 * usual.fewest_pairs);
+        assert!(usual.blocks.iter().all(|block| block.order.len() == 4));
+        assert!(three.blocks.iter().all(|block| block.order.len() == 2));
+        assert_eq!(plan(&three.to_experiment().unwrap()).unwrap(), three, "defaults written out");
+        three.blocks = mirrored(8);
         let slots: Vec<crate::plan::Slot> = three.slots().collect();
         let groups = three.groups(&slots, 1);
         // The warm-up runs, three blocks of four runs, and the last block.
@@ -145,8 +153,6 @@ mod tests {
         assert_eq!(groups.concat(), slots);
         let apart = plan(&Experiment { in_process: false, ..in_process(8) }).unwrap();
         assert_eq!(apart.groups(&slots, 4).len(), 5, "as many as a machine makes at a time");
-        // Every default written out, the same plan comes of it.
-        assert_eq!(plan(&three.to_experiment().unwrap()).unwrap(), three);
     }
 
     #[test]
@@ -186,7 +192,10 @@ mod tests {
             profile: true,
             ..emulated(8)
         };
-        let made = plan(&asked).unwrap();
+        let mut made = plan(&asked).unwrap();
+        assert_eq!(made.fewest_pairs, 2 * plan(&emulated(2)).unwrap().fewest_pairs);
+        assert_eq!(plan(&made.to_experiment().unwrap()).unwrap(), made);
+        made.blocks = super::super::schedule::draw_emulated(2, 8, 0, 1, made.in_process);
         let slots: Vec<crate::plan::Slot> = made.slots().collect();
         assert_eq!((slots.len(), made.warm_up_count()), (made.slot_count(), 16));
         let processes = made.processes(&slots);
@@ -213,8 +222,6 @@ mod tests {
         let groups = made.groups(&slots, 3);
         assert_eq!(groups.iter().map(|group| group.len()).collect::<Vec<_>>(), [24, 8]);
         assert_eq!(groups.concat(), slots);
-        assert_eq!(made.fewest_pairs, 2 * plan(&emulated(2)).unwrap().fewest_pairs);
-        assert_eq!(plan(&made.to_experiment().unwrap()).unwrap(), made);
     }
 
     #[test]

@@ -11,6 +11,8 @@ mod guest;
 mod guest_tests;
 mod imported;
 mod in_process;
+mod measured;
+mod origin;
 mod repetition;
 mod resolve;
 #[cfg(test)]
@@ -23,6 +25,7 @@ pub use imported::{
     Claim, Formula, IMPORT, ImportPlan, ImportSource, ImportedFigures, ImportedMetric, Omission,
 };
 pub use in_process::InProcessPlan;
+pub use origin::Revision;
 pub use resolve::{Surroundings, find_workload, resolve};
 pub use schedule::{BlockPlan, Slot};
 
@@ -42,6 +45,12 @@ pub struct Plan {
     pub experiment: String,
     /// The question it answers.
     pub question: Option<String>,
+    /// What the user calls this recording.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The command that was given, to be given again; `None` of older recordings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invocation: Option<String>,
     /// Where the work runs.
     pub machine: MachineKind,
     /// What is compared; the first is the baseline.
@@ -56,7 +65,8 @@ pub struct Plan {
     pub unavailable: Vec<Unavailable>,
     /// Runs of each variant.
     pub pairs: u32,
-    /// The fewest pairs that can decide every metric at its corrected level.
+    /// The fewest pairs that can decide every metric at its corrected level, as single pairs where
+    /// order matters; in plans of before November 2026 as mirrored blocks.
     pub fewest_pairs: u32,
     /// When to stop before all of them are made.
     #[serde(default)]
@@ -145,6 +155,9 @@ pub struct VariantPlan {
     /// Its emulated machine; `None` on another machine.
     #[serde(default)]
     pub guest: Option<GuestPlan>,
+    /// The commit around its working directory, where that is in a git repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<Revision>,
 }
 
 impl VariantPlan {
@@ -257,7 +270,7 @@ impl Plan {
     pub fn metrics(&self) -> Vec<MetricKey> {
         match &self.emulation {
             Some(emulation) => guest::metrics(emulation.model.is_some(), self.boots_kernels()),
-            None => resolve::metrics_judged(&self.events, self.scope()),
+            None => measured::metrics_judged(&self.events, self.scope(), &self.primary),
         }
     }
 
@@ -331,6 +344,38 @@ impl Plan {
         slots.chunk_by(|one, other| process(one) == process(other)).collect()
     }
 
+    /// Pairs in a block.
+    fn pairs_in(block: &BlockPlan) -> u32 {
+        block.order.iter().filter(|variant| **variant == 0).count() as u32
+    }
+
+    /// Pairs in the first so many units of the test; those beyond the schedule are taken to be as
+    /// large as its largest.
+    pub fn pairs_of_units(&self, units: u32) -> u32 {
+        let blocks = units as usize * self.blocks_per_unit() as usize;
+        let planned = self.blocks.iter().take(blocks).map(Plan::pairs_in);
+        let beyond = blocks.saturating_sub(self.blocks.len()) as u32;
+        let largest = self.blocks.iter().map(Plan::pairs_in).max().unwrap_or(1);
+        planned.sum::<u32>() + beyond * largest
+    }
+
+    /// The fewest of the first blocks that hold so many pairs.
+    pub fn blocks_of_pairs(&self, pairs: u32) -> u32 {
+        let mut left = pairs;
+        let needed = self.blocks.iter().take_while(|block| {
+            let open = left > 0;
+            left = left.saturating_sub(Plan::pairs_in(block));
+            open
+        });
+        needed.count() as u32
+    }
+
+    /// Whether a metric has a verdict of its own: of the two clocks only one, the one that decides
+    /// or else the elapsed time, since they would say the same twice.
+    pub fn judges(&self, key: &MetricKey) -> bool {
+        is_judged(key, &self.primary)
+    }
+
     /// The unit of the test that a block belongs to.
     pub fn unit_of(&self, block: u32) -> u32 {
         block / self.blocks_per_unit()
@@ -339,6 +384,15 @@ impl Plan {
     /// The comparisons made, as (baseline, variant) indices.
     pub fn comparisons(&self) -> Vec<(usize, usize)> {
         comparisons(self.variants.len(), self.pairs_of_variants)
+    }
+}
+
+/// See [`Plan::judges`].
+fn is_judged(key: &MetricKey, primary: &MetricKey) -> bool {
+    const CLOCKS: [&str; 2] = ["wall", "tsc"];
+    match CLOCKS.contains(&primary.name.as_str()) {
+        true => !CLOCKS.contains(&key.name.as_str()) || key.name == primary.name,
+        false => key.name != CLOCKS[1],
     }
 }
 

@@ -44,6 +44,7 @@ impl Plan {
         Some(Experiment {
             name: Some(self.experiment.clone()),
             question: self.question.clone(),
+            label: self.label.clone(),
             pairs: Some(self.pairs),
             until_width: self.stop.width_ratio.map(|ratio| Width { ratio }),
             budget: self.stop.budget_ms.map(|limit_ms| TimeLimit { limit_ms }),

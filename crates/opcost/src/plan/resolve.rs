@@ -1,24 +1,21 @@
 //! From what the user wrote to a plan.
 
+use super::measured::{
+    Measured, fewest_blocks, figures_reported, measured_by_emulator, measured_by_host,
+};
 use super::{
-    BuildPlan, EmulationPlan, EventPlan, Hooks, Plan, Unavailable, VariantPlan, WorkPlan,
-    comparisons, guest, in_process, schedule,
+    BuildPlan, EventPlan, Hooks, Plan, Revision, VariantPlan, WorkPlan, comparisons, guest,
+    in_process, schedule,
 };
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::{Aslr, Command, EnvironmentPolicy, Experiment, MachineKind, Variant};
 use crate::kernel::KernelSpec;
 use crate::nearest::nearest;
 use crate::sampling::{self, SamplingPlan};
-use crate::source::perf_event::syntax;
-use crate::source::{self, Scope};
+use crate::source::Scope;
 use crate::stopping::StopPlan;
 use anyhow::{Context, Result};
-use opcost_record::metric::EMULATOR;
-use opcost_record::{Domain, Family, METRICS, MetricKey, MetricRow, WORKLOAD};
-use opcost_stats::multiple::Budget;
-use opcost_stats::power::blocks_min;
 use opcost_sys::perf::Refusal;
-use opcost_sys::perf::constants::KIND_SOFTWARE;
 use opcost_sys::spawn::find_program;
 use opcost_work::WorkloadSpec;
 use std::ffi::OsStr;
@@ -28,6 +25,12 @@ use std::path::{Path, PathBuf};
 const PAIRS_MAX: u32 = 1_000_000;
 /// Pairs at most, where a width or a budget says when to stop.
 const PAIRS_UNTIL_STOPPED: u32 = 2_000;
+/// Runs of a single variant that decide nothing and show its spread: so many at least, and more until
+/// the time is spent; on the emulated machine so many seeds.
+const RUNS_ALONE_MIN: u32 = 10;
+const RUNS_ALONE_MAX: u32 = 1_000;
+const TIME_ALONE_MS: u64 = 3_000;
+const RUNS_ALONE_EMULATED: u32 = 6;
 /// The most variants, so that runs can be numbered by 32 bits.
 const VARIANTS_MAX: usize = 1000;
 
@@ -53,6 +56,11 @@ pub trait Surroundings {
     /// # Errors
     /// It cannot be read, for example because it was removed.
     fn working_dir(&self) -> std::io::Result<PathBuf>;
+    /// The commit around a folder, where that is in a git repository.
+    fn revision(&self, folder: &Path) -> Option<Revision> {
+        let _ = folder;
+        None
+    }
 }
 
 /// Resolves an experiment into a plan.
@@ -95,29 +103,50 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         None => measured_by_host(experiment, scope, surroundings)?,
     };
     let sampling = resolve_sampling(experiment, emulation.is_some(), &events)?;
-    let stop = StopPlan {
+    let alone = variants.len() == 1;
+    let mut stop = StopPlan {
         width_ratio: experiment.until_width.map(|width| width.ratio),
         budget_ms: experiment.budget.map(|budget| budget.limit_ms),
+        blocks_min: 0,
     };
-    let blocks_needed = fewest_blocks(&metrics, &primary, comparisons, &stop.error_budget());
-    // Where drift has to cancel, a block holds two runs of each variant.
+    if alone {
+        refuse_comparing(experiment)?;
+        if experiment.pairs.is_none() && stop.budget_ms.is_none() && emulation.is_none() {
+            stop.budget_ms = Some(TIME_ALONE_MS);
+            stop.blocks_min = RUNS_ALONE_MIN;
+        }
+    }
+    let metrics = [metrics, figures_reported(&variants)].concat();
+    // Nothing is decided of one variant.
+    let units_needed = match alone {
+        true => 1,
+        false => fewest_blocks(&metrics, &primary, comparisons, &stop.error_budget()),
+    };
     let in_process = in_process::resolve_in_process(experiment, &variants)?;
     let build = resolve_build(experiment, emulation.is_some())?;
     let blocks_per_unit = build.as_ref().map(|build| build.blocks);
     let blocks_per_unit = blocks_per_unit.or(in_process.map(|process| process.blocks));
-    let units_needed = blocks_needed * blocks_per_unit.unwrap_or(1);
+    let fewest_pairs = units_needed * blocks_per_unit.unwrap_or(1);
     let drifts = emulation.is_none() || in_process.is_some();
-    let fewest_pairs = if drifts { 2 * units_needed } else { units_needed };
-    let most = if stop == StopPlan::default() { 0 } else { PAIRS_UNTIL_STOPPED };
-    let pairs = experiment.pairs.unwrap_or(fewest_pairs.max(most));
+    // With the fewest a change of anything that varies is found only if next to every pair has it.
+    let usual = if drifts { 2 * fewest_pairs } else { fewest_pairs };
+    let may_stop = stop != StopPlan::default();
+    let most = match (may_stop, alone) {
+        (true, true) => RUNS_ALONE_MAX,
+        (false, true) => RUNS_ALONE_EMULATED,
+        (true, false) => PAIRS_UNTIL_STOPPED,
+        (false, false) => 0,
+    };
+    let pairs = experiment.pairs.unwrap_or(usual.max(most));
     let warmup = experiment.warmup.unwrap_or(1);
-    if !(2..=PAIRS_MAX).contains(&pairs) {
-        return Err(fail(
-            Status::Usage,
-            format!(
+    if !(if alone { 1 } else { 2 }..=PAIRS_MAX).contains(&pairs) {
+        let why = match alone {
+            true => format!("--pairs {pairs}: give 1 to 1,000,000 runs"),
+            false => format!(
                 "--pairs {pairs}: give 2 to 1,000,000; {fewest_pairs} can decide every metric of this plan"
             ),
-        ));
+        };
+        return Err(fail(Status::Usage, why));
     }
     if warmup > PAIRS_MAX {
         return Err(fail(Status::Usage, format!("--warmup {warmup}: give at most 1,000,000")));
@@ -132,9 +161,16 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         EnvironmentPolicy::Inherit
     });
     let padded = environment == EnvironmentPolicy::Randomised;
+    let by_unit = blocks_per_unit.is_some();
+    let singles = match alone {
+        true => pairs,
+        false => schedule::single_pairs(pairs, fewest_pairs, by_unit, may_stop),
+    };
     Ok(Plan {
         experiment: experiment.name.clone().unwrap_or_else(|| default_name(&variants)),
         question: experiment.question.clone(),
+        label: experiment.label.clone(),
+        invocation: None,
         machine: experiment.machine.unwrap_or_default(),
         pairs_of_variants,
         primary,
@@ -148,8 +184,8 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         warmup,
         seed,
         blocks: match &emulation {
-            Some(_) => schedule::draw_emulated(variants.len(), pairs, seed, in_process),
-            None => schedule::draw(variants.len(), pairs, seed, padded),
+            Some(_) => schedule::draw_emulated(variants.len(), pairs, singles, seed, in_process),
+            None => schedule::draw(variants.len(), pairs, singles, seed, padded),
         },
         timeout_ms: experiment
             .timeout
@@ -178,6 +214,22 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         imported: None,
         attachment: None,
     })
+}
+
+/// Refuses what is about two variants or more where there is one.
+fn refuse_comparing(experiment: &Experiment) -> Result<()> {
+    let refuse = |option: &str, why: &str| Err(fail(Status::Usage, format!("{option}: {why}")));
+    if experiment.until_width.is_some() {
+        return refuse(
+            "--until-width",
+            "it is about the change between variants, and there is one; say how many runs with -n, or \
+             how much time with --budget",
+        );
+    }
+    if experiment.in_process {
+        return refuse("--in-process", "there is one variant, so no code path to exchange");
+    }
+    Ok(())
 }
 
 /// How the runs are sampled; the emulated machine counts instead, and so needs no asking.
@@ -235,73 +287,16 @@ fn resolve_build(experiment: &Experiment, emulated: bool) -> Result<Option<Build
     Ok(Some(BuildPlan { command: command.clone(), blocks }))
 }
 
-/// What a plan counts.
-pub(super) struct Measured {
-    pub(super) events: Vec<EventPlan>,
-    pub(super) unavailable: Vec<Unavailable>,
-    /// Every metric that will be judged.
-    pub(super) metrics: Vec<MetricKey>,
-    pub(super) primary: MetricKey,
-}
-
-pub(super) fn measured_by_host(
-    experiment: &Experiment,
-    scope: Scope,
-    surroundings: &dyn Surroundings,
-) -> Result<Measured> {
-    let (events, unavailable) = resolve_events(experiment, scope, surroundings)?;
-    let primary = resolve_primary(experiment, &events, &unavailable)?;
-    Ok(Measured { metrics: metrics_judged(&events, scope), events, unavailable, primary })
-}
-
-fn measured_by_emulator(
-    experiment: &Experiment,
-    emulation: &EmulationPlan,
-    variants: &[VariantPlan],
-) -> Result<Measured> {
-    let boots =
-        |variant: &VariantPlan| variant.guest.as_ref().is_some_and(|guest| guest.kernel.is_some());
-    let kernel = boots(&variants[0]);
-    if variants.iter().any(|variant| boots(variant) != kernel) {
-        return Err(fail(
-            Status::Usage,
-            "some variants boot a kernel and others do not; their counts cannot be compared",
-        ));
-    }
-    let metrics = guest::metrics(emulation.model.is_some(), kernel);
-    let wanted = experiment.primary.as_deref().unwrap_or("instructions");
-    let found = metrics
-        .iter()
-        .find(|key| key.label() == wanted)
-        .or_else(|| metrics.iter().find(|key| key.name == wanted));
-    let Some(primary) = found.cloned() else {
-        let labels: Vec<String> = metrics.iter().map(MetricKey::label).collect();
-        return Err(fail(
-            Status::Usage,
-            format!(
-                "--primary {wanted}: not counted on this emulated machine; there are {}",
-                labels.join(", ")
-            ),
-        ));
-    };
-    Ok(Measured { events: Vec::new(), unavailable: Vec::new(), metrics, primary })
-}
-
 fn resolve_variants(
     experiment: &Experiment,
     surroundings: &dyn Surroundings,
     here: &Path,
 ) -> Result<Vec<VariantPlan>> {
     let variants = guest::spread(experiment)?;
-    if variants.len() < 2 {
-        let given = variants.len();
-        return Err(fail(
-            Status::Usage,
-            format!(
-                "a comparison needs two or more variants, {given} given; name two commands, \
-                 repeat --workload (or --kernel, --boot), or add [[variant]] tables"
-            ),
-        ));
+    if variants.is_empty() {
+        let why =
+            "there is nothing to run; name a command or a --workload, or add [[variant]] tables";
+        return Err(fail(Status::Usage, why));
     }
     if variants.len() > VARIANTS_MAX {
         return Err(fail(
@@ -310,6 +305,16 @@ fn resolve_variants(
         ));
     }
     let common_env = parse_env(&experiment.env)?;
+    let mut revisions: Vec<(PathBuf, Option<Revision>)> = Vec::new();
+    let mut revision = |folder: &PathBuf| match revisions.iter().find(|(known, _)| known == folder)
+    {
+        Some((_, revision)) => revision.clone(),
+        None => {
+            let found = surroundings.revision(folder);
+            revisions.push((folder.clone(), found.clone()));
+            found
+        }
+    };
     let mut plans = Vec::new();
     for (index, variant) in variants.iter().enumerate() {
         let which = variant.name.clone().unwrap_or_else(|| (index + 1).to_string());
@@ -337,6 +342,7 @@ fn resolve_variants(
             guest,
             work,
             env,
+            revision: revision(&cwd),
             cwd: Some(cwd),
             prepare: variant.prepare.clone().or_else(|| experiment.prepare.clone()),
         });
@@ -515,163 +521,4 @@ fn default_name(variants: &[VariantPlan]) -> String {
             .file_name()
             .map_or("command".into(), |name| name.to_string_lossy().into_owned()),
     }
-}
-
-/// Parses and probes the events; those that cannot be counted are listed with the reason.
-fn resolve_events(
-    experiment: &Experiment,
-    scope: Scope,
-    surroundings: &dyn Surroundings,
-) -> Result<(Vec<EventPlan>, Vec<Unavailable>)> {
-    let asked = !experiment.events.is_empty();
-    let texts: Vec<&str> = if asked {
-        experiment.events.iter().map(String::as_str).collect()
-    } else {
-        source::perf_event::DEFAULT_EVENTS.to_vec()
-    };
-    let mut events = syntax::parse(&texts, &surroundings.sysfs()).status(Status::Usage)?;
-    if let Some(primary) = &experiment.primary {
-        add_primary(primary, &mut events, &surroundings.sysfs())?;
-    }
-    let mut wanted: Vec<EventPlan> = Vec::new();
-    for event in events {
-        if !wanted.iter().any(|other| other.key == event.key) {
-            wanted.push(event);
-        }
-    }
-    let refusals = surroundings.refusals(&wanted);
-    let refused = wanted.iter().zip(&refusals).filter(|(_, refusal)| refusal.is_some());
-    let users: Vec<EventPlan> = refused.filter_map(|(event, _)| user_part(event)).collect();
-    let can_be_had = users.iter().zip(surroundings.refusals(&users));
-    let mut users: Vec<&EventPlan> =
-        can_be_had.filter(|(_, refusal)| refusal.is_none()).map(|(user, _)| user).collect();
-    let mut unavailable = not_in_scope(&texts, scope);
-    let mut available: Vec<EventPlan> = Vec::new();
-    for (event, refusal) in wanted.iter().zip(refusals) {
-        let Some(Refusal { mut reason, remedy }) = refusal else {
-            available.push(event.clone());
-            continue;
-        };
-        if let Some(at) = users.iter().position(|user| user.key.name == event.key.name)
-            && event.key.domain == Domain::All
-        {
-            let user = users.remove(at);
-            reason += &format!("; {} is counted instead", user.key);
-            if !wanted.iter().any(|other| other.key == user.key) {
-                available.push(user.clone());
-            }
-        }
-        unavailable.push(Unavailable { key: event.key.clone(), reason, remedy });
-    }
-    Ok((available, unavailable))
-}
-
-/// The user-mode part of an event over both modes, to be counted where the whole may not be.
-fn user_part(event: &EventPlan) -> Option<EventPlan> {
-    // Switches and migrations happen in the kernel: their user part is always 0.
-    let divisible = event.kind != KIND_SOFTWARE || event.key.name.ends_with("-faults");
-    if event.key.domain != Domain::All || !divisible {
-        return None;
-    }
-    let key = MetricKey { domain: Domain::User, ..event.key.clone() };
-    // By itself: the rest of its group may not be there.
-    Some(EventPlan { key, group: None, ..event.clone() })
-}
-
-/// Metrics that `-e` names and that another source reads, but not around this kind of work.
-fn not_in_scope(texts: &[&str], scope: Scope) -> Vec<Unavailable> {
-    let rows = texts.iter().flat_map(|text| text.split(',')).filter_map(MetricRow::find);
-    rows.filter(|row| row.source != source::perf_event::NAME)
-        .filter(|row| !source::reads_always(row, scope))
-        .map(|row| {
-            let (reason, remedy) = if row.source == EMULATOR {
-                ("counted on the emulated machine only", "add --machine emulated")
-            } else if row.source == WORKLOAD {
-                ("told by workloads that have it, without being asked", "leave it out")
-            } else {
-                (
-                    "read by workloads around their operations, not around another program",
-                    "compare a workload",
-                )
-            };
-            let key = MetricKey::new(row.name, Domain::All, row.source);
-            Unavailable { key, reason: reason.into(), remedy: remedy.into() }
-        })
-        .collect()
-}
-
-/// A primary metric that is a perf event is counted even when `-e` does not list it.
-fn add_primary(primary: &str, events: &mut Vec<EventPlan>, sysfs: &Path) -> Result<()> {
-    let other_source =
-        MetricRow::find(primary).is_some_and(|row| row.source != source::perf_event::NAME);
-    if !other_source && !events.iter().any(|event| event.key.label() == primary) {
-        events.extend(syntax::parse(&[primary], sysfs).context("--primary").status(Status::Usage)?);
-    }
-    Ok(())
-}
-
-fn resolve_primary(
-    experiment: &Experiment,
-    events: &[EventPlan],
-    unavailable: &[Unavailable],
-) -> Result<MetricKey> {
-    let name = experiment.primary.as_deref().unwrap_or("wall");
-    if let Some(row) = MetricRow::find(name).filter(|row| row.source != source::perf_event::NAME) {
-        if row.family == Family::Control {
-            return Err(fail(
-                Status::Usage,
-                format!(
-                    "--primary {name}: a condition of the run is no result; see opcost list events"
-                ),
-            ));
-        }
-        return Ok(MetricKey::new(row.name, Domain::All, row.source));
-    }
-    // An alias was parsed into its metric's own name.
-    let wanted = syntax::canonical(name);
-    if let Some(event) = events.iter().find(|event| event.key.label() == wanted) {
-        return Ok(event.key.clone());
-    }
-    let refused = unavailable.iter().find(|missing| missing.key.label() == wanted);
-    Err(match refused {
-        Some(missing) => fail(
-            Status::Missing,
-            format!(
-                "the primary metric {wanted} cannot be counted here: {}; {}",
-                missing.reason, missing.remedy
-            ),
-        ),
-        None => fail(
-            Status::Usage,
-            format!("--primary {name}: name one metric, for example wall or instructions:u"),
-        ),
-    })
-}
-
-/// The metrics that runs with these events will have.
-pub(super) fn metrics_judged(events: &[EventPlan], scope: Scope) -> Vec<MetricKey> {
-    let others = METRICS
-        .iter()
-        .filter(|row| source::reads_always(row, scope))
-        .map(|row| MetricKey::new(row.name, Domain::All, row.source));
-    others.chain(events.iter().map(|event| event.key.clone())).collect()
-}
-
-/// The fewest blocks with which every metric can reach its corrected level.
-pub(super) fn fewest_blocks(
-    metrics: &[MetricKey],
-    primary: &MetricKey,
-    comparisons: usize,
-    budget: &Budget,
-) -> u32 {
-    let count = |family| {
-        metrics.iter().filter(|key| *key != primary && key.row().family == family).count()
-            * comparisons
-    };
-    let needed = [
-        (budget.primary, comparisons),
-        (budget.headline, count(Family::Headline)),
-        (budget.rest, count(Family::Rest)),
-    ];
-    needed.iter().map(|(level, tests)| blocks_min(*level, *tests)).max().unwrap_or(0)
 }

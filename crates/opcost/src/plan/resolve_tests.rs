@@ -21,7 +21,7 @@ fn check_refused(experiment: &Experiment, status: Status, parts: &[&str]) {
 
 proptest! {
     #[test]
-    fn blocks_are_mirrored_and_every_variant_runs_as_often_as_asked(
+    fn every_variant_runs_as_often_as_asked_in_pairs_or_mirrored_blocks(
         variants in 2usize..6,
         pairs in 2u32..60,
         warmup in 0u32..4,
@@ -31,6 +31,7 @@ proptest! {
             Experiment { seed: Some(seed), warmup: Some(warmup), ..experiment(variants, pairs) };
         let plan = resolve(&asked, &FakeSurroundings::default()).unwrap();
         prop_assert_eq!(&plan, &resolve(&asked, &FakeSurroundings::default()).unwrap());
+        let mirrored = pairs >= 32 && pairs >= 2 * plan.fewest_pairs;
         for (number, block) in plan.blocks.iter().enumerate() {
             let (first, second) = block.order.split_at(variants);
             let mut sorted = first.to_vec();
@@ -39,7 +40,10 @@ proptest! {
             // An odd number of pairs leaves half a block at the end.
             let half = pairs % 2 == 1 && number + 1 == plan.blocks.len();
             let mirror: Vec<u16> = first.iter().rev().copied().collect();
-            prop_assert_eq!(second, if half { &[][..] } else { &mirror[..] });
+            prop_assert_eq!(second, if half || !mirrored { &[][..] } else { &mirror[..] });
+        }
+        for units in 0..plan.blocks.len() as u32 {
+            prop_assert_eq!(plan.blocks_of_pairs(plan.pairs_of_units(units)), units);
         }
         let slots: Vec<Slot> = plan.slots().collect();
         prop_assert_eq!(slots.len(), plan.slot_count());
@@ -104,7 +108,8 @@ fn counts_out_of_range_are_usage_errors() {
     for pairs in [0, 1, 1_000_001] {
         check_refused(&experiment(2, pairs), Status::Usage, &["--pairs", "2 to 1,000,000"]);
     }
-    check_refused(&experiment(1, 2), Status::Usage, &["two or more variants", "1 given"]);
+    check_refused(&experiment(0, 2), Status::Usage, &["nothing to run", "[[variant]]"]);
+    check_refused(&experiment(1, 0), Status::Usage, &["--pairs 0", "1 to 1,000,000 runs"]);
     check_refused(&experiment(1001, 2), Status::Usage, &["1001 variants", "1000"]);
     let warmup = Experiment { warmup: Some(u32::MAX), ..experiment(2, 2) };
     check_refused(&warmup, Status::Usage, &["--warmup", "1,000,000"]);
@@ -262,4 +267,91 @@ fn a_metric_that_is_not_read_around_this_kind_of_work_is_unavailable() {
     let labels: Vec<String> =
         of_commands.unavailable.iter().map(|missing| missing.key.label()).collect();
     assert_eq!(labels, ["tsc"]);
+}
+
+#[test]
+fn few_pairs_are_units_of_their_own() {
+    let planned = |pairs: Option<u32>, change: &dyn Fn(&mut Experiment)| {
+        let mut asked = Experiment { pairs, ..commands(&["/bin/a", "/bin/b"]) };
+        for variant in &mut asked.variants {
+            variant.command = None;
+            variant.workload = Some("syscall".into());
+        }
+        asked.variants[0].name = Some("a".into());
+        asked.variants[1].name = Some("b".into());
+        change(&mut asked);
+        let plan = resolve(&asked, &FakeSurroundings::default()).unwrap();
+        let singles = plan.blocks.iter().take_while(|block| block.order.len() == 2).count();
+        (plan.pairs, plan.fewest_pairs, singles as u32, plan.blocks.len() as u32)
+    };
+    let as_is = |_: &mut Experiment| {};
+    let (usual, fewest, singles, units) = planned(None, &as_is);
+    assert!(fewest <= 12, "{fewest}");
+    assert_eq!((usual, singles, units), (2 * fewest, usual, usual));
+    assert_eq!(planned(Some(12), &as_is), (12, fewest, 12, 12));
+    assert_eq!(planned(Some(31), &as_is), (31, fewest, 31, 31));
+    assert_eq!(planned(Some(32), &as_is), (32, fewest, 0, 16));
+    // A plan that may stop early can decide from the fewest pairs on.
+    let budget = |asked: &mut Experiment| asked.budget = "1s".parse().ok();
+    assert_eq!(
+        planned(None, &budget),
+        (2000, fewest, fewest, fewest + (2000 - fewest).div_ceil(2))
+    );
+    // Builds are what is compared: as many as decide, with mirrored blocks where there is room.
+    let rebuild = |asked: &mut Experiment| {
+        asked.rebuild = Some("make".into());
+        asked.blocks_per_build = Some(3);
+    };
+    let (usual, fewest_built, singles, blocks) = planned(None, &rebuild);
+    assert_eq!((usual, fewest_built), (6 * fewest, 3 * fewest));
+    assert_eq!((singles, blocks), (0, 3 * fewest));
+    assert_eq!(
+        planned(Some(fewest_built), &rebuild),
+        (fewest_built, fewest_built, fewest_built, fewest_built)
+    );
+    // Many comparisons share one error rate: where blocks could not decide them all, pairs can.
+    let many = |asked: &mut Experiment| {
+        let first = asked.variants[0].clone();
+        asked.variants =
+            (0..400).map(|n| Variant { name: Some(format!("v{n}")), ..first.clone() }).collect();
+    };
+    let resolved = |pairs| {
+        let mut asked = Experiment { pairs: Some(pairs), ..experiment(2, 2) };
+        many(&mut asked);
+        resolve(&asked, &FakeSurroundings::default()).unwrap()
+    };
+    let fewest = resolved(32).fewest_pairs;
+    assert!((17..32).contains(&fewest), "{fewest}");
+    assert_eq!(resolved(32).blocks[0].order.len(), 400);
+    assert_eq!(resolved(2 * fewest).blocks[0].order.len(), 800);
+}
+
+#[test]
+fn of_two_clocks_one_is_judged() {
+    let names = |primary: &str| {
+        let asked = Experiment { primary: Some(primary.into()), ..experiment(2, 2) };
+        let plan = resolve(&asked, &FakeSurroundings::default()).unwrap();
+        let clocks = ["wall", "tsc"];
+        let names = plan.metrics().into_iter().map(|key| key.name);
+        names.filter(|name| clocks.contains(&name.as_str())).collect::<Vec<_>>()
+    };
+    assert_eq!(names("wall"), ["wall"]);
+    assert_eq!(names("task-clock"), ["wall"]);
+    assert_eq!(names("tsc"), ["tsc"]);
+}
+
+/// What a workload reports of its own work has to be decided, too.
+#[test]
+fn figures_of_workloads_are_counted() {
+    let fewest = |params: &[(&str, &str)]| {
+        let mut asked = experiment(2, 2);
+        for variant in &mut asked.variants {
+            variant.workload = Some("lock".into());
+            for (key, value) in params {
+                variant.params.insert(key.to_string(), Scalar::Text(value.to_string()));
+            }
+        }
+        resolve(&asked, &FakeSurroundings::default()).unwrap().fewest_pairs
+    };
+    assert_eq!((fewest(&[]), fewest(&[("threads", "2"), ("scale", "on")])), (11, 12));
 }

@@ -2,10 +2,11 @@
 
 use super::{InProcessPlan, Plan};
 use opcost_stats::random::Random;
-use opcost_stats::schedule::{mirrored_blocks, plain_blocks};
+use opcost_stats::schedule::{self, MIRRORED_PAIRS_MIN, plain_blocks};
 use serde::{Deserialize, Serialize};
 
-/// One block of the schedule: a random order of the variants and its mirror image.
+/// One block of the schedule: a random order of the variants, where there are many blocks with its
+/// mirror image.
 ///
 /// On the emulated machine, whose counts know no drift, each variant runs once in a block, with
 /// the block's seed and padding. Where one of its processes makes several runs, order matters there
@@ -37,14 +38,37 @@ pub struct Slot {
     pub guest_seed: u32,
 }
 
-/// Draws the blocks of a schedule.
+/// How many pairs are blocks of their own, before the mirrored ones.
+///
+/// `fewest`: the fewest single pairs that decide every metric. `by_unit`: whether builds or processes
+/// are the units of the test, of which mirrored blocks take no more. `may_stop`: whether the
+/// recording may stop before all pairs are made; then it can decide from the fewest on, and has the
+/// better units if it goes on.
+pub(super) fn single_pairs(pairs: u32, fewest: u32, by_unit: bool, may_stop: bool) -> u32 {
+    let many = pairs >= MIRRORED_PAIRS_MIN || by_unit;
+    if !many || u64::from(pairs) < 2 * u64::from(fewest) {
+        pairs
+    } else if may_stop {
+        fewest
+    } else {
+        0
+    }
+}
+
+/// Draws the blocks of a schedule, `singles` of its pairs in blocks of their own.
 ///
 /// `padded` draws a padding for each block: the same for all its runs, so that layouts differ
 /// between blocks and never between the two sides of a comparison.
-pub(super) fn draw(variants: usize, pairs: u32, seed: u64, padded: bool) -> Vec<BlockPlan> {
+pub(super) fn draw(
+    variants: usize,
+    pairs: u32,
+    singles: u32,
+    seed: u64,
+    padded: bool,
+) -> Vec<BlockPlan> {
     let mut random = Random::new(seed);
     let mut paddings = random.fork(1);
-    mirrored_blocks(variants, pairs, &mut random)
+    schedule::blocks(variants, pairs, singles, &mut random)
         .into_iter()
         .map(|order| BlockPlan {
             order: order.into_iter().map(|variant| variant as u16).collect(),
@@ -58,18 +82,19 @@ pub(super) fn draw(variants: usize, pairs: u32, seed: u64, padded: bool) -> Vec<
 ///
 /// Every input shifts the phase of ticks and the layout of memory, so seed and padding differ
 /// between machines, and never between the two sides of a comparison. `process`: how many blocks a
-/// machine makes whose process exchanges its code paths; its clock goes on between them, so they
-/// are mirrored.
+/// machine makes whose process exchanges its code paths; its clock goes on between them, so order
+/// matters, and all but `singles` of the pairs are in mirrored blocks.
 pub(super) fn draw_emulated(
     variants: usize,
     pairs: u32,
+    singles: u32,
     seed: u64,
     process: Option<InProcessPlan>,
 ) -> Vec<BlockPlan> {
     let mut random = Random::new(seed);
     let (mut paddings, mut seeds) = (random.fork(1), random.fork(2));
     let orders = match process {
-        Some(_) => mirrored_blocks(variants, pairs, &mut random),
+        Some(_) => schedule::blocks(variants, pairs, singles, &mut random),
         None => plain_blocks(variants, pairs, &mut random),
     };
     let blocks_per_machine = process.map_or(1, |process| process.blocks as usize);

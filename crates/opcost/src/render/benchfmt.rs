@@ -1,9 +1,11 @@
 //! Go benchmark lines (<https://go.dev/design/14313-benchmark-format>), so that
-//! `benchstat -col /variant FILE` reads them: one run a line, one metric a value-unit pair.
+//! `benchstat -col /variant FILE` reads them: one run a line, one metric a value-unit pair, the
+//! baseline's runs first.
 
 use super::View;
+use crate::store::Recording;
 use anyhow::Result;
-use opcost_record::{Family, MetricKey, Outcome, Unit, WORK};
+use opcost_record::{Family, MetricKey, Outcome, Record, Unit, WORK};
 use std::fmt::Write as _;
 
 pub(super) fn render(view: &View<'_>) -> Result<String> {
@@ -18,41 +20,76 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     }
     let name = capitalised(&recording.plan.experiment);
     text.push_str(&super::imported::benchfmt(recording, &name));
-    for record in recording.records.iter().filter(|record| record.block.is_some()) {
-        if record.outcome != Outcome::Finished {
-            continue;
-        }
-        let variant = word(&recording.plan.variants[usize::from(record.variant)].name);
-        let ops = record.ops.unwrap_or(1);
-        let _ = write!(text, "Benchmark{name}/variant={variant} {ops}");
-        for sample in &record.samples {
-            let Some(key) = recording.dictionary.key(sample.metric) else { continue };
-            let row = key.row();
-            if key.region != WORK
-                || row.family == Family::Control
-                || sample.time.is_some_and(|time| time.multiplexed())
-            {
-                continue;
+    // benchstat takes what comes first for the base, so variants follow one another in the order of
+    // the plan and not in that of the runs.
+    for (variant, word) in variant_words(recording).iter().enumerate() {
+        for record in runs(recording, variant) {
+            let ops = record.ops.unwrap_or(1);
+            let _ = write!(text, "Benchmark{name}/variant={word} {ops}");
+            for sample in &record.samples {
+                let Some(key) = recording.dictionary.key(sample.metric) else { continue };
+                let row = key.row();
+                if key.region != WORK
+                    || !recording.plan.judges(key)
+                    || row.family == Family::Control
+                    || sample.time.is_some_and(|time| time.multiplexed())
+                {
+                    continue;
+                }
+                let value =
+                    if row.per_op { sample.value as f64 / ops as f64 } else { sample.value as f64 };
+                let _ = write!(text, " {}", figure(key, row.unit, value));
             }
-            let value =
-                if row.per_op { sample.value as f64 / ops as f64 } else { sample.value as f64 };
-            let unit = unit(key, row.unit);
-            let _ = write!(text, " {value} {unit}");
+            text.push('\n');
         }
-        text.push('\n');
     }
     Ok(text)
 }
 
-/// The unit of a metric, which names the metric, too; the units that Go's own benchmarks use have a
-/// meaning to benchstat.
-pub(super) fn unit(key: &MetricKey, unit: Unit) -> String {
+/// The finished runs of a variant, without warm-up.
+fn runs(recording: &Recording, variant: usize) -> impl Iterator<Item = &Record> {
+    let of_variant = move |record: &&Record| usize::from(record.variant) == variant;
+    let records = recording.records.iter().filter(of_variant);
+    records.filter(|record| record.block.is_some() && record.outcome == Outcome::Finished)
+}
+
+/// Value and unit of a figure. The unit names the metric, too; those that Go's own benchmarks use
+/// have a meaning to benchstat.
+///
+/// Times but `ns/op` are in seconds: benchstat makes seconds of nanoseconds, but not of 0, and so
+/// would show one metric under two units.
+pub(super) fn figure(key: &MetricKey, unit: Unit, value: f64) -> String {
     match (key.label().as_str(), unit) {
-        ("wall", _) => "ns/op".to_string(),
-        (_, Unit::Ns) => format!("{}-ns{}/op", word(&key.name), key.domain.suffix()),
-        (_, Unit::Bytes) => format!("{}-bytes", word(&key.name)),
-        (label, _) => format!("{}/op", word(label)),
+        ("wall", _) => format!("{value} ns/op"),
+        (_, Unit::Ns) => {
+            let (name, domain) = (word(&key.name), key.domain.suffix());
+            format!("{} {name}-sec{domain}/op", value / 1e9)
+        }
+        (_, Unit::Bytes) => format!("{value} {}-bytes", word(&key.name)),
+        (label, _) => format!("{value} {}/op", word(label)),
     }
+}
+
+/// The variants' names as parts of benchmark names, each another.
+pub(super) fn variant_words(recording: &Recording) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for variant in &recording.plan.variants {
+        let mut word = word(&variant.name);
+        // A number behind a last hyphen would be taken for GOMAXPROCS, and no part of the name.
+        let end = word.trim_end_matches(|c: char| c.is_ascii_digit());
+        if end.len() < word.len() && end.ends_with('-') {
+            word.replace_range(end.len() - 1..end.len(), "_");
+        }
+        let alone = word.clone();
+        for number in 2.. {
+            if !words.contains(&word) {
+                break;
+            }
+            word = format!("{alone}_{number}");
+        }
+        words.push(word);
+    }
+    words
 }
 
 /// A benchmark's name begins with an upper-case letter or none at all.

@@ -201,21 +201,21 @@ fn is_mean(figures: &Figures) -> bool {
 /// Imported runs as Go benchmark lines, one figure each; a mean is no run and has none.
 pub(super) fn benchfmt(recording: &Recording, name: &str) -> String {
     let mut text = String::new();
+    let variants = super::benchfmt::variant_words(recording);
     let metrics = recording.plan.imported.iter().flat_map(|import| &import.metrics);
     for metric in metrics {
-        let unit = match &metric.unit_written {
+        let figure = |value: f64| match &metric.unit_written {
             // Which Go's own benchmarks have.
             Some(unit) if (metric.key.name.as_str(), unit.as_str()) == ("throughput", "MB/s") => {
-                unit.clone()
+                format!("{value} {unit}")
             }
-            Some(unit) => word(&format!("{}-{unit}", metric.key.label())),
-            None => super::benchfmt::unit(&metric.key, metric.unit),
+            Some(unit) => format!("{value} {}", word(&format!("{}-{unit}", metric.key.label()))),
+            None => super::benchfmt::figure(&metric.key, metric.unit, value),
         };
-        for (variant, figures) in recording.plan.variants.iter().zip(&metric.figures) {
+        for (variant, figures) in variants.iter().zip(&metric.figures) {
             let Some(ImportedFigures::Runs { values, .. }) = figures else { continue };
             for value in values {
-                let variant = word(&variant.name);
-                text += &format!("Benchmark{name}/variant={variant} 1 {value} {unit}\n");
+                text += &format!("Benchmark{name}/variant={variant} 1 {}\n", figure(*value));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! JSON: hyperfine's `results`, so that its readers work, and the `opcost` block.
 
 use super::View;
+use super::alone;
 use super::imported;
 use super::size;
 use crate::comparison::{
@@ -30,7 +31,9 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
             "machine": view.recording.machine.first(),
             "variants": comparison.variants,
             "metrics": metrics(view),
+            "figures": alone::figures_json(view),
             "functions": functions(view),
+            "function_costs": alone::functions_json(comparison),
             "differences": differences(view),
             "sizes": size::rows_json(comparison),
             "empty_twin": comparison.twin,
@@ -127,6 +130,7 @@ fn metrics(view: &View<'_>) -> Vec<Value> {
                 "mde_difference": null,
                 "relevance_floor_ratio": null,
                 "n_pairs": 0,
+                "pairs_needed": null,
                 "verdict": Verdict::Unavailable,
                 "reason": missing.reason,
                 "remedy": missing.remedy,
@@ -136,7 +140,12 @@ fn metrics(view: &View<'_>) -> Vec<Value> {
     metrics
 }
 
-fn metric(row: &Row, change: &Change, names: (&String, &String), sides: [Option<f64>; 2]) -> Value {
+pub(super) fn metric(
+    row: &Row,
+    change: &Change,
+    names: (&String, &String),
+    sides: [Option<f64>; 2],
+) -> Value {
     json!({
         "metric": row.key.name,
         "domain": row.key.domain,
@@ -163,6 +172,7 @@ fn metric(row: &Row, change: &Change, names: (&String, &String), sides: [Option<
         "mde_difference": change.mde_difference,
         "relevance_floor_ratio": change.relevance_floor_ratio,
         "n_pairs": change.n_pairs,
+        "pairs_needed": change.pairs_needed,
         "verdict": change.verdict,
         "reason": change.reason,
     })

@@ -1,13 +1,13 @@
 //! The table for a mail or a pull request.
 
 use super::View;
+use super::alone;
 use super::functions;
 use super::imported;
 use super::size;
 use super::text::heading;
 use crate::comparison::conclusion::{detectable, figures, percent};
 use crate::comparison::{Change, Figures, Row, Severity, Verdict};
-use crate::plan::IMPORT;
 use anyhow::Result;
 use std::fmt::Write as _;
 
@@ -61,6 +61,9 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
         }
         size::rows_markdown(&mut text, comparison, [baseline, variant], escape);
     }
+    if comparison.comparisons.is_empty() && comparison.imported.is_none() {
+        alone::markdown(&mut text, comparison, escape);
+    }
     text.push('\n');
     for conclusion in &comparison.conclusions {
         let _ = writeln!(text, "- {}", escape(conclusion));
@@ -83,6 +86,9 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     for observation in comparison.stopped.iter().cloned().chain(comparison.observed()) {
         let _ = writeln!(text, "- {}", escape(&observation));
     }
+    if let Some(provenance) = view.recording.plan.provenance() {
+        let _ = writeln!(text, "- {}", escape(&provenance));
+    }
     for (labels, reason) in comparison.missing() {
         let _ =
             writeln!(text, "- not counted: {} ({})", escape(&labels.join(", ")), escape(&reason));
@@ -101,7 +107,7 @@ const REAL: &str = "real";
 pub(super) fn verdict(row: &Row, change: &Change) -> String {
     match change.verdict {
         Verdict::Changed if change.below_floor().is_some() => change.reason.clone(),
-        Verdict::Changed if row.key.source == IMPORT => "differs".into(),
+        Verdict::Changed if change.unordered => "differs".into(),
         Verdict::Changed if row.exact => "real, exact".into(),
         Verdict::Changed => REAL.into(),
         Verdict::Unchanged if change.identical => "same in every run".into(),

@@ -2,6 +2,8 @@
 //!
 //! Renderers compute no statistics and open no file.
 
+pub mod across;
+mod alone;
 mod benchfmt;
 mod csv;
 pub mod diff;

@@ -2,6 +2,7 @@
 //! paravirt-spinlock tables of 2009; ratios such as CPI are of each column's own counts.
 
 use super::View;
+use super::alone;
 use super::page::{BOLD, DIM, PLAIN, Page, align, fit};
 use super::text::heading;
 use crate::comparison::ratio::ratios;
@@ -22,6 +23,10 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
         page.wrap(PLAIN, "", question);
     }
     let baseline = 0;
+    if comparison.comparisons.is_empty() {
+        alone::nothing_to_compare(&mut page);
+        return Ok(page.into_text());
+    }
     let name = &comparison.variants[baseline].name;
     page.wrap(PLAIN, "", &format!("Medians as percentages of '{name}'."));
     // Each with the number of its comparison.

@@ -25,6 +25,9 @@ pub fn text(plan: &Plan, style: &Style) -> String {
     if let Some(question) = &plan.question {
         line("question", question);
     }
+    if let Some(provenance) = plan.provenance() {
+        line("of", &provenance);
+    }
     for (index, variant) in plan.variants.iter().enumerate() {
         let letter = letter(index as u16);
         line(&format!("variant {letter}"), &format!("{}: {}", variant.name, variant.describe()));
@@ -43,19 +46,25 @@ pub fn text(plan: &Plan, style: &Style) -> String {
         line("", &format!("not {}: {reason}", labels.join(", ")));
     }
     line("conditions", &conditions(plan));
-    line(
-        "pairs",
-        &format!(
-            "{} ({} can decide every metric at its corrected level)",
-            grouped(plan.pairs.into()),
-            plan.fewest_pairs
+    let runs = grouped(plan.pairs.into());
+    match plan.variants.len() {
+        1 => line("runs", &format!("{runs} (one variant: nothing is decided)")),
+        _ => line(
+            "pairs",
+            &format!(
+                "{runs} ({} can decide every metric at its corrected level)",
+                plan.fewest_pairs
+            ),
         ),
-    );
+    }
     let stop = [
         plan.stop.width_ratio.map(|ratio| {
             format!("the interval of {} is within {}", plan.primary.label(), magnitude(ratio))
         }),
-        plan.stop.budget_ms.map(|budget_ms| format!("{budget_ms} ms are spent")),
+        plan.stop.budget_ms.map(|budget_ms| match plan.stop.blocks_min {
+            0 => format!("{budget_ms} ms are spent"),
+            least => format!("{budget_ms} ms are spent, and {least} runs are made"),
+        }),
     ];
     let stop: Vec<String> = stop.into_iter().flatten().collect();
     if !stop.is_empty() {
@@ -91,7 +100,7 @@ pub fn text(plan: &Plan, style: &Style) -> String {
     let more = plan.blocks.len().saturating_sub(BLOCKS_SHOWN);
     let more = if more > 0 { format!(" and {more} more blocks") } else { String::new() };
     line("order", &format!("{}{more}", blocks.join(" ")));
-    line("runs", &grouped(plan.slot_count() as u64));
+    line("in all", &format!("{} runs", grouped(plan.slot_count() as u64)));
     page.into_text()
 }
 

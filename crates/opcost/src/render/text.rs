@@ -1,13 +1,13 @@
 //! The table for people.
 
 use super::View;
+use super::alone;
 use super::functions;
 use super::imported;
 use super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, fit};
 use super::size;
 use crate::comparison::conclusion::{detectable, figures, magnitude, percent};
 use crate::comparison::{Change, Comparison, Figures, Row, Severity, TwinRow, Verdict};
-use crate::plan::IMPORT;
 use anyhow::Result;
 use opcost_record::{Better, Kind, Unit};
 use unicode_width::UnicodeWidthStr;
@@ -27,7 +27,10 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     }
     if comparison.comparisons.is_empty() {
         page.line("");
-        imported::alone(&mut page, comparison);
+        match comparison.imported {
+            Some(_) => imported::alone(&mut page, comparison),
+            None => alone::text(&mut page, comparison),
+        }
     }
     for (index, &(baseline, variant)) in comparison.comparisons.iter().enumerate() {
         page.line("");
@@ -40,6 +43,7 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
         imported::footnotes(&mut page, comparison, import);
         imported::claims(&mut page, import);
     }
+    alone::functions_text(&mut page, comparison);
     for &(baseline, variant) in &comparison.comparisons {
         functions::text(&mut page, comparison, [baseline, variant]);
         functions::differences_text(&mut page, comparison, [baseline, variant]);
@@ -50,6 +54,9 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
         page.wrap(BOLD, "→ ", conclusion);
     }
     ledger(&mut page, comparison);
+    if let Some(provenance) = view.recording.plan.provenance() {
+        page.wrap(PLAIN, "  ", &provenance);
+    }
     if let Some(stopped) = &comparison.stopped {
         page.wrap(PLAIN, "  ", stopped);
     }
@@ -62,6 +69,13 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     let last = page.paint(DIM, &format!("recording {0} · opcost show {0}", comparison.recording));
     page.line(&last);
     Ok(page.into_text())
+}
+
+/// The table of one comparison, with what its remarks mean.
+pub(super) fn table(page: &mut Page, comparison: &Comparison, index: usize) {
+    let (baseline, variant) = comparison.comparisons[index];
+    Table::new(comparison, index, baseline, variant, page.width).print(page);
+    footnotes(page, comparison);
 }
 
 /// One comparison as a table, with the widths of its columns.
@@ -263,9 +277,7 @@ fn remark(row: &Row, change: &Change) -> String {
     match change.verdict {
         Verdict::Changed if change.below_floor().is_some() => format!("{arrow} real, < layout"),
         Verdict::Changed => {
-            // Of what others measured, nobody can say that it is real.
-            let word = if row.key.source == IMPORT { "differs" } else { "real" };
-            format!("{arrow} {word}{}", if row.exact { ", exact" } else { "" })
+            format!("{arrow} {}{}", change.found(), if row.exact { ", exact" } else { "" })
         }
         Verdict::Unchanged if change.identical => "the same every run".into(),
         Verdict::Unchanged => {

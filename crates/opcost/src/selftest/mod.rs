@@ -1,6 +1,6 @@
 //! `opcost selftest`: how often this machine raises a false alarm, and what it would find.
 //!
-//! Reports are made as any user's are (a plan, runs in mirrored blocks, a store, a comparison), of
+//! Reports are made as any user's are (a plan, runs in drawn order, a store, a comparison), of
 //! work against the same work and against the same work with a known amount more, by turns, until
 //! the time is up.
 

@@ -47,6 +47,10 @@ pub enum StoreErrorKind {
     NoRecording(String),
     /// Several recordings begin with this text.
     Ambiguous(String, Vec<String>),
+    /// The recording is being made, or its process was killed.
+    Running(String),
+    /// The recording was deleted while it was being made.
+    Forgotten(String),
     /// The recording is complete.
     Complete(String),
     /// Another process is working on the recording.
@@ -184,6 +188,16 @@ impl fmt::Display for StoreError {
             StoreErrorKind::Complete(id) => {
                 write!(f, "store '{path}': recording {id} is complete; see opcost show {id}")
             }
+            StoreErrorKind::Running(id) => write!(
+                f,
+                "store '{path}': recording {id} is being made, or its opcost was killed; wait for it, or \
+                 delete it all the same with --running; nothing was deleted"
+            ),
+            StoreErrorKind::Forgotten(id) => write!(
+                f,
+                "store '{path}': recording {id} was deleted while it was being made (opcost forget); \
+                 begin anew"
+            ),
             StoreErrorKind::InUse { recording, slot } => write!(
                 f,
                 "store '{path}': run {slot} of recording {recording} is there already: another opcost is working on it"
@@ -201,6 +215,7 @@ impl HasStatus for StoreError {
             // The store is well; the user named the wrong recording.
             StoreErrorKind::NoRecording(_)
             | StoreErrorKind::Ambiguous(..)
+            | StoreErrorKind::Running(_)
             | StoreErrorKind::Complete(_) => Status::Usage,
             _ => Status::Missing,
         }

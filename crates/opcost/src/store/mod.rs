@@ -1,12 +1,13 @@
 //! The store: recordings in one SQLite file, one transaction a run.
 //!
 //! A recording is written before its first run (plan and machine state), then grows by a row a
-//! run, and is never changed but for its state. Write-ahead logging without a sync per
+//! run, and is never changed but for its state; it can be deleted whole. Write-ahead logging without a sync per
 //! transaction makes an append cheap; it survives the death of the process, and loses at most
 //! the last runs if the machine dies (<https://sqlite.org/wal.html>).
 
 mod codec;
 mod error;
+mod forget;
 mod open;
 mod profile;
 #[cfg(test)]
@@ -14,10 +15,11 @@ mod tests;
 mod write;
 
 pub use error::{StoreError, StoreErrorKind};
+pub use forget::Room;
 pub use write::RecordingWriter;
 
 use crate::machine::MachineState;
-use crate::plan::Plan;
+use crate::plan::{Plan, Revision};
 use opcost_record::{Dictionary, Domain, Failure, Invariant, MetricKey, Outcome, Profile, Record};
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Deserialize;
@@ -81,6 +83,10 @@ pub struct RecordingHead {
     pub runs: u64,
     /// Names of the variants.
     pub variants: Vec<String>,
+    /// What the user calls it.
+    pub label: Option<String>,
+    /// The commit of each variant's sources, without repetition.
+    pub revisions: Vec<Revision>,
     /// Whether it holds imported figures and no runs.
     pub imported: bool,
 }
@@ -121,11 +127,11 @@ impl Recording {
     /// Pairs made, or being made.
     pub fn pairs_made(&self) -> u32 {
         match self.state {
-            State::StoppedWidth | State::StoppedBudget => {
+            State::Finished => self.plan.pairs,
+            _ => {
                 let first = |record: &&Record| record.variant == 0 && record.block.is_some();
                 self.records.iter().filter(first).count() as u32
             }
-            _ => self.plan.pairs,
         }
     }
 }
@@ -177,6 +183,8 @@ impl Store {
                     state: state(row, 3)?,
                     runs: unsigned(row, 4)?,
                     imported: plan.imported.is_some(),
+                    label: plan.label,
+                    revisions: revisions(&plan.variants),
                     variants: plan.variants.into_iter().map(|variant| variant.name).collect(),
                 })
             })?;
@@ -222,6 +230,19 @@ impl Store {
             recording.profiles = self.read_profiles(number)?;
         }
         Ok(recording)
+    }
+
+    /// The whole identifier of a recording: of the beginning of one, or of `last`.
+    ///
+    /// # Errors
+    /// No or more than one recording matches.
+    pub fn whole_id(&self, id: &str) -> Result<String, StoreError> {
+        let number = self.number_of(id)?;
+        self.sql(|connection| {
+            connection.query_row("SELECT id FROM recordings WHERE number = ?1", [number], |row| {
+                row.get(0)
+            })
+        })
     }
 
     fn read_keys(&self, number: i64) -> Result<Vec<MetricKey>, StoreError> {
@@ -338,11 +359,23 @@ impl Store {
 struct NamesOfPlan {
     variants: Vec<NameOfVariant>,
     imported: Option<serde::de::IgnoredAny>,
+    label: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct NameOfVariant {
     name: String,
+    revision: Option<Revision>,
+}
+
+fn revisions(variants: &[NameOfVariant]) -> Vec<Revision> {
+    let mut revisions: Vec<Revision> = Vec::new();
+    for revision in variants.iter().filter_map(|variant| variant.revision.as_ref()) {
+        if !revisions.contains(revision) {
+            revisions.push(revision.clone());
+        }
+    }
+    revisions
 }
 
 fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {

@@ -122,9 +122,18 @@ impl RecordingWriter {
         // The run that is being stored, for an error to name.
         let mut at = 0;
         let connection = &mut self.store.connection;
+        let id = &self.id;
+        let mut is_there = true;
         let mut append = || -> rusqlite::Result<()> {
             let transaction =
                 connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+            // Its number may be another recording's by now.
+            is_there = transaction
+                .prepare_cached("SELECT 1 FROM recordings WHERE number = ?1 AND id = ?2")?
+                .exists(params![number, id])?;
+            if !is_there {
+                return Ok(());
+            }
             for (id, key) in keys.iter().enumerate().skip(stored) {
                 transaction
                     .prepare_cached(
@@ -154,6 +163,11 @@ impl RecordingWriter {
             }
             _ => StoreError::from_sqlite(&self.store.path, &error),
         })?;
+        if !is_there {
+            self.displaced = true;
+            let kind = StoreErrorKind::Forgotten(self.id.clone());
+            return Err(StoreError::new(&self.store.path, kind));
+        }
         self.metrics_stored = self.dictionary.keys().len();
         Ok(())
     }
@@ -168,8 +182,9 @@ impl RecordingWriter {
         }
         self.store.sql(|connection| {
             connection.execute(
-                "UPDATE recordings SET machine = json_insert(machine, '$[#]', json(?2)) WHERE number = ?1",
-                params![self.number, text(machine)?],
+                "UPDATE recordings SET machine = json_insert(machine, '$[#]', json(?2))
+                 WHERE number = ?1 AND id = ?3",
+                params![self.number, text(machine)?, self.id],
             )
         })?;
         Ok(())
@@ -185,8 +200,8 @@ impl RecordingWriter {
         }
         self.store.sql(|connection| {
             connection.execute(
-                "UPDATE recordings SET state = ?2 WHERE number = ?1",
-                params![self.number, state.word()],
+                "UPDATE recordings SET state = ?2 WHERE number = ?1 AND id = ?3",
+                params![self.number, state.word(), self.id],
             )
         })?;
         Ok(self.store)

@@ -10,10 +10,8 @@ use opcost_record::{Context, Function, Profile, Reading, metric::EMULATOR, profi
 
 /// The plan for an emulated machine: each block has one run of each variant.
 pub(crate) fn plan(filters: &[&str], pairs: u32) -> Plan {
-    let mut plan = super::plan(filters, 2 * pairs);
+    let mut plan = super::plan(filters, pairs);
     plan.machine = MachineKind::Emulated;
-    plan.pairs = pairs;
-    plan.fewest_pairs = pairs;
     plan.primary = key("instructions", EMULATOR);
     plan.events.clear();
     plan.unavailable.clear();

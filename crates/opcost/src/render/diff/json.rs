@@ -41,6 +41,9 @@ pub fn json(difference: &Difference) -> Value {
             "variant": side.name,
             "work": side.work,
             "runs": side.runs,
+            "machine": side.machine,
+            "provenance": side.provenance,
+            "invocation": side.invocation,
         })
     });
     json!({

@@ -16,6 +16,9 @@ const CALLERS_SHOWN: usize = 3;
 pub fn mail(difference: &Difference, limit: usize, style: &Style) -> String {
     let shown = Shown::of(difference, limit);
     let mut page = Page::tight(&Style { color: false, width: WIDTH, ..style.clone() });
+    // A long one is folded: lines that begin with spaces belong to it (RFC 5322, section 2.2.3).
+    page.wrap(PLAIN, "Subject: ", &shown.subject());
+    page.line("");
     page.wrap(PLAIN, "", &format!("{}.", shown.heading()));
     page.wrap(PLAIN, "", &format!("In all {}.", shown.total()));
     let causes = &shown.rows[..shown.leading];
@@ -47,17 +50,53 @@ pub fn mail(difference: &Difference, limit: usize, style: &Style) -> String {
     );
     page.line("");
     page.note_shortened("");
-    for sentence in shown.provenance() {
-        page.wrap(PLAIN, "", &sentence);
+    page.wrap(PLAIN, "Method: ", &format!("{}.", shown.method()));
+    for machine in shown.machines() {
+        page.wrap(PLAIN, "Machine: ", &machine);
     }
-    for sentence in shown.matching_notes() {
-        page.wrap(PLAIN, "", &sentence);
+    for sentence in shown.provenance().iter().chain(&shown.matching_notes()) {
+        page.wrap(PLAIN, "", sentence);
+    }
+    let mut provenance: Vec<&String> =
+        difference.sides.iter().filter_map(|side| side.provenance.as_ref()).collect();
+    provenance.dedup();
+    for provenance in provenance {
+        page.wrap(PLAIN, "", provenance);
+    }
+    let mut commands: Vec<&String> =
+        difference.sides.iter().filter_map(|side| side.invocation.as_ref()).collect();
+    commands.dedup();
+    for command in commands {
+        page.line("To repeat it:");
+        for line in broken(command) {
+            page.line(&line);
+        }
     }
     let unknown = difference.owners.unknown(causes);
     for note in difference.notes.iter().chain(&unknown) {
         page.wrap(PLAIN, "! ", note);
     }
     page.into_text()
+}
+
+/// A command in lines that a shell joins again.
+fn broken(command: &str) -> Vec<String> {
+    let words = shlex::split(command).unwrap_or_else(|| vec![command.to_string()]);
+    let mut lines: Vec<String> = Vec::new();
+    for word in &words {
+        let word = shlex::try_quote(word).map_or_else(|_| word.clone(), |word| word.into_owned());
+        match lines.last_mut() {
+            // Two columns for what joins the lines.
+            Some(line) if line.width() + 1 + word.width() + 2 <= WIDTH => {
+                line.push(' ');
+                line.push_str(&word);
+            }
+            _ => lines.push(format!("  {word}")),
+        }
+    }
+    let last = lines.len().saturating_sub(1);
+    lines.iter_mut().take(last).for_each(|line| line.push_str(" \\"));
+    lines
 }
 
 fn cause(page: &mut Page, shown: &Shown<'_>, rank: usize, row: &FunctionRow) {

@@ -190,6 +190,54 @@ impl<'a> Shown<'a> {
         functions::matching_notes(&functions.modules, functions.unmatched.as_ref(), sides)
     }
 
+    /// What a mail is about: the experiment, what changed by how much, and which are compared.
+    fn subject(&self) -> String {
+        let [baseline, variant] = &self.difference.sides;
+        let functions = &self.difference.functions;
+        let total = &functions.total;
+        let ratio = match total.value_baseline {
+            0.0 => "changed".to_string(),
+            baseline => percent(total.change / baseline),
+        };
+        let what = match functions.verdict {
+            Verdict::Unchanged => format!("no change in {} found", functions.unit()),
+            Verdict::Changed => format!("{} {ratio}", functions.unit()),
+            _ => format!("{} {ratio}, not decided", functions.unit()),
+        };
+        let names = match baseline.name == variant.name {
+            true => format!("{} against {}", variant.recording, baseline.recording),
+            false => format!("{} against {}", variant.name, baseline.name),
+        };
+        format!("{}: {what} ({names})", variant.experiment)
+    }
+
+    /// How it was measured, in one sentence.
+    fn method(&self) -> String {
+        let [one, two] = self.difference.sides.each_ref().map(|side| grouped(side.runs));
+        let functions = &self.difference.functions;
+        let counted = match &functions.sampled {
+            Some(by) => format!("sampled at {} Hz", by.frequency_hz),
+            None => "with every instruction counted".to_string(),
+        };
+        let judged = match self.difference.paired {
+            true => "interleaved in drawn order, judged by the signed-rank test over their blocks",
+            false => "of two recordings, judged by the rank-sum test",
+        };
+        format!(
+            "{one} runs of the baseline and {two} of the variant, {counted}, {judged}, functions with \
+             the false discovery rate controlled"
+        )
+    }
+
+    /// Where it ran: one line, or one for each side.
+    fn machines(&self) -> Vec<String> {
+        let [one, two] = &self.difference.sides;
+        match one.machine == two.machine {
+            true => vec![one.machine.clone()],
+            false => [one, two].map(|side| format!("{}: {}", side.name, side.machine)).to_vec(),
+        }
+    }
+
     /// What was compared, and how, a sentence each.
     fn provenance(&self) -> Vec<String> {
         let [one, two] = &self.difference.sides;

@@ -120,6 +120,9 @@ fn twin(view: &View<'_>, sides: [usize; 2], names: [&str; 2]) -> Markup {
 /// The figures of variants that are compared with none.
 fn alone(view: &View<'_>) -> Markup {
     let comparison = view.comparison;
+    if comparison.imported.is_none() {
+        return measured(view);
+    }
     html! {
         table class="stacks" {
             caption { "Figures; there is nothing to compare them with" }
@@ -148,6 +151,29 @@ fn alone(view: &View<'_>) -> Markup {
                 }
             }
         }
+    }
+}
+
+/// The figures of one variant that was measured, with their spread.
+fn measured(view: &View<'_>) -> Markup {
+    let (rows, zeros) = crate::render::alone::cells(view.comparison);
+    let names = ["median", "±", "interval at 95 %", "lowest … highest"];
+    html! {
+        table class="stacks" {
+            caption { "Metrics of " (view.comparison.variants[0].name) }
+            thead { tr { th scope="col" { "metric" } @for name in names { th scope="col" class="number" { (name) } } } }
+            tbody {
+                @for row in rows {
+                    tr {
+                        th scope="row" { (row.label) }
+                        @for (cell, name) in [row.median, row.spread, row.interval, row.range].into_iter().zip(names) {
+                            td class="number" data-label=(name) { (cell) }
+                        }
+                    }
+                }
+            }
+        }
+        @if !zeros.is_empty() { p { "0 in every run: " (zeros.join(", ")) } }
     }
 }
 

@@ -19,7 +19,6 @@ use super::View;
 use crate::comparison::{Change, Row, Verdict};
 use crate::history::History;
 use crate::listing::date;
-use crate::plan::IMPORT;
 use anyhow::Result;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use opcost_record::Better;
@@ -147,8 +146,7 @@ fn class_of(row: &Row, change: &Change) -> &'static str {
         }
     };
     match change.verdict {
-        // Of what others measured, nobody can say that it is real.
-        Verdict::Changed if row.key.source == IMPORT => "shift",
+        Verdict::Changed if change.unordered => "shift",
         Verdict::Changed if worse => "worse",
         Verdict::Changed => "better",
         _ => unsure(change),

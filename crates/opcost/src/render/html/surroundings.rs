@@ -44,6 +44,7 @@ pub(super) fn section(view: &View<'_>) -> Markup {
                 }
             }
         }
+        @if let Some(provenance) = view.recording.plan.provenance() { p { (provenance) } }
         @if first.is_empty() {
             p { "The state of the machine was not recorded." }
         } @else {

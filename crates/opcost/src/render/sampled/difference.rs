@@ -5,7 +5,9 @@ use super::super::functions::{BY_NAME_ONLY, list, matching_notes, signed_figure}
 use super::super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, column, fit};
 use super::{behind, counted};
 use crate::comparison::conclusion::{figure, grouped, percent};
-use crate::comparison::profile_difference::{FALSE_SHARE, Measure, ProfileDifference, ProfileRow};
+use crate::comparison::profile_difference::{
+    FALSE_SHARE, Judged, Measure, ProfileDifference, ProfileRow, RowVerdict,
+};
 use opcost_record::Unit;
 use serde_json::{Value, json as value};
 use unicode_width::UnicodeWidthStr;
@@ -22,7 +24,7 @@ pub fn text(difference: &ProfileDifference, limit: usize, style: &Style) -> Stri
     let [one, two] = &difference.names;
     page.wrap(BOLD, "", &format!("{two} against {one}: {} by function", difference.event));
     page.wrap(PLAIN, "  ", &totals(difference));
-    page.wrap(DIM, "  ", judged(difference));
+    page.wrap(DIM, "  ", &judged(difference));
     page.line("");
     let table = Table::of(difference, limit, page.width);
     let long = difference.names.iter().any(|name| name.width() >= table.figure_width);
@@ -51,18 +53,7 @@ pub fn text(difference: &ProfileDifference, limit: usize, style: &Style) -> Stri
         table.sums(&mut page, PLAIN, &row.function.symbol, row.value);
     }
     table.sums(&mut page, BOLD, "total", difference.total.value);
-    if shown.iter().any(|row| !row.changed && row.change != 0.0) {
-        page.line("");
-        page.wrap(DIM, "  ", "?: not shown to be real: so many samples more or less can be chance");
-    }
-    if shown.iter().any(|row| row.by_name_only) {
-        page.wrap(DIM, "  ", BY_NAME_ONLY);
-    }
-    page.note_shortened("  ");
-    let sides = difference.names.each_ref().map(String::as_str);
-    for note in matching_notes(&difference.modules, difference.unmatched.as_ref(), sides) {
-        page.wrap(DIM, "  ", &note);
-    }
+    footnotes(&mut page, difference, shown);
     for note in &difference.notes {
         page.wrap(YELLOW, "! ", note);
     }
@@ -87,26 +78,65 @@ fn totals(difference: &ProfileDifference) -> String {
         }
         _ => {
             let ratio = percent(total.change / total.value[0]);
-            let real = match (total.p_adjusted, total.changed) {
-                (None, _) => ", exact",
-                (_, true) => ", real",
-                (_, false) => ", no change found",
+            let said = match (total.verdict, difference.judged) {
+                (RowVerdict::Changed, _) => ", real".to_string(),
+                (RowVerdict::Differs, Judged::Exact) => ", exact for these two".to_string(),
+                (RowVerdict::Differs, _) => ", differs".to_string(),
+                (RowVerdict::Unchanged, _) => ", no change found".to_string(),
+                (RowVerdict::Inconclusive, Judged::Sampling) => ", within chance".to_string(),
+                (RowVerdict::Inconclusive, _) => format!(", {}", total.reason),
             };
-            format!(" ({ratio}{real})")
+            format!(" ({ratio}{said})")
         }
     };
     format!("{} → {}{change}", side(0), side(1))
 }
 
-fn judged(difference: &ProfileDifference) -> &'static str {
-    match difference.samples {
-        Some(_) => {
-            "each function judged by the exact test of two Poisson counts, its samples; at most one in \
-             20 of those called changed is expected to be false; how one run differs from the next is \
-             not in two files"
+fn judged(difference: &ProfileDifference) -> String {
+    let [one, two] = difference.files.each_ref().map(Vec::len);
+    match difference.judged {
+        Judged::Files => format!(
+            "figures are means over {one} and {two} files, the units of the test (rank sums); at most \
+             one in 20 of the functions called changed is expected to be false; an order of running \
+             that favours a side looks like a change, so take the sides in turns"
+        ),
+        Judged::Sampling => {
+            "differs: by more than sampling does (exact test of two Poisson counts, \
+             corrected for all functions)"
+                .into()
         }
-        None => "counted, not sampled: each difference is exact for these two runs",
+        Judged::Exact => "counted, not sampled: each difference is exact for these two runs".into(),
     }
+}
+
+/// What the marks mean, where they occur, and how files were matched.
+fn footnotes(page: &mut Page, difference: &ProfileDifference, shown: &[ProfileRow]) {
+    let open = |row: &&ProfileRow| !row.verdict.is_found() && row.change != 0.0;
+    if let Some(first) = shown.iter().find(open) {
+        page.line("");
+        page.wrap(DIM, "  ", &not_real(difference, first, shown));
+    }
+    if shown.iter().any(|row| row.by_name_only) {
+        page.wrap(DIM, "  ", BY_NAME_ONLY);
+    }
+    page.note_shortened("  ");
+    let sides = difference.names.each_ref().map(String::as_str);
+    for note in matching_notes(&difference.modules, difference.unmatched.as_ref(), sides) {
+        page.wrap(DIM, "  ", &note);
+    }
+}
+
+/// What `?` means; `first`: the first row that has it.
+fn not_real(difference: &ProfileDifference, first: &ProfileRow, shown: &[ProfileRow]) -> String {
+    if difference.judged != Judged::Files {
+        return "?: so many samples more or less can be chance".into();
+    }
+    let mut text = "?: not shown to be real".to_string();
+    let needs = shown.iter().find(|row| row.reason.starts_with("needs"));
+    if let Some(needs) = needs.filter(|_| first.verdict == RowVerdict::Inconclusive) {
+        text += &format!("; with so many functions a verdict {}", needs.reason);
+    }
+    text
 }
 
 struct Table<'a> {
@@ -188,21 +218,25 @@ impl<'a> Table<'a> {
         if row.by_name_only {
             marks.push("≈".into());
         }
-        if !row.changed && row.change != 0.0 {
-            marks.push("?".into());
-        } else if let Some(p) = row.p_adjusted.filter(|_| row.changed) {
-            marks.push(if p < 1e-4 { "p < 0.0001".into() } else { format!("p {p:.4}") });
+        match (row.verdict, row.p_adjusted) {
+            (RowVerdict::Changed, Some(p)) if p < 1e-4 => marks.push("p < 0.0001".into()),
+            (RowVerdict::Changed, Some(p)) => marks.push(format!("p {p:.4}")),
+            (RowVerdict::Changed, None) => marks.push("exact".into()),
+            (RowVerdict::Differs, _) => marks.push("differs".into()),
+            _ if row.change != 0.0 => marks.push("?".into()),
+            _ => {}
         }
         let figures = figures.each_ref().map(String::as_str);
         let line = self.cells(&name, figures, &marks.join(" "));
-        let color = match (row.changed, row.change > 0.0) {
-            (true, true) => RED,
-            (true, false) => GREEN,
+        let color = match (row.verdict, row.change > 0.0) {
+            (RowVerdict::Changed, true) => RED,
+            (RowVerdict::Changed, false) => GREEN,
+            (RowVerdict::Differs, _) => BOLD,
             _ => PLAIN,
         };
         let line = page.paint(color, &line);
         page.line(&line);
-        if row.changed && !row.callers.is_empty() {
+        if row.verdict.is_found() && !row.callers.is_empty() {
             let named: Vec<(&str, String)> = row
                 .callers
                 .iter()
@@ -238,7 +272,10 @@ pub fn json(difference: &ProfileDifference) -> Value {
             "value": row.value[1],
             "change": row.change,
             "p_adjusted": row.p_adjusted,
-            "verdict": if row.changed { "changed" } else { "unchanged" },
+            "ci_low": row.ci.map(|(low, _)| low),
+            "ci_high": row.ci.map(|(_, high)| high),
+            "verdict": row.verdict.word(),
+            "reason": row.reason,
             "callers": callers.collect::<Vec<_>>(),
         })
     };
@@ -246,12 +283,20 @@ pub fn json(difference: &ProfileDifference) -> Value {
         "schema": SCHEMA,
         "baseline": difference.names[0],
         "variant": difference.names[1],
+        "files_baseline": difference.files[0],
+        "files": difference.files[1],
+        "judged_by": match difference.judged {
+            Judged::Files => "files",
+            Judged::Sampling => "sampling",
+            Judged::Exact => "exact",
+        },
         "event": difference.event,
         "unit": if difference.clock { "ns" } else { "1" },
         "measure": measure,
         "kind": if difference.samples.is_some() { "sampled" } else { "counted" },
-        "exact": difference.samples.is_none(),
-        "false_discovery_rate": difference.samples.map(|_| FALSE_SHARE),
+        "exact": difference.judged == Judged::Exact,
+        "ci_level": difference.ci_level,
+        "false_discovery_rate": (difference.judged == Judged::Files).then_some(FALSE_SHARE),
         "ops_baseline": difference.ops.map(|ops| ops[0]),
         "ops": difference.ops.map(|ops| ops[1]),
         "total": row(&difference.total),

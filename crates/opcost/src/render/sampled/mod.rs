@@ -114,7 +114,7 @@ fn share(part: u64, whole: u64) -> String {
 
 /// What stands behind a function's name: of one that is not the kernel's own, its module:
 /// ` (libc.so.6)`.
-fn behind(function: &Function) -> String {
+pub(super) fn behind(function: &Function) -> String {
     match short(&function.module) {
         "" | KERNEL => String::new(),
         module if module.starts_with('[') => format!(" {module}"),

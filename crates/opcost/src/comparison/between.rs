@@ -5,16 +5,16 @@ use crate::plan::{Plan, VariantPlan};
 use crate::store::Recording;
 
 /// What is another in the later of two recordings.
-pub(super) struct Between {
+pub(crate) struct Between {
     /// Of the environment: kernel, microcode, CPU, settings, opcost, what the variant is told to do.
-    pub(super) environment: Vec<String>,
+    pub(crate) environment: Vec<String>,
     /// Of the work itself: programs and kernels under test that were rebuilt. What a history is kept
     /// to notice, so no excuse.
-    pub(super) work: Vec<String>,
+    pub(crate) work: Vec<String>,
 }
 
 /// Compares the surroundings of one variant in two recordings that follow each other.
-pub(super) fn between(before: &Recording, after: &Recording, variant: &str) -> Between {
+pub(crate) fn between(before: &Recording, after: &Recording, variant: &str) -> Between {
     let (mut environment, mut work) = (Vec::new(), Vec::new());
     if before.plan.machine != after.plan.machine {
         let kind = |plan: &Plan| match plan.machine {

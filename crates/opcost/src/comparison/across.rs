@@ -1,0 +1,171 @@
+//! Two variants of two recordings of the same work, metric by metric.
+//!
+//! Their runs were made at different times, and share no block whose labels could be exchanged. On the
+//! emulated machine that does not matter: its counts know no drift, so figures that every run agrees on
+//! are compared exactly, and others by the rank-sum test. On the host the same test is made, and
+//! whatever the machine did between the two recordings is part of the difference: figures differ, and
+//! nothing is called real.
+
+use super::between::between;
+use super::call_tree::VariantOf;
+use super::difference::{DifferenceError, noted};
+use super::same_work::different_work;
+use super::two_sample::{self, Test};
+use super::{Change, Comparison, Row, conclusion};
+use crate::experiment::MachineKind;
+
+/// The rule about the machines of two recordings, which `--allow` waives.
+const MACHINE_RULE: &str = "machine";
+
+/// Two variants of two recordings, and what casts doubt on their comparison.
+#[derive(Clone, Debug)]
+pub struct Across {
+    /// The comparison: two variants, the baseline first.
+    pub comparison: Comparison,
+    /// What casts doubt on it, and what was waived.
+    pub notes: Vec<String>,
+}
+
+/// Compares two variants of two recordings.
+///
+/// `allow`: names of rules that are waived.
+///
+/// # Errors
+/// [`DifferenceError::Refused`]: they did other work, or on machines whose figures have nothing in
+/// common; or a ledger refuses the runs of one.
+pub fn across(variants: [VariantOf<'_>; 2], allow: &[String]) -> Result<Across, DifferenceError> {
+    let mut notes = Vec::new();
+    let mut comparisons = Vec::new();
+    for variant in variants {
+        let mut recording = variant.recording.clone();
+        recording.plan.allow.extend(allow.iter().cloned());
+        let (comparison, _) = super::compare(&recording);
+        let noted = noted(&comparison.ledger)?;
+        notes.extend(noted.into_iter().map(|note| format!("{}: {note}", recording.id)));
+        comparisons.push(comparison);
+    }
+    let refusals = different_work(variants).into_iter().chain(different_machine(variants));
+    for (rule, detail) in refusals {
+        if !allow.iter().any(|allowed| allowed == rule) {
+            return Err(DifferenceError::Refused { rule: rule.into(), detail });
+        }
+        notes.push(format!("{detail} ({rule}, waived)"));
+    }
+    let name = variants[1].name();
+    let between = between(variants[0].recording, variants[1].recording, name);
+    let differing = between.work.iter().chain(&between.environment);
+    notes.extend(differing.map(|what| format!("between the recordings: {what}")));
+    notes.dedup();
+    let [one, two] = [&comparisons[0], &comparisons[1]];
+    let emulated = variants[0].recording.plan.machine == MachineKind::Emulated;
+    let mut rows: Vec<Row> = Vec::new();
+    let mut tests = Vec::new();
+    for row in &one.rows {
+        let Some(other) = two.rows.iter().find(|other| other.key == row.key) else { continue };
+        let values = [&row.values[variants[0].variant], &other.values[variants[1].variant]];
+        tests.push(vec![Test::of_runs(values.map(Option::as_ref))]);
+        let centers = values.map(|side| side.as_ref().map(|side| side.center()));
+        let ratio = match centers {
+            [Some(one), Some(two)] if one != 0.0 => Some(two / one - 1.0),
+            [Some(one), Some(two)] if one == two => Some(0.0),
+            _ => None,
+        };
+        let change = Change {
+            ratio_of_medians: ratio,
+            change_ratio: ratio,
+            unordered: !emulated,
+            ..Change::default()
+        };
+        let values = values.map(|side| side.clone()).to_vec();
+        rows.push(Row { values, changes: vec![change], ..row.clone() });
+    }
+    two_sample::judge(&mut rows, &tests);
+    let lacks = |has: &Comparison, lacks: &Comparison| -> Vec<String> {
+        let known = |row: &&Row| !lacks.rows.iter().any(|other| other.key == row.key);
+        has.rows.iter().filter(known).map(|row| row.label.clone()).collect()
+    };
+    let lonely = [lacks(one, two), lacks(two, one)].concat();
+    if !lonely.is_empty() {
+        notes.push(format!("in one of the recordings only: {}", lonely.join(", ")));
+    }
+    let mut comparison = Comparison {
+        recording: format!("{} and {}", one.recording, two.recording),
+        heading: heading(variants, &rows),
+        variants: (variants.iter().zip([one, two]))
+            .map(|(of, comparison)| comparison.variants[of.variant].clone())
+            .collect(),
+        comparisons: vec![(0, 1)],
+        rows,
+        functions: Vec::new(),
+        function_costs: None,
+        differences: Vec::new(),
+        sizes: Vec::new(),
+        twin: Vec::new(),
+        per_megabyte: None,
+        invariants: Vec::new(),
+        ledger: Vec::new(),
+        stopped: None,
+        observations: Vec::new(),
+        imported: None,
+        conclusions: Vec::new(),
+        ..two.clone()
+    };
+    // Variants of one name are told apart by their recordings.
+    if comparison.variants[0].name == comparison.variants[1].name {
+        for (variant, of) in comparison.variants.iter_mut().zip(variants) {
+            variant.name = of.recording.id.clone();
+        }
+    }
+    comparison.conclusions = conclusion::conclusions(&comparison);
+    if !emulated {
+        notes.push(
+            "the recordings were made at different times: what the machine did between them is part of \
+             the difference; to be sure, measure both in one recording (opcost compare)"
+                .into(),
+        );
+    }
+    Ok(Across { comparison, notes })
+}
+
+/// "2 recordings · host · primary: wall", in parts.
+fn heading(variants: [VariantOf<'_>; 2], rows: &[Row]) -> Vec<String> {
+    let [one, two] = variants.map(|variant| variant.recording);
+    let primary = rows.iter().find(|row| row.primary);
+    let mut parts = vec![format!("recordings {} and {}", one.id, two.id)];
+    parts.push(one.plan.machine.words().into());
+    parts.extend(primary.map(|row| format!("primary: {}", row.label)));
+    parts
+}
+
+/// What makes the figures of two machines such as have nothing in common.
+fn different_machine(variants: [VariantOf<'_>; 2]) -> Option<(&'static str, String)> {
+    let [one, two] = variants.map(|variant| variant.recording);
+    let refuse = |detail: String| Some((MACHINE_RULE, detail));
+    if one.plan.machine != two.plan.machine {
+        let words = [one, two].map(|recording| recording.plan.machine.words());
+        return refuse(format!("one was made on {}, the other on {}", words[0], words[1]));
+    }
+    let [Some(first), Some(second)] = [one.machine.first(), two.machine.first()] else {
+        return None;
+    };
+    let differs =
+        |what: &str, one: &str, two: &str| (one != two).then(|| format!("{what}: {one} and {two}"));
+    let named = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".into());
+    let found = match one.plan.machine {
+        MachineKind::Emulated => {
+            let guests = variants.map(|of| of.recording.plan.variants[of.variant].guest.as_ref());
+            let [Some(guest), Some(other)] = guests else { return None };
+            let (emulator, of_other) =
+                (named(&first.emulator_version), named(&second.emulator_version));
+            let memory = [guest, other].map(|guest| guest.memory_mib.to_string());
+            differs("the emulators differ", &emulator, &of_other)
+                .or_else(|| {
+                    differs("opcost differs", &first.opcost_version, &second.opcost_version)
+                })
+                .or_else(|| differs("the emulated CPUs differ", &guest.cpu_model, &other.cpu_model))
+                .or_else(|| differs("the memories differ, MiB", &memory[0], &memory[1]))
+        }
+        _ => differs("the CPUs differ", &named(&first.cpu_model), &named(&second.cpu_model)),
+    };
+    found.and_then(refuse)
+}

@@ -1,0 +1,114 @@
+//! One variant by itself: its figures with their intervals, and what its functions cost.
+
+use super::attribution::Attribution;
+use super::conclusion::{figure, figures, grouped};
+use super::functions::summed;
+use super::sampled_by::SampledBy;
+use super::{Comparison, Figures, Row};
+use crate::store::Recording;
+use opcost_stats::sign;
+use opcost_stats::welch::{Group, mean_interval};
+
+/// Confidence level of the interval of a figure.
+pub const FIGURE_LEVEL: f64 = 0.95;
+
+/// The interval of a median at [`FIGURE_LEVEL`], or of a mean whose runs nobody has; `None` of too
+/// few runs.
+///
+/// It takes the runs as independent: what shifts all of them, such as another layout or another day,
+/// is not in it.
+pub fn interval(figures: &Figures) -> Option<(f64, f64)> {
+    match figures.median {
+        Some(_) => sign::interval(&figures.values, FIGURE_LEVEL),
+        None => {
+            let group = Group { mean: figures.mean, sd: figures.sd?, n: figures.n as u64 };
+            mean_interval(group, FIGURE_LEVEL)
+        }
+    }
+}
+
+/// What the functions of one variant cost, as means over its runs.
+#[derive(Clone, Debug)]
+pub struct FunctionCosts {
+    /// What a figure is of: `instructions`, `ns of sampled task-clock`.
+    pub unit: &'static str,
+    /// Whether the figures are per operation; else they are per run.
+    pub per_op: bool,
+    /// The samples that they are estimated from; `None` where every instruction was counted.
+    pub sampled: Option<SampledBy>,
+    /// The whole cost.
+    pub total: f64,
+    /// The functions, the dearest first.
+    pub rows: Vec<FunctionCost>,
+    /// What no function is charged with.
+    pub unattributed: f64,
+}
+
+/// One function of one variant.
+#[derive(Clone, Debug)]
+pub struct FunctionCost {
+    /// Its symbol, without what compilers append to parts and copies.
+    pub symbol: String,
+    /// The file it is from, or `[kernel]`.
+    pub module: String,
+    /// Its own cost, callees left out.
+    pub own: f64,
+    /// Calls; `None` of samples.
+    pub calls: Option<f64>,
+}
+
+/// The functions of a recording's one variant; `None` without profiles.
+pub(super) fn function_costs(recording: &Recording) -> Option<FunctionCosts> {
+    let attribution = Attribution::of(recording);
+    let runs: Vec<_> = attribution.runs.iter().map(|run| vec![run]).collect();
+    if runs.is_empty() {
+        return None;
+    }
+    let mut made = summed(&attribution.matching, [0, 0], [runs, Vec::new()]);
+    let sampled = SampledBy::of(recording, &[0]);
+    if let Some(by) = sampled {
+        made.mark_sampled(by);
+    }
+    let rows = made.rows.iter().map(|row| FunctionCost {
+        symbol: row.symbol.clone(),
+        module: row.module.clone(),
+        own: row.own.value_baseline,
+        calls: sampled.is_none().then_some(row.calls.value_baseline),
+    });
+    Some(FunctionCosts {
+        unit: made.unit(),
+        per_op: recording.records.iter().any(|record| record.ops.is_some()),
+        sampled,
+        total: made.total.value_baseline,
+        rows: rows.collect(),
+        unattributed: made.unattributed.value_baseline,
+    })
+}
+
+/// The answer about one variant: its primary figure.
+pub(super) fn conclusion(comparison: &Comparison) -> Option<String> {
+    let row = comparison.rows.iter().find(|row| row.primary)?;
+    let side = row.values[0].as_ref()?;
+    let name = &comparison.variants[0].name;
+    let runs = match side.n {
+        1 => "1 run".to_string(),
+        n => format!("{} runs", grouped(n as u64)),
+    };
+    Some(format!("{name}: {} {}; {runs}", row.label, said(row, side)))
+}
+
+/// A figure with what is known of it.
+fn said(row: &Row, side: &Figures) -> String {
+    let median = figure(side.center(), row.unit);
+    if side.multiplexed > 0 {
+        return format!("{median}, multiplexed in {} runs, so not a full count", side.multiplexed);
+    }
+    match side.interval {
+        _ if row.exact => format!("{median}, the same in every run"),
+        Some((low, high)) => {
+            let ends = figures(&[side.center(), low, high], row.unit);
+            format!("{} ({} … {} at 95 % confidence)", ends[0], ends[1], ends[2])
+        }
+        None => format!("{median}, too few runs for an interval"),
+    }
+}

@@ -1,0 +1,179 @@
+//! What is said of the functions of profiles in files.
+
+use super::profile_difference::Scale;
+use opcost_stats::counts::rates;
+use opcost_stats::multiple::{Family, benjamini_hochberg};
+use opcost_stats::rank_sum;
+
+/// Expected share of false ones among the functions that are called changed.
+pub const FALSE_SHARE: f64 = 0.05;
+
+/// Samples of a function, on average over all files, from which on it is tested: what is seen less
+/// often cannot be told apart, and each test more makes the others' level stricter. It does not depend
+/// on the labels of the files, so it favours no verdict (Bourgon, Gentleman & Huber, "Independent
+/// filtering increases detection power", PNAS 107, 2010).
+const SAMPLES_MIN: u64 = 2;
+
+/// What verdicts are of.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Judged {
+    /// Several files a side, the units of the test.
+    Files,
+    /// One file a side: of a difference, what the chance of sampling is not.
+    Sampling,
+    /// One file a side, counted: the difference of these two is exact.
+    Exact,
+}
+
+impl Judged {
+    /// What nobody can know from these files; `None` of several a side.
+    pub fn limit(self) -> Option<&'static str> {
+        (self != Judged::Files).then_some(
+            "one file a side: how one run differs from the next is not known, so what differs may be \
+             no change of the program; give several files a side (--baseline FILES --variant FILES)",
+        )
+    }
+}
+
+/// What is said of one function.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RowVerdict {
+    /// Several files a side, and the change is real.
+    Changed,
+    /// One file a side, and the two differ by more than sampling does.
+    Differs,
+    /// No change was found.
+    Unchanged,
+    /// The files cannot tell.
+    Inconclusive,
+}
+
+impl RowVerdict {
+    /// The word for programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            RowVerdict::Changed => "changed",
+            RowVerdict::Differs => "differs",
+            RowVerdict::Unchanged => "unchanged",
+            RowVerdict::Inconclusive => "inconclusive",
+        }
+    }
+
+    /// Whether there is something to say: a change, or a difference.
+    pub fn is_found(self) -> bool {
+        matches!(self, RowVerdict::Changed | RowVerdict::Differs)
+    }
+}
+
+/// Costs and samples of one function, file by file on both sides.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Figures {
+    pub(super) cost: [Vec<u64>; 2],
+    pub(super) samples: [Vec<u64>; 2],
+}
+
+/// What is said of one row.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Row {
+    pub(super) p_adjusted: Option<f64>,
+    pub(super) ci: Option<(f64, f64)>,
+    pub(super) verdict: RowVerdict,
+    pub(super) reason: String,
+}
+
+impl Row {
+    fn of(verdict: RowVerdict) -> Row {
+        Row { p_adjusted: None, ci: None, verdict, reason: String::new() }
+    }
+}
+
+/// What is said of all rows.
+pub(super) struct Verdicts {
+    pub(super) rows: Vec<Row>,
+    /// The level that decided for all of them; `None` where nothing was tested.
+    pub(super) level: Option<f64>,
+}
+
+/// Judges functions together, as one family.
+pub(super) fn judge(functions: &[&Figures], scale: &Scale) -> (Judged, Verdicts) {
+    match (scale.files(), scale.exposures()) {
+        ([1, 1], Some(exposures)) => (Judged::Sampling, of_sampling(functions, exposures)),
+        ([1, 1], None) => {
+            let differs = |figures: &&Figures| match figures.cost[0] == figures.cost[1] {
+                true => Row::of(RowVerdict::Unchanged),
+                false => Row::of(RowVerdict::Differs),
+            };
+            let rows = functions.iter().map(differs).collect();
+            (Judged::Exact, Verdicts { rows, level: None })
+        }
+        _ => (Judged::Files, of_files(functions, scale)),
+    }
+}
+
+/// One file a side: two Poisson counts.
+fn of_sampling(functions: &[&Figures], exposures: [f64; 2]) -> Verdicts {
+    let p: Vec<f64> = functions
+        .iter()
+        .map(|figures| rates([figures.samples[0][0], figures.samples[1][0]], exposures))
+        .collect();
+    let row = |adjusted: f64| {
+        let verdict = match adjusted <= FALSE_SHARE {
+            true => RowVerdict::Differs,
+            false => RowVerdict::Inconclusive,
+        };
+        Row { p_adjusted: Some(adjusted), ..Row::of(verdict) }
+    };
+    let rows = benjamini_hochberg(&p).into_iter().map(row).collect();
+    Verdicts { rows, level: (!p.is_empty()).then_some(FALSE_SHARE) }
+}
+
+/// Several files a side: two groups of figures.
+fn of_files(functions: &[&Figures], scale: &Scale) -> Verdicts {
+    let files = scale.files();
+    let values: Vec<[Vec<f64>; 2]> = functions
+        .iter()
+        .map(|figures| [0, 1].map(|side| scale.values(side, &figures.cost[side])))
+        .collect();
+    let settled: Vec<Option<Row>> = functions
+        .iter()
+        .zip(&values)
+        .map(|(figures, values)| without_test(figures, values, scale))
+        .collect();
+    let open = || values.iter().zip(&settled).filter(|(_, settled)| settled.is_none());
+    let p: Vec<f64> = open().map(|(values, _)| rank_sum::p(&values[0], &values[1])).collect();
+    let level = Family::Rest.decision_level(&p, FALSE_SHARE);
+    let floor = rank_sum::p_floor(files[0], files[1]);
+    let mut tested = p.iter().zip(benjamini_hochberg(&p));
+    let mut judged = |[one, two]: &[Vec<f64>; 2]| {
+        let (p, adjusted) = tested.next().expect("a p-value for each function that is open");
+        let (verdict, reason) = if *p <= level {
+            (RowVerdict::Changed, String::new())
+        } else if floor > level {
+            let needed = rank_sum::runs_min(level);
+            (RowVerdict::Inconclusive, format!("needs {needed} files a side"))
+        } else {
+            (RowVerdict::Unchanged, String::new())
+        };
+        let ci = rank_sum::interval(one, two, 1.0 - level);
+        Row { p_adjusted: Some(adjusted), ci, verdict, reason }
+    };
+    let rows = values.iter().zip(settled);
+    let rows = rows.map(|(values, settled)| settled.unwrap_or_else(|| judged(values))).collect();
+    Verdicts { rows, level: (!p.is_empty()).then_some(level) }
+}
+
+/// What is said of a function that needs no test, or cannot be tested.
+fn without_test(figures: &Figures, [one, two]: &[Vec<f64>; 2], scale: &Scale) -> Option<Row> {
+    if scale.sampled {
+        let samples: u64 = figures.samples.iter().flatten().sum();
+        let files = scale.files().iter().sum::<usize>() as u64;
+        let few = samples < SAMPLES_MIN * files;
+        let reason = "too few samples".to_string();
+        return few.then(|| Row { reason, ..Row::of(RowVerdict::Inconclusive) });
+    }
+    let alike = |values: &[f64]| values.len() >= 2 && values.iter().all(|v| *v == values[0]);
+    (alike(one) && alike(two)).then(|| match one[0] == two[0] {
+        true => Row::of(RowVerdict::Unchanged),
+        false => Row::of(RowVerdict::Changed),
+    })
+}

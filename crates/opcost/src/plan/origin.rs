@@ -1,0 +1,87 @@
+//! Where a recording comes from: its label, the revision of the sources, the command that made it.
+
+use super::Plan;
+use serde::{Deserialize, Serialize};
+
+/// Digits of a commit that are shown: what Linux's own messages quote.
+const COMMIT_DIGITS: usize = 12;
+
+/// A commit of a git repository.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Revision {
+    /// The commit that was checked out, hexadecimal.
+    pub commit: String,
+    /// Whether tracked files had changes that were not committed; `None` where git did not say.
+    pub dirty: Option<bool>,
+}
+
+impl Revision {
+    /// The commit shortened, with a `+` behind it where files had changed.
+    pub fn short(&self) -> String {
+        let commit = self.commit.get(..COMMIT_DIGITS).unwrap_or(&self.commit);
+        format!("{commit}{}", if self.dirty == Some(true) { "+" } else { "" })
+    }
+
+    /// The same in words.
+    fn words(&self) -> String {
+        let commit = self.commit.get(..COMMIT_DIGITS).unwrap_or(&self.commit);
+        match self.dirty {
+            Some(true) => format!("{commit} with changes that are not committed"),
+            Some(false) => commit.to_string(),
+            None => format!("{commit}, perhaps with changes"),
+        }
+    }
+}
+
+impl Plan {
+    /// Label and revisions in words; `None` where neither is known.
+    pub fn provenance(&self) -> Option<String> {
+        let first = self.variants[0].revision.as_ref();
+        let same = self.variants.iter().all(|variant| variant.revision.as_ref() == first);
+        let revisions = match (same, first) {
+            (true, None) => None,
+            (true, Some(revision)) => Some(format!("commit {}", revision.words())),
+            (false, _) => {
+                let of = self.variants.iter().map(|variant| {
+                    let words = variant.revision.as_ref().map(Revision::words);
+                    format!("{} {}", variant.name, words.as_deref().unwrap_or("unknown"))
+                });
+                Some(format!("commits: {}", of.collect::<Vec<_>>().join("; ")))
+            }
+        };
+        let label = self.label.as_ref().map(|label| format!("label {label}"));
+        let parts: Vec<String> = label.into_iter().chain(revisions).collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::fixture::plan;
+
+    #[test]
+    fn label_and_revisions_are_said_once_where_they_are_the_same() {
+        let revision =
+            |commit: char, dirty| Some(Revision { commit: commit.to_string().repeat(40), dirty });
+        let mut plan = plan(2, 4);
+        assert_eq!(plan.provenance(), None);
+        plan.label = Some("nightly".into());
+        assert_eq!(plan.provenance().unwrap(), "label nightly");
+        for variant in &mut plan.variants {
+            variant.revision = revision('a', Some(true));
+        }
+        let dirty = "label nightly; commit aaaaaaaaaaaa with changes that are not committed";
+        assert_eq!(plan.provenance().unwrap(), dirty);
+        plan.label = None;
+        plan.variants[1].revision = revision('b', Some(false));
+        assert_eq!(
+            plan.provenance().unwrap(),
+            "commits: v0 aaaaaaaaaaaa with changes that are not committed; v1 bbbbbbbbbbbb"
+        );
+        plan.variants[0].revision = None;
+        assert_eq!(plan.provenance().unwrap(), "commits: v0 unknown; v1 bbbbbbbbbbbb");
+        assert_eq!(revision('c', Some(true)).unwrap().short(), "cccccccccccc+");
+        assert_eq!(revision('c', None).unwrap().short(), "cccccccccccc");
+    }
+}

@@ -1,0 +1,259 @@
+//! One variant by itself: its metrics with their spread, and its dearest functions.
+
+use super::View;
+use super::page::{BOLD, DIM, PLAIN, Page, align, fit};
+use super::text::{heading, twin};
+use crate::comparison::conclusion::{digits, figure, magnitude, scale};
+use crate::comparison::{Comparison, FIGURE_LEVEL, Figures, FunctionCost, FunctionCosts, Row};
+use opcost_record::{Function, Unit};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use unicode_width::UnicodeWidthStr;
+
+/// Functions shown one by one.
+const FUNCTIONS_SHOWN: usize = 20;
+/// Columns of a metric's name, at least.
+const LABEL_WIDTH_MIN: usize = 15;
+/// Columns beside a function's name.
+const OTHER_COLUMNS: usize = 36;
+/// The gap in front of a column.
+const GAP: usize = 2;
+
+/// A row's figures as tables show them.
+pub(super) struct Cells {
+    pub(super) label: String,
+    pub(super) median: String,
+    pub(super) spread: String,
+    pub(super) interval: String,
+    pub(super) range: String,
+}
+
+/// The rows that have figures other than 0, and the labels of the others.
+pub(super) fn cells(comparison: &Comparison) -> (Vec<Cells>, Vec<&str>) {
+    let (mut shown, mut zeros) = (Vec::new(), Vec::new());
+    for row in &comparison.rows {
+        match &row.values[0] {
+            Some(side) if side.max == Some(0.0) && !row.primary => zeros.push(row.label.as_str()),
+            Some(side) => shown.push(cells_of(row, side)),
+            None => {}
+        }
+    }
+    (shown, zeros)
+}
+
+fn cells_of(row: &Row, side: &Figures) -> Cells {
+    // All in the unit that suits the median, so that they can be compared at a glance; of a median of
+    // 0 in that of the largest.
+    let largest = side.max.filter(|_| side.center() == 0.0).unwrap_or(side.center());
+    let (one, symbol) = scale(&[largest], row.unit);
+    let pair = |(low, high): (f64, f64)| format!("{} … {}", digits(low / one), digits(high / one));
+    let alike = "the same every run".to_string();
+    let range = side.min.zip(side.max);
+    let (interval, range) = match (side.multiplexed, row.exact) {
+        (0, true) => (alike, String::new()),
+        (0, false) => (side.interval.map_or("–".into(), pair), range.map_or(String::new(), pair)),
+        _ => ("multiplexed".into(), String::new()),
+    };
+    let spread = side.sd.filter(|sd| *sd > 0.0 && side.center() != 0.0);
+    Cells {
+        label: heading(row),
+        median: format!("{}{symbol}", digits(side.center() / one)),
+        spread: spread.map_or(String::new(), |sd| format!("±{}", magnitude(sd / side.center()))),
+        interval,
+        range,
+    }
+}
+
+/// The table for people.
+pub(super) fn text(page: &mut Page, comparison: &Comparison) {
+    let (rows, zeros) = cells(comparison);
+    const HEADS: [&str; 4] = ["median", "±", "interval", "lowest … highest"];
+    let columns =
+        |row: &'_ Cells| [&row.median, &row.spread, &row.interval, &row.range].map(String::clone);
+    // As wide as what stands in them, so that no number is cut.
+    let mut widths = HEADS.map(UnicodeWidthStr::width);
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(columns(row)) {
+            *width = (*width).max(cell.width());
+        }
+    }
+    let taken = |columns: usize| widths[..columns].iter().map(|width| GAP + width).sum::<usize>();
+    let fits = |columns: usize| 2 + LABEL_WIDTH_MIN + taken(columns) <= page.width;
+    let shown = if fits(4) { 4 } else { 3 };
+    let room = page.width.saturating_sub(2 + taken(shown)).max(LABEL_WIDTH_MIN);
+    let label_width = rows.iter().map(|row| row.label.width()).max().unwrap_or(0);
+    let label_width = label_width.clamp(LABEL_WIDTH_MIN, room);
+    let line = |label: &str, cells: &[String]| {
+        let cells = cells.iter().zip(widths).take(shown);
+        let cells: String = cells.map(|(cell, width)| align(cell, GAP + width)).collect();
+        format!("  {}{cells}", fit(label, label_width)).trim_end().to_string()
+    };
+    let head = page.paint(BOLD, &line("", &HEADS.map(str::to_string)));
+    page.line(&head);
+    for row in &rows {
+        let mut label = row.label.as_str();
+        // Long labels stand on a line of their own.
+        if label.width() > label_width {
+            page.line(&format!("  {label}"));
+            label = "";
+        }
+        page.line(&line(label, &columns(row)));
+    }
+    if let Some((twin, Some(value))) = twin(comparison).map(|twin| (twin, twin.values[0])) {
+        let text = line("our own loop/op", &[figure(value, twin.unit)]);
+        let text = page.paint(DIM, &format!("{text}  included in {}", twin.label));
+        page.line(&text);
+    }
+    if !zeros.is_empty() {
+        page.wrap(DIM, "  ", &format!("0 in every run: {}", zeros.join(", ")));
+    }
+    let note = format!(
+        "±: standard deviation; interval: of the median, at {:.0} % confidence",
+        100.0 * FIGURE_LEVEL
+    );
+    page.wrap(DIM, "  ", &note);
+}
+
+/// The dearest functions, for people.
+pub(super) fn functions_text(page: &mut Page, comparison: &Comparison) {
+    let Some(costs) = &comparison.function_costs else { return };
+    page.line("");
+    page.wrap(BOLD, "  ", &title(costs));
+    let widest = page.width.saturating_sub(OTHER_COLUMNS);
+    let rows = function_rows(costs, |row| page.name(&row.symbol, &behind(row), widest));
+    let width = |of: fn(&[String; 4]) -> &String| rows.iter().map(move |row| of(row).width()).max();
+    let name_width = width(|row| &row[0]).unwrap_or(0).clamp(16, page.room(widest));
+    let widths = [width(|row| &row[1]).unwrap_or(0), width(|row| &row[2]).unwrap_or(0)];
+    for [name, own, share, calls] in &rows {
+        let (own, share) = (align(own, widths[0]), align(share, widths[1]));
+        let line = format!("    {}  {own}  {share}  {calls}", fit(name, name_width));
+        page.line(line.trim_end());
+    }
+    if let Some(by) = &costs.sampled {
+        page.wrap(DIM, "    ", &format!("estimated from {}", by.describe()));
+    }
+}
+
+fn title(costs: &FunctionCosts) -> String {
+    let per = if costs.per_op { "an operation" } else { "a run" };
+    match &costs.sampled {
+        Some(_) => format!("where the task-clock of {per}, {}, is spent", cost(costs, costs.total)),
+        None => format!("where the {} {} of {per} are spent", cost(costs, costs.total), costs.unit),
+    }
+}
+
+fn cost(costs: &FunctionCosts, cost: f64) -> String {
+    figure(cost, if costs.sampled.is_some() { Unit::Ns } else { Unit::Count })
+}
+
+/// Name, cost, share and calls of the functions that are shown, then of the rest.
+///
+/// `name`: how a function's name is shown.
+fn function_rows(
+    costs: &FunctionCosts,
+    mut name: impl FnMut(&FunctionCost) -> String,
+) -> Vec<[String; 4]> {
+    let share = |cost: f64| match costs.total {
+        total if total > 0.0 => format!("{:.2} %", 100.0 * cost / total),
+        _ => "–".into(),
+    };
+    let (shown, others) = costs.rows.split_at(costs.rows.len().min(FUNCTIONS_SHOWN));
+    let mut row = |row: &FunctionCost| {
+        let calls = row.calls.filter(|calls| *calls > 0.0);
+        // A mean of the same integer is that integer, whatever the sum was rounded to.
+        let calls = calls.map(|calls| match calls.round() {
+            whole if (calls - whole).abs() <= 1e-9 * whole => whole,
+            _ => calls,
+        });
+        let calls = calls.map_or(String::new(), |calls| {
+            format!("{} {}", digits(calls), if calls == 1.0 { "call" } else { "calls" })
+        });
+        [name(row), cost(costs, row.own), share(row.own), calls]
+    };
+    let mut rows: Vec<[String; 4]> = shown.iter().map(&mut row).collect();
+    let mut rest = |name: String, own: f64| {
+        rows.push([name, cost(costs, own), share(own), String::new()]);
+    };
+    if !others.is_empty() {
+        let own = others.iter().map(|row| row.own).sum();
+        rest(format!("{} other functions", others.len()), own);
+    }
+    if costs.unattributed > 0.0 {
+        rest(crate::comparison::UNATTRIBUTED.into(), costs.unattributed);
+    }
+    rows
+}
+
+/// What stands behind a function's name.
+fn behind(cost: &FunctionCost) -> String {
+    super::sampled::behind(&Function::new(&*cost.symbol, &*cost.module))
+}
+
+/// Both tables for a mail or a pull request.
+pub(super) fn markdown(text: &mut String, comparison: &Comparison, escape: fn(&str) -> String) {
+    let (rows, _) = cells(comparison);
+    text.push_str("\n| metric | median | ± | interval | lowest … highest |\n");
+    text.push_str("|:---|---:|---:|---:|---:|\n");
+    for row in rows {
+        let cells = [row.label, row.median, row.spread, row.interval, row.range];
+        let _ = writeln!(text, "| {} |", cells.map(|cell| escape(&cell)).join(" | "));
+    }
+    let Some(costs) = &comparison.function_costs else { return };
+    let _ = writeln!(text, "\n{}:\n", escape(&title(costs)));
+    text.push_str("| function | cost | share | calls |\n|:---|---:|---:|---:|\n");
+    for row in function_rows(costs, |row| format!("{}{}", row.symbol, behind(row))) {
+        let _ = writeln!(text, "| {} |", row.map(|cell| escape(&cell)).join(" | "));
+    }
+}
+
+/// The figures of every variant, metric by metric.
+pub(super) fn figures_json(view: &View<'_>) -> Vec<Value> {
+    let comparison = view.comparison;
+    let mut figures = Vec::new();
+    for row in &comparison.rows {
+        for (variant, side) in comparison.variants.iter().zip(&row.values) {
+            let Some(side) = side else { continue };
+            figures.push(json!({
+                "metric": row.key.name,
+                "domain": row.key.domain,
+                "unit": row.unit.symbol(),
+                "per_op": row.per_op,
+                "source": row.key.source,
+                "kind": row.kind,
+                "primary": row.primary,
+                "exact": row.exact,
+                "variant": variant.name,
+                "n": side.n,
+                "median": side.median,
+                "mean": side.mean,
+                "sd": side.sd,
+                "min": side.min,
+                "max": side.max,
+                "ci_low": side.interval.map(|(low, _)| low),
+                "ci_high": side.interval.map(|(_, high)| high),
+                "ci_level": side.interval.map(|_| FIGURE_LEVEL),
+                "multiplexed": side.multiplexed,
+            }));
+        }
+    }
+    figures
+}
+
+/// What the functions of a variant that is compared with none cost.
+pub(super) fn functions_json(comparison: &Comparison) -> Value {
+    let Some(costs) = &comparison.function_costs else { return Value::Null };
+    let row = |row: &FunctionCost| json!({"symbol": row.symbol, "module": row.module, "value": row.own, "calls": row.calls});
+    json!({
+        "unit": costs.unit,
+        "per_op": costs.per_op,
+        "kind": if costs.sampled.is_some() { "sampled" } else { "counted" },
+        "total": costs.total,
+        "unattributed": costs.unattributed,
+        "functions": costs.rows.iter().map(row).collect::<Vec<_>>(),
+    })
+}
+
+/// What formats that need two variants say of one.
+pub(super) fn nothing_to_compare(page: &mut Page) {
+    page.wrap(PLAIN, "  ", "there is one variant, and nothing to compare it with");
+}

@@ -1,0 +1,91 @@
+//! Deleting recordings, whole, and giving back the room that they took.
+
+use super::{State, Store, StoreError, StoreErrorKind};
+use rusqlite::{TransactionBehavior, params};
+
+/// Every table that has rows of a recording.
+const TABLES: [&str; 4] = ["runs", "profiles", "metrics", "invariants"];
+
+/// The room that a store takes on disk.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Room {
+    /// The file, bytes.
+    pub bytes: u64,
+    /// Of these what deleted recordings left behind.
+    pub free_bytes: u64,
+}
+
+impl Store {
+    /// Deletes recordings with all their runs, in one transaction: all of them or none.
+    ///
+    /// `ids`: identifiers, whole; `running`: whether also recordings that are being made, or whose
+    /// process was killed.
+    ///
+    /// # Errors
+    /// [`StoreError`]: there is no such recording, it is being made, or the store cannot be written.
+    pub fn forget(&mut self, ids: &[String], running: bool) -> Result<(), StoreError> {
+        let mut numbers = Vec::new();
+        for id in ids {
+            numbers.push(self.number_of(id)?);
+        }
+        let connection = &mut self.connection;
+        let mut open = None;
+        let mut forget = || -> rusqlite::Result<()> {
+            let transaction =
+                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            for (number, id) in numbers.iter().zip(ids) {
+                // Within the transaction, since a process may just have gone on with it.
+                let state: String = transaction.query_row(
+                    "SELECT state FROM recordings WHERE number = ?1",
+                    [number],
+                    |row| row.get(0),
+                )?;
+                if state == State::Running.word() && !running {
+                    open = Some(id.clone());
+                    return Ok(());
+                }
+                for table in TABLES {
+                    let statement = format!("DELETE FROM {table} WHERE recording = ?1");
+                    transaction.execute(&statement, params![number])?;
+                }
+                transaction.execute("DELETE FROM recordings WHERE number = ?1", [number])?;
+            }
+            transaction.commit()
+        };
+        forget().map_err(|error| StoreError::from_sqlite(&self.path, &error))?;
+        match open {
+            Some(id) => Err(StoreError::new(&self.path, StoreErrorKind::Running(id))),
+            None => Ok(()),
+        }
+    }
+
+    /// The room that the store takes.
+    pub fn room(&self) -> Result<Room, StoreError> {
+        self.sql(|connection| {
+            let number = |name: &str| -> rusqlite::Result<u64> {
+                connection
+                    .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
+                    .map(|value| value as u64)
+            };
+            let page = number("page_size")?;
+            let pages = number("page_count")?;
+            let free = number("freelist_count")?;
+            Ok(Room { bytes: pages * page, free_bytes: free * page })
+        })
+    }
+
+    /// Writes the store anew without what deleted recordings left behind.
+    ///
+    /// It takes as much room again while it does (<https://sqlite.org/lang_vacuum.html>).
+    ///
+    /// # Errors
+    /// [`StoreError`]: another process has the store open, or the disk is full; nothing has changed
+    /// then.
+    pub fn compact(&self) -> Result<(), StoreError> {
+        self.sql(|connection| {
+            connection.execute_batch("VACUUM")?;
+            // What was written is in the log until then, and the log would keep its length.
+            connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        })
+    }
+}
