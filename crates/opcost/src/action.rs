@@ -13,6 +13,7 @@ use crate::plan::{self, Plan};
 use crate::progress::{self, Phases, Progress};
 use crate::render;
 use crate::run::{self, Ending};
+use crate::scratch;
 use crate::store::{Recording, RecordingWriter, Store, StoreError};
 use crate::xdg;
 use anyhow::{Context, Result};
@@ -223,6 +224,7 @@ pub(crate) fn make_runs(
     mut writer: RecordingWriter,
     progress: &mut dyn Progress,
 ) -> Result<(Ending, Recording)> {
+    scratch::sweep();
     let id = writer.id().to_string();
     let ending = run::run(plan, earlier, machine, &mut writer, progress);
     let state_after = match plan.machine {

@@ -28,6 +28,7 @@ use super::{HookEnd, Machine, MachineState, RunEnd, hook};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::EnvironmentPolicy;
 use crate::plan::{Plan, Slot, VariantPlan, WorkPlan};
+use crate::scratch::Scratch;
 use crate::xdg;
 use anyhow::{Context, Result};
 use command_line::{GuestFiles, Inputs};
@@ -58,7 +59,7 @@ pub struct Emulated<'a> {
     environments: Vec<Vec<(OsString, OsString)>>,
     jobs: usize,
     /// Everything that runs write; removed with this value.
-    folder: tempfile::TempDir,
+    folder: Scratch,
 }
 
 impl<'a> Emulated<'a> {
@@ -85,9 +86,7 @@ impl<'a> Emulated<'a> {
                 cpu::check(&tools, model).map_err(HasStatus::carried)?;
             }
         }
-        let folder = tempfile::Builder::new()
-            .prefix("opcost-")
-            .tempdir()
+        let folder = Scratch::new()
             .context("cannot make a folder for temporary files")
             .status(Status::Missing)?;
         let environments: Vec<_> =
