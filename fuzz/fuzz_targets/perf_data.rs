@@ -2,23 +2,24 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use opcost_profile::read::perf_data;
+use opcost_profile::read::{Wanted, perf_data};
 use opcost_profile::symbolise::{KernelSource, Sources, symbolise};
 use opcost_profile::table::FunctionTable;
 use std::io::Cursor;
 
 fuzz_target!(|bytes: &[u8]| {
-    if let Ok((_, mut recorded)) = perf_data::read(Cursor::new(bytes), bytes.len() as u64, None) {
+    let sources = Sources {
+        kernel: KernelSource::Nothing,
+        debug_files: "/nonexistent".into(),
+        build_id_cache: None,
+        inlined: false,
+    };
+    let (file, wanted) = (Cursor::new(bytes), Wanted::default());
+    if let Ok((_, mut recorded)) = perf_data::read(file, bytes.len() as u64, &wanted, &sources) {
         // No file of this computer is to be read because a fuzzer found its name.
         for file in &mut recorded.files {
             file.path = b"/nonexistent".to_vec();
         }
-        let sources = Sources {
-            kernel: KernelSource::Nothing,
-            debug_files: "/nonexistent".into(),
-            build_id_cache: None,
-            inlined: false,
-        };
         let table = FunctionTable::of(&symbolise(&recorded, &sources));
         assert_eq!(table.functions.iter().map(|cost| cost.own).sum::<u64>(), table.total);
     }

@@ -59,6 +59,8 @@ pub(crate) struct Block {
     pub(crate) landmark: Option<(Landmark, Option<usize>)>,
     /// The repeated string instruction that ends in front of it.
     pub(crate) behind: Option<*mut crate::repeat::Site>,
+    /// The place behind the repeated string instruction that ends it.
+    pub(crate) repeats: Option<*mut crate::repeat::Site>,
     /// Count when the sums were last brought up to date.
     pub(crate) summed: u64,
     /// Cost of the whole block.
@@ -201,6 +203,7 @@ pub(crate) fn made(start: u64, codes: &[&[u8]]) -> Block {
         doubtful: false,
         landmark: None,
         behind: None,
+        repeats: None,
         summed: 0,
         cost,
         cells: vec![0; ends.len().saturating_sub(2)].into(),

@@ -269,11 +269,11 @@ pub(crate) unsafe extern "C" fn on_system_call(
     _: Id,
     vcpu: c_uint,
     number: i64,
-    flags: u64,
+    first: u64,
     _: u64,
+    third: u64,
     _: u64,
-    _: u64,
-    _: u64,
+    fifth: u64,
     _: u64,
     _: u64,
     _: u64,
@@ -282,7 +282,8 @@ pub(crate) unsafe extern "C" fn on_system_call(
         // SAFETY: this thread owns the state.
         let core = unsafe { core() };
         core.system_calls += 1;
-        refusal::system_call(number, flags, core);
+        refusal::system_call(number, first, core);
+        core.mapped.system_call(number, third, fifth);
     }
 }
 

@@ -7,6 +7,7 @@ use crate::block::{Block, SPECIAL, UNTOUCHED};
 use crate::cache::Fetch;
 use crate::counters::{Cost, Counters, Figure};
 use crate::decode::{Exit, MarkerAt, Repeat};
+use crate::mapped::Mapped;
 use crate::model::Model;
 use crate::region::{Reading, Regions};
 use crate::repeat::Site;
@@ -66,6 +67,8 @@ pub(crate) struct Core {
     /// Sizes in bytes of the accesses seen last, by some bits of QEMU's description.
     sizes: [(u32, u32); 64],
     pub(crate) system_calls: u64,
+    /// Files of which the program mapped code.
+    pub(crate) mapped: Mapped,
     /// Raw counts of every filter, by kind; for the self-test.
     pub(crate) probes: Box<[[u64; 3]; 7]>,
     /// The first thing that makes the counts useless.
@@ -104,6 +107,7 @@ impl Core {
             // A description that QEMU never gives: its highest bits are not used.
             sizes: [(u32::MAX, 0); 64],
             system_calls: 0,
+            mapped: Mapped::default(),
             probes: Box::default(),
             failure: None,
         };
@@ -192,6 +196,8 @@ impl Core {
         }
         // SAFETY: as above.
         let cut = unsafe { self.settle(&*block) };
+        // SAFETY: as above.
+        unsafe { self.settle_repeat(&*block) };
         // SAFETY: as above; `prev` may be the same block, and both are read only.
         let (begun, prev) = unsafe { (&*block, &*self.prev) };
         if begun.tag & UNTOUCHED != 0 {
@@ -243,7 +249,8 @@ impl Core {
     unsafe fn settle(&mut self, next: &Block) -> bool {
         // SAFETY: the caller keeps blocks alive.
         let Some(suspect) = self.suspect.take().or_else(|| unsafe { self.inspect() }) else {
-            return false;
+            // SAFETY: as above.
+            return unsafe { self.settle_refused(next) };
         };
         // SAFETY: as above.
         let prev = unsafe { &*self.prev };
@@ -257,6 +264,46 @@ impl Core {
         let cost = Cost { starts: 0, ..prev.one(suspect.index) };
         self.take_back(&cost, prev.kernel);
         true
+    }
+
+    /// Whether a block is where control comes when an instruction of the last one faulted.
+    fn is_after_fault(&self, prev: &Block, next: &Block) -> bool {
+        match next.landmark {
+            Some((landmark, _)) => landmark == Landmark::Fault,
+            // Without a kernel a signal handler begins.
+            None => {
+                !self.arguments.system
+                    && ![prev.start, prev.last_at, prev.end].contains(&next.start)
+            }
+        }
+    }
+
+    /// Takes back the last instruction of the last block, if the processor refused it; whether it did.
+    unsafe fn settle_refused(&mut self, next: &Block) -> bool {
+        // SAFETY: the caller keeps blocks alive.
+        let prev = unsafe { &*self.prev };
+        let Some((last, _)) = prev.facts.last().filter(|(last, _)| last.may_be_refused) else {
+            return false;
+        };
+        if last.never_retires || !self.is_after_fault(prev, next) {
+            return false;
+        }
+        let cost = Cost { starts: 0, ..prev.one(prev.facts.len() - 1) };
+        self.take_back(&cost, prev.kernel);
+        true
+    }
+
+    /// A repeated string instruction that faulted is not finished by what passes the place behind it,
+    /// unless it was begun again: the handler may go on there.
+    unsafe fn settle_repeat(&mut self, next: &Block) {
+        // SAFETY: the caller keeps blocks alive.
+        let prev = unsafe { &*self.prev };
+        if let Some(site) = prev.repeats
+            && self.is_after_fault(prev, next)
+        {
+            // SAFETY: sites live as long as the plugin; QEMU adds to them between blocks only.
+            unsafe { (*site).leave() };
+        }
     }
 
     /// Finds where the last block was left, and takes back the instructions that never began.
@@ -504,6 +551,7 @@ pub(crate) fn nowhere() -> *mut Block {
         doubtful: false,
         landmark: None,
         behind: None,
+        repeats: None,
         summed: 0,
         cost: Cost::default(),
         facts: Box::default(),

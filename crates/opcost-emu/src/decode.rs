@@ -69,6 +69,9 @@ pub(crate) struct Facts {
     pub(crate) may_fault: bool,
     /// Whether it can never be finished (`ud2`).
     pub(crate) never_retires: bool,
+    /// Whether the processor may refuse it where it stands, which shows by what comes next only: `hlt`,
+    /// `int` and `vmcall` of a program without the rights.
+    pub(crate) may_be_refused: bool,
     /// How it hands over.
     pub(crate) exit: Exit,
     /// Which repeated string instruction it is.
@@ -150,6 +153,7 @@ fn decode_in_mode(bits: u32, address: u64, codes: &[&[u8]], strict: bool) -> Opt
                 stores: 0,
                 may_fault: true,
                 never_retires: true,
+                may_be_refused: false,
                 exit: Exit::Next,
                 repeat: None,
                 marker: None,
@@ -184,7 +188,11 @@ fn facts(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> Fac
         (loads, stores) = (0, 0);
     }
     let never_retires = instruction.flow_control() == FlowControl::Exception;
-    Facts { loads, stores, may_fault, never_retires, exit, repeat, marker: None }
+    let may_be_refused = matches!(
+        instruction.mnemonic(),
+        Mnemonic::Hlt | Mnemonic::Int | Mnemonic::Vmcall | Mnemonic::Vmmcall
+    );
+    Facts { loads, stores, may_fault, never_retires, may_be_refused, exit, repeat, marker: None }
 }
 
 fn exit(instruction: &Instruction) -> Exit {

@@ -74,6 +74,7 @@ mod counters;
 mod decode;
 mod frames;
 mod install;
+mod mapped;
 mod model;
 mod refusal;
 mod region;

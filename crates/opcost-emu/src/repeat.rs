@@ -37,6 +37,11 @@ impl Site {
         finished
     }
 
+    /// The instruction was left by a fault: what was begun so far finishes nothing.
+    pub(crate) fn leave(&mut self) {
+        self.seen = self.starts;
+    }
+
     /// Starts, and iterations by kind, since the last time this was asked.
     pub(crate) fn take(&mut self, filters: &Filters) -> (u64, [(Repeat, u64); 7]) {
         let starts = self.starts - self.starts_summed;
@@ -64,6 +69,16 @@ mod tests {
         site.starts += 5;
         assert!(site.finished());
         assert!(!site.finished());
+    }
+
+    #[test]
+    fn what_was_left_by_a_fault_is_finished_only_when_it_is_begun_again() {
+        let mut site = Site::default();
+        site.starts += 3;
+        site.leave();
+        assert!(!site.finished());
+        site.starts += 1;
+        assert!(site.finished());
     }
 
     #[test]

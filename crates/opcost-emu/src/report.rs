@@ -68,11 +68,12 @@ pub(crate) unsafe fn write_at_exit(core: &mut Core) {
         }
         Ok(core.reports.writer.take())
     });
+    let end = |mut report: ReportWriter<File>| {
+        report.mapped(core.mapped.paths())?;
+        report.end()
+    };
     match whole {
-        Ok(report) => {
-            let ended = report.map_or(Ok(()), ReportWriter::end);
-            put(&out, ended);
-        }
+        Ok(report) => put(&out, report.map_or(Ok(()), end)),
         Err(message) => write_error(&out, &message),
     }
 }

@@ -112,6 +112,8 @@ impl Translator {
         let within = (start % PAGE_BYTES as u64) as usize;
         let before = page.map_or(&[][..], |page| &page[within.saturating_sub(5)..within]);
         let behind = may_end_with_repeat(before).then(|| self.site(start, kernel));
+        let behind_last = start.wrapping_add(u64::from(offset));
+        let repeats = last.repeat.is_some().then(|| self.site(behind_last, kernel));
         let landmark = core.attribution.landmark(start);
         let special = if behind.is_some() || landmark.is_some() { SPECIAL } else { 0 };
         let turns = matches!(
@@ -130,7 +132,11 @@ impl Translator {
             last: 0,
             last_mask: if ends.len() > 1 { u64::MAX } else { 0 },
             tag: owner.function | special | UNTOUCHED,
-            exit_tag: if turns || ends_doubtful || learns { NEVER } else { owner.function },
+            exit_tag: if turns || ends_doubtful || learns || last.may_be_refused {
+                NEVER
+            } else {
+                owner.function
+            },
             retired: cost.instructions,
             done: 0,
             start,
@@ -145,6 +151,7 @@ impl Translator {
             doubtful: ends_doubtful && !tells_done && !last.never_retires,
             landmark,
             behind,
+            repeats,
             summed: 0,
             cost,
             cells: vec![0; ends.len().saturating_sub(2)].into(),

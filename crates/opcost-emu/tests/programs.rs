@@ -263,6 +263,48 @@ fn an_undefined_instruction_never_retires() {
     check(&run.work(), &[("instructions", 2 + 2 + 2), ("instruction-starts", 2 + 1 + 4)]);
 }
 
+/// A handler that goes on behind the instruction, whose length `step` holds.
+const SKIP: &str = "skip: mov step(%rip),%rax\n add %rax,168(%rdx)\n ret
+.macro SKIPPED signal
+ mov $13,%eax\n mov $\\signal,%edi\n lea other(%rip),%rsi\n xor %edx,%edx\n mov $8,%r10d\n syscall
+.endm
+.data\n.balign 8\nother: .quad skip, 0x04000004, restorer, 0\nstep: .quad 0\n.text\n";
+
+#[test]
+fn instructions_that_a_program_may_not_execute_never_retire() {
+    for (code, bytes) in [("hlt", 1), ("int $0x30", 2), (".byte 0x0f,0x01,0xc1", 3)] {
+        let source = format!(
+            "{HANDLER}{SKIP}_start: SKIPPED 11\n SKIPPED 4\n movq ${bytes},step(%rip)
+ START\n nop\n {code}\n nop\n STOP\n EXIT"
+        );
+        let Some(run) = run(&source, &[]) else { return };
+        // Two nops, the handler's three, and two of what it returns to.
+        let expected = [("instructions", 2 + 3 + 2), ("instruction-starts", 2 + 1 + 3 + 2)];
+        check(&run.work(), &expected);
+    }
+}
+
+#[test]
+fn a_string_instruction_whose_handler_goes_on_behind_it_never_retires() {
+    let source = format!(
+        "{HANDLER}{SKIP}_start: SKIPPED 11\n movq $2,step(%rip)\n PROTECT\n lea buffer(%rip),%rdi
+ START
+ mov $100,%ecx
+ rep stosb                  # faults at once
+ nop
+ STOP\n EXIT"
+    );
+    let Some(run) = run(&source, &[]) else { return };
+    check(
+        &run.work(),
+        &[
+            ("instructions", 2 + 3 + 2),
+            ("string-iterations", 0),
+            ("instruction-starts", 2 + 1 + 3 + 2),
+        ],
+    );
+}
+
 /// Symbols for the functions of a program, by `nm`.
 fn symbols(emulator: &Emulator, program: &str) -> Option<String> {
     if !have("nm") {

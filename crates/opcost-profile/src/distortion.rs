@@ -3,6 +3,7 @@
 //! What is named here is no cause of a program's cost, however high it stands in the table.
 
 use crate::read::ReadProfile;
+use crate::read::about::EventAbout;
 use crate::symbolise::Sampled;
 use crate::table::{FunctionCost, FunctionTable};
 use opcost_record::Function;
@@ -82,8 +83,8 @@ const SHORT_BYTES_MAX: u64 = 16;
 pub fn distortions(profile: &ReadProfile) -> Vec<Distortion> {
     let ReadProfile { about, table, sampled } = profile;
     let clock = about.sampling.as_ref().is_some_and(|sampling| sampling.clock);
-    let imprecise =
-        about.sampling.as_ref().is_some_and(|sampling| sampling.precise.unwrap_or(0) < 2);
+    let is_late = |sampling: &EventAbout| !sampling.exact && sampling.precise.unwrap_or(0) < 2;
+    let imprecise = about.sampling.as_ref().is_some_and(is_late);
     let mut found = match sampled {
         Some(sampled) => vec![
             below(DistortionKind::Own, sampled, is_own, |_| false),
@@ -322,6 +323,10 @@ mod tests {
         }
         assert_eq!(said(&made), [("short-functions", 30, vec!["tiny".to_string()])]);
         made.about.sampling.as_mut().unwrap().precise = Some(2);
+        assert_eq!(said(&made), []);
+        // A page fault is the instruction's that made it.
+        let sampling = made.about.sampling.as_mut().unwrap();
+        (sampling.precise, sampling.exact) = (None, true);
         assert_eq!(said(&made), []);
     }
 

@@ -165,18 +165,24 @@ impl Session {
             self.losses.guest_samples += 1;
             return;
         }
-        if let Some(stack) = sample.user_stack
-            && !stack.bytes.is_empty()
-            && !sample.chain.contains(&CONTEXT_USER)
-        {
+        let copied = sample.user_stack.is_some_and(|stack| !stack.bytes.is_empty());
+        let unwound = copied && sample.chain.contains(&CONTEXT_USER);
+        if copied && !unwound {
             self.losses.stacks_not_unwound += 1;
         }
-        if sample.chain.len() >= self.frames_max
+        // The kernel's limit is for the callers that it finds itself.
+        if !unwound
+            && sample.chain.len() >= self.frames_max
             && sample.chain.len() - markers().count() >= self.frames_max
         {
             self.losses.stacks_cut += 1;
         }
         let callers = callers(sample);
+        let is_alone =
+            !sample.chain.is_empty() && callers.iter().all(|frame| *frame >= CONTEXT_MAX);
+        if is_alone && !unwound && !sample.in_kernel && sample.address < KERNEL_HALF {
+            self.losses.samples_alone += 1;
+        }
         let user = callers.iter().position(|frame| *frame == CONTEXT_USER);
         // With its marker, which says that the first was interrupted there.
         let (inner, outer) = callers.split_at(user.unwrap_or(0));

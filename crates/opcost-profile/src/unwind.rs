@@ -2,13 +2,14 @@
 //! for programs that keep no frame pointers (`--call-graph dwarf`).
 //!
 //! `.eh_frame` of the files on disk is used; where there is none for an address the frame pointer
-//! is followed (framehop). What the copy does not hold ends the chain, which is counted.
+//! is followed (framehop). Where a signal handler returns to, the kernel's signal frame says what was
+//! interrupted. What the copy does not hold ends the chain, which is counted.
 
 use crate::event::{Sample, UserStack};
 use crate::session::CONTEXT_USER;
 use crate::space::{CodeFile, CodeKind, Spaces};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
-use framehop::{ExplicitModuleSectionInfo, Module, Unwinder as _};
+use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder as _};
 use object::elf::PF_X;
 use object::{Object, ObjectSection, ObjectSegment, SegmentFlags};
 use rustc_hash::FxHashMap;
@@ -17,10 +18,20 @@ use std::sync::Arc;
 
 /// `PERF_REG_X86_BP`, `_SP` and `_IP` (`asm/perf_regs.h`).
 const REGISTERS: [u32; 3] = [6, 7, 8];
+/// No code is below (`vm.mmap_min_addr`).
+const CODE_MIN: u64 = 4096;
 /// Frames after which a stack is taken to run in circles.
 const FRAMES_MAX: usize = 512;
 /// Address spaces that are kept ready; each shares the sections of its files with the others.
 const SPACES_MAX: usize = 256;
+
+/// What a signal handler returns to: the system call `rt_sigreturn`, number 15, whose first
+/// instruction is `mov $15, %rax` or `mov $15, %eax`. No other code begins so.
+const SIGNAL_RETURNS: [&[u8]; 2] =
+    [&[0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05], &[0xb8, 15, 0, 0, 0, 0x0f, 0x05]];
+/// Where the interrupted frame pointer, stack pointer and instruction are in what the handler's stack
+/// pointer is at when the handler has returned, bytes (`struct ucontext`, `asm/sigcontext.h`).
+const SIGNAL_REGISTERS: [u64; 3] = [120, 160, 168];
 
 /// Bytes of a section, shared by all address spaces.
 type Section = Arc<[u8]>;
@@ -33,12 +44,40 @@ struct Sections {
     info: ExplicitModuleSectionInfo<Section>,
 }
 
+/// An address space, ready for unwinding.
+#[derive(Default)]
+struct Space {
+    unwinder: UnwinderX86_64<Section>,
+    /// Where `.text` of a file is mapped, and its bytes.
+    texts: Vec<(u64, Section)>,
+}
+
+impl Space {
+    /// Whether the code at an address ends a signal handler.
+    fn is_signal_return(&self, address: u64) -> bool {
+        self.texts.iter().any(|(start, text)| {
+            let at = address.checked_sub(*start).and_then(|at| usize::try_from(at).ok());
+            let code = at.and_then(|at| text.get(at..));
+            code.is_some_and(|code| SIGNAL_RETURNS.iter().any(|known| code.starts_with(known)))
+        })
+    }
+}
+
+/// How many stacks were not followed to their end.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Unfinished {
+    /// They went on beyond what was copied of them.
+    pub beyond_copy: u64,
+    /// What was found in them leads nowhere.
+    pub astray: u64,
+}
+
 /// Finds the callers of user code.
 pub struct Unwinder {
     files: HashMap<CodeFile, Option<Sections>>,
-    spaces: FxHashMap<u32, UnwinderX86_64<Section>>,
+    spaces: FxHashMap<u32, Space>,
     cache: CacheX86_64,
-    stacks_cut: u64,
+    unfinished: Unfinished,
 }
 
 impl Default for Unwinder {
@@ -47,16 +86,15 @@ impl Default for Unwinder {
             files: HashMap::new(),
             spaces: FxHashMap::default(),
             cache: CacheX86_64::new(),
-            stacks_cut: 0,
+            unfinished: Unfinished::default(),
         }
     }
 }
 
 impl Unwinder {
-    /// Stacks since the last call that went on beyond what was copied of them, or that lost their
-    /// way.
-    pub fn take_stacks_cut(&mut self) -> u64 {
-        std::mem::take(&mut self.stacks_cut)
+    /// Stacks since the last call that were not followed to their end.
+    pub fn take_unfinished(&mut self) -> Unfinished {
+        std::mem::take(&mut self.unfinished)
     }
 
     /// Writes the sample's chain with the user's callers at its end into `chain`.
@@ -79,39 +117,85 @@ impl Unwinder {
             self.spaces.clear();
         }
         let files = &mut self.files;
-        let unwinder = self.spaces.entry(version).or_insert_with(|| {
-            let mut unwinder = UnwinderX86_64::new();
+        let space = self.spaces.entry(version).or_insert_with(|| {
+            let mut space = Space::default();
             for (file, start, offset, bytes) in spaces.mapped(sample.pid) {
                 if file.kind != CodeKind::File {
                     continue;
                 }
                 let known = files.entry(file.clone());
                 let known = known.or_insert_with(|| read(file).as_deref().and_then(sections));
-                if let Some(module) =
-                    known.as_ref().and_then(|known| module(known, start, offset, bytes))
-                {
-                    unwinder.add_module(module);
+                let Some(known) = known else { continue };
+                let Some(module) = module(known, start, offset, bytes) else { continue };
+                if let (Some(text), Some(range)) = (&known.info.text, &known.info.text_svma) {
+                    space.texts.push((module.base_avma().wrapping_add(range.start), text.clone()));
                 }
+                space.unwinder.add_module(module);
             }
-            unwinder
+            space
         });
-        chain.push(CONTEXT_USER);
+        let mut beyond_copy = false;
         let mut memory = |address: u64| {
             let at = usize::try_from(address.checked_sub(sp).ok_or(())?).map_err(|_| ())?;
-            let word = stack.bytes.get(at..).and_then(|rest| rest.first_chunk()).ok_or(())?;
-            Ok(u64::from_le_bytes(*word))
+            let word = stack.bytes.get(at..).and_then(|rest| rest.first_chunk());
+            beyond_copy |= word.is_none();
+            Ok(u64::from_le_bytes(*word.ok_or(())?))
         };
+        // A call may be the last instruction of a mapping, and what a signal handler returns to the
+        // first.
+        let is_code = |address: u64| spaces.place(sample.pid, address).is_some();
+        let is_mapped = |caller: u64| is_code(caller - 1) || is_code(caller);
         let registers = UnwindRegsX86_64::new(ip, sp, bp);
-        let mut frames = unwinder.iter_frames(ip, registers, &mut self.cache, &mut memory);
-        for _ in 0..FRAMES_MAX {
-            match frames.next() {
-                Ok(Some(frame)) => chain.push(frame.address()),
-                Ok(None) => return,
-                Err(_) => break,
-            }
+        let finished = follow(space, &mut self.cache, registers, &mut memory, is_mapped, chain);
+        if !finished && beyond_copy {
+            self.unfinished.beyond_copy += 1;
+        } else if !finished {
+            self.unfinished.astray += 1;
         }
-        self.stacks_cut += 1;
     }
+}
+
+/// Appends the frames from these registers outwards; whether the outermost was reached.
+///
+/// `is_mapped`: whether a call may return there.
+fn follow(
+    space: &Space,
+    cache: &mut CacheX86_64,
+    mut registers: UnwindRegsX86_64,
+    memory: &mut impl FnMut(u64) -> Result<u64, ()>,
+    is_mapped: impl Fn(u64) -> bool,
+    chain: &mut Vec<u64>,
+) -> bool {
+    let mut frame = FrameAddress::from_instruction_pointer(registers.ip());
+    for _ in 0..FRAMES_MAX {
+        let address = frame.address();
+        // Nothing called what a signal interrupted, nor where its handler returns to: a marker says
+        // that these addresses are not behind a call.
+        let signal_return = space.is_signal_return(address);
+        if signal_return || !frame.is_return_address() {
+            chain.push(CONTEXT_USER);
+        }
+        chain.push(address);
+        if signal_return {
+            let context = registers.sp();
+            let mut saved = |at| memory(context.checked_add(at).ok_or(())?);
+            let [Ok(bp), Ok(sp), Ok(ip)] = SIGNAL_REGISTERS.map(&mut saved) else { return false };
+            registers = UnwindRegsX86_64::new(ip, sp, bp);
+            frame = FrameAddress::from_instruction_pointer(ip);
+            continue;
+        }
+        let caller = match space.unwinder.unwind_frame(frame, &mut registers, cache, memory) {
+            Ok(Some(caller)) if caller >= CODE_MIN => caller,
+            // A program's first function is called by nobody: above it is its number of arguments.
+            Ok(_) => return true,
+            Err(_) => return false,
+        };
+        match FrameAddress::from_return_address(caller) {
+            Some(next) if is_mapped(caller) => frame = next,
+            _ => return false,
+        }
+    }
+    false
 }
 
 /// Frame pointer, stack pointer and instruction pointer; `None` where one was not sampled.

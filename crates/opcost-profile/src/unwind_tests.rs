@@ -5,7 +5,7 @@ const MASK: u64 = 1 << 6 | 1 << 7 | 1 << 8;
 const STACK: u64 = 0x7fff_0000;
 
 /// What is found for an interruption at `ip` with this stack, whose frame pointer is at `bp`.
-fn callers(ip: u64, bp: u64, stack: &[u64], kernel: &[u64]) -> (Vec<u64>, u64) {
+fn callers(ip: u64, bp: u64, stack: &[u64], kernel: &[u64]) -> (Vec<u64>, Unfinished) {
     let bytes: Vec<u8> = stack.iter().flat_map(|word| word.to_le_bytes()).collect();
     let registers = [bp, STACK, ip];
     let user_stack = UserStack { registers_mask: MASK, registers: &registers, bytes: &bytes };
@@ -22,8 +22,19 @@ fn callers(ip: u64, bp: u64, stack: &[u64], kernel: &[u64]) -> (Vec<u64>, u64) {
         user_stack: Some(user_stack),
     };
     let (mut unwinder, mut chain) = (Unwinder::default(), vec![99]);
-    unwinder.complete(&sample, &Spaces::default(), |_| None, &mut chain);
-    (chain, unwinder.take_stacks_cut())
+    let mut spaces = Spaces::default();
+    let code = Mapping {
+        pid: 7,
+        address: 0x1000,
+        bytes: 0x8000,
+        file_offset: 0,
+        path: b"//anon",
+        build_id: None,
+        executable: true,
+    };
+    spaces.map(&code);
+    unwinder.complete(&sample, &spaces, |_| None, &mut chain);
+    (chain, unwinder.take_unfinished())
 }
 
 #[test]
@@ -32,7 +43,7 @@ fn without_unwind_information_frame_pointers_are_followed() {
     let stack = [1, STACK + 32, 0x1234, 2, 0, 0x5678, 3, 4];
     let (chain, cut) = callers(0x1000, STACK + 8, &stack, &[]);
     assert_eq!(chain, [CONTEXT_USER, 0x1000, 0x1234, 0x5678]);
-    assert_eq!(cut, 0);
+    assert_eq!(cut, Unfinished::default());
 }
 
 #[test]
@@ -41,7 +52,18 @@ fn a_stack_that_goes_on_beyond_its_copy_is_counted() {
     let kernel = [-128i64 as u64, 0xffff_ffff_8000_0000];
     let (chain, cut) = callers(0x1000, STACK + 8, &stack, &kernel);
     assert_eq!(chain, [kernel[0], kernel[1], CONTEXT_USER, 0x1000, 0x1234]);
-    assert_eq!(cut, 1);
+    assert_eq!(cut, Unfinished { beyond_copy: 1, astray: 0 });
+}
+
+#[test]
+fn a_caller_where_no_code_is_ends_the_chain() {
+    // Above a program's first function is the number of its arguments, which ends it, too.
+    for (caller, astray) in [(3, 0), (0x9_0000, 1)] {
+        let stack = [1, STACK + 32, caller, 2, 0, 0x5678, 3, 4];
+        let (chain, unfinished) = callers(0x1000, STACK + 8, &stack, &[]);
+        assert_eq!(chain, [CONTEXT_USER, 0x1000]);
+        assert_eq!(unfinished, Unfinished { beyond_copy: 0, astray });
+    }
 }
 
 #[test]
@@ -65,7 +87,10 @@ fn a_sample_without_a_copy_keeps_its_chain() {
     // Nor does one whose registers are others.
     let sample = Sample { user_stack: Some(stack), ..sample };
     unwinder.complete(&sample, &Spaces::default(), |_| None, &mut chain);
-    assert_eq!((chain, unwinder.take_stacks_cut()), (vec![CONTEXT_USER, 5, 6], 0));
+    assert_eq!(
+        (chain, unwinder.take_unfinished()),
+        (vec![CONTEXT_USER, 5, 6], Unfinished::default())
+    );
 }
 
 #[test]

@@ -1,26 +1,38 @@
 //! The text in which the emulator's plugin reports what it counted.
 //!
 //! ```text
-//! opcost-emulation 2
+//! opcost-emulation 3
 //! run 1
 //! region work
 //! count instructions kernel 1908796201
 //! f handle_mm_fault<tab>[kernel]
 //! c - 0 55945 2237800
-//! end 5
+//! mapped /usr/lib/python3.11/lib-dynload/_json.so
+//! end 6
 //! ```
 //!
 //! Runs are numbered from 1; a program that does not say where one ends
 //! ([`RunEnd`](crate::marker::Marker::RunEnd)) makes one. In a run every region starts with its
 //! name; counts name a metric and a domain; then come the lines of its [`Profile`]. A region that
-//! was counted more than once in a run stands once, with the sums. The last line counts the lines
-//! between the first and itself, so that a report cut short is never used.
+//! was counted more than once in a run stands once, with the sums. Behind all runs come the files of
+//! which the program itself mapped code. The last line counts the lines between the first and itself,
+//! so that a report cut short is never used.
 
 use crate::{Domain, Profile};
 use std::io::{self, Write};
 
 /// First line of the format's current version.
-pub const HEADER: &str = "opcost-emulation 2";
+pub const HEADER: &str = "opcost-emulation 3";
+
+/// A report.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Emulation {
+    /// The regions of each run.
+    pub runs: Vec<Vec<RegionCost>>,
+    /// Files of which the program mapped code while it ran, as its system calls say: libraries, those
+    /// that it opened by name among them. Known of a program without a kernel only.
+    pub mapped: Vec<String>,
+}
 
 /// What one region cost.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -112,6 +124,19 @@ impl<W: Write> ReportWriter<W> {
         self.inner.write_all(lines.join("\n").as_bytes())
     }
 
+    /// Writes the files of which code was mapped, behind the last run; a path with a line break is left
+    /// out.
+    ///
+    /// # Errors
+    /// The writer's.
+    pub fn mapped(&mut self, paths: &[String]) -> io::Result<()> {
+        for path in paths.iter().filter(|path| !path.contains(['\n', '\r'])) {
+            self.lines += 1;
+            self.inner.write_all(format!("mapped {path}\n").as_bytes())?;
+        }
+        Ok(())
+    }
+
     /// Writes the last line.
     ///
     /// # Errors
@@ -135,18 +160,18 @@ pub fn format_error(message: &str) -> String {
     format!("{HEADER}\nerror {}\nend 1\n", message.replace('\n', " "))
 }
 
-/// Reads a report; result: the regions of each run.
+/// Reads a report.
 ///
 /// # Errors
 /// [`EmulationError`] names the first thing that is wrong; a partial report is never returned.
-pub fn parse(text: &str) -> Result<Vec<Vec<RegionCost>>, EmulationError> {
+pub fn parse(text: &str) -> Result<Emulation, EmulationError> {
     let mut lines = text.lines().enumerate();
     match lines.next() {
         None => return Err(EmulationError::Empty),
         Some((_, HEADER)) => {}
         Some((_, other)) => return Err(EmulationError::Version(other.chars().take(80).collect())),
     }
-    let mut runs: Vec<Vec<RegionCost>> = Vec::new();
+    let mut emulation = Emulation::default();
     let mut came = 0;
     for (index, text) in lines {
         let fail = |what| EmulationError::Line {
@@ -155,6 +180,7 @@ pub fn parse(text: &str) -> Result<Vec<Vec<RegionCost>>, EmulationError> {
             text: text.chars().take(200).collect(),
         };
         let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+        let runs = &mut emulation.runs;
         match word {
             "run" if rest == (runs.len() + 1).to_string() => {
                 runs.push(Vec::new());
@@ -163,7 +189,12 @@ pub fn parse(text: &str) -> Result<Vec<Vec<RegionCost>>, EmulationError> {
             }
             "run" => return Err(fail("runs must be in order")),
             "error" => return Err(EmulationError::Reported(rest.to_string())),
-            "end" if rest == (index - 1).to_string() => return Ok(runs),
+            "mapped" => {
+                emulation.mapped.push(rest.to_string());
+                came += 1;
+                continue;
+            }
+            "end" if rest == (index - 1).to_string() => return Ok(emulation),
             "end" => break,
             _ => {}
         }
@@ -219,20 +250,24 @@ mod tests {
 
     #[test]
     fn reports_round_trip() {
-        let runs = parse(&format(&report())).unwrap();
+        let Emulation { runs, mapped } = parse(&format(&report())).unwrap();
         assert_eq!(runs, [report()]);
+        assert_eq!(mapped, Vec::<String>::new());
         let regions = &runs[0];
         assert_eq!(regions[1].count("instructions", Domain::User), Some(10));
         assert_eq!(regions[1].count("instructions", Domain::Kernel), None);
         assert_eq!(regions[1].profile.total(), 42);
-        assert_eq!(parse(&format(&[])).unwrap(), [[]]);
+        assert_eq!(parse(&format(&[])).unwrap().runs, [[]]);
     }
+
+    const MAPPED: [&str; 3] = ["/lib/a library.so", "/lib/with\na line", "/lib/b.so"];
 
     /// The text of a report on these runs.
     fn written(runs: &[Vec<RegionCost>]) -> String {
         let mut bytes = Vec::new();
         let mut report = ReportWriter::start(&mut bytes).unwrap();
         runs.iter().for_each(|run| report.run(run).unwrap());
+        report.mapped(&MAPPED.map(str::to_string)).unwrap();
         report.end().unwrap();
         String::from_utf8(bytes).unwrap()
     }
@@ -241,8 +276,10 @@ mod tests {
     fn runs_are_apart_and_every_one_of_them_must_have_come() {
         let runs = [report(), Vec::new(), report()[1..].to_vec()];
         let whole = written(&runs);
-        assert_eq!(parse(&whole).unwrap(), runs);
-        assert_eq!(parse(&written(&[])).unwrap(), Vec::<Vec<RegionCost>>::new());
+        let read = parse(&whole).unwrap();
+        assert_eq!(read.runs, runs);
+        assert_eq!(read.mapped, [MAPPED[0], MAPPED[2]]);
+        assert_eq!(parse(&written(&[])).unwrap().runs, Vec::<Vec<RegionCost>>::new());
         for length in 0..whole.len() - 1 {
             assert!(parse(&whole[..length]).is_err(), "{length} bytes");
         }

@@ -178,7 +178,7 @@ fn size_large(sizes: &Sizes, dir: &Path) {
 fn sampling_cost(sizes: &Sizes) {
     let (runs, count) = sizes.sampled;
     let script = format!("i=0; while [ $i -lt {count} ]; do i=$((i+1)); done");
-    let plan = SamplingPlan { frequency_hz: 1000, call_graph: CallGraph::Fp };
+    let plan = SamplingPlan::new(Some(1000), Some(CallGraph::Fp), None).expect("a plan");
     let run = |sampled: bool| -> Option<(f64, f64)> {
         let argv = ["sh", "-c", &script].map(OsString::from);
         let held = Spawn::new("/bin/sh", argv).hold().ok()?;

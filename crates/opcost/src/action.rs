@@ -13,6 +13,7 @@ use crate::plan::{self, Plan};
 use crate::progress::{self, Phases, Progress};
 use crate::render;
 use crate::run::{self, Ending};
+use crate::scratch;
 use crate::store::{Recording, RecordingWriter, Store, StoreError};
 use crate::xdg;
 use anyhow::{Context, Result};
@@ -225,14 +226,18 @@ pub(crate) fn make_runs(
     mut writer: RecordingWriter,
     progress: &mut dyn Progress,
 ) -> Result<(Ending, Recording)> {
+    scratch::sweep();
     let id = writer.id().to_string();
     let ending = run::run(plan, earlier, machine, &mut writer, progress);
-    if plan.machine == MachineKind::Host {
-        let environment_bytes = state_before.environment_bytes.clone();
-        let state_after = read_state(Path::new("/"), plan, environment_bytes);
-        if state_before.has_become(&state_after) {
-            writer.note_machine(&state_after).map_err(StoreError::carried)?;
+    let state_after = match plan.machine {
+        MachineKind::Host => {
+            let environment_bytes = state_before.environment_bytes.clone();
+            Some(read_state(Path::new("/"), plan, environment_bytes))
         }
+        _ => machine.state_now(),
+    };
+    if let Some(state_after) = state_after.filter(|after| state_before.has_become(after)) {
+        writer.note_machine(&state_after).map_err(StoreError::carried)?;
     }
     let state = ending.as_ref().map_or(crate::store::State::Failed, Ending::state);
     let store = writer.end(state).map_err(StoreError::carried);

@@ -202,8 +202,10 @@ fn shown_in(format: Format) -> usize {
     }
 }
 
+/// Whether it is a file, or a folder that perf wrote with several threads.
 fn is_file(name: &str) -> bool {
-    Path::new(name).is_file()
+    let path = Path::new(name);
+    path.is_file() || path.join("data").is_file()
 }
 
 /// Files with profiles, one a side or several.

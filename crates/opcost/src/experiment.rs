@@ -189,6 +189,12 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call_graph: Option<CallGraph>,
 
+    /// Bytes of the stack that are copied with each sample for --call-graph dwarf, 8 to 65528: more
+    /// reach further out, and cost more [default: 8192]
+    #[arg(long, value_name = "BYTES", help_heading = PROFILE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stack_bytes: Option<u32>,
+
     /// Command run once before the first run
     #[arg(long, value_name = "CMD", help_heading = HOOKS)]
     #[serde(skip_serializing_if = "Option::is_none")]

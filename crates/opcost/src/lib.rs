@@ -32,6 +32,7 @@ pub mod render;
 pub mod report;
 pub mod run;
 pub mod sampling;
+mod scratch;
 pub mod selftest;
 pub mod size;
 pub mod source;

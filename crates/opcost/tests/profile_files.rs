@@ -209,9 +209,71 @@ fn several_files_a_side_are_the_units() {
 }
 
 #[test]
+fn samples_are_chosen_and_functions_sorted() {
+    let file = data("plain.data");
+    let file = file.to_str().unwrap();
+    let all = json(&["profile", "-i", file, "--json"]);
+    let some =
+        json(&["profile", "-i", file, "--json", "--only", "dso=busy", "--only", "comm=busy"]);
+    let count = |document: &Value| document["samples"].as_u64().unwrap();
+    assert!(count(&some) > 0 && count(&some) < count(&all));
+    assert_eq!(count(&some) + some["losses"]["left_out"].as_u64().unwrap(), count(&all));
+    let text = printed(&["profile", "-i", file, "--only", "dso=busy"]);
+    assert!(text.contains("samples left out (--only), "), "{text}");
+    let error = refused(&["profile", "-i", file, "--only", "user=root"], 2);
+    assert!(error.contains("--only 'user=root' is no filter; known are comm=NAME"), "{error}");
+    for (column, key) in [("incl", "inclusive"), ("self", "cost")] {
+        let sorted = json(&["profile", "-i", file, "--json", "--sort", column]);
+        let rows = sorted["functions"].as_array().unwrap();
+        assert!(
+            rows.iter().map(|row| row[key].as_u64().unwrap()).is_sorted_by(|one, two| one >= two)
+        );
+    }
+    for (column, key) in [("name", "symbol"), ("module", "module")] {
+        let sorted = json(&["profile", "-i", file, "--json", "--sort", column]);
+        let short =
+            |row: &Value| row[key].as_str().unwrap().rsplit('/').next().unwrap().to_string();
+        let rows = sorted["functions"].as_array().unwrap();
+        assert!(rows.iter().map(short).is_sorted(), "{column}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let counted = folder.path().join("callgrind.out");
+    std::fs::write(&counted, CALLGRIND).unwrap();
+    let error = refused(&["profile", "-i", counted.to_str().unwrap(), "--only", "pid=1"], 2);
+    assert!(error.contains("has no samples but sums"), "{error}");
+}
+
+#[test]
+fn a_broken_record_is_left_out_and_its_place_is_said_once() {
+    let mut bytes = std::fs::read(data("plain.data")).unwrap();
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
+    let (mut at, end) = (word(40), word(40) + word(48));
+    let mut samples = Vec::new();
+    while at < end {
+        if bytes[at] == 9 {
+            samples.push(at);
+        }
+        at += usize::from(u16::from_le_bytes([bytes[at + 6], bytes[at + 7]]));
+    }
+    for at in &samples[5..9] {
+        bytes[at + 40..at + 48].fill(0xff);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("perf.data");
+    std::fs::write(&path, bytes).unwrap();
+    let text = printed(&["profile", "-i", path.to_str().unwrap()]);
+    let said = format!("4 broken records were left out; the first is at byte {}", samples[5]);
+    assert_eq!(text.matches(&said).count(), 1, "{text}");
+    assert!(text.contains(&format!("· {} samples ·", samples.len() - 4)), "{text}");
+}
+
+#[test]
 fn what_cannot_be_compared_or_read_is_said() {
     let [clock, events] = ["plain.data", "events.data"].map(data);
     let [clock, events] = [clock.to_str().unwrap(), events.to_str().unwrap()];
+    let folder = data("threads.data");
+    let text = printed(&["diff", clock, folder.to_str().unwrap()]);
+    assert!(text.contains("leaf"), "{text}");
     let error = refused(&["diff", clock, events], 3);
     assert!(error.contains("has the event cpu-clock and"), "{error}");
     assert!(printed(&["diff", clock, events, "--allow", "event"]).contains("(waived)"));

@@ -96,6 +96,11 @@ fn what_cannot_be_sampled_so_is_refused() {
     };
     check(&["--frequency", "99"], &["--frequency", "add --profile"]);
     check(&["--call-graph", "dwarf"], &["--call-graph", "add --profile"]);
+    let dwarf = ["--profile", "--call-graph", "dwarf", "--stack-bytes"];
+    for bytes in ["0", "12", "65536"] {
+        check(&[&dwarf[..], &[bytes]].concat(), &["--stack-bytes", "8 to 65,528"]);
+    }
+    check(&["--profile", "--stack-bytes", "64"], &["--stack-bytes 64", "--call-graph dwarf"]);
     check(&["--profile", "--frequency", "0"], &["--frequency 0", "1 to 1,000,000"]);
     check(&["--profile", "-e", "page-faults"], &["--profile", "add -e task-clock"]);
 }
@@ -133,6 +138,89 @@ fn a_command_that_fails_is_profiled_and_fails() {
         assert_eq!(ended.stdout.contains("without callers"), how == "none", "{}", ended.stdout);
     }
     assert!(!lab.store().exists(), "a profile is no recording");
+}
+
+/// A stack deeper than its copy is counted, and a larger copy reaches its end.
+#[test]
+fn the_size_of_a_copied_stack_is_the_users() {
+    let lab = Lab::new();
+    lab.write(
+        "deep.c",
+        "#include <stdlib.h>\nstatic long deeper(long n) { volatile char room[200]; room[0] = n; \
+         if (!n) for (volatile long i = 0; i < 40000000; i++); else deeper(n - 1); return room[0]; }\n\
+         int main(int c, char **v) { return deeper(atol(v[1])) > 300; }\n",
+    );
+    let compiled = ["-O1", "-fomit-frame-pointer", "-fno-inline", "-o", "deep", "deep.c"];
+    match std::process::Command::new("cc").args(compiled).current_dir(lab.dir()).status() {
+        Ok(status) => assert!(status.success()),
+        Err(_) => return eprintln!("SKIPPED: no C compiler"),
+    }
+    for (bytes, cut) in [("4096", true), ("65528", false)] {
+        let how = ["profile", "./deep 100", "--call-graph", "dwarf", "--stack-bytes", bytes];
+        let ended = lab.run(&[&how[..], &["--json"]].concat());
+        if skipped(&ended) {
+            return;
+        }
+        let profile: Value = serde_json::from_str(&ended.expect(0).stdout).unwrap();
+        let beyond = profile["losses"]["stacks_beyond_copy"].as_u64().unwrap();
+        let functions = profile["functions"].as_array().unwrap();
+        let deeper = functions.iter().find(|function| function["symbol"] == "deeper").unwrap();
+        let samples = deeper["samples"].as_u64().unwrap();
+        assert!(samples > 0, "{profile:#}");
+        assert_eq!(beyond >= samples, cut, "{bytes}: {profile:#}");
+        let main = deeper["callers"].to_string().contains("\"main\"");
+        assert_eq!(main, !cut, "{bytes}: {profile:#}");
+    }
+}
+
+/// Where the frame pointer is another register than any other, a leaf function has no caller at all.
+#[test]
+fn functions_without_frame_pointers_get_the_hint() {
+    let lab = Lab::new();
+    lab.write(
+        "leaf.c",
+        "static long leaf(long n) { long s = 0; __asm__ volatile(\"mov $1, %%rbp\\n1: add %%rbp, %0\\n\
+         dec %1\\njnz 1b\" : \"+r\"(s), \"+r\"(n) : : \"rbp\", \"cc\"); return s; }\n\
+         int main(void) { return leaf(300000000) == 7; }\n",
+    );
+    let compiled = ["-O1", "-fomit-frame-pointer", "-fno-inline", "-o", "leaf", "leaf.c"];
+    match std::process::Command::new("cc").args(compiled).current_dir(lab.dir()).status() {
+        Ok(status) => assert!(status.success()),
+        Err(_) => return eprintln!("SKIPPED: no C compiler"),
+    }
+    for (how, hint) in [("fp", true), ("dwarf", false), ("none", false)] {
+        let ended = lab.run(&["profile", "./leaf", "--call-graph", how]);
+        if skipped(&ended) {
+            return;
+        }
+        let stdout = ended.expect(0).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        let said = stdout.contains("in functions without any caller: the code was built without");
+        assert_eq!(said, hint, "{how}: {stdout}");
+    }
+}
+
+/// Processes that end before their first sample are counted and not sampled.
+#[test]
+fn the_part_of_the_cpu_time_that_has_samples_is_said() {
+    let lab = Lab::new();
+    let covered = |command: &str| -> Option<f64> {
+        let ended = lab.run(&["profile", command, "--json", "--frequency", "499"]);
+        if skipped(&ended) {
+            return None;
+        }
+        let profile: Value = serde_json::from_str(&ended.expect(0).stdout).unwrap();
+        let (cost, cpu) = (profile["cost"].as_f64().unwrap(), profile["cpu_ns"].as_f64().unwrap());
+        let share = profile["cpu_share_sampled"].as_f64().unwrap();
+        assert!((share - (cost / cpu).min(1.0)).abs() < 1e-9, "{profile}");
+        Some(share)
+    };
+    let long = "sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'";
+    let Some(long_share) = covered(long) else { return };
+    assert!(long_share > 0.5, "{long_share}");
+    let ended = lab.run(&["profile", "sh -c 'for i in 1 2 3; do /bin/true; done'", "-F", "1"]);
+    let stdout = ended.expect(0).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(stdout.contains("samples cover 0.0 % of"), "{stdout}");
+    assert!(stdout.contains("100.0 % of the CPU time has no samples"), "{stdout}");
 }
 
 #[test]

@@ -147,7 +147,7 @@ impl Run {
             }
             Err(regions) => panic!("{regions:?}"),
         };
-        parsed.into_iter().map(of_run).collect()
+        parsed.runs.into_iter().map(of_run).collect()
     }
 
     /// The error that the plugin reported.

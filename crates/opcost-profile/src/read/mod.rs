@@ -4,6 +4,7 @@
 
 pub mod about;
 pub mod callgrind;
+pub mod filter;
 pub mod perf_data;
 pub mod perf_script;
 mod text;
@@ -11,9 +12,10 @@ mod text;
 use crate::symbolise::{Sampled, Sources, symbolise};
 use crate::table::FunctionTable;
 use about::About;
+use filter::Filter;
 use opcost_record::Module;
 use perf_data::PerfDataError;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 
@@ -69,6 +71,24 @@ pub enum ReadError {
         /// The file.
         path: PathBuf,
     },
+    /// It is a folder, but not one that perf wrote.
+    #[error(
+        "{} is a folder without a file 'data', so it is no recording of 'perf record --threads'; name \
+         the profile's file", path.display()
+    )]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// It has no samples that could be chosen from.
+    #[error(
+        "{} has no samples but sums, so nothing of it can be left out (--only); perf.data and the text \
+         of perf script have samples", path.display()
+    )]
+    NoSamples {
+        /// The file.
+        path: PathBuf,
+    },
     /// It is a perf.data file, but a bad one.
     #[error("cannot read the perf.data file {}: {source}", path.display())]
     PerfData {
@@ -96,14 +116,26 @@ impl ReadError {
     }
 }
 
+/// What of a file is wanted.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// The event whose cost is wanted, by name, the first one if `None`.
+    pub event: Option<String>,
+    /// Its samples that are wanted.
+    pub filter: Filter,
+}
+
 /// Reads a profile.
 ///
-/// `path`: the file; `event`: the event whose cost is wanted, by name, the first one if `None`;
-/// `sources`: where names come from, of files that have addresses only.
+/// `path`: the file; `wanted`: what of it; `sources`: where names come from, of files that have
+/// addresses only.
 ///
 /// # Errors
 /// [`ReadError`] names the file and what is wrong with it.
-pub fn read(path: &Path, event: Option<&str>, sources: &Sources) -> Result<ReadProfile, ReadError> {
+pub fn read(path: &Path, wanted: &Wanted, sources: &Sources) -> Result<ReadProfile, ReadError> {
+    if path.is_dir() {
+        return read_folder(path, wanted, sources);
+    }
     let io = |source| ReadError::Io { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(io)?;
     let bytes = file.metadata().map_err(io)?.len();
@@ -112,7 +144,7 @@ pub fn read(path: &Path, event: Option<&str>, sources: &Sources) -> Result<ReadP
     file.rewind().map_err(io)?;
     if magic == perf_data::MAGIC || magic == perf_data::MAGIC_BIG_ENDIAN {
         let fail = |source| ReadError::PerfData { path: path.to_owned(), source };
-        let (about, recorded) = perf_data::read(file, bytes, event).map_err(fail)?;
+        let (about, recorded) = perf_data::read(file, bytes, wanted, sources).map_err(fail)?;
         return Ok(sampled(about, symbolise(&recorded, sources)));
     }
     let mut contents = Vec::new();
@@ -121,14 +153,53 @@ pub fn read(path: &Path, event: Option<&str>, sources: &Sources) -> Result<ReadP
     let text = String::from_utf8_lossy(&contents);
     let fail = |format| move |source| ReadError::Text { path: path.to_owned(), format, source };
     if callgrind::is_callgrind(&text) {
+        if !wanted.filter.is_empty() {
+            return Err(ReadError::NoSamples { path: path.to_owned() });
+        }
+        let event = wanted.event.as_deref();
         let (about, table) = callgrind::read(&text, event).map_err(fail("callgrind.out"))?;
         return Ok(ReadProfile { about, table, sampled: None });
     }
     if perf_script::is_perf_script(&text) {
-        let (about, read) = perf_script::read(&text, event).map_err(fail("text of perf script"))?;
+        let (about, read) =
+            perf_script::read(&text, wanted).map_err(fail("text of perf script"))?;
         return Ok(sampled(about, read));
     }
     Err(ReadError::Foreign { path: path.to_owned() })
+}
+
+/// Reads what perf wrote with several threads: `data` with what is known of the recording, and
+/// `data.0`, `data.1`, … with the records of each thread.
+fn read_folder(
+    folder: &Path,
+    wanted: &Wanted,
+    sources: &Sources,
+) -> Result<ReadProfile, ReadError> {
+    let open = |path: &Path| {
+        let io = |source| ReadError::Io { path: path.to_owned(), source };
+        let file = File::open(path).map_err(io)?;
+        let bytes = file.metadata().map_err(io)?.len();
+        Ok((file, bytes))
+    };
+    let path = folder.join("data");
+    if !path.is_file() {
+        return Err(ReadError::Folder { path: folder.to_owned() });
+    }
+    let (file, bytes) = open(&path)?;
+    let io = |source| ReadError::Io { path: folder.to_owned(), source };
+    let mut parts = Vec::new();
+    for entry in fs::read_dir(folder).map_err(io)? {
+        let name = entry.map_err(io)?.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix("data."));
+        parts.extend(number.and_then(|number| number.parse::<u32>().ok()));
+    }
+    parts.sort_unstable();
+    let parts = parts.iter().map(|number| open(&folder.join(format!("data.{number}"))));
+    let parts = parts.collect::<Result<Vec<_>, _>>()?;
+    let fail = |source| ReadError::PerfData { path: folder.to_owned(), source };
+    let (about, recorded) =
+        perf_data::read_parts(file, bytes, parts, wanted, sources).map_err(fail)?;
+    Ok(sampled(about, symbolise(&recorded, sources)))
 }
 
 /// A profile of samples.

@@ -1,6 +1,8 @@
 //! The text that `perf script` prints: a line for each sample, below it its callers, innermost first.
 
+use super::Wanted;
 use super::about::{About, EventAbout};
+use super::filter::Facts;
 use super::text::TextError;
 use crate::symbolise::Growth;
 use crate::symbolise::Sampled;
@@ -17,6 +19,10 @@ struct Frame<'t> {
 
 /// A sample's first line.
 struct Head<'t> {
+    command: &'t str,
+    /// Only where it was asked for (`-F pid,tid`).
+    pid: Option<i32>,
+    tid: Option<i32>,
     event: &'t str,
     period: Option<u64>,
     time_ns: Option<u64>,
@@ -32,14 +38,16 @@ pub fn is_perf_script(text: &str) -> bool {
 
 /// Reads the text.
 ///
-/// `event`: the event whose samples are wanted; the first one if `None`.
+/// `wanted`: what of it.
 ///
 /// # Errors
 /// [`TextError`]: a line that is none of `perf script`, or no such event.
-pub fn read(text: &str, event: Option<&str>) -> Result<(About, Sampled), TextError> {
+pub fn read(text: &str, wanted: &Wanted) -> Result<(About, Sampled), TextError> {
+    let Wanted { event, filter } = wanted;
     let mut events: Vec<String> = Vec::new();
     let mut growth = Growth::default();
-    let mut wanted = event.map(str::to_string);
+    let mut wanted = event.clone();
+    let mut first_ns = None;
     let mut losses = crate::losses::Losses::default();
     let mut times_ns: Option<(u64, u64)> = None;
     let mut with_callers = false;
@@ -80,11 +88,26 @@ pub fn read(text: &str, event: Option<&str>) -> Result<(About, Sampled), TextErr
             losses.other_events += 1;
             continue;
         }
+        first_ns = first_ns.or(head.time_ns);
+        if filter.has_pid() && head.pid.is_none() {
+            return Err(fail("only the thread is said, not its process; choose by tid"));
+        }
+        let stack = functions(&frames);
+        let facts = Facts {
+            command: Some(head.command),
+            pid: head.pid,
+            tid: head.tid,
+            module: stack.last().map(|(function, _)| function.module.as_str()),
+            time_ns: head.time_ns.map(|time_ns| time_ns.saturating_sub(first_ns.unwrap_or(0))),
+        };
+        if !filter.is_empty() && !filter.keeps(&facts) {
+            losses.left_out += 1;
+            continue;
+        }
         if let Some(time) = head.time_ns {
             let (first, last) = times_ns.unwrap_or((time, time));
             times_ns = Some((first.min(time), last.max(time)));
         }
-        let stack = functions(&frames);
         if stack.is_empty() {
             losses.unmapped_samples += 1;
         }
@@ -100,9 +123,9 @@ pub fn read(text: &str, event: Option<&str>) -> Result<(About, Sampled), TextErr
     let about = About {
         format: "perf script",
         sampling: Some(EventAbout {
-            clock: stem == "cpu-clock" || stem == "task-clock",
-            // `cycles:pp`; what is not said may have any skid.
-            precise: Some(precise(&wanted)),
+            clock: CLOCKS.contains(&stem),
+            precise: precise(&wanted),
+            exact: is_exact(&wanted),
             with_callers,
             ..EventAbout::default()
         }),
@@ -114,11 +137,60 @@ pub fn read(text: &str, event: Option<&str>) -> Result<(About, Sampled), TextErr
     Ok((about, growth.grown(losses)))
 }
 
-/// The number of `p` among an event's modifiers.
-fn precise(event: &str) -> u8 {
-    let modifiers = event.split_once(':').map_or("", |(_, modifiers)| modifiers);
-    let alone = modifiers.bytes().all(|letter| b"ukhGHpPSDIWe".contains(&letter));
-    if alone { modifiers.bytes().filter(|letter| *letter == b'p').count().min(3) as u8 } else { 0 }
+/// Events of a timer.
+const CLOCKS: [&str; 2] = ["cpu-clock", "task-clock"];
+
+/// Events of the kernel itself that are no clocks (`perf list sw`).
+const EXACT: [&str; 13] = [
+    "alignment-faults",
+    "bpf-output",
+    "cgroup-switches",
+    "context-switches",
+    "cpu-migrations",
+    "cs",
+    "emulation-faults",
+    "faults",
+    "major-faults",
+    "migrations",
+    "minor-faults",
+    "page-faults",
+    "dummy",
+];
+
+/// The event without its modifiers, and these, if what stands behind the colon are some: of
+/// `sched:sched_switch` it is the rest of the name.
+fn modifiers(event: &str) -> Option<(&str, &str)> {
+    let (name, modifiers) = event.rsplit_once(':').unwrap_or((event, ""));
+    modifiers.bytes().all(|letter| b"ukhGHpPSDIWe".contains(&letter)).then_some((name, modifiers))
+}
+
+/// Whether each sample is the very instruction's that caused the event, as its name tells.
+fn is_exact(event: &str) -> bool {
+    let name = modifiers(event).map_or(event, |(name, _)| name);
+    // A tracepoint has its subsystem before it, a breakpoint its address.
+    name.contains(':') || EXACT.contains(&name)
+}
+
+/// The number of `p` among an event's modifiers; what is not said may have any skid.
+fn precise(event: &str) -> Option<u8> {
+    let (name, modifiers) = modifiers(event)?;
+    if CLOCKS.contains(&name) || is_exact(event) {
+        return None;
+    }
+    Some(modifiers.bytes().filter(|letter| *letter == b'p').count().min(3) as u8)
+}
+
+/// `command tid [cpu]` or `command pid/tid [cpu]`.
+fn thread(text: &str) -> (&str, Option<i32>, Option<i32>) {
+    let text = text.trim();
+    let (before, last) = text.rsplit_once(char::is_whitespace).unwrap_or(("", text));
+    let text = if last.starts_with('[') { before.trim_end() } else { text };
+    let (command, numbers) = text.rsplit_once(char::is_whitespace).unwrap_or((text, ""));
+    let (pid, tid) = match numbers.split_once('/') {
+        Some((pid, tid)) => (pid.parse().ok(), tid.parse().ok()),
+        None => (None, numbers.parse().ok()),
+    };
+    (command.trim(), pid, tid)
 }
 
 /// `command pid [cpu] time: period event: rest`; the command can have spaces in it.
@@ -146,7 +218,8 @@ fn head(line: &str) -> Option<Head<'_>> {
         .ok()
         .zip(part_ns)
         .and_then(|(seconds, part)| seconds.checked_mul(1_000_000_000)?.checked_add(part));
-    Some(Head { event, period, time_ns, rest: rest.trim() })
+    let (command, pid, tid) = thread(&line[..time_at]);
+    Some(Head { command, pid, tid, event, period, time_ns, rest: rest.trim() })
 }
 
 /// The words of a line with their places.
@@ -222,13 +295,33 @@ busy  9942 34895.680353:     500000 cpu-clock:pp: \n\
 \n\
 busy  9942 34896.000353:     7 page-faults:   7f0012 [unknown] (/opt/work/busy)\n";
 
+    fn read_event(text: &str, event: Option<&str>) -> Result<(About, Sampled), TextError> {
+        read(text, &Wanted { event: event.map(str::to_string), ..Wanted::default() })
+    }
+
+    #[test]
+    fn only_events_of_the_cpu_are_precise_or_not() {
+        for (event, expected) in [
+            ("cycles", (Some(0), false)),
+            ("cycles:upp", (Some(2), false)),
+            ("task-clock:u", (None, false)),
+            ("page-faults:u", (None, true)),
+            ("sched:sched_switch", (None, true)),
+            ("sched:sched_switch:k", (None, true)),
+            ("mem:0x601040:w", (None, true)),
+        ] {
+            assert_eq!((precise(event), is_exact(event)), expected, "{event}");
+        }
+    }
+
     #[test]
     fn stacks_are_read_with_inlined_functions() {
-        let (about, sampled) = read(TEXT, None).unwrap();
+        let (about, sampled) = read(TEXT, &Wanted::default()).unwrap();
         assert_eq!(about.event, "cpu-clock:pp");
         assert_eq!(about.events, ["cpu-clock:pp", "page-faults"]);
         assert_eq!(about.duration_ns, Some(490_000));
-        assert_eq!(about.sampling.unwrap().precise, Some(2));
+        // A timer is never precise, whatever was asked for.
+        assert_eq!(about.sampling.unwrap().precise, None);
         assert_eq!((sampled.profile.total(), sampled.losses.other_events), (1_000_000, 1));
         let names: Vec<String> = sampled
             .profile
@@ -249,10 +342,10 @@ busy  9942 34896.000353:     7 page-faults:   7f0012 [unknown] (/opt/work/busy)\
 
     #[test]
     fn events_are_told_apart() {
-        let (_, sampled) = read(TEXT, Some("page-faults")).unwrap();
+        let (_, sampled) = read_event(TEXT, Some("page-faults")).unwrap();
         let table = FunctionTable::of(&sampled);
         assert_eq!((table.total, table.functions[0].function.symbol.as_str()), (7, "[text]"));
-        let error = read(TEXT, Some("cycles")).unwrap_err().to_string();
+        let error = read_event(TEXT, Some("cycles")).unwrap_err().to_string();
         assert_eq!(error, "it has no event cycles; it has cpu-clock:pp, page-faults");
     }
 
@@ -263,8 +356,8 @@ busy  9942 34896.000353:     7 page-faults:   7f0012 [unknown] (/opt/work/busy)\
             assert!(!is_perf_script(text), "{text:?}");
         }
         let broken = TEXT.replace("\t     7fff [unknown] ([unknown])", "\t rubbish");
-        let error = read(&broken, None).unwrap_err().to_string();
+        let error = read_event(&broken, None).unwrap_err().to_string();
         assert!(error.starts_with("line 5 is not"), "{error}");
-        assert!(matches!(read("# only a comment\n", None), Err(TextError::Empty)));
+        assert!(matches!(read_event("# only a comment\n", None), Err(TextError::Empty)));
     }
 }

@@ -5,25 +5,45 @@ use super::{Frame, Names, Sources, Stack, Why};
 use crate::space::CodeFile;
 use crate::symbols::demangle::demangle;
 use crate::symbols::{elf, program};
-use gimli::SectionId;
 use rustc_hash::FxHashMap;
 use std::ffi::OsStr;
-use std::io::ErrorKind;
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What the kernel puts behind the path of a file that has no name any more (`d_path`).
 pub(super) const DELETED: &str = " (deleted)";
 
-/// The names at these offsets of a file.
-pub(super) fn names(file: &CodeFile, offsets: &[u64], sources: &Sources) -> Names {
-    let none = |why| Names::none(offsets.len(), why);
+/// The contents of a file, if it or what perf kept of it is there and is the one that was sampled.
+pub fn contents(file: &CodeFile, sources: &Sources) -> Option<Vec<u8>> {
+    // Of what is no file, as a pipe or a device, there may be no end.
+    let read = |path: &Path| match fs::metadata(path)?.is_file() {
+        true => fs::read(path),
+        false => Err(ErrorKind::InvalidInput.into()),
+    };
+    found(file, sources, read).ok().map(|found| found.bytes)
+}
+
+/// A file that is the one that was sampled.
+struct Found {
+    path: PathBuf,
+    bytes: Vec<u8>,
+    /// Whether no build id says so.
+    unchecked: bool,
+}
+
+/// Finds a file, where it was mapped from or in perf's cache; or says why it has no names.
+fn found(
+    file: &CodeFile,
+    sources: &Sources,
+    read: impl Fn(&Path) -> io::Result<Vec<u8>>,
+) -> Result<Found, Why> {
     let deleted = file.path.ends_with(DELETED.as_bytes());
     let path = file.path.strip_suffix(DELETED.as_bytes()).unwrap_or(&file.path);
     let path = PathBuf::from(OsStr::from_bytes(path));
     let recorded = file.build_id.as_deref();
-    let sections = if sources.inlined { DEBUG_SECTIONS } else { &[] };
-    let read = match elf::excerpt(&path, sections) {
+    let there = match read(&path) {
         Ok(bytes) => match elf::build_id(&bytes) {
             Ok(id) => match is_same_build(recorded, id) {
                 Some(true) => Ok((bytes, false)),
@@ -37,13 +57,22 @@ pub(super) fn names(file: &CodeFile, offsets: &[u64], sources: &Sources) -> Name
         Err(error) if deleted || error.kind() == ErrorKind::NotFound => Err(Why::Gone),
         Err(error) => Err(Why::Unreadable(error.to_string())),
     };
-    let (bytes, unchecked) = match read {
-        Ok(read) => read,
-        Err(why) => match recorded.and_then(|id| cached(id, sources, sections)) {
-            Some(bytes) => (bytes, false),
-            None => return none(why),
-        },
+    let cached = |why| {
+        let kept = recorded.and_then(|id| cached(id, sources, &read));
+        kept.map(|bytes| (bytes, false)).ok_or(why)
     };
+    let (bytes, unchecked) = there.or_else(cached)?;
+    Ok(Found { path, bytes, unchecked })
+}
+
+/// The names at these offsets of a file.
+pub(super) fn names(file: &CodeFile, offsets: &[u64], sources: &Sources) -> Names {
+    let sections = if sources.inlined { DEBUG_SECTIONS } else { &[] };
+    let Found { path, bytes, unchecked } =
+        match found(file, sources, |path| elf::excerpt(path, sections)) {
+            Ok(found) => found,
+            Err(why) => return Names::none(offsets.len(), why),
+        };
     let has_table = elf::has_symbol_table(&bytes).unwrap_or(false);
     let debug = (sources.inlined || !has_table)
         .then(|| program::split_off(&path, &bytes, &sources.debug_files, sections).ok().flatten())
@@ -115,10 +144,14 @@ pub(super) fn named(
 }
 
 /// What perf kept of a file with this build id.
-fn cached(id: &[u8], sources: &Sources, sections: &[SectionId]) -> Option<Vec<u8>> {
+fn cached(
+    id: &[u8],
+    sources: &Sources,
+    read: impl Fn(&Path) -> io::Result<Vec<u8>>,
+) -> Option<Vec<u8>> {
     // tools/perf/util/build-id.c
     let folder = program::by_build_id(sources.build_id_cache.as_deref()?, id)?;
-    let bytes = elf::excerpt(&folder.join("elf"), sections).ok()?;
+    let bytes = read(&folder.join("elf")).ok()?;
     let same = is_same_build(Some(id), elf::build_id(&bytes).ok()?) == Some(true);
     same.then_some(bytes)
 }

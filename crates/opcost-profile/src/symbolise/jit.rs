@@ -5,17 +5,32 @@ use super::{Frame, Names, Why};
 use crate::symbols::demangle::demangle;
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 /// The module of such code.
 pub(super) const MODULE: &str = "[jit]";
 
 /// The names at these addresses of a process.
 pub(super) fn names(pid: i32, addresses: &[u64]) -> Names {
-    // The folder is part of the interface.
-    match fs::read(format!("/tmp/perf-{pid}.map")) {
-        Ok(map) => in_map(&String::from_utf8_lossy(&map), addresses),
-        Err(_) => Names::none(addresses.len(), Why::NoMap),
+    match map(Path::new("/"), pid) {
+        Some(map) => in_map(&String::from_utf8_lossy(&map), addresses),
+        None => Names::none(addresses.len(), Why::NoMap),
     }
+}
+
+/// The map of a process. In a container it has another number, which the map is called by, and other
+/// files; both are known while it lives.
+fn map(root: &Path, pid: i32) -> Option<Vec<u8>> {
+    // The folder is part of the interface.
+    let read = |root: &Path, pid: i32| fs::read(root.join(format!("tmp/perf-{pid}.map"))).ok();
+    let process = root.join("proc").join(pid.to_string());
+    read(root, pid).or_else(|| {
+        let status = fs::read_to_string(process.join("status")).ok()?;
+        // The numbers that it has, in the outermost namespace first (proc_pid_status(5)).
+        let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+        let own = numbers.split_whitespace().next_back()?.parse().ok()?;
+        read(&process.join("root"), own)
+    })
 }
 
 /// Code by address: where it ends, and its name. Of code that was made where other code was before
@@ -60,6 +75,26 @@ fn in_map(map: &str, addresses: &[u64]) -> Names {
 mod tests {
     use super::super::Stack;
     use super::*;
+
+    #[test]
+    fn a_process_in_a_container_has_the_map_of_its_number_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let write = |path: &str, text: &str| {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("proc/41/status", "Name:\tnode\nNSpid:\t41\t7\n");
+        assert_eq!(map(root, 41), None);
+        write("proc/41/root/tmp/perf-7.map", "inner");
+        // The number that it has outside is another process's there.
+        write("proc/41/root/tmp/perf-41.map", "of another");
+        assert_eq!(map(root, 41).as_deref(), Some(&b"inner"[..]));
+        write("tmp/perf-41.map", "outer");
+        assert_eq!(map(root, 41).as_deref(), Some(&b"outer"[..]));
+        assert_eq!(map(root, 42), None);
+    }
 
     #[test]
     fn the_code_that_was_made_last_has_its_address() {

@@ -18,6 +18,7 @@ use opcost_record::{Context, Function, Module, Profile};
 use rustc_hash::FxHashMap;
 use std::path::PathBuf;
 
+pub use file::contents;
 pub use kernel::{KernelSource, running_build_id};
 
 /// Where names come from.
@@ -282,7 +283,7 @@ fn names(file: &CodeFile, recorded: &Recorded, offsets: &[u64], sources: &Source
 }
 
 /// The name of a file as a module.
-fn module(file: &CodeFile) -> String {
+pub(crate) fn module(file: &CodeFile) -> String {
     match file.kind {
         CodeKind::Unmapped => String::new(),
         CodeKind::Anonymous { .. } => jit::MODULE.into(),

@@ -47,6 +47,11 @@ pub trait Machine {
     /// The machine itself fails; a failure of the work is part of the [`RunEnd`].
     fn run(&mut self, plan: &Plan, slot: &Slot) -> Result<Option<RunEnd>>;
 
+    /// The machine's state, where making runs told more of it than was known before.
+    fn state_now(&self) -> Option<MachineState> {
+        None
+    }
+
     /// How many runs can be made at the same time without disturbing each other.
     fn width(&self) -> usize {
         1

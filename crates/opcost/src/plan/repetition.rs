@@ -5,6 +5,7 @@ use crate::experiment::{
     Command, Experiment, KernelRecipe, MachineKind, Scalar, TimeLimit, Variant,
 };
 use crate::kernel::KernelSpec;
+use crate::sampling::SamplingPlan;
 use crate::source::perf_event::{DEFAULT_EVENTS, syntax};
 use crate::stopping::Width;
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,6 +67,7 @@ impl Plan {
             profile: self.sampling.is_some(),
             frequency: self.sampling.map(|sampling| sampling.frequency_hz),
             call_graph: self.sampling.map(|sampling| sampling.call_graph),
+            stack_bytes: self.sampling.and_then(SamplingPlan::copied_bytes),
             setup: self.hooks.setup.clone(),
             prepare,
             rebuild: self.build.as_ref().map(|build| build.command.clone()),

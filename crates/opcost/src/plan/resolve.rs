@@ -243,14 +243,19 @@ fn resolve_sampling(
     emulated: bool,
     events: &[EventPlan],
 ) -> Result<Option<SamplingPlan>> {
-    let asked = experiment.frequency.is_some() || experiment.call_graph.is_some();
+    let asked = experiment.frequency.is_some()
+        || experiment.call_graph.is_some()
+        || experiment.stack_bytes.is_some();
     if asked && (emulated || !experiment.profile) {
         let why = if emulated {
             "the emulated machine counts every instruction and samples nothing; leave them out"
         } else {
             "they say how to sample; add --profile"
         };
-        return Err(fail(Status::Usage, format!("--frequency and --call-graph: {why}")));
+        return Err(fail(
+            Status::Usage,
+            format!("--frequency, --call-graph and --stack-bytes: {why}"),
+        ));
     }
     if emulated || !experiment.profile {
         return Ok(None);
@@ -261,7 +266,7 @@ fn resolve_sampling(
             "--profile: samples are explained as parts of task-clock; add -e task-clock",
         ));
     }
-    SamplingPlan::new(experiment.frequency, experiment.call_graph).map(Some)
+    SamplingPlan::new(experiment.frequency, experiment.call_graph, experiment.stack_bytes).map(Some)
 }
 
 fn resolve_build(experiment: &Experiment, emulated: bool) -> Result<Option<BuildPlan>> {

@@ -47,6 +47,10 @@ pub struct ProfileArgs {
     #[arg(long, value_name = "N", default_value_t = 30)]
     limit: usize,
 
+    /// What functions are sorted by
+    #[arg(long, value_name = "COLUMN", default_value_t, value_enum)]
+    sort: page::Sort,
+
     /// Operations that the work made: costs are then shown for one
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     ops: Option<u64>,
@@ -85,6 +89,7 @@ pub fn profile(cli: &Cli, args: &ProfileArgs) -> Result<Status> {
         limit: args.limit,
         callers: args.callers,
         function,
+        order: args.sort.order(&profile.table),
         naming: profile.table.naming(),
     };
     if args.json {

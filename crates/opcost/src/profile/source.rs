@@ -1,9 +1,9 @@
 //! Profiles in files: where their names come from, and what is wrong with them.
 
-use crate::exit::{HasStatus, Status};
+use crate::exit::{HasStatus, Status, fail};
 use anyhow::Result;
 use clap::Args;
-use opcost_profile::read::{self, ReadError, ReadProfile};
+use opcost_profile::read::{self, ReadError, ReadProfile, Wanted};
 use opcost_profile::symbolise::{KernelSource, Sources};
 use opcost_profile::symbols::program::DEBUG_FILES;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,12 @@ pub struct SourceArgs {
     /// The event whose cost is shown, by name [default: the file's first]
     #[arg(long, value_name = "EVENT")]
     event: Option<String>,
+
+    /// Samples to take in, by comm=NAME, pid=NUMBER, tid=NUMBER, dso=FILE of the interrupted code (a
+    /// path or file name, [kernel]), or time=FROM..TO in seconds since the first sample; may be
+    /// repeated: one of each kind must fit
+    #[arg(long, value_name = "KEY=VALUE")]
+    only: Vec<String>,
 
     /// The recorded kernel's System.map, or a copy of its /proc/kallsyms [default: the running
     /// kernel's, or what perf kept of another]
@@ -45,7 +51,14 @@ impl SourceArgs {
     /// # Errors
     /// [`ReadError`], with its exit status.
     pub(crate) fn read(&self, path: &Path) -> Result<ReadProfile> {
-        read::read(path, self.event.as_deref(), &self.sources()).map_err(HasStatus::carried)
+        let mut wanted = Wanted { event: self.event.clone(), ..Wanted::default() };
+        for text in &self.only {
+            wanted
+                .filter
+                .add(text)
+                .map_err(|error| fail(Status::Usage, format!("--only {error}")))?;
+        }
+        read::read(path, &wanted, &self.sources()).map_err(HasStatus::carried)
     }
 }
 

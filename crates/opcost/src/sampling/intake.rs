@@ -83,7 +83,7 @@ impl Intake {
             return Err(damage);
         }
         let mut recorded = self.session.restart();
-        recorded.losses.stacks_cut += self.unwinder.take_stacks_cut();
+        recorded.losses.add_unfinished(self.unwinder.take_unfinished());
         self.samples = 0;
         Ok(recorded)
     }
@@ -101,7 +101,7 @@ impl Intake {
                     return session.take(&event);
                 }
                 unwinder.complete(sample, session.spaces(), contents, chain);
-                session.take(&Event::Sample(Sample { chain, user_stack: None, ..sample.clone() }));
+                session.take(&Event::Sample(Sample { chain, ..sample.clone() }));
             }
             Ok(_) => {}
             Err(error) => {

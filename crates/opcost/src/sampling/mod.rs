@@ -14,6 +14,7 @@ mod recorder;
 pub use intake::Intake;
 pub use recorder::{Collecting, Granted, Recorder};
 
+use crate::comparison::conclusion::grouped;
 use crate::exit::{Status, fail};
 use crate::source::perf_event;
 use anyhow::Result;
@@ -21,7 +22,7 @@ use clap::{Args, ValueEnum};
 use opcost_profile::symbolise::{KernelSource, Sources};
 use opcost_profile::symbols::program::DEBUG_FILES;
 use opcost_record::{Domain, MetricKey};
-use opcost_sys::perf::{GenericEvent, generic_event};
+use opcost_sys::perf::{GenericEvent, STACK_BYTES_MAX, generic_event};
 use serde::{Deserialize, Serialize};
 
 /// Samples a second unless asked otherwise; not 1000, which would look at every fourth or tenth
@@ -29,7 +30,7 @@ use serde::{Deserialize, Serialize};
 pub const FREQUENCY_HZ: u64 = 997;
 /// The most samples a second that can be asked for.
 const FREQUENCY_HZ_MAX: u64 = 1_000_000;
-/// Bytes of a user's stack that are copied with each sample for unwinding.
+/// Bytes of a user's stack that are copied with each sample for unwinding, unless asked otherwise.
 const USER_STACK_BYTES: u32 = 8192;
 
 /// How the callers of what was interrupted are found.
@@ -52,6 +53,14 @@ pub struct SamplingPlan {
     pub frequency_hz: u64,
     /// How callers are found.
     pub call_graph: CallGraph,
+    /// Bytes of the user's stack that are copied with each sample, where stacks are unwound.
+    #[serde(default = "user_stack_bytes")]
+    pub user_stack_bytes: u32,
+}
+
+/// What recordings have that do not say.
+fn user_stack_bytes() -> u32 {
+    USER_STACK_BYTES
 }
 
 /// How to sample, as the commands that look at what runs take it.
@@ -64,15 +73,20 @@ pub struct SamplingArgs {
     /// How the callers of what was interrupted are found [default: fp]
     #[arg(long, value_name = "HOW", help_heading = "Sampling")]
     pub call_graph: Option<CallGraph>,
+
+    /// Bytes of the stack that are copied with each sample for --call-graph dwarf, 8 to 65528: more
+    /// reach further out, and cost more [default: 8192]
+    #[arg(long, value_name = "BYTES", help_heading = "Sampling")]
+    pub stack_bytes: Option<u32>,
 }
 
 impl SamplingArgs {
     /// The plan.
     ///
     /// # Errors
-    /// A frequency that no machine has.
+    /// A frequency that no machine has; a size that the kernel does not copy.
     pub fn plan(self) -> Result<SamplingPlan> {
-        SamplingPlan::new(self.frequency, self.call_graph)
+        SamplingPlan::new(self.frequency, self.call_graph, self.stack_bytes)
     }
 }
 
@@ -80,8 +94,12 @@ impl SamplingPlan {
     /// Fills in the defaults.
     ///
     /// # Errors
-    /// A frequency that no machine has.
-    pub fn new(frequency_hz: Option<u64>, call_graph: Option<CallGraph>) -> Result<SamplingPlan> {
+    /// A frequency that no machine has; a size that the kernel does not copy.
+    pub fn new(
+        frequency_hz: Option<u64>,
+        call_graph: Option<CallGraph>,
+        stack_bytes: Option<u32>,
+    ) -> Result<SamplingPlan> {
         let frequency_hz = frequency_hz.unwrap_or(FREQUENCY_HZ);
         if !(1..=FREQUENCY_HZ_MAX).contains(&frequency_hz) {
             return Err(fail(
@@ -89,7 +107,26 @@ impl SamplingPlan {
                 format!("--frequency {frequency_hz}: give 1 to 1,000,000 samples a second"),
             ));
         }
-        Ok(SamplingPlan { frequency_hz, call_graph: call_graph.unwrap_or_default() })
+        let call_graph = call_graph.unwrap_or_default();
+        if let Some(bytes) = stack_bytes {
+            let usage = |why: &str| fail(Status::Usage, format!("--stack-bytes {bytes}: {why}"));
+            if call_graph != CallGraph::Dwarf {
+                return Err(usage("only copied stacks have a size; add --call-graph dwarf"));
+            }
+            if !(8..=STACK_BYTES_MAX).contains(&bytes) || bytes % 8 != 0 {
+                return Err(usage(&format!(
+                    "the kernel copies 8 to {} bytes, a multiple of 8",
+                    grouped(STACK_BYTES_MAX.into())
+                )));
+            }
+        }
+        let user_stack_bytes = stack_bytes.unwrap_or(USER_STACK_BYTES);
+        Ok(SamplingPlan { frequency_hz, call_graph, user_stack_bytes })
+    }
+
+    /// Bytes of the stack that are copied with each sample; `None` where stacks are not unwound.
+    pub fn copied_bytes(self) -> Option<u32> {
+        (self.call_graph == CallGraph::Dwarf).then_some(self.user_stack_bytes)
     }
 
     /// The plan in words, for headings: `sampled 997 times a second`.

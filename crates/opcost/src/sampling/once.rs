@@ -125,6 +125,7 @@ impl SubjectArgs {
             profile: true,
             frequency: Some(sampling.frequency_hz),
             call_graph: Some(sampling.call_graph),
+            stack_bytes: sampling.copied_bytes(),
             shell: self.shell.clone(),
             show_output: self.show_output,
             ..Experiment::default()
@@ -149,7 +150,10 @@ impl SubjectArgs {
         let granted = host.sampled().context("a run without samples")?;
         let wall = MetricKey::new("wall", Domain::All, "clock");
         let wall = end.report.readings.iter().find(|reading| reading.key == wall);
-        let about = about(sampling, granted, &name, wall.map(|wall| wall.value));
+        let mut about = about(sampling, granted, &name, wall.map(|wall| wall.value));
+        // The kernel counts the work's CPU time, its children's too, whether it is sampled or not.
+        let clock = end.report.readings.iter().find(|reading| reading.key == super::metric());
+        about.cpu_ns = clock.map(|clock| clock.value);
         Ok(Taken { about, recorded, name, ops: end.report.ops, failure })
     }
 
@@ -206,7 +210,9 @@ fn about(sampling: &SamplingPlan, granted: Granted, name: &str, duration_ns: Opt
         events: vec![event],
         sampling: Some(EventAbout {
             clock: granted.time,
-            precise: Some(0),
+            precise: (!granted.time).then_some(0),
+            exact: false,
+            counted_with: None,
             frequency_hz: Some(sampling.frequency_hz),
             period: None,
             with_callers: sampling.call_graph != CallGraph::None,

@@ -1,6 +1,6 @@
 //! The kernel's sampling events, open, and the thread that empties their ring buffers.
 
-use super::{CallGraph, Intake, SamplingPlan, USER_STACK_BYTES};
+use super::{CallGraph, Intake, SamplingPlan};
 use opcost_profile::ring::Layout;
 use opcost_sys::perf::constants::generic_name;
 use opcost_sys::perf::{
@@ -63,7 +63,7 @@ impl Recorder {
                     frequency_hz: plan.frequency_hz,
                     sample_type: layout.sample_type(),
                     user_registers_mask: layout.user_registers_mask,
-                    user_stack_bytes: if dwarf { USER_STACK_BYTES } else { 0 },
+                    user_stack_bytes: if dwarf { plan.user_stack_bytes } else { 0 },
                     exclude_kernel: user_only,
                     enable_on_exec: on_exec,
                 };

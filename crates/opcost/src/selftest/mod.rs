@@ -20,6 +20,7 @@ use crate::plan::{self, Surroundings};
 use crate::progress::{Phases, Silent};
 use crate::render::{self, Style};
 use crate::run::Ending;
+use crate::scratch::Scratch;
 use crate::store::{Recording, Store, StoreError};
 use anyhow::{Context, Result};
 use opcost_stats::Random;
@@ -58,9 +59,7 @@ pub fn selftest(cli: &Cli, args: &SelftestArgs) -> Result<Status> {
     let interrupt = Interrupt::install()
         .context("cannot install the signal handler")
         .status(Status::Missing)?;
-    let folder = tempfile::Builder::new()
-        .prefix("opcost-selftest-")
-        .tempdir()
+    let folder = Scratch::new()
         .context("cannot make a folder for the recordings")
         .status(Status::Missing)?;
     let (budget, begun_ns) = (Duration::from_secs_f64(args.seconds), monotonic_ns());

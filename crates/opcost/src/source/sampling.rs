@@ -63,11 +63,12 @@ pub fn take_span(readings: &mut Vec<Reading>, region: &str) -> Option<RangeInclu
 
 /// What is known of a run's samples, as readings.
 pub fn readings(samples: u64, losses: &Losses) -> Vec<Reading> {
+    let cut = losses.stacks_cut + losses.stacks_beyond_copy + losses.stacks_astray;
     let figures = [
         ("profile-samples", samples),
         ("profile-lost", losses.lost_events),
         ("profile-throttles", losses.throttles),
-        ("profile-stacks-cut", losses.stacks_cut),
+        ("profile-stacks-cut", cut),
         ("profile-unmapped", losses.unmapped_samples),
     ];
     let reading = |(name, value)| Reading::plain(MetricKey::new(name, Domain::All, NAME), value);

@@ -97,7 +97,7 @@ fn plugin(report: &Path) -> Option<String> {
 }
 
 fn counts(report: &Path) -> Vec<RegionCost> {
-    let mut runs = emulation::parse(&fs::read_to_string(report).unwrap()).unwrap();
+    let mut runs = emulation::parse(&fs::read_to_string(report).unwrap()).unwrap().runs;
     assert_eq!(runs.len(), 1);
     runs.remove(0)
 }

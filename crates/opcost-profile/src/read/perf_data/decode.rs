@@ -13,15 +13,21 @@ pub(super) struct Room {
     registers: Vec<u64>,
 }
 
+/// Counts that a sample has beside its own, by the identifier of their event.
+pub(super) type Counts = Vec<(u64, u64)>;
+
 /// The event of a record; `Some(None)` for one that says nothing here, `None` for a broken one.
 ///
-/// `record`: with its header; `event`: the index of the event it belongs to.
+/// `record`: with its header; `event`: the index of the event it belongs to; `counts`: is given those
+/// that a sample was read with.
 pub(super) fn decode<'r>(
     record: &'r [u8],
     attributes: &Attributes,
     event: u32,
     room: &'r mut Room,
+    counts: &mut Counts,
 ) -> Option<Option<Event<'r>>> {
+    counts.clear();
     let mut fields = Fields::new(record);
     let kind = fields.u32()?;
     let misc = fields.u16()?;
@@ -29,7 +35,7 @@ pub(super) fn decode<'r>(
     let guest = MODE_GUEST.contains(&(misc & MODE_MASK));
     Some(match kind {
         record::SAMPLE => {
-            Some(Event::Sample(decode_sample(fields, misc, attributes, event, room)?))
+            Some(Event::Sample(decode_sample(fields, misc, attributes, event, room, counts)?))
         }
         record::MMAP | record::MMAP2 if guest => None,
         record::MMAP => Some(Event::Mapping(mapping(fields, misc, false)?)),
@@ -81,6 +87,7 @@ fn decode_sample<'r>(
     attributes: &Attributes,
     event: u32,
     room: &'r mut Room,
+    counts: &mut Counts,
 ) -> Option<Sample<'r>> {
     let has = |what| attributes.has(what);
     let optional = |fields: &mut Fields<'r>, what| match has(what) {
@@ -99,7 +106,7 @@ fn decode_sample<'r>(
     let fixed = if attributes.is_frequency() { 1 } else { attributes.period.max(1) };
     let period = optional(&mut fields, sample::PERIOD)?.unwrap_or(fixed);
     if has(sample::READ) {
-        skip_counts(&mut fields, attributes.read_format)?;
+        read_counts(&mut fields, attributes.read_format, counts)?;
     }
     let Room { chain: copied, registers } = room;
     registers.clear();
@@ -139,18 +146,25 @@ fn decode_sample<'r>(
     })
 }
 
-/// Counts of the event, or of its group (`PERF_FORMAT_*`).
-fn skip_counts(fields: &mut Fields<'_>, format: u64) -> Option<()> {
-    let has = |bit: u32| u64::from(format & (1 << bit) != 0);
-    let (times, id, group, lost) = (has(0) + has(1), has(2), has(3), has(4));
-    match group {
-        0 => fields.skip_words(1 + times + id + lost),
-        _ => {
-            let counters = fields.u64()?;
-            fields.skip_words(times)?;
-            fields.skip_words(counters.checked_mul(1 + id + lost)?)
+/// Counts of the event, or of its group (`PERF_FORMAT_*`); without identifiers nobody knows whose.
+fn read_counts(fields: &mut Fields<'_>, format: u64, counts: &mut Counts) -> Option<()> {
+    let has = |bit: u32| format & (1 << bit) != 0;
+    let (times, id, group, lost) = (u64::from(has(0)) + u64::from(has(1)), has(2), has(3), has(4));
+    let mut count = |fields: &mut Fields<'_>, times| {
+        let value = fields.u64()?;
+        fields.skip_words(times)?;
+        if id {
+            counts.push((fields.u64()?, value));
         }
+        fields.skip_words(lost.into())
+    };
+    if !group {
+        return count(fields, times);
     }
+    let counters = fields.u64()?;
+    fields.skip_words(times)?;
+    // Each takes a word at least, so this ends with the record.
+    (0..counters).try_for_each(|_| count(fields, 0))
 }
 
 /// The registers and the bytes of the user's stack, from behind the chain on.

@@ -17,6 +17,7 @@ pub(super) struct Header {
     pub(super) command: Option<String>,
     pub(super) host: Option<String>,
     pub(super) kernel_release: Option<String>,
+    pub(super) architecture: Option<String>,
     pub(super) data_start: u64,
     /// `None`: up to the end of the stream.
     pub(super) data_end: Option<u64>,
@@ -127,6 +128,12 @@ impl Header {
         Ok(())
     }
 
+    /// Whether it was made on the one architecture whose stacks can be unwound here; older versions of
+    /// perf do not say.
+    pub(super) fn is_x86_64(&self) -> bool {
+        self.architecture.as_deref().is_none_or(|name| name == "x86_64")
+    }
+
     /// The sections behind the data, whose places stand there, too: one for each bit.
     fn features(
         &mut self,
@@ -144,6 +151,7 @@ impl Header {
                 feature::BUILD_ID,
                 feature::HOST_NAME,
                 feature::OS_RELEASE,
+                feature::ARCHITECTURE,
                 feature::COMMAND_LINE,
                 feature::EVENT_DESC,
             ];
@@ -161,6 +169,7 @@ impl Header {
         match bit {
             feature::HOST_NAME => self.host = fields.string(),
             feature::OS_RELEASE => self.kernel_release = fields.string(),
+            feature::ARCHITECTURE => self.architecture = fields.string(),
             feature::COMMAND_LINE => {
                 let words = fields.u32().unwrap_or_default();
                 let words = (0..words).map_while(|_| fields.string()).collect::<Vec<_>>();

@@ -32,6 +32,7 @@ pub(super) mod feature {
     pub(in super::super) const BUILD_ID: u32 = 2;
     pub(in super::super) const HOST_NAME: u32 = 3;
     pub(in super::super) const OS_RELEASE: u32 = 4;
+    pub(in super::super) const ARCHITECTURE: u32 = 6;
     pub(in super::super) const COMMAND_LINE: u32 = 11;
     pub(in super::super) const EVENT_DESC: u32 = 12;
 }
@@ -64,6 +65,14 @@ pub(super) const MISC_MMAP_DATA: u16 = 1 << 13;
 pub(super) const MISC_COMM_EXEC: u16 = 1 << 13;
 pub(super) const MISC_MMAP_BUILD_ID: u16 = 1 << 14;
 pub(super) const MISC_BUILD_ID_SIZE: u16 = 1 << 15;
+
+/// Who counts an event (`PERF_TYPE_*`).
+const PERF_TYPE_HARDWARE: u32 = 0;
+const PERF_TYPE_SOFTWARE: u32 = 1;
+const PERF_TYPE_TRACEPOINT: u32 = 2;
+const PERF_TYPE_HW_CACHE: u32 = 3;
+const PERF_TYPE_RAW: u32 = 4;
+const PERF_TYPE_BREAKPOINT: u32 = 5;
 
 /// Reads numbers one behind the other.
 #[derive(Clone, Copy)]
@@ -182,8 +191,20 @@ impl Attributes {
     }
 
     /// `precise_ip`: how near the sampled instruction is to the one that caused the event, 0 to 3.
-    pub(super) fn precise(&self) -> u8 {
-        ((self.flags >> 15) & 3) as u8
+    /// `None` of events that no counter of the CPU counts, and of those of which nothing is known.
+    pub(super) fn precise(&self) -> Option<u8> {
+        let asked = ((self.flags >> 15) & 3) as u8;
+        match self.kind {
+            PERF_TYPE_HARDWARE | PERF_TYPE_HW_CACHE | PERF_TYPE_RAW => Some(asked),
+            PERF_TYPE_SOFTWARE | PERF_TYPE_TRACEPOINT | PERF_TYPE_BREAKPOINT => None,
+            _ => Some(asked).filter(|asked| *asked > 0),
+        }
+    }
+
+    /// Whether a sample is taken by the instruction itself that caused the event.
+    pub(super) fn is_exact(&self) -> bool {
+        [PERF_TYPE_SOFTWARE, PERF_TYPE_TRACEPOINT, PERF_TYPE_BREAKPOINT].contains(&self.kind)
+            && !self.is_clock()
     }
 
     /// Whether it was opened for a command that the profiler executed (`enable_on_exec`).
@@ -198,7 +219,7 @@ impl Attributes {
 
     /// Whether it is `cpu-clock` or `task-clock`, which a timer samples.
     pub(super) fn is_clock(&self) -> bool {
-        self.kind == 1 && self.config <= 1
+        self.kind == PERF_TYPE_SOFTWARE && self.config <= 1
     }
 
     /// Where the time is in a sample, bytes.

@@ -1,4 +1,4 @@
-//! Files that `perf record` wrote: on disk, piped, compressed, or never finished.
+//! Files that `perf record` wrote: on disk, piped, compressed, never finished, or a folder of them.
 //!
 //! The layout is read here and not by a crate: the best kept one trusts the file's sizes, so that a
 //! damaged file ends the program, and reads one optional field wrongly (`PERF_SAMPLE_READ`).
@@ -10,14 +10,20 @@ mod layout;
 mod round;
 mod stream;
 
+use super::Wanted;
 use super::about::{About, EventAbout};
-use crate::event::Event;
+use super::filter::Facts;
+use crate::event::{Event, Sample};
+use crate::losses::Damage;
 use crate::session::{FRAMES_MAX, Recorded, Session};
-use decode::{Room, decode};
+use crate::space::CodeFile;
+use crate::symbolise::{Sources, contents, module};
+use crate::unwind::Unwinder;
+use decode::{Counts, Room, decode};
 use header::Header;
 use inflate::Inflate;
 use layout::{Attributes, Fields, record, sample};
-use round::{Rounds, event_id, time_ns};
+use round::{Due, Rounds, event_id, time_ns};
 use rustc_hash::FxHashMap;
 use std::io::{self, Read, Seek};
 use stream::Stream;
@@ -86,36 +92,80 @@ impl PerfDataError {
     fn broken(what: &'static str, at: u64) -> Self {
         PerfDataError::Broken { what, at }
     }
+
+    /// Whether a record's contents are the matter, and not how the file was made.
+    fn is_of_a_record(&self) -> bool {
+        matches!(self, PerfDataError::Broken { .. } | PerfDataError::Compressed { .. })
+    }
 }
 
 /// Reads a file.
 ///
 /// `file`: from its start; `bytes`: its length, or `None` of a pipe, which must be in perf's format
-/// for pipes; `event`: the event whose samples are wanted, by name; the first one if `None`.
+/// for pipes; `wanted`: what of it; `sources`: where the files are that copied stacks are unwound by.
 ///
 /// # Errors
 /// [`PerfDataError`].
 pub fn read(
+    file: impl Read + Seek,
+    bytes: u64,
+    wanted: &Wanted,
+    sources: &Sources,
+) -> Result<(About, Recorded), PerfDataError> {
+    read_parts(file, bytes, Vec::<(io::Empty, u64)>::new(), wanted, sources)
+}
+
+/// Reads a folder that perf wrote with several threads (`perf record --threads`).
+///
+/// `parts`: files of records alone, with their lengths; the others as of [`read`].
+///
+/// # Errors
+/// [`PerfDataError`]; what it says of bytes is of the file where it happened.
+pub fn read_parts(
     mut file: impl Read + Seek,
     bytes: u64,
-    event: Option<&str>,
+    parts: Vec<(impl Read, u64)>,
+    wanted: &Wanted,
+    sources: &Sources,
 ) -> Result<(About, Recorded), PerfDataError> {
     let header = Header::read(&mut file, bytes)?;
     let end = header.data_end;
     let at = header.data_start;
-    let mut reading = Reading::new(header, event)?;
+    let mut reading = Reading::new(header, wanted, sources)?;
+    // Nothing says when the records of all files are complete up to a time.
+    reading.in_rounds = parts.is_empty();
     reading.records(&mut Stream::new(file), at, end)?;
+    for (part, bytes) in parts {
+        // Each thread compresses by itself.
+        (reading.inflate, reading.inflated) = (None, Vec::new());
+        reading.records(&mut Stream::new(part), 0, Some(bytes))?;
+    }
     reading.finish()
 }
 
 /// What was read so far.
 struct Reading<'w> {
     header: Header,
-    wanted: Option<&'w str>,
+    wanted: &'w Wanted,
+    /// The names of threads, where they are asked for.
+    commands: FxHashMap<i32, Vec<u8>>,
+    first_ns: Option<u64>,
+    left_out: u64,
+    sources: &'w Sources,
+    unwinder: Unwinder,
+    /// Room for the chain of a copied stack.
+    chain: Vec<u64>,
     rounds: Rounds,
     room: Room,
+    /// What a sample was read with, and the counts of each identifier so far.
+    counts: Counts,
+    counted: FxHashMap<u64, u64>,
+    /// The event at whose samples the chosen one is counted, where that is another.
+    leader: Option<usize>,
     /// From the first record of the kernel on, when all events are known.
     session: Option<Session>,
+    /// Whether the ends of rounds mean anything.
+    in_rounds: bool,
     by_id: FxHashMap<u64, usize>,
     chosen: usize,
     inflate: Option<Inflate>,
@@ -123,21 +173,40 @@ struct Reading<'w> {
     inflated: Vec<u8>,
     /// The samples' cost so far.
     cost: u64,
+    /// Whether any sample was read.
+    has_samples: bool,
+    damage: Damage,
 }
 
 impl<'w> Reading<'w> {
-    fn new(header: Header, wanted: Option<&'w str>) -> Result<Reading<'w>, PerfDataError> {
+    fn new(
+        header: Header,
+        wanted: &'w Wanted,
+        sources: &'w Sources,
+    ) -> Result<Reading<'w>, PerfDataError> {
         let mut reading = Reading {
             header,
             wanted,
+            commands: FxHashMap::default(),
+            first_ns: None,
+            left_out: 0,
+            sources,
+            unwinder: Unwinder::default(),
+            chain: Vec::new(),
             rounds: Rounds::default(),
             room: Room::default(),
+            counts: Counts::new(),
+            counted: FxHashMap::default(),
+            leader: None,
             session: None,
+            in_rounds: true,
             by_id: FxHashMap::default(),
             chosen: 0,
             inflate: None,
             inflated: Vec::new(),
             cost: 0,
+            has_samples: false,
+            damage: Damage::default(),
         };
         if !reading.header.piped {
             reading.begin()?;
@@ -151,7 +220,7 @@ impl<'w> Reading<'w> {
         if events.is_empty() {
             return Err(PerfDataError::broken("no sampled event", 0));
         }
-        let chosen = match self.wanted {
+        let chosen = match self.wanted.event.as_deref() {
             // What has another use than its samples comes first now and then (`dummy:HG`).
             None => events.iter().position(|event| !event.name.starts_with("dummy")),
             Some(wanted) => {
@@ -206,7 +275,7 @@ impl<'w> Reading<'w> {
                 if self.header.unfinished {
                     break;
                 }
-                return Err(PerfDataError::broken("a record without a size", at));
+                return self.lose_rest(PerfDataError::broken("a record without a size", at), at);
             }
             let record = stream.look(usize::from(size))?;
             if record.len() < usize::from(size) {
@@ -218,7 +287,11 @@ impl<'w> Reading<'w> {
                 return Err(PerfDataError::CutShort { needs_bytes, has_bytes });
             }
             // Some are followed by data that are no records.
-            let behind = self.take(kind, record, at)?;
+            let behind = match self.take(kind, record, at) {
+                Ok(behind) => behind,
+                Err(error) if error.is_of_a_record() => return self.lose_rest(error, at),
+                Err(error) => return Err(error),
+            };
             at = at.saturating_add(u64::from(size)).saturating_add(behind);
             let wanted = behind.saturating_add(u64::from(size));
             let passed = stream.pass(wanted)?;
@@ -227,6 +300,15 @@ impl<'w> Reading<'w> {
                 return Err(PerfDataError::CutShort { needs_bytes: at, has_bytes });
             }
         }
+        Ok(())
+    }
+
+    /// What follows cannot be told apart any more; what came before is kept, if there is any.
+    fn lose_rest(&mut self, error: PerfDataError, at: u64) -> Result<(), PerfDataError> {
+        if !self.has_samples {
+            return Err(error);
+        }
+        self.damage.rest_from.get_or_insert(at);
         Ok(())
     }
 
@@ -240,13 +322,13 @@ impl<'w> Reading<'w> {
         let mut body = Fields::new(&bytes[8..]);
         match kind {
             record::HEADER_ATTR => self.header.attribute_record(body.rest(), at)?,
-            record::HEADER_FEATURE => {
-                let feature = body.u64().ok_or_else(|| broken("a feature"))?;
-                self.header.feature(feature as u32, body.rest());
-            }
+            record::HEADER_FEATURE => match body.u64() {
+                Some(feature) => self.header.feature(feature as u32, body.rest()),
+                None => self.damage.add(at),
+            },
             record::EVENT_UPDATE => self.header.event_update(body),
             record::BUILD_ID => self.header.build_id(bytes),
-            record::FINISHED_ROUND => self.finish_round(at)?,
+            record::FINISHED_ROUND if self.in_rounds => self.finish_round(),
             record::TRACING_DATA => {
                 let behind = body.u32().ok_or_else(|| broken("tracing data"))?;
                 return Ok(u64::from(behind).next_multiple_of(8));
@@ -273,7 +355,8 @@ impl<'w> Reading<'w> {
         // Records without samples have their time where the first event has it.
         let event = self.event_of(kind, bytes);
         let time_ns = time_ns(&self.header.events[event], kind, bytes);
-        self.rounds.add(bytes, time_ns, event as u32);
+        self.rounds.add(bytes, time_ns, event as u32, at);
+        self.has_samples |= kind == record::SAMPLE;
         Ok(())
     }
 
@@ -284,28 +367,94 @@ impl<'w> Reading<'w> {
         id.and_then(|id| self.by_id.get(&id)).copied().unwrap_or(0)
     }
 
-    fn finish_round(&mut self, at: u64) -> Result<(), PerfDataError> {
+    fn finish_round(&mut self) {
         let mut rounds = std::mem::take(&mut self.rounds);
-        rounds.finish_round(&mut |bytes, event| self.give(bytes, event, at))?;
+        rounds.finish_round(&mut |due| self.give(&due));
         self.rounds = rounds;
-        Ok(())
     }
 
-    /// Gives a record to the session.
-    fn give(&mut self, bytes: &[u8], event: u32, at: u64) -> Result<(), PerfDataError> {
-        let attributes = &self.header.events[event as usize];
-        let broken = || PerfDataError::broken("a record that is too short for its fields", at);
-        let event = decode(bytes, attributes, event, &mut self.room).ok_or_else(broken)?;
-        let (Some(event), Some(session)) = (event, &mut self.session) else { return Ok(()) };
+    /// Gives a record to the session; a broken one is counted.
+    fn give(&mut self, due: &Due<'_>) {
+        let attributes = &self.header.events[due.event as usize];
+        let (room, counts) = (&mut self.room, &mut self.counts);
+        let Some(event) = decode(due.bytes, attributes, due.event, room, counts) else {
+            return self.damage.add(due.at);
+        };
+        let (Some(mut event), Some(session)) = (event, &mut self.session) else { return };
+        if let Event::Sample(sample) = &mut event
+            && !self.counts.is_empty()
+        {
+            // Counts go on from sample to sample, and each sample stands for what came since the last
+            // (`perf record -e '{a,b}:S'`).
+            let is_chosen = |id: &u64| self.by_id.get(id) == Some(&self.chosen);
+            if let Some((id, count)) = self.counts.iter().find(|(id, _)| is_chosen(id)) {
+                let before = self.counted.insert(*id, *count).unwrap_or(0);
+                if *count <= before {
+                    return;
+                }
+                if sample.event != self.chosen as u32 {
+                    self.leader = Some(sample.event as usize);
+                }
+                (sample.event, sample.period) = (self.chosen as u32, count - before);
+            }
+        }
+        if !self.wanted.filter.is_empty() {
+            match &event {
+                Event::Sample(sample) if sample.event == self.chosen as u32 => {
+                    self.first_ns = self.first_ns.or(sample.time_ns);
+                    let place = session.spaces().place(sample.pid, sample.address);
+                    let file = place.map(|place| &session.spaces().files()[place.file as usize]);
+                    let module = file.map(module);
+                    let command = self.commands.get(&sample.tid);
+                    let command = command.map(|name| String::from_utf8_lossy(name));
+                    let since = |time_ns: u64| time_ns.saturating_sub(self.first_ns.unwrap_or(0));
+                    let facts = Facts {
+                        command: command.as_deref(),
+                        pid: Some(sample.pid),
+                        tid: Some(sample.tid),
+                        module: module.as_deref(),
+                        time_ns: sample.time_ns.map(since),
+                    };
+                    if !self.wanted.filter.keeps(&facts) {
+                        self.left_out += 1;
+                        return;
+                    }
+                }
+                Event::Name { tid, name, .. } => {
+                    self.commands.insert(*tid, name.to_vec());
+                }
+                // A thread begins with the name of the one that made it; perf says which process.
+                Event::Fork { parent_pid, tid, .. } => {
+                    if let Some(name) = self.commands.get(parent_pid).cloned() {
+                        self.commands.insert(*tid, name);
+                    }
+                }
+                _ => {}
+            }
+        }
         if let Event::Sample(sample) = &event
             && sample.event == self.chosen as u32
         {
-            let overflow = || PerfDataError::broken("a cost beyond 64 bits", at);
-            self.cost = self.cost.checked_add(sample.period).ok_or_else(overflow)?;
+            // All costs together are counted in 64 bits.
+            let Some(cost) = self.cost.checked_add(sample.period) else {
+                return self.damage.add(due.at);
+            };
+            self.cost = cost;
             self.header.sampled(sample.time_ns);
         }
-        session.take(&event);
-        Ok(())
+        match &event {
+            Event::Sample(sample)
+                if sample.user_stack.is_some()
+                    && sample.event == self.chosen as u32
+                    && self.header.is_x86_64() =>
+            {
+                let (header, sources, chain) = (&self.header, self.sources, &mut self.chain);
+                let read = |file: &CodeFile| unwind_contents(file, header, sources);
+                self.unwinder.complete(sample, session.spaces(), read, chain);
+                session.take(&Event::Sample(Sample { chain, ..sample.clone() }));
+            }
+            event => session.take(event),
+        }
     }
 
     fn inflate(&mut self, data: &[u8], at: u64) -> Result<(), PerfDataError> {
@@ -343,8 +492,11 @@ impl<'w> Reading<'w> {
             self.begin()?;
         }
         let mut rounds = std::mem::take(&mut self.rounds);
-        rounds.finish(&mut |bytes, event| self.give(bytes, event, 0))?;
+        rounds.finish(&mut |due| self.give(&due));
         let mut recorded = self.session.map(Session::finish).unwrap_or_default();
+        recorded.losses.add_unfinished(self.unwinder.take_unfinished());
+        recorded.losses.damage = self.damage;
+        recorded.losses.left_out = self.left_out;
         recorded.learn(&self.header.build_ids);
         // Of other recordings the first program is whichever happened to be executed first.
         if !self.header.events.iter().any(Attributes::begins_with_exec) {
@@ -357,19 +509,32 @@ impl<'w> Reading<'w> {
             events: self.header.events.iter().map(|event| event.name.clone()).collect(),
             sampling: Some(EventAbout {
                 clock: event.is_clock(),
-                precise: Some(event.precise()),
+                counted_with: self.leader.map(|leader| self.header.events[leader].name.clone()),
+                precise: event.precise(),
+                exact: event.is_exact() && self.leader.is_none(),
                 frequency_hz: event.is_frequency().then_some(event.period),
-                period: (!event.is_frequency()).then_some(event.period),
-                with_callers: event.has(sample::CALLCHAIN),
+                period: (!event.is_frequency() && event.period > 0).then_some(event.period),
+                with_callers: event.has(sample::CALLCHAIN) || event.has(sample::STACK_USER),
             }),
             command: self.header.command,
             host: self.header.host,
             kernel_release: self.header.kernel_release,
             duration_ns: self.header.times_ns.map(|(first, last)| last - first),
+            cpu_ns: None,
             unfinished: self.header.unfinished,
         };
         Ok((about, recorded))
     }
+}
+
+/// The file that was mapped, if it is there and the same build; what the end of the file says of build
+/// ids is known from its beginning.
+fn unwind_contents(file: &CodeFile, header: &Header, sources: &Sources) -> Option<Vec<u8>> {
+    if file.build_id.is_some() {
+        return contents(file, sources);
+    }
+    let found = header.build_ids.iter().find(|(path, _)| *path == file.path);
+    contents(&CodeFile { build_id: found.map(|(_, id)| id.clone()), ..file.clone() }, sources)
 }
 
 /// Reads as much as there is.

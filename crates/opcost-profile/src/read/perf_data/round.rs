@@ -10,6 +10,18 @@ struct Waiting {
     /// A record says its length in 16 bits.
     bytes: u16,
     event: u32,
+    /// Where it is in the file.
+    at: u64,
+}
+
+/// A record whose turn it is.
+pub(super) struct Due<'r> {
+    /// The record, header included.
+    pub(super) bytes: &'r [u8],
+    /// The event that it belongs to.
+    pub(super) event: u32,
+    /// Where it is in the file; of a compressed one, where that is.
+    pub(super) at: u64,
 }
 
 /// Records that wait until nothing earlier can come.
@@ -28,43 +40,34 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    /// Adds a record of an event, header included.
-    pub(super) fn add(&mut self, record: &[u8], time_ns: u64, event: u32) {
+    /// Adds a record of an event, header included; `at`: its place in the file.
+    pub(super) fn add(&mut self, record: &[u8], time_ns: u64, event: u32, at: u64) {
         let (start, bytes) = (self.bytes.len(), record.len() as u16);
         self.bytes.extend_from_slice(record);
-        self.waiting.push(Waiting { time_ns, start, bytes, event });
+        self.waiting.push(Waiting { time_ns, start, bytes, event, at });
         self.latest_ns = self.latest_ns.max(time_ns);
     }
 
     /// A round ends: gives what nothing can come before any more.
-    pub(super) fn finish_round<E>(
-        &mut self,
-        give: &mut impl FnMut(&[u8], u32) -> Result<(), E>,
-    ) -> Result<(), E> {
+    pub(super) fn finish_round(&mut self, give: &mut impl FnMut(Due<'_>)) {
         let until = self.latest_before_ns;
         self.latest_before_ns = self.latest_ns;
-        self.flush(until, give)
+        self.flush(until, give);
     }
 
     /// Nothing comes any more: gives all.
-    pub(super) fn finish<E>(
-        &mut self,
-        give: &mut impl FnMut(&[u8], u32) -> Result<(), E>,
-    ) -> Result<(), E> {
-        self.flush(u64::MAX, give)
+    pub(super) fn finish(&mut self, give: &mut impl FnMut(Due<'_>)) {
+        self.flush(u64::MAX, give);
     }
 
-    fn flush<E>(
-        &mut self,
-        until_ns: u64,
-        give: &mut impl FnMut(&[u8], u32) -> Result<(), E>,
-    ) -> Result<(), E> {
+    fn flush(&mut self, until_ns: u64, give: &mut impl FnMut(Due<'_>)) {
         // Stable: what has no time, or the same, keeps the order of the file. Each CPU's records
         // ascend already, which the sort makes use of.
         self.waiting.sort_by_key(|waiting| waiting.time_ns);
         let ready = self.waiting.partition_point(|waiting| waiting.time_ns <= until_ns);
-        for Waiting { start, bytes, event, .. } in &self.waiting[..ready] {
-            give(&self.bytes[*start..*start + usize::from(*bytes)], *event)?;
+        for Waiting { start, bytes, event, at, .. } in &self.waiting[..ready] {
+            let bytes = &self.bytes[*start..*start + usize::from(*bytes)];
+            give(Due { bytes, event: *event, at: *at });
         }
         self.waiting.drain(..ready);
         self.kept.clear();
@@ -75,7 +78,6 @@ impl Rounds {
             waiting.start = start;
         }
         std::mem::swap(&mut self.bytes, &mut self.kept);
-        Ok(())
     }
 }
 
@@ -119,21 +121,21 @@ mod tests {
         ) {
             let mut waiting = Rounds::default();
             let mut given: Vec<u64> = Vec::new();
-            let mut give = |bytes: &[u8], event: u32| -> Result<(), ()> {
-                assert_eq!(event, u32::from(bytes[0]));
-                given.push(u64::from_le_bytes(bytes.try_into().unwrap()));
-                Ok(())
+            let mut give = |due: Due<'_>| {
+                assert_eq!(due.event, u32::from(due.bytes[0]));
+                assert_eq!(due.at, u64::from(due.event) + 1000);
+                given.push(u64::from_le_bytes(due.bytes.try_into().unwrap()));
             };
             let mut all = Vec::new();
             for (round, times) in rounds.iter().enumerate() {
                 for time in times {
                     let time = round as u64 * 10 + time;
                     all.push(time);
-                    waiting.add(&time.to_le_bytes(), time, time as u32);
+                    waiting.add(&time.to_le_bytes(), time, time as u32, time + 1000);
                 }
-                waiting.finish_round(&mut give).unwrap();
+                waiting.finish_round(&mut give);
             }
-            waiting.finish(&mut give).unwrap();
+            waiting.finish(&mut give);
             all.sort_unstable();
             prop_assert_eq!(given, all);
         }

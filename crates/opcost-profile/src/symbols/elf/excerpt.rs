@@ -1,7 +1,7 @@
 //! An ELF file without what names need not: code and data stay on the disk.
 
 use super::image::{Header, Image, LE};
-use super::linkage;
+use super::{go_table, linkage};
 use gimli::SectionId;
 use object::elf;
 use object::read::elf::{FileHeader, SectionHeader};
@@ -49,6 +49,7 @@ pub fn excerpt(path: &Path, sections: &[SectionId]) -> io::Result<Vec<u8>> {
         name == b".eh_frame"
             || name == b".gnu_debuglink"
             || linkage::is_linkage(name)
+            || go_table::is_table(name)
             || sections.iter().any(|id| is_debug(name, *id))
     });
     read(&file, &mut data, named)?;

@@ -93,6 +93,11 @@ pub(super) struct Image<'d> {
 }
 
 impl<'d> Image<'d> {
+    /// Where the program begins.
+    pub(super) fn entry(&self) -> u64 {
+        self.header.e_entry(LE)
+    }
+
     /// Reads the header of a file for this machine; what it leads to is not looked at.
     pub(super) fn header(data: &'d [u8]) -> Result<&'d Header, ElfError> {
         if !is_elf(data) {

@@ -2,7 +2,7 @@
 
 use super::image::{Code, ElfError, Image, LE};
 use super::source::Sources;
-use super::{Name, linkage, table, unwind};
+use super::{Name, go_table, linkage, table, unwind};
 use crate::symbols::span::Span;
 use object::read::elf::SectionHeader;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -53,6 +53,9 @@ pub fn names<'n>(
     // What is under it is read only where symbols leave gaps.
     let table::Functions { spans, files } = table::functions(&image, debug.as_ref(), &code)?;
     fill(&mut found, offsets, &spans);
+    if found.contains(&None) {
+        fill(&mut found, offsets, &go_table::functions(&image, &code));
+    }
     if found.contains(&None) {
         fill(&mut found, offsets, &linkage::entries(&image, &code)?);
     }

@@ -1,11 +1,12 @@
 //! Functions and pages of code of an ELF file, by file offset.
 //!
-//! Functions are those of the symbol tables; where they leave gaps, linkage tables come next, then
-//! unwind information, which a stripped file keeps, and what is left is `[text]`. So each byte of
-//! the executable segments has exactly one owner.
+//! Functions are those of the symbol tables; where they leave gaps, the table of Go's runtime and
+//! linkage tables come next, then unwind information, which a stripped file keeps, and what is left
+//! is `[text]`. So each byte of the executable segments has exactly one owner.
 
 mod build_id;
 mod excerpt;
+mod go_table;
 mod image;
 mod linkage;
 mod lookup;
@@ -121,6 +122,7 @@ pub fn read(file: &[u8], debug: Option<&[u8]>, module: &str) -> Result<ProgramSy
         .map(|part| Span { start: part.start, end: part.end, name: Name::Text })
         .collect();
     let table::Functions { mut spans, files } = table::functions(&image, debug.as_ref(), &code)?;
+    spans = lay_under(&spans, &go_table::functions(&image, &code));
     spans = lay_under(&spans, &linkage::entries(&image, &code)?);
     spans = lay_under(&spans, &unwind::functions(&image, &code));
     spans = lay_under(&spans, &text);

@@ -193,13 +193,8 @@ impl Initramfs {
     }
 
     /// All ELF programs and libraries inside, /init first, then by their paths on this machine.
-    pub fn programs(&self) -> &[PackedFile] {
-        &self.programs.files
-    }
-
-    /// The program that its command executes, in the guest; of a script its interpreter.
-    pub fn executed(&self) -> Option<&Path> {
-        self.programs.executed.as_deref()
+    pub(super) fn programs(&self) -> &Programs {
+        &self.programs
     }
 }
 
@@ -254,7 +249,7 @@ mod tests {
         let text = String::from_utf8_lossy(&several.bytes(64).unwrap()).into_owned();
         assert!(text.contains("seed 1\npath a\npath b\npath a\nend"), "{text}");
         assert_eq!(several.with_paths(Vec::new()), make(1));
-        let programs = make(1).programs().to_vec();
+        let programs = make(1).programs().files.clone();
         assert_eq!(programs, [PackedFile { host: guest.path().into(), guest: INIT.into() }]);
     }
 

@@ -1,7 +1,8 @@
 //! Which shared libraries a program needs, and where the dynamic loader finds them (`ld.so(8)`).
 
 use object::elf::{
-    DT_NEEDED, DT_NULL, DT_RPATH, DT_RUNPATH, DT_STRSZ, DT_STRTAB, EM_X86_64, FileHeader64,
+    DT_NEEDED, DT_NULL, DT_RPATH, DT_RUNPATH, DT_STRSZ, DT_STRTAB, EM_X86_64, ET_DYN, ET_EXEC,
+    FileHeader64,
 };
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::{Endianness, StringTable};
@@ -41,6 +42,20 @@ pub enum LibraryError {
         /// The program or library that names it.
         needed_by: PathBuf,
     },
+    /// A library that is named by its place is not there.
+    #[error(
+        "'{}' needs the library '{}', which is not at '{}', where the command's working directory puts \
+         it: run it in another directory (--cwd)",
+        .needed_by.display(), .name.display(), .place.display()
+    )]
+    MissingAt {
+        /// The library.
+        name: OsString,
+        /// Where it was looked for.
+        place: PathBuf,
+        /// The program or library that names it.
+        needed_by: PathBuf,
+    },
     /// The program's loader is not there.
     #[error("'{}' needs the dynamic loader '{}', which is not there: install it", .needed_by.display(), .loader.display())]
     Loader {
@@ -70,13 +85,15 @@ pub(super) struct Elf {
 }
 
 impl Elf {
-    /// Reads a file's contents; `None` if it is no ELF file for x86-64.
+    /// Reads a file's contents; `None` if it is no program and no library for x86-64.
     pub(super) fn read(contents: &[u8]) -> object::Result<Option<Elf>> {
         let Ok(header) = FileHeader64::<Endianness>::parse(contents) else {
             return Ok(None);
         };
         let endian = header.endian()?;
-        if header.e_machine(endian) != EM_X86_64 {
+        // An object file is data to whoever reads it: it has no place in memory yet.
+        let is_mapped = [ET_EXEC, ET_DYN].contains(&header.e_type(endian));
+        if header.e_machine(endian) != EM_X86_64 || !is_mapped {
             return Ok(None);
         }
         let mut elf = Elf::default();
@@ -122,6 +139,8 @@ impl Elf {
 /// Where libraries are looked for.
 #[derive(Debug)]
 pub(super) struct Search {
+    /// The command's working directory, where relative names and folders begin (`dlopen(3)`).
+    cwd: PathBuf,
     library_path: Vec<PathBuf>,
     system: Vec<PathBuf>,
 }
@@ -137,13 +156,15 @@ struct Needy {
 }
 
 impl Search {
-    /// The folders of this machine; `library_path`: LD_LIBRARY_PATH of the command.
-    pub(super) fn new(library_path: Option<&OsStr>) -> Search {
+    /// The folders of this machine; `library_path`: LD_LIBRARY_PATH of the command; `cwd`: its working
+    /// directory.
+    pub(super) fn new(library_path: Option<&OsStr>, cwd: &Path) -> Search {
         let mut system = Vec::new();
         configured(Path::new("/etc/ld.so.conf"), &mut system, 0);
         system.extend(DEFAULT_FOLDERS.iter().map(PathBuf::from));
         let library_path = library_path.map(|path| split(path, b":;")).unwrap_or_default();
-        Search { library_path: library_path.into_iter().map(PathBuf::from).collect(), system }
+        let library_path = library_path.into_iter().map(PathBuf::from).collect();
+        Search { cwd: cwd.to_path_buf(), library_path, system }
     }
 
     /// All libraries that an ELF file needs, directly or not, each under every path at which the
@@ -166,7 +187,11 @@ impl Search {
                 let before = if runpath.is_some() { &[][..] } else { &rpath };
                 let behind = runpath.as_deref().unwrap_or_default();
                 let folders = [before, &self.library_path, behind, &self.system].concat();
-                let files = find(&name, &folders);
+                let files = self.find(&name, &folders);
+                if files.is_empty() && is_path(&name) {
+                    let place = self.cwd.join(&name);
+                    return Err(LibraryError::MissingAt { name, place, needed_by: path });
+                }
                 if files.is_empty() {
                     return Err(LibraryError::Missing { name, needed_by: path });
                 }
@@ -178,6 +203,32 @@ impl Search {
         }
         Ok(found)
     }
+
+    /// The library of that name in the first folder that has one, with its variants for newer
+    /// processors there.
+    fn find(&self, name: &OsStr, folders: &[PathBuf]) -> Vec<(PathBuf, Elf)> {
+        let usable = |path: PathBuf| {
+            let elf = Elf::read(&fs::read(&path).ok()?).ok()??;
+            Some((path, elf))
+        };
+        if is_path(name) {
+            return usable(self.cwd.join(name)).into_iter().collect();
+        }
+        for folder in folders.iter().map(|folder| self.cwd.join(folder)) {
+            let variants = VARIANTS.iter().map(|variant| folder.join(variant));
+            let places = variants.chain([folder.clone()]);
+            let files: Vec<_> = places.filter_map(|place| usable(place.join(name))).collect();
+            if !files.is_empty() {
+                return files;
+            }
+        }
+        Vec::new()
+    }
+}
+
+/// Whether a library's name is a path, for which no folder is searched (`ld.so(8)`).
+fn is_path(name: &OsStr) -> bool {
+    name.as_bytes().contains(&b'/')
 }
 
 fn needy(path: &Path, elf: &Elf, inherited: &[PathBuf]) -> Needy {
@@ -191,26 +242,6 @@ fn needy(path: &Path, elf: &Elf, inherited: &[PathBuf]) -> Needy {
         rpath: [folders(&elf.rpath), inherited.to_vec()].concat(),
         runpath: elf.runpath.as_deref().map(folders),
     }
-}
-
-/// The library of that name in the first folder that has one, with its variants for newer
-/// processors there.
-fn find(name: &OsStr, folders: &[PathBuf]) -> Vec<(PathBuf, Elf)> {
-    let usable = |path: PathBuf| {
-        let elf = Elf::read(&fs::read(&path).ok()?).ok()??;
-        Some((path, elf))
-    };
-    if name.as_bytes().contains(&b'/') {
-        return usable(name.into()).into_iter().collect();
-    }
-    for folder in folders.iter().filter(|folder| folder.is_absolute()) {
-        let places = VARIANTS.iter().map(|variant| folder.join(variant)).chain([folder.clone()]);
-        let files: Vec<_> = places.filter_map(|place| usable(place.join(name))).collect();
-        if !files.is_empty() {
-            return files;
-        }
-    }
-    Vec::new()
 }
 
 /// A folder of a search path with `$ORIGIN` replaced.
@@ -289,7 +320,7 @@ mod tests {
             eprintln!("SKIPPED: /bin/ls is static here");
             return;
         }
-        let ours = Search::new(None).libraries(program, &elf).unwrap();
+        let ours = Search::new(None, Path::new("/")).libraries(program, &elf).unwrap();
         let ours: HashSet<PathBuf> = ours.iter().map(|path| path.canonicalize().unwrap()).collect();
         // The loader's own opinion.
         let loader = elf.loader.unwrap();
@@ -306,7 +337,8 @@ mod tests {
     #[test]
     fn a_missing_library_is_named() {
         let elf = Elf { needed: vec!["libnowhere.so.7".into()], ..Elf::default() };
-        let error = Search::new(None).libraries(Path::new("/opt/prog"), &elf).unwrap_err();
+        let error =
+            Search::new(None, Path::new("/")).libraries(Path::new("/opt/prog"), &elf).unwrap_err();
         let text = error.to_string();
         assert!(text.starts_with("'/opt/prog' needs the library 'libnowhere.so.7'"), "{text}");
     }
@@ -334,7 +366,8 @@ mod tests {
         };
         let program = root.join("prog");
         let found = |search: &Search, elf: &Elf| search.libraries(&program, elf).unwrap();
-        let (bare, env) = (Search::new(None), Search::new(Some(root.join("env").as_os_str())));
+        let search = |path: Option<&OsStr>| Search::new(path, root);
+        let (bare, env) = (search(None), search(Some(root.join("env").as_os_str())));
         let rpath = elf(&["/none", "$ORIGIN/rpath"], None);
         assert_eq!(found(&env, &rpath), [root.join("rpath/libx.so")]);
         // A RUNPATH makes the RPATH of the same file void and comes behind LD_LIBRARY_PATH.
@@ -342,6 +375,33 @@ mod tests {
         assert_eq!(found(&bare, &both), [root.join("runpath/libx.so")]);
         let variants = ["env/glibc-hwcaps/x86-64-v3/libx.so", "env/libx.so"];
         assert_eq!(found(&env, &both), variants.map(|path| root.join(path)));
+    }
+
+    #[test]
+    fn relative_names_and_folders_begin_in_the_commands_directory() {
+        let Ok(Some(_)) = Elf::read(&fs::read("/proc/self/exe").unwrap()) else {
+            eprintln!("SKIPPED: programs here are not for x86-64");
+            return;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let mut header = fs::read("/proc/self/exe").unwrap()[..64].to_vec();
+        header[56..58].fill(0);
+        fs::create_dir(root.join("lib")).unwrap();
+        for place in ["lib1.so", "lib/lib2.so"] {
+            fs::write(root.join(place), &header).unwrap();
+        }
+        let elf = |needed: &str| Elf { needed: vec![needed.into()], ..Elf::default() };
+        let search = Search::new(Some(OsStr::new("lib")), root);
+        let found = |needed| search.libraries(Path::new("/opt/prog"), &elf(needed)).unwrap();
+        assert_eq!(found("./lib1.so"), [root.join("./lib1.so")]);
+        assert_eq!(found("lib2.so"), [root.join("lib/lib2.so")]);
+        // An object file is no library.
+        header[16..18].copy_from_slice(&1u16.to_le_bytes());
+        fs::write(root.join("lib1.so"), &header).unwrap();
+        let error = search.libraries(Path::new("/opt/prog"), &elf("./lib1.so")).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("needs the library './lib1.so', which is not at '"), "{text}");
     }
 
     #[test]

@@ -28,6 +28,7 @@ use super::{HookEnd, Machine, MachineState, RunEnd, hook};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::EnvironmentPolicy;
 use crate::plan::{Plan, Slot, VariantPlan, WorkPlan};
+use crate::scratch::Scratch;
 use crate::xdg;
 use anyhow::{Context, Result};
 use command_line::{GuestFiles, Inputs};
@@ -53,10 +54,12 @@ pub struct Emulated<'a> {
     /// The plugin's arguments that are the same in every run.
     plugin_arguments: Vec<String>,
     prepared: Vec<Prepared>,
+    /// Whether a run mapped code of files that were not known before.
+    learned: bool,
     environments: Vec<Vec<(OsString, OsString)>>,
     jobs: usize,
     /// Everything that runs write; removed with this value.
-    folder: tempfile::TempDir,
+    folder: Scratch,
 }
 
 impl<'a> Emulated<'a> {
@@ -83,9 +86,7 @@ impl<'a> Emulated<'a> {
                 cpu::check(&tools, model).map_err(HasStatus::carried)?;
             }
         }
-        let folder = tempfile::Builder::new()
-            .prefix("opcost-")
-            .tempdir()
+        let folder = Scratch::new()
             .context("cannot make a folder for temporary files")
             .status(Status::Missing)?;
         let environments: Vec<_> =
@@ -104,6 +105,7 @@ impl<'a> Emulated<'a> {
             tools,
             plugin_arguments,
             prepared: Vec::new(),
+            learned: false,
             environments,
             jobs: emulation.jobs,
             folder,
@@ -198,12 +200,14 @@ impl<'a> Emulated<'a> {
     }
 
     /// Waits for the end of the runs of a machine; `None` if a signal interrupted it.
+    ///
+    /// Beside them, the files of which a program without a kernel mapped code.
     fn finish(
         &self,
         plan: &Plan,
         runs: &[Slot],
         mut flight: Flight,
-    ) -> Result<Option<Vec<RunEnd>>> {
+    ) -> Result<Option<(Vec<RunEnd>, Vec<String>)>> {
         let limit_ms = plan.timeout_ms.map(|ms| ms.saturating_mul(runs.len() as u64));
         let limit = limit_ms.map(Duration::from_millis);
         let Some(exit) = flight.wait(limit, self.interrupt)? else { return Ok(None) };
@@ -219,6 +223,7 @@ impl<'a> Emulated<'a> {
             plugin: report.as_deref(),
             modules: boot.and_then(Boot::modules),
         };
+        let mut mapped = Vec::new();
         let mut ends = if boot.is_some() {
             let channel = fs::read(files.path("channel")).unwrap_or_default();
             if plan.show_output {
@@ -230,7 +235,10 @@ impl<'a> Emulated<'a> {
             if plan.show_output {
                 eprint!("{stderr}");
             }
-            vec![outcome::of_program(&traces, plan.ignore_failure, flight.started_unix_ns)]
+            let (end, of_program) =
+                outcome::of_program(&traces, plan.ignore_failure, flight.started_unix_ns);
+            mapped = of_program;
+            vec![end]
         };
         let planned = plan.metrics();
         let is_wanted = |key: &MetricKey| {
@@ -246,7 +254,7 @@ impl<'a> Emulated<'a> {
             end.report.readings.retain(|reading| is_wanted(&reading.key));
         }
         flight.files.remove();
-        Ok(Some(ends))
+        Ok(Some((ends, mapped)))
     }
 
     fn hook_of(&self, plan: &Plan, slot: &Slot, name: &str, command: &str) -> Result<HookEnd> {
@@ -267,36 +275,18 @@ impl Machine for Emulated<'_> {
     }
 
     fn run_together(&mut self, plan: &Plan, slots: &[Slot]) -> Result<Vec<Option<RunEnd>>> {
-        let mut flights = Vec::new();
-        let machines = plan.processes(slots);
-        for runs in &machines {
-            if self.interrupt.is_set() {
-                return Ok(vec![None]);
-            }
-            // The plan refuses hooks between the runs of one process.
-            let slot = &runs[0];
-            let prepare = &plan.variants[usize::from(slot.variant)].prepare;
-            if let Some(prepare) = prepare
-                && self.hook_of(plan, slot, "prepare", prepare)? == HookEnd::Interrupted
-            {
-                return Ok(vec![None]);
-            }
-            flights.push(self.start(plan, runs)?);
-        }
-        let mut ends = Vec::new();
-        for (runs, flight) in machines.into_iter().zip(flights) {
-            let mut made = self.finish(plan, runs, flight)?;
-            if let (Some(_), Some(conclude)) = (&made, &plan.hooks.conclude)
-                && self.hook_of(plan, &runs[0], "conclude", conclude)? == HookEnd::Interrupted
-            {
-                made = None;
-            }
-            match made {
-                Some(made) => ends.extend(made.into_iter().map(Some)),
-                None => ends.resize(ends.len() + runs.len(), None),
-            }
+        let (ends, learned) = self.attempt(plan, slots)?;
+        // What a run mapped without our knowledge has no names in its profile. Of a warm-up run
+        // nobody looks at that; another one is made again, and once is enough: the same inputs map
+        // the same.
+        if learned && slots.iter().any(|slot| slot.block.is_some()) {
+            return Ok(self.attempt(plan, slots)?.0);
         }
         Ok(ends)
+    }
+
+    fn state_now(&self) -> Option<MachineState> {
+        self.learned.then(|| self.state())
     }
 
     fn hook(
@@ -308,6 +298,47 @@ impl Machine for Emulated<'_> {
     ) -> Result<HookEnd> {
         let variant = variant.map(|variant| (variant, self.environments[variant].as_slice()));
         hook::run(plan, variant, name, command, self.interrupt)
+    }
+}
+
+impl Emulated<'_> {
+    /// Makes several runs, and says whether code that they ran has names now that it had not.
+    fn attempt(&mut self, plan: &Plan, slots: &[Slot]) -> Result<(Vec<Option<RunEnd>>, bool)> {
+        let mut flights = Vec::new();
+        let machines = plan.processes(slots);
+        for runs in &machines {
+            if self.interrupt.is_set() {
+                return Ok((vec![None], false));
+            }
+            // The plan refuses hooks between the runs of one process.
+            let slot = &runs[0];
+            let prepare = &plan.variants[usize::from(slot.variant)].prepare;
+            if let Some(prepare) = prepare
+                && self.hook_of(plan, slot, "prepare", prepare)? == HookEnd::Interrupted
+            {
+                return Ok((vec![None], false));
+            }
+            flights.push(self.start(plan, runs)?);
+        }
+        let mut ends = Vec::new();
+        let mut learned = false;
+        for (runs, flight) in machines.into_iter().zip(flights) {
+            let mut made = self.finish(plan, runs, flight)?;
+            if let (Some(_), Some(conclude)) = (&made, &plan.hooks.conclude)
+                && self.hook_of(plan, &runs[0], "conclude", conclude)? == HookEnd::Interrupted
+            {
+                made = None;
+            }
+            match made {
+                Some((made, mapped)) => {
+                    ends.extend(made.into_iter().map(Some));
+                    learned |= self.prepared[usize::from(runs[0].variant)].learn(&mapped)?;
+                }
+                None => ends.resize(ends.len() + runs.len(), None),
+            }
+        }
+        self.learned |= learned;
+        Ok((ends, learned))
     }
 }
 

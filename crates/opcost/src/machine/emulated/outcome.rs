@@ -4,7 +4,7 @@
 use super::super::RunEnd;
 use crate::experiment::time_in_words;
 use opcost_record::channel::{self, ChannelError, Frame, FrameKind, GuestExit};
-use opcost_record::emulation::{self, EmulationError, RegionCost};
+use opcost_record::emulation::{self, Emulation, EmulationError, RegionCost};
 use opcost_record::metric::EMULATOR;
 use opcost_record::{Failure, MetricKey, Outcome, Profile, Reading, Report, WORK, wire};
 use opcost_sys::spawn::{EndedBy, Exit, Status};
@@ -150,23 +150,23 @@ impl From<NoCosts> for Failure {
     }
 }
 
-/// What the plugin counted, by run.
-fn costs(traces: &Traces<'_>) -> Result<Vec<Vec<RegionCost>>, NoCosts> {
+/// What the plugin counted.
+fn costs(traces: &Traces<'_>) -> Result<Emulation, NoCosts> {
     let parsed = match traces.plugin {
         Some(text) => emulation::parse(text),
         None => Err(EmulationError::Empty),
     };
-    let runs = parsed.map_err(|error| match error {
+    let emulation = parsed.map_err(|error| match error {
         // The plugin's own words name cause and remedy.
         EmulationError::Reported(text) => NoCosts::Refused(Failure::Work { detail: text }),
         error => NoCosts::Missing(failed(error, "the emulator", traces.stderr)),
     })?;
     let has_work = |run: &Vec<RegionCost>| run.iter().any(|region| region.region == WORK);
-    if runs.is_empty() || !runs.iter().all(has_work) {
+    if emulation.runs.is_empty() || !emulation.runs.iter().all(has_work) {
         let cause = "nothing was counted: no marker of the work was seen";
         return Err(NoCosts::Missing(failed(cause, "the emulator", traces.stderr)));
     }
-    Ok(runs)
+    Ok(emulation)
 }
 
 /// The runs of a booted guest: all of them good, or all of them failed for the same cause.
@@ -233,7 +233,7 @@ pub(super) fn of_guest(
 
 /// What the plugin counted of so many runs.
 fn costs_of(traces: &Traces<'_>, runs: usize) -> Result<Vec<Vec<RegionCost>>, Failure> {
-    let costs = costs(traces)?;
+    let costs = costs(traces)?.runs;
     if costs.len() != runs {
         let cause = format!("the emulator counted {} of {runs} runs", costs.len());
         return Err(failed(cause, "the emulator", traces.stderr));
@@ -241,20 +241,23 @@ fn costs_of(traces: &Traces<'_>, runs: usize) -> Result<Vec<Vec<RegionCost>>, Fa
     Ok(costs)
 }
 
-/// A run of one program under user-mode emulation.
+/// A run of one program under user-mode emulation, and the files of which it mapped code.
 pub(super) fn of_program(
     traces: &Traces<'_>,
     ignore_failure: bool,
     started_unix_ns: u64,
-) -> RunEnd {
+) -> (RunEnd, Vec<String>) {
+    let failed_run = |failure, code| {
+        (without_figures(Outcome::Failed(failure), code, started_unix_ns), Vec::new())
+    };
     if traces.exit.ended_by == EndedBy::Timeout {
         let limit_ms = traces.limit_ms.unwrap_or_default();
-        let outcome = Outcome::Failed(Failure::Timeout { limit_ms });
-        return without_figures(outcome, None, started_unix_ns);
+        return failed_run(Failure::Timeout { limit_ms }, None);
     }
+    let counts = costs(traces);
     // A refusal of the plugin says more than how the program ended for it.
-    if let Err(NoCosts::Refused(failure)) = costs(traces) {
-        return without_figures(Outcome::Failed(failure), None, started_unix_ns);
+    if let Err(NoCosts::Refused(failure)) = counts {
+        return failed_run(failure, None);
     }
     match traces.exit.status {
         Status::Code(code) if code != 0 && !ignore_failure => {
@@ -267,18 +270,19 @@ pub(super) fn of_program(
                     traces.stderr,
                 ),
             };
-            without_figures(Outcome::Failed(failure), Some(code), started_unix_ns)
+            failed_run(failure, Some(code))
         }
-        Status::Signal(signal) => {
-            let outcome = Outcome::Failed(Failure::Signal { signal });
-            without_figures(outcome, None, started_unix_ns)
-        }
-        Status::Code(code) => match costs_of(traces, 1) {
-            Ok(costs) => {
-                let run = costs.into_iter().next().unwrap_or_default();
-                counted(run, Some(code), Report::default(), started_unix_ns)
+        Status::Signal(signal) => failed_run(Failure::Signal { signal }, None),
+        Status::Code(code) => match counts {
+            Ok(Emulation { mut runs, mapped }) if runs.len() == 1 => {
+                let run = runs.pop().unwrap_or_default();
+                (counted(run, Some(code), Report::default(), started_unix_ns), mapped)
             }
-            Err(failure) => without_figures(Outcome::Failed(failure), Some(code), started_unix_ns),
+            Ok(Emulation { runs, .. }) => {
+                let cause = format!("the emulator counted {} runs of one program", runs.len());
+                failed_run(failed(cause, "the emulator", traces.stderr), Some(code))
+            }
+            Err(none) => failed_run(none.into(), Some(code)),
         },
     }
 }

@@ -264,7 +264,7 @@ fn the_runs_of_a_process_have_each_their_own_counts_or_none_of_them_has() {
 #[test]
 fn a_program_in_user_mode_ends_as_it_would_on_the_host() {
     let program = |exit: Exit, stderr: &str, plugin: Option<&str>| {
-        of_program(&Left { exit, stderr, console: "", plugin }.traces(), false, 0)
+        of_program(&Left { exit, stderr, console: "", plugin }.traces(), false, 0).0
     };
     let costs = costs();
     let done = program(ended(Status::Code(0)), "", Some(&costs));

@@ -64,10 +64,16 @@ pub enum PackError {
     Find(#[from] FindError),
     /// A file is no program.
     #[error(
-        "'{}' is neither an x86-64 ELF program nor a script with a '#!' line; the guest cannot run it",
+        "'{}' is neither an x86-64 ELF program nor a script with a '#!' line; the emulator cannot run it",
         .0.display()
     )]
     NotAProgram(PathBuf),
+    /// Without a kernel nothing reads a script's first line.
+    #[error(
+        "'{}' is a script, which user-mode emulation cannot run; name its interpreter in front of it, \
+         or use --kernel to run it on a whole emulated machine", .0.display()
+    )]
+    ScriptWithoutKernel(PathBuf),
     /// A script's interpreter is a script, and so on.
     #[error("'{}' is a script whose interpreters are scripts, too, more than {INTERPRETERS_MAX} in a row", .0.display())]
     Interpreters(PathBuf),
@@ -156,6 +162,35 @@ pub(super) fn pack_command(
     Ok((request, Programs { files, executed: Some(executed) }))
 }
 
+/// The program of a command that is run here, its loader, and the libraries that it says it needs, as
+/// far as they are found: what it maps beside them shows when it runs.
+///
+/// # Errors
+/// [`PackError`]: the program cannot be read, or is none that can be run without a kernel.
+pub(super) fn programs_here(command: &CommandPack) -> Result<Programs, PackError> {
+    let path = command.cwd.join(&command.program);
+    let read = |source| TreeError::Read { path: path.clone(), source };
+    let real = path.canonicalize().map_err(read)?;
+    let contents = fs::read(&real).map_err(read)?;
+    if contents.starts_with(b"#!") {
+        return Err(PackError::ScriptWithoutKernel(path));
+    }
+    let damaged = |source| LibraryError::Damaged { path: real.clone(), source };
+    let elf = Elf::read(&contents).map_err(damaged)?;
+    let elf = elf.ok_or_else(|| PackError::NotAProgram(path.clone()))?;
+    let search = Search::new(variable(&command.env, "LD_LIBRARY_PATH"), &command.cwd);
+    // The loader says what is missing, in the program's own output.
+    let libraries = search.libraries(&real, &elf).unwrap_or_default();
+    let files: BTreeSet<PackedFile> = [real.clone()]
+        .into_iter()
+        .chain(elf.loader)
+        .chain(libraries)
+        .filter_map(|file| file.canonicalize().ok())
+        .map(|file| PackedFile { host: file.clone(), guest: file })
+        .collect();
+    Ok(Programs { files: files.into_iter().collect(), executed: Some(real) })
+}
+
 /// Packs what goes with a workload. Result: the programs and libraries among its files.
 pub(super) fn pack_workload(
     tree: &mut Tree,
@@ -194,7 +229,7 @@ impl<'a> Packing<'a> {
             tree,
             env,
             cwd,
-            search: Search::new(variable(env, "LD_LIBRARY_PATH")),
+            search: Search::new(variable(env, "LD_LIBRARY_PATH"), cwd),
             programs: BTreeSet::new(),
             dynamic: false,
         }

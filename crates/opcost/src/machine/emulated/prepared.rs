@@ -3,7 +3,10 @@
 use super::command_line::{self, GuestFiles, Inputs};
 use super::flight::Flight;
 use super::initramfs::{CommandPack, Initramfs, PackItem, PackedDisk, WorkloadPack};
+use super::libraries::Elf;
 use super::outcome::{self, Traces};
+use super::packing::{Programs, programs_here};
+use super::tree::PackedFile;
 use super::{Emulated, cache_folder};
 use crate::disk::DiskSpec;
 use crate::exit::{HasStatus, Status, WithStatus, fail};
@@ -80,12 +83,56 @@ pub(super) struct Prepared {
     /// Symbols for the plugin.
     pub(super) symbols: PathBuf,
     /// Programs and libraries whose code runs.
-    programs: Vec<PathBuf>,
+    programs: Programs,
     /// What is known of them beside their paths where they run.
     modules: Vec<Module>,
 }
 
 impl Prepared {
+    /// What was prepared of these programs; writes the symbols.
+    fn of(
+        programs: &Programs,
+        boot: Option<Boot>,
+        kernel: Option<&KernelSymbols>,
+        symbols: PathBuf,
+    ) -> Result<Prepared> {
+        let programs = programs.clone();
+        let paths: Vec<(PathBuf, String)> = programs
+            .files
+            .iter()
+            .map(|file| (file.host.clone(), file.guest.to_string_lossy().into_owned()))
+            .collect();
+        let modules = modules(&paths, programs.executed.as_deref());
+        let text = assemble(kernel, &paths).status(Status::Missing)?.format();
+        fs::write(&symbols, text)
+            .with_context(|| format!("cannot write '{}'", symbols.display()))
+            .status(Status::Missing)?;
+        Ok(Prepared { boot, symbols, programs, modules })
+    }
+
+    /// Takes in which files a program without a kernel mapped code of while it ran. Result: whether
+    /// functions have names now that had none, so that the run is worth repeating.
+    pub(super) fn learn(&mut self, mapped: &[String]) -> Result<bool> {
+        let known = |path: &Path| self.programs.files.iter().any(|file| file.guest == path);
+        let is_program = |path: &Path| {
+            // What was built anew or deleted meanwhile has no names to give.
+            fs::read(path).is_ok_and(|bytes| matches!(Elf::read(&bytes), Ok(Some(_))))
+        };
+        let fresh: Vec<PackedFile> = mapped
+            .iter()
+            .map(PathBuf::from)
+            .filter(|path| !known(path) && is_program(path))
+            .map(|path| PackedFile { host: path.clone(), guest: path })
+            .collect();
+        if fresh.is_empty() {
+            return Ok(false);
+        }
+        self.programs.files.extend(fresh);
+        self.programs.files.sort();
+        *self = Prepared::of(&self.programs, None, None, self.symbols.clone())?;
+        Ok(true)
+    }
+
     /// What is known of the files that a profile's functions are from.
     pub(super) fn modules_of(&self, profile: &Profile) -> Vec<Module> {
         let has = |module: &&Module| profile.functions.iter().any(|one| one.module == module.path);
@@ -109,29 +156,35 @@ impl Emulated<'_> {
             pack.map(|text| PackItem::parse(OsStr::new(text))).collect();
         let pack = pack.status(Status::Usage)?;
         let cwd = variant.cwd.clone().unwrap_or_else(|| "/".into());
+        let command = |pack| match &variant.work {
+            WorkPlan::Command { program, argv, .. } => Some(CommandPack {
+                program: program.clone(),
+                argv: argv.iter().map(OsString::from).collect(),
+                env: self.environments[index].clone(),
+                cwd: cwd.clone(),
+                pack,
+            }),
+            WorkPlan::Workload { .. } => None,
+        };
+        if guest.kernel.is_none()
+            && let Some(command) = command(Vec::new())
+        {
+            let programs = programs_here(&command).status(Status::WorkFailed)?;
+            let symbols = files.path("symbols");
+            return Prepared::of(&programs, None, None, symbols);
+        }
         let initramfs = match &variant.work {
             WorkPlan::Workload { name, params } => {
                 let pack = workload_pack(name, params, &self.environments[index], cwd, pack)?;
                 Initramfs::for_workload(&self.tools.guest, name, params, plan.seed, &pack)
             }
-            WorkPlan::Command { program, argv, .. } => Initramfs::for_command(
-                &self.tools.guest,
-                &CommandPack {
-                    program: program.clone(),
-                    argv: argv.iter().map(OsString::from).collect(),
-                    env: self.environments[index].clone(),
-                    cwd,
-                    pack,
-                },
-            ),
+            WorkPlan::Command { .. } => {
+                let command = command(pack).context("a command")?;
+                Initramfs::for_command(&self.tools.guest, &command)
+            }
         }
         .status(Status::WorkFailed)?;
-        let programs: Vec<(PathBuf, String)> = initramfs
-            .programs()
-            .iter()
-            .map(|file| (file.host.clone(), file.guest.to_string_lossy().into_owned()))
-            .collect();
-        let executed = initramfs.executed().map(Path::to_path_buf);
+        let programs = initramfs.programs().clone();
         let boot = match &guest.kernel {
             Some(spec) => {
                 let cache = kernel::default_cache().map_err(HasStatus::carried)?;
@@ -155,15 +208,9 @@ impl Emulated<'_> {
             }
             None => None,
         };
-        let modules = modules(&programs, executed.as_deref());
-        let kernel_symbols = boot.as_ref().map(|boot| &boot.known.symbols);
-        let symbols = assemble(kernel_symbols, &programs).status(Status::Missing)?;
-        Ok(Prepared {
-            boot,
-            symbols: files.write("symbols", symbols.format().as_bytes())?,
-            programs: programs.into_iter().map(|(host, _)| host).collect(),
-            modules,
-        })
+        let known = boot.as_ref().map(|boot| boot.known.clone());
+        let kernel = known.as_ref().map(|known| &known.symbols);
+        Prepared::of(&programs, boot, kernel, files.path("symbols"))
     }
 
     /// A kernel's functions; those of an earlier variant, if it boots the same.
@@ -332,7 +379,8 @@ pub(super) fn state(tools: &super::Tools, prepared: &[Prepared]) -> MachineState
     add(&tools.qemu);
     add(&tools.plugin);
     add(&tools.guest);
-    prepared.iter().flat_map(|prepared| &prepared.programs).for_each(|path| add(path));
+    let files = prepared.iter().flat_map(|prepared| &prepared.programs.files);
+    files.for_each(|file| add(&file.host));
     let kernel_of = |(variant, prepared): (usize, &Prepared)| {
         let kernel = &prepared.boot.as_ref()?.kernel;
         let config = kernel.config.as_ref().and_then(|path| fs::read_to_string(path).ok());

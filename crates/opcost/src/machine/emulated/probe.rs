@@ -336,7 +336,7 @@ pub fn verify(report: &str, system: bool) -> Result<(), ProbeError> {
 }
 
 fn work(report: &str) -> Result<RegionCost, ProbeError> {
-    let runs = emulation::parse(report)?;
+    let runs = emulation::parse(report)?.runs;
     let work = runs.into_iter().flatten().find(|cost| cost.region == WORK);
     work.ok_or_else(|| ProbeError::Missing(format!("region '{WORK}'")))
 }

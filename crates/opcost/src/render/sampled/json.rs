@@ -17,7 +17,7 @@ pub fn json(view: &View<'_>) -> Value {
     let of_function = |(at, cost): (usize, &FunctionCost)| function(view, table, at, cost);
     let functions: Vec<Value> = match view.function {
         Some(at) => vec![of_function((at, &table.functions[at]))],
-        None => table.functions.iter().enumerate().map(of_function).collect(),
+        None => view.order.iter().map(|at| of_function((*at, &table.functions[*at]))).collect(),
     };
     let distortions = view.distortions.iter().map(|distortion| {
         let functions = distortion.functions.iter().map(|(function, cost)| {
@@ -40,12 +40,15 @@ pub fn json(view: &View<'_>) -> Value {
         "unit": view.unit().symbol(),
         "kind": if sampled.is_some() { "sampled" } else { "counted" },
         "precise": sampling.and_then(|sampling| sampling.precise),
+        "counted_with": sampling.and_then(|sampling| sampling.counted_with.as_ref()),
         "frequency_hz": sampling.and_then(|sampling| sampling.frequency_hz),
         "period": sampling.and_then(|sampling| sampling.period),
         "command": about.command,
         "host": about.host,
         "kernel_release": about.kernel_release,
         "duration_ns": about.duration_ns,
+        "cpu_ns": about.cpu_ns,
+        "cpu_share_sampled": view.covered().map(|(share, _)| share),
         "ops": view.ops,
         "samples": sampled.map(Sampled::samples_total),
         "cost": table.total,
@@ -122,10 +125,17 @@ fn lost(sampled: &Sampled) -> Value {
         "throttles": losses.throttles,
         "stacks_cut": losses.stacks_cut,
         "stacks_not_unwound": losses.stacks_not_unwound,
+        "stacks_beyond_copy": losses.stacks_beyond_copy,
+        "stacks_astray": losses.stacks_astray,
         "unmapped_samples": losses.unmapped_samples,
         "unmapped_callers": losses.unmapped_callers,
+        "samples_alone": losses.samples_alone,
         "guest_samples": losses.guest_samples,
+        "left_out": losses.left_out,
         "other_events": losses.other_events,
+        "broken_records": losses.damage.records,
+        "first_broken_at": losses.damage.first_at,
+        "unreadable_from": losses.damage.rest_from,
         "unnamed": unnamed.collect::<Vec<_>>(),
         "unchecked": sampled.unchecked,
     })

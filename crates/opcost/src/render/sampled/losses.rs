@@ -4,6 +4,12 @@ use super::{counted, share, short};
 use opcost_profile::read::ReadProfile;
 use opcost_profile::symbolise::{Sampled, Why};
 
+/// Samples without callers are worth a word from one in so many on.
+const ALONE_PARTS: u64 = 20;
+/// Why callers are missing, and what helps.
+const NO_FRAME_POINTERS: &str = "the code was built without frame pointers; build it with \
+    -fno-omit-frame-pointer, or use --call-graph dwarf, which unwinds such stacks";
+
 /// Sentences on what was lost, what has no name, and what could not be checked.
 pub(super) fn losses(profile: &ReadProfile) -> Vec<String> {
     let mut said = Vec::new();
@@ -30,14 +36,47 @@ pub(super) fn losses(profile: &ReadProfile) -> Vec<String> {
     count(losses.throttles, "time", ", sampling was stopped as samples came too fast");
     count(losses.stacks_cut, "stack", " cut off at the limit: outer callers are missing");
     count(losses.stacks_not_unwound, "copied stack", " not unwound: callers are missing");
+    count(
+        losses.stacks_beyond_copy,
+        "stack",
+        " went on beyond the copy: outer callers are missing; copy more (--stack-bytes 65528, perf's \
+         --call-graph dwarf,65528)",
+    );
+    count(
+        losses.stacks_astray,
+        "stack",
+        " could not be followed to the end, for want of unwind information: outer callers are missing",
+    );
     count(losses.unmapped_samples, "sample", " where nothing was known to be mapped: [unmapped]");
     count(losses.guest_samples, "sample", " of a virtual machine's guest left out");
     count(losses.other_events, "sample", " of other events left out (--event)");
-    if losses.unmapped_callers > 0 {
-        let stacks = counted(losses.unmapped_callers, "caller");
+    let damage = &losses.damage;
+    if let Some(first) = damage.first_at {
+        let records = counted(damage.records, "broken record");
+        let (the, was) = if damage.records == 1 { ("it", "was") } else { ("the first", "were") };
+        said.push(format!("{records} {was} left out; {the} is at byte {first} of its file"));
+    }
+    if let Some(at) = damage.rest_from {
         said.push(format!(
-            "{stacks} at no code: built without frame pointers, some stacks are not what they seem"
+            "the file is damaged at byte {at}: nothing behind it could be read; copy or record it again"
         ));
+    }
+    if losses.left_out > 0 {
+        let all = losses.left_out.saturating_add(total);
+        let part = share(losses.left_out, all);
+        said.push(format!("{} left out (--only), {part}", counted(losses.left_out, "sample")));
+    }
+    let mut missing = Vec::new();
+    // A program's first instructions have no callers either.
+    if losses.samples_alone * ALONE_PARTS > total {
+        let part = share(losses.samples_alone, total);
+        missing.push(format!("{part} in functions without any caller"));
+    }
+    if losses.unmapped_callers > 0 {
+        missing.push(format!("{} at no code", counted(losses.unmapped_callers, "caller")));
+    }
+    if !missing.is_empty() {
+        said.push(format!("{}: {NO_FRAME_POINTERS}", missing.join(", ")));
     }
     said.extend(unnamed(sampled, total));
     if !sampled.unchecked.is_empty() {

@@ -11,11 +11,14 @@ pub use text::text;
 
 use super::functions::short;
 use crate::comparison::conclusion::{figure, grouped};
+use clap::ValueEnum;
 use opcost_profile::distortion::Distortion;
 use opcost_profile::read::ReadProfile;
 use opcost_profile::symbols::naming::Naming;
+use opcost_profile::table::FunctionTable;
 use opcost_record::profile::KERNEL;
 use opcost_record::{Function, Unit};
+use std::cmp::Reverse;
 
 /// What is shown of a profile.
 pub struct View<'a> {
@@ -33,11 +36,51 @@ pub struct View<'a> {
     pub callers: bool,
     /// The one function to show.
     pub function: Option<usize>,
+    /// The functions, by number, in the order in which they are shown.
+    pub order: Vec<usize>,
     /// What tells functions of one name apart.
     pub naming: Naming,
 }
 
+/// What functions are sorted by.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+pub enum Sort {
+    /// Their own cost, the dearest first
+    #[default]
+    #[value(name = "self")]
+    Own,
+    /// Their cost with everything they call, the dearest first
+    Incl,
+    /// Their names
+    Name,
+    /// Their files, and in each by own cost
+    Module,
+}
+
+impl Sort {
+    /// The functions of a table by number; what is alike keeps the order of its own cost.
+    pub fn order(self, table: &FunctionTable) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..table.functions.len()).collect();
+        let cost = |at: &usize| &table.functions[*at];
+        match self {
+            Sort::Own => {}
+            Sort::Incl => order.sort_by_key(|at| Reverse(cost(at).inclusive)),
+            Sort::Name => order.sort_by_key(|at| &cost(at).function.symbol),
+            Sort::Module => order.sort_by_key(|at| short(&cost(at).function.module)),
+        }
+        order
+    }
+}
+
 impl View<'_> {
+    /// Which part of the counted CPU time the samples stand for, and that time; nanoseconds.
+    fn covered(&self) -> Option<(f64, u64)> {
+        let cpu_ns = self.profile.about.cpu_ns.filter(|cpu_ns| *cpu_ns > 0)?;
+        // The last sample stands for a whole period, whenever the work ended.
+        let share = self.profile.table.total as f64 / cpu_ns as f64;
+        Some((share.min(1.0), cpu_ns))
+    }
+
     fn unit(&self) -> Unit {
         unit(self.profile)
     }

@@ -19,6 +19,8 @@ const MODULE_WIDTH: usize = 14;
 const NAMED: usize = 3;
 /// Columns of a name in a sentence.
 const NAME_WIDTH: usize = 48;
+/// A smaller part of the CPU time with samples gets a word on the rest.
+const COVERED_MIN: f64 = 0.9;
 /// A distortion below this share is only in the JSON.
 const DISTORTION_SHARE_MIN: f64 = 0.005;
 
@@ -33,18 +35,16 @@ pub fn text(view: &View<'_>, style: &Style) -> String {
     page.line(&head);
     let functions = &view.profile.table.functions;
     // What only calls others stands behind the rest, so a limit cuts it off first.
-    let shown = match view.function {
-        Some(function) => function..function + 1,
-        None => 0..view.limit.min(functions.len()),
-    };
-    for at in shown.clone() {
-        table.row(&mut page, &functions[at]);
+    let (shown, rest) = view.order.split_at(view.limit.min(functions.len()));
+    for at in view.function.as_ref().map_or(shown, std::slice::from_ref) {
+        table.row(&mut page, &functions[*at]);
         if view.callers || view.function.is_some() {
-            callers::tree(&mut page, view, at);
+            callers::tree(&mut page, view, *at);
         }
     }
     if view.function.is_none() {
-        table.rest(&mut page, &functions[shown.end..]);
+        let rest: Vec<&FunctionCost> = rest.iter().map(|at| &functions[*at]).collect();
+        table.rest(&mut page, &rest);
     }
     let total = view.profile.table.total;
     let all = if total == 0 { "–" } else { "100.00 %" };
@@ -65,7 +65,9 @@ fn heading(page: &mut Page, view: &View<'_>) {
     page.wrap(BOLD, "", &format!("profile · {} · {amount}{per} · {}", about.event, view.name));
     let mut facts = Vec::new();
     if let Some(sampling) = &about.sampling {
-        if let Some(frequency) = sampling.frequency_hz {
+        if let Some(leader) = &sampling.counted_with {
+            facts.push(format!("counted at each sample of {leader}"));
+        } else if let Some(frequency) = sampling.frequency_hz {
             facts.push(format!("{} samples a second asked for", grouped(frequency)));
         } else if let Some(period) = sampling.period {
             facts.push(format!("a sample every {}", figure(period as f64, view.unit())));
@@ -76,6 +78,10 @@ fn heading(page: &mut Page, view: &View<'_>) {
     }
     if let Some(duration_ns) = about.duration_ns {
         facts.push(format!("over {}", figure(duration_ns as f64, Unit::Ns)));
+    }
+    if let Some((share, cpu_ns)) = view.covered() {
+        let cpu = figure(cpu_ns as f64, Unit::Ns);
+        facts.push(format!("samples cover {:.1} % of {cpu} of CPU time", 100.0 * share));
     }
     let host = about.host.as_ref().map(|host| match &about.kernel_release {
         Some(release) => format!("on {host}, Linux {release}"),
@@ -103,7 +109,8 @@ struct Table<'a> {
 impl<'a> Table<'a> {
     fn of(view: &'a View<'a>, width: usize) -> Table<'a> {
         // Nothing costs more than all, but what is less may have more digits.
-        let costs = view.profile.table.functions.iter().take(view.limit).map(|cost| cost.own);
+        let functions = &view.profile.table.functions;
+        let costs = view.order.iter().take(view.limit).map(|at| functions[*at].own);
         let costs: Vec<String> =
             costs.chain([view.profile.table.total]).map(|cost| view.cost(cost)).collect();
         let cost_width = column(costs.iter().map(String::as_str), COST_WIDTH_MIN);
@@ -138,7 +145,7 @@ impl<'a> Table<'a> {
         page.line(&line);
     }
 
-    fn rest(&self, page: &mut Page, functions: &[FunctionCost]) {
+    fn rest(&self, page: &mut Page, functions: &[&FunctionCost]) {
         let with_cost = functions.iter().filter(|cost| cost.own > 0).count() as u64;
         let own: u64 = functions.iter().map(|cost| cost.own).sum();
         if with_cost > 0 {
@@ -158,7 +165,14 @@ impl<'a> Table<'a> {
 /// What is lost, and what the profiler distorts.
 fn notes(page: &mut Page, view: &View<'_>) {
     page.note_shortened("  ");
-    let losses = losses::losses(view.profile);
+    let mut losses = losses::losses(view.profile);
+    if let Some((share, _)) = view.covered().filter(|(share, _)| *share < COVERED_MIN) {
+        losses.push(format!(
+            "{:.1} % of the CPU time has no samples: they were lost or held back, the kernel was not \
+             looked at, or processes ended before their first one (a higher --frequency sees more)",
+            100.0 * (1.0 - share)
+        ));
+    }
     let total = view.profile.table.total.max(1) as f64;
     let worth = |distortion: &&Distortion| distortion.cost as f64 / total >= DISTORTION_SHARE_MIN;
     let distortions: Vec<&Distortion> = view.distortions.iter().filter(worth).collect();

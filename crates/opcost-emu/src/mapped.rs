@@ -1,0 +1,67 @@
+//! Which files a program maps code of while it runs: its libraries, and what it opens by name (`dlopen`).
+//!
+//! In user mode the program's file descriptors are QEMU's own, so the kernel says what file one is.
+
+use std::fs;
+
+/// `mmap`, and the bit of its third argument that asks for code (`asm/unistd_64.h`, `bits/mman.h`).
+const MMAP: i64 = 9;
+const PROT_EXEC: u64 = 4;
+/// More files than any program opens.
+const FILES_MAX: usize = 4096;
+
+/// The files, in the order of their first mapping.
+#[derive(Debug, Default)]
+pub(crate) struct Mapped(Vec<String>);
+
+impl Mapped {
+    /// The program makes a system call with these third and fifth arguments.
+    pub(crate) fn system_call(&mut self, number: i64, protection: u64, descriptor: u64) {
+        if number != MMAP || protection & PROT_EXEC == 0 || self.0.len() >= FILES_MAX {
+            return;
+        }
+        // Without a file it is -1, as 32 bits.
+        let Ok(descriptor) = u32::try_from(descriptor & u64::from(u32::MAX)) else { return };
+        let found = fs::read_link(format!("/proc/self/fd/{descriptor}"));
+        // A path that is no text has a name in no profile.
+        let path = found.ok().and_then(|path| path.into_os_string().into_string().ok());
+        if let Some(path) = path.filter(|path| path.starts_with('/'))
+            && !self.0.contains(&path)
+        {
+            self.0.push(path);
+        }
+    }
+
+    /// Their paths.
+    pub(crate) fn paths(&self) -> &[String] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn files_are_noted_once_and_only_those_with_code() {
+        let this = std::env::current_exe().unwrap();
+        let file = File::open(&this).unwrap();
+        let descriptor = file.as_raw_fd() as u64;
+        let mut mapped = Mapped::default();
+        for (number, protection, descriptor) in [
+            (MMAP, 1, descriptor),
+            (0, 5, descriptor),
+            (MMAP, 7, u64::MAX),
+            (MMAP, 7, u64::from(u32::MAX)),
+            (MMAP, 7, 1 << 20),
+        ] {
+            mapped.system_call(number, protection, descriptor);
+        }
+        assert!(mapped.paths().is_empty(), "{mapped:?}");
+        mapped.system_call(MMAP, 5, descriptor);
+        mapped.system_call(MMAP, 5, descriptor);
+        assert_eq!(mapped.paths(), [this.canonicalize().unwrap().to_str().unwrap()]);
+    }
+}

@@ -1,0 +1,105 @@
+//! Folders for temporary files, which are gone when their owner is, however it ended: those of an owner
+//! that was killed are removed by the next one.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// What the folders' names begin with.
+const PREFIX: &str = "opcost-";
+/// A file in each, which its owner holds a lock on; the kernel lets it go when the owner ends.
+const OWNER: &str = "owner";
+/// The file before it is locked, when nobody looks for it yet.
+const UNOWNED: &str = "owner.new";
+
+/// A folder that is removed with this value.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    folder: TempDir,
+    _owner: File,
+}
+
+impl Scratch {
+    /// Makes a folder where temporary files belong, and removes those that nobody owns any more.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn new() -> io::Result<Scratch> {
+        sweep();
+        Scratch::below(&std::env::temp_dir())
+    }
+
+    fn below(parent: &Path) -> io::Result<Scratch> {
+        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
+        let owner = File::create(folder.path().join(UNOWNED))?;
+        owner.lock()?;
+        fs::rename(folder.path().join(UNOWNED), folder.path().join(OWNER))?;
+        Ok(Scratch { folder, _owner: owner })
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+/// Removes the folders of owners that were killed; what cannot be removed stays.
+pub(crate) fn sweep() {
+    sweep_below(&std::env::temp_dir());
+}
+
+fn sweep_below(parent: &Path) {
+    // The owner of a new process's own entry is its effective user.
+    let Ok(user) = fs::metadata("/proc/self").map(|own| own.uid()) else { return };
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+        // Of the link itself, where it is one: a folder of temporary files is anybody's.
+        let is_folder = entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == user);
+        if !ours || !is_folder {
+            continue;
+        }
+        let Ok(owner) = File::open(entry.path().join(OWNER)) else { continue };
+        if owner.try_lock().is_ok() {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn only_folders_without_an_owner_are_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let parent = parent.path();
+        let alive = Scratch::below(parent).unwrap();
+        fs::write(alive.path().join("report"), "counts").unwrap();
+        // As a process leaves it that was killed: its lock is gone, its folder is not.
+        let killed = Scratch::below(parent).unwrap();
+        let Scratch { folder, _owner } = killed;
+        let killed = folder.keep();
+        drop(_owner);
+        fs::create_dir(killed.join("run")).unwrap();
+        // Others' folders, and one that is just being made.
+        for name in ["opcost-notes", "other"] {
+            fs::create_dir(parent.join(name)).unwrap();
+        }
+        fs::write(parent.join("other").join(OWNER), "").unwrap();
+        symlink(parent.join("other"), parent.join("opcost-link")).unwrap();
+        sweep_below(parent);
+        let mut left: Vec<String> = fs::read_dir(parent)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        let own = alive.path().file_name().unwrap().to_str().unwrap().to_string();
+        let mut expected = vec![own, "opcost-link".into(), "opcost-notes".into(), "other".into()];
+        left.sort();
+        expected.sort();
+        assert_eq!(left, expected);
+        assert!(alive.path().join("report").exists());
+    }
+}
