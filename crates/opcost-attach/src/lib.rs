@@ -20,7 +20,6 @@ pub mod guardian;
 pub mod image;
 pub mod maps;
 pub mod memory;
-mod printable;
 pub mod process;
 pub mod registry;
 pub mod span;

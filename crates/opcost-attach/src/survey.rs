@@ -2,8 +2,8 @@
 
 use crate::maps::Mapping;
 use crate::memory::{Block, Fields, Memory, code_of};
-use crate::printable::printable;
 use crate::registry::{FormatError, Object, Registry, SITE_SIZE, list, unreadable};
+use opcost_record::printable::printable;
 use patchpoint::{Form, LENGTH_MAX, Place, State, Unfit};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

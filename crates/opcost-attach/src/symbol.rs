@@ -2,9 +2,9 @@
 
 use crate::image::{self, Image};
 use crate::maps::Mapping;
-use crate::printable::printable;
 use crate::process::Process;
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
+use opcost_record::printable::printable;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};

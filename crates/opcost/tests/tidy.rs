@@ -39,7 +39,7 @@ fn with_ending(ending: &str) -> Vec<(PathBuf, String)> {
 #[test]
 fn imports_point_one_way() {
     let allowed: [(&str, &[&str]); 11] = [
-        ("opcost-attach", &["opcost-sys", "patchpoint"]),
+        ("opcost-attach", &["opcost-record", "opcost-sys", "patchpoint"]),
         ("opcost-emu", &["opcost-record"]),
         ("opcost-profile", &["opcost-record"]),
         ("opcost-record", &[]),
