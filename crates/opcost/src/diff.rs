@@ -99,7 +99,7 @@ enum Format {
 /// `opcost diff`.
 ///
 /// # Errors
-/// [`DifferenceError`](crate::comparison::difference::DifferenceError), what is wrong with the
+/// [`DifferenceError`], what is wrong with the
 /// store, no such variant or function.
 pub fn diff(cli: &Cli, args: &DiffArgs) -> Result<Status> {
     if !args.baseline.is_empty() {

@@ -3,7 +3,7 @@
 //!
 //! Several files a side show how one run differs from the next. They are the units then: each
 //! function's figures are judged by the rank-sum test, adjusted for the number of functions by
-//! Benjamini and Hochberg's method ([`profile_judgement`](super::profile_judgement)). One file a side
+//! Benjamini and Hochberg's method (`profile_judgement`). One file a side
 //! shows nothing of that. Samples are counts, so the exact test of two Poisson rates
 //! ([`opcost_stats::counts::rates`]) says what of a difference is the chance of sampling; what is left
 //! differs, and nobody knows whether it would again.

@@ -2,8 +2,8 @@
 //! files.
 //!
 //! Two builds lie in different folders, link other versions of a library and split or rename other
-//! functions. So files are matched by the part they play ([`modules`]) and functions by what their
-//! source calls them ([`functions`]). Nothing is guessed that a user could not see: a pair that only a
+//! functions. So files are matched by the part they play (`modules`) and functions by what their
+//! source calls them (`functions`). Nothing is guessed that a user could not see: a pair that only a
 //! name speaks for says so, and where several functions could be the same they are one row.
 
 mod functions;
