@@ -296,7 +296,7 @@ impl<const WAYS: usize> Switch<WAYS> {
     /// Makes every site go another way.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a way that there is not; else as
+    /// [`Error::NotAKey`] for a way that there is not; else as
     /// [`Transaction::commit`](crate::Transaction::commit): then nothing has changed.
     pub fn set(&'static self, way: usize) -> Result<(), Error> {
         self.raw.set(way as u64)

@@ -33,7 +33,7 @@ pub struct State {
     pub value: u64,
     /// Call: which form its patched sites have.
     pub form: Form,
-    /// Call: their bytes where the form is [`Form::Inline`].
+    /// Call: their bytes where the form is [`Form::INLINE`].
     pub body: Body,
 }
 
