@@ -154,7 +154,7 @@ static int make_orphans(pid_t (*make)(void), int count)
 static void orphans(const struct writer *writer, int count)
 {
 	pthread_t sibling, changer;
-	int trapped;
+	int trapped, rounds = 0;
 
 	CHECK_EQUAL(patchpoint_init(), 0);
 	if (writer)
@@ -162,7 +162,10 @@ static void orphans(const struct writer *writer, int count)
 	CHECK_EQUAL(set_all(1), 0);
 	start_sibling(&sibling);
 	CHECK_EQUAL(pthread_create(&changer, NULL, change, NULL), 0);
-	trapped = make_orphans(fork_quietly, count) + make_orphans(raw_fork, count);
+	/* Which child is born in the middle of a change, chance decides; without traps none meets one. */
+	do {
+		trapped = make_orphans(fork_quietly, count) + make_orphans(raw_fork, count);
+	} while (trapped == 0 && !arch_one_store && ++rounds < 20);
 	__atomic_store_n(&hostile_stop, true, __ATOMIC_RELAXED);
 	pthread_join(changer, NULL);
 	stop_sibling(sibling);
