@@ -99,8 +99,11 @@ probed=(probed_narrow probed_wide probed_branch probed_switch probed_call probed
 if command -v bpftrace >/dev/null && timeout 20 bpftrace -e 'BEGIN { exit(); }' >/dev/null 2>&1; then
     start quiet
     for function in "${probed[@]}"; do
-        timeout -k 5 30 bpftrace -e "uprobe:$subject:$function { @hits = count(); } interval:ms:300 { exit(); }" \
-            >"$place/log" 2>&1 || fail "bpftrace, $function"
+        for _ in {1..20}; do
+            timeout -k 5 30 bpftrace -e "uprobe:$subject:$function { @hits = count(); } interval:ms:300 { exit(); }" \
+                >"$place/log" 2>&1 || fail "bpftrace, $function"
+            ! grep -qE '@hits: [1-9]' "$place/log" || break
+        done
         grep -qE '@hits: [1-9]' "$place/log" || fail "bpftrace, $function: no hit"
     done
     finish 'bpftrace on each function, in turn'
@@ -112,7 +115,11 @@ if command -v perf >/dev/null && perf probe -q -x "$subject" 'patchpoint_tested=
     start quiet
     for function in "${probed[@]}"; do
         perf probe -q -x "$subject" "patchpoint_tested=$function" 2>"$place/log" || fail "perf probe, $function"
-        perf stat -e 'probe_subject:patchpoint_tested' -p "$pid" sleep 0.2 2>"$place/log" || fail "perf stat, $function"
+        # On a busy machine the program may not run at all for a while.
+        for _ in {1..50}; do
+            perf stat -e 'probe_subject:patchpoint_tested' -p "$pid" sleep 0.2 2>"$place/log" || fail "perf stat, $function"
+            ! grep -qE '[1-9][0-9,]* +probe_subject' "$place/log" || break
+        done
         perf probe -q -d 'probe_subject:patchpoint_tested' 2>/dev/null
         grep -qE '[1-9][0-9,]* +probe_subject' "$place/log" || fail "perf probe, $function: no hit"
     done

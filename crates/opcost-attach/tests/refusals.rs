@@ -120,7 +120,7 @@ fn one_that_is_traced_already() {
     });
     assert!(matches!(tried, Err(AttachError::Stop(StopError::Traced { .. }))), "{tried:?}");
     drop(first);
-    assert_eq!(busy.ask("see"), "slow=0 rounds=4 wide=7 step=identity");
+    assert_eq!(busy.ask("see"), "slow=0 rounds=4 wide=7 step=identity mode=0");
     process.apply(&change, Side::FOUND, Side::ASKED, |_| ()).unwrap();
     process.apply(&change, Side::ASKED, Side::FOUND, |_| ()).unwrap();
     assert_eq!(busy.ask("check"), "check 0");

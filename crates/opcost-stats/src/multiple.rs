@@ -234,7 +234,9 @@ mod tests {
                 for (p, adjusted) in p.iter().zip(family.adjust(&p)) {
                     prop_assert_eq!(*p <= decisive, adjusted <= level, "{}", p);
                 }
-                prop_assert!(decisive <= level && decisive >= level / p.len() as f64);
+                // Level times tests over tests may round up.
+                let rounded = level * (1.0 + f64::EPSILON);
+                prop_assert!(decisive <= rounded && decisive >= level / p.len() as f64);
             }
         }
 

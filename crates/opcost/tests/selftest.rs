@@ -154,7 +154,7 @@ fn what_cannot_be_tested_is_said() {
     for seconds in ["0", "-1", "many", "1e9"] {
         lab.run(&["selftest", &format!("--seconds={seconds}")])
             .expect(2)
-            .says(&["give seconds, 0.001 to 2600000"]);
+            .says(&["give seconds, 0.001 to 2,600,000"]);
     }
     for percent in ["0", "0.001", "101", "-1"] {
         lab.run(&["selftest", &format!("--plant={percent}")])

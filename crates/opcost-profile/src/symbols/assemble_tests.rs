@@ -77,7 +77,8 @@ fn symbols_of_real_programs_are_read_back_as_they_were_written() {
     let symbols = assemble(None, &programs).unwrap();
     assert_eq!(symbols, assemble(None, &programs).unwrap());
     assert_eq!(Symbols::parse(&symbols.format()).as_ref(), Ok(&symbols));
-    assert!(symbols.functions.iter().all(|function| function.module == "/bin/with\\tsome\\nspace"));
+    let escaped = "/bin/with\\u{9}some\\u{a}space";
+    assert!(symbols.functions.iter().all(|function| function.module == escaped));
 }
 
 #[test]

@@ -429,8 +429,7 @@ impl std::fmt::Display for Warning {
             }
             Warning::Running { runs, planned, recording } => write!(
                 f,
-                "the recording is running: {runs} of {planned} runs so far; if its opcost was killed, continue it \
-                 with: opcost resume {recording}"
+                "the recording is running ({runs} of {planned} runs); if it was killed: opcost resume {recording}"
             ),
             Warning::Incomplete { runs, planned, recording } => write!(
                 f,
