@@ -430,7 +430,8 @@ fn a_spawner_starts_commands_as_they_are_started_without_one() {
     let told = directory.path().join("told");
     let script = "{ pwd; printf '%s|' \"$0\" \"$@\" \"$ODD\"; echo; ls /proc/$$/fd; \
                   readlink /proc/$$/fd/0 /proc/$$/fd/1 /proc/$$/fd/2; echo; cat /proc/$$/personality; \
-                  grep -E '^(Sig(Blk|Ign|Cgt)|Cpus_allowed_list)' /proc/$$/status; \
+                  while read -r line; do case $line in \
+                  SigBlk*|SigIgn*|SigCgt*|Cpus_allowed_list*) echo \"$line\";; esac; done </proc/$$/status; \
                   cut -d' ' -f4 /proc/$$/stat; } >told";
     let cpu = affinity::allowed_cpus().unwrap()[0];
     let make = |aslr| {

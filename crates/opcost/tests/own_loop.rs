@@ -169,7 +169,9 @@ fn paths_are_refused_where_no_code_can_be_patched() {
 fn a_loop_that_grew_is_told_of() {
     let region = |name: &str, instructions: u64| RegionCost {
         region: name.into(),
-        counts: vec![("instructions".into(), Domain::All, instructions)],
+        counts: [Domain::User, Domain::All]
+            .map(|domain| ("instructions".into(), domain, instructions))
+            .into(),
         ..RegionCost::default()
     };
     check(&[("made:up=1", SHARE_MAX)], |_| Some(vec![region(WORK, 100), region(TWIN, 3)]));

@@ -107,7 +107,8 @@ fn a_read_only_disk_is_read_and_not_written() {
             $OPCOST $args > out 2>> err || status=$?
             echo $status >> status
         done
-        $OPCOST --store disk/new.sqlite compare true false 2> new.err || echo $? >> status
+        unset OPCOST_STORE
+        XDG_DATA_HOME=$PWD/disk/new $OPCOST compare true false 2> new.err || echo $? >> status
     "#;
     if !on_mounts(&lab, script) {
         return;
@@ -119,7 +120,7 @@ fn a_read_only_disk_is_read_and_not_written() {
         assert!(line.contains("store 'disk/store.sqlite'") && line.contains("writable"), "{line}");
     }
     let error = lab.read("new.err");
-    assert!(error.contains("disk/new.sqlite") && error.contains("Read-only"), "{error}");
+    assert!(error.contains("disk/new/opcost") && error.contains("Read-only"), "{error}");
 }
 
 #[test]
