@@ -241,7 +241,7 @@ fn ranges_of_note(memory: &impl Memory, address: u64) -> Result<[Range<u64>; 2],
     let what = "an object's note";
     let head = memory.array::<16>(address).map_err(unreadable(what, address))?;
     let (format, size) = (Fields(&head).u32(0), Fields(&head).u32(12));
-    // What follows is there in this format only.
+    // Other formats have other fields from here on.
     if format != FORMAT || size as usize != SITE_SIZE {
         return Err(FormatError::Format { found: format });
     }

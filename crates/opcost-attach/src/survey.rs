@@ -171,7 +171,7 @@ struct Reader<'a, M> {
     mappings: &'a [Mapping],
     registry: &'a Registry,
     index: usize,
-    /// Which keys those that sites name stand for.
+    /// For each key that a site names, the key that it stands for.
     resolved: HashMap<u64, u64>,
 }
 

@@ -332,7 +332,7 @@ impl Process {
         }
         let holders: Vec<u64> = std::iter::once(key.address).chain(key.imports.clone()).collect();
         writes.extend(form.cloned());
-        // Of keys that came since, too: those hold what their own had then.
+        // Keys that came since are written, too: they hold what their own key had then.
         let slots = holders.iter().map(|key| Write { address: slot_address(*key), ..slot.clone() });
         writes.extend(slots);
         Ok(self.restore_stopped(&Span::cover(&writes))?)

@@ -1,4 +1,4 @@
-//! Which files a program maps code of while it runs: its libraries, and what it opens by name (`dlopen`).
+//! The files that a running program maps code of: its libraries, and what it opens by name (`dlopen`).
 //!
 //! In user mode the program's file descriptors are QEMU's own, so the kernel says what file one is.
 

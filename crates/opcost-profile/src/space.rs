@@ -83,7 +83,7 @@ pub struct Spaces {
     program: Program,
 }
 
-/// Which file is the program that was executed first.
+/// The file of the program that was executed first.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum Program {
     /// Nothing was executed yet.

@@ -1,4 +1,4 @@
-//! Which samples of a file are wanted.
+//! The samples that are wanted of a file.
 
 use std::ops::RangeInclusive;
 

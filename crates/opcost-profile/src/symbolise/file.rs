@@ -17,7 +17,7 @@ pub(super) const DELETED: &str = " (deleted)";
 
 /// The contents of a file, if it or what perf kept of it is there and is the one that was sampled.
 pub fn contents(file: &CodeFile, sources: &Sources) -> Option<Vec<u8>> {
-    // Of what is no file, as a pipe or a device, there may be no end.
+    // A pipe or a device may have no end.
     let read = |path: &Path| match fs::metadata(path)?.is_file() {
         true => fs::read(path),
         false => Err(ErrorKind::InvalidInput.into()),

@@ -303,7 +303,7 @@ impl<'w> Reading<'w> {
         Ok(())
     }
 
-    /// What follows cannot be told apart any more; what came before is kept, if there is any.
+    /// The rest cannot be told apart any more; the records before it are kept, if there are any.
     fn lose_rest(&mut self, error: PerfDataError, at: u64) -> Result<(), PerfDataError> {
         if !self.has_samples {
             return Err(error);
@@ -498,7 +498,7 @@ impl<'w> Reading<'w> {
         recorded.losses.damage = self.damage;
         recorded.losses.left_out = self.left_out;
         recorded.learn(&self.header.build_ids);
-        // Of other recordings the first program is whichever happened to be executed first.
+        // A recording that begins otherwise may have met any program first.
         if !self.header.events.iter().any(Attributes::begins_with_exec) {
             recorded.program = None;
         }

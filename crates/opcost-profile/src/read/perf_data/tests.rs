@@ -202,7 +202,7 @@ fn a_folder_that_several_threads_wrote_is_one_recording() {
     let sampled = read("threads-z.data").sampled.unwrap();
     assert!(sampled.samples_total() > 0);
     assert_eq!((sampled.losses.unmapped_samples, sampled.losses.damage.records), (0, 0));
-    // Of other folders nothing is guessed.
+    // Nothing is guessed of other folders.
     let error =
         super::super::read(&recording(""), &Wanted::default(), &sources).unwrap_err().to_string();
     assert!(error.contains("is a folder without a file 'data'"), "{error}");

@@ -82,7 +82,7 @@ impl<'d> Table<'d> {
             false => u64_at(self.list, at),
         };
         let address = |index: usize| number(index.checked_mul(2 * field)?)?.checked_add(start);
-        // What descriptions are counted from.
+        // Descriptions are counted from here.
         let base = if self.names.len() == self.data.len() { self.data } else { self.list };
         // The list is as long as the file at most; behind its last function stands where that ends.
         let mut found = Vec::new();
