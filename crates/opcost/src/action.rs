@@ -9,7 +9,7 @@ use crate::machine::emulated::Emulated;
 use crate::machine::host::{Host, HostSurroundings};
 use crate::machine::{Machine, MachineState, read_state};
 use crate::nearest::nearest;
-use crate::plan::{self, Plan};
+use crate::plan::{self, Plan, VariantPlan, WorkPlan};
 use crate::progress::{self, Phases, Progress};
 use crate::render;
 use crate::run::{self, Ending};
@@ -19,13 +19,17 @@ use crate::xdg;
 use anyhow::{Context, Result};
 use clap::CommandFactory;
 use opcost_record::printable::printable;
-use opcost_record::{MetricKey, MetricRow, Record, WORKLOAD};
+use opcost_record::{Failure, MetricKey, MetricRow, Record, WORKLOAD};
 use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::perf::LivePerf;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+
+/// What an error about a command that failed in a guest ends with.
+const PACKING_HINT: &str = "; the guest has only the files that were packed for it: --pack PATH adds \
+     one, --pack-used all that the command uses in a run on this machine";
 
 /// `opcost compare`.
 pub fn compare(cli: &Cli, args: &CompareArgs) -> Result<Status> {
@@ -204,10 +208,17 @@ fn record(
             ))
         }
         Ending::Failed { slot, variant, failure } => {
-            let name = &plan.variants[usize::from(variant)].name;
+            let VariantPlan { name, work, guest, .. } = &plan.variants[usize::from(variant)];
             let what = render::failure(&failure);
-            let hint = plan::shell_syntax::in_work(&plan.variants[usize::from(variant)].work);
-            let hint = hint.map_or(String::new(), plan::shell_syntax::hint);
+            let mut hint =
+                plan::shell_syntax::in_work(work).map_or(String::new(), plan::shell_syntax::hint);
+            let boots = guest.as_ref().is_some_and(|guest| guest.kernel.is_some());
+            let is_lean = plan.emulation.as_ref().is_some_and(|emulation| !emulation.pack_used);
+            if let (WorkPlan::Command { .. }, Failure::ExitStatus { .. }, true, true) =
+                (work, &failure, boots, is_lean)
+            {
+                hint += PACKING_HINT;
+            }
             Err(fail(
                 Status::WorkFailed,
                 format!("variant '{name}', run {slot} of recording {id}: {what}{hint}"),

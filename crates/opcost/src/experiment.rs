@@ -263,6 +263,13 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pack: Vec<String>,
 
+    /// Run each command once on this machine first, and have every file that it uses there in the
+    /// guest: what it opens, executes or asks for by its path. For interpreters and programs that open
+    /// their libraries by name
+    #[arg(long, help_heading = GUEST)]
+    #[serde(skip_serializing_if = "is_false")]
+    pub pack_used: bool,
+
     /// Model caches and a branch predictor too: more metrics, marked as modelled; slower
     #[arg(long, help_heading = GUEST)]
     #[serde(skip_serializing_if = "is_false")]

@@ -32,6 +32,7 @@ fn command(program: &str, argv: &[&str], cwd: &Path) -> CommandPack {
         env: vec![("PATH".into(), "/usr/bin:/bin".into())],
         cwd: cwd.into(),
         pack: Vec::new(),
+        used: Vec::new(),
     }
 }
 

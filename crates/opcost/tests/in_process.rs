@@ -192,7 +192,8 @@ fn a_change_far_smaller_than_what_processes_differ_by_is_found() {
 fn planned_emulated(pairs: u32) -> Plan {
     let mut plan = planned_pairs(pairs, 1, 2);
     plan.machine = MachineKind::Emulated;
-    plan.emulation = Some(EmulationPlan { model: None, jobs: 1, pack: Vec::new() });
+    plan.emulation =
+        Some(EmulationPlan { model: None, jobs: 1, pack: Vec::new(), pack_used: false });
     plan.primary = made::key("instructions", EMULATOR);
     plan.events.clear();
     plan.unavailable.clear();

@@ -71,6 +71,36 @@ fn a_library_that_a_program_opens_by_name_has_its_functions() {
     }
 }
 
+/// The same in a guest, where nothing is that was not packed.
+#[test]
+fn what_a_command_used_here_is_in_its_guest() {
+    let Some(kernel) = std::env::var("OPCOST_TEST_KERNEL").ok().filter(|_| ready()) else {
+        eprintln!("SKIPPED: OPCOST_TEST_KERNEL names no kernel image to boot, or see above");
+        return;
+    };
+    let lab = Lab::new();
+    library(&lab, "plugin.so");
+    // It fails unless the library and what a child reads are there; it makes a file of its own.
+    let code = "#include <dlfcn.h>\n#include <stdlib.h>\n\
+                int main(int c, char **v) { void *l = dlopen(\"./plugin.so\", RTLD_NOW); \
+                long (*f)(long) = l ? (long (*)(long))dlsym(l, \"looped\") : 0; \
+                if (system(\"cat folder/data > folder/made\")) return 4; \
+                return f ? f(9000 * c) == 7 : 3; }\n";
+    lab.write("main.c", code);
+    cc(&lab, &["-O1", "-o", "prog", "main.c", "-ldl"]);
+    std::fs::create_dir(lab.path("folder")).unwrap();
+    lab.write("folder/data", "text\n");
+    let args = ["compare", "--machine", "emulated", "--kernel", &kernel, "--pairs", "2"];
+    let args = [&args[..], &["--warmup", "0", "./prog", "./prog 2"]].concat();
+    lab.run(&args).expect(4).says(&["status", "--pack-used", "--pack PATH"]);
+    let shown = lab.json(&[&args[..], &["--pack-used", "--json"]].concat());
+    let plugin = lab.path("plugin.so").canonicalize().unwrap().display().to_string();
+    assert!(by_module(&shown)[&plugin] > 9000.0, "{:?}", by_module(&shown));
+    let failing = ["--pack-used", "false", "true"];
+    let args = [&args[..7], &failing].concat();
+    lab.run(&args).expect(4).says(&["'false', run on this machine for --pack-used", "status 1"]);
+}
+
 #[test]
 fn a_library_named_by_its_place_begins_in_the_commands_directory() {
     if !ready() {

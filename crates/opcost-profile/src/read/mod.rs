@@ -109,13 +109,6 @@ pub enum ReadError {
     },
 }
 
-impl ReadError {
-    /// Whether the file is there and its contents are the matter.
-    pub fn is_contents(&self) -> bool {
-        !matches!(self, ReadError::Io { .. })
-    }
-}
-
 /// What of a file is wanted.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {

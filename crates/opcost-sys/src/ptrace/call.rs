@@ -1,7 +1,9 @@
 //! The calls of `ptrace(2)` and others that stopping needs.
 
+use crate::spawn::Status;
 use std::ffi::{c_int, c_uint, c_void};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::ptr;
 
 /// What a wait found out of a thread.
@@ -92,4 +94,131 @@ pub(super) fn program_counter(tid: i32) -> io::Result<u64> {
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn program_counter(_: i32) -> io::Result<u64> {
     Err(io::ErrorKind::Unsupported.into())
+}
+
+/// What a traced thread came to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Event {
+    /// It stands at the entry to or the exit from a system call.
+    SystemCall,
+    /// It stands because this signal is about to be delivered.
+    Signal(c_int),
+    /// Job control stopped it.
+    Stopped,
+    /// It stands for another reason, of the tracer's.
+    Other,
+    /// It has ended.
+    Ended(Status),
+}
+
+/// Makes this thread the tracer of a process and of all that it starts; they die with this thread.
+pub(super) fn seize_with_children(pid: i32) -> io::Result<()> {
+    let options = libc::PTRACE_O_EXITKILL
+        | libc::PTRACE_O_TRACESYSGOOD
+        | libc::PTRACE_O_TRACECLONE
+        | libc::PTRACE_O_TRACEFORK
+        | libc::PTRACE_O_TRACEVFORK
+        | libc::PTRACE_O_TRACEEXEC;
+    let none = ptr::null_mut::<c_void>();
+    let options = options as usize as *mut c_void;
+    // SAFETY: PTRACE_SEIZE takes integers, the options in the place of a pointer.
+    done(unsafe { libc::ptrace(libc::PTRACE_SEIZE as c_uint, pid, none, options) })
+}
+
+/// Waits for what this thread traces; `None` if there is nothing any more.
+pub(super) fn next_event() -> io::Result<Option<(i32, Event)>> {
+    let mut status = 0;
+    let tid = loop {
+        // SAFETY: waitpid writes one int into `status`. Other threads' children are left to them.
+        let found = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::__WNOTHREAD) };
+        match found {
+            ..0 => {
+                let error = io::Error::last_os_error();
+                match error.raw_os_error() {
+                    Some(libc::EINTR) => {}
+                    Some(libc::ECHILD) => return Ok(None),
+                    _ => return Err(error),
+                }
+            }
+            tid => break tid,
+        }
+    };
+    let event = if libc::WIFEXITED(status) {
+        Event::Ended(Status::Code(libc::WEXITSTATUS(status)))
+    } else if libc::WIFSIGNALED(status) {
+        Event::Ended(Status::Signal(libc::WTERMSIG(status)))
+    } else {
+        let signal = libc::WSTOPSIG(status);
+        match status >> 16 {
+            0 if signal == libc::SIGTRAP | 0x80 => Event::SystemCall,
+            0 => Event::Signal(signal),
+            // A stop by job control has its signal there, a new thread's first one SIGTRAP
+            // (ptrace(2), PTRACE_EVENT_STOP).
+            libc::PTRACE_EVENT_STOP if signal != libc::SIGTRAP => Event::Stopped,
+            _ => Event::Other,
+        }
+    };
+    Ok(Some((tid, event)))
+}
+
+/// Lets a thread go on to the entry or exit of a system call; delivers `signal` unless that is 0.
+pub(super) fn go_to_next_system_call(tid: i32, signal: c_int) {
+    let signal = signal as usize as *mut c_void;
+    // SAFETY: PTRACE_SYSCALL takes the signal as an integer in the place of a pointer. It fails for a
+    // thread that was killed meanwhile, whose end is seen next.
+    unsafe { libc::ptrace(libc::PTRACE_SYSCALL as c_uint, tid, ptr::null_mut::<c_void>(), signal) };
+}
+
+/// Leaves a thread stopped that job control stopped, and sees when it is continued.
+pub(super) fn listen(tid: i32) {
+    let none = ptr::null_mut::<c_void>();
+    // SAFETY: PTRACE_LISTEN takes no more than the thread; a killed one's end is seen next.
+    unsafe { libc::ptrace(libc::PTRACE_LISTEN as c_uint, tid, none, none) };
+}
+
+/// The number and arguments of the system call at whose entry a thread stands; `None` at an exit, and
+/// for calls of another architecture than this process's.
+pub(super) fn entered(tid: i32) -> io::Result<Option<(u64, [u64; 6])>> {
+    let mut info = std::mem::MaybeUninit::<libc::ptrace_syscall_info>::zeroed();
+    let bytes = size_of::<libc::ptrace_syscall_info>() as *mut c_void;
+    // SAFETY: PTRACE_GET_SYSCALL_INFO writes at most as many bytes as it is told, which fit.
+    done(unsafe {
+        libc::ptrace(libc::PTRACE_GET_SYSCALL_INFO as c_uint, tid, bytes, info.as_mut_ptr())
+    })?;
+    // SAFETY: all zeros is a valid value, and the kernel has filled it since.
+    let info = unsafe { info.assume_init() };
+    if info.op != libc::PTRACE_SYSCALL_INFO_ENTRY || info.arch != ARCHITECTURE {
+        return Ok(None);
+    }
+    // SAFETY: at an entry, the kernel has filled this member.
+    let entry = unsafe { info.u.entry };
+    Ok(Some((entry.nr, entry.args)))
+}
+
+/// This process's architecture (linux/audit.h, `AUDIT_ARCH_X86_64`, `AUDIT_ARCH_AARCH64`).
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: u32 = 0xC000_003E;
+/// This process's architecture.
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: u32 = 0xC000_00B7;
+
+/// Kills a process by one of its threads, which this thread traces, so that the number is still its own.
+pub(super) fn kill(tid: i32) {
+    // SAFETY: kill takes integers.
+    unsafe { libc::kill(tid, libc::SIGKILL) };
+}
+
+/// Kills a process.
+pub(super) fn kill_by_handle(process: &impl AsRawFd) {
+    // SAFETY: pidfd_send_signal takes integers and a null pointer, which is no information beside the
+    // signal. It fails for a process that has ended.
+    unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            process.as_raw_fd(),
+            libc::SIGKILL,
+            ptr::null::<c_void>(),
+            0,
+        )
+    };
 }

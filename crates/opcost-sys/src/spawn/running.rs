@@ -153,6 +153,17 @@ impl Running {
         self.child.pid
     }
 
+    /// The command's process, as a descriptor that never means another one (`pidfd_open(2)`).
+    pub(crate) fn handle(&self) -> io::Result<OwnedFd> {
+        let handle = self.child.pidfd.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+        handle.try_clone()
+    }
+
+    /// Notes that its end was seen by a wait of its tracer's.
+    pub(crate) fn was_waited_for(mut self) {
+        self.child.reaped = true;
+    }
+
     /// Waits until the command ends, or ends it: with `limit`, that long after it was let go; with
     /// `interrupt`, when a signal comes (or already came).
     ///

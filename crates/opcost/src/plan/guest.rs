@@ -30,6 +30,9 @@ pub struct EmulationPlan {
     pub jobs: usize,
     /// Files and folders to have in every guest, as `PATH` or `PATH:PATH_IN_GUEST`.
     pub pack: Vec<String>,
+    /// Whether each command runs here once first, and has every file in its guest that it used.
+    #[serde(default)]
+    pub pack_used: bool,
 }
 
 /// The modelled caches.
@@ -176,6 +179,7 @@ pub(super) fn resolve_emulation(
     if experiment.machine.unwrap_or_default() != MachineKind::Emulated {
         let given = [
             ("pack", !experiment.pack.is_empty()),
+            ("pack-used", experiment.pack_used),
             ("model", experiment.model),
             ("cache", !experiment.cache.is_empty()),
             ("memory-mib", experiment.memory_mib.is_some()),
@@ -223,6 +227,7 @@ pub(super) fn resolve_emulation(
         model: experiment.model.then_some(caches),
         jobs,
         pack: experiment.pack.clone(),
+        pack_used: experiment.pack_used,
     }))
 }
 
@@ -296,6 +301,26 @@ pub(super) fn resolve_guest(
                 "--disk has no meaning without a kernel; add --kernel",
             ));
         }
+        for (name, given) in
+            [("pack", !experiment.pack.is_empty()), ("pack-used", experiment.pack_used)]
+        {
+            if given {
+                return Err(fail(
+                    Status::Usage,
+                    format!(
+                        "--{name} has no meaning without a kernel, since the program opens its files \
+                         on this machine; add --kernel, or drop it"
+                    ),
+                ));
+            }
+        }
+    } else if let (WorkPlan::Workload { name, .. }, true) = (work, experiment.pack_used) {
+        return Err(fail(
+            Status::Usage,
+            format!(
+                "--pack-used is for commands: workload {name} has in its guest what it uses; drop it"
+            ),
+        ));
     }
     Ok(Some(GuestPlan {
         kernel,

@@ -170,6 +170,8 @@ fn the_models_have_shapes() {
 fn what_has_no_meaning_is_refused() {
     let host = Experiment { model: true, ..experiment(2, 2) };
     assert!(refusal(&host).contains("'model' is for the emulated machine"));
+    let host = Experiment { model: false, pack_used: true, ..host };
+    assert!(refusal(&host).contains("'pack-used' is for the emulated machine"));
     let host = Experiment { kernel: vec!["a".into()], ..experiment(2, 2) };
     assert!(refusal(&host).contains("'kernel' is for the emulated machine"));
 
@@ -190,6 +192,7 @@ fn what_has_no_meaning_is_refused() {
         (Experiment { memory_mib: Some(1), ..two() }, "--memory-mib 1"),
         (Experiment { jobs: Some(0), ..two() }, "--jobs 0"),
         (Experiment { boot: vec!["a\nb".into()], ..two() }, "one line"),
+        (Experiment { pack_used: true, ..two() }, "--pack-used is for commands: workload syscall"),
     ] {
         assert!(refusal(&asked).contains(why), "{}", refusal(&asked));
     }

@@ -77,6 +77,7 @@ impl Plan {
             conclude: self.hooks.conclude.clone(),
             cleanup: self.hooks.cleanup.clone(),
             pack: emulation.map(|emulation| emulation.pack.clone()).unwrap_or_default(),
+            pack_used: emulation.is_some_and(|emulation| emulation.pack_used),
             model: model.is_some(),
             cache: model.map(cache_texts).unwrap_or_default(),
             jobs: emulation.map(|emulation| emulation.jobs as u32),

@@ -64,6 +64,6 @@ impl SourceArgs {
 
 impl HasStatus for ReadError {
     fn status(&self) -> Status {
-        if self.is_contents() { Status::Usage } else { Status::Missing }
+        Status::Usage
     }
 }

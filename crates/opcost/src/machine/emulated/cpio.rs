@@ -6,8 +6,9 @@ use super::tree::{Node, Tree};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Every file's time of change: 2020-01-01, when emulated machines believe to start.
-const MTIME_S: u32 = 1_577_836_800;
+/// When files were changed last of which the tree does not say it: 2020-01-01, when emulated machines
+/// believe to start.
+const CHANGED_S: u32 = 1_577_836_800;
 
 /// The name that ends an archive.
 const TRAILER: &[u8] = b"TRAILER!!!";
@@ -20,10 +21,12 @@ const CHARACTER_DEVICE: u32 = 0o020_000;
 
 /// Writes a tree as an archive; the same tree always gives the same bytes.
 pub(super) fn archive(tree: &Tree) -> Vec<u8> {
-    let mut archive = Archive { bytes: Vec::new(), entries: 0 };
+    let mut archive = Archive { bytes: Vec::new(), entries: 0, changed_s: CHANGED_S };
     for (path, node) in tree.nodes() {
+        archive.changed_s = tree.changed_s(path).unwrap_or(CHANGED_S);
         archive.entry(path, node);
     }
+    archive.changed_s = CHANGED_S;
     archive.write(TRAILER, 0, 1, (0, 0), &[]);
     archive.bytes
 }
@@ -31,6 +34,8 @@ pub(super) fn archive(tree: &Tree) -> Vec<u8> {
 struct Archive {
     bytes: Vec<u8>,
     entries: u32,
+    /// When the entry that is written was changed last, seconds since 1970.
+    changed_s: u32,
 }
 
 impl Archive {
@@ -59,7 +64,7 @@ impl Archive {
         let (major, minor) = device;
         self.bytes.extend_from_slice(b"070701");
         for number in
-            [inode, mode, 0, 0, links, MTIME_S, length, 0, 0, major, minor, name_length, 0]
+            [inode, mode, 0, 0, links, self.changed_s, length, 0, 0, major, minor, name_length, 0]
         {
             self.bytes.extend_from_slice(format!("{number:08X}").as_bytes());
         }

@@ -7,7 +7,7 @@ use opcost_record::request::GuestCommand;
 use opcost_sys::spawn::{FindError, find_program};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -35,6 +35,8 @@ pub struct CommandPack {
     pub cwd: PathBuf,
     /// What else to pack.
     pub pack: Vec<PackItem>,
+    /// What it used in a run on this machine, absolute; what cannot be had in a guest is left out.
+    pub used: Vec<PathBuf>,
 }
 
 /// What is packed with a built-in workload.
@@ -151,6 +153,9 @@ pub(super) fn pack_command(
         if is_packable_file(&path) {
             packing.named(&path, false)?;
         }
+    }
+    for path in &command.used {
+        packing.used(path)?;
     }
     let files = packing.finish(&command.pack)?;
     let request = GuestCommand {
@@ -307,6 +312,20 @@ impl<'a> Packing<'a> {
         self.needs_of(&real, &real, strict)
     }
 
+    /// Packs what a command used here, with the time of its last change, unless the guest has it itself, it is gone by now, it is
+    /// neither a file nor a folder, or nobody may read it, which the command could not do either.
+    fn used(&mut self, path: &Path) -> Result<(), PackError> {
+        let Ok(real) = path.canonicalize() else { return Ok(()) };
+        let Ok(metadata) = real.metadata() else { return Ok(()) };
+        let of_guest = NOT_PACKED.iter().any(|folder| real.starts_with(folder));
+        let is_readable = || metadata.is_dir() || (metadata.is_file() && File::open(&real).is_ok());
+        if of_guest || !is_readable() {
+            return Ok(());
+        }
+        self.tree.keep_time(real, &metadata);
+        self.named(path, false)
+    }
+
     fn needs_of(&mut self, host: &Path, guest: &Path, strict: bool) -> Result<(), PackError> {
         let result = match self.elf(guest) {
             Ok(Some(elf)) => self.libraries(host, guest, &elf),
@@ -379,6 +398,7 @@ mod tests {
     use super::*;
     use opcost_work::WorkloadSpec;
     use std::os::unix::fs::symlink;
+    use std::time::{Duration, UNIX_EPOCH};
 
     fn command(program: impl Into<PathBuf>, argv: &[&str], cwd: &Path) -> CommandPack {
         CommandPack {
@@ -387,6 +407,7 @@ mod tests {
             env: vec![("PATH".into(), "/usr/bin:/bin".into())],
             cwd: cwd.into(),
             pack: Vec::new(),
+            used: Vec::new(),
         }
     }
 
@@ -435,6 +456,34 @@ mod tests {
         let real = Path::new("/bin/sh").canonicalize().unwrap();
         assert!(programs.contains(&real), "{programs:?}");
         assert!(programs.iter().any(|path| path.to_string_lossy().contains("libc")));
+    }
+
+    #[test]
+    fn what_a_command_used_comes_with_its_time_and_what_cannot_be_had_is_left_out() {
+        if !can_pack() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let cwd = folder.path().canonicalize().unwrap();
+        fs::create_dir(cwd.join("sub")).unwrap();
+        fs::write(cwd.join("sub/data"), "x").unwrap();
+        symlink("sub/data", cwd.join("link")).unwrap();
+        let written = File::options().write(true).open(cwd.join("sub/data")).unwrap();
+        written.set_modified(UNIX_EPOCH + Duration::from_secs(1_234_567_890)).unwrap();
+        let socket = std::os::unix::net::UnixListener::bind(cwd.join("socket")).unwrap();
+        let mut command = command("/bin/sh", &["sh"], &cwd);
+        command.used = ["link", "gone", "socket", "sub"].map(|name| cwd.join(name)).to_vec();
+        command.used.push("/proc/version".into());
+        let (tree, ..) = packed(&command);
+        drop(socket);
+        assert!(tree.has(&cwd.join("link")) && tree.has(&cwd.join("sub")));
+        assert_eq!(tree.contents(&cwd.join("sub/data")), Some(&b"x"[..]));
+        assert_eq!(tree.changed_s(&cwd.join("sub/data")), Some(1_234_567_890));
+        for name in ["gone", "socket", "/proc/version"] {
+            assert!(!tree.has(&cwd.join(name)), "{name}");
+        }
+        let shell = Path::new("/bin/sh").canonicalize().unwrap();
+        assert_eq!(tree.changed_s(&shell), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::libraries::Elf;
 use super::outcome::{self, Traces};
 use super::packing::{Programs, programs_here};
 use super::tree::PackedFile;
-use super::{Emulated, cache_folder};
+use super::{Emulated, cache_folder, hook};
 use crate::disk::DiskSpec;
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::Aslr;
@@ -22,8 +22,9 @@ use opcost_profile::symbols::demangle::printable;
 use opcost_profile::symbols::elf;
 use opcost_profile::symbols::kernel::KernelSymbols;
 use opcost_record::channel::FrameKind;
-use opcost_record::{Module, Profile};
-use opcost_sys::spawn::Spawn;
+use opcost_record::{Failure, Module, Profile};
+use opcost_sys::ptrace::files_used;
+use opcost_sys::spawn::{EndedBy, Output, Spawn, Status as ExitOf};
 use opcost_work::WorkloadSpec;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -53,7 +54,7 @@ pub(super) enum Initrd {
     /// Of every run: where it is.
     Written(PathBuf),
     /// Of processes that make several runs: it has yet to be told in which order.
-    OfProcess(Initramfs),
+    OfProcess(Box<Initramfs>),
 }
 
 impl Boot {
@@ -163,6 +164,7 @@ impl Emulated<'_> {
                 env: self.environments[index].clone(),
                 cwd: cwd.clone(),
                 pack,
+                used: Vec::new(),
             }),
             WorkPlan::Workload { .. } => None,
         };
@@ -173,6 +175,10 @@ impl Emulated<'_> {
             let symbols = files.path("symbols");
             return Prepared::of(&programs, None, None, symbols);
         }
+        let used = match plan.emulation.as_ref().is_some_and(|emulation| emulation.pack_used) {
+            true => self.files_used(plan, index, say)?,
+            false => Vec::new(),
+        };
         let initramfs = match &variant.work {
             WorkPlan::Workload { name, params } => {
                 let pack = workload_pack(name, params, &self.environments[index], cwd, pack)?;
@@ -180,7 +186,7 @@ impl Emulated<'_> {
             }
             WorkPlan::Command { .. } => {
                 let command = command(pack).context("a command")?;
-                Initramfs::for_command(&self.tools.guest, &command)
+                Initramfs::for_command(&self.tools.guest, &CommandPack { used, ..command })
             }
         }
         .status(Status::WorkFailed)?;
@@ -198,7 +204,7 @@ impl Emulated<'_> {
                     None => initramfs,
                 };
                 let initrd = match plan.in_process {
-                    Some(_) => Initrd::OfProcess(initramfs),
+                    Some(_) => Initrd::OfProcess(Box::new(initramfs)),
                     None => {
                         let bytes = initramfs.bytes(guest.memory_mib).status(Status::Usage)?;
                         Initrd::Written(files.write("initrd", &bytes)?)
@@ -211,6 +217,50 @@ impl Emulated<'_> {
         let known = boot.as_ref().map(|boot| boot.known.clone());
         let kernel = known.as_ref().map(|known| &known.symbols);
         Prepared::of(&programs, boot, kernel, files.path("symbols"))
+    }
+
+    /// Runs a variant's command on this machine, with its `prepare`. Result: the files that it used.
+    fn files_used(
+        &self,
+        plan: &Plan,
+        index: usize,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Vec<PathBuf>> {
+        let variant = &plan.variants[index];
+        let WorkPlan::Command { program, argv, line } = &variant.work else {
+            return Ok(Vec::new());
+        };
+        let line = printable(line);
+        say(&format!("running '{line}' on this machine to see which files it uses"));
+        if let Some(prepare) = &variant.prepare {
+            let environment = self.environments[index].as_slice();
+            hook::run(plan, Some((index, environment)), "prepare", prepare, self.interrupt)?;
+        }
+        let output = || if plan.show_output { Output::Inherit } else { Output::Null };
+        let spawn = Spawn {
+            env: Some(self.environments[index].clone()),
+            cwd: variant.cwd.clone(),
+            stdout: output(),
+            stderr: output(),
+            ..Spawn::new(program, argv.clone())
+        };
+        let limit_ms = plan.timeout_ms.unwrap_or_default();
+        let limit = plan.timeout_ms.map(Duration::from_millis);
+        let uses = files_used(spawn, limit, self.interrupt).status(Status::WorkFailed)?;
+        let failure = match (uses.ended_by, uses.status) {
+            (EndedBy::Interrupt, _) => return Err(fail(Status::Interrupted, "interrupted")),
+            (EndedBy::Timeout, _) => Failure::Timeout { limit_ms },
+            (_, ExitOf::Signal(signal)) => Failure::Signal { signal },
+            (_, ExitOf::Code(code)) if code != 0 && !plan.ignore_failure => {
+                Failure::ExitStatus { code }
+            }
+            _ => return Ok(uses.paths),
+        };
+        let what = crate::render::failure(&failure);
+        Err(fail(
+            Status::WorkFailed,
+            format!("'{line}', run on this machine for --pack-used: {what}"),
+        ))
     }
 
     /// A kernel's functions; those of an earlier variant, if it boots the same.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
 /// How much may be packed into one guest, bytes. It is read and copied before every boot, and the
@@ -84,6 +84,8 @@ pub struct PackedFile {
 pub(super) struct Tree {
     /// A path comes before those that it leads to.
     nodes: BTreeMap<PathBuf, Node>,
+    /// When files were changed last, where that matters, seconds since 1970.
+    changed_s: BTreeMap<PathBuf, u32>,
     /// Bytes of files of this machine.
     packed_bytes: u64,
     largest: Option<(u64, PathBuf)>,
@@ -104,6 +106,17 @@ impl Tree {
             Node::File { contents, .. } => Some(contents),
             _ => None,
         }
+    }
+
+    /// When a file was changed last, seconds since 1970; `None` where it is to be the same everywhere.
+    pub(super) fn changed_s(&self, path: &Path) -> Option<u32> {
+        self.changed_s.get(path).copied()
+    }
+
+    /// Gives a file the time of its last change that it has on this machine. An interpreter compares
+    /// that of a source with what a cached compilation says.
+    pub(super) fn keep_time(&mut self, path: PathBuf, metadata: &Metadata) {
+        self.changed_s.extend(u32::try_from(metadata.mtime()).ok().map(|time_s| (path, time_s)));
     }
 
     /// Adds a file, and the directories it needs, unless they are there.
