@@ -40,6 +40,8 @@ pub struct Recorded {
     pub tree: Tree,
     /// What is missing.
     pub losses: Losses,
+    /// Samples whose callers were found in a copy of the stack, not by frame pointers.
+    pub stacks_unwound: u64,
 }
 
 impl Recorded {
@@ -73,6 +75,7 @@ pub struct Session {
     spaces: Spaces,
     tree: Tree,
     losses: Losses,
+    stacks_unwound: u64,
     /// Halves of chains by a hash of them and of their address space's version.
     known: FxHashMap<u64, Known>,
     /// Their addresses, one behind the other.
@@ -91,6 +94,7 @@ impl Session {
             spaces: Spaces::default(),
             tree: Tree::default(),
             losses: Losses::default(),
+            stacks_unwound: 0,
             known: FxHashMap::default(),
             chains: Vec::new(),
         }
@@ -124,6 +128,7 @@ impl Session {
             program: self.spaces.program(),
             tree: self.tree.clone(),
             losses: self.losses.clone(),
+            stacks_unwound: self.stacks_unwound,
         }
     }
 
@@ -138,6 +143,7 @@ impl Session {
             program: self.spaces.program(),
             tree: std::mem::take(&mut self.tree),
             losses: std::mem::take(&mut self.losses),
+            stacks_unwound: std::mem::take(&mut self.stacks_unwound),
         };
         self.spaces.begin();
         recorded
@@ -151,6 +157,7 @@ impl Session {
             program: self.spaces.program(),
             tree: self.tree,
             losses: self.losses,
+            stacks_unwound: self.stacks_unwound,
         }
     }
 
@@ -167,6 +174,7 @@ impl Session {
         }
         let copied = sample.user_stack.is_some_and(|stack| !stack.bytes.is_empty());
         let unwound = copied && sample.chain.contains(&CONTEXT_USER);
+        self.stacks_unwound += u64::from(unwound);
         if copied && !unwound {
             self.losses.stacks_not_unwound += 1;
         }

@@ -199,6 +199,42 @@ fn functions_without_frame_pointers_get_the_hint() {
     }
 }
 
+/// A leaf function that makes no frame in a program that keeps frame pointers: its caller's caller looks
+/// like its caller.
+#[test]
+fn a_caller_that_frame_pointers_skip_is_said_to_be_missing() {
+    let lab = Lab::new();
+    lab.write(
+        "leaf.c",
+        "__attribute__((noinline)) long leaf(long n) { long s = 0; for (long i = 0; i < n; i++) { \
+         s += i * i; __asm__ volatile(\"\" :: \"r\"(s)); } return s; }\n\
+         __attribute__((noinline)) long middle(long n) { return leaf(n) + 1; }\n\
+         int main(void) { return middle(200000000) == 7; }\n",
+    );
+    let compiled = ["-O2", "-fno-omit-frame-pointer", "-momit-leaf-frame-pointer", "-o"];
+    let compiled = [&compiled[..], &["leaf", "leaf.c"]].concat();
+    match std::process::Command::new("cc").args(compiled).current_dir(lab.dir()).status() {
+        Ok(status) => assert!(status.success()),
+        Err(_) => return eprintln!("SKIPPED: no C compiler"),
+    }
+    for (how, caller) in [("fp", "main"), ("dwarf", "middle")] {
+        let ended = lab.run(&["profile", "./leaf", "--call-graph", how, "--json", "--callers"]);
+        if skipped(&ended) {
+            return;
+        }
+        let profile: Value = serde_json::from_str(&ended.expect(0).stdout).unwrap();
+        let function = &profile["functions"][0];
+        assert_eq!(function["symbol"], "leaf", "{profile:#}");
+        assert_eq!(function["callers"][0]["symbol"], caller, "{function:#}");
+        let frameless = profile["losses"]["frameless"].as_array().unwrap();
+        let named: Vec<&Value> = frameless.iter().map(|row| &row["symbol"]).collect();
+        assert_eq!(named, if how == "fp" { vec!["leaf"] } else { vec![] }, "{how}");
+        let text = lab.output(&["profile", "./leaf", "--call-graph", how]);
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(text.contains("keep no frame pointer"), how == "fp", "{text}");
+    }
+}
+
 /// Processes that end before their first sample are counted and not sampled.
 #[test]
 fn the_part_of_the_cpu_time_that_has_samples_is_said() {

@@ -65,6 +65,14 @@ fn found(
     Ok(Found { path, bytes, unchecked })
 }
 
+/// Whether the code at these offsets of a file keeps no frame pointer of its own; nothing where the file
+/// cannot tell.
+pub(super) fn without_frame(file: &CodeFile, offsets: &[u64], sources: &Sources) -> Vec<bool> {
+    let found = found(file, sources, |path| elf::excerpt(path, &[]));
+    let without = found.ok().and_then(|found| elf::without_frame(&found.bytes, offsets).ok());
+    without.unwrap_or_default()
+}
+
 /// The names at these offsets of a file.
 pub(super) fn names(file: &CodeFile, offsets: &[u64], sources: &Sources) -> Names {
     let sections = if sources.inlined { DEBUG_SECTIONS } else { &[] };

@@ -5,6 +5,7 @@
 //! its code is one row that says why.
 
 mod file;
+mod frameless;
 mod inline;
 mod jit;
 mod kernel;
@@ -120,6 +121,10 @@ pub struct Sampled {
     pub losses: Losses,
     /// Code without names, most samples first.
     pub unnamed: Vec<Unnamed>,
+    /// Functions that keep no frame pointer, so that the callers found for them are their callers'
+    /// callers: number of the function and its samples, most samples first. Functions with less than
+    /// 5 % of all samples are left out, and so is every one where callers came otherwise.
+    pub frameless: Vec<(u32, u64)>,
     /// Modules of which the recording has no build id to check the file against.
     pub unchecked: Vec<String>,
 }
@@ -246,6 +251,7 @@ pub fn symbolise(recorded: &Recorded, sources: &Sources) -> Sampled {
             grown.facts[*innermost as usize].inlined_samples += samples;
         }
     }
+    let frameless = frameless::samples(recorded, &stacks, sources);
     // The context that each node ends in.
     let mut ends: Vec<u32> = Vec::with_capacity(nodes.len());
     for node in nodes {
@@ -266,7 +272,7 @@ pub fn symbolise(recorded: &Recorded, sources: &Sources) -> Sampled {
     let Grown { mut profile, samples, facts, .. } = grown;
     profile.modules = modules;
     let losses = recorded.losses.clone();
-    Sampled { profile, samples, facts, losses, unnamed, unchecked }
+    Sampled { profile, samples, facts, losses, unnamed, frameless, unchecked }
 }
 
 /// The names of a file's places.

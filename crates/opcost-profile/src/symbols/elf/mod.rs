@@ -32,6 +32,7 @@ pub use image::ElfError;
 pub use lookup::{CodeAt, Lookup, Named, debug_link, names};
 pub use soname::soname;
 pub use source_file::source_files;
+pub use unwind::without_frame;
 
 /// Code of one program or library.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -80,6 +80,30 @@ fn pages_are_recognised_whatever_stands_at_their_sites() {
     assert_ne!(read(&file, None, "/guest/program").unwrap().pages, before.pages);
 }
 
+#[test]
+fn code_without_a_frame_is_known_by_its_unwind_information() {
+    let options = ["-fno-omit-frame-pointer", "-momit-leaf-frame-pointer", "-fno-inline"];
+    let source = "int leaf(int x) { return 3 * x; }\n\
+                  int framed(int x) { return leaf(x) + 1; }\n\
+                  int main(int argc, char **argv) { return framed(argc); }\n";
+    let Some((_folder, program)) = compile("gcc", source, &options) else { return };
+    let Some(listed) = listed_labels(&program) else { return };
+    let Some(slide) = slide(&program) else { return };
+    let at = |name: &str| listed.iter().find(|(_, known)| known == name).unwrap().0 - slide;
+    // Behind `endbr64`, `push` and `mov`, a frame is there.
+    let mut places = vec![(at("leaf"), true), (at("leaf") + 2, true), (at("framed") + 9, false)];
+    places.push((at("framed"), true));
+    places.sort_unstable();
+    let (offsets, expected): (Vec<u64>, Vec<bool>) = places.into_iter().unzip();
+    let mut file = fs::read(&program).unwrap();
+    assert_eq!(without_frame(&file, &offsets).unwrap(), expected);
+    // Nothing is said of what has no unwind information, or one that cannot be read.
+    assert_eq!(without_frame(&file, &[0, u64::MAX]).unwrap(), [false, false]);
+    let name = file.windows(10).position(|name| name == b".eh_frame\0").unwrap();
+    file[name + 1] = b'x';
+    assert_eq!(without_frame(&file, &offsets).unwrap(), [false; 4]);
+}
+
 /// Labels with their address, as `nm` lists them.
 fn listed_labels(program: &str) -> Option<Vec<(u64, String)>> {
     let listing = tool("nm", &[program])?;

@@ -3,7 +3,7 @@
 
 use super::super::span::{Span, unnest};
 use super::Name;
-use super::image::{Code, Image, LE, offsets};
+use super::image::{Code, ElfError, Image, LE, offsets};
 use gimli::{BaseAddresses, CieOrFde, EhFrame, EhFrameOffset, LittleEndian, UnwindSection};
 use object::read::elf::SectionHeader;
 use std::collections::HashMap;
@@ -19,8 +19,9 @@ pub(super) fn functions<'d>(image: &Image<'d>, code: &[Code]) -> Vec<Span<Name<'
     {
         let bases = BaseAddresses::default().set_eh_frame(section.sh_addr(LE));
         // An error ends the walk, as said above.
-        let _ = walk(&EhFrame::new(data, LittleEndian), &bases, |address, bytes| {
-            if let Some((start, end)) = offsets(code, address, bytes) {
+        let _ = walk(&EhFrame::new(data, LittleEndian), &bases, |function| {
+            let address = function.initial_address();
+            if let Some((start, end)) = offsets(code, address, function.len()) {
                 spans.push(Span { start, end, name: Name::At(address) });
             }
         });
@@ -31,11 +32,59 @@ pub(super) fn functions<'d>(image: &Image<'d>, code: &[Code]) -> Vec<Span<Name<'
     unnest(&spans)
 }
 
-/// Calls `take` with the address and size in bytes of each function.
-fn walk(
-    frames: &EhFrame<gimli::EndianSlice<LittleEndian>>,
+/// Number of the stack pointer (System V ABI, AMD64 supplement, figure 3.36).
+const STACK_POINTER: gimli::Register = gimli::Register(7);
+
+/// Whether code keeps no frame pointer of its own, of each of these file offsets: its return address is
+/// found by the stack pointer, so that a chain of frame pointers begins with its caller's caller.
+///
+/// `places`: ascending. Where unwind information says nothing it is taken to keep one.
+///
+/// # Errors
+/// [`ElfError`], as [`read`](super::read).
+pub fn without_frame(file: &[u8], places: &[u64]) -> Result<Vec<bool>, ElfError> {
+    let image = Image::parse(file)?;
+    let code = image.code()?;
+    let mut without = vec![false; places.len()];
+    if let Some((_, section)) = image.sections.section_by_name(LE, b".eh_frame")
+        && let Ok(data) = section.data(LE, image.data)
+    {
+        let bases = BaseAddresses::default().set_eh_frame(section.sh_addr(LE));
+        let frames = EhFrame::new(data, LittleEndian);
+        let mut context = gimli::UnwindContext::new();
+        // What cannot be read says nothing.
+        let _ = walk(&frames, &bases, |function| {
+            let range = offsets(&code, function.initial_address(), function.len());
+            let Some((start, end)) = range else { return };
+            let first = places.partition_point(|place| *place < start);
+            let asked = first..places.partition_point(|place| *place < end);
+            if asked.is_empty() {
+                return;
+            }
+            let Ok(mut rows) = function.rows(&frames, &bases, &mut context) else { return };
+            while let Ok(Some(row)) = rows.next_row() {
+                let bytes = row.end_address().saturating_sub(row.start_address());
+                let (Some((start, end)), gimli::CfaRule::RegisterAndOffset { register, .. }) =
+                    (offsets(&code, row.start_address(), bytes), row.cfa())
+                else {
+                    continue;
+                };
+                for place in asked.clone().filter(|place| (start..end).contains(&places[*place])) {
+                    without[place] = *register == STACK_POINTER;
+                }
+            }
+        });
+    }
+    Ok(without)
+}
+
+type Function<'d> = gimli::FrameDescriptionEntry<gimli::EndianSlice<'d, LittleEndian>>;
+
+/// Calls `take` with each function.
+fn walk<'d>(
+    frames: &EhFrame<gimli::EndianSlice<'d, LittleEndian>>,
     bases: &BaseAddresses,
-    mut take: impl FnMut(u64, u64),
+    mut take: impl FnMut(&Function<'d>),
 ) -> gimli::Result<()> {
     let mut entries = frames.entries(bases);
     // Thousands of functions share a few common parts.
@@ -51,7 +100,7 @@ fn walk(
                     Ok(common)
                 }
             })?;
-        take(function.initial_address(), function.len());
+        take(&function);
     }
     Ok(())
 }

@@ -120,6 +120,10 @@ fn lost(sampled: &Sampled) -> Value {
         };
         value!({"module": unnamed.module, "why": why, "samples": unnamed.samples})
     });
+    let frameless = sampled.frameless.iter().map(|(function, samples)| {
+        let function = &sampled.profile.functions[*function as usize];
+        value!({"symbol": function.symbol, "module": function.module, "samples": samples})
+    });
     value!({
         "lost_events": losses.lost_events,
         "throttles": losses.throttles,
@@ -136,6 +140,7 @@ fn lost(sampled: &Sampled) -> Value {
         "broken_records": losses.damage.records,
         "first_broken_at": losses.damage.first_at,
         "unreadable_from": losses.damage.rest_from,
+        "frameless": frameless.collect::<Vec<_>>(),
         "unnamed": unnamed.collect::<Vec<_>>(),
         "unchecked": sampled.unchecked,
     })

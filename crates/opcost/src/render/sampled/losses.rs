@@ -1,11 +1,17 @@
 //! What a profile lacks, in sentences.
 
 use super::{counted, share, short};
+use crate::render::names::shorten;
 use opcost_profile::read::ReadProfile;
 use opcost_profile::symbolise::{Sampled, Why};
+use opcost_record::Function;
 
 /// Samples without callers are worth a word from one in so many on.
 const ALONE_PARTS: u64 = 20;
+/// Functions without frames that are named.
+const FRAMELESS_NAMED: usize = 3;
+/// Columns of their names.
+const NAME_COLUMNS: usize = 40;
 /// Why callers are missing, and what helps.
 const NO_FRAME_POINTERS: &str = "the code was built without frame pointers; build it with \
     -fno-omit-frame-pointer, or use --call-graph dwarf, which unwinds such stacks";
@@ -78,6 +84,7 @@ pub(super) fn losses(profile: &ReadProfile) -> Vec<String> {
     if !missing.is_empty() {
         said.push(format!("{}: {NO_FRAME_POINTERS}", missing.join(", ")));
     }
+    said.extend(frameless(sampled, total));
     said.extend(unnamed(sampled, total));
     if !sampled.unchecked.is_empty() {
         let modules: Vec<&str> = sampled.unchecked.iter().map(|module| short(module)).collect();
@@ -89,6 +96,27 @@ pub(super) fn losses(profile: &ReadProfile) -> Vec<String> {
         ));
     }
     said
+}
+
+/// Functions whose direct callers are missing.
+fn frameless(sampled: &Sampled, total: u64) -> Option<String> {
+    let samples: u64 = sampled.frameless.iter().map(|(_, samples)| samples).sum();
+    if samples * ALONE_PARTS <= total {
+        return None;
+    }
+    let name = |(function, samples): &(u32, u64)| {
+        let Function { symbol, module, .. } = &sampled.profile.functions[*function as usize];
+        let symbol = shorten(symbol, NAME_COLUMNS);
+        format!("{symbol} ({}) {}", short(module), share(*samples, total))
+    };
+    let named: Vec<String> = sampled.frameless.iter().take(FRAMELESS_NAMED).map(name).collect();
+    let more = if sampled.frameless.len() > FRAMELESS_NAMED { ", …" } else { "" };
+    Some(format!(
+        "{} in functions that keep no frame pointer, so that what stands for their callers are those \
+         callers' callers: {}{more}; --call-graph dwarf finds the callers of such functions",
+        share(samples, total),
+        named.join(", "),
+    ))
 }
 
 /// Code without names, and why.

@@ -1,0 +1,56 @@
+//! Samples whose direct caller is missing: of functions that keep no frame pointer.
+//!
+//! A chain of frame pointers begins with the frame that is current. A function that makes none, as gcc
+//! compiles those that call nothing, is then followed by its caller's caller.
+
+use super::{Sources, Stack, file};
+use crate::session::Recorded;
+use crate::space::CodeKind;
+use rustc_hash::FxHashMap;
+
+/// Functions with less than one in so many of all samples are not looked at.
+const PARTS_OF_ALL: u64 = 20;
+
+/// Samples of the functions that keep no frame, by number of the function, most first.
+///
+/// `stacks`: the functions of each place. Only what frame pointers led to a caller counts.
+pub(super) fn samples(recorded: &Recorded, stacks: &[Stack], sources: &Sources) -> Vec<(u32, u64)> {
+    if recorded.stacks_unwound > 0 {
+        return Vec::new();
+    }
+    let (places, nodes) = (recorded.tree.places(), recorded.tree.nodes());
+    let file_of = |place: u32| &recorded.files[places[place as usize].file as usize];
+    let mut all = 0;
+    let mut by_place: FxHashMap<u32, u64> = FxHashMap::default();
+    let mut by_function: FxHashMap<u32, u64> = FxHashMap::default();
+    for node in nodes.iter().filter(|node| node.samples > 0) {
+        all += node.samples;
+        if node.parent.is_some() && file_of(node.place).kind == CodeKind::File {
+            *by_place.entry(node.place).or_default() += node.samples;
+            *by_function.entry(stacks[node.place as usize].function).or_default() += node.samples;
+        }
+    }
+    by_function.retain(|_, samples| *samples * PARTS_OF_ALL > all);
+    let mut by_file: FxHashMap<u32, Vec<(u64, u32, u64)>> = FxHashMap::default();
+    for (place, samples) in by_place {
+        let function = stacks[place as usize].function;
+        if by_function.contains_key(&function) {
+            let at = places[place as usize];
+            by_file.entry(at.file).or_default().push((at.offset, function, samples));
+        }
+    }
+    let mut found: FxHashMap<u32, u64> = FxHashMap::default();
+    for (number, mut asked) in by_file {
+        asked.sort_unstable();
+        let offsets: Vec<u64> = asked.iter().map(|(offset, ..)| *offset).collect();
+        let without = file::without_frame(&recorded.files[number as usize], &offsets, sources);
+        for ((_, function, samples), without) in asked.into_iter().zip(without) {
+            if without {
+                *found.entry(function).or_default() += samples;
+            }
+        }
+    }
+    let mut found: Vec<(u32, u64)> = found.into_iter().collect();
+    found.sort_by_key(|(function, samples)| (u64::MAX - samples, *function));
+    found
+}
