@@ -17,7 +17,6 @@ use crate::scratch;
 use crate::store::{Recording, RecordingWriter, Store, StoreError};
 use crate::xdg;
 use anyhow::{Context, Result};
-use clap::CommandFactory;
 use opcost_record::printable::printable;
 use opcost_record::{Failure, MetricKey, MetricRow, Record, WORKLOAD};
 use opcost_sys::clock::unix_ns;
@@ -343,67 +342,23 @@ fn check_limits(plan: &Plan, limits: &[FailOn]) -> Result<()> {
     Ok(())
 }
 
-/// `opcost completions`.
-pub fn completions(shell: clap_complete::Shell) -> Result<Status> {
-    let mut bytes = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "opcost", &mut bytes);
-    print(&String::from_utf8(bytes).context("completions")?)?;
-    Ok(Status::Done)
-}
-
-/// `opcost man`: one page, with a section for each command.
-pub fn man() -> Result<Status> {
-    let mut command = Cli::command();
-    command.build();
-    // What clap calls extra is the exit statuses.
-    let mut text = rendered(|bytes| clap_mangen::Man::new(command.clone()).render(bytes))?
-        .replace(".SH EXTRA", ".SH EXIT STATUS");
-    text += &sections("opcost", &command)?;
-    print(&text)?;
-    Ok(Status::Done)
-}
-
-/// A section for each command below one; one that only groups others has none.
-fn sections(above: &str, command: &clap::Command) -> Result<String> {
-    let mut text = String::new();
-    let shown = |sub: &&clap::Command| !sub.is_hide_set() && sub.get_name() != "help";
-    for sub in command.get_subcommands().filter(shown) {
-        let name = format!("{above} {}", sub.get_name());
-        if sub.has_subcommands() {
-            text += &sections(&name, sub)?;
-            continue;
-        }
-        let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
-        text += &format!(".SH {}\n{about}\n", name.to_uppercase());
-        let man = clap_mangen::Man::new(sub.clone().name(name));
-        // Sections of a command are parts of its own section here.
-        text += &rendered(|bytes| {
-            man.render_synopsis_section(bytes)?;
-            man.render_options_section(bytes)
-        })?
-        .replace(".SH ", ".SS ");
-    }
-    Ok(text)
-}
-
-fn rendered(render: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> Result<String> {
-    let mut bytes = Vec::new();
-    render(&mut bytes).context("manual page")?;
-    String::from_utf8(bytes).context("manual page")
-}
-
 /// The store's file.
 pub(crate) fn store_path(cli: &Cli) -> Result<PathBuf> {
     if let Some(path) = &cli.store {
         return Ok(path.clone());
     }
-    let data = xdg::base_folder("XDG_DATA_HOME", ".local/share");
-    data.map(|data| data.join("opcost/recordings.sqlite")).ok_or_else(|| {
+    default_store_path().ok_or_else(|| {
         fail(
             Status::Missing,
             "neither XDG_DATA_HOME nor HOME says where recordings go; give --store PATH",
         )
     })
+}
+
+/// The store's file where none is named; `None` where nothing says where a user's files are.
+pub(crate) fn default_store_path() -> Option<PathBuf> {
+    let data = xdg::base_folder("XDG_DATA_HOME", ".local/share");
+    data.map(|data| data.join("opcost/recordings.sqlite"))
 }
 
 /// Prints which version this is.

@@ -21,7 +21,8 @@ use crate::selftest::PLANTED_PERCENT;
 use crate::size::SizeArgs;
 use crate::top::TopArgs;
 use anyhow::Result;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::{ContextKind, ContextValue};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use opcost_record::printable::printable_bytes;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -460,6 +461,29 @@ pub(crate) fn seconds(text: &str) -> Result<f64, String> {
 /// The arguments of this process, as the command line is declared.
 pub fn arguments() -> Vec<OsString> {
     spelled_out(std::env::args_os())
+}
+
+/// The command line that these arguments are; ends the program where they are none, or ask for help.
+pub fn parsed(arguments: Vec<OsString>) -> Cli {
+    Cli::try_parse_from(arguments).unwrap_or_else(|mut error| {
+        without_hidden(&mut error);
+        error.exit()
+    })
+}
+
+/// Takes commands that opcost uses itself out of an error's suggestions, where clap puts them.
+fn without_hidden(error: &mut clap::Error) {
+    let kind = ContextKind::SuggestedSubcommand;
+    let Some(ContextValue::Strings(names)) = error.get(kind).cloned() else { return };
+    let command = Cli::command();
+    let is_shown =
+        |name: &String| command.find_subcommand(name).is_none_or(|command| !command.is_hide_set());
+    let shown: Vec<String> = names.into_iter().filter(is_shown).collect();
+    if shown.is_empty() {
+        error.remove(kind);
+    } else {
+        error.insert(kind, ContextValue::Strings(shown));
+    }
 }
 
 /// What `opcost --version` prints, if that is all that is asked.

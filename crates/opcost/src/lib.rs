@@ -9,6 +9,7 @@
 pub mod action;
 pub mod attach;
 pub mod cli;
+pub mod command;
 pub mod comparison;
 pub mod diff;
 pub mod disk;

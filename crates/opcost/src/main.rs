@@ -3,12 +3,11 @@
 #![forbid(unsafe_code)]
 
 use anyhow::Result;
-use clap::Parser;
-use opcost::cli::{Action, Cli, arguments, version};
+use opcost::cli::{Action, Cli, arguments, parsed, version};
 use opcost::exit::{Status, in_words, status_of};
 use opcost::{
-    action, attach, diff, doctor, forget, history, import, kernel, listing, profile, report,
-    selftest, size, top, work_process,
+    action, attach, command, diff, doctor, forget, history, import, kernel, listing, profile,
+    report, selftest, size, top, work_process,
 };
 use std::process::ExitCode;
 
@@ -16,7 +15,10 @@ fn main() -> ExitCode {
     let arguments = arguments();
     let done = match version(&arguments) {
         Some(text) => action::show_version(&text),
-        None => act(&Cli::parse_from(arguments)),
+        None => command::completions::answer().and_then(|answered| match answered {
+            true => Ok(Status::Done),
+            false => act(&parsed(arguments)),
+        }),
     };
     let status = done.unwrap_or_else(|error| {
         eprintln!("opcost: {}", in_words(&error));
@@ -45,8 +47,8 @@ fn act(cli: &Cli) -> Result<Status> {
         Action::Doctor(args) => doctor::doctor(cli, args),
         Action::Top(args) => top::top(cli, args),
         Action::Selftest(args) => selftest::selftest(cli, args),
-        Action::Completions { shell } => action::completions(*shell),
-        Action::Man => action::man(),
+        Action::Completions { shell } => command::completions::completions(*shell),
+        Action::Man => command::man::man(),
         Action::AttachGuardian => attach::guard(),
         Action::WorkProcess => work_process::serve().map(|()| Status::Done),
     }

@@ -352,6 +352,12 @@ fn the_manual_page_renders_and_names_every_flag() {
         }
     }
     assert!(flags(&lab.output(&["compare", "--help"])).len() > 25);
+    for part in
+        [".SH EXAMPLES", ".SH FILES", ".SH ENVIRONMENT", "opcost diff last --variant native"]
+    {
+        assert!(unescaped.contains(part), "no {part}");
+    }
+    assert!(!unescaped.contains("work-process"));
     lab.write("opcost.1", &page);
     let (tool, line) = if has_program("mandoc") {
         ("mandoc", "mandoc -T utf8 -W error opcost.1")
@@ -371,9 +377,7 @@ fn every_shell_has_completions() {
     let lab = Lab::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let text = lab.output(&["completions", shell]);
-        for word in ["compare", "resume", "pairs", "export-benchfmt", "benchfmt"] {
-            assert!(text.contains(word), "no '{word}' for {shell}");
-        }
+        assert!(text.contains("OPCOST_COMPLETE"), "{shell}: {text}");
         lab.write(shell, &text);
         if ["bash", "zsh", "fish"].contains(&shell) {
             if has_program(shell) {
@@ -384,6 +388,41 @@ fn every_shell_has_completions() {
         }
     }
     lab.run(&["completions", "cmd"]).expect(2).says(&["bash"]);
+}
+
+/// The words that a shell is told for the last of some.
+fn completed(lab: &Lab, words: &[&str]) -> Vec<String> {
+    let mut command = lab.command(&[&["--", "opcost"], words].concat());
+    // As the script for bash asks (clap_complete).
+    command.env("OPCOST_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", words.len().to_string());
+    command.env("_CLAP_IFS", "\n").env("_CLAP_COMPLETE_COMP_TYPE", "9");
+    let ended = command.spawn().unwrap().end().expect(0);
+    ended.stdout.lines().map(str::to_string).collect()
+}
+
+#[test]
+fn completions_know_commands_workloads_metrics_and_recordings() {
+    let lab = recorded();
+    let commands = completed(&lab, &[""]);
+    assert!(commands.iter().any(|word| word == "compare"), "{commands:?}");
+    assert!(!commands.iter().any(|word| word == "work-process"), "{commands:?}");
+    assert_eq!(completed(&lab, &["compare", "--export-bench"]), ["--export-benchfmt"]);
+    assert_eq!(completed(&lab, &["compare", "-w", "sysc"]), ["syscall"]);
+    assert_eq!(completed(&lab, &["compare", "--primary", "branch-m"]), ["branch-misses"]);
+    assert_eq!(completed(&lab, &["show", "las"]), ["last"]);
+    let recording = lab.recordings()[0]["id"].as_str().unwrap().to_string();
+    for words in [&["show", &recording[..8]][..], &["diff", "last", &recording[..8]]] {
+        assert_eq!(completed(&lab, words), [recording.as_str()], "{words:?}");
+    }
+}
+
+#[test]
+fn commands_that_opcost_uses_itself_are_not_suggested() {
+    let lab = Lab::new();
+    let ended = lab.run(&["work-proces"]).expect(2);
+    assert!(!ended.stderr.contains("work-process"), "{}", ended.stderr);
+    let ended = lab.run(&["attach-guard"]).expect(2).says(&["'attach'"]);
+    assert!(!ended.stderr.contains("attach-guardian"), "{}", ended.stderr);
 }
 
 #[test]

@@ -1,0 +1,4 @@
+//! Commands, one file each.
+
+pub mod completions;
+pub mod man;
