@@ -1,8 +1,9 @@
-//! Profiles as text: of perf script and of callgrind.
+//! Profiles as text: of perf script, callgrind and the Firefox Profiler, and folded stacks.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use opcost_profile::read::{Wanted, callgrind, perf_script};
+use opcost_profile::read::{Wanted, callgrind, firefox, folded, perf_script};
+use opcost_profile::symbolise::LookedUp;
 use opcost_profile::table::FunctionTable;
 
 fuzz_target!(|text: &str| {
@@ -14,5 +15,14 @@ fuzz_target!(|text: &str| {
     if let Ok((about, table)) = callgrind::read(text, None) {
         assert!(about.events.contains(&about.event));
         assert!(table.edges.iter().all(|edge| edge.callee < table.functions.len()));
+    }
+    // No file of this computer is to be read because a fuzzer found its name.
+    let nowhere = |_: &_, _: &[u64]| LookedUp::default();
+    let folded = folded::read(text, None);
+    let firefox = firefox::read(text, &Wanted::default(), &nowhere);
+    for (about, sampled) in [folded, firefox].into_iter().flatten() {
+        assert!(about.events.contains(&about.event));
+        let table = FunctionTable::of(&sampled);
+        assert_eq!(table.functions.iter().map(|cost| cost.own).sum::<u64>(), table.total);
     }
 });

@@ -15,7 +15,7 @@ pub struct FunctionCost {
     /// Its cost with everything it calls, each cost once however often the function is on the stack;
     /// `None` where the file does not tell, as of functions that call one another in a circle.
     pub inclusive: Option<u64>,
-    /// Samples of its own; `None` where cost was counted.
+    /// Samples of its own; `None` where cost was counted, and where nobody knows how many there were.
     pub samples: Option<u64>,
     /// Times it was called; `None` where that was not counted, as by samples.
     pub calls: Option<u64>,
@@ -63,6 +63,7 @@ impl FunctionTable {
                     inclusive[parent as usize].saturating_add(inclusive[at]);
             }
         }
+        let samples = sampled.samples_known().map(|_| 0);
         let mut costs: Vec<FunctionCost> = functions
             .iter()
             .zip(&sampled.facts)
@@ -70,7 +71,7 @@ impl FunctionTable {
                 function: function.clone(),
                 own: 0,
                 inclusive: Some(0),
-                samples: Some(0),
+                samples,
                 calls: None,
                 bytes: facts.bytes,
                 inlined_samples: facts.inlined_samples,

@@ -13,7 +13,7 @@ use crate::history::command::HistoryArgs;
 use crate::import::command::{ImportArgs, formats_help};
 use crate::kernel::KernelArgs;
 use crate::plan;
-use crate::profile::ProfileArgs;
+use crate::profile::{ProfileArgs, formats_help as profile_formats_help};
 use crate::render::Exports;
 use crate::render::profile::ProfileExports;
 use crate::report::ReportArgs;
@@ -74,10 +74,10 @@ pub enum Action {
     /// Write a recording as one page for a browser, with plots, that needs no other file
     Report(ReportArgs),
     /// Sample a command, workload, process or the machine, or read a profile, and show it by function
-    #[command(after_help = PROFILE_EXAMPLES)]
+    #[command(after_help = format!("{PROFILE_EXAMPLES}\n\n{}", profile_formats_help()))]
     Profile(ProfileArgs),
     /// Compare two profiles function by function: of one recording, of two, or of files
-    #[command(after_help = DIFF_EXAMPLES)]
+    #[command(after_help = format!("{DIFF_EXAMPLES}\n\n{}", profile_formats_help()))]
     Diff(DiffArgs),
     /// Read the results of other tools into the store and compare them
     #[command(after_help = formats_help())]
@@ -152,6 +152,7 @@ const PROFILE_EXAMPLES: &str = "Examples:
   opcost profile --input perf.data
   opcost profile --input perf.data --callers --limit 5
   opcost profile --input callgrind.out.4711 --function memcpy
+  opcost profile --input cpu.pb.gz --event cpu
   opcost profile --input perf.data --export-flamegraph profile.svg";
 
 const TOP_HELP: &str = "Keys:

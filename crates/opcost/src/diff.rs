@@ -28,8 +28,8 @@ use std::path::{Path, PathBuf};
 /// Arguments of `opcost diff`.
 #[derive(Args, Debug)]
 pub struct DiffArgs {
-    /// The recording: its identifier, the beginning of it, or last; or a file with a profile
-    /// (perf.data, the text of perf script, callgrind.out) [default: last]
+    /// The recording: its identifier, the beginning of it, or last; or a file with a profile of any
+    /// format below [default: last]
     id: Option<String>,
 
     /// The recording to compare it with [default: two variants of the first are compared], or the

@@ -50,9 +50,9 @@ fn lines(parsed: &Parsed) -> Vec<String> {
 
 #[test]
 fn every_format_is_recognised_and_read() {
-    let expected: [(&str, &str, usize, &str); 17] = [
+    let expected: [(&str, &str, usize, &str); 26] = [
         ("hyperfine.json", "hyperfine", 6, "gzip -1 -c data | wall | s | 12 runs"),
-        ("google-benchmark.json", "google-benchmark", 6, "BM_Copy/64 | wall/op | ns | [14.0]"),
+        ("google-benchmark.json", "google-benchmark", 8, "BM_Copy/64 | wall/op | ns | [14.0]"),
         (
             "google-benchmark-aggregates.json",
             "google-benchmark",
@@ -88,6 +88,45 @@ fn every_format_is_recognised_and_read() {
         ("bonnie-whole.csv", "bonnie", 12, " | putc | K/s | [641.0]"),
         ("lmbench.txt", "lmbench", 4, " | Simple syscall | microseconds | [0.1234]"),
         ("samples.csv", "samples", 16, "old | wall | ms | [10.1]"),
+        (
+            "google-benchmark-counters-old.json",
+            "google-benchmark",
+            36,
+            "BM_Copy/64 | wall/op | ns | [2.471285469101948]",
+        ),
+        (
+            "google-benchmark-only-aggregates.json",
+            "google-benchmark",
+            6,
+            "BM_Copy/64 | wall/op | ns | 2.520447413456801 Some(0.13506063666764703) Some(5)",
+        ),
+        ("pytest-benchmark-old.json", "pytest-benchmark", 2, "test_total | wall/op | s | 12 runs"),
+        (
+            "pytest-benchmark-saved.json",
+            "pytest-benchmark",
+            2,
+            "test_total | wall/op | s | 0.00034075220588761874 Some(0.002479225347630686) Some(447)",
+        ),
+        ("pyperf-old.json", "pyperf", 2, "total | wall/op | s | 5 runs"),
+        (
+            "catch2-old.xml",
+            "catch2",
+            3,
+            "sums & <joins>: sum | wall/op | ns | 1088.19 Some(3.2658) Some(30)",
+        ),
+        (
+            "catch2-new.xml",
+            "catch2",
+            3,
+            "sums & <joins>: sum | wall/op | ns | 1413.33 Some(4.87985) Some(30)",
+        ),
+        (
+            "criterion-baselines/criterion/sum/whole/base/sample.json",
+            "criterion",
+            1,
+            "sum/whole | wall/op | ns | 20 runs",
+        ),
+        ("pyperf-new.json", "pyperf", 2, "total | wall/op | s | 5 runs"),
     ];
     for (file, format, series, first) in expected {
         let (found, parsed) = parse(file);
@@ -127,13 +166,65 @@ fn what_has_no_figure_is_an_omission() {
 fn a_wrong_file_names_what_is_wrong_and_where() {
     let problem = |text: &str, format| parse_text(text, format).unwrap_err().to_string();
     for (text, format, says) in [
-        ("", None, "no known format"),
+        ("", None, "the file is empty"),
         ("# a page of prose\n", None, "no known format"),
         ("prose", Some("hyperfine"), "this is not hyperfine"),
         ("{\"results\": [{\"command\": \"a\", \"ti", None, "the file ends too soon"),
         ("{\"results\": [], \"command\": 1}", None, "'results' is empty"),
         ("{\"results\": [{\"command\": \"a\"}]}", None, "no figure in it"),
         ("{\"results\": [{\"command\": \"a\", \"times\": [NaN]}]}", None, "this is not hyperfine"),
+        ("{\"machine_info\": {}, \"benchmarks\": []}", None, "'benchmarks' is empty"),
+        (
+            "{\"machine_info\": {}, \"benchmarks\": [{\"name\": \"a\", \"stats\": {\"mean\": \"x\"}}]}",
+            None,
+            "this is not pytest-benchmark: invalid type",
+        ),
+        ("{\"machine_info\": {}, \"benchmarks\": [{\"na", None, "the file ends too soon"),
+        (
+            "{\"benchmarks\": [], \"runs\": 0, \"metadata\": {\"perf_version\": \"2\"}}",
+            None,
+            "'benchmarks' is empty",
+        ),
+        (
+            "{\"benchmarks\": [{\"runs\": [{\"warmups\": [[1, 2]]}]}], \"metadata\": {\"perf_version\": \"2\"}}",
+            None,
+            "its processes only calibrated",
+        ),
+        (
+            "{\"benchmarks\": [{\"runs\": [{\"values\": [1e999]}]}], \"metadata\": {\"perf_version\": \"2\"}}",
+            None,
+            "this is not pyperf: number out of range",
+        ),
+        ("<Catch name=\"a\">\n<TestCase name=\"b\">\n", None, "2 elements are open"),
+        ("<Catch name=\"a\"><Te", None, "the file ends too soon"),
+        ("<Catch name=\"a\"></Catch>", None, "no figure in it"),
+        ("<Catch name=\"a\"></TestCase>", None, "this is not Catch2's XML"),
+        (
+            "<Catch name=\"a\">\n<BenchmarkResults name=\"b\" samples=\"0\"/></Catch>",
+            None,
+            "line 2: '0' is no number (the samples of b)",
+        ),
+        (
+            "<Catch name=\"a\"><BenchmarkResults name=\"b\" samples=\"5\"><mean value=\"nan\"/>",
+            None,
+            "line 1: a figure of b is nan, which is not finite",
+        ),
+        (
+            "<Catch name=\"a\"><BenchmarkResults name=\"&x;\" samples=\"5\"/></Catch>",
+            None,
+            "this is not Catch2's XML",
+        ),
+        (
+            "{\"results\": [], \"opcost\": {\"schema\": 2}}",
+            None,
+            "its schema is 2, and this opcost reads 1",
+        ),
+        (
+            "{\"results\": [], \"opcost\": {\"schema\": 1}}",
+            None,
+            "the export is older than 'figures'",
+        ),
+        ("{\"results\": [], \"opcost\": {\"schema\": \"x\"}}", None, "this is not opcost's JSON"),
         ("{\"iters\": [1.0, 2.0], \"times\": [3.0]}", None, "2 numbers of iterations and 1 times"),
         ("{\"iters\": [0.0], \"times\": [3.0]}", None, "no iterations"),
         ("1.5,msec,task-clock,15\n", Some("perf-stat-csv"), "line 1: this is not perf stat -x"),
@@ -441,6 +532,120 @@ fn no_part_of_a_file_makes_a_figure_up() {
         }
     }
     assert!(checked > 200, "{checked}");
+}
+
+#[test]
+fn counters_have_their_unit_and_direction() {
+    let lab = Lab::new();
+    let [old, new] = ["old", "new"].map(|side| {
+        format!("{side}={}", argument(&format!("google-benchmark-counters-{side}.json")))
+    });
+    let json = lab.json(&["import", "--json", &old, &new]);
+    let figures = json["opcost"]["figures"].as_array().unwrap();
+    let of = |name: &str| {
+        let found = figures.iter().find(|figure| figure["metric"] == name).unwrap();
+        [&found["unit"], &found["better"], &found["n"]].map(ToString::to_string).join(" ")
+    };
+    // The benchmark copies twice in the new program, and says the bytes of one copy.
+    assert_eq!(of("bytes_per_second"), "\"B/s\" \"higher\" 6");
+    assert_eq!(of("items_per_second"), "\"1/s\" \"higher\" 6");
+    assert_eq!(of("touched"), "\"1\" \"neither\" 6");
+    assert_eq!(of("cpu-time"), "\"ns\" \"lower\" 6");
+    let rate = metric(&json, "items_per_second");
+    assert_eq!(rate["verdict"], "changed");
+    assert!(rate["change_ratio"].as_f64().unwrap() < -0.4, "{rate}");
+    let omitted = json["opcost"]["imported"]["omitted"].to_string();
+    assert!(omitted.contains("it ended without a figure: no such file"), "{omitted}");
+    // Of a file with repetitions of one benchmark and means of another each gives what it has.
+    let parsed = parse("google-benchmark-only-aggregates.json").1;
+    assert_eq!(parsed.omitted.len(), 2);
+    assert!(parsed.omitted[0].why.contains("the fit of the complexity"), "{:?}", parsed.omitted);
+    let text = std::fs::read_to_string(sample("google-benchmark-only-aggregates.json")).unwrap();
+    let mut mixed: Value = serde_json::from_str(&text).unwrap();
+    let run = serde_json::json!({
+        "name": "BM_New", "run_name": "BM_New", "run_type": "iteration", "real_time": 1.0,
+        "time_unit": "ns"
+    });
+    mixed["benchmarks"].as_array_mut().unwrap().push(run);
+    let parsed = parse_text(&mixed.to_string(), None).unwrap();
+    assert_eq!(parsed.series.len(), 7, "{:?}", lines(&parsed));
+    // Before version 1.5 only names tell aggregates.
+    let old = "{\"context\": {}, \"benchmarks\": [{\"name\": \"a_mean\", \"real_time\": 2, \"time_unit\": \"ns\"}, \
+                {\"name\": \"a_stddev\", \"real_time\": 1, \"time_unit\": \"ns\"}]}";
+    assert_eq!(lines(&parse_text(old, None).unwrap()), ["a | wall/op | ns | 2 Some(1.0) None"]);
+}
+
+#[test]
+fn processes_are_the_units_of_pyperf() {
+    let (_, parsed) = parse("pyperf-old.json");
+    let Data::Runs { values, .. } = &parsed.series[0].data else { panic!("no runs") };
+    // The first process of the file: the mean of its three values, without its warm-up.
+    let mean = (3.393898435888332e-05 + 0.0003023366249976789 + 0.00041257501561631216) / 3.0;
+    assert!((values[0] / mean - 1.0).abs() < 1e-12, "{values:?}");
+    assert_eq!(parsed.version.as_deref(), Some("2.10.0"));
+    assert_eq!(parsed.omitted[0].what, "the single values, up to 3 a process");
+}
+
+#[test]
+fn what_a_file_of_means_lacks_is_said() {
+    let (_, parsed) = parse("pytest-benchmark-saved.json");
+    assert!(parsed.omitted[0].why.contains("--benchmark-save-data"), "{:?}", parsed.omitted);
+    assert_eq!(
+        (parsed.cpu.as_deref(), parsed.version.as_deref()),
+        (Some("AMD EPYC"), Some("5.3.1"))
+    );
+    let (_, parsed) = parse("catch2-old.xml");
+    let said: Vec<String> =
+        parsed.omitted.iter().map(|left| format!("{}: {}", left.what, left.why)).collect();
+    assert_eq!(said[0], "throws: it failed: no luck");
+    assert!(said[1].starts_with("the single samples: Catch2 writes their mean"), "{said:?}");
+}
+
+#[test]
+fn criterion_baselines_are_compared_with_the_last_run() {
+    let lab = Lab::new();
+    let folder = argument("criterion-baselines/criterion");
+    let json = lab.json(&["import", "--json", &folder]);
+    let names: Vec<&str> = json["opcost"]["variants"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|variant| variant["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["base", "new"]);
+    // criterion 0.5.1 said +385 % and +134 % of the means of these two runs.
+    for (name, from, to) in [("sum/whole wall", 3.0, 5.0), ("sum/half wall", 1.0, 1.8)] {
+        let metric = metric(&json, name);
+        assert_eq!(metric["verdict"], "changed", "{metric}");
+        let change = metric["change_ratio"].as_f64().unwrap();
+        assert!(from < change && change < to, "{name}: {change}");
+    }
+    // Beside another argument, or with a name, a folder is its last run, as it was.
+    let named = lab.json(&["import", "--json", &format!("now={folder}")]);
+    assert_eq!(named["opcost"]["variants"][0]["name"], "sum/half");
+    // After a run without a named baseline both are the same file.
+    let text = std::fs::read_to_string(sample("criterion/sort/new/sample.json")).unwrap();
+    lab.write("copied/sort/10/new/sample.json", &text);
+    lab.write("copied/sort/10/base/sample.json", &text);
+    lab.write("copied/sum/10/new/sample.json", &text);
+    let json = lab.json(&["import", "--json", "copied"]);
+    assert_eq!(json["opcost"]["variants"][0]["name"], "sort/10");
+    let omitted = json["opcost"]["imported"]["omitted"].to_string();
+    assert!(omitted.contains("criterion copies new to base"), "{omitted}");
+}
+
+#[test]
+fn packed_and_endless_files_end_well() {
+    let lab = Lab::new();
+    let text = std::fs::read(sample("pyperf-old.json")).unwrap();
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    std::io::Write::write_all(&mut packer, &text).unwrap();
+    let packed = packer.finish().unwrap();
+    lab.write("pyperf.json.gz", &packed);
+    let json = lab.json(&["import", "--json", "pyperf.json.gz"]);
+    assert_eq!(json["opcost"]["imported"]["sources"][0]["format"], "pyperf");
+    lab.write("cut.json.gz", &packed[..packed.len() / 2]);
+    lab.run(&["import", "cut.json.gz"]).expect(2).says(&["cannot read 'cut.json.gz'"]);
 }
 
 /// Compares and renders in every format, as the fuzz target does.

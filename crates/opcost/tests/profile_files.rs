@@ -2,6 +2,7 @@
 
 use assert_cmd::Command;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A recording of the crate that reads them.
@@ -265,6 +266,160 @@ fn a_broken_record_is_left_out_and_its_place_is_said_once() {
     let said = format!("4 broken records were left out; the first is at byte {}", samples[5]);
     assert_eq!(text.matches(&said).count(), 1, "{text}");
     assert!(text.contains(&format!("· {} samples ·", samples.len() - 4)), "{text}");
+}
+
+/// Own cost by function, the file left out.
+fn costs(profile: &Value) -> BTreeMap<String, u64> {
+    let mut costs = BTreeMap::new();
+    for function in profile["functions"].as_array().unwrap() {
+        let symbol = function["symbol"].as_str().unwrap().split(" [").next().unwrap();
+        let symbol = symbol.split(" (").next().unwrap().to_string();
+        *costs.entry(symbol).or_default() += function["cost"].as_u64().unwrap();
+    }
+    costs.retain(|_, cost| *cost > 0);
+    costs
+}
+
+#[test]
+fn what_was_exported_is_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let deep = data("deep.data").display().to_string();
+    let plain = data("plain.data").display().to_string();
+    for input in [&plain, &deep] {
+        let files = ["folded", "pprof", "firefox"].map(path);
+        let first = json(&[
+            "profile",
+            "-i",
+            input,
+            "--json",
+            "--export-folded",
+            &files[0],
+            "--export-pprof",
+            &files[1],
+            "--export-firefox",
+            &files[2],
+        ]);
+        for (file, format) in files.iter().zip(["folded stacks", "pprof", "Firefox Profiler"]) {
+            let again = json(&["profile", "-i", file, "--json"]);
+            assert_eq!(again["format"], format);
+            assert_eq!(
+                (&again["cost"], costs(&again)),
+                (&first["cost"], costs(&first)),
+                "{format}"
+            );
+            let inclusive = |profile: &Value| -> Option<u64> {
+                let functions = profile["functions"].as_array().unwrap();
+                let main = functions.iter().find(|function| function["symbol"] == "main")?;
+                main["inclusive"].as_u64()
+            };
+            assert_eq!(inclusive(&again), inclusive(&first), "{format}");
+            // Nothing in such a file says how many samples there were.
+            assert_eq!((&again["kind"], &again["samples"]), (&"unknown".into(), &Value::Null));
+            let text = printed(&["profile", "-i", file, "--callers", "--limit", "3"]);
+            assert!(text.contains("does not say how many samples"), "{text}");
+            // And it can be exported once more.
+            let once_more = path("again.folded");
+            printed(&["profile", "-i", file, "--export-folded", &once_more]);
+            let third = json(&["profile", "-i", &once_more, "--json"]);
+            assert_eq!(costs(&third), costs(&first), "{format}");
+        }
+    }
+}
+
+#[test]
+fn files_of_go_are_read_and_compared() {
+    let [old, new] = ["go-old.pb.gz", "go-new.pb.gz"].map(|name| data(name).display().to_string());
+    let profile = json(&["profile", "-i", &old, "--json"]);
+    assert_eq!((&profile["format"], &profile["event"]), (&"pprof".into(), &"cpu".into()));
+    assert_eq!((&profile["unit"], &profile["samples"]), (&"ns".into(), &16.into()));
+    let text = printed(&["profile", "-i", &old, "--function", "runtime.memmove"]);
+    assert!(
+        text.contains("70 ms   43.75 %") && text.contains("strings.(*Builder).WriteString"),
+        "{text}"
+    );
+    let difference = json(&["diff", &old, &new, "--json"]);
+    let total = &difference["total"];
+    assert_eq!((&total["samples_baseline"], &total["samples"]), (&16.into(), &12.into()));
+    // A figure without a number of samples is never called different.
+    let heap = data("go-heap.pb.gz").display().to_string();
+    let text = printed(&["diff", &heap, &heap, "--event", "alloc_space"]);
+    assert!(text.contains("so no function is called"), "{text}");
+    let document = json(&["diff", &heap, &heap, "--event", "alloc_space", "--json"]);
+    assert_eq!((&document["kind"], &document["exact"]), (&"unknown".into(), &false.into()));
+    let error = refused(&["profile", "-i", &old, "--only", "comm=busy"], 2);
+    assert!(error.contains("has no samples but sums"), "{error}");
+    let error = refused(&["diff", &old, &heap], 3);
+    assert!(error.contains("event"), "{error}");
+}
+
+#[test]
+fn several_folded_files_a_side_are_judged_by_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut paths = Vec::new();
+    for (side, extra) in [("old", 0), ("new", 300)] {
+        for run in 0..8u64 {
+            let text = format!("main;f {}\nmain;g {}\n", 1000 + run * 3 % 7 + extra, 500 + run % 3);
+            let path = folder.path().join(format!("{side}-{run}.folded"));
+            std::fs::write(&path, text).unwrap();
+            paths.push(path.display().to_string());
+        }
+    }
+    let mut arguments = vec!["diff", "--json", "--ops", "1"];
+    for (at, path) in paths.iter().enumerate() {
+        arguments.extend([if at < 8 { "--baseline" } else { "--variant" }, path]);
+    }
+    let difference = json(&arguments);
+    let of = |name: &str| {
+        let functions = difference["functions"].as_array().unwrap();
+        functions.iter().find(|row| row["symbol"] == name).unwrap()["verdict"].clone()
+    };
+    assert_eq!((of("f"), of("g")), ("changed".into(), "unchanged".into()));
+}
+
+#[test]
+fn formats_are_in_the_help_and_in_errors() {
+    for command in ["profile", "diff"] {
+        let help = printed(&[command, "--help"]);
+        for format in opcost_profile::read::FORMATS {
+            assert!(help.contains(format.name), "{command}: {}", format.name);
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.display().to_string()
+    };
+    let error = refused(&["profile", "-i", &write("prose", b"A page of prose.\n")], 2);
+    for format in opcost_profile::read::FORMATS {
+        assert!(error.contains(format.name), "{error}");
+    }
+    let error = refused(&["profile", "-i", &write("empty", b"")], 2);
+    assert!(error.contains("is empty") && error.contains("record again"), "{error}");
+    let packed = std::fs::read(data("go-old.pb.gz")).unwrap();
+    let error = refused(&["profile", "-i", &write("cut.pb.gz", &packed[..packed.len() / 2])], 2);
+    assert!(error.contains("cannot unpack") && error.contains("copy it again"), "{error}");
+    // Deeper than what is read, in all that walks a tree.
+    let deep =
+        format!("{} 7\n", (0..4096).map(|at| format!("f{}", at % 5)).collect::<Vec<_>>().join(";"));
+    let deep = write("deep.folded", deep.as_bytes());
+    printed(&["profile", "-i", &deep, "--callers", "--limit", "2"]);
+    printed(&["profile", "-i", &deep, "--callers", "--json"]);
+    let exports = ["firefox", "pprof", "speedscope", "flamegraph"].map(|format| {
+        [format!("--export-{format}"), folder.path().join(format).display().to_string()]
+    });
+    let exports: Vec<&str> = exports.iter().flatten().map(String::as_str).collect();
+    printed(&[&["profile", "-i", &deep][..], &exports].concat());
+    assert_eq!(
+        json(&[
+            "profile",
+            "-i",
+            &write("copy.json", &std::fs::read(folder.path().join("firefox")).unwrap()),
+            "--json"
+        ])["cost"],
+        7
+    );
 }
 
 #[test]

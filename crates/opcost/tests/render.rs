@@ -285,6 +285,9 @@ fn json() {
     for variant in document["opcost"]["variants"].as_array_mut().unwrap() {
         variant["exit_codes"] = variant["exit_codes"].as_array().unwrap().len().into();
     }
+    for figure in document["opcost"]["figures"].as_array_mut().unwrap() {
+        figure["values"] = figure["values"].as_array().unwrap().len().into();
+    }
     insta::assert_snapshot!(serde_json::to_string_pretty(&document).unwrap());
 }
 

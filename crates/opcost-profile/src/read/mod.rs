@@ -1,20 +1,29 @@
-//! Profiles that other tools wrote: of perf, as files and as text, and of callgrind.
+//! Profiles that other tools wrote: perf.data, and one file and one row of [`FORMATS`] for each format
+//! that is read as a whole.
 //!
 //! A file is recognised by its contents.
 
 pub mod about;
 pub mod callgrind;
 pub mod filter;
+pub mod firefox;
+pub mod folded;
 pub mod perf_data;
 pub mod perf_script;
+pub mod pprof;
+mod protobuf;
+mod stack;
 mod text;
 
-use crate::symbolise::{Sampled, Sources, symbolise};
+use crate::space::CodeFile;
+use crate::symbolise::{Sampled, Sources, look_up, symbolise};
 use crate::table::FunctionTable;
 use about::About;
 use filter::Filter;
+use flate2::read::MultiGzDecoder;
 use opcost_record::Module;
 use perf_data::PerfDataError;
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -63,13 +72,33 @@ pub enum ReadError {
         source: io::Error,
     },
     /// The file is of no kind that is known.
-    #[error(
-        "{} is no profile that can be read: it is neither perf.data, nor the text of 'perf script', \
-         nor callgrind.out", path.display()
-    )]
+    #[error("{} is no profile that can be read; known are {}", path.display(), known_formats())]
     Foreign {
         /// The file.
         path: PathBuf,
+    },
+    /// There is nothing in it.
+    #[error("{} is empty: whoever was to write it wrote nothing; record again", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is larger than what is read at once.
+    #[error(
+        "{} is larger than {} MiB, unpacked, which is more than is read of such a file; record for a \
+         shorter time", path.display(), BYTES_MAX >> 20
+    )]
+    Large {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is packed, and cannot be unpacked.
+    #[error("cannot unpack {}: {source}; it was cut short or damaged, so write or copy it again", path.display())]
+    Packed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: io::Error,
     },
     /// It is a folder, but not one that perf wrote.
     #[error(
@@ -82,8 +111,8 @@ pub enum ReadError {
     },
     /// It has no samples that could be chosen from.
     #[error(
-        "{} has no samples but sums, so nothing of it can be left out (--only); perf.data and the text \
-         of perf script have samples", path.display()
+        "{} has no samples but sums, so nothing of it can be left out (--only); perf.data, the text of \
+         perf script and the Firefox Profiler's files have samples", path.display()
     )]
     NoSamples {
         /// The file.
@@ -97,7 +126,7 @@ pub enum ReadError {
         /// What is wrong.
         source: PerfDataError,
     },
-    /// It is a text, but a bad one.
+    /// Its contents are bad.
     #[error("cannot read the profile {} as {format}: {source}", path.display())]
     Text {
         /// The file.
@@ -117,6 +146,93 @@ pub struct Wanted {
     /// Its samples that are wanted.
     pub filter: Filter,
 }
+
+/// A format that is read as a whole.
+pub struct Format {
+    /// Its name in errors.
+    pub name: &'static str,
+    /// Who writes it, for help texts.
+    pub help: &'static str,
+    /// Whether contents look like it.
+    detect: fn(&Contents<'_>) -> bool,
+    read: fn(&Contents<'_>, &Wanted, &Sources) -> Result<ReadProfile, TextError>,
+    /// Whether it has samples that [`Filter`]s can choose from.
+    with_samples: bool,
+}
+
+/// A file's contents, unpacked.
+struct Contents<'b> {
+    bytes: &'b [u8],
+    /// The same as text; names of commands may be anything, so what is no UTF-8 is replaced.
+    text: Cow<'b, str>,
+}
+
+/// Every format beside perf.data; the first that recognises a file reads it.
+pub static FORMATS: &[Format] = &[
+    Format {
+        name: "pprof",
+        help: "pprof's profile.proto (Go's runtime/pprof, opcost --export-pprof)",
+        detect: |contents| pprof::is_pprof(contents.bytes),
+        read: |contents, wanted, _| {
+            let (about, read) = pprof::read(contents.bytes, wanted.event.as_deref())?;
+            Ok(sampled(about, read))
+        },
+        with_samples: false,
+    },
+    Format {
+        name: "Firefox Profiler",
+        help: "the processed format of the Firefox Profiler (samply, opcost --export-firefox)",
+        detect: |contents| firefox::is_firefox(&contents.text),
+        read: |contents, wanted, sources| {
+            let look_up = |file: &CodeFile, at: &[u64]| look_up(file, at, sources);
+            let (about, read) = firefox::read(&contents.text, wanted, &look_up)?;
+            Ok(sampled(about, read))
+        },
+        with_samples: true,
+    },
+    Format {
+        name: "callgrind.out",
+        help: "what valgrind --tool=callgrind writes",
+        detect: |contents| callgrind::is_callgrind(&contents.text),
+        read: |contents, wanted, _| {
+            let (about, table) = callgrind::read(&contents.text, wanted.event.as_deref())?;
+            Ok(ReadProfile { about, table, sampled: None })
+        },
+        with_samples: false,
+    },
+    Format {
+        name: "text of perf script",
+        help: "what perf script prints",
+        detect: |contents| perf_script::is_perf_script(&contents.text),
+        read: |contents, wanted, _| {
+            let (about, read) = perf_script::read(&contents.text, wanted)?;
+            Ok(sampled(about, read))
+        },
+        with_samples: true,
+    },
+    Format {
+        name: "folded stacks",
+        help: "lines 'caller;function 12' (stackcollapse, inferno, py-spy, opcost --export-folded)",
+        detect: |contents| folded::is_folded(&contents.text),
+        read: |contents, wanted, _| {
+            let (about, read) = folded::read(&contents.text, wanted.event.as_deref())?;
+            Ok(sampled(about, read))
+        },
+        with_samples: false,
+    },
+];
+
+/// "perf.data, pprof, …".
+fn known_formats() -> String {
+    let names: Vec<&str> =
+        ["perf.data"].into_iter().chain(FORMATS.iter().map(|one| one.name)).collect();
+    names.join(", ")
+}
+
+/// Bytes of a file that is read as a whole, at most, also unpacked.
+const BYTES_MAX: u64 = 2 << 30;
+/// What gzip's files begin with.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// Reads a profile.
 ///
@@ -140,25 +256,39 @@ pub fn read(path: &Path, wanted: &Wanted, sources: &Sources) -> Result<ReadProfi
         let (about, recorded) = perf_data::read(file, bytes, wanted, sources).map_err(fail)?;
         return Ok(sampled(about, symbolise(&recorded, sources)));
     }
-    let mut contents = Vec::new();
-    file.read_to_end(&mut contents).map_err(io)?;
-    // Names of commands may be anything.
-    let text = String::from_utf8_lossy(&contents);
-    let fail = |format| move |source| ReadError::Text { path: path.to_owned(), format, source };
-    if callgrind::is_callgrind(&text) {
-        if !wanted.filter.is_empty() {
-            return Err(ReadError::NoSamples { path: path.to_owned() });
-        }
-        let event = wanted.event.as_deref();
-        let (about, table) = callgrind::read(&text, event).map_err(fail("callgrind.out"))?;
-        return Ok(ReadProfile { about, table, sampled: None });
+    let bytes = contents(path, file)?;
+    if bytes.is_empty() {
+        return Err(ReadError::Empty { path: path.to_owned() });
     }
-    if perf_script::is_perf_script(&text) {
-        let (about, read) =
-            perf_script::read(&text, wanted).map_err(fail("text of perf script"))?;
-        return Ok(sampled(about, read));
+    let contents = Contents { text: String::from_utf8_lossy(&bytes), bytes: &bytes };
+    let Some(format) = FORMATS.iter().find(|format| (format.detect)(&contents)) else {
+        return Err(ReadError::Foreign { path: path.to_owned() });
+    };
+    if !wanted.filter.is_empty() && !format.with_samples {
+        return Err(ReadError::NoSamples { path: path.to_owned() });
     }
-    Err(ReadError::Foreign { path: path.to_owned() })
+    let fail = |source| ReadError::Text { path: path.to_owned(), format: format.name, source };
+    (format.read)(&contents, wanted, sources).map_err(fail)
+}
+
+/// A file's contents, unpacked.
+fn contents(path: &Path, file: File) -> Result<Vec<u8>, ReadError> {
+    let whole = |source: &mut dyn Read| -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        source.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let mut file = file;
+    let io = |source| ReadError::Io { path: path.to_owned(), source };
+    let mut bytes = whole(&mut file).map_err(io)?;
+    if bytes.starts_with(&GZIP) {
+        let packed = |source| ReadError::Packed { path: path.to_owned(), source };
+        bytes = whole(&mut MultiGzDecoder::new(&*bytes)).map_err(packed)?;
+    }
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(ReadError::Large { path: path.to_owned() });
+    }
+    Ok(bytes)
 }
 
 /// Reads what perf wrote with several threads: `data` with what is known of the recording, and

@@ -1,6 +1,6 @@
-//! What is wrong with a profile in a text.
+//! What is wrong with the contents of a profile.
 
-/// Why a text cannot be read.
+/// Why contents cannot be read.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum TextError {
     /// A line has another form.
@@ -13,6 +13,12 @@ pub enum TextError {
         /// The line.
         text: String,
     },
+    /// It ends before it is whole.
+    #[error("it ends too soon ({0}); it was cut short, so write or copy it again")]
+    Cut(String),
+    /// It contradicts itself, or holds what cannot be taken over.
+    #[error("{0}")]
+    Content(String),
     /// There is nothing in it.
     #[error("it has no cost at all")]
     Empty,
@@ -27,6 +33,19 @@ pub enum TextError {
 }
 
 impl TextError {
+    /// JSON that is cut short, or has another form.
+    pub(super) fn json(error: &serde_json::Error) -> TextError {
+        match error.is_eof() {
+            true => TextError::Cut(error.to_string()),
+            false => TextError::Content(format!("it is not as the format says: {error}")),
+        }
+    }
+
+    /// `wanted`: the event that was asked for; `known`: those that there are.
+    pub(super) fn no_event(wanted: &str, known: &[String]) -> TextError {
+        TextError::NoEvent { wanted: wanted.to_string(), known: known.join(", ") }
+    }
+
     /// `index`: from 0.
     pub(super) fn line(index: usize, text: &str, what: &'static str) -> TextError {
         TextError::Line { line: index + 1, what, text: text.chars().take(120).collect() }

@@ -9,6 +9,7 @@ mod frameless;
 mod inline;
 mod jit;
 mod kernel;
+mod relative;
 mod vdso;
 
 use crate::losses::Losses;
@@ -21,6 +22,7 @@ use std::path::PathBuf;
 
 pub use file::contents;
 pub use kernel::{KernelSource, running_build_id};
+pub use relative::{LookedUp, look_up};
 
 /// Where names come from.
 #[derive(Clone, Debug)]
@@ -68,19 +70,21 @@ pub enum Why {
     Stripped,
     /// There is no file: a just-in-time compiler made the code and left no map of it.
     NoMap,
+    /// The profile has addresses, and whoever wrote it looked no names up.
+    NotLookedUp,
     /// Nothing was known to be mapped there.
     Unmapped,
 }
 
 impl Why {
     /// The name of code that has none for this reason.
-    fn symbol(&self) -> &'static str {
+    pub(crate) fn symbol(&self) -> &'static str {
         match self {
             Why::Gone => "[deleted]",
             Why::OtherBuild => "[other build]",
             Why::Unreadable(_) => "[unreadable]",
             Why::Hidden => "[hidden]",
-            Why::Stripped => "[text]",
+            Why::Stripped | Why::NotLookedUp => "[text]",
             Why::NoMap => "[no map]",
             Why::Unmapped => "[unmapped]",
         }
@@ -113,7 +117,7 @@ pub struct Sampled {
     /// Costs in the event's unit by calling context. The `calls` of its contexts are 0 and mean
     /// nothing: samples do not count calls.
     pub profile: Profile,
-    /// Samples of each context's own.
+    /// Samples of each context's own; all 0 where the file does not say how many there were.
     pub samples: Vec<u64>,
     /// What is known of each function.
     pub facts: Vec<FunctionFacts>,
@@ -130,9 +134,16 @@ pub struct Sampled {
 }
 
 impl Sampled {
-    /// Samples in the profile.
+    /// Samples in the profile; 0 where nobody knows.
     pub fn samples_total(&self) -> u64 {
         self.samples.iter().sum()
+    }
+
+    /// Samples in the profile; `None` of a file that has costs and does not say of how many samples,
+    /// or whether they were sampled at all.
+    pub fn samples_known(&self) -> Option<u64> {
+        let samples = self.samples_total();
+        (samples > 0 || self.profile.total() == 0).then_some(samples)
     }
 }
 
@@ -352,23 +363,45 @@ impl Growth {
     /// `stack`: its functions, outermost first, each with whether it is inlined into the one before;
     /// `cost`: in the event's unit. A sample without a stack is [`Why::Unmapped`].
     pub fn add(&mut self, stack: &[(Function, bool)], cost: u64) {
-        let nowhere = || Function::new(Why::Unmapped.symbol(), "");
         let mut at = None;
-        let mut last = None;
-        for (function, inlined) in stack {
-            let number = self.0.number(function.clone());
-            at = Some(self.0.context(at, number));
-            last = Some((number, *inlined));
+        for (function, _) in stack {
+            let number = self.function(function.clone());
+            at = Some(self.context(at, number));
         }
+        let inlined = stack.last().is_some_and(|(_, inlined)| *inlined);
+        self.charge(at, cost, 1, inlined);
+    }
+
+    /// The number of a function.
+    pub(crate) fn function(&mut self, function: Function) -> u32 {
+        self.0.number(function)
+    }
+
+    /// The module of a function.
+    pub(crate) fn module(&self, function: u32) -> Option<&str> {
+        Some(&self.0.profile.functions.get(function as usize)?.module)
+    }
+
+    /// The context of a function below another.
+    pub(crate) fn context(&mut self, parent: Option<u32>, function: u32) -> u32 {
+        self.0.context(parent, function)
+    }
+
+    /// Charges a context with a cost and its samples; `None` is [`Why::Unmapped`].
+    ///
+    /// `inlined`: whether its function is inlined into the one above.
+    pub(crate) fn charge(&mut self, at: Option<u32>, cost: u64, samples: u64, inlined: bool) {
         let at = at.unwrap_or_else(|| {
-            let number = self.0.number(nowhere());
+            let number = self.0.number(Function::new(Why::Unmapped.symbol(), ""));
             self.0.context(None, number)
         });
         let context = &mut self.0.profile.contexts[at as usize];
         context.cost = context.cost.saturating_add(cost);
-        self.0.samples[at as usize] += 1;
-        if let Some((number, true)) = last {
-            self.0.facts[number as usize].inlined_samples += 1;
+        let all = &mut self.0.samples[at as usize];
+        *all = all.saturating_add(samples);
+        if inlined {
+            let facts = &mut self.0.facts[context.function as usize];
+            facts.inlined_samples = facts.inlined_samples.saturating_add(samples);
         }
     }
 

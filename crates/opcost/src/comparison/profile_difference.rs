@@ -141,8 +141,10 @@ pub struct ProfileDifference {
     pub measure: Measure,
     /// Operations of each, in all of its files.
     pub ops: Option<[u64; 2]>,
-    /// Samples of each, in all of its files.
+    /// Samples of each, in all of its files; `None` where there are none, or nobody knows.
     pub samples: Option<[u64; 2]>,
+    /// Whether costs were counted.
+    pub counted: bool,
     /// Whole costs, of all files.
     pub total_cost: [u64; 2],
     /// The functions that cost something, the largest changes first.
@@ -256,7 +258,8 @@ pub fn profile_difference(
         clock,
         measure: scale.measure,
         ops: (scale.measure == Measure::PerOp).then(|| sum(&|file| file.ops.unwrap_or(0))),
-        samples: scale.sampled.then(|| sum(&samples_of)),
+        samples: scale.exposures().map(|_| sum(&samples_of)),
+        counted: !scale.sampled,
         total_cost: sum(&|file| file.profile.table.total),
         rows: rows.into_iter().map(|(_, row)| row).collect(),
         total,
@@ -297,7 +300,7 @@ fn samples_of(file: &ProfileOf<'_>) -> u64 {
 /// How costs become figures.
 pub(super) struct Scale {
     pub(super) measure: Measure,
-    /// Whether costs are samples; else they were counted.
+    /// Whether costs may be samples; else they were counted.
     pub(super) sampled: bool,
     /// Of each file of each side: what of its cost is one in the measure.
     ones: [Vec<f64>; 2],
@@ -373,8 +376,8 @@ impl Scale {
             cost: figures.cost.each_ref().map(|files| files.iter().sum()),
             value,
             samples: self
-                .sampled
-                .then(|| figures.samples.each_ref().map(|files| files.iter().sum())),
+                .exposures()
+                .map(|_| figures.samples.each_ref().map(|files| files.iter().sum())),
             change: value[1] - value[0],
             p_adjusted: verdict.p_adjusted,
             ci: verdict.ci,

@@ -23,15 +23,24 @@ pub enum Judged {
     Sampling,
     /// One file a side, counted: the difference of these two is exact.
     Exact,
+    /// One file a side, and nothing says how many samples costs are from: nothing can be judged.
+    Nothing,
 }
 
 impl Judged {
     /// What nobody can know from these files; `None` of several a side.
     pub fn limit(self) -> Option<&'static str> {
-        (self != Judged::Files).then_some(
-            "one file a side: how one run differs from the next is not known, so what differs may be \
-             no change of the program; give several files a side (--baseline FILES --variant FILES)",
-        )
+        match self {
+            Judged::Files => None,
+            Judged::Nothing => Some(
+                "one file a side, and the files do not say how many samples their costs are from: nothing \
+                 tells a change from chance; give several files a side (--baseline FILES --variant FILES)",
+            ),
+            Judged::Sampling | Judged::Exact => Some(
+                "one file a side: how one run differs from the next is not known, so what differs may be \
+                 no change of the program; give several files a side (--baseline FILES --variant FILES)",
+            ),
+        }
     }
 }
 
@@ -98,6 +107,16 @@ pub(super) struct Verdicts {
 pub(super) fn judge(functions: &[&Figures], scale: &Scale) -> (Judged, Verdicts) {
     match (scale.files(), scale.exposures()) {
         ([1, 1], Some(exposures)) => (Judged::Sampling, of_sampling(functions, exposures)),
+        ([1, 1], None) if scale.sampled => {
+            let open = |figures: &&Figures| match figures.cost[0] == figures.cost[1] {
+                true => Row::of(RowVerdict::Unchanged),
+                false => {
+                    let reason = "the number of samples is not known".to_string();
+                    Row { reason, ..Row::of(RowVerdict::Inconclusive) }
+                }
+            };
+            (Judged::Nothing, Verdicts { rows: functions.iter().map(open).collect(), level: None })
+        }
         ([1, 1], None) => {
             let differs = |figures: &&Figures| match figures.cost[0] == figures.cost[1] {
                 true => Row::of(RowVerdict::Unchanged),
@@ -164,7 +183,7 @@ fn of_files(functions: &[&Figures], scale: &Scale) -> Verdicts {
 
 /// What is said of a function that needs no test, or cannot be tested.
 fn without_test(figures: &Figures, [one, two]: &[Vec<f64>; 2], scale: &Scale) -> Option<Row> {
-    if scale.sampled {
+    if scale.exposures().is_some() {
         let samples: u64 = figures.samples.iter().flatten().sum();
         let files = scale.files().iter().sum::<usize>() as u64;
         let few = samples < SAMPLES_MIN * files;

@@ -109,7 +109,13 @@ pub fn assemble(files: &[ReadFile], options: &Options) -> Result<Assembled, Prob
     }
     let said =
         |of: fn(&Parsed) -> &Option<String>| files.iter().find_map(|file| of(&file.parsed).clone());
-    let primary = options.primary.clone().or_else(|| said(|parsed| &parsed.primary));
+    // Where files are the variants, the benchmark is part of a metric's name.
+    let primary = options.primary.clone().or_else(|| {
+        said(|parsed| &parsed.primary).filter(|name| {
+            let wanted = key_of(None, name).0;
+            import.metrics.iter().any(|metric| metric.key == wanted)
+        })
+    });
     let experiment = options.experiment.clone().or_else(|| said(|parsed| &parsed.experiment));
     let machine = MachineState {
         opcost_version: env!("CARGO_PKG_VERSION").to_string(),

@@ -1,18 +1,23 @@
 //! `opcost import`.
 
 use super::assemble::stem;
+use super::criterion_folder;
 use super::parsed::Input;
 use super::{FORMATS, Options, ReadFile, assemble, read};
 use crate::action::{present, print, store_for_writing};
 use crate::cli::{Cli, OutputArgs};
 use crate::comparison::limit::FailOn;
 use crate::exit::{HasStatus, Status, WithStatus, fail};
+use crate::plan::Omission;
 use crate::render::Exports;
 use crate::store::{State, StoreError};
 use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use flate2::read::MultiGzDecoder;
 use opcost_sys::clock::unix_ns;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Arguments of `opcost import`.
@@ -77,7 +82,7 @@ pub fn import(cli: &Cli, args: &ImportArgs) -> Result<Status> {
     args.exports.check()?;
     let mut files = Vec::new();
     for given in &args.files {
-        files.extend(read_given(given, args.format.as_deref())?);
+        files.extend(read_given(given, args.format.as_deref(), args.files.len() == 1)?);
     }
     let options = Options {
         experiment: args.experiment.clone(),
@@ -127,8 +132,14 @@ pub fn list_formats(json: bool) -> Result<Status> {
     Ok(Status::Done)
 }
 
+/// Largest file that is read, also once it is unpacked: no exported result is as large.
+const BYTES_MAX: u64 = 512 << 20;
+
 /// Reads what one argument names.
-fn read_given(given: &str, format: Option<&str>) -> Result<Vec<ReadFile>> {
+///
+/// `only`: whether it is the only one; of criterion's folder the last run is then compared with the
+/// baselines in it.
+fn read_given(given: &str, format: Option<&str>, only: bool) -> Result<Vec<ReadFile>> {
     let whole = Path::new(given);
     let (label, path) = match given.split_once('=') {
         Some((label, path)) if !whole.exists() && !label.is_empty() => {
@@ -136,29 +147,58 @@ fn read_given(given: &str, format: Option<&str>) -> Result<Vec<ReadFile>> {
         }
         _ => (None, whole.to_path_buf()),
     };
-    if path.is_dir() {
-        let found = criterion_files(&path)
-            .with_context(|| format!("cannot read '{}'", path.display()))
-            .status(Status::Usage)?;
-        if found.is_empty() {
-            let why = "there is no new/sample.json in this folder, so it is not criterion's";
-            return Err(fail(Status::Usage, format!("'{}': {why}", path.display())));
-        }
-        let label = label.unwrap_or_else(|| stem(&path));
-        return found
-            .iter()
-            .map(|file| read_file(label.clone(), file, Some("criterion")))
-            .collect();
-    }
+    let named = label.is_some();
     let label = label.unwrap_or_else(|| stem(&path));
+    if path.is_dir() {
+        return read_folder(&path, &label, only && !named);
+    }
     Ok(vec![read_file(label, &path, format)?])
+}
+
+/// Reads a folder of criterion's.
+fn read_folder(folder: &Path, label: &str, compared: bool) -> Result<Vec<ReadFile>> {
+    let found = criterion_folder::find(folder)
+        .with_context(|| format!("cannot read '{}'", folder.display()))
+        .status(Status::Usage)?;
+    if found.newest.is_empty() {
+        let why = "there is no new/sample.json in this folder, so it is not criterion's";
+        return Err(fail(Status::Usage, format!("'{}': {why}", folder.display())));
+    }
+    let with_baselines = compared && !found.baselines.is_empty();
+    let baselines = found.baselines.iter().filter(|_| with_baselines);
+    let mut files = Vec::new();
+    for sample in baselines.chain(&found.newest) {
+        let mut file = read_file(label.to_string(), &sample.path, Some("criterion"))?;
+        for series in &mut file.parsed.series {
+            // A copy of the folder may have any name.
+            series.case = criterion_folder::case(folder, &sample.path).or(series.case.take());
+            if with_baselines {
+                series.variant = Some(sample.run.clone());
+            }
+        }
+        files.push(file);
+    }
+    if compared && let Some(file) = files.first_mut() {
+        let omission = |run: &String| {
+            let why = "it is the last run itself: criterion copies new to base when a run ends; \
+                       keep a baseline with cargo bench --bench NAME -- --save-baseline before, and \
+                       run the change with --baseline before";
+            Omission::new(format!("the baseline {run}"), why)
+        };
+        file.parsed.omitted.extend(found.copies.iter().map(omission));
+    }
+    Ok(files)
 }
 
 fn read_file(label: String, path: &Path, format: Option<&str>) -> Result<ReadFile> {
     let shown = path.display().to_string();
-    let bytes = std::fs::read(path)
-        .with_context(|| format!("cannot read '{shown}'"))
-        .status(Status::Usage)?;
+    let bytes =
+        contents(path).with_context(|| format!("cannot read '{shown}'")).status(Status::Usage)?;
+    let bytes = bytes.ok_or_else(|| {
+        let limit = BYTES_MAX >> 20;
+        let why = format!("'{shown}' is larger than {limit} MiB; it is no exported result");
+        fail(Status::Usage, why)
+    })?;
     let text = String::from_utf8(bytes).map_err(|_| {
         fail(Status::Usage, format!("'{shown}' is no text; it is no exported result"))
     })?;
@@ -168,23 +208,17 @@ fn read_file(label: String, path: &Path, format: Option<&str>) -> Result<ReadFil
     Ok(ReadFile { label, path: shown, format, parsed })
 }
 
-/// The newest samples of every benchmark below a folder of criterion's, in the order of their names.
-fn criterion_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    let mut folders = vec![folder.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder)? {
-            let entry = entry?;
-            // Not through links, which may lead in a circle.
-            if entry.file_type()?.is_dir() {
-                folders.push(entry.path());
-            } else if entry.path().ends_with("new/sample.json") {
-                found.push(entry.path());
-            }
-        }
+/// A file's bytes, unpacked if they are gzip's, as pyperf writes `.json.gz`; `None` of too many.
+fn contents(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
+    let whole = |source: &mut dyn Read| {
+        let mut bytes = Vec::new();
+        source.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        std::io::Result::Ok(Some(bytes).filter(|bytes| bytes.len() as u64 <= BYTES_MAX))
+    };
+    match whole(&mut File::open(path)?)? {
+        Some(bytes) if bytes.starts_with(&[0x1f, 0x8b]) => whole(&mut MultiGzDecoder::new(&*bytes)),
+        other => Ok(other),
     }
-    found.sort();
-    Ok(found)
 }
 
 /// A date as ISO 8601 has it, or as perf writes it; nanoseconds since the Unix epoch.

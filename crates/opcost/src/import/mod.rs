@@ -6,17 +6,22 @@
 mod assemble;
 mod benchfmt;
 mod bonnie;
+mod catch2;
 pub mod command;
 mod criterion;
+mod criterion_folder;
 mod google_benchmark;
 mod hyperfine;
 mod lmbench;
+mod opcost_json;
 pub mod parsed;
 mod perf_bench;
 mod perf_stat_csv;
 mod perf_stat_json;
 pub mod problem;
 mod published;
+mod pyperf;
+mod pytest_benchmark;
 mod samples;
 mod summary;
 pub mod unit;
@@ -41,8 +46,14 @@ pub struct ImportFormat {
 /// Every format; the first that recognises a file reads it.
 pub static FORMATS: &[ImportFormat] = &[
     ImportFormat {
+        name: "opcost",
+        help: "opcost's own JSON (--export-json) of any machine",
+        detect: opcost_json::detect,
+        read: opcost_json::read,
+    },
+    ImportFormat {
         name: "hyperfine",
-        help: "hyperfine --export-json, and opcost's own JSON",
+        help: "hyperfine --export-json",
         detect: hyperfine::detect,
         read: hyperfine::read,
     },
@@ -53,8 +64,26 @@ pub static FORMATS: &[ImportFormat] = &[
         read: google_benchmark::read,
     },
     ImportFormat {
+        name: "pytest-benchmark",
+        help: "pytest --benchmark-json, also --benchmark-save",
+        detect: pytest_benchmark::detect,
+        read: pytest_benchmark::read,
+    },
+    ImportFormat {
+        name: "pyperf",
+        help: "pyperf's JSON (-o): a figure for each process, warm-ups left out",
+        detect: pyperf::detect,
+        read: pyperf::read,
+    },
+    ImportFormat {
+        name: "catch2",
+        help: "benchmarks of Catch2's XML reporter (-r xml): means and deviations",
+        detect: catch2::detect,
+        read: catch2::read,
+    },
+    ImportFormat {
         name: "criterion",
-        help: "criterion's sample.json or estimates.json, or its folder target/criterion",
+        help: "criterion's sample.json, estimates.json or folder (a baseline against new)",
         detect: criterion::detect,
         read: criterion::read,
     },
@@ -128,6 +157,9 @@ pub fn read(
     input: &Input<'_>,
     format: Option<&str>,
 ) -> Result<(&'static ImportFormat, Parsed), Problem> {
+    if input.text.trim().is_empty() {
+        return Err(Problem::whole(ProblemKind::Empty));
+    }
     let known = |known: &&ImportFormat| match format {
         Some(name) => known.name == name,
         None => (known.detect)(input.text),

@@ -20,6 +20,9 @@ pub enum ProblemKind {
         "no known format; name it with --format (opcost list formats), or write a CSV with the columns variant,metric,value,unit"
     )]
     UnknownFormat,
+    /// There is nothing in the file.
+    #[error("the file is empty: the tool wrote nothing into it; run it again")]
+    Empty,
     /// The file is not of the format it should be of.
     #[error("this is not {format}: {why}")]
     Foreign {

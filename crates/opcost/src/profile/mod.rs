@@ -27,7 +27,7 @@ pub struct ProfileArgs {
     #[command(flatten)]
     subject: SubjectArgs,
 
-    /// Show a profile that is there: perf.data, the text of perf script, or callgrind.out
+    /// Show a profile that is there, of any format listed below
     #[arg(long, short = 'i', value_name = "FILE", help_heading = "Profiles in files",
           conflicts_with_all = ["command", "workload", "pid", "all"])]
     input: Option<PathBuf>,
@@ -66,6 +66,18 @@ pub struct ProfileArgs {
 
     #[command(flatten)]
     exports: ProfileExports,
+}
+
+/// The formats of files with profiles, for help texts.
+pub fn formats_help() -> String {
+    let of_perf = ("perf.data", "what perf record writes, also a folder of --threads");
+    let formats = read::FORMATS.iter().map(|format| (format.name, format.help));
+    let lines = [of_perf].into_iter().chain(formats);
+    let lines = lines.map(|(name, help)| format!("  {name}: {help}"));
+    format!(
+        "Formats of files with profiles, recognised by their contents; all but perf.data may be gzipped:\n{}",
+        lines.collect::<Vec<_>>().join("\n")
+    )
 }
 
 /// `opcost profile`.
@@ -147,7 +159,8 @@ fn call_tree(profile: &ReadProfile, name: &str, ops: Option<u64>) -> Result<Call
     let Some(sampled) = &profile.sampled else {
         let why = format!(
             "{name} has calls between functions but no stacks, so nothing of it can be exported; \
-             perf.data and the text of perf script have"
+             perf.data, the text of perf script, pprof's and the Firefox Profiler's files and folded \
+             stacks have"
         );
         return Err(fail(Status::Usage, why));
     };

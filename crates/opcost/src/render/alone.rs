@@ -1,6 +1,7 @@
 //! One variant by itself: its metrics with their spread, and its dearest functions.
 
 use super::View;
+use super::imported::unit_written;
 use super::page::{BOLD, DIM, PLAIN, Page, align, fit};
 use super::text::{heading, twin};
 use crate::comparison::conclusion::{digits, figure, magnitude, scale};
@@ -10,6 +11,8 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr;
 
+/// Runs of a variant up to which JSON has each one's figures: a document of more would be mostly these.
+const VALUES_MAX: usize = 10_000;
 /// Functions shown one by one.
 const FUNCTIONS_SHOWN: usize = 20;
 /// Columns of a metric's name, at least.
@@ -216,7 +219,8 @@ pub(super) fn figures_json(view: &View<'_>) -> Vec<Value> {
             figures.push(json!({
                 "metric": row.key.name,
                 "domain": row.key.domain,
-                "unit": row.unit.symbol(),
+                "unit": unit_written(view.recording, row).unwrap_or(row.unit.symbol()),
+                "better": row.better,
                 "per_op": row.per_op,
                 "source": row.key.source,
                 "kind": row.kind,
@@ -233,6 +237,7 @@ pub(super) fn figures_json(view: &View<'_>) -> Vec<Value> {
                 "ci_high": side.interval.map(|(_, high)| high),
                 "ci_level": side.interval.map(|_| FIGURE_LEVEL),
                 "multiplexed": side.multiplexed,
+                "values": Some(&side.values).filter(|values| values.len() <= VALUES_MAX),
             }));
         }
     }

@@ -140,6 +140,13 @@ impl<'d> Image<'d> {
         Ok(Image { data, header, sections })
     }
 
+    /// The lowest virtual address that is loaded.
+    pub(super) fn base(&self) -> Result<u64, ElfError> {
+        let segments = self.header.program_headers(LE, self.data).map_err(malformed)?;
+        let loaded = segments.iter().filter(|segment| segment.p_type(LE) == elf::PT_LOAD);
+        Ok(loaded.map(|segment| segment.p_vaddr(LE)).min().unwrap_or(0))
+    }
+
     /// The executable segments by file offset, disjoint.
     pub(super) fn code(&self) -> Result<Vec<Code>, ElfError> {
         let segments = self.header.program_headers(LE, self.data).map_err(malformed)?;

@@ -1,6 +1,6 @@
 //! Names of single places in a file: of millions of symbols only those that are asked for are shown.
 
-use super::image::{Code, ElfError, Image, LE};
+use super::image::{Code, ElfError, Image, LE, offsets};
 use super::source::Sources;
 use super::{Name, go_table, linkage, table, unwind};
 use crate::symbols::span::Span;
@@ -110,6 +110,21 @@ impl CodeAt {
         let piece = self.0.iter().find(|piece| (piece.start..piece.end).contains(&offset))?;
         piece.address.checked_add(offset - piece.start)
     }
+}
+
+/// The file offsets of addresses that count from where the file begins in memory; `None` where there is
+/// no code.
+///
+/// # Errors
+/// [`ElfError`], as [`read`](super::read).
+pub fn offsets_of(file: &[u8], addresses: &[u64]) -> Result<Vec<Option<u64>>, ElfError> {
+    let image = Image::parse(file)?;
+    let (code, base) = (image.code()?, image.base()?);
+    let offset = |address: &u64| {
+        let (offset, _) = offsets(&code, base.checked_add(*address)?, 1)?;
+        Some(offset)
+    };
+    Ok(addresses.iter().map(offset).collect())
 }
 
 /// The debug file that a file says was split off it, and that file's checksum (`.gnu_debuglink`).

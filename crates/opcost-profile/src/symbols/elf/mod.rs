@@ -29,7 +29,7 @@ use std::num::NonZeroU32;
 
 pub use excerpt::excerpt;
 pub use image::ElfError;
-pub use lookup::{CodeAt, Lookup, Named, debug_link, names};
+pub use lookup::{CodeAt, Lookup, Named, debug_link, names, offsets_of};
 pub use soname::soname;
 pub use source_file::source_files;
 pub use unwind::without_frame;

@@ -106,6 +106,10 @@ fn judged(difference: &ProfileDifference) -> String {
                 .into()
         }
         Judged::Exact => "counted, not sampled: each difference is exact for these two runs".into(),
+        Judged::Nothing => {
+            "these files have costs and no number of samples, so no function is called different"
+                .into()
+        }
     }
 }
 
@@ -128,6 +132,9 @@ fn footnotes(page: &mut Page, difference: &ProfileDifference, shown: &[ProfileRo
 
 /// What `?` means; `first`: the first row that has it.
 fn not_real(difference: &ProfileDifference, first: &ProfileRow, shown: &[ProfileRow]) -> String {
+    if difference.judged == Judged::Nothing {
+        return "?: cannot be told".into();
+    }
     if difference.judged != Judged::Files {
         return "?: so many samples more or less can be chance".into();
     }
@@ -288,12 +295,17 @@ pub fn json(difference: &ProfileDifference) -> Value {
         "judged_by": match difference.judged {
             Judged::Files => "files",
             Judged::Sampling => "sampling",
+            Judged::Nothing => "nothing",
             Judged::Exact => "exact",
         },
         "event": difference.event,
         "unit": if difference.clock { "ns" } else { "1" },
         "measure": measure,
-        "kind": if difference.samples.is_some() { "sampled" } else { "counted" },
+        "kind": match (difference.counted, difference.samples) {
+            (true, _) => "counted",
+            (false, Some(_)) => "sampled",
+            (false, None) => "unknown",
+        },
         "exact": difference.judged == Judged::Exact,
         "ci_level": difference.ci_level,
         "false_discovery_rate": (difference.judged == Judged::Files).then_some(FALSE_SHARE),

@@ -32,6 +32,11 @@ pub(super) fn losses(profile: &ReadProfile) -> Vec<String> {
     }
     let Some(sampled) = &profile.sampled else { return said };
     let total = sampled.samples_total();
+    if sampled.samples_known().is_none() {
+        let sentence = "the file does not say how many samples its costs are from, or whether they were \
+                        counted, so nothing tells how far chance may move them";
+        said.push(sentence.to_string());
+    }
     let losses = &sampled.losses;
     let mut count = |number: u64, what: &str, more: &str| {
         if number > 0 {
@@ -140,6 +145,10 @@ fn unnamed(sampled: &Sampled, total: u64) -> Vec<String> {
                  kernel.kptr_restrict at 0 or 1, or give its System.map with --kernel-symbols"
             ),
             Why::Stripped => format!("{part} in code of {module} that has no symbol"),
+            Why::NotLookedUp => format!(
+                "{part} in addresses of {module} that nobody looked up: open the file in the Firefox \
+                 Profiler where it was recorded and save it again, or record with perf"
+            ),
             Why::NoMap => {
                 format!("{part} in code that was made at run time without a map for perf")
             }

@@ -6,6 +6,7 @@ use super::super::page::{BOLD, DIM, PLAIN, Page, YELLOW, align, column, fit};
 use super::{View, behind, callers, counted, losses, short};
 use crate::comparison::conclusion::{figure, grouped};
 use opcost_profile::distortion::Distortion;
+use opcost_profile::symbolise::Sampled;
 use opcost_profile::table::FunctionCost;
 use opcost_record::Unit;
 use unicode_width::UnicodeWidthStr;
@@ -58,8 +59,9 @@ pub fn text(view: &View<'_>, style: &Style) -> String {
 fn heading(page: &mut Page, view: &View<'_>) {
     let about = &view.profile.about;
     let per = view.ops.map_or(String::new(), |ops| format!(" · per op of {}", grouped(ops)));
-    let amount = match &view.profile.sampled {
-        Some(sampled) => counted(sampled.samples_total(), "sample"),
+    let amount = match view.profile.sampled.as_ref().map(Sampled::samples_known) {
+        Some(Some(samples)) => counted(samples, "sample"),
+        Some(None) => about.format.to_string(),
         None => "counted exactly".into(),
     };
     page.wrap(BOLD, "", &format!("profile · {} · {amount}{per} · {}", about.event, view.name));

@@ -1,0 +1,643 @@
+//! The Firefox Profiler's processed format, as the profiler saves it and samply writes it
+//! (<https://github.com/firefox-devtools/profiler/blob/main/docs-developer/processed-profile-format.md>).
+//!
+//! Tables of columns refer to one another by row. Later versions of the format moved tables from the
+//! threads to `shared`; a table is looked for in both places.
+
+use super::Wanted;
+use super::about::{About, EventAbout};
+use super::filter::Facts;
+use super::stack::FRAMES_MAX;
+use super::text::TextError;
+use crate::losses::Losses;
+use crate::space::{CodeFile, CodeKind};
+use crate::symbolise::{Growth, LookedUp, Sampled, Unnamed, Why};
+use crate::symbols::demangle::{demangle, printable};
+use opcost_record::Function;
+use opcost_record::profile::KERNEL;
+use rustc_hash::FxHashMap;
+use serde::Deserialize;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Deserialize)]
+struct Document {
+    meta: Meta,
+    #[serde(default)]
+    libs: Vec<Lib>,
+    #[serde(default)]
+    shared: Tables,
+    threads: Vec<Thread>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Meta {
+    /// Of the processed format; the raw one, which Firefox itself dumps, has none.
+    preprocessed_profile_version: Option<u32>,
+    #[serde(default)]
+    product: String,
+    #[serde(default)]
+    categories: Vec<Category>,
+    symbolicated: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct Category {
+    name: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Lib {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    path: String,
+    /// On Linux the build id.
+    code_id: Option<String>,
+}
+
+impl Lib {
+    fn file(&self) -> CodeFile {
+        let digits = self.code_id.as_deref().unwrap_or_default();
+        let byte = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
+        let bytes: Option<Vec<u8>> = (0..digits.len()).step_by(2).map(byte).collect();
+        let build_id = bytes.filter(|bytes| !bytes.is_empty());
+        CodeFile { kind: CodeKind::File, path: self.path.clone().into_bytes(), build_id }
+    }
+
+    /// Whether it stands for a file that can be looked into: not the kernel.
+    fn is_file(&self) -> bool {
+        self.path.starts_with('/')
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Thread {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    process_name: Option<String>,
+    pid: Option<Number>,
+    tid: Option<Number>,
+    samples: Samples,
+    #[serde(flatten)]
+    tables: Tables,
+}
+
+/// A number that some versions write as a text, with a part behind it of threads that share one.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Number {
+    Number(f64),
+    Text(String),
+}
+
+impl Number {
+    fn value(&self) -> Option<i32> {
+        match self {
+            Number::Number(number) if number.fract() == 0.0 && number.abs() < 2e9 => {
+                Some(*number as i32)
+            }
+            Number::Number(_) => None,
+            Number::Text(text) => text.split('.').next()?.parse().ok(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Samples {
+    stack: Vec<Option<usize>>,
+    /// Milliseconds.
+    time: Option<Vec<f64>>,
+    time_deltas: Option<Vec<f64>>,
+    weight: Option<Vec<Option<f64>>>,
+    weight_type: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Tables {
+    string_array: Option<Vec<String>>,
+    stack_table: Option<StackTable>,
+    frame_table: Option<FrameTable>,
+    func_table: Option<FuncTable>,
+    resource_table: Option<ResourceTable>,
+}
+
+#[derive(Deserialize)]
+struct StackTable {
+    frame: Vec<usize>,
+    prefix: Vec<Option<usize>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct FrameTable {
+    func: Vec<usize>,
+    /// From where the file begins in memory; −1 of none.
+    #[serde(default)]
+    address: Vec<Option<i64>>,
+    #[serde(default)]
+    category: Vec<Option<usize>>,
+    #[serde(default)]
+    inline_depth: Vec<u32>,
+}
+
+#[derive(Deserialize)]
+struct FuncTable {
+    name: Vec<usize>,
+    /// −1 of none.
+    #[serde(default)]
+    resource: Vec<Option<i64>>,
+}
+
+#[derive(Deserialize)]
+struct ResourceTable {
+    #[serde(default)]
+    lib: Vec<Option<i64>>,
+    #[serde(default)]
+    name: Vec<usize>,
+}
+
+/// What weights are.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Weight {
+    Samples,
+    Milliseconds,
+    Other,
+}
+
+/// Whether a text looks like this.
+pub fn is_firefox(text: &str) -> bool {
+    let start = text.trim_start();
+    start.starts_with('{') && start.contains("\"meta\"") && start.contains("\"threads\"")
+}
+
+/// Reads the text.
+///
+/// `wanted`: what of it; `look_up`: finds the functions at a file's addresses
+/// ([`look_up`](crate::symbolise::look_up)), which samply leaves to the viewer.
+///
+/// # Errors
+/// [`TextError`]: JSON of another form, a reference to what is not there, no such event.
+pub fn read(
+    text: &str,
+    wanted: &Wanted,
+    look_up: &dyn Fn(&CodeFile, &[u64]) -> LookedUp,
+) -> Result<(About, Sampled), TextError> {
+    let document: Document =
+        serde_json::from_str(text).map_err(|error| match text.contains("\"schema\"") {
+            // Its tables have another form, so that is where reading fails.
+            true if !text.contains("preprocessedProfileVersion") => raw(),
+            _ => TextError::json(&error),
+        })?;
+    if document.meta.preprocessed_profile_version.is_none() {
+        return Err(raw());
+    }
+    let own = document.meta.product.starts_with("opcost ");
+    let event_of = |thread: &Thread| match &thread.samples.weight_type {
+        // A thread is a variant there, and its weights are what was counted.
+        _ if own => thread.process_name.clone().unwrap_or(thread.name.clone()),
+        None => "samples".to_string(),
+        Some(name) => name.clone(),
+    };
+    let mut events: Vec<String> = Vec::new();
+    for thread in &document.threads {
+        let event = printable(&event_of(thread));
+        if !thread.samples.stack.is_empty() && !events.contains(&event) {
+            events.push(event);
+        }
+    }
+    let event = match &wanted.event {
+        Some(event) if events.contains(event) => event.clone(),
+        Some(event) => return Err(TextError::no_event(event, &events)),
+        None => events.first().cloned().ok_or(TextError::Empty)?,
+    };
+    let weights = match event.as_str() {
+        _ if own => Weight::Other,
+        "samples" => Weight::Samples,
+        "tracing-ms" => Weight::Milliseconds,
+        _ => Weight::Other,
+    };
+    let mut reading = Reading {
+        document: &document,
+        looked_up: looked_up(&document, look_up),
+        wanted,
+        weights,
+        growth: Growth::default(),
+        losses: Losses::default(),
+        total: 0,
+        first_ms: first_ms(&document.threads),
+        last_ms: f64::MIN,
+        unnamed: BTreeMap::new(),
+    };
+    for (at, thread) in document.threads.iter().enumerate() {
+        if printable(&event_of(thread)) == event {
+            reading.thread(at, thread)?;
+        } else {
+            reading.losses.other_events += thread.samples.stack.len() as u64;
+        }
+    }
+    if reading.total == 0 && reading.losses.left_out == 0 {
+        return Err(TextError::Empty);
+    }
+    let about = About {
+        format: "Firefox Profiler",
+        sampling: Some(EventAbout {
+            clock: weights == Weight::Milliseconds,
+            with_callers: true,
+            ..EventAbout::default()
+        }),
+        event,
+        events,
+        command: Some(printable(&document.meta.product)).filter(|name| !name.is_empty() && !own),
+        duration_ns: reading.duration_ns().filter(|_| !own),
+        ..About::default()
+    };
+    let unchecked = reading.looked_up.unchecked();
+    let mut sampled = reading.growth.grown(reading.losses);
+    let unnamed = reading.unnamed.into_iter();
+    sampled.unnamed =
+        unnamed.map(|(module, (why, samples))| Unnamed { module, why, samples }).collect();
+    sampled.unchecked = unchecked;
+    Ok((about, sampled))
+}
+
+/// What Firefox dumps before its profiler has processed it.
+fn raw() -> TextError {
+    TextError::Content(
+        "it is the raw format that Firefox dumps, not the processed one; open it in the Firefox Profiler \
+         and save it from there"
+            .into(),
+    )
+}
+
+/// The moment of the first sample of all.
+fn first_ms(threads: &[Thread]) -> f64 {
+    let first = |thread: &Thread| {
+        let Samples { time, time_deltas, .. } = &thread.samples;
+        time.as_ref().or(time_deltas.as_ref())?.first().copied()
+    };
+    threads.iter().filter_map(first).fold(f64::MAX, f64::min)
+}
+
+struct Reading<'d> {
+    document: &'d Document,
+    wanted: &'d Wanted,
+    weights: Weight,
+    growth: Growth,
+    losses: Losses,
+    total: u64,
+    first_ms: f64,
+    last_ms: f64,
+    looked_up: LookedUpFiles,
+    /// Samples in code without names, by module, and why.
+    unnamed: BTreeMap<String, (Why, u64)>,
+}
+
+/// Functions of the addresses that have no names in the file.
+#[derive(Default)]
+struct LookedUpFiles {
+    /// By number of the file and address.
+    stacks: FxHashMap<(usize, u64), Vec<Function>>,
+    /// By number of the file: its module, why what has no name has none, and whether it is unchecked.
+    files: BTreeMap<usize, (String, Option<Why>, bool)>,
+}
+
+impl LookedUpFiles {
+    fn unchecked(&self) -> Vec<String> {
+        let files = self.files.values().filter(|(.., unchecked)| *unchecked);
+        files.map(|(module, ..)| module.clone()).collect()
+    }
+}
+
+/// Looks up the addresses of every thread, file by file.
+fn looked_up(
+    document: &Document,
+    look_up: &dyn Fn(&CodeFile, &[u64]) -> LookedUp,
+) -> LookedUpFiles {
+    let mut found = LookedUpFiles::default();
+    if document.meta.symbolicated != Some(false) {
+        return found;
+    }
+    let mut asked: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
+    for thread in &document.threads {
+        let Some(view) = view(document, thread) else { continue };
+        for frame in 0..view.frames.func.len() {
+            if let Some((lib, address)) = view.address(frame).filter(|_| view.is_unnamed(frame)) {
+                asked.entry(lib).or_default().insert(address);
+            }
+        }
+    }
+    for (number, addresses) in asked {
+        let Some(lib) = document.libs.get(number).filter(|lib| lib.is_file()) else { continue };
+        let addresses: Vec<u64> = addresses.into_iter().collect();
+        let LookedUp { stacks, why, unchecked } = look_up(&lib.file(), &addresses);
+        let module = stacks.iter().flatten().next().map(|function| function.module.clone());
+        found.files.insert(number, (module.unwrap_or(printable(&lib.path)), why, unchecked));
+        found.stacks.extend(addresses.into_iter().map(|at| (number, at)).zip(stacks));
+    }
+    found
+}
+
+/// A thread's tables, its own or those of all; `None` where one is missing.
+fn view<'d>(document: &'d Document, thread: &'d Thread) -> Option<View<'d>> {
+    let (own, shared) = (&thread.tables, &document.shared);
+    Some(View {
+        strings: own.string_array.as_ref().or(shared.string_array.as_ref())?,
+        stacks: own.stack_table.as_ref().or(shared.stack_table.as_ref())?,
+        frames: own.frame_table.as_ref().or(shared.frame_table.as_ref())?,
+        functions: own.func_table.as_ref().or(shared.func_table.as_ref())?,
+        resources: own.resource_table.as_ref().or(shared.resource_table.as_ref()),
+    })
+}
+
+/// The functions of a frame, outermost first, and whether they have names.
+struct Known {
+    functions: Vec<u32>,
+    named: bool,
+}
+
+/// One thread's tables.
+struct View<'d> {
+    strings: &'d [String],
+    stacks: &'d StackTable,
+    frames: &'d FrameTable,
+    functions: &'d FuncTable,
+    resources: Option<&'d ResourceTable>,
+}
+
+impl View<'_> {
+    /// The number of a function's file.
+    fn lib(&self, function: usize) -> Option<usize> {
+        let resource = usize::try_from(self.functions.resource.get(function).copied()??).ok()?;
+        usize::try_from(self.resources?.lib.get(resource).copied()??).ok()
+    }
+
+    /// A frame's file and the address in it.
+    fn address(&self, frame: usize) -> Option<(usize, u64)> {
+        let address = u64::try_from(self.frames.address.get(frame).copied()??).ok()?;
+        Some((self.lib(*self.frames.func.get(frame)?)?, address))
+    }
+
+    /// Whether an address stands for a frame's name.
+    fn is_unnamed(&self, frame: usize) -> bool {
+        let name = self.frames.func.get(frame).and_then(|row| self.functions.name.get(*row));
+        name.and_then(|name| self.strings.get(*name)).is_some_and(|name| is_address(name))
+    }
+}
+
+/// What a row of the table of stacks is.
+#[derive(Clone, Copy)]
+struct Node {
+    /// `None` of a stack that is deeper than what is read.
+    context: Option<u32>,
+    depth: usize,
+    function: u32,
+    inlined: bool,
+    named: bool,
+}
+
+impl<'d> Reading<'d> {
+    fn duration_ns(&self) -> Option<u64> {
+        let ms = self.last_ms - self.first_ms;
+        (ms > 0.0 && ms < 1e12).then_some((ms * 1e6) as u64)
+    }
+
+    fn thread(&mut self, number: usize, thread: &'d Thread) -> Result<(), TextError> {
+        let samples = &thread.samples;
+        if samples.stack.is_empty() {
+            return Ok(());
+        }
+        let Some(view) = view(self.document, thread) else {
+            let why = format!(
+                "thread {number} has no table of stacks, frames, functions or strings: the format's \
+                 version is one that is not known; save it with another version of the profiler"
+            );
+            return Err(TextError::Content(why));
+        };
+        let (command, pid, tid) = (
+            printable(
+                thread
+                    .process_name
+                    .as_ref()
+                    .filter(|_| thread.name.is_empty())
+                    .unwrap_or(&thread.name),
+            ),
+            thread.pid.as_ref().and_then(Number::value),
+            thread.tid.as_ref().and_then(Number::value),
+        );
+        let mut nodes: Vec<Option<Node>> = vec![None; view.stacks.frame.len()];
+        let mut functions: FxHashMap<usize, Known> = FxHashMap::default();
+        let mut time_ms = 0.0;
+        for (at, stack) in samples.stack.iter().enumerate() {
+            let delta = |of: &Vec<f64>| of.get(at).copied().filter(|time| time.is_finite());
+            let time = match (&samples.time, &samples.time_deltas) {
+                (Some(time), _) => delta(time),
+                (None, Some(deltas)) => delta(deltas).map(|delta| {
+                    time_ms += delta;
+                    time_ms
+                }),
+                (None, None) => None,
+            };
+            let weight = match &samples.weight {
+                None => 1.0,
+                Some(weights) => match weights.get(at) {
+                    Some(weight) => weight.unwrap_or(0.0),
+                    None => return Err(missing("weight", at, number)),
+                },
+            };
+            if !(0.0..9e18).contains(&weight) {
+                let why = format!(
+                    "sample {at} of thread {number} has a weight of {weight}: it is a difference of two \
+                     profiles, or broken; give both to opcost diff instead"
+                );
+                return Err(TextError::Content(why));
+            }
+            let (cost, count) = match self.weights {
+                Weight::Samples => (weight as u64, weight as u64),
+                Weight::Milliseconds => ((weight * 1e6) as u64, 0),
+                Weight::Other => (weight as u64, 0),
+            };
+            let node = match stack {
+                None => None,
+                Some(stack) => {
+                    Some(self.node(*stack, number, &view, &mut nodes, &mut functions)?)
+                }
+            };
+            let module =
+                node.and_then(|node| self.growth.module(node.function).map(str::to_string));
+            let since = time.map(|time| ((time - self.first_ms).max(0.0) * 1e6) as u64);
+            let facts = Facts {
+                command: Some(&command),
+                pid,
+                tid,
+                module: module.as_deref(),
+                time_ns: since,
+            };
+            if !self.wanted.filter.is_empty() && !self.wanted.filter.keeps(&facts) {
+                self.losses.left_out += 1;
+                continue;
+            }
+            // What has no stack took no sample: the thread waited.
+            let Some(node) = node else { continue };
+            if let Some(time) = time {
+                self.last_ms = self.last_ms.max(time);
+            }
+            let beyond = || TextError::Content("its costs add up to more than 64 bits".into());
+            self.total = self.total.checked_add(cost).ok_or_else(beyond)?;
+            let context = match (node.context, stack) {
+                (None, Some(stack)) => self.innermost(*stack, &view, &nodes),
+                (context, _) => context,
+            };
+            self.growth.charge(context, cost, count, node.inlined);
+            if !node.named {
+                let module = module.unwrap_or_default();
+                let why = || {
+                    let files = &self.looked_up.files;
+                    let file = files.values().find(|(path, ..)| *path == module);
+                    file.and_then(|(_, why, _)| why.clone()).unwrap_or(Why::NotLookedUp)
+                };
+                let why = why();
+                self.unnamed.entry(module).or_insert((why, 0)).1 += count;
+            }
+        }
+        Ok(())
+    }
+
+    /// The context of a row of the table of stacks; those above it are earlier rows.
+    fn node(
+        &mut self,
+        stack: usize,
+        thread: usize,
+        view: &View<'d>,
+        nodes: &mut [Option<Node>],
+        functions: &mut FxHashMap<usize, Known>,
+    ) -> Result<Node, TextError> {
+        let mut open = vec![stack];
+        while let Some(at) = open.last().copied() {
+            let known = nodes.get(at).ok_or_else(|| missing("stack", at, thread))?;
+            if known.is_some() {
+                open.pop();
+                continue;
+            }
+            let prefix = *view
+                .stacks
+                .prefix
+                .get(at)
+                .ok_or_else(|| missing("prefix of stack", at, thread))?;
+            let above = match prefix {
+                None => None,
+                Some(prefix) if prefix >= at => {
+                    let why =
+                        format!("stack {at} of thread {thread} stands before its caller {prefix}");
+                    return Err(TextError::Content(why));
+                }
+                Some(prefix) => match nodes[prefix] {
+                    Some(node) => Some(node),
+                    None => {
+                        open.push(prefix);
+                        continue;
+                    }
+                },
+            };
+            let frame = view.stacks.frame[at];
+            let Known { functions: numbers, named } = match functions.entry(frame) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => place.insert(self.functions(frame, thread, view)?),
+            };
+            let depth = above.map_or(0, |node| node.depth) + numbers.len();
+            let mut context = above.and_then(|node| node.context);
+            if depth > FRAMES_MAX {
+                context = None;
+            } else {
+                for number in &*numbers {
+                    context = Some(self.growth.context(context, *number));
+                }
+            }
+            let Some(function) = numbers.last().copied() else {
+                return Err(missing("function", frame, thread));
+            };
+            let named = *named;
+            let inlined = numbers.len() > 1
+                || view.frames.inline_depth.get(frame).is_some_and(|depth| *depth > 0);
+            nodes[at] = Some(Node { context, depth, function, inlined, named });
+            open.pop();
+        }
+        nodes[stack].ok_or_else(|| missing("stack", stack, thread))
+    }
+
+    /// The context of a deep stack's innermost frames.
+    fn innermost(&mut self, stack: usize, view: &View<'d>, nodes: &[Option<Node>]) -> Option<u32> {
+        self.losses.stacks_cut += 1;
+        let prefix = |at: &usize| view.stacks.prefix.get(*at).copied().flatten();
+        let rows = std::iter::successors(Some(stack), prefix).take(FRAMES_MAX);
+        let functions = rows.filter_map(|at| Some(nodes.get(at)?.as_ref()?.function));
+        let functions: Vec<u32> = functions.collect();
+        let below = |at, function: &u32| Some(self.growth.context(at, *function));
+        functions.iter().rev().fold(None, below)
+    }
+
+    /// The functions of a frame.
+    fn functions(
+        &mut self,
+        frame: usize,
+        thread: usize,
+        view: &View<'d>,
+    ) -> Result<Known, TextError> {
+        let row = *view.frames.func.get(frame).ok_or_else(|| missing("frame", frame, thread))?;
+        let string = |at: usize| view.strings.get(at).ok_or_else(|| missing("string", at, thread));
+        let name = *view.functions.name.get(row).ok_or_else(|| missing("function", row, thread))?;
+        let name = string(name)?;
+        let lib = view.lib(row).and_then(|lib| self.document.libs.get(lib));
+        let resource = view.functions.resource.get(row).copied().flatten();
+        let resource = resource.and_then(|at| usize::try_from(at).ok());
+        let resource_name = resource.zip(view.resources).and_then(|(at, table)| table.name.get(at));
+        let category = view.frames.category.get(frame).copied().flatten();
+        let category = category.and_then(|at| self.document.meta.categories.get(at));
+        let module = match (lib, resource_name) {
+            (Some(lib), _) if !lib.path.is_empty() => lib.path.clone(),
+            (Some(lib), _) => lib.name.clone(),
+            (None, Some(name)) => string(*name)?.clone(),
+            (None, None) => String::new(),
+        };
+        let in_kernel =
+            category.is_some_and(|category| category.name.eq_ignore_ascii_case("kernel"));
+        let module = match module.as_str() {
+            "" if in_kernel => KERNEL.to_string(),
+            name if name.starts_with("[kernel") => KERNEL.to_string(),
+            name => printable(name),
+        };
+        // Addresses stand for names where nobody looked these up.
+        let named = self.document.meta.symbolicated != Some(false) || !is_address(name);
+        let found = view.address(frame).filter(|_| !named);
+        if let Some(stack) = found.and_then(|place| self.looked_up.stacks.get(&place)) {
+            let named = stack.iter().all(|function| !function.symbol.starts_with('['));
+            let functions = stack.iter().map(|function| self.growth.function(function.clone()));
+            return Ok(Known { functions: functions.collect(), named });
+        }
+        let symbol = if named { demangle(name) } else { Why::NotLookedUp.symbol().to_string() };
+        let number = self.growth.function(Function::new(symbol, &module));
+        Ok(Known { functions: vec![number], named })
+    }
+}
+
+fn missing(what: &str, at: usize, thread: usize) -> TextError {
+    TextError::Content(format!(
+        "{what} {at} of thread {thread} is not in its tables, so the file is broken"
+    ))
+}
+
+fn is_address(name: &str) -> bool {
+    name.strip_prefix("0x").is_some_and(|digits| {
+        !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
+    })
+}
+
+#[cfg(test)]
+#[path = "firefox_tests.rs"]
+mod tests;

@@ -1,0 +1,387 @@
+//! pprof's profiles: a protocol buffer, which is gzipped on disk
+//! (<https://github.com/google/pprof/blob/main/proto/profile.proto>, whose numbers of fields these are).
+
+use super::about::{About, EventAbout};
+use super::protobuf::{Fields, Value, numbers};
+use super::stack::FRAMES_MAX;
+use super::text::TextError;
+use crate::losses::Losses;
+use crate::symbolise::{Growth, Sampled, Unnamed, Why};
+use crate::symbols::demangle::{demangle, printable};
+use opcost_record::profile::KERNEL;
+use opcost_record::{Function, Module};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// Functions at one address, at most: one, and what is inlined there.
+const LINES_MAX: usize = 256;
+
+/// Whether bytes look like this: the first fields are some of a profile, and there is binary data.
+pub fn is_pprof(bytes: &[u8]) -> bool {
+    let fits = |field: u64, value: &Value<'_>| match field {
+        1..=6 | 11 => value.bytes().is_some(),
+        7..=10 | 12 | 14 => value.number().is_some(),
+        13 => *value != Value::Fixed,
+        15 => value.number().is_some(),
+        _ => false,
+    };
+    let mut fields = Fields::of(bytes).take(3);
+    let is_binary = bytes.iter().take(256).any(|byte| *byte < 9);
+    is_binary
+        && fields.next().is_some_and(|first| first.is_ok_and(|(field, value)| fits(field, &value)))
+        && fields.all(|field| field.is_ok_and(|(field, value)| fits(field, &value)))
+}
+
+/// A sample type.
+#[derive(Clone, Copy, Default)]
+struct Type {
+    name: u64,
+    unit: u64,
+}
+
+/// One address: its binary and its functions, the innermost first.
+struct Location {
+    mapping: u64,
+    functions: Vec<u64>,
+}
+
+/// A function by its names.
+#[derive(Clone, Copy, Default)]
+struct Names {
+    name: u64,
+    system_name: u64,
+    file: u64,
+}
+
+/// A profile whose strings are numbers.
+#[derive(Default)]
+struct Raw<'b> {
+    types: Vec<Type>,
+    samples: Vec<&'b [u8]>,
+    /// Files by identifier, and the first, which is the program's.
+    mappings: FxHashMap<u64, u64>,
+    program: Option<u64>,
+    locations: FxHashMap<u64, Location>,
+    functions: FxHashMap<u64, Names>,
+    strings: Vec<&'b [u8]>,
+    duration_ns: u64,
+    period_type: Type,
+    period: u64,
+    default_type: u64,
+}
+
+/// Reads the bytes, unpacked.
+///
+/// `event`: the sample type that is wanted; the profile's default if `None`, else its last, as pprof
+/// itself chooses.
+///
+/// # Errors
+/// [`TextError`]: bytes that are none, a reference to what is not there, no such sample type.
+pub fn read(bytes: &[u8], event: Option<&str>) -> Result<(About, Sampled), TextError> {
+    let raw = Raw::of(bytes)?;
+    let names: Vec<String> =
+        raw.types.iter().map(|one| raw.string(one.name)).collect::<Result<_, _>>()?;
+    let default = raw.string(raw.default_type)?;
+    let chosen = match event {
+        Some(wanted) => names.iter().position(|name| name == wanted),
+        None => names.iter().position(|name| *name == default && !name.is_empty()),
+    };
+    let chosen = match (chosen, event) {
+        (Some(chosen), _) => chosen,
+        (None, Some(wanted)) => return Err(TextError::no_event(wanted, &names)),
+        (None, None) => names.len().checked_sub(1).ok_or(TextError::Empty)?,
+    };
+    let unit = raw.string(raw.types[chosen].unit)?;
+    let factor = nanoseconds(&unit);
+    // How many samples there were says a sample type of its own, or the period.
+    let counted = |at: &usize| {
+        names[*at] == "samples" && raw.string(raw.types[*at].unit).is_ok_and(|unit| unit == "count")
+    };
+    let counts = (0..names.len()).find(counted);
+    let same = raw.string(raw.period_type.name)? == names[chosen]
+        && raw.string(raw.period_type.unit)? == unit;
+    let period = Some(raw.period).filter(|period| *period > 0 && same);
+    let mut reading = Reading {
+        raw: &raw,
+        growth: Growth::default(),
+        numbers: FxHashMap::default(),
+        unnamed: BTreeMap::new(),
+        losses: Losses::default(),
+    };
+    let mut all_cost: u64 = 0;
+    let mut all_samples: u64 = 0;
+    for (at, sample) in raw.samples.iter().enumerate() {
+        let (mut locations, mut values) = (Vec::new(), Vec::new());
+        for field in Fields::of(sample) {
+            match field? {
+                (1, value) => numbers(value, &mut |number| locations.push(number))?,
+                (2, value) => numbers(value, &mut |number| values.push(number as i64))?,
+                _ => {}
+            }
+        }
+        let figure = |of: usize| figure(at, &values, names.len(), of);
+        let value = figure(chosen)?;
+        let beyond = || TextError::Content("its costs add up to more than 64 bits".into());
+        let cost = value.checked_mul(factor.unwrap_or(1)).ok_or_else(beyond)?;
+        let samples = match (counts, period) {
+            (Some(counts), _) => figure(counts)?,
+            (None, Some(period)) => value / period,
+            (None, None) => 0,
+        };
+        if cost == 0 && samples == 0 {
+            continue;
+        }
+        all_cost = all_cost.checked_add(cost).ok_or_else(beyond)?;
+        all_samples = all_samples.checked_add(samples).ok_or_else(beyond)?;
+        reading.sample(&locations, cost, samples)?;
+    }
+    if all_cost == 0 {
+        return Err(TextError::Empty);
+    }
+    let about = About {
+        format: "pprof",
+        sampling: Some(EventAbout {
+            clock: factor.is_some(),
+            period: period.and_then(|period| period.checked_mul(factor.unwrap_or(1))),
+            with_callers: true,
+            ..EventAbout::default()
+        }),
+        event: names[chosen].clone(),
+        events: names,
+        duration_ns: Some(raw.duration_ns).filter(|duration| *duration > 0),
+        ..About::default()
+    };
+    Ok((about, reading.finish()?))
+}
+
+/// What one of a unit of time is in nanoseconds; `None` of other units.
+fn nanoseconds(unit: &str) -> Option<u64> {
+    Some(match unit {
+        "nanoseconds" | "nanosecond" | "ns" => 1,
+        "microseconds" | "microsecond" | "us" => 1_000,
+        "milliseconds" | "millisecond" | "ms" => 1_000_000,
+        "seconds" | "second" | "s" => 1_000_000_000,
+        _ => return None,
+    })
+}
+
+/// A figure of a sample.
+fn figure(at: usize, values: &[i64], types: usize, of: usize) -> Result<u64, TextError> {
+    if values.len() != types {
+        let found = values.len();
+        let why =
+            format!("its sample {} has {found} values, and there are {types} sample types", at + 1);
+        return Err(TextError::Content(why));
+    }
+    u64::try_from(values[of]).map_err(|_| {
+        TextError::Content(format!(
+            "its sample {} has a cost of {}: it is a difference of two profiles; give both to opcost \
+             diff instead",
+            at + 1,
+            values[of]
+        ))
+    })
+}
+
+impl<'b> Raw<'b> {
+    fn of(bytes: &'b [u8]) -> Result<Raw<'b>, TextError> {
+        let mut raw = Raw::default();
+        for field in Fields::of(bytes) {
+            match field? {
+                (1, Value::Bytes(message)) => raw.types.push(value_type(message)?),
+                (2, Value::Bytes(message)) => raw.samples.push(message),
+                (3, Value::Bytes(message)) => {
+                    let (mut id, mut file) = (0, 0);
+                    each(message, |field, number| match field {
+                        1 => id = number,
+                        5 => file = number,
+                        _ => {}
+                    })?;
+                    raw.program = raw.program.or(Some(file));
+                    raw.mappings.insert(id, file);
+                }
+                (4, Value::Bytes(message)) => raw.location(message)?,
+                (5, Value::Bytes(message)) => {
+                    let (mut id, mut names) = (0, Names::default());
+                    each(message, |field, number| match field {
+                        1 => id = number,
+                        2 => names.name = number,
+                        3 => names.system_name = number,
+                        4 => names.file = number,
+                        _ => {}
+                    })?;
+                    raw.functions.insert(id, names);
+                }
+                (6, Value::Bytes(string)) => raw.strings.push(string),
+                (10, Value::Number(number)) => raw.duration_ns = number.min(i64::MAX as u64),
+                (11, Value::Bytes(message)) => raw.period_type = value_type(message)?,
+                (12, Value::Number(number)) => {
+                    raw.period = u64::try_from(number as i64).unwrap_or(0);
+                }
+                (14, Value::Number(number)) => raw.default_type = number,
+                _ => {}
+            }
+        }
+        if raw.strings.first().is_some_and(|first| !first.is_empty()) {
+            let why = "the first string of its table is not empty, so it is no pprof profile";
+            return Err(TextError::Content(why.into()));
+        }
+        Ok(raw)
+    }
+
+    fn location(&mut self, message: &'b [u8]) -> Result<(), TextError> {
+        let (mut id, mut location) = (0, Location { mapping: 0, functions: Vec::new() });
+        for field in Fields::of(message) {
+            match field? {
+                (1, Value::Number(number)) => id = number,
+                (2, Value::Number(number)) => location.mapping = number,
+                (4, Value::Bytes(line)) => {
+                    let mut function = 0;
+                    each(line, |field, number| {
+                        if field == 1 {
+                            function = number;
+                        }
+                    })?;
+                    location.functions.push(function);
+                }
+                _ => {}
+            }
+        }
+        if location.functions.len() > LINES_MAX {
+            let why =
+                format!("its location {id} has more than {LINES_MAX} functions, so it is broken");
+            return Err(TextError::Content(why));
+        }
+        self.locations.insert(id, location);
+        Ok(())
+    }
+
+    fn string(&self, number: u64) -> Result<String, TextError> {
+        // A profile without any string has no names.
+        if number == 0 {
+            return Ok(String::new());
+        }
+        let found = usize::try_from(number).ok().and_then(|number| self.strings.get(number));
+        let missing = || {
+            let all = self.strings.len();
+            TextError::Cut(format!("it refers to string {number} of {all}"))
+        };
+        Ok(printable(&String::from_utf8_lossy(found.ok_or_else(missing)?)))
+    }
+}
+
+/// The numbers of a message with their fields.
+fn each(message: &[u8], mut take: impl FnMut(u64, u64)) -> Result<(), TextError> {
+    for field in Fields::of(message) {
+        if let (field, Value::Number(number)) = field? {
+            take(field, number);
+        }
+    }
+    Ok(())
+}
+
+fn value_type(message: &[u8]) -> Result<Type, TextError> {
+    let mut found = Type::default();
+    each(message, |field, number| match field {
+        1 => found.name = number,
+        2 => found.unit = number,
+        _ => {}
+    })?;
+    Ok(found)
+}
+
+/// What was read of the samples.
+struct Reading<'r, 'b> {
+    raw: &'r Raw<'b>,
+    growth: Growth,
+    /// The numbers of a location's functions, outermost first, with whether they are inlined.
+    numbers: FxHashMap<u64, Vec<(u32, bool)>>,
+    /// Samples in code without names, by module.
+    unnamed: BTreeMap<String, u64>,
+    losses: Losses,
+}
+
+impl Reading<'_, '_> {
+    fn sample(&mut self, locations: &[u64], cost: u64, samples: u64) -> Result<(), TextError> {
+        // The leaf comes first, and what is cut off is outside.
+        let mut depth = 0;
+        let mut kept = 0;
+        for id in locations {
+            if !self.numbers.contains_key(id) {
+                let functions = self.functions(*id)?;
+                self.numbers.insert(*id, functions);
+            }
+            depth += self.numbers[id].len();
+            if depth > FRAMES_MAX {
+                self.losses.stacks_cut += 1;
+                break;
+            }
+            kept += 1;
+        }
+        let (mut at, mut inlined) = (None, false);
+        for (function, is_inlined) in
+            locations[..kept].iter().rev().flat_map(|id| &self.numbers[id])
+        {
+            at = Some(self.growth.context(at, *function));
+            inlined = *is_inlined;
+        }
+        self.growth.charge(at, cost, samples, inlined);
+        let leaf = locations.first().and_then(|id| self.raw.locations.get(id));
+        if let Some(leaf) = leaf.filter(|leaf| leaf.functions.is_empty()) {
+            let module = self.module(leaf.mapping)?.unwrap_or_default();
+            *self.unnamed.entry(module).or_default() += samples;
+        }
+        Ok(())
+    }
+
+    /// The functions of a location, outermost first.
+    fn functions(&mut self, id: u64) -> Result<Vec<(u32, bool)>, TextError> {
+        let raw = self.raw;
+        let missing = |what: &str, id: u64| TextError::Cut(format!("{what} {id} is not in it"));
+        let location = raw.locations.get(&id).ok_or_else(|| missing("location", id))?;
+        let module = self.module(location.mapping)?;
+        if location.functions.is_empty() {
+            let function = Function::new("[text]", module.unwrap_or_default());
+            return Ok(vec![(self.growth.function(function), false)]);
+        }
+        let mut found = Vec::with_capacity(location.functions.len());
+        for (at, id) in location.functions.iter().rev().enumerate() {
+            let names = raw.functions.get(id).ok_or_else(|| missing("function", *id))?;
+            let (name, file) = (raw.string(names.name)?, raw.string(names.file)?);
+            let name = if name.is_empty() { raw.string(names.system_name)? } else { name };
+            let name = if name.is_empty() { "[text]".into() } else { demangle(&name) };
+            // Without a binary the file is all that is known of where a function is.
+            let module = match &module {
+                Some(module) => module.clone(),
+                None => file,
+            };
+            found.push((self.growth.function(Function::new(name, module)), at > 0));
+        }
+        Ok(found)
+    }
+
+    /// The file of a mapping; `None` if there is none.
+    fn module(&self, mapping: u64) -> Result<Option<String>, TextError> {
+        let Some(file) = self.raw.mappings.get(&mapping) else { return Ok(None) };
+        let file = self.raw.string(*file)?;
+        Ok(Some(if file.starts_with("[kernel") { KERNEL.into() } else { file }))
+    }
+
+    fn finish(self) -> Result<Sampled, TextError> {
+        // The first mapping is the program's.
+        let program = self.raw.program.map(|file| self.raw.string(file)).transpose()?;
+        let program = program.filter(|path| !path.is_empty());
+        let module = |path| Module { path, program: true, ..Module::default() };
+        let unnamed = self.unnamed.into_iter().filter(|(_, samples)| *samples > 0);
+        let unnamed =
+            unnamed.map(|(module, samples)| Unnamed { module, why: Why::Stripped, samples });
+        let mut sampled = self.growth.grown(self.losses);
+        sampled.profile.modules = program.map(module).into_iter().collect();
+        sampled.unnamed = unnamed.collect();
+        Ok(sampled)
+    }
+}
+
+#[cfg(test)]
+#[path = "pprof_tests.rs"]
+mod tests;

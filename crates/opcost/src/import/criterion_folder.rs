@@ -1,0 +1,131 @@
+//! A folder of criterion's: which samples in it are compared.
+//!
+//! Below the folder of a benchmark stand `new`, the last run, and a folder for each baseline: `base`, or
+//! what `--save-baseline NAME` named. `change` and `report` have no samples.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Samples of one benchmark in one run.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct SampleFile {
+    /// The file.
+    pub(super) path: PathBuf,
+    /// The run: `new`, or the name of a baseline.
+    pub(super) run: String,
+}
+
+/// The samples of a folder.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) struct Found {
+    /// The last run of every benchmark, in the order of their names.
+    pub(super) newest: Vec<SampleFile>,
+    /// The runs that the last ones can be compared with.
+    pub(super) baselines: Vec<SampleFile>,
+    /// Baselines that are the last run itself: criterion copies `new` to `base` when it is done.
+    pub(super) copies: BTreeSet<String>,
+}
+
+/// The last run.
+const NEWEST: &str = "new";
+/// The file with samples.
+const SAMPLES: &str = "sample.json";
+
+/// Looks through a folder.
+///
+/// # Errors
+/// A folder that cannot be read.
+pub(super) fn find(folder: &Path) -> io::Result<Found> {
+    let mut found = Found::default();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        let mut runs = Vec::new();
+        for entry in std::fs::read_dir(&folder)? {
+            let entry = entry?;
+            // Not through links, which may lead in a circle.
+            if !entry.file_type()?.is_dir() {
+                continue;
+            }
+            let path = entry.path().join(SAMPLES);
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if path.is_file() {
+                runs.push(SampleFile { path, run: name });
+            }
+            folders.push(entry.path());
+        }
+        let Some(at) = runs.iter().position(|file| file.run == NEWEST) else { continue };
+        let newest = runs.swap_remove(at);
+        let samples = std::fs::read(&newest.path)?;
+        for file in runs {
+            if std::fs::read(&file.path)? == samples {
+                found.copies.insert(file.run);
+            } else {
+                found.baselines.push(file);
+            }
+        }
+        found.newest.push(newest);
+    }
+    found.newest.sort_by(|one, two| one.path.cmp(&two.path));
+    found.baselines.sort_by(|one, two| (&one.run, &one.path).cmp(&(&two.run, &two.path)));
+    Ok(found)
+}
+
+/// The benchmark's name by the folders between this one and its samples; `None` where a folder is
+/// named as criterion names it, or there is none between.
+pub(super) fn case(folder: &Path, samples: &Path) -> Option<String> {
+    if samples.components().any(|part| part.as_os_str() == "criterion") {
+        return None;
+    }
+    // The last two are the run and the file.
+    let between = samples.strip_prefix(folder).ok()?.parent()?.parent()?;
+    let parts: Vec<_> = between.iter().map(|part| part.to_string_lossy()).collect();
+    Some(parts.join("/")).filter(|name| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_of_the_last_run_is_no_baseline() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("sort/10/new/sample.json", "2");
+        write("sort/10/base/sample.json", "2");
+        write("sort/10/before/sample.json", "1");
+        write("sort/10/change/estimates.json", "{}");
+        write("sum/new/sample.json", "3");
+        write("sum/base/sample.json", "4");
+        write("gone/base/sample.json", "5");
+        let found = find(folder.path()).unwrap();
+        let shown = |files: &[SampleFile]| -> Vec<String> {
+            let relative = |file: &SampleFile| {
+                let path = file.path.strip_prefix(folder.path()).unwrap();
+                format!("{} {}", file.run, path.display())
+            };
+            files.iter().map(relative).collect()
+        };
+        assert_eq!(
+            shown(&found.newest),
+            ["new sort/10/new/sample.json", "new sum/new/sample.json"]
+        );
+        assert_eq!(
+            shown(&found.baselines),
+            ["base sum/base/sample.json", "before sort/10/before/sample.json"]
+        );
+        assert_eq!(found.copies.iter().collect::<Vec<_>>(), ["base"]);
+    }
+
+    #[test]
+    fn a_copy_of_the_folder_names_benchmarks_too() {
+        let case = |folder: &str, file: &str| case(Path::new(folder), Path::new(file));
+        assert_eq!(case("old", "old/sum/10/new/sample.json"), Some("sum/10".into()));
+        assert_eq!(case("old", "old/new/sample.json"), None);
+        assert_eq!(case("target/criterion", "target/criterion/sum/new/sample.json"), None);
+    }
+}
