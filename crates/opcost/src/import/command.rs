@@ -169,6 +169,7 @@ fn read_folder(folder: &Path, label: &str, compared: bool) -> Result<Vec<ReadFil
     let mut files = Vec::new();
     for sample in baselines.chain(&found.newest) {
         let mut file = read_file(label.to_string(), &sample.path, Some("criterion"))?;
+        file.parsed.experiment.get_or_insert_with(|| label.to_string());
         for series in &mut file.parsed.series {
             // A copy of the folder may have any name.
             series.case = criterion_folder::case(folder, &sample.path).or(series.case.take());

@@ -71,19 +71,19 @@ pub static FORMATS: &[ImportFormat] = &[
     },
     ImportFormat {
         name: "pyperf",
-        help: "pyperf's JSON (-o): a figure for each process, warm-ups left out",
+        help: "pyperf's JSON (-o): a figure for each process",
         detect: pyperf::detect,
         read: pyperf::read,
     },
     ImportFormat {
         name: "catch2",
-        help: "benchmarks of Catch2's XML reporter (-r xml): means and deviations",
+        help: "Catch2's XML reporter (-r xml): means and deviations",
         detect: catch2::detect,
         read: catch2::read,
     },
     ImportFormat {
         name: "criterion",
-        help: "criterion's sample.json, estimates.json or folder (a baseline against new)",
+        help: "criterion's folder, its sample.json or estimates.json",
         detect: criterion::detect,
         read: criterion::read,
     },
@@ -107,7 +107,7 @@ pub static FORMATS: &[ImportFormat] = &[
     },
     ImportFormat {
         name: "benchfmt",
-        help: "Go benchmark lines, as go test -bench prints and benchstat reads them",
+        help: "Go benchmark lines (go test -bench, benchstat)",
         detect: benchfmt::detect,
         read: benchfmt::read,
     },
@@ -125,7 +125,7 @@ pub static FORMATS: &[ImportFormat] = &[
     },
     ImportFormat {
         name: "published",
-        help: "TOML, a published table with its claims (docs/investigations/published.md)",
+        help: "TOML, a published table with its claims",
         detect: published::detect,
         read: published::read,
     },
