@@ -7,6 +7,8 @@ use super::whose;
 use crate::comparison::call_tree::{CallTree, VariantOf};
 use maud::{Markup, PreEscaped, html};
 
+/// What zooms and searches; the graphs are complete without it.
+pub(super) const SCRIPT: &str = include_str!("flame.js");
 /// Graphs that one page has; more would make it too heavy to open.
 const GRAPHS_MAX: usize = 4;
 
@@ -32,12 +34,14 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     (!graphs.is_empty()).then(|| {
         html! {
             p {
-                "Point at a frame to read its figures. Larger, with every frame: "
+                "Point at a frame to read its name and figures. A picture of its own, with every frame: "
                 code { "opcost show " (comparison.recording) " --export-flamegraph FILE" }
                 @if more > 0 { ", which also has the " (more) " comparisons left out here" }
                 "."
             }
             @for graph in graphs { (graph) }
+            // The template would escape it; it is ours, and the page's policy names its hash.
+            script { (PreEscaped(SCRIPT)) }
         }
     })
 }

@@ -193,11 +193,15 @@ fn notes(page: &mut Page, view: &View<'_>) {
             .iter()
             .take(NAMED)
             .map(|(function, cost)| {
-                let name = page.name(&view.naming.symbol(function), &behind(function), NAME_WIDTH);
-                format!("{name} {}", view.share(*cost))
+                // Whole names would make a page of this, whoever asks for them.
+                let name = format!("{}{}", view.naming.symbol(function), behind(function));
+                format!("{} {}", shorten(&name, NAME_WIDTH), view.share(*cost))
             })
             .collect();
-        let more = if distortion.functions.len() > NAMED { ", …" } else { "" };
+        let more = match distortion.functions.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {} more (--json has all)", grouped(more as u64)),
+        };
         let said = format!(
             "{} {}: {}{more}",
             view.share(distortion.cost),
