@@ -364,7 +364,7 @@ impl<'a> Parts<'a> {
         let most = if functions.sampled.is_some() { SAMPLED_SHOWN } else { FUNCTIONS_SHOWN };
         let (rows, others, of_others) = functions.leading(most);
         let shown = functions.unattributed.change.abs() >= REST_MIN;
-        let unattributed = shown.then(|| functions.unattributed.clone());
+        let unattributed = shown.then_some(functions.unattributed);
         let rest = [(others > 0).then_some(of_others), unattributed];
         let rest: Vec<Sides> = rest.into_iter().flatten().collect();
         let changes: Vec<f64> =

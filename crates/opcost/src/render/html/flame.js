@@ -44,8 +44,15 @@ for (const box of document.querySelectorAll(".flame")) {
     return text;
   };
 
+  const cut = (text, room) => {
+    if (text.length <= room) return text;
+    const end = Math.ceil((room - 1) / 2);
+    return text.slice(0, room - 1 - end) + "…" + text.slice(text.length - end);
+  };
+
   // A name in so many characters: template arguments go first, then parameters with the return type,
-  // then namespaces from the outside, and only then the middle.
+  // then namespaces from the outside. Where the marks of these leave no room, the function's own name
+  // stands alone, and only then its middle is cut.
   const shorten = (name, room) => {
     if (name.length <= room) return name;
     let short = without(name, "<", ">", "<…>");
@@ -58,9 +65,7 @@ for (const box of document.querySelectorAll(".flame")) {
     for (let left = ""; short.length > room && short.includes("::"); left = "…") {
       short = "…" + short.slice(left.length).replace(/^.*?::/, "");
     }
-    if (short.length <= room) return short;
-    const end = Math.ceil((room - 1) / 2);
-    return short.slice(0, room - 1 - end) + "…" + short.slice(short.length - end);
+    return short.length <= room ? short : cut(short.replace(/^…|<…>|\(…\)/g, ""), room);
   };
 
   const place = (frame, x, width) => {

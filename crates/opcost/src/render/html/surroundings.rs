@@ -161,7 +161,8 @@ fn shown(value: &Value) -> Markup {
             Value::Bool(true) => "yes",
             Value::Bool(false) => "no",
             Value::Array(items) if items.iter().all(|item| !item.is_object()) => {
-                (items.iter().map(plain).collect::<Vec<_>>().join(", "))
+                @let items: Vec<String> = items.iter().map(plain).collect();
+                (items.join(if items.iter().any(|item| item.contains(',')) { "; " } else { ", " }))
             }
             Value::Array(items) => { ul class="plain" { @for item in items { li { (shown(item)) } } } }
             Value::Object(fields) => {

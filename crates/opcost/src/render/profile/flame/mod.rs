@@ -9,7 +9,7 @@ mod layout;
 mod legend;
 
 use super::super::functions::signed_figure;
-use super::super::names::{cut, shorten};
+use super::super::names::{cut, label};
 
 use crate::comparison::call_tree::{CallNode, CallTree};
 use crate::comparison::conclusion::{figure, grouped, percent};
@@ -226,7 +226,7 @@ impl<'a> Drawing<'a> {
         }
         let room = ((width - 5.0) / CHARACTER_PX).max(0.0) as usize;
         if room >= CHARACTERS_MIN {
-            let label = escape(&shorten(&name, room));
+            let label = escape(&label(&name, room));
             let (x, y) = (x + 3.0, y + 12.5);
             let _ = write!(self.body, r#"<text x="{x:.2}" y="{y:.1}">{label}</text>"#);
         }
