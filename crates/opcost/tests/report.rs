@@ -303,17 +303,14 @@ fn flame_graphs_are_in_the_page_and_each_refers_to_itself() {
         assert!(text.contains(&format!("url(#opcost-gone-{graph})")), "graph {graph}");
     }
     assert!(!page(&simple(4), &[]).contains("opcost-flame"), "no profiles, no graph");
-    let alone = emulated::recording(emulated::plan(&["only"], 6), 7, |_| {
+    let alone = emulated::recording(emulated::plan(&["off"], 6), 7, |_| {
         let mut tree = Tree::default();
         tree.add(None, "main", "/bin/program", 1, 7000);
         (tree.grown(), vec![])
     });
     let text = page(&alone, &[]);
     check(&text);
-    assert!(
-        text.contains("<g class=\"panel\" data-name=\"only\">"),
-        "a single variant has its own"
-    );
+    assert!(text.contains("<g class=\"panel\" data-name=\"off\">"), "a single variant has its own");
 }
 
 #[test]

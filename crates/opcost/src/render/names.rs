@@ -17,6 +17,11 @@ const ARGUMENTS: &str = "<…>";
 
 /// A name in at most `width` columns.
 pub(crate) fn shorten(name: &str, width: usize) -> String {
+    cut(&reduced(name, width), width)
+}
+
+/// A name without what can be left out of it, as far as it must be to have `width` columns.
+fn reduced(name: &str, width: usize) -> String {
     if name.width() <= width {
         return name.to_string();
     }
@@ -34,21 +39,23 @@ pub(crate) fn shorten(name: &str, width: usize) -> String {
         let Some(inner) = behind_namespace(rest) else { break };
         rest = inner;
     }
-    let marked = if rest.len() < shorter.len() { format!("…{rest}") } else { rest.to_string() };
-    cut(&marked, width)
+    if rest.len() < shorter.len() { format!("…{rest}") } else { rest.to_string() }
 }
 
 /// A name in a place that is often narrow: where marks of what is missing would leave little of the
 /// function's own name, that alone.
 pub(crate) fn label(name: &str, width: usize) -> String {
+    let reduced = reduced(name, width);
+    if reduced.width() <= width {
+        return reduced;
+    }
     let bare = without_parameters(&without_arguments(name), "").replace(ARGUMENTS, "");
     let mut own = bare.as_str();
-    while own.width() + ARGUMENTS.width() + MISSING.width() > width {
+    while own.width() > width {
         let Some(inner) = behind_namespace(own) else { break };
         own = inner;
     }
-    let marked = own.width() + ARGUMENTS.width() + MISSING.width() + 1;
-    if name.width() <= width || marked <= width { shorten(name, width) } else { cut(own, width) }
+    cut(own, width)
 }
 
 /// A text in at most `width` columns: its beginning and its end.
@@ -163,8 +170,9 @@ mod tests {
         for (width, expected) in [
             (60, name),
             (30, "std::__introsort_loop<…>(…)"),
-            (22, "__introsort_loop"),
-            (12, "__intr…_loop"),
+            (22, "std::__introsort_loop"),
+            (18, "__introsort_loop"),
+            (12, "__int…t_loop"),
             (5, "__…op"),
         ] {
             assert_eq!(label(name, width), expected, "{width}");
