@@ -314,4 +314,6 @@ fn what_is_said_of_inlined_functions_stays_short_with_whole_names() {
     let lines = 1 + paragraph.lines().skip(1).take_while(|line| line.starts_with("  ")).count();
     assert!(lines <= 5, "{lines} lines: {paragraph}");
     assert!(paragraph.contains(" and 6 more (--json"), "{paragraph}");
+    let words = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("method_0(…) (busy) 11.11 %"), "{paragraph}");
 }

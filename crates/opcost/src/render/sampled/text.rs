@@ -194,8 +194,10 @@ fn notes(page: &mut Page, view: &View<'_>) {
             .take(NAMED)
             .map(|(function, cost)| {
                 // Whole names would make a page of this, whoever asks for them.
-                let name = format!("{}{}", view.naming.symbol(function), behind(function));
-                format!("{} {}", shorten(&name, NAME_WIDTH), view.share(*cost))
+                let behind = behind(function);
+                let room = NAME_WIDTH.saturating_sub(behind.width());
+                let name = shorten(&view.naming.symbol(function), room);
+                format!("{name}{behind} {}", view.share(*cost))
             })
             .collect();
         let more = match distortion.functions.len().saturating_sub(NAMED) {
