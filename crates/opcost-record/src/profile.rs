@@ -1,12 +1,17 @@
 //! Where a cost comes from: functions, and the chains of calls that lead to them.
 
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
 
 /// Module name of the kernel's own functions.
 pub const KERNEL: &str = "[kernel]";
 
 /// A function that cost is attributed to.
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+///
+/// Two are the same if their symbols, modules and sources are: several mangled names can be one
+/// function of the source.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Function {
     /// Its symbol, or a name in brackets for code without one.
     pub symbol: String,
@@ -17,31 +22,70 @@ pub struct Function {
     /// symbols tell nothing, and of functions that other objects can see.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
+    /// Its name in the symbol table, where that is a mangled one; of several the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mangled: Option<Box<str>>,
 }
 
 impl Function {
     /// A function that needs nothing to be told from others.
     pub fn new(symbol: impl Into<String>, module: impl Into<String>) -> Function {
-        Function { symbol: symbol.into(), module: module.into(), source: None }
+        Function { symbol: symbol.into(), module: module.into(), source: None, mangled: None }
     }
 
-    /// Its fields as one text, each behind a tab: `symbol`, `module`, and `source` if there is one.
+    /// What two are compared by.
+    fn identity(&self) -> (&str, &str, Option<&str>) {
+        (&self.symbol, &self.module, self.source.as_deref())
+    }
+
+    /// Its fields as one text, each behind a tab: `symbol`, `module`, `source` and `mangled`; the last
+    /// ones are left out where they are absent.
     pub fn format(&self) -> String {
-        let Function { symbol, module, source } = self;
-        match source {
-            Some(source) => format!("{symbol}\t{module}\t{source}"),
-            None => format!("{symbol}\t{module}"),
+        let Function { symbol, module, source, mangled } = self;
+        match (source, mangled) {
+            (None, None) => format!("{symbol}\t{module}"),
+            (Some(source), None) => format!("{symbol}\t{module}\t{source}"),
+            (source, Some(mangled)) => {
+                format!("{symbol}\t{module}\t{}\t{mangled}", source.as_deref().unwrap_or_default())
+            }
         }
     }
 
     /// Reads what [`format`](Self::format) wrote; `None` of a text without a module.
     pub fn parse(text: &str) -> Option<Function> {
         let (symbol, rest) = text.split_once('\t')?;
-        let (module, source) = match rest.split_once('\t') {
-            Some((module, source)) => (module, Some(source.into())),
-            None => (rest, None),
-        };
-        Some(Function { source, ..Function::new(symbol, module) })
+        let mut fields = rest.splitn(3, '\t');
+        let module = fields.next()?;
+        let mut optional = || fields.next().filter(|field| !field.is_empty());
+        let source = optional().map(str::to_string);
+        let mangled = optional().map(Box::from);
+        Some(Function { source, mangled, ..Function::new(symbol, module) })
+    }
+}
+
+impl PartialEq for Function {
+    fn eq(&self, other: &Function) -> bool {
+        self.identity() == other.identity()
+    }
+}
+
+impl Eq for Function {}
+
+impl Hash for Function {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.identity().hash(state);
+    }
+}
+
+impl Ord for Function {
+    fn cmp(&self, other: &Function) -> Ordering {
+        self.identity().cmp(&other.identity())
+    }
+}
+
+impl PartialOrd for Function {
+    fn partial_cmp(&self, other: &Function) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -87,7 +131,7 @@ impl Profile {
     }
 
     /// Writes the profile as lines: `m ROLE SONAME<tab>PATH` where the role of the program is `p`
-    /// and that of another file `-`, `f SYMBOL<tab>MODULE` (and `<tab>SOURCE` if there is one), and
+    /// and that of another file `-`, `f SYMBOL<tab>MODULE` (and `<tab>SOURCE<tab>MANGLED` as far as there are any), and
     /// `c PARENT FUNCTION CALLS COST` where a parent of `-` is none.
     pub fn write_lines(&self, lines: &mut Vec<String>) {
         for Module { path, soname, program } in &self.modules {

@@ -6,10 +6,11 @@
 //! itself while it runs ([`FileSymbols::sites`]).
 //!
 //! ```text
-//! opcost-symbols 3
+//! opcost-symbols 4
 //! function asm_exc_page_fault<tab>[kernel]
 //! function main<tab>/bin/true
 //! function helper<tab>/bin/true<tab>list.c
+//! function ns::run(int)<tab>/bin/true<tab><tab>_ZN2ns3runEi
 //! range ffffffff81a00b40 ffffffff81a00b70 0
 //! landmark ffffffff81a00b40 fault page-faults
 //! file
@@ -22,7 +23,7 @@
 use crate::Function;
 
 /// First line of the format's current version.
-pub const HEADER: &str = "opcost-symbols 3";
+pub const HEADER: &str = "opcost-symbols 4";
 
 /// Size of a page of code, bytes.
 pub const PAGE_BYTES: usize = 4096;
@@ -326,6 +327,10 @@ mod tests {
                     source,
                     ..Function::new("<T as core::fmt::Debug>::fmt", "/bin/with space")
                 },
+                Function {
+                    mangled: Some("_ZN2ns3runEi".into()),
+                    ..Function::new("ns::run(int)", "/bin/with space")
+                },
             ],
             kernel: vec![Range { start: 0xffff_ffff_81a0_0b40, end: u64::MAX, function: 0 }],
             landmarks: vec![
@@ -349,7 +354,10 @@ mod tests {
 
     #[test]
     fn symbols_round_trip() {
-        assert_eq!(Symbols::parse(&symbols().format()).unwrap(), symbols());
+        let parsed = Symbols::parse(&symbols().format()).unwrap();
+        assert_eq!(parsed, symbols());
+        let mangled: Vec<_> = parsed.functions.iter().map(|one| one.mangled.as_deref()).collect();
+        assert_eq!(mangled, [None, None, Some("_ZN2ns3runEi")]);
     }
 
     #[test]

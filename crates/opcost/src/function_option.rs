@@ -37,7 +37,7 @@ pub(crate) fn the_function(functions: &[&Function], name: &str) -> Result<usize>
 }
 
 /// How to say which of several is meant.
-fn spelled(Function { symbol, module, source }: &Function) -> String {
+fn spelled(Function { symbol, module, source, .. }: &Function) -> String {
     format!("{}:{symbol}", source.as_ref().unwrap_or(module))
 }
 

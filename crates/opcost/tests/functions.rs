@@ -214,7 +214,8 @@ fn the_first_rows_cover_most_and_the_others_are_summed() {
     let functions = only(&comparison);
     let leading = |most| {
         let (rows, others, change) = functions.leading(most);
-        (rows.iter().map(|row| row.symbol.as_str()).collect::<Vec<_>>(), others, change)
+        assert!(near(change.value - change.value_baseline, change.change), "{change:?}");
+        (rows.iter().map(|row| row.symbol.as_str()).collect::<Vec<_>>(), others, change.change)
     };
     let (rows, others, change) = leading(12);
     assert_eq!((rows, others), (vec!["f0", "f1"], 2), "95 % of what changed");
@@ -355,7 +356,7 @@ proptest! {
         }
         let (leading, _, others) = functions.leading(3);
         let shown: f64 = leading.iter().map(|row| row.own.change).sum();
-        let sum = shown + others + functions.unattributed.change;
+        let sum = shown + others.change + functions.unattributed.change;
         prop_assert!((sum - functions.total.change).abs() < 1e-6);
         let sizes: Vec<f64> = functions.rows.iter().map(|row| row.own.change.abs()).collect();
         prop_assert!(sizes.is_sorted_by(|one, two| one >= two));

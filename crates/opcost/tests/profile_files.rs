@@ -448,3 +448,27 @@ fn what_cannot_be_compared_or_read_is_said() {
     let error = refused(&["profile", "-i", short.to_str().unwrap()], 2);
     assert!(error.contains("it was cut short"), "{error}");
 }
+
+#[test]
+fn what_is_said_of_inlined_functions_stays_short_with_whole_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("stacks.txt");
+    let long = "ns::Holder<std::vector<std::string, std::allocator<std::string> > >".repeat(6);
+    let sample = |number: usize| {
+        format!(
+            "busy  42 10.{number:06}:     500000 cpu-clock:pp: \n\
+             \t    11300 {long}::method_{number}(int) (inlined)\n\
+             \t            1276 main+0x77 (/opt/work/busy)\n\n"
+        )
+    };
+    std::fs::write(&file, (0..9).map(sample).collect::<String>()).unwrap();
+    let text = printed(&["profile", "--input", file.to_str().unwrap(), "--full-names"]);
+    assert!(text.contains(&format!("{long}::method_8(int)")), "names are not whole: {text}");
+    let (_, paragraph) =
+        text.split_once("% is in functions that were inlined").expect("a paragraph");
+    let lines = 1 + paragraph.lines().skip(1).take_while(|line| line.starts_with("  ")).count();
+    assert!(lines <= 5, "{lines} lines: {paragraph}");
+    assert!(paragraph.contains(" and 6 more (--json"), "{paragraph}");
+    let words = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("method_0(…) (busy) 11.11 %"), "{paragraph}");
+}

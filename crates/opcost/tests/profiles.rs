@@ -520,7 +520,9 @@ fn pprof_reads_what_is_written_for_it() {
     lab.output(&["show", "--export-pprof", "both.pb.gz"]);
     let Some(text) = read_by_pprof(&lab, "both.pb.gz") else { return };
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
-    assert!(lines.contains(&"off/count on/count"), "{text}");
+    assert!(lines.contains(&"off/instructions on/instructions"), "{text}");
+    assert!(lines.contains(&"PeriodType: instructions instructions"), "{text}");
+    assert!(lines.contains(&"Period: 1"), "{text}");
     assert!(lines.iter().any(|line| {
         line.starts_with("Comment: off: instructions of 12 runs, 12000 operations, recording")
     }));
@@ -539,6 +541,25 @@ fn pprof_reads_what_is_written_for_it() {
     };
     let stack = ["touched", "fault", "main"].map(location).join(" ");
     assert!(lines.contains(&format!("24066      24066: {stack}").as_str()), "{stack}: {text}");
+}
+
+#[test]
+fn pprof_reads_time_and_mangled_names() {
+    let lab = Lab::new();
+    let sample =
+        "busy  42 10.000001:     500000 cpu-clock:pp: \n\t 1276 _ZN2ns3runEi+0x7 (/opt/busy)\n\n";
+    lab.write("stacks.txt", sample);
+    lab.output(&["profile", "--input", "stacks.txt", "--export-pprof", "one.pb.gz"]);
+    let Some(text) = read_by_pprof(&lab, "one.pb.gz") else { return };
+    for part in [
+        "stacks.txt/nanoseconds",
+        "PeriodType: cpu-clock:pp nanoseconds",
+        "     500000: 1",
+        "ns::run(int) ",
+        "(_ZN2ns3runEi)",
+    ] {
+        assert!(text.contains(part), "no '{part}' in {text}");
+    }
 }
 
 #[test]

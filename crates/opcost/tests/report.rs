@@ -62,7 +62,10 @@ fn tags(page: &str) -> Vec<&str> {
             tags.push(tag);
         }
         // What stands in the style sheet is no tag.
-        rest = if tag == "style" { behind.split_once("</style>").unwrap().1 } else { behind };
+        rest = match tag {
+            "style" | "script" => behind.split_once(&format!("</{tag}>")).unwrap().1,
+            _ => behind,
+        };
     }
     tags
 }
@@ -73,9 +76,22 @@ fn attribute<'a>(tag: &'a str, name: &str) -> Option<&'a str> {
     Some(value.split_once('"').unwrap().0)
 }
 
-/// What holds of every page: nothing from elsewhere, no script, everything named, numbers finite.
+/// The script of a page, which its policy must name.
+fn script(page: &str) -> Option<&str> {
+    let (_, rest) = page.split_once("<script>")?;
+    let script = rest.split_once("</script>").unwrap().0;
+    assert_eq!(page.matches("<script").count(), 1);
+    Some(script)
+}
+
+/// What holds of every page: nothing from elsewhere, no script but ours and only with flame graphs,
+/// everything named, numbers finite.
 fn check(page: &str) {
     let tags = tags(page);
+    let ours_runs = include_str!("../src/render/html/flame.js");
+    assert_eq!(script(page), page.contains("opcost-flame").then_some(ours_runs));
+    assert_eq!(page.contains("script-src 'sha256-"), page.contains("opcost-flame"));
+    assert!(!page.contains("script-src 'unsafe-inline'"), "any script may run");
     let ours = [
         "!DOCTYPE",
         "html",
@@ -83,6 +99,7 @@ fn check(page: &str) {
         "meta",
         "title",
         "style",
+        "script",
         "body",
         "a",
         "header",
@@ -162,7 +179,7 @@ fn check(page: &str) {
         }
     }
     assert_eq!(count("desc"), count("svg"));
-    let frames = tags.iter().filter(|tag| **tag == "g class=\"f\"").count();
+    let frames = tags.iter().filter(|tag| tag.starts_with("g class=\"f\"")).count();
     assert_eq!(count("title"), count("svg") + frames + 1);
     for fetched in ["url(", "@import", "http://", "https://"] {
         let sheet = page.split_once("<style>").unwrap().1.split_once("</style>").unwrap().0;
@@ -216,6 +233,52 @@ fn functions_and_their_callers_are_named_and_escaped() {
     assert!(page.contains("instructions/op come from"), "no functions");
     assert!(page.contains("grows &amp; grows (&quot;lib&quot;.so)"), "no function of a library");
     assert!(page.contains("&lt;script&gt;main"), "no caller");
+    let (_, table) = page.split_once("instructions/op come from</caption>").unwrap();
+    let row = table.split_once("grows &amp; grows").unwrap().1.split_once("</tr>").unwrap().0;
+    let labels: Vec<&str> =
+        row.split("data-label=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    assert_eq!(labels, ["off", "on", "change", "verdict", "called from"], "both sides: {row}");
+}
+
+#[test]
+fn the_script_s_hash_is_what_browsers_compute() {
+    let page = page(&profiled(), &[]);
+    let (_, rest) = page.split_once("script-src 'sha256-").unwrap();
+    let named = rest.split_once('\'').unwrap().0;
+    let mut openssl = std::process::Command::new("sh")
+        .args(["-c", "openssl dgst -sha256 -binary | openssl base64 -A"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    use std::io::Write as _;
+    openssl.stdin.take().unwrap().write_all(script(&page).unwrap().as_bytes()).unwrap();
+    let output = openssl.wait_with_output().unwrap();
+    if output.stdout.is_empty() {
+        println!("SKIPPED: no openssl to compute the hash with");
+        return;
+    }
+    assert_eq!(named, String::from_utf8(output.stdout).unwrap());
+}
+
+#[test]
+fn programs_are_a_table_with_each_once() {
+    let mut made = simple(22);
+    let program = |name: &str| ProgramState {
+        path: name.into(),
+        length_bytes: 1_234_567,
+        sha256: "0123abcd".into(),
+        sizes: None,
+    };
+    made.machine[0].programs = vec![program("/bin/one"), program("/bin/one"), program("/bin/two")];
+    let page = page(&made, &[]);
+    check(&page);
+    let (_, table) = page.split_once("<caption>Programs</caption>").expect("a table of programs");
+    let table = table.split_once("</table>").unwrap().0;
+    assert_eq!(table.matches("/bin/one").count(), 1, "{table}");
+    assert_eq!(table.matches("/bin/two").count(), 1, "{table}");
+    assert!(table.contains(">1,234,567</td>") && table.contains("0123abcd"), "{table}");
+    assert!(!page.contains("length bytes: "), "programs are a list, too");
 }
 
 #[test]
@@ -226,6 +289,8 @@ fn flame_graphs_are_in_the_page_and_each_refers_to_itself() {
     let section = section.split_once("</section>").unwrap().0;
     assert!(section.contains("class=\"opcost-flame\"") && section.contains("on against off"));
     assert!(section.contains("&lt;script&gt;main"), "a frame's name is escaped");
+    assert!(section.contains("<g class=\"panel\" data-name=\"off\">"), "no panel to zoom in");
+    assert!(section.contains("<g class=\"f\" data-n=\"all\">"), "no frame has a number");
     let three = emulated::recording(emulated::plan(&["off", "on", "cached"], 16), 7, |slot| {
         let mut tree = Tree::default();
         tree.add(None, "main", "/bin/program", 1, 7000 + 100 * u64::from(slot.variant));
@@ -238,6 +303,14 @@ fn flame_graphs_are_in_the_page_and_each_refers_to_itself() {
         assert!(text.contains(&format!("url(#opcost-gone-{graph})")), "graph {graph}");
     }
     assert!(!page(&simple(4), &[]).contains("opcost-flame"), "no profiles, no graph");
+    let alone = emulated::recording(emulated::plan(&["off"], 6), 7, |_| {
+        let mut tree = Tree::default();
+        tree.add(None, "main", "/bin/program", 1, 7000);
+        (tree.grown(), vec![])
+    });
+    let text = page(&alone, &[]);
+    check(&text);
+    assert!(text.contains("<g class=\"panel\" data-name=\"off\">"), "a single variant has its own");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use super::about::About;
 use super::text::TextError;
-use crate::symbols::demangle::{demangle, printable};
+use crate::symbols::demangle::{demangle, mangled, printable};
 use crate::table::{Edge, FunctionCost, FunctionTable};
 use opcost_record::Function;
 use std::collections::HashMap;
@@ -208,7 +208,9 @@ impl<'t> Reading<'t> {
             let Named { name, object, file } = function;
             let file = file.rsplit('/').next().filter(|file| !file.is_empty() && *file != NO_FILE);
             let source = file.map(printable);
-            let function = Function { source, ..Function::new(demangle(name), printable(object)) };
+            let shown = demangle(name);
+            let mangled = mangled(name, &shown);
+            let function = Function { source, mangled, ..Function::new(shown, printable(object)) };
             costs.push(FunctionCost {
                 function,
                 own: 0,

@@ -6,7 +6,7 @@ use super::filter::Facts;
 use super::text::TextError;
 use crate::symbolise::Growth;
 use crate::symbolise::Sampled;
-use crate::symbols::demangle::{demangle, printable};
+use crate::symbols::demangle::{demangle, mangled, printable};
 use opcost_record::Function;
 use opcost_record::profile::KERNEL;
 
@@ -268,12 +268,14 @@ fn functions(frames: &[Frame<'_>]) -> Vec<(Function, bool)> {
                 file => printable(file),
             };
         }
-        let symbol = match frame.symbol {
+        let shown = match frame.symbol {
             "[unknown]" | "" if module.is_empty() => "[unmapped]".into(),
             "[unknown]" | "" => "[text]".into(),
             symbol => demangle(symbol),
         };
-        stack.push((Function::new(symbol, &module), frame.module.is_none()));
+        let mangled = mangled(frame.symbol, &shown);
+        let function = Function { mangled, ..Function::new(shown, &module) };
+        stack.push((function, frame.module.is_none()));
     }
     stack
 }

@@ -3,7 +3,7 @@
 use super::inline::{DEBUG_SECTIONS, DebugSections, Inlined, InlinedAt};
 use super::{Frame, Names, Sources, Stack, Why};
 use crate::space::CodeFile;
-use crate::symbols::demangle::demangle;
+use crate::symbols::demangle::{demangle, mangled};
 use crate::symbols::{elf, program};
 use rustc_hash::FxHashMap;
 use std::ffi::OsStr;
@@ -109,8 +109,8 @@ pub(super) fn named(
         Err(error) => return Names::none(offsets.len(), Why::Unreadable(error.to_string())),
     };
     let frame = |named: elf::Named| {
-        let elf::Named { symbol, source, bytes } = named;
-        Frame { source, bytes, ..Frame::new(symbol) }
+        let elf::Named { symbol, source, mangled, bytes } = named;
+        Frame { source, mangled, bytes, ..Frame::new(symbol) }
     };
     let mut frames: Vec<Frame> = found.functions.into_iter().map(frame).collect();
     // Mapped with the code but none itself.
@@ -126,8 +126,10 @@ pub(super) fn named(
             None => file,
         };
         *numbers.entry((name, source, bytes)).or_insert_with_key(|(name, source, bytes)| {
-            let symbol = demangle(&String::from_utf8_lossy(name));
-            frames.push(Frame { source: source.clone(), bytes: *bytes, ..Frame::new(symbol) });
+            let name = String::from_utf8_lossy(name);
+            let symbol = demangle(&name);
+            let (source, mangled) = (source.clone(), mangled(&name, &symbol));
+            frames.push(Frame { source, mangled, bytes: *bytes, ..Frame::new(symbol) });
             // There are no more than places with their inlined functions.
             frames.len() as u32 - 1
         })

@@ -2,7 +2,7 @@
 //! (`tools/perf/Documentation/jit-interface.txt`).
 
 use super::{Frame, Names, Why};
-use crate::symbols::demangle::demangle;
+use crate::symbols::demangle::{demangle, mangled};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -66,7 +66,8 @@ fn in_map(map: &str, addresses: &[u64]) -> Names {
     let frame = |found: &Option<(&u64, &(u64, &str))>| {
         let bytes = found.map(|(start, (end, _))| end - start);
         let symbol = found.map_or(Why::NoMap.symbol().into(), |(_, (_, name))| demangle(name));
-        Frame { bytes, ..Frame::new(symbol) }
+        let mangled = found.and_then(|(_, (_, name))| mangled(name, &symbol));
+        Frame { bytes, mangled, ..Frame::new(symbol) }
     };
     Names::grouped(found, frame, Why::NoMap)
 }

@@ -43,6 +43,8 @@ struct Frame {
     symbol: String,
     /// What tells it from others of its symbol.
     source: Option<String>,
+    /// In the symbol table.
+    mangled: Option<Box<str>>,
     /// Instead of the file that the place is in.
     module: Option<String>,
     bytes: Option<u64>,
@@ -51,7 +53,7 @@ struct Frame {
 impl Frame {
     /// Code of the file that it is in, of which only the symbol is known.
     fn new(symbol: impl Into<String>) -> Frame {
-        Frame { symbol: symbol.into(), source: None, module: None, bytes: None }
+        Frame { symbol: symbol.into(), source: None, mangled: None, module: None, bytes: None }
     }
 }
 
@@ -325,8 +327,9 @@ struct Grown {
 impl Grown {
     fn function(&mut self, module: &str, frame: &Frame) -> u32 {
         let module = frame.module.as_deref().unwrap_or(module);
-        let source = frame.source.clone();
-        let number = self.number(Function { source, ..Function::new(&frame.symbol, module) });
+        let (source, mangled) = (frame.source.clone(), frame.mangled.clone());
+        let function = Function { source, mangled, ..Function::new(&frame.symbol, module) };
+        let number = self.number(function);
         let bytes = &mut self.facts[number as usize].bytes;
         *bytes = (*bytes).max(frame.bytes);
         number

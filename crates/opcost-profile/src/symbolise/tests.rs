@@ -3,6 +3,7 @@
 use super::*;
 use crate::event::{Event, Mapping, Sample};
 use crate::session::{CONTEXT_USER, FRAMES_MAX, Session};
+use crate::symbols::demangle::demangle;
 use crate::symbols::elf;
 use std::fs;
 use std::path::Path;
@@ -85,6 +86,10 @@ fn a_stack_of_this_program_has_its_functions() {
     let name = concat!(module_path!(), "::a_stack_of_this_program_has_its_functions");
     let stack = stack(&found);
     assert_eq!(stack[0], (name, path.as_str()));
+    let function = found.profile.functions.iter().find(|function| function.symbol == name).unwrap();
+    let mangled = function.mangled.as_deref().unwrap();
+    assert!(mangled.starts_with("_R") || mangled.starts_with("_ZN"), "{mangled}");
+    assert_eq!(demangle(mangled), name);
     assert!(stack.iter().filter(|(symbol, _)| *symbol == name).count() == 2);
     assert_eq!(found.profile.total(), 5);
     assert_eq!(found.unchecked.is_empty(), id.is_some());

@@ -41,6 +41,19 @@ pub fn demangle(symbol: &str) -> String {
     printable(readable.as_deref().unwrap_or(symbol))
 }
 
+/// A symbol as linkers know it, where that is another name than people read; `None` of a name that is
+/// not mangled, and of one longer than any that is shown.
+///
+/// `symbol`: as in the symbol table; `shown`: what [`demangle`] made of it.
+pub fn mangled(symbol: &str, shown: &str) -> Option<Box<str>> {
+    let is_mangled = symbol.starts_with("_Z") || symbol.starts_with("_R");
+    if !is_mangled || symbol.len() > SHOWN_BYTES_MAX {
+        return None;
+    }
+    let linked = printable(symbol.split('@').next().unwrap_or(symbol));
+    (linked != shown).then(|| linked.into())
+}
+
 /// Whether a symbol is of one of Rust's two manglings; the older is C++'s with a hash at the end.
 fn is_rust(symbol: &str) -> bool {
     let hash_at = |place: usize| {
@@ -82,6 +95,23 @@ mod tests {
             ("a\tb\n", "a\\u{9}b\\u{a}"),
         ] {
             assert_eq!(demangle(symbol), name);
+        }
+    }
+
+    #[test]
+    fn only_a_mangled_name_is_kept_beside_the_readable_one() {
+        for (symbol, kept) in [
+            ("_ZN2ns5Thing4loopEiRKSs", Some("_ZN2ns5Thing4loopEiRKSs")),
+            ("_ZN2ns1fEv@@VERS_1.2", Some("_ZN2ns1fEv")),
+            (
+                "_RNvCskwGfYPst2Cb_3foo16example_function",
+                Some("_RNvCskwGfYPst2Cb_3foo16example_function"),
+            ),
+            ("main", None),
+            ("memcpy@@GLIBC_2.14", None),
+            ("_ZN17hello", None),
+        ] {
+            assert_eq!(mangled(symbol, &demangle(symbol)).as_deref(), kept);
         }
     }
 

@@ -19,7 +19,7 @@ impl Naming {
     pub fn of<'f>(functions: impl IntoIterator<Item = &'f Function>) -> Naming {
         let mut first: FxHashMap<(&str, &str), Option<&str>> = FxHashMap::default();
         let mut shared: FxHashMap<String, FxHashSet<String>> = FxHashMap::default();
-        for Function { symbol, module, source } in functions {
+        for Function { symbol, module, source, .. } in functions {
             let source = source.as_deref();
             if *first.entry((symbol, module)).or_insert(source) != source {
                 shared.entry(symbol.clone()).or_default().insert(module.clone());
@@ -30,7 +30,7 @@ impl Naming {
 
     /// The symbol of a function, with its source where others have the same: `helper [list.c]`.
     pub fn symbol<'f>(&self, function: &'f Function) -> Cow<'f, str> {
-        let Function { symbol, module, source } = function;
+        let Function { symbol, module, source, .. } = function;
         let is_shared = self.shared.get(symbol).is_some_and(|modules| modules.contains(module));
         match source {
             Some(source) if is_shared => Cow::Owned(with_source(symbol, source)),

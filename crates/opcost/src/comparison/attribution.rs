@@ -1,12 +1,12 @@
 //! The cost of each run by function and by immediate caller, from its profile.
 
-use super::call_tree::VariantOf;
+use super::call_tree::{Counted, VariantOf};
 use super::matching::{Matching, Side, UnknownModule, check_told};
 use crate::experiment::SameFile;
 use crate::plan::WorkPlan;
 use crate::sampling;
 use crate::store::Recording;
-use opcost_record::{Domain, MetricKey, Outcome, Profile, Record, metric::EMULATOR};
+use opcost_record::{Domain, MetricKey, Outcome, Profile, Record, Unit, metric::EMULATOR};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -28,11 +28,20 @@ pub(super) fn is_sampled(recording: &Recording) -> bool {
     recording.plan.sampling.is_some()
 }
 
-/// What a recording's profiles have, in words: `instructions`.
-pub(super) fn profiled_unit(recording: &Recording) -> String {
-    match is_sampled(recording) {
-        true => SAMPLED_UNIT.into(),
-        false => profiled_metric(recording).label(),
+/// What the costs of a recording's profiles are.
+pub(super) fn counted(recording: &Recording) -> Counted {
+    let metric = profiled_metric(recording);
+    match &recording.plan.sampling {
+        Some(sampling) => Counted {
+            words: SAMPLED_UNIT.into(),
+            ..Counted::sampled(&metric.name, true, None, Some(sampling.frequency_hz))
+        },
+        None => Counted {
+            words: metric.label(),
+            event: metric.label(),
+            unit: Unit::Count,
+            period: Some(1),
+        },
     }
 }
 

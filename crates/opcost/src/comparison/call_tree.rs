@@ -4,13 +4,13 @@
 //! sum of instructions. Divided by [`TreeSide::ops`] they are the cost per operation. Of several
 //! variants of one recording only blocks count that have runs of each.
 
-use super::attribution::{ProfiledRun, matching, profiled_runs, profiled_unit};
+use super::attribution::{ProfiledRun, counted, matching, profiled_runs};
 use super::functions::UNATTRIBUTED;
 use super::matching::{Matching, Side};
 use crate::exit::{HasStatus, Status};
 use crate::store::Recording;
 use opcost_profile::symbols::naming::Naming;
-use opcost_record::{Function, Profile};
+use opcost_record::{Function, Profile, Unit};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A variant of a recording.
@@ -64,6 +64,38 @@ impl HasStatus for NoProfile {
     }
 }
 
+/// What costs are numbers of.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Counted {
+    /// In words, with the unit: `instructions`, `ns of sampled task-clock`.
+    pub words: String,
+    /// The event: `instructions:u`, `task-clock`.
+    pub event: String,
+    /// Of a clock's samples nanoseconds, else a count of the event.
+    pub unit: Unit,
+    /// In that unit, from one sample to the next; 1 where each event was counted; `None` where it is
+    /// not fixed or not known.
+    pub period: Option<u64>,
+}
+
+impl Counted {
+    /// Events of which samples were taken; `clock`: whether a timer took them.
+    ///
+    /// `period`: events from one to the next; `frequency_hz`: samples asked for a second.
+    pub fn sampled(
+        event: &str,
+        clock: bool,
+        period: Option<u64>,
+        frequency_hz: Option<u64>,
+    ) -> Counted {
+        // A clock's events are nanoseconds, so that the time between samples is known.
+        let asked = frequency_hz.filter(|hz| clock && *hz > 0).map(|hz| 1_000_000_000 / hz);
+        let (unit, behind) = if clock { (Unit::Ns, " (ns)") } else { (Unit::Count, "") };
+        let (words, event) = (format!("{event}{behind}"), event.to_string());
+        Counted { words, event, unit, period: period.or(asked) }
+    }
+}
+
 /// One variant of a tree.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TreeSide {
@@ -97,8 +129,8 @@ pub struct CallNode {
 /// Cost by calling context.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CallTree {
-    /// What was counted or sampled: `instructions`, `ns of sampled task-clock`.
-    pub metric: String,
+    /// What was counted or sampled.
+    pub counted: Counted,
     /// Whether operations were counted; else [`TreeSide::ops`] are runs.
     pub per_op: bool,
     /// The variants.
@@ -145,14 +177,14 @@ impl CallTree {
             }
         });
         let sides = sides.collect();
-        Ok(growing.grown(profiled_unit(first), per_op, sides))
+        Ok(growing.grown(counted(first), per_op, sides))
     }
 
     /// The tree of one profile that is in no recording.
     ///
-    /// `metric`: what its cost is; `name`: what it is called; `ops`: operations that its work made.
+    /// `counted`: what its cost is; `name`: what it is called; `ops`: operations that its work made.
     pub fn of_profile(
-        metric: String,
+        counted: Counted,
         name: String,
         profile: &Profile,
         ops: Option<u64>,
@@ -163,7 +195,7 @@ impl CallTree {
         growing.add(0, profile, &matching);
         let (recording, ops_or_runs) = (name.clone(), ops.unwrap_or(1));
         let side = TreeSide { name, recording, runs: 1, ops: ops_or_runs, total: 0 };
-        growing.grown(metric, ops.is_some(), vec![side])
+        growing.grown(counted, ops.is_some(), vec![side])
     }
 
     /// A tree from nodes without their `inclusive`, and sides without their `total`.
@@ -186,7 +218,7 @@ impl CallTree {
 
     /// The unit of a cost that was divided by [`TreeSide::ops`].
     pub fn unit(&self) -> String {
-        format!("{}/{}", self.metric, if self.per_op { "op" } else { "run" })
+        format!("{}/{}", self.counted.words, if self.per_op { "op" } else { "run" })
     }
 
     /// A cost or a number of calls of a side, per operation.
@@ -352,9 +384,9 @@ impl Growing {
         }
     }
 
-    fn grown(self, metric: String, per_op: bool, sides: Vec<TreeSide>) -> CallTree {
+    fn grown(self, counted: Counted, per_op: bool, sides: Vec<TreeSide>) -> CallTree {
         let Growing { functions, nodes, .. } = self;
-        CallTree { metric, per_op, sides, functions, nodes }.summed()
+        CallTree { counted, per_op, sides, functions, nodes }.summed()
     }
 }
 
@@ -365,6 +397,12 @@ pub(crate) mod tests {
 
     /// Parent, `symbol` or `symbol@module`, then calls and own cost of each side.
     type Sketch<'a> = (Option<usize>, &'a str, &'a [(u64, u64)]);
+
+    /// Instructions, each of them counted.
+    pub(crate) fn instructions() -> Counted {
+        let name = || "instructions".to_string();
+        Counted { words: name(), event: name(), unit: Unit::Count, period: Some(1) }
+    }
 
     /// A tree of these nodes, of 10 runs of 100 operations a side.
     pub(crate) fn tree(sides: &[&str], nodes: &[Sketch<'_>]) -> CallTree {
@@ -385,7 +423,7 @@ pub(crate) mod tests {
             ops: 1000,
             total: 0,
         };
-        growing.grown("instructions".into(), true, sides.iter().map(side).collect())
+        growing.grown(instructions(), true, sides.iter().map(side).collect())
     }
 
     /// Any tree of two sides.
@@ -412,7 +450,7 @@ pub(crate) mod tests {
                 ops: 1000,
                 total: 0,
             };
-            growing.grown("instructions".into(), true, vec![side("off"), side("on")])
+            growing.grown(instructions(), true, vec![side("off"), side("on")])
         })
     }
 

@@ -138,8 +138,8 @@ impl FunctionComparison {
     }
 
     /// The rows that cover most of what changed, `most` at the most, and of the others that
-    /// changed the number and the sum of their changes.
-    pub fn leading(&self, most: usize) -> (&[FunctionRow], usize, f64) {
+    /// changed the number and their sum.
+    pub fn leading(&self, most: usize) -> (&[FunctionRow], usize, Sides) {
         let changed = self.rows.iter().take_while(|row| row.own.change != 0.0).count();
         let all = self.changed_in_all();
         let mut covered = 0.0;
@@ -149,7 +149,13 @@ impl FunctionComparison {
             enough += 1;
         }
         let others = &self.rows[enough..changed];
-        (&self.rows[..enough], others.len(), others.iter().map(|row| row.own.change).sum())
+        let sum = |side: fn(&Sides) -> f64| others.iter().map(|row| side(&row.own)).sum();
+        let sums = Sides {
+            value_baseline: sum(|own| own.value_baseline),
+            value: sum(|own| own.value),
+            change: sum(|own| own.change),
+        };
+        (&self.rows[..enough], others.len(), sums)
     }
 
     /// All that changed, increases and decreases alike, what no function is charged with included.

@@ -4,7 +4,7 @@ mod source;
 
 use crate::action::print;
 use crate::cli::Cli;
-use crate::comparison::call_tree::CallTree;
+use crate::comparison::call_tree::{CallTree, Counted};
 use crate::exit::{Status, fail};
 use crate::function_option::the_function;
 use crate::render::profile::ProfileExports;
@@ -164,8 +164,12 @@ fn call_tree(profile: &ReadProfile, name: &str, ops: Option<u64>) -> Result<Call
         );
         return Err(fail(Status::Usage, why));
     };
-    let clock = profile.about.sampling.as_ref().is_some_and(|sampling| sampling.clock);
-    let unit = if clock { " (ns)" } else { "" };
-    let metric = format!("{}{unit}", profile.about.event);
-    Ok(CallTree::of_profile(metric, name.to_string(), &sampled.profile, ops))
+    let sampling = profile.about.sampling.as_ref();
+    let counted = Counted::sampled(
+        &profile.about.event,
+        sampling.is_some_and(|sampling| sampling.clock),
+        sampling.and_then(|sampling| sampling.period),
+        sampling.and_then(|sampling| sampling.frequency_hz),
+    );
+    Ok(CallTree::of_profile(counted, name.to_string(), &sampled.profile, ops))
 }

@@ -1,11 +1,11 @@
 //! Where the change of the instructions comes from, and what differs between kernels, for people.
 
 use super::Style;
-use super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, align, fit};
+use super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, align, column, fit};
 use crate::comparison::conclusion::{figure, grouped};
 use crate::comparison::matching::{ModuleMatch, ModulePair};
 use crate::comparison::{
-    CallerRow, Comparison, FunctionComparison, FunctionRow, UNATTRIBUTED, Verdict,
+    CallerRow, Comparison, FunctionComparison, FunctionRow, Sides, UNATTRIBUTED, Verdict,
 };
 use opcost_record::{Unit, profile::KERNEL};
 use std::fmt::Write as _;
@@ -20,6 +20,10 @@ const DIFFERENCES_SHOWN: usize = 20;
 /// Columns of a function's name, at least, and at most so many hundredths of the page.
 const NAME_WIDTH_MIN: usize = 16;
 const NAME_WIDTH_PERCENT: usize = 45;
+/// Columns of a variant's name above its figures, where these need fewer, with one in front of it.
+const HEAD_WIDTH_MAX: usize = 9;
+/// In front of callers that have a line of their own.
+const CALLERS_INDENT: &str = "       ";
 /// Columns of a list of callers or callees where lines have no limit, and of a name there.
 pub(super) const LIST_WIDTH: usize = 120;
 pub(super) const LISTED_NAME_WIDTH: usize = 80;
@@ -51,41 +55,67 @@ pub(super) fn text(page: &mut Page, comparison: &Comparison, sides: [usize; 2]) 
     let names = parts.rows.iter().map(|row| row.symbol.width() + behind(row).width());
     let others = parts.others_name();
     let width = names.chain([others.width(), UNATTRIBUTED.width()]).max().unwrap_or(0);
-    let width = width.clamp(NAME_WIDTH_MIN, page.width * NAME_WIDTH_PERCENT / 100);
+    let names = sides.map(|side| comparison.variants[side].name.as_str());
     let figures = parts.figures();
-    let figure_width = figures.iter().map(|figure| figure.width()).max().unwrap_or(0);
+    let figure_widths = [0, 1, 2].map(|at| {
+        let figures = figures.iter().map(|figures| figures[at].as_str());
+        let name = if at < 2 { names[at] } else { "change" };
+        // Two columns stand between a figure and the next.
+        1 + column(figures, (name.width() + 1).clamp("change ".len(), HEAD_WIDTH_MAX))
+    });
     let mark_width = parts.rows.iter().map(|row| mark(row).width()).max().unwrap_or(0);
-    let mut figures = figures.into_iter();
+    let taken = 4 + figure_widths.iter().sum::<usize>() + 1 + mark_width;
+    let room = (page.width * NAME_WIDTH_PERCENT / 100).min(page.width.saturating_sub(taken));
+    let width = width.clamp(NAME_WIDTH_MIN, room.max(NAME_WIDTH_MIN));
+    let cells = |figures: [&str; 3], mark: &str| {
+        let figures = figures.into_iter().zip(figure_widths);
+        let figures: String = figures.map(|(figure, width)| align(figure, width)).collect();
+        format!("{figures} {}", fit(mark, mark_width))
+    };
+    // Names that do not fit are letters there, and stand above the table.
+    let long = names.iter().zip(figure_widths).any(|(name, width)| name.width() >= width);
+    if long {
+        page.wrap(DIM, "    ", &format!("A: {}", names[0]));
+        page.wrap(DIM, "    ", &format!("B: {}", names[1]));
+    }
+    let [one, two] = if long { ["A", "B"] } else { names };
+    let head = format!("    {}{}", fit("function", width), cells([one, two, "change"], ""));
+    page.line(&page.paint(DIM, &head));
+    let mut figures = figures.iter();
     let mut start = |page: &mut Page, name: &str, mark: &str| {
-        let figure = align(&figures.next().unwrap_or_default(), figure_width);
-        let mark = fit(mark, mark_width);
+        let figures =
+            figures.next().map_or([""; 3], |figures| figures.each_ref().map(String::as_str));
         let name = if name.width() > width {
             page.line(&format!("    {name}"));
             ""
         } else {
             name
         };
-        (format!("    {}", fit(name, width)), format!(" {figure} {mark}"))
+        (format!("    {}", fit(name, width)), cells(figures, mark))
     };
     for row in parts.rows {
         let shown = page.name(&row.symbol, &behind(row), width);
-        let (name, figure) = start(page, &shown, &mark(row));
+        let (name, figures) = start(page, &shown, &mark(row));
         let color = match (row.verdict, row.own.change > 0.0) {
             (Verdict::Changed, true) => RED,
             (Verdict::Changed, false) => GREEN,
             _ => PLAIN,
         };
-        let room = page.width.saturating_sub(name.width() + figure.width());
-        let from = callers(page, &row.callers, parts.decimals, room);
-        page.line(&format!("{name}{}{from}", page.paint(color, &figure)));
+        let line = format!("{name}{}", page.paint(color, &figures));
+        let from = callers(page, &row.callers, parts.decimals, page.width - CALLERS_INDENT.len());
+        if name.width() + figures.width() + from.width() <= page.width {
+            page.line(&format!("{line}{from}"));
+        } else {
+            page.line(&line);
+            page.line(&page.paint(DIM, &format!("{CALLERS_INDENT}{from}")));
+        }
     }
     for name in parts.rest_names() {
-        let (name, figure) = start(page, &name, "");
-        page.line(&format!("{name}{figure}"));
+        let (name, figures) = start(page, &name, "");
+        page.line(&format!("{name}{figures}"));
     }
     footnote(page, &parts);
     page.note_shortened("    ");
-    let names = sides.map(|side| comparison.variants[side].name.as_str());
     for note in matching_notes(&functions.modules, functions.unmatched.as_ref(), names) {
         page.wrap(DIM, "    ", &note);
     }
@@ -176,12 +206,15 @@ pub(super) fn markdown(
     let Some(Table { heading, lines, covered, notes }) = table(comparison, sides, style) else {
         return;
     };
+    let [baseline, variant] = sides.map(|side| escape(&comparison.variants[side].name));
     let _ = writeln!(text, "\nWhere the {} come from:\n", escape(&heading));
-    text.push_str("| function | change | | called from |\n|:---|---:|:---|:---|\n");
+    let _ = writeln!(text, "| function | {baseline} | {variant} | change | | called from |");
+    text.push_str("|:---|---:|---:|---:|:---|:---|\n");
     for line in lines {
         let mark = line.words("**real**");
         let (name, from) = (escape(&line.name), escape(&line.callers));
-        let _ = writeln!(text, "| {name} | {} | {mark} | {from} |", line.change);
+        let [one, two, change] = &line.figures;
+        let _ = writeln!(text, "| {name} | {one} | {two} | {change} | {mark} | {from} |");
     }
     if let Some(covered) = covered {
         let _ = writeln!(text, "\n{covered}");
@@ -210,8 +243,8 @@ pub(super) struct Line {
     pub(super) name: String,
     /// The same whole, where that is longer.
     pub(super) whole: Option<String>,
-    /// The change of its own cost.
-    pub(super) change: String,
+    /// Its own cost on both sides, and the change.
+    pub(super) figures: [String; 3],
     /// `new`, `gone` or nothing.
     pub(super) age: &'static str,
     /// Whether nothing but its name says that it is one function on both sides.
@@ -262,7 +295,7 @@ pub(super) fn table(comparison: &Comparison, sides: [usize; 2], style: &Style) -
     let names = sides.map(|side| comparison.variants[side].name.as_str());
     Some(Table {
         heading: parts.heading(),
-        lines: lines.map(|(line, change)| Line { change, ..line }).collect(),
+        lines: lines.map(|(line, figures)| Line { figures, ..line }).collect(),
         covered: covered(functions, parts.rows.len()),
         notes: matching_notes(&functions.modules, functions.unmatched.as_ref(), names),
     })
@@ -319,7 +352,7 @@ struct Parts<'a> {
     rows: &'a [FunctionRow],
     others: usize,
     /// What the lines behind the rows say, of those that are shown.
-    rest: Vec<f64>,
+    rest: Vec<Sides>,
     decimals: usize,
     /// Whether the figures as printed add up to the total as printed.
     adds_up: bool,
@@ -329,12 +362,13 @@ struct Parts<'a> {
 impl<'a> Parts<'a> {
     fn of(functions: &'a FunctionComparison) -> Parts<'a> {
         let most = if functions.sampled.is_some() { SAMPLED_SHOWN } else { FUNCTIONS_SHOWN };
-        let (rows, others, others_change) = functions.leading(most);
-        let unattributed = functions.unattributed.change;
-        let shown = unattributed.abs() >= REST_MIN;
-        let rest = [(others > 0).then_some(others_change), shown.then_some(unattributed)];
-        let rest: Vec<f64> = rest.into_iter().flatten().collect();
-        let changes: Vec<f64> = rows.iter().map(|row| row.own.change).chain(rest.clone()).collect();
+        let (rows, others, of_others) = functions.leading(most);
+        let shown = functions.unattributed.change.abs() >= REST_MIN;
+        let unattributed = shown.then_some(functions.unattributed);
+        let rest = [(others > 0).then_some(of_others), unattributed];
+        let rest: Vec<Sides> = rest.into_iter().flatten().collect();
+        let changes: Vec<f64> =
+            rows.iter().map(|row| &row.own).chain(&rest).map(|own| own.change).collect();
         let total = functions.total.change;
         let sampled = functions.sampled.is_some();
         let (decimals, adds_up) = decimals_that_add_up(total, &changes, sampled);
@@ -347,10 +381,13 @@ impl<'a> Parts<'a> {
         format!("{about}{} {}", signed(self.total, self.decimals), self.unit)
     }
 
-    /// The figures of all lines.
-    fn figures(&self) -> Vec<String> {
-        let changes = self.rows.iter().map(|row| row.own.change).chain(self.rest.iter().copied());
-        changes.map(|change| signed(change, self.decimals)).collect()
+    /// The figures of all lines: both sides, and the change.
+    fn figures(&self) -> Vec<[String; 3]> {
+        let cost = |value: f64| signed(value, self.decimals).replace('+', "");
+        let figures = |own: &Sides| {
+            [cost(own.value_baseline), cost(own.value), signed(own.change, self.decimals)]
+        };
+        self.rows.iter().map(|row| &row.own).chain(&self.rest).map(figures).collect()
     }
 
     fn others_name(&self) -> String {

@@ -12,9 +12,16 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// What stands for parameters that are left out.
 const MISSING: &str = "(…)";
+/// What stands for template arguments.
+const ARGUMENTS: &str = "<…>";
 
 /// A name in at most `width` columns.
 pub(crate) fn shorten(name: &str, width: usize) -> String {
+    cut(&reduced(name, width), width)
+}
+
+/// A name without what can be left out of it, as far as it must be to have `width` columns.
+fn reduced(name: &str, width: usize) -> String {
     if name.width() <= width {
         return name.to_string();
     }
@@ -32,8 +39,23 @@ pub(crate) fn shorten(name: &str, width: usize) -> String {
         let Some(inner) = behind_namespace(rest) else { break };
         rest = inner;
     }
-    let marked = if rest.len() < shorter.len() { format!("…{rest}") } else { rest.to_string() };
-    cut(&marked, width)
+    if rest.len() < shorter.len() { format!("…{rest}") } else { rest.to_string() }
+}
+
+/// A name in a place that is often narrow: where marks of what is missing would leave little of the
+/// function's own name, that alone.
+pub(crate) fn label(name: &str, width: usize) -> String {
+    let reduced = reduced(name, width);
+    if reduced.width() <= width {
+        return reduced;
+    }
+    let bare = without_parameters(&without_arguments(name), "").replace(ARGUMENTS, "");
+    let mut own = bare.as_str();
+    while own.width() > width {
+        let Some(inner) = behind_namespace(own) else { break };
+        own = inner;
+    }
+    cut(own, width)
 }
 
 /// A text in at most `width` columns: its beginning and its end.
@@ -142,6 +164,23 @@ mod tests {
         }
     }
 
+    #[test]
+    fn narrow_labels_are_the_function_s_own_name() {
+        let name = "void std::__introsort_loop<int*, long>(int*, int*, long)";
+        for (width, expected) in [
+            (60, name),
+            (30, "std::__introsort_loop<…>(…)"),
+            (22, "std::__introsort_loop"),
+            (18, "__introsort_loop"),
+            (12, "__int…t_loop"),
+            (5, "__…op"),
+        ] {
+            assert_eq!(label(name, width), expected, "{width}");
+        }
+        assert_eq!(label("ns::S::operator()(int) const", 17), "operator() const");
+        assert_eq!(label("do_syscall_64", 9), "do_s…l_64");
+    }
+
     proptest! {
         #[test]
         fn no_name_is_wider_than_its_room_and_none_is_changed_that_fits(
@@ -149,6 +188,7 @@ mod tests {
         ) {
             let shown = shorten(&name, width);
             prop_assert!(shown.width() <= width);
+            prop_assert!(label(&name, width).width() <= width);
             if name.width() <= width {
                 prop_assert_eq!(shown, name);
             }

@@ -52,8 +52,13 @@ pub(super) mod tests {
     /// Any profile.
     pub(in crate::store) fn profile() -> impl Strategy<Value = Profile> {
         let text = || "[^\t\r\n]{1,12}";
-        let function = (text(), "[^\t\r\n]{0,12}", prop::option::of(text()))
-            .prop_map(|(symbol, module, source)| Function { symbol, module, source });
+        let optional = || prop::option::of(text());
+        let function = (text(), "[^\t\r\n]{0,12}", optional(), optional()).prop_map(
+            |(symbol, module, source, mangled)| {
+                let mangled = mangled.map(String::into_boxed_str);
+                Function { symbol, module, source, mangled }
+            },
+        );
         let module = (text(), prop::option::of("[^\t\r\n ]{1,12}"), any::<bool>())
             .prop_map(|(path, soname, program)| Module { path, soname, program });
         let place = any::<prop::sample::Index>;
@@ -77,7 +82,12 @@ pub(super) mod tests {
     proptest! {
         #[test]
         fn what_is_encoded_is_decoded(profile in profile()) {
-            prop_assert_eq!(decode(&encode(&profile)), Ok(profile));
+            let decoded = decode(&encode(&profile)).unwrap();
+            let mangled = |profile: &Profile| -> Vec<Option<Box<str>>> {
+                profile.functions.iter().map(|function| function.mangled.clone()).collect()
+            };
+            prop_assert_eq!(mangled(&decoded), mangled(&profile));
+            prop_assert_eq!(decoded, profile);
         }
 
         #[test]

@@ -17,6 +17,8 @@ pub struct Named {
     pub symbol: String,
     /// What tells it from others of its name, as [`Function`](opcost_record::Function) has it.
     pub source: Option<String>,
+    /// Its mangled name, as [`Function`](opcost_record::Function) has it.
+    pub mangled: Option<Box<str>>,
     /// Its length, bytes; `None` where that is not known.
     pub bytes: Option<u64>,
 }
@@ -71,14 +73,17 @@ pub fn names<'n>(
         let known = found.is_some() || is_code(offset);
         if known && last != Some(found) {
             let bytes = found.map(|span| span.end - span.start);
-            lookup.functions.push(Named { symbol: String::new(), source: None, bytes });
+            let named = Named { symbol: String::new(), source: None, mangled: None, bytes };
+            lookup.functions.push(named);
             names.push(found.map_or(Name::Text, |span| span.name));
             last = Some(found);
         }
         // There are no more than places, which are counted in 32 bits.
         lookup.places.push(known.then(|| lookup.functions.len() as u32 - 1));
     }
-    for (named, (symbol, source)) in lookup.functions.iter_mut().zip(sources.shown(&names)) {
+    let shown = sources.shown(&names);
+    for ((named, name), (symbol, source)) in lookup.functions.iter_mut().zip(&names).zip(shown) {
+        named.mangled = name.mangled(&symbol);
         (named.symbol, named.source) = (symbol, source);
     }
     Ok(lookup)

@@ -19,7 +19,7 @@ mod table;
 mod unwind;
 
 use super::Part;
-use super::demangle::{demangle, printable};
+use super::demangle::{demangle, mangled, printable};
 use super::span::{Span, lay_under};
 use image::Image;
 use opcost_record::Function;
@@ -81,6 +81,19 @@ impl Name<'_> {
             Name::LinkageOther => "[plt]".to_owned(),
             Name::At(address) => format!("[at {address:#x}]"),
             Name::Text => "[text]".to_owned(),
+        }
+    }
+
+    /// The mangled name behind what is shown.
+    fn mangled(self, shown: &str) -> Option<Box<str>> {
+        match self {
+            Name::Symbol(symbol) => mangled(&String::from_utf8_lossy(symbol.name), shown),
+            Name::Linkage(symbol) => {
+                let shown = shown.strip_suffix("@plt")?;
+                let name = mangled(&String::from_utf8_lossy(symbol), shown)?;
+                Some(format!("{name}@plt").into())
+            }
+            _ => None,
         }
     }
 }
@@ -147,8 +160,8 @@ pub fn read(file: &[u8], debug: Option<&[u8]>, module: &str) -> Result<ProgramSy
                 *last = end;
             }
             _ => {
-                let source = source.clone();
-                let function = Function { source, ..Function::new(symbol, &module) };
+                let (source, mangled) = (source.clone(), name.mangled(symbol));
+                let function = Function { source, mangled, ..Function::new(symbol, &module) };
                 parts.push(Part { start, end, function });
             }
         }

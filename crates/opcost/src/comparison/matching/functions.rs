@@ -16,6 +16,8 @@ pub(super) struct Matched {
     pub(super) symbol: String,
     /// What tells it from others of that name.
     pub(super) source: Option<String>,
+    /// Its mangled name on the last side that has one, its own rather than that of a part or copy.
+    pub(super) mangled: Option<Box<str>>,
     /// Its file.
     pub(super) class: usize,
     /// Its symbols on each side, and what tells them apart where that is needed.
@@ -53,6 +55,9 @@ pub(super) fn match_functions(
             false => vec![(last_source(&members), members.iter().collect())],
         };
         for (source, same) in same {
+            let own = |member: &&&Member<'_>| (member.function.symbol == base, member.side);
+            let with_one = same.iter().filter(|member| member.function.mangled.is_some());
+            let mangled = with_one.max_by_key(own).and_then(|one| one.function.mangled.clone());
             let mut names = vec![Vec::new(); sides.len()];
             for Member { side, function, source } in same {
                 // There are no more than profiles can number.
@@ -64,7 +69,7 @@ pub(super) fn match_functions(
                 }
             }
             let symbol = base.to_string();
-            matched.push(Matched { symbol, source, class, names });
+            matched.push(Matched { symbol, source, mangled, class, names });
         }
     }
     (matched, numbers)

@@ -113,6 +113,7 @@ impl Matching {
                 symbol: matched.symbol.clone(),
                 module: path.unwrap_or_default(),
                 source: matched.source.clone(),
+                mangled: matched.mangled.clone(),
             }
         };
         let functions: Vec<Function> = matched.iter().map(function).collect();

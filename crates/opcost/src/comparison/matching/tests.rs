@@ -45,6 +45,21 @@ fn matched(sides: [&[&str]; 2]) -> Vec<String> {
 }
 
 #[test]
+fn a_function_keeps_its_own_mangled_name_of_the_last_side() {
+    let named = |symbol: &str, mangled: &str| Function {
+        mangled: Some(mangled.into()),
+        ..Function::new(symbol, "/bin/work")
+    };
+    let old = [named("f(int)", "_Z1fi.old")];
+    let new = [named("f(int) [clone .cold]", "_Z1fi.cold"), named("f(int)", "_Z1fi")];
+    let sides = [&old[..], &new[..]]
+        .map(|side| Side { functions: side.iter().collect(), ..Side::default() });
+    let matching = Matching::of(&sides, &[]);
+    let mangled: Vec<_> = matching.functions().iter().map(|one| one.mangled.as_deref()).collect();
+    assert_eq!(mangled, [Some("_Z1fi")]);
+}
+
+#[test]
 fn parts_and_copies_are_their_function_and_only_the_name_speaks_for_renamed_ones() {
     let one = ["main", "copy.isra.0", "part", "part.cold", "ns::f(int) [clone .isra.0]", "old"];
     let two = ["main", "copy.constprop.1", "part", "part.part.0", "ns::f(int)", "new"];

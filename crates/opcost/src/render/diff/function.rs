@@ -196,7 +196,7 @@ pub fn function_json(difference: &Difference, context: &FunctionContext) -> Valu
         "schema": 1,
         "symbol": context.function.symbol,
         "module": context.function.module,
-        "metric": difference.tree.metric,
+        "metric": difference.tree.counted.words,
         "per_op": difference.tree.per_op,
         "sides": difference.tree.sides.iter().map(|side| json!({
             "recording": side.recording,

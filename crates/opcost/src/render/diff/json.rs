@@ -49,7 +49,7 @@ pub fn json(difference: &Difference) -> Value {
     json!({
         "schema": 1,
         "sides": sides.collect::<Vec<Value>>(),
-        "metric": difference.tree.metric,
+        "metric": difference.tree.counted.words,
         "per_op": functions.per_op,
         "paired": difference.paired,
         "total": functions.total,

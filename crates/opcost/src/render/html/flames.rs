@@ -7,6 +7,8 @@ use super::whose;
 use crate::comparison::call_tree::{CallTree, VariantOf};
 use maud::{Markup, PreEscaped, html};
 
+/// What zooms and searches; the graphs are complete without it.
+pub(super) const SCRIPT: &str = include_str!("flame.js");
 /// Graphs that one page has; more would make it too heavy to open.
 const GRAPHS_MAX: usize = 4;
 
@@ -16,28 +18,31 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     if comparison.refused() {
         return None;
     }
-    let graph = |at: usize, sides: [usize; 2]| {
-        let variants = sides.map(|variant| VariantOf { recording: view.recording, variant });
-        let tree = CallTree::of(&variants).ok()?;
+    let graph = |at: usize, sides: &[usize]| {
+        let of = |variant: &usize| VariantOf { recording: view.recording, variant: *variant };
+        let tree = CallTree::of(&sides.iter().map(of).collect::<Vec<_>>()).ok()?;
         Some(html! {
-            (whose(view, sides))
+            @if let [baseline, variant] = sides { (whose(view, [*baseline, *variant])) }
             // The graph escapes what is from outside, as the page's template does.
             div class="flame" { (PreEscaped(flame_graph_of_page(&tree, at))) }
         })
     };
-    let pairs = comparison.comparisons.iter().map(|&(baseline, variant)| [baseline, variant]);
-    let graphs: Vec<Markup> =
-        pairs.take(GRAPHS_MAX).enumerate().filter_map(|(at, sides)| graph(at, sides)).collect();
+    let pairs = comparison.comparisons.iter().map(|&(baseline, variant)| vec![baseline, variant]);
+    let alone = comparison.comparisons.is_empty().then(|| vec![0]);
+    let graphs = pairs.take(GRAPHS_MAX).chain(alone).enumerate();
+    let graphs: Vec<Markup> = graphs.filter_map(|(at, sides)| graph(at, &sides)).collect();
     let more = comparison.comparisons.len().saturating_sub(GRAPHS_MAX);
     (!graphs.is_empty()).then(|| {
         html! {
             p {
-                "Point at a frame to read its figures. Larger, with every frame: "
+                "Point at a frame to read its name and figures. A picture of its own, with every frame: "
                 code { "opcost show " (comparison.recording) " --export-flamegraph FILE" }
                 @if more > 0 { ", which also has the " (more) " comparisons left out here" }
                 "."
             }
             @for graph in graphs { (graph) }
+            // The template would escape it; it is ours, and the page's policy names its hash.
+            script { (PreEscaped(SCRIPT)) }
         }
     })
 }

@@ -1,7 +1,8 @@
 //! One page for a browser: everything there is to say of a recording, with plots.
 //!
-//! The page is complete in itself: no script, no other file, no network, which its policy also
-//! forbids the browser. Everything that comes from outside is escaped by the template.
+//! The page is complete in itself: no other file, no network, and no script but one of ours, by which
+//! flame graphs are zoomed and searched; its policy forbids the browser everything else. Nothing is
+//! lost without the script. Everything that comes from outside is escaped by the template.
 
 mod doubts;
 mod flames;
@@ -22,11 +23,37 @@ use crate::listing::date;
 use anyhow::Result;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use opcost_record::Better;
+use sha2::{Digest, Sha256};
 
 /// The style sheet.
 const STYLE: &str = include_str!("style.css");
-/// Nothing but the page's own styles: no script runs and nothing is fetched, whatever it says.
+/// Nothing but the page's own styles: nothing is fetched, whatever the page says.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+
+/// What a browser may do; a page with a script allows the one that has this text, and no other.
+fn policy(script: Option<&str>) -> String {
+    match script {
+        Some(script) => {
+            format!("{POLICY}; script-src 'sha256-{}'", base64(&Sha256::digest(script)))
+        }
+        None => POLICY.to_string(),
+    }
+}
+
+/// Bytes as text (RFC 4648, section 4).
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for digit in 0..4 {
+            let at = bits >> (18 - 6 * digit) & 63;
+            text.push(if digit > chunk.len() { '=' } else { char::from(DIGITS[at as usize]) });
+        }
+    }
+    text
+}
 
 pub(super) fn render(view: &View<'_>) -> Result<String> {
     page(view, None)
@@ -38,6 +65,8 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
 /// The experiment cannot be written as TOML.
 pub fn page(view: &View<'_>, history: Option<&History>) -> Result<String> {
     let comparison = view.comparison;
+    let flames = flames::section(view);
+    let policy = policy(flames.as_ref().map(|_| flames::SCRIPT));
     let sections: Vec<Section> = [
         Some(Section::new("metrics", "Metrics", metrics::section(view))),
         plots::section(view).map(|body| Section::new("plots", "Plots", body)),
@@ -45,7 +74,7 @@ pub fn page(view: &View<'_>, history: Option<&History>) -> Result<String> {
             .and_then(|history| past::section(view, history))
             .map(|body| Section::new("history", "History", body)),
         origin::section(view).map(|body| Section::new("origin", "Where it comes from", body)),
-        flames::section(view).map(|body| Section::new("flames", "Flame graphs", body)),
+        flames.map(|body| Section::new("flames", "Flame graphs", body)),
         imports::section(view).map(|body| Section::new("imported", "Imported figures", body)),
         Some(Section::new("comparability", "Can the runs be compared?", doubts::section(view))),
         Some(Section::new("environment", "Environment", surroundings::section(view))),
@@ -63,7 +92,7 @@ pub fn page(view: &View<'_>, history: Option<&History>) -> Result<String> {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta http-equiv="Content-Security-Policy" content=(policy);
                 meta name="generator" content=(concat!("opcost ", env!("CARGO_PKG_VERSION")));
                 title { (title) " – opcost" }
                 style { (PreEscaped(STYLE)) }

@@ -21,7 +21,7 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
             }
             Some(html! {
                 (whose(view, sides))
-                @if let Some(functions) = functions { (functions_table(&functions)) }
+                @if let Some(functions) = functions { (functions_table(&functions, names)) }
                 @for (heading, lines) in differences {
                     h4 { (heading) }
                     ul class="plain" { @for line in lines { li { code { (line) } } } }
@@ -33,13 +33,14 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     (!parts.is_empty()).then(|| html! { @for part in parts { (part) } })
 }
 
-fn functions_table(table: &functions::Table) -> Markup {
+fn functions_table(table: &functions::Table, names: [&str; 2]) -> Markup {
     html! {
         table class="stacks" {
             caption { "Where the " (table.heading) " come from" }
             thead {
                 tr {
                     th scope="col" { "function" }
+                    @for name in names { th scope="col" class="name number" { (name) } }
                     th scope="col" class="number" { "change" }
                     th scope="col" { "verdict" }
                     th scope="col" { "called from" }
@@ -49,7 +50,9 @@ fn functions_table(table: &functions::Table) -> Markup {
                 @for line in &table.lines {
                     tr {
                         th scope="row" title=[line.whole.as_deref()] { code { (line.name) } }
-                        td class="number" data-label="change" { (line.change) }
+                        @for (figure, name) in line.figures.iter().zip(names.into_iter().chain(["change"])) {
+                            td class="number" data-label=(name) { (figure) }
+                        }
                         td data-label="verdict" {
                             @let words = line.words("real");
                             @if words.is_empty() { "–" } @else { (words) }

@@ -1,8 +1,10 @@
 //! What ran where: the variants, and the machine's state as it is stored.
 
 use super::super::View;
+use crate::comparison::conclusion::grouped;
 use crate::experiment::MachineKind;
-use crate::machine::MachineState;
+use crate::machine::{MachineState, ProgramState};
+use crate::size::Totals;
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -16,8 +18,9 @@ pub(super) fn section(view: &View<'_>) -> Markup {
         .collect();
     let empty = serde_json::Map::new();
     let first = states.first().and_then(Value::as_object).unwrap_or(&empty);
-    // Lists of what CPUs can do and of kernels' options are long, and are in the JSON.
-    let known = |(name, value): &(&String, &Value)| !is_absent(value) && *name != "kernels";
+    // Kernels have rows of their own, and programs a table.
+    let apart = |name: &str| ["kernels", "programs"].contains(&name);
+    let known = |(name, value): &(&String, &Value)| !is_absent(value) && !apart(name);
     let absent: Vec<String> =
         first.iter().filter(|(_, value)| is_absent(value)).map(|(name, _)| words(name)).collect();
     html! {
@@ -63,6 +66,7 @@ pub(super) fn section(view: &View<'_>) -> Markup {
                     }
                 }
             }
+            (programs(&view.recording.machine[0].programs))
             @if !absent.is_empty() { p { "Not known: " (absent.join(", ")) "." } }
         }
         @for later in view.recording.machine.windows(2) {
@@ -70,6 +74,56 @@ pub(super) fn section(view: &View<'_>) -> Markup {
             @if !changes.is_empty() {
                 h3 { "Changed while the recording was made" }
                 ul { @for change in changes { li { (change) } } }
+            }
+        }
+    }
+}
+
+/// What of a program is in memory.
+type Part = (&'static str, fn(&Totals) -> u64);
+const PARTS: [Part; 3] = [
+    ("text", |sizes| sizes.text_bytes),
+    ("data", |sizes| sizes.data_bytes),
+    ("bss", |sizes| sizes.bss_bytes),
+];
+
+/// The programs that were run, as they were; of several variants' same one once.
+fn programs(all: &[ProgramState]) -> Markup {
+    let mut programs: Vec<&ProgramState> = Vec::new();
+    for program in all {
+        if !programs.contains(&program) {
+            programs.push(program);
+        }
+    }
+    let sized = programs.iter().any(|program| program.sizes.is_some());
+    html! {
+        @if !programs.is_empty() {
+            table class="stacks" {
+                caption { "Programs" }
+                thead {
+                    tr {
+                        th scope="col" { "program" }
+                        th scope="col" class="number" { "bytes" }
+                        @if sized { @for (name, _) in PARTS { th scope="col" class="number" { (name) } } }
+                        th scope="col" { "SHA-256" }
+                    }
+                }
+                tbody {
+                    @for program in programs {
+                        tr {
+                            th scope="row" { code { (program.path.to_string_lossy()) } }
+                            td class="number" data-label="bytes" { (grouped(program.length_bytes)) }
+                            @if sized {
+                                @for (name, part) in PARTS {
+                                    td class="number" data-label=(name) {
+                                        (program.sizes.as_ref().map_or("–".into(), |sizes| grouped(part(sizes))))
+                                    }
+                                }
+                            }
+                            td data-label="SHA-256" { code { (program.sha256) } }
+                        }
+                    }
+                }
             }
         }
     }
@@ -107,7 +161,8 @@ fn shown(value: &Value) -> Markup {
             Value::Bool(true) => "yes",
             Value::Bool(false) => "no",
             Value::Array(items) if items.iter().all(|item| !item.is_object()) => {
-                (items.iter().map(plain).collect::<Vec<_>>().join(", "))
+                @let items: Vec<String> = items.iter().map(plain).collect();
+                (items.join(if items.iter().any(|item| item.contains(',')) { "; " } else { ", " }))
             }
             Value::Array(items) => { ul class="plain" { @for item in items { li { (shown(item)) } } } }
             Value::Object(fields) => {
@@ -123,5 +178,9 @@ fn shown(value: &Value) -> Markup {
 }
 
 fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_string)
+    match (value.as_str(), value.as_u64()) {
+        (Some(text), _) => text.to_string(),
+        (None, Some(number)) => grouped(number),
+        (None, None) => value.to_string(),
+    }
 }

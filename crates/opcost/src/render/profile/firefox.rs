@@ -1,14 +1,21 @@
 //! The Firefox Profiler's processed format: one thread a variant, a sample for each context, whose
-//! weight is its instructions. Its times only put the samples in order.
+//! weight is its cost.
+//!
+//! The viewer knows three units of weights. Time is given to it as such, in milliseconds; whatever
+//! else was counted is samples to it, and the thread's name says of what. Its time line is the cost in
+//! the order of the tree, a nanosecond for each unit, so that a part of it is that part of the cost.
 
 use crate::comparison::call_tree::CallTree;
 use anyhow::{Context, Result};
 use fxprof_processed_profile as processed;
-use opcost_record::profile::KERNEL;
+use opcost_record::{Unit, profile::KERNEL};
 use processed::{
     CategoryColor, CpuDelta, Frame, FrameFlags, FrameHandle, FrameInfo, SamplingInterval,
-    StackHandle, Timestamp,
+    StackHandle, Timestamp, WeightType,
 };
+use serde_json::{Value, json};
+
+const NS_PER_MS: f64 = 1e6;
 
 /// The document.
 pub(super) fn render(tree: &CallTree) -> Result<Vec<u8>> {
@@ -19,15 +26,24 @@ pub(super) fn render(tree: &CallTree) -> Result<Vec<u8>> {
     profile.set_symbolicated(true);
     let kernel = profile.add_category("kernel", CategoryColor::Orange);
     let program = profile.add_category("program", CategoryColor::Green);
-    let start = Timestamp::from_millis_since_reference(0.0);
+    let start = Timestamp::from_nanos_since_reference(0);
+    let is_time = tree.counted.unit == Unit::Ns;
     let names = tree.names();
+    let mut longest = 0;
+    let mut samples: u64 = 0;
     let strings: Vec<_> = names.iter().map(|name| profile.intern_string(name)).collect();
     for (side, tree_side) in tree.sides.iter().enumerate() {
         let number = side as u32 + 1;
         // A main thread has the name of its process.
-        let name = format!("{} ({})", tree_side.name, tree.metric);
+        let name = match is_time {
+            true => format!("{} ({})", tree_side.name, tree.counted.event),
+            false => format!("{} ({})", tree_side.name, tree.counted.words),
+        };
         let process = profile.add_process(&name, number, start);
         let thread = profile.add_thread(process, number, start, true);
+        if is_time {
+            profile.set_thread_samples_weight_type(thread, WeightType::TracingMs);
+        }
         profile.add_initial_visible_thread(thread);
         if side == 0 {
             profile.add_initial_selected_thread(thread);
@@ -47,7 +63,8 @@ pub(super) fn render(tree: &CallTree) -> Result<Vec<u8>> {
             })
             .collect();
         let mut stacks: Vec<Option<StackHandle>> = vec![None; tree.nodes.len()];
-        let mut made: u64 = 0;
+        let mut spent: u64 = 0;
+        let mut last: u64 = 0;
         // In the order of the tree, so that what was called from one place stands together.
         for at in tree.depth_first() {
             let node = &tree.nodes[at];
@@ -55,16 +72,40 @@ pub(super) fn render(tree: &CallTree) -> Result<Vec<u8>> {
             let stack = profile.intern_stack(thread, parent, frames[node.function]);
             stacks[at] = Some(stack);
             for weight in weights(node.own[side]) {
-                let time = Timestamp::from_nanos_since_reference(made * 1_000_000);
-                profile.add_sample(thread, time, Some(stack), CpuDelta::ZERO, weight);
-                made += 1;
+                let weight_ns = u64::from(weight.unsigned_abs());
+                // A sample stands for what is around it, so it is in the middle of its cost.
+                let middle = spent.saturating_add(weight_ns / 2);
+                let time = Timestamp::from_nanos_since_reference(middle);
+                // Nothing of a profile is idle.
+                let busy = CpuDelta::from_nanos(middle - last);
+                profile.add_sample(thread, time, Some(stack), busy, weight);
+                (spent, last) = (spent.saturating_add(weight_ns), middle);
+                samples += 1;
             }
         }
-        let end = Timestamp::from_nanos_since_reference(made * 1_000_000);
+        let end = Timestamp::from_nanos_since_reference(spent);
         profile.set_thread_end_time(thread, end);
         profile.set_process_end_time(process, end);
+        longest = longest.max(spent);
     }
-    serde_json::to_vec(&profile).context("the Firefox Profiler's JSON")
+    // The viewer adds one interval behind the last sample.
+    let apart = longest.saturating_mul(tree.sides.len() as u64) / samples.max(1);
+    profile.set_interval(SamplingInterval::from_nanos(apart.clamp(1, 1_000_000)));
+    let mut document = serde_json::to_value(&profile).context("the Firefox Profiler's JSON")?;
+    if is_time {
+        in_milliseconds(&mut document);
+    }
+    serde_json::to_vec(&document).context("the Firefox Profiler's JSON")
+}
+
+/// Makes milliseconds of weights in nanoseconds, which the format's writer takes as whole numbers only.
+fn in_milliseconds(document: &mut Value) {
+    let threads = document["threads"].as_array_mut().into_iter().flatten();
+    for weights in threads.filter_map(|thread| thread["samples"]["weight"].as_array_mut()) {
+        for weight in weights {
+            *weight = json!(weight.as_f64().unwrap_or(0.0) / NS_PER_MS);
+        }
+    }
 }
 
 /// A cost as weights that the format's writer can hold.
@@ -77,9 +118,9 @@ fn weights(cost: u64) -> impl Iterator<Item = i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comparison::call_tree::Counted;
     use crate::comparison::call_tree::tests::{any_tree, tree};
     use proptest::prelude::*;
-    use serde_json::Value;
 
     /// The stacks of a thread with their weights, read from its tables.
     fn samples(thread: &Value) -> Vec<(Vec<String>, u64)> {
@@ -129,6 +170,25 @@ mod tests {
             [stack(&read, most), stack(&read, most), stack(&read, 5_000_000_000 - 2 * most)];
         assert_eq!(samples(on), [&[stack(&["main"], 10)][..], &parts].concat());
         assert_eq!(on["name"], "on (instructions)");
+        assert_eq!(on["samples"]["weightType"], "samples");
+    }
+
+    #[test]
+    fn time_is_in_milliseconds_and_the_time_line_is_as_long_as_the_cost() {
+        let mut made = tree(
+            &["one"],
+            &[(None, "main@/bin/work", &[(1, 1_500_000)]), (Some(0), "read", &[(1, 500_000)])],
+        );
+        made.counted = Counted::sampled("task-clock", true, None, None);
+        let [thread] = &threads(&made)[..] else { panic!("not one thread") };
+        assert_eq!(thread["samples"]["weightType"], "tracing-ms");
+        assert_eq!(thread["samples"]["weight"], json!([1.5, 0.5]));
+        assert_eq!(thread["samples"]["timeDeltas"], json!([0.75, 1.0]));
+        assert_eq!(thread["samples"]["threadCPUDelta"], json!([750, 1000]));
+        assert_eq!(thread["unregisterTime"], 2.0);
+        let document: Value = serde_json::from_slice(&render(&made).unwrap()).unwrap();
+        assert_eq!(document["meta"]["interval"], 1.0);
+        assert_eq!(thread["name"], "one (task-clock)");
     }
 
     proptest! {

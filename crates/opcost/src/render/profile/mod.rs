@@ -18,6 +18,11 @@ use clap::{ArgMatches, Command};
 use opcost_record::printable::printable;
 use std::path::{Path, PathBuf};
 
+/// How many runs were added up; of a single one there is nothing to say.
+fn of_runs(runs: u64) -> String {
+    if runs == 1 { String::new() } else { format!(" of {runs} runs") }
+}
+
 /// A format of profiles.
 pub struct ProfileFormat {
     /// Its name, in `--export-NAME`.

@@ -1,11 +1,14 @@
 //! pprof's format: a gzipped protocol buffer
-//! (<https://github.com/google/pprof/blob/main/proto/profile.proto>), each variant a sample type.
+//! (<https://github.com/google/pprof/blob/main/proto/profile.proto>), each variant a sample type with
+//! the unit of what was counted; the period's type names the event.
 //!
 //! The few messages are written by hand: numbers of fields are those of that file.
 
-use crate::comparison::call_tree::CallTree;
+use super::of_runs;
+use crate::comparison::call_tree::{CallTree, Counted};
 use anyhow::{Context, Result};
 use flate2::{Compression, write::GzEncoder};
+use opcost_record::{Function, Unit};
 use std::collections::HashMap;
 use std::io::Write;
 
@@ -19,13 +22,17 @@ pub(super) fn render(tree: &CallTree) -> Result<Vec<u8>> {
 fn message(tree: &CallTree) -> Vec<u8> {
     let mut strings = Strings::default();
     let mut profile = Message::default();
-    for side in &tree.sides {
+    let unit = unit(&tree.counted);
+    let mut value_type = |kind: &str| {
         let mut value_type = Message::default();
-        value_type.integer(1, strings.number(&side.name));
-        // A unit of another name would stand behind every figure.
-        value_type.integer(2, strings.number("count"));
-        profile.message(1, &value_type);
+        value_type.integer(1, strings.number(kind));
+        value_type.integer(2, strings.number(unit));
+        value_type
+    };
+    for side in &tree.sides {
+        profile.message(1, &value_type(&side.name));
     }
+    let period_type = value_type(&tree.counted.event);
     for (at, node) in tree.nodes.iter().enumerate() {
         if node.own.iter().all(|own| *own == 0) {
             continue;
@@ -48,8 +55,9 @@ fn message(tree: &CallTree) -> Vec<u8> {
         let mut function = Message::default();
         function.integer(1, id(at));
         function.integer(2, strings.number(name));
-        function.integer(3, strings.number(&tree.functions[at].symbol));
-        function.integer(4, strings.number(&tree.functions[at].module));
+        let Function { symbol, module, mangled, .. } = &tree.functions[at];
+        function.integer(3, strings.number(mangled.as_deref().unwrap_or(symbol)));
+        function.integer(4, strings.number(module));
         profile.message(5, &function);
     }
     let comments: Vec<u64> = tree
@@ -59,17 +67,32 @@ fn message(tree: &CallTree) -> Vec<u8> {
             let ops =
                 if tree.per_op { format!(", {} operations", side.ops) } else { String::new() };
             let from = format!(
-                "{}: {} of {} runs{ops}, recording {}",
-                side.name, tree.metric, side.runs, side.recording
+                "{}: {}{}{ops}, recording {}",
+                side.name,
+                tree.counted.words,
+                of_runs(side.runs),
+                side.recording
             );
             strings.number(&from)
         })
         .collect();
+    profile.message(11, &period_type);
+    profile.integer(12, tree.counted.period.unwrap_or(0));
     profile.integers(13, &comments);
     for string in &strings.all {
         profile.bytes(6, string.as_bytes());
     }
     profile.0
+}
+
+/// The unit as pprof knows it, or as it is to stand behind figures.
+fn unit(counted: &Counted) -> &str {
+    match counted.unit {
+        Unit::Ns => "nanoseconds",
+        // With its domain, as in `instructions:u`, the event is in the period's type.
+        _ if counted.event.split(':').next() == Some("instructions") => "instructions",
+        _ => "count",
+    }
 }
 
 /// The identifier of a function and of its one location; 0 would be none.
@@ -143,6 +166,86 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comparison::call_tree::tests::tree;
+
+    /// A field of a message: its number with its value or its bytes.
+    #[derive(Debug, PartialEq)]
+    enum Field<'a> {
+        Integer(u64, u64),
+        Bytes(u64, &'a [u8]),
+    }
+
+    fn fields(mut rest: &[u8]) -> Vec<Field<'_>> {
+        fn varint(rest: &mut &[u8]) -> u64 {
+            let mut value = 0;
+            for shift in (0..64).step_by(7) {
+                let byte = rest[0];
+                *rest = &rest[1..];
+                value |= u64::from(byte & 0x7f) << shift;
+                if byte < 0x80 {
+                    break;
+                }
+            }
+            value
+        }
+        let mut found = Vec::new();
+        while !rest.is_empty() {
+            let key = varint(&mut rest);
+            let value = varint(&mut rest);
+            if key & 7 == 2 {
+                let (bytes, behind) = rest.split_at(value as usize);
+                found.push(Field::Bytes(key >> 3, bytes));
+                rest = behind;
+            } else {
+                found.push(Field::Integer(key >> 3, value));
+            }
+        }
+        found
+    }
+
+    /// The messages of one field, each as its fields with what strings' numbers stand for.
+    fn told(message: &[u8], number: u64, integers: &[u64]) -> Vec<Vec<String>> {
+        let bytes = |wanted: u64| {
+            let of = move |field| match field {
+                Field::Bytes(number, bytes) if number == wanted => Some(bytes),
+                _ => None,
+            };
+            fields(message).into_iter().filter_map(of).collect::<Vec<_>>()
+        };
+        let strings = bytes(6);
+        let told = |field: Field<'_>| match field {
+            Field::Integer(number, value) if integers.contains(&number) => value.to_string(),
+            Field::Integer(_, at) => String::from_utf8(strings[at as usize].to_vec()).unwrap(),
+            Field::Bytes(..) => panic!("a message within"),
+        };
+        bytes(number).into_iter().map(|one| fields(one).into_iter().map(told).collect()).collect()
+    }
+
+    #[test]
+    fn units_and_mangled_names_are_told() {
+        let mut made =
+            tree(&["off", "on"], &[(None, "ns::run(int)@/bin/work", &[(1, 10), (1, 11)])]);
+        made.functions[0].mangled = Some("_ZN2ns3runEi".into());
+        let types = |tree: &CallTree| {
+            let message = message(tree);
+            [told(&message, 1, &[]), told(&message, 11, &[])].concat()
+        };
+        let pairs = |pairs: &[[&str; 2]]| -> Vec<Vec<String>> {
+            pairs.iter().map(|pair| pair.map(String::from).to_vec()).collect()
+        };
+        let unit = "instructions";
+        assert_eq!(types(&made), pairs(&[["off", unit], ["on", unit], [unit, unit]]));
+        assert!(fields(&message(&made)).contains(&Field::Integer(12, 1)));
+        let expected = ["1", "ns::run(int)", "_ZN2ns3runEi", "/bin/work"];
+        assert_eq!(told(&message(&made), 5, &[1]), [expected]);
+        made.counted = Counted::sampled("cpu-clock", true, None, Some(4000));
+        let unit = "nanoseconds";
+        assert_eq!(types(&made), pairs(&[["off", unit], ["on", unit], ["cpu-clock", unit]]));
+        assert!(fields(&message(&made)).contains(&Field::Integer(12, 250_000)));
+        made.counted = Counted::sampled("cache-misses:u", false, Some(7), Some(4000));
+        assert_eq!(types(&made)[2], ["cache-misses:u", "count"]);
+        assert!(fields(&message(&made)).contains(&Field::Integer(12, 7)));
+    }
 
     #[test]
     fn numbers_are_encoded_as_the_wire_format_says() {

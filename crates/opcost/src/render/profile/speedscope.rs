@@ -1,8 +1,11 @@
 //! speedscope's own format (<https://www.speedscope.app/file-format-schema.json>): one sampled
-//! profile a variant, whose weights are instructions.
+//! profile a variant. Time is in nanoseconds; of what else is counted the format knows no unit, so the
+//! profile's name says what it is.
 
+use super::of_runs;
 use crate::comparison::call_tree::CallTree;
 use anyhow::{Context, Result};
+use opcost_record::Unit;
 use serde_json::{Value, json};
 
 /// The document.
@@ -34,8 +37,8 @@ fn profile(tree: &CallTree, side: usize) -> Value {
     let of = &tree.sides[side];
     json!({
         "type": "sampled",
-        "name": format!("{}: {} of {} runs", of.name, tree.metric, of.runs),
-        "unit": "none",
+        "name": format!("{}: {}{}", of.name, tree.counted.words, of_runs(of.runs)),
+        "unit": if tree.counted.unit == Unit::Ns { "nanoseconds" } else { "none" },
         "startValue": 0,
         "endValue": of.total,
         "samples": samples,
@@ -46,6 +49,7 @@ fn profile(tree: &CallTree, side: usize) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comparison::call_tree::Counted;
     use crate::comparison::call_tree::tests::{any_tree, tree};
     use proptest::prelude::*;
 
@@ -64,6 +68,12 @@ mod tests {
         assert_eq!(document["profiles"][1]["weights"], json!([10, 7]));
         assert_eq!(document["profiles"][1]["endValue"], 17);
         assert_eq!(document["profiles"][1]["name"], "on: instructions of 10 runs");
+        assert_eq!(document["profiles"][1]["unit"], "none");
+        let counted = Counted::sampled("cpu-clock", true, None, None);
+        let document: Value =
+            serde_json::from_slice(&render(&CallTree { counted, ..made }).unwrap()).unwrap();
+        assert_eq!(document["profiles"][1]["name"], "on: cpu-clock (ns) of 10 runs");
+        assert_eq!(document["profiles"][1]["unit"], "nanoseconds");
     }
 
     proptest! {

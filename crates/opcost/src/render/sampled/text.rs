@@ -195,11 +195,17 @@ fn notes(page: &mut Page, view: &View<'_>) {
             .iter()
             .take(NAMED)
             .map(|(function, cost)| {
-                let name = page.name(&view.naming.symbol(function), &behind(function), NAME_WIDTH);
-                format!("{name} {}", view.share(*cost))
+                // Whole names would make a page of this, whoever asks for them.
+                let behind = behind(function);
+                let room = NAME_WIDTH.saturating_sub(behind.width());
+                let name = shorten(&view.naming.symbol(function), room);
+                format!("{name}{behind} {}", view.share(*cost))
             })
             .collect();
-        let more = if distortion.functions.len() > NAMED { ", …" } else { "" };
+        let more = match distortion.functions.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {} more (--json has all)", grouped(more as u64)),
+        };
         let said = format!(
             "{} {}: {}{more}",
             view.share(distortion.cost),

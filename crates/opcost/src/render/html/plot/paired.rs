@@ -31,6 +31,7 @@ pub(in crate::render::html) fn paired(
     let held =
         points.iter().map(|(_, difference)| *difference).chain(ends).chain(estimate).chain([0.0]);
     let y = Scale::linear(&held.collect::<Vec<f64>>(), (area.bottom, area.top))?;
+    let area = area.beside(&y);
     let blocks: Vec<f64> = points.iter().map(|(block, _)| *block).collect();
     let x = Scale::places(&blocks, (area.left, area.right))?;
     let at: Vec<(f64, f64)> =

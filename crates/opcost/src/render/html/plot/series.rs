@@ -48,6 +48,7 @@ pub(in crate::render::html) fn series(
     let values: Vec<f64> = all().map(|dot| dot.value).chain(ends).collect();
     let places: Vec<f64> = all().map(|dot| f64::from(dot.place)).collect();
     let y = Scale::suited(&values, (area.bottom, area.top))?;
+    let area = area.beside(&y);
     let x = Scale::places(&places, (area.left, area.right))?;
     let at = |dot: &Dot| (x.at(f64::from(dot.place)), y.at(dot.value));
     Some(plot(
@@ -101,6 +102,14 @@ mod tests {
         let svg = drawn(&[&[(1, 1.0), (2, 10.0), (3, 100.0)]], &[]).unwrap();
         assert!(svg.contains("M97 131.7h0M175 78h0M253 24.3h0"), "{svg}");
         assert!(svg.contains(">ns, logarithmic<"), "{svg}");
+    }
+
+    #[test]
+    fn large_numbers_have_their_room() {
+        let svg =
+            drawn(&[&[(1, 10_000_000.0), (2, 25_000_000.0), (12_000, 29_000_000.0)]], &[]).unwrap();
+        assert!(svg.contains(">10,000,000</text>"), "{svg}");
+        super::super::axes::tests::no_text_is_cut(&svg, SMALL.width);
     }
 
     #[test]

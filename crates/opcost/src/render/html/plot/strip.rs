@@ -85,6 +85,13 @@ mod tests {
     }
 
     #[test]
+    fn large_numbers_stay_in_the_drawing_and_apart() {
+        let svg = drawn(&[(&[100_000_000.0, 250_000_000.0, 490_000_000.0], None)]).unwrap();
+        assert!(svg.contains(">10,000,000</text>"), "{svg}");
+        super::super::axes::tests::no_text_is_cut(&svg, SMALL.width);
+    }
+
+    #[test]
     fn nothing_is_no_plot_and_one_value_stands_in_the_middle() {
         assert_eq!(drawn(&[]), None);
         assert_eq!(drawn(&[(&[], None), (&[f64::NAN], None)]), None);

@@ -1,7 +1,7 @@
 //! What the colours and marks of a differential flame graph mean.
 
 use super::color::{Changes, STEPS};
-use super::{FRAME_PX, MARGIN_PX, escape, share};
+use super::{CHARACTER_PX, FRAME_PX, MARGIN_PX, escape, share, within};
 use std::fmt::Write as _;
 
 /// Between the lines.
@@ -66,7 +66,7 @@ impl Legend {
     }
 
     fn words(&mut self, x: f64, text: &str) {
-        let (text, y) = (escape(text), self.y);
+        let (text, y) = (escape(&within(text, CHARACTER_PX)), self.y);
         let _ = writeln!(self.text, r#"<text class="faint" x="{x:.1}" y="{y:.1}">{text}</text>"#);
     }
 }

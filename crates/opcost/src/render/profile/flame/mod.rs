@@ -9,7 +9,7 @@ mod layout;
 mod legend;
 
 use super::super::functions::signed_figure;
-use super::super::names::shorten;
+use super::super::names::{cut, label};
 
 use crate::comparison::call_tree::{CallNode, CallTree};
 use crate::comparison::conclusion::{figure, grouped, percent};
@@ -25,6 +25,7 @@ const FRAME_PX: f64 = 17.0;
 const HEAD_PX: f64 = 62.0;
 /// Of a character at 11 px in the fonts of the style sheet.
 const CHARACTER_PX: f64 = 6.7;
+const TITLE_CHARACTER_PX: f64 = 9.6;
 /// Frames that are narrower are not drawn, and this is said.
 const FRAME_WIDTH_MIN_PX: f64 = 0.1;
 /// The same within a page, which is looked at as a whole.
@@ -40,13 +41,15 @@ const CHARACTERS_MIN: usize = 3;
 /// Widths are costs with everything that a frame calls, per operation; the frames of a level and
 /// what their callers have on their own add up to the whole.
 pub fn flame_graph(tree: &CallTree) -> String {
-    graph(Drawing::new(tree, "opcost-gone", FRAME_WIDTH_MIN_PX))
+    graph(Drawing::new(tree, "opcost-gone", FRAME_WIDTH_MIN_PX, false))
 }
 
 /// The same as a part of a page that has `others` before it: what it is referred to by within is
-/// its own, and frames too narrow to be pointed at are left out, which is said.
+/// its own, frames too narrow to be pointed at are left out, which is said, and each frame has the
+/// number of its node (`data-n`) and is in the group of its variant, for the page's script.
 pub fn flame_graph_of_page(tree: &CallTree, others: usize) -> String {
-    graph(Drawing::new(tree, &format!("opcost-gone-{others}"), FRAME_WIDTH_MIN_OF_PAGE_PX))
+    let gone = format!("opcost-gone-{others}");
+    graph(Drawing::new(tree, &gone, FRAME_WIDTH_MIN_OF_PAGE_PX, true))
 }
 
 fn graph(drawing: Drawing<'_>) -> String {
@@ -121,6 +124,8 @@ struct Drawing<'a> {
     gone: String,
     /// Narrower frames are not drawn.
     narrowest_px: f64,
+    /// Whether frames can be zoomed into: then they are numbered, and their places are finer.
+    numbered: bool,
     names: Vec<String>,
     px_per_unit: f64,
     body: String,
@@ -128,11 +133,12 @@ struct Drawing<'a> {
 }
 
 impl<'a> Drawing<'a> {
-    fn new(tree: &'a CallTree, gone: &str, narrowest_px: f64) -> Drawing<'a> {
+    fn new(tree: &'a CallTree, gone: &str, narrowest_px: f64, numbered: bool) -> Drawing<'a> {
         Drawing {
             tree,
             gone: gone.into(),
             narrowest_px,
+            numbered,
             names: tree.names(),
             px_per_unit: 0.0,
             body: String::new(),
@@ -161,6 +167,10 @@ impl<'a> Drawing<'a> {
     }
 
     fn panel(&mut self, side: usize, place: Place, changes: Option<&Changes>) {
+        if self.numbered {
+            let name = escape(&self.tree.sides[side].name);
+            let _ = writeln!(self.body, r#"<g class="panel" data-name="{name}">"#);
+        }
         for frame in frames(self.tree, side) {
             if self.drawn(side, &frame) {
                 let y = place.first_px + frame.depth as f64 * place.step_px;
@@ -168,6 +178,9 @@ impl<'a> Drawing<'a> {
             } else {
                 self.too_narrow += 1;
             }
+        }
+        if self.numbered {
+            self.body.push_str("</g>\n");
         }
     }
 
@@ -193,20 +206,27 @@ impl<'a> Drawing<'a> {
         let (new, gone) = (absent(0), absent(1));
         let text = escape(&self.title(side, &frame, &name, changes));
         let new = if new && width >= OUTLINED_WIDTH_MIN_PX { " new" } else { "" };
+        let number = match frame.node {
+            _ if !self.numbered => String::new(),
+            Some(node) => format!(r#" data-n="{node}""#),
+            None => r#" data-n="all""#.to_string(),
+        };
+        // A part of a pixel becomes many when it is zoomed into.
+        let digits = if self.numbered { 4 } else { 2 };
         let _ = write!(
             self.body,
-            r#"<g class="f"><title>{text}</title><rect class="frame {class}{new}" x="{x:.2}" y="{y:.1}" width="{width:.2}" height="{FRAME_PX}"/>"#
+            r#"<g class="f"{number}><title>{text}</title><rect class="frame {class}{new}" x="{x:.digits$}" y="{y:.1}" width="{width:.digits$}" height="{FRAME_PX}"/>"#
         );
         if gone {
             let _ = write!(
                 self.body,
-                r#"<rect fill="url(#{})" x="{x:.2}" y="{y:.1}" width="{width:.2}" height="{FRAME_PX}"/>"#,
+                r#"<rect fill="url(#{})" x="{x:.digits$}" y="{y:.1}" width="{width:.digits$}" height="{FRAME_PX}"/>"#,
                 self.gone
             );
         }
         let room = ((width - 5.0) / CHARACTER_PX).max(0.0) as usize;
         if room >= CHARACTERS_MIN {
-            let label = escape(&shorten(&name, room));
+            let label = escape(&label(&name, room));
             let (x, y) = (x + 3.0, y + 12.5);
             let _ = write!(self.body, r#"<text x="{x:.2}" y="{y:.1}">{label}</text>"#);
         }
@@ -307,14 +327,16 @@ impl<'a> Drawing<'a> {
         let height = foot.y;
         let (alt, desc) = (escape(title), escape(&said.join("; ")));
         let style = style();
-        let [first, second] = said.each_ref().map(|said| escape(said));
+        // What is too long for the picture is whole in its title and description.
+        let heading = escape(&within(title, TITLE_CHARACTER_PX));
+        let [first, second] = said.each_ref().map(|said| escape(&within(said, CHARACTER_PX)));
         format!(
             r##"<svg xmlns="http://www.w3.org/2000/svg" class="opcost-flame" viewBox="0 0 {WIDTH_PX} {height:.0}" width="{WIDTH_PX}" height="{height:.0}" role="img">
 <title>{alt}</title><desc>{desc}</desc>
 <style>{style}</style>
 <defs><pattern id="{gone}" patternUnits="userSpaceOnUse" width="6" height="6" patternTransform="rotate(45)"><rect class="stripe" width="2" height="6"/></pattern></defs>
 <rect class="paper" width="{WIDTH_PX}" height="{height:.0}"/>
-<text class="title" x="{MARGIN_PX}" y="20">{alt}</text>
+<text class="title" x="{MARGIN_PX}" y="20">{heading}</text>
 <text class="faint" x="{MARGIN_PX}" y="38">{first}</text>
 <text class="faint" x="{MARGIN_PX}" y="53">{second}</text>
 {body}{foot}</svg>
@@ -324,6 +346,11 @@ impl<'a> Drawing<'a> {
             foot = foot.text,
         )
     }
+}
+
+/// A text in the width of the graph, cut in the middle where it has more.
+fn within(text: &str, character_px: f64) -> String {
+    cut(text, ((WIDTH_PX - 2.0 * MARGIN_PX) / character_px) as usize)
 }
 
 /// `7,431.9 instructions/op`.
