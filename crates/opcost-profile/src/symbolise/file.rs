@@ -101,8 +101,8 @@ pub(super) fn named(
         Err(error) => return Names::none(offsets.len(), Why::Unreadable(error.to_string())),
     };
     let frame = |named: elf::Named| {
-        let elf::Named { symbol, source, bytes } = named;
-        Frame { source, bytes, ..Frame::new(symbol) }
+        let elf::Named { symbol, source, bytes, start } = named;
+        Frame { source, bytes, start, ..Frame::new(symbol) }
     };
     let mut frames: Vec<Frame> = found.functions.into_iter().map(frame).collect();
     // Mapped with the code but none itself.

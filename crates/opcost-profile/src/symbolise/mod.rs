@@ -8,6 +8,7 @@ mod file;
 mod inline;
 mod jit;
 mod kernel;
+mod remembered;
 mod vdso;
 
 use crate::losses::Losses;
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 
 pub use file::contents;
 pub use kernel::{KernelSource, running_build_id};
+pub use remembered::Remembered;
 
 /// Where names come from.
 #[derive(Clone, Debug)]
@@ -43,12 +45,14 @@ struct Frame {
     /// Instead of the file that the place is in.
     module: Option<String>,
     bytes: Option<u64>,
+    /// The first of the places that are called so, without a gap up to its length.
+    start: Option<u64>,
 }
 
 impl Frame {
     /// Code of the file that it is in, of which only the symbol is known.
     fn new(symbol: impl Into<String>) -> Frame {
-        Frame { symbol: symbol.into(), source: None, module: None, bytes: None }
+        Frame { symbol: symbol.into(), source: None, module: None, bytes: None, start: None }
     }
 }
 
@@ -190,6 +194,27 @@ impl Names {
 /// `recorded`: what a session took; `sources`: where names come from. What cannot be read is said in
 /// [`Sampled::unnamed`] and never an error.
 pub fn symbolise(recorded: &Recorded, sources: &Sources) -> Sampled {
+    symbolise_by(recorded, |file, offsets| names(file, recorded, offsets, sources))
+}
+
+/// Names what was recorded, of what is named again and again: what has a name already is not read
+/// anew.
+///
+/// `remembered`: what was found for the same `sources` before. Inlined functions are not looked for.
+pub fn symbolise_again(
+    recorded: &Recorded,
+    sources: &Sources,
+    remembered: &mut Remembered,
+) -> Sampled {
+    let sources = Sources { inlined: false, ..sources.clone() };
+    remembered.begin();
+    symbolise_by(recorded, |file, offsets| remembered.names(file, recorded, offsets, &sources))
+}
+
+fn symbolise_by(
+    recorded: &Recorded,
+    mut names: impl FnMut(&CodeFile, &[u64]) -> Names,
+) -> Sampled {
     let (places, nodes) = (recorded.tree.places(), recorded.tree.nodes());
     let mut samples = vec![0; places.len()];
     for node in nodes {
@@ -208,7 +233,7 @@ pub fn symbolise(recorded: &Recorded, sources: &Sources) -> Sampled {
         }
         asked.sort_unstable();
         let offsets: Vec<u64> = asked.iter().map(|(offset, _)| *offset).collect();
-        let names = names(file, recorded, &offsets, sources);
+        let names = names(file, &offsets);
         let module = module(file);
         // What stands in no stack is no function of the profile.
         let mut numbers = vec![None; names.frames.len()];

@@ -19,6 +19,8 @@ pub struct Named {
     pub source: Option<String>,
     /// Its length, bytes; `None` where that is not known.
     pub bytes: Option<u64>,
+    /// Where it begins in the file; `None` where that is not known.
+    pub start: Option<u64>,
 }
 
 /// Functions, and which of them places belong to.
@@ -71,7 +73,8 @@ pub fn names<'n>(
         let known = found.is_some() || is_code(offset);
         if known && last != Some(found) {
             let bytes = found.map(|span| span.end - span.start);
-            lookup.functions.push(Named { symbol: String::new(), source: None, bytes });
+            let start = found.map(|span| span.start);
+            lookup.functions.push(Named { symbol: String::new(), source: None, bytes, start });
             names.push(found.map_or(Name::Text, |span| span.name));
             last = Some(found);
         }

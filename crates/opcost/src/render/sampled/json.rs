@@ -134,8 +134,10 @@ fn lost(sampled: &Sampled) -> Value {
         "left_out": losses.left_out,
         "other_events": losses.other_events,
         "broken_records": losses.damage.records,
-        "first_broken_at": losses.damage.first_at,
-        "unreadable_from": losses.damage.rest_from,
+        "first_broken_at": losses.damage.first_at.map(|place| place.at),
+        "first_broken_in": losses.damage.first_at.and_then(|place| place.file_name()),
+        "unreadable_from": losses.damage.rest_from.map(|place| place.at),
+        "unreadable_in": losses.damage.rest_from.and_then(|place| place.file_name()),
         "unnamed": unnamed.collect::<Vec<_>>(),
         "unchecked": sampled.unchecked,
     })
