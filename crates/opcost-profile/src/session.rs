@@ -212,12 +212,7 @@ impl Session {
         (version, callers).hash(&mut hasher);
         let key = hasher.finish();
         let known = match self.known.get(&key) {
-            Some(known)
-                if known.version == version
-                    && self.chain(*known) == callers =>
-            {
-                *known
-            }
+            Some(known) if known.version == version && self.chain(*known) == callers => *known,
             _ => {
                 let (path, unmapped) = self.follow(pid, callers);
                 let start = u32::try_from(self.chains.len());

@@ -200,8 +200,9 @@ fn read_folder(
         Ok((number, file, bytes))
     });
     let parts = parts.collect::<Result<Vec<_>, _>>()?;
-    let fail = |(number, source): (Option<u32>, _)| {
-        ReadError::PerfData { path: number.map_or(folder.join("data"), name), source }
+    let fail = |(number, source): (Option<u32>, _)| ReadError::PerfData {
+        path: number.map_or(folder.join("data"), name),
+        source,
     };
     let (about, recorded) =
         perf_data::read_parts(file, bytes, parts, wanted, sources).map_err(fail)?;

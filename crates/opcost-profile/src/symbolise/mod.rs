@@ -211,10 +211,7 @@ pub fn symbolise_again(
     symbolise_by(recorded, |file, offsets| remembered.names(file, recorded, offsets, &sources))
 }
 
-fn symbolise_by(
-    recorded: &Recorded,
-    mut names: impl FnMut(&CodeFile, &[u64]) -> Names,
-) -> Sampled {
+fn symbolise_by(recorded: &Recorded, mut names: impl FnMut(&CodeFile, &[u64]) -> Names) -> Sampled {
     let (places, nodes) = (recorded.tree.places(), recorded.tree.nodes());
     let mut samples = vec![0; places.len()];
     for node in nodes {

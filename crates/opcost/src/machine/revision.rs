@@ -67,7 +67,10 @@ fn ask(folder: &Path) -> Option<Asked> {
 fn answer(folder: &Path, asked: Asked) -> Option<Revision> {
     if let Some(text) = asked.end() {
         let commit = commit(text.lines().find_map(|line| line.strip_prefix("# branch.oid "))?)?;
-        return Some(Revision { commit, dirty: Some(text.lines().any(|line| !line.starts_with('#'))) });
+        return Some(Revision {
+            commit,
+            dirty: Some(text.lines().any(|line| !line.starts_with('#'))),
+        });
     }
     // It took too long to look for changes, or git is older than these options.
     let text = Asked::begin(folder, &["rev-parse", "--verify", "--quiet", "HEAD"])?.end()?;

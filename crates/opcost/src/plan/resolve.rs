@@ -4,8 +4,8 @@ use super::measured::{
     Measured, fewest_blocks, figures_reported, measured_by_emulator, measured_by_host,
 };
 use super::{
-    BuildPlan, EventPlan, Hooks, Plan, VariantPlan, WorkPlan, comparisons, guest,
-    in_process, schedule, shell_syntax,
+    BuildPlan, EventPlan, Hooks, Plan, VariantPlan, WorkPlan, comparisons, guest, in_process,
+    schedule, shell_syntax,
 };
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::{Aslr, Command, EnvironmentPolicy, Experiment, MachineKind, Variant};

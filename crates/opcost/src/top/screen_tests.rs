@@ -73,7 +73,9 @@ fn the_keys_have_room_on_a_small_terminal() {
     let screen = screen(&state);
     insta::assert_snapshot!(screen);
     for (key, what) in KEYS {
-        assert!(screen.lines().any(|line| line.starts_with(&format!(" {key}")) && line.ends_with(what)));
+        assert!(
+            screen.lines().any(|line| line.starts_with(&format!(" {key}")) && line.ends_with(what))
+        );
         assert!(keys_help().contains(what), "{key}");
     }
 }

@@ -373,9 +373,7 @@ impl State {
             (View::Processes, _, Some(pid)) => {
                 self.look(Filter::Process(pid, row.name.name.clone()))
             }
-            (View::Threads, _, Some(tid)) => {
-                self.look(Filter::Thread(tid, row.name.name.clone()))
-            }
+            (View::Threads, _, Some(tid)) => self.look(Filter::Thread(tid, row.name.name.clone())),
             (View::Cpus, _, Some(cpu)) => self.look(Filter::Cpu(cpu)),
             _ => Action::Show,
         }

@@ -157,7 +157,8 @@ fn a_search_shows_what_has_the_letters() {
     let costs = [("read", "/lib/libc.so", 5), ("Copy", "[kernel]", 9), ("main", "/opt/read/a", 3)];
     state.tick(interval(&costs));
     let type_in = |state: &mut State, text: &str| {
-        text.chars().for_each(|letter| assert_eq!(press(state, &[KeyCode::Char(letter)]), [Action::Show]));
+        text.chars()
+            .for_each(|letter| assert_eq!(press(state, &[KeyCode::Char(letter)]), [Action::Show]));
     };
     // Keys are letters until Enter: neither `q` quits nor `c` shows CPUs.
     type_in(&mut state, "/qcOp");

@@ -315,14 +315,16 @@ impl<'w> Reading<'w> {
     }
 
     /// The time of the next record of a file, of which more is read where that is needed.
-    fn first_of(&mut self, part: &mut Part<'_>) -> Result<Option<u64>, (Option<u32>, PerfDataError)> {
+    fn first_of(
+        &mut self,
+        part: &mut Part<'_>,
+    ) -> Result<Option<u64>, (Option<u32>, PerfDataError)> {
         while part.rounds.first_ns().is_none() && !part.ended {
             self.part = part.number;
             std::mem::swap(&mut self.rounds, &mut part.rounds);
             std::mem::swap(&mut self.inflate, &mut part.inflate);
             std::mem::swap(&mut self.inflated, &mut part.inflated);
-            let read =
-                self.records(&mut part.stream, &mut part.at, part.end, PIECE_BYTES as u64);
+            let read = self.records(&mut part.stream, &mut part.at, part.end, PIECE_BYTES as u64);
             std::mem::swap(&mut self.rounds, &mut part.rounds);
             std::mem::swap(&mut self.inflate, &mut part.inflate);
             std::mem::swap(&mut self.inflated, &mut part.inflated);

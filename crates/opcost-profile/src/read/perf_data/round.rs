@@ -99,7 +99,11 @@ impl Rounds {
         let Some(Waiting { start, bytes, event, at, .. }) = self.waiting.get(self.given) else {
             return;
         };
-        give(Due { bytes: &self.bytes[*start..*start + usize::from(*bytes)], event: *event, at: *at });
+        give(Due {
+            bytes: &self.bytes[*start..*start + usize::from(*bytes)],
+            event: *event,
+            at: *at,
+        });
         self.given += 1;
     }
 
