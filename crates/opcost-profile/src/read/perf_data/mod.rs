@@ -361,7 +361,8 @@ impl<'w> Reading<'w> {
                 if self.header.unfinished || head.is_empty() && end.is_none() {
                     break;
                 }
-                let (needs_bytes, has_bytes) = (end.unwrap_or(at + 8), at + head.len() as u64);
+                let needs_bytes = end.unwrap_or(0).max(at + 8);
+                let has_bytes = at + head.len() as u64;
                 return Err(PerfDataError::CutShort { needs_bytes, has_bytes });
             };
             if size < 8 {
@@ -375,7 +376,7 @@ impl<'w> Reading<'w> {
                 if self.header.unfinished {
                     break;
                 }
-                let needs_bytes = end.unwrap_or(at + u64::from(size));
+                let needs_bytes = end.unwrap_or(0).max(at + u64::from(size));
                 let has_bytes = at + record.len() as u64;
                 return Err(PerfDataError::CutShort { needs_bytes, has_bytes });
             }

@@ -213,7 +213,9 @@ fn a_folder_that_several_threads_wrote_is_one_recording() {
     fs::write(copy.path().join("data.0"), &part[..part.len() - 3]).unwrap();
     let error = super::super::read(copy.path(), &Wanted::default(), &sources).unwrap_err();
     assert!(matches!(error, ReadError::PerfData { .. }), "{error:?}");
+    let lengths = format!("{} bytes are announced, {} are there", part.len(), part.len() - 3);
     assert!(error.to_string().contains("/data.0: it was cut short"), "{error}");
+    assert!(error.to_string().contains(&lengths), "{error}");
 }
 
 /// The files of a folder are merged piece by piece; what is given is what a sort of all would give.
