@@ -1,6 +1,7 @@
 //! What a recording lacks: events that were lost, stacks that were cut off, code that nobody knows.
 
 use crate::unwind::Unfinished;
+use std::fmt;
 
 /// Counts of what went missing while samples were taken; all are exact, and 0 where nothing did.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -40,15 +41,39 @@ pub struct Losses {
 pub struct Damage {
     /// Broken records among others.
     pub records: u64,
-    /// Where the first of them is, bytes from the start of the file.
-    pub first_at: Option<u64>,
-    /// From where on the records cannot be told apart.
-    pub rest_from: Option<u64>,
+    /// Where the first of them is.
+    pub first_at: Option<RecordPlace>,
+    /// From where on the records cannot be told apart; where several files have such a place, the
+    /// first that was found.
+    pub rest_from: Option<RecordPlace>,
+}
+
+/// Where a record is.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct RecordPlace {
+    /// Of a folder of files the number of this one, `data.N`.
+    pub file: Option<u32>,
+    /// Bytes from the start of the file.
+    pub at: u64,
+}
+
+impl RecordPlace {
+    /// The name of the file within its folder.
+    pub fn file_name(&self) -> Option<String> {
+        self.file.map(|number| format!("data.{number}"))
+    }
+}
+
+impl fmt::Display for RecordPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "byte {}", self.at)?;
+        self.file_name().map_or(Ok(()), |name| write!(f, " of {name}"))
+    }
 }
 
 impl Damage {
     /// A record at this place is broken.
-    pub fn add(&mut self, at: u64) {
+    pub fn add(&mut self, at: RecordPlace) {
         self.records += 1;
         // Records come in the order of time.
         self.first_at = Some(self.first_at.map_or(at, |first| first.min(at)));

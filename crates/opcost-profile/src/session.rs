@@ -60,11 +60,12 @@ impl Recorded {
 /// Half a chain that came before, and the path that it is.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    start: usize,
-    frames: usize,
+    /// Where its addresses begin, and how many there are: in few bytes, since there are many chains.
+    start: u32,
+    frames: u16,
+    unmapped: u16,
     version: u32,
     path: u32,
-    unmapped: u32,
 }
 
 /// Takes events one by one.
@@ -203,8 +204,8 @@ impl Session {
         });
         // What has one half only is one path.
         let (outer, callers) = if inner == NO_PATH { (NO_PATH, outer) } else { (outer, inner) };
-        let path = self.tree.path(callers, place);
-        let node = self.tree.node(outer, path);
+        let place = self.tree.place(place);
+        let node = self.tree.node(outer, callers, place);
         self.tree.add(node, sample.period);
     }
 
@@ -219,24 +220,30 @@ impl Session {
         (version, callers).hash(&mut hasher);
         let key = hasher.finish();
         let known = match self.known.get(&key) {
-            Some(known)
-                if known.version == version
-                    && self.chains[known.start..known.start + known.frames] == *callers =>
-            {
-                *known
-            }
+            Some(known) if known.version == version && self.chain(*known) == callers => *known,
             _ => {
                 let (path, unmapped) = self.follow(pid, callers);
-                let start = self.chains.len();
-                self.chains.extend_from_slice(callers);
-                let known = Known { start, frames: callers.len(), version, path, unmapped };
-                // Of two with one hash the later is remembered; the other is followed again.
-                self.known.insert(key, known);
-                known
+                let start = u32::try_from(self.chains.len());
+                let lengths = (u16::try_from(callers.len()), u16::try_from(unmapped));
+                // What has no room is followed again each time.
+                if let (Ok(start), (Ok(frames), Ok(unmapped))) = (start, lengths) {
+                    self.chains.extend_from_slice(callers);
+                    let known = Known { start, frames, unmapped, version, path };
+                    // Of two with one hash the later is remembered; the other is followed again.
+                    self.known.insert(key, known);
+                }
+                self.losses.unmapped_callers += u64::from(unmapped);
+                return path;
             }
         };
         self.losses.unmapped_callers += u64::from(known.unmapped);
         known.path
+    }
+
+    /// The addresses of half a chain.
+    fn chain(&self, known: Known) -> &[u64] {
+        let start = known.start as usize;
+        &self.chains[start..start + usize::from(known.frames)]
     }
 
     /// The path of half a chain that is new, and how many of its callers are nowhere.
@@ -256,6 +263,7 @@ impl Session {
                 unmapped += 1;
                 Place { file: UNMAPPED, offset: 0 }
             });
+            let place = self.tree.place(place);
             path = self.tree.path(path, place);
         }
         (path, unmapped)

@@ -1,8 +1,9 @@
 //! Samples as a tree of calls between places in code, before anybody knows the functions' names.
 //!
 //! Most chains are a program's callers and below them what the kernel did, and few of either are met
-//! in many pairs. So each half is a `Path` that is followed once, and a node is known by its two
-//! paths: a new pair is looked up from the inside out, until a caller is there already.
+//! in many pairs. So each half is a `Path` that is followed once, and a node is known by its callers'
+//! two paths and its own place: a new one is looked up from the inside out, until a caller is there
+//! already. Only callers have paths, as most places of samples call nothing.
 
 use rustc_hash::FxHashMap;
 
@@ -46,11 +47,19 @@ pub struct Tree {
     places: Vec<Place>,
     place_numbers: FxHashMap<Place, u32>,
     paths: Vec<Path>,
-    /// Paths by parent, file and offset.
-    path_numbers: FxHashMap<(u32, u32, u64), u32>,
+    /// Paths by parent and place.
+    path_numbers: FxHashMap<u64, u32>,
     nodes: Vec<Node>,
-    /// Nodes by their outer and inner path; the outer one is [`NO_PATH`] where one path is all.
-    node_numbers: FxHashMap<u64, u32>,
+    node_numbers: FxHashMap<Key, u32>,
+}
+
+/// A node by the outer and the inner path of its callers, and by its place; the outer one is
+/// [`NO_PATH`] where one path is all.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+struct Key {
+    outer: u32,
+    callers: u32,
+    place: u32,
 }
 
 impl Default for Tree {
@@ -87,26 +96,35 @@ impl Tree {
         &self.places
     }
 
-    /// The path that goes on from another one to `place`.
-    pub(crate) fn path(&mut self, parent: u32, place: Place) -> u32 {
-        let Tree { places, place_numbers, paths, path_numbers, .. } = self;
-        *path_numbers.entry((parent, place.file, place.offset)).or_insert_with(|| {
-            let place = *place_numbers.entry(place).or_insert_with(|| {
-                places.push(place);
-                number(places.len() - 1)
-            });
+    /// The number of a place.
+    pub(crate) fn place(&mut self, place: Place) -> u32 {
+        let Tree { places, place_numbers, .. } = self;
+        *place_numbers.entry(place).or_insert_with(|| {
+            places.push(place);
+            number(places.len() - 1)
+        })
+    }
+
+    /// The path that goes on from another one to a place.
+    pub(crate) fn path(&mut self, parent: u32, place: u32) -> u32 {
+        let Tree { paths, path_numbers, .. } = self;
+        *path_numbers.entry(pair(parent, place)).or_insert_with(|| {
             paths.push(Path { parent, place });
             number(paths.len() - 1)
         })
     }
 
-    /// The node at the end of `inner` below that at the end of `outer`, made with all above it where
-    /// it is new.
+    /// The node of a place below the end of `callers` below that of `outer`, made with all above it
+    /// where it is new.
     ///
-    /// `inner`: a path with a place; `outer`: one, or [`NO_PATH`].
-    pub(crate) fn node(&mut self, outer: u32, inner: u32) -> u32 {
-        let mut missing = Vec::new();
-        let (mut above, mut at) = (outer, inner);
+    /// `callers`: a path, or [`NO_PATH`] where `outer` is that, too.
+    pub(crate) fn node(&mut self, outer: u32, callers: u32, place: u32) -> u32 {
+        let first = Key { outer, callers, place };
+        if let Some(known) = self.node_numbers.get(&first) {
+            return *known;
+        }
+        let mut missing = vec![first];
+        let (mut above, mut at) = (outer, callers);
         let mut parent = loop {
             if at == NO_PATH {
                 (above, at) = (NO_PATH, above);
@@ -114,20 +132,27 @@ impl Tree {
             if at == NO_PATH {
                 break None;
             }
-            if let Some(known) = self.node_numbers.get(&pair(above, at)) {
+            let Path { parent, place } = self.paths[at as usize];
+            // The first place of the inner path has the outer path above it and nothing else.
+            let (outer, callers) = match parent {
+                NO_PATH => (NO_PATH, above),
+                _ => (above, parent),
+            };
+            let key = Key { outer, callers, place };
+            if let Some(known) = self.node_numbers.get(&key) {
                 break Some(*known);
             }
-            missing.push((above, at));
-            at = self.paths[at as usize].parent;
+            missing.push(key);
+            at = parent;
         };
-        for (above, at) in missing.into_iter().rev() {
-            let node = number(self.nodes.len());
-            let place = self.paths[at as usize].place;
-            self.nodes.push(Node { parent, place, samples: 0, cost: 0 });
-            self.node_numbers.insert(pair(above, at), node);
-            parent = Some(node);
+        let mut last = 0;
+        for key in missing.into_iter().rev() {
+            last = number(self.nodes.len());
+            self.nodes.push(Node { parent, place: key.place, samples: 0, cost: 0 });
+            self.node_numbers.insert(key, last);
+            parent = Some(last);
         }
-        parent.expect("the inner path has a place")
+        last
     }
 
     /// Adds one sample to a node.
@@ -145,22 +170,25 @@ mod tests {
     #[test]
     fn a_node_is_found_again_by_its_two_paths() {
         let mut tree = Tree::default();
-        let place = |offset| Place { file: 0, offset };
-        let main = tree.path(NO_PATH, place(1));
-        let read = tree.path(main, place(2));
-        let entry = tree.path(NO_PATH, place(3));
-        let copy = tree.path(entry, place(4));
-        assert_eq!(tree.path(entry, place(4)), copy);
-        let leaf = tree.node(read, copy);
+        let numbers = [1, 2, 3, 4].map(|offset| tree.place(Place { file: 0, offset }));
+        assert_eq!(tree.place(Place { file: 0, offset: 2 }), numbers[1]);
+        let [first, second, third, fourth] = numbers;
+        let main = tree.path(NO_PATH, first);
+        let read = tree.path(main, second);
+        let entry = tree.path(NO_PATH, third);
+        assert_eq!(tree.path(main, second), read);
+        let leaf = tree.node(read, entry, fourth);
         let offsets = |tree: &Tree| -> Vec<u64> {
             tree.nodes().iter().map(|node| tree.places()[node.place as usize].offset).collect()
         };
         assert_eq!(offsets(&tree), [1, 2, 3, 4]);
-        assert_eq!(tree.node(read, copy), leaf);
-        assert_eq!(tree.node(read, entry), leaf - 1);
-        assert_eq!(tree.node(NO_PATH, read), leaf - 2);
-        // The same inner path below another caller is another node.
-        let other = tree.node(main, copy);
+        assert_eq!(tree.node(read, entry, fourth), leaf);
+        // What was met as a caller is the same node when it is sampled itself.
+        assert_eq!(tree.node(NO_PATH, read, third), leaf - 1);
+        assert_eq!(tree.node(NO_PATH, main, second), leaf - 2);
+        assert_eq!(tree.node(NO_PATH, NO_PATH, first), leaf - 3);
+        // The same callers below another one are another node.
+        let other = tree.node(main, entry, fourth);
         assert_eq!(offsets(&tree), [1, 2, 3, 4, 3, 4]);
         let parents: Vec<_> = tree.nodes().iter().map(|node| node.parent).collect();
         assert_eq!(parents, [None, Some(0), Some(1), Some(2), Some(0), Some(4)]);

@@ -2,7 +2,7 @@
 
 use crate::block::Block;
 use crate::random::Random;
-use crate::summary::{median, quantile_of_sorted};
+use crate::summary::{midpoint, quantile_of_sorted};
 
 /// Resamples behind an interval: its ends are quantiles of this many ratios.
 pub const RESAMPLES: usize = 2_000;
@@ -35,8 +35,10 @@ pub fn ratio_of_medians(blocks: &[Block<'_>], level: f64, seed: u64) -> Option<R
     if !positive || !(0.0..1.0).contains(&level) {
         return None;
     }
-    let mut pools = Pools::default();
-    let ratio = pools.ratio(blocks.iter().copied())?;
+    let sides = [0, 1].map(|side| Ordered::of(&blocks, side));
+    let mut drawn = vec![1; blocks.len()];
+    let ratio_of = |drawn: &[u32]| Some(sides[1].median(drawn)? / sides[0].median(drawn)?);
+    let ratio = ratio_of(&drawn)?;
     if blocks.len() < 2 {
         return Some(RatioOfMedians { ratio, ci: None });
     }
@@ -45,8 +47,11 @@ pub fn ratio_of_medians(blocks: &[Block<'_>], level: f64, seed: u64) -> Option<R
     let resamples = (RESAMPLES * 10_000 / runs).clamp(RESAMPLES_MIN, RESAMPLES);
     let mut ratios = Vec::with_capacity(resamples);
     for _ in 0..resamples {
-        let drawn = (0..blocks.len()).map(|_| blocks[random.index(blocks.len())]);
-        ratios.push(pools.ratio(drawn)?);
+        drawn.fill(0);
+        for _ in 0..blocks.len() {
+            drawn[random.index(blocks.len())] += 1;
+        }
+        ratios.push(ratio_of(&drawn)?);
     }
     ratios.sort_unstable_by(f64::total_cmp);
     let tail = (1.0 - level) / 2.0;
@@ -55,22 +60,44 @@ pub fn ratio_of_medians(blocks: &[Block<'_>], level: f64, seed: u64) -> Option<R
     Some(RatioOfMedians { ratio, ci: Some((low, high)) })
 }
 
-/// The runs of the blocks drawn, kept between resamples for their memory.
-#[derive(Default)]
-struct Pools {
-    baseline: Vec<f64>,
-    variant: Vec<f64>,
+/// The runs of one side in ascending order, each with its block: sorted once, so that the median of
+/// blocks that were drawn is found by counting how often.
+struct Ordered {
+    runs: Vec<(f64, u32)>,
+    /// Runs of each block.
+    lengths: Vec<u32>,
 }
 
-impl Pools {
-    fn ratio<'a>(&mut self, blocks: impl Iterator<Item = &'a Block<'a>>) -> Option<f64> {
-        self.baseline.clear();
-        self.variant.clear();
-        for block in blocks {
-            self.baseline.extend_from_slice(&block.baseline);
-            self.variant.extend_from_slice(&block.variant);
+impl Ordered {
+    /// `side`: 0 the baseline, 1 the variant.
+    fn of(blocks: &[&Block<'_>], side: usize) -> Ordered {
+        let values = |block: &'_ Block<'_>| [&block.baseline, &block.variant][side].to_vec();
+        let of_block = |(number, block): (u32, &&Block<'_>)| {
+            values(block).into_iter().map(move |value| (value, number))
+        };
+        let mut runs: Vec<(f64, u32)> = (0..).zip(blocks).flat_map(of_block).collect();
+        runs.sort_unstable_by(|one, two| one.0.total_cmp(&two.0));
+        Ordered { runs, lengths: blocks.iter().map(|block| values(block).len() as u32).collect() }
+    }
+
+    /// The median of the runs of every block as often as it was drawn.
+    fn median(&self, drawn: &[u32]) -> Option<f64> {
+        let pairs = self.lengths.iter().zip(drawn);
+        let count: u64 = pairs.map(|(length, times)| u64::from(*length) * u64::from(*times)).sum();
+        // The two in the middle, counted from 1; of an odd number they are one.
+        let (lower, upper) = (count.div_ceil(2), count / 2 + 1);
+        let mut passed = 0;
+        let mut low = None;
+        for (value, block) in &self.runs {
+            passed += u64::from(drawn[*block as usize]);
+            if passed >= lower {
+                let low = *low.get_or_insert(*value);
+                if passed >= upper {
+                    return Some(midpoint(low, *value));
+                }
+            }
         }
-        Some(median(&self.variant)? / median(&self.baseline)?)
+        None
     }
 }
 

@@ -7,6 +7,7 @@ use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::{Experiment, MachineKind, SameFile};
 use crate::machine::emulated::Emulated;
 use crate::machine::host::{Host, HostSurroundings};
+use crate::machine::revision::Revisions;
 use crate::machine::{Machine, MachineState, read_state};
 use crate::nearest::nearest;
 use crate::plan::{self, Plan, VariantPlan, WorkPlan};
@@ -96,7 +97,9 @@ pub fn run(cli: &Cli, args: &RunArgs) -> Result<Status> {
 
 /// Makes the runs of a plan and shows them.
 fn carry_out(cli: &Cli, mut plan: Plan, dry_run: bool, output: &OutputArgs) -> Result<Status> {
+    let revisions = Revisions::begin(&plan);
     if dry_run {
+        revisions.note(&mut plan);
         let text = if output.json || output.format.as_deref() == Some("json") {
             render::plan::json(&plan)?
         } else {
@@ -112,8 +115,10 @@ fn carry_out(cli: &Cli, mut plan: Plan, dry_run: bool, output: &OutputArgs) -> R
         .context("cannot install the signal handler")
         .status(Status::Missing)?;
     let (mut machine, state) = machine_for(cli.quiet, &plan, &interrupt)?;
-    let writer =
-        store_for_writing(cli)?.begin(&plan, &state, unix_ns()).map_err(StoreError::carried)?;
+    let store = store_for_writing(cli)?;
+    // What git does must be over before the first run.
+    revisions.note(&mut plan);
+    let writer = store.begin(&plan, &state, unix_ns()).map_err(StoreError::carried)?;
     record(cli, &plan, &[], (machine.as_mut(), &state), writer, output)
 }
 

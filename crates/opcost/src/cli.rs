@@ -97,7 +97,7 @@ pub enum Action {
     #[command(after_help = SIZE_EXAMPLES)]
     Size(SizeArgs),
     /// Show what runs at this moment, function by function, in the manner of perf top
-    #[command(after_help = TOP_HELP)]
+    #[command(after_help = crate::top::screen::keys_help())]
     Top(TopArgs),
     /// Say what can be measured here, what cannot, why, and what would help
     Doctor(DoctorArgs),
@@ -154,13 +154,6 @@ const PROFILE_EXAMPLES: &str = "Examples:
   opcost profile --input callgrind.out.4711 --function memcpy
   opcost profile --input cpu.pb.gz --event cpu
   opcost profile --input perf.data --export-flamegraph profile.svg";
-
-const TOP_HELP: &str = "Keys:
-  q, Ctrl-C      quit                       f, t, c        functions, tasks, CPUs
-  p, space       pause                      Enter, Escape  into the selected row, and back:
-  s              sort by the next column                   callers of a function, functions
-  d              remember the shares and                   of a process or CPU
-                 show Δ to them; again: not r              forget what was sampled";
 
 const ATTACH_EXAMPLES: &str = "Examples:
   opcost attach 1234

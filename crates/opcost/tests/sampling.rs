@@ -1,7 +1,7 @@
 //! Sampled profiles on this host: in comparisons, and live.
 
 mod lab;
-use lab::{Ended, Lab, TINY};
+use lab::{Ended, Lab, Started, TINY};
 use serde_json::Value;
 
 /// Whether this machine lets us sample a process of ours; if not, the test is skipped.
@@ -305,4 +305,80 @@ fn top_prints_tables_of_what_runs() {
         );
         assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
     }
+}
+
+/// What a terminal of 80 columns and 24 lines shows after this output: text, and places to go on at.
+fn screen_of(output: &str) -> Vec<String> {
+    let mut cells = vec![vec![' '; 80]; 24];
+    let (mut row, mut column) = (0, 0);
+    let mut rest = output.chars();
+    while let Some(letter) = rest.next() {
+        match letter {
+            '\x1b' => {
+                if rest.next() != Some('[') {
+                    continue;
+                }
+                let mut numbers = String::new();
+                let command = rest.by_ref().find(|letter| {
+                    let ends = letter.is_ascii_alphabetic();
+                    numbers.extend((!ends).then_some(*letter));
+                    ends
+                });
+                let mut numbers = numbers.split(';').map(|number| number.parse().unwrap_or(1));
+                match command {
+                    Some('H') => {
+                        row = numbers.next().unwrap_or(1) - 1;
+                        column = numbers.next().unwrap_or(1) - 1;
+                    }
+                    Some('J') => cells = vec![vec![' '; 80]; 24],
+                    // Colours, the cursor's shape and the other screen.
+                    _ => {}
+                }
+            }
+            '\r' => column = 0,
+            '\n' => row += 1,
+            letter if row < 24 && column < 80 => {
+                cells[row][column] = letter;
+                column += 1;
+            }
+            _ => {}
+        }
+    }
+    cells.iter().map(|line| line.iter().collect::<String>().trim_end().to_string()).collect()
+}
+
+#[test]
+fn top_takes_keys_on_a_terminal() {
+    let lab = Lab::new();
+    if !lab::has_program("script") {
+        eprintln!("SKIPPED: there is no script(1) here to make a terminal");
+        return;
+    }
+    let after = |keys: &str| -> Option<Vec<String>> {
+        let line = "stty rows 24 cols 80; exec $OPCOST top --delay 0.2";
+        // Keys wait in the terminal until they are read.
+        let typed = format!("sleep 1; printf '{keys}'; sleep 1");
+        let script = format!("({typed}) | TERM=xterm script -qec '{line}' /dev/null");
+        let ended = lab.shell(&script).spawn().unwrap().end();
+        if ended.stdout.contains("cannot sample") {
+            eprintln!("SKIPPED: {}", ended.stdout);
+            return None;
+        }
+        // What stands on the screen when it is given back.
+        let shown = ended.expect(0).stdout;
+        let (shown, _) = shown.rsplit_once("\x1b[?1049l").expect("the screen is given back");
+        Some(screen_of(shown.rsplit_once("\x1b[?1049h").expect("another screen").1))
+    };
+    let Some(screen) = after("q") else { return };
+    assert!(screen[0].starts_with(" opcost top · "), "{screen:#?}");
+    assert!(screen[23].starts_with(" ? keys  q quit  / search"), "{screen:#?}");
+    let help = after("?q").unwrap();
+    for key in ["/ ", "T ", "K ", "U ", "q, Ctrl-C"] {
+        assert!(help.iter().any(|line| line.starts_with(&format!(" {key}"))), "{key}: {help:#?}");
+    }
+    // `q` and `t` are letters of what is searched for, until Enter.
+    let search = after("/tq\\r").unwrap();
+    assert!(search[1].ends_with(" · /tq") && search[2].contains("function"), "{search:#?}");
+    let hidden = after("TKq").unwrap();
+    assert!(hidden[1].contains("kernel hidden") && hidden[2].contains("thread"), "{hidden:#?}");
 }

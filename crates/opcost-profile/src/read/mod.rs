@@ -317,9 +317,16 @@ fn read_folder(
         parts.extend(number.and_then(|number| number.parse::<u32>().ok()));
     }
     parts.sort_unstable();
-    let parts = parts.iter().map(|number| open(&folder.join(format!("data.{number}"))));
+    let name = |number: u32| folder.join(format!("data.{number}"));
+    let parts = parts.into_iter().map(|number| {
+        let (file, bytes) = open(&name(number))?;
+        Ok((number, file, bytes))
+    });
     let parts = parts.collect::<Result<Vec<_>, _>>()?;
-    let fail = |source| ReadError::PerfData { path: folder.to_owned(), source };
+    let fail = |(number, source): (Option<u32>, _)| ReadError::PerfData {
+        path: number.map_or(folder.join("data"), name),
+        source,
+    };
     let (about, recorded) =
         perf_data::read_parts(file, bytes, parts, wanted, sources).map_err(fail)?;
     Ok(sampled(about, symbolise(&recorded, sources)))

@@ -109,8 +109,8 @@ pub(super) fn named(
         Err(error) => return Names::none(offsets.len(), Why::Unreadable(error.to_string())),
     };
     let frame = |named: elf::Named| {
-        let elf::Named { symbol, source, mangled, bytes } = named;
-        Frame { source, mangled, bytes, ..Frame::new(symbol) }
+        let elf::Named { symbol, source, mangled, bytes, start } = named;
+        Frame { source, mangled, bytes, start, ..Frame::new(symbol) }
     };
     let mut frames: Vec<Frame> = found.functions.into_iter().map(frame).collect();
     // Mapped with the code but none itself.

@@ -34,29 +34,46 @@ pub(super) fn names(
     addresses: &[u64],
     sources: &Sources,
 ) -> Names {
+    names_by(file, reference, addresses, sources, &mut None)
+}
+
+/// The same; `list`: the running kernel's list of functions, kept for whoever asks again.
+pub(super) fn names_by(
+    file: &CodeFile,
+    reference: Option<&KernelReference>,
+    addresses: &[u64],
+    sources: &Sources,
+    list: &mut Option<String>,
+) -> Names {
     let none = |why| Names::none(addresses.len(), why);
     let recorded = file.build_id.as_deref();
     let unchecked = recorded.is_none();
-    let in_text = |text: io::Result<String>| match text {
-        Ok(text) => in_text(&text, reference, addresses, unchecked),
+    let in_text = |text: &str| in_text(text, reference, addresses, unchecked);
+    let in_file = |text: io::Result<String>| match text {
+        Ok(text) => in_text(&text),
         Err(error) => none(Why::Unreadable(error.to_string())),
+    };
+    let mut in_list = || match list {
+        Some(text) => in_text(text),
+        None => match fs::read_to_string(KALLSYMS) {
+            Ok(text) => in_text(list.insert(text)),
+            Err(error) => none(Why::Unreadable(error.to_string())),
+        },
     };
     match &sources.kernel {
         KernelSource::Nothing => none(Why::Stripped),
-        KernelSource::File(path) => in_text(fs::read_to_string(path)),
+        KernelSource::File(path) => in_file(fs::read_to_string(path)),
         KernelSource::Running => {
             let cache = sources.build_id_cache.as_deref();
             let folder = recorded.and_then(|id| program::by_build_id(cache?, id));
             let kept = || fs::read_to_string(folder?.join("kallsyms")).ok();
             match is_same_build(recorded, running_build_id().as_deref()) {
-                Some(false) => {
-                    kept().map_or_else(|| none(Why::OtherBuild), |text| in_text(Ok(text)))
-                }
+                Some(false) => kept().map_or_else(|| none(Why::OtherBuild), |text| in_text(&text)),
                 // The copy is read several times faster than the kernel writes its list.
                 Some(true) => kept()
                     .and_then(|text| own_names(&text, reference, addresses))
-                    .unwrap_or_else(|| in_text(fs::read_to_string(KALLSYMS))),
-                None => in_text(fs::read_to_string(KALLSYMS)),
+                    .unwrap_or_else(in_list),
+                None => in_list(),
             }
         }
     }
@@ -100,7 +117,7 @@ fn in_text(
 fn named(spans: &[Function<'_>], shift: u64, addresses: &[u64]) -> Names {
     let found = || addresses.iter().map(|address| find(spans, *address, shift));
     let namesakes = Namesakes::of(spans, found().flatten().map(|span| span.name));
-    Names::grouped(found(), |found| frame(found, &namesakes), Why::Stripped)
+    Names::grouped(found(), |found| frame(found, shift, &namesakes), Why::Stripped)
 }
 
 /// How much higher the kernel was when it was sampled than its symbols say (wrapping).
@@ -127,12 +144,13 @@ fn find<'t>(spans: &[Function<'t>], address: u64, shift: u64) -> Option<Function
     spans.get(at).filter(known).copied()
 }
 
-fn frame<'t>(found: &Option<Function<'t>>, namesakes: &Namesakes<'t>) -> Frame {
+fn frame<'t>(found: &Option<Function<'t>>, shift: u64, namesakes: &Namesakes<'t>) -> Frame {
     let Some(span) = found else { return Frame::new("[text]") };
     Frame {
         source: namesakes.source(span),
         module: Some(span.name.module.into()),
         bytes: Some(span.end - span.start),
+        start: Some(span.start.wrapping_add(shift)),
         ..Frame::new(span.name.symbol)
     }
 }

@@ -10,6 +10,7 @@ mod inline;
 mod jit;
 mod kernel;
 mod relative;
+mod remembered;
 mod vdso;
 
 use crate::losses::Losses;
@@ -23,6 +24,7 @@ use std::path::PathBuf;
 pub use file::contents;
 pub use kernel::{KernelSource, running_build_id};
 pub use relative::{LookedUp, look_up};
+pub use remembered::Remembered;
 
 /// Where names come from.
 #[derive(Clone, Debug)]
@@ -48,12 +50,21 @@ struct Frame {
     /// Instead of the file that the place is in.
     module: Option<String>,
     bytes: Option<u64>,
+    /// The first of the places that are called so, without a gap up to its length.
+    start: Option<u64>,
 }
 
 impl Frame {
     /// Code of the file that it is in, of which only the symbol is known.
     fn new(symbol: impl Into<String>) -> Frame {
-        Frame { symbol: symbol.into(), source: None, mangled: None, module: None, bytes: None }
+        Frame {
+            symbol: symbol.into(),
+            source: None,
+            mangled: None,
+            module: None,
+            bytes: None,
+            start: None,
+        }
     }
 }
 
@@ -208,6 +219,31 @@ impl Names {
 /// `recorded`: what a session took; `sources`: where names come from. What cannot be read is said in
 /// [`Sampled::unnamed`] and never an error.
 pub fn symbolise(recorded: &Recorded, sources: &Sources) -> Sampled {
+    let names = |file: &CodeFile, offsets: &[u64]| names(file, recorded, offsets, sources);
+    let (sampled, stacks) = symbolise_by(recorded, names);
+    Sampled { frameless: frameless::samples(recorded, &stacks, sources), ..sampled }
+}
+
+/// Names what was recorded, of what is named again and again: what has a name already is not read
+/// anew.
+///
+/// `remembered`: what was found for the same `sources` before. Neither inlined functions nor those
+/// without frames are looked for.
+pub fn symbolise_again(
+    recorded: &Recorded,
+    sources: &Sources,
+    remembered: &mut Remembered,
+) -> Sampled {
+    let sources = Sources { inlined: false, ..sources.clone() };
+    remembered.begin();
+    symbolise_by(recorded, |file, offsets| remembered.names(file, recorded, offsets, &sources)).0
+}
+
+/// The profile, and the functions of each place.
+fn symbolise_by(
+    recorded: &Recorded,
+    mut names: impl FnMut(&CodeFile, &[u64]) -> Names,
+) -> (Sampled, Vec<Stack>) {
     let (places, nodes) = (recorded.tree.places(), recorded.tree.nodes());
     let mut samples = vec![0; places.len()];
     for node in nodes {
@@ -226,7 +262,7 @@ pub fn symbolise(recorded: &Recorded, sources: &Sources) -> Sampled {
         }
         asked.sort_unstable();
         let offsets: Vec<u64> = asked.iter().map(|(offset, _)| *offset).collect();
-        let names = names(file, recorded, &offsets, sources);
+        let names = names(file, &offsets);
         let module = module(file);
         // What stands in no stack is no function of the profile.
         let mut numbers = vec![None; names.frames.len()];
@@ -264,7 +300,6 @@ pub fn symbolise(recorded: &Recorded, sources: &Sources) -> Sampled {
             grown.facts[*innermost as usize].inlined_samples += samples;
         }
     }
-    let frameless = frameless::samples(recorded, &stacks, sources);
     // The context that each node ends in.
     let mut ends: Vec<u32> = Vec::with_capacity(nodes.len());
     for node in nodes {
@@ -285,7 +320,8 @@ pub fn symbolise(recorded: &Recorded, sources: &Sources) -> Sampled {
     let Grown { mut profile, samples, facts, .. } = grown;
     profile.modules = modules;
     let losses = recorded.losses.clone();
-    Sampled { profile, samples, facts, losses, unnamed, frameless, unchecked }
+    let frameless = Vec::new();
+    (Sampled { profile, samples, facts, losses, unnamed, frameless, unchecked }, stacks)
 }
 
 /// The names of a file's places.

@@ -170,3 +170,69 @@ fn an_inlined_function_is_below_the_one_it_is_in() {
     let found = profile(path.as_bytes(), None, &[BASE + inside.unwrap()], &off);
     assert_eq!(stack(&found), [("main", path.as_str())]);
 }
+
+/// What was named before is named the same, without a look at the file.
+#[test]
+fn names_are_remembered_until_the_file_is_another() {
+    let (_, bytes, _) = own();
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("program");
+    fs::write(&copy, &bytes).unwrap();
+    let sources = Sources { inlined: false, ..sources(folder.path()) };
+    let offset = |name: &str| {
+        let symbols = elf::read(&bytes, None, "").unwrap();
+        let part = symbols.parts.into_iter().find(|part| part.function.symbol.contains(name));
+        part.map(|part| part.start).unwrap()
+    };
+    let (one, two) =
+        (offset("names_are_remembered_until_the_file_is_another"), offset("symbolise_again"));
+    let recorded = |offsets: &[u64]| {
+        let mut session = Session::new(0, FRAMES_MAX);
+        session.take(&Event::Mapping(Mapping {
+            pid: 1,
+            address: BASE,
+            bytes: 1 << 30,
+            file_offset: 0,
+            path: copy.as_os_str().as_encoded_bytes(),
+            build_id: None,
+            executable: true,
+        }));
+        for offset in offsets {
+            session.take(&Event::Sample(Sample {
+                time_ns: None,
+                pid: 1,
+                tid: 1,
+                cpu: None,
+                event: 0,
+                period: 5,
+                address: BASE + offset,
+                in_kernel: false,
+                chain: &[],
+                user_stack: None,
+            }));
+        }
+        session.finish()
+    };
+    let mut remembered = Remembered::default();
+    let mut check = |offsets: &[u64], files_read: u64| {
+        let recorded = recorded(offsets);
+        let again = symbolise_again(&recorded, &sources, &mut remembered);
+        assert_eq!(again, symbolise(&recorded, &sources));
+        assert_eq!(remembered.files_read(), files_read, "{offsets:x?}");
+    };
+    check(&[one, two], 1);
+    // Other places of the same functions, in another order.
+    check(&[two + 1, one + 1, one], 1);
+    // Beyond the code, which is remembered place by place.
+    check(&[one, bytes.len() as u64 + 5], 2);
+    check(&[bytes.len() as u64 + 5], 2);
+    // Another file under the same path.
+    let mut other = bytes.clone();
+    other.push(0);
+    fs::remove_file(&copy).unwrap();
+    fs::write(&copy, &other).unwrap();
+    check(&[one], 3);
+    fs::remove_file(&copy).unwrap();
+    check(&[one], 4);
+    check(&[one], 4);
+}

@@ -37,6 +37,8 @@ pub(super) struct Column {
 #[derive(Default)]
 pub(super) struct Columns {
     pub(super) by_metric: Vec<Vec<Column>>,
+    /// Of each metric whether its figures are the integers as they were read.
+    pub(super) as_read: Vec<bool>,
 }
 
 impl Columns {
@@ -48,13 +50,15 @@ impl Columns {
         let plan = &recording.plan;
         let per_second = per_second(plan);
         let drawn_by_process = plan.emulation.is_some() && plan.in_process.is_some();
-        let wall = keys.iter().position(|key| key.name == WALL);
+        // Only periods need the time that each of them took.
+        let wall = keys.iter().position(|key| key.name == WALL).filter(|_| per_second);
+        let mut as_read = vec![true; keys.len()];
         for (variant, records) in finished.iter().enumerate() {
-            for record in records {
+            for (index, record) in records.iter().enumerate() {
                 let Some(block) = record.block else { continue };
                 let wall_ns =
                     wall.and_then(|wall| record.sample(wall as MetricId)).map(|wall| wall.value);
-                let period_ns = wall_ns.filter(|_| per_second).and_then(NonZeroU64::new);
+                let period_ns = wall_ns.and_then(NonZeroU64::new);
                 let ops = record.ops.and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MIN);
                 for sample in &record.samples {
                     let metric = usize::from(sample.metric);
@@ -66,11 +70,17 @@ impl Columns {
                         }
                         None => total.per_op(),
                     };
+                    as_read[metric] &= ops == NonZeroU64::MIN && !per_second;
                     let column = &mut by_metric[metric][variant];
                     let is_same_draw = |last: &u32| plan.unit_of(*last) == plan.unit_of(block);
                     let drawn =
                         !(drawn_by_process && column.blocks.last().is_some_and(is_same_draw));
                     column.drawn += usize::from(drawn);
+                    if column.values.is_empty() {
+                        // Most metrics are read in every run; room that is not used takes no memory.
+                        column.blocks.reserve_exact(records.len() - index);
+                        column.values.reserve_exact(records.len() - index);
+                    }
                     column.blocks.push(block);
                     // Periods are never of one length exactly, so nothing is the same per second.
                     column.varies |= per_second || *column.first.get_or_insert(total) != total;
@@ -80,7 +90,7 @@ impl Columns {
                 }
             }
         }
-        Columns { by_metric }
+        Columns { by_metric, as_read }
     }
 }
 

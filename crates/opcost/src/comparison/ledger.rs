@@ -2,7 +2,7 @@
 //!
 //! To add a rule, add a row to [`RULES`].
 
-use super::columns::Columns;
+use super::columns::{Column, Columns};
 use super::import_rules;
 use super::repeatable::repeatable;
 use super::{InvariantRow, LedgerEntry, Severity, Warning};
@@ -39,6 +39,14 @@ impl Evidence<'_> {
     pub(super) fn raw(&self, name: &str, source: &str) -> Vec<(usize, f64)> {
         let key = MetricKey::new(name, Domain::All, source);
         let Some(metric) = self.recording.dictionary.id(&key) else { return Vec::new() };
+        // Few runs have some of them, and to look through all samples of a run for one is slow.
+        if self.columns.as_read.get(usize::from(metric)) == Some(&true) {
+            let columns = self.columns.by_metric[usize::from(metric)].iter().enumerate();
+            let values = |(variant, column): (usize, &'_ Column)| {
+                column.values.iter().map(|value| (variant, *value)).collect::<Vec<_>>()
+            };
+            return columns.flat_map(values).collect();
+        }
         let runs = self.finished.iter().enumerate();
         runs.flat_map(|(variant, runs)| runs.iter().map(move |record| (variant, record)))
             .filter_map(|(variant, record)| Some((variant, record.sample(metric)?.value as f64)))

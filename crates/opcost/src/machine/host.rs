@@ -5,7 +5,7 @@ use super::{HookEnd, Machine, RunEnd, hook};
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::{Aslr, EnvironmentPolicy};
 use crate::kernel::KernelSpec;
-use crate::plan::{EventPlan, Plan, Revision, Slot, Surroundings, VariantPlan, WorkPlan};
+use crate::plan::{EventPlan, Plan, Slot, Surroundings, VariantPlan, WorkPlan};
 use crate::sampling::{
     Collecting, Granted, Intake, Recorder, SamplingPlan, existing, process_clock,
     sources as sampling_sources,
@@ -609,10 +609,6 @@ impl Surroundings for HostSurroundings {
 
     fn working_dir(&self) -> std::io::Result<PathBuf> {
         std::env::current_dir()
-    }
-
-    fn revision(&self, folder: &Path) -> Option<Revision> {
-        super::revision::revision(folder)
     }
 }
 

@@ -4,7 +4,7 @@ pub mod emulated;
 mod hook;
 pub mod host;
 mod kernel_state;
-mod revision;
+pub mod revision;
 mod state;
 mod window;
 

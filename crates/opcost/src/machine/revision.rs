@@ -1,74 +1,155 @@
-//! The commit of the sources around a folder, as git says it.
+//! The commits of the sources around the variants' folders, as git says it.
+//!
+//! git runs beside opcost's own preparations, and is waited for before anything is measured.
 
-use crate::plan::Revision;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::thread::sleep;
+use crate::plan::{Plan, Revision};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long git may look for changes: in a large tree that nobody has read yet it takes seconds.
 const STATUS_LIMIT: Duration = Duration::from_secs(5);
 
-/// The commit that is checked out around a folder; `None` outside of a repository, without git, and
-/// where git refuses to look.
-pub(super) fn revision(folder: &Path) -> Option<Revision> {
+/// What git was asked about the folders of a plan, and has not answered yet.
+pub struct Revisions {
+    asked: Vec<(PathBuf, Option<Asked>)>,
+}
+
+impl Revisions {
+    /// Asks git about the folder of each variant that is inside a repository; each folder once.
+    pub fn begin(plan: &Plan) -> Revisions {
+        let mut asked: Vec<(PathBuf, Option<Asked>)> = Vec::new();
+        for folder in plan.variants.iter().filter_map(|variant| variant.cwd.as_ref()) {
+            if asked.iter().all(|(known, _)| known != folder) {
+                asked.push((folder.clone(), ask(folder)));
+            }
+        }
+        Revisions { asked }
+    }
+
+    /// Processes of git that were started.
+    #[cfg(test)]
+    fn processes(&self) -> usize {
+        self.asked.iter().filter(|(_, asked)| asked.is_some()).count()
+    }
+
+    /// Waits for the answers and notes them in the plan.
+    pub fn note(self, plan: &mut Plan) {
+        for (folder, asked) in self.asked {
+            let revision = asked.and_then(|asked| answer(&folder, asked));
+            for variant in &mut plan.variants {
+                if variant.cwd.as_ref() == Some(&folder) {
+                    variant.revision = revision.clone();
+                }
+            }
+        }
+    }
+}
+
+/// Asks git; `None` outside of a repository and without git.
+fn ask(folder: &Path) -> Option<Asked> {
     // A worktree has a file of that name. To look for it is cheaper than to start git in vain.
     if !folder.ancestors().any(|folder| folder.join(".git").exists()) {
         return None;
     }
-    let commit = git(folder, &["rev-parse", "--verify", "--quiet", "HEAD"])?;
-    let commit = commit.trim().to_string();
-    if commit.len() < 40 || !commit.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    let changes = git(folder, &["status", "--porcelain", "--untracked-files=no"]);
-    Some(Revision { commit, dirty: changes.map(|changes| !changes.is_empty()) })
+    // One process says both, the commit and what was changed. How far branches are apart nobody asked,
+    // and a daemon that watches files must not stay behind.
+    let config = ["-c", "core.fsmonitor=false"];
+    let status = ["status", "--porcelain=v2", "--branch", "--no-ahead-behind"];
+    let words = [&config[..], &status, &["--untracked-files=no"]].concat();
+    Asked::begin(folder, &words)
 }
 
-/// What git prints, where it ends well and in time.
-fn git(folder: &Path, words: &[&str]) -> Option<String> {
-    let begun = Instant::now();
-    let mut child = Command::new("git")
-        .arg("-C")
-        .arg(folder)
-        .args(words)
-        // Looking must not change the repository that is looked at.
-        .env("GIT_OPTIONAL_LOCKS", "0")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .ok()?;
-    // By a thread, since what is printed may be longer than a pipe holds.
-    let mut output = child.stdout.take()?;
-    let reader = std::thread::spawn(move || {
-        let mut text = String::new();
-        std::io::Read::read_to_string(&mut output, &mut text).ok().map(|_| text)
-    });
-    let status = loop {
-        match child.try_wait().ok()? {
-            Some(status) => break status,
-            None if begun.elapsed() > STATUS_LIMIT => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return None;
-            }
-            None => sleep(Duration::from_millis(1)),
+/// What git says; `None` where it refuses to look.
+fn answer(folder: &Path, asked: Asked) -> Option<Revision> {
+    if let Some(text) = asked.end() {
+        let commit = commit(text.lines().find_map(|line| line.strip_prefix("# branch.oid "))?)?;
+        return Some(Revision {
+            commit,
+            dirty: Some(text.lines().any(|line| !line.starts_with('#'))),
+        });
+    }
+    // It took too long to look for changes, or git is older than these options.
+    let text = Asked::begin(folder, &["rev-parse", "--verify", "--quiet", "HEAD"])?.end()?;
+    Some(Revision { commit: commit(text.trim())?, dirty: None })
+}
+
+/// A whole commit; before the first one git says `(initial)`.
+fn commit(text: &str) -> Option<String> {
+    let whole = text.len() >= 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    whole.then(|| text.to_string())
+}
+
+/// A process of git that runs.
+struct Asked {
+    git: Child,
+    begun: Instant,
+    text: Receiver<Option<String>>,
+}
+
+impl Asked {
+    fn begin(folder: &Path, words: &[&str]) -> Option<Asked> {
+        let mut git = Command::new("git")
+            .arg("-C")
+            .arg(folder)
+            .args(words)
+            // Looking must not change the repository that is looked at.
+            .env("GIT_OPTIONAL_LOCKS", "0")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()?;
+        // By a thread, since what is printed may be longer than a pipe holds.
+        let mut output = git.stdout.take()?;
+        let (giver, text) = mpsc::channel();
+        thread::spawn(move || {
+            let mut text = String::new();
+            let read = output.read_to_string(&mut text).ok().map(|_| text);
+            // Whoever asked may have waited long enough.
+            let _ = giver.send(read);
+        });
+        Some(Asked { git, begun: Instant::now(), text })
+    }
+
+    /// What git prints, where it ends well and in time.
+    fn end(mut self) -> Option<String> {
+        let left = STATUS_LIMIT.saturating_sub(self.begun.elapsed());
+        let text = self.text.recv_timeout(left).ok().flatten();
+        if text.is_none() {
+            // It may have ended by itself meanwhile.
+            let _ = self.git.kill();
         }
-    };
-    let text = reader.join().ok().flatten()?;
-    status.success().then_some(text)
+        let status = self.git.wait().ok()?;
+        text.filter(|_| status.success())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    use crate::plan::fixture::plan;
+
+    /// The revision of a folder, and how many processes of git were asked for it.
+    fn asked(folder: &Path) -> (Option<Revision>, usize) {
+        let mut plan = plan(2, 2);
+        plan.variants.iter_mut().for_each(|variant| variant.cwd = Some(folder.to_path_buf()));
+        let revisions = Revisions::begin(&plan);
+        let processes = revisions.processes();
+        revisions.note(&mut plan);
+        assert_eq!(plan.variants[0].revision, plan.variants[1].revision);
+        (plan.variants[0].revision.take(), processes)
+    }
+
     #[test]
     fn a_repository_has_a_commit_and_may_have_changes() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
-        assert_eq!(revision(&root), None);
+        assert_eq!(asked(&root), (None, 0), "no process where there is no repository");
         let run = |words: &[&str]| {
             let mut git = Command::new("git");
             git.arg("-C").arg(&root).args(["-c", "user.name=a", "-c", "user.email=a@b"]);
@@ -79,16 +160,17 @@ mod tests {
             eprintln!("SKIPPED: there is no git here");
             return;
         }
-        assert_eq!(revision(&root), None, "nothing is committed yet");
+        assert_eq!(asked(&root), (None, 1), "nothing is committed yet");
         std::fs::write(root.join("file"), "1").unwrap();
         assert!(run(&["add", "file"]).unwrap() && run(&["commit", "-qm", "one"]).unwrap());
         std::fs::create_dir(root.join("inside")).unwrap();
-        let clean = revision(&root.join("inside")).unwrap();
-        assert_eq!((clean.commit.len(), clean.dirty), (40, Some(false)));
+        let (clean, processes) = asked(&root.join("inside"));
+        let clean = clean.unwrap();
+        assert_eq!((clean.commit.len(), clean.dirty, processes), (40, Some(false), 1));
         // What git does not track is no change of the sources.
         std::fs::write(root.join("built"), "2").unwrap();
-        assert_eq!(revision(&root), Some(clean.clone()));
+        assert_eq!(asked(&root), (Some(clean.clone()), 1));
         std::fs::write(root.join("file"), "2").unwrap();
-        assert_eq!(revision(&root), Some(Revision { dirty: Some(true), ..clean }));
+        assert_eq!(asked(&root).0, Some(Revision { dirty: Some(true), ..clean }));
     }
 }

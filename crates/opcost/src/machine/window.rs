@@ -13,7 +13,7 @@ pub(super) struct Window {
 }
 
 /// So many runs have a window each, so that short recordings have enough of them.
-const WINDOWS_OF_ONE_RUN: u32 = 64;
+const WINDOWS_OF_ONE_RUN: u32 = 16;
 /// After those a window lasts so long at least: two ticks of the kernel's accounts of CPU time.
 const WINDOW_NS_MIN: u64 = 20_000_000;
 

@@ -4,8 +4,8 @@ use super::measured::{
     Measured, fewest_blocks, figures_reported, measured_by_emulator, measured_by_host,
 };
 use super::{
-    BuildPlan, EventPlan, Hooks, Plan, Revision, VariantPlan, WorkPlan, comparisons, guest,
-    in_process, schedule, shell_syntax,
+    BuildPlan, EventPlan, Hooks, Plan, VariantPlan, WorkPlan, comparisons, guest, in_process,
+    schedule, shell_syntax,
 };
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::{Aslr, Command, EnvironmentPolicy, Experiment, MachineKind, Variant};
@@ -58,11 +58,6 @@ pub trait Surroundings {
     /// # Errors
     /// It cannot be read, for example because it was removed.
     fn working_dir(&self) -> std::io::Result<PathBuf>;
-    /// The commit around a folder, where that is in a git repository.
-    fn revision(&self, folder: &Path) -> Option<Revision> {
-        let _ = folder;
-        None
-    }
 }
 
 /// Resolves an experiment into a plan.
@@ -310,16 +305,6 @@ fn resolve_variants(
         ));
     }
     let common_env = parse_env(&experiment.env)?;
-    let mut revisions: Vec<(PathBuf, Option<Revision>)> = Vec::new();
-    let mut revision = |folder: &PathBuf| match revisions.iter().find(|(known, _)| known == folder)
-    {
-        Some((_, revision)) => revision.clone(),
-        None => {
-            let found = surroundings.revision(folder);
-            revisions.push((folder.clone(), found.clone()));
-            found
-        }
-    };
     let mut plans = Vec::new();
     for (index, variant) in variants.iter().enumerate() {
         let which = variant.name.clone().unwrap_or_else(|| (index + 1).to_string());
@@ -347,7 +332,7 @@ fn resolve_variants(
             guest,
             work,
             env,
-            revision: revision(&cwd),
+            revision: None,
             cwd: Some(cwd),
             prepare: variant.prepare.clone().or_else(|| experiment.prepare.clone()),
         });

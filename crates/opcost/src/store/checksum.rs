@@ -12,10 +12,10 @@ pub(super) fn checksum<const N: usize>(parts: [&[u8]; N]) -> u32 {
 
 /// The same of one run; `integers` in the order of their columns, `None` where there is none.
 pub(super) fn of_run(integers: [Option<i64>; 7], failure: Option<&str>, samples: &[u8]) -> u32 {
-    let mut bytes = Vec::with_capacity(9 * integers.len());
-    for integer in integers {
-        bytes.push(u8::from(integer.is_some()));
-        bytes.extend(integer.unwrap_or_default().to_le_bytes());
+    let mut bytes = [0; 9 * 7];
+    for (integer, bytes) in integers.into_iter().zip(bytes.chunks_exact_mut(9)) {
+        bytes[0] = u8::from(integer.is_some());
+        bytes[1..].copy_from_slice(&integer.unwrap_or_default().to_le_bytes());
     }
     let failure = failure.map_or(&[][..], str::as_bytes);
     checksum([&bytes, failure, samples])

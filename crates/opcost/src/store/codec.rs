@@ -21,8 +21,9 @@ pub(super) fn encode(samples: &[Sample]) -> Vec<u8> {
 
 /// The samples, or `None` if the bytes are not what [`encode`] writes.
 pub(super) fn decode(mut bytes: &[u8]) -> Option<Vec<Sample>> {
-    // Most samples take four bytes or more.
-    let mut samples = Vec::with_capacity(bytes.len() / 4);
+    // Each integer ends with its only byte below 0x80, and a sample has two of them, or four.
+    let integers = bytes.iter().filter(|byte| **byte < 0x80).count();
+    let mut samples = Vec::with_capacity(integers / 2);
     while !bytes.is_empty() {
         let head = read(&mut bytes)?;
         let value = read(&mut bytes)?;
@@ -35,6 +36,7 @@ pub(super) fn decode(mut bytes: &[u8]) -> Option<Vec<Sample>> {
         };
         samples.push(Sample { metric: u16::try_from(head >> 1).ok()?, value, time });
     }
+    samples.shrink_to_fit();
     Some(samples)
 }
 

@@ -3,7 +3,7 @@
 use opcost_profile::symbolise::Sampled;
 use opcost_record::Function;
 use opcost_record::profile::KERNEL;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Cost of one function, in the event's unit.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -14,11 +14,13 @@ pub struct FunctionCost {
     pub callers: BTreeMap<Option<Function>, u64>,
 }
 
-/// Cost of a process or a CPU.
+/// Cost of a process, a thread or a CPU.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct GroupCost {
-    /// The process's name; of a CPU none.
+    /// The name of the process or thread; of a CPU none.
     pub name: String,
+    /// Its number, of a thread with its process; of a CPU nothing.
+    pub detail: String,
     /// All of it.
     pub cost: u64,
     /// What the kernel had of it.
@@ -40,6 +42,8 @@ pub struct Interval {
     pub functions: BTreeMap<Function, FunctionCost>,
     /// Cost by process.
     pub processes: BTreeMap<i32, GroupCost>,
+    /// Cost by thread.
+    pub threads: BTreeMap<i32, GroupCost>,
     /// Cost by CPU.
     pub cpus: BTreeMap<i32, GroupCost>,
 }
@@ -48,15 +52,17 @@ impl Interval {
     /// Takes the functions of samples that were named.
     pub fn take(&mut self, sampled: &Sampled) {
         let profile = &sampled.profile;
+        // By number first: there are many more contexts than functions with their callers.
+        let mut edges: HashMap<(u32, Option<u32>), u64> = HashMap::new();
         for context in profile.contexts.iter().filter(|context| context.cost > 0) {
-            let function = &profile.functions[context.function as usize];
-            let caller = context.parent.map(|parent| {
-                let above = profile.contexts[parent as usize].function;
-                profile.functions[above as usize].clone()
-            });
-            let cost = self.functions.entry(function.clone()).or_default();
-            cost.own += context.cost;
-            *cost.callers.entry(caller).or_default() += context.cost;
+            let caller = context.parent.map(|parent| profile.contexts[parent as usize].function);
+            *edges.entry((context.function, caller)).or_default() += context.cost;
+        }
+        let function = |number: u32| profile.functions[number as usize].clone();
+        for ((called, caller), own) in edges {
+            let cost = self.functions.entry(function(called)).or_default();
+            cost.own += own;
+            *cost.callers.entry(caller.map(function)).or_default() += own;
         }
         self.lost += sampled.losses.lost_events;
         self.throttles += sampled.losses.throttles;
@@ -75,11 +81,16 @@ impl Interval {
                 *sum.callers.entry(caller.clone()).or_default() += own;
             }
         }
-        let groups = [(&mut self.processes, &other.processes), (&mut self.cpus, &other.cpus)];
+        let groups = [
+            (&mut self.processes, &other.processes),
+            (&mut self.threads, &other.threads),
+            (&mut self.cpus, &other.cpus),
+        ];
         for (sums, groups) in groups {
             for (number, group) in groups {
                 let sum = sums.entry(*number).or_default();
                 sum.name.clone_from(&group.name);
+                sum.detail.clone_from(&group.detail);
                 sum.cost += group.cost;
                 sum.kernel += group.kernel;
             }

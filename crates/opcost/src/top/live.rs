@@ -9,12 +9,13 @@ use anyhow::{Context, Result, bail};
 use opcost_profile::event::{Event, Sample};
 use opcost_profile::ring::RingError;
 use opcost_profile::session::Recorded;
-use opcost_profile::symbolise::symbolise;
+use opcost_profile::symbolise::{Remembered, symbolise_again};
 use opcost_sys::affinity::allowed_cpus;
 use opcost_sys::clock::monotonic_ns;
 use opcost_sys::perf::SamplingTarget;
 use std::collections::HashMap;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,7 +29,7 @@ const ROUND: Duration = Duration::from_millis(100);
 pub struct Live {
     recorder: Recorder,
     intake: Intake,
-    names: HashMap<i32, String>,
+    names: TaskNames,
     words: Vec<u64>,
     since_ns: u64,
 }
@@ -49,7 +50,7 @@ impl Live {
         let mut live = Live {
             intake: recorder.intake(),
             recorder,
-            names: HashMap::new(),
+            names: TaskNames::new(proc_root),
             words: Vec::new(),
             since_ns: 0,
         };
@@ -58,7 +59,7 @@ impl Live {
         let pids = pid.map_or_else(|| existing::processes(proc_root), |pid| vec![pid]);
         let Live { intake, names, .. } = &mut live;
         existing::tell(proc_root, &pids, |event| {
-            note_name(names, event);
+            names.note(event);
             intake.event(event);
         });
         live.since_ns = monotonic_ns();
@@ -99,8 +100,10 @@ impl Live {
         let (sender, receiver) = mpsc::channel::<(Filter, Interval, Recorded)>();
         let (named, done) = (giver.clone(), busy.clone());
         thread::spawn(move || {
+            // Reading files and the kernel's list for every interval would cost more than the sampling.
+            let (sources, mut remembered) = (sources(), Remembered::default());
             for (filter, mut interval, recorded) in receiver {
-                interval.take(&symbolise(&recorded, &sources()));
+                interval.take(&symbolise_again(&recorded, &sources, &mut remembered));
                 // Whoever does not listen any more wants no more.
                 if named.send(Ok((filter, interval))).is_err() {
                     return;
@@ -142,7 +145,7 @@ impl Live {
         self.intake.add(&self.words);
         let names = &mut self.names;
         self.intake.settle(|event| {
-            note_name(names, event);
+            names.note(event);
             match event {
                 Event::Sample(sample) => tally(interval, names, filter, sample),
                 _ => true,
@@ -184,44 +187,94 @@ impl Drop for Watch {
     }
 }
 
-fn note_name(names: &mut HashMap<i32, String>, event: &Event<'_>) {
-    match event {
-        // A thread's own name is not its process's.
-        Event::Name { pid, tid, name, .. } if pid == tid => {
-            names.insert(*pid, String::from_utf8_lossy(name).into_owned());
-        }
-        Event::Fork { pid, parent_pid, tid } if pid == tid => {
-            if let Some(name) = names.get(parent_pid).cloned() {
-                names.insert(*pid, name);
+/// What processes and threads are called.
+struct TaskNames {
+    proc_root: PathBuf,
+    /// By the thread's number; a process is called as its first thread is.
+    names: HashMap<i32, String>,
+}
+
+impl TaskNames {
+    fn new(proc_root: &Path) -> TaskNames {
+        TaskNames { proc_root: proc_root.to_path_buf(), names: HashMap::new() }
+    }
+
+    fn note(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Name { tid, name, .. } => {
+                self.names.insert(*tid, String::from_utf8_lossy(name).into_owned());
             }
+            // A new thread may have the number of one that is gone; a process begins with the name of
+            // the one that made it.
+            Event::Fork { pid, parent_pid, tid } => {
+                let name = if pid == tid { self.names.get(parent_pid).cloned() } else { None };
+                match name {
+                    Some(name) => self.names.insert(*tid, name),
+                    None => self.names.remove(tid),
+                };
+            }
+            Event::Exit { pid, tid } if pid != tid => {
+                self.names.remove(tid);
+            }
+            _ => {}
         }
-        _ => {}
+    }
+
+    fn process(&self, pid: i32) -> &str {
+        let unknown = if pid == 0 { "[idle]" } else { "[unknown]" };
+        self.names.get(&pid).map_or(unknown, String::as_str)
+    }
+
+    /// The name of a thread, which is asked for where no event told it.
+    fn thread(&mut self, pid: i32, tid: i32) -> String {
+        if let Some(name) = self.names.get(&tid) {
+            return name.clone();
+        }
+        let read = || {
+            let task = format!("{pid}/task/{tid}/comm");
+            let name = fs::read(self.proc_root.join(task)).ok()?;
+            Some(String::from_utf8_lossy(name.trim_ascii_end()).into_owned())
+        };
+        // One that has ended is called as its process.
+        let name = read().filter(|_| pid > 0).unwrap_or_else(|| self.process(pid).to_string());
+        self.names.insert(tid, name.clone());
+        name
     }
 }
 
 /// Counts a sample for its process and CPU; whether it is looked at.
 fn tally(
     interval: &mut Interval,
-    names: &HashMap<i32, String>,
+    names: &mut TaskNames,
     filter: &Filter,
     sample: &Sample<'_>,
 ) -> bool {
     interval.samples += 1;
     let kernel = if sample.in_kernel { sample.period } else { 0 };
     let cpu = sample.cpu.and_then(|cpu| i32::try_from(cpu).ok());
-    let process = interval.processes.entry(sample.pid).or_default();
-    if process.name.is_empty() {
-        let unknown = if sample.pid == 0 { "[idle]" } else { "[unknown]" };
-        process.name = names.get(&sample.pid).map_or(unknown, |name| name).to_string();
+    let Sample { pid, tid, .. } = *sample;
+    let process = interval.processes.entry(pid).or_default();
+    if process.detail.is_empty() {
+        process.name = names.process(pid).to_string();
+        process.detail = pid.to_string();
+    }
+    let thread = interval.threads.entry(tid).or_default();
+    if thread.detail.is_empty() {
+        thread.name = names.thread(pid, tid);
+        thread.detail = match pid == tid {
+            true => tid.to_string(),
+            false => format!("{tid} of {} {pid}", names.process(pid)),
+        };
     }
     let cpu_group = cpu.map(|cpu| interval.cpus.entry(cpu).or_default());
-    for group in [Some(process), cpu_group].into_iter().flatten() {
+    for group in [Some(process), Some(thread), cpu_group].into_iter().flatten() {
         group.cost += sample.period;
         group.kernel += kernel;
     }
     match filter {
         Filter::Everything => true,
-        Filter::Process(pid, _) => *pid == sample.pid,
+        Filter::Process(wanted, _) => *wanted == pid,
+        Filter::Thread(wanted, _) => *wanted == tid,
         Filter::Cpu(wanted) => Some(*wanted) == cpu,
     }
 }
@@ -232,11 +285,11 @@ mod tests {
 
     #[test]
     fn samples_are_counted_for_their_process_and_cpu() {
-        let mut names = HashMap::new();
+        let mut names = TaskNames::new(Path::new("/nowhere"));
         let name = |pid, tid, name| Event::Name { pid, tid, name, exec: true };
-        note_name(&mut names, &name(7, 7, b"work"));
-        note_name(&mut names, &name(7, 8, b"a thread"));
-        note_name(&mut names, &Event::Fork { pid: 9, parent_pid: 7, tid: 9 });
+        names.note(&name(7, 7, b"work"));
+        names.note(&name(7, 8, b"a thread"));
+        names.note(&Event::Fork { pid: 9, parent_pid: 7, tid: 9 });
         let sample = |pid, cpu, in_kernel| Sample {
             time_ns: None,
             pid,
@@ -251,12 +304,12 @@ mod tests {
         };
         let mut interval = Interval::default();
         let all = Filter::Everything;
-        assert!(tally(&mut interval, &names, &all, &sample(7, 0, false)));
-        assert!(tally(&mut interval, &names, &all, &sample(7, 1, true)));
+        assert!(tally(&mut interval, &mut names, &all, &sample(7, 0, false)));
+        assert!(tally(&mut interval, &mut names, &all, &sample(7, 1, true)));
         let only = Filter::Process(9, "work".into());
-        assert!(!tally(&mut interval, &names, &only, &sample(4, 1, true)));
-        assert!(tally(&mut interval, &names, &only, &sample(9, 1, true)));
-        assert!(!tally(&mut interval, &names, &Filter::Cpu(0), &sample(9, 1, true)));
+        assert!(!tally(&mut interval, &mut names, &only, &sample(4, 1, true)));
+        assert!(tally(&mut interval, &mut names, &only, &sample(9, 1, true)));
+        assert!(!tally(&mut interval, &mut names, &Filter::Cpu(0), &sample(9, 1, true)));
         let group = |groups: &std::collections::BTreeMap<_, super::super::interval::GroupCost>,
                      of| {
             let group: &super::super::interval::GroupCost = &groups[&of];
@@ -267,5 +320,44 @@ mod tests {
         assert_eq!(group(&interval.processes, 4), ("[unknown]".into(), 10, 10));
         assert_eq!(group(&interval.cpus, 1), (String::new(), 40, 40));
         assert_eq!(interval.samples, 5);
+    }
+
+    #[test]
+    fn threads_have_names_of_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |task: &str, name: &str| {
+            let task = folder.path().join(task);
+            fs::create_dir_all(&task).unwrap();
+            fs::write(task.join("comm"), name).unwrap();
+        };
+        write("7/task/9", "older\n");
+        let mut names = TaskNames::new(folder.path());
+        let name = |tid, name| Event::Name { pid: 7, tid, name, exec: false };
+        names.note(&name(7, b"work"));
+        names.note(&name(8, b"writer"));
+        // One that began before the sampling, one that said no name, and one that is gone.
+        assert_eq!([8, 9, 10].map(|tid| names.thread(7, tid)), ["writer", "older", "work"]);
+        names.note(&Event::Exit { pid: 7, tid: 8 });
+        assert_eq!(names.thread(7, 8), "work");
+        let mut interval = Interval::default();
+        let sample = Sample {
+            time_ns: None,
+            pid: 7,
+            tid: 9,
+            cpu: None,
+            event: 0,
+            period: 10,
+            address: 1,
+            in_kernel: true,
+            chain: &[],
+            user_stack: None,
+        };
+        let only = Filter::Thread(9, "older".into());
+        assert!(tally(&mut interval, &mut names, &only, &sample));
+        assert!(!tally(&mut interval, &mut names, &only, &Sample { tid: 7, ..sample }));
+        let thread = &interval.threads[&9];
+        let shown = (thread.name.as_str(), thread.detail.as_str(), thread.kernel);
+        assert_eq!(shown, ("older", "9 of work 7", 10));
+        assert_eq!(interval.threads[&7].detail, "7");
     }
 }

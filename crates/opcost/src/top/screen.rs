@@ -1,6 +1,6 @@
 //! The screen of the live view: pure, from the state to cells.
 
-use super::state::{Filter, State, TopRow, View};
+use super::state::{Filter, Hidden, State, TopRow, View};
 use crate::comparison::conclusion::grouped;
 use crate::render::names::shorten;
 use crate::render::page::{align, fit};
@@ -25,6 +25,47 @@ pub struct Caption {
     pub color: bool,
 }
 
+/// The keys that are used most, on the last line.
+const FOOT: &str =
+    " ? keys  q quit  / search  f functions  t tasks  T threads  c CPUs  ⏎ in  ⌫ back";
+
+/// Every key, with what it does; the list has room on 80 columns and 24 lines.
+const KEYS: [(&str, &str); 15] = [
+    ("?, h", "show these keys; the next key ends that"),
+    ("q, Ctrl-C", "quit"),
+    ("/", "show rows with these letters alone; Enter keeps it so, Esc ends it"),
+    ("f", "functions"),
+    ("t", "tasks (processes)"),
+    ("T", "threads"),
+    ("c", "CPUs"),
+    ("Enter, Right", "a function's callers; one task, thread or CPU alone"),
+    ("Esc, Left", "back"),
+    ("K", "hide the kernel's functions, and tasks in the kernel alone"),
+    ("U", "hide programs' functions, and tasks never in the kernel"),
+    ("s", "sort by share, change, name or module"),
+    ("d", "remember the shares and show Δ to them; again: do not"),
+    ("p, Space", "pause; r: forget what was sampled"),
+    ("Up, Down", "choose a row; also j, k, PgUp, PgDn, Home, End"),
+];
+
+/// The keys for a help text.
+pub fn keys_help() -> String {
+    let lines = KEYS.map(|(key, what)| format!("\n  {key:<13}{what}"));
+    format!("Keys:{}", lines.concat())
+}
+
+fn draw_help(caption: &Caption, area: Rect, buffer: &mut Buffer) {
+    let width = usize::from(area.width);
+    let title = format!(" opcost top · {}", caption.what);
+    let lines = [title, String::new()].into_iter();
+    let keys = KEYS.into_iter().map(|(key, what)| format!(" {key:<13}{what}"));
+    for (at, text) in (0..area.height).zip(lines.chain(keys)) {
+        let modifier = if at == 0 { Modifier::BOLD } else { Modifier::empty() };
+        let style = Style::default().add_modifier(modifier);
+        buffer.set_stringn(area.x, area.y + at, fit(&text, width), width, style);
+    }
+}
+
 /// Rows that a screen of this height has room for.
 pub fn rows_shown(height: u16) -> usize {
     usize::from(height.saturating_sub(HEAD_LINES + FOOT_LINES)).max(1)
@@ -33,6 +74,9 @@ pub fn rows_shown(height: u16) -> usize {
 /// Draws the state over the whole area.
 pub fn draw(state: &State, caption: &Caption, area: Rect, buffer: &mut Buffer) {
     let width = usize::from(area.width);
+    if state.help {
+        return draw_help(caption, area, buffer);
+    }
     let rows = state.rows();
     let room = rows_shown(area.height);
     let first = state.selected.saturating_sub(room.saturating_sub(1)).min(rows.len());
@@ -47,7 +91,7 @@ pub fn draw(state: &State, caption: &Caption, area: Rect, buffer: &mut Buffer) {
         }
     };
     line(0, &title(state, caption, width), style(None, Modifier::BOLD));
-    line(1, &summary(state), style(None, Modifier::empty()));
+    line(1, &summary(state, width), style(None, Modifier::empty()));
     line(2, &heading(state, width), style(None, Modifier::REVERSED));
     for (at, row) in rows.iter().enumerate().skip(first).take(room) {
         let color = match row.change {
@@ -62,11 +106,15 @@ pub fn draw(state: &State, caption: &Caption, area: Rect, buffer: &mut Buffer) {
     if rows.is_empty() {
         let why = match state.shown().elapsed_ns {
             0 => " waiting for samples…",
+            _ if !state.search.text.is_empty() || state.hidden != Hidden::Nothing => {
+                " nothing to show: Esc ends a search, K and U show what they hid"
+            }
             _ => " no samples: nothing ran",
         };
         line(HEAD_LINES, why, style(None, Modifier::DIM));
     }
-    let keys = " q quit  p pause  s sort  f functions  t tasks  c CPUs  ⏎ into  ⌫ back  d Δ";
+    let typed = format!(" search: {}▏  ⏎ keep  Esc end", state.search.text);
+    let keys = if state.search.typing { &typed } else { FOOT };
     let foot = area.height.saturating_sub(FOOT_LINES);
     if foot >= HEAD_LINES {
         line(foot, keys, style(None, Modifier::DIM));
@@ -95,7 +143,9 @@ fn title(state: &State, caption: &Caption, width: usize) -> String {
     let shown = state.shown();
     let whose = match &state.filter {
         Filter::Everything => String::new(),
-        Filter::Process(pid, name) => format!(" · only {name} ({pid})"),
+        Filter::Process(number, name) | Filter::Thread(number, name) => {
+            format!(" · only {name} ({number})")
+        }
         Filter::Cpu(cpu) => format!(" · only CPU {cpu}"),
     };
     let left = format!(" opcost top · {}{whose}", caption.what);
@@ -109,7 +159,7 @@ fn title(state: &State, caption: &Caption, width: usize) -> String {
     format!("{}{right}", fit(&left, room))
 }
 
-fn summary(state: &State) -> String {
+fn summary(state: &State, width: usize) -> String {
     let shown = state.shown();
     let total = shown.total();
     let kernel = if total == 0 { 0.0 } else { shown.kernel() as f64 / total as f64 };
@@ -123,13 +173,21 @@ fn summary(state: &State) -> String {
         parts.push(format!("callers of {}", state.naming().symbol(function)));
     }
     parts.push(format!("by {}", state.sort.word()));
+    match state.hidden {
+        Hidden::Nothing => {}
+        Hidden::Kernel => parts.push("kernel hidden".into()),
+        Hidden::User => parts.push("user hidden".into()),
+    }
+    if !state.search.text.is_empty() {
+        parts.push(format!("/{}", state.search.text));
+    }
     if let Some(age_ns) = state.changes_since_ns() {
         parts.push(format!("Δ since {:.0} s ago", age_ns as f64 / 1e9));
     }
     if state.paused {
         parts.push("PAUSED".into());
     }
-    format!(" {}", parts.join(" · "))
+    fit(&format!(" {}", parts.join(" · ")), width)
 }
 
 fn percent(share: f64) -> String {
@@ -148,6 +206,7 @@ fn heading(state: &State, width: usize) -> String {
     let (what, owner) = match state.view {
         View::Functions => ("function", "module"),
         View::Processes => ("process", "number"),
+        View::Threads => ("thread", "number"),
         View::Cpus => ("CPU", ""),
         View::Callers(_) => ("called from", "module"),
     };
@@ -158,7 +217,7 @@ fn heading(state: &State, width: usize) -> String {
     };
     let share = align("share", SHARE_WIDTH);
     let kernel = match state.view {
-        View::Processes | View::Cpus => "  k%",
+        View::Processes | View::Threads | View::Cpus => "  k%",
         _ => "",
     };
     let kernel = align(kernel, KERNEL_WIDTH);
@@ -173,17 +232,15 @@ fn row_text(state: &State, row: &TopRow, width: usize) -> String {
         None => String::new(),
     };
     let kernel = match state.view {
-        View::Processes | View::Cpus => format!("{:.0}", row.kernel_share * 100.0),
+        View::Processes | View::Threads | View::Cpus => format!("{:.0}", row.kernel_share * 100.0),
         _ if row.kernel_share > 0.0 => "k".into(),
         _ => "u".into(),
     };
     let kernel = align(&kernel, KERNEL_WIDTH);
-    // A path's end says more than its beginning.
-    let path = row.name.module.rsplit('/').next().unwrap_or_default();
     format!(
         "{share}{change}{kernel}  {}  {}",
         fit(&shorten(&row.name.name, name), name),
-        fit(path, module)
+        fit(row.place(), module)
     )
 }
 

@@ -59,11 +59,35 @@ fn processes() {
 }
 
 #[test]
+fn threads_of_a_search() {
+    let mut state = state();
+    press(&mut state, &[KeyCode::Char('T'), KeyCode::Char('U'), KeyCode::Char('/')]);
+    press(&mut state, &[KeyCode::Char('P'), KeyCode::Char('o')]);
+    insta::assert_snapshot!(screen(&state));
+}
+
+#[test]
+fn the_keys_have_room_on_a_small_terminal() {
+    let mut state = state();
+    press(&mut state, &[KeyCode::Char('?')]);
+    let screen = screen(&state);
+    insta::assert_snapshot!(screen);
+    for (key, what) in KEYS {
+        assert!(
+            screen.lines().any(|line| line.starts_with(&format!(" {key}")) && line.ends_with(what))
+        );
+        assert!(keys_help().contains(what), "{key}");
+    }
+}
+
+#[test]
 fn nothing_yet_and_nothing_at_all() {
     let mut state = State::default();
     assert!(screen(&state).contains("\n waiting for samples…\n"));
     state.tick(interval(&[]));
     assert!(screen(&state).contains("\n no samples: nothing ran\n"));
+    press(&mut state, &[KeyCode::Char('K')]);
+    assert!(screen(&state).contains("\n nothing to show: Esc ends a search"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What the live view shows, and what keys do to it: pure, so that tests drive it with intervals and
 //! keys.
 
-use super::interval::{Interval, in_kernel};
+use super::interval::{GroupCost, Interval, in_kernel};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use opcost_profile::symbols::naming::Naming;
 use opcost_record::Function;
@@ -18,6 +18,8 @@ pub enum Filter {
     Everything,
     /// One process's.
     Process(i32, String),
+    /// One thread's.
+    Thread(i32, String),
     /// Those taken on one CPU.
     Cpu(i32),
 }
@@ -29,6 +31,8 @@ pub enum View {
     Functions,
     /// Processes.
     Processes,
+    /// Threads.
+    Threads,
     /// CPUs.
     Cpus,
     /// The callers of one function.
@@ -67,6 +71,27 @@ impl Sort {
     }
 }
 
+/// Rows that are left out.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Hidden {
+    /// None.
+    #[default]
+    Nothing,
+    /// The kernel's functions, and tasks that were in the kernel alone.
+    Kernel,
+    /// Programs' functions, and tasks that were never in the kernel.
+    User,
+}
+
+/// The words that names are searched for.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Search {
+    /// A part of the names that are shown, in lower case; empty: all are.
+    pub text: String,
+    /// Whether keys are letters of it.
+    pub typing: bool,
+}
+
 /// What the program has to do after a key.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Action {
@@ -83,7 +108,7 @@ pub enum Action {
 pub struct RowName {
     /// The function, process or CPU.
     pub name: String,
-    /// Its module, or number.
+    /// Its module, or number; of a thread its process, too.
     pub module: String,
 }
 
@@ -100,6 +125,14 @@ pub struct TopRow {
     pub change: Option<f64>,
     function: Option<Function>,
     number: Option<i32>,
+}
+
+impl TopRow {
+    /// Its module's file, whose end says more than its beginning, or its number.
+    pub fn place(&self) -> &str {
+        let module = self.name.module.as_str();
+        if self.number.is_some() { module } else { module.rsplit('/').next().unwrap_or(module) }
+    }
 }
 
 /// Shares as they once were.
@@ -119,6 +152,12 @@ pub struct State {
     pub filter: Filter,
     /// The order of the rows.
     pub sort: Sort,
+    /// What is not shown.
+    pub hidden: Hidden,
+    /// What names are searched for.
+    pub search: Search,
+    /// Whether the keys are shown instead of the table.
+    pub help: bool,
     /// Whether intervals are thrown away instead of shown.
     pub paused: bool,
     /// The selected row.
@@ -137,6 +176,9 @@ impl Default for State {
             view: View::Functions,
             filter: Filter::Everything,
             sort: Sort::Share,
+            hidden: Hidden::Nothing,
+            search: Search::default(),
+            help: false,
             paused: false,
             selected: 0,
             page_rows: 1,
@@ -179,14 +221,28 @@ impl State {
 
     /// Takes a key.
     pub fn key(&mut self, key: KeyEvent) -> Action {
-        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            let quit = matches!(key.code, KeyCode::Char('c' | 'd'));
+            return if quit { Action::Quit } else { Action::Show };
+        }
+        if std::mem::take(&mut self.help) {
+            return if key.code == KeyCode::Char('q') { Action::Quit } else { Action::Show };
+        }
+        if self.search.typing && self.type_in(key.code) {
+            self.keep_selection_in_range();
+            return Action::Show;
+        }
         match key.code {
             KeyCode::Char('q') => return Action::Quit,
-            KeyCode::Char('c' | 'd') if control => return Action::Quit,
+            KeyCode::Char('h' | '?') => self.help = true,
+            KeyCode::Char('/') => self.search = Search { text: String::new(), typing: true },
+            KeyCode::Char('K') => self.hide(Hidden::Kernel),
+            KeyCode::Char('U') => self.hide(Hidden::User),
             KeyCode::Char('p' | ' ') => self.paused = !self.paused,
             KeyCode::Char('s') => self.sort = self.sort.next(),
             KeyCode::Char('f') => self.show(View::Functions),
             KeyCode::Char('t') => self.show(View::Processes),
+            KeyCode::Char('T') => self.show(View::Threads),
             KeyCode::Char('c') => self.show(View::Cpus),
             KeyCode::Char('d') => self.snap(),
             KeyCode::Char('r') => self.forget(),
@@ -204,14 +260,47 @@ impl State {
         Action::Show
     }
 
+    /// Takes a key as a letter of what is searched for; whether it was one.
+    fn type_in(&mut self, code: KeyCode) -> bool {
+        match code {
+            KeyCode::Char(letter) => self.search.text.extend(letter.to_lowercase()),
+            KeyCode::Backspace => {
+                self.search.text.pop();
+            }
+            KeyCode::Enter => self.search.typing = false,
+            KeyCode::Esc => self.search = Search::default(),
+            // Arrows go through what was found.
+            _ => return false,
+        }
+        true
+    }
+
+    /// Hides what is not hidden yet, or nothing any more.
+    fn hide(&mut self, what: Hidden) {
+        self.hidden = if self.hidden == what { Hidden::Nothing } else { what };
+    }
+
+    fn is_shown(&self, row: &TopRow) -> bool {
+        let wanted = &self.search.text;
+        let has = |text: &str| text.to_lowercase().contains(wanted);
+        (wanted.is_empty() || has(&row.name.name) || has(row.place()))
+            && match (&self.view, self.hidden) {
+                (View::Cpus, _) | (_, Hidden::Nothing) => true,
+                (_, Hidden::Kernel) => row.kernel_share < 1.0,
+                (_, Hidden::User) => row.kernel_share > 0.0,
+            }
+    }
+
     /// The rows of the table, in its order.
     pub fn rows(&self) -> Vec<TopRow> {
         let mut rows = match &self.view {
             View::Functions => self.function_rows(),
             View::Callers(function) => self.caller_rows(function),
-            View::Processes => group_rows(&self.sum.processes, "", |group, _| group.to_string()),
-            View::Cpus => group_rows(&self.sum.cpus, "CPU", |_, number| format!("CPU {number}")),
+            View::Processes => group_rows(&self.sum.processes, |group, _| group.name.clone()),
+            View::Threads => group_rows(&self.sum.threads, |group, _| group.name.clone()),
+            View::Cpus => group_rows(&self.sum.cpus, |_, number| format!("CPU {number}")),
         };
+        rows.retain(|row| self.is_shown(row));
         if let Some(Snapshot { shares, .. }) = &self.snapshot
             && self.changes_since_ns().is_some()
         {
@@ -241,6 +330,7 @@ impl State {
             View::Processes => 1,
             View::Cpus => 2,
             View::Callers(_) => 3,
+            View::Threads => 4,
         }
     }
 
@@ -283,12 +373,17 @@ impl State {
             (View::Processes, _, Some(pid)) => {
                 self.look(Filter::Process(pid, row.name.name.clone()))
             }
+            (View::Threads, _, Some(tid)) => self.look(Filter::Thread(tid, row.name.name.clone())),
             (View::Cpus, _, Some(cpu)) => self.look(Filter::Cpu(cpu)),
             _ => Action::Show,
         }
     }
 
     fn back(&mut self) -> Action {
+        if !self.search.text.is_empty() {
+            self.search = Search::default();
+            return Action::Show;
+        }
         if self.view != View::Functions {
             self.show(View::Functions);
             return Action::Show;
@@ -316,8 +411,13 @@ impl State {
             return;
         }
         let mut shares = BTreeMap::new();
-        let mut as_seen = self.clone();
-        for view in [View::Functions, View::Processes, View::Cpus] {
+        let mut as_seen = State {
+            hidden: Hidden::Nothing,
+            search: Search::default(),
+            window: VecDeque::new(),
+            ..self.clone()
+        };
+        for view in [View::Functions, View::Processes, View::Threads, View::Cpus] {
             as_seen.view = view;
             let kind = as_seen.kind();
             shares.extend(as_seen.rows().into_iter().map(|row| ((kind, row.name), row.share)));
@@ -326,15 +426,9 @@ impl State {
     }
 
     fn keep_selection_in_range(&mut self) {
-        let rows = match &self.view {
-            View::Functions => self.sum.functions.len(),
-            View::Processes => self.sum.processes.len(),
-            View::Cpus => self.sum.cpus.len(),
-            View::Callers(function) => {
-                self.sum.functions.get(function).map_or(0, |cost| cost.callers.len())
-            }
-        };
-        self.selected = self.selected.min(rows.saturating_sub(1));
+        if self.selected > 0 {
+            self.selected = self.selected.min(self.rows().len().saturating_sub(1));
+        }
     }
 }
 
@@ -360,16 +454,12 @@ fn function_row(function: Option<&Function>, naming: &Naming, own: u64, total: u
 }
 
 fn group_rows(
-    groups: &BTreeMap<i32, super::interval::GroupCost>,
-    module: &str,
-    name: impl Fn(&str, i32) -> String,
+    groups: &BTreeMap<i32, GroupCost>,
+    name: impl Fn(&GroupCost, i32) -> String,
 ) -> Vec<TopRow> {
     let total = groups.values().map(|group| group.cost).sum();
-    let row = |(number, group): (&i32, &super::interval::GroupCost)| TopRow {
-        name: RowName {
-            name: name(&group.name, *number),
-            module: if module.is_empty() { number.to_string() } else { String::new() },
-        },
+    let row = |(number, group): (&i32, &GroupCost)| TopRow {
+        name: RowName { name: name(group, *number), module: group.detail.clone() },
         share: part(group.cost, total),
         kernel_share: part(group.kernel, group.cost),
         change: None,

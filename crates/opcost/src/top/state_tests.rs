@@ -16,12 +16,20 @@ pub(in crate::top) fn interval(costs: &[(&str, &str, u64)]) -> Interval {
         interval.samples += own / 1_000_000;
         caller = Some(name);
     }
-    let group = |name: &str, cost, kernel| GroupCost { name: name.into(), cost, kernel };
+    let group = |name: &str, detail: &str, cost, kernel| GroupCost {
+        name: name.into(),
+        detail: detail.into(),
+        cost,
+        kernel,
+    };
     let total = interval.total();
-    interval.processes.insert(812, group("postgres", total / 4 * 3, total / 2));
-    interval.processes.insert(7, group("kworker/0:1", total / 4, total / 4));
-    interval.cpus.insert(0, group("", total / 2, total / 2));
-    interval.cpus.insert(1, group("", total / 2, 0));
+    interval.processes.insert(812, group("postgres", "812", total / 4 * 3, total / 2));
+    interval.processes.insert(7, group("kworker/0:1", "7", total / 4, total / 4));
+    interval.threads.insert(812, group("postgres", "812", total / 2, 0));
+    interval.threads.insert(815, group("writer", "815 of postgres 812", total / 4, total / 8));
+    interval.threads.insert(7, group("kworker/0:1", "7", total / 4, total / 4));
+    interval.cpus.insert(0, group("", "", total / 2, total / 2));
+    interval.cpus.insert(1, group("", "", total / 2, 0));
     interval
 }
 
@@ -141,6 +149,93 @@ fn one_goes_into_rows_and_back() {
         press(&mut state, &[KeyCode::Down, KeyCode::Enter]),
         [Action::Show, Action::Look(Filter::Cpu(1))]
     );
+}
+
+#[test]
+fn a_search_shows_what_has_the_letters() {
+    let mut state = State::default();
+    let costs = [("read", "/lib/libc.so", 5), ("Copy", "[kernel]", 9), ("main", "/opt/read/a", 3)];
+    state.tick(interval(&costs));
+    let type_in = |state: &mut State, text: &str| {
+        text.chars()
+            .for_each(|letter| assert_eq!(press(state, &[KeyCode::Char(letter)]), [Action::Show]));
+    };
+    // Keys are letters until Enter: neither `q` quits nor `c` shows CPUs.
+    type_in(&mut state, "/qcOp");
+    assert!(names(&state).is_empty());
+    press(&mut state, &[KeyCode::Backspace; 4]);
+    type_in(&mut state, "cOp");
+    assert_eq!((names(&state), state.search.typing), (vec!["Copy".to_string()], true));
+    press(&mut state, &[KeyCode::Enter]);
+    assert_eq!((names(&state), state.search.typing), (vec!["Copy".to_string()], false));
+    // Shares are still of everything.
+    assert!((state.rows()[0].share - 9.0 / 17.0).abs() < 1e-9);
+    press(&mut state, &[KeyCode::Esc]);
+    assert_eq!(names(&state).len(), 3);
+    // A file's name counts and its folders do not, as they are not on the screen.
+    type_in(&mut state, "/read");
+    assert_eq!(names(&state), ["read"]);
+    press(&mut state, &[KeyCode::Esc]);
+    type_in(&mut state, "/libc");
+    assert_eq!(names(&state), ["read"]);
+    assert_eq!(press(&mut state, &[KeyCode::Esc]), [Action::Show]);
+    // The selection goes through what was found.
+    press(&mut state, &[KeyCode::End]);
+    assert_eq!(state.selected, 2);
+    type_in(&mut state, "/copy");
+    assert_eq!(state.selected, 0);
+    press(&mut state, &[KeyCode::Enter, KeyCode::Enter]);
+    assert_eq!(state.view, View::Callers(function("Copy", "[kernel]")));
+}
+
+#[test]
+fn the_kernel_or_the_programs_are_hidden() {
+    let mut state = State::default();
+    state.tick(interval(FIRST));
+    press(&mut state, &[KeyCode::Char('K')]);
+    assert_eq!((names(&state), state.rows()[0].share), (vec!["main".to_string()], 0.6));
+    press(&mut state, &[KeyCode::Char('U')]);
+    assert_eq!(names(&state), ["copy"]);
+    press(&mut state, &[KeyCode::Char('U')]);
+    assert_eq!(names(&state), ["main", "copy"]);
+    // Of tasks those that were only in the one or the other.
+    let tasks = |state: &mut State, keys: &[char]| {
+        keys.iter().for_each(|key| drop(press(state, &[KeyCode::Char(*key)])));
+        names(state)
+    };
+    assert_eq!(tasks(&mut state, &['T']), ["postgres", "kworker/0:1", "writer"]);
+    assert_eq!(tasks(&mut state, &['K']), ["postgres", "writer"]);
+    assert_eq!(tasks(&mut state, &['U']), ["kworker/0:1", "writer"]);
+    assert_eq!(tasks(&mut state, &['c']), ["CPU 0", "CPU 1"]);
+    // A snapshot has everything, whatever is hidden.
+    press(&mut state, &[KeyCode::Char('f'), KeyCode::Char('d'), KeyCode::Char('U')]);
+    state.tick(interval(FIRST));
+    assert!(state.rows().iter().all(|row| row.change.unwrap().abs() < 1e-9));
+}
+
+#[test]
+fn one_thread_is_looked_at_alone() {
+    let mut state = State::default();
+    state.tick(interval(FIRST));
+    press(&mut state, &[KeyCode::Char('T'), KeyCode::Down, KeyCode::Down]);
+    let rows = state.rows();
+    assert_eq!((rows[2].name.name.as_str(), rows[2].place()), ("writer", "815 of postgres 812"));
+    let only = Filter::Thread(815, "writer".into());
+    assert_eq!(press(&mut state, &[KeyCode::Enter]), [Action::Look(only.clone())]);
+    assert_eq!((state.filter.clone(), &state.view), (only, &View::Functions));
+}
+
+#[test]
+fn the_help_ends_with_the_next_key() {
+    let mut state = State::default();
+    state.tick(interval(FIRST));
+    for key in ['?', 'h'] {
+        press(&mut state, &[KeyCode::Char(key)]);
+        assert!(state.help);
+        assert_eq!(press(&mut state, &[KeyCode::Char('t')]), [Action::Show]);
+        assert!(!state.help && state.view == View::Functions);
+    }
+    assert_eq!(press(&mut state, &[KeyCode::Char('?'), KeyCode::Char('q')])[1], Action::Quit);
 }
 
 #[test]

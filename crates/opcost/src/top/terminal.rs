@@ -68,22 +68,29 @@ fn look(watch: &Watch, caption: &Caption, interrupt: &Interrupt) -> Result<()> {
     let mut terminal =
         Terminal::new(CrosstermBackend::new(stdout())).context("cannot use the terminal")?;
     let mut state = State::default();
+    let mut is_drawn = false;
     while !interrupt.is_set() {
-        let draw_all = |frame: &mut ratatui::Frame<'_>| {
-            state.page_rows = rows_shown(frame.area().height);
-            draw(&state, caption, frame.area(), frame.buffer_mut());
-        };
-        terminal.draw(draw_all).context("cannot write to the terminal")?;
         while let Some((looked_at, interval)) = watch.next(Duration::ZERO)? {
             // What was sampled before the user looked elsewhere is of others.
             if looked_at == state.filter {
                 state.tick(interval);
+                is_drawn = false;
             }
+        }
+        // A screen that would be the same is not made again.
+        if !std::mem::replace(&mut is_drawn, true) {
+            let draw_all = |frame: &mut ratatui::Frame<'_>| {
+                state.page_rows = rows_shown(frame.area().height);
+                draw(&state, caption, frame.area(), frame.buffer_mut());
+            };
+            terminal.draw(draw_all).context("cannot write to the terminal")?;
         }
         // A signal makes it return early.
         if !event::poll(GLANCE).unwrap_or(false) {
             continue;
         }
+        // A key, or another size of the terminal.
+        is_drawn = false;
         if let Event::Key(key) = event::read().context("cannot read the keyboard")?
             && key.kind != KeyEventKind::Release
         {

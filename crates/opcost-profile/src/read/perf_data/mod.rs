@@ -14,7 +14,7 @@ use super::Wanted;
 use super::about::{About, EventAbout};
 use super::filter::Facts;
 use crate::event::{Event, Sample};
-use crate::losses::Damage;
+use crate::losses::{Damage, RecordPlace};
 use crate::session::{FRAMES_MAX, Recorded, Session};
 use crate::space::CodeFile;
 use crate::symbolise::{Sources, contents, module};
@@ -25,6 +25,8 @@ use inflate::Inflate;
 use layout::{Attributes, Fields, record, sample};
 use round::{Due, Rounds, event_id, time_ns};
 use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::io::{self, Read, Seek};
 use stream::Stream;
 
@@ -112,35 +114,72 @@ pub fn read(
     wanted: &Wanted,
     sources: &Sources,
 ) -> Result<(About, Recorded), PerfDataError> {
-    read_parts(file, bytes, Vec::<(io::Empty, u64)>::new(), wanted, sources)
+    let mut file = file;
+    let header = Header::read(&mut file, bytes)?;
+    let (mut at, end) = (header.data_start, header.data_end);
+    let mut reading = Reading::new(header, wanted, sources)?;
+    reading.records(&mut Stream::new(file), &mut at, end, u64::MAX)?;
+    reading.finish()
 }
+
+/// Bytes of each file of a folder that are read at a time.
+const PIECE_BYTES: usize = 256 << 10;
 
 /// Reads a folder that perf wrote with several threads (`perf record --threads`).
 ///
-/// `parts`: files of records alone, with their lengths; the others as of [`read`].
+/// The records of each file are nearly in the order of time, so the files are merged while they are
+/// read, and a few pieces of each are held at a time. `parts`: files of records alone, with their
+/// numbers and lengths; the others as of [`read`].
 ///
 /// # Errors
-/// [`PerfDataError`]; what it says of bytes is of the file where it happened.
-pub fn read_parts(
-    mut file: impl Read + Seek,
+/// [`PerfDataError`], and the number of the file where it happened; none of the first one.
+pub fn read_parts<'f>(
+    mut file: impl Read + Seek + 'f,
     bytes: u64,
-    parts: Vec<(impl Read, u64)>,
+    parts: Vec<(u32, impl Read + 'f, u64)>,
     wanted: &Wanted,
     sources: &Sources,
-) -> Result<(About, Recorded), PerfDataError> {
-    let header = Header::read(&mut file, bytes)?;
-    let end = header.data_end;
-    let at = header.data_start;
-    let mut reading = Reading::new(header, wanted, sources)?;
-    // Nothing says when the records of all files are complete up to a time.
-    reading.in_rounds = parts.is_empty();
-    reading.records(&mut Stream::new(file), at, end)?;
-    for (part, bytes) in parts {
-        // Each thread compresses by itself.
-        (reading.inflate, reading.inflated) = (None, Vec::new());
-        reading.records(&mut Stream::new(part), 0, Some(bytes))?;
+) -> Result<(About, Recorded), (Option<u32>, PerfDataError)> {
+    let of_first = |error| (None, error);
+    let header = Header::read(&mut file, bytes).map_err(of_first)?;
+    let (at, end) = (header.data_start, header.data_end);
+    let mut reading = Reading::new(header, wanted, sources).map_err(of_first)?;
+    // The ends of rounds say nothing of other files.
+    reading.in_rounds = false;
+    let mut all = vec![Part::new(None, Box::new(file), at, end)];
+    for (number, part, bytes) in parts {
+        all.push(Part::new(Some(number), Box::new(part), 0, Some(bytes)));
     }
-    reading.finish()
+    reading.merge(all, Reading::give)?;
+    reading.finish().map_err(of_first)
+}
+
+/// One file of a folder, read as far as its records were needed.
+struct Part<'f> {
+    number: Option<u32>,
+    stream: Stream<Box<dyn Read + 'f>>,
+    at: u64,
+    end: Option<u64>,
+    ended: bool,
+    rounds: Rounds,
+    /// Each thread of perf compresses by itself.
+    inflate: Option<Inflate>,
+    inflated: Vec<u8>,
+}
+
+impl<'f> Part<'f> {
+    fn new(number: Option<u32>, file: Box<dyn Read + 'f>, at: u64, end: Option<u64>) -> Part<'f> {
+        Part {
+            number,
+            stream: Stream::in_pieces(file, PIECE_BYTES),
+            at,
+            end,
+            ended: false,
+            rounds: Rounds::default(),
+            inflate: None,
+            inflated: Vec::new(),
+        }
+    }
 }
 
 /// What was read so far.
@@ -156,6 +195,8 @@ struct Reading<'w> {
     /// Room for the chain of a copied stack.
     chain: Vec<u64>,
     rounds: Rounds,
+    /// The number of the file that is being read, of a folder of them.
+    part: Option<u32>,
     room: Room,
     /// What a sample was read with, and the counts of each identifier so far.
     counts: Counts,
@@ -194,6 +235,7 @@ impl<'w> Reading<'w> {
             unwinder: Unwinder::default(),
             chain: Vec::new(),
             rounds: Rounds::default(),
+            part: None,
             room: Room::default(),
             counts: Counts::new(),
             counted: FxHashMap::default(),
@@ -252,14 +294,65 @@ impl<'w> Reading<'w> {
         Ok(())
     }
 
-    /// Reads records up to `end`, or where that is not known, the end of the stream.
+    /// Gives the records of several files in the order of time, and those of one time in the order of
+    /// the files.
+    fn merge(
+        &mut self,
+        mut parts: Vec<Part<'_>>,
+        mut give: impl FnMut(&mut Self, &Due<'_>),
+    ) -> Result<(), (Option<u32>, PerfDataError)> {
+        let mut firsts = BinaryHeap::new();
+        for (index, part) in parts.iter_mut().enumerate() {
+            firsts.extend(self.first_of(part)?.map(|time_ns| Reverse((time_ns, index))));
+        }
+        while let Some(Reverse((_, index))) = firsts.pop() {
+            let part = &mut parts[index];
+            self.part = part.number;
+            part.rounds.give_first(&mut |due| give(self, &due));
+            firsts.extend(self.first_of(part)?.map(|time_ns| Reverse((time_ns, index))));
+        }
+        Ok(())
+    }
+
+    /// The time of the next record of a file, of which more is read where that is needed.
+    fn first_of(
+        &mut self,
+        part: &mut Part<'_>,
+    ) -> Result<Option<u64>, (Option<u32>, PerfDataError)> {
+        while part.rounds.first_ns().is_none() && !part.ended {
+            self.part = part.number;
+            std::mem::swap(&mut self.rounds, &mut part.rounds);
+            std::mem::swap(&mut self.inflate, &mut part.inflate);
+            std::mem::swap(&mut self.inflated, &mut part.inflated);
+            let read = self.records(&mut part.stream, &mut part.at, part.end, PIECE_BYTES as u64);
+            std::mem::swap(&mut self.rounds, &mut part.rounds);
+            std::mem::swap(&mut self.inflate, &mut part.inflate);
+            std::mem::swap(&mut self.inflated, &mut part.inflated);
+            part.ended = read.map_err(|error| (part.number, error))?;
+            part.rounds.settle(part.ended);
+        }
+        Ok(part.rounds.first_ns())
+    }
+
+    fn place(&self, at: u64) -> RecordPlace {
+        RecordPlace { file: self.part, at }
+    }
+
+    /// Reads records up to `end`, or where that is not known, the end of the stream; no more than so
+    /// many bytes and the record there. Whether that was all.
     fn records(
         &mut self,
         stream: &mut Stream<impl Read>,
-        mut at: u64,
+        from: &mut u64,
         end: Option<u64>,
-    ) -> Result<(), PerfDataError> {
+        bytes_max: u64,
+    ) -> Result<bool, PerfDataError> {
+        let mut at = *from;
         while end.is_none_or(|end| at < end) {
+            if at - *from >= bytes_max {
+                *from = at;
+                return Ok(false);
+            }
             let head = stream.look(8)?;
             let mut fields = Fields::new(head);
             let (kind, size) = (fields.u32(), fields.take(2).and_then(|_| fields.u16()));
@@ -268,7 +361,8 @@ impl<'w> Reading<'w> {
                 if self.header.unfinished || head.is_empty() && end.is_none() {
                     break;
                 }
-                let (needs_bytes, has_bytes) = (end.unwrap_or(at + 8), at + head.len() as u64);
+                let needs_bytes = end.unwrap_or(0).max(at + 8);
+                let has_bytes = at + head.len() as u64;
                 return Err(PerfDataError::CutShort { needs_bytes, has_bytes });
             };
             if size < 8 {
@@ -282,7 +376,7 @@ impl<'w> Reading<'w> {
                 if self.header.unfinished {
                     break;
                 }
-                let needs_bytes = end.unwrap_or(at + u64::from(size));
+                let needs_bytes = end.unwrap_or(0).max(at + u64::from(size));
                 let has_bytes = at + record.len() as u64;
                 return Err(PerfDataError::CutShort { needs_bytes, has_bytes });
             }
@@ -300,16 +394,16 @@ impl<'w> Reading<'w> {
                 return Err(PerfDataError::CutShort { needs_bytes: at, has_bytes });
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The rest cannot be told apart any more; the records before it are kept, if there are any.
-    fn lose_rest(&mut self, error: PerfDataError, at: u64) -> Result<(), PerfDataError> {
+    fn lose_rest(&mut self, error: PerfDataError, at: u64) -> Result<bool, PerfDataError> {
         if !self.has_samples {
             return Err(error);
         }
-        self.damage.rest_from.get_or_insert(at);
-        Ok(())
+        self.damage.rest_from.get_or_insert(RecordPlace { file: self.part, at });
+        Ok(true)
     }
 
     /// Takes a record, and says how many bytes of other data follow.
@@ -324,7 +418,7 @@ impl<'w> Reading<'w> {
             record::HEADER_ATTR => self.header.attribute_record(body.rest(), at)?,
             record::HEADER_FEATURE => match body.u64() {
                 Some(feature) => self.header.feature(feature as u32, body.rest()),
-                None => self.damage.add(at),
+                None => self.damage.add(self.place(at)),
             },
             record::EVENT_UPDATE => self.header.event_update(body),
             record::BUILD_ID => self.header.build_id(bytes),
@@ -378,7 +472,7 @@ impl<'w> Reading<'w> {
         let attributes = &self.header.events[due.event as usize];
         let (room, counts) = (&mut self.room, &mut self.counts);
         let Some(event) = decode(due.bytes, attributes, due.event, room, counts) else {
-            return self.damage.add(due.at);
+            return self.damage.add(RecordPlace { file: self.part, at: due.at });
         };
         let (Some(mut event), Some(session)) = (event, &mut self.session) else { return };
         if let Event::Sample(sample) = &mut event
@@ -437,7 +531,7 @@ impl<'w> Reading<'w> {
         {
             // All costs together are counted in 64 bits.
             let Some(cost) = self.cost.checked_add(sample.period) else {
-                return self.damage.add(due.at);
+                return self.damage.add(RecordPlace { file: self.part, at: due.at });
             };
             self.cost = cost;
             self.header.sampled(sample.time_ns);

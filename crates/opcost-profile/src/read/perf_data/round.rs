@@ -37,6 +37,9 @@ pub(super) struct Rounds {
     /// The latest time of the round before, and of this one.
     latest_before_ns: u64,
     latest_ns: u64,
+    /// How many of those that wait are settled, and how many of these were given.
+    settled: usize,
+    given: usize,
 }
 
 impl Rounds {
@@ -69,6 +72,43 @@ impl Rounds {
             let bytes = &self.bytes[*start..*start + usize::from(*bytes)];
             give(Due { bytes, event: *event, at: *at });
         }
+        self.forget(ready);
+    }
+
+    /// Settles what nothing comes before any more in a file that is read piece by piece, when all that
+    /// was settled has been given: each piece begins where the one before the last has ended, or later.
+    ///
+    /// `all`: nothing comes any more.
+    pub(super) fn settle(&mut self, all: bool) {
+        self.forget(self.given);
+        self.given = 0;
+        // Stable, as above.
+        self.waiting.sort_by_key(|waiting| waiting.time_ns);
+        let until_ns = if all { u64::MAX } else { self.latest_before_ns };
+        self.latest_before_ns = self.latest_ns;
+        self.settled = self.waiting.partition_point(|waiting| waiting.time_ns <= until_ns);
+    }
+
+    /// The time of the first settled record that was not given yet.
+    pub(super) fn first_ns(&self) -> Option<u64> {
+        (self.given < self.settled).then(|| self.waiting[self.given].time_ns)
+    }
+
+    /// Gives the first settled record.
+    pub(super) fn give_first(&mut self, give: &mut impl FnMut(Due<'_>)) {
+        let Some(Waiting { start, bytes, event, at, .. }) = self.waiting.get(self.given) else {
+            return;
+        };
+        give(Due {
+            bytes: &self.bytes[*start..*start + usize::from(*bytes)],
+            event: *event,
+            at: *at,
+        });
+        self.given += 1;
+    }
+
+    /// Forgets the first of those that wait.
+    fn forget(&mut self, ready: usize) {
         self.waiting.drain(..ready);
         self.kept.clear();
         for waiting in &mut self.waiting {

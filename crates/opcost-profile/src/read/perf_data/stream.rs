@@ -16,7 +16,12 @@ pub(super) struct Stream<R> {
 
 impl<R: Read> Stream<R> {
     pub(super) fn new(from: R) -> Self {
-        Stream { from, buffer: vec![0; READ_BYTES], start: 0, end: 0 }
+        Stream::in_pieces(from, READ_BYTES)
+    }
+
+    /// A stream that reads so many bytes at once.
+    pub(super) fn in_pieces(from: R, bytes: usize) -> Self {
+        Stream { from, buffer: vec![0; bytes], start: 0, end: 0 }
     }
 
     /// The next `bytes` bytes, or as many as there are.

@@ -5,6 +5,7 @@ use super::*;
 use crate::symbolise::{KernelSource, Sampled, Sources, Why, symbolise};
 use crate::symbols::{elf, program};
 use crate::table::{FunctionCost, FunctionTable};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Cursor;
@@ -210,8 +211,108 @@ fn a_folder_that_several_threads_wrote_is_one_recording() {
     fs::write(copy.path().join("data"), data("threads.data/data")).unwrap();
     let part = data("threads.data/data.0");
     fs::write(copy.path().join("data.0"), &part[..part.len() - 3]).unwrap();
-    let profile = super::super::read(copy.path(), &Wanted::default(), &sources);
-    assert!(matches!(profile, Err(ReadError::PerfData { .. })), "{profile:?}");
+    let error = super::super::read(copy.path(), &Wanted::default(), &sources).unwrap_err();
+    assert!(matches!(error, ReadError::PerfData { .. }), "{error:?}");
+    let lengths = format!("{} bytes are announced, {} are there", part.len(), part.len() - 3);
+    assert!(error.to_string().contains("/data.0: it was cut short"), "{error}");
+    assert!(error.to_string().contains(&lengths), "{error}");
+}
+
+/// The files of a folder are merged piece by piece; what is given is what a sort of all would give.
+#[test]
+fn the_records_of_a_folder_come_in_the_order_of_time() {
+    let first = data("threads.data/data");
+    let sample = |time_ns: u64, pid: u32| -> Vec<u8> {
+        // Address, thread, time, CPU's number and period, as the recording's samples have them; what
+        // comes behind is looked at by nobody here.
+        let mut bytes = vec![0; 8];
+        bytes[..4].copy_from_slice(&record::SAMPLE.to_le_bytes());
+        bytes.extend(0xffff_ffff_8100_0000u64.to_le_bytes());
+        bytes.extend(pid.to_le_bytes().repeat(2));
+        bytes.extend(time_ns.to_le_bytes());
+        bytes.resize(1024, 0);
+        bytes[6..8].copy_from_slice(&1024u16.to_le_bytes());
+        bytes
+    };
+    let header = Header::read(&mut Cursor::new(&first[..]), first.len() as u64).unwrap();
+    assert_eq!(header.events[0].sample_time_at(), Some(16), "the layout above");
+    let mut random = 7u64;
+    let mut parts: Vec<Vec<(u64, u32)>> = vec![Vec::new(); 3];
+    for number in 0..6000u64 {
+        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        // One file has most of the records; neighbours in a file may have changed places.
+        let part = [0, 0, 0, 0, 1, 2][(random >> 40) as usize % 6];
+        parts[part].push((1_000_000 + number * 10 + (random >> 50) % 40, number as u32 + 1));
+    }
+    let bytes = |part: &Vec<(u64, u32)>| -> Vec<u8> {
+        part.iter().flat_map(|(time_ns, pid)| sample(*time_ns, *pid)).collect()
+    };
+    let files: Vec<Vec<u8>> = parts.iter().map(bytes).collect();
+    let (wanted, sources) = (Wanted::default(), nothing());
+    let mut reading = Reading::new(header, &wanted, &sources).unwrap();
+    reading.in_rounds = false;
+    let read_bytes = Cell::new(0);
+    let part = |(number, file): (u32, &'_ Vec<u8>)| {
+        let counted = Counted { file: Cursor::new(file.clone()), bytes: &read_bytes };
+        Part::new(Some(number), Box::new(counted), 0, Some(file.len() as u64))
+    };
+    let (mut given, mut held_bytes_max) = (Vec::new(), 0);
+    let merged = reading.merge((0..).zip(&files).map(part).collect(), |reading, due| {
+        let pid = u32::from_le_bytes(due.bytes[16..20].try_into().unwrap());
+        given.push((time_ns(&reading.header.events[0], record::SAMPLE, due.bytes), pid));
+        held_bytes_max = held_bytes_max.max(read_bytes.get() - given.len() * 1024);
+    });
+    assert!(merged.is_ok());
+    let mut expected: Vec<(u64, u32)> = parts.concat();
+    expected.sort_by_key(|(time_ns, _)| *time_ns);
+    assert_eq!(given, expected);
+    let total: usize = files.iter().map(Vec::len).sum();
+    // Of each file two pieces and what its stream has read ahead, however long the files are.
+    assert!(held_bytes_max <= 3 * files.len() * PIECE_BYTES, "{held_bytes_max} of {total}");
+    assert!(total > 2 * held_bytes_max, "{held_bytes_max} of {total}");
+}
+
+/// A file that says how much of it was read.
+struct Counted<'b> {
+    file: Cursor<Vec<u8>>,
+    bytes: &'b Cell<usize>,
+}
+
+impl Read for Counted<'_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(to)?;
+        self.bytes.set(self.bytes.get() + read);
+        Ok(read)
+    }
+}
+
+#[test]
+fn a_broken_record_of_a_folder_is_in_one_of_its_files() {
+    let (_folder, sources) = kept("busy");
+    let copy = tempfile::tempdir().unwrap();
+    let recording = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/threads.data");
+    let mut broken = None;
+    for entry in fs::read_dir(recording).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let mut bytes = data(&format!("threads.data/{name}"));
+        let samples = |bytes: &[u8]| -> Vec<usize> {
+            let places = records_from(bytes, 0, bytes.len()).into_iter();
+            places.filter(|(_, kind)| *kind == record::SAMPLE).map(|(at, _)| at).collect()
+        };
+        if name == "data.1" {
+            let at = samples(&bytes)[0];
+            // A sample that ends before its fields do.
+            bytes[at + 6..at + 8].copy_from_slice(&16u16.to_le_bytes());
+            bytes.drain(at + 16..);
+            broken = Some(at as u64);
+        }
+        fs::write(copy.path().join(name), bytes).unwrap();
+    }
+    let profile = super::super::read(copy.path(), &Wanted::default(), &sources).unwrap();
+    let damage = profile.sampled.unwrap().losses.damage;
+    let place = damage.first_at.unwrap();
+    assert_eq!((place.file, Some(place.at)), (Some(1), broken));
+    assert_eq!(place.to_string(), format!("byte {} of data.1", place.at));
 }
 
 #[test]
@@ -372,7 +473,10 @@ fn damage_is_named() {
 /// Where the records of a file are, with their kinds.
 fn records(bytes: &[u8]) -> Vec<(usize, u32)> {
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
-    let (mut at, end) = (word(40), word(40) + word(48));
+    records_from(bytes, word(40), word(40) + word(48))
+}
+
+fn records_from(bytes: &[u8], mut at: usize, end: usize) -> Vec<(usize, u32)> {
     let mut found = Vec::new();
     while at < end {
         found.push((at, u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())));
@@ -383,6 +487,7 @@ fn records(bytes: &[u8]) -> Vec<(usize, u32)> {
 
 #[test]
 fn a_broken_record_costs_itself() {
+    let at = |at: usize| Some(RecordPlace { file: None, at: at as u64 });
     let whole = data("plain.data");
     let all = named(&read_bytes(&whole, None).unwrap().1).samples_total();
     let samples: Vec<usize> =
@@ -395,14 +500,14 @@ fn a_broken_record_costs_itself() {
     let (_, recorded) = read_bytes(&bytes, None).unwrap();
     assert_eq!(named(&recorded).samples_total(), all - 2);
     let damage = &recorded.losses.damage;
-    assert_eq!((damage.records, damage.first_at), (2, Some(samples[3] as u64)));
+    assert_eq!((damage.records, damage.first_at), (2, at(samples[3])));
     assert_eq!(damage.rest_from, None);
     // What has no length hides the rest, and what came before is there.
     let mut bytes = whole.clone();
     let cut = samples[samples.len() / 2];
     bytes[cut + 6..cut + 8].fill(0);
     let (_, recorded) = read_bytes(&bytes, None).unwrap();
-    assert_eq!(recorded.losses.damage.rest_from, Some(cut as u64));
+    assert_eq!(recorded.losses.damage.rest_from, at(cut));
     assert_eq!(named(&recorded).samples_total(), samples.len() as u64 / 2);
 }
 

@@ -21,6 +21,8 @@ pub struct Named {
     pub mangled: Option<Box<str>>,
     /// Its length, bytes; `None` where that is not known.
     pub bytes: Option<u64>,
+    /// Where it begins in the file; `None` where that is not known.
+    pub start: Option<u64>,
 }
 
 /// Functions, and which of them places belong to.
@@ -73,8 +75,9 @@ pub fn names<'n>(
         let known = found.is_some() || is_code(offset);
         if known && last != Some(found) {
             let bytes = found.map(|span| span.end - span.start);
-            let named = Named { symbol: String::new(), source: None, mangled: None, bytes };
-            lookup.functions.push(named);
+            let start = found.map(|span| span.start);
+            let (symbol, mangled) = (String::new(), None);
+            lookup.functions.push(Named { symbol, source: None, mangled, bytes, start });
             names.push(found.map_or(Name::Text, |span| span.name));
             last = Some(found);
         }

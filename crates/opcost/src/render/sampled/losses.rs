@@ -63,13 +63,16 @@ pub(super) fn losses(profile: &ReadProfile) -> Vec<String> {
     count(losses.other_events, "sample", " of other events left out (--event)");
     let damage = &losses.damage;
     if let Some(first) = damage.first_at {
+        let of = first.file_name().unwrap_or("its file".into());
         let records = counted(damage.records, "broken record");
         let (the, was) = if damage.records == 1 { ("it", "was") } else { ("the first", "were") };
-        said.push(format!("{records} {was} left out; {the} is at byte {first} of its file"));
+        said.push(format!("{records} {was} left out; {the} is at byte {} of {of}", first.at));
     }
-    if let Some(at) = damage.rest_from {
+    if let Some(place) = damage.rest_from {
         said.push(format!(
-            "the file is damaged at byte {at}: nothing behind it could be read; copy or record it again"
+            "{} is damaged at byte {}: nothing behind it could be read; copy or record it again",
+            place.file_name().unwrap_or("the file".into()),
+            place.at
         ));
     }
     if losses.left_out > 0 {
