@@ -217,10 +217,15 @@ pub fn read(
         Some(event) => return Err(TextError::no_event(event, &events)),
         None => events.first().cloned().ok_or(TextError::Empty)?,
     };
-    let weights = match event.as_str() {
-        _ if own => Weight::Other,
-        "samples" => Weight::Samples,
-        "tracing-ms" => Weight::Milliseconds,
+    let of_event = |thread: &&Thread| {
+        !thread.samples.stack.is_empty() && printable(&event_of(thread)) == event
+    };
+    let weight_type =
+        document.threads.iter().find(of_event).map(|thread| &thread.samples.weight_type);
+    let weights = match weight_type.and_then(Option::as_deref) {
+        Some("tracing-ms") => Weight::Milliseconds,
+        // What else opcost counted is samples to the format.
+        None | Some("samples") if !own => Weight::Samples,
         _ => Weight::Other,
     };
     let mut reading = Reading {
@@ -460,7 +465,7 @@ impl<'d> Reading<'d> {
             }
             let (cost, count) = match self.weights {
                 Weight::Samples => (weight as u64, weight as u64),
-                Weight::Milliseconds => ((weight * 1e6) as u64, 0),
+                Weight::Milliseconds => ((weight * 1e6).round() as u64, 0),
                 Weight::Other => (weight as u64, 0),
             };
             let node = match stack {
