@@ -13,7 +13,7 @@
 //! | [`mod@effect`] | one metric of two variants: change, interval, p, what would have been found |
 //! | [`rank`] | signed-rank test, Hodges-Lehmann estimate, its interval: what [`mod@effect`] uses |
 //! | [`mod@exact`] | totals that never vary: an exact change, no test |
-//! | [`sign`], [`flip`] | the same questions by the sign test and by the mean |
+//! | [`sign`] | the interval of a median, of which nothing but the order is asked |
 //! | [`relevance`] | how much seeds and layouts alone shift a count |
 //! | [`power`] | how many blocks are needed; what shift would have been found |
 //! | [`multiple`] | p-values of many metrics; one error rate per report |
@@ -42,7 +42,6 @@ pub mod drift;
 pub mod effect;
 pub mod exact;
 pub mod first_runs;
-pub mod flip;
 pub mod multiple;
 mod normal;
 pub mod outliers;

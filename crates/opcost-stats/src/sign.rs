@@ -1,19 +1,10 @@
-//! The sign test of block differences and the interval of their median.
+//! The interval of a median by the sign test.
 //!
 //! It asks less than [`rank`](crate::rank) does, no symmetry, and finds less. Source: Hollander,
 //! Wolfe & Chicken, Nonparametric Statistical Methods, 3rd ed., 2014, sections 3.4 to 3.6.
 
 use crate::summary::sorted;
 use statrs::function::beta::beta_reg;
-
-/// The two-sided p-value of the hypothesis that the median of finite differences is 0.
-///
-/// Zeros say nothing about the sign and are left out; 1 if nothing is left.
-pub fn p(differences: &[f64]) -> f64 {
-    let positive = differences.iter().filter(|d| **d > 0.0).count();
-    let negative = differences.iter().filter(|d| **d < 0.0).count();
-    (2.0 * at_most(positive.min(negative), positive + negative)).min(1.0)
-}
 
 /// The interval of the median of finite differences between two of them, 0 < `level` < 1: from
 /// the k-th smallest to the k-th largest, both included. `None` if so few cannot reach the level.
@@ -63,27 +54,6 @@ fn at_most(heads: usize, n: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-
-    fn signs(positive: usize, negative: usize) -> Vec<f64> {
-        let mut differences = vec![1.0; positive];
-        differences.resize(positive + negative, -1.0);
-        differences
-    }
-
-    #[test]
-    fn known_answers() {
-        // Of 2¹² throws, 1 + 12 + 66 have at most two heads.
-        assert_eq!(p(&signs(6, 0)), 0.03125);
-        assert_eq!(p(&signs(5, 0)), 0.0625);
-        assert_eq!(p(&signs(2, 10)), 2.0 * 79.0 / 4096.0);
-        assert_eq!(p(&signs(6, 6)), 1.0);
-        assert_eq!(p(&[0.0, 0.0]), 1.0);
-        assert_eq!(p(&[]), 1.0);
-        let mut with_zeros = signs(6, 0);
-        with_zeros.extend([0.0; 4]);
-        assert_eq!(p(&with_zeros), 0.03125);
-    }
 
     #[test]
     fn long_and_short_sums_agree() {
@@ -122,15 +92,5 @@ mod tests {
         let (low, high) = interval(&differences, 0.95).unwrap();
         // 50,000 ± 1.96 √n / 2.
         assert!((low - 49_690.0).abs() < 3.0 && (high - 50_309.0).abs() < 3.0, "{low} {high}");
-        assert!(p(&differences) < 1e-300);
-    }
-
-    proptest! {
-        #[test]
-        fn p_and_interval_agree(values in prop::collection::hash_set(-100i32..100, 1..40), level in 0.5..0.99f64) {
-            let differences: Vec<f64> = values.iter().map(|&v| f64::from(v) + 0.5).collect();
-            let outside = interval(&differences, level).is_some_and(|(low, high)| low > 0.0 || high < 0.0);
-            prop_assert_eq!(p(&differences) <= 1.0 - level, outside);
-        }
     }
 }
