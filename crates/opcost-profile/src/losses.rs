@@ -51,7 +51,7 @@ pub struct Damage {
 /// Where a record is.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct RecordPlace {
-    /// Of a folder of files the number of this one, `data.N`.
+    /// The number of its file in a folder, `data.N`; `None` outside folders.
     pub file: Option<u32>,
     /// Bytes from the start of the file.
     pub at: u64,

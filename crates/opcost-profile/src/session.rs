@@ -229,7 +229,7 @@ impl Session {
                 if let (Ok(start), (Ok(frames), Ok(unmapped))) = (start, lengths) {
                     self.chains.extend_from_slice(callers);
                     let known = Known { start, frames, unmapped, version, path };
-                    // Of two with one hash the later is remembered; the other is followed again.
+                    // A later chain with the same hash takes the place of this one, which is then followed again.
                     self.known.insert(key, known);
                 }
                 self.losses.unmapped_callers += u64::from(unmapped);

@@ -33,7 +33,7 @@ impl Function {
         Function { symbol: symbol.into(), module: module.into(), source: None, mangled: None }
     }
 
-    /// What two are compared by.
+    /// Two functions are the same if these are.
     fn identity(&self) -> (&str, &str, Option<&str>) {
         (&self.symbol, &self.module, self.source.as_deref())
     }

@@ -1,4 +1,4 @@
-//! Which files a command uses.
+//! A traced command's files: what is noted, what is left out, and how tracing ends.
 
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::ptrace::{Uses, UsesError, files_used};

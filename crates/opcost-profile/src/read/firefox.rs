@@ -33,7 +33,7 @@ struct Document {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Meta {
-    /// Of the processed format; the raw one, which Firefox itself dumps, has none.
+    /// The processed format has this; the raw format, which Firefox itself dumps, does not.
     preprocessed_profile_version: Option<u32>,
     #[serde(default)]
     product: String,

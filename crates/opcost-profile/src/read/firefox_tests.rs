@@ -185,7 +185,7 @@ fn what_is_wrong_is_named() {
     let (_, sampled) = read_text(&deep.to_string(), &Wanted::default()).unwrap();
     assert_eq!((sampled.losses.stacks_cut, sampled.profile.total()), (1, 4));
     let last = sampled.profile.contexts.iter().filter(|context| context.cost > 0).count();
-    // Those of the deep one, and the outermost of the others.
+    // Two contexts have a cost: the deep stack's end, and the outermost function of the others.
     assert_eq!((sampled.profile.contexts.len(), last), (FRAMES_MAX, 2));
 }
 

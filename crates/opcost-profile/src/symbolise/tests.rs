@@ -27,8 +27,8 @@ fn own() -> (PathBuf, Vec<u8>, Option<Vec<u8>>) {
 
 const BASE: u64 = 0x10_0000_0000;
 
-/// A profile of one stack: a function of this program which calls another.
-fn profile(path: &[u8], build_id: Option<&[u8]>, addresses: &[u64], sources: &Sources) -> Sampled {
+/// A process into which one file is mapped.
+fn mapped(path: &[u8], build_id: Option<&[u8]>) -> Session {
     let mut session = Session::new(0, FRAMES_MAX);
     session.take(&Event::Mapping(Mapping {
         pid: 1,
@@ -39,7 +39,11 @@ fn profile(path: &[u8], build_id: Option<&[u8]>, addresses: &[u64], sources: &So
         build_id,
         executable: true,
     }));
-    let chain: Vec<u64> = [CONTEXT_USER].iter().chain(addresses).copied().collect();
+    session
+}
+
+/// Takes one sample of it.
+fn sample(session: &mut Session, address: u64, chain: &[u64]) {
     session.take(&Event::Sample(Sample {
         time_ns: None,
         pid: 1,
@@ -47,11 +51,18 @@ fn profile(path: &[u8], build_id: Option<&[u8]>, addresses: &[u64], sources: &So
         cpu: None,
         event: 0,
         period: 5,
-        address: addresses[0],
+        address,
         in_kernel: false,
-        chain: &chain,
+        chain,
         user_stack: None,
     }));
+}
+
+/// A profile of one stack: a function of this program which calls another.
+fn profile(path: &[u8], build_id: Option<&[u8]>, addresses: &[u64], sources: &Sources) -> Sampled {
+    let mut session = mapped(path, build_id);
+    let chain: Vec<u64> = [CONTEXT_USER].iter().chain(addresses).copied().collect();
+    sample(&mut session, addresses[0], &chain);
     symbolise(&session.finish(), sources)
 }
 
@@ -187,29 +198,9 @@ fn names_are_remembered_until_the_file_is_another() {
     let (one, two) =
         (offset("names_are_remembered_until_the_file_is_another"), offset("symbolise_again"));
     let recorded = |offsets: &[u64]| {
-        let mut session = Session::new(0, FRAMES_MAX);
-        session.take(&Event::Mapping(Mapping {
-            pid: 1,
-            address: BASE,
-            bytes: 1 << 30,
-            file_offset: 0,
-            path: copy.as_os_str().as_encoded_bytes(),
-            build_id: None,
-            executable: true,
-        }));
+        let mut session = mapped(copy.as_os_str().as_encoded_bytes(), None);
         for offset in offsets {
-            session.take(&Event::Sample(Sample {
-                time_ns: None,
-                pid: 1,
-                tid: 1,
-                cpu: None,
-                event: 0,
-                period: 5,
-                address: BASE + offset,
-                in_kernel: false,
-                chain: &[],
-                user_stack: None,
-            }));
+            sample(&mut session, BASE + offset, &[]);
         }
         session.finish()
     };

@@ -1,4 +1,4 @@
-//! Which files a command uses, seen at its system calls.
+//! The files that a command uses, seen at its system calls.
 
 use super::call::{self, Event};
 use crate::interrupt::Interrupt;
@@ -155,9 +155,9 @@ impl Seen {
     fn system_call(&mut self, tid: i32) {
         // A thread that is gone meanwhile, or a call of another architecture, names nothing.
         let Ok(Some((number, arguments))) = call::entered(tid) else { return };
-        let Some(names) = NAMES_OF_FILES.iter().find(|names| names.number as u64 == number) else {
-            return;
-        };
+        let older = WITHOUT_FOLDER.iter().map(|number| plain(*number));
+        let mut known = NAMES_OF_FILES.iter().copied().chain(older);
+        let Some(names) = known.find(|names| names.number as u64 == number) else { return };
         let folder = names.folder.map(|index| arguments[index] as c_int);
         if let Ok(path) = path_at(tid, arguments[names.path]) {
             self.look(tid, folder, &path);
@@ -200,6 +200,7 @@ impl Seen {
 }
 
 /// Where a system call names a file.
+#[derive(Clone, Copy)]
 struct Names {
     number: libc::c_long,
     /// The argument that is a folder, which a relative path starts at.
@@ -232,22 +233,23 @@ const NAMES_OF_FILES: &[Names] = &[
     plain(libc::SYS_statfs),
     plain(libc::SYS_getxattr),
     plain(libc::SYS_truncate),
-    #[cfg(target_arch = "x86_64")]
-    plain(libc::SYS_open),
-    #[cfg(target_arch = "x86_64")]
-    plain(libc::SYS_creat),
-    #[cfg(target_arch = "x86_64")]
-    plain(libc::SYS_stat),
-    #[cfg(target_arch = "x86_64")]
-    plain(libc::SYS_lstat),
-    #[cfg(target_arch = "x86_64")]
-    plain(libc::SYS_access),
-    #[cfg(target_arch = "x86_64")]
-    plain(libc::SYS_readlink),
-    #[cfg(target_arch = "x86_64")]
-    plain(libc::SYS_mkdir),
     at(libc::SYS_mkdirat),
 ];
+
+/// Those that younger architectures left out for their siblings with a folder.
+#[cfg(target_arch = "x86_64")]
+const WITHOUT_FOLDER: &[libc::c_long] = &[
+    libc::SYS_open,
+    libc::SYS_creat,
+    libc::SYS_stat,
+    libc::SYS_lstat,
+    libc::SYS_access,
+    libc::SYS_readlink,
+    libc::SYS_mkdir,
+];
+/// There are none.
+#[cfg(not(target_arch = "x86_64"))]
+const WITHOUT_FOLDER: &[libc::c_long] = &[];
 
 /// The text at an address of a process, up to its 0 byte.
 fn path_at(tid: i32, address: u64) -> io::Result<OsString> {

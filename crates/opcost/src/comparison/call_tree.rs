@@ -64,14 +64,14 @@ impl HasStatus for NoProfile {
     }
 }
 
-/// What costs are numbers of.
+/// What was counted: the event and its unit.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Counted {
     /// In words, with the unit: `instructions`, `ns of sampled task-clock`.
     pub words: String,
     /// The event: `instructions:u`, `task-clock`.
     pub event: String,
-    /// Of a clock's samples nanoseconds, else a count of the event.
+    /// Nanoseconds where a clock was sampled, else a count of the event.
     pub unit: Unit,
     /// In that unit, from one sample to the next; 1 where each event was counted; `None` where it is
     /// not fixed or not known.

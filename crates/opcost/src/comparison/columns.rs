@@ -37,7 +37,7 @@ pub(super) struct Column {
 #[derive(Default)]
 pub(super) struct Columns {
     pub(super) by_metric: Vec<Vec<Column>>,
-    /// Of each metric whether its figures are the integers as they were read.
+    /// Whether a metric's figures are the integers as they were read, metric by metric.
     pub(super) as_read: Vec<bool>,
 }
 

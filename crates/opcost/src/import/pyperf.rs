@@ -30,8 +30,8 @@ struct Benchmark {
 struct Run {
     #[serde(default)]
     metadata: Map<String, Value>,
-    /// Of one iteration of the inner loop. A process that only calibrates has none; its warm-up values
-    /// stand in `warmups`, which is not read.
+    /// Each value is the time of one iteration of the inner loop. A process that only calibrates has
+    /// no values; its warm-ups stand in `warmups`, which is not read.
     #[serde(default)]
     values: Vec<f64>,
 }

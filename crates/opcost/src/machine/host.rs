@@ -1,7 +1,7 @@
 //! This computer: runs are processes under its own kernel.
 
 use super::window::Window;
-use super::{HookEnd, Machine, RunEnd, hook};
+use super::{HookEnd, Machine, RunEnd, hook, outcome};
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::{Aslr, EnvironmentPolicy};
 use crate::kernel::KernelSpec;
@@ -165,7 +165,7 @@ impl<'a> Host<'a> {
         let profile = self.profile(intake, Some(0..=u64::MAX), &mut report.readings)?;
         Ok(Some(RunEnd {
             started_unix_ns,
-            outcome: outcome(plan, &exit),
+            outcome: outcome(plan, exit.ended_by, exit.status),
             exit_code: exit_code(&exit),
             report,
             profile,
@@ -204,7 +204,7 @@ impl<'a> Host<'a> {
         let mut ends: Vec<RunEnd> = (0..runs)
             .map(|_| {
                 let report = reports.next();
-                let outcome = match (outcome(plan, &exit), &report) {
+                let outcome = match (outcome(plan, exit.ended_by, exit.status), &report) {
                     // How the process died says more than what it did not send.
                     (Outcome::Finished, None) => {
                         let error = problem.as_ref().unwrap_or(&wire::WireError::Empty);
@@ -476,18 +476,6 @@ fn environments(plan: &Plan) -> Vec<Vec<(OsString, OsString)>> {
 
 fn launch_failure(error: SpawnError) -> anyhow::Error {
     fail(Status::WorkFailed, error)
-}
-
-fn outcome(plan: &Plan, exit: &Exit) -> Outcome {
-    match (&exit.ended_by, &exit.status) {
-        (EndedBy::Timeout, _) => {
-            Outcome::Failed(Failure::Timeout { limit_ms: plan.timeout_ms.unwrap_or_default() })
-        }
-        (_, ExitStatus::Code(0)) => Outcome::Finished,
-        (_, ExitStatus::Code(_)) if plan.ignore_failure => Outcome::Finished,
-        (_, ExitStatus::Code(code)) => Outcome::Failed(Failure::ExitStatus { code: *code }),
-        (_, ExitStatus::Signal(signal)) => Outcome::Failed(Failure::Signal { signal: *signal }),
-    }
 }
 
 fn exit_code(exit: &Exit) -> Option<i32> {

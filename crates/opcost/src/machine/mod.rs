@@ -13,7 +13,8 @@ pub use state::{MachineState, ProgramState, read_state};
 
 use crate::plan::{Plan, Slot};
 use anyhow::Result;
-use opcost_record::{Outcome, Profile, Report};
+use opcost_record::{Failure, Outcome, Profile, Report};
+use opcost_sys::spawn::{EndedBy, Status};
 
 /// What one run gave.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +38,19 @@ pub enum HookEnd {
     Done,
     /// A signal that interrupts us ended it, too.
     Interrupted,
+}
+
+/// What a command's end means to its plan.
+fn outcome(plan: &Plan, ended_by: EndedBy, status: Status) -> Outcome {
+    match (ended_by, status) {
+        (EndedBy::Timeout, _) => {
+            Outcome::Failed(Failure::Timeout { limit_ms: plan.timeout_ms.unwrap_or_default() })
+        }
+        (_, Status::Code(0)) => Outcome::Finished,
+        (_, Status::Code(_)) if plan.ignore_failure => Outcome::Finished,
+        (_, Status::Code(code)) => Outcome::Failed(Failure::ExitStatus { code }),
+        (_, Status::Signal(signal)) => Outcome::Failed(Failure::Signal { signal }),
+    }
 }
 
 /// A place where work runs.

@@ -21,6 +21,10 @@ const LIMIT_MS: u64 = 30 * 60 * 1000;
 /// The most machines at the same time by default; each has its memory.
 const JOBS_MAX: usize = 4;
 
+/// Why nothing is packed without a kernel.
+const FILES_ARE_HERE: &str =
+    ", since the program opens its files on this machine; add --kernel, or drop it";
+
 /// What all emulated machines of a plan have in common.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct EmulationPlan {
@@ -289,30 +293,15 @@ pub(super) fn resolve_guest(
                 ),
             ));
         }
-        if !boot.is_empty() {
-            return Err(fail(
-                Status::Usage,
-                "--boot has no meaning without a kernel; add --kernel",
-            ));
-        }
-        if disk.is_some() {
-            return Err(fail(
-                Status::Usage,
-                "--disk has no meaning without a kernel; add --kernel",
-            ));
-        }
-        for (name, given) in
-            [("pack", !experiment.pack.is_empty()), ("pack-used", experiment.pack_used)]
-        {
-            if given {
-                return Err(fail(
-                    Status::Usage,
-                    format!(
-                        "--{name} has no meaning without a kernel, since the program opens its files \
-                         on this machine; add --kernel, or drop it"
-                    ),
-                ));
-            }
+        let given = [
+            ("boot", !boot.is_empty(), "; add --kernel"),
+            ("disk", disk.is_some(), "; add --kernel"),
+            ("pack", !experiment.pack.is_empty(), FILES_ARE_HERE),
+            ("pack-used", experiment.pack_used, FILES_ARE_HERE),
+        ];
+        if let Some((name, _, more)) = given.iter().find(|(_, given, _)| *given) {
+            let why = format!("--{name} has no meaning without a kernel{more}");
+            return Err(fail(Status::Usage, why));
         }
     } else if let (WorkPlan::Workload { name, .. }, true) = (work, experiment.pack_used) {
         return Err(fail(

@@ -212,6 +212,8 @@ fn commands_without_a_kernel_are_counted_in_user_mode() {
     assert_eq!(plan.primary.label(), "instructions:u");
     assert!(!plan.boots_kernels());
     assert!(plan.metrics().iter().all(|key| key.name != "page-faults"));
+    let packing = Experiment { pack_used: true, ..asked };
+    assert!(refusal(&packing).contains("--pack-used has no meaning without a kernel, since"));
     let mixed = Variant { kernel: Some("a".into()), ..command("/bin/true -y") };
     let asked = Experiment { kernel: Vec::new(), ..emulated(vec![command("/bin/true"), mixed]) };
     assert!(refusal(&asked).contains("some variants boot a kernel and others do not"));

@@ -267,7 +267,7 @@ fn the_records_of_a_folder_come_in_the_order_of_time() {
     expected.sort_by_key(|(time_ns, _)| *time_ns);
     assert_eq!(given, expected);
     let total: usize = files.iter().map(Vec::len).sum();
-    // Of each file two pieces and what its stream has read ahead, however long the files are.
+    // The reader holds two pieces of each file and what its stream has read ahead.
     assert!(held_bytes_max <= 3 * files.len() * PIECE_BYTES, "{held_bytes_max} of {total}");
     assert!(total > 2 * held_bytes_max, "{held_bytes_max} of {total}");
 }

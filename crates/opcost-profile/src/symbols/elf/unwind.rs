@@ -14,12 +14,9 @@ use std::collections::HashMap;
 /// is what it shows.
 pub(super) fn functions<'d>(image: &Image<'d>, code: &[Code]) -> Vec<Span<Name<'d>>> {
     let mut spans = Vec::new();
-    if let Some((_, section)) = image.sections.section_by_name(LE, b".eh_frame")
-        && let Ok(data) = section.data(LE, image.data)
-    {
-        let bases = BaseAddresses::default().set_eh_frame(section.sh_addr(LE));
+    if let Some((frames, bases)) = eh_frame(image) {
         // An error ends the walk, as said above.
-        let _ = walk(&EhFrame::new(data, LittleEndian), &bases, |function| {
+        let _ = walk(&frames, &bases, |function| {
             let address = function.initial_address();
             if let Some((start, end)) = offsets(code, address, function.len()) {
                 spans.push(Span { start, end, name: Name::At(address) });
@@ -46,11 +43,7 @@ pub fn without_frame(file: &[u8], places: &[u64]) -> Result<Vec<bool>, ElfError>
     let image = Image::parse(file)?;
     let code = image.code()?;
     let mut without = vec![false; places.len()];
-    if let Some((_, section)) = image.sections.section_by_name(LE, b".eh_frame")
-        && let Ok(data) = section.data(LE, image.data)
-    {
-        let bases = BaseAddresses::default().set_eh_frame(section.sh_addr(LE));
-        let frames = EhFrame::new(data, LittleEndian);
+    if let Some((frames, bases)) = eh_frame(&image) {
         let mut context = gimli::UnwindContext::new();
         // What cannot be read says nothing.
         let _ = walk(&frames, &bases, |function| {
@@ -78,11 +71,20 @@ pub fn without_frame(file: &[u8], places: &[u64]) -> Result<Vec<bool>, ElfError>
     Ok(without)
 }
 
+/// The unwind information of a file, and where it is in memory; `None` where there is none.
+fn eh_frame<'d>(image: &Image<'d>) -> Option<(Frames<'d>, BaseAddresses)> {
+    let (_, section) = image.sections.section_by_name(LE, b".eh_frame")?;
+    let data = section.data(LE, image.data).ok()?;
+    let bases = BaseAddresses::default().set_eh_frame(section.sh_addr(LE));
+    Some((EhFrame::new(data, LittleEndian), bases))
+}
+
+type Frames<'d> = EhFrame<gimli::EndianSlice<'d, LittleEndian>>;
 type Function<'d> = gimli::FrameDescriptionEntry<gimli::EndianSlice<'d, LittleEndian>>;
 
 /// Calls `take` with each function.
 fn walk<'d>(
-    frames: &EhFrame<gimli::EndianSlice<'d, LittleEndian>>,
+    frames: &Frames<'d>,
     bases: &BaseAddresses,
     mut take: impl FnMut(&Function<'d>),
 ) -> gimli::Result<()> {

@@ -22,9 +22,9 @@ use opcost_profile::symbols::demangle::printable;
 use opcost_profile::symbols::elf;
 use opcost_profile::symbols::kernel::KernelSymbols;
 use opcost_record::channel::FrameKind;
-use opcost_record::{Failure, Module, Profile};
+use opcost_record::{Module, Outcome, Profile};
 use opcost_sys::ptrace::files_used;
-use opcost_sys::spawn::{EndedBy, Output, Spawn, Status as ExitOf};
+use opcost_sys::spawn::{EndedBy, Output, Spawn};
 use opcost_work::WorkloadSpec;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -244,17 +244,14 @@ impl Emulated<'_> {
             stderr: output(),
             ..Spawn::new(program, argv.clone())
         };
-        let limit_ms = plan.timeout_ms.unwrap_or_default();
         let limit = plan.timeout_ms.map(Duration::from_millis);
         let uses = files_used(spawn, limit, self.interrupt).status(Status::WorkFailed)?;
-        let failure = match (uses.ended_by, uses.status) {
-            (EndedBy::Interrupt, _) => return Err(fail(Status::Interrupted, "interrupted")),
-            (EndedBy::Timeout, _) => Failure::Timeout { limit_ms },
-            (_, ExitOf::Signal(signal)) => Failure::Signal { signal },
-            (_, ExitOf::Code(code)) if code != 0 && !plan.ignore_failure => {
-                Failure::ExitStatus { code }
-            }
-            _ => return Ok(uses.paths),
+        if uses.ended_by == EndedBy::Interrupt {
+            return Err(fail(Status::Interrupted, "interrupted"));
+        }
+        let Outcome::Failed(failure) = crate::machine::outcome(plan, uses.ended_by, uses.status)
+        else {
+            return Ok(uses.paths);
         };
         let what = crate::render::failure(&failure);
         Err(fail(
