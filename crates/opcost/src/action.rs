@@ -1,22 +1,21 @@
 //! What the commands do: each is the flow from an experiment or a recording to bytes.
 
 use crate::cli::{Cli, CompareArgs, MeasureArgs, OutputArgs, ResumeArgs, RunArgs, ShowArgs};
-use crate::comparison;
 use crate::comparison::limit::{self, FailOn, Watched};
+use crate::comparison::{self};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
-use crate::experiment::{Experiment, MachineKind, SameFile};
+use crate::experiment::Experiment;
 use crate::machine::emulated::Emulated;
 use crate::machine::host::{Host, HostSurroundings};
 use crate::machine::revision::Revisions;
 use crate::machine::{Machine, MachineState, read_state};
 use crate::nearest::nearest;
-use crate::plan::{self, Plan, VariantPlan, WorkPlan};
-use crate::progress::{self, Phases, Progress};
-use crate::render;
+use crate::phases::Phases;
+use crate::plan::{self, MachineKind, Plan, SameFile, VariantPlan, WorkPlan};
+use crate::progress::{self, Progress};
 use crate::run::{self, Ending};
-use crate::scratch;
 use crate::store::{Recording, RecordingWriter, Store, StoreError};
-use crate::xdg;
+use crate::{failure, render, scratch, xdg};
 use anyhow::{Context, Result};
 use opcost_record::printable::printable;
 use opcost_record::{Failure, MetricKey, MetricRow, Record, WORKLOAD};
@@ -213,7 +212,7 @@ fn record(
         }
         Ending::Failed { slot, variant, failure } => {
             let VariantPlan { name, work, guest, .. } = &plan.variants[usize::from(variant)];
-            let what = render::failure(&failure);
+            let what = failure::in_words(&failure);
             let mut hint =
                 plan::shell_syntax::in_work(work).map_or(String::new(), plan::shell_syntax::hint);
             let boots = guest.as_ref().is_some_and(|guest| guest.kernel.is_some());

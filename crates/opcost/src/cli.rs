@@ -5,14 +5,12 @@ use crate::attach::AttachArgs;
 use crate::comparison::limit::FailOn;
 use crate::diff::DiffArgs;
 use crate::exit::{Status, fail};
-use crate::experiment::{
-    Command as CommandText, Experiment, MachineKind, SameFile, Scalar, Variant,
-};
+use crate::experiment::{Command as CommandText, Experiment, Scalar, Variant};
 use crate::forget::ForgetArgs;
 use crate::history::command::HistoryArgs;
 use crate::import::command::{ImportArgs, formats_help};
 use crate::kernel::KernelArgs;
-use crate::plan;
+use crate::plan::{self, MachineKind, SameFile};
 use crate::profile::{ProfileArgs, formats_help as profile_formats_help};
 use crate::render::Exports;
 use crate::render::profile::ProfileExports;

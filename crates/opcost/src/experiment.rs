@@ -3,20 +3,15 @@
 //! Each field is declared once, here: its name is the flag's and the file's key, its first
 //! paragraph is the help text. [`crate::plan`] resolves what is left open.
 
-mod same_file;
-
-pub use same_file::SameFile;
-
-use crate::comparison::conclusion::grouped;
+use crate::plan::{Aslr, EnvironmentPolicy, MachineKind, PairsOfVariants, SameFile, Width};
 use crate::sampling::CallGraph;
-use crate::stopping::Width;
+use crate::time::TimeLimit;
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 const SCHEDULE: &str = "Schedule";
 const METRICS: &str = "Metrics";
@@ -412,140 +407,6 @@ impl Scalar {
             Scalar::Float(number) => number.to_string(),
             Scalar::Text(text) => text.clone(),
         }
-    }
-}
-
-/// Where work runs.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum MachineKind {
-    /// This computer, under its own kernel.
-    #[default]
-    Host,
-    /// An emulated computer that counts every instruction, kernel included.
-    Emulated,
-    /// None: the figures are another tool's.
-    #[value(skip)]
-    Imported,
-    /// A program that runs already, on this computer.
-    #[value(skip)]
-    Attached,
-}
-
-impl MachineKind {
-    /// As headings name it.
-    pub fn words(self) -> &'static str {
-        match self {
-            MachineKind::Host => "this host",
-            MachineKind::Emulated => "emulated machine",
-            MachineKind::Imported => "imported figures",
-            MachineKind::Attached => "a running program",
-        }
-    }
-}
-
-/// Address space layout randomisation of the runs.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Aslr {
-    /// Off: the same layout in every run.
-    Fixed,
-    /// On: a new layout in each run.
-    Randomised,
-    /// As this shell has it.
-    Inherit,
-}
-
-/// Environment variables of the runs.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum EnvironmentPolicy {
-    /// This shell's.
-    Inherit,
-    /// PATH, HOME and LANG only.
-    Fixed,
-    /// This shell's, and padding of a length drawn anew for each block.
-    Randomised,
-}
-
-/// Which variants are compared with each other.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum PairsOfVariants {
-    /// Each with the first.
-    #[default]
-    Baseline,
-    /// Every two.
-    All,
-}
-
-/// A time limit, written `1500ms`, `30s`, `2m` or as a number of seconds.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(try_from = "TimeText", into = "String")]
-pub struct TimeLimit {
-    /// The limit in milliseconds, at least 1.
-    pub limit_ms: u64,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "a time such as \"30s\", \"1500ms\" or a number of seconds")]
-enum TimeText {
-    Text(String),
-    Seconds(f64),
-}
-
-impl TryFrom<TimeText> for TimeLimit {
-    type Error = String;
-
-    fn try_from(text: TimeText) -> Result<Self, String> {
-        match text {
-            TimeText::Text(text) => text.parse(),
-            TimeText::Seconds(seconds) => seconds.to_string().parse(),
-        }
-    }
-}
-
-impl FromStr for TimeLimit {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let scale_ms = match &text[digits.len()..] {
-            "ms" => 1.0,
-            "s" | "" => 1000.0,
-            "m" | "min" => 60_000.0,
-            unit => {
-                return Err(format!("unknown unit '{unit}'; write ms, s or m, for example 30s"));
-            }
-        };
-        let number: f64 = digits
-            .trim()
-            .parse()
-            .map_err(|_| format!("'{text}' is not a time; write for example 30s or 1500ms"))?;
-        let limit_ms = number * scale_ms;
-        if !(1.0..=1e12).contains(&limit_ms) {
-            return Err(format!("'{text}' is out of range; the least is 1ms"));
-        }
-        Ok(TimeLimit { limit_ms: limit_ms as u64 })
-    }
-}
-
-impl From<TimeLimit> for String {
-    fn from(limit: TimeLimit) -> String {
-        format!("{}ms", limit.limit_ms)
-    }
-}
-
-/// A number of milliseconds as one would say it: `30 s`, `1,500 ms`, `30 min`.
-pub(crate) fn time_in_words(limit_ms: u64) -> String {
-    const MINUTE_MS: u64 = 60_000;
-    match limit_ms {
-        0..1_000 => format!("{limit_ms} ms"),
-        ms if ms >= 2 * MINUTE_MS && ms % MINUTE_MS == 0 => {
-            format!("{} min", grouped(ms / MINUTE_MS))
-        }
-        ms if ms % 1_000 == 0 => format!("{} s", grouped(ms / 1_000)),
-        ms => format!("{} ms", grouped(ms)),
     }
 }
 

@@ -2,9 +2,9 @@
 
 use crate::action::{print, store_path};
 use crate::cli::Cli;
-use crate::comparison::conclusion::{figure, grouped};
 use crate::exit::{HasStatus, Status, fail};
 use crate::nearest::nearest;
+use crate::number::{figure, grouped};
 use crate::store::{Listed, RecordingHead, Store, StoreError};
 use anyhow::Result;
 use clap::Args;

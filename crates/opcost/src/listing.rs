@@ -11,6 +11,7 @@ use crate::render::names::cut;
 use crate::render::page::{BOLD, DIM, PLAIN, Page, YELLOW};
 use crate::source::perf_event::{self, syntax, sysfs};
 use crate::store::{Listed, RecordingHead, Store, StoreError, StoreErrorKind};
+use crate::time::date;
 use anyhow::{Context, Result};
 use opcost_record::METRICS;
 use opcost_record::metric::EMULATOR;
@@ -268,10 +269,4 @@ fn recordings_json(listed: &Listed) -> Value {
         })
         .chain(damaged)
         .collect()
-}
-
-/// A moment in UTC, to the minute.
-pub(crate) fn date(unix_ns: u64) -> String {
-    jiff::Timestamp::from_nanosecond(i128::from(unix_ns))
-        .map_or_else(|_| "?".into(), |time| time.strftime("%Y-%m-%d %H:%M").to_string())
 }

@@ -4,7 +4,6 @@ use crate::plan::{Plan, Slot};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use opcost_record::printable::printable;
 use std::io::IsTerminal;
-use std::time::Duration;
 
 /// Who is told how the runs go.
 pub trait Progress {
@@ -68,51 +67,5 @@ impl Progress for Bar {
 
     fn end(&mut self) {
         self.bar.finish_and_clear();
-    }
-}
-
-/// What is being done, on standard error: a line that changes on a terminal, else one for each
-/// phase.
-pub(crate) struct Phases {
-    bar: Option<ProgressBar>,
-    quiet: bool,
-    phase: String,
-}
-
-impl Phases {
-    pub(crate) fn new(quiet: bool) -> Phases {
-        let phases = Phases::still(quiet);
-        if let Some(bar) = &phases.bar {
-            // Nothing is measured while a kernel is made.
-            bar.enable_steady_tick(Duration::from_millis(250));
-        }
-        phases
-    }
-
-    /// Drawn only when something is told, so that nothing else runs between.
-    pub(crate) fn still(quiet: bool) -> Phases {
-        let terminal = !quiet && std::io::stderr().is_terminal();
-        let bar = terminal.then(|| {
-            let style = ProgressStyle::with_template("  {spinner} {wide_msg} {elapsed}")
-                .unwrap_or_else(|_| ProgressStyle::default_spinner());
-            ProgressBar::new_spinner().with_style(style)
-        });
-        Phases { bar, quiet, phase: String::new() }
-    }
-
-    pub(crate) fn tell(&mut self, text: &str) {
-        let phase = text.split(" (").next().unwrap_or(text);
-        match &self.bar {
-            Some(bar) => bar.set_message(text.to_string()),
-            None if !self.quiet && phase != self.phase => eprintln!("opcost: {phase}"),
-            None => {}
-        }
-        self.phase = phase.to_string();
-    }
-
-    pub(crate) fn end(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
     }
 }

@@ -2,9 +2,9 @@
 //! makes several, they are stored together before the next process begins.
 
 use crate::machine::{HookEnd, Machine, RunEnd};
-use crate::plan::{BuildPlan, Plan, Slot};
+use crate::plan::{BuildPlan, Plan, Slot, StopReason};
 use crate::progress::Progress;
-use crate::stopping::{StopReason, Stopping};
+use crate::stopping::Stopping;
 use crate::store::{RecordingWriter, State};
 use anyhow::{Context, Result};
 use opcost_record::{Failure, Outcome, Record};
@@ -466,7 +466,7 @@ mod tests {
         assert_eq!(ending.unwrap(), Ending::Stopped(StopReason::Budget));
         assert_eq!(recording.records.len(), 2 * plan.warmup as usize + 2, "one whole block");
         // The mock's figures rise with the slot, and a block's differences are all 0.
-        plan.stop = crate::stopping::StopPlan { width_ratio: Some(0.5), ..Default::default() };
+        plan.stop = crate::plan::StopPlan { width_ratio: Some(0.5), ..Default::default() };
         let (ending, recording) = check(&plan, &[], &mut machine);
         assert_eq!(ending.unwrap(), Ending::Stopped(StopReason::Width));
         assert_eq!(recording.pairs_made(), plan.pairs, "the mock's writer says finished");

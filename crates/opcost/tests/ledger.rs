@@ -6,9 +6,8 @@ mod made;
 use lab::{Lab, first_cpu};
 use made::{key, plan, recording};
 use opcost::comparison::{LedgerEntry, Severity, compare, ledger};
-use opcost::experiment::Aslr;
 use opcost::machine::{MachineState, ProgramState};
-use opcost::plan::{Slot, WorkPlan};
+use opcost::plan::{Aslr, Slot, WorkPlan};
 use opcost::store::Recording;
 use opcost_record::Reading;
 

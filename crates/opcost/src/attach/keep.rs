@@ -2,8 +2,8 @@
 
 use super::stand_guard;
 use crate::action::print;
-use crate::comparison::conclusion::figure;
 use crate::exit::{HasStatus, Status};
+use crate::number::figure;
 use anyhow::Result;
 use opcost_attach::AttachError;
 use opcost_attach::change::Change;

@@ -1,6 +1,6 @@
 //! The keys and sites of a process, as a table and as JSON.
 
-use crate::comparison::conclusion::grouped;
+use crate::number::grouped;
 use anyhow::Result;
 use opcost_attach::process::Process;
 use opcost_attach::survey::{Key, Kind, Site, Survey};

@@ -2,9 +2,9 @@
 
 use super::meter::Meter;
 use super::stand_guard;
-use crate::comparison::conclusion::figure;
 use crate::exit::HasStatus;
 use crate::machine::{HookEnd, Machine, RunEnd};
+use crate::number::figure;
 use crate::plan::{Plan, Slot};
 use anyhow::{Context, Result, bail};
 use opcost_attach::AttachError;

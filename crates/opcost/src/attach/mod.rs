@@ -13,19 +13,18 @@ mod meter;
 use crate::action::{make_runs, present, print, store_for_writing};
 use crate::cli::{Cli, OutputArgs};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
-use crate::experiment::{Experiment, TimeLimit};
+use crate::experiment::Experiment;
 use crate::machine::host::HostSurroundings;
 use crate::machine::read_state;
 use crate::nearest::nearest;
 use crate::plan::{self, AttachedWork, AttachmentPlan, OpsSource, Plan};
-use crate::progress;
-use crate::render;
 use crate::run::Ending;
 use crate::store::StoreError;
+use crate::time::TimeLimit;
+use crate::{failure, progress, render};
 use anyhow::{Context, Result};
 use clap::Args;
 use machine::Attached;
-use opcost_attach::body;
 use opcost_attach::change::{Change, ChangeError};
 use opcost_attach::guardian::{self, Guardian, Undo};
 use opcost_attach::memory::Memory;
@@ -34,7 +33,7 @@ use opcost_attach::registry::{self, Registry};
 use opcost_attach::survey::{self, Key, Kind, Survey};
 use opcost_attach::symbol::{self, Function, Symbols};
 use opcost_attach::target::Restored;
-use opcost_attach::{AttachError, State, value};
+use opcost_attach::{AttachError, State, body, value};
 use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
 use std::path::Path;
@@ -280,7 +279,7 @@ fn measure(cli: &Cli, output: &OutputArgs, plan: &Plan, target: Target) -> Resul
         Ending::Failed { .. } => Status::WorkFailed,
     };
     if let Ending::Failed { slot, failure, .. } = &ending {
-        let what = render::failure(failure);
+        let what = failure::in_words(failure);
         return Err(fail(status, format!("period {slot} of recording {id}: {what}")));
     }
     let flips = restored.map_err(AttachError::carried)?;

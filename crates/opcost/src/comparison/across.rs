@@ -12,7 +12,7 @@ use super::difference::{DifferenceError, noted};
 use super::same_work::different_work;
 use super::two_sample::{self, Test};
 use super::{Change, Comparison, Row, conclusion};
-use crate::experiment::MachineKind;
+use crate::plan::MachineKind;
 
 /// The rule about the machines of two recordings, which `--allow` waives.
 const MACHINE_RULE: &str = "machine";

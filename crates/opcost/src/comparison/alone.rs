@@ -1,10 +1,10 @@
 //! One variant by itself: its figures with their intervals, and what its functions cost.
 
 use super::attribution::Attribution;
-use super::conclusion::{figure, figures, grouped};
 use super::functions::summed;
 use super::sampled_by::SampledBy;
 use super::{Comparison, Figures, Row};
+use crate::number::{figure, figures, grouped};
 use crate::store::Recording;
 use opcost_stats::sign;
 use opcost_stats::welch::{Group, mean_interval};

@@ -8,8 +8,8 @@ use super::{
     Warning, alone, conclusion, functions, imported, kernel_config, ledger, observations, parallel,
     size,
 };
-use crate::experiment::MachineKind;
-use crate::plan::{Plan, Unavailable, WorkPlan, shell_syntax};
+use crate::number;
+use crate::plan::{MachineKind, Plan, Unavailable, WorkPlan, shell_syntax};
 use crate::source::{self, Scope};
 use crate::store::{Recording, State};
 use opcost_record::metric::EMULATOR;
@@ -94,18 +94,18 @@ fn is_alone(plan: &Plan) -> bool {
 /// Why the plan stopped early, in words.
 fn stopped(recording: &Recording) -> Option<String> {
     let Plan { stop, primary, .. } = &recording.plan;
-    let pairs = conclusion::grouped(recording.pairs_made().into());
+    let pairs = number::grouped(recording.pairs_made().into());
     let what = if is_alone(&recording.plan) { "runs" } else { "pairs" };
     match recording.state {
         State::StoppedWidth => {
-            let width = conclusion::magnitude(stop.width_ratio?);
+            let width = number::magnitude(stop.width_ratio?);
             let primary = primary.label();
             Some(format!(
                 "stopped after {pairs} {what}: the interval of {primary} is within {width}"
             ))
         }
         State::StoppedBudget => {
-            let budget = conclusion::figure(stop.budget_ms? as f64 * 1e6, Unit::Ns);
+            let budget = number::figure(stop.budget_ms? as f64 * 1e6, Unit::Ns);
             Some(format!("stopped after {pairs} {what}: the budget of {budget} is spent"))
         }
         _ => None,
@@ -117,7 +117,7 @@ fn heading(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<String> {
     let mut parts = Vec::new();
     match &plan.variants[0].work {
         _ if let Some(attachment) = &plan.attachment => {
-            let period = conclusion::figure(attachment.period_ns as f64, Unit::Ns);
+            let period = number::figure(attachment.period_ns as f64, Unit::Ns);
             parts.push(format!("{} in periods of {period}", plan.experiment));
             parts.push(attachment.words().into());
         }
@@ -127,13 +127,13 @@ fn heading(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<String> {
     }
     let ops = finished.iter().flatten().find_map(|record| record.ops);
     if let Some(ops) = ops.filter(|_| plan.attachment.is_none()) {
-        parts.push(format!("{} ops a run", conclusion::grouped(ops)));
+        parts.push(format!("{} ops a run", number::grouped(ops)));
     }
     parts.push(plan.machine.words().into());
     let made = recording.pairs_made();
     parts.push(match is_alone(plan) {
         true if made == 1 => "1 run".into(),
-        true => format!("{} runs", conclusion::grouped(made.into())),
+        true => format!("{} runs", number::grouped(made.into())),
         false => format!("{made} pairs"),
     });
     if let Some(build) = &plan.build {
@@ -409,7 +409,7 @@ fn judge(rows: &mut [Row], recording: &Recording) {
                 change.p_adjusted = Some((adjusted * rate / budget.level(family)).min(1.0));
             }
             if change.verdict == Verdict::Inconclusive && pairs_made >= pairs_needed {
-                let (has, made) = (change.n_pairs, conclusion::grouped(pairs_made.into()));
+                let (has, made) = (change.n_pairs, number::grouped(pairs_made.into()));
                 change.reason = format!("in {has} of {made} pairs");
             } else if change.verdict == Verdict::Inconclusive {
                 change.reason = format!("needs {pairs_needed} pairs");
@@ -433,7 +433,7 @@ fn judge(rows: &mut [Row], recording: &Recording) {
             if let Some(floor) = change.below_floor() {
                 change.reason = format!(
                     "real, but seeds and layouts alone shift it by up to {}",
-                    conclusion::magnitude(floor)
+                    number::magnitude(floor)
                 );
             }
         }

@@ -2,8 +2,7 @@
 
 use super::call_tree::{Counted, VariantOf};
 use super::matching::{Matching, Side, UnknownModule, check_told};
-use crate::experiment::SameFile;
-use crate::plan::WorkPlan;
+use crate::plan::{SameFile, WorkPlan};
 use crate::sampling;
 use crate::store::Recording;
 use opcost_record::{Domain, MetricKey, Outcome, Profile, Record, Unit, metric::EMULATOR};

@@ -1,7 +1,6 @@
 //! What differs between two recordings beside the figures.
 
-use crate::experiment::MachineKind;
-use crate::plan::{Plan, VariantPlan};
+use crate::plan::{MachineKind, Plan, VariantPlan};
 use crate::store::Recording;
 
 /// What is another in the later of two recordings.

@@ -1,9 +1,9 @@
 //! Published claims, recomputed: whether they follow from the figures they came with, and whether
 //! the figures can show them.
 
-use super::conclusion::percent;
 use super::imported::{WelchRow, t_text};
 use super::{Figures, Row, Verdict};
+use crate::number::percent;
 use crate::plan::{Claim, Formula, ImportPlan, Plan};
 use serde::Serialize;
 
@@ -135,7 +135,7 @@ impl Table<'_> {
             Verdict::Changed => (ClaimOutcome::Holds, t),
             Verdict::Unchanged => {
                 let would = change.mde_ratio.map(|mde| {
-                    format!("{} or more would have been found", super::conclusion::magnitude(mde))
+                    format!("{} or more would have been found", crate::number::magnitude(mde))
                 });
                 let parts = [Some(t).filter(|t| !t.is_empty()), would];
                 (ClaimOutcome::NotShown, parts.into_iter().flatten().collect::<Vec<_>>().join("; "))

@@ -1,7 +1,8 @@
 //! The ledger's rules on imported figures.
 
 use super::ledger::{Evidence, Finding};
-use super::{Severity, conclusion, imported};
+use super::{Severity, imported};
+use crate::number;
 use crate::plan::ImportedFigures;
 use opcost_record::Unit;
 
@@ -43,7 +44,7 @@ pub(super) fn possible(evidence: &Evidence<'_>) -> Finding {
         for (variant, (cpu, wall)) in variants.iter().zip(cpu.iter().zip(wall)) {
             let (Some(cpu), Some(wall)) = (center(cpu), center(wall)) else { continue };
             if cpu > wall * f64::from(threads) {
-                let shown = conclusion::figures(&[cpu, wall], Unit::Ns);
+                let shown = number::figures(&[cpu, wall], Unit::Ns);
                 impossible.push(format!(
                     "'{}' has {} of task-clock in {} of wall",
                     variant.name, shown[0], shown[1]

@@ -6,9 +6,10 @@
 //! says so. What has no spread gets none.
 
 use super::claims::{ClaimRow, claims};
-use super::conclusion::{detectable, percent};
+use super::conclusion::detectable;
 use super::two_sample::{self, Test, group};
 use super::{Change, Comparison, Figures, Row, Severity, VariantSummary, Verdict, Warning, ledger};
+use crate::number::percent;
 use crate::plan::{ImportPlan, ImportSource, ImportedFigures, ImportedMetric, Omission, Plan};
 use crate::store::Recording;
 use opcost_record::Kind;

@@ -3,14 +3,14 @@
 //! To add a rule, add a row to [`RULES`].
 
 use super::columns::{Column, Columns};
-use super::import_rules;
 use super::repeatable::repeatable;
-use super::{InvariantRow, LedgerEntry, Severity, Warning};
-use super::{conditions, disturbance, settings};
+use super::{
+    InvariantRow, LedgerEntry, Severity, Warning, conditions, disturbance, import_rules, settings,
+};
 use crate::exit::{Status, fail};
-use crate::experiment::MachineKind;
 use crate::machine::MachineState;
 use crate::nearest::nearest;
+use crate::plan::MachineKind;
 use crate::store::{Recording, State};
 use anyhow::Result;
 use opcost_record::{Domain, MetricKey, Record};

@@ -1,7 +1,7 @@
 //! What makes a comparison fail (`--fail-on`): a change for the worse that is real and beyond a limit.
 
-use super::conclusion::{figure, magnitude, percent};
 use super::{Change, Comparison, Row, Verdict};
+use crate::number::{figure, magnitude, percent};
 use opcost_record::{Better, Unit};
 use std::fmt;
 use std::str::FromStr;

@@ -3,8 +3,8 @@
 //! Observations remove no run and change no verdict: randomised blocks and ranks already allow for
 //! all of them. They say why an interval is wide and what would make it narrower.
 
-use super::conclusion::percent;
 use super::{Comparison, Figures, Row};
+use crate::number::percent;
 use opcost_record::Family;
 use opcost_stats::autocorrelation::autocorrelation;
 use opcost_stats::drift::drift;

@@ -13,7 +13,7 @@ pub use super::profile_judgement::{FALSE_SHARE, Judged, RowVerdict};
 use super::matching::{Matching, ModulePair, Side, UnknownModule, check_told};
 use super::profile_judgement::{Figures, judge};
 use crate::exit::{HasStatus, Status};
-use crate::experiment::SameFile;
+use crate::plan::SameFile;
 use opcost_profile::read::ReadProfile;
 use opcost_profile::symbolise::Sampled;
 use opcost_profile::table::caller_tree;

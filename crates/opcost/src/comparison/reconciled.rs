@@ -5,8 +5,9 @@
 //! arguments about a hot path are about; neither figure answers for the other. And a program has
 //! several times: a CPU can be busy for longer without anybody waiting for longer.
 
-use super::conclusion::{detectable, percent};
+use super::conclusion::detectable;
 use super::{Change, Comparison, Row, Verdict};
+use crate::number::percent;
 use opcost_record::{Kind, Unit};
 
 /// What a metric is about, as far as one can stand beside the other.

@@ -1,8 +1,8 @@
 //! Whether the emulated machine gives the same counts when a run is repeated.
 
 use super::Severity;
-use super::conclusion::{grouped, magnitude};
 use super::ledger::{Evidence, Finding};
+use crate::number::{grouped, magnitude};
 use opcost_record::metric::EMULATOR;
 use opcost_record::{MetricKey, Outcome, Record};
 use std::collections::HashMap;

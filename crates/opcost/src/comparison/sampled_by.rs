@@ -1,6 +1,6 @@
 //! How the samples of a comparison were taken, and what is missing of them.
 
-use super::conclusion::grouped;
+use crate::number::grouped;
 use crate::store::Recording;
 use opcost_record::{Domain, MetricKey};
 

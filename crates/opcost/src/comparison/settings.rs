@@ -2,8 +2,7 @@
 
 use super::Severity::{Doubtful, Fine};
 use super::ledger::{Evidence, Finding, unknown};
-use crate::experiment::Aslr;
-use crate::plan::{VariantPlan, WorkPlan};
+use crate::plan::{Aslr, VariantPlan, WorkPlan};
 use std::ffi::OsString;
 
 pub(super) fn layout(evidence: &Evidence<'_>) -> Finding {

@@ -1,10 +1,10 @@
 //! A history as text and as JSON.
 
 use super::{History, Outcome, Point, Series, SeriesChange};
-use crate::comparison::conclusion::{figures, percent};
-use crate::listing::date;
+use crate::number::{figures, percent};
 use crate::render::Style;
 use crate::render::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align};
+use crate::time::date;
 use anyhow::{Context, Result};
 use opcost_record::Unit;
 use serde_json::json;

@@ -4,13 +4,11 @@ use super::ImportFormat;
 use super::parsed::{Data, Parsed, Series};
 use super::problem::{Problem, ProblemKind};
 use super::unit::Measure;
-use crate::experiment::{Aslr, EnvironmentPolicy, MachineKind, PairsOfVariants};
 use crate::machine::MachineState;
 use crate::plan::{
-    Hooks, IMPORT, ImportPlan, ImportSource, ImportedFigures, ImportedMetric, Omission, Plan,
-    VariantPlan, WorkPlan,
+    Aslr, EnvironmentPolicy, Hooks, IMPORT, ImportPlan, ImportSource, ImportedFigures,
+    ImportedMetric, MachineKind, Omission, PairsOfVariants, Plan, StopPlan, VariantPlan, WorkPlan,
 };
-use crate::stopping::StopPlan;
 use opcost_record::printable::printable;
 use opcost_record::{Better, Domain, Family, MetricKey, MetricRow, Unit};
 use std::collections::BTreeSet;

@@ -1,13 +1,12 @@
 //! From a recipe to a kernel in the cache.
 
-use super::Kernel;
 use super::cache::{CONFIG, Cache, Description, IMAGE, KEY_SHOWN, SYSTEM_MAP, VMLINUX, remove};
 use super::config::Config;
 use super::error::KernelError;
 use super::source::Source;
 use super::spec::{Recipe, check_name};
 use super::step::{Steps, words};
-use super::{image, kconfig, tools};
+use super::{Kernel, image, kconfig, tools};
 use opcost_sys::clock::{monotonic_ns, unix_ns};
 use opcost_sys::interrupt::Interrupt;
 use sha2::{Digest, Sha256};

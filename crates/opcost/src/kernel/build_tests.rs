@@ -1,11 +1,10 @@
 //! Builds of a mock kernel: its makefile has the targets of Linux, and writes down each build.
 
-use super::Kernel;
 use super::build::{Builder, build};
 use super::cache::Cache;
 use super::error::KernelError;
-use super::image;
 use super::spec::{KernelSpec, Recipe};
+use super::{Kernel, image};
 use opcost_sys::interrupt::Interrupt;
 use std::ffi::OsString;
 use std::fs;

@@ -9,9 +9,8 @@
 //! ```
 //! An entry is made beside and renamed when it is whole: what is there is whole.
 
-use super::Kernel;
 use super::error::KernelError;
-use super::image;
+use super::{Kernel, image};
 use crate::nearest::nearest;
 use opcost_sys::interrupt::Interrupt;
 use serde::{Deserialize, Serialize};

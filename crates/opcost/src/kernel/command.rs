@@ -7,7 +7,7 @@ use super::{TARBALLS, default_cache};
 use crate::action::print;
 use crate::cli::Cli;
 use crate::exit::{HasStatus, Status, WithStatus};
-use crate::progress::Phases;
+use crate::phases::Phases;
 use crate::render::page::{align, fit};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};

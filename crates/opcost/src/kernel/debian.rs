@@ -1,13 +1,12 @@
 //! Debian's kernel image packages, downloaded and unpacked without installing them.
 
-use super::Kernel;
 use super::build::Builder;
 use super::cache::{CONFIG, Description, IMAGE, MODULES, remove};
 use super::error::KernelError;
-use super::image;
 use super::modules::{BUILTIN, Modules};
 use super::spec::{DebianImage, Flavour};
 use super::step::{Steps, words};
+use super::{Kernel, image};
 use crate::disk;
 use opcost_sys::clock::unix_ns;
 use std::fs;

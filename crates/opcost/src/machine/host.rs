@@ -3,9 +3,10 @@
 use super::window::Window;
 use super::{HookEnd, Machine, RunEnd, hook, outcome};
 use crate::exit::{Status, WithStatus, fail};
-use crate::experiment::{Aslr, EnvironmentPolicy};
 use crate::kernel::KernelSpec;
-use crate::plan::{EventPlan, Plan, Slot, Surroundings, VariantPlan, WorkPlan};
+use crate::plan::{
+    Aslr, EnvironmentPolicy, EventPlan, Plan, Slot, Surroundings, VariantPlan, WorkPlan,
+};
 use crate::sampling::{
     Collecting, Granted, Intake, Recorder, SamplingPlan, existing, process_clock,
     sources as sampling_sources,

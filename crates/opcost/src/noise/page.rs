@@ -1,7 +1,7 @@
 //! The noise map, for people.
 
 use super::{CpuNoise, Heard, NoiseMap};
-use crate::comparison::conclusion::{figure, magnitude};
+use crate::number::{figure, magnitude};
 use crate::render::Style;
 use crate::render::page::{BOLD, GREEN, PLAIN, Page, YELLOW};
 use opcost_record::Unit;

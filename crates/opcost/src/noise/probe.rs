@@ -1,8 +1,7 @@
 //! A thread that keeps one CPU busy and looks at the clock all the time.
 
-use super::Heard;
 use super::gaps::Gaps;
-use super::interrupts;
+use super::{Heard, interrupts};
 use opcost_sys::affinity::set_affinity;
 use opcost_sys::clock::monotonic_ns;
 use std::hint::black_box;

@@ -3,9 +3,9 @@
 use super::measured::{Measured, fewest_blocks, measured_by_host};
 use super::{Hooks, Plan, Surroundings, VariantPlan, WorkPlan, schedule};
 use crate::exit::{Status, fail};
-use crate::experiment::{Aslr, EnvironmentPolicy, Experiment, MachineKind, PairsOfVariants};
+use crate::experiment::Experiment;
+use crate::plan::{Aslr, EnvironmentPolicy, MachineKind, PairsOfVariants, StopPlan};
 use crate::source::Scope;
-use crate::stopping::StopPlan;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

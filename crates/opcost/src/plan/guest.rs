@@ -3,9 +3,10 @@
 use super::{Surroundings, WorkPlan};
 use crate::disk::{DiskError, DiskSpec};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
-use crate::experiment::{Experiment, MachineKind, Variant};
+use crate::experiment::{Experiment, Variant};
 use crate::kernel::{KernelError, KernelSpec, Recipe};
 use crate::nearest::nearest;
+use crate::plan::MachineKind;
 use anyhow::{Context, Result};
 use opcost_record::metric::EMULATOR;
 use opcost_record::{Domain, MetricKey};

@@ -3,8 +3,9 @@
 use super::fixture::{FakeSurroundings, experiment};
 use super::{CacheShape, Plan, resolve};
 use crate::exit::{Status, status_of};
-use crate::experiment::{Aslr, Experiment, KernelRecipe, MachineKind, Variant};
+use crate::experiment::{Experiment, KernelRecipe, Variant};
 use crate::kernel::KernelSpec;
+use crate::plan::{Aslr, MachineKind};
 
 fn one_workload() -> Variant {
     Variant { workload: Some("syscall".into()), ..Variant::default() }

@@ -2,7 +2,8 @@
 
 use super::{VariantPlan, WorkPlan};
 use crate::exit::{Status, fail};
-use crate::experiment::{Experiment, MachineKind};
+use crate::experiment::Experiment;
+use crate::plan::MachineKind;
 use anyhow::Result;
 use opcost_work::PATH;
 use serde::{Deserialize, Serialize};

@@ -17,8 +17,11 @@ mod repetition;
 mod resolve;
 #[cfg(test)]
 mod resolve_tests;
+mod same_file;
 mod schedule;
+mod settings;
 pub mod shell_syntax;
+mod stop;
 
 pub use attached::{AttachedWork, AttachmentPlan, OpsSource, resolve_attached};
 pub use guest::{CacheShape, CachesPlan, EmulationPlan, GuestPlan};
@@ -29,12 +32,13 @@ pub use in_process::InProcessPlan;
 pub use origin::Revision;
 pub(crate) use resolve::unbalanced;
 pub use resolve::{Surroundings, find_workload, resolve};
+pub use same_file::SameFile;
 pub use schedule::{BlockPlan, Slot};
+pub use settings::{Aslr, EnvironmentPolicy, MachineKind, PairsOfVariants};
+pub use stop::{StopPlan, StopReason, Width};
 
-use crate::experiment::{Aslr, EnvironmentPolicy, MachineKind, PairsOfVariants, SameFile};
 use crate::sampling::SamplingPlan;
 use crate::source::Scope;
-use crate::stopping::StopPlan;
 use opcost_record::MetricKey;
 use opcost_record::printable::printable;
 use opcost_work::WorkloadSpec;

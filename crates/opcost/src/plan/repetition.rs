@@ -1,13 +1,12 @@
 //! From a plan back to an experiment that makes it again.
 
 use super::{CacheShape, CachesPlan, EventPlan, Plan, VariantPlan, WorkPlan, shell_syntax};
-use crate::experiment::{
-    Command, Experiment, KernelRecipe, MachineKind, Scalar, TimeLimit, Variant,
-};
+use crate::experiment::{Command, Experiment, KernelRecipe, Scalar, Variant};
 use crate::kernel::KernelSpec;
+use crate::plan::{MachineKind, Width};
 use crate::sampling::SamplingPlan;
 use crate::source::perf_event::{DEFAULT_EVENTS, syntax};
-use crate::stopping::Width;
+use crate::time::TimeLimit;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 

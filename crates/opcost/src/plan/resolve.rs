@@ -8,12 +8,12 @@ use super::{
     schedule, shell_syntax,
 };
 use crate::exit::{Status, WithStatus, fail};
-use crate::experiment::{Aslr, Command, EnvironmentPolicy, Experiment, MachineKind, Variant};
+use crate::experiment::{Command, Experiment, Variant};
 use crate::kernel::KernelSpec;
 use crate::nearest::nearest;
+use crate::plan::{Aslr, EnvironmentPolicy, MachineKind, StopPlan};
 use crate::sampling::{self, SamplingPlan};
 use crate::source::Scope;
-use crate::stopping::StopPlan;
 use anyhow::{Context, Result};
 use opcost_record::printable::{printable, printable_bytes};
 use opcost_sys::perf::Refusal;

@@ -1,7 +1,8 @@
 use super::fixture::{FakeSurroundings, commands, experiment, plan, script};
 use super::*;
 use crate::exit::{Status, status_of};
-use crate::experiment::{Command, Experiment, Scalar, TimeLimit, Variant};
+use crate::experiment::{Command, Experiment, Scalar, Variant};
+use crate::time::TimeLimit;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 
@@ -74,7 +75,7 @@ fn another_seed_gives_another_order() {
 
 #[test]
 fn padding_is_drawn_for_each_block_and_only_where_asked() {
-    use crate::experiment::EnvironmentPolicy;
+    use crate::plan::EnvironmentPolicy;
     let asked =
         Experiment { environment: Some(EnvironmentPolicy::Randomised), ..experiment(2, 20) };
     let padded = resolve(&asked, &FakeSurroundings::default()).unwrap();

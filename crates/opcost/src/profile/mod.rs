@@ -113,7 +113,7 @@ pub fn profile(cli: &Cli, args: &ProfileArgs) -> Result<Status> {
     }
     match failure {
         Some(failure) => {
-            Err(fail(Status::WorkFailed, format!("{name}: {}", crate::render::failure(&failure))))
+            Err(fail(Status::WorkFailed, format!("{name}: {}", crate::failure::in_words(&failure))))
         }
         None => Ok(Status::Done),
     }

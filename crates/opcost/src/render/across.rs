@@ -1,9 +1,8 @@
 //! Two variants of two recordings, metric by metric, for people and for programs.
 
-use super::Style;
 use super::json::metric;
 use super::page::{BOLD, PLAIN, Page, YELLOW};
-use super::text;
+use super::{Style, text};
 use crate::comparison::across::Across;
 use serde_json::{Value, json};
 

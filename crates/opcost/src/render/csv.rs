@@ -27,7 +27,7 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     for record in &recording.records {
         let outcome = match &record.outcome {
             Outcome::Finished => "finished".to_string(),
-            Outcome::Failed(failure) => super::failure(failure),
+            Outcome::Failed(failure) => crate::failure::in_words(failure),
         };
         let number = |value: Option<u64>| value.map_or(String::new(), |value| value.to_string());
         let fields = [

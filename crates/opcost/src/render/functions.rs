@@ -2,11 +2,11 @@
 
 use super::Style;
 use super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, align, column, fit};
-use crate::comparison::conclusion::{figure, grouped};
 use crate::comparison::matching::{ModuleMatch, ModulePair};
 use crate::comparison::{
     CallerRow, Comparison, FunctionComparison, FunctionRow, Sides, UNATTRIBUTED, Verdict,
 };
+use crate::number::{figure, grouped};
 use opcost_record::{Unit, profile::KERNEL};
 use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr;

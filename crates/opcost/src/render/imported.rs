@@ -2,10 +2,10 @@
 
 use super::benchfmt::word;
 use super::page::{DIM, GREEN, PLAIN, Page, RED, YELLOW, align, fit};
-use crate::comparison::conclusion::figures;
 use crate::comparison::{
     ClaimOutcome, Comparison, Figures, ImportSummary, Row, Verdict, by_reason, t_text,
 };
+use crate::number::figures;
 use crate::plan::{ImportSource, ImportedFigures};
 use crate::store::Recording;
 use anyhow::{Context, Result};

@@ -1,9 +1,6 @@
 //! JSON: hyperfine's `results`, so that its readers work, and the `opcost` block.
 
-use super::View;
-use super::alone;
-use super::imported;
-use super::size;
+use super::{View, alone, imported, size};
 use crate::comparison::{
     Change, FunctionComparison, FunctionRow, Row, UNATTRIBUTED, VariantDifference, Verdict,
 };

@@ -1,13 +1,10 @@
 //! The table for a mail or a pull request.
 
-use super::View;
-use super::alone;
-use super::functions;
-use super::imported;
-use super::size;
 use super::text::heading;
-use crate::comparison::conclusion::{detectable, figures, percent};
+use super::{View, alone, functions, imported, size};
+use crate::comparison::conclusion::detectable;
 use crate::comparison::{Change, Figures, Row, Severity, Verdict};
+use crate::number::{figures, percent};
 use anyhow::Result;
 use opcost_record::printable::is_obeyed;
 use std::fmt::Write as _;

@@ -1,10 +1,9 @@
 //! Every variant as a percentage of the baseline, side by side, in the manner of Linux's
 //! paravirt-spinlock tables of 2009; ratios such as CPI are of each column's own counts.
 
-use super::View;
-use super::alone;
 use super::page::{BOLD, DIM, PLAIN, Page, align, fit};
 use super::text::heading;
+use super::{View, alone};
 use crate::comparison::ratio::ratios;
 use crate::comparison::{Change, Comparison, Row, Verdict, by_reason};
 use anyhow::Result;

@@ -1,11 +1,11 @@
 //! A plan, as `--dry-run` prints it.
 
 use crate::comparison::by_reason;
-use crate::comparison::conclusion::{grouped, magnitude};
-use crate::experiment::time_in_words;
+use crate::number::{grouped, magnitude};
 use crate::plan::Plan;
 use crate::render::Style;
 use crate::render::page::{PLAIN, Page};
+use crate::time::time_in_words;
 use anyhow::{Context, Result};
 
 /// The plan as JSON, whole.

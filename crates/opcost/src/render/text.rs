@@ -1,14 +1,11 @@
 //! The table for people.
 
-use super::View;
-use super::alone;
-use super::functions;
-use super::imported;
 use super::names::cut;
 use super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, fit};
-use super::size;
-use crate::comparison::conclusion::{detectable, figures, magnitude, percent};
+use super::{View, alone, functions, imported, size};
+use crate::comparison::conclusion::detectable;
 use crate::comparison::{Change, Comparison, Figures, Row, Severity, TwinRow, Verdict};
+use crate::number::{figures, magnitude, percent};
 use anyhow::Result;
 use opcost_record::{Better, Kind, Unit};
 use unicode_width::UnicodeWidthStr;

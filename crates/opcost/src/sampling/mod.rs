@@ -14,8 +14,8 @@ mod recorder;
 pub use intake::Intake;
 pub use recorder::{Collecting, Granted, Recorder};
 
-use crate::comparison::conclusion::grouped;
 use crate::exit::{Status, fail};
+use crate::number::grouped;
 use crate::source::perf_event;
 use anyhow::Result;
 use clap::{Args, ValueEnum};

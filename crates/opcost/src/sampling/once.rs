@@ -3,10 +3,11 @@
 use super::{CallGraph, Granted, Recorder, SamplingArgs, SamplingPlan, cycles_or_clock, existing};
 use crate::cli::{command_of, parse_workload};
 use crate::exit::{Status, WithStatus, fail};
-use crate::experiment::{Experiment, Scalar, TimeLimit, Variant};
+use crate::experiment::{Experiment, Scalar, Variant};
 use crate::machine::Machine;
 use crate::machine::host::{Host, HostSurroundings};
 use crate::plan;
+use crate::time::TimeLimit;
 use anyhow::{Context, Result};
 use clap::Args;
 use opcost_profile::read::about::{About, EventAbout};
@@ -143,7 +144,7 @@ impl SubjectArgs {
         let name = plan.variants[0].work.describe();
         let Some(recorded) = host.take_recorded() else {
             let why = failure.as_ref().map_or("it said nothing of its work".into(), |failure| {
-                crate::render::failure(failure)
+                crate::failure::in_words(failure)
             });
             return Err(fail(Status::WorkFailed, format!("{name}: {why}")));
         };

@@ -10,18 +10,19 @@ mod tally;
 
 pub use tally::{FALSE_ALARMS_MAX, LEVEL, Planted, Same, Tallied, Tally};
 
-use crate::action;
 use crate::cli::{Cli, SelftestArgs};
-use crate::comparison;
 use crate::exit::{HasStatus, Status, WithStatus, fail};
-use crate::experiment::{Experiment, MachineKind};
+use crate::experiment::Experiment;
+use crate::failure;
 use crate::machine::host::HostSurroundings;
-use crate::plan::{self, Surroundings};
-use crate::progress::{Phases, Silent};
-use crate::render::{self, Style};
+use crate::phases::Phases;
+use crate::plan::{self, MachineKind, Surroundings};
+use crate::progress::Silent;
+use crate::render::Style;
 use crate::run::Ending;
 use crate::scratch::Scratch;
 use crate::store::{Recording, Store, StoreError};
+use crate::{action, comparison};
 use anyhow::{Context, Result};
 use opcost_stats::Random;
 use opcost_sys::clock::{monotonic_ns, unix_ns};
@@ -125,7 +126,7 @@ fn record(experiment: &Experiment, store: &Path, interrupt: &Interrupt) -> Resul
             format!(
                 "{}: {}",
                 plan.variants[usize::from(variant)].work.describe(),
-                render::failure(&failure)
+                failure::in_words(&failure)
             ),
         )),
     }

@@ -2,8 +2,8 @@
 
 use super::tally::{EXCLUDED_MIN, FALSE_ALARMS_MAX, LEVEL, Metric, Planted, Share};
 use super::{Outcome, Style};
-use crate::comparison::conclusion::{magnitude, percent};
-use crate::experiment::MachineKind;
+use crate::number::{magnitude, percent};
+use crate::plan::MachineKind;
 use crate::render::page::{BOLD, GREEN, PLAIN, Page, RED, YELLOW, fit};
 
 /// The smallest ratio that percentages show.

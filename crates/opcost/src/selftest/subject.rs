@@ -1,7 +1,8 @@
 //! What a self-test measures: the work of both sides, and what is planted in one of them.
 
 use crate::cli::SelftestArgs;
-use crate::experiment::{Command, Experiment, MachineKind, Scalar, Variant};
+use crate::experiment::{Command, Experiment, Scalar, Variant};
+use crate::plan::MachineKind;
 
 /// Operations of a run of the workload: some milliseconds, so that many reports can be made.
 const OPS: u32 = 20_000;

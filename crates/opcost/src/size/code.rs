@@ -1,11 +1,10 @@
 //! A function's instructions, with names for what they refer to, so that code that merely moved
 //! reads the same.
 
-use super::archive;
 use super::error::ContentsError;
 use super::inventory::SymbolSize;
-use super::object_file;
 use super::operand::Names;
+use super::{archive, object_file};
 use iced_x86::{
     Decoder, DecoderOptions, Formatter, GasFormatter, Instruction as Decoded, SymbolResolver,
     SymbolResult,

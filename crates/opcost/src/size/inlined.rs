@@ -1,7 +1,6 @@
 //! Into which functions others were inlined, as debug information tells (DWARF 5, 3.3.8).
 
-use super::archive;
-use super::object_file;
+use super::{archive, object_file};
 use gimli::{
     AttributeValue, Dwarf, DwarfSections, EndianSlice, EntriesRaw, Reader, RelocateReader,
     RunTimeEndian, SectionId, Unit, UnitHeader, UnitOffset, constants,

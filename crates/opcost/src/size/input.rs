@@ -3,7 +3,7 @@
 use super::error::SizeError;
 use crate::exit::{HasStatus, Status, WithStatus};
 use crate::kernel::{KernelError, KernelSpec, default_cache, prepare};
-use crate::progress::Phases;
+use crate::phases::Phases;
 use anyhow::{Context, Result};
 use opcost_profile::symbols::program::DEBUG_FILES;
 use opcost_sys::interrupt::Interrupt;

@@ -1,9 +1,8 @@
 //! What a file is made of: bytes by section and by symbol, nothing twice, nothing left out.
 
-use super::archive;
 use super::error::ContentsError;
-use super::object_file;
 use super::totals::{Class, Totals};
+use super::{archive, object_file};
 use std::collections::HashMap;
 
 /// The parts of one file; of an archive, those of all its members.

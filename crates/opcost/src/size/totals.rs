@@ -1,7 +1,6 @@
 //! Bytes by class, as size(1) counts them.
 
-use super::ContentsError;
-use super::object_file;
+use super::{ContentsError, object_file};
 use object::{ObjectSection, elf};
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! The screen of the live view: pure, from the state to cells.
 
 use super::state::{Filter, Hidden, State, TopRow, View};
-use crate::comparison::conclusion::grouped;
+use crate::number::grouped;
 use crate::render::names::shorten;
 use crate::render::page::{align, fit};
 use ratatui::buffer::Buffer;

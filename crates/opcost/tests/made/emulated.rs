@@ -1,9 +1,8 @@
 //! Recordings of an emulated machine, made up.
 
 use super::key;
-use opcost::experiment::MachineKind;
 use opcost::machine::KernelState;
-use opcost::plan::{Plan, Slot};
+use opcost::plan::{MachineKind, Plan, Slot};
 use opcost::size::Totals;
 use opcost::store::Recording;
 use opcost_record::{Context, Function, Profile, Reading, metric::EMULATOR, profile::KERNEL};

@@ -10,7 +10,7 @@ mod functions;
 mod modules;
 
 use crate::exit::{HasStatus, Status};
-use crate::experiment::SameFile;
+use crate::plan::SameFile;
 use functions::Matched;
 use modules::{Class, File};
 use opcost_profile::symbols::naming::Naming;

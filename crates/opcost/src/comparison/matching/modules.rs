@@ -6,7 +6,7 @@
 //! have tells nothing.
 
 use super::Side;
-use crate::experiment::SameFile;
+use crate::plan::SameFile;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -1,8 +1,7 @@
 //! QEMU's command line: what makes two runs of the same guest the same to the last instruction.
 
 use crate::disk::device_parameters;
-use crate::experiment::Aslr;
-use crate::plan::{CacheShape, CachesPlan, GuestPlan};
+use crate::plan::{Aslr, CacheShape, CachesPlan, GuestPlan};
 use opcost_record::channel::{EXIT_PORT, PORT};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;

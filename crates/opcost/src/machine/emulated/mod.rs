@@ -26,8 +26,7 @@ pub use tools::{Artefact, Emulator, ToolError, Tools, VARIABLE, artefact};
 
 use super::{HookEnd, Machine, MachineState, RunEnd, hook};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
-use crate::experiment::EnvironmentPolicy;
-use crate::plan::{Plan, Slot, VariantPlan, WorkPlan};
+use crate::plan::{EnvironmentPolicy, Plan, Slot, VariantPlan, WorkPlan};
 use crate::scratch::Scratch;
 use crate::xdg;
 use anyhow::{Context, Result};

@@ -1,8 +1,8 @@
 //! What a run on an emulated machine came to: from what it left behind to a record, or to the
 //! cause of its failure.
 
-use super::super::RunEnd;
-use crate::experiment::time_in_words;
+use crate::machine::RunEnd;
+use crate::time::time_in_words;
 use opcost_record::channel::{self, ChannelError, Frame, FrameKind, GuestExit};
 use opcost_record::emulation::{self, Emulation, EmulationError, RegionCost};
 use opcost_record::metric::EMULATOR;

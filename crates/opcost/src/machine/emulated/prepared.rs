@@ -10,11 +10,10 @@ use super::tree::PackedFile;
 use super::{Emulated, cache_folder, hook};
 use crate::disk::DiskSpec;
 use crate::exit::{HasStatus, Status, WithStatus, fail};
-use crate::experiment::Aslr;
 use crate::kernel::{self, Kernel, KernelSpec};
 use crate::machine::state::program_state;
 use crate::machine::{KernelState, MachineState, ProgramState};
-use crate::plan::{GuestPlan, Plan, WorkPlan};
+use crate::plan::{Aslr, GuestPlan, Plan, WorkPlan};
 use crate::size::Totals;
 use anyhow::{Context, Result};
 use opcost_profile::symbols::assemble::assemble;
@@ -253,7 +252,7 @@ impl Emulated<'_> {
         else {
             return Ok(uses.paths);
         };
-        let what = crate::render::failure(&failure);
+        let what = crate::failure::in_words(&failure);
         Err(fail(
             Status::WorkFailed,
             format!("'{line}', run on this machine for --pack-used: {what}"),
@@ -366,7 +365,7 @@ impl Emulated<'_> {
         };
         let frames = outcome::guest_frames(&traces, &fs::read(&channel).unwrap_or_default())
             .map_err(|failure| {
-                let what = crate::render::failure(&failure);
+                let what = crate::failure::in_words(&failure);
                 fail(Status::WorkFailed, format!("kernel {}: {what}", kernel.name))
             })?;
         let kallsyms = outcome::text_of(&frames, FrameKind::Kallsyms).ok_or_else(|| {

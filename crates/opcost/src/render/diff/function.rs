@@ -1,13 +1,13 @@
 //! One function with its callers and callees on both sides.
 
-use super::super::Style;
-use super::super::functions::{LISTED_NAME_WIDTH, sensible, signed_figure};
-use super::super::markdown::escape;
-use super::super::page::{BOLD, DIM, PLAIN, Page, align, column, fit};
 use super::{cost, count};
 use crate::comparison::Sides;
 use crate::comparison::difference::Difference;
 use crate::comparison::function_context::{ContextRow, FunctionContext};
+use crate::render::Style;
+use crate::render::functions::{LISTED_NAME_WIDTH, sensible, signed_figure};
+use crate::render::markdown::escape;
+use crate::render::page::{BOLD, DIM, PLAIN, Page, align, column, fit};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr;

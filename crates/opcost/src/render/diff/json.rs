@@ -1,9 +1,9 @@
 //! The difference for programs.
 
-use super::super::json::function;
 use super::Shown;
 use crate::comparison::UNATTRIBUTED;
 use crate::comparison::difference::Difference;
+use crate::render::json::function;
 use serde_json::{Value, json};
 
 /// Every function, those that changed most first, and what no function is charged with.

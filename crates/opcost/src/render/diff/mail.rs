@@ -1,10 +1,10 @@
 //! The causes in the order of their weight, for a mail of 72 columns.
 
-use super::super::Style;
-use super::super::page::{PLAIN, Page, align};
 use super::{Shown, calls, calls_changed, evidence, signed_count};
 use crate::comparison::difference::Difference;
 use crate::comparison::{CallerRow, FunctionRow};
+use crate::render::Style;
+use crate::render::page::{PLAIN, Page, align};
 use unicode_width::UnicodeWidthStr;
 
 /// Columns of a mail.

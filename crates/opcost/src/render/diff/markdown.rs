@@ -1,11 +1,11 @@
 //! The difference for a pull request.
 
-use super::super::Style;
-use super::super::functions::{LIST_WIDTH, LISTED_NAME_WIDTH, behind, callers};
-use super::super::markdown::escape;
-use super::super::page::Page;
 use super::{Shown, calls, evidence};
 use crate::comparison::difference::Difference;
+use crate::render::Style;
+use crate::render::functions::{LIST_WIDTH, LISTED_NAME_WIDTH, behind, callers};
+use crate::render::markdown::escape;
+use crate::render::page::Page;
 use std::fmt::Write as _;
 
 /// The difference as Markdown; `limit`: functions shown one by one.

@@ -14,9 +14,9 @@ pub use text::text;
 
 use super::functions::{self, decimals_that_add_up, list, sensible, signed, signed_figure};
 use super::page::Page;
-use crate::comparison::conclusion::{figure, grouped, percent};
 use crate::comparison::difference::{Difference, DifferenceSide};
 use crate::comparison::{FunctionRow, Sides, UNATTRIBUTED, Verdict};
+use crate::number::{figure, grouped, percent};
 use opcost_record::Unit;
 use std::collections::HashMap;
 

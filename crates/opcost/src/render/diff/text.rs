@@ -1,11 +1,11 @@
 //! The difference for people.
 
-use super::super::Style;
-use super::super::functions::{BY_NAME_ONLY, behind, callers, mark};
-use super::super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, column, fit};
 use super::{Shown, calls, evidence};
 use crate::comparison::difference::Difference;
 use crate::comparison::{FunctionRow, Verdict};
+use crate::render::Style;
+use crate::render::functions::{BY_NAME_ONLY, behind, callers, mark};
+use crate::render::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, column, fit};
 use unicode_width::UnicodeWidthStr;
 
 /// Columns of a figure, at least.

@@ -1,7 +1,7 @@
 //! Whether the runs can be compared: invariants, observations, the ledger.
 
-use super::super::View;
 use crate::comparison::{LedgerEntry, Severity};
+use crate::render::View;
 use maud::{Markup, html};
 
 pub(super) fn section(view: &View<'_>) -> Markup {

@@ -1,10 +1,10 @@
 //! The flame graphs of a recording with profiles: of each comparison a differential one, of a single
 //! variant its own.
 
-use super::super::View;
-use super::super::profile::flame::flame_graph_of_page;
 use super::whose;
 use crate::comparison::call_tree::{CallTree, VariantOf};
+use crate::render::View;
+use crate::render::profile::flame::flame_graph_of_page;
 use maud::{Markup, PreEscaped, html};
 
 /// What zooms and searches; the graphs are complete without it.

@@ -1,8 +1,9 @@
 //! What the verdicts come to, at a glance: the metrics of a comparison by what is said of them.
 
 use super::class_of;
-use crate::comparison::conclusion::{detectable, percent};
+use crate::comparison::conclusion::detectable;
 use crate::comparison::{Change, Comparison, Row, Verdict};
+use crate::number::percent;
 use crate::render::text::{always_zero, heading};
 use maud::{Markup, html};
 

@@ -1,7 +1,7 @@
 //! What must be known of figures that others measured: where they are from, what was claimed.
 
-use super::super::{View, imported};
 use crate::comparison::{ClaimOutcome, t_text};
+use crate::render::{View, imported};
 use maud::{Markup, html};
 
 /// `None` of a recording of our own.

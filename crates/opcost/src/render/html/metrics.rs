@@ -1,10 +1,10 @@
 //! The metrics: at a glance, then as a table for each comparison.
 
-use super::super::View;
 use super::glance::glance;
 use super::{class_of, whose};
-use crate::comparison::conclusion::{figures, magnitude, percent};
 use crate::comparison::{Change, Row, Verdict};
+use crate::number::{figures, magnitude, percent};
+use crate::render::View;
 use crate::render::markdown::verdict;
 use crate::render::text::{self, always_zero, drifted, heading, side_texts};
 use maud::{Markup, html};

@@ -19,7 +19,7 @@ mod surroundings;
 use super::View;
 use crate::comparison::{Change, Row, Verdict};
 use crate::history::History;
-use crate::listing::date;
+use crate::time::date;
 use anyhow::Result;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use opcost_record::Better;

@@ -1,7 +1,7 @@
 //! Where a change comes from: functions and their callers, kernel options, sizes.
 
-use super::super::{View, functions, size};
 use super::whose;
+use crate::render::{View, functions, size};
 use maud::{Markup, html};
 
 /// `None` where the recording has nothing of it.

@@ -1,13 +1,13 @@
 //! The recordings of the same experiment over time.
 
-use super::super::View;
 use super::plot::{Dot, Group, LARGE, Words, series};
 use super::plots::unit_named;
 use super::repeat::quoted;
-use crate::comparison::conclusion::scale;
 use crate::history::render::change_text;
 use crate::history::{History, Series};
-use crate::listing::date;
+use crate::number::scale;
+use crate::render::View;
+use crate::time::date;
 use maud::{Markup, html};
 
 /// `None` with fewer than two recordings that have a figure.

@@ -1,11 +1,11 @@
 //! Which plots a recording has: all of the primary metric, of each headline metric a small one.
 
-use super::super::View;
 use super::plot::{
     Dot, Group, LARGE, Row as Strip, SMALL, Size, Words, every, paired, series, strip, symbol,
 };
-use crate::comparison::conclusion::{figures, percent, scale};
 use crate::comparison::{Change, Figures, Row, Verdict};
+use crate::number::{figures, percent, scale};
+use crate::render::View;
 use crate::render::text::heading;
 use maud::{Markup, html};
 use opcost_record::{Family, Outcome};

@@ -1,6 +1,6 @@
 //! How to make the recording again.
 
-use super::super::View;
+use crate::render::View;
 use anyhow::Result;
 use maud::{Markup, html};
 

@@ -1,9 +1,9 @@
 //! What ran where: the variants, and the machine's state as it is stored.
 
-use super::super::View;
-use crate::comparison::conclusion::grouped;
-use crate::experiment::MachineKind;
 use crate::machine::{MachineState, ProgramState};
+use crate::number::grouped;
+use crate::plan::MachineKind;
+use crate::render::View;
 use crate::size::Totals;
 use maud::{Markup, html};
 use serde_json::Value;

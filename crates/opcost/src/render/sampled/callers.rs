@@ -1,8 +1,8 @@
 //! The ways that lead to a function, as an indented tree.
 
-use super::super::page::{DIM, Page, align};
 use super::{View, behind, share};
-use crate::comparison::conclusion::grouped;
+use crate::number::grouped;
+use crate::render::page::{DIM, Page, align};
 use opcost_profile::symbolise::Sampled;
 use opcost_profile::table::{CallerTree, caller_tree};
 use unicode_width::UnicodeWidthStr;

@@ -1,13 +1,13 @@
 //! The difference of two profiles in files, for people and for programs.
 
-use super::super::Style;
-use super::super::functions::{BY_NAME_ONLY, list, matching_notes, signed_figure};
-use super::super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, column, fit};
 use super::{behind, counted};
-use crate::comparison::conclusion::{figure, grouped, percent};
 use crate::comparison::profile_difference::{
     FALSE_SHARE, Judged, Measure, ProfileDifference, ProfileRow, RowVerdict,
 };
+use crate::number::{figure, grouped, percent};
+use crate::render::Style;
+use crate::render::functions::{BY_NAME_ONLY, list, matching_notes, signed_figure};
+use crate::render::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, column, fit};
 use opcost_record::Unit;
 use serde_json::{Value, json as value};
 use unicode_width::UnicodeWidthStr;

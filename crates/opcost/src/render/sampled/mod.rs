@@ -10,7 +10,7 @@ pub use json::json;
 pub use text::text;
 
 use super::functions::short;
-use crate::comparison::conclusion::{figure, grouped};
+use crate::number::{figure, grouped};
 use clap::ValueEnum;
 use opcost_profile::distortion::Distortion;
 use opcost_profile::read::ReadProfile;

@@ -1,10 +1,10 @@
 //! A profile for people.
 
-use super::super::Style;
-use super::super::names::shorten;
-use super::super::page::{BOLD, DIM, PLAIN, Page, YELLOW, align, column, fit};
 use super::{View, behind, callers, counted, losses, short};
-use crate::comparison::conclusion::{figure, grouped};
+use crate::number::{figure, grouped};
+use crate::render::Style;
+use crate::render::names::shorten;
+use crate::render::page::{BOLD, DIM, PLAIN, Page, YELLOW, align, column, fit};
 use opcost_profile::distortion::Distortion;
 use opcost_profile::symbolise::Sampled;
 use opcost_profile::table::FunctionCost;

@@ -1,10 +1,10 @@
 //! The sizes of one file, for people and for programs.
 
-use super::super::Style;
-use super::super::markdown::escape;
-use super::super::page::{BOLD, DIM, PLAIN, Page, YELLOW, align, column, fit};
 use super::json::names_word;
-use crate::comparison::conclusion::grouped;
+use crate::number::grouped;
+use crate::render::Style;
+use crate::render::markdown::escape;
+use crate::render::page::{BOLD, DIM, PLAIN, Page, YELLOW, align, column, fit};
 use crate::size::{Class, FileSizes, Names, SizedSymbol};
 use serde_json::{Value, json as value};
 use std::fmt::Write as _;

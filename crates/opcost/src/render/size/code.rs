@@ -1,8 +1,8 @@
 //! A function's code in two files, side by side or one below the other.
 
-use super::super::Style;
-use super::super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, fit};
-use crate::comparison::conclusion::grouped;
+use crate::number::grouped;
+use crate::render::Style;
+use crate::render::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, fit};
 use crate::size::{Aligned, Code, FunctionDifference};
 use serde_json::{Value, json};
 use std::fmt::Write as _;

@@ -1,6 +1,6 @@
 //! Numbers of bytes as text.
 
-use crate::comparison::conclusion::{grouped, percent};
+use crate::number::{grouped, percent};
 
 /// Bytes with their thousands separated; a dash where there are none to speak of.
 pub(super) fn bytes(bytes: Option<u64>) -> String {

@@ -1,10 +1,10 @@
 //! The difference in size for a mail or a pull request.
 
-use super::super::markdown::escape;
 use super::{
     bytes, bytes_change, changed_sections, heading, leading, name, others, relative, remark,
     shows_symbols, unnamed_name, verdict,
 };
+use crate::render::markdown::escape;
 use crate::size::{Class, Part, SizeDifference};
 use std::fmt::Write as _;
 

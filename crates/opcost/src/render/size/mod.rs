@@ -17,7 +17,7 @@ pub(in crate::render) use rows::{rows_json, rows_markdown, rows_table, rows_text
 pub use text::text;
 
 use super::names::shorten;
-use crate::comparison::conclusion::grouped;
+use crate::number::grouped;
 use crate::size::{Class, Names, Part, SectionRow, SizeDifference, SymbolRow};
 use figure::signed;
 

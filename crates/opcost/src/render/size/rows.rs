@@ -1,8 +1,8 @@
 //! The sizes of what a comparison's variants run, below its table.
 
-use super::super::page::{BOLD, Page, align, fit};
 use super::{bytes, bytes_change, relative};
 use crate::comparison::{Comparison, SizeRows};
+use crate::render::page::{BOLD, Page, align, fit};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 

@@ -1,12 +1,12 @@
 //! The difference in size for people.
 
-use super::super::Style;
-use super::super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, fit};
 use super::{
     behind, bytes, bytes_change, changed_sections, heading, leading, others, relative, remark,
     shows_symbols, unnamed_name, verdict,
 };
-use crate::comparison::conclusion::grouped;
+use crate::number::grouped;
+use crate::render::Style;
+use crate::render::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, fit};
 use crate::size::{Class, Part, SizeDifference};
 use unicode_width::UnicodeWidthStr;
 

@@ -161,7 +161,7 @@ fn written(value: f64, decimals: usize) -> String {
     }
     let text = format!("{size:.decimals$}");
     let (whole, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));
-    let whole = crate::comparison::conclusion::grouped(whole.parse().unwrap_or(0));
+    let whole = crate::number::grouped(whole.parse().unwrap_or(0));
     let sign = if value < 0.0 { "−" } else { "" };
     format!("{sign}{whole}{fraction}")
 }

@@ -8,11 +8,11 @@ mod color;
 mod layout;
 mod legend;
 
-use super::super::functions::signed_figure;
-use super::super::names::{cut, label};
+use crate::render::functions::signed_figure;
+use crate::render::names::{cut, label};
 
 use crate::comparison::call_tree::{CallNode, CallTree};
-use crate::comparison::conclusion::{figure, grouped, percent};
+use crate::number::{figure, grouped, percent};
 use color::{Changes, class_of_function, style};
 use layout::{Frame, frames};
 use legend::Legend;
