@@ -8,11 +8,12 @@
 use object::write::{Object, StandardSection, Symbol, SymbolSection};
 use object::{Architecture, BinaryFormat, Endianness, SymbolFlags, SymbolKind, SymbolScope};
 use opcost::experiment::{Command, Experiment, Variant};
-use opcost::machine::MachineState;
 use opcost::machine::host::HostSurroundings;
-use opcost::plan::{self, Plan};
+use opcost::plan::Plan;
+use opcost::recording::{MachineState, State};
+use opcost::resolve::resolve;
 use opcost::sampling::{CallGraph, Recorder, SamplingPlan, process_clock};
-use opcost::store::{State, Store};
+use opcost::store::Store;
 use opcost_record::{Domain, METRICS, MetricKey, MetricRow, Outcome, Reading, Record, Report};
 use opcost_stats::Random;
 use opcost_stats::summary::median;
@@ -277,7 +278,7 @@ fn record_many(store: &Path, runs: u32, metrics: usize) {
         variants: vec![command("true"), command("/bin/true")],
         ..Experiment::default()
     };
-    let plan: Plan = plan::resolve(&experiment, &HostSurroundings).expect("a plan");
+    let plan: Plan = resolve(&experiment, &HostSurroundings).expect("a plan");
     let store = Store::open_for_writing(store).expect("a store");
     let mut writer = store.begin(&plan, &MachineState::default(), 1).expect("a recording");
     let (keys, mut random) = (keys(metrics), Random::new(1));

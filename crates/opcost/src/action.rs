@@ -1,21 +1,22 @@
 //! What the commands do: each is the flow from an experiment or a recording to bytes.
 
 use crate::cli::{Cli, CompareArgs, MeasureArgs, OutputArgs, ResumeArgs, RunArgs, ShowArgs};
+use crate::comparison;
 use crate::comparison::limit::{self, FailOn, Watched};
-use crate::comparison::{self};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::Experiment;
 use crate::machine::emulated::Emulated;
 use crate::machine::host::{Host, HostSurroundings};
 use crate::machine::revision::Revisions;
-use crate::machine::{Machine, MachineState, read_state};
+use crate::machine::{Machine, read_state};
 use crate::nearest::nearest;
 use crate::phases::Phases;
 use crate::plan::{self, MachineKind, Plan, SameFile, VariantPlan, WorkPlan};
 use crate::progress::{self, Progress};
+use crate::recording::{MachineState, Recording};
 use crate::run::{self, Ending};
-use crate::store::{Recording, RecordingWriter, Store, StoreError};
-use crate::{failure, render, scratch, xdg};
+use crate::store::{RecordingWriter, Store, StoreError};
+use crate::{failure, render, resolve, scratch, xdg};
 use anyhow::{Context, Result};
 use opcost_record::printable::printable;
 use opcost_record::{Failure, MetricKey, MetricRow, Record, WORKLOAD};
@@ -36,7 +37,7 @@ pub fn compare(cli: &Cli, args: &CompareArgs) -> Result<Status> {
     if experiment.variants.is_empty() {
         return Err(too_few_variants(0));
     }
-    let plan = plan::resolve(&experiment, &HostSurroundings)?;
+    let plan = resolve::resolve(&experiment, &HostSurroundings)?;
     if plan.variants.len() < 2 {
         return Err(too_few_variants(plan.variants.len()));
     }
@@ -57,7 +58,7 @@ fn too_few_variants(given: usize) -> anyhow::Error {
 /// `opcost measure`.
 pub fn measure(cli: &Cli, args: &MeasureArgs) -> Result<Status> {
     let experiment = args.to_experiment()?;
-    let plan = plan::resolve(&experiment, &HostSurroundings)?;
+    let plan = resolve::resolve(&experiment, &HostSurroundings)?;
     if plan.variants.len() > 1 {
         let names: Vec<&str> = plan.variants.iter().map(|variant| variant.name.as_str()).collect();
         let why = format!(
@@ -90,7 +91,7 @@ fn save(experiment: &Experiment, path: &Path) -> Result<Status> {
 pub fn run(cli: &Cli, args: &RunArgs) -> Result<Status> {
     let experiment =
         Experiment::read(&args.file, &args.set, &args.experiment).status(Status::Usage)?;
-    let plan = plan::resolve(&experiment, &HostSurroundings)?;
+    let plan = resolve::resolve(&experiment, &HostSurroundings)?;
     carry_out(cli, plan, args.plan.dry_run, &args.output)
 }
 
@@ -253,7 +254,7 @@ pub(crate) fn make_runs(
     if let Some(state_after) = state_after.filter(|after| state_before.has_become(after)) {
         writer.note_machine(&state_after).map_err(StoreError::carried)?;
     }
-    let state = ending.as_ref().map_or(crate::store::State::Failed, Ending::state);
+    let state = ending.as_ref().map_or(crate::recording::State::Failed, Ending::state);
     let store = writer.end(state).map_err(StoreError::carried);
     let ending = ending.with_context(|| format!("recording {id}")).status(Status::Missing)?;
     let recording = store?.read(&id).map_err(StoreError::carried)?;
@@ -263,7 +264,7 @@ pub(crate) fn make_runs(
 /// `opcost show`.
 pub fn show(cli: &Cli, args: &ShowArgs) -> Result<Status> {
     for rule in &args.allow {
-        comparison::ledger::find_rule(rule)?;
+        plan::find_rule(rule)?;
     }
     args.output.check()?;
     args.profiles.check()?;

@@ -10,11 +10,12 @@ use crate::forget::ForgetArgs;
 use crate::history::command::HistoryArgs;
 use crate::import::command::{ImportArgs, formats_help};
 use crate::kernel::KernelArgs;
-use crate::plan::{self, MachineKind, SameFile};
+use crate::plan::{MachineKind, SameFile};
 use crate::profile::{ProfileArgs, formats_help as profile_formats_help};
 use crate::render::Exports;
 use crate::render::profile::ProfileExports;
 use crate::report::ReportArgs;
+use crate::resolve;
 use crate::selftest::PLANTED_PERCENT;
 use crate::size::SizeArgs;
 use crate::top::TopArgs;
@@ -581,7 +582,7 @@ pub(crate) fn command_of(line: &OsStr, shell: Option<&str>) -> Result<CommandTex
         return Ok(CommandText::Words(vec![shell.into(), "-c".into(), line.to_os_string()]));
     }
     let words = shlex::bytes::split(line.as_bytes())
-        .ok_or_else(|| plan::unbalanced(&printable_bytes(line.as_bytes())))?;
+        .ok_or_else(|| resolve::unbalanced(&printable_bytes(line.as_bytes())))?;
     Ok(CommandText::Words(words.into_iter().map(OsString::from_vec).collect()))
 }
 

@@ -8,15 +8,16 @@ use crate::comparison::difference::{Difference, DifferenceError, WORK_RULE, diff
 use crate::comparison::function_context::{FunctionContext, function_context};
 use crate::comparison::owner::{KernelFiles, Owners};
 use crate::comparison::profile_difference::{EVENT_RULE, ProfileOf, profile_difference};
-use crate::comparison::{check_matches_of, ledger, parallel};
+use crate::comparison::{check_matches_of, parallel};
 use crate::exit::{HasStatus, Status, fail};
 use crate::function_option::the_function;
 use crate::kernel;
-use crate::plan::SameFile;
+use crate::plan::{SameFile, find_rule};
 use crate::profile::{SourceArgs, display_name};
+use crate::recording::Recording;
 use crate::render::profile::find_variant;
 use crate::render::{self, Style, diff as page, sampled};
-use crate::store::{Recording, Store, StoreError};
+use crate::store::{Store, StoreError};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use opcost_profile::symbols::elf::source_files;
@@ -125,7 +126,7 @@ pub fn diff(cli: &Cli, args: &DiffArgs) -> Result<Status> {
         return Err(fail(Status::Usage, why));
     }
     for rule in args.allow.iter().filter(|rule| *rule != WORK_RULE) {
-        ledger::find_rule(rule)?;
+        find_rule(rule)?;
     }
     let format = if args.json { Format::Json } else { args.format.unwrap_or(Format::Text) };
     if args.function.is_some() && format == Format::Mail {

@@ -5,9 +5,10 @@ use crate::cli::Cli;
 use crate::comparison;
 use crate::exit::{HasStatus, Status, WithStatus};
 use crate::history::{History, Question, history};
-use crate::plan::SameFile;
+use crate::plan::{SameFile, find_rule};
+use crate::recording::Recording;
 use crate::render::{Style, View, check_folder, html};
-use crate::store::{Recording, Store, StoreError};
+use crate::store::{Store, StoreError};
 use anyhow::{Context, Result};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -43,7 +44,7 @@ pub struct ReportArgs {
 /// be written.
 pub fn report(cli: &Cli, args: &ReportArgs) -> Result<Status> {
     for rule in &args.allow {
-        comparison::ledger::find_rule(rule)?;
+        find_rule(rule)?;
     }
     let to_stdout = args.html == Path::new("-");
     check_folder("--html", &args.html)?;

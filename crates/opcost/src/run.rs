@@ -4,8 +4,9 @@
 use crate::machine::{HookEnd, Machine, RunEnd};
 use crate::plan::{BuildPlan, Plan, Slot, StopReason};
 use crate::progress::Progress;
+use crate::recording::State;
 use crate::stopping::Stopping;
-use crate::store::{RecordingWriter, State};
+use crate::store::RecordingWriter;
 use anyhow::{Context, Result};
 use opcost_record::{Failure, Outcome, Record};
 use opcost_sys::clock::monotonic_ns;
@@ -210,11 +211,12 @@ fn keep(
 mod tests {
     use super::*;
     use crate::experiment::Experiment;
-    use crate::machine::MachineState;
-    use crate::plan::fixture::{FakeSurroundings, experiment, mirrored};
-    use crate::plan::resolve;
     use crate::progress::Silent;
-    use crate::store::{Recording, Store};
+    use crate::recording::MachineState;
+    use crate::recording::Recording;
+    use crate::resolve::fixture::{FakeSurroundings, experiment, mirrored};
+    use crate::resolve::resolve;
+    use crate::store::Store;
     use anyhow::bail;
     use opcost_record::{
         Context as Node, Domain, Function, Invariant, MetricKey, Profile, Reading, Report,
@@ -405,7 +407,7 @@ mod tests {
 
     #[test]
     fn a_process_is_stored_whole_and_made_again_whole() {
-        use crate::plan::fixture::in_process;
+        use crate::resolve::fixture::in_process;
         let mut plan = resolve(&in_process(6), &FakeSurroundings::default()).unwrap();
         plan.blocks = mirrored(6);
         // Two warm-up runs and three blocks of four; the second block is interrupted.

@@ -103,8 +103,9 @@ impl<'a> Stopping<'a> {
 mod tests {
     use super::*;
     use crate::experiment::Experiment;
-    use crate::plan::fixture::{FakeSurroundings, experiment};
-    use crate::plan::{Width, resolve};
+    use crate::plan::Width;
+    use crate::resolve::fixture::{FakeSurroundings, experiment};
+    use crate::resolve::resolve;
     use crate::time::TimeLimit;
 
     fn stopping(width_ratio: Option<f64>, budget_ms: Option<u64>) -> Plan {

@@ -7,7 +7,8 @@
 
 use crate::exit::{Status, fail};
 use crate::machine::host::RegionMeter;
-use crate::plan::{EventPlan, find_workload};
+use crate::plan::EventPlan;
+use crate::resolve::find_workload;
 use anyhow::{Context, Result};
 use opcost_record::{Report, wire};
 use opcost_sys::perf::LivePerf;

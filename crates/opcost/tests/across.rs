@@ -8,7 +8,7 @@ use opcost::comparison::Verdict;
 use opcost::comparison::across::{Across, across};
 use opcost::comparison::call_tree::VariantOf;
 use opcost::comparison::difference::DifferenceError;
-use opcost::store::Recording;
+use opcost::recording::Recording;
 use opcost_record::Reading;
 
 fn compare(one: &Recording, two: &Recording, allow: &[&str]) -> Result<Across, DifferenceError> {

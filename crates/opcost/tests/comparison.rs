@@ -5,7 +5,7 @@ mod made;
 use made::{key, plan, recording};
 use opcost::comparison::{Comparison, Row, Severity, Verdict, Warning, compare};
 use opcost::plan::Slot;
-use opcost::store::Recording;
+use opcost::recording::Recording;
 use opcost_record::{CountingTime, Failure, Invariant, Outcome, Reading};
 use opcost_stats::Random;
 
@@ -472,7 +472,7 @@ fn a_recording_that_its_plan_stopped_is_whole_and_says_why() {
     });
     made.plan.stop.width_ratio = Some(0.005);
     made.records.truncate(2 + 4 * 14);
-    made.state = opcost::store::State::StoppedWidth;
+    made.state = opcost::recording::State::StoppedWidth;
     let (comparison, warnings) = compare(&made);
     assert_eq!(warnings, []);
     let stopped = comparison.stopped.as_deref();
@@ -481,7 +481,7 @@ fn a_recording_that_its_plan_stopped_is_whole_and_says_why() {
     assert!(comparison.ledger.iter().all(|entry| entry.severity == Severity::Fine));
     made.plan.stop.budget_ms = Some(60_000);
     made.records.truncate(2 + 4 * 5);
-    made.state = opcost::store::State::StoppedBudget;
+    made.state = opcost::recording::State::StoppedBudget;
     let (comparison, warnings) = compare(&made);
     let stopped = comparison.stopped.as_deref();
     assert_eq!(stopped, Some("stopped after 10 pairs: the budget of 60 s is spent"));
@@ -540,7 +540,7 @@ fn one_run_of_each_is_inconclusive_and_says_how_many_are_needed() {
     let other = made.records.iter().position(|record| record.variant == 0).unwrap();
     made.records.swap(1, other);
     made.records.truncate(2);
-    made.state = opcost::store::State::Interrupted;
+    made.state = opcost::recording::State::Interrupted;
     let (comparison, _) = compare(&made);
     let change = &row(&comparison, "wall").changes[0];
     assert_eq!((change.verdict, change.n_pairs), (Verdict::Inconclusive, 1));

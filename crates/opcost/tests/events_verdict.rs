@@ -2,13 +2,14 @@
 
 use opcost::comparison::{Change, Comparison, Row, Severity, Verdict, compare};
 use opcost::experiment::{Command, Experiment, Variant};
-use opcost::machine::MachineState;
 use opcost::machine::host::HostSurroundings;
-use opcost::plan::{self, Plan, Slot};
+use opcost::plan::{Plan, Slot};
+use opcost::recording::{MachineState, Recording, State};
 use opcost::render::{Style, View, render};
+use opcost::resolve::resolve;
 use opcost::source::Source;
 use opcost::source::perf_event::{Counters, syntax};
-use opcost::store::{Recording, State, Store};
+use opcost::store::Store;
 use opcost_record::{CountingTime, Outcome, Record, Report, WORK};
 use opcost_sys::perf::ReplayPerf;
 use std::path::Path;
@@ -35,7 +36,7 @@ fn planned(primary: &str) -> Plan {
         variants: vec![variant("old"), variant("new")],
         ..Experiment::default()
     };
-    let mut plan = plan::resolve(&experiment, &HostSurroundings).unwrap();
+    let mut plan = resolve(&experiment, &HostSurroundings).unwrap();
     plan.events = syntax::parse(&[EVENTS], Path::new("/nonexistent")).unwrap();
     plan.primary =
         plan.events.iter().find(|event| event.key.label() == primary).unwrap().key.clone();

@@ -7,7 +7,7 @@ use opcost::comparison::{
     Comparison, FunctionComparison, FunctionRow, NO_CALLER, Severity, Sides, Verdict, compare,
 };
 use opcost::plan::Slot;
-use opcost::store::Recording;
+use opcost::recording::Recording;
 use opcost_record::{Failure, Invariant, Outcome, Profile};
 use proptest::prelude::*;
 

@@ -6,8 +6,7 @@ mod made;
 use lab::Lab;
 use made::{key, plan, recording};
 use opcost::history::{History, Outcome, Question, history};
-use opcost::machine::ProgramState;
-use opcost::store::{Recording, State};
+use opcost::recording::{ProgramState, Recording, State};
 use opcost_record::Reading;
 
 const DAY_NS: u64 = 86_400_000_000_000;

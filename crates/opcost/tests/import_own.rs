@@ -9,8 +9,8 @@ use busy::Busy;
 use lab::{Lab, TINY};
 use made::emulated::count;
 use opcost::comparison::compare;
+use opcost::recording::Recording;
 use opcost::render::{self, Style, View};
-use opcost::store::Recording;
 use opcost_record::Reading;
 use serde_json::Value;
 

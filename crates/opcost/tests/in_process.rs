@@ -5,7 +5,8 @@ mod made;
 use lab::{Lab, Started, wait_until};
 use opcost::comparison::{Severity, Verdict, compare as analyse};
 use opcost::experiment::{Experiment, Scalar, Variant};
-use opcost::plan::{self, EmulationPlan, MachineKind, Plan, Slot};
+use opcost::plan::{EmulationPlan, MachineKind, Plan, Slot};
+use opcost::resolve::resolve;
 use opcost_record::Reading;
 use opcost_record::metric::EMULATOR;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -137,7 +138,7 @@ fn planned_pairs(pairs: u32, seed: u64, blocks_per_process: u32) -> Plan {
         variants: vec![variant("one"), variant("other")],
         ..Experiment::default()
     };
-    plan::resolve(&experiment, &made::NoCounters).unwrap()
+    resolve(&experiment, &made::NoCounters).unwrap()
 }
 
 /// A number from 0 to 1 that depends on these only.

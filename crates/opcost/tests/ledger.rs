@@ -6,9 +6,8 @@ mod made;
 use lab::{Lab, first_cpu};
 use made::{key, plan, recording};
 use opcost::comparison::{LedgerEntry, Severity, compare, ledger};
-use opcost::machine::{MachineState, ProgramState};
 use opcost::plan::{Aslr, Slot, WorkPlan};
-use opcost::store::Recording;
+use opcost::recording::{MachineState, ProgramState, Recording};
 use opcost_record::Reading;
 
 /// A recording of 22 pairs in which every run has these figures beside its 10 ms of wall time.

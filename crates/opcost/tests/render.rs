@@ -6,8 +6,8 @@ use made::emulated::{self, Tree, count};
 use made::{key, plan, recording};
 use opcost::comparison::compare;
 use opcost::plan::Slot;
+use opcost::recording::Recording;
 use opcost::render::{self, FORMATS, Style, View, render};
-use opcost::store::Recording;
 use opcost_record::{CountingTime, Invariant, Reading, TWIN};
 
 /// One of every kind of verdict, in round numbers.

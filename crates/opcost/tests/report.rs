@@ -8,10 +8,9 @@ use made::emulated::{self, Tree};
 use made::{key, plan, recording};
 use opcost::comparison::compare;
 use opcost::history::{Question, history};
-use opcost::machine::ProgramState;
 use opcost::plan::WorkPlan;
+use opcost::recording::{ProgramState, Recording};
 use opcost::render::{Style, View, html};
-use opcost::store::Recording;
 use opcost_record::Reading;
 use std::collections::BTreeSet;
 
@@ -222,7 +221,7 @@ fn the_experiment_on_the_page_makes_the_same_plan() {
         .replace("&gt;", ">")
         .replace("&amp;", "&");
     let experiment: opcost::experiment::Experiment = toml::from_str(&toml).unwrap();
-    let again = opcost::plan::resolve(&experiment, &made::NoCounters).unwrap();
+    let again = opcost::resolve::resolve(&experiment, &made::NoCounters).unwrap();
     assert_eq!(again, recording.plan);
 }
 

@@ -131,8 +131,8 @@ fn source_files_hold_one_idea() {
 mod metrics {
     use super::made;
     use opcost::comparison::compare;
+    use opcost::recording::Recording;
     use opcost::render::{FORMATS, Style, View, render};
-    use opcost::store::Recording;
     use opcost_record::{Family, METRICS, Reading};
 
     /// A recording in which every run has every metric.

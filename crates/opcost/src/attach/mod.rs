@@ -17,7 +17,8 @@ use crate::experiment::Experiment;
 use crate::machine::host::HostSurroundings;
 use crate::machine::read_state;
 use crate::nearest::nearest;
-use crate::plan::{self, AttachedWork, AttachmentPlan, OpsSource, Plan};
+use crate::plan::{AttachmentPlan, OpsSource, Plan};
+use crate::resolve::{self, AttachedWork};
 use crate::run::Ending;
 use crate::store::StoreError;
 use crate::time::TimeLimit;
@@ -188,7 +189,7 @@ pub fn attach(cli: &Cli, args: &AttachArgs) -> Result<Status> {
         label: args.label.clone(),
         ..Experiment::default()
     };
-    let plan = plan::resolve_attached(&experiment, attachment, work, &HostSurroundings)?;
+    let plan = resolve::resolve_attached(&experiment, attachment, work, &HostSurroundings)?;
     if args.dry_run {
         let json = args.output.json || args.output.format.as_deref() == Some("json");
         let style = render::Style::detect(cli.no_color);

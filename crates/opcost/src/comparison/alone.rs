@@ -5,7 +5,7 @@ use super::functions::summed;
 use super::sampled_by::SampledBy;
 use super::{Comparison, Figures, Row};
 use crate::number::{figure, figures, grouped};
-use crate::store::Recording;
+use crate::recording::Recording;
 use opcost_stats::sign;
 use opcost_stats::welch::{Group, mean_interval};
 

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::number;
 use crate::plan::{MachineKind, Plan, Unavailable, WorkPlan, shell_syntax};
+use crate::recording::{Recording, State};
 use crate::source::{self, Scope};
-use crate::store::{Recording, State};
 use opcost_record::metric::EMULATOR;
 use opcost_record::{Family, MetricKey, Outcome, Record, TWIN, Unit, WORK};
 use opcost_stats::{Budget, Paired, bootstrap, exact, multiple, power, relevance, summary};

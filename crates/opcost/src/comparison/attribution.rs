@@ -3,8 +3,8 @@
 use super::call_tree::{Counted, VariantOf};
 use super::matching::{Matching, Side, UnknownModule, check_told};
 use crate::plan::{SameFile, WorkPlan};
+use crate::recording::Recording;
 use crate::sampling;
-use crate::store::Recording;
 use opcost_record::{Domain, MetricKey, Outcome, Profile, Record, Unit, metric::EMULATOR};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

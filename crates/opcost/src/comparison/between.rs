@@ -1,7 +1,7 @@
 //! What differs between two recordings beside the figures.
 
 use crate::plan::{MachineKind, Plan, VariantPlan};
-use crate::store::Recording;
+use crate::recording::Recording;
 
 /// What is another in the later of two recordings.
 pub(crate) struct Between {

@@ -8,7 +8,7 @@ use super::attribution::{ProfiledRun, counted, matching, profiled_runs};
 use super::functions::UNATTRIBUTED;
 use super::matching::{Matching, Side};
 use crate::exit::{HasStatus, Status};
-use crate::store::Recording;
+use crate::recording::Recording;
 use opcost_profile::symbols::naming::Naming;
 use opcost_record::{Function, Profile, Unit};
 use std::collections::{BTreeMap, HashMap, HashSet};

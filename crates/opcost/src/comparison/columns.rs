@@ -1,7 +1,7 @@
 //! A recording by metric: what is stored run by run, gathered so that each metric lies together.
 
 use crate::plan::Plan;
-use crate::store::Recording;
+use crate::recording::Recording;
 use opcost_record::{MetricId, Record};
 use opcost_stats::{Block, Total};
 use std::num::NonZeroU64;

@@ -13,8 +13,8 @@ use super::same_work::different_work;
 use super::sampled_by::SampledBy;
 use super::{Severity, Verdict};
 use crate::exit::{HasStatus, Status};
-use crate::machine::MachineState;
 use crate::plan::PairsOfVariants;
+use crate::recording::MachineState;
 use opcost_stats::multiple::Family;
 use opcost_stats::{Budget, rank_sum};
 

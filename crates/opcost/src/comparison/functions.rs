@@ -17,7 +17,7 @@ use super::function_test::Design;
 use super::matching::{Matching, ModulePair};
 use super::sampled_by::SampledBy;
 use super::{Row, Verdict};
-use crate::store::Recording;
+use crate::recording::Recording;
 use opcost_stats::Budget;
 use opcost_stats::multiple::Family;
 use serde::Serialize;

@@ -11,7 +11,7 @@ use super::two_sample::{self, Test, group};
 use super::{Change, Comparison, Figures, Row, Severity, VariantSummary, Verdict, Warning, ledger};
 use crate::number::percent;
 use crate::plan::{ImportPlan, ImportSource, ImportedFigures, ImportedMetric, Omission, Plan};
-use crate::store::Recording;
+use crate::recording::Recording;
 use opcost_record::Kind;
 use opcost_stats::summary;
 use opcost_stats::welch::welch;

@@ -1,8 +1,8 @@
 //! What differs between the configurations of two kernels.
 
 use super::VariantDifference;
-use crate::machine::KernelState;
 use crate::plan::Plan;
+use crate::recording::KernelState;
 use std::collections::BTreeMap;
 
 /// The options of two `.config` texts that differ, by name: `CONFIG_PARAVIRT: not set → y`.

@@ -1,6 +1,6 @@
 //! What moving a megabyte costs, of work that says how many bytes it moved.
 
-use crate::store::Recording;
+use crate::recording::Recording;
 use opcost_record::{Domain, Record, WORK};
 use opcost_work::{BYTES_READ, BYTES_WRITTEN};
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! How the samples of a comparison were taken, and what is missing of them.
 
 use crate::number::grouped;
-use crate::store::Recording;
+use crate::recording::Recording;
 use opcost_record::{Domain, MetricKey};
 
 /// The samples of all runs that are compared.

@@ -1,7 +1,7 @@
 //! Sizes of the programs or kernels that the variants of a comparison run.
 
-use crate::machine::MachineState;
 use crate::plan::{Plan, WorkPlan};
+use crate::recording::MachineState;
 use crate::size::Totals;
 use serde::Serialize;
 

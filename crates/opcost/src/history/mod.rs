@@ -12,7 +12,7 @@ use crate::comparison::{Comparison, Figures, Row, compare, interval};
 use crate::exit::{Status, fail};
 use crate::nearest::nearest;
 use crate::plan::Revision;
-use crate::store::{Recording, State};
+use crate::recording::{Recording, State};
 use anyhow::Result;
 use opcost_record::{Better, Unit};
 use opcost_stats::change_point::{change_points, values_min};

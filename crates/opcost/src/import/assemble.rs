@@ -4,11 +4,11 @@ use super::ImportFormat;
 use super::parsed::{Data, Parsed, Series};
 use super::problem::{Problem, ProblemKind};
 use super::unit::Measure;
-use crate::machine::MachineState;
 use crate::plan::{
     Aslr, EnvironmentPolicy, Hooks, IMPORT, ImportPlan, ImportSource, ImportedFigures,
     ImportedMetric, MachineKind, Omission, PairsOfVariants, Plan, StopPlan, VariantPlan, WorkPlan,
 };
+use crate::recording::MachineState;
 use opcost_record::printable::printable;
 use opcost_record::{Better, Domain, Family, MetricKey, MetricRow, Unit};
 use std::collections::BTreeSet;

@@ -4,9 +4,8 @@ use super::window::Window;
 use super::{HookEnd, Machine, RunEnd, hook, outcome};
 use crate::exit::{Status, WithStatus, fail};
 use crate::kernel::KernelSpec;
-use crate::plan::{
-    Aslr, EnvironmentPolicy, EventPlan, Plan, Slot, Surroundings, VariantPlan, WorkPlan,
-};
+use crate::plan::{Aslr, EnvironmentPolicy, EventPlan, Plan, Slot, VariantPlan, WorkPlan};
+use crate::resolve::Surroundings;
 use crate::sampling::{
     Collecting, Granted, Intake, Recorder, SamplingPlan, existing, process_clock,
     sources as sampling_sources,

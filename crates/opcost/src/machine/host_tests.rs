@@ -1,7 +1,7 @@
 use super::*;
 use crate::experiment::Experiment;
-use crate::plan::fixture::{FakeSurroundings, experiment, in_process, script};
-use crate::plan::resolve;
+use crate::resolve::fixture::{FakeSurroundings, experiment, in_process, script};
+use crate::resolve::resolve;
 use opcost_record::{Domain, Invariant, MetricKey};
 
 /// Makes the first run of a plan whose workloads are performed by a script; descriptor 3 is the

@@ -3,15 +3,14 @@
 pub mod emulated;
 mod hook;
 pub mod host;
-mod kernel_state;
 pub mod revision;
 mod state;
 mod window;
 
-pub use kernel_state::KernelState;
-pub use state::{MachineState, ProgramState, read_state};
+pub use state::read_state;
 
 use crate::plan::{Plan, Slot};
+use crate::recording::MachineState;
 use anyhow::Result;
 use opcost_record::{Failure, Outcome, Profile, Report};
 use opcost_sys::spawn::{EndedBy, Status};

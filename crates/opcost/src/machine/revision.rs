@@ -132,7 +132,7 @@ impl Asked {
 mod tests {
     use super::*;
 
-    use crate::plan::fixture::plan;
+    use crate::resolve::fixture::plan;
 
     /// The revision of a folder, and how many processes of git were asked for it.
     fn asked(folder: &Path) -> (Option<Revision>, usize) {

@@ -54,8 +54,8 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::fixture::{FakeSurroundings, experiment};
-    use crate::plan::resolve;
+    use crate::resolve::fixture::{FakeSurroundings, experiment};
+    use crate::resolve::resolve;
 
     #[test]
     fn short_runs_share_a_window_once_there_are_many() {

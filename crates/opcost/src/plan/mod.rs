@@ -1,37 +1,29 @@
 //! The plan of a recording: every default resolved, every seed drawn, the whole schedule expanded.
 //!
-//! A plan is made by [`resolve`] from an [`Experiment`](crate::experiment::Experiment) and what is
-//! known of the surroundings; it is stored before the first run, and running it needs no decision.
+//! A plan is stored before the first run, and running it needs no decision.
 
 mod attached;
-#[cfg(test)]
-pub(crate) mod fixture;
-mod guest;
-#[cfg(test)]
-mod guest_tests;
+pub(crate) mod guest;
 mod imported;
 mod in_process;
-mod measured;
+pub(crate) mod judged;
 mod origin;
-mod repetition;
-mod resolve;
-#[cfg(test)]
-mod resolve_tests;
+pub(crate) mod rule;
 mod same_file;
-mod schedule;
+pub(crate) mod schedule;
 mod settings;
 pub mod shell_syntax;
 mod stop;
 
-pub use attached::{AttachedWork, AttachmentPlan, OpsSource, resolve_attached};
+pub use crate::source::EventPlan;
+pub use attached::{AttachmentPlan, OpsSource};
 pub use guest::{CacheShape, CachesPlan, EmulationPlan, GuestPlan};
 pub use imported::{
     Claim, Formula, IMPORT, ImportPlan, ImportSource, ImportedFigures, ImportedMetric, Omission,
 };
 pub use in_process::InProcessPlan;
 pub use origin::Revision;
-pub(crate) use resolve::unbalanced;
-pub use resolve::{Surroundings, find_workload, resolve};
+pub use rule::find_rule;
 pub use same_file::SameFile;
 pub use schedule::{BlockPlan, Slot};
 pub use settings::{Aslr, EnvironmentPolicy, MachineKind, PairsOfVariants};
@@ -231,25 +223,6 @@ impl WorkPlan {
     }
 }
 
-/// A counter to open.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct EventPlan {
-    /// The metric it gives.
-    pub key: MetricKey,
-    /// `perf_event_attr.type`.
-    pub kind: u32,
-    /// `perf_event_attr.config`.
-    pub config: u64,
-    /// `perf_event_attr.config1`.
-    pub config1: u64,
-    /// `perf_event_attr.config2`.
-    pub config2: u64,
-    /// Must always be on the hardware (`:D`).
-    pub pinned: bool,
-    /// Number of the group it is scheduled with, if any.
-    pub group: Option<u32>,
-}
-
 /// A metric that cannot be had here, with the reason and what to do about it.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Unavailable {
@@ -280,7 +253,7 @@ impl Plan {
     pub fn metrics(&self) -> Vec<MetricKey> {
         match &self.emulation {
             Some(emulation) => guest::metrics(emulation.model.is_some(), self.boots_kernels()),
-            None => measured::metrics_judged(&self.events, self.scope(), &self.primary),
+            None => judged::metrics_judged(&self.events, self.scope(), &self.primary),
         }
     }
 
@@ -383,7 +356,7 @@ impl Plan {
     /// Whether a metric has a verdict of its own: of the two clocks only one, the one that decides
     /// or else the elapsed time, since they would say the same twice.
     pub fn judges(&self, key: &MetricKey) -> bool {
-        is_judged(key, &self.primary)
+        judged::is_judged(key, &self.primary)
     }
 
     /// The unit of the test that a block belongs to.
@@ -397,17 +370,8 @@ impl Plan {
     }
 }
 
-/// See [`Plan::judges`].
-fn is_judged(key: &MetricKey, primary: &MetricKey) -> bool {
-    const CLOCKS: [&str; 2] = ["wall", "tsc"];
-    match CLOCKS.contains(&primary.name.as_str()) {
-        true => !CLOCKS.contains(&key.name.as_str()) || key.name == primary.name,
-        false => key.name != CLOCKS[1],
-    }
-}
-
 /// The comparisons among `variants` variants, as (baseline, variant) indices.
-fn comparisons(variants: usize, which: PairsOfVariants) -> Vec<(usize, usize)> {
+pub(crate) fn comparisons(variants: usize, which: PairsOfVariants) -> Vec<(usize, usize)> {
     match which {
         PairsOfVariants::Baseline => (1..variants).map(|variant| (0, variant)).collect(),
         PairsOfVariants::All => (0..variants)

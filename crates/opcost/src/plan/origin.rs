@@ -58,7 +58,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::fixture::plan;
+    use crate::resolve::fixture::plan;
 
     #[test]
     fn label_and_revisions_are_said_once_where_they_are_the_same() {

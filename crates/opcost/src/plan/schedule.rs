@@ -44,7 +44,7 @@ pub struct Slot {
 /// are the units of the test, of which mirrored blocks take no more. `may_stop`: whether the
 /// recording may stop before all pairs are made; then it can decide from the fewest on, and has the
 /// better units if it goes on.
-pub(super) fn single_pairs(pairs: u32, fewest: u32, by_unit: bool, may_stop: bool) -> u32 {
+pub(crate) fn single_pairs(pairs: u32, fewest: u32, by_unit: bool, may_stop: bool) -> u32 {
     let many = pairs >= MIRRORED_PAIRS_MIN || by_unit;
     if !many || u64::from(pairs) < 2 * u64::from(fewest) {
         pairs
@@ -59,7 +59,7 @@ pub(super) fn single_pairs(pairs: u32, fewest: u32, by_unit: bool, may_stop: boo
 ///
 /// `padded` draws a padding for each block: the same for all its runs, so that layouts differ
 /// between blocks and never between the two sides of a comparison.
-pub(super) fn draw(
+pub(crate) fn draw(
     variants: usize,
     pairs: u32,
     singles: u32,
@@ -84,7 +84,7 @@ pub(super) fn draw(
 /// between machines, and never between the two sides of a comparison. `process`: how many blocks a
 /// machine makes whose process exchanges its code paths; its clock goes on between them, so order
 /// matters, and all but `singles` of the pairs are in mirrored blocks.
-pub(super) fn draw_emulated(
+pub(crate) fn draw_emulated(
     variants: usize,
     pairs: u32,
     singles: u32,
@@ -115,7 +115,7 @@ pub(super) fn draw_emulated(
 /// COMMAND_LINE_SIZE).
 const GUEST_PADDING_MAX: u64 = 256;
 
-pub(super) fn slots(plan: &Plan) -> impl Iterator<Item = Slot> + '_ {
+pub(crate) fn slots(plan: &Plan) -> impl Iterator<Item = Slot> + '_ {
     // A warm-up run of the emulated machine repeats one of the first unit's: what must be identical.
     let first = plan.blocks.first().filter(|_| plan.emulation.is_some());
     let (padding_bytes, guest_seed) =

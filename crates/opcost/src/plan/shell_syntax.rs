@@ -14,7 +14,7 @@ pub fn in_work(work: &WorkPlan) -> Option<&str> {
 }
 
 /// Whether these words are those of a line.
-pub(super) fn is_split(line: &str, argv: &[OsString]) -> bool {
+pub(crate) fn is_split(line: &str, argv: &[OsString]) -> bool {
     shlex::split(line).is_some_and(|words| argv.iter().eq(words.iter().map(OsStr::new)))
 }
 

@@ -3,7 +3,7 @@
 //! baseline's runs first.
 
 use super::View;
-use crate::store::Recording;
+use crate::recording::Recording;
 use anyhow::Result;
 use opcost_record::{Family, MetricKey, Outcome, Record, Unit, WORK};
 use std::fmt::Write as _;

@@ -2,7 +2,7 @@
 //! The functions of profiles are another table, which no column can hold: they are in JSON.
 
 use super::View;
-use crate::store::Recording;
+use crate::recording::Recording;
 use anyhow::{Context, Result};
 use opcost_record::{MetricId, Outcome, WORK};
 

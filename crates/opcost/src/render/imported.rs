@@ -7,7 +7,7 @@ use crate::comparison::{
 };
 use crate::number::figures;
 use crate::plan::{ImportSource, ImportedFigures};
-use crate::store::Recording;
+use crate::recording::Recording;
 use anyhow::{Context, Result};
 use unicode_width::UnicodeWidthStr;
 

@@ -23,7 +23,7 @@ mod text;
 
 use crate::comparison::{Comparison, Warning};
 use crate::exit::{Status, WithStatus};
-use crate::store::Recording;
+use crate::recording::Recording;
 use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, Command};

@@ -6,7 +6,7 @@ use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::{Experiment, Scalar, Variant};
 use crate::machine::Machine;
 use crate::machine::host::{Host, HostSurroundings};
-use crate::plan;
+use crate::resolve::resolve;
 use crate::time::TimeLimit;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -131,7 +131,7 @@ impl SubjectArgs {
             show_output: self.show_output,
             ..Experiment::default()
         };
-        let plan = plan::resolve(&experiment, &HostSurroundings)?;
+        let plan = resolve(&experiment, &HostSurroundings)?;
         let slot = plan.slots().next().context("a plan without runs")?;
         let mut host = Host::new(&plan, Rc::new(LivePerf::default()), interrupt)?;
         let Some(end) = host.run(&plan, &slot)? else {

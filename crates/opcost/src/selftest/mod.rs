@@ -13,16 +13,17 @@ pub use tally::{FALSE_ALARMS_MAX, LEVEL, Planted, Same, Tallied, Tally};
 use crate::cli::{Cli, SelftestArgs};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::Experiment;
-use crate::failure;
 use crate::machine::host::HostSurroundings;
 use crate::phases::Phases;
-use crate::plan::{self, MachineKind, Surroundings};
+use crate::plan::MachineKind;
 use crate::progress::Silent;
+use crate::recording::Recording;
 use crate::render::Style;
+use crate::resolve::{Surroundings, resolve};
 use crate::run::Ending;
 use crate::scratch::Scratch;
-use crate::store::{Recording, Store, StoreError};
-use crate::{action, comparison};
+use crate::store::{Store, StoreError};
+use crate::{action, comparison, failure};
 use anyhow::{Context, Result};
 use opcost_stats::Random;
 use opcost_sys::clock::{monotonic_ns, unix_ns};
@@ -109,7 +110,7 @@ pub fn selftest(cli: &Cli, args: &SelftestArgs) -> Result<Status> {
 
 /// Makes one report's runs, in a store of its own.
 fn record(experiment: &Experiment, store: &Path, interrupt: &Interrupt) -> Result<Recording> {
-    let plan = plan::resolve(experiment, &HostSurroundings)?;
+    let plan = resolve(experiment, &HostSurroundings)?;
     let (mut machine, state) = action::machine_for(true, &plan, interrupt)?;
     let writer = Store::open_for_writing(store)
         .and_then(|store| store.begin(&plan, &state, unix_ns()))

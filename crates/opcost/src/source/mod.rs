@@ -14,11 +14,11 @@ mod rusage;
 pub mod sampling;
 mod tsc;
 
-use crate::plan::EventPlan;
 use anyhow::Result;
-use opcost_record::{METRICS, MetricRow, Reading};
+use opcost_record::{METRICS, MetricKey, MetricRow, Reading};
 use opcost_sys::perf::PerfKernel;
 use opcost_sys::spawn::Exit;
+use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 
 /// Where a source can read.
@@ -32,6 +32,25 @@ pub enum Scope {
     Attached,
     /// From outside, the machine while any process runs.
     Surroundings,
+}
+
+/// A counter to open.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct EventPlan {
+    /// The metric it gives.
+    pub key: MetricKey,
+    /// `perf_event_attr.type`.
+    pub kind: u32,
+    /// `perf_event_attr.config`.
+    pub config: u64,
+    /// `perf_event_attr.config1`.
+    pub config1: u64,
+    /// `perf_event_attr.config2`.
+    pub config2: u64,
+    /// Must always be on the hardware (`:D`).
+    pub pinned: bool,
+    /// Number of the group it is scheduled with, if any.
+    pub group: Option<u32>,
 }
 
 /// What a source is told when it is made.

@@ -1,6 +1,7 @@
 //! Deleting recordings, whole, and giving back the room that they took.
 
-use super::{State, Store, StoreError, StoreErrorKind};
+use super::{Store, StoreError, StoreErrorKind};
+use crate::recording::State;
 use rusqlite::{TransactionBehavior, params};
 
 /// Every table that has rows of a recording.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::plan::fixture;
+use crate::resolve::fixture;
 use opcost_record::{CountingTime, Reading, Report, Sample};
 use proptest::prelude::*;
 use std::fs;

@@ -1,9 +1,9 @@
 //! Adding to a recording, one transaction a run, or for the runs of one process.
 
 use super::checksum::{self, checksum};
-use super::{Recording, State, Store, StoreError, StoreErrorKind, codec, profile};
-use crate::machine::MachineState;
+use super::{Store, StoreError, StoreErrorKind, codec, profile};
 use crate::plan::Plan;
+use crate::recording::{MachineState, Recording, State};
 use opcost_record::{Dictionary, MetricKey, Outcome, Profile, Record, Report, Sample};
 use rusqlite::{ErrorCode, Transaction, params};
 use std::collections::HashMap;

@@ -1,10 +1,9 @@
 //! Recordings of an emulated machine, made up.
 
 use super::key;
-use opcost::machine::KernelState;
 use opcost::plan::{MachineKind, Plan, Slot};
+use opcost::recording::{KernelState, Recording};
 use opcost::size::Totals;
-use opcost::store::Recording;
 use opcost_record::{Context, Function, Profile, Reading, metric::EMULATOR, profile::KERNEL};
 
 /// The plan for an emulated machine: each block has one run of each variant.

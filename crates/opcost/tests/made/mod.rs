@@ -5,9 +5,9 @@ pub(crate) mod emulated;
 
 use opcost::experiment::{Experiment, Scalar, Variant};
 use opcost::kernel::KernelSpec;
-use opcost::machine::MachineState;
-use opcost::plan::{self, EventPlan, Plan, Slot, Surroundings};
-use opcost::store::{Recording, State};
+use opcost::plan::{EventPlan, Plan, Slot};
+use opcost::recording::{MachineState, Recording, State};
+use opcost::resolve::{Surroundings, resolve};
 use opcost_record::{Dictionary, Domain, Invariant, MetricKey, Outcome, Reading, Record, WORK};
 use opcost_sys::perf::Refusal;
 use std::ffi::OsString;
@@ -69,7 +69,7 @@ pub(crate) fn plan(filters: &[&str], pairs: u32) -> Plan {
         variants: filters.iter().map(variant).collect(),
         ..Experiment::default()
     };
-    plan::resolve(&experiment, &NoCounters).expect("a plan")
+    resolve(&experiment, &NoCounters).expect("a plan")
 }
 
 /// A key in the work region.

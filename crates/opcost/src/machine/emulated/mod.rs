@@ -24,9 +24,10 @@ mod tree;
 pub use cpu::CpuError;
 pub use tools::{Artefact, Emulator, ToolError, Tools, VARIABLE, artefact};
 
-use super::{HookEnd, Machine, MachineState, RunEnd, hook};
+use super::{HookEnd, Machine, RunEnd, hook};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::plan::{EnvironmentPolicy, Plan, Slot, VariantPlan, WorkPlan};
+use crate::recording::MachineState;
 use crate::scratch::Scratch;
 use crate::xdg;
 use anyhow::{Context, Result};

@@ -1,8 +1,8 @@
 //! What ran where: the variants, and the machine's state as it is stored.
 
-use crate::machine::{MachineState, ProgramState};
 use crate::number::grouped;
 use crate::plan::MachineKind;
+use crate::recording::{MachineState, ProgramState};
 use crate::render::View;
 use crate::size::Totals;
 use maud::{Markup, html};

@@ -12,7 +12,7 @@ use super::{check_folder, export_argument};
 use crate::comparison::call_tree::{CallTree, VariantOf};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::nearest::nearest;
-use crate::store::Recording;
+use crate::recording::Recording;
 use anyhow::{Context, Result};
 use clap::{ArgMatches, Command};
 use opcost_record::printable::printable;

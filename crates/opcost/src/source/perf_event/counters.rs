@@ -1,8 +1,7 @@
 //! The counters of one process.
 
 use super::is_clock;
-use crate::plan::EventPlan;
-use crate::source::Source;
+use crate::source::{EventPlan, Source};
 use anyhow::{Context, Result, anyhow};
 use opcost_record::{Domain, MetricKey, Reading};
 use opcost_sys::perf::{

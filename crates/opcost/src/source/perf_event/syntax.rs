@@ -4,8 +4,7 @@
 use super::sysfs::{self, Code};
 use super::{cache, is_clock};
 use crate::nearest::nearest;
-use crate::plan::EventPlan;
-use crate::source;
+use crate::source::{self, EventPlan};
 use opcost_record::{Domain, Family, METRICS, MetricKey, MetricRow};
 use opcost_sys::perf::constants;
 use std::collections::HashSet;

@@ -2,6 +2,7 @@ use super::fixture::{FakeSurroundings, commands, experiment, plan, script};
 use super::*;
 use crate::exit::{Status, status_of};
 use crate::experiment::{Command, Experiment, Scalar, Variant};
+use crate::plan::{PairsOfVariants, Slot};
 use crate::time::TimeLimit;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};

@@ -1,8 +1,9 @@
 //! Plans for tests, made without looking at this machine.
 
-use super::{BlockPlan, EventPlan, Plan, Surroundings, resolve};
+use super::{Surroundings, resolve};
 use crate::experiment::{Command, Experiment, Scalar, Variant};
 use crate::kernel::KernelSpec;
+use crate::plan::{BlockPlan, EventPlan, Plan};
 use opcost_sys::perf::Refusal;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

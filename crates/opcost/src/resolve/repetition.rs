@@ -1,9 +1,11 @@
 //! From a plan back to an experiment that makes it again.
 
-use super::{CacheShape, CachesPlan, EventPlan, Plan, VariantPlan, WorkPlan, shell_syntax};
 use crate::experiment::{Command, Experiment, KernelRecipe, Scalar, Variant};
 use crate::kernel::KernelSpec;
-use crate::plan::{MachineKind, Width};
+use crate::plan::{
+    CacheShape, CachesPlan, EventPlan, MachineKind, Plan, VariantPlan, Width, WorkPlan,
+    shell_syntax,
+};
 use crate::sampling::SamplingPlan;
 use crate::source::perf_event::{DEFAULT_EVENTS, syntax};
 use crate::time::TimeLimit;
@@ -194,8 +196,8 @@ fn scalar(text: &str) -> Scalar {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::fixture::{FakeSurroundings, commands, experiment};
-    use crate::plan::resolve;
+    use crate::resolve::fixture::{FakeSurroundings, commands, experiment};
+    use crate::resolve::resolve;
 
     /// Checks that the experiment made of a plan, written to a file and read, has the same plan.
     fn check(experiment: &Experiment, surroundings: &FakeSurroundings) -> String {

@@ -1,15 +1,15 @@
 //! What a plan counts: its events, its primary metric, and how many blocks deciding them all takes.
 
-use super::{
-    EmulationPlan, EventPlan, Surroundings, Unavailable, VariantPlan, WorkPlan, guest, is_judged,
-};
+use super::Surroundings;
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::Experiment;
+use crate::plan::judged::metrics_judged;
+use crate::plan::{EmulationPlan, EventPlan, Unavailable, VariantPlan, WorkPlan, guest};
 use crate::source::perf_event::syntax;
 use crate::source::{self, Scope};
 use anyhow::{Context, Result};
 use opcost_record::metric::EMULATOR;
-use opcost_record::{Domain, Family, METRICS, MetricKey, MetricRow, WORKLOAD};
+use opcost_record::{Domain, Family, MetricKey, MetricRow, WORKLOAD};
 use opcost_stats::multiple::Budget;
 use opcost_stats::power::blocks_min;
 use opcost_sys::perf::Refusal;
@@ -213,20 +213,6 @@ pub(super) fn figures_reported(variants: &[VariantPlan]) -> Vec<MetricKey> {
     names.sort_unstable();
     names.dedup();
     names.into_iter().map(|name| MetricKey::new(name, Domain::All, WORKLOAD)).collect()
-}
-
-/// The metrics that runs with these events will have and that are judged.
-pub(super) fn metrics_judged(
-    events: &[EventPlan],
-    scope: Scope,
-    primary: &MetricKey,
-) -> Vec<MetricKey> {
-    let others = METRICS
-        .iter()
-        .filter(|row| source::reads_always(row, scope))
-        .map(|row| MetricKey::new(row.name, Domain::All, row.source));
-    let all = others.chain(events.iter().map(|event| event.key.clone()));
-    all.filter(|key| is_judged(key, primary)).collect()
 }
 
 /// The fewest blocks with which every metric can reach its corrected level.

@@ -1,20 +1,31 @@
-//! From what the user wrote to a plan.
+//! From what the user wrote, an [`Experiment`], and what is known of the surroundings to a plan.
 
-use super::measured::{
-    Measured, fewest_blocks, figures_reported, measured_by_emulator, measured_by_host,
-};
-use super::{
-    BuildPlan, EventPlan, Hooks, Plan, VariantPlan, WorkPlan, comparisons, guest, in_process,
-    schedule, shell_syntax,
-};
+mod attached;
+#[cfg(test)]
+pub(crate) mod fixture;
+mod guest;
+#[cfg(test)]
+mod guest_tests;
+mod in_process;
+mod measured;
+mod repetition;
+#[cfg(test)]
+mod tests;
+
+pub use attached::{AttachedWork, resolve_attached};
+
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::{Command, Experiment, Variant};
 use crate::kernel::KernelSpec;
 use crate::nearest::nearest;
-use crate::plan::{Aslr, EnvironmentPolicy, MachineKind, StopPlan};
+use crate::plan::{
+    Aslr, BuildPlan, EnvironmentPolicy, EventPlan, GuestPlan, Hooks, MachineKind, Plan, StopPlan,
+    VariantPlan, WorkPlan, comparisons, find_rule, schedule, shell_syntax,
+};
 use crate::sampling::{self, SamplingPlan};
 use crate::source::Scope;
 use anyhow::{Context, Result};
+use measured::{Measured, fewest_blocks, figures_reported, measured_by_emulator, measured_by_host};
 use opcost_record::printable::{printable, printable_bytes};
 use opcost_sys::perf::Refusal;
 use opcost_sys::spawn::find_program;
@@ -149,7 +160,7 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         return Err(fail(Status::Usage, format!("--warmup {warmup}: give at most 1,000,000")));
     }
     for rule in &experiment.allow {
-        crate::comparison::ledger::find_rule(rule).status(Status::Usage)?;
+        find_rule(rule).status(Status::Usage)?;
     }
     let seed = experiment.seed.unwrap_or_else(|| surroundings.draw_seed());
     let environment = experiment.environment.unwrap_or(if workload || emulation.is_some() {
@@ -490,8 +501,7 @@ fn parse_env(texts: &[String]) -> Result<Vec<(String, String)>> {
 /// same, else a command by itself, a workload by the parameters that differ.
 fn name_variants(plans: &mut [VariantPlan]) {
     let works: Vec<WorkPlan> = plans.iter().map(|plan| plan.work.clone()).collect();
-    let guests: Vec<Option<guest::GuestPlan>> =
-        plans.iter().map(|plan| plan.guest.clone()).collect();
+    let guests: Vec<Option<GuestPlan>> = plans.iter().map(|plan| plan.guest.clone()).collect();
     let alike = works.iter().all(|work| *work == works[0]);
     for plan in plans.iter_mut().filter(|plan| plan.name.is_empty()) {
         if let Some(guest) = plan.guest.as_ref().filter(|_| alike)

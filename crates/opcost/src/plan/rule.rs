@@ -1,0 +1,44 @@
+//! Names of the comparability ledger's rules, which a plan can waive.
+
+use crate::exit::{Status, fail};
+use crate::nearest::nearest;
+use anyhow::Result;
+
+/// The rules, in the order of the ledger's table.
+pub(crate) const NAMES: &[&str] = &[
+    "invariants",
+    "machine",
+    "runs",
+    "exit-status",
+    "multiplexing",
+    "environment",
+    "steal",
+    "layout",
+    "program",
+    "clock",
+    "load",
+    "pressure",
+    "throttling",
+    "frequency",
+    "siblings",
+    "migrations",
+    "faults",
+    "switches",
+    "left-behind",
+    "repeatable",
+    "import-order",
+    "import-possible",
+];
+
+/// Checks the name of a rule that is to be waived.
+///
+/// # Errors
+/// A usage error that offers the nearest names.
+pub fn find_rule(name: &str) -> Result<()> {
+    if NAMES.contains(&name) {
+        return Ok(());
+    }
+    let near = nearest(name, NAMES.iter().copied());
+    let why = format!("--allow {name}: no such rule{near}; there are: {}", NAMES.join(", "));
+    Err(fail(Status::Usage, why))
+}

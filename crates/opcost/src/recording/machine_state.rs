@@ -1,0 +1,132 @@
+//! What a machine was like while a recording was made.
+
+use super::KernelState;
+use crate::size::Totals;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+/// What the machine was like; absent where the kernel does not say.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct MachineState {
+    /// Version of opcost.
+    pub opcost_version: String,
+    /// Kernel release (`uname -r`).
+    pub kernel_release: Option<String>,
+    /// Kernel build (`uname -v`).
+    pub kernel_version: Option<String>,
+    /// Changes with every boot.
+    pub boot_id: Option<String>,
+    /// Boot parameters.
+    pub boot_parameters: Option<String>,
+    /// CPU model.
+    pub cpu_model: Option<String>,
+    /// Microcode revision.
+    pub cpu_microcode: Option<String>,
+    /// CPU features, as the kernel lists them.
+    pub cpu_flags: Option<String>,
+    /// CPUs that are online.
+    pub cpus_online: Option<String>,
+    /// Whether sibling threads share cores (`on`, `off`, `notsupported`, …).
+    pub smt: Option<String>,
+    /// Frequency governors in use.
+    pub governor: Option<String>,
+    /// Whether the CPU may exceed its base frequency.
+    pub turbo: Option<bool>,
+    /// Mitigation of each CPU vulnerability.
+    pub mitigations: BTreeMap<String, String>,
+    /// `kernel.randomize_va_space`.
+    pub randomize_va_space: Option<String>,
+    /// Transparent huge pages, the choice in brackets.
+    pub transparent_hugepage: Option<String>,
+    /// Clock source of the kernel.
+    pub clocksource: Option<String>,
+    /// `kernel.perf_event_paranoid`.
+    pub perf_event_paranoid: Option<String>,
+    /// Whether the NMI watchdog holds a counter.
+    pub nmi_watchdog: Option<String>,
+    /// Physical memory, bytes.
+    pub memory_bytes: Option<u64>,
+    /// Load average of the last minute when the recording began.
+    pub load_average: Option<String>,
+    /// The programs that commands run, one for each variant that runs a command.
+    pub programs: Vec<ProgramState>,
+    /// Size of the environment of each variant, bytes, padding left out.
+    pub environment_bytes: Vec<usize>,
+    /// Version of the emulator, where one ran the work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emulator_version: Option<String>,
+    /// The kernels that an emulated machine boots, one for each variant.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kernels: Vec<KernelState>,
+}
+
+/// A program as it was when the recording began.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct ProgramState {
+    /// The executable.
+    #[serde(with = "crate::os_text::path")]
+    pub path: PathBuf,
+    /// Its length, bytes.
+    pub length_bytes: u64,
+    /// SHA-256 of its contents, hexadecimal.
+    pub sha256: String,
+    /// Its bytes in memory; absent for what is no ELF file, and in recordings of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sizes: Option<Totals>,
+}
+
+impl MachineState {
+    /// What differs between two states so that runs made in them cannot be compared, in words.
+    pub fn differences(&self, other: &MachineState) -> Vec<String> {
+        let mut differences = Vec::new();
+        let mut check = |what: &str, one: &Option<String>, two: &Option<String>| {
+            if one != two {
+                let word =
+                    |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".into());
+                differences.push(format!("{what}: {} → {}", word(one), word(two)));
+            }
+        };
+        check("opcost", &Some(self.opcost_version.clone()), &Some(other.opcost_version.clone()));
+        check("kernel", &self.kernel_release, &other.kernel_release);
+        check("kernel build", &self.kernel_version, &other.kernel_version);
+        check("boot parameters", &self.boot_parameters, &other.boot_parameters);
+        check("CPU", &self.cpu_model, &other.cpu_model);
+        check("microcode", &self.cpu_microcode, &other.cpu_microcode);
+        check("CPUs online", &self.cpus_online, &other.cpus_online);
+        check("SMT", &self.smt, &other.smt);
+        check("governor", &self.governor, &other.governor);
+        let turbo = |state: &MachineState| {
+            state.turbo.map(|on| if on { "on".to_string() } else { "off".to_string() })
+        };
+        check("turbo", &turbo(self), &turbo(other));
+        check("transparent huge pages", &self.transparent_hugepage, &other.transparent_hugepage);
+        check("address randomisation", &self.randomize_va_space, &other.randomize_va_space);
+        let vulnerabilities: BTreeSet<&String> =
+            self.mitigations.keys().chain(other.mitigations.keys()).collect();
+        for name in vulnerabilities {
+            let (one, two) = (self.mitigations.get(name), other.mitigations.get(name));
+            check(&format!("mitigation of {name}"), &one.cloned(), &two.cloned());
+        }
+        differences.extend(self.changed_programs(other));
+        differences
+    }
+
+    /// Whether a later state is another one in anything that does not change all the time.
+    pub fn has_become(&self, later: &MachineState) -> bool {
+        let later = MachineState { load_average: self.load_average.clone(), ..later.clone() };
+        *self != later
+    }
+
+    /// Programs that are no longer the same, in words.
+    pub(super) fn changed_programs(&self, other: &MachineState) -> Vec<String> {
+        let changed = self.programs.iter().filter(|program| {
+            let now = other.programs.iter().find(|now| now.path == program.path);
+            now.is_some_and(|now| now.sha256 != program.sha256)
+        });
+        changed
+            .map(|program| format!("the program {} was changed", program.path.display()))
+            .collect()
+    }
+}

@@ -1,0 +1,306 @@
+//! From what the user wrote to the emulated machine of each variant.
+
+use super::Surroundings;
+use crate::disk::{DiskError, DiskSpec};
+use crate::exit::{HasStatus, Status, WithStatus, fail};
+use crate::experiment::{Experiment, Variant};
+use crate::kernel::{KernelError, KernelSpec, Recipe};
+use crate::nearest::nearest;
+use crate::plan::guest::CPU_MODEL;
+use crate::plan::{CacheShape, CachesPlan, EmulationPlan, GuestPlan, MachineKind, WorkPlan};
+use anyhow::{Context, Result};
+use std::path::PathBuf;
+
+/// Memory of an emulated machine, MiB, where nothing else is said.
+const MEMORY_MIB: u32 = 512;
+/// A run is stopped after that time: a guest that hangs would never end.
+const LIMIT_MS: u64 = 30 * 60 * 1000;
+/// The most machines at the same time by default; each has its memory.
+const JOBS_MAX: usize = 4;
+
+/// Why nothing is packed without a kernel.
+const FILES_ARE_HERE: &str =
+    ", since the program opens its files on this machine; add --kernel, or drop it";
+
+/// What tells a machine from the others, if anything does.
+pub(super) fn name_by_machine(guest: &GuestPlan, all: &[Option<GuestPlan>]) -> Option<String> {
+    let differs = |field: &dyn Fn(&GuestPlan) -> String| {
+        let own = field(guest);
+        let another = all.iter().flatten().any(|other| field(other) != own);
+        another.then_some(own)
+    };
+    let named = |name: &str, value: Option<String>| value.map(|value| format!("{name}{value}"));
+    let parts: Vec<String> = [
+        differs(&|guest| guest.kernel_name.clone()),
+        differs(&|guest| if guest.boot.is_empty() { "default".into() } else { guest.boot.clone() }),
+        differs(&|guest| guest.cpu_model.clone()),
+        named("MiB=", differs(&|guest| guest.memory_mib.to_string())),
+        differs(&|guest| guest.disk.as_ref().map_or("no disk".into(), DiskSpec::to_string)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+/// Makes variants of kernels, boot options, CPU models and disks that are given more than once.
+///
+/// One variant is taken as many times as there are values; several variants take one value each.
+///
+/// # Errors
+/// The numbers of variants and values do not fit.
+pub(super) fn spread(experiment: &Experiment) -> Result<Vec<Variant>> {
+    let mut variants = experiment.variants.clone();
+    type Field = fn(&mut Variant) -> &mut Option<String>;
+    let lists: [(&str, &[String], Field); 4] = [
+        ("kernel", &experiment.kernel, |variant| &mut variant.kernel),
+        ("boot", &experiment.boot, |variant| &mut variant.boot),
+        ("cpu-model", &experiment.cpu_model, |variant| &mut variant.cpu_model),
+        ("disk", &experiment.disk, |variant| &mut variant.disk),
+    ];
+    for (name, values, field) in lists {
+        if variants.len() == 1 && values.len() > 1 {
+            let variant = Variant { name: None, ..variants[0].clone() };
+            variants = vec![variant; values.len()];
+        }
+        if values.len() > 1 && values.len() != variants.len() {
+            return Err(fail(
+                Status::Usage,
+                format!(
+                    "--{name} is given {} times for {} variants; give it once, or once for each",
+                    values.len(),
+                    variants.len()
+                ),
+            ));
+        }
+        for (index, variant) in variants.iter_mut().enumerate() {
+            let value = values.get(index).or_else(|| values.first().filter(|_| values.len() == 1));
+            let slot = field(variant);
+            if slot.is_none() {
+                *slot = value.cloned();
+            }
+        }
+    }
+    Ok(variants)
+}
+
+/// Resolves what all emulated machines share; `None` for another machine.
+///
+/// # Errors
+/// A field is given that has no meaning there, or is out of range.
+pub(super) fn resolve_emulation(
+    experiment: &Experiment,
+    cpus_allowed: usize,
+) -> Result<Option<EmulationPlan>> {
+    if experiment.machine.unwrap_or_default() != MachineKind::Emulated {
+        let given = [
+            ("pack", !experiment.pack.is_empty()),
+            ("pack-used", experiment.pack_used),
+            ("model", experiment.model),
+            ("cache", !experiment.cache.is_empty()),
+            ("memory-mib", experiment.memory_mib.is_some()),
+            ("jobs", experiment.jobs.is_some()),
+            ("kernels", !experiment.kernels.is_empty()),
+        ];
+        if let Some((name, _)) = given.iter().find(|(_, given)| *given) {
+            return Err(only_emulated(name));
+        }
+        return Ok(None);
+    }
+    if !experiment.events.is_empty() {
+        return Err(fail(
+            Status::Usage,
+            "--event is for counters of this host; the emulated machine counts all it can: drop it, \
+             or choose what decides with --primary",
+        ));
+    }
+    let mut caches = CachesPlan::default();
+    for text in &experiment.cache {
+        let (name, shape) = text
+            .split_once('=')
+            .ok_or_else(|| fail(Status::Usage, format!("--cache {text}: expected NAME=SHAPE")))?;
+        let slot = match name {
+            "l1i" => &mut caches.l1i,
+            "l1d" => &mut caches.l1d,
+            "llc" => &mut caches.llc,
+            _ => {
+                return Err(fail(
+                    Status::Usage,
+                    format!("--cache {text}: there are l1i, l1d and llc"),
+                ));
+            }
+        };
+        *slot = parse_shape(shape)
+            .map_err(|what| fail(Status::Usage, format!("--cache {text}: {what}")))?;
+    }
+    let jobs = match experiment.jobs {
+        Some(jobs @ 1..=64) => jobs as usize,
+        Some(jobs) => return Err(fail(Status::Usage, format!("--jobs {jobs}: give 1 to 64"))),
+        None if experiment.cpu.is_some() => 1,
+        None => cpus_allowed.clamp(1, JOBS_MAX),
+    };
+    Ok(Some(EmulationPlan {
+        model: experiment.model.then_some(caches),
+        jobs,
+        pack: experiment.pack.clone(),
+        pack_used: experiment.pack_used,
+    }))
+}
+
+/// The limit of a run where the user gave none.
+pub(super) fn default_limit_ms(emulation: Option<&EmulationPlan>) -> Option<u64> {
+    emulation.map(|_| LIMIT_MS)
+}
+
+fn only_emulated(name: &str) -> anyhow::Error {
+    fail(Status::Usage, format!("'{name}' is for the emulated machine; add --machine emulated"))
+}
+
+/// Resolves the machine of one variant; `None` for another kind of machine.
+///
+/// # Errors
+/// The kernel is unknown or missing, or a field is out of range or has no meaning.
+pub(super) fn resolve_guest(
+    experiment: &Experiment,
+    variant: &Variant,
+    work: &WorkPlan,
+    surroundings: &dyn Surroundings,
+) -> Result<Option<GuestPlan>> {
+    if experiment.machine.unwrap_or_default() != MachineKind::Emulated {
+        let given = [
+            ("kernel", variant.kernel.is_some()),
+            ("boot", variant.boot.is_some()),
+            ("cpu-model", variant.cpu_model.is_some()),
+            ("memory-mib", variant.memory_mib.is_some()),
+            ("disk", variant.disk.is_some()),
+        ];
+        return match given.iter().find(|(_, given)| *given) {
+            Some((name, _)) => Err(only_emulated(name)),
+            None => Ok(None),
+        };
+    }
+    let kernel = match &variant.kernel {
+        Some(name) => Some(resolve_kernel(experiment, name, surroundings)?),
+        None => None,
+    };
+    let memory_mib = variant.memory_mib.or(experiment.memory_mib).unwrap_or(MEMORY_MIB);
+    let boot = variant.boot.clone().unwrap_or_default();
+    if !(64..=65_536).contains(&memory_mib) {
+        return Err(fail(Status::Usage, format!("--memory-mib {memory_mib}: give 64 to 65536")));
+    }
+    if boot.contains(['\n', '\0']) {
+        return Err(fail(Status::Usage, "--boot: options stand in one line"));
+    }
+    let disk = match &variant.disk {
+        Some(text) => Some(resolve_disk(text, memory_mib).map_err(HasStatus::carried)?),
+        None => None,
+    };
+    if kernel.is_none() {
+        if let WorkPlan::Workload { name, .. } = work {
+            return Err(fail(
+                Status::Usage,
+                format!(
+                    "workload {name} on the emulated machine needs a kernel to work on: \
+                     add --kernel, for example --kernel debian:cloud"
+                ),
+            ));
+        }
+        let given = [
+            ("boot", !boot.is_empty(), "; add --kernel"),
+            ("disk", disk.is_some(), "; add --kernel"),
+            ("pack", !experiment.pack.is_empty(), FILES_ARE_HERE),
+            ("pack-used", experiment.pack_used, FILES_ARE_HERE),
+        ];
+        if let Some((name, _, more)) = given.iter().find(|(_, given, _)| *given) {
+            let why = format!("--{name} has no meaning without a kernel{more}");
+            return Err(fail(Status::Usage, why));
+        }
+    } else if let (WorkPlan::Workload { name, .. }, true) = (work, experiment.pack_used) {
+        return Err(fail(
+            Status::Usage,
+            format!(
+                "--pack-used is for commands: workload {name} has in its guest what it uses; drop it"
+            ),
+        ));
+    }
+    Ok(Some(GuestPlan {
+        kernel,
+        kernel_name: variant.kernel.clone().unwrap_or_default(),
+        boot,
+        cpu_model: variant.cpu_model.clone().unwrap_or_else(|| CPU_MODEL.into()),
+        memory_mib,
+        disk,
+    }))
+}
+
+fn resolve_disk(text: &str, memory_mib: u32) -> Result<DiskSpec, DiskError> {
+    let disk = DiskSpec::parse(text)?;
+    disk.check_memory(memory_mib)?;
+    Ok(disk)
+}
+
+fn resolve_kernel(
+    experiment: &Experiment,
+    name: &str,
+    surroundings: &dyn Surroundings,
+) -> Result<KernelSpec> {
+    if let Some(recipe) = experiment.kernels.get(name) {
+        if recipe.config.is_empty() {
+            return Err(fail(
+                Status::Usage,
+                format!("[kernels.{name}] has no config; name one or more fragments"),
+            ));
+        }
+        let here = surroundings.working_dir().context("cannot read the working directory")?;
+        let absolute = |path: &PathBuf| here.join(path);
+        return Ok(KernelSpec::Recipe(Recipe {
+            name: name.to_string(),
+            source: recipe.source.as_ref().map(absolute),
+            config: recipe.config.iter().map(absolute).collect(),
+            patches: recipe.patch.iter().map(absolute).collect(),
+        }));
+    }
+    let found = surroundings.kernel(name);
+    let status = |error: &anyhow::Error| match error.downcast_ref::<KernelError>() {
+        Some(error) => error.status(),
+        None => Status::Usage,
+    };
+    let found = found.or_else(|error| {
+        let status = status(&error);
+        Err(error).status(status)
+    });
+    found.map_err(|error: anyhow::Error| {
+        let near = nearest(name, experiment.kernels.keys().map(String::as_str));
+        if near.is_empty() { error } else { error.context(format!("--kernel {name}{near}")) }
+    })
+}
+
+/// Reads `SIZE:WAYS:LINE`.
+fn parse_shape(text: &str) -> Result<CacheShape, String> {
+    let fields: Vec<&str> = text.split(':').collect();
+    let [size, ways, line] = fields[..] else {
+        return Err("expected SIZE:WAYS:LINE, for example 32K:8:64".into());
+    };
+    let (digits, scale) = match size.strip_suffix(['K', 'M']) {
+        Some(digits) => (digits, if size.ends_with('K') { 1 << 10 } else { 1 << 20 }),
+        None => (size, 1),
+    };
+    let number = |text: &str| text.parse::<u32>().map_err(|_| format!("'{text}' is no number"));
+    let shape = CacheShape {
+        size_bytes: u64::from(number(digits)?) * scale,
+        ways: number(ways)?,
+        line_bytes: number(line)?,
+    };
+    let set_bytes = u64::from(shape.ways) * u64::from(shape.line_bytes);
+    let fits = set_bytes > 0 && shape.size_bytes.is_multiple_of(set_bytes);
+    if !fits || !(shape.size_bytes / set_bytes).is_power_of_two() {
+        return Err("size must be ways × line × a power of two".into());
+    }
+    if !shape.line_bytes.is_power_of_two() || shape.line_bytes < 8 {
+        return Err("the line must be a power of two of at least 8 bytes".into());
+    }
+    if shape.size_bytes > 1 << 30 {
+        return Err("the most is 1024M".into());
+    }
+    Ok(shape)
+}
