@@ -6,45 +6,33 @@
 
 #![forbid(unsafe_code)]
 
-pub mod action;
-pub mod attach;
 pub mod cli;
 pub mod command;
 pub mod comparison;
-pub mod diff;
 pub mod disk;
-pub mod doctor;
 pub mod exit;
 pub mod experiment;
 pub mod failure;
-pub mod forget;
-mod function_option;
 pub mod history;
 pub mod import;
 pub mod kernel;
-pub mod listing;
 pub mod machine;
 mod nearest;
-pub mod noise;
 pub mod number;
 pub(crate) mod os_text;
 pub(crate) mod phases;
 pub mod plan;
-pub mod profile;
 pub mod progress;
 pub mod recording;
 pub mod render;
-pub mod report;
 pub mod resolve;
 pub mod run;
 pub mod sampling;
 mod scratch;
-pub mod selftest;
 pub mod size;
 pub mod source;
 pub mod stopping;
 pub mod store;
 pub mod time;
-pub mod top;
 pub mod work_process;
 mod xdg;

@@ -3,19 +3,21 @@
 #![forbid(unsafe_code)]
 
 use anyhow::Result;
+use clap::CommandFactory;
 use opcost::cli::{Action, Cli, arguments, parsed, version};
-use opcost::exit::{Status, in_words, status_of};
-use opcost::{
-    action, attach, command, diff, doctor, forget, history, import, kernel, listing, profile,
-    report, selftest, size, top, work_process,
+use opcost::command::{
+    attach, compare, completions, diff, doctor, forget, history, import, kernel, list, man,
+    measure, output, profile, report, resume, run, selftest, show, size, top,
 };
+use opcost::exit::{Status, in_words, status_of};
+use opcost::work_process;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments = arguments();
     let done = match version(&arguments) {
-        Some(text) => action::show_version(&text),
-        None => command::completions::answer().and_then(|answered| match answered {
+        Some(text) => output::show_version(&text),
+        None => completions::answer(Cli::command).and_then(|answered| match answered {
             true => Ok(Status::Done),
             false => act(&parsed(arguments)),
         }),
@@ -27,28 +29,28 @@ fn main() -> ExitCode {
     ExitCode::from(status as u8)
 }
 
-fn act(cli: &Cli) -> Result<Status> {
-    match &cli.action {
-        Action::Compare(args) => action::compare(cli, args),
-        Action::Forget(args) => forget::forget(cli, args),
-        Action::Measure(args) => action::measure(cli, args),
-        Action::Run(args) => action::run(cli, args),
-        Action::Resume(args) => action::resume(cli, args),
-        Action::Show(args) => action::show(cli, args),
-        Action::Report(args) => report::report(cli, args),
-        Action::Profile(args) => profile::profile(cli, args),
-        Action::Diff(args) => diff::diff(cli, args),
-        Action::History(args) => history::command::show(cli, args),
-        Action::Import(args) => import::command::import(cli, args),
-        Action::List(args) => listing::list(cli, args),
-        Action::Kernel(args) => kernel::kernel(cli, args),
-        Action::Attach(args) => attach::attach(cli, args),
-        Action::Size(args) => size::size(cli, args),
-        Action::Doctor(args) => doctor::doctor(cli, args),
-        Action::Top(args) => top::top(cli, args),
-        Action::Selftest(args) => selftest::selftest(cli, args),
-        Action::Completions { shell } => command::completions::completions(*shell),
-        Action::Man => command::man::man(),
+fn act(Cli { action, globals }: &Cli) -> Result<Status> {
+    match action {
+        Action::Compare(args) => compare::compare(globals, args),
+        Action::Measure(args) => measure::measure(globals, args),
+        Action::Run(args) => run::run(globals, args),
+        Action::Resume(args) => resume::resume(globals, args),
+        Action::Show(args) => show::show(globals, args),
+        Action::Report(args) => report::report(globals, args),
+        Action::Profile(args) => profile::profile(globals, args),
+        Action::Diff(args) => diff::diff(globals, args),
+        Action::Import(args) => import::import(globals, args),
+        Action::History(args) => history::show(globals, args),
+        Action::List(args) => list::list(globals, args),
+        Action::Forget(args) => forget::forget(globals, args),
+        Action::Kernel(args) => kernel::kernel(globals, args),
+        Action::Attach(args) => attach::attach(globals, args),
+        Action::Size(args) => size::size(globals, args),
+        Action::Top(args) => top::top(globals, args),
+        Action::Doctor(args) => doctor::doctor(globals, args),
+        Action::Selftest(args) => selftest::selftest(globals, args),
+        Action::Completions { shell } => completions::completions(*shell),
+        Action::Man => man::man(Cli::command()),
         Action::AttachGuardian => attach::guard(),
         Action::WorkProcess => work_process::serve().map(|()| Status::Done),
     }

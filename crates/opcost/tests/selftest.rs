@@ -5,8 +5,8 @@ mod made;
 
 use lab::Lab;
 use made::{key, plan, recording};
+use opcost::command::selftest::{Tallied, Tally};
 use opcost::comparison::{Comparison, Severity, compare};
-use opcost::selftest::{Tallied, Tally};
 use opcost_record::{Invariant, Reading};
 
 /// A report in which the second side takes so many times as long.

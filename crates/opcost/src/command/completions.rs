@@ -1,13 +1,12 @@
 //! `opcost completions`: what a shell completes, words of the command line and names that are known
 //! when it is asked.
 
-use crate::cli::Cli;
 use crate::comparison::ledger::RULES;
 use crate::exit::Status;
 use crate::import::FORMATS;
 use crate::store::Store;
 use anyhow::{Context, Result};
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_complete::Shell;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
@@ -30,26 +29,26 @@ pub fn completions(shell: Shell) -> Result<Status> {
     completer
         .write_registration(ASKED, "opcost", "opcost", "opcost", &mut bytes)
         .context("completions")?;
-    crate::action::print(&String::from_utf8(bytes).context("completions")?)?;
+    crate::command::output::print(&String::from_utf8(bytes).context("completions")?)?;
     Ok(Status::Done)
 }
 
-/// Answers a shell that asks for completions. Result: whether one did, so that nothing else is to do.
+/// Answers a shell that asks for completions of a command line. Result: whether one did, so that nothing
+/// else is to do.
 ///
 /// # Errors
 /// The shell is unknown, or standard output cannot be written.
-pub fn answer() -> Result<bool> {
+pub fn answer(declared: fn() -> Command) -> Result<bool> {
     if std::env::var_os(ASKED).is_none() {
         return Ok(false);
     }
     let folder = std::env::current_dir().ok();
-    let asked = CompleteEnv::with_factory(command).var(ASKED);
+    let asked = CompleteEnv::with_factory(|| completed(declared())).var(ASKED);
     asked.try_complete(std::env::args_os(), folder.as_deref()).context("completions")
 }
 
 /// The command line with what completes its values.
-fn command() -> Command {
-    let mut command = Cli::command();
+fn completed(mut command: Command) -> Command {
     command.build();
     with_values(command)
 }
@@ -143,7 +142,7 @@ fn formats(current: &OsStr) -> Vec<CompletionCandidate> {
 /// Recordings of the default store, newest first.
 fn recordings(current: &OsStr) -> Vec<CompletionCandidate> {
     let store = std::env::var_os("OPCOST_STORE").map(Into::into);
-    let path = store.or_else(crate::action::default_store_path);
+    let path = store.or_else(crate::command::globals::default_store_path);
     let listed =
         path.and_then(|path| Store::open_for_reading(&path).ok()?.list().ok()).unwrap_or_default();
     let named = listed.into_iter().rev().map(|head| (head.id, head.experiment));
@@ -154,6 +153,7 @@ fn recordings(current: &OsStr) -> Vec<CompletionCandidate> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
     fn values(found: &[CompletionCandidate]) -> Vec<String> {
         found.iter().map(|one| one.get_value().to_string_lossy().into_owned()).collect()
@@ -187,7 +187,7 @@ mod tests {
             command.get_subcommands().for_each(|sub| ids(sub, found));
         }
         let mut found = Vec::new();
-        ids(&command(), &mut found);
+        ids(&completed(crate::cli::Cli::command()), &mut found);
         for id in
             ["workload", "events", "primary", "metric", "fail_on", "allow", "format", "id", "ids"]
         {

@@ -1,9 +1,7 @@
 //! `opcost man`: one page, with a section for each command.
 
-use crate::cli::Cli;
 use crate::exit::Status;
 use anyhow::{Context, Result};
-use clap::CommandFactory;
 use clap_mangen::Man;
 
 /// What stands in the page beside the commands.
@@ -50,8 +48,7 @@ Where commands and tools such as qemu are found.
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub fn man() -> Result<Status> {
-    let mut command = Cli::command();
+pub fn man(mut command: clap::Command) -> Result<Status> {
     command.build();
     // What clap calls extra is the exit statuses.
     let mut text = rendered(|bytes| Man::new(command.clone()).render(bytes))?
@@ -60,7 +57,7 @@ pub fn man() -> Result<Status> {
     text += ".SH EXAMPLES\n";
     text += &examples("opcost", &command);
     text += SURROUNDINGS;
-    crate::action::print(&text)?;
+    crate::command::output::print(&text)?;
     Ok(Status::Done)
 }
 

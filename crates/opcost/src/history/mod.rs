@@ -3,9 +3,6 @@
 //!
 //! Old results are for trends, not for verdicts: a verdict needs both versions in one recording.
 
-pub mod command;
-pub(crate) mod render;
-
 use crate::comparison::between::{Between, between};
 use crate::comparison::limit::Limit;
 use crate::comparison::{Comparison, Figures, Row, compare, interval};

@@ -414,6 +414,6 @@ fn plan(
 }
 
 /// The name of a file without its ending.
-pub(super) fn stem(path: &Path) -> String {
+pub(crate) fn stem(path: &Path) -> String {
     path.file_stem().map_or("imported".into(), |stem| stem.to_string_lossy().into_owned())
 }

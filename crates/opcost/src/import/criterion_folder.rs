@@ -9,22 +9,22 @@ use std::path::{Path, PathBuf};
 
 /// Samples of one benchmark in one run.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct SampleFile {
+pub(crate) struct SampleFile {
     /// The file.
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
     /// The run: `new`, or the name of a baseline.
-    pub(super) run: String,
+    pub(crate) run: String,
 }
 
 /// The samples of a folder.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct Found {
+pub(crate) struct Found {
     /// The last run of every benchmark, in the order of their names.
-    pub(super) newest: Vec<SampleFile>,
+    pub(crate) newest: Vec<SampleFile>,
     /// The runs that the last ones can be compared with.
-    pub(super) baselines: Vec<SampleFile>,
+    pub(crate) baselines: Vec<SampleFile>,
     /// Baselines that are the last run itself: criterion copies `new` to `base` when it is done.
-    pub(super) copies: BTreeSet<String>,
+    pub(crate) copies: BTreeSet<String>,
 }
 
 /// The last run.
@@ -36,7 +36,7 @@ const SAMPLES: &str = "sample.json";
 ///
 /// # Errors
 /// A folder that cannot be read.
-pub(super) fn find(folder: &Path) -> io::Result<Found> {
+pub(crate) fn find(folder: &Path) -> io::Result<Found> {
     let mut found = Found::default();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(folder) = folders.pop() {
@@ -73,7 +73,7 @@ pub(super) fn find(folder: &Path) -> io::Result<Found> {
 
 /// The benchmark's name by the folders between this one and its samples; `None` where a folder is
 /// named as criterion names it, or there is none between.
-pub(super) fn case(folder: &Path, samples: &Path) -> Option<String> {
+pub(crate) fn case(folder: &Path, samples: &Path) -> Option<String> {
     if samples.components().any(|part| part.as_os_str() == "criterion") {
         return None;
     }

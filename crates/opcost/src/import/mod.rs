@@ -3,13 +3,12 @@
 //! A reader turns text into [`Parsed`], the figures in the tool's own words, and opens no file.
 //! [`assemble`](assemble()) then gives the figures of all files their variants, metrics and units.
 
-mod assemble;
+pub(crate) mod assemble;
 mod benchfmt;
 mod bonnie;
 mod catch2;
-pub mod command;
 mod criterion;
-mod criterion_folder;
+pub(crate) mod criterion_folder;
 mod google_benchmark;
 mod hyperfine;
 mod lmbench;

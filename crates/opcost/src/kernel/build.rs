@@ -25,13 +25,13 @@ const FIXED: [(&str, &str); 4] = [
 ];
 
 /// Where things are built, and who is told.
-pub(super) struct Builder<'a> {
-    pub(super) cache: Cache,
+pub(crate) struct Builder<'a> {
+    pub(crate) cache: Cache,
     /// Where linux-source packages put their tarballs.
-    pub(super) tarballs: PathBuf,
-    pub(super) path_env: Option<OsString>,
-    pub(super) interrupt: &'a Interrupt,
-    pub(super) progress: &'a mut dyn FnMut(&str),
+    pub(crate) tarballs: PathBuf,
+    pub(crate) path_env: Option<OsString>,
+    pub(crate) interrupt: &'a Interrupt,
+    pub(crate) progress: &'a mut dyn FnMut(&str),
 }
 
 /// What a kernel is made of, read once, so that the key and the build see the same.
@@ -63,7 +63,7 @@ impl Ingredients {
 }
 
 /// Builds a kernel, or finds it in the cache.
-pub(super) fn build(builder: &mut Builder<'_>, recipe: &Recipe) -> Result<Kernel, KernelError> {
+pub(crate) fn build(builder: &mut Builder<'_>, recipe: &Recipe) -> Result<Kernel, KernelError> {
     check_name(&recipe.name)?;
     if std::env::consts::ARCH != "x86_64" {
         return Err(KernelError::Usage(format!(
@@ -224,6 +224,6 @@ fn collect(objects: &Path, made: &Path, steps: &Steps<'_>) -> Result<(), KernelE
 }
 
 /// How much of a key is shown.
-pub(super) fn short(key: &str) -> &str {
+pub(crate) fn short(key: &str) -> &str {
     key.get(..KEY_SHOWN).unwrap_or(key)
 }

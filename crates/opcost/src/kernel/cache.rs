@@ -22,53 +22,53 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Names of the files of an entry.
-pub(super) const IMAGE: &str = "bzImage";
-pub(super) const SYSTEM_MAP: &str = "System.map";
-pub(super) const VMLINUX: &str = "vmlinux";
-pub(super) const CONFIG: &str = ".config";
-pub(super) const MODULES: &str = "modules";
+pub(crate) const IMAGE: &str = "bzImage";
+pub(crate) const SYSTEM_MAP: &str = "System.map";
+pub(crate) const VMLINUX: &str = "vmlinux";
+pub(crate) const CONFIG: &str = ".config";
+pub(crate) const MODULES: &str = "modules";
 const DESCRIPTION: &str = "kernel.json";
 
 const RETRY_LOCK_EVERY: Duration = Duration::from_millis(200);
 /// How many characters of a key say which it is.
-pub(super) const KEY_SHOWN: usize = 12;
+pub(crate) const KEY_SHOWN: usize = 12;
 
 /// What is known of an entry besides its files.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(super) struct Description {
+pub(crate) struct Description {
     /// The name it was made under.
-    pub(super) name: String,
-    pub(super) key: String,
-    pub(super) release: Option<String>,
+    pub(crate) name: String,
+    pub(crate) key: String,
+    pub(crate) release: Option<String>,
     /// SHA-256 of the image.
-    pub(super) digest: String,
-    pub(super) image_bytes: u64,
+    pub(crate) digest: String,
+    pub(crate) image_bytes: u64,
     /// Source, fragments and patches by name, or the package.
-    pub(super) made_from: Vec<String>,
+    pub(crate) made_from: Vec<String>,
     /// The compiler; absent for a package.
-    pub(super) compiler: Option<String>,
-    pub(super) made_unix_ns: u64,
+    pub(crate) compiler: Option<String>,
+    pub(crate) made_unix_ns: u64,
     /// How long the build took; absent for a package.
-    pub(super) build_ns: Option<u64>,
+    pub(crate) build_ns: Option<u64>,
 }
 
 /// The folder.
 #[derive(Clone, Debug)]
-pub(super) struct Cache {
+pub(crate) struct Cache {
     root: PathBuf,
 }
 
 impl Cache {
-    pub(super) fn new(root: &Path) -> Cache {
+    pub(crate) fn new(root: &Path) -> Cache {
         Cache { root: root.to_path_buf() }
     }
 
-    pub(super) fn path(&self, parts: &[&str]) -> PathBuf {
+    pub(crate) fn path(&self, parts: &[&str]) -> PathBuf {
         parts.iter().fold(self.root.clone(), |path, part| path.join(part))
     }
 
     /// Where a build of this key, or whatever else is being made, lives until it is whole; empty.
-    pub(super) fn workplace(&self, id: &str) -> Result<PathBuf, KernelError> {
+    pub(crate) fn workplace(&self, id: &str) -> Result<PathBuf, KernelError> {
         let path = self.path(&["building", id]);
         remove(&path)?;
         fs::create_dir_all(&path).map_err(KernelError::file("make", &path))?;
@@ -77,7 +77,7 @@ impl Cache {
 
     /// Waits until nobody else works on `id`; it is free again when the result is dropped or its
     /// process ends.
-    pub(super) fn lock(
+    pub(crate) fn lock(
         &self,
         id: &str,
         interrupt: &Interrupt,
@@ -109,7 +109,7 @@ impl Cache {
     }
 
     /// The kernel of an entry, if it is there and undamaged.
-    pub(super) fn find(&self, entry: &Path, name: &str) -> Option<Kernel> {
+    pub(crate) fn find(&self, entry: &Path, name: &str) -> Option<Kernel> {
         let description = describe(entry)?;
         let found = image::read(&entry.join(IMAGE)).ok()?;
         (found.digest == description.digest).then(|| {
@@ -128,7 +128,7 @@ impl Cache {
     }
 
     /// Makes a finished folder with an image an entry.
-    pub(super) fn keep(
+    pub(crate) fn keep(
         &self,
         made: &Path,
         entry: &Path,
@@ -146,7 +146,7 @@ impl Cache {
     }
 
     /// Lets a name mean a key from now on.
-    pub(super) fn set_name(&self, name: &str, key: &str) -> Result<(), KernelError> {
+    pub(crate) fn set_name(&self, name: &str, key: &str) -> Result<(), KernelError> {
         let (folder, path) = (self.path(&["names"]), self.path(&["names", name]));
         fs::create_dir_all(&folder).map_err(KernelError::file("make", &folder))?;
         // A name is never seen half written: it is renamed into place.
@@ -173,7 +173,7 @@ impl Cache {
     }
 
     /// The entry that a name, or the beginning of a key, means.
-    pub(super) fn find_built(&self, name: &str) -> Result<Kernel, KernelError> {
+    pub(crate) fn find_built(&self, name: &str) -> Result<Kernel, KernelError> {
         let names = self.names();
         let by_name = names.get(name).and_then(|key| self.find(&self.path(&[key]), name));
         let by_key = || {
@@ -192,7 +192,7 @@ impl Cache {
     }
 
     /// All entries: built ones by name, then packages; unreadable ones are left out.
-    pub(super) fn entries(&self) -> Vec<(PathBuf, Description)> {
+    pub(crate) fn entries(&self) -> Vec<(PathBuf, Description)> {
         let names = self.names();
         let mut found: Vec<(PathBuf, Description)> = Vec::new();
         for path in [folder_of(&self.root), folder_of(&self.path(&["debian"]))].concat() {
@@ -222,7 +222,7 @@ fn folder_of(path: &Path) -> Vec<PathBuf> {
 }
 
 /// Removes a folder, if it is there.
-pub(super) fn remove(path: &Path) -> Result<(), KernelError> {
+pub(crate) fn remove(path: &Path) -> Result<(), KernelError> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             Err(KernelError::file("remove", path)(error))
@@ -232,7 +232,7 @@ pub(super) fn remove(path: &Path) -> Result<(), KernelError> {
 }
 
 /// Renames a finished folder to where it is looked for; what was there was damaged.
-pub(super) fn move_into_place(made: &Path, place: &Path) -> Result<(), KernelError> {
+pub(crate) fn move_into_place(made: &Path, place: &Path) -> Result<(), KernelError> {
     remove(place)?;
     let folder = place.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(folder).map_err(KernelError::file("make", folder))?;

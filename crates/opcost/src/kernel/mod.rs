@@ -1,8 +1,7 @@
 //! Kernels for the emulated machine: from what `--kernel` says to an image that boots.
 
-mod build;
-mod cache;
-mod command;
+pub(crate) mod build;
+pub(crate) mod cache;
 mod config;
 mod debian;
 mod error;
@@ -10,14 +9,13 @@ mod image;
 mod kconfig;
 mod modules;
 mod source;
-mod spec;
+pub(crate) mod spec;
 mod step;
 mod tools;
 
 #[cfg(test)]
 mod build_tests;
 
-pub use command::{KernelArgs, kernel};
 pub use error::KernelError;
 pub(crate) use image::digest;
 pub use modules::Module;
@@ -34,7 +32,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Where Debian's linux-source packages put their tarballs.
-const TARBALLS: &str = "/usr/src";
+pub(crate) const TARBALLS: &str = "/usr/src";
 
 /// A kernel that can be booted.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]

@@ -53,7 +53,7 @@ impl Flavour {
     }
 
     /// The end of its packages' names.
-    pub(super) fn suffix(self) -> &'static str {
+    pub(crate) fn suffix(self) -> &'static str {
         match self {
             Flavour::Cloud => "cloud-amd64",
             Flavour::Rt => "rt-amd64",
@@ -91,7 +91,7 @@ fn is_name_character(c: char) -> bool {
 }
 
 /// Whether a kernel may have this name; the error says why not.
-pub(super) fn check_name(name: &str) -> Result<(), KernelError> {
+pub(crate) fn check_name(name: &str) -> Result<(), KernelError> {
     let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
     if begins && name.len() <= 100 && name.chars().all(is_name_character) {
         return Ok(());

@@ -8,6 +8,7 @@ mod benchfmt;
 mod csv;
 pub mod diff;
 mod functions;
+pub mod history;
 pub mod html;
 mod imported;
 mod json;
@@ -131,7 +132,7 @@ impl Exports {
         let plain = View { style: &style, ..*view };
         for (name, path) in &self.files {
             if is_standard_output(path) {
-                crate::action::print(&render(name, &plain)?)?;
+                crate::command::output::print(&render(name, &plain)?)?;
                 continue;
             }
             std::fs::write(path, render(name, &plain)?)

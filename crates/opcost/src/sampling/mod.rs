@@ -8,7 +8,6 @@
 
 pub mod existing;
 mod intake;
-pub mod once;
 mod recorder;
 
 pub use intake::Intake;

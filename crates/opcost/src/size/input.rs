@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// [`SizeError`], and what [`prepare`] says of a kernel.
-pub(super) fn open(argument: &str, quiet: bool) -> Result<Vec<u8>> {
+pub(crate) fn open(argument: &str, quiet: bool) -> Result<Vec<u8>> {
     let path = Path::new(argument);
     let read = |path: &Path| {
         std::fs::read(path)

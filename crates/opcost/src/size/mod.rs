@@ -5,17 +5,16 @@
 //! the change of the whole.
 
 mod alignment;
-mod alone;
+pub(crate) mod alone;
 mod archive;
 mod code;
-mod command;
 mod cover;
-mod difference;
+pub(crate) mod difference;
 mod error;
 mod family;
-mod function;
+pub(crate) mod function;
 mod inlined;
-mod input;
+pub(crate) mod input;
 mod inventory;
 mod object_file;
 mod operand;
@@ -25,7 +24,6 @@ mod totals;
 pub use alignment::{Aligned, align};
 pub use alone::{FileSizes, SizedSymbol, sizes};
 pub use code::{Code, CodeError, Instruction, disassemble};
-pub use command::{SizeArgs, size};
 pub use difference::{Measured, Part, SectionRow, SizeDifference, SizeSide, SymbolRow, compare};
 pub use error::{ContentsError, SizeError};
 pub use function::{FunctionDifference, compare_function};

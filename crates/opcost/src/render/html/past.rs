@@ -3,10 +3,10 @@
 use super::plot::{Dot, Group, LARGE, Words, series};
 use super::plots::unit_named;
 use super::repeat::quoted;
-use crate::history::render::change_text;
 use crate::history::{History, Series};
 use crate::number::scale;
 use crate::render::View;
+use crate::render::history::change_text;
 use crate::time::date;
 use maud::{Markup, html};
 

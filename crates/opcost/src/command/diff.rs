@@ -1,0 +1,400 @@
+//! `opcost diff`.
+
+use crate::command::function_option::the_function;
+use crate::command::globals::Globals;
+use crate::command::output::print;
+use crate::command::profile::{SourceArgs, display_name};
+use crate::comparison::across::across;
+use crate::comparison::call_tree::{CallTree, VariantOf};
+use crate::comparison::difference::{Difference, DifferenceError, WORK_RULE, difference};
+use crate::comparison::function_context::{FunctionContext, function_context};
+use crate::comparison::owner::{KernelFiles, Owners};
+use crate::comparison::profile_difference::{EVENT_RULE, ProfileOf, profile_difference};
+use crate::comparison::{check_matches_of, parallel};
+use crate::exit::{HasStatus, Status, fail};
+use crate::kernel;
+use crate::plan::{SameFile, find_rule};
+use crate::recording::Recording;
+use crate::render::profile::find_variant;
+use crate::render::{self, Style, diff as page, sampled};
+use crate::store::{Store, StoreError};
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use opcost_profile::symbols::elf::source_files;
+use opcost_record::Function;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  opcost diff
+  opcost diff last --variant native --variant paravirt --format mail
+  opcost diff 261121-69 261122-7d --variant paravirt
+  opcost diff --function copy_page_range
+  opcost diff old/perf.data new/perf.data --ops 100000
+  opcost diff --baseline old/*.data --variant new/*.data";
+
+/// Arguments of `opcost diff`.
+#[derive(Args, Debug)]
+pub struct DiffArgs {
+    /// The recording: its identifier, the beginning of it, or last; or a file with a profile of any
+    /// format below [default: last]
+    id: Option<String>,
+
+    /// The recording to compare it with [default: two variants of the first are compared], or the
+    /// second file
+    #[arg(value_name = "ID")]
+    other: Option<String>,
+
+    /// Files with profiles of the baseline, one of each run, with --variant for the files of the
+    /// other side; several files may follow. Functions are then judged by files
+    #[arg(long, value_name = "FILE")]
+    baseline: Vec<PathBuf>,
+
+    /// Of files: operations that the work of each made, once for both sides or once for each; costs
+    /// are then compared for one operation, else shares
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    ops: Vec<u64>,
+
+    #[command(flatten)]
+    source: SourceArgs,
+
+    /// The variant, by name or position; twice for the baseline and the variant [default: where
+    /// there is no choice, that]; with --baseline the files of the variant, of which several may follow
+    #[arg(long, value_name = "NAME")]
+    variant: Vec<String>,
+
+    /// Show the callers and callees of this function; FILE:NAME of several alike
+    #[arg(long, value_name = "NAME")]
+    function: Option<String>,
+
+    /// Functions to show one by one, the largest changes first [default: all; in mails and of
+    /// files 30]
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+
+    /// Compare all the same although this rule is broken: one of the ledger's, or work; of files:
+    /// event
+    #[arg(long, value_name = "RULE")]
+    allow: Vec<String>,
+
+    /// Take two files for the same, by path or name: one of the baseline, one of the variant; may be
+    /// repeated [default: files of one path, name or role]
+    #[arg(long = "match", value_name = "OLD=NEW")]
+    matches: Vec<SameFile>,
+
+    /// Show names of functions whole; else names of C++ and Rust are shortened where there is no room:
+    /// template arguments, parameters and namespaces are left out first
+    #[arg(long)]
+    full_names: bool,
+
+    /// What to print; mail: the causes by weight, in 72 columns [default: text]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: Option<Format>,
+
+    /// Print JSON, with every function; --json - is the same
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Format {
+    Text,
+    Mail,
+    Markdown,
+    Json,
+}
+
+/// `opcost diff`.
+///
+/// # Errors
+/// [`DifferenceError`], what is wrong with the
+/// store, no such variant or function.
+pub fn diff(globals: &Globals, args: &DiffArgs) -> Result<Status> {
+    if !args.baseline.is_empty() {
+        if let Some(id) = args.id.as_ref().or(args.other.as_ref()) {
+            let why =
+                format!("{id}: with --baseline every file stands behind --baseline or --variant");
+            return Err(fail(Status::Usage, why));
+        }
+        let variant: Vec<PathBuf> = args.variant.iter().map(PathBuf::from).collect();
+        return files(globals, args, [&args.baseline, &variant]);
+    }
+    let id = args.id.as_deref().unwrap_or("last");
+    if let Some(other) = &args.other
+        && (is_file(id) || is_file(other))
+    {
+        if !args.variant.is_empty() {
+            let why = "--variant: of files it names those of the variant, beside --baseline";
+            return Err(fail(Status::Usage, why));
+        }
+        return files(globals, args, [&[PathBuf::from(id)], &[PathBuf::from(other)]]);
+    }
+    if !args.ops.is_empty() {
+        let why = "--ops is for files with profiles; recordings know their operations";
+        return Err(fail(Status::Usage, why));
+    }
+    for rule in args.allow.iter().filter(|rule| *rule != WORK_RULE) {
+        find_rule(rule)?;
+    }
+    let format = if args.json { Format::Json } else { args.format.unwrap_or(Format::Text) };
+    if args.function.is_some() && format == Format::Mail {
+        return Err(fail(
+            Status::Usage,
+            "--format mail is a list of functions; with --function there is text, markdown and json",
+        ));
+    }
+    if let Some(path) =
+        [Some(id), args.other.as_deref()].into_iter().flatten().find(|name| name.contains('/'))
+    {
+        let why = format!("'{path}' is no file, and identifiers of recordings have no '/'");
+        return Err(fail(Status::Usage, why));
+    }
+    let store = Store::open_for_reading(&globals.store_path()?).map_err(StoreError::carried)?;
+    let read = |id: &str| store.read(id).map_err(StoreError::carried);
+    let mut first = read(id)?;
+    let other = args.other.as_deref().map(read).transpose()?;
+    // Both sides may be of the first.
+    let given = variants(&first, other.as_ref(), &args.variant)?;
+    check_matches_of(given, &args.matches).map_err(HasStatus::carried)?;
+    first.plan.matches.extend(args.matches.iter().cloned());
+    let variants = variants(&first, other.as_ref(), &args.variant)?;
+    let style = globals.style().with_full_names(args.full_names);
+    // Two recordings are first compared metric by metric, where functions are not all that is asked for.
+    let whole_page = args.function.is_none() && matches!(format, Format::Text | Format::Json);
+    let metrics = match variants[0].recording.id != variants[1].recording.id && whole_page {
+        true => Some(across(variants, &args.allow).map_err(HasStatus::carried)?),
+        false => None,
+    };
+    let made = difference(variants, &args.allow);
+    if let (Some(metrics), Err(DifferenceError::NoProfile(_))) = (&metrics, &made) {
+        let text = match format {
+            Format::Json => document(&render::across::json(metrics))?,
+            _ => render::across::text(metrics, &style),
+        };
+        print(&text)?;
+        return Ok(Status::Done);
+    }
+    let mut difference = made.map_err(HasStatus::carried)?;
+    if args.function.is_none() {
+        difference.owners = owners(variants);
+    }
+    let text = match &args.function {
+        Some(name) => {
+            let context = context(&difference.tree, name)?;
+            of_function(&difference, &context, format, &style)?
+        }
+        None => whole(&difference, args.limit.unwrap_or(shown_in(format)), format, &style)?,
+    };
+    let text = match (&metrics, format) {
+        (Some(metrics), Format::Text) => render::across::text(metrics, &style) + "\n" + &text,
+        (Some(metrics), Format::Json) => {
+            let mut value = page::json(&difference);
+            value["metrics"] = render::across::json(metrics)["metrics"].take();
+            document(&value)?
+        }
+        _ => text,
+    };
+    print(&text)?;
+    Ok(Status::Done)
+}
+
+/// Functions of files, and of mails, that are shown one by one unless said otherwise.
+const FUNCTIONS_SHOWN: usize = 30;
+
+/// Functions of recordings that are shown one by one unless said otherwise.
+fn shown_in(format: Format) -> usize {
+    match format {
+        // Where nothing is known to have changed, every function that was sampled is a cause.
+        Format::Mail => FUNCTIONS_SHOWN,
+        _ => usize::MAX,
+    }
+}
+
+/// Whether it is a file, or a folder that perf wrote with several threads.
+fn is_file(name: &str) -> bool {
+    let path = Path::new(name);
+    path.is_file() || path.join("data").is_file()
+}
+
+/// Files with profiles, one a side or several.
+fn files(globals: &Globals, args: &DiffArgs, paths: [&[PathBuf]; 2]) -> Result<Status> {
+    let unfit = match args.format {
+        Some(Format::Mail | Format::Markdown) => Some("--format mail and markdown"),
+        _ if args.function.is_some() => Some("--function (opcost profile has it for one file)"),
+        _ => None,
+    };
+    if let Some(option) = unfit {
+        return Err(fail(Status::Usage, format!("{option}: for recordings, not for files")));
+    }
+    if paths[1].is_empty() {
+        let why = "--baseline names the files of one side; name those of the other with --variant";
+        return Err(fail(Status::Usage, why));
+    }
+    if let Some(rule) = args.allow.iter().find(|rule| *rule != EVENT_RULE) {
+        let why = format!("--allow {rule}: of files only the rule {EVENT_RULE} can be waived");
+        return Err(fail(Status::Usage, why));
+    }
+    let ops = match args.ops[..] {
+        [] => [None; 2],
+        [both] => [Some(both); 2],
+        [one, two] => [Some(one), Some(two)],
+        _ => {
+            return Err(fail(Status::Usage, "--ops is given more than twice: there are two sides"));
+        }
+    };
+    if paths.iter().any(|side| side.len() > 1) {
+        refuse_repeated(paths)?;
+    }
+    let all: Vec<&PathBuf> = paths.into_iter().flatten().collect();
+    // Names are looked up anew for each file, which takes longer than its samples do.
+    let read = parallel::map(all, true, |path| args.source.read(path));
+    let mut read = read.into_iter().collect::<Result<Vec<_>>>()?;
+    let of_variant = read.split_off(paths[0].len());
+    let profiles = [read, of_variant];
+    let names = file_names(paths);
+    let side = |at: usize| -> Vec<ProfileOf<'_>> {
+        let files = names[at].iter().zip(&profiles[at]);
+        files.map(|(name, profile)| ProfileOf { name, profile, ops: ops[at] }).collect()
+    };
+    let side_names = names.each_ref().map(|side| match side.as_slice() {
+        [one] => one.clone(),
+        [first, others @ ..] => format!("{first} and {} more", others.len()),
+        [] => String::new(),
+    });
+    let sides = [&*side(0), &*side(1)];
+    let difference = profile_difference(sides, side_names, &args.allow, &args.matches)
+        .map_err(HasStatus::carried)?;
+    let text = if args.json || args.format == Some(Format::Json) {
+        document(&sampled::difference::json(&difference))?
+    } else {
+        let limit = args.limit.unwrap_or(FUNCTIONS_SHOWN);
+        let style = globals.style().with_full_names(args.full_names);
+        sampled::difference::text(&difference, limit, &style)
+    };
+    print(&text)?;
+    Ok(Status::Done)
+}
+
+/// Refuses a file that stands there twice: it would count as two runs that are strangely alike.
+fn refuse_repeated(paths: [&[PathBuf]; 2]) -> Result<()> {
+    let mut known: Vec<PathBuf> = Vec::new();
+    for path in paths.into_iter().flatten() {
+        let real = path.canonicalize().unwrap_or_else(|_| path.clone());
+        if known.contains(&real) {
+            let why = format!(
+                "{} is given twice; each run is one file, and each file is given once",
+                path.display()
+            );
+            return Err(fail(Status::Usage, why));
+        }
+        known.push(real);
+    }
+    Ok(())
+}
+
+/// What to call each file: by its name, where several have it with their folders.
+fn file_names(paths: [&[PathBuf]; 2]) -> [Vec<String>; 2] {
+    let short = paths.map(|side| side.iter().map(|path| display_name(path)).collect::<Vec<_>>());
+    let mut all: Vec<&String> = short.iter().flatten().collect();
+    all.sort();
+    let distinct = all.windows(2).all(|two| two[0] != two[1]);
+    match distinct {
+        true => short,
+        false => paths.map(|side| side.iter().map(|path| path.display().to_string()).collect()),
+    }
+}
+
+/// The source files of the functions of the variants' kernels, as far as the cache has them.
+fn owners(variants: [VariantOf<'_>; 2]) -> Owners {
+    let cache = kernel::default_cache().ok();
+    let of = |variant: VariantOf<'_>| {
+        let state = variant.recording.machine.first()?;
+        let kernel = state.kernels.iter().find(|kernel| kernel.variant == variant.variant)?;
+        let files = || {
+            let vmlinux = kernel::vmlinux_of(cache.as_deref()?, &kernel.digest)?;
+            source_files(&std::fs::read(vmlinux).ok()?).ok()
+        };
+        Some(KernelFiles { kernel: kernel.name.clone(), files: files() })
+    };
+    Owners::of(variants.into_iter().filter_map(of).collect())
+}
+
+fn whole(difference: &Difference, limit: usize, format: Format, style: &Style) -> Result<String> {
+    Ok(match format {
+        Format::Text => page::text(difference, limit, style),
+        Format::Mail => page::mail(difference, limit, style),
+        Format::Markdown => page::markdown(difference, limit, style),
+        Format::Json => document(&page::json(difference))?,
+    })
+}
+
+fn of_function(
+    difference: &Difference,
+    context: &FunctionContext,
+    format: Format,
+    style: &Style,
+) -> Result<String> {
+    Ok(match format {
+        Format::Text | Format::Mail => page::function_text(difference, context, style),
+        Format::Markdown => page::function_markdown(difference, context, style),
+        Format::Json => document(&page::function_json(difference, context))?,
+    })
+}
+
+fn document(value: &Value) -> Result<String> {
+    Ok(serde_json::to_string_pretty(value).context("difference to JSON")? + "\n")
+}
+
+/// The baseline and the variant.
+fn variants<'a>(
+    first: &'a Recording,
+    other: Option<&'a Recording>,
+    named: &[String],
+) -> Result<[VariantOf<'a>; 2]> {
+    let other = other.filter(|other| other.id != first.id);
+    let recordings = [first, other.unwrap_or(first)];
+    match (named, other) {
+        ([one, two], _) => {
+            Ok([find_variant(recordings[0], one)?, find_variant(recordings[1], two)?])
+        }
+        ([both], Some(_)) => {
+            Ok([find_variant(recordings[0], both)?, find_variant(recordings[1], both)?])
+        }
+        // Against the baseline.
+        ([one], None) => {
+            Ok([VariantOf { recording: first, variant: 0 }, find_variant(first, one)?])
+        }
+        ([], None) if first.plan.variants.len() == 2 => {
+            Ok([0, 1].map(|variant| VariantOf { recording: first, variant }))
+        }
+        ([], Some(_)) if recordings.iter().all(|recording| recording.plan.variants.len() == 1) => {
+            Ok(recordings.map(|recording| VariantOf { recording, variant: 0 }))
+        }
+        ([], _) => Err(fail(Status::Usage, which(recordings))),
+        _ => Err(fail(
+            Status::Usage,
+            "--variant is given more than twice: a baseline and a variant are compared",
+        )),
+    }
+}
+
+/// What to choose from.
+fn which(recordings: [&Recording; 2]) -> String {
+    let names = |recording: &Recording| -> String {
+        let variants = recording.plan.variants.iter();
+        variants.map(|variant| variant.name.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let [one, two] = recordings;
+    let mut text =
+        format!("say which variants with --variant NAME; recording {} has {}", one.id, names(one));
+    if one.id != two.id {
+        text += &format!(", {} has {}", two.id, names(two));
+    }
+    text
+}
+
+/// The one function of this name.
+fn context(tree: &CallTree, name: &str) -> Result<FunctionContext> {
+    let functions: Vec<&Function> = tree.functions.iter().collect();
+    Ok(function_context(tree, the_function(&functions, name)?))
+}

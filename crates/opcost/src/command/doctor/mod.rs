@@ -1,0 +1,443 @@
+//! `opcost doctor`: what can be measured here, what cannot, why, and what would help.
+
+mod noise;
+
+use crate::command::globals::Globals;
+use crate::command::output::print;
+use crate::command::seconds::seconds;
+use crate::exit::Status;
+use crate::machine::emulated::{Emulator, Tools};
+use crate::machine::host::HostSurroundings;
+use crate::render::Style;
+use crate::render::page::{GREEN, PLAIN, Page, YELLOW};
+use crate::resolve::Surroundings;
+use crate::source::perf_event::{DEFAULT_EVENTS, syntax};
+use crate::store::{Store, StoreErrorKind};
+use anyhow::{Context, Result};
+use clap::Args;
+use opcost_sys::affinity::parse_cpu_list;
+use opcost_sys::clock::tsc_is_constant;
+use opcost_sys::perf::{has_cpu_pmu, nmi_watchdog, perf_event_paranoid};
+use serde::Serialize;
+use std::path::Path;
+
+/// Arguments of `opcost doctor`.
+#[derive(Args, Debug)]
+pub struct DoctorArgs {
+    /// Listen to each CPU in turn instead: which is the quietest, what disturbs the others
+    #[arg(long)]
+    pub cpus: bool,
+
+    /// How long to listen to each CPU
+    #[arg(long, value_name = "N", default_value = "1", requires = "cpus", value_parser = seconds)]
+    pub seconds: f64,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How a check came out.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Health {
+    /// All is well.
+    Good,
+    /// It works, but results are poorer.
+    Poor,
+    /// It cannot be had.
+    Missing,
+}
+
+/// One finding.
+#[derive(Clone, Debug, Serialize)]
+struct Finding {
+    subject: &'static str,
+    health: Health,
+    what: String,
+    /// What would help; absent where nothing has to.
+    remedy: Option<String>,
+}
+
+impl Finding {
+    fn good(subject: &'static str, what: impl Into<String>) -> Finding {
+        Finding { subject, health: Health::Good, what: what.into(), remedy: None }
+    }
+
+    fn bad(
+        subject: &'static str,
+        health: Health,
+        what: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Finding {
+        Finding { subject, health, what: what.into(), remedy: Some(remedy.into()) }
+    }
+}
+
+/// Examines this machine.
+pub fn doctor(globals: &Globals, args: &DoctorArgs) -> Result<Status> {
+    if args.cpus {
+        return noise::noise(globals, args.seconds, args.json);
+    }
+    let root = Path::new("/");
+    let mut findings = vec![counters(root)];
+    findings.extend(events());
+    findings.push(rights(root));
+    findings.push(watchdog(root));
+    findings.push(clock(root));
+    findings.push(layout(root));
+    findings.push(frequency(root));
+    findings.push(processors());
+    findings.push(load(root));
+    findings.push(steal(root));
+    findings.push(seccomp(root));
+    findings.push(emulation("emulated machine", Emulator::System));
+    findings.push(emulation("emulated programs", Emulator::User));
+    findings.push(store(globals)?);
+    let text = if args.json {
+        serde_json::to_string_pretty(&findings).context("findings to JSON")? + "\n"
+    } else {
+        text(&findings, &globals.style())
+    };
+    print(&text)?;
+    Ok(Status::Done)
+}
+
+fn text(findings: &[Finding], style: &Style) -> String {
+    let mut page = Page::new(style);
+    for finding in findings {
+        let (mark, color) = match finding.health {
+            Health::Good => ("ok", GREEN),
+            Health::Poor => ("!", YELLOW),
+            Health::Missing => ("–", YELLOW),
+        };
+        page.wrap(color, &format!("{mark:<3}{:<18} ", finding.subject), &finding.what);
+        if let Some(remedy) = &finding.remedy {
+            page.wrap(PLAIN, &format!("{:<22}→ ", ""), remedy);
+        }
+    }
+    page.into_text()
+}
+
+fn read(root: &Path, path: &str) -> Option<String> {
+    std::fs::read_to_string(root.join(path)).ok().map(|text| text.trim().to_string())
+}
+
+fn counters(root: &Path) -> Finding {
+    if has_cpu_pmu(&root.join("sys")) {
+        return Finding::good("hardware counters", "the kernel drives this CPU's counters");
+    }
+    let virtual_machine = read(root, "proc/cpuinfo")
+        .is_some_and(|text| text.split_whitespace().any(|flag| flag == "hypervisor"));
+    let remedy = if virtual_machine {
+        "this is a virtual machine: let the hypervisor give it a PMU (KVM: -cpu host,pmu=on); until then \
+         instructions and cycles cannot be counted here, times and software events can; the \
+         emulated machine counts instructions without one: --machine emulated"
+    } else {
+        "boot a kernel with CONFIG_PERF_EVENTS and this CPU's PMU driver"
+    };
+    Finding::bad("hardware counters", Health::Missing, "none: no PMU here", remedy)
+}
+
+/// Whether every instruction can be counted under an emulator.
+fn emulation(subject: &'static str, emulator: Emulator) -> Finding {
+    match Tools::find(emulator) {
+        Ok(tools) => Finding::good(
+            subject,
+            format!(
+                "exact counts with {} {}, no PMU or root needed: --machine emulated",
+                tools.qemu.display(),
+                tools.qemu_version
+            ),
+        ),
+        // The error's second half says what to do.
+        Err(error) => {
+            let text = error.to_string();
+            let (what, remedy) = text.split_once("; ").unwrap_or((&text, ""));
+            Finding::bad(subject, Health::Missing, what, remedy)
+        }
+    }
+}
+
+/// The default events, those with the same answer together.
+fn events() -> Vec<Finding> {
+    let here = HostSurroundings;
+    let mut available = Vec::new();
+    let mut refused: Vec<(String, String, Vec<String>)> = Vec::new();
+    let events = syntax::parse(&DEFAULT_EVENTS, &here.sysfs()).unwrap_or_default();
+    for (event, refusal) in events.iter().zip(here.refusals(&events)) {
+        let name = event.key.label();
+        match refusal {
+            None => available.push(name),
+            Some(refusal) => {
+                match refused.iter_mut().find(|(reason, ..)| *reason == refusal.reason) {
+                    Some((_, _, names)) => names.push(name),
+                    None => refused.push((refusal.reason, refusal.remedy, vec![name])),
+                }
+            }
+        }
+    }
+    let mut findings = Vec::new();
+    if !available.is_empty() {
+        findings.push(Finding::good("events", format!("counted here: {}", available.join(", "))));
+    }
+    for (reason, remedy, names) in refused {
+        findings.push(Finding::bad(
+            "events",
+            Health::Missing,
+            format!("{}: {reason}", names.join(", ")),
+            remedy,
+        ));
+    }
+    findings
+}
+
+fn rights(root: &Path) -> Finding {
+    let level = perf_event_paranoid(&root.join("proc"));
+    let context = opcost_sys::perf::OpenContext::detect(&root.join("proc"), &root.join("sys"));
+    match level {
+        None => Finding::bad(
+            "rights",
+            Health::Missing,
+            "this kernel has no performance events",
+            "boot a kernel with CONFIG_PERF_EVENTS",
+        ),
+        Some(level) if context.privileged => Finding::good(
+            "rights",
+            format!("privileged: perf_event_paranoid = {level} does not bind this user"),
+        ),
+        Some(level) if level <= 1 => Finding::good(
+            "rights",
+            format!("perf_event_paranoid = {level}: user and kernel of own processes"),
+        ),
+        Some(2) => Finding::bad(
+            "rights",
+            Health::Poor,
+            "perf_event_paranoid = 2: user mode of own processes only",
+            "to count the kernel too: sysctl kernel.perf_event_paranoid=1, or run as root",
+        ),
+        Some(level) => Finding::bad(
+            "rights",
+            Health::Missing,
+            format!("perf_event_paranoid = {level}: no events for this user"),
+            "sysctl kernel.perf_event_paranoid=2 or lower, or run as root",
+        ),
+    }
+}
+
+fn watchdog(root: &Path) -> Finding {
+    match nmi_watchdog(&root.join("proc")) {
+        Some(true) if has_cpu_pmu(&root.join("sys")) => Finding::bad(
+            "NMI watchdog",
+            Health::Poor,
+            "it holds one hardware counter",
+            "for one counter more: sysctl kernel.nmi_watchdog=0",
+        ),
+        Some(true) => {
+            Finding::good("NMI watchdog", "on, but there is no hardware counter for it to hold")
+        }
+        Some(false) => Finding::good("NMI watchdog", "off: all counters are free"),
+        None => Finding::good("NMI watchdog", "none in this kernel"),
+    }
+}
+
+fn clock(root: &Path) -> Finding {
+    let source = read(root, "sys/devices/system/clocksource/clocksource0/current_clocksource");
+    let source = source.unwrap_or_else(|| "unknown".into());
+    let flags = read(root, "proc/cpuinfo").unwrap_or_default();
+    let constant = tsc_is_constant(&flags) || !cfg!(target_arch = "x86_64");
+    if constant {
+        Finding::good(
+            "clock",
+            format!("constant time stamp counter; kernel clock source: {source}"),
+        )
+    } else {
+        Finding::bad(
+            "clock",
+            Health::Poor,
+            format!(
+                "the time stamp counter follows the core's frequency; kernel clock source: {source}"
+            ),
+            "trust wall, not tsc",
+        )
+    }
+}
+
+fn layout(root: &Path) -> Finding {
+    match read(root, "proc/sys/kernel/randomize_va_space").as_deref() {
+        Some("0") => Finding::bad(
+            "address layout",
+            Health::Poor,
+            "randomisation is off for the whole machine, so --aslr randomised has no effect",
+            "sysctl kernel.randomize_va_space=2",
+        ),
+        Some(level) => Finding::good(
+            "address layout",
+            format!("randomisation level {level}; opcost sets it per run"),
+        ),
+        None => Finding::bad("address layout", Health::Poor, "not known", "mount /proc"),
+    }
+}
+
+fn frequency(root: &Path) -> Finding {
+    match read(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") {
+        None => Finding::good("frequency", "no governor in sight (usual in a virtual machine)"),
+        Some(governor) if governor == "performance" => {
+            Finding::good("frequency", "governor: performance")
+        }
+        Some(governor) => Finding::bad(
+            "frequency",
+            Health::Poor,
+            format!("governor: {governor}; the clock follows the load"),
+            "cpupower frequency-set -g performance",
+        ),
+    }
+}
+
+fn processors() -> Finding {
+    let cpus = HostSurroundings.allowed_cpus();
+    if cpus.len() > 1 {
+        Finding::good(
+            "CPUs",
+            format!("{} usable: {cpus:?}; opcost doctor --cpus finds the quietest", cpus.len()),
+        )
+    } else {
+        Finding::bad(
+            "CPUs",
+            Health::Poor,
+            "one usable CPU: opcost shares it with what it measures",
+            "allow a second one (taskset, cpuset), and pin runs with --cpu",
+        )
+    }
+}
+
+fn steal(root: &Path) -> Finding {
+    let stat = read(root, "proc/stat").unwrap_or_default();
+    let ticks: Vec<u64> = stat
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .skip(1)
+        .filter_map(|field| field.parse().ok())
+        .collect();
+    let busy: u64 = ticks.iter().take(3).sum();
+    match ticks.get(7) {
+        Some(steal) if *steal * 50 > busy => Finding::bad(
+            "other guests",
+            Health::Poor,
+            format!(
+                "the hypervisor took {:.1} % of the CPU time asked for since boot",
+                *steal as f64 * 100.0 / (*steal + busy) as f64
+            ),
+            "measure when the host is quieter; interleaving cancels what is slow, not what is sudden",
+        ),
+        Some(_) => Finding::good("other guests", "the hypervisor takes next to nothing"),
+        None => Finding::bad("other guests", Health::Poor, "not known", "mount /proc"),
+    }
+}
+
+fn seccomp(root: &Path) -> Finding {
+    let actions = read(root, "proc/sys/kernel/seccomp/actions_avail");
+    match actions {
+        Some(actions) if actions.contains("allow") => {
+            Finding::good("seccomp", "filters can be installed")
+        }
+        _ => Finding::bad(
+            "seccomp",
+            Health::Missing,
+            "this kernel has no seccomp filters, so the seccomp parameter of workloads fails",
+            "boot a kernel with CONFIG_SECCOMP_FILTER",
+        ),
+    }
+}
+
+/// Above this share of the last ten seconds, tasks waited for a CPU often.
+const PRESSURE_PERCENT_MAX: f64 = 10.0;
+
+/// Whether others want the CPUs now.
+fn load(root: &Path) -> Finding {
+    let average = read(root, "proc/loadavg")
+        .and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
+    let Some(average) = average else {
+        return Finding::bad(
+            "load",
+            Health::Missing,
+            "/proc/loadavg cannot be read",
+            "mount /proc; until then look at the ledger's rules load and pressure",
+        );
+    };
+    let online = read(root, "sys/devices/system/cpu/online");
+    let cpus = online.and_then(|list| parse_cpu_list(&list)).map_or(1, |cpus| cpus.len().max(1));
+    // Documentation/accounting/psi.rst: some avg10=1.23 avg60=…
+    let waiting = read(root, "proc/pressure/cpu").and_then(|text| {
+        text.strip_prefix("some avg10=")?.split_whitespace().next()?.parse::<f64>().ok()
+    });
+    let mut text =
+        format!("load average {average:.2} on {cpus} CPU{}", if cpus == 1 { "" } else { "s" });
+    if let Some(percent) = waiting {
+        text += &format!("; tasks waited for a CPU in {percent:.0} % of the last 10 s");
+    }
+    // The average is that of a minute, so what is over by now is in it: pressure is newer.
+    let busy =
+        waiting.map_or(average > cpus as f64 / 2.0, |percent| percent > PRESSURE_PERCENT_MAX);
+    if !busy {
+        return Finding::good("load", text);
+    }
+    Finding::bad(
+        "load",
+        Health::Poor,
+        text,
+        "others want the CPUs, and times measured now are doubtful: stop them (ps -e --sort -pcpu \
+         shows who they are), or choose a quiet CPU: opcost doctor --cpus",
+    )
+}
+
+fn store(globals: &Globals) -> Result<Finding> {
+    let path = globals.store_path()?;
+    Ok(match Store::open_for_reading(&path).and_then(|store| store.list()) {
+        Ok(heads) => {
+            Finding::good("store", format!("{} recordings in {}", heads.len(), path.display()))
+        }
+        Err(error) if error.kind == StoreErrorKind::Absent => {
+            Finding::good("store", format!("none yet; will be {}", path.display()))
+        }
+        Err(error) => Finding::bad(
+            "store",
+            Health::Missing,
+            error.to_string(),
+            "choose another with --store PATH",
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_machine_that_others_use_is_said_to_be_loaded() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        assert_eq!(load(root.path()).health, Health::Missing);
+        write("sys/devices/system/cpu/online", "0-3\n");
+        write("proc/loadavg", "7.25 3.00 1.00 9/300 4711\n");
+        let finding = load(root.path());
+        assert_eq!(
+            (finding.health, finding.what.as_str()),
+            (Health::Poor, "load average 7.25 on 4 CPUs")
+        );
+        write("proc/loadavg", "0.10 3.00 1.00 1/300 4711\n");
+        assert_eq!(load(root.path()).health, Health::Good);
+        write("proc/pressure/cpu", "some avg10=31.40 avg60=2.00 avg300=1.00 total=5\n");
+        let finding = load(root.path());
+        assert_eq!(finding.health, Health::Poor);
+        assert!(finding.what.ends_with("tasks waited for a CPU in 31 % of the last 10 s"));
+        assert!(finding.remedy.unwrap().contains("--cpus"));
+    }
+}

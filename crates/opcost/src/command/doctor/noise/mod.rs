@@ -1,0 +1,162 @@
+//! `opcost doctor --cpus`: what each CPU takes from a thread that never wants to stop, and who
+//! took it.
+//!
+//! CPUs are listened to one after the other, since a thread that spins on one disturbs others.
+
+mod gaps;
+mod interrupts;
+mod page;
+mod probe;
+
+use crate::command::globals::Globals;
+use crate::command::output::print;
+use crate::exit::{Status, fail};
+use crate::machine::host::HostSurroundings;
+use crate::phases::Phases;
+use crate::resolve::Surroundings;
+use anyhow::{Context, Result};
+use gaps::Gaps;
+use interrupts::Source;
+use opcost_sys::affinity::parse_cpu_list;
+use serde::Serialize;
+use std::path::Path;
+use std::time::Duration;
+
+/// A CPU that takes more than this share of the time is disturbed.
+const LOST_MAX: f64 = 0.01;
+/// One that stops a thread for longer is, too: as long as a short run.
+const GAP_NS_MAX: u64 = 2_000_000;
+
+/// All CPUs, as JSON gives them.
+#[derive(Debug, Serialize)]
+struct NoiseMap {
+    /// Version of this form.
+    schema: u32,
+    /// How long each CPU was listened to.
+    seconds: f64,
+    cpus: Vec<CpuNoise>,
+    /// The CPU that took the least; `None` if none could be listened to.
+    quietest: Option<usize>,
+}
+
+/// One CPU.
+#[derive(Debug, Serialize)]
+struct CpuNoise {
+    cpu: usize,
+    /// Taken from the scheduler at boot (`isolcpus=`).
+    isolated: bool,
+    /// Without a tick while one task runs (`nohz_full=`).
+    nohz_full: bool,
+    /// CPUs that share its core.
+    siblings: Vec<usize>,
+    #[serde(flatten)]
+    heard: Option<Heard>,
+    /// Why it could not be listened to.
+    refused: Option<String>,
+}
+
+/// What was heard on one CPU.
+#[derive(Clone, Debug, Serialize)]
+struct Heard {
+    #[serde(flatten)]
+    gaps: Gaps,
+    /// Times another task ran instead; `None` if the kernel does not say.
+    switches: Option<u64>,
+    /// Time the hypervisor gave to others; `None` if the kernel does not say.
+    stolen_ns: Option<u64>,
+    /// Interrupts by source, the most frequent first.
+    interrupts: Vec<Source>,
+    /// Work that the kernel put off until after an interrupt, by kind.
+    softirqs: Vec<Source>,
+}
+
+impl Heard {
+    fn interrupts_count(&self) -> u64 {
+        self.interrupts.iter().map(|source| source.count).sum()
+    }
+
+    fn disturbed(&self) -> bool {
+        self.gaps.lost_share() > LOST_MAX || self.gaps.longest_ns > GAP_NS_MAX
+    }
+
+    /// Who took the time, in words, the likeliest first.
+    fn causes(&self) -> Vec<String> {
+        /// Interrupts named.
+        const NAMED: usize = 3;
+        let rate = |count: u64| self.gaps.rate(count);
+        let mut causes = Vec::new();
+        if let Some(stolen) = self.stolen_ns.filter(|stolen| *stolen > 0) {
+            causes.push(format!("the hypervisor ({} ms stolen)", stolen / 1_000_000));
+        }
+        if let Some(switches) = self.switches.filter(|switches| *switches > 0) {
+            causes.push(format!("other tasks ({} turns/s)", rate(switches)));
+        }
+        for source in self.interrupts.iter().take(NAMED) {
+            causes.push(format!("{} ({}/s)", source.name, rate(source.count)));
+        }
+        // Whatever stops a CPU without a trace in the kernel is below it.
+        let told = self.interrupts_count() + self.switches.unwrap_or(0);
+        if self.gaps.gaps > told {
+            let untold = rate(self.gaps.gaps - told);
+            causes.push(format!("{untold} gaps/s without an interrupt: firmware or hypervisor"));
+        }
+        causes
+    }
+}
+
+/// Listens to every CPU that this process may use, each for so long.
+pub(super) fn noise(globals: &Globals, seconds: f64, json: bool) -> Result<Status> {
+    let cpus = HostSurroundings.allowed_cpus();
+    if cpus.is_empty() {
+        return Err(fail(Status::Missing, "the kernel does not say which CPUs may be used"));
+    }
+    let root = Path::new("/");
+    let mut phases = Phases::still(globals.quiet);
+    let mut map = NoiseMap { schema: 1, seconds, cpus: Vec::new(), quietest: None };
+    for cpu in &cpus {
+        phases.tell(&format!("listening to CPUs ({cpu}, {} in all)", cpus.len()));
+        let heard = probe::listen(root, *cpu, Duration::from_secs_f64(seconds));
+        map.cpus.push(place(root, *cpu, heard));
+    }
+    phases.end();
+    map.quietest = quietest(&map.cpus);
+    let text = if json {
+        serde_json::to_string_pretty(&map).context("the map to JSON")? + "\n"
+    } else {
+        page::text(&map, &globals.style())
+    };
+    print(&text)?;
+    Ok(Status::Done)
+}
+
+/// What was heard, with what the kernel says of the CPU.
+fn place(root: &Path, cpu: usize, heard: std::io::Result<Heard>) -> CpuNoise {
+    let list = |path: &str| {
+        let text = std::fs::read_to_string(root.join("sys/devices/system/cpu").join(path));
+        text.ok().and_then(|text| parse_cpu_list(&text)).unwrap_or_default()
+    };
+    let mut siblings = list(&format!("cpu{cpu}/topology/thread_siblings_list"));
+    siblings.retain(|sibling| *sibling != cpu);
+    let refused = heard.as_ref().err().map(ToString::to_string);
+    CpuNoise {
+        cpu,
+        isolated: list("isolated").contains(&cpu),
+        nohz_full: list("nohz_full").contains(&cpu),
+        siblings,
+        heard: heard.ok(),
+        refused,
+    }
+}
+
+/// The CPU that took the smallest share, then the one with the shortest gap.
+fn quietest(cpus: &[CpuNoise]) -> Option<usize> {
+    let heard = cpus.iter().filter_map(|cpu| Some((cpu.cpu, &cpu.heard.as_ref()?.gaps)));
+    let best = heard.min_by(|(_, one), (_, other)| {
+        let shares = one.lost_share().total_cmp(&other.lost_share());
+        shares.then(one.longest_ns.cmp(&other.longest_ns))
+    });
+    best.map(|(cpu, _)| cpu)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! `opcost forget`.
+
+use crate::command::globals::Globals;
+use crate::command::output::print;
+use crate::exit::{HasStatus, Status, fail};
+use crate::nearest::nearest;
+use crate::number::{figure, grouped};
+use crate::store::{Listed, RecordingHead, Store, StoreError};
+use anyhow::Result;
+use clap::Args;
+use opcost_record::Unit;
+use opcost_record::printable::printable;
+use serde_json::json;
+
+/// Arguments of `opcost forget`.
+#[derive(Args, Debug)]
+pub struct ForgetArgs {
+    /// The recordings to delete: identifiers, beginnings of them, or last
+    #[arg(value_name = "ID")]
+    pub ids: Vec<String>,
+
+    /// Delete the recordings of this experiment, but for the latest that --keep says
+    #[arg(long, value_name = "NAME", conflicts_with = "ids")]
+    pub experiment: Option<String>,
+
+    /// Of an experiment keep so many, the latest
+    #[arg(long, value_name = "N", requires = "experiment", default_value_t = 0)]
+    pub keep: usize,
+
+    /// Delete also recordings that are being made; of a killed opcost this is the only way
+    #[arg(long)]
+    pub running: bool,
+
+    /// Give the room that deleted recordings took back to the file system
+    #[arg(long)]
+    pub compact: bool,
+
+    /// Say what would be deleted, and delete nothing
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// Print JSON on standard output; --json - is the same
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Deletes recordings, and compacts the store where that is asked for.
+///
+/// # Errors
+/// Usage: nothing to do, no such recording or experiment, a recording that is being made. Missing: the
+/// store cannot be written.
+pub fn forget(globals: &Globals, args: &ForgetArgs) -> Result<Status> {
+    if args.ids.is_empty() && args.experiment.is_none() && !args.compact {
+        let why = "say which recordings: identifiers as opcost list recordings shows them, or \
+                   --experiment NAME; --compact gives back the room of what was deleted before";
+        return Err(fail(Status::Usage, why));
+    }
+    // Not for writing yet: that would make a store where there is none.
+    let path = globals.store_path()?;
+    let listed = Store::open_for_reading(&path).and_then(|store| store.list_all());
+    let listed = listed.map_err(StoreError::carried)?;
+    let chosen = chosen(args, &listed, &path)?;
+    if !args.dry_run {
+        let mut store = Store::open_for_writing(&path).map_err(StoreError::carried)?;
+        let ids: Vec<String> = chosen.iter().map(|chosen| chosen.id.clone()).collect();
+        store.forget(&ids, args.running).map_err(StoreError::carried)?;
+        if args.compact {
+            store.compact().map_err(StoreError::carried)?;
+        }
+    }
+    let room = Store::open_for_reading(&path).and_then(|store| store.room());
+    let room = room.map_err(StoreError::carried)?;
+    let text = if args.json {
+        let value = json!({
+            "forgotten": chosen.iter().map(|chosen| &chosen.id).collect::<Vec<_>>(),
+            "dry_run": args.dry_run,
+            "store_bytes": room.bytes,
+            "free_bytes": room.free_bytes,
+        });
+        serde_json::to_string_pretty(&value)? + "\n"
+    } else {
+        let mut text = String::new();
+        for Chosen { id, what } in &chosen {
+            text += &format!("{id}  {}\n", printable(what));
+        }
+        let verb = if args.dry_run { "would forget" } else { "forgot" };
+        if !chosen.is_empty() || !args.compact {
+            let recordings = if chosen.len() == 1 { "recording" } else { "recordings" };
+            text += &format!("{verb} {} {recordings}; ", chosen.len());
+        }
+        let bytes = |bytes: u64| figure(bytes as f64, Unit::Bytes);
+        text += &format!("the store has {}", bytes(room.bytes));
+        if room.free_bytes > 0 {
+            text += &format!(
+                ", of which {} are free: opcost forget --compact gives them back",
+                bytes(room.free_bytes)
+            );
+        }
+        text + "\n"
+    };
+    print(&text)?;
+    Ok(Status::Done)
+}
+
+/// A recording that is to go.
+struct Chosen {
+    id: String,
+    /// What it is, in a few words.
+    what: String,
+}
+
+impl Chosen {
+    fn of(head: &RecordingHead) -> Chosen {
+        let what = format!("{}, {} runs", head.experiment, grouped(head.runs));
+        Chosen { id: head.id.clone(), what }
+    }
+}
+
+/// The recordings that are to go, each once.
+fn chosen(args: &ForgetArgs, listed: &Listed, path: &std::path::Path) -> Result<Vec<Chosen>> {
+    let heads = &listed.heads;
+    if let Some(experiment) = &args.experiment {
+        let all: Vec<&RecordingHead> =
+            heads.iter().filter(|head| head.experiment == *experiment).collect();
+        if all.is_empty() {
+            let near = nearest(experiment, heads.iter().map(|head| head.experiment.as_str()));
+            let why = format!(
+                "no recording of an experiment '{experiment}'{near}; see opcost list recordings"
+            );
+            return Err(fail(Status::Usage, why));
+        }
+        let kept = all.len().saturating_sub(args.keep);
+        return Ok(all[..kept].iter().map(|head| Chosen::of(head)).collect());
+    }
+    let store = Store::open_for_reading(path).map_err(StoreError::carried)?;
+    let mut chosen: Vec<Chosen> = Vec::new();
+    for id in &args.ids {
+        let whole = store.whole_id(id).map_err(StoreError::carried)?;
+        if chosen.iter().any(|known| known.id == whole) {
+            continue;
+        }
+        let head = heads.iter().find(|head| head.id == whole);
+        // A damaged one can be deleted though it cannot be read.
+        chosen.push(head.map_or_else(|| Chosen { id: whole, what: "damaged".into() }, Chosen::of));
+    }
+    Ok(chosen)
+}

@@ -1,0 +1,64 @@
+//! What every command takes.
+
+use crate::exit::{HasStatus, Status, WithStatus, fail};
+use crate::render::Style;
+use crate::store::{Store, StoreError};
+use crate::xdg;
+use anyhow::{Context, Result};
+use clap::Args;
+use std::path::PathBuf;
+
+/// What every command takes.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Globals {
+    /// File that recordings are stored in [default: recordings.sqlite in the XDG data directory]
+    #[arg(long, value_name = "PATH", env = "OPCOST_STORE", global = true, hide_env_values = true)]
+    pub store: Option<PathBuf>,
+
+    /// Print results and errors only
+    #[arg(long, short = 'q', global = true)]
+    pub quiet: bool,
+
+    /// Never use colour (the environment variable NO_COLOR does the same)
+    #[arg(long, global = true)]
+    pub no_color: bool,
+}
+
+impl Globals {
+    /// The store's file.
+    pub(crate) fn store_path(&self) -> Result<PathBuf> {
+        if let Some(path) = &self.store {
+            return Ok(path.clone());
+        }
+        default_store_path().ok_or_else(|| {
+            fail(
+                Status::Missing,
+                "neither XDG_DATA_HOME nor HOME says where recordings go; give --store PATH",
+            )
+        })
+    }
+
+    /// The store, opened to add to it. Its folder is made where it is the default one; another may be a typo.
+    pub(crate) fn store_for_writing(&self) -> Result<Store> {
+        let path = self.store_path()?;
+        if let (None, Some(folder)) = (&self.store, path.parent()) {
+            std::fs::create_dir_all(folder)
+                .with_context(|| {
+                    format!("cannot make the folder '{}' for recordings", folder.display())
+                })
+                .status(Status::Missing)?;
+        }
+        Store::open_for_writing(&path).map_err(StoreError::carried)
+    }
+
+    /// How to show things on this terminal.
+    pub(crate) fn style(&self) -> Style {
+        Style::detect(self.no_color)
+    }
+}
+
+/// The store's file where none is named; `None` where nothing says where a user's files are.
+pub(crate) fn default_store_path() -> Option<PathBuf> {
+    let data = xdg::base_folder("XDG_DATA_HOME", ".local/share");
+    data.map(|data| data.join("opcost/recordings.sqlite"))
+}

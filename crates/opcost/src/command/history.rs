@@ -1,0 +1,96 @@
+//! `opcost history`.
+
+use crate::command::globals::Globals;
+use crate::command::output::print;
+use crate::comparison::limit::{FailOn, Watched};
+use crate::exit::{HasStatus, Status, fail};
+use crate::history::{Question, history};
+use crate::nearest::nearest;
+use crate::recording::Recording;
+use crate::render::history as page;
+use crate::store::{Listed, Store, StoreError, StoreErrorKind};
+use anyhow::Result;
+use clap::Args;
+use opcost_record::printable::printable;
+
+/// Arguments of `opcost history`.
+#[derive(Args, Debug)]
+pub struct HistoryArgs {
+    /// The experiment: its name, as opcost list recordings shows it
+    pub experiment: String,
+
+    /// The metric, as tables show it; may be repeated [default: the primary one]
+    #[arg(long, value_name = "METRIC")]
+    pub metric: Vec<String>,
+
+    /// The variant [default: the baseline of the newest recording]
+    #[arg(long, value_name = "NAME")]
+    pub variant: Option<String>,
+
+    /// Print JSON on standard output; --json - is the same
+    #[arg(long)]
+    pub json: bool,
+
+    /// End with status 1 if a series ends on a worse level than before, by more than LIMIT where that
+    /// is given (0.5%, 10000, 2ms, '0.5% or 2ms'), and no change of the environment came with it
+    #[arg(long, value_name = "regression[=LIMIT]")]
+    pub fail_on: Option<FailOn>,
+}
+
+/// Shows the recordings of an experiment over time.
+pub fn show(globals: &Globals, args: &HistoryArgs) -> Result<Status> {
+    if let Some(fail_on) = args.fail_on.as_ref().filter(|fail_on| fail_on.what != Watched::Primary)
+    {
+        let why = format!(
+            "--fail-on {fail_on}: of a history it is regression or regression=LIMIT; --metric says of what"
+        );
+        return Err(fail(Status::Usage, why));
+    }
+    let store = Store::open_for_reading(&globals.store_path()?).map_err(StoreError::carried)?;
+    let Listed { heads, damaged } = store.list_all().map_err(StoreError::carried)?;
+    for damaged in &damaged {
+        tell_damaged(&damaged.name, &damaged.why);
+    }
+    let mut recordings: Vec<Recording> = Vec::new();
+    for head in heads.iter().filter(|head| head.experiment == args.experiment) {
+        match store.read(&head.id) {
+            Ok(recording) => recordings.push(recording),
+            // One damaged recording must not hide the others.
+            Err(StoreError { kind: StoreErrorKind::Damaged { recording, why }, .. }) => {
+                tell_damaged(&recording, &why);
+            }
+            Err(error) => return Err(error.carried()),
+        }
+    }
+    if recordings.is_empty() {
+        let near = nearest(&args.experiment, heads.iter().map(|head| head.experiment.as_str()));
+        let why = format!(
+            "no recording of an experiment '{}'{near}; see opcost list recordings",
+            args.experiment
+        );
+        return Err(fail(Status::Usage, why));
+    }
+    let question = Question { metrics: args.metric.clone(), variant: args.variant.clone() };
+    let history = history(recordings, &question)?;
+    let unit = args.fail_on.as_ref().and_then(|fail_on| fail_on.limit?.absolute?.unit);
+    if let Some(unit) = unit
+        && let Some(series) = history.series.iter().find(|series| series.unit != unit)
+    {
+        let why = format!(
+            "--fail-on: the figures of {} are in {}, and the limit is in another unit",
+            series.metric,
+            series.unit.symbol()
+        );
+        return Err(fail(Status::Usage, why));
+    }
+    let text =
+        if args.json { page::json(&history)? } else { page::text(&history, &globals.style()) };
+    print(&text)?;
+    let failed = args.fail_on.as_ref().is_some_and(|fail_on| history.regressed_by(fail_on.limit));
+    Ok(if failed { Status::Regression } else { Status::Done })
+}
+
+/// Says on standard error which recording is left out.
+fn tell_damaged(recording: &str, why: &str) {
+    eprintln!("opcost: recording {recording} is damaged and left out: {}", printable(why));
+}

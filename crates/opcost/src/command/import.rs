@@ -1,0 +1,250 @@
+//! `opcost import`.
+
+use crate::command::globals::Globals;
+use crate::command::output::{OutputArgs, present, print};
+use crate::comparison::limit::FailOn;
+use crate::exit::{HasStatus, Status, WithStatus, fail};
+use crate::import::assemble::{assemble, stem};
+use crate::import::parsed::Input;
+use crate::import::{FORMATS, Options, ReadFile, criterion_folder, read};
+use crate::plan::Omission;
+use crate::recording::State;
+use crate::render::Exports;
+use crate::store::StoreError;
+use anyhow::{Context, Result};
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use flate2::read::MultiGzDecoder;
+use opcost_sys::clock::unix_ns;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Arguments of `opcost import`.
+#[derive(Args, Debug)]
+pub struct ImportArgs {
+    /// Files to read, or NAME=FILE to name the variant that a file is about; of criterion also its
+    /// folder
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<String>,
+
+    /// Read every file in this format [default: the one that recognises it]
+    #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(FORMATS.iter().map(|format| format.name)))]
+    pub format: Option<String>,
+
+    /// Name of the experiment, for opcost history [default: from the file]
+    #[arg(long, value_name = "NAME")]
+    pub experiment: Option<String>,
+
+    /// What to call the recording in lists and histories
+    #[arg(long, value_name = "TEXT")]
+    pub label: Option<String>,
+
+    /// The variant to compare the others with [default: the first]
+    #[arg(long, value_name = "VARIANT")]
+    pub baseline: Option<String>,
+
+    /// The metric that decides [default: wall, else the first]
+    #[arg(long, value_name = "METRIC")]
+    pub primary: Option<String>,
+
+    /// Runs behind each mean whose number the file does not give (perf stat -r N)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub runs: Option<u64>,
+
+    /// When the figures were made, for opcost history: 2026-11-21 or 2026-11-21T12:00:00Z
+    /// [default: from the file if it says so, else now]
+    #[arg(long, value_name = "DATE")]
+    pub date: Option<String>,
+
+    /// Print JSON on standard output; --json - is the same
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub exports: Exports,
+
+    /// End with status 1 if WHAT (regression for the primary metric, or a metric) is significantly
+    /// worse, and by more than LIMIT where that is given; may be repeated
+    #[arg(long, value_name = "WHAT[=LIMIT]", help_heading = "Output")]
+    pub fail_on: Vec<FailOn>,
+}
+
+/// The formats, for help texts.
+pub fn formats_help() -> String {
+    let formats = FORMATS.iter().map(|format| format!("  {:<17} {}", format.name, format.help));
+    format!("Formats:\n{}", formats.collect::<Vec<_>>().join("\n"))
+}
+
+/// Reads the files, stores them as a recording and shows it.
+pub fn import(globals: &Globals, args: &ImportArgs) -> Result<Status> {
+    args.exports.check()?;
+    let mut files = Vec::new();
+    for given in &args.files {
+        files.extend(read_given(given, args.format.as_deref(), args.files.len() == 1)?);
+    }
+    let options = Options {
+        experiment: args.experiment.clone(),
+        baseline: args.baseline.clone(),
+        primary: args.primary.clone(),
+        runs: args.runs,
+    };
+    let mut made = assemble(&files, &options).context("import").status(Status::Usage)?;
+    made.plan.label = args.label.clone();
+    let created_unix_ns = match &args.date {
+        Some(text) => date(text).ok_or_else(|| {
+            let example = "2026-11-21 or 2026-11-21T12:00:00Z";
+            fail(Status::Usage, format!("--date {text}: expected a date such as {example}"))
+        })?,
+        None => {
+            let dates = files.iter().filter_map(|file| file.parsed.date.as_deref());
+            dates.filter_map(date).next().unwrap_or_else(unix_ns)
+        }
+    };
+    let writer = globals
+        .store_for_writing()?
+        .begin(&made.plan, &made.machine, created_unix_ns)
+        .map_err(StoreError::carried)?;
+    let id = writer.id().to_string();
+    let store = writer.end(State::Finished).map_err(StoreError::carried)?;
+    let recording = store.read(&id).map_err(StoreError::carried)?;
+    let output = OutputArgs {
+        full_names: false,
+        format: None,
+        json: args.json,
+        exports: args.exports.clone(),
+        fail_on: args.fail_on.clone(),
+    };
+    present(globals, &recording, &output)
+}
+
+/// `opcost list formats`.
+pub fn list_formats(json: bool) -> Result<Status> {
+    if json {
+        let formats: Vec<serde_json::Value> = FORMATS
+            .iter()
+            .map(|format| serde_json::json!({ "name": format.name, "help": format.help }))
+            .collect();
+        print(&(serde_json::to_string_pretty(&formats).context("list to JSON")? + "\n"))?;
+    } else {
+        print(&(formats_help() + "\n"))?;
+    }
+    Ok(Status::Done)
+}
+
+/// Largest file that is read, also once it is unpacked: no exported result is as large.
+const BYTES_MAX: u64 = 512 << 20;
+
+/// Reads what one argument names.
+///
+/// `only`: whether it is the only one; of criterion's folder the last run is then compared with the
+/// baselines in it.
+fn read_given(given: &str, format: Option<&str>, only: bool) -> Result<Vec<ReadFile>> {
+    let whole = Path::new(given);
+    let (label, path) = match given.split_once('=') {
+        Some((label, path)) if !whole.exists() && !label.is_empty() => {
+            (Some(label.to_string()), PathBuf::from(path))
+        }
+        _ => (None, whole.to_path_buf()),
+    };
+    let named = label.is_some();
+    let label = label.unwrap_or_else(|| stem(&path));
+    if path.is_dir() {
+        return read_folder(&path, &label, only && !named);
+    }
+    Ok(vec![read_file(label, &path, format)?])
+}
+
+/// Reads a folder of criterion's.
+fn read_folder(folder: &Path, label: &str, compared: bool) -> Result<Vec<ReadFile>> {
+    let found = criterion_folder::find(folder)
+        .with_context(|| format!("cannot read '{}'", folder.display()))
+        .status(Status::Usage)?;
+    if found.newest.is_empty() {
+        let why = "there is no new/sample.json in this folder, so it is not criterion's";
+        return Err(fail(Status::Usage, format!("'{}': {why}", folder.display())));
+    }
+    let with_baselines = compared && !found.baselines.is_empty();
+    let baselines = found.baselines.iter().filter(|_| with_baselines);
+    let mut files = Vec::new();
+    for sample in baselines.chain(&found.newest) {
+        let mut file = read_file(label.to_string(), &sample.path, Some("criterion"))?;
+        file.parsed.experiment.get_or_insert_with(|| label.to_string());
+        for series in &mut file.parsed.series {
+            // A copy of the folder may have any name.
+            series.case = criterion_folder::case(folder, &sample.path).or(series.case.take());
+            if with_baselines {
+                series.variant = Some(sample.run.clone());
+            }
+        }
+        files.push(file);
+    }
+    if compared && let Some(file) = files.first_mut() {
+        let omission = |run: &String| {
+            let why = "it is the last run itself: criterion copies new to base when a run ends; \
+                       keep a baseline with cargo bench --bench NAME -- --save-baseline before, and \
+                       run the change with --baseline before";
+            Omission::new(format!("the baseline {run}"), why)
+        };
+        file.parsed.omitted.extend(found.copies.iter().map(omission));
+    }
+    Ok(files)
+}
+
+fn read_file(label: String, path: &Path, format: Option<&str>) -> Result<ReadFile> {
+    let shown = path.display().to_string();
+    let bytes =
+        contents(path).with_context(|| format!("cannot read '{shown}'")).status(Status::Usage)?;
+    let bytes = bytes.ok_or_else(|| {
+        let limit = BYTES_MAX >> 20;
+        let why = format!("'{shown}' is larger than {limit} MiB; it is no exported result");
+        fail(Status::Usage, why)
+    })?;
+    let text = String::from_utf8(bytes).map_err(|_| {
+        fail(Status::Usage, format!("'{shown}' is no text; it is no exported result"))
+    })?;
+    let (format, parsed) = read(&Input { path, text: &text }, format)
+        .with_context(|| format!("'{shown}'"))
+        .status(Status::Usage)?;
+    Ok(ReadFile { label, path: shown, format, parsed })
+}
+
+/// A file's bytes, unpacked if they are gzip's, as pyperf writes `.json.gz`; `None` of too many.
+fn contents(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
+    let whole = |source: &mut dyn Read| {
+        let mut bytes = Vec::new();
+        source.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        std::io::Result::Ok(Some(bytes).filter(|bytes| bytes.len() as u64 <= BYTES_MAX))
+    };
+    match whole(&mut File::open(path)?)? {
+        Some(bytes) if bytes.starts_with(&[0x1f, 0x8b]) => whole(&mut MultiGzDecoder::new(&*bytes)),
+        other => Ok(other),
+    }
+}
+
+/// A date as ISO 8601 has it, or as perf writes it; nanoseconds since the Unix epoch.
+fn date(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let moment = text.parse::<jiff::Timestamp>().ok().or_else(|| {
+        let civil = text.parse::<jiff::civil::DateTime>().ok();
+        // "Sat Nov 21 12:00:06 2026", in the time zone of who ran it, which it does not say.
+        let civil =
+            civil.or_else(|| jiff::civil::DateTime::strptime("%a %b %d %H:%M:%S %Y", text).ok());
+        civil?.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
+    })?;
+    u64::try_from(moment.as_nanosecond()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_read_as_tools_write_them() {
+        assert_eq!(date("1970-01-02"), Some(86_400_000_000_000));
+        assert_eq!(date("1970-01-01T01:00:00+01:00"), Some(0));
+        assert_eq!(date("Thu Jan  1 00:00:02 1970"), Some(2_000_000_000));
+        assert_eq!((date("2009"), date("yesterday"), date("1969-01-01")), (None, None, None));
+    }
+}

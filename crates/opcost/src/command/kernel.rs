@@ -1,0 +1,194 @@
+//! `opcost kernel`.
+
+use crate::command::globals::Globals;
+use crate::command::output::print;
+use crate::exit::{HasStatus, Status, WithStatus};
+use crate::kernel::build::{Builder, build, short};
+use crate::kernel::cache::{Cache, Description};
+use crate::kernel::spec::Recipe;
+use crate::kernel::{TARBALLS, default_cache};
+use crate::phases::Phases;
+use crate::render::page::{align, fit};
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use opcost_sys::interrupt::Interrupt;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+/// Arguments of `opcost kernel`.
+#[derive(Args, Debug)]
+pub struct KernelArgs {
+    #[command(subcommand)]
+    what: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Build a kernel from source and keep it under a name for --kernel NAME
+    #[command(after_help = BUILD_EXAMPLES)]
+    Build(BuildArgs),
+    /// List the kernels that were built or downloaded
+    List(ListArgs),
+}
+
+const BUILD_EXAMPLES: &str = "Examples:
+  opcost kernel build --config kernels/base.config kernels/native.config --name native
+  opcost kernel build --config my.config --source ~/linux --patch cure.patch --name cured";
+
+#[derive(Args, Debug)]
+struct BuildArgs {
+    /// Fragments of configuration on top of tinyconfig, in order; a later one wins
+    #[arg(long, value_name = "FRAGMENT", required = true, num_args = 1..)]
+    config: Vec<PathBuf>,
+
+    /// Kernel source tree, which is not written to [default: Debian's newest linux-source package]
+    #[arg(long, value_name = "DIR")]
+    source: Option<PathBuf>,
+
+    /// Patches to apply to a copy of the source before the build (patch -p1), in order
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    patch: Vec<PathBuf>,
+
+    /// Name of the kernel [default: the files' names, as in base+native]
+    #[arg(long)]
+    name: Option<String>,
+}
+
+#[derive(Args, Debug)]
+struct ListArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// `opcost kernel`.
+///
+/// # Errors
+/// Those of [`super::prepare`].
+pub fn kernel(globals: &Globals, args: &KernelArgs) -> Result<Status> {
+    match &args.what {
+        Action::Build(args) => build_kernel(globals, args),
+        Action::List(args) => list_kernels(args),
+    }
+}
+
+fn build_kernel(globals: &Globals, args: &BuildArgs) -> Result<Status> {
+    let name = args.name.clone();
+    let recipe = Recipe {
+        name: name.unwrap_or_else(|| Recipe::default_name(&args.config, &args.patch)),
+        source: args.source.clone(),
+        config: args.config.clone(),
+        patches: args.patch.clone(),
+    };
+    let cache = default_cache().map_err(HasStatus::carried)?;
+    let interrupt = Interrupt::install()
+        .context("cannot install the signal handler")
+        .status(Status::Missing)?;
+    let mut shown = Phases::new(globals.quiet);
+    let built = build(
+        &mut Builder {
+            cache: Cache::new(&cache),
+            tarballs: TARBALLS.into(),
+            path_env: std::env::var_os("PATH"),
+            interrupt: &interrupt,
+            progress: &mut |text| shown.tell(text),
+        },
+        &recipe,
+    );
+    shown.end();
+    let kernel = built.map_err(HasStatus::carried)?;
+    let release = kernel.release.as_deref().unwrap_or("unknown release");
+    print(&format!("{}: Linux {release}, {}\n", kernel.name, kernel.image.display()))?;
+    Ok(Status::Done)
+}
+
+fn list_kernels(args: &ListArgs) -> Result<Status> {
+    let cache = Cache::new(&default_cache().map_err(HasStatus::carried)?);
+    let entries = cache.entries();
+    let text = if args.json {
+        let rows: Vec<Value> = entries
+            .iter()
+            .map(|(path, entry)| {
+                json!({
+                    "name": entry.name,
+                    "release": entry.release,
+                    "key": entry.key,
+                    "digest": entry.digest,
+                    "image_bytes": entry.image_bytes,
+                    "made_from": entry.made_from,
+                    "compiler": entry.compiler,
+                    "made_unix_ns": entry.made_unix_ns,
+                    "build_ns": entry.build_ns,
+                    "folder": path,
+                })
+            })
+            .collect();
+        serde_json::to_string_pretty(&rows).context("list to JSON")? + "\n"
+    } else {
+        table(&entries.into_iter().map(|(_, entry)| entry).collect::<Vec<_>>())
+    };
+    print(&text)?;
+    Ok(Status::Done)
+}
+
+/// Two lines a kernel, 80 columns.
+fn table(entries: &[Description]) -> String {
+    if entries.is_empty() {
+        return "no kernels yet; make one with opcost kernel build --config …, or use --kernel debian:cloud\n"
+            .into();
+    }
+    let mut text = row("NAME", "RELEASE", "KEY", "SIZE", "MADE");
+    for entry in entries {
+        let megabytes = format!("{:.1} MB", entry.image_bytes as f64 / 1e6);
+        let release = entry.release.as_deref().unwrap_or("?");
+        text += &row(&entry.name, release, short(&entry.key), &megabytes, &day(entry.made_unix_ns));
+        let _ = writeln!(text, "  of {}", fit(&entry.made_from.join(", "), 75).trim_end());
+    }
+    text
+}
+
+fn row(name: &str, release: &str, key: &str, size: &str, made: &str) -> String {
+    let cells = [fit(name, 24), fit(release, 21), fit(key, 12), align(size, 8), fit(made, 10)];
+    cells.join(" ").trim_end().to_string() + "\n"
+}
+
+/// A day in UTC.
+fn day(unix_ns: u64) -> String {
+    jiff::Timestamp::from_nanosecond(i128::from(unix_ns))
+        .map_or_else(|_| "?".into(), |time| time.strftime("%Y-%m-%d").to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unicode_width::UnicodeWidthStr;
+
+    #[test]
+    fn the_table_has_eighty_columns() {
+        let entry = Description {
+            name: "base+paravirt+no-identity-patching".into(),
+            key: "0123456789abcdef".into(),
+            release: Some("6.1.0-56-cloud-amd64".into()),
+            digest: "00".into(),
+            image_bytes: 2_999_296,
+            made_from: vec!["linux-source-6.1.tar.xz".into(), "base.config".into()],
+            compiler: None,
+            made_unix_ns: 1_700_000_000_000_000_000,
+            build_ns: None,
+        };
+        let long = Description { made_from: vec!["x".repeat(200)], release: None, ..entry.clone() };
+        let text = table(&[entry, long]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[..3],
+            [
+                "NAME                     RELEASE               KEY              SIZE MADE",
+                "base+paravirt+no-identi… 6.1.0-56-cloud-amd64  0123456789ab   3.0 MB 2023-11-14",
+                "  of linux-source-6.1.tar.xz, base.config",
+            ]
+        );
+        assert!(lines.iter().all(|line| line.width() <= 80), "{text}");
+        assert!(table(&[]).contains("opcost kernel build"));
+    }
+}

@@ -1,0 +1,298 @@
+//! `opcost list`.
+
+use crate::command::globals::Globals;
+use crate::command::import::list_formats;
+use crate::command::output::print;
+use crate::exit::{HasStatus, Status};
+use crate::machine::host::HostSurroundings;
+use crate::plan::Revision;
+use crate::render::Style;
+use crate::render::names::cut;
+use crate::render::page::{BOLD, DIM, PLAIN, Page, YELLOW};
+use crate::resolve::Surroundings;
+use crate::source::perf_event::{self, syntax, sysfs};
+use crate::store::{Listed, RecordingHead, Store, StoreError, StoreErrorKind};
+use crate::time::date;
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use opcost_record::METRICS;
+use opcost_record::metric::EMULATOR;
+use opcost_record::printable::printable;
+use opcost_sys::perf::Refusal;
+use opcost_work::WORKLOADS;
+use serde_json::{Value, json};
+use unicode_width::UnicodeWidthStr;
+
+/// Arguments of `opcost list`.
+#[derive(Args, Debug)]
+pub struct ListArgs {
+    /// What to list
+    pub what: Listing,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What can be listed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum Listing {
+    /// Built-in workloads with their parameters.
+    Workloads,
+    /// Events and metrics, with whether they can be counted here.
+    Events,
+    /// Recordings in the store.
+    Recordings,
+    /// Formats of other tools that can be imported.
+    Formats,
+}
+
+/// Lists what was asked for.
+pub fn list(globals: &Globals, args: &ListArgs) -> Result<Status> {
+    let style = globals.style();
+    let text = match (args.what, args.json) {
+        (Listing::Workloads, false) => workloads_text(&style),
+        (Listing::Workloads, true) => json_text(workloads_json())?,
+        (Listing::Events, false) => events_text(&style),
+        (Listing::Events, true) => json_text(events_json())?,
+        (Listing::Formats, as_json) => return list_formats(as_json),
+        (Listing::Recordings, as_json) => {
+            let listed = match Store::open_for_reading(&globals.store_path()?) {
+                Ok(store) => store.list_all().map_err(StoreError::carried)?,
+                Err(error) if error.kind == StoreErrorKind::Absent && as_json => Listed::default(),
+                Err(error) => return Err(error.carried()),
+            };
+            match as_json {
+                true => json_text(recordings_json(&listed))?,
+                false => recordings_text(&listed, &style),
+            }
+        }
+    };
+    print(&text)?;
+    Ok(Status::Done)
+}
+
+fn json_text(value: Value) -> Result<String> {
+    Ok(serde_json::to_string_pretty(&value).context("list to JSON")? + "\n")
+}
+
+/// Lists of values that are longer have spaces, at which lines can be broken.
+const VALUES_WIDTH: usize = 50;
+
+fn workloads_text(style: &Style) -> String {
+    let mut page = Page::new(style);
+    for spec in WORKLOADS {
+        page.wrap(BOLD, "", &format!("{}: {}", spec.name, spec.summary));
+        page.wrap(PLAIN, "  ", &format!("one operation is {}", spec.operation));
+        for param in spec.all_params() {
+            let given = format!("{}={}", param.name, param.default);
+            let long = param.values.len() > VALUES_WIDTH;
+            let values = if long { param.values.replace('|', " | ") } else { param.values.into() };
+            page.wrap(PLAIN, &format!("  {given:<17} "), &format!("{} [{values}]", param.help));
+        }
+        page.line("");
+    }
+    page.wrap(DIM, "", "Use: opcost compare -w NAME:KEY=VALUE,... -w NAME:KEY=VALUE,...");
+    page.into_text()
+}
+
+fn workloads_json() -> Value {
+    let param = |param: &opcost_work::ParamSpec| json!({ "name": param.name, "default": param.default, "values": param.values, "help": param.help });
+    WORKLOADS
+        .iter()
+        .map(|spec| {
+            json!({
+                "name": spec.name,
+                "summary": spec.summary,
+                "operation": spec.operation,
+                "params": spec.all_params().iter().map(param).collect::<Vec<_>>(),
+            })
+        })
+        .collect()
+}
+
+/// Why what the emulator counts is not counted on the host.
+fn emulated_only() -> Refusal {
+    Refusal {
+        reason: "counted on the emulated machine only".into(),
+        remedy: "add --machine emulated".into(),
+    }
+}
+
+/// One event or metric and whether it can be had here.
+struct EventLine {
+    name: String,
+    aliases: Vec<&'static str>,
+    source: &'static str,
+    help: &'static str,
+    default: bool,
+    refusal: Option<Refusal>,
+}
+
+fn event_lines() -> Vec<EventLine> {
+    let here = HostSurroundings;
+    let probe = |name: &str| match syntax::parse(&[name], &here.sysfs()) {
+        Ok(events) => here.refusals(&events).into_iter().next().flatten(),
+        Err(error) => Some(Refusal { reason: error.to_string(), remedy: String::new() }),
+    };
+    let is_default = |name: &str| {
+        perf_event::DEFAULT_EVENTS.iter().any(|event| event.split(':').next() == Some(name))
+    };
+    let listed =
+        METRICS.iter().filter(|row| crate::source::is_selectable(row)).map(|row| EventLine {
+            name: row.name.to_string(),
+            aliases: row.aliases.to_vec(),
+            source: row.source,
+            help: row.help,
+            default: match row.source {
+                perf_event::NAME => is_default(row.name),
+                source => source != EMULATOR,
+            },
+            refusal: match row.source {
+                perf_event::NAME => probe(row.name),
+                EMULATOR => Some(emulated_only()),
+                _ => None,
+            },
+        });
+    let named = sysfs::all_events(&here.sysfs()).into_iter().map(|name| EventLine {
+        refusal: probe(&name),
+        aliases: Vec::new(),
+        source: perf_event::NAME,
+        help: "named by the kernel",
+        default: false,
+        name,
+    });
+    listed.chain(named).collect()
+}
+
+fn events_text(style: &Style) -> String {
+    let mut page = Page::new(style);
+    let mut reasons: Vec<Refusal> = Vec::new();
+    for line in event_lines() {
+        let (mark, color) = match &line.refusal {
+            None if line.default => ("*".to_string(), PLAIN),
+            None => (String::new(), PLAIN),
+            Some(refusal) => {
+                let known =
+                    reasons.iter().position(|reason| reason == refusal).unwrap_or_else(|| {
+                        reasons.push(refusal.clone());
+                        reasons.len() - 1
+                    });
+                (format!("–[{}]", known + 1), DIM)
+            }
+        };
+        page.wrap(color, &format!("{mark:<5}{:<24} {:<10} ", line.name, line.source), line.help);
+    }
+    page.line("");
+    page.wrap(PLAIN, "*    ", "read by default");
+    page.wrap(
+        PLAIN,
+        "     ",
+        "also: rNNNN (raw code), pmu/term=value/, system:tracepoint, {a,b} (group); \
+         :u user only, :k kernel only, :D always on the hardware",
+    );
+    for (index, refusal) in reasons.iter().enumerate() {
+        let text = match refusal.remedy.as_str() {
+            "" => format!("not here: {}", refusal.reason),
+            remedy => format!("not here: {}; {remedy}", refusal.reason),
+        };
+        page.wrap(PLAIN, &format!("–[{}] ", index + 1), &text);
+    }
+    page.into_text()
+}
+
+fn events_json() -> Value {
+    event_lines()
+        .into_iter()
+        .map(|line| {
+            json!({
+                "name": line.name,
+                "aliases": line.aliases,
+                "source": line.source,
+                "help": line.help,
+                "default": line.default,
+                "available": line.refusal.is_none(),
+                "reason": line.refusal.as_ref().map(|refusal| &refusal.reason),
+                "remedy": line.refusal.as_ref().map(|refusal| &refusal.remedy),
+            })
+        })
+        .collect()
+}
+
+/// Columns of what stands before a recording's name, and of a name that has a line to itself.
+const INDENT: usize = 15;
+/// Variants of a recording that are listed one by one.
+const VARIANTS_LISTED: usize = 6;
+
+fn recordings_text(listed: &Listed, style: &Style) -> String {
+    let mut page = Page::new(style);
+    for head in &listed.heads {
+        recording_lines(&mut page, head);
+    }
+    if listed.heads.is_empty() && listed.damaged.is_empty() {
+        page.wrap(PLAIN, "", "no recordings yet; make one with opcost compare");
+    }
+    for damaged in &listed.damaged {
+        let text = format!("recording {} is damaged and left out: {}", damaged.name, damaged.why);
+        page.wrap(YELLOW, "! ", &text);
+    }
+    page.into_text()
+}
+
+/// A recording in a line, or where names are long in a line a variant, shortened in the middle.
+fn recording_lines(page: &mut Page, head: &RecordingHead) {
+    let made = match head.imported {
+        true => format!("{:<26}", "imported"),
+        false => format!("{:<14} {:>6} runs", head.state.word(), head.runs),
+    };
+    let begin = format!("{:<14} {}  {made}  ", head.id, date(head.created_unix_ns));
+    let name = printable(&head.experiment);
+    let variants: Vec<String> = head.variants.iter().map(|name| printable(name)).collect();
+    let all = format!("{begin}{name}: {}", variants.join(" | "));
+    if all.width() <= page.width {
+        page.line(&all);
+    } else {
+        let room = page.width.saturating_sub(begin.width()).max(INDENT);
+        page.line(&format!("{begin}{}", cut(&name, room)));
+        let own = page.width.saturating_sub(INDENT);
+        let shown = match variants.len() {
+            few if few <= VARIANTS_LISTED => few,
+            _ => VARIANTS_LISTED - 1,
+        };
+        for variant in &variants[..shown] {
+            page.line(&format!("{:INDENT$}{}", "", cut(variant, own)));
+        }
+        if shown < variants.len() {
+            page.line(&format!("{:INDENT$}… and {} more", "", variants.len() - shown));
+        }
+    }
+    let commits = head.revisions.iter().map(Revision::short).collect::<Vec<_>>().join(" ");
+    let told = [head.label.clone().unwrap_or_default(), commits];
+    let told: Vec<&str> = told.iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
+    if !told.is_empty() {
+        page.wrap(PLAIN, &" ".repeat(INDENT), &told.join("  "));
+    }
+}
+
+fn recordings_json(listed: &Listed) -> Value {
+    let damaged =
+        listed.damaged.iter().map(|damaged| json!({ "id": damaged.id, "damaged": damaged.why }));
+    listed
+        .heads
+        .iter()
+        .map(|head| {
+            json!({
+                "id": head.id,
+                "created_unix_ns": head.created_unix_ns,
+                "experiment": head.experiment,
+                "state": head.state.word(),
+                "runs": head.runs,
+                "imported": head.imported,
+                "variants": head.variants,
+                "label": head.label,
+                "revisions": head.revisions,
+            })
+        })
+        .chain(damaged)
+        .collect()
+}

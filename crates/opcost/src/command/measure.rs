@@ -1,0 +1,83 @@
+//! `opcost measure`: one command or workload by itself.
+
+use super::globals::Globals;
+use super::output::OutputArgs;
+use super::record::{PlanArgs, carry_out, save};
+use super::variant::with_variants;
+use crate::exit::{Status, fail};
+use crate::experiment::Experiment;
+use crate::machine::host::HostSurroundings;
+use crate::resolve::resolve;
+use anyhow::Result;
+use clap::Args;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  opcost measure 'gzip -9 -c file'
+  opcost measure -n 50 --profile 'sort -n data'
+  opcost measure --machine emulated 'gzip -9 -c file'
+  opcost measure -w mmap:ops=100000
+  opcost diff 261121-69 last        # against another recording of the same work";
+
+/// Arguments of `opcost measure`.
+#[derive(Args, Debug)]
+pub struct MeasureArgs {
+    /// The command, one argument, split like a shell does
+    #[arg(value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+
+    /// A built-in workload instead, with parameters, NAME[:KEY=VALUE,...]
+    #[arg(long, short = 'w', value_name = "WORKLOAD")]
+    pub workload: Vec<String>,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub experiment: Experiment,
+
+    /// Write the experiment as a file for opcost run and stop
+    #[arg(long, value_name = "FILE")]
+    pub save_experiment: Option<PathBuf>,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub plan: PlanArgs,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub output: OutputArgs,
+}
+
+impl MeasureArgs {
+    /// The experiment that these arguments are shorthand for.
+    ///
+    /// # Errors
+    /// Usage errors that name the argument.
+    pub fn to_experiment(&self) -> Result<Experiment> {
+        with_variants(&self.experiment, &self.command, &self.workload)
+    }
+}
+
+/// `opcost measure`.
+pub fn measure(globals: &Globals, args: &MeasureArgs) -> Result<Status> {
+    let experiment = args.to_experiment()?;
+    let plan = resolve(&experiment, &HostSurroundings)?;
+    if plan.variants.len() > 1 {
+        let names: Vec<&str> = plan.variants.iter().map(|variant| variant.name.as_str()).collect();
+        let why = format!(
+            "opcost measure measures one variant, and these are {}: {}; compare them with opcost compare",
+            names.len(),
+            names.join(", ")
+        );
+        return Err(fail(Status::Usage, why));
+    }
+    if !args.output.fail_on.is_empty() {
+        let why = "--fail-on: one variant has nothing to be worse than; see opcost history --fail-on \
+                   or opcost compare --fail-on";
+        return Err(fail(Status::Usage, why));
+    }
+    if let Some(path) = &args.save_experiment {
+        return save(&experiment, path);
+    }
+    carry_out(globals, plan, args.plan.dry_run, &args.output)
+}

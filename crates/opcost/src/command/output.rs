@@ -1,0 +1,113 @@
+//! A comparison on standard output and in files.
+
+use super::globals::Globals;
+use crate::comparison;
+use crate::comparison::limit::{self, FailOn};
+use crate::exit::{Status, WithStatus, fail};
+use crate::recording::Recording;
+use crate::render::{self, Exports};
+use anyhow::{Context, Result};
+use clap::Args;
+use opcost_record::printable::printable;
+use std::io::Write;
+
+/// Arguments of the commands that print a comparison.
+#[derive(Args, Debug)]
+pub struct OutputArgs {
+    /// What to print on standard output [default: text]
+    #[arg(long, value_name = "FORMAT", help_heading = "Output", value_parser = crate::render::format_names())]
+    pub format: Option<String>,
+
+    /// Print JSON on standard output; --json - is the same
+    #[arg(long, help_heading = "Output", conflicts_with = "format")]
+    pub json: bool,
+
+    /// Show names of functions whole; else names of C++ and Rust are shortened where there is no room:
+    /// template arguments, parameters and namespaces are left out first
+    #[arg(long, help_heading = "Output")]
+    pub full_names: bool,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub exports: Exports,
+
+    /// End with status 1 if WHAT is significantly worse, and by more than LIMIT where that is given;
+    /// may be repeated
+    ///
+    /// WHAT is regression (the primary metric), a metric as tables show it, or functions (each
+    /// function of a profile, its limit a share of the whole). LIMIT is relative (0.5%), absolute
+    /// (10000, 2ms, 4KiB; of an operation where the row is) or both ('0.5% or 10000': either is
+    /// enough to allow a change).
+    #[arg(long, value_name = "WHAT[=LIMIT]", help_heading = "Output")]
+    pub fail_on: Vec<FailOn>,
+}
+
+impl OutputArgs {
+    /// Fails early if a file could not be written later, or standard output would get two formats.
+    ///
+    /// # Errors
+    /// Names the option.
+    pub fn check(&self) -> Result<()> {
+        self.exports.check()?;
+        let other = match (&self.format, self.json) {
+            (Some(format), _) => format!("--format {format}"),
+            (None, true) => "--json".to_string(),
+            (None, false) => return Ok(()),
+        };
+        match self.exports.printed() {
+            None => Ok(()),
+            Some(name) => Err(fail(
+                Status::Usage,
+                format!(
+                    "--export-{name} - and {other}: standard output takes one of them; give --export-{name} a file"
+                ),
+            )),
+        }
+    }
+}
+
+/// Compares and prints.
+pub(crate) fn present(
+    globals: &Globals,
+    recording: &Recording,
+    output: &OutputArgs,
+) -> Result<Status> {
+    let (comparison, warnings) = comparison::compare(recording);
+    let style = globals.style().with_full_names(output.full_names);
+    let format = if output.json { "json" } else { output.format.as_deref().unwrap_or("text") };
+    let view =
+        render::View { recording, comparison: &comparison, warnings: &warnings, style: &style };
+    if output.exports.printed().is_none() {
+        print(&render::render(format, &view)?)?;
+    }
+    output.exports.write(&view)?;
+    if comparison.refused() {
+        return Ok(Status::NotComparable);
+    }
+    let found = limit::exceeded(&comparison, &output.fail_on).status(Status::Usage)?;
+    for what in &found.exceeded {
+        eprintln!("opcost: worse: {}", printable(what));
+    }
+    for what in &found.undecided {
+        eprintln!("opcost: {}", printable(what));
+    }
+    Ok(if found.exceeded.is_empty() { Status::Done } else { Status::Regression })
+}
+
+/// Prints which version this is.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn show_version(text: &str) -> Result<Status> {
+    print(text).map(|()| Status::Done)
+}
+
+/// Writes to standard output; a reader that has gone away is no error.
+pub(crate) fn print(text: &str) -> Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output").status(Status::Missing)
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,186 @@
+//! `opcost profile`.
+
+mod source;
+
+use crate::command::function_option::the_function;
+use crate::command::globals::Globals;
+use crate::command::output::print;
+use crate::command::subject::{SubjectArgs, Taken};
+use crate::comparison::call_tree::{CallTree, Counted};
+use crate::exit::{Status, fail};
+use crate::render::profile::ProfileExports;
+use crate::render::sampled as page;
+use anyhow::{Context, Result};
+use clap::Args;
+use opcost_profile::distortion::distortions;
+use opcost_profile::read::{self, ReadProfile};
+use opcost_profile::symbolise::symbolise;
+use opcost_profile::table::FunctionTable;
+use opcost_record::{Failure, Function};
+use std::path::{Path, PathBuf};
+
+pub use source::SourceArgs;
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  opcost profile 'gzip -9 -c data'
+  opcost profile --call-graph dwarf --callers './prog --fast'
+  opcost profile -w mmap:ops=100000
+  opcost profile -a --duration 10s --export-flamegraph machine.svg
+  opcost profile --input perf.data
+  opcost profile --input perf.data --callers --limit 5
+  opcost profile --input callgrind.out.4711 --function memcpy
+  opcost profile --input cpu.pb.gz --event cpu
+  opcost profile --input perf.data --export-flamegraph profile.svg";
+
+/// Arguments of `opcost profile`.
+#[derive(Args, Debug)]
+pub struct ProfileArgs {
+    #[command(flatten)]
+    subject: SubjectArgs,
+
+    /// Show a profile that is there, of any format listed below
+    #[arg(long, short = 'i', value_name = "FILE", help_heading = "Profiles in files",
+          conflicts_with_all = ["command", "workload", "pid", "all"])]
+    input: Option<PathBuf>,
+
+    #[command(flatten)]
+    source: SourceArgs,
+
+    /// Show below each function the ways that lead to it
+    #[arg(long)]
+    callers: bool,
+
+    /// Show this function with all that lead to it; FILE:NAME of several alike
+    #[arg(long, value_name = "NAME")]
+    function: Option<String>,
+
+    /// Functions to show one by one, the dearest first
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    limit: usize,
+
+    /// What functions are sorted by
+    #[arg(long, value_name = "COLUMN", default_value_t, value_enum)]
+    sort: page::Sort,
+
+    /// Operations that the work made: costs are then shown for one
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    ops: Option<u64>,
+
+    /// Show names of functions whole; else names of C++ and Rust are shortened where there is no room:
+    /// template arguments, parameters and namespaces are left out first
+    #[arg(long)]
+    full_names: bool,
+
+    /// Print JSON, with every function; --json - is the same
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    exports: ProfileExports,
+}
+
+/// The formats of files with profiles, for help texts.
+pub fn formats_help() -> String {
+    let of_perf = ("perf.data", "what perf record writes, also a folder of --threads");
+    let formats = read::FORMATS.iter().map(|format| (format.name, format.help));
+    let lines = [of_perf].into_iter().chain(formats);
+    let lines = lines.map(|(name, help)| format!("  {name}: {help}"));
+    format!(
+        "Formats of files with profiles, recognised by their contents; all but perf.data may be gzipped:\n{}",
+        lines.collect::<Vec<_>>().join("\n")
+    )
+}
+
+/// `opcost profile`.
+///
+/// # Errors
+/// What is wrong with the file, no such function, a file that cannot be written.
+pub fn profile(globals: &Globals, args: &ProfileArgs) -> Result<Status> {
+    args.exports.check()?;
+    let Subject { name, profile, ops, failure } = subject(args)?;
+    let ops = args.ops.or(ops);
+    if !args.exports.is_empty() {
+        args.exports.write_tree(&call_tree(&profile, &name, ops)?)?;
+    }
+    let distortions = distortions(&profile);
+    let function = args.function.as_deref().map(|name| find(&profile.table, name)).transpose()?;
+    let view = page::View {
+        name: &name,
+        profile: &profile,
+        distortions: &distortions,
+        ops,
+        limit: args.limit,
+        callers: args.callers,
+        function,
+        order: args.sort.order(&profile.table),
+        naming: profile.table.naming(),
+    };
+    if args.json {
+        let text = serde_json::to_string_pretty(&page::json(&view)).context("profile to JSON")?;
+        print(&(text + "\n"))?;
+    } else {
+        let style = globals.style().with_full_names(args.full_names);
+        print(&page::text(&view, &style))?;
+    }
+    match failure {
+        Some(failure) => {
+            Err(fail(Status::WorkFailed, format!("{name}: {}", crate::failure::in_words(&failure))))
+        }
+        None => Ok(Status::Done),
+    }
+}
+
+/// A profile and what is known of its work.
+struct Subject {
+    name: String,
+    profile: ReadProfile,
+    ops: Option<u64>,
+    failure: Option<Failure>,
+}
+
+/// Reads the profile of a file, or takes one.
+fn subject(args: &ProfileArgs) -> Result<Subject> {
+    if let Some(path) = &args.input {
+        let profile = args.source.read(path)?;
+        return Ok(Subject { name: display_name(path), profile, ops: None, failure: None });
+    }
+    if !args.subject.is_given() {
+        let why = "what is to be profiled? Give a command, a workload (-w), a process (-p), \
+                   everything (-a), or a file with a profile (--input)";
+        return Err(fail(Status::Usage, why));
+    }
+    let Taken { about, recorded, name, ops, failure } = args.subject.take()?;
+    let profile = read::sampled(about, symbolise(&recorded, &args.source.sources()));
+    Ok(Subject { name, profile, ops, failure })
+}
+
+/// A file's name for a heading.
+pub(crate) fn display_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// The one function of this name.
+fn find(table: &FunctionTable, name: &str) -> Result<usize> {
+    let functions: Vec<&Function> = table.functions.iter().map(|cost| &cost.function).collect();
+    the_function(&functions, name)
+}
+
+/// The stacks for other tools.
+fn call_tree(profile: &ReadProfile, name: &str, ops: Option<u64>) -> Result<CallTree> {
+    let Some(sampled) = &profile.sampled else {
+        let why = format!(
+            "{name} has calls between functions but no stacks, so nothing of it can be exported; \
+             perf.data, the text of perf script, pprof's and the Firefox Profiler's files and folded \
+             stacks have"
+        );
+        return Err(fail(Status::Usage, why));
+    };
+    let sampling = profile.about.sampling.as_ref();
+    let counted = Counted::sampled(
+        &profile.about.event,
+        sampling.is_some_and(|sampling| sampling.clock),
+        sampling.and_then(|sampling| sampling.period),
+        sampling.and_then(|sampling| sampling.frequency_hz),
+    );
+    Ok(CallTree::of_profile(counted, name.to_string(), &sampled.profile, ops))
+}

@@ -1,0 +1,226 @@
+//! From a plan to a recording, and what is shown of it.
+
+use super::globals::Globals;
+use super::output::{OutputArgs, present, print};
+use crate::comparison::limit::{FailOn, Watched};
+use crate::exit::{HasStatus, Status, WithStatus, fail};
+use crate::experiment::Experiment;
+use crate::machine::emulated::Emulated;
+use crate::machine::host::Host;
+use crate::machine::revision::Revisions;
+use crate::machine::{Machine, read_state};
+use crate::nearest::nearest;
+use crate::phases::Phases;
+use crate::plan::{self, MachineKind, Plan, VariantPlan, WorkPlan};
+use crate::progress::{self, Progress};
+use crate::recording::{MachineState, Recording};
+use crate::run::{self, Ending};
+use crate::store::{RecordingWriter, StoreError};
+use crate::{failure, render, scratch};
+use anyhow::{Context, Result};
+use clap::Args;
+use opcost_record::{Failure, MetricKey, MetricRow, Record, WORKLOAD};
+use opcost_sys::clock::unix_ns;
+use opcost_sys::interrupt::Interrupt;
+use opcost_sys::perf::LivePerf;
+use std::path::Path;
+use std::rc::Rc;
+
+/// What an error about a command that failed in a guest ends with.
+const PACKING_HINT: &str = "; the guest has only the files that were packed for it: --pack PATH adds \
+     one, --pack-used all that the command uses in a run on this machine";
+
+/// Arguments of the commands that make runs.
+#[derive(Args, Debug)]
+pub struct PlanArgs {
+    /// Print the plan and stop
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// Makes the runs of a plan and shows them.
+pub(super) fn carry_out(
+    globals: &Globals,
+    mut plan: Plan,
+    dry_run: bool,
+    output: &OutputArgs,
+) -> Result<Status> {
+    let revisions = Revisions::begin(&plan);
+    if dry_run {
+        revisions.note(&mut plan);
+        let text = if output.json || output.format.as_deref() == Some("json") {
+            render::plan::json(&plan)?
+        } else {
+            render::plan::text(&plan, &globals.style())
+        };
+        print(&text)?;
+        return Ok(Status::Done);
+    }
+    output.check()?;
+    check_limits(&plan, &output.fail_on)?;
+    plan.invocation = Some(invocation(&plan));
+    let interrupt = Interrupt::install()
+        .context("cannot install the signal handler")
+        .status(Status::Missing)?;
+    let (mut machine, state) = machine_for(globals.quiet, &plan, &interrupt)?;
+    let store = globals.store_for_writing()?;
+    // What git does must be over before the first run.
+    revisions.note(&mut plan);
+    let writer = store.begin(&plan, &state, unix_ns()).map_err(StoreError::carried)?;
+    record(globals, &plan, &[], (machine.as_mut(), &state), writer, output)
+}
+
+/// Writes an experiment that has a plan: what could not run is not worth a file.
+pub(super) fn save(experiment: &Experiment, path: &Path) -> Result<Status> {
+    std::fs::write(path, experiment.to_toml()?)
+        .with_context(|| format!("cannot write '{}'", path.display()))
+        .status(Status::Missing)?;
+    Ok(Status::Done)
+}
+
+/// The command that this process was given, with the seed if that was drawn.
+fn invocation(plan: &Plan) -> String {
+    let mut words = vec!["opcost".to_string()];
+    words.extend(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()));
+    if !words.iter().any(|word| word == "--seed" || word.starts_with("--seed=")) {
+        words.extend(["--seed".to_string(), plan.seed.to_string()]);
+    }
+    shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
+}
+
+/// The machine that a plan runs on, ready to run it, and its state.
+pub(crate) fn machine_for<'a>(
+    quiet: bool,
+    plan: &Plan,
+    interrupt: &'a Interrupt,
+) -> Result<(Box<dyn Machine + 'a>, MachineState)> {
+    match plan.machine {
+        MachineKind::Host => {
+            let host = Host::new(plan, Rc::new(LivePerf::default()), interrupt)?;
+            let state = read_state(Path::new("/"), plan, host.environment_bytes());
+            Ok((Box::new(host), state))
+        }
+        MachineKind::Imported => Err(fail(
+            Status::Usage,
+            "these figures were imported, so there is nothing to run; look at them with opcost show",
+        )),
+        MachineKind::Attached => Err(fail(
+            Status::Usage,
+            "these runs were periods of a running program, to which nothing is attached any more; \
+             begin anew with opcost attach PID",
+        )),
+        MachineKind::Emulated => {
+            let mut phases = Phases::new(quiet);
+            let emulated = Emulated::new(plan, interrupt, &mut |text| phases.tell(text));
+            phases.end();
+            let emulated = emulated?;
+            let state = emulated.state();
+            Ok((Box::new(emulated), state))
+        }
+    }
+}
+
+/// Makes the missing runs, then shows the recording.
+pub(super) fn record(
+    globals: &Globals,
+    plan: &Plan,
+    earlier: &[Record],
+    machine: (&mut dyn Machine, &MachineState),
+    writer: RecordingWriter,
+    output: &OutputArgs,
+) -> Result<Status> {
+    let mut progress = progress::for_terminal(globals.quiet);
+    let (ending, recording) = make_runs(plan, earlier, machine, writer, progress.as_mut())?;
+    let id = &recording.id;
+    match ending {
+        Ending::Complete | Ending::Stopped(_) => present(globals, &recording, output),
+        Ending::Interrupted => {
+            if recording.records.iter().any(|record| record.block.is_some()) {
+                present(globals, &recording, output)?;
+            }
+            Err(fail(
+                Status::Interrupted,
+                format!(
+                    "interrupted after {} of {} runs; all are stored: opcost show {id}, opcost resume {id}",
+                    recording.records.len(),
+                    plan.slot_count()
+                ),
+            ))
+        }
+        Ending::Failed { slot, variant, failure } => {
+            let VariantPlan { name, work, guest, .. } = &plan.variants[usize::from(variant)];
+            let what = failure::in_words(&failure);
+            let mut hint =
+                plan::shell_syntax::in_work(work).map_or(String::new(), plan::shell_syntax::hint);
+            let boots = guest.as_ref().is_some_and(|guest| guest.kernel.is_some());
+            let is_lean = plan.emulation.as_ref().is_some_and(|emulation| !emulation.pack_used);
+            if let (WorkPlan::Command { .. }, Failure::ExitStatus { .. }, true, true) =
+                (work, &failure, boots, is_lean)
+            {
+                hint += PACKING_HINT;
+            }
+            Err(fail(
+                Status::WorkFailed,
+                format!("variant '{name}', run {slot} of recording {id}: {what}{hint}"),
+            ))
+        }
+    }
+}
+
+/// Makes the missing runs and reads the recording back, as it is stored.
+///
+/// `machine`: where, and its state when it was made ready.
+pub(crate) fn make_runs(
+    plan: &Plan,
+    earlier: &[Record],
+    (machine, state_before): (&mut dyn Machine, &MachineState),
+    mut writer: RecordingWriter,
+    progress: &mut dyn Progress,
+) -> Result<(Ending, Recording)> {
+    scratch::sweep();
+    let id = writer.id().to_string();
+    let ending = run::run(plan, earlier, machine, &mut writer, progress);
+    let state_after = match plan.machine {
+        MachineKind::Host => {
+            let environment_bytes = state_before.environment_bytes.clone();
+            Some(read_state(Path::new("/"), plan, environment_bytes))
+        }
+        _ => machine.state_now(),
+    };
+    if let Some(state_after) = state_after.filter(|after| state_before.has_become(after)) {
+        writer.note_machine(&state_after).map_err(StoreError::carried)?;
+    }
+    let state = ending.as_ref().map_or(crate::recording::State::Failed, Ending::state);
+    let store = writer.end(state).map_err(StoreError::carried);
+    let ending = ending.with_context(|| format!("recording {id}")).status(Status::Missing)?;
+    let recording = store?.read(&id).map_err(StoreError::carried)?;
+    Ok((ending, recording))
+}
+
+/// Refuses limits of what the runs of a plan will not have, before any is made.
+fn check_limits(plan: &Plan, limits: &[FailOn]) -> Result<()> {
+    for fail_on in limits {
+        let Watched::Metric(name) = &fail_on.what else { continue };
+        let is = |key: &MetricKey| key.label() == *name || key.name == *name;
+        if let Some(missing) = plan.unavailable.iter().find(|missing| is(&missing.key)) {
+            let why = format!(
+                "--fail-on {name}: it cannot be counted here: {}; {}",
+                missing.reason, missing.remedy
+            );
+            return Err(fail(Status::Missing, why));
+        }
+        let metrics = plan.metrics();
+        // What a workload reports of its own work is no part of the plan.
+        let reported = MetricRow::find(name).is_some_and(|row| row.source == WORKLOAD);
+        if !reported && !metrics.iter().any(is) {
+            let known: Vec<String> = metrics.iter().map(MetricKey::label).collect();
+            let near = nearest(name, known.iter().map(String::as_str));
+            let why = format!(
+                "--fail-on {name}: the runs have no such metric{near}; give regression, functions, or one of {}",
+                known.join(", ")
+            );
+            return Err(fail(Status::Usage, why));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! `opcost report`.
+
+use crate::command::globals::Globals;
+use crate::command::output::print;
+use crate::command::show::take_matches;
+use crate::comparison;
+use crate::exit::{HasStatus, Status, WithStatus};
+use crate::history::{History, Question, history};
+use crate::plan::{SameFile, find_rule};
+use crate::recording::Recording;
+use crate::render::{Style, View, check_folder, html};
+use crate::store::{Store, StoreError};
+use anyhow::{Context, Result};
+use clap::Args;
+use std::path::{Path, PathBuf};
+
+/// Recordings of the same experiment that a page looks back on.
+const RECORDINGS_MAX: usize = 50;
+
+/// Arguments of `opcost report`.
+#[derive(Args, Debug)]
+pub struct ReportArgs {
+    /// The recording: its identifier, the beginning of it, or last
+    #[arg(default_value = "last")]
+    pub id: String,
+
+    /// Write the page to FILE; - is standard output
+    #[arg(long, value_name = "FILE")]
+    pub html: PathBuf,
+
+    /// Waive a rule of the comparability ledger; the waiver is printed; may be repeated
+    #[arg(long, value_name = "RULE")]
+    pub allow: Vec<String>,
+
+    /// Take two files for the same where functions are compared, by path or name: one of the
+    /// baseline, one of the variant; may be repeated [default: files of one path, name or role]
+    #[arg(long = "match", value_name = "OLD=NEW")]
+    pub matches: Vec<SameFile>,
+}
+
+/// Writes a recording as a page of its own.
+///
+/// # Errors
+/// Usage: an unknown rule, a folder that does not exist. Missing: the recording, or the file cannot
+/// be written.
+pub fn report(globals: &Globals, args: &ReportArgs) -> Result<Status> {
+    for rule in &args.allow {
+        find_rule(rule)?;
+    }
+    let to_stdout = args.html == Path::new("-");
+    check_folder("--html", &args.html)?;
+    let store = Store::open_for_reading(&globals.store_path()?).map_err(StoreError::carried)?;
+    let mut recording = store.read(&args.id).map_err(StoreError::carried)?;
+    recording.plan.allow.extend(args.allow.iter().cloned());
+    take_matches(&mut recording, &args.matches)?;
+    let (comparison, warnings) = comparison::compare(&recording);
+    let view = View {
+        recording: &recording,
+        comparison: &comparison,
+        warnings: &warnings,
+        style: &Style::plain(),
+    };
+    let history = past(&store, &recording)?;
+    let page = html::page(&view, history.as_ref())?;
+    if to_stdout {
+        print(&page)?;
+    } else {
+        std::fs::write(&args.html, page)
+            .with_context(|| format!("cannot write '{}'", args.html.display()))
+            .status(Status::Missing)?;
+    }
+    Ok(if comparison.refused() { Status::NotComparable } else { Status::Done })
+}
+
+/// The primary metric of the baseline in the latest recordings of the same experiment; `None` where
+/// there is no other, or none has it.
+fn past(store: &Store, recording: &Recording) -> Result<Option<History>> {
+    let heads = store.list().map_err(StoreError::carried)?;
+    let alike: Vec<_> = heads
+        .iter()
+        .filter(|head| head.experiment == recording.plan.experiment && head.id != recording.id)
+        .collect();
+    let latest = &alike[alike.len().saturating_sub(RECORDINGS_MAX - 1)..];
+    // One that cannot be read is no reason not to show this one; opcost history says what is wrong.
+    let mut recordings: Vec<Recording> =
+        latest.iter().filter_map(|head| store.read(&head.id).ok()).collect();
+    let unreadable = latest.len() - recordings.len();
+    if recordings.is_empty() {
+        return Ok(None);
+    }
+    recordings.push(recording.clone());
+    let question = Question {
+        metrics: vec![recording.plan.primary.label()],
+        variant: Some(recording.plan.variants[0].name.clone()),
+    };
+    // There is no such series where no run has the primary metric.
+    let mut history = history(recordings, &question).ok();
+    if let Some(series) = history.iter_mut().flat_map(|history| &mut history.series).next()
+        && unreadable > 0
+    {
+        series.notes.push(format!("{unreadable} recordings cannot be read and are left out"));
+    }
+    Ok(history)
+}

@@ -1,0 +1,9 @@
+//! Seconds as command lines take them.
+
+/// A number of seconds that is some time and less than a month.
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.001..=2.6e6).contains(&seconds) => Ok(seconds),
+        _ => Err("give seconds, 0.001 to 2,600,000".into()),
+    }
+}

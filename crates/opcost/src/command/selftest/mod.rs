@@ -1,0 +1,188 @@
+//! `opcost selftest`: how often this machine raises a false alarm, and what it would find.
+//!
+//! Reports are made as any user's are (a plan, runs in drawn order, a store, a comparison), of
+//! work against the same work and against the same work with a known amount more, by turns, until
+//! the time is up.
+
+mod page;
+mod subject;
+mod tally;
+
+pub use tally::{FALSE_ALARMS_MAX, LEVEL, Planted, Same, Tallied, Tally};
+
+use crate::command::globals::Globals;
+use crate::command::output::print;
+use crate::command::record::{machine_for, make_runs};
+use crate::command::seconds::seconds;
+use crate::exit::{HasStatus, Status, WithStatus, fail};
+use crate::experiment::Experiment;
+use crate::machine::host::HostSurroundings;
+use crate::phases::Phases;
+use crate::plan::MachineKind;
+use crate::progress::Silent;
+use crate::recording::Recording;
+use crate::render::Style;
+use crate::resolve::{Surroundings, resolve};
+use crate::run::Ending;
+use crate::scratch::Scratch;
+use crate::store::{Store, StoreError};
+use crate::{comparison, failure};
+use anyhow::{Context, Result};
+use clap::Args;
+use opcost_stats::Random;
+use opcost_sys::clock::{monotonic_ns, unix_ns};
+use opcost_sys::interrupt::Interrupt;
+use serde::Serialize;
+use std::path::Path;
+use std::time::Duration;
+pub(crate) use subject::PLANTED_PERCENT;
+use subject::Subject;
+
+pub(crate) const HELP: &str = "Exit status: 0 if nothing speaks against a false-alarm rate of at most 5 % \
+a report (the interval of the rate, exact, at 95 % confidence, reaches down to 5 %) and, on the emulated \
+machine, every planted change was found; else 3";
+
+/// Arguments of `opcost selftest`.
+#[derive(Args, Debug)]
+pub struct SelftestArgs {
+    /// A command to compare with itself, split like a shell does [default: a built-in workload,
+    /// which can also be given a known change]
+    pub command: Option<String>,
+
+    /// Make reports for so many seconds; each kind is made at least once
+    #[arg(long, value_name = "N", default_value = "60", value_parser = seconds)]
+    pub seconds: f64,
+
+    /// Seed of the orders of runs and of the work [default: drawn]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    pub seed: Option<u64>,
+
+    /// Runs of each side in a report [default: 100; on the emulated machine the fewest that can
+    /// decide every metric]
+    #[arg(long, short = 'n', visible_alias = "runs", value_name = "N")]
+    pub pairs: Option<u32>,
+
+    /// Plant so much more work in every second report; may be repeated [default: 1 and 5, on the
+    /// emulated machine 0.01]
+    #[arg(long, value_name = "PERCENT", conflicts_with = "command", value_parser = planted)]
+    pub plant: Vec<f64>,
+
+    /// Pin every run to this CPU [default: not pinned]
+    #[arg(long, value_name = "CPU")]
+    pub cpu: Option<usize>,
+
+    /// Where the work runs [default: host]
+    #[arg(long, value_name = "MACHINE")]
+    pub machine: Option<MachineKind>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A change that can be planted.
+fn planted(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(percent) if PLANTED_PERCENT.contains(&percent) => Ok(percent),
+        _ => Err("give percent of the work, 0.01 to 100".into()),
+    }
+}
+
+/// What a self-test found, as JSON gives it.
+#[derive(Debug, Serialize)]
+struct Outcome {
+    /// Version of this form.
+    schema: u32,
+    machine: MachineKind,
+    /// What each side did.
+    work: String,
+    seed: u64,
+    /// Runs of each side in a report.
+    pairs: u32,
+    /// What all of it took.
+    seconds: f64,
+    #[serde(flatten)]
+    tallied: Tallied,
+}
+
+/// Runs the self-test.
+///
+/// # Errors
+/// The work or the machine fails, or a signal interrupts.
+pub fn selftest(globals: &Globals, args: &SelftestArgs) -> Result<Status> {
+    let seed = args.seed.unwrap_or_else(|| HostSurroundings.draw_seed());
+    let subject = Subject::new(args);
+    let interrupt = Interrupt::install()
+        .context("cannot install the signal handler")
+        .status(Status::Missing)?;
+    let folder = Scratch::new()
+        .context("cannot make a folder for the recordings")
+        .status(Status::Missing)?;
+    let (budget, begun_ns) = (Duration::from_secs_f64(args.seconds), monotonic_ns());
+    let elapsed = || Duration::from_nanos(monotonic_ns() - begun_ns);
+    let mut phases = Phases::still(globals.quiet);
+    let mut tally = Tally::new(subject.must_find(), &subject.planted);
+    let (mut pairs, mut work, mut longest) = (0, String::new(), Duration::ZERO);
+    for (number, planted) in subject.turns().enumerate() {
+        // Each kind once, however little time there is.
+        if number >= subject.round() && elapsed() + longest > budget {
+            break;
+        }
+        phases.tell(&format!(
+            "making reports ({number} made, {:.0} of {:.0} s)",
+            elapsed().as_secs_f64(),
+            budget.as_secs_f64()
+        ));
+        let report_begun = elapsed();
+        let drawn = Random::new(seed).fork(number as u64).next_u64() >> 32;
+        let experiment = subject.experiment(planted, drawn);
+        let recording = record(&experiment, &folder.path().join("store"), &interrupt)?;
+        tally.add(planted, &comparison::compare(&recording).0);
+        if number == 0 {
+            (pairs, work) = (recording.plan.pairs, recording.plan.variants[0].work.describe());
+        }
+        longest = longest.max(elapsed() - report_begun);
+    }
+    phases.end();
+    let outcome = Outcome {
+        schema: 1,
+        machine: subject.machine,
+        work,
+        seed,
+        pairs,
+        seconds: elapsed().as_secs_f64(),
+        tallied: tally.finish(),
+    };
+    let text = if args.json {
+        serde_json::to_string_pretty(&outcome).context("the outcome to JSON")? + "\n"
+    } else {
+        page::text(&outcome, &globals.style())
+    };
+    print(&text)?;
+    Ok(if outcome.tallied.passed { Status::Done } else { Status::NotComparable })
+}
+
+/// Makes one report's runs, in a store of its own.
+fn record(experiment: &Experiment, store: &Path, interrupt: &Interrupt) -> Result<Recording> {
+    let plan = resolve(experiment, &HostSurroundings)?;
+    let (mut machine, state) = machine_for(true, &plan, interrupt)?;
+    let writer = Store::open_for_writing(store)
+        .and_then(|store| store.begin(&plan, &state, unix_ns()))
+        .map_err(StoreError::carried)?;
+    let (ending, recording) =
+        make_runs(&plan, &[], (machine.as_mut(), &state), writer, &mut Silent)?;
+    match ending {
+        Ending::Complete | Ending::Stopped(_) => Ok(recording),
+        Ending::Interrupted => {
+            Err(fail(Status::Interrupted, "interrupted; nothing is kept of a self-test"))
+        }
+        Ending::Failed { variant, failure, .. } => Err(fail(
+            Status::WorkFailed,
+            format!(
+                "{}: {}",
+                plan.variants[usize::from(variant)].work.describe(),
+                failure::in_words(&failure)
+            ),
+        )),
+    }
+}

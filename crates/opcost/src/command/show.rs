@@ -1,0 +1,75 @@
+//! `opcost show`: a recording again.
+
+use super::globals::Globals;
+use super::output::{OutputArgs, present};
+use crate::comparison;
+use crate::exit::{HasStatus, Status, fail};
+use crate::plan::{self, SameFile};
+use crate::recording::Recording;
+use crate::render::profile::ProfileExports;
+use crate::store::{Store, StoreError};
+use anyhow::Result;
+use clap::Args;
+
+/// Arguments of `opcost show`.
+#[derive(Args, Debug)]
+pub struct ShowArgs {
+    /// The recording: its identifier, the beginning of it, or last
+    #[arg(default_value = "last")]
+    pub id: String,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub profiles: ProfileExports,
+
+    /// Whose profile to export, by name or position; may be repeated [default: all variants]
+    #[arg(long, value_name = "NAME", help_heading = "Profiles")]
+    pub variant: Vec<String>,
+
+    /// Waive a rule of the comparability ledger; the waiver is printed; may be repeated
+    #[arg(long, value_name = "RULE")]
+    pub allow: Vec<String>,
+
+    /// Take two files for the same where functions are compared, by path or name: one of the
+    /// baseline, one of the variant; may be repeated [default: files of one path, name or role]
+    #[arg(long = "match", value_name = "OLD=NEW")]
+    pub matches: Vec<SameFile>,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub output: OutputArgs,
+}
+
+/// `opcost show`.
+pub fn show(globals: &Globals, args: &ShowArgs) -> Result<Status> {
+    for rule in &args.allow {
+        plan::find_rule(rule)?;
+    }
+    args.output.check()?;
+    args.profiles.check()?;
+    if args.profiles.is_empty() && !args.variant.is_empty() {
+        return Err(fail(
+            Status::Usage,
+            "--variant says whose profile to export, and there is no file to export it to: give \
+             --export-flamegraph FILE or another of the formats in opcost show --help",
+        ));
+    }
+    let mut recording = Store::open_for_reading(&globals.store_path()?)
+        .and_then(|store| store.read(&args.id))
+        .map_err(StoreError::carried)?;
+    recording.plan.allow.extend(args.allow.iter().cloned());
+    take_matches(&mut recording, &args.matches)?;
+    args.profiles.write(&recording, &args.variant)?;
+    present(globals, &recording, &args.output)
+}
+
+/// Takes files for the same in a recording, of which both must be there.
+///
+/// # Errors
+/// The first that is not.
+pub(crate) fn take_matches(recording: &mut Recording, matches: &[SameFile]) -> Result<()> {
+    let stored = std::mem::replace(&mut recording.plan.matches, matches.to_vec());
+    comparison::check_matches(recording).map_err(HasStatus::carried)?;
+    recording.plan.matches.extend(stored);
+    Ok(())
+}

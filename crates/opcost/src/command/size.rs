@@ -1,0 +1,125 @@
+//! `opcost size`.
+
+use crate::command::globals::Globals;
+use crate::command::output::print;
+use crate::exit::{HasStatus, Status, fail};
+use crate::render::size as page;
+use crate::size::alone::sizes;
+use crate::size::difference::{Measured, compare};
+use crate::size::function::compare_function;
+use crate::size::input;
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  opcost size prog
+  opcost size old/prog new/prog
+  opcost size libold.a libnew.a --limit 50
+  opcost size native paravirt
+  opcost size ~/linux-a ~/linux-b --function copy_page_range";
+
+/// Arguments of `opcost size`.
+#[derive(Args, Debug)]
+pub struct SizeArgs {
+    /// The file or kernel to compare with, or the only one, shown by section and symbol
+    #[arg(value_name = "A")]
+    baseline: String,
+
+    /// The file or kernel that changed [default: none, A is shown by itself]
+    #[arg(value_name = "B")]
+    variant: Option<String>,
+
+    /// Show this function's code in both, instruction by instruction; FILE:NAME of several alike; parts
+    /// and copies that the compiler made (NAME.isra.0) are found by the function's name
+    #[arg(long, value_name = "NAME")]
+    function: Option<String>,
+
+    /// Rows to show one by one, the largest changes first; of one file, the largest symbols
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    limit: usize,
+
+    /// Show names of functions whole; else names of C++ and Rust are shortened where there is no room:
+    /// template arguments, parameters and namespaces are left out first
+    #[arg(long)]
+    full_names: bool,
+
+    /// What to print [default: text]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: Option<Format>,
+
+    /// Print JSON, with every symbol that differs; --json - is the same
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Format {
+    Text,
+    Markdown,
+    Json,
+}
+
+/// `opcost size`.
+///
+/// # Errors
+/// [`SizeError`](super::SizeError), and what is wrong with a kernel.
+pub fn size(globals: &Globals, args: &SizeArgs) -> Result<Status> {
+    let Some(name_of_variant) = &args.variant else { return alone(globals, args) };
+    let bytes =
+        [input::open(&args.baseline, globals.quiet)?, input::open(name_of_variant, globals.quiet)?];
+    let read = |name: &str, bytes| Measured::read(name, bytes).map_err(HasStatus::carried);
+    let baseline = read(&args.baseline, &bytes[0])?;
+    let variant = read(name_of_variant, &bytes[1])?;
+    let format = format_of(args);
+    let style = globals.style().with_full_names(args.full_names);
+    if let Some(function) = &args.function {
+        let difference =
+            compare_function([&baseline, &variant], function).map_err(HasStatus::carried)?;
+        let text = match format {
+            Format::Text => page::code_text(&difference, &style),
+            Format::Markdown => page::code_markdown(&difference),
+            Format::Json => document(&page::code_json(&difference))?,
+        };
+        print(&text)?;
+        return Ok(Status::Done);
+    }
+    let difference = compare([&baseline, &variant]).map_err(HasStatus::carried)?;
+    let text = match format {
+        Format::Text => page::text(&difference, args.limit, &style),
+        Format::Markdown => page::markdown(&difference, args.limit),
+        Format::Json => document(&page::json(&difference))?,
+    };
+    print(&text)?;
+    Ok(Status::Done)
+}
+
+fn format_of(args: &SizeArgs) -> Format {
+    if args.json { Format::Json } else { args.format.unwrap_or(Format::Text) }
+}
+
+/// One file by itself.
+fn alone(globals: &Globals, args: &SizeArgs) -> Result<Status> {
+    if let Some(function) = &args.function {
+        let why = format!(
+            "--function {function}: it shows the code of two files side by side; give the other file, too"
+        );
+        return Err(fail(Status::Usage, why));
+    }
+    let bytes = input::open(&args.baseline, globals.quiet)?;
+    let file = Measured::read(&args.baseline, &bytes).map_err(HasStatus::carried)?;
+    let sizes = sizes(&file);
+    print(&match format_of(args) {
+        Format::Text => {
+            let style = globals.style().with_full_names(args.full_names);
+            page::alone_text(&sizes, args.limit, &style)
+        }
+        Format::Markdown => page::alone_markdown(&sizes, args.limit),
+        Format::Json => document(&page::alone_json(&sizes))?,
+    })?;
+    Ok(Status::Done)
+}
+
+fn document(value: &Value) -> Result<String> {
+    Ok(serde_json::to_string_pretty(value).context("sizes to JSON")? + "\n")
+}

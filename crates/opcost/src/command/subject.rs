@@ -1,0 +1,227 @@
+//! One profile of what runs here: a command, a workload, a process or everything.
+
+use crate::command::variant::{command_of, parse_workload};
+use crate::exit::{Status, WithStatus, fail};
+use crate::experiment::{Experiment, Scalar, Variant};
+use crate::machine::Machine;
+use crate::machine::host::{Host, HostSurroundings};
+use crate::resolve::resolve;
+use crate::sampling::{
+    self, CallGraph, Granted, Recorder, SamplingArgs, SamplingPlan, cycles_or_clock, existing,
+};
+use crate::time::TimeLimit;
+use anyhow::{Context, Result};
+use clap::Args;
+use opcost_profile::read::about::{About, EventAbout};
+use opcost_profile::session::Recorded;
+use opcost_record::{Domain, Failure, MetricKey, Outcome};
+use opcost_sys::affinity::allowed_cpus;
+use opcost_sys::clock::monotonic_ns;
+use opcost_sys::interrupt::Interrupt;
+use opcost_sys::perf::{LivePerf, SamplingTarget};
+use std::ffi::OsString;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How often it is looked whether sampling is to end.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// What to sample.
+#[derive(Args, Clone, Debug, Default)]
+pub(super) struct SubjectArgs {
+    /// Command to run once and sample, one argument, split like a shell does
+    #[arg(value_name = "COMMAND", conflicts_with_all = ["workload", "pid", "all"])]
+    command: Option<OsString>,
+
+    /// Built-in workload to run once and sample, NAME[:KEY=VALUE,...]; its work alone is sampled
+    #[arg(long, short = 'w', value_name = "WORKLOAD", conflicts_with_all = ["pid", "all"])]
+    workload: Option<String>,
+
+    /// Parameter of the workload, KEY=VALUE; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", requires = "workload")]
+    param: Vec<String>,
+
+    /// Sample this process, with all its threads and what they start, until it ends or Ctrl-C
+    #[arg(long, short = 'p', value_name = "PID", conflicts_with = "all",
+          value_parser = clap::value_parser!(i32).range(1..))]
+    pid: Option<i32>,
+
+    /// Sample everything on the machine until Ctrl-C
+    #[arg(long, short = 'a')]
+    all: bool,
+
+    /// Stop sampling a process or the machine after so long, for example 10s
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["command", "workload"])]
+    duration: Option<TimeLimit>,
+
+    /// Run the command through this shell instead of directly (plain --shell means /bin/sh)
+    #[arg(long, value_name = "SHELL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "/bin/sh", requires = "command")]
+    shell: Option<String>,
+
+    /// Show what the command prints instead of discarding it
+    #[arg(long, requires = "command")]
+    show_output: bool,
+
+    #[command(flatten)]
+    sampling: SamplingArgs,
+}
+
+/// What was sampled.
+pub(super) struct Taken {
+    /// How.
+    pub about: About,
+    /// The samples, without names.
+    pub recorded: Recorded,
+    /// What to call it.
+    pub name: String,
+    /// Operations of a workload.
+    pub ops: Option<u64>,
+    /// How the command or workload failed, if it did.
+    pub failure: Option<Failure>,
+}
+
+impl SubjectArgs {
+    /// Whether anything is to be sampled.
+    pub(super) fn is_given(&self) -> bool {
+        self.command.is_some() || self.workload.is_some() || self.pid.is_some() || self.all
+    }
+
+    /// Samples it.
+    ///
+    /// # Errors
+    /// Usage; what the kernel forbids, with what would help; Ctrl-C before a command's end.
+    pub(super) fn take(&self) -> Result<Taken> {
+        let plan = self.sampling.plan()?;
+        let interrupt = Interrupt::install()
+            .context("cannot install the signal handler")
+            .status(Status::Missing)?;
+        match (&self.command, &self.workload) {
+            (None, None) => self.watch(&plan, &interrupt),
+            _ => self.run(&plan, &interrupt),
+        }
+    }
+
+    /// Runs a command or a workload once.
+    fn run(&self, sampling: &SamplingPlan, interrupt: &Interrupt) -> Result<Taken> {
+        let mut variant = match (&self.command, &self.workload) {
+            (_, Some(workload)) => parse_workload(workload)?,
+            (command, None) => {
+                let line = command.as_deref();
+                let command =
+                    line.map(|line| command_of(line, self.shell.as_deref())).transpose()?;
+                Variant { command, ..Variant::default() }
+            }
+        };
+        for param in &self.param {
+            let Some((key, value)) = param.split_once('=') else {
+                return Err(fail(Status::Usage, format!("--param {param}: expected KEY=VALUE")));
+            };
+            variant.params.insert(key.into(), Scalar::Text(value.into()));
+        }
+        // A plan compares; the second of its variants is not run.
+        let named = |name: &str| Variant { name: Some(name.into()), ..variant.clone() };
+        let experiment = Experiment {
+            variants: vec![named("sampled"), named("not run")],
+            events: vec!["task-clock".into()],
+            profile: true,
+            frequency: Some(sampling.frequency_hz),
+            call_graph: Some(sampling.call_graph),
+            stack_bytes: sampling.copied_bytes(),
+            shell: self.shell.clone(),
+            show_output: self.show_output,
+            ..Experiment::default()
+        };
+        let plan = resolve(&experiment, &HostSurroundings)?;
+        let slot = plan.slots().next().context("a plan without runs")?;
+        let mut host = Host::new(&plan, Rc::new(LivePerf::default()), interrupt)?;
+        let Some(end) = host.run(&plan, &slot)? else {
+            return Err(fail(Status::Interrupted, "interrupted before the work was done"));
+        };
+        let failure = match end.outcome {
+            Outcome::Finished => None,
+            Outcome::Failed(failure) => Some(failure),
+        };
+        let name = plan.variants[0].work.describe();
+        let Some(recorded) = host.take_recorded() else {
+            let why = failure.as_ref().map_or("it said nothing of its work".into(), |failure| {
+                crate::failure::in_words(failure)
+            });
+            return Err(fail(Status::WorkFailed, format!("{name}: {why}")));
+        };
+        let granted = host.sampled().context("a run without samples")?;
+        let wall = MetricKey::new("wall", Domain::All, "clock");
+        let wall = end.report.readings.iter().find(|reading| reading.key == wall);
+        let mut about = about(sampling, granted, &name, wall.map(|wall| wall.value));
+        // The kernel counts the work's CPU time, its children's too, whether it is sampled or not.
+        let clock = end.report.readings.iter().find(|reading| reading.key == sampling::metric());
+        about.cpu_ns = clock.map(|clock| clock.value);
+        Ok(Taken { about, recorded, name, ops: end.report.ops, failure })
+    }
+
+    /// Samples what runs anyway.
+    fn watch(&self, sampling: &SamplingPlan, interrupt: &Interrupt) -> Result<Taken> {
+        let proc_root = Path::new("/proc");
+        let (target, pids, name) = match self.pid {
+            Some(pid) => {
+                let threads = existing::threads(proc_root, pid);
+                if threads.is_empty() {
+                    return Err(fail(Status::Missing, format!("-p {pid}: no such process")));
+                }
+                (SamplingTarget::Threads(threads), vec![pid], format!("process {pid}"))
+            }
+            None => {
+                let pids = existing::processes(proc_root);
+                (SamplingTarget::Machine, pids, "the whole machine".to_string())
+            }
+        };
+        let cpus = allowed_cpus().context("cannot tell the CPUs")?;
+        let recorder = Recorder::open(sampling, &cycles_or_clock(), &target, false, &cpus)
+            .status(Status::Missing)?;
+        let granted = recorder.granted();
+        let mut intake = recorder.intake();
+        recorder.enable().status(Status::Missing)?;
+        existing::tell(proc_root, &pids, |event| intake.event(event));
+        let begun_ns = monotonic_ns();
+        let collecting = recorder.collect(intake, true).status(Status::Missing)?;
+        let elapsed = || Duration::from_nanos(monotonic_ns().saturating_sub(begun_ns));
+        let limit = self.duration.map(|limit| Duration::from_millis(limit.limit_ms));
+        let alive = || self.pid.is_none_or(|pid| !existing::threads(proc_root, pid).is_empty());
+        while !interrupt.is_set() && alive() {
+            let left = limit.map(|limit| limit.saturating_sub(elapsed()));
+            if left.is_some_and(|left| left.is_zero()) {
+                break;
+            }
+            std::thread::sleep(left.unwrap_or(GLANCE).min(GLANCE));
+        }
+        let elapsed_ns = elapsed().as_nanos() as u64;
+        let intake = collecting.stop().context("cannot read samples")?;
+        let (mut recorded, _) = intake.finish(0..=u64::MAX).context("cannot read samples")?;
+        // What ran anyway executed this or that.
+        recorded.program = None;
+        let about = about(sampling, granted, &name, Some(elapsed_ns));
+        Ok(Taken { about, recorded, name, ops: None, failure: None })
+    }
+}
+
+fn about(sampling: &SamplingPlan, granted: Granted, name: &str, duration_ns: Option<u64>) -> About {
+    let event = format!("{}{}", granted.event, if granted.user_only { ":u" } else { "" });
+    About {
+        format: "samples taken by opcost",
+        event: event.clone(),
+        events: vec![event],
+        sampling: Some(EventAbout {
+            clock: granted.time,
+            precise: (!granted.time).then_some(0),
+            exact: false,
+            counted_with: None,
+            frequency_hz: Some(sampling.frequency_hz),
+            period: None,
+            with_callers: sampling.call_graph != CallGraph::None,
+        }),
+        command: Some(name.to_string()),
+        duration_ns,
+        ..About::default()
+    }
+}

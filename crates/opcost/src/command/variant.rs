@@ -1,0 +1,54 @@
+//! Variants as command lines name them.
+
+use crate::exit::{Status, fail};
+use crate::experiment::{Command as CommandText, Experiment, Scalar, Variant};
+use crate::resolve::unbalanced;
+use anyhow::Result;
+use opcost_record::printable::printable_bytes;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// An experiment with a variant for each command and each workload.
+pub(super) fn with_variants(
+    experiment: &Experiment,
+    commands: &[OsString],
+    workloads: &[String],
+) -> Result<Experiment> {
+    let mut experiment = experiment.clone();
+    for line in commands {
+        let command = Some(command_of(line, experiment.shell.as_deref())?);
+        experiment.variants.push(Variant { command, ..Variant::default() });
+    }
+    for workload in workloads {
+        experiment.variants.push(parse_workload(workload)?);
+    }
+    Ok(experiment)
+}
+
+/// A command as it was given; one that is no UTF-8 is split here, as neither JSON nor TOML has its line.
+pub(crate) fn command_of(line: &OsStr, shell: Option<&str>) -> Result<CommandText> {
+    if let Some(text) = line.to_str() {
+        return Ok(CommandText::Line(text.to_string()));
+    }
+    if let Some(shell) = shell {
+        return Ok(CommandText::Words(vec![shell.into(), "-c".into(), line.to_os_string()]));
+    }
+    let words = shlex::bytes::split(line.as_bytes())
+        .ok_or_else(|| unbalanced(&printable_bytes(line.as_bytes())))?;
+    Ok(CommandText::Words(words.into_iter().map(OsString::from_vec).collect()))
+}
+
+/// Reads `NAME[:KEY=VALUE,...]`.
+pub(crate) fn parse_workload(text: &str) -> Result<Variant> {
+    let (name, params) = text.split_once(':').unwrap_or((text, ""));
+    let mut variant = Variant { workload: Some(name.to_string()), ..Variant::default() };
+    for param in params.split(',').filter(|param| !param.is_empty()) {
+        let (key, value) = param.split_once('=').ok_or_else(|| {
+            fail(Status::Usage, format!("--workload {text}: '{param}' is not KEY=VALUE"))
+        })?;
+        if variant.params.insert(key.to_string(), Scalar::Text(value.to_string())).is_some() {
+            return Err(fail(Status::Usage, format!("--workload {text}: {key} is given twice")));
+        }
+    }
+    Ok(variant)
+}
