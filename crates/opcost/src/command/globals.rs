@@ -6,6 +6,7 @@ use crate::store::{Store, StoreError};
 use crate::xdg;
 use anyhow::{Context, Result};
 use clap::Args;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 /// What every command takes.
@@ -51,9 +52,19 @@ impl Globals {
         Store::open_for_writing(&path).map_err(StoreError::carried)
     }
 
-    /// How to show things on this terminal.
+    /// What standard output is: colour only on a terminal, and not with NO_COLOR
+    /// (<https://no-color.org>) or TERM=dumb; 80 columns where nobody says.
     pub(crate) fn style(&self) -> Style {
-        Style::detect(self.no_color)
+        let terminal = std::io::stdout().is_terminal();
+        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+            || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+        let measured = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+        Style {
+            color: terminal && !self.no_color && !refused,
+            width: columns.or_else(measured).unwrap_or(80).max(60),
+            full_names: false,
+        }
     }
 }
 

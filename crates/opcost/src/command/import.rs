@@ -1,5 +1,6 @@
 //! `opcost import`.
 
+use crate::command::exports::Exports;
 use crate::command::globals::Globals;
 use crate::command::output::{OutputArgs, present, print};
 use crate::comparison::limit::FailOn;
@@ -9,7 +10,6 @@ use crate::import::parsed::Input;
 use crate::import::{FORMATS, Options, ReadFile, criterion_folder, read};
 use crate::plan::Omission;
 use crate::recording::State;
-use crate::render::Exports;
 use crate::store::StoreError;
 use anyhow::{Context, Result};
 use clap::Args;

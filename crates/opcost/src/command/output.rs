@@ -1,13 +1,15 @@
 //! A comparison on standard output and in files.
 
 use super::globals::Globals;
+use crate::command::exports::Exports;
 use crate::comparison;
 use crate::comparison::limit::{self, FailOn};
 use crate::exit::{Status, WithStatus, fail};
 use crate::recording::Recording;
-use crate::render::{self, Exports};
+use crate::render;
 use anyhow::{Context, Result};
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use opcost_record::printable::printable;
 use std::io::Write;
 
@@ -15,7 +17,7 @@ use std::io::Write;
 #[derive(Args, Debug)]
 pub struct OutputArgs {
     /// What to print on standard output [default: text]
-    #[arg(long, value_name = "FORMAT", help_heading = "Output", value_parser = crate::render::format_names())]
+    #[arg(long, value_name = "FORMAT", help_heading = "Output", value_parser = format_names())]
     pub format: Option<String>,
 
     /// Print JSON on standard output; --json - is the same
@@ -110,4 +112,9 @@ pub(crate) fn print(text: &str) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// The names of the formats, for `--format`.
+pub fn format_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(render::FORMATS.iter().map(|format| format.name))
 }

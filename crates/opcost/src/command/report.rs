@@ -1,5 +1,6 @@
 //! `opcost report`.
 
+use crate::command::exports::check_folder;
 use crate::command::globals::Globals;
 use crate::command::output::print;
 use crate::command::show::take_matches;
@@ -8,7 +9,7 @@ use crate::exit::{HasStatus, Status, WithStatus};
 use crate::history::{History, Question, history};
 use crate::plan::{SameFile, find_rule};
 use crate::recording::Recording;
-use crate::render::{Style, View, check_folder, html};
+use crate::render::{Style, View, html};
 use crate::store::{Store, StoreError};
 use anyhow::{Context, Result};
 use clap::Args;

@@ -2,11 +2,11 @@
 
 use super::globals::Globals;
 use super::output::{OutputArgs, present};
+use crate::command::profile_exports::ProfileExports;
 use crate::comparison;
 use crate::exit::{HasStatus, Status, fail};
 use crate::plan::{self, SameFile};
 use crate::recording::Recording;
-use crate::render::profile::ProfileExports;
 use crate::store::{Store, StoreError};
 use anyhow::Result;
 use clap::Args;
