@@ -1,8 +1,6 @@
 //! Real programs, changed while their threads run.
 
-mod made;
-
-use made::Busy;
+use crate::made::Busy;
 use opcost_attach::body;
 use opcost_attach::change::{Change, ChangeError};
 use opcost_attach::process::{Process, Purpose};
@@ -11,6 +9,7 @@ use opcost_attach::symbol;
 use opcost_attach::target::Restored;
 use opcost_attach::writes::Side;
 use opcost_attach::{AttachError, Form, State, memory::Memory, registry};
+use std::process::Command;
 
 const FOUND: &str = "slow=0 rounds=4 wide=7 step=identity mode=0";
 
@@ -272,11 +271,14 @@ fn a_breakpoint_refuses_the_change() {
 
 #[test]
 fn a_target_that_is_killed_in_mid_flip_is_said_to_have_ended() {
-    let Some(mut busy) = Busy::run(4, "") else { return };
+    let Some(busy) = Busy::run(4, "") else { return };
     let (process, survey) = opened(&busy);
     let change = plan(&process, &survey, "slow", 1).unwrap();
-    process.apply(&change, Side::FOUND, Side::ASKED, |_| busy.kill_only()).unwrap();
-    busy.kill();
+    let pid = busy.pid().to_string();
+    let kill =
+        |_: &[i32]| assert!(Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
+    process.apply(&change, Side::FOUND, Side::ASKED, kill).unwrap();
+    drop(busy);
     let error = process.apply(&change, Side::ASKED, Side::FOUND, |_| ()).unwrap_err();
     assert!(matches!(error, AttachError::Ended { .. }), "{error}");
     assert_eq!(process.restore(&change).unwrap(), Restored::Gone);

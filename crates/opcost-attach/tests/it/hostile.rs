@@ -1,7 +1,6 @@
 //! Memory that lies: no panic, no endless list, the named error.
 
-mod made;
-
+use crate::made;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;

@@ -1,8 +1,6 @@
 //! What a program may do while it is attached to: stop, fork, make threads, execute another program.
 
-mod made;
-
-use made::Busy;
+use crate::made::Busy;
 use opcost_attach::AttachError;
 use opcost_attach::body;
 use opcost_attach::change::Change;
@@ -167,7 +165,10 @@ fn a_changer_that_is_killed_in_mid_flip_leaves_a_program_that_runs_and_can_be_re
     let undo = Undo { pid: busy.pid(), started_ticks, key: "slow".into(), change };
     let undo = serde_json::to_string(&undo).unwrap() + "\n";
     let mut changer = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "holds_a_process_in_the_middle_of_a_change_where_it_is_told_to"])
+        .args([
+            "--exact",
+            "meanwhile::holds_a_process_in_the_middle_of_a_change_where_it_is_told_to",
+        ])
         .env(HELD, undo.trim_end())
         .stderr(Stdio::piped())
         .stdout(Stdio::null())

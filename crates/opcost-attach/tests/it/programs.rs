@@ -1,8 +1,7 @@
 //! Programs of other kinds: in Rust, and of several shared objects.
 
-mod made;
-
-use made::{Busy, Killed};
+use crate::made::{self, Busy};
+use crate::others::{self, Killed};
 use opcost_attach::AttachError;
 use opcost_attach::body;
 use opcost_attach::change::Change;
@@ -35,14 +34,14 @@ fn states(survey: &Survey, name: &str) -> Vec<&'static str> {
 #[test]
 fn one_in_rust_is_changed_and_counts_its_operations() {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
-        return eprintln!("SKIPPED: sites are patched on x86-64 Linux only");
+        return opcost_skip::skip!("sites are patched on x86-64 Linux only");
     }
     // Cargo builds examples with the tests, two folders above this one's program.
     let own = std::env::current_exe().unwrap();
     let program = own.parent().unwrap().parent().unwrap().join("examples/shapes");
     if !program.exists() {
-        return eprintln!(
-            "SKIPPED: the example is built with all tests only, or by cargo build --examples"
+        return opcost_skip::skip!(
+            "the example is built with all tests only, or by cargo build --examples"
         );
     }
     let mut shapes = Killed(Command::new(program).stdout(Stdio::piped()).spawn().unwrap());
@@ -81,7 +80,7 @@ fn one_in_rust_is_changed_and_counts_its_operations() {
 
 #[test]
 fn the_sites_of_all_shared_objects_change_with_their_key() {
-    let Some(mut host) = made::host(None) else { return };
+    let Some(mut host) = others::host(None) else { return };
     assert_eq!(host.ask("open"), "open 0");
     let process = Process::open(host.pid(), Purpose::Change).unwrap();
     let survey = process.survey().unwrap();
@@ -111,7 +110,7 @@ fn names(process: &Process) -> (Vec<String>, bool) {
 
 #[test]
 fn functions_have_names_where_the_file_was_removed_or_replaced() {
-    let (Some(program), Some(other)) = (made::program(), made::host_program()) else { return };
+    let (Some(program), Some(other)) = (made::program(), others::host_program()) else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("program");
     std::fs::copy(program, &path).unwrap();
@@ -127,12 +126,12 @@ fn functions_have_names_where_the_file_was_removed_or_replaced() {
 
 #[test]
 fn functions_have_names_where_the_file_is_in_another_root_directory() {
-    let Some(program) = made::static_program() else { return };
+    let Some(program) = others::static_program() else { return };
     let folder = tempfile::tempdir().unwrap();
     std::fs::copy(program, folder.path().join("program")).unwrap();
     let mut command = Command::new("chroot");
     let Some(busy) = Busy::try_start(command.arg(folder.path()).args(["/program", "1"])) else {
-        return eprintln!("SKIPPED: cannot change the root directory here");
+        return opcost_skip::skip!("cannot change the root directory here");
     };
     let process = Process::open(busy.pid(), Purpose::Look).unwrap();
     assert!(names(&process).0.contains(&"step_mix".to_string()));
@@ -141,7 +140,7 @@ fn functions_have_names_where_the_file_is_in_another_root_directory() {
 
 /// A change of a key, an object with sites of it that is opened or closed, the change put back.
 fn meet_another_object(how: Option<&str>) {
-    let Some(mut host) = made::host(how) else { return };
+    let Some(mut host) = others::host(how) else { return };
     let process = Process::open(host.pid(), Purpose::Change).unwrap();
     for (event, before, after) in [
         ("open", "10120 10120 -1", "10120 10120 10120"),

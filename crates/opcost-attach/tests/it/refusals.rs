@@ -1,8 +1,7 @@
 //! Real processes that cannot be looked at or changed, each with its own reason.
 
-mod made;
-
-use made::{Busy, Killed};
+use crate::made::Busy;
+use crate::others::Killed;
 use opcost_attach::AttachError;
 use opcost_attach::body;
 use opcost_attach::change::Change;
@@ -21,9 +20,9 @@ fn one_that_is_not_there_or_has_ended() {
     child.wait().unwrap();
     let error = Process::open(pid, Purpose::Look).unwrap_err();
     assert!(error.to_string().starts_with(&format!("there is no process {pid}")), "{error}");
-    let Some(mut busy) = Busy::run(1, "") else { return };
+    let Some(busy) = Busy::run(1, "") else { return };
     let process = Process::open(busy.pid(), Purpose::Change).unwrap();
-    busy.kill();
+    drop(busy);
     assert!(matches!(process.survey(), Err(AttachError::Ended { .. })));
 }
 
@@ -63,7 +62,7 @@ fn one_of_32_bits() {
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     let waiting = match Command::new(&path).spawn() {
         Ok(child) => Killed(child),
-        Err(error) => return eprintln!("SKIPPED: 32-bit programs do not run here: {error}"),
+        Err(error) => return opcost_skip::skip!("32-bit programs do not run here: {error}"),
     };
     // A process counts as started before its program is mapped.
     let maps = format!("/proc/{}/maps", waiting.0.id());

@@ -1,8 +1,6 @@
 //! A bare machine with paging and interrupts: faults and interrupts everywhere, hand-counted.
 
-mod emulator;
-
-use emulator::{Emulator, Run, SYSTEM, check, count};
+use crate::emulator::{Emulator, Run, SYSTEM, check, count};
 
 /// A multiboot image of 32-bit code. The first 4 MiB are mapped one to one; pages from 0x800000 on
 /// are mapped by the fault handler, to memory from 0x200000 on.

@@ -1,8 +1,6 @@
 //! Valgrind's callgrind counts the same instructions of a program that sorts and copies.
 
-mod emulator;
-
-use emulator::{Emulator, USER, count, have, skip};
+use crate::emulator::{Emulator, USER, count, have, skip};
 use std::process::Command;
 
 const PROGRAM: &str = r#"

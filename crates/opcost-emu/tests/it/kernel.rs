@@ -1,10 +1,7 @@
 //! A real kernel: what the profile says agrees with what kernel and program count themselves.
 
-mod emulator;
-mod guest;
-
-use emulator::{check, count};
-use guest::{Guest, calls, chains};
+use crate::emulator::{check, count};
+use crate::guest::{Guest, calls, chains};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// System calls, page faults and signals of one task.

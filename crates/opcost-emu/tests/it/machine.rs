@@ -1,8 +1,6 @@
 //! A bare machine: device accesses within blocks, and the guest's own clock as a second witness.
 
-mod emulator;
-
-use emulator::{Emulator, SYSTEM, check};
+use crate::emulator::{Emulator, SYSTEM, check};
 
 /// A multiboot image of 32-bit code; it sends how far the time stamp counter went to a file.
 const IMAGE: &str = "

@@ -1,8 +1,7 @@
 //! Hand-counted programs in user mode give the exact numbers.
 
-mod emulator;
-
-use emulator::{Emulator, USER, check, count, have, paths, skip};
+use crate::emulator;
+use crate::emulator::{Emulator, USER, check, count, have, paths, skip};
 use opcost_record::Domain;
 use opcost_record::symbols::{FileSymbols, PAGE_BYTES, Range, Symbols, page_hash};
 

@@ -1,13 +1,11 @@
 //! The self-test's programs give their known numbers on this machine's QEMU.
 
-mod emulator;
-
 // The programs belong to crate opcost, which links nothing of QEMU's; the file stands by itself.
-#[path = "../../opcost/src/machine/emulated/probe.rs"]
-#[allow(dead_code, unreachable_pub, reason = "the file's own unit tests use the rest")]
+#[path = "../../../opcost/src/machine/emulated/probe.rs"]
+#[allow(unreachable_pub, reason = "in crate opcost the items are public")]
 mod probe;
 
-use emulator::{Emulator, SYSTEM, USER};
+use crate::emulator::{Emulator, SYSTEM, USER};
 
 #[test]
 fn the_program_is_counted_exactly() {

@@ -1,9 +1,7 @@
 //! Error rates and power on noise as machines made it, with its drift, spikes and likeness of
 //! neighbours: stretches of recorded equal runs, dealt out to two variants in random blocks.
 
-mod noise;
-
-use noise::{Noise, deal, interleaved};
+use crate::noise::{Noise, deal, interleaved, start};
 use opcost_stats::{Budget, Exactness, Family, Paired, Random, Total, exact};
 use std::num::NonZeroU64;
 
@@ -21,7 +19,7 @@ fn family(metric: &str) -> Family {
 /// Whether a report on equal runs has any change in it.
 fn false_alarm(noise: &Noise, pairs: u32, random: &mut Random) -> bool {
     let runs = 2 * pairs as usize;
-    let start = noise.start(runs, random);
+    let start = start(&noise.figures[0], runs, random);
     let order = interleaved(pairs, random);
     let budget = Budget::default();
     Family::ALL.into_iter().any(|wanted| {
@@ -70,7 +68,7 @@ fn a_ten_thousandth_more_instructions_is_found_every_time() {
     let random = Random::new(1);
     for time in 0..1_000 {
         let mut random = random.fork(time);
-        let start = noise.start(2 * pairs, &mut random) / 2 * 2;
+        let start = start(&noise.figures[0], 2 * pairs, &mut random) / 2 * 2;
         let order: Vec<Vec<usize>> = (0..pairs).map(|_| vec![0, 1]).collect();
         let blocks = deal(&instructions[start..start + 2 * pairs], &order, 1.0001);
         let paired = Paired::new(&blocks).unwrap();
@@ -102,7 +100,7 @@ fn power(noise: &Noise, metric: &str, pairs: u32, factor: f64, times: u64) -> (f
     let (mut found, mut seconds) = (0, Vec::new());
     for time in 0..times {
         let mut random = random.fork(time);
-        let start = noise.start(2 * pairs as usize, &mut random);
+        let start = start(&noise.figures[0], 2 * pairs as usize, &mut random);
         let stretch = start..start + 2 * pairs as usize;
         let blocks = deal(&figures[stretch.clone()], &interleaved(pairs, &mut random), factor);
         let paired = Paired::new(&blocks).unwrap();

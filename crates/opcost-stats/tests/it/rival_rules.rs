@@ -1,9 +1,7 @@
 //! Other tools' rules against known answers, so that the table of them is fair.
 
-mod rivals;
-
+use crate::rivals::{benchstat, criterion, hyperfine, mann_whitney_p, welch_p};
 use opcost_stats::Random;
-use rivals::{benchstat, criterion, hyperfine, mann_whitney_p, welch_p};
 
 /// Means 3 and 5, variances 2.5 of five: t = 2 with 8 degrees of freedom, whose two-sided p is
 /// 1 − sin θ (1 + cos²θ/2 + 3 cos⁴θ/8 + 5 cos⁶θ/16) at tan θ = 2/√8 (Abramowitz & Stegun, 26.7.4).

@@ -1,8 +1,6 @@
 //! Stopping as soon as the interval is narrow: what it does to false alarms and coverage.
 
-mod noise;
-
-use noise::{Noise, deal};
+use crate::noise::{Noise, deal, start};
 use opcost_stats::schedule::{blocks, next_look};
 use opcost_stats::{Budget, Family, Paired, Random};
 
@@ -99,7 +97,7 @@ fn narrow_intervals_cover_and_alarm_as_stated_on_recorded_noise() {
     for (seed, name) in ["gzip-busy.txt", "gzip.txt", "syscall.txt"].into_iter().enumerate() {
         let noise = Noise::read(name);
         let record = |random: &mut Random| {
-            let start = noise.start(300, random);
+            let start = start(&noise.figures[0], 300, random);
             noise.column("wall_us")[start..start + 300].to_vec()
         };
         for width in [0.2, 0.05] {

@@ -1,9 +1,7 @@
 //! Single pairs in drawn order against mirrored blocks of two pairs, as units of the test: error
 //! rates of the pairs in any noise, and from which number of pairs on the blocks find more.
 
-mod noise;
-
-use noise::{Noise, deal};
+use crate::noise::{Noise, deal, start};
 use opcost_stats::schedule::{MIRRORED_PAIRS_MIN, blocks};
 use opcost_stats::{Block, Budget, Family, Paired, Random, power, rank};
 
@@ -139,7 +137,7 @@ fn reports_on_few_pairs_raise_an_alarm_in_at_most_one_of_twenty() {
             let random = Random::new(100 * u64::from(pairs) + seed as u64);
             let alarm = |&time: &u64| {
                 let mut random = random.fork(time);
-                let start = noise.start(2 * pairs as usize, &mut random);
+                let start = start(&noise.figures[0], 2 * pairs as usize, &mut random);
                 let order = blocks(2, pairs, pairs, &mut random);
                 Family::ALL.into_iter().any(|wanted| {
                     let metrics = noise.metrics.iter().zip(&noise.figures);
@@ -175,7 +173,7 @@ fn eight_pairs_decide_the_primary_metric_and_twelve_all() {
     let random = Random::new(3);
     for time in 0..500 {
         let mut random = random.fork(time);
-        let start = noise.start(24, &mut random);
+        let start = start(&noise.figures[0], 24, &mut random);
         let runs = &noise.column("task-clock_us")[start..start + 24];
         let p = |runs: &[f64], random: &mut Random| {
             let paired = Paired::new(&record(runs, 12, 10.0, random)).unwrap();
@@ -237,7 +235,7 @@ fn blocks_become_the_better_units_where_they_are_many() {
     let recorded = |name: &str, metric: &'static str| {
         let noise = Noise::read(name);
         move |runs: usize, random: &mut Random| {
-            let start = noise.start(runs, random);
+            let start = start(&noise.figures[0], runs, random);
             noise.column(metric)[start..start + runs].to_vec()
         }
     };

@@ -47,7 +47,7 @@ fn readable(interrupt: &Interrupt) -> bool {
 #[test]
 fn a_signal_is_noted() {
     if !chosen() {
-        let output = alone("a_signal_is_noted", true);
+        let output = alone("interrupt::a_signal_is_noted", true);
         assert!(output.status.success(), "{output:?}");
         return;
     }
@@ -70,7 +70,7 @@ fn a_signal_is_noted() {
 #[test]
 fn a_second_interrupt_ends_the_process() {
     if !chosen() {
-        let output = alone("a_second_interrupt_ends_the_process", false);
+        let output = alone("interrupt::a_second_interrupt_ends_the_process", false);
         assert_eq!(output.status.signal(), Some(libc::SIGINT), "{output:?}");
         assert!(String::from_utf8_lossy(&output.stderr).contains("survived the first"));
         return;
@@ -86,7 +86,7 @@ fn a_second_interrupt_ends_the_process() {
 #[test]
 fn dropping_restores_what_was_there() {
     if !chosen() {
-        let output = alone("dropping_restores_what_was_there", false);
+        let output = alone("interrupt::dropping_restores_what_was_there", false);
         assert_eq!(output.status.signal(), Some(libc::SIGTERM), "{output:?}");
         return;
     }

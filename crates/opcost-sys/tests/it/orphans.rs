@@ -1,9 +1,13 @@
-//! What commands leave behind. One test, since orphans belong to the whole process.
+//! What commands leave behind. Orphans belong to the whole process, so the test runs in one of its own:
+//! this test program again, with one test chosen and a variable set.
 
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::orphans::{Left, Orphanage};
 use opcost_sys::spawn::{Spawn, Status};
 use std::fs;
+use std::process::Command;
+
+const VARIABLE: &str = "OPCOST_SYS_ORPHANS_CASE";
 
 fn run(script: &str) {
     let spawn = Spawn::new("/bin/sh", ["sh".into(), "-c".into(), script.into()]);
@@ -18,6 +22,14 @@ fn lives(pid: &str) -> bool {
 
 #[test]
 fn what_is_left_behind_is_found_and_ended() {
+    if std::env::var_os(VARIABLE).is_none() {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "orphans::what_is_left_behind_is_found_and_ended", "--nocapture"]);
+        let output = command.env(VARIABLE, "1").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{output:?}");
+        return;
+    }
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str| directory.path().join(name);
     let mut orphanage = Orphanage::open().unwrap();

@@ -125,7 +125,7 @@ fn a_replay_can_be_recorded_and_its_own_errors_are_no_answers() {
 }
 
 /// Recorded by `cargo run --example record_perf` in a virtual machine without a PMU.
-const VM: &str = include_str!("transcripts/vm-without-pmu.txt");
+const VM: &str = include_str!("../transcripts/vm-without-pmu.txt");
 
 #[test]
 fn a_machine_without_a_pmu_refuses_what_it_must() {

@@ -312,7 +312,7 @@ fn left_over_members_of_the_group_live_on() {
 fn an_interrupt_ends_the_command() {
     if std::env::var_os(VARIABLE).is_none() {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "an_interrupt_ends_the_command", "--nocapture"]);
+        command.args(["--exact", "spawn::an_interrupt_ends_the_command", "--nocapture"]);
         let done = command.env(VARIABLE, "1").output().unwrap();
         assert!(done.status.success(), "{done:?}");
         return;
@@ -347,7 +347,7 @@ fn commands_die_with_us() {
         unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
     }
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "commands_die_with_us", "--nocapture"]);
+    command.args(["--exact", "spawn::commands_die_with_us", "--nocapture"]);
     command.env(VARIABLE, "1").stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut parent = command.spawn().unwrap();
     let lines = BufReader::new(parent.stdout.take().unwrap()).lines();

@@ -1,9 +1,7 @@
 //! Two recordings of the same work, metric by metric.
 
-mod made;
-
-use made::emulated::{self, Tree, count};
-use made::{key, plan, recording};
+use crate::made::emulated::{self, Tree, count};
+use crate::made::{key, plan, recording};
 use opcost::comparison::Verdict;
 use opcost::comparison::across::{Across, across};
 use opcost::comparison::call_tree::VariantOf;

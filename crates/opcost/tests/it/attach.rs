@@ -1,12 +1,8 @@
 //! `opcost attach` on real programs: what it lists and measures, and that the program is as it was
 //! found afterwards, whatever becomes of opcost.
 
-#[path = "../../opcost-attach/tests/made/mod.rs"]
-mod busy;
-mod lab;
-
-use busy::Busy;
-use lab::{Ended, Lab, OPCOST, Started, wait_until};
+use crate::busy::{self, Busy};
+use crate::lab::{Ended, Lab, OPCOST, Started, wait_until};
 use opcost_sys::ptrace::Stopped;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
@@ -193,7 +189,7 @@ fn as_nobody(command: &[&str]) -> Option<Command> {
     let who = ["--reuid=65534", "--regid=65534", "--clear-groups"];
     let tried = Command::new("setpriv").args(who).arg("true").output();
     if !tried.is_ok_and(|tried| tried.status.success()) {
-        eprintln!("SKIPPED: cannot become another user here (setpriv)");
+        opcost_skip::skip!("cannot become another user here (setpriv)");
         return None;
     }
     let mut nobody = Command::new("setpriv");
@@ -306,7 +302,7 @@ fn an_interrupt_restores_the_program_and_shows_what_was_measured() {
 fn a_program_that_ends_meanwhile_is_said_to() {
     let (lab, Some(mut busy)) = (Lab::new(), Busy::run(2, "")) else { return };
     let running = measuring(&lab, &mut busy);
-    busy.kill();
+    drop(busy);
     running.end().expect(4).says(&["has ended"]);
 }
 

@@ -1,7 +1,7 @@
 //! What the runs find: arguments, environment, folder, streams, CPU, address layout, hooks.
 
-mod lab;
-use lab::{Lab, Started, cpus_allowed, first_cpu, has_program, wait_gone};
+use crate::lab::{Lab, Started, cpus_allowed, first_cpu, wait_gone};
+use crate::needs;
 use std::collections::HashSet;
 use std::process::Stdio;
 
@@ -105,7 +105,7 @@ fn the_address_layout_is_fixed_or_not_as_asked() {
     };
     assert_eq!(ends("fixed").len(), 1);
     if kernel.trim() == "0" {
-        eprintln!("SKIPPED: this kernel randomises nothing (kernel.randomize_va_space = 0)");
+        opcost_skip::skip!("this kernel randomises nothing (kernel.randomize_va_space = 0)");
         return;
     }
     assert!(ends("randomised").len() > 5, "ten runs should differ");
@@ -119,7 +119,7 @@ fn runs_are_pinned_to_the_cpu_asked_for() {
     lab.output(&args);
     assert_eq!(lab.lines("cpus"), vec![cpus_allowed(); 4]);
     if cpus_allowed() == first_cpu() {
-        eprintln!("SKIPPED: there is one CPU only, so that pinning changes nothing");
+        opcost_skip::skip!("there is one CPU only, so that pinning changes nothing");
         return;
     }
     std::fs::remove_file(lab.path("cpus")).unwrap();
@@ -193,8 +193,7 @@ fn quiet_says_nothing_but_results_and_errors() {
     assert_eq!(ended.stderr, "");
     assert!(ended.stdout.contains("wall"));
     lab.run(&["-q", "compare", "false", "true", "-n", "2"]).expect(4).says(&["status 1"]);
-    if !has_program("script") {
-        eprintln!("SKIPPED: there is no script(1) here to make a terminal");
+    if !needs::programs(&["script"]) {
         return;
     }
     let on_terminal = |options: &str| {

@@ -1,8 +1,7 @@
 //! `opcost doctor --cpus`, briefly.
 
-mod lab;
-
-use lab::{Lab, Started, first_cpu, has_program};
+use crate::lab::{Lab, Started, first_cpu};
+use crate::needs;
 
 #[test]
 fn every_cpu_that_may_be_used_is_listened_to() {
@@ -23,8 +22,7 @@ fn every_cpu_that_may_be_used_is_listened_to() {
 
 #[test]
 fn one_cpu_is_enough() {
-    if !has_program("taskset") {
-        eprintln!("SKIPPED: there is no taskset here to take CPUs away");
+    if !needs::programs(&["taskset"]) {
         return;
     }
     let lab = Lab::new();

@@ -1,7 +1,6 @@
 //! From what the user writes to the plan: experiment files, overrides, seeds, `--dry-run`.
 
-mod lab;
-use lab::Lab;
+use crate::lab::{self, Lab};
 use serde_json::Value;
 
 const TWO: &str = "\

@@ -1,7 +1,6 @@
 //! Work that fails: status 4, a text that says how and what to do, and what was made is kept.
 
-mod lab;
-use lab::{Lab, Started, wait_gone};
+use crate::lab::{Lab, Started, wait_gone};
 
 /// Compares a command with `true`; it must fail with status 4 and say this.
 #[track_caller]

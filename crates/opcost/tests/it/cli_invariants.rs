@@ -1,7 +1,6 @@
 //! Work that was not the same: status 3 and no verdict, unless the rule is waived.
 
-mod lab;
-use lab::{Lab, TINY};
+use crate::lab::{Lab, TINY};
 use serde_json::Value;
 
 const DIFFERENT: [&str; 8] = [

@@ -1,8 +1,7 @@
 //! `opcost kernel` as a user runs it, on a mock of Linux's makefile.
 
-mod lab;
-
-use lab::{Ended, Lab, Started, has_program, wait_gone, wait_until};
+use crate::lab::{Ended, Lab, Started, wait_gone, wait_until};
+use crate::needs;
 use std::fs;
 use std::process::Command;
 
@@ -33,8 +32,7 @@ fn image() -> Vec<u8> {
 
 /// A lab with a source tree and tools; `None`, said aloud, without make.
 fn kernel_lab() -> Option<Lab> {
-    if !has_program("make") {
-        eprintln!("SKIPPED: there is no make here");
+    if !needs::programs(&["make"]) {
         return None;
     }
     let lab = Lab::new();

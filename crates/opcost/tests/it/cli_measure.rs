@@ -1,8 +1,6 @@
 //! `opcost measure`: one command by itself, and against another recording of the same work.
 
-mod lab;
-
-use lab::Lab;
+use crate::lab::Lab;
 use serde_json::Value;
 
 fn figure<'a>(document: &'a Value, metric: &str) -> &'a Value {

@@ -1,7 +1,7 @@
 //! What other programs read: JSON, CSV, Markdown, benchfmt, man page, completions, pipes.
 
-mod lab;
-use lab::{Lab, Started, TINY, has_program};
+use crate::lab::{Lab, Started, TINY, has_program};
+use crate::needs;
 use serde_json::Value;
 use std::process::Stdio;
 
@@ -227,12 +227,12 @@ fn benchstat_reads_benchfmt() {
     } else if has_program("go") {
         "go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da"
     } else {
-        eprintln!("SKIPPED: there is neither benchstat nor go here");
+        opcost_skip::skip!("there is neither benchstat nor go here");
         return;
     };
     let mut probe = lab.shell(&format!("{tool} /dev/null"));
     if !probe.env("GOFLAGS", "-mod=mod").output().unwrap().status.success() {
-        eprintln!("SKIPPED: '{tool}' does not work here (no network?)");
+        opcost_skip::skip!("'{tool}' does not work here (no network?)");
         return;
     }
     let mut command = lab.shell(&format!("{tool} -col /variant runs.bench"));
@@ -291,8 +291,7 @@ fn colour_is_for_terminals_that_want_it() {
     const ESCAPE: char = '\u{1b}';
     let plain = lab.run(&["show"]).expect(0);
     assert!(!plain.stdout.contains(ESCAPE) && !plain.stderr.contains(ESCAPE));
-    if !has_program("script") {
-        eprintln!("SKIPPED: there is no script(1) here to make a terminal");
+    if !needs::programs(&["script"]) {
         return;
     }
     let on_terminal = |line: &str| {
@@ -364,7 +363,7 @@ fn the_manual_page_renders_and_names_every_flag() {
     } else if has_program("groff") {
         ("groff", "groff -man -Tutf8 -ww opcost.1")
     } else {
-        eprintln!("SKIPPED: there is neither mandoc nor groff here to render the page");
+        opcost_skip::skip!("there is neither mandoc nor groff here to render the page");
         return;
     };
     let ended = lab.shell(line).spawn().unwrap().end().expect(0);
@@ -383,7 +382,7 @@ fn every_shell_has_completions() {
             if has_program(shell) {
                 lab.shell(&format!("{shell} -n {shell}")).spawn().unwrap().end().expect(0);
             } else {
-                eprintln!("SKIPPED: there is no {shell} here to check its completions");
+                opcost_skip::skip!("there is no {shell} here to check its completions");
             }
         }
     }

@@ -1,14 +1,12 @@
 //! `opcost size` as a user runs it.
 
-mod lab;
-
-use lab::{Lab, has_program};
+use crate::lab::Lab;
+use crate::needs;
 use std::process::Command;
 
 /// Two object files that differ; `None`, said aloud, without a compiler.
 fn objects() -> Option<Lab> {
-    if !has_program("gcc") {
-        eprintln!("SKIPPED: there is no gcc here");
+    if !needs::programs(&["gcc"]) {
         return None;
     }
     let lab = Lab::new();
@@ -134,8 +132,7 @@ fn kernels_without_symbols_are_refused_with_the_remedy() {
 
 #[test]
 fn comparisons_of_two_programs_show_their_sizes() {
-    if !has_program("gcc") {
-        eprintln!("SKIPPED: there is no gcc here");
+    if !needs::programs(&["gcc"]) {
         return;
     }
     let lab = Lab::new();
@@ -210,8 +207,7 @@ fn one_file_is_shown_by_section_and_symbol() {
 
 #[test]
 fn copies_of_a_function_are_found_by_its_name() {
-    if !has_program("gcc") {
-        eprintln!("SKIPPED: there is no gcc here");
+    if !needs::programs(&["gcc"]) {
         return;
     }
     let lab = Lab::new();

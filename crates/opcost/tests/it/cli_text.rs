@@ -1,8 +1,6 @@
 //! Names and commands with whatever bytes: nothing that is printed moves a terminal's cursor.
 
-mod lab;
-
-use lab::Lab;
+use crate::lab::Lab;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 

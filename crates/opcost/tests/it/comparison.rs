@@ -1,8 +1,7 @@
 //! From recordings to verdicts: known answers, the null, refusals.
 
-mod made;
-
-use made::{key, plan, recording};
+use crate::made;
+use crate::made::{key, plan, recording};
 use opcost::comparison::{Comparison, Row, Severity, Verdict, Warning, compare};
 use opcost::plan::Slot;
 use opcost::store::Recording;

@@ -1,8 +1,6 @@
 //! The answer in one sentence: the primary metric, and what other metrics say to it.
 
-mod made;
-
-use made::{key, plan, recording};
+use crate::made::{key, plan, recording};
 use opcost::comparison::{Comparison, compare};
 use opcost::plan::Slot;
 use opcost_record::Reading;

@@ -1,46 +1,10 @@
 //! The emulated machine from the command line: guests that boot for real, and what goes wrong.
 
-mod lab;
-use lab::{Ended, Lab, Started};
+use crate::lab::{self, Ended, Lab, Started};
+use crate::needs;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
-
-/// What emulation needs and this machine lacks, if anything.
-fn lacks(programs: &[&str]) -> Option<String> {
-    let missing =
-        programs.iter().find(|program| Command::new(program).arg("--version").output().is_err());
-    if let Some(program) = missing {
-        return Some(format!("there is no {program} here"));
-    }
-    let beside = |name: &str| Path::new(lab::OPCOST).with_file_name(name);
-    let missing =
-        ["libopcost_emu.so", "opcost-guest"].into_iter().find(|name| !beside(name).exists());
-    missing.map(|name| format!("{name} is not beside opcost; run script/build"))
-}
-
-/// The kernel to boot, if this machine has what that needs.
-fn kernel() -> Option<String> {
-    let lacking = lacks(&["qemu-system-x86_64"]);
-    match (lacking, std::env::var("OPCOST_TEST_KERNEL")) {
-        (None, Ok(kernel)) => Some(kernel),
-        (Some(what), _) => skip(&what),
-        (None, Err(_)) => skip("OPCOST_TEST_KERNEL names no kernel image to boot"),
-    }
-}
-
-fn skip<T>(why: &str) -> Option<T> {
-    eprintln!("SKIPPED: {why}");
-    None
-}
-
-/// Whether programs can be emulated here.
-fn user_mode() -> bool {
-    match lacks(&["qemu-x86_64"]) {
-        Some(what) => skip::<()>(&what).is_some(),
-        None => true,
-    }
-}
 
 /// Compares in guests.
 fn guests(lab: &Lab, kernel: &str, args: &[&str]) -> Ended {
@@ -59,7 +23,7 @@ fn metric<'a>(shown: &'a Value, name: &str, domain: &str) -> &'a Value {
 
 #[test]
 fn a_system_call_costs_more_under_a_filter_and_it_is_said_where() {
-    let Some(kernel) = kernel() else { return };
+    let Some(kernel) = needs::kernel() else { return };
     let lab = Lab::new();
     let work = ["-w", "syscall:ops=2000", "-w", "syscall:ops=2000,seccomp=on"];
     let args = [&work[..], &["--pairs", "7", "--primary", "instructions:k", "--json"]].concat();
@@ -97,7 +61,7 @@ fn a_system_call_costs_more_under_a_filter_and_it_is_said_where() {
 
 #[test]
 fn the_same_work_twice_is_the_same_to_the_last_instruction() {
-    let Some(kernel) = kernel() else { return };
+    let Some(kernel) = needs::kernel() else { return };
     let lab = Lab::new();
     let work =
         ["--variant", "one=workload:mmap:ops=3000", "--variant", "two=workload:mmap:ops=3000"];
@@ -125,7 +89,7 @@ fn the_same_work_twice_is_the_same_to_the_last_instruction() {
 
 #[test]
 fn code_is_patched_inside_a_guest_and_counted_to_the_instruction() {
-    let Some(kernel) = kernel() else { return };
+    let Some(kernel) = needs::kernel() else { return };
     let lab = Lab::new();
     let of = |path: &str| format!("pvops:ops=2000,path={path}");
     let work = [of("direct"), of("inlined"), of("unpatched")];
@@ -148,7 +112,7 @@ fn code_is_patched_inside_a_guest_and_counted_to_the_instruction() {
 
 #[test]
 fn paths_exchanged_in_one_process_of_a_guest_are_counted_run_by_run() {
-    let Some(kernel) = kernel() else { return };
+    let Some(kernel) = needs::kernel() else { return };
     let lab = Lab::new();
     let work = ["-w", "pvops:ops=1000,path=direct", "-w", "pvops:ops=1000,path=inlined"];
     let args = [&["--in-process"], &work[..], &["--pairs", "4", "--json"]].concat();
@@ -180,7 +144,7 @@ fn paths_exchanged_in_one_process_of_a_guest_are_counted_run_by_run() {
 
 #[test]
 fn one_path_on_both_sides_of_a_guests_process_is_no_change() {
-    let Some(kernel) = kernel() else { return };
+    let Some(kernel) = needs::kernel() else { return };
     let lab = Lab::new();
     let work =
         ["a", "b"].map(|name| format!("--variant={name}=workload:pvops:ops=1000,path=direct"));
@@ -195,7 +159,7 @@ fn one_path_on_both_sides_of_a_guests_process_is_no_change() {
 
 #[test]
 fn a_path_that_the_guests_cpu_cannot_take_fails_the_whole_process() {
-    let Some(kernel) = kernel() else { return };
+    let Some(kernel) = needs::kernel() else { return };
     let lab = Lab::new();
     let work = ["-w", "copy:ops=10,path=sse2", "-w", "copy:ops=10,path=avx512"];
     let args = [&["--in-process", "--pairs", "2", "--jobs", "1"], &work[..]].concat();
@@ -216,7 +180,7 @@ fn processes_in(folder: &Path) -> Vec<String> {
 
 #[test]
 fn an_interrupted_recording_goes_on_and_ends_with_the_same_digits() {
-    let Some(kernel) = kernel() else { return };
+    let Some(kernel) = needs::kernel() else { return };
     let compare = |lab: &Lab| {
         let mut command = lab.command(&[
             "compare",
@@ -272,7 +236,7 @@ fn an_interrupted_recording_goes_on_and_ends_with_the_same_digits() {
 
 #[test]
 fn a_command_in_a_guest_gives_its_output_and_status() {
-    let Some(kernel) = kernel() else { return };
+    let Some(kernel) = needs::kernel() else { return };
     let lab = Lab::new();
     lab.write("words", "one\ntwo\nthree\n");
     let args = ["cat words", "sort words", "--pairs", "2", "--warmup", "0", "--show-output"];
@@ -284,7 +248,7 @@ fn a_command_in_a_guest_gives_its_output_and_status() {
 
 #[test]
 fn what_goes_wrong_in_a_guest_is_named() {
-    let Some(kernel) = kernel() else { return };
+    let Some(kernel) = needs::kernel() else { return };
     let lab = Lab::new();
     let short = ["--pairs", "2", "--warmup", "0"];
     let fails = |args: &[&str], parts: &[&str]| {
@@ -310,7 +274,7 @@ fn what_goes_wrong_in_a_guest_is_named() {
 
 #[test]
 fn work_on_a_disk_is_counted_and_a_refused_mount_is_in_the_kernels_words() {
-    let Some(kernel) = kernel() else { return };
+    let Some(kernel) = needs::kernel() else { return };
     let lab = Lab::new();
     let work = ["-w", "fileio:phase=write,ops=64,mib=1,dir=/disk,fsync=on"];
     let short = ["--pairs", "2", "--warmup", "0", "--primary", "instructions:k", "--json"];
@@ -321,8 +285,7 @@ fn work_on_a_disk_is_counted_and_a_refused_mount_is_in_the_kernels_words() {
     let refused = on(["ext4:16M", "ext4,data=lunch:16M"]).expect(4);
     if refused.stderr.contains("this kernel has no /dev/ram0 for a disk") {
         refused.says(&["it needs CONFIG_BLK_DEV_RAM (kernels/disk.config"]);
-        skip::<()>("the kernel of OPCOST_TEST_KERNEL has no RAM disk");
-        return;
+        return opcost_skip::skip!("the kernel of OPCOST_TEST_KERNEL has no RAM disk");
     }
     refused.says(&["does not mount ext4 with the options 'data=lunch'", "the kernel says: "]);
     let shown = on(["ext4:16M", "ext2,noatime:16M"]).expect(0).stdout;
@@ -339,7 +302,7 @@ fn work_on_a_disk_is_counted_and_a_refused_mount_is_in_the_kernels_words() {
 
 #[test]
 fn a_guest_without_a_compiler_or_room_for_it_is_refused_before_it_starts() {
-    let Some(kernel) = kernel() else { return };
+    let Some(kernel) = needs::kernel() else { return };
     let lab = Lab::new();
     let refused = |work: [&str; 2], more: &[&str], status, parts: &[&str]| {
         let args = ["-w", work[0], "-w", work[1], "--pairs", "2"];
@@ -353,8 +316,7 @@ fn a_guest_without_a_compiler_or_room_for_it_is_refused_before_it_starts() {
     let parts =
         ["/cc cannot be packed: asked with -### what it starts, it said ''", "gcc or clang"];
     refused([&silent, &format!("{silent},jobs=2")], &[], 5, &parts);
-    if lacks(&["cc"]).is_some() {
-        eprintln!("SKIPPED: no C compiler here");
+    if !needs::programs(&["cc"]) {
         return;
     }
     let parts = ["are packed into the guest", "64 MiB are too small", "give it --memory-mib"];
@@ -363,8 +325,7 @@ fn a_guest_without_a_compiler_or_room_for_it_is_refused_before_it_starts() {
 
 #[test]
 fn a_file_that_is_no_kernel_is_refused_before_anything_runs() {
-    if let Some(what) = lacks(&["qemu-system-x86_64"]) {
-        skip::<()>(&what);
+    if !needs::machine() {
         return;
     }
     let lab = Lab::new();
@@ -376,7 +337,7 @@ fn a_file_that_is_no_kernel_is_refused_before_anything_runs() {
 
 #[test]
 fn programs_are_counted_without_a_kernel() {
-    if !user_mode() {
+    if !needs::emulator() {
         return;
     }
     let lab = Lab::new();
@@ -393,7 +354,7 @@ fn programs_are_counted_without_a_kernel() {
 
 #[test]
 fn a_second_thread_in_user_mode_is_refused_with_the_remedy() {
-    if !user_mode() {
+    if !needs::emulator() {
         return;
     }
     let lab = Lab::new();
@@ -432,7 +393,7 @@ fn what_is_missing_is_named_with_its_remedy() {
 
 #[test]
 fn a_plugin_that_the_emulator_refuses_is_named() {
-    if !user_mode() {
+    if !needs::emulator() {
         return;
     }
     let lab = Lab::new();
@@ -448,7 +409,7 @@ fn a_plugin_that_the_emulator_refuses_is_named() {
 
 #[test]
 fn the_self_test_finds_one_count_in_ten_thousand() {
-    if !user_mode() {
+    if !needs::emulator() {
         return;
     }
     // One report of each kind, which are too few to pass.
@@ -478,7 +439,7 @@ fn the_self_test_finds_one_count_in_ten_thousand() {
 /// A program measured by itself, twice, and both recordings against each other.
 #[test]
 fn a_program_is_counted_by_itself_and_against_another_recording_of_it() {
-    if !user_mode() {
+    if !needs::emulator() {
         return;
     }
     let lab = Lab::new();

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 macro_rules! transcript {
     ($name:literal) => {
-        include_str!(concat!("transcripts/", $name, ".txt"))
+        include_str!(concat!("../transcripts/", $name, ".txt"))
     };
 }
 

@@ -1,8 +1,7 @@
 //! Where a change comes from: functions, callers, the rest; and what is said of emulated runs.
 
-mod made;
-
-use made::emulated::{Tree, count, kernel, plan, recording};
+use crate::made;
+use crate::made::emulated::{Tree, count, kernel, plan, recording};
 use opcost::comparison::{
     Comparison, FunctionComparison, FunctionRow, NO_CALLER, Severity, Sides, Verdict, compare,
 };

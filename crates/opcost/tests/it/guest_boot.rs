@@ -1,8 +1,6 @@
 //! Guests that boot for real: what they send is what the host sees of the same work.
 
-mod boot;
-
-use boot::{boot, machine};
+use crate::boot::{boot, machine};
 use opcost::machine::emulated::initramfs::{CommandPack, Initramfs, PackItem, WorkloadPack};
 use opcost_record::channel::{Frame, FrameKind, GuestExit};
 use opcost_record::wire;
@@ -71,7 +69,7 @@ fn a_compiler_makes_the_same_objects_in_the_guest_as_on_the_host() {
     let env: Vec<(OsString, OsString)> = vec![("PATH".into(), "/usr/bin:/bin".into())];
     let programs = spec.programs.unwrap()(&spec.resolve(&params).unwrap(), &env);
     let Ok(programs) = programs else {
-        eprintln!("SKIPPED: no C compiler here: {}", programs.unwrap_err());
+        opcost_skip::skip!("no C compiler here: {}", programs.unwrap_err());
         return;
     };
     let pack = WorkloadPack { programs, env, cwd: "/".into(), pack: Vec::new() };

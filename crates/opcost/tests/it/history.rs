@@ -1,10 +1,7 @@
 //! Recordings of one experiment over time: series, change points, and what explains them.
 
-mod lab;
-mod made;
-
-use lab::Lab;
-use made::{key, plan, recording};
+use crate::lab::Lab;
+use crate::made::{key, plan, recording};
 use opcost::history::{History, Outcome, Question, history};
 use opcost::machine::ProgramState;
 use opcost::store::{Recording, State};

@@ -1,8 +1,6 @@
 //! Importing what other tools measured: every format, and everything that can be wrong with a file.
 
-mod lab;
-
-use lab::Lab;
+use crate::lab::Lab;
 use opcost::comparison::compare;
 use opcost::import::parsed::{Data, Input, Parsed};
 use opcost::import::problem::{Problem, ProblemKind};

@@ -1,13 +1,9 @@
 //! opcost's own JSON, exported from every machine and imported again, shows the same figures.
 
-#[path = "../../opcost-attach/tests/made/mod.rs"]
-mod busy;
-mod lab;
-mod made;
-
-use busy::Busy;
-use lab::{Lab, TINY};
-use made::emulated::count;
+use crate::busy::Busy;
+use crate::lab::{Lab, TINY};
+use crate::made;
+use crate::made::emulated::count;
 use opcost::comparison::compare;
 use opcost::render::{self, Style, View};
 use opcost::store::Recording;

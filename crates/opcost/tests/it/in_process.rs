@@ -1,8 +1,7 @@
 //! Variants inside one process, from the command line to the recording and back.
 
-mod lab;
-mod made;
-use lab::{Lab, Started, wait_until};
+use crate::lab::{self, Lab, Started, wait_until};
+use crate::made;
 use opcost::comparison::{Severity, Verdict, compare as analyse};
 use opcost::experiment::{Experiment, MachineKind, Scalar, Variant};
 use opcost::plan::{self, EmulationPlan, Plan, Slot};

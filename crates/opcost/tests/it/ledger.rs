@@ -1,10 +1,7 @@
 //! The ledger's rules about conditions: each with runs that make it fire and runs that do not.
 
-mod lab;
-mod made;
-
-use lab::{Lab, first_cpu};
-use made::{key, plan, recording};
+use crate::lab::{Lab, first_cpu};
+use crate::made::{key, plan, recording};
 use opcost::comparison::{LedgerEntry, Severity, compare, ledger};
 use opcost::experiment::Aslr;
 use opcost::machine::{MachineState, ProgramState};
@@ -218,7 +215,7 @@ fn conditions_are_stored_with_every_run() {
         assert!(values.iter().all(|value| value.parse::<u64>().unwrap() > 0), "{name}: {values:?}");
     }
     if !std::path::Path::new("/proc/pressure/cpu").exists() {
-        eprintln!("SKIPPED: this kernel has no /proc/pressure");
+        opcost_skip::skip!("this kernel has no /proc/pressure");
         return;
     }
     assert!(

@@ -1,8 +1,7 @@
 //! What an opcost that was killed leaves behind.
 
-mod lab;
-
-use lab::{Lab, has_program};
+use crate::lab::{self, Lab};
+use crate::needs;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -16,9 +15,8 @@ fn owned(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn the_next_start_removes_the_temporary_files_of_a_killed_one() {
-    let plugin = Path::new(lab::OPCOST).with_file_name("libopcost_emu.so");
-    if !has_program("qemu-x86_64") || !plugin.exists() {
-        return eprintln!("SKIPPED: no qemu-x86_64, or no plugin beside opcost (script/build)");
+    if !needs::emulator() {
+        return;
     }
     let lab = Lab::new();
     let folder = lab.path("tmp");

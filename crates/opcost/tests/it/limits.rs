@@ -1,11 +1,8 @@
 //! What `--fail-on` makes of a comparison, and the exit status.
 
-mod lab;
-mod made;
-
-use lab::Lab;
-use made::emulated::{self, Tree};
-use made::{key, plan, recording};
+use crate::lab::Lab;
+use crate::made::emulated::{self, Tree};
+use crate::made::{key, plan, recording};
 use opcost::comparison::limit::{FailOn, LimitError, exceeded};
 use opcost::comparison::{Comparison, compare};
 use opcost_record::Reading;

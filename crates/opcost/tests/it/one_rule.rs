@@ -1,8 +1,6 @@
 //! Interval, verdict and plan come from one rule.
 
-mod made;
-
-use made::{key, plan, recording};
+use crate::made::{key, plan, recording};
 use opcost::comparison::{Verdict, compare};
 use opcost_record::Reading;
 use opcost_stats::Random;

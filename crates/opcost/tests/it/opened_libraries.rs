@@ -1,23 +1,14 @@
 //! Libraries that a program opens while it runs have names in emulated profiles.
 
-mod lab;
-
-use lab::{Lab, has_program};
+use crate::lab::Lab;
+use crate::needs;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::process::Command;
 
 /// Whether programs can be compiled and emulated here.
 fn ready() -> bool {
-    let plugin = Path::new(lab::OPCOST).with_file_name("libopcost_emu.so");
-    let ready = has_program("cc") && has_program("qemu-x86_64") && plugin.exists();
-    if !ready {
-        eprintln!(
-            "SKIPPED: no C compiler, no qemu-x86_64, or no plugin beside opcost (script/build)"
-        );
-    }
-    ready
+    needs::programs(&["cc"]) && needs::emulator()
 }
 
 fn cc(lab: &Lab, arguments: &[&str]) {
@@ -74,10 +65,10 @@ fn a_library_that_a_program_opens_by_name_has_its_functions() {
 /// The same in a guest, where nothing is that was not packed.
 #[test]
 fn what_a_command_used_here_is_in_its_guest() {
-    let Some(kernel) = std::env::var("OPCOST_TEST_KERNEL").ok().filter(|_| ready()) else {
-        eprintln!("SKIPPED: OPCOST_TEST_KERNEL names no kernel image to boot, or see above");
+    if !ready() {
         return;
-    };
+    }
+    let Some(kernel) = needs::kernel() else { return };
     let lab = Lab::new();
     library(&lab, "plugin.so");
     // It fails unless the library and what a child reads are there; it makes a file of its own.

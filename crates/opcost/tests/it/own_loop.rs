@@ -3,8 +3,7 @@
 //! What needs no kernel is counted without one. Patched code does, since the user-mode emulator goes
 //! on with what it translated before.
 
-mod boot;
-
+use crate::boot;
 use opcost::machine::emulated::initramfs::{Initramfs, WorkloadPack};
 use opcost_record::channel::{FrameKind, GuestExit};
 use opcost_record::emulation::RegionCost;

@@ -1,10 +1,7 @@
 //! Profiles in other tools' formats, and the difference of two: exact figures of made-up profiles.
 
-mod lab;
-mod made;
-
-use lab::Lab;
-use made::emulated::{Tree, plan, recording};
+use crate::lab::Lab;
+use crate::made::emulated::{Tree, plan, recording};
 use opcost::comparison::call_tree::{CallTree, VariantOf};
 use opcost::comparison::difference::{Difference, DifferenceError, difference};
 use opcost::comparison::owner::{KernelFiles, Owners};
@@ -506,7 +503,7 @@ fn read_by_pprof(lab: &Lab, file: &str) -> Option<String> {
     if !output.status.success() && !lab.shell("go tool pprof -h").output().unwrap().status.success()
     {
         let why = String::from_utf8_lossy(&output.stderr).into_owned();
-        eprintln!("SKIPPED: go tool pprof is not here: {}", why.trim());
+        opcost_skip::skip!("go tool pprof is not here: {}", why.trim());
         return None;
     }
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

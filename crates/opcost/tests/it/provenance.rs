@@ -1,8 +1,6 @@
 //! Labels, commits, and the command that makes a recording again.
 
-mod lab;
-
-use lab::Lab;
+use crate::lab::Lab;
 use serde_json::Value;
 use std::process::Command;
 
@@ -38,7 +36,7 @@ fn a_label_is_shown_wherever_recordings_are() {
 fn inside_a_repository_a_recording_carries_the_commit_of_each_variant() {
     let lab = Lab::new();
     if git(&lab, &["init", "--quiet"]).is_none() {
-        eprintln!("SKIPPED: there is no git here");
+        opcost_skip::skip!("there is no git here");
         return;
     }
     let measure = || lab.json(&["measure", "-n", "1", "true", "--name", "n", "--json"]);

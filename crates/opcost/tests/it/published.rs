@@ -1,8 +1,6 @@
 //! The figures of five published investigations, imported and judged by the ordinary commands.
 
-mod lab;
-
-use lab::{Lab, Started};
+use crate::lab::{Lab, Started};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,6 @@
 //! Recordings that are interrupted: what was made is kept, nothing runs on, and all can be resumed.
 
-mod lab;
-use lab::{Ended, Lab, Started, wait_gone, wait_until};
+use crate::lab::{Ended, Lab, Started, wait_gone, wait_until};
 use std::os::unix::process::CommandExt;
 use std::process::Child;
 

@@ -1,7 +1,6 @@
 //! Going on with recordings: complete ones, failed ones, from elsewhere, and by two at once.
 
-mod lab;
-use lab::{Lab, Started};
+use crate::lab::{self, Lab, Started};
 
 #[test]
 fn a_complete_recording_is_not_resumed() {

@@ -1,9 +1,7 @@
-//! Golden output of every format; `INSTA_UPDATE=always cargo test --test render` refreshes it.
+//! Golden output of every format; `INSTA_UPDATE=always cargo test -p opcost --test it render` refreshes it.
 
-mod made;
-
-use made::emulated::{self, Tree, count};
-use made::{key, plan, recording};
+use crate::made::emulated::{self, Tree, count};
+use crate::made::{key, plan, recording};
 use opcost::comparison::compare;
 use opcost::plan::Slot;
 use opcost::render::{self, FORMATS, Style, View, render};

@@ -1,8 +1,6 @@
 //! The page for a browser in a browser: what it reads as, that it fits, that it prints.
 
-mod made;
-
-use made::{key, plan, recording};
+use crate::made::{key, plan, recording};
 use opcost::comparison::compare;
 use opcost::render::{Style, View, html};
 use opcost_record::Reading;
@@ -13,7 +11,7 @@ use std::process::{Command, Stdio};
 fn folder() -> Option<tempfile::TempDir> {
     let found = Command::new("chromium").arg("--version").stderr(Stdio::null()).output();
     if !found.is_ok_and(|output| output.status.success()) {
-        eprintln!("SKIPPED: no chromium here (Debian package chromium)");
+        opcost_skip::skip!("no chromium here (Debian package chromium)");
         return None;
     }
     let mut made = recording(plan(&["off", "on"], 22), |slot| {

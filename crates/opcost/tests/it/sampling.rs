@@ -1,14 +1,14 @@
 //! Sampled profiles on this host: in comparisons, and live.
 
-mod lab;
-use lab::{Ended, Lab, Started, TINY};
+use crate::lab::{Ended, Lab, Started, TINY};
+use crate::needs;
 use serde_json::Value;
 
 /// Whether this machine lets us sample a process of ours; if not, the test is skipped.
 fn skipped(ended: &Ended) -> bool {
     let forbidden = ended.status == Some(5) && ended.stderr.contains("cannot sample");
     if forbidden {
-        eprintln!("SKIPPED: {}", ended.stderr.trim_end());
+        opcost_skip::skip!("{}", ended.stderr.trim_end());
     }
     forbidden
 }
@@ -153,7 +153,7 @@ fn the_size_of_a_copied_stack_is_the_users() {
     let compiled = ["-O1", "-fomit-frame-pointer", "-fno-inline", "-o", "deep", "deep.c"];
     match std::process::Command::new("cc").args(compiled).current_dir(lab.dir()).status() {
         Ok(status) => assert!(status.success()),
-        Err(_) => return eprintln!("SKIPPED: no C compiler"),
+        Err(_) => return opcost_skip::skip!("no C compiler"),
     }
     for (bytes, cut) in [("4096", true), ("65528", false)] {
         let how = ["profile", "./deep 100", "--call-graph", "dwarf", "--stack-bytes", bytes];
@@ -186,7 +186,7 @@ fn functions_without_frame_pointers_get_the_hint() {
     let compiled = ["-O1", "-fomit-frame-pointer", "-fno-inline", "-o", "leaf", "leaf.c"];
     match std::process::Command::new("cc").args(compiled).current_dir(lab.dir()).status() {
         Ok(status) => assert!(status.success()),
-        Err(_) => return eprintln!("SKIPPED: no C compiler"),
+        Err(_) => return opcost_skip::skip!("no C compiler"),
     }
     for (how, hint) in [("fp", true), ("dwarf", false), ("none", false)] {
         let ended = lab.run(&["profile", "./leaf", "--call-graph", how]);
@@ -215,7 +215,7 @@ fn a_caller_that_frame_pointers_skip_is_said_to_be_missing() {
     let compiled = [&compiled[..], &["leaf", "leaf.c"]].concat();
     match std::process::Command::new("cc").args(compiled).current_dir(lab.dir()).status() {
         Ok(status) => assert!(status.success()),
-        Err(_) => return eprintln!("SKIPPED: no C compiler"),
+        Err(_) => return opcost_skip::skip!("no C compiler"),
     }
     for (how, caller) in [("fp", "main"), ("dwarf", "middle")] {
         let ended = lab.run(&["profile", "./leaf", "--call-graph", how, "--json", "--callers"]);
@@ -350,8 +350,7 @@ fn screen_of(output: &str) -> Vec<String> {
 #[test]
 fn top_takes_keys_on_a_terminal() {
     let lab = Lab::new();
-    if !lab::has_program("script") {
-        eprintln!("SKIPPED: there is no script(1) here to make a terminal");
+    if !needs::programs(&["script"]) {
         return;
     }
     let after = |keys: &str| -> Option<Vec<String>> {
@@ -361,7 +360,7 @@ fn top_takes_keys_on_a_terminal() {
         let script = format!("({typed}) | TERM=xterm script -qec '{line}' /dev/null");
         let ended = lab.shell(&script).spawn().unwrap().end();
         if ended.stdout.contains("cannot sample") {
-            eprintln!("SKIPPED: {}", ended.stdout);
+            opcost_skip::skip!("{}", ended.stdout);
             return None;
         }
         // What stands on the screen when it is given back.

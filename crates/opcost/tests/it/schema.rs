@@ -1,18 +1,13 @@
 //! docs/schema.json describes the JSON of comparisons: what commands really write is checked against it.
 
-#[path = "../../opcost-attach/tests/made/mod.rs"]
-mod busy;
-mod lab;
-
-use busy::Busy;
+use crate::busy::Busy;
+use crate::lab::{Ended, Lab, TINY};
+use crate::needs;
 use jsonschema::Validator;
-use lab::{Ended, Lab, TINY};
 use serde_json::{Value, json};
-use std::path::Path;
-use std::process::Command;
 
 fn schema() -> Value {
-    serde_json::from_str(include_str!("../../../docs/schema.json")).unwrap()
+    serde_json::from_str(include_str!("../../../../docs/schema.json")).unwrap()
 }
 
 fn validator() -> Validator {
@@ -114,7 +109,7 @@ fn sampled_functions() {
     let pair = ["--variant", &format!("one={spin}"), "--variant", &format!("two={spin} x")];
     let ended = lab.run(&[&["compare", "--profile", "-n", "2", "--json"][..], &pair].concat());
     if ended.status == Some(5) {
-        println!("SKIPPED: no samples can be taken here");
+        opcost_skip::skip!("no samples can be taken here");
         return;
     }
     let document = printed(&ended);
@@ -147,9 +142,7 @@ fn running_programs() {
 
 #[test]
 fn programs_that_are_emulated() {
-    let beside = Path::new(lab::OPCOST).with_file_name("libopcost_emu.so");
-    if Command::new("qemu-x86_64").arg("--version").output().is_err() || !beside.exists() {
-        println!("SKIPPED: no emulator, or no plugin beside opcost");
+    if !needs::emulator() {
         return;
     }
     let lab = Lab::new();
@@ -162,13 +155,7 @@ fn programs_that_are_emulated() {
 
 #[test]
 fn guests_that_are_emulated() {
-    let beside = Path::new(lab::OPCOST).with_file_name("opcost-guest");
-    let Some(kernel) = std::env::var("OPCOST_TEST_KERNEL").ok().filter(|_| beside.exists()) else {
-        println!(
-            "SKIPPED: OPCOST_TEST_KERNEL names no kernel image, or no opcost-guest beside opcost"
-        );
-        return;
-    };
+    let Some(kernel) = needs::kernel() else { return };
     let lab = Lab::new();
     let work =
         ["-w", "syscall:ops=2000", "-w", "syscall:ops=2000,seccomp=on", "-n", "2", "--model"];

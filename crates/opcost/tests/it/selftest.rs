@@ -1,10 +1,7 @@
 //! The self-test: what reports add up to, and the command as a user runs it.
 
-mod lab;
-mod made;
-
-use lab::Lab;
-use made::{key, plan, recording};
+use crate::lab::Lab;
+use crate::made::{key, plan, recording};
 use opcost::comparison::{Comparison, Severity, compare};
 use opcost::selftest::{Tallied, Tally};
 use opcost_record::{Invariant, Reading};

@@ -18,7 +18,7 @@ impl Bench {
     fn with(tools: &[&str]) -> Option<Bench> {
         for tool in tools {
             if let Err(error) = Command::new(tool).arg("--version").output() {
-                eprintln!("SKIPPED: {tool}: {error}");
+                opcost_skip::skip!("{tool}: {error}");
                 return None;
             }
         }

@@ -1,7 +1,6 @@
 //! Stores that are newer, foreign, damaged or no stores: status 5, the file named and unchanged.
 
-mod lab;
-use lab::{Lab, TINY};
+use crate::lab::{Lab, TINY};
 use rusqlite::Connection;
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,6 @@
 //! Disks that are full or read-only: the file is named, and what was stored stays readable.
 
-mod lab;
-use lab::{Lab, with_mounts};
+use crate::lab::{Lab, with_mounts};
 use serde_json::Value;
 
 /// Runs a script on mounts of its own, or says why not.
@@ -13,7 +12,7 @@ fn on_mounts(lab: &Lab, script: &str) -> bool {
             true
         }
         None => {
-            eprintln!("SKIPPED: this user may not mount anything (unshare --mount)");
+            opcost_skip::skip!("this user may not mount anything (unshare --mount)");
             false
         }
     }

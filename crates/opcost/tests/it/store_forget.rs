@@ -1,8 +1,6 @@
 //! `opcost forget`: recordings that are deleted, and the room that they leave.
 
-mod lab;
-
-use lab::{Lab, TINY, wait_until};
+use crate::lab::{Lab, TINY, wait_until};
 
 fn ids(lab: &Lab) -> Vec<String> {
     let recordings = lab.recordings();

@@ -1,7 +1,6 @@
 //! One store, several recordings and several processes.
 
-mod lab;
-use lab::{Lab, Started, TINY};
+use crate::lab::{Lab, Started, TINY};
 
 #[test]
 fn two_processes_record_into_one_store_at_once() {

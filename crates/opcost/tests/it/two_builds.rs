@@ -1,16 +1,13 @@
 //! Two builds of a program in two folders: their functions match, wherever they are shown.
 
-mod lab;
-mod made;
-
-use lab::{Lab, has_program};
-use made::emulated::{plan, recording};
+use crate::lab::Lab;
+use crate::made::emulated::{plan, recording};
+use crate::needs;
 use opcost::comparison::matching::ModuleMatch;
 use opcost::comparison::{FunctionComparison, FunctionRow, compare};
 use opcost::plan::WorkPlan;
 use opcost_record::{Context, Function, Module, Profile};
 use serde_json::Value;
-use std::path::Path;
 use std::process::Command;
 
 /// A run of the program of each variant, in a folder of its own; the baseline has `work.isra.0` and the
@@ -120,10 +117,7 @@ fn recordings_without_facts_of_files_know_the_program_from_the_plan() {
 /// Two builds of a program in two folders, the second a little slower, with two local functions of
 /// one name and a library of another version; `None` without a compiler.
 fn build(lab: &Lab) -> Option<[String; 2]> {
-    if !has_program("cc") {
-        eprintln!("SKIPPED: no C compiler here");
-        return None;
-    }
+    needs::programs(&["cc"]).then_some(())?;
     let local = |name: &str, times: u32| {
         format!(
             "static __attribute__((noinline)) long helper(long n) {{ long s = 0; \
@@ -179,10 +173,7 @@ fn check(document: &Value, new: &str, gone: &str) {
 
 #[test]
 fn a_programs_two_builds_are_compared_function_by_function() {
-    if !has_program("qemu-x86_64")
-        || !Path::new(lab::OPCOST).with_file_name("libopcost_emu.so").exists()
-    {
-        eprintln!("SKIPPED: no qemu-x86_64, or no plugin beside opcost (script/build)");
+    if !needs::emulator() {
         return;
     }
     let lab = Lab::new();
@@ -244,8 +235,7 @@ fn a_programs_two_builds_are_compared_function_by_function() {
 
 #[test]
 fn two_profiles_in_files_are_matched_as_recordings_are() {
-    if !has_program("valgrind") {
-        eprintln!("SKIPPED: no valgrind here");
+    if !needs::programs(&["valgrind"]) {
         return;
     }
     let lab = Lab::new();

@@ -1,7 +1,7 @@
 //! The crate and a program with sites, built by the compiler in the ways that matter for sites:
 //! optimised or not, as one unit or not, at fixed addresses.
 
-#[path = "program/stack.rs"]
+#[path = "../program/stack.rs"]
 mod stack;
 
 use std::ffi::{CString, c_char, c_int, c_void};

@@ -159,7 +159,7 @@ fn instructions(function: extern "C" fn(u64) -> u64) -> Vec<Instruction> {
 #[test]
 fn a_disabled_branch_is_one_nop_and_nothing_else() {
     if cfg!(debug_assertions) {
-        eprintln!("SKIPPED: this build is not optimised: run with --release");
+        opcost_skip::skip!("this build is not optimised: run with --release");
         return;
     }
     let _alone = KEYS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

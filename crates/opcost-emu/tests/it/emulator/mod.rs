@@ -1,5 +1,4 @@
 //! Runs the real QEMU with the plugin that cargo built for these tests.
-#![allow(dead_code, reason = "each test binary uses a part")]
 
 use opcost_record::emulation::{self, RegionCost};
 use opcost_record::{Domain, profile::Profile};
@@ -32,7 +31,7 @@ pub(crate) struct Run {
 
 /// Says why a test does nothing.
 pub(crate) fn skip(why: &str) {
-    eprintln!("SKIPPED: {why}");
+    opcost_skip::skip!("{why}");
 }
 
 /// Whether a program can be started at all.

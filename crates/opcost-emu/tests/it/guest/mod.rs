@@ -1,5 +1,4 @@
 //! Boots the kernel that `OPCOST_TEST_KERNEL` names with a small program as its first.
-#![allow(dead_code, reason = "each test binary uses a part")]
 
 use crate::emulator::{Emulator, Run, SYSTEM, have, skip};
 use opcost_profile::symbols::Part;

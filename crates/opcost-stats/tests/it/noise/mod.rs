@@ -1,5 +1,4 @@
 //! Noise as a machine made it: runs of equal work in the order of running, to be dealt out anew.
-#![allow(dead_code, reason = "each test program uses a part")]
 
 use opcost_stats::schedule::{MIRRORED_PAIRS_MIN, blocks};
 use opcost_stats::{Block, Random};
@@ -32,22 +31,17 @@ impl Noise {
         Noise { metrics, figures }
     }
 
-    /// Runs.
-    pub(crate) fn len(&self) -> usize {
-        self.figures[0].len()
-    }
-
-    /// Where a stretch of so many runs begins, at random.
-    pub(crate) fn start(&self, runs: usize, random: &mut Random) -> usize {
-        assert!(runs <= self.len(), "only {} runs were recorded", self.len());
-        random.index(self.len() - runs + 1)
-    }
-
     /// The figures of a metric.
     pub(crate) fn column(&self, metric: &str) -> &[f64] {
         let at = self.metrics.iter().position(|known| known == metric);
         &self.figures[at.unwrap_or_else(|| panic!("{metric} was not recorded"))]
     }
+}
+
+/// Where a stretch of so many of the figures begins, at random.
+pub(crate) fn start(figures: &[f64], runs: usize, random: &mut Random) -> usize {
+    assert!(runs <= figures.len(), "only {} runs were recorded", figures.len());
+    random.index(figures.len() - runs + 1)
 }
 
 /// The order of `pairs` runs of two variants: single pairs where they are few, else mirrored blocks.

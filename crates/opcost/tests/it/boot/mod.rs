@@ -1,6 +1,6 @@
 //! Guests and single programs in the emulator, started without opcost around them.
-#![allow(dead_code, reason = "each test program uses a part")]
 
+use crate::needs;
 use opcost::machine::emulated::initramfs::Initramfs;
 use opcost_record::channel::{Frame, parse};
 use opcost_record::emulation::{self, RegionCost};
@@ -9,32 +9,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A file that script/build puts beside opcost itself, if it did.
-fn beside(name: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_BIN_EXE_opcost")).with_file_name(name);
-    if path.exists() {
-        return Some(path);
-    }
-    eprintln!("SKIPPED: {} is not there; run script/build", path.display());
-    None
-}
-
-fn have(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok();
-    if !found {
-        eprintln!("SKIPPED: there is no {program} here");
-    }
-    found
-}
-
 /// The kernel image and the guest's /init, if this machine has what booting needs.
 pub(crate) fn machine() -> Option<(PathBuf, PathBuf)> {
-    let Some(kernel) = std::env::var_os("OPCOST_TEST_KERNEL") else {
-        eprintln!("SKIPPED: OPCOST_TEST_KERNEL names no kernel image to boot");
-        return None;
-    };
-    have("qemu-system-x86_64").then_some(())?;
-    Some((kernel.into(), beside("opcost-guest")?))
+    Some((needs::kernel()?.into(), needs::beside("opcost-guest")?))
 }
 
 /// Boots and gives what the guest sent.
@@ -66,10 +43,10 @@ pub(crate) struct Ended {
 /// Emulates the guest's program alone, without a kernel, as it does the work of a request; nothing
 /// without the emulator.
 pub(crate) fn work_counted(request: &GuestRequest) -> Option<Ended> {
-    have("qemu-x86_64").then_some(())?;
+    needs::programs(&["qemu-x86_64"]).then_some(())?;
     let folder = tempfile::tempdir().unwrap();
     let (report, file) = (folder.path().join("report"), folder.path().join("request"));
-    let (plugin, guest) = (plugin(&report)?, beside("opcost-guest")?);
+    let (plugin, guest) = (plugin(&report)?, needs::beside("opcost-guest")?);
     fs::write(&file, request.format()).unwrap();
     let mut qemu = guarded("qemu-x86_64");
     qemu.args(["-cpu", "max", "-plugin", &plugin]).arg(guest).arg("work").arg(file);
@@ -92,7 +69,7 @@ fn guarded(program: &str) -> Command {
 
 /// The argument that has the plugin count.
 fn plugin(report: &Path) -> Option<String> {
-    let plugin = beside("libopcost_emu.so")?;
+    let plugin = needs::beside("libopcost_emu.so")?;
     Some(format!("{},out={},profile=off", plugin.display(), report.display()))
 }
 

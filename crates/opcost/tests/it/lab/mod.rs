@@ -1,8 +1,5 @@
 //! A laboratory: a fresh folder in which opcost is run as a user would, with a store of its own.
 
-// Every test file is a program of its own and uses a part of this.
-#![allow(dead_code)]
-
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

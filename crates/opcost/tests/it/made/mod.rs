@@ -1,5 +1,4 @@
 //! Recordings made up by tests, on a machine made up as well.
-#![allow(dead_code, reason = "each test program uses a part")]
 
 pub(crate) mod emulated;
 
