@@ -3,7 +3,7 @@
 //! `cargo bench --bench speed` measures; run by `cargo test`, or with `--tiny`, the same code goes
 //! through sizes that take a moment. Every figure is a ratio of CPU times (user and system) of
 //! runs that were taken in turn; nothing is asserted about times. The machine boots the kernel that
-//! OPCOST_TEST_KERNEL names, without an initramfs, until it panics for the lack of one, with the
+//! OPCOST_TEST_KERNEL names, by `cargo bench` only, without an initramfs, until it panics for the lack of one, with the
 //! symbols that OPCOST_TEST_SYMBOLS names, if it does.
 
 use opcost_sys::interrupt::Interrupt;
@@ -29,7 +29,9 @@ fn main() {
     let (rounds, bytes) = if full { (5, 6_000_000) } else { (1, 20_000) };
     let folder = tempfile::tempdir().expect("a folder for inputs and reports");
     program(rounds, bytes, folder.path());
-    machine(rounds, full, folder.path());
+    if full {
+        machine(rounds, folder.path());
+    }
 }
 
 /// `gzip -9` of one file.
@@ -63,14 +65,11 @@ fn program(rounds: usize, bytes: usize, folder: &Path) {
 }
 
 /// The boot of a kernel.
-fn machine(rounds: usize, full: bool, folder: &Path) {
+fn machine(rounds: usize, folder: &Path) {
     let Some(kernel) = std::env::var("OPCOST_TEST_KERNEL").ok().filter(|path| !path.is_empty())
     else {
         return skip("OPCOST_TEST_KERNEL names no kernel image to boot");
     };
-    if !full {
-        return skip("a kernel is booted by cargo bench only");
-    }
     let mut symbols = String::new();
     if let Ok(path) = std::env::var("OPCOST_TEST_SYMBOLS") {
         let _ = write!(symbols, ",symbols={path}");
@@ -162,5 +161,5 @@ fn text(bytes: usize) -> String {
 }
 
 fn skip(why: &str) {
-    eprintln!("SKIPPED: {why}");
+    opcost_skip::skip!("{why}");
 }

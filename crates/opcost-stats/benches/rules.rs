@@ -4,12 +4,12 @@
 //! through a few reports. Ours deals the runs out in mirrored blocks, as it runs them; the others
 //! get one variant before the next, as they run them.
 
-#[path = "../tests/noise/mod.rs"]
+#[path = "../tests/it/noise/mod.rs"]
 mod noise;
-#[path = "../tests/rivals/mod.rs"]
+#[path = "../tests/it/rivals/mod.rs"]
 mod rivals;
 
-use noise::{Noise, deal, interleaved};
+use noise::{Noise, deal, interleaved, start};
 use opcost_stats::summary::{mean, median};
 use opcost_stats::{Budget, Family, Paired, Random};
 
@@ -63,7 +63,7 @@ fn share(
     let random = Random::new(runs as u64);
     let so = (0..times).filter(|&time| {
         let mut random = random.fork(time);
-        let start = random.index(figures.len() - runs + 1);
+        let start = start(figures, runs, &mut random);
         wanted(rule(&figures[start..start + runs], factor, &mut random))
     });
     so.count() as f64 / times as f64

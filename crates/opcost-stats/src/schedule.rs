@@ -34,7 +34,7 @@ pub fn mirrored_blocks(variants: usize, pairs: u32, random: &mut Random) -> Vec<
 ///
 /// Either unit is valid in any noise, since only orders are exchanged that were equally likely.
 /// Single pairs are twice the units. A mirrored block cancels a drift and a penalty for running
-/// second, where single pairs average them out. `tests/units.rs` simulates what either finds at the
+/// second, where single pairs average them out. `tests/it/units.rs` simulates what either finds at the
 /// primary metric's level. Without a penalty, single pairs find changes that are 30 % smaller with
 /// 14 pairs, 10 % with 22 and 4 % with 32. With a penalty as large as the noise, mirrored blocks find
 /// changes that are 12 % smaller with 22 pairs and 15 % with 32. On the recorded noise of machines,

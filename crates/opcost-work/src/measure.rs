@@ -452,7 +452,7 @@ mod tests {
             value(&measured(&witness, given, 1).unwrap(), "mode").to_string()
         };
         if mode(&[]) != "0" {
-            eprintln!("SKIPPED: this process already runs under a seccomp filter");
+            opcost_skip::skip!("this process already runs under a seccomp filter");
             return;
         }
         // Mode 2 is a filter (proc(5), /proc/pid/status); three processes have it in common.

@@ -1,55 +1,40 @@
 //! A program that uses patchpoint, built with the library from its sources, and run.
 
-// Every test file is a program of its own and uses a part of this.
-#![allow(dead_code)]
-
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 
-/// A process that is killed with its owner.
-pub(crate) struct Killed(pub(crate) Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// The program; `None`, and a line that says so, where it cannot be built.
+/// The program; `None`, and the test is skipped, where it cannot be built.
 pub(crate) fn program() -> Option<&'static Path> {
-    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
+    static PROGRAM: OnceLock<Built> = OnceLock::new();
     let program = PROGRAM.get_or_init(|| {
         if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
-            eprintln!("SKIPPED: sites are patched on x86-64 Linux only");
-            return None;
+            return Err("sites are patched on x86-64 Linux only".into());
         }
         // The tests of another crate use this file, too.
         let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../opcost-attach");
         build(&here.join("tests/made/busy.c"), &here.join("../../patchpoint"), "busy")
     });
-    program.as_deref()
+    or_skip(program).map(PathBuf::as_path)
 }
 
-/// The program without shared objects; `None` where it cannot be built.
-pub(crate) fn static_program() -> Option<PathBuf> {
-    program()?;
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let library = here.join("../../patchpoint");
-    let files = [vec![here.join("tests/made/busy.c")], sources(&library)].concat();
-    compile("busy-static", &library, &["-O2", "-static"], &files)
+/// What was built, or why it cannot be here.
+pub(crate) type Built<T = PathBuf> = Result<T, String>;
+
+/// What was built; without it each test that asks is skipped.
+pub(crate) fn or_skip<T>(built: &Built<T>) -> Option<&T> {
+    built.as_ref().map_err(|why| opcost_skip::skip!("{why}")).ok()
 }
 
 /// Builds one file with the library.
-pub(crate) fn build(source: &Path, library: &Path, name: &str) -> Option<PathBuf> {
+pub(crate) fn build(source: &Path, library: &Path, name: &str) -> Built {
     let files = [vec![source.to_path_buf()], sources(library)].concat();
     compile(name, library, &["-O2"], &files)
 }
 
 /// The library's files for this architecture.
-fn sources(library: &Path) -> Vec<PathBuf> {
+pub(crate) fn sources(library: &Path) -> Vec<PathBuf> {
     let files = |folder: &str, beginning: &str| {
         let entries = std::fs::read_dir(library.join(folder)).unwrap();
         let paths = entries.map(|entry| entry.unwrap().path());
@@ -63,7 +48,7 @@ fn sources(library: &Path) -> Vec<PathBuf> {
 }
 
 /// Compiles and links files into one of that name, its number behind it.
-fn compile(name: &str, library: &Path, how: &[&str], files: &[PathBuf]) -> Option<PathBuf> {
+pub(crate) fn compile(name: &str, library: &Path, how: &[&str], files: &[PathBuf]) -> Built {
     let made =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     let built = Command::new("cc")
@@ -80,46 +65,10 @@ fn compile(name: &str, library: &Path, how: &[&str], files: &[PathBuf]) -> Optio
     match built {
         Ok(built) => {
             assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-            Some(made)
+            Ok(made)
         }
-        Err(error) => {
-            eprintln!("SKIPPED: no C compiler (cc): {error}");
-            None
-        }
+        Err(error) => Err(format!("no C compiler (cc): {error}")),
     }
-}
-
-/// A program of several objects that share one library, `host.c`, running; `None` where it cannot
-/// be built. `how`: `plain` or nothing, as the program has it.
-pub(crate) fn host(how: Option<&str>) -> Option<Busy> {
-    let [host, second] = built_host()?;
-    Some(Busy::start(Command::new(host).arg(second).args(how)))
-}
-
-/// That program's file.
-pub(crate) fn host_program() -> Option<&'static Path> {
-    built_host().map(|[host, _]| host.as_path())
-}
-
-fn built_host() -> Option<&'static [PathBuf; 2]> {
-    static BUILT: OnceLock<Option<[PathBuf; 2]>> = OnceLock::new();
-    program()?;
-    BUILT.get_or_init(build_host).as_ref()
-}
-
-/// The program, and the plugin that it opens.
-fn build_host() -> Option<[PathBuf; 2]> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let library = here.join("../../patchpoint");
-    let shared = ["-O2", "-fPIC", "-shared"];
-    let patchpoint = compile("libpatchpoint.so", &library, &shared, &sources(&library))?;
-    let plugin = |name: &str| {
-        let source = library.join(format!("tests/{name}.c"));
-        compile(name, &library, &shared, &[source, patchpoint.clone()])
-    };
-    let (first, second) = (plugin("plugin_first")?, plugin("plugin_second")?);
-    let files = [here.join("tests/made/host.c"), first, patchpoint.clone()];
-    Some([compile("host", &library, &["-O2"], &files)?, second])
 }
 
 /// The program, running; killed with its owner.
@@ -164,16 +113,6 @@ impl Busy {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         line.trim_end().to_string()
-    }
-
-    /// Kills it and does not wait.
-    pub(crate) fn kill_only(&mut self) {
-        self.child.kill().unwrap();
-    }
-
-    pub(crate) fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
     }
 }
 

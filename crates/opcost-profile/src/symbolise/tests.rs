@@ -138,7 +138,7 @@ fn a_file_that_is_not_the_sampled_one_names_nothing() {
 #[test]
 fn perfs_cache_has_what_the_disk_has_no_more() {
     let (_, bytes, id) = own();
-    let Some(id) = id else { return eprintln!("SKIPPED: this program has no build id") };
+    let Some(id) = id else { return opcost_skip::skip!("this program has no build id") };
     let folder = tempfile::tempdir().unwrap();
     let place = crate::symbols::program::by_build_id(folder.path(), &id).unwrap();
     fs::create_dir_all(&place).unwrap();
@@ -165,7 +165,7 @@ fn an_inlined_function_is_below_the_one_it_is_in() {
         .arg(&source)
         .status();
     if !made.as_ref().is_ok_and(std::process::ExitStatus::success) {
-        return eprintln!("SKIPPED: no C compiler: {made:?}");
+        return opcost_skip::skip!("no C compiler: {made:?}");
     }
     let bytes = fs::read(&program).unwrap();
     let symbols = elf::read(&bytes, None, "").unwrap();

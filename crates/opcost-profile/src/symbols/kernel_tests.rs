@@ -252,7 +252,7 @@ fn this_kernels_own_symbols_are_read() {
     let kernel = match KernelSymbols::parse(&kallsyms) {
         Ok(kernel) => kernel,
         Err(error) => {
-            eprintln!("SKIPPED: {error}");
+            opcost_skip::skip!("{error}");
             return;
         }
     };

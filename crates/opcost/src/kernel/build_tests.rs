@@ -39,7 +39,7 @@ impl Mock {
     fn new() -> Option<Mock> {
         for program in ["make", "patch", "tar", "xz"] {
             if Command::new(program).arg("--version").output().is_err() {
-                eprintln!("SKIPPED: there is no {program} here");
+                opcost_skip::skip!("there is no {program} here");
                 return None;
             }
         }

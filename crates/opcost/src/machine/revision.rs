@@ -157,7 +157,7 @@ mod tests {
             output.map(|output| output.status.success())
         };
         if run(&["init", "--quiet"]).is_err() {
-            eprintln!("SKIPPED: there is no git here");
+            opcost_skip::skip!("there is no git here");
             return;
         }
         assert_eq!(asked(&root), (None, 1), "nothing is committed yet");

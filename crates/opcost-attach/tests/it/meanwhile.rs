@@ -1,0 +1,190 @@
+//! What a program may do while it is attached to: stop, fork, make threads, execute another program.
+
+use crate::made::Busy;
+use opcost_attach::AttachError;
+use opcost_attach::body;
+use opcost_attach::change::Change;
+use opcost_attach::guardian::{self, Undo};
+use opcost_attach::process::{Process, Purpose};
+use opcost_attach::survey::{Key, Survey};
+use opcost_attach::target::Restored;
+use opcost_attach::writes::Side;
+use opcost_sys::ptrace::StopError;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+const FOUND: &str = "slow=0 rounds=4 wide=7 step=identity mode=0";
+const SLOW: &str = "slow=1 rounds=4 wide=7 step=identity mode=0";
+
+/// The process, what was found in it, and the change of `slow` to on.
+fn opened(busy: &Busy) -> (Process, Survey, Change) {
+    let process = Process::open(busy.pid(), Purpose::Change).unwrap();
+    let survey = process.survey().unwrap();
+    let slow = slow(&survey);
+    let change = Change::plan(&survey, slow, &[body::asked(&process, &survey, slow, 1)]).unwrap();
+    (process, survey, change)
+}
+
+fn slow(survey: &Survey) -> &Key {
+    survey.keys.iter().find(|key| key.name == "slow").unwrap()
+}
+
+fn send(pid: i32, signal: &str) {
+    let sent = Command::new("sh").args(["-c", &format!("kill -{signal} {pid}")]).status();
+    assert!(sent.unwrap().success());
+}
+
+/// The letters of the states of a process's threads.
+fn states(pid: i32) -> Vec<char> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let stat = |path: std::path::PathBuf| fs::read_to_string(path.join("stat")).unwrap();
+    threads
+        .map(|thread| stat(thread.unwrap().path()))
+        .map(|stat| stat.rsplit_once(") ").unwrap().1.chars().next().unwrap())
+        .collect()
+}
+
+#[test]
+fn one_that_job_control_stopped_is_changed_and_stays_stopped() {
+    let Some(mut busy) = Busy::run(3, "") else { return };
+    let (process, survey, change) = opened(&busy);
+    let stopped = || states(busy.pid()).iter().all(|state| *state == 'T');
+    send(busy.pid(), "STOP");
+    while !stopped() {
+        std::thread::yield_now();
+    }
+    for (from, to) in [(Side::FOUND, Side::ASKED), (Side::ASKED, Side::FOUND)] {
+        process.apply(&change, from, to, |_| ()).unwrap();
+        // Each thread stops anew on its way back to the program.
+        while !stopped() {
+            std::thread::yield_now();
+        }
+    }
+    assert_eq!(process.survey().unwrap().keys, survey.keys);
+    process.apply(&change, Side::FOUND, Side::ASKED, |_| ()).unwrap();
+    send(busy.pid(), "CONT");
+    assert_eq!(busy.ask("see"), SLOW);
+    process.restore(&change).unwrap();
+    assert_eq!(busy.ask("check"), "check 0");
+}
+
+#[test]
+fn one_that_makes_threads_all_the_time_is_changed_back_and_forth() {
+    let Some(mut busy) = Busy::run(2, "") else { return };
+    let (process, _, change) = opened(&busy);
+    assert_eq!(busy.ask("storm"), "storm 0");
+    for round in 0..100 {
+        process.apply(&change, Side::FOUND, Side::ASKED, |_| ()).unwrap();
+        assert_eq!(busy.ask("see"), SLOW, "round {round}");
+        process.apply(&change, Side::ASKED, Side::FOUND, |_| ()).unwrap();
+        assert_eq!(busy.ask("see"), FOUND, "round {round}");
+    }
+    assert_eq!(busy.ask("check"), "check 0");
+}
+
+#[test]
+fn processes_that_it_forked_with_the_change_are_put_back_too() {
+    let Some(mut busy) = Busy::run(2, "") else { return };
+    let (process, survey, change) = opened(&busy);
+    let fork = |busy: &mut Busy| {
+        let pid = busy.ask("fork").parse().unwrap();
+        Process::open(pid, Purpose::Look).unwrap()
+    };
+    let before = fork(&mut busy);
+    process.apply(&change, Side::FOUND, Side::ASKED, |_| ()).unwrap();
+    let meanwhile = [fork(&mut busy), fork(&mut busy)];
+    for child in &meanwhile {
+        assert_eq!(slow(&child.survey().unwrap()).state.value, 1);
+    }
+    assert_eq!(process.restore(&change).unwrap(), Restored::Done { forked: 2 });
+    for child in meanwhile.iter().chain([&before]) {
+        assert_eq!(child.survey().unwrap().keys, survey.keys);
+    }
+    assert_eq!(process.restore_forked(&change), 0);
+    assert_eq!(busy.ask("check"), "check 0");
+}
+
+#[test]
+fn one_that_executes_another_program_is_not_touched_any_more() {
+    let Some(mut busy) = Busy::run(2, "") else { return };
+    let (process, _, change) = opened(&busy);
+    process.apply(&change, Side::FOUND, Side::ASKED, |_| ()).unwrap();
+    assert_eq!(busy.ask("exec"), "exec");
+    while process.is_alive() {
+        std::thread::yield_now();
+    }
+    let error = process.apply(&change, Side::ASKED, Side::FOUND, |_| ()).unwrap_err();
+    let AttachError::OtherProgram { name, .. } = &error else { panic!("{error}") };
+    assert_eq!(name, "sleep");
+    assert!(error.to_string().contains("executes another program now (sleep)"), "{error}");
+    assert_eq!(process.restore(&change).unwrap(), Restored::Gone);
+    let anew = Process::open(busy.pid(), Purpose::Look).unwrap();
+    assert!(matches!(anew.survey(), Err(AttachError::NotUsed { .. })));
+}
+
+#[test]
+fn one_with_a_thread_that_nothing_interrupts_is_given_up_and_unchanged() {
+    let Some(mut busy) = Busy::run(2, "") else { return };
+    let (process, survey, change) = opened(&busy);
+    assert_eq!(busy.ask("vfork"), "vfork 0");
+    while !states(busy.pid()).contains(&'D') {
+        std::thread::yield_now();
+    }
+    let error = process.apply(&change, Side::FOUND, Side::ASKED, |_| ()).unwrap_err();
+    assert!(matches!(error, AttachError::Stop(StopError::TooSlow { .. })), "{error}");
+    assert!(error.to_string().contains("something that no signal interrupts"), "{error}");
+    assert_eq!(busy.ask("see"), FOUND);
+    assert_eq!(process.survey().unwrap().keys, survey.keys);
+}
+
+/// The program that the next test starts and kills: it is this one, told by a variable whose process
+/// to change and never let go again.
+const HELD: &str = "OPCOST_ATTACH_TEST_HELD";
+
+#[test]
+fn holds_a_process_in_the_middle_of_a_change_where_it_is_told_to() {
+    let Ok(change) = std::env::var(HELD) else { return };
+    let undo: Undo = serde_json::from_str(&change).unwrap();
+    let process = Process::open(undo.pid, Purpose::Change).unwrap();
+    let hold = |_: &[i32]| {
+        // Past the test harness, which keeps what is printed.
+        fs::write("/proc/self/fd/2", "held\n").unwrap();
+        loop {
+            std::thread::park();
+        }
+    };
+    process.apply(&undo.change, Side::FOUND, Side::ASKED, hold).unwrap();
+}
+
+#[test]
+fn a_changer_that_is_killed_in_mid_flip_leaves_a_program_that_runs_and_can_be_restored() {
+    let Some(mut busy) = Busy::run(4, "") else { return };
+    let (process, survey, change) = opened(&busy);
+    let started_ticks = process.started_ticks;
+    let undo = Undo { pid: busy.pid(), started_ticks, key: "slow".into(), change };
+    let undo = serde_json::to_string(&undo).unwrap() + "\n";
+    let mut changer = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "meanwhile::holds_a_process_in_the_middle_of_a_change_where_it_is_told_to",
+        ])
+        .env(HELD, undo.trim_end())
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(changer.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "held\n");
+    assert_eq!(states(busy.pid()), ['t'; 5]);
+    changer.kill().unwrap();
+    changer.wait().unwrap();
+    assert_eq!(busy.ask("see"), SLOW);
+    // What the guardian does when its owner's end of the pipe closes.
+    let mut said = Vec::new();
+    let restored = guardian::serve(undo.as_bytes(), &mut said).unwrap();
+    assert_eq!((restored, said.as_slice()), (Some(Restored::Done { forked: 0 }), &b"ready\n"[..]));
+    assert_eq!(process.survey().unwrap().keys, survey.keys);
+    assert_eq!(busy.ask("check"), "check 0");
+}

@@ -1,0 +1,59 @@
+//! Programs and processes beside the busy one: without shared objects, of several objects, or without
+//! patchpoint.
+
+use crate::made::{Built, Busy, compile, or_skip, program, sources};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::OnceLock;
+
+/// A process that is killed with its owner.
+pub(crate) struct Killed(pub(crate) Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The program without shared objects; `None` where it cannot be built.
+pub(crate) fn static_program() -> Option<PathBuf> {
+    program()?;
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let library = here.join("../../patchpoint");
+    let files = [vec![here.join("tests/made/busy.c")], sources(&library)].concat();
+    or_skip(&compile("busy-static", &library, &["-O2", "-static"], &files)).cloned()
+}
+
+/// A program of several objects that share one library, `host.c`, running; `None` where it cannot
+/// be built. `how`: `plain` or nothing, as the program has it.
+pub(crate) fn host(how: Option<&str>) -> Option<Busy> {
+    let [host, second] = built_host()?;
+    Some(Busy::start(Command::new(host).arg(second).args(how)))
+}
+
+/// That program's file.
+pub(crate) fn host_program() -> Option<&'static Path> {
+    built_host().map(|[host, _]| host.as_path())
+}
+
+fn built_host() -> Option<&'static [PathBuf; 2]> {
+    static BUILT: OnceLock<Built<[PathBuf; 2]>> = OnceLock::new();
+    program()?;
+    or_skip(BUILT.get_or_init(build_host))
+}
+
+/// The program, and the plugin that it opens.
+fn build_host() -> Built<[PathBuf; 2]> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let library = here.join("../../patchpoint");
+    let shared = ["-O2", "-fPIC", "-shared"];
+    let patchpoint = compile("libpatchpoint.so", &library, &shared, &sources(&library))?;
+    let plugin = |name: &str| {
+        let source = library.join(format!("tests/{name}.c"));
+        compile(name, &library, &shared, &[source, patchpoint.clone()])
+    };
+    let (first, second) = (plugin("plugin_first")?, plugin("plugin_second")?);
+    let files = [here.join("tests/made/host.c"), first, patchpoint.clone()];
+    Ok([compile("host", &library, &["-O2"], &files)?, second])
+}

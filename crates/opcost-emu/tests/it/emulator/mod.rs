@@ -1,0 +1,185 @@
+//! Runs the real QEMU with the plugin that cargo built for these tests.
+
+use opcost_record::emulation::{self, RegionCost};
+use opcost_record::{Domain, profile::Profile};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tempfile::TempDir;
+
+/// Emulates one program.
+pub(crate) const USER: &str = "qemu-x86_64";
+/// Emulates a whole machine.
+pub(crate) const SYSTEM: &str = "qemu-system-x86_64";
+
+/// A QEMU and a folder of its own.
+pub(crate) struct Emulator {
+    qemu: &'static str,
+    folder: TempDir,
+}
+
+/// What a run gave.
+pub(crate) struct Run {
+    /// The report's text; empty where none was written.
+    pub(crate) report: String,
+    /// QEMU's exit status, if it ended by itself.
+    pub(crate) status: Option<i32>,
+    /// Standard output.
+    pub(crate) output: String,
+    /// Standard error.
+    pub(crate) errors: String,
+}
+
+/// Says why a test does nothing.
+pub(crate) fn skip(why: &str) {
+    opcost_skip::skip!("{why}");
+}
+
+/// Whether a program can be started at all.
+pub(crate) fn have(program: &str) -> bool {
+    Command::new(program)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok()
+}
+
+/// The plugin: cargo puts it beside the test's own folder.
+fn plugin() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    test.parent().unwrap().join("libopcost_emu.so")
+}
+
+impl Emulator {
+    /// Finds a QEMU; without one the test is skipped.
+    pub(crate) fn find(qemu: &'static str) -> Option<Emulator> {
+        if !have(qemu) {
+            skip(&format!("{qemu} is not installed"));
+            return None;
+        }
+        Some(Emulator { qemu, folder: TempDir::new().unwrap() })
+    }
+
+    /// The folder for the test's files.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Writes an executable file; its path.
+    pub(crate) fn file(&self, name: &str, contents: &[u8]) -> String {
+        use std::os::unix::fs::PermissionsExt;
+        let path = self.folder().join(name);
+        std::fs::write(&path, contents).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path.to_str().unwrap().into()
+    }
+
+    /// Assembles or compiles a program that needs no library; its path, or nothing without gcc.
+    ///
+    /// `name`: of the source, whose ending tells the language.
+    pub(crate) fn build(&self, name: &str, source: &str, options: &[&str]) -> Option<String> {
+        if !have("gcc") {
+            skip("gcc is not installed");
+            return None;
+        }
+        let path = self.file(name, source.as_bytes());
+        let program = format!("{path}.program");
+        let built = Command::new("gcc")
+            .args(["-static", "-nostdlib", "-nostartfiles", "-Wl,--build-id=none", "-o", &program])
+            .args(options)
+            .arg(&path)
+            .output()
+            .unwrap();
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        Some(program)
+    }
+
+    /// Runs QEMU.
+    ///
+    /// `plugin_arguments`: each `key=value`; `arguments`: QEMU's own, or program and its arguments.
+    pub(crate) fn run(&self, plugin_arguments: &[&str], arguments: &[&str]) -> Run {
+        let report = self.folder().join("report");
+        let _ = std::fs::remove_file(&report);
+        let mut plugin = format!("{},out={}", plugin().display(), report.display());
+        for argument in plugin_arguments {
+            plugin.push(',');
+            plugin.push_str(argument);
+        }
+        // A machine that hangs must not hang the tests.
+        let run = Command::new("timeout")
+            .args(["120", self.qemu, "-plugin", &plugin])
+            .args(arguments)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        Run {
+            report: std::fs::read_to_string(&report).unwrap_or_default(),
+            status: run.status.code(),
+            output: String::from_utf8_lossy(&run.stdout).into_owned(),
+            errors: String::from_utf8_lossy(&run.stderr).into_owned(),
+        }
+    }
+}
+
+impl Run {
+    /// The one region that was counted.
+    pub(crate) fn work(&self) -> RegionCost {
+        match <[RegionCost; 1]>::try_from(self.works()) {
+            Ok([work]) => work,
+            Err(works) => panic!("{} runs: {works:?}", works.len()),
+        }
+    }
+
+    /// The one region that was counted in each run.
+    pub(crate) fn works(&self) -> Vec<RegionCost> {
+        let parsed = emulation::parse(&self.report)
+            .unwrap_or_else(|error| panic!("{error}\n{}\n{}", self.output, self.errors));
+        let of_run = |regions: Vec<RegionCost>| match <[RegionCost; 1]>::try_from(regions) {
+            Ok([work]) => {
+                let total = work.count("instructions", Domain::All).unwrap();
+                if !work.profile.contexts.is_empty() {
+                    assert_eq!(work.profile.total(), total, "contexts and total differ");
+                }
+                work
+            }
+            Err(regions) => panic!("{regions:?}"),
+        };
+        parsed.runs.into_iter().map(of_run).collect()
+    }
+
+    /// The error that the plugin reported.
+    pub(crate) fn error(&self) -> String {
+        emulation::parse(&self.report).expect_err("an error was expected").to_string()
+    }
+}
+
+/// One count of a region, user and kernel together.
+pub(crate) fn count(work: &RegionCost, name: &str) -> u64 {
+    work.count(name, Domain::All).unwrap_or_else(|| panic!("no {name}"))
+}
+
+/// Checks several counts at once.
+pub(crate) fn check(work: &RegionCost, expected: &[(&str, u64)]) {
+    let got: Vec<(&str, u64)> =
+        expected.iter().map(|(name, _)| (*name, count(work, name))).collect();
+    assert_eq!(got, expected);
+}
+
+/// The contexts as lines `path calls cost`, where a path is the functions from the root on.
+pub(crate) fn paths(profile: &Profile) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    let mut lines = Vec::new();
+    for context in &profile.contexts {
+        let own = profile.functions[context.function as usize].symbol.clone();
+        let path = match context.parent {
+            Some(parent) => format!("{}/{own}", names[parent as usize]),
+            None => own,
+        };
+        lines.push(format!("{path} {} {}", context.calls, context.cost));
+        names.push(path);
+    }
+    lines.sort();
+    lines
+}

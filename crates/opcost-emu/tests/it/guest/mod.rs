@@ -1,0 +1,192 @@
+//! Boots the kernel that `OPCOST_TEST_KERNEL` names with a small program as its first.
+
+use crate::emulator::{Emulator, Run, SYSTEM, have, skip};
+use opcost_profile::symbols::Part;
+use opcost_profile::symbols::kernel::KernelSymbols;
+use opcost_record::symbols::{FileSymbols, PAGE_BYTES, Range, Symbols, page_hash};
+use opcost_record::{Function, Profile};
+use std::sync::OnceLock;
+
+/// What every program has: system calls, markers, a port to send through, and the end.
+pub(crate) const PRELUDE: &str = include_str!("prelude.c");
+
+/// Sends `/proc/kallsyms`.
+const DUMP: &str = r#"
+static char bytes[1 << 16];
+void program(char **arguments) {
+    long file = call(SYS_open, "/proc/kallsyms", 0, 0), size;
+    while ((size = call(SYS_read, file, bytes, sizeof bytes)) > 0)
+        for (long at = 0; at < size; at++) send(bytes[at]);
+}
+"#;
+
+/// A kernel that can be booted, and its symbols.
+pub(crate) struct Guest {
+    emulator: Emulator,
+    kernel: String,
+    kallsyms: &'static str,
+}
+
+/// What a guest did.
+pub(crate) struct Booted {
+    pub(crate) run: Run,
+    /// Lines of `name number` that the program sent.
+    pub(crate) sent: String,
+}
+
+static KALLSYMS: OnceLock<String> = OnceLock::new();
+
+impl Guest {
+    /// Finds a kernel; without one the test is skipped.
+    pub(crate) fn find() -> Option<Guest> {
+        let emulator = Emulator::find(SYSTEM)?;
+        let Ok(kernel) = std::env::var("OPCOST_TEST_KERNEL") else {
+            skip("OPCOST_TEST_KERNEL names no kernel image to boot");
+            return None;
+        };
+        if !have("nm") || !have("gcc") {
+            skip("gcc or nm is not installed");
+            return None;
+        }
+        let mut guest = Guest { emulator, kernel, kallsyms: "" };
+        guest.kallsyms = KALLSYMS.get_or_init(|| guest.boot(DUMP, &["profile=off"], &[]).sent);
+        Some(guest)
+    }
+
+    /// Boots a program.
+    ///
+    /// `source`: in C, with a function `program`; `options`: the plugin's; `machine`: QEMU's.
+    pub(crate) fn boot(&self, source: &str, options: &[&str], machine: &[&str]) -> Booted {
+        let compile = ["-O1", "-fno-inline", "-fno-optimize-sibling-calls", "-fcf-protection=none"];
+        let plain = ["-fno-pic", "-no-pie", "-fno-stack-protector", "-ffreestanding", "-mno-sse"];
+        let whole =
+            ["-fno-ipa-cp", "-fno-ipa-sra", "-fno-partial-inlining", "-Wl,-z,separate-code"];
+        let all = [&compile[..], &plain, &whole].concat();
+        let source = format!("{PRELUDE}{source}");
+        let program = self.emulator.build("init.c", &source, &all).expect("gcc is there");
+        let contents = std::fs::read(&program).unwrap();
+        let archive = self.emulator.file("archive", &archive(&contents));
+        let symbols = self.symbols(&program, &contents);
+        let symbols = format!("symbols={}", self.emulator.file("symbols", symbols.as_bytes()));
+        let sent = self.emulator.folder().join("sent");
+        let debug = format!("file:{}", sent.display());
+        let boot = "console=ttyS0 quiet panic=-1 rdinit=/init nokaslr mitigations=off norandmaps \
+                    nolapic_timer no_timer_check";
+        let time = ["-icount", "shift=0,sleep=off", "-rtc", "base=2020-01-01T00:00:00,clock=vm"];
+        let fixed = ["-accel", "tcg,thread=single", "-cpu", "max", "-m", "256", "-seed", "1"];
+        let quiet = ["-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio"];
+        let image = ["-kernel", &self.kernel, "-initrd", &archive, "-append", boot];
+        let ports = ["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04", "-debugcon", &debug];
+        let all = [&time[..], &fixed, &quiet, &image, &ports, machine].concat();
+        let run = self.emulator.run(&[&[symbols.as_str()], options].concat(), &all);
+        assert_eq!(run.status, Some(3), "{}{}", run.output, run.errors);
+        Booted { run, sent: std::fs::read_to_string(sent).unwrap() }
+    }
+
+    fn symbols(&self, program: &str, contents: &[u8]) -> String {
+        let mut symbols = Symbols::default();
+        let mut number = |function: Function| {
+            symbols.functions.push(function);
+            symbols.functions.len() as u32 - 1
+        };
+        if !self.kallsyms.is_empty() {
+            let kernel = KernelSymbols::parse(self.kallsyms).unwrap();
+            for Part { start, end, function } in kernel.parts {
+                symbols.kernel.push(Range { start, end, function: number(function) });
+            }
+            symbols.landmarks = kernel.landmarks;
+        }
+        let mut file = FileSymbols::default();
+        for (symbol, start, size) in functions(program) {
+            let function = number(Function::new(symbol, "/init"));
+            file.parts.push(Range { start, end: start + size, function });
+        }
+        let end = file.parts.last().map_or(0, |part| part.end as usize);
+        for offset in (PAGE_BYTES..end).step_by(PAGE_BYTES) {
+            let page = &contents[offset..contents.len().min(offset + PAGE_BYTES)];
+            file.pages.push((offset as u64, page_hash(page)));
+        }
+        symbols.files.push(file);
+        symbols.format()
+    }
+}
+
+/// Name, file offset and size of a program's functions; its text is loaded at 0x400000.
+fn functions(program: &str) -> Vec<(String, u64, u64)> {
+    let run = std::process::Command::new("nm").args(["-n", "-f", "sysv", program]).output();
+    let text = String::from_utf8(run.unwrap().stdout).unwrap();
+    let mut functions = Vec::new();
+    for line in text.lines() {
+        let fields: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [name, address, _, "FUNC", size, ..] = fields[..] else { continue };
+        let hex = |text| u64::from_str_radix(text, 16).unwrap();
+        functions.push((name.to_string(), hex(address) - 0x40_0000, hex(size)));
+    }
+    functions
+}
+
+/// An initramfs: a folder for proc, and the program.
+fn archive(init: &[u8]) -> Vec<u8> {
+    let mut archive = Vec::new();
+    for (name, mode, contents) in
+        [("proc", 0o040_755, &[][..]), ("init", 0o100_755, init), ("TRAILER!!!", 0, &[])]
+    {
+        archive.extend(b"070701");
+        let (size, length) = (contents.len(), name.len() + 1);
+        for number in [0, mode, 0, 0, 1, 0, size, 0, 0, 0, 0, length, 0] {
+            archive.extend(format!("{number:08X}").bytes());
+        }
+        archive.extend(name.bytes());
+        archive.push(0);
+        archive.resize(archive.len().next_multiple_of(4), 0);
+        archive.extend(contents);
+        archive.resize(archive.len().next_multiple_of(4), 0);
+    }
+    archive
+}
+
+impl Booted {
+    /// A number that the program sent.
+    pub(crate) fn sent(&self, name: &str) -> u64 {
+        let found = self.sent.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
+        found.unwrap_or_else(|| panic!("no {name} in {:?}", self.sent)).parse().unwrap()
+    }
+}
+
+/// Calls of a function, from a caller or from everywhere.
+///
+/// `caller`: a function, or "" for all; a context without a caller has the caller "-".
+pub(crate) fn calls(profile: &Profile, caller: &str, symbol: &str) -> u64 {
+    let name = |context: u32| {
+        profile.functions[profile.contexts[context as usize].function as usize].symbol.as_str()
+    };
+    let mut sum = 0;
+    for context in &profile.contexts {
+        let from = context.parent.map_or("-", name);
+        let own = &profile.functions[context.function as usize].symbol;
+        if own == symbol && (caller.is_empty() || from == caller) {
+            sum += context.calls;
+        }
+    }
+    sum
+}
+
+/// Each function's chain of callers, outermost first, and its calls.
+pub(crate) fn chains(profile: &Profile, symbol: &str) -> Vec<(String, u64)> {
+    let mut found = Vec::new();
+    for context in &profile.contexts {
+        if profile.functions[context.function as usize].symbol != symbol {
+            continue;
+        }
+        let mut chain = Vec::new();
+        let mut at = Some(context);
+        while let Some(context) = at {
+            chain.push(profile.functions[context.function as usize].symbol.as_str());
+            at = context.parent.map(|parent| &profile.contexts[parent as usize]);
+        }
+        chain.reverse();
+        found.push((chain.join("/"), context.calls));
+    }
+    found.sort();
+    found
+}

@@ -1,0 +1,332 @@
+//! A real kernel: what the profile says agrees with what kernel and program count themselves.
+
+use crate::emulator::{check, count};
+use crate::guest::{Guest, calls, chains};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// System calls, page faults and signals of one task.
+const ONE_TASK: &str = r#"
+static volatile long handled;
+void leaf(void) { __asm__ volatile("nop"); }
+void ask(void) { call(SYS_getppid, 0, 0, 0); leaf(); }
+void asks(void) { for (int turn = 0; turn < 1000; turn++) ask(); }
+void handler(int signal) { handled++; leaf(); }
+void raise(int signal) { call(SYS_kill, call(SYS_getpid, 0, 0, 0), signal, 0); leaf(); }
+void raises(void) { for (int turn = 0; turn < 100; turn++) raise(10); }
+void touch(char *pages) { for (int page = 0; page < 500; page++) pages[page * 4096] = 1; }
+void program(char **arguments) {
+    catch(10, handler);
+    char *pages = map(500 * 4096);
+    handler(0);
+    asks();
+    long before = faults();
+    START();
+    asks();
+    raises();
+    touch(pages);
+    handler(0);
+    STOP();
+    tell("faults", faults() - before);
+    tell("handled", handled);
+}
+"#;
+
+#[test]
+fn calls_are_what_the_program_made_and_the_kernel_counted() {
+    let Some(guest) = Guest::find() else { return };
+    let booted = guest.boot(ONE_TASK, &[], &[]);
+    let work = booted.run.work();
+    let profile = &work.profile;
+    assert_eq!(booted.sent("handled"), 102);
+    check(&work, &[("system-calls", 1000 + 100 * 3), ("page-faults", booted.sent("faults"))]);
+    for (caller, symbol, expected) in [
+        ("", "__x64_sys_getppid", 1000),
+        ("", "__x64_sys_getpid", 100),
+        ("", "__x64_sys_kill", 100),
+        ("", "__x64_sys_rt_sigreturn", 100),
+        ("", "signal_setup_done", 100),
+        ("", "handle_mm_fault", booted.sent("faults")),
+        ("asks", "ask", 1000),
+        ("", "ask", 1000),
+        ("ask", "entry_SYSCALL_64", 1000),
+        ("ask", "leaf", 1000),
+        ("raises", "raise", 100),
+        ("raise", "entry_SYSCALL_64", 200),
+        ("raise", "handler", 100),
+        ("raise", "leaf", 100),
+        ("program", "handler", 1),
+        ("handler", "leaf", 101),
+        ("", "leaf", 1201),
+        ("restorer", "entry_SYSCALL_64", 100),
+    ] {
+        assert_eq!(calls(profile, caller, symbol), expected, "{caller} -> {symbol}");
+    }
+    // From the entry straight on, though there are labels on the way.
+    for (chain, _) in chains(profile, "__x64_sys_getppid") {
+        let way = chain.strip_prefix("_start/first/program/asks/ask/entry_SYSCALL_64/");
+        assert!(way.is_some_and(|way| way.starts_with("do_syscall_64/")), "{chain}");
+    }
+    assert_eq!(chains(profile, "touch"), [("_start/first/program/touch".to_string(), 1)]);
+}
+
+#[test]
+fn options_and_a_busy_computer_change_nothing() {
+    let Some(guest) = Guest::find() else { return };
+    let first = guest.boot(ONE_TASK, &[], &[]);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Whatever happens below, the scope must end.
+        let _stopped = Stop(&stop);
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        for _ in 1..5 {
+            assert_eq!(guest.boot(ONE_TASK, &[], &[]).run.report, first.run.report);
+        }
+        let counts = first.run.work().counts;
+        for options in [&["model=on"][..], &["profile=off"], &["profile=off", "model=on"]] {
+            let again = guest.boot(ONE_TASK, options, &[]);
+            assert_eq!(again.sent, first.sent);
+            let again = again.run.work();
+            for (name, domain, value) in &counts {
+                assert_eq!(again.count(name, *domain), Some(*value), "{options:?}: {name}");
+            }
+        }
+    });
+}
+
+/// Sets a flag when it goes.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Forks, programs that are started, and what the child does.
+const FORKS: &str = r#"
+void leaf(void) { __asm__ volatile("nop"); }
+void work(int times) { while (times--) leaf(); }
+void child(void) { work(7); call(SYS_exit, 0, 0, 0); }
+long spawn(void) { return call(SYS_fork, 0, 0, 0); }
+void await(void) { call(SYS_wait4, -1, 0, 0); work(2); }
+void become(void) {
+    char *arguments[] = {"again", 0};
+    call(SYS_execve, "/init", arguments, arguments + 1);
+}
+void again(void) { work(3); call(SYS_exit, 0, 0, 0); }
+void program(char **arguments) {
+    if (*arguments[0] == 'a') again();
+    observe(&before);
+    START();
+    for (int turn = 0; turn < 20; turn++) {
+        if (spawn() == 0) child();
+        await();
+    }
+    for (int turn = 0; turn < 5; turn++) {
+        if (spawn() == 0) become();
+        await();
+    }
+    STOP();
+    observe(&after);
+    tell_difference("processes");
+    tell_difference("ctxt");
+}
+"#;
+
+/// Whether a count between two observations agrees with their difference: a few may have come
+/// between an observation and the marker beside it.
+fn agrees(counted: u64, observed: u64) {
+    assert!(counted <= observed && observed <= counted + 3, "{counted} of {observed}");
+}
+
+#[test]
+fn calls_are_right_across_fork_and_exec() {
+    let Some(guest) = Guest::find() else { return };
+    let booted = guest.boot(FORKS, &[], &[]);
+    let work = booted.run.work();
+    let profile = &work.profile;
+    assert_eq!(booted.sent("processes"), 25);
+    for (caller, symbol, expected) in [
+        ("", "copy_process", 25),
+        ("", "do_exit", 25),
+        ("", "__x64_sys_execve", 5),
+        ("", "begin_new_exec", 5),
+        ("program", "spawn", 25),
+        ("", "spawn", 25),
+        ("program", "await", 25),
+        ("await", "work", 25),
+        ("program", "child", 20),
+        ("child", "work", 20),
+        ("program", "become", 5),
+        ("-", "_start", 5),
+        ("_start", "first", 5),
+        ("first", "program", 5),
+        ("program", "again", 5),
+        ("again", "work", 5),
+        ("work", "leaf", 25 * 2 + 20 * 7 + 5 * 3),
+        ("", "leaf", 25 * 2 + 20 * 7 + 5 * 3),
+    ] {
+        assert_eq!(calls(profile, caller, symbol), expected, "{caller} -> {symbol}");
+    }
+    for (chain, _) in chains(profile, "again") {
+        assert_eq!(chain, "_start/first/program/again");
+    }
+    for (chain, _) in chains(profile, "child") {
+        assert_eq!(chain, "program/child", "the child of a fork goes on at the top");
+    }
+    agrees(calls(profile, "", "__switch_to_asm"), booted.sent("ctxt"));
+}
+
+/// Two tasks that take turns.
+const TURNS: &str = r#"
+static char byte;
+void ping_write(int *pipe) { call(SYS_write, pipe[1], &byte, 1); }
+void ping_read(int *pipe) { call(SYS_read, pipe[0], &byte, 1); }
+void ping(int *to, int *from) { ping_write(to); ping_read(from); }
+void pong_write(int *pipe) { call(SYS_write, pipe[1], &byte, 1); }
+void pong_read(int *pipe) { call(SYS_read, pipe[0], &byte, 1); }
+void pong(int *to, int *from) { pong_read(from); pong_write(to); }
+void program(char **arguments) {
+    int there[2], back[2];
+    call(SYS_pipe, there, 0, 0);
+    call(SYS_pipe, back, 0, 0);
+    if (call(SYS_fork, 0, 0, 0) == 0)
+        for (;;) pong(back, there);
+    for (int turn = 0; turn < 3; turn++) ping(there, back);
+    observe(&before);
+    START();
+    for (int turn = 0; turn < 400; turn++) ping(there, back);
+    STOP();
+    observe(&after);
+    tell_difference("ctxt");
+}
+"#;
+
+#[test]
+fn tasks_that_take_turns_are_kept_apart() {
+    let Some(guest) = Guest::find() else { return };
+    let booted = guest.boot(TURNS, &[], &[]);
+    let work = booted.run.work();
+    let profile = &work.profile;
+    assert_eq!(profile.total(), count(&work, "instructions"));
+    for (caller, symbol, expected) in [
+        ("ping", "ping_write", 400),
+        ("ping", "ping_read", 400),
+        ("pong", "pong_read", 400),
+        ("pong", "pong_write", 400),
+        ("ping_write", "entry_SYSCALL_64", 400),
+        ("ping_read", "entry_SYSCALL_64", 400),
+        ("pong_read", "entry_SYSCALL_64", 400),
+        ("pong_write", "entry_SYSCALL_64", 400),
+        ("", "__x64_sys_read", 800),
+        ("", "__x64_sys_write", 800),
+    ] {
+        assert_eq!(calls(profile, caller, symbol), expected, "{caller} -> {symbol}");
+    }
+    let switches = calls(profile, "", "__switch_to_asm");
+    assert!(switches >= 800, "{switches}");
+    agrees(switches, booted.sent("ctxt"));
+    let mut chains_of = Vec::new();
+    for (number, context) in profile.contexts.iter().enumerate() {
+        let own = profile.functions[context.function as usize].symbol.as_str();
+        let above = context.parent.map_or(String::new(), |parent: u32| {
+            assert!((parent as usize) < number);
+            let above: &String = &chains_of[parent as usize];
+            above.clone()
+        });
+        let chain = format!("{above}/{own}");
+        assert!(!(chain.contains("/ping") && chain.contains("/pong")), "{chain}");
+        // Straight-line code: each function's own cost is a whole number for each turn.
+        if ["ping_read", "ping_write", "pong_read", "pong_write"].contains(&own) {
+            assert_eq!(context.cost % 400, 0, "{chain} {}", context.cost);
+        }
+        chains_of.push(chain);
+    }
+}
+
+/// A program that is interrupted wherever it is, and often by a signal.
+const INTERRUPTED: &str = r#"
+static volatile long handled;
+void leaf(void) { __asm__ volatile("nop"); }
+void ask(void) { leaf(); call(SYS_getppid, 0, 0, 0); leaf(); }
+void handled_leaf(void) { __asm__ volatile("nop"); }
+void handler(int signal) { handled++; handled_leaf(); call(SYS_getpid, 0, 0, 0); }
+void spin(int times) { while (times--) leaf(); }
+void program(char **arguments) {
+    long every[4] = {0, 1000, 0, 1000}, never[4] = {0, 0, 0, 0};
+    catch(27, handler);
+    handler(0);
+    tick(250);
+    observe(&before);
+    START();
+    call(SYS_setitimer, 2, every, 0);
+    for (int turn = 0; turn < 20000; turn++) { ask(); spin(50); }
+    call(SYS_setitimer, 2, never, 0);
+    STOP();
+    observe(&after);
+    tell("handled", handled - 1);
+    tell_difference("intr");
+}
+"#;
+
+#[test]
+fn calls_are_right_under_interrupts_and_timed_signals() {
+    let Some(guest) = Guest::find() else { return };
+    // Without HPET, the timer that the program makes tick is the kernel's.
+    let booted = guest.boot(INTERRUPTED, &[], &["-machine", "hpet=off"]);
+    let work = booted.run.work();
+    let profile = &work.profile;
+    let handled = booted.sent("handled");
+    agrees(count(&work, "interrupts"), booted.sent("intr"));
+    for (caller, symbol, expected) in [
+        ("program", "ask", 20_000),
+        ("", "ask", 20_000),
+        ("ask", "leaf", 40_000),
+        ("spin", "leaf", 1_000_000),
+        ("", "leaf", 1_040_000),
+        ("", "handler", handled),
+        ("handler", "handled_leaf", handled),
+        ("", "handled_leaf", handled),
+        ("handler", "entry_SYSCALL_64", handled),
+        ("", "signal_setup_done", handled),
+        ("", "__x64_sys_rt_sigreturn", handled),
+        ("ask", "entry_SYSCALL_64", 20_000),
+        ("", "__x64_sys_getppid", 20_000),
+    ] {
+        assert_eq!(calls(profile, caller, symbol), expected, "{caller} -> {symbol}");
+    }
+    assert!(handled > 20, "{handled}");
+    for name in ["ask", "spin"] {
+        assert_eq!(chains(profile, name).len(), 1, "{:?}", chains(profile, name));
+    }
+}
+
+/// Mappings that are made, touched and taken away.
+const MAPPINGS: &str = r#"
+void program(char **arguments) {
+    map(4096)[0] = 1;
+    unsigned long clock_before, clock_after;
+    START_CLOCK(clock_before);
+    for (int turn = 0; turn < 500; turn++) {
+        char *pages = map(16 * 4096);
+        for (int page = 0; page < 16; page++) pages[page * 4096] = 1;
+        call(SYS_munmap, pages, 16 * 4096, 0);
+    }
+    STOP_CLOCK(clock_after);
+    tell("clock", clock_after - clock_before);
+}
+"#;
+
+#[test]
+fn the_guests_clock_goes_on_by_the_starts_less_the_faults() {
+    let Some(guest) = Guest::find() else { return };
+    let booted = guest.boot(MAPPINGS, &[], &[]);
+    let work = booted.run.work();
+    check(&work, &[("page-faults", 8000)]);
+    let starts = count(&work, "instruction-starts");
+    assert_eq!(booted.sent("clock"), starts - 8000 + 5);
+}

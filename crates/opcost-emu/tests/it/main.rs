@@ -1,0 +1,10 @@
+//! The integration tests of opcost-emu: one program, so that it is linked once.
+
+mod bare;
+mod callgrind;
+mod emulator;
+mod guest;
+mod kernel;
+mod machine;
+mod programs;
+mod self_test;

@@ -1,0 +1,512 @@
+//! Hand-counted programs in user mode give the exact numbers.
+
+use crate::emulator;
+use crate::emulator::{Emulator, USER, check, count, have, paths, skip};
+use opcost_record::Domain;
+use opcost_record::symbols::{FileSymbols, PAGE_BYTES, Range, Symbols, page_hash};
+
+/// Assembler's macros: markers, and the end.
+const PROLOGUE: &str = "
+.macro START
+ .byte 0x0f,0x1f,0x80,0x00,0x01,0x63,0x6f
+.endm
+.macro STOP
+ .byte 0x0f,0x1f,0x80,0x00,0x02,0x63,0x6f
+.endm
+.macro RUN_END
+ .byte 0x0f,0x1f,0x80,0x00,0x03,0x63,0x6f
+.endm
+.macro EXIT
+ mov $60,%eax
+ xor %edi,%edi
+ syscall
+.endm
+.globl _start
+.bss
+.balign 4096
+buffer: .skip 16384
+.text
+";
+
+/// Assembles a program and runs it.
+fn run(source: &str, plugin_arguments: &[&str]) -> Option<emulator::Run> {
+    let emulator = Emulator::find(USER)?;
+    let program = emulator.build("program.S", &format!("{PROLOGUE}{source}"), &[])?;
+    Some(emulator.run(plugin_arguments, &[&program]))
+}
+
+#[test]
+fn a_loop_between_markers() {
+    let source =
+        "_start: mov $7,%ecx\n START\n mov $1000,%ecx\n1: dec %ecx\n jnz 1b\n nop\n STOP\n EXIT";
+    let Some(run) = run(source, &["model=on"]) else { return };
+    let work = run.work();
+    check(
+        &work,
+        &[
+            ("instructions", 1 + 2 * 1000 + 1),
+            ("instruction-starts", 2002),
+            ("branches", 1000),
+            ("conditional-branches", 1000),
+            ("conditional-branches-taken", 999),
+            ("loads", 0),
+            ("stores", 0),
+            ("string-iterations", 0),
+            ("system-calls", 0),
+        ],
+    );
+    assert_eq!(work.count("instructions", Domain::User), Some(2002));
+    assert_eq!(work.count("instructions", Domain::Kernel), None, "there is no kernel to count");
+    assert_eq!(work.count("page-faults", Domain::All), None);
+}
+
+#[test]
+fn a_region_that_is_counted_twice_has_the_sum() {
+    let source = "_start: mov $2,%ebx\n1: START\n nop\n nop\n STOP\n dec %ebx\n jnz 1b\n EXIT";
+    let Some(run) = run(source, &[]) else { return };
+    check(&run.work(), &[("instructions", 4)]);
+}
+
+#[test]
+fn each_run_of_several_is_counted_by_itself() {
+    // Three runs, of 3, 2 and 1 turns; the second call of a run adds to the same region.
+    let source = "FUNCTION turns\n1: dec %ecx\n jnz 1b\n ret\nEND turns
+FUNCTION _start\n mov $3,%ebx
+2: mov %ebx,%ecx\n START\n call turns\n STOP\n START\n nop\n STOP\n RUN_END\n dec %ebx\n jnz 2b
+ EXIT\nEND _start";
+    let Some(run) = profiled(source) else { return };
+    let works = run.works();
+    let counts: Vec<u64> = works.iter().map(|work| count(work, "instructions")).collect();
+    assert_eq!(counts, [9, 7, 5]);
+    for (work, turns) in works.iter().zip([3, 2, 1]) {
+        let expected = ["_start 0 2".to_string(), format!("_start/turns 1 {}", 2 * turns + 1)];
+        assert_eq!(paths(&work.profile), expected);
+    }
+}
+
+#[test]
+fn a_program_that_changes_its_own_code_between_runs_is_counted_as_it_is() {
+    // mprotect of its code; then two nops become a jump behind itself, and two nops again.
+    let source = "_start: mov $10,%eax\n lea _start(%rip),%rdi\n and $-4096,%rdi\n mov $4096,%esi
+ mov $7,%edx\n syscall\n mov $3,%ebx
+1: mov $5,%ecx\n START\n2: nop\n nop\n dec %ecx\n jnz 2b\n STOP\n RUN_END
+ xorw $0x907b,2b(%rip)\n dec %ebx\n jnz 1b\n EXIT";
+    let Some(run) = run(source, &[]) else { return };
+    let figures = ["instructions", "branches"];
+    let counts = run.works().into_iter().map(|work| figures.map(|name| count(&work, name)));
+    assert_eq!(counts.collect::<Vec<_>>(), [[20, 5], [15, 10], [20, 5]]);
+}
+
+#[test]
+fn a_whole_life_is_counted() {
+    let Some(run) = run("_start: nop\n START\n nop\n EXIT", &["window=whole"]) else { return };
+    check(&run.work(), &[("instructions", 6), ("system-calls", 1)]);
+}
+
+#[test]
+fn memory_operands() {
+    let source = "_start: lea buffer(%rip),%rdi\n START
+ mov (%rdi),%rax
+ mov %rax,(%rdi)
+ incq (%rdi)
+ push (%rdi)
+ pop 8(%rdi)
+ lea 8(%rdi),%rax
+ movsb
+ movdqu (%rdi),%xmm0
+ STOP\n EXIT";
+    let Some(run) = run(&source.replace("movsb", "mov %rdi,%rsi\n movsb"), &[]) else { return };
+    // Loads: mov, inc, push, pop, movsb, movdqu; stores: mov, inc, push, pop, movsb.
+    check(&run.work(), &[("instructions", 9), ("loads", 6), ("stores", 5)]);
+}
+
+#[test]
+fn repeated_string_instructions_back_to_back() {
+    let source = "_start: lea buffer(%rip),%rdi\n lea buffer(%rip),%rsi\n START
+ mov $5,%ecx
+ rep movsb
+ rep stosb
+ rep lodsb
+ mov $3,%ecx
+ rep stosq
+ jmp 1f
+1: mov $2,%ecx
+ rep movsq
+ STOP\n EXIT";
+    let Some(run) = run(source, &[]) else { return };
+    check(
+        &run.work(),
+        &[
+            ("instructions", 9),
+            ("string-iterations", 5 + 3 + 2),
+            ("instruction-starts", 4 + 6 + 1 + 1 + 4 + 3),
+            ("loads", 7),
+            ("stores", 10),
+        ],
+    );
+}
+
+/// A handler that makes the page that faulted accessible, and returns to try again.
+const HANDLER: &str = "
+handler:                    # 9 instructions each time, and 2 of the restorer
+ mov 16(%rsi),%rdi
+ and $-4096,%rdi
+ mov $4096,%esi
+ mov $3,%edx
+ mov $10,%eax
+ syscall
+ incl faults(%rip)
+ nop
+ ret
+restorer: mov $15,%eax
+ syscall
+.data
+faults: .long 0
+.balign 8
+action: .quad handler, 0x04000004, restorer, 0
+.text
+.macro CATCH                # rt_sigaction(SIGSEGV), mprotect(buffer, 4 pages, none)
+ mov $13,%eax
+ mov $11,%edi
+ lea action(%rip),%rsi
+ xor %edx,%edx
+ mov $8,%r10d
+ syscall
+.endm
+.macro PROTECT
+ mov $10,%eax
+ lea buffer(%rip),%rdi
+ mov $16384,%esi
+ xor %edx,%edx
+ syscall
+.endm
+";
+
+#[test]
+fn a_faulting_instruction_counts_once() {
+    let source = format!(
+        "{HANDLER}_start: CATCH\n PROTECT\n lea buffer(%rip),%rbx\n START
+ nop
+ mov %rax,(%rbx)            # faults
+ mov %rax,8(%rbx)
+ nop
+ push %rax
+ mov 4096(%rbx),%rax        # faults
+ pop %rcx
+ incl 8192(%rbx)            # faults
+ STOP\n EXIT"
+    );
+    let Some(run) = run(&source, &[]) else { return };
+    check(
+        &run.work(),
+        &[
+            ("instructions", 8 + 3 * 11),
+            ("instruction-starts", 8 + 3 + 3 * 11),
+            // mov, pop, inc; of the handler mov, inc and ret.
+            ("loads", 3 + 3 * 3),
+            // mov, mov, push, inc; of the handler inc.
+            ("stores", 4 + 3),
+            ("system-calls", 3 * 2),
+        ],
+    );
+}
+
+#[test]
+fn a_call_that_faults_counts_once() {
+    let source = format!(
+        "{HANDLER}f: ret\n_start: CATCH\n PROTECT\n lea buffer+8192(%rip),%rbx
+ mov $131,%eax\n lea alternate(%rip),%rdi\n xor %esi,%esi\n syscall
+ mov %rsp,%rbp\n mov %rbx,%rsp\n START
+ nop
+ call f                     # faults
+ nop
+ STOP\n mov %rbp,%rsp\n EXIT
+.data\n.balign 16\nstack: .skip 65536\nalternate: .quad stack, 0, 65536"
+    );
+    // SA_ONSTACK beside SA_RESTORER and SA_SIGINFO.
+    let source = source.replace("0x04000004", "0x0c000004");
+    let Some(run) = run(&source, &[]) else { return };
+    check(&run.work(), &[("instructions", 4 + 11), ("instruction-starts", 5 + 11)]);
+}
+
+#[test]
+fn faults_between_the_iterations_of_a_string_instruction() {
+    let source = format!(
+        "{HANDLER}_start: CATCH\n PROTECT\n lea buffer(%rip),%rdi\n START
+ mov $10000,%ecx
+ rep stosb                  # faults on three pages
+ nop
+ STOP\n EXIT"
+    );
+    let Some(run) = run(&source, &[]) else { return };
+    check(
+        &run.work(),
+        &[
+            ("instructions", 3 + 3 * 11),
+            ("string-iterations", 10_000),
+            ("instruction-starts", 2 + 10_001 + 3 + 3 * 11),
+            ("stores", 10_000 + 3),
+        ],
+    );
+}
+
+#[test]
+fn an_undefined_instruction_never_retires() {
+    let source = format!(
+        "{HANDLER}skip: addq $2,168(%rdx)\n ret\n_start:
+ mov $13,%eax\n mov $4,%edi\n lea other(%rip),%rsi\n xor %edx,%edx\n mov $8,%r10d\n syscall
+ START\n nop\n ud2\n nop\n STOP\n EXIT
+.data\n.balign 8\nother: .quad skip, 0x04000004, restorer, 0"
+    );
+    let Some(run) = run(&source, &[]) else { return };
+    check(&run.work(), &[("instructions", 2 + 2 + 2), ("instruction-starts", 2 + 1 + 4)]);
+}
+
+/// A handler that goes on behind the instruction, whose length `step` holds.
+const SKIP: &str = "skip: mov step(%rip),%rax\n add %rax,168(%rdx)\n ret
+.macro SKIPPED signal
+ mov $13,%eax\n mov $\\signal,%edi\n lea other(%rip),%rsi\n xor %edx,%edx\n mov $8,%r10d\n syscall
+.endm
+.data\n.balign 8\nother: .quad skip, 0x04000004, restorer, 0\nstep: .quad 0\n.text\n";
+
+#[test]
+fn instructions_that_a_program_may_not_execute_never_retire() {
+    for (code, bytes) in [("hlt", 1), ("int $0x30", 2), (".byte 0x0f,0x01,0xc1", 3)] {
+        let source = format!(
+            "{HANDLER}{SKIP}_start: SKIPPED 11\n SKIPPED 4\n movq ${bytes},step(%rip)
+ START\n nop\n {code}\n nop\n STOP\n EXIT"
+        );
+        let Some(run) = run(&source, &[]) else { return };
+        // Two nops, the handler's three, and two of what it returns to.
+        let expected = [("instructions", 2 + 3 + 2), ("instruction-starts", 2 + 1 + 3 + 2)];
+        check(&run.work(), &expected);
+    }
+}
+
+#[test]
+fn a_string_instruction_whose_handler_goes_on_behind_it_never_retires() {
+    let source = format!(
+        "{HANDLER}{SKIP}_start: SKIPPED 11\n movq $2,step(%rip)\n PROTECT\n lea buffer(%rip),%rdi
+ START
+ mov $100,%ecx
+ rep stosb                  # faults at once
+ nop
+ STOP\n EXIT"
+    );
+    let Some(run) = run(&source, &[]) else { return };
+    check(
+        &run.work(),
+        &[
+            ("instructions", 2 + 3 + 2),
+            ("string-iterations", 0),
+            ("instruction-starts", 2 + 1 + 3 + 2),
+        ],
+    );
+}
+
+/// Symbols for the functions of a program, by `nm`.
+fn symbols(emulator: &Emulator, program: &str) -> Option<String> {
+    if !have("nm") {
+        skip("nm is not installed");
+        return None;
+    }
+    let run =
+        std::process::Command::new("nm").args(["-n", "-f", "sysv", program]).output().unwrap();
+    let text = String::from_utf8(run.stdout).unwrap();
+    let bytes = std::fs::read(program).unwrap();
+    // The text of these programs is loaded at 0x401000 from offset 0x1000.
+    const BASE: u64 = 0x40_0000;
+    let mut file = FileSymbols::default();
+    let mut functions = Vec::new();
+    for line in text.lines() {
+        let fields: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [name, address, _, "FUNC", size, ..] = fields[..] else { continue };
+        let start = u64::from_str_radix(address, 16).unwrap() - BASE;
+        let size = u64::from_str_radix(size, 16).unwrap();
+        let function = functions.len() as u32;
+        functions.push(opcost_record::Function::new(name, "program"));
+        file.parts.push(Range { start, end: start + size, function });
+    }
+    let page = &bytes[PAGE_BYTES..bytes.len().min(2 * PAGE_BYTES)];
+    file.pages.push((PAGE_BYTES as u64, page_hash(page)));
+    let symbols = Symbols { functions, files: vec![file], ..Symbols::default() };
+    Some(emulator.file("symbols", symbols.format().as_bytes()))
+}
+
+/// Runs a program with symbols; the contexts as lines.
+fn contexts(source: &str) -> Option<Vec<String>> {
+    Some(paths(&profiled(source)?.work().profile))
+}
+
+/// Runs a program with symbols.
+fn profiled(source: &str) -> Option<emulator::Run> {
+    let emulator = Emulator::find(USER)?;
+    let source = format!(
+        ".macro FUNCTION name\n.type \\name,@function\n\\name:\n.endm
+.macro END name\n.size \\name,.-\\name\n.endm\n{PROLOGUE}{source}"
+    );
+    // Zeros behind the code on its page, as the file has them.
+    let program = emulator.build("program.S", &source, &["-Wl,-z,separate-code"])?;
+    let symbols = symbols(&emulator, &program)?;
+    Some(emulator.run(&[&format!("symbols={symbols}")], &[&program]))
+}
+
+#[test]
+fn calls_returns_and_recursion() {
+    let source = "FUNCTION leaf\n nop\n ret\nEND leaf
+FUNCTION down\n dec %edi\n jz 1f\n call down\n1: ret\nEND down
+FUNCTION _start\n START\n call leaf\n call leaf\n mov $3,%edi\n call down\n STOP\n EXIT\nEND _start";
+    let Some(contexts) = contexts(source) else { return };
+    assert_eq!(
+        contexts,
+        [
+            "_start 0 4",
+            "_start/down 1 4",
+            "_start/down/down 1 4",
+            "_start/down/down/down 1 3",
+            "_start/leaf 2 4",
+        ]
+    );
+}
+
+#[test]
+fn recursion_a_million_deep_is_bounded_and_returns_to_its_caller() {
+    let source = "FUNCTION down\n dec %edi\n jz 1f\n call down\n1: ret\nEND down
+FUNCTION leaf\n nop\n ret\nEND leaf
+FUNCTION _start\n START\n lea deep+16777216(%rip),%rsp\n call leaf\n mov $1500000,%edi\n call down
+ call leaf\n nop\n STOP\n EXIT\nEND _start
+.bss\n.balign 16\ndeep: .skip 16777216";
+    let Some(run) = profiled(source) else { return };
+    let work = run.work();
+    check(&work, &[("instructions", 6 + 1_500_000 * 4 - 1 + 4)]);
+    let profile = &work.profile;
+    // The tree ends at 2^20 nodes; the rest of the cost is one context's.
+    assert!(profile.contexts.len() <= 1 << 20, "{}", profile.contexts.len());
+    let cost = |symbol: &str| -> u64 {
+        let of = |context: &&opcost_record::Context| {
+            profile.functions[context.function as usize].symbol == symbol
+        };
+        profile.contexts.iter().filter(of).map(|context| context.cost).sum()
+    };
+    assert!(cost("[other contexts]") > 0);
+    assert_eq!(cost("down") + cost("[other contexts]"), 1_500_000 * 4 - 1);
+    assert_eq!((cost("_start"), cost("leaf")), (6, 4));
+    // What comes behind stands where it would without the recursion.
+    let name = |number: u32| {
+        profile.functions[profile.contexts[number as usize].function as usize].symbol.as_str()
+    };
+    let places = |symbol: &str| -> Vec<Option<&str>> {
+        let numbers = 0..profile.contexts.len() as u32;
+        let of = numbers.filter(|number| name(*number) == symbol);
+        of.map(|number| profile.contexts[number as usize].parent.map(name)).collect()
+    };
+    assert_eq!(places("_start"), [None]);
+    assert_eq!(places("leaf"), [Some("_start")]);
+}
+
+#[test]
+fn tail_calls_stand_beside_their_callers() {
+    let source = "FUNCTION second\n nop\n ret\nEND second
+FUNCTION first\n nop\n jmp second\nEND first
+FUNCTION _start\n START\n call first\n nop\n STOP\n EXIT\nEND _start";
+    let Some(contexts) = contexts(source) else { return };
+    assert_eq!(contexts, ["_start 0 2", "_start/first 1 2", "_start/second 1 2"]);
+}
+
+#[test]
+fn a_retpoline_calls_what_it_returns_to() {
+    let source = "FUNCTION target\n nop\n ret\nEND target
+FUNCTION thunk\n call 1f\n2: pause\n jmp 2b\n1: mov %rax,(%rsp)\n ret\nEND thunk
+FUNCTION _start\n START\n lea target(%rip),%rax\n call thunk\n nop\n STOP\n EXIT\nEND _start";
+    let Some(contexts) = contexts(source) else { return };
+    assert_eq!(contexts, ["_start 0 3", "_start/target 1 2", "_start/thunk 1 3"]);
+}
+
+#[test]
+fn a_jump_out_of_nested_calls_finds_its_function() {
+    let source = "FUNCTION inner\n mov %rbp,%rsp\n jmp *%rbx\nEND inner
+FUNCTION outer\n call inner\n ret\nEND outer
+FUNCTION _start\n START\n mov %rsp,%rbp\n lea 1f(%rip),%rbx\n call outer\n nop\n1: nop\n call outer\n STOP\n EXIT\nEND _start";
+    let source =
+        source.replace("call outer\n STOP", "lea 2f(%rip),%rbx\n call outer\n nop\n2: nop\n STOP");
+    let Some(contexts) = contexts(&source) else { return };
+    assert_eq!(contexts, ["_start 0 7", "_start/outer 2 2", "_start/outer/inner 2 4"]);
+}
+
+#[test]
+fn what_cannot_be_counted_is_refused() {
+    let child = "_start: START\n mov $57,%eax\n syscall\n STOP\n EXIT";
+    let Some(child) = run(child, &[]) else { return };
+    assert!(child.error().contains("child process") && child.error().contains("--kernel"));
+    let flags = 0x50f00; // VM, FS, FILES, SIGHAND, THREAD, SYSVSEM
+    let thread = format!(
+        "_start: START\n mov $56,%eax\n mov ${flags},%edi\n lea buffer+8192(%rip),%rsi
+ xor %edx,%edx\n xor %r10d,%r10d\n xor %r8d,%r8d\n syscall\n test %eax,%eax\n jz 2f
+ mov $2000000,%ecx\n1: dec %ecx\n jnz 1b\n STOP\n mov $231,%eax\n xor %edi,%edi\n syscall
+2: jmp 2b"
+    );
+    let Some(thread) = run(&thread, &[]) else { return };
+    assert!(thread.error().contains("second thread"), "{}", thread.error());
+    let replaced = "_start: START\n mov $59,%eax\n lea path(%rip),%rdi\n xor %esi,%esi\n xor %edx,%edx\n syscall\n STOP\n EXIT\npath: .asciz \"/bin/true\"";
+    let Some(replaced) = run(replaced, &[]) else { return };
+    assert!(replaced.error().contains("execve"), "{}", replaced.error());
+}
+
+#[test]
+fn an_execve_that_fails_is_no_reason() {
+    let source = "_start: START\n mov $59,%eax\n lea path(%rip),%rdi\n xor %esi,%esi\n xor %edx,%edx\n syscall\n STOP\n EXIT\npath: .asciz \"/no/such\"";
+    let Some(run) = run(source, &[]) else { return };
+    check(&run.work(), &[("instructions", 5)]);
+}
+
+#[test]
+fn markers_out_of_order_are_reported() {
+    for (source, part) in [
+        ("_start: EXIT", "no marker seen"),
+        ("_start: START\n EXIT", "never stopped"),
+        ("_start: STOP\n EXIT", "not started"),
+        ("_start: START\n START\n EXIT", "started twice"),
+        ("_start: RUN_END\n EXIT", "no region was counted"),
+        ("_start: START\n STOP\n RUN_END\n RUN_END\n EXIT", "no region was counted"),
+        ("_start: START\n RUN_END\n STOP\n EXIT", "ended inside region 'work'"),
+        ("_start: START\n STOP\n RUN_END\n START\n EXIT", "never stopped"),
+        ("_start: START\n STOP\n RUN_END\n START\n STOP\n EXIT", "in the middle of a run"),
+        ("_start: START\n .byte 0x0f,0x1f,0x80,0x01,0x01,0x63,0x6f\n EXIT", "inside region 'work'"),
+    ] {
+        let Some(run) = run(source, &[]) else { return };
+        assert!(run.error().contains(part), "{source}: {}", run.error());
+    }
+}
+
+#[test]
+fn bad_arguments_are_refused_at_start() {
+    for (argument, part) in [
+        ("lunch=1", "unknown argument 'lunch=1'"),
+        ("mode=system", "emulates one program"),
+        ("symbols=/no/such/file", "cannot read symbols /no/such/file"),
+        ("llc=1:2:3", "SIZE:WAYS:LINE"),
+    ] {
+        let Some(run) = run("_start: EXIT", &[argument]) else { return };
+        assert_ne!(run.status, Some(0));
+        assert!(run.errors.contains(part), "{argument}: {}", run.errors);
+        assert_eq!(run.report, "");
+    }
+}
+
+#[test]
+fn the_model_changes_no_count_and_runs_repeat() {
+    let source = "_start: START\n mov $1000,%ecx\n lea buffer(%rip),%rdi\n1: mov %rcx,(%rdi,%rcx,8)\n dec %ecx\n jnz 1b\n STOP\n EXIT";
+    let Some(plain) = run(source, &[]) else { return };
+    let Some(modelled) = run(source, &["model=on"]) else { return };
+    let Some(again) = run(source, &["model=on"]) else { return };
+    assert_eq!(modelled.report, again.report);
+    let (plain, modelled) = (plain.work(), modelled.work());
+    for (name, domain, value) in &plain.counts {
+        assert_eq!(modelled.count(name, *domain), Some(*value), "{name}");
+    }
+    assert_eq!(plain.profile, modelled.profile);
+    // 8000 bytes from buffer + 8: the lines from its first to the one that 8000 is in.
+    check(&modelled, &[("model-L1-dcache-misses", 126), ("model-LLC-misses", 126)]);
+    // The code is one line, which came before the marker was reached.
+    check(&modelled, &[("model-L1-icache-misses", 0), ("conditional-branches-taken", 999)]);
+}

@@ -1,0 +1,70 @@
+//! How a test says that it was skipped, so that it does not count as passed.
+//!
+//! libtest knows passed and failed only, and hides what a passing test prints. [`skip!`] writes one
+//! line a test past libtest, to standard error itself: plain `cargo test` shows it, and
+//! `script/count-tests` takes those tests from the passed ones.
+
+use std::collections::HashSet;
+use std::io::Write;
+use std::sync::Mutex;
+
+/// Says that the calling test is skipped and why, in the words of `format!`; the test returns then.
+///
+/// The line is `SKIPPED: CRATE: TEST: REASON`. A test that says so twice is one skipped test: the
+/// first reason is the one shown.
+#[macro_export]
+macro_rules! skip {
+    ($($reason:tt)*) => {
+        $crate::skip(env!("CARGO_PKG_NAME"), &format!($($reason)*))
+    };
+}
+
+/// What [`skip!`] does for a crate of this name.
+///
+/// A benchmark has no test: its line is `not run: CRATE: REASON`, and nothing counts it.
+///
+/// # Panics
+/// If a test calls it on another thread than its own: the line could not name the test.
+pub fn skip(package: &str, reason: &str) {
+    let thread = std::thread::current();
+    // libtest names each test's thread after the test; a benchmark runs on the first thread.
+    let line = match thread.name().expect("skip! is called on the thread of a test") {
+        "main" => Some(format!("not run: {package}: {reason}\n")),
+        test => first_line(package, test, reason),
+    };
+    // One write, so that lines of tests that run side by side do not mix.
+    let _ = std::io::stderr().write_all(line.unwrap_or_default().as_bytes());
+}
+
+/// The line of a test, or nothing if the test has had one.
+fn first_line(package: &str, test: &str, reason: &str) -> Option<String> {
+    static SKIPPED: Mutex<Option<HashSet<String>>> = Mutex::new(None);
+    let mut skipped = SKIPPED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let new = skipped.get_or_insert_default().insert(test.to_string());
+    // The reason may be what a tool wrote, of several lines.
+    let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
+    new.then(|| format!("SKIPPED: {package}: {test}: {reason}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_line;
+
+    #[test]
+    fn a_test_is_skipped_once_in_one_line() {
+        let line = first_line("a-crate", "module::test", "no tool here:\n  not found\n");
+        assert_eq!(
+            line.as_deref(),
+            Some("SKIPPED: a-crate: module::test: no tool here: not found\n")
+        );
+        assert_eq!(first_line("a-crate", "module::test", "nor another"), None);
+        assert!(first_line("a-crate", "module::other", "no tool here").is_some());
+    }
+
+    #[test]
+    #[should_panic(expected = "skip! is called on the thread of a test")]
+    fn a_thread_without_a_tests_name_is_refused() {
+        let thread = std::thread::spawn(|| crate::skip("a-crate", "nobody's"));
+        std::panic::resume_unwind(thread.join().unwrap_err());
+    }
+}

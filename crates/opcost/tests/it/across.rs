@@ -1,0 +1,108 @@
+//! Two recordings of the same work, metric by metric.
+
+use crate::made::emulated::{self, Tree, count};
+use crate::made::{key, plan, recording};
+use opcost::comparison::Verdict;
+use opcost::comparison::across::{Across, across};
+use opcost::comparison::call_tree::VariantOf;
+use opcost::comparison::difference::DifferenceError;
+use opcost::recording::Recording;
+use opcost_record::Reading;
+
+fn compare(one: &Recording, two: &Recording, allow: &[&str]) -> Result<Across, DifferenceError> {
+    let of = |recording| VariantOf { recording, variant: 0 };
+    let allow: Vec<String> = allow.iter().map(|rule| rule.to_string()).collect();
+    across([of(one), of(two)], &allow)
+}
+
+fn refused(one: &Recording, two: &Recording) -> (String, String) {
+    match compare(one, two, &[]) {
+        Err(DifferenceError::Refused { rule, detail }) => (rule, detail),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A recording of this host whose runs take about so long.
+fn of_host(id: &str, wall_ns: u64) -> Recording {
+    let made = recording(plan(&["off"], 12), |slot| {
+        let wobble = u64::from(slot.slot * 37 % 11);
+        vec![
+            Reading::plain(key("wall", "clock"), wall_ns + 100 * wobble),
+            Reading::plain(key("minor-faults", "rusage"), 56 + wall_ns / 100_000),
+        ]
+    });
+    Recording { id: id.into(), ..made }
+}
+
+/// A recording of an emulated machine, whose counts seeds shift by so much.
+fn of_emulator(id: &str, instructions: u64, shift: u64) -> Recording {
+    let made = emulated::recording(emulated::plan(&["off"], 6), 0, |slot| {
+        let mut tree = Tree::default();
+        let cost = instructions + shift * u64::from(slot.slot % 5);
+        tree.add(None, "main", "/bin/work", 3, cost);
+        (tree.grown(), vec![count("loads", 7)])
+    });
+    Recording { id: id.into(), ..made }
+}
+
+#[test]
+fn on_the_host_figures_differ_and_nothing_is_called_real() {
+    let (one, two) = (of_host("one", 100_000), of_host("two", 200_000));
+    let made = compare(&one, &two, &[]).unwrap();
+    let comparison = &made.comparison;
+    assert_eq!(
+        (comparison.variants[0].name.as_str(), comparison.variants[1].name.as_str()),
+        ("one", "two")
+    );
+    for row in &comparison.rows {
+        assert_eq!((row.changes[0].verdict, row.changes[0].found()), (Verdict::Changed, "differs"));
+    }
+    let [conclusion] = comparison.conclusions.as_slice() else { panic!("one comparison") };
+    assert!(conclusion.contains("wall +") && conclusion.contains(", differs ("), "{conclusion}");
+    assert!(!conclusion.contains("real"), "{conclusion}");
+    assert!(made.notes.iter().any(|note| note.contains("made at different times")), "{made:?}");
+    let same = compare(&one, &of_host("two", 100_000), &[]).unwrap();
+    assert_eq!(same.comparison.rows[0].changes[0].verdict, Verdict::Unchanged);
+}
+
+#[test]
+fn on_the_emulated_machine_counts_are_compared_as_they_are() {
+    let exact = compare(&of_emulator("one", 5000, 0), &of_emulator("two", 5001, 0), &[]).unwrap();
+    let row = &exact.comparison.rows[0];
+    assert!(row.exact && row.primary);
+    assert_eq!((row.changes[0].verdict, row.changes[0].p_adjusted), (Verdict::Changed, None));
+    assert_eq!(row.changes[0].found(), "real");
+    assert!(exact.notes.is_empty(), "{:?}", exact.notes);
+    let same = compare(&of_emulator("one", 5000, 0), &of_emulator("two", 5000, 0), &[]).unwrap();
+    assert!(same.comparison.rows[0].changes[0].identical);
+    // Where seeds shift counts, runs are the units.
+    let tested = compare(&of_emulator("one", 5000, 3), &of_emulator("two", 6000, 3), &[]).unwrap();
+    let change = &tested.comparison.rows[0].changes[0];
+    assert_eq!(change.verdict, Verdict::Changed);
+    assert!(change.p_adjusted.unwrap() <= 0.05 && change.ci.unwrap().0 > 0.0, "{change:?}");
+}
+
+#[test]
+fn figures_that_have_nothing_in_common_are_refused_by_a_rule_that_can_be_waived() {
+    let (host, emulated) = (of_host("one", 1000), of_emulator("two", 1000, 0));
+    let (rule, detail) = refused(&host, &emulated);
+    assert_eq!(rule, "machine");
+    assert!(detail.contains("this host") && detail.contains("emulated machine"), "{detail}");
+    let mut elsewhere = of_host("two", 1000);
+    elsewhere.machine[0].cpu_model = Some("Another CPU".into());
+    assert_eq!(
+        refused(&host, &elsewhere),
+        ("machine".into(), "the CPUs differ: A CPU and Another CPU".into())
+    );
+    let waived = compare(&host, &elsewhere, &["machine"]).unwrap();
+    assert!(waived.notes.iter().any(|note| note.ends_with("(machine, waived)")), "{waived:?}");
+    // A kernel that was updated is said, and refuses nothing.
+    let mut updated = of_host("two", 1000);
+    updated.machine[0].kernel_release = Some("6.2.0".into());
+    let noted = compare(&host, &updated, &[]).unwrap();
+    let kernel = "between the recordings: kernel: 6.1.0 → 6.2.0";
+    assert!(noted.notes.iter().any(|note| note == kernel), "{noted:?}");
+    let mut other = of_host("two", 1000);
+    other.records[1].invariants[0].value = "ffff".into();
+    assert_eq!(refused(&host, &other).0, "invariants");
+}

@@ -1,0 +1,108 @@
+//! Guests and single programs in the emulator, started without opcost around them.
+
+use crate::needs;
+use opcost::machine::emulated::initramfs::Initramfs;
+use opcost_record::channel::{Frame, parse};
+use opcost_record::emulation::{self, RegionCost};
+use opcost_record::request::GuestRequest;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The kernel image and the guest's /init, if this machine has what booting needs.
+pub(crate) fn machine() -> Option<(PathBuf, PathBuf)> {
+    Some((needs::kernel()?.into(), needs::beside("opcost-guest")?))
+}
+
+/// Boots and gives what the guest sent.
+pub(crate) fn boot(kernel: &Path, initramfs: &Initramfs) -> Vec<Frame> {
+    boot_with(kernel, initramfs, tempfile::tempdir().unwrap().path(), &[])
+}
+
+/// Boots with the plugin and gives what the guest sent and what was counted; nothing without the
+/// plugin.
+pub(crate) fn boot_counted(
+    kernel: &Path,
+    initramfs: &Initramfs,
+) -> Option<(Vec<Frame>, Vec<RegionCost>)> {
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("report");
+    let plugin = plugin(&report)?;
+    let frames = boot_with(kernel, initramfs, folder.path(), &["-plugin", &plugin]);
+    Some((frames, counts(&report)))
+}
+
+/// What became of a program.
+pub(crate) struct Ended {
+    pub(crate) succeeded: bool,
+    /// What it wrote.
+    pub(crate) text: String,
+    pub(crate) regions: Vec<RegionCost>,
+}
+
+/// Emulates the guest's program alone, without a kernel, as it does the work of a request; nothing
+/// without the emulator.
+pub(crate) fn work_counted(request: &GuestRequest) -> Option<Ended> {
+    needs::programs(&["qemu-x86_64"]).then_some(())?;
+    let folder = tempfile::tempdir().unwrap();
+    let (report, file) = (folder.path().join("report"), folder.path().join("request"));
+    let (plugin, guest) = (plugin(&report)?, needs::beside("opcost-guest")?);
+    fs::write(&file, request.format()).unwrap();
+    let mut qemu = guarded("qemu-x86_64");
+    qemu.args(["-cpu", "max", "-plugin", &plugin]).arg(guest).arg("work").arg(file);
+    let output = qemu.stdin(Stdio::null()).output().unwrap();
+    let succeeded = output.status.success();
+    Some(Ended {
+        succeeded,
+        text: String::from_utf8(output.stdout).unwrap(),
+        // What fails before its regions has none.
+        regions: if succeeded { counts(&report) } else { Vec::new() },
+    })
+}
+
+/// A program that a guard against hanging ends, which is no measurement.
+fn guarded(program: &str) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["300", program]);
+    command
+}
+
+/// The argument that has the plugin count.
+fn plugin(report: &Path) -> Option<String> {
+    let plugin = needs::beside("libopcost_emu.so")?;
+    Some(format!("{},out={},profile=off", plugin.display(), report.display()))
+}
+
+fn counts(report: &Path) -> Vec<RegionCost> {
+    let mut runs = emulation::parse(&fs::read_to_string(report).unwrap()).unwrap().runs;
+    assert_eq!(runs.len(), 1);
+    runs.remove(0)
+}
+
+fn boot_with(
+    kernel: &Path,
+    initramfs: &Initramfs,
+    folder: &Path,
+    arguments: &[&str],
+) -> Vec<Frame> {
+    let path = |name: &str| folder.join(name);
+    fs::write(path("initramfs"), initramfs.bytes(512).unwrap()).unwrap();
+    let argument = |prefix: &str, path: &Path| format!("{prefix}{}", path.display());
+    let mut qemu = guarded("qemu-system-x86_64");
+    qemu.args(["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-cpu", "max"]);
+    qemu.args(["-m", "512", "-no-reboot"]).args(arguments);
+    qemu.args(["-seed", "1", "-rtc", "base=2020-01-01T00:00:00,clock=vm", "-nodefaults"]);
+    qemu.args(["-display", "none", "-device", "isa-debugcon,iobase=0xe9,chardev=channel"]);
+    qemu.arg("-serial").arg(argument("file:", &path("console")));
+    qemu.arg("-chardev").arg(argument("file,id=channel,path=", &path("channel")));
+    qemu.arg("-kernel").arg(kernel).arg("-initrd").arg(path("initramfs")).arg("-append").arg(
+        "console=ttyS0 quiet panic=-1 rdinit=/init nokaslr mitigations=off norandmaps \
+         nolapic_timer no_timer_check",
+    );
+    let output = qemu.stdin(Stdio::null()).output().unwrap();
+    let console = fs::read(path("console")).unwrap_or_default();
+    let console = String::from_utf8_lossy(&console);
+    assert!(output.status.success(), "{output:?}\n{console}");
+    let sent = fs::read(path("channel")).unwrap_or_default();
+    parse(&sent).unwrap_or_else(|error| panic!("{error}\n{console}"))
+}

@@ -1,0 +1,264 @@
+//! What the runs find: arguments, environment, folder, streams, CPU, address layout, hooks.
+
+use crate::lab::{Lab, Started, cpus_allowed, first_cpu, wait_gone};
+use crate::needs;
+use std::collections::HashSet;
+use std::process::Stdio;
+
+#[test]
+fn arguments_are_split_like_a_shell_does_without_one() {
+    let lab = Lab::new();
+    lab.script("work", "for word; do echo \"[$word]\"; done > words.$1");
+    lab.output(&["compare", r#"./work a 'b  c' "d'e" f\ g $HOME * "" | x"#, "./work z", "-n", "2"]);
+    let expected = ["[a]", "[b  c]", "[d'e]", "[f g]", "[$HOME]", "[*]", "[]", "[|]", "[x]"];
+    assert_eq!(lab.lines("words.a"), expected);
+}
+
+#[test]
+fn a_shell_is_used_where_one_is_asked_for() {
+    let lab = Lab::new();
+    lab.output(&["compare", "--shell", "echo $((20 + 3)) $0 > a; :", "true", "-n", "2"]);
+    assert_eq!(lab.lines("a"), ["23 /bin/sh"]);
+    lab.script("my-shell", "echo \"$1:$2\" >> asked");
+    lab.output(&["compare", "--shell=./my-shell", "anything | at all", "or not", "-n", "2"]);
+    let asked: HashSet<String> = lab.lines("asked").into_iter().collect();
+    assert_eq!(asked, HashSet::from(["-c:anything | at all".into(), "-c:or not".into()]));
+    let args = ["compare", "--shell=no-such-shell", "a", "b", "-n", "2"];
+    lab.run(&args).expect(4).says(&["'no-such-shell'"]);
+}
+
+#[test]
+fn standard_input_is_empty() {
+    let lab = Lab::new();
+    lab.script("work", "readlink /proc/self/fd/0 >> stdin; cat >> read");
+    let mut command = lab.command(&["compare", "./work a", "./work b", "-n", "2", "--warmup=0"]);
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"for nobody\n").unwrap();
+    child.end().expect(0);
+    assert_eq!(lab.lines("stdin"), ["/dev/null"; 4]);
+    assert_eq!(lab.read("read"), "");
+}
+
+#[test]
+fn output_is_shown_only_where_asked_for() {
+    let lab = Lab::new();
+    lab.script("work", "echo on output; echo on error >&2");
+    let args = ["compare", "./work a", "./work b", "-n", "2"];
+    let silent = lab.run(&args).expect(0);
+    assert!(!silent.stdout.contains("on output"), "{}", silent.stdout);
+    assert_eq!(silent.stderr, "");
+    let shown = lab.run(&[&args[..], &["--show-output"]].concat()).expect(0);
+    assert_eq!(shown.stdout.matches("on output\n").count(), 6);
+    assert_eq!(shown.stderr.matches("on error\n").count(), 6);
+}
+
+/// The lines of `env` in the runs of two commands under a policy.
+fn environment(policy: &[&str]) -> (Lab, Vec<String>) {
+    let lab = Lab::new();
+    lab.script("work", "env >> env");
+    let mut command = lab.command(&["compare", "./work a", "./work b", "-n", "8", "--seed", "1"]);
+    command.args(policy).env("LAB_SECRET", "s").env("LANG", "xx_YY");
+    command.spawn().unwrap().end().expect(0);
+    let lines = lab.lines("env");
+    (lab, lines)
+}
+
+#[test]
+fn the_environment_is_inherited_fixed_or_padded() {
+    let has = |lines: &[String], line: &str| lines.iter().any(|found| found == line);
+    let padding = |lines: &[String]| -> HashSet<usize> {
+        lines.iter().filter_map(|line| Some(line.strip_prefix("OPCOST_PADDING=")?.len())).collect()
+    };
+    let (_lab, inherited) = environment(&["--env", "A=x=y", "--env", "LANG=C"]);
+    assert!(has(&inherited, "LAB_SECRET=s") && has(&inherited, "A=x=y"));
+    assert!(has(&inherited, "LANG=C") && !has(&inherited, "LANG=xx_YY"), "{inherited:?}");
+    assert!(padding(&inherited).is_empty());
+    let (_lab, fixed) = environment(&["--environment", "fixed", "--env", "B=1"]);
+    assert!(has(&fixed, "LANG=C") && has(&fixed, "B=1"));
+    assert!(!has(&fixed, "LAB_SECRET=s"));
+    let (lab, padded) = environment(&["--environment", "randomised"]);
+    assert!(has(&padded, "LAB_SECRET=s"));
+    let plan = lab.json(&["show", "--json"])["opcost"]["plan"].clone();
+    let planned: HashSet<usize> = plan["blocks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|block| block["padding_bytes"].as_u64().unwrap() as usize)
+        // Warm-up runs have none.
+        .chain([0])
+        .collect();
+    assert!(planned.len() > 2, "each block draws its own");
+    assert_eq!(padding(&padded), planned);
+}
+
+#[test]
+fn the_address_layout_is_fixed_or_not_as_asked() {
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/randomize_va_space").unwrap();
+    let ends = |how: &str| -> HashSet<String> {
+        let lab = Lab::new();
+        lab.script("work", "grep '\\[stack\\]' /proc/self/maps >> maps");
+        lab.output(&["compare", "./work a", "./work b", "-n", "4", "--aslr", how]);
+        let maps = lab.lines("maps");
+        assert_eq!(maps.len(), 10);
+        let range = |line: &String| line.split(' ').next().unwrap().to_string();
+        maps.iter().map(range).map(|range| range.split('-').nth(1).unwrap().into()).collect()
+    };
+    assert_eq!(ends("fixed").len(), 1);
+    if kernel.trim() == "0" {
+        opcost_skip::skip!("this kernel randomises nothing (kernel.randomize_va_space = 0)");
+        return;
+    }
+    assert!(ends("randomised").len() > 5, "ten runs should differ");
+}
+
+#[test]
+fn runs_are_pinned_to_the_cpu_asked_for() {
+    let lab = Lab::new();
+    lab.script("work", "sed -n 's/^Cpus_allowed_list:\\t//p' /proc/self/status >> cpus");
+    let args = ["compare", "./work a", "./work b", "-n", "2", "--warmup", "0"];
+    lab.output(&args);
+    assert_eq!(lab.lines("cpus"), vec![cpus_allowed(); 4]);
+    if cpus_allowed() == first_cpu() {
+        opcost_skip::skip!("there is one CPU only, so that pinning changes nothing");
+        return;
+    }
+    std::fs::remove_file(lab.path("cpus")).unwrap();
+    lab.output(&[&args[..], &["--cpu", &first_cpu()]].concat());
+    assert_eq!(lab.lines("cpus"), vec![first_cpu(); 4]);
+    // Its own CPUs are what count, not the machine's.
+    let others = format!("taskset -c {} $OPCOST compare true false --cpu 1000", first_cpu());
+    lab.shell(&others).spawn().unwrap().end().expect(2).says(&[&format!("[{}]", first_cpu())]);
+}
+
+#[test]
+fn a_failing_status_is_no_failure_where_that_is_asked_for() {
+    let lab = Lab::new();
+    let args = ["compare", "sh -c 'exit 3'", "sh -c 'exit 4'", "-n", "4", "-i", "--json"];
+    let document = lab.json(&args);
+    for (variant, code) in [(0, 3), (1, 4)] {
+        let result = &document["results"][variant];
+        assert_eq!(result["exit_codes"], serde_json::json!([code, code, code, code]));
+        assert_eq!(result["times"].as_array().unwrap().len(), 4);
+        assert_eq!(document["opcost"]["variants"][variant]["runs_finished"], 4);
+    }
+    assert!(lab.column("last", "outcome").iter().all(|outcome| outcome == "finished"));
+    let ledger = document["opcost"]["ledger"].as_array().unwrap();
+    let rule = ledger.iter().find(|entry| entry["rule"] == "exit-status").unwrap();
+    assert_eq!(rule["severity"], "doubtful", "but it is told");
+}
+
+#[test]
+fn hooks_surround_the_runs_they_are_for() {
+    let lab = Lab::new();
+    lab.script("work", "echo run $1 >> log");
+    let hook = |word: &str| format!("echo {word} $SIDE >> log; echo noise");
+    let [setup, prepare, conclude, cleanup] = ["setup", "prepare", "conclude", "cleanup"].map(hook);
+    let args = [
+        "compare",
+        "--variant",
+        "A=./work A",
+        "--variant",
+        "B=./work B",
+        "-n",
+        "2",
+        "--env",
+        "SIDE=s",
+        "--setup",
+        &setup,
+        "--prepare",
+        &prepare,
+        "--conclude",
+        &conclude,
+        "--cleanup",
+        &cleanup,
+        "--format",
+        "csv",
+    ];
+    let text = lab.output(&args);
+    assert!(!text.contains("noise"), "what hooks print is not in the way of the result");
+    // Those around all runs belong to no variant and have nobody's environment.
+    let mut expected = vec!["setup".to_string()];
+    for name in lab.column("last", "variant") {
+        expected.extend(["prepare s".into(), format!("run {name}"), "conclude s".into()]);
+    }
+    expected.push("cleanup".into());
+    let log: Vec<String> = lab.lines("log").iter().map(|line| line.trim_end().into()).collect();
+    assert_eq!(log, expected);
+}
+
+#[test]
+fn quiet_says_nothing_but_results_and_errors() {
+    let lab = Lab::new();
+    let ended = lab.run(&["-q", "compare", "true", "sh -c :", "-n", "2"]).expect(0);
+    assert_eq!(ended.stderr, "");
+    assert!(ended.stdout.contains("wall"));
+    lab.run(&["-q", "compare", "false", "true", "-n", "2"]).expect(4).says(&["status 1"]);
+    if !needs::programs(&["script"]) {
+        return;
+    }
+    let on_terminal = |options: &str| {
+        let line = format!("$OPCOST {options} compare true \"sh -c :\" -n 2");
+        let script = format!("TERM=xterm script -qec '{line}' /dev/null");
+        lab.shell(&script).spawn().unwrap().end().expect(0).stdout
+    };
+    // How far it is, of six runs; the first is drawn at once.
+    assert!(on_terminal("").contains("0/6 runs"));
+    assert!(!on_terminal("-q").contains("/6 runs"));
+}
+
+#[test]
+fn what_a_run_leaves_behind_is_noticed_and_ended() {
+    let lab = Lab::new();
+    lab.script("work", "for _ in 1 2 3; do sleep 1000 & echo $! >>left; done");
+    let args = ["compare", "true", "./work", "-n", "4", "--warmup", "0", "--json"];
+    let json = lab.json(&args);
+    let ledger = json["opcost"]["ledger"].as_array().unwrap();
+    let entry = ledger.iter().find(|entry| entry["rule"] == "left-behind").unwrap();
+    assert_eq!(entry["severity"], "doubtful");
+    let detail = entry["detail"].as_str().unwrap();
+    assert!(
+        detail.contains("4 runs of './work', up to 3") && detail.contains("ended them"),
+        "{detail}"
+    );
+    let left = lab.lines("left");
+    assert_eq!(left.len(), 12);
+    for pid in &left {
+        wait_gone(pid);
+    }
+    // What a hook starts stays.
+    let setup = "sleep 1000 2>/dev/null & echo $! >kept";
+    let args = ["compare", "true", "./work", "-n", "2", "--setup", setup, "--json"];
+    lab.json(&args);
+    let kept = lab.read("kept");
+    assert!(std::path::Path::new(&format!("/proc/{}", kept.trim())).exists());
+    // SAFETY: the process was started above.
+    unsafe { libc::kill(kept.trim().parse().unwrap(), libc::SIGKILL) };
+}
+
+#[test]
+fn peak_memory_of_small_commands_is_their_own() {
+    let lab = Lab::new();
+    let json = lab.json(&["compare", "true", "false", "-i", "-n", "2", "--json"]);
+    for result in json["results"].as_array().unwrap() {
+        let peaks = result["memory_usage_byte"].as_array().unwrap();
+        assert_eq!(peaks.len(), 2);
+        for peak in peaks {
+            // opcost itself has more than 8 MiB.
+            assert!((1..8 << 20).contains(&(peak.as_f64().unwrap() as u64)), "{peaks:?}");
+        }
+    }
+}
+
+#[test]
+fn every_run_has_a_count_of_its_own() {
+    let lab = Lab::new();
+    lab.json(&["compare", "true", "/bin/true", "-n", "40", "--json"]);
+    let faults: Vec<u64> = lab
+        .column("last", "perf_event page-faults")
+        .iter()
+        .map(|count| count.parse().unwrap())
+        .collect();
+    assert!(faults.len() >= 80);
+    let (least, most) = (faults.iter().min().unwrap(), faults.iter().max().unwrap());
+    assert!(*least > 10 && *most < 2 * least, "{faults:?}");
+}

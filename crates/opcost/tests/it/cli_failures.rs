@@ -1,0 +1,133 @@
+//! Work that fails: status 4, a text that says how and what to do, and what was made is kept.
+
+use crate::lab::{Lab, Started, wait_gone};
+
+/// Compares a command with `true`; it must fail with status 4 and say this.
+#[track_caller]
+fn check(command: &str, options: &[&str], parts: &[&str]) -> Lab {
+    let lab = Lab::new();
+    let mut args = vec!["compare", command, "true", "-n", "2"];
+    args.extend(options);
+    lab.run(&args).expect(4).says(parts);
+    lab
+}
+
+#[test]
+fn a_command_that_is_not_there() {
+    let lab = check("no-such-tool --x", &[], &["variant 1", "'no-such-tool'", "PATH"]);
+    assert!(!lab.store().exists(), "nothing was run, nothing is recorded");
+    check("./no-such-tool", &[], &["'./no-such-tool'", "no such file"]);
+}
+
+#[test]
+fn a_command_that_cannot_be_executed() {
+    let lab = Lab::new();
+    lab.write("plain", "#!/bin/sh\n");
+    std::fs::create_dir(lab.path("folder")).unwrap();
+    lab.run(&["compare", "true", "./plain"]).expect(4).says(&["variant 2", "chmod +x"]);
+    lab.run(&["compare", "true", "./folder"]).expect(4).says(&["'./folder' is a directory"]);
+    // What is looked for in PATH is passed over where it cannot be executed.
+    let good = lab.script("later/plain", "exit 0");
+    lab.write("sooner/plain", "no program");
+    let path = format!("{0}/sooner:{0}/later:/usr/bin:/bin", lab.dir().display());
+    let mut both = lab.command(&["compare", "plain", "true", "-n", "2", "--dry-run", "--json"]);
+    let ended = both.env("PATH", &path).spawn().unwrap().end().expect(0);
+    let plan: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(plan["variants"][0]["work"]["program"], good.to_str().unwrap());
+    let mut one = lab.command(&["compare", "plain", "true"]);
+    let ended = one.env("PATH", lab.path("sooner")).spawn().unwrap().end();
+    ended.expect(4).says(&["sooner/plain' is not executable"]);
+}
+
+#[test]
+fn a_file_that_is_no_program() {
+    let lab = Lab::new();
+    lab.script("fine", "exit 0");
+    std::fs::write(lab.path("fine"), "echo a script without its first line\n").unwrap();
+    let parts = ["run 0 of recording", "variant './fine'", "without a '#!' line"];
+    lab.run(&["compare", "./fine", "true", "-n", "2"]).expect(4).says(&parts);
+    std::fs::write(lab.path("fine"), "#!/no/such/interpreter\n").unwrap();
+    let parts = ["variant './fine'", "the interpreter it names"];
+    lab.run(&["compare", "./fine", "true", "-n", "2"]).expect(4).says(&parts);
+}
+
+#[test]
+fn a_relative_command_is_looked_up_in_its_working_directory() {
+    let lab = Lab::new();
+    lab.script("sub/tool", "pwd > where");
+    lab.run(&["compare", "./tool", "true", "-n", "2"]).expect(4).says(&["'./tool'"]);
+    lab.run(&["compare", "./tool", "true", "-n", "2", "--cwd", "sub"]).expect(0);
+    assert_eq!(lab.lines("sub/where"), [lab.path("sub").to_str().unwrap()]);
+}
+
+#[test]
+fn a_status_other_than_0() {
+    let parts = ["variant 'sh -c 'exit 3''", "run 0 of recording", "status 3", "--show-output"];
+    let lab = check("sh -c 'exit 3'", &[], &parts);
+    let recording = &lab.recordings()[0];
+    assert_eq!(recording["state"], "failed");
+    assert_eq!(recording["runs"], 1, "the failed run is recorded, too");
+    assert_eq!(lab.column("last", "exit_code"), ["3"]);
+    assert!(lab.column("last", "outcome")[0].contains("status 3"));
+}
+
+#[test]
+fn a_signal() {
+    let lab = check("sh -c 'kill -9 $$'", &[], &["signal 9 (SIGKILL)", "--show-output"]);
+    assert_eq!(lab.column("last", "exit_code"), [""]);
+    let parts = ["signal 11 (SIGSEGV)"];
+    check("sh -c 'ulimit -c 0; kill -SEGV $$'", &["--ignore-failure"], &parts);
+}
+
+#[test]
+fn a_time_limit_ends_the_whole_process_group() {
+    let parts = ["longer than 50 ms", "--timeout"];
+    check("sleep 1000", &["--timeout", "50ms"], &parts);
+    // Long enough for the script to have written its numbers, whatever the machine is doing.
+    let lab = Lab::new();
+    lab.script("slow", "sleep 1000 &\necho $! > below\necho $$ > pid\nwait");
+    lab.run(&["compare", "./slow", "true", "--timeout", "2s"]).expect(4).says(&["2 s"]);
+    wait_gone(&lab.read("pid"));
+    wait_gone(&lab.read("below"));
+    assert!(lab.column("last", "outcome")[0].contains("2 s"));
+}
+
+#[test]
+fn hooks_that_fail() {
+    let told = |hook: &str| format!("--{hook} 'echo oh no >&2; exit 7' failed (exit status: 7)");
+    for (hook, runs, made) in [("setup", 0, 0), ("prepare", 0, 0), ("conclude", 0, 1)] {
+        let flag = format!("--{hook}");
+        let lab = Lab::new();
+        lab.script("work", "echo run >> made");
+        let failing = ["compare", "./work a", "./work b", &flag, "echo oh no >&2; exit 7"];
+        lab.run(&failing).expect(4).says(&[&told(hook), "oh no\n", "error output is above"]);
+        assert_eq!(lab.recordings()[0]["runs"], runs, "--{hook}");
+        assert_eq!(lab.recordings()[0]["state"], "failed", "--{hook}");
+        assert_eq!(lab.exists("made"), made == 1, "--{hook}");
+    }
+    let lab = check("sh -c :", &["--cleanup", "echo oh no >&2; exit 7"], &[&told("cleanup")]);
+    assert_eq!(lab.recordings()[0]["runs"], 6, "all runs were made before it");
+}
+
+#[test]
+fn cleanup_follows_any_failure() {
+    let cleanup = ["--cleanup", "touch cleaned"];
+    for options in [&["--setup", "false"][..], &["--prepare", "false"], &["--conclude", "false"]] {
+        let lab = check("sh -c :", &[options, &cleanup].concat(), &["failed"]);
+        assert!(lab.exists("cleaned"), "{options:?}");
+    }
+    assert!(check("false", &cleanup, &["status 1"]).exists("cleaned"));
+    // Its own failure is told and hides no earlier one.
+    check("sh -c 'exit 9'", &["--cleanup", "exit 8"], &["status 9", "--cleanup 'exit 8' failed"]);
+}
+
+#[test]
+fn a_workload_that_cannot_be_set_up_says_why() {
+    let lab = Lab::new();
+    // The workload wants to reserve some 3 GB of addresses.
+    let line = "ulimit -v 400000; exec $OPCOST compare -w mmap:neighbours=60000 -w mmap -n 2";
+    let ended = lab.shell(line).spawn().unwrap().end().expect(4);
+    assert_eq!(ended.stderr.matches("Cannot allocate memory").count(), 1, "{}", ended.stderr);
+    let parts = ["variant 'neighbours=60000'", "the workload failed: cannot reserve", "ulimit -v"];
+    ended.says(&parts);
+}

@@ -1,0 +1,129 @@
+//! `opcost kernel` as a user runs it, on a mock of Linux's makefile.
+
+use crate::lab::{Ended, Lab, Started, wait_gone, wait_until};
+use crate::needs;
+use std::fs;
+use std::process::Command;
+
+const MAKEFILE: &str = "
+tinyconfig:
+\tprintf 'CONFIG_TINY=y\\n' > $(O)/.config
+olddefconfig:
+\ttouch $(O)/.config
+bzImage:
+\tmkdir -p $(O)/arch/x86/boot
+\tcp image $(O)/arch/x86/boot/bzImage
+\ttouch $(O)/vmlinux $(O)/System.map
+\t@echo '  CC      a.o'
+\t[ -e $(O)/../../free ] || { echo $$$$ > $(O)/../../building-by; exec sleep 1000; }
+";
+
+/// A file with the header of a bzImage (Documentation/arch/x86/boot.rst) and a release.
+fn image() -> Vec<u8> {
+    let mut bytes = vec![0; 0x1000];
+    bytes[0x1fe..0x200].copy_from_slice(&[0x55, 0xaa]);
+    bytes[0x202..0x206].copy_from_slice(b"HdrS");
+    bytes[0x206..0x208].copy_from_slice(&[0x0f, 0x02]);
+    bytes[0x20e..0x210].copy_from_slice(&[0x00, 0x01]);
+    bytes[0x236] = 1;
+    bytes[0x300..0x310].copy_from_slice(b"6.1.7-mock #1 x\0");
+    bytes
+}
+
+/// A lab with a source tree and tools; `None`, said aloud, without make.
+fn kernel_lab() -> Option<Lab> {
+    if !needs::programs(&["make"]) {
+        return None;
+    }
+    let lab = Lab::new();
+    lab.write("linux/Makefile", MAKEFILE);
+    lab.write("linux/Kconfig", "");
+    lab.write("linux/image", image());
+    lab.write("tiny.config", "CONFIG_TINY=y\n");
+    for tool in ["gcc", "ld", "flex", "bison", "bc", "tar"] {
+        lab.script(&format!("bin/{tool}"), &format!("echo {tool} 1.0"));
+    }
+    Some(lab)
+}
+
+fn command(lab: &Lab, args: &[&str]) -> Command {
+    let mut command = lab.command(args);
+    let path = std::env::var("PATH").unwrap_or_default();
+    command
+        .env("PATH", format!("{}:{path}", lab.path("bin").display()))
+        .env("XDG_CACHE_HOME", lab.path("cache"));
+    command
+}
+
+fn run(lab: &Lab, args: &[&str]) -> Ended {
+    command(lab, args).spawn().unwrap().end()
+}
+
+const BUILD: [&str; 8] =
+    ["kernel", "build", "--source", "linux", "--name", "mock", "--config", "tiny.config"];
+
+#[test]
+fn an_interrupted_build_ends_its_processes_and_is_not_taken_for_a_kernel() {
+    let Some(lab) = kernel_lab() else { return };
+    let building = command(&lab, &BUILD).spawn().unwrap();
+    let inner = lab.wait_for("cache/opcost/kernels/building-by");
+    building.signal(libc::SIGINT);
+    building.end().expect(130).says(&["interrupted"]);
+    wait_gone(&inner);
+    let list = run(&lab, &["kernel", "list"]).expect(0).stdout;
+    assert!(list.contains("no kernels yet"), "{list}");
+    lab.write("cache/opcost/kernels/free", "");
+    let built = run(&lab, &BUILD).expect(0);
+    assert!(built.stdout.starts_with("mock: Linux 6.1.7-mock, "), "{}", built.stdout);
+    assert!(built.stderr.contains("opcost: building mock\n"), "{}", built.stderr);
+    assert_eq!(run(&lab, &[&BUILD[..], &["-q"]].concat()).expect(0).stderr, "");
+}
+
+#[test]
+fn a_waiting_builder_can_be_interrupted_too() {
+    let Some(lab) = kernel_lab() else { return };
+    let first = command(&lab, &BUILD).spawn().unwrap();
+    let inner = lab.wait_for("cache/opcost/kernels/building-by");
+    let said = fs::File::create(lab.path("said")).unwrap();
+    let second = command(&lab, &BUILD).stderr(said).spawn().unwrap();
+    wait_until("the second to wait", || lab.read("said").contains("waiting").then_some(()));
+    second.signal(libc::SIGTERM);
+    second.end().expect(130);
+    first.signal(libc::SIGTERM);
+    first.end().expect(130);
+    wait_gone(&inner);
+}
+
+#[test]
+fn the_list_says_what_there_is() {
+    let Some(lab) = kernel_lab() else { return };
+    lab.write("cache/opcost/kernels/free", "");
+    run(&lab, &BUILD).expect(0);
+    let text = run(&lab, &["kernel", "list"]).expect(0).stdout;
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    assert!(lines[1].starts_with("mock ") && lines[1].contains(" 6.1.7-mock "), "{text}");
+    assert!(lines[2].ends_with("/linux, tiny.config"), "{text}");
+    let json = run(&lab, &["kernel", "list", "--json"]).expect(0).stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json[0]["name"], "mock");
+    assert_eq!(json[0]["image_bytes"], 0x1000);
+    assert_eq!(json[0]["compiler"], "gcc 1.0; ld 1.0");
+    let folder = json[0]["folder"].as_str().unwrap();
+    assert!(fs::exists(format!("{folder}/System.map")).unwrap());
+}
+
+#[test]
+fn bad_input_is_named() {
+    let Some(lab) = kernel_lab() else { return };
+    run(&lab, &["kernel", "build"]).expect(2).says(&["--config"]);
+    let absent = ["kernel", "build", "--config", "none.config", "--source", "linux"];
+    run(&lab, &absent).expect(2).says(&["cannot read the configuration 'none.config'"]);
+    lab.write("odd.config", "SMP=y\n");
+    let odd = ["kernel", "build", "--config", "odd.config", "--source", "linux"];
+    run(&lab, &odd).expect(2).says(&["odd.config:1: 'SMP=y' is neither"]);
+    let nowhere = ["kernel", "build", "--config", "tiny.config", "--source", "nowhere"];
+    run(&lab, &nowhere).expect(2).says(&["--source nowhere: there is no such folder"]);
+    let named = [&BUILD[..4], &["--config", "tiny.config", "--name", "a/b"]].concat();
+    run(&lab, &named).expect(2).says(&["'a/b' cannot be a kernel's name"]);
+}

@@ -1,0 +1,276 @@
+//! A laboratory: a fresh folder in which opcost is run as a user would, with a store of its own.
+
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// The program under test.
+pub(crate) const OPCOST: &str = env!("CARGO_BIN_EXE_opcost");
+
+/// The smallest comparison of workloads: four runs of hardly any work.
+pub(crate) const TINY: [&str; 8] = [
+    "compare",
+    "-w",
+    "syscall:ops=2000",
+    "-w",
+    "syscall:ops=2000,seccomp=on",
+    "-n",
+    "2",
+    "--warmup=0",
+];
+
+/// A folder with a store.
+pub(crate) struct Lab {
+    dir: TempDir,
+}
+
+/// How opcost ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// Its exit status; `None` if a signal ended it.
+    pub(crate) status: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Lab {
+    pub(crate) fn new() -> Lab {
+        Lab { dir: tempfile::tempdir().unwrap() }
+    }
+
+    /// The folder, in which opcost runs.
+    pub(crate) fn dir(&self) -> PathBuf {
+        self.dir.path().canonicalize().unwrap()
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir().join(name)
+    }
+
+    pub(crate) fn store(&self) -> PathBuf {
+        self.path("store.sqlite")
+    }
+
+    pub(crate) fn write(&self, name: &str, contents: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, contents).unwrap();
+        path
+    }
+
+    /// Writes an executable script for `/bin/sh`.
+    pub(crate) fn script(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.write(name, format!("#!/bin/sh\n{text}\n"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    pub(crate) fn lines(&self, name: &str) -> Vec<String> {
+        self.read(name).lines().map(str::to_string).collect()
+    }
+
+    pub(crate) fn exists(&self, name: &str) -> bool {
+        self.path(name).exists()
+    }
+
+    /// opcost, about to be run in the folder.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        self.arranged(OPCOST, args)
+    }
+
+    /// A line for `/bin/sh`, about to be run in the folder; `$OPCOST` is the program.
+    pub(crate) fn shell(&self, line: &str) -> Command {
+        self.arranged("/bin/sh", &["-c", line])
+    }
+
+    fn arranged(&self, program: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command
+            .args(args)
+            .current_dir(self.dir())
+            .env("OPCOST", OPCOST)
+            .env("OPCOST_STORE", self.store())
+            .env("COLUMNS", "100")
+            .env_remove("NO_COLOR")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs opcost to its end.
+    pub(crate) fn run(&self, args: &[&str]) -> Ended {
+        self.command(args).spawn().unwrap().end()
+    }
+
+    /// Starts opcost.
+    pub(crate) fn start(&self, args: &[&str]) -> Child {
+        self.command(args).spawn().unwrap()
+    }
+
+    /// Runs opcost, which must end with status 0; gives its standard output.
+    #[track_caller]
+    pub(crate) fn output(&self, args: &[&str]) -> String {
+        self.run(args).expect(0).stdout
+    }
+
+    /// Runs opcost, which must end with status 0 and print JSON.
+    #[track_caller]
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
+        serde_json::from_str(&self.output(args)).expect("JSON")
+    }
+
+    /// The runs of a recording, as the rows of its CSV.
+    #[track_caller]
+    pub(crate) fn runs(&self, id: &str) -> Vec<Vec<(String, String)>> {
+        let ended = self.run(&["show", id, "--format", "csv"]);
+        let mut reader = csv::Reader::from_reader(ended.stdout.as_bytes());
+        let head = reader.headers().unwrap().clone();
+        reader
+            .records()
+            .map(|row| {
+                let row = row.unwrap();
+                head.iter().zip(row.iter()).map(|(a, b)| (a.into(), b.into())).collect()
+            })
+            .collect()
+    }
+
+    /// One column of the runs of a recording.
+    #[track_caller]
+    pub(crate) fn column(&self, id: &str, name: &str) -> Vec<String> {
+        self.runs(id)
+            .into_iter()
+            .map(|row| {
+                let cell = row.into_iter().find(|(head, _)| head == name);
+                cell.unwrap_or_else(|| panic!("no column '{name}'")).1
+            })
+            .collect()
+    }
+
+    /// The store's list of recordings, the newest last.
+    #[track_caller]
+    pub(crate) fn recordings(&self) -> Vec<Value> {
+        self.json(&["list", "recordings", "--json"]).as_array().unwrap().clone()
+    }
+
+    /// Waits until a file is there and has contents.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, name: &str) -> String {
+        wait_until(name, || {
+            fs::read_to_string(self.path(name)).ok().filter(|text| text.ends_with('\n'))
+        })
+    }
+}
+
+impl Ended {
+    /// It must have ended with this status.
+    #[track_caller]
+    pub(crate) fn expect(self, status: i32) -> Ended {
+        assert_eq!(
+            self.status,
+            Some(status),
+            "\n--- standard output\n{}\n--- standard error\n{}",
+            self.stdout,
+            self.stderr
+        );
+        self
+    }
+
+    /// Standard error must have all of these.
+    #[track_caller]
+    pub(crate) fn says(self, parts: &[&str]) -> Ended {
+        for part in parts {
+            assert!(self.stderr.contains(part), "no '{part}' in: {}", self.stderr);
+        }
+        self
+    }
+}
+
+/// A started opcost.
+pub(crate) trait Started {
+    /// Waits for its end.
+    fn end(self) -> Ended;
+    /// Sends a signal.
+    fn signal(&self, signal: i32);
+}
+
+impl Started for Child {
+    fn end(self) -> Ended {
+        let output = self.wait_with_output().unwrap();
+        Ended {
+            status: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: kill takes integers only; the child is not waited for yet, so the number is its.
+        assert_eq!(unsafe { libc::kill(self.id() as i32, signal) }, 0);
+    }
+}
+
+/// Asks again and again until there is an answer; a test that hangs fails with `what`.
+#[track_caller]
+pub(crate) fn wait_until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "waited in vain for: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits until a process is gone, or dead and waiting for init to notice.
+#[track_caller]
+pub(crate) fn wait_gone(pid: &str) {
+    let stat = PathBuf::from(format!("/proc/{}/stat", pid.trim()));
+    wait_until(&format!("the end of process {}", pid.trim()), || {
+        let alive = fs::read_to_string(&stat)
+            .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or("").trim_start().starts_with('Z'));
+        (!alive).then_some(())
+    });
+}
+
+/// Whether a program is on the PATH.
+pub(crate) fn has_program(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir: PathBuf| Path::new(&dir).join(name).is_file())
+}
+
+/// Runs a script of `/bin/sh -e` in the folder, with mounts of its own that end with it; `None` if
+/// this machine does not allow it.
+pub(crate) fn with_mounts(lab: &Lab, script: &str) -> Option<Ended> {
+    // As root in a namespace of mounts, else as root of a namespace of users.
+    let ways: [&[&str]; 2] = [&["--mount"], &["--mount", "--map-root-user"]];
+    let way = ways.into_iter().find(|way| {
+        let mut probe = Command::new("unshare");
+        probe.args(*way).args(["sh", "-c", "mount -t tmpfs none /tmp"]);
+        probe.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    })?;
+    let mut command = lab.arranged("unshare", &[way, &["sh", "-ec", script]].concat());
+    Some(command.spawn().unwrap().end())
+}
+
+/// The CPUs this process may run on, as the kernel lists them: `0-3,8`.
+pub(crate) fn cpus_allowed() -> String {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    list.unwrap().trim().to_string()
+}
+
+/// The first CPU this process may run on.
+pub(crate) fn first_cpu() -> String {
+    let list = cpus_allowed();
+    list.split(['-', ',']).next().unwrap().to_string()
+}

@@ -1,0 +1,111 @@
+//! Recordings made up by tests, on a machine made up as well.
+
+pub(crate) mod emulated;
+
+use opcost::experiment::{Experiment, Scalar, Variant};
+use opcost::kernel::KernelSpec;
+use opcost::plan::{EventPlan, Plan, Slot};
+use opcost::recording::{MachineState, Recording, State};
+use opcost::resolve::{Surroundings, resolve};
+use opcost_record::{Dictionary, Domain, Invariant, MetricKey, Outcome, Reading, Record, WORK};
+use opcost_sys::perf::Refusal;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// A machine with two CPUs and no hardware counters.
+pub(crate) struct NoCounters;
+
+impl Surroundings for NoCounters {
+    fn allowed_cpus(&self) -> Vec<usize> {
+        vec![0, 1]
+    }
+
+    fn draw_seed(&self) -> u64 {
+        7
+    }
+
+    fn sysfs(&self) -> PathBuf {
+        "/nonexistent".into()
+    }
+
+    fn refusals(&self, events: &[EventPlan]) -> Vec<Option<Refusal>> {
+        let refusal = |event: &EventPlan| {
+            // 1 is PERF_TYPE_SOFTWARE.
+            (event.kind != 1).then(|| Refusal {
+                reason: "no hardware counters here".into(),
+                remedy: "count software events".into(),
+            })
+        };
+        events.iter().map(refusal).collect()
+    }
+
+    fn kernel(&self, name: &str) -> anyhow::Result<KernelSpec> {
+        Ok(KernelSpec::Built(name.to_string()))
+    }
+
+    fn search_path(&self) -> Option<OsString> {
+        None
+    }
+
+    fn working_dir(&self) -> std::io::Result<PathBuf> {
+        Ok("/".into())
+    }
+}
+
+/// A plan that compares the null system call under each of these settings of its filter.
+pub(crate) fn plan(filters: &[&str], pairs: u32) -> Plan {
+    let variant = |filter: &&str| Variant {
+        name: Some(filter.to_string()),
+        workload: Some("syscall".into()),
+        params: [("seccomp".to_string(), Scalar::Text(filter.to_string()))].into(),
+        ..Variant::default()
+    };
+    let experiment = Experiment {
+        name: Some("made".into()),
+        question: Some("Does it matter?".into()),
+        pairs: Some(pairs),
+        seed: Some(1),
+        variants: filters.iter().map(variant).collect(),
+        ..Experiment::default()
+    };
+    resolve(&experiment, &NoCounters).expect("a plan")
+}
+
+/// A key in the work region.
+pub(crate) fn key(name: &str, source: &str) -> MetricKey {
+    MetricKey { region: WORK.into(), ..MetricKey::new(name, Domain::All, source) }
+}
+
+/// A recording whose runs read what `read` says, of 1,000 operations each.
+pub(crate) fn recording(plan: Plan, mut read: impl FnMut(&Slot) -> Vec<Reading>) -> Recording {
+    let mut dictionary = Dictionary::default();
+    let records = plan
+        .slots()
+        .map(|slot| Record {
+            slot: slot.slot,
+            variant: slot.variant,
+            block: slot.block,
+            started_unix_ns: 1_700_000_000_000_000_000 + u64::from(slot.slot),
+            outcome: Outcome::Finished,
+            exit_code: Some(0),
+            ops: Some(1000),
+            samples: dictionary.samples(&read(&slot)),
+            invariants: vec![Invariant { name: "op-stream-hash".into(), value: "8c5e1d0a".into() }],
+        })
+        .collect();
+    Recording {
+        id: "261121-c0ffee".into(),
+        created_unix_ns: 1_700_000_000_000_000_000,
+        state: State::Finished,
+        plan,
+        machine: vec![MachineState {
+            kernel_release: Some("6.1.0".into()),
+            cpu_model: Some("A CPU".into()),
+            environment_bytes: vec![100, 100],
+            ..MachineState::default()
+        }],
+        dictionary,
+        records,
+        profiles: vec![],
+    }
+}

@@ -1,0 +1,107 @@
+//! The page for a browser in a browser: what it reads as, that it fits, that it prints.
+
+use crate::made::{key, plan, recording};
+use opcost::comparison::compare;
+use opcost::render::{Style, View, html};
+use opcost_record::Reading;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The page of a made recording with long names, in a folder of its own; `None`, said, without a browser.
+fn folder() -> Option<tempfile::TempDir> {
+    let found = Command::new("chromium").arg("--version").stderr(Stdio::null()).output();
+    if !found.is_ok_and(|output| output.status.success()) {
+        opcost_skip::skip!("no chromium here (Debian package chromium)");
+        return None;
+    }
+    let mut made = recording(plan(&["off", "on"], 22), |slot| {
+        let wobble = u64::from(slot.slot * 37 % 11);
+        let value = 58_000 + 100 * wobble + 9000 * u64::from(slot.variant);
+        vec![
+            Reading::plain(key("wall", "clock"), value),
+            Reading::plain(key("user-time", "rusage"), 10_000 + 1000 * wobble),
+            Reading::plain(key("cache-misses", "perf_event"), 7700 + wobble),
+            Reading::plain(key("minor-faults", "rusage"), 56),
+        ]
+    });
+    made.plan.variants[1].name = "a_variant_with_a_name_that_".repeat(4);
+    made.plan.question = Some("Is it slower?<script>document.title='broken'</script>".into());
+    let (comparison, warnings) = compare(&made);
+    let style = Style::plain();
+    let view =
+        View { recording: &made, comparison: &comparison, warnings: &warnings, style: &style };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("page.html"), html::page(&view, None).unwrap()).unwrap();
+    Some(folder)
+}
+
+/// Runs the browser on a file of the folder; gives what it prints.
+fn browse(folder: &Path, arguments: &[&str], file: &str) -> String {
+    let profile = folder.join("profile");
+    let output = Command::new("chromium")
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
+        .arg("--allow-file-access-from-files")
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .args(arguments)
+        .arg(format!("file://{}", folder.join(file).display()))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "chromium {arguments:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_page_reads_fits_and_prints() {
+    let Some(folder) = folder() else { return };
+    let folder = folder.path();
+    // The page itself runs no script; this one around it looks at it.
+    let around = "<!doctype html><body><script>
+        const look = width => new Promise(done => {
+            const frame = document.createElement('iframe');
+            frame.width = width; frame.height = 800; frame.src = 'page.html';
+            frame.onload = () => {
+                const page = frame.contentDocument;
+                const root = page.documentElement;
+                const small = [...page.querySelectorAll('svg text')].map(text =>
+                    parseFloat(getComputedStyle(text).fontSize) * text.ownerSVGElement.getScreenCTM().a);
+                done(`width ${width}: ${root.scrollWidth <= root.clientWidth ? 'fits' : 'is ' + root.scrollWidth}, `
+                    + `plots ${page.querySelectorAll('svg').length}, `
+                    + `text ${Math.min(...small) >= 8 ? 'legible' : Math.min(...small)}, `
+                    + `title ${page.title}, reads ${page.body.innerText}`);
+            };
+            document.body.append(frame);
+        });
+        (async () => {
+            const pre = document.createElement('pre');
+            for (const width of [320, 360, 768, 880, 910, 1200]) pre.append(await look(width) + '\\n');
+            document.body.replaceChildren(pre);
+        })();
+    </script>";
+    std::fs::write(folder.join("around.html"), around).unwrap();
+    let seen = browse(folder, &["--virtual-time-budget=20000", "--dump-dom"], "around.html");
+    for width in [320, 360, 768, 880, 910, 1200] {
+        let at = format!("width {width}: fits, plots ");
+        let looks: Vec<&str> = seen.lines().filter(|line| line.contains("width ")).collect();
+        assert!(seen.contains(&at), "{looks:#?}");
+    }
+    assert_eq!(seen.matches("text legible").count(), 6, "a plot's text is too small");
+    assert_eq!(seen.matches("title Is it slower?&lt;script&gt;").count(), 6, "a script has run");
+    for text in [
+        "wall +",
+        "real",
+        "Comparable by",
+        "opcost run experiment.toml",
+        "wall/op in the order of running",
+    ] {
+        assert!(seen.contains(text), "{text} cannot be read");
+    }
+    browse(
+        folder,
+        &[&format!("--print-to-pdf={}", folder.join("page.pdf").display())],
+        "page.html",
+    );
+    let pdf = std::fs::read(folder.join("page.pdf")).unwrap();
+    assert!(pdf.starts_with(b"%PDF-") && pdf.len() > 10_000, "{} bytes of PDF", pdf.len());
+}

@@ -1,0 +1,208 @@
+//! The house rules that a program can check.
+
+use crate::made;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Every file of the project, build output left out.
+fn files() -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut folders = vec![root()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() {
+                if !["target", ".git"].contains(&name.as_str()) {
+                    folders.push(path);
+                }
+            } else {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+fn with_ending(ending: &str) -> Vec<(PathBuf, String)> {
+    let files =
+        files().into_iter().filter(|path| path.extension().is_some_and(|found| found == ending));
+    files.map(|path| (path.clone(), fs::read_to_string(&path).unwrap())).collect()
+}
+
+#[test]
+fn imports_point_one_way() {
+    let allowed: [(&str, &[&str]); 12] = [
+        ("opcost-attach", &["opcost-record", "opcost-sys", "patchpoint"]),
+        ("opcost-emu", &["opcost-record"]),
+        ("opcost-profile", &["opcost-record"]),
+        ("opcost-record", &[]),
+        ("opcost-skip", &[]),
+        ("opcost-stats", &["opcost-record"]),
+        ("opcost-sys", &["opcost-record"]),
+        ("opcost-work", &["opcost-record", "opcost-sys", "patchpoint"]),
+        ("patchpoint", &[]),
+        ("patchpoint-log", &["patchpoint"]),
+        ("opcost-guest", &["opcost-record", "opcost-sys", "opcost-work"]),
+        (
+            "opcost",
+            &[
+                "opcost-attach",
+                "opcost-profile",
+                "opcost-record",
+                "opcost-stats",
+                "opcost-sys",
+                "opcost-work",
+            ],
+        ),
+    ];
+    for (name, may) in allowed {
+        let manifest =
+            fs::read_to_string(root().join("crates").join(name).join("Cargo.toml")).unwrap();
+        let manifest: toml::Table = toml::from_str(&manifest).unwrap();
+        let dependencies = manifest["dependencies"].as_table().unwrap();
+        let ours = |name: &&String| name.starts_with("opcost") || *name == "patchpoint";
+        for dependency in dependencies.keys().filter(ours) {
+            assert!(may.contains(&dependency.as_str()), "{name} must not use {dependency}");
+        }
+    }
+    let crates = fs::read_dir(root().join("crates")).unwrap().count();
+    assert_eq!(crates, allowed.len(), "a crate is missing from this test's table");
+}
+
+#[test]
+fn unsafe_code_stays_at_the_edge() {
+    for name in ["opcost-attach", "opcost-profile", "opcost-record", "opcost-stats", "opcost"] {
+        let lib = fs::read_to_string(root().join("crates").join(name).join("src/lib.rs")).unwrap();
+        assert!(lib.contains("#![forbid(unsafe_code)]"), "{name} may hold unsafe code");
+    }
+    for name in ["opcost", "opcost-guest"] {
+        let main =
+            fs::read_to_string(root().join("crates").join(name).join("src/main.rs")).unwrap();
+        assert!(main.contains("#![forbid(unsafe_code)]"), "{name} may hold unsafe code");
+    }
+}
+
+#[test]
+fn paths_named_in_documents_exist() {
+    let mut checked = 0;
+    for (document, text) in with_ending("md") {
+        for quoted in text.split('`').skip(1).step_by(2) {
+            let path = quoted.split([' ', ':']).next().unwrap_or_default();
+            let ours = ["crates/", "docs/", "script/", "experiments/", ".ci/"];
+            // Output and placeholders are no paths of ours.
+            if !ours.iter().any(|folder| path.starts_with(folder)) || path.contains(['*', '<', '…'])
+            {
+                continue;
+            }
+            assert!(root().join(path).exists(), "{} names {path}", document.display());
+            checked += 1;
+        }
+    }
+    assert!(checked > 10, "only {checked} paths were found in the documents");
+}
+
+#[test]
+fn no_file_is_named_after_nothing() {
+    for path in files() {
+        let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let vague = ["utils", "util", "common", "helpers", "helper", "misc", "manager"];
+        assert!(
+            !vague.contains(&stem.as_str()),
+            "{} says nothing of what it holds",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn source_files_hold_one_idea() {
+    for (path, text) in with_ending("rs") {
+        let lines = text.lines().count();
+        assert!(lines <= 700, "{} has {lines} lines: split it", path.display());
+    }
+}
+
+mod metrics {
+    use super::made;
+    use opcost::comparison::compare;
+    use opcost::recording::Recording;
+    use opcost::render::{FORMATS, Style, View, render};
+    use opcost_record::{Family, METRICS, Reading};
+
+    /// A recording in which every run has every metric.
+    fn recording() -> Recording {
+        made::recording(made::plan(&["off", "on"], 4), |slot| {
+            let value = |metric: usize| 1_000_000 + metric as u64 * 10 + u64::from(slot.slot);
+            let keys = METRICS.iter().map(|row| made::key(row.name, row.source));
+            keys.enumerate().map(|(metric, key)| Reading::plain(key, value(metric))).collect()
+        })
+    }
+
+    #[test]
+    fn every_row_reaches_every_format() {
+        let recording = recording();
+        let (comparison, warnings) = compare(&recording);
+        let view = View {
+            recording: &recording,
+            comparison: &comparison,
+            warnings: &warnings,
+            style: &Style::plain(),
+        };
+        for format in FORMATS {
+            let text = render(format.name, &view).unwrap();
+            for row in METRICS.iter().filter(|row| row.family != Family::Control) {
+                // Of two clocks one is judged; the runs as they were read have both.
+                let judged = recording.plan.judges(&made::key(row.name, row.source));
+                if !judged && format.name != "csv" {
+                    continue;
+                }
+                // benchfmt gives elapsed time Go's own unit.
+                let name = if (format.name, row.name) == ("benchfmt", "wall") {
+                    "ns/op"
+                } else {
+                    row.name
+                };
+                assert!(text.contains(name), "{} is missing from {}", row.name, format.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_selectable_row_is_listed() {
+        let output = assert_cmd::Command::new(env!("CARGO_BIN_EXE_opcost"))
+            .args(["list", "events", "--json"])
+            .output()
+            .unwrap();
+        let events: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let names: Vec<&str> = events
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|event| event["name"].as_str().unwrap())
+            .collect();
+        for row in METRICS.iter().filter(|row| row.family != Family::Control) {
+            assert!(names.contains(&row.name), "{} is not listed", row.name);
+        }
+    }
+}
+
+#[test]
+fn every_experiment_that_ships_has_a_plan() {
+    for (path, _) in with_ending("toml") {
+        if path.parent() != Some(&root().join("experiments")) {
+            continue;
+        }
+        assert_cmd::Command::new(env!("CARGO_BIN_EXE_opcost"))
+            .arg("run")
+            .arg(&path)
+            .arg("--dry-run")
+            .assert()
+            .success();
+    }
+}

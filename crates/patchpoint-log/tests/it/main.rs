@@ -1,0 +1,3 @@
+//! The integration tests of patchpoint-log: one program, so that it is linked once.
+
+mod levels;

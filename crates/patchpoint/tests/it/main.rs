@@ -1,0 +1,6 @@
+//! The integration tests of patchpoint: one program, so that it is linked once.
+
+mod builds;
+mod instructions;
+mod torture;
+mod with_c;
