@@ -22,6 +22,7 @@ mod emulated;
 mod events_live;
 mod events_replay;
 mod events_verdict;
+mod floors;
 mod functions;
 mod guest_boot;
 mod history;

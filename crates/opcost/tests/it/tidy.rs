@@ -4,7 +4,7 @@ use crate::made;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
@@ -29,7 +29,7 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-fn with_ending(ending: &str) -> Vec<(PathBuf, String)> {
+pub(crate) fn with_ending(ending: &str) -> Vec<(PathBuf, String)> {
     let files =
         files().into_iter().filter(|path| path.extension().is_some_and(|found| found == ending));
     files.map(|path| (path.clone(), fs::read_to_string(&path).unwrap())).collect()
@@ -117,14 +117,6 @@ fn no_file_is_named_after_nothing() {
             "{} says nothing of what it holds",
             path.display()
         );
-    }
-}
-
-#[test]
-fn source_files_hold_one_idea() {
-    for (path, text) in with_ending("rs") {
-        let lines = text.lines().count();
-        assert!(lines <= 700, "{} has {lines} lines: split it", path.display());
     }
 }
 

@@ -1,0 +1,273 @@
+//! Modules stand on floors: each may import from the floors below it only.
+
+use crate::tidy::{root, with_ending};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The modules of each crate's root, from the ground up; of one floor none imports another.
+const FLOORS: &[(&str, &[&[&str]])] = &[
+    (
+        "opcost",
+        &[
+            &["exit", "nearest", "number", "os_text", "phases", "scratch", "xdg"],
+            &["disk", "source", "time"],
+            &["failure", "kernel", "sampling"],
+            &["plan", "size"],
+            &["experiment", "progress", "recording", "stopping"],
+            &["comparison", "import", "resolve", "store"],
+            &["history", "work_process"],
+            &["machine", "render"],
+            &["run"],
+            &["command"],
+            &["cli"],
+        ],
+    ),
+    (
+        "opcost-record",
+        &[
+            &["channel", "disk", "marker", "metric", "printable", "profile", "request"],
+            &["emulation", "record", "symbols"],
+            &["wire"],
+        ],
+    ),
+    (
+        "opcost-stats",
+        &[
+            &["binomial", "counts", "exact", "multiple", "normal", "random"],
+            &["change_point", "schedule", "summary"],
+            &["autocorrelation", "block", "first_runs", "outliers", "relevance", "sign", "walsh"],
+            &["bootstrap", "drift", "rank"],
+            &["power"],
+            &["effect", "rank_sum", "welch"],
+        ],
+    ),
+    (
+        "opcost-sys",
+        &[
+            &[
+                "affinity",
+                "clock",
+                "errno",
+                "interrupt",
+                "marker",
+                "personality",
+                "port",
+                "rusage",
+                "seccomp",
+                "session",
+            ],
+            &["orphans", "perf", "spawn"],
+            &["ptrace"],
+        ],
+    ),
+    ("patchpoint-log", &[]),
+];
+
+/// Modules of opcost that see no clock, file, process or variable: what they are given decides.
+const PURE: [&str; 8] =
+    ["comparison", "failure", "history", "number", "plan", "recording", "render", "stopping"];
+
+/// A crate's source without its tests and comments: the file below `src`, and its text.
+fn sources(name: &str) -> Vec<(PathBuf, String)> {
+    let folder = root().join("crates").join(name).join("src");
+    let of_crate = with_ending("rs").into_iter().filter_map(|(path, text)| {
+        let file = path.strip_prefix(&folder).ok()?.to_path_buf();
+        let is_test = file.components().any(|part| {
+            let part = part.as_os_str().to_string_lossy();
+            part == "tests" || part.ends_with("tests.rs") || part == "fixture.rs"
+        });
+        (!is_test).then(|| (file, code(&text)))
+    });
+    of_crate.collect()
+}
+
+/// The text of a file without comments, and without the test modules that end it.
+fn code(text: &str) -> String {
+    let end = text.find("#[cfg(test)]\nmod tests").unwrap_or(text.len());
+    let lines = text[..end].lines().map(|line| line.split("//").next().unwrap_or_default());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The names that a text takes from the crate's root: behind `crate::`, and behind as many `super::`
+/// as a module `depth` below the root needs.
+fn taken_from_root(text: &str, depth: usize) -> BTreeSet<String> {
+    let mut taken = BTreeSet::new();
+    for above in ["crate::".to_string(), "super::".repeat(depth)] {
+        for (at, _) in text.match_indices(&above) {
+            let is_path = text[..at]
+                .ends_with(|before: char| before.is_alphanumeric() || "_:".contains(before));
+            if !is_path {
+                first_names(&text[at + above.len()..], &mut taken);
+            }
+        }
+    }
+    taken
+}
+
+/// The first name of a path, or of each path in braces.
+fn first_names(text: &str, names: &mut BTreeSet<String>) {
+    let name_of = |text: &str| {
+        let name: String =
+            text.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        Some(name).filter(|name| !name.is_empty())
+    };
+    let Some(mut rest) = text.strip_prefix('{') else {
+        names.extend(name_of(text));
+        return;
+    };
+    let mut open = 1;
+    names.extend(name_of(rest));
+    while let Some(at) = rest.find(['{', '}', ',']) {
+        let (mark, behind) = (rest.as_bytes()[at], &rest[at + 1..]);
+        match mark {
+            b'{' => open += 1,
+            b'}' => open -= 1,
+            _ if open == 1 => names.extend(name_of(behind)),
+            _ => {}
+        }
+        if open == 0 {
+            return;
+        }
+        rest = behind;
+    }
+}
+
+/// The modules that a crate's root declares, and the names that it re-exports from them.
+fn declared(name: &str) -> (BTreeSet<String>, BTreeMap<String, String>) {
+    let folder = root().join("crates").join(name).join("src");
+    let lib = folder.join("lib.rs");
+    let file = if lib.exists() { lib } else { folder.join("main.rs") };
+    let text = code(&fs::read_to_string(file).unwrap());
+    let mut modules = BTreeSet::new();
+    let mut exported = BTreeMap::new();
+    for statement in text.split(';') {
+        // What stands before the last line of an item is attributes.
+        let words = statement.trim();
+        let declaration = words.rsplit('\n').next().unwrap_or_default();
+        if let Some((before, module)) = declaration.rsplit_once("mod ")
+            && (before.is_empty() || before.starts_with("pub"))
+        {
+            modules.insert(module.to_string());
+        }
+        if let Some((_, path)) = words.rsplit_once("pub use ")
+            && let Some((module, items)) = path.split_once("::")
+        {
+            let items = items.split(|c: char| !c.is_alphanumeric() && c != '_');
+            exported.extend(items.map(|item| (item.to_string(), module.to_string())));
+        }
+    }
+    (modules, exported)
+}
+
+/// The imports of a crate that do not point down, in words.
+fn not_down(name: &str, floors: &[&[&str]]) -> Vec<String> {
+    let floor_of = |module: &str| floors.iter().position(|floor| floor.contains(&module));
+    let (_, exported) = declared(name);
+    let mut wrong = Vec::new();
+    for (file, text) in sources(name) {
+        let parts: Vec<String> = file
+            .with_extension("")
+            .iter()
+            .map(|part| part.to_string_lossy().into_owned())
+            .filter(|part| part != "mod")
+            .collect();
+        if parts == ["lib"] || parts == ["main"] {
+            continue;
+        }
+        let module = parts[0].as_str();
+        for taken in taken_from_root(&text, parts.len()) {
+            let from = exported.get(&taken).unwrap_or(&taken);
+            if from != module && floor_of(from) >= floor_of(module) {
+                wrong.push(format!("{name}/src/{} imports {from}", file.display()));
+            }
+        }
+    }
+    wrong
+}
+
+#[test]
+fn imports_point_down() {
+    for (name, floors) in FLOORS {
+        let listed: BTreeSet<String> =
+            floors.iter().flat_map(|floor| floor.iter()).map(ToString::to_string).collect();
+        assert_eq!(listed, declared(name).0, "the floors of {name} are not its modules");
+        let wrong = not_down(name, floors);
+        assert!(wrong.is_empty(), "not from a floor below:\n{}", wrong.join("\n"));
+    }
+    let crates: BTreeSet<String> = fs::read_dir(root().join("crates"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let listed: BTreeSet<String> = FLOORS.iter().map(|(name, _)| name.to_string()).collect();
+    assert!(listed.is_subset(&crates), "{listed:?} are not all crates");
+}
+
+#[test]
+fn an_import_upwards_is_seen() {
+    let upside_down: Vec<&[&str]> = FLOORS[0].1.iter().rev().copied().collect();
+    let wrong = not_down("opcost", &upside_down);
+    for seen in ["opcost/src/time.rs imports number", "opcost/src/cli.rs imports command"] {
+        assert!(wrong.iter().any(|line| line == seen), "{seen} is not among\n{}", wrong.join("\n"));
+    }
+    let names = |text: &str, depth| taken_from_root(text, depth).into_iter().collect::<Vec<_>>();
+    assert_eq!(names("use crate::{a, b::{c, d}, e};", 1), ["a", "b", "e"]);
+    assert_eq!(names("use super::x; let y = super::super::z::f();", 2), ["z"]);
+    assert_eq!(names("other_crate::a + crate::b!()", 1), ["b"]);
+    assert_eq!(
+        code("use crate::a; // crate::b\n#[cfg(test)]\nmod tests { crate::c }"),
+        "use crate::a; "
+    );
+}
+
+#[test]
+fn what_is_pure_sees_nothing_of_the_machine() {
+    let seen =
+        ["std::fs", "std::env", "std::process", "std::net", "Instant", "SystemTime", "opcost_sys"];
+    for (file, text) in sources("opcost") {
+        let module = file.iter().next().map(Path::new).unwrap().with_extension("");
+        if PURE.iter().any(|pure| module == Path::new(pure)) {
+            // A parser of text.
+            let text = text.replace("opcost_sys::affinity::parse_cpu_list", "");
+            for what in seen {
+                assert!(!text.contains(what), "{} uses {what}", file.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_source_file_is_part_of_its_crate() {
+    for (path, _) in with_ending("rs") {
+        let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
+        let Some(at) = parts.iter().rposition(|part| *part == "src") else { continue };
+        let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
+        if !parts.contains(&"crates")
+            || at + 2 > parts.len()
+            || ["lib", "main"].contains(&stem.as_str())
+        {
+            continue;
+        }
+        let folder = path.parent().unwrap();
+        let (module, folder) = match stem.as_str() {
+            "mod" => {
+                let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+                (name, folder.parent().unwrap())
+            }
+            _ => (stem.clone(), folder),
+        };
+        let file = path.file_name().unwrap().to_string_lossy().into_owned();
+        let above = folder.with_extension("rs");
+        let near = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let declares = |candidate: &Path| {
+            fs::read_to_string(candidate).is_ok_and(|text| {
+                text.contains(&format!("mod {module};")) || text.contains(&format!("{file}\"]"))
+            })
+        };
+        assert!(
+            near.chain([above]).any(|candidate| declares(&candidate)),
+            "nothing has {}",
+            path.display()
+        );
+    }
+}
