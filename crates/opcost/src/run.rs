@@ -114,7 +114,7 @@ fn run_slots(
             .map(|slot| (slot, plan.variants[usize::from(slot.variant)].name.as_str()))
             .collect();
         let unit = together[0].block.map(|block| plan.unit_of(block));
-        if let Some(build) = &plan.build
+        if let Some(build) = plan.build()
             && unit > unit_built
         {
             if rebuild(plan, build, unit.unwrap_or(0), machine)? == HookEnd::Interrupted {
@@ -437,7 +437,8 @@ mod tests {
         let mut plan = resolve(&experiment(2, 6), &FakeSurroundings::default()).unwrap();
         plan.warmup = 0;
         plan.blocks = mirrored(6);
-        plan.build = Some(BuildPlan { command: "make".into(), blocks: 2 });
+        let build = Some(BuildPlan { command: "make".into(), blocks: 2 });
+        plan.target = crate::plan::Target::Host(crate::plan::HostPlan { build, sampling: None });
         let mut machine = Mock::default();
         check(&plan, &[], &mut machine).0.unwrap();
         let runs = |slots: std::ops::Range<u32>| slots.map(|slot| format!("run {slot}"));

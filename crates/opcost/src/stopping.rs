@@ -104,6 +104,7 @@ mod tests {
     use super::*;
     use crate::experiment::Experiment;
     use crate::plan::Width;
+    use crate::plan::{HostPlan, Target};
     use crate::resolve::fixture::{FakeSurroundings, experiment};
     use crate::resolve::resolve;
     use crate::time::TimeLimit;
@@ -176,7 +177,8 @@ mod tests {
     #[test]
     fn a_build_is_a_unit() {
         let mut plan = stopping(None, Some(1));
-        plan.build = Some(crate::plan::BuildPlan { command: "make".into(), blocks: 3 });
+        let build = Some(crate::plan::BuildPlan { command: "make".into(), blocks: 3 });
+        plan.target = Target::Host(HostPlan { build, sampling: None });
         assert_eq!(check(&plan, 1_000_000, |_| 7), (6, Some(StopReason::Budget)));
     }
 }

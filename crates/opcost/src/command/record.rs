@@ -94,7 +94,7 @@ pub(crate) fn machine_for<'a>(
     plan: &Plan,
     interrupt: &'a Interrupt,
 ) -> Result<(Box<dyn Machine + 'a>, MachineState)> {
-    match plan.machine {
+    match plan.machine() {
         MachineKind::Host => {
             let host = Host::new(plan, Rc::new(LivePerf::default()), interrupt)?;
             let state = read_state(Path::new("/"), plan, host.environment_bytes());
@@ -153,7 +153,7 @@ pub(super) fn record(
             let mut hint =
                 plan::shell_syntax::in_work(work).map_or(String::new(), plan::shell_syntax::hint);
             let boots = guest.as_ref().is_some_and(|guest| guest.kernel.is_some());
-            let is_lean = plan.emulation.as_ref().is_some_and(|emulation| !emulation.pack_used);
+            let is_lean = plan.emulation().is_some_and(|emulation| !emulation.pack_used);
             if let (WorkPlan::Command { .. }, Failure::ExitStatus { .. }, true, true) =
                 (work, &failure, boots, is_lean)
             {
@@ -180,7 +180,7 @@ pub(crate) fn make_runs(
     scratch::sweep();
     let id = writer.id().to_string();
     let ending = run::run(plan, earlier, machine, &mut writer, progress);
-    let state_after = match plan.machine {
+    let state_after = match plan.machine() {
         MachineKind::Host => {
             let environment_bytes = state_before.environment_bytes.clone();
             Some(read_state(Path::new("/"), plan, environment_bytes))

@@ -57,7 +57,7 @@ pub fn across(variants: [VariantOf<'_>; 2], allow: &[String]) -> Result<Across, 
     notes.extend(differing.map(|what| format!("between the recordings: {what}")));
     notes.dedup();
     let [one, two] = [&comparisons[0], &comparisons[1]];
-    let emulated = variants[0].recording.plan.machine == MachineKind::Emulated;
+    let emulated = variants[0].recording.plan.machine() == MachineKind::Emulated;
     let mut rows: Vec<Row> = Vec::new();
     let mut tests = Vec::new();
     for row in &one.rows {
@@ -132,7 +132,7 @@ fn heading(variants: [VariantOf<'_>; 2], rows: &[Row]) -> Vec<String> {
     let [one, two] = variants.map(|variant| variant.recording);
     let primary = rows.iter().find(|row| row.primary);
     let mut parts = vec![format!("recordings {} and {}", one.id, two.id)];
-    parts.push(one.plan.machine.words().into());
+    parts.push(one.plan.machine().words().into());
     parts.extend(primary.map(|row| format!("primary: {}", row.label)));
     parts
 }
@@ -141,8 +141,8 @@ fn heading(variants: [VariantOf<'_>; 2], rows: &[Row]) -> Vec<String> {
 fn different_machine(variants: [VariantOf<'_>; 2]) -> Option<(&'static str, String)> {
     let [one, two] = variants.map(|variant| variant.recording);
     let refuse = |detail: String| Some((MACHINE_RULE, detail));
-    if one.plan.machine != two.plan.machine {
-        let words = [one, two].map(|recording| recording.plan.machine.words());
+    if one.plan.machine() != two.plan.machine() {
+        let words = [one, two].map(|recording| recording.plan.machine().words());
         return refuse(format!("one was made on {}, the other on {}", words[0], words[1]));
     }
     let [Some(first), Some(second)] = [one.machine.first(), two.machine.first()] else {
@@ -151,7 +151,7 @@ fn different_machine(variants: [VariantOf<'_>; 2]) -> Option<(&'static str, Stri
     let differs =
         |what: &str, one: &str, two: &str| (one != two).then(|| format!("{what}: {one} and {two}"));
     let named = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".into());
-    let found = match one.plan.machine {
+    let found = match one.plan.machine() {
         MachineKind::Emulated => {
             let guests = variants.map(|of| of.recording.plan.variants[of.variant].guest.as_ref());
             let [Some(guest), Some(other)] = guests else { return None };

@@ -21,7 +21,7 @@ use opcost_stats::{Budget, Paired, bootstrap, exact, multiple, power, relevance,
 /// The result depends on nothing else; what a reader should know beside it comes as warnings.
 pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
     let plan = &recording.plan;
-    if let Some(import) = &plan.imported {
+    if let Some(import) = plan.imported() {
         return imported::compare(recording, import);
     }
     let finished: Vec<Vec<&Record>> =
@@ -67,7 +67,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         conclusions: Vec::new(),
     };
     // Runs of the emulated machine are made at the same time, and know neither drift nor neighbours.
-    if [MachineKind::Host, MachineKind::Attached].contains(&plan.machine) {
+    if [MachineKind::Host, MachineKind::Attached].contains(&plan.machine()) {
         let names: Vec<String> =
             comparison.variants.iter().map(|variant| variant.name.clone()).collect();
         comparison.observations = observations::observations(&comparison.rows, &names);
@@ -116,7 +116,7 @@ fn heading(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<String> {
     let plan = &recording.plan;
     let mut parts = Vec::new();
     match &plan.variants[0].work {
-        _ if let Some(attachment) = &plan.attachment => {
+        _ if let Some(attachment) = plan.attachment() => {
             let period = number::figure(attachment.period_ns as f64, Unit::Ns);
             parts.push(format!("{} in periods of {period}", plan.experiment));
             parts.push(attachment.words().into());
@@ -126,17 +126,17 @@ fn heading(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<String> {
         WorkPlan::Command { .. } => parts.push("commands".into()),
     }
     let ops = finished.iter().flatten().find_map(|record| record.ops);
-    if let Some(ops) = ops.filter(|_| plan.attachment.is_none()) {
+    if let Some(ops) = ops.filter(|_| plan.attachment().is_none()) {
         parts.push(format!("{} ops a run", number::grouped(ops)));
     }
-    parts.push(plan.machine.words().into());
+    parts.push(plan.machine().words().into());
     let made = recording.pairs_made();
     parts.push(match is_alone(plan) {
         true if made == 1 => "1 run".into(),
         true => format!("{} runs", number::grouped(made.into())),
         false => format!("{made} pairs"),
     });
-    if let Some(build) = &plan.build {
+    if let Some(build) = plan.build() {
         let blocks = plan.blocks_of_pairs(recording.pairs_made());
         parts.push(format!("{} builds", blocks.div_ceil(build.blocks)));
     }
@@ -180,7 +180,7 @@ fn unavailable(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<Unavaila
         return missing;
     }
     // The plan says of the emulated machine what it cannot count; the host's sources read nothing.
-    let read = |key: &MetricKey| plan.machine != MachineKind::Emulated || key.source == EMULATOR;
+    let read = |key: &MetricKey| plan.machine() != MachineKind::Emulated || key.source == EMULATOR;
     for key in plan.metrics().into_iter().filter(read) {
         if recording.dictionary.id(&key).is_none() {
             let reason = source::reason_absent(key.row(), plan.scope()).to_string();
@@ -336,7 +336,7 @@ fn change(
         Ok(paired) => {
             change.n_pairs = paired.n_pairs();
             // A host's counts have one layout, or noise of their own that the test allows for.
-            if plan.machine == MachineKind::Emulated {
+            if plan.machine() == MachineKind::Emulated {
                 change.relevance_floor_ratio = relevance_floor([baseline, variant], &paired);
             }
             change.change_ratio = paired.change_ratio();
@@ -381,7 +381,7 @@ fn judge(rows: &mut [Row], recording: &Recording) {
     // The scale of every corrected p value, whatever a metric's share of the budget.
     let rate = Budget::default().total();
     // Counts of an emulated machine that no seed and no padding moves need no test.
-    let settled = |row: &Row| plan.machine == MachineKind::Emulated && row.exact;
+    let settled = |row: &Row| plan.machine() == MachineKind::Emulated && row.exact;
     for family in multiple::Family::ALL {
         let members: Vec<(bool, &mut Change)> = rows
             .iter_mut()

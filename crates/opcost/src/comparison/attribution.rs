@@ -24,13 +24,13 @@ pub(super) fn profiled_metric(recording: &Recording) -> MetricKey {
 
 /// Whether a recording's profiles are of samples.
 pub(super) fn is_sampled(recording: &Recording) -> bool {
-    recording.plan.sampling.is_some()
+    recording.plan.sampling().is_some()
 }
 
 /// What the costs of a recording's profiles are.
 pub(super) fn counted(recording: &Recording) -> Counted {
     let metric = profiled_metric(recording);
-    match &recording.plan.sampling {
+    match recording.plan.sampling() {
         Some(sampling) => Counted {
             words: SAMPLED_UNIT.into(),
             ..Counted::sampled(&metric.name, true, None, Some(sampling.frequency_hz))

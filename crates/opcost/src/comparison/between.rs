@@ -15,8 +15,8 @@ pub(crate) struct Between {
 /// Compares the surroundings of one variant in two recordings that follow each other.
 pub(crate) fn between(before: &Recording, after: &Recording, variant: &str) -> Between {
     let (mut environment, mut work) = (Vec::new(), Vec::new());
-    if before.plan.machine != after.plan.machine {
-        let kind = |plan: &Plan| match plan.machine {
+    if before.plan.machine() != after.plan.machine() {
+        let kind = |plan: &Plan| match plan.machine() {
             MachineKind::Host => "measured",
             MachineKind::Attached => "measured while it ran",
             MachineKind::Emulated => "emulated",
@@ -25,10 +25,10 @@ pub(crate) fn between(before: &Recording, after: &Recording, variant: &str) -> B
         environment.push(format!("figures: {} → {}", kind(&before.plan), kind(&after.plan)));
     }
     if let (Some(one), Some(two)) = (before.machine.first(), after.machine.first()) {
-        let emulated = after.plan.machine == MachineKind::Emulated;
+        let emulated = after.plan.machine() == MachineKind::Emulated;
         let differences =
             if emulated { one.differences_emulated(two) } else { one.differences(two) };
-        let imported = [before, after].iter().any(|recording| recording.plan.imported.is_some());
+        let imported = [before, after].iter().any(|recording| recording.plan.imported().is_some());
         for difference in differences {
             // Of an imported recording little is known, which is no change.
             if imported && (difference.contains("unknown") || difference.starts_with("opcost:")) {

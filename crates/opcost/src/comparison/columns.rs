@@ -12,7 +12,7 @@ const NS_IN_SECOND: f64 = 1e9;
 
 /// Whether figures are per second: those of a running program that counts no operations.
 pub(super) fn per_second(plan: &Plan) -> bool {
-    plan.attachment.as_ref().is_some_and(|attachment| attachment.ops.is_none())
+    plan.attachment().is_some_and(|attachment| attachment.ops.is_none())
 }
 
 /// One metric of one variant: a figure for each finished run that has it, in the order of running.
@@ -49,7 +49,7 @@ impl Columns {
         let mut by_metric = vec![vec![Column::default(); finished.len()]; keys.len()];
         let plan = &recording.plan;
         let per_second = per_second(plan);
-        let drawn_by_process = plan.emulation.is_some() && plan.in_process.is_some();
+        let drawn_by_process = plan.emulation().is_some() && plan.in_process.is_some();
         // Only periods need the time that each of them took.
         let wall = keys.iter().position(|key| key.name == WALL).filter(|_| per_second);
         let mut as_read = vec![true; keys.len()];

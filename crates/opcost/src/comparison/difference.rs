@@ -145,7 +145,7 @@ pub fn difference(
 fn machine(of: VariantOf<'_>) -> String {
     let plan = &of.recording.plan;
     let state = of.recording.machine.first();
-    let mut parts = vec![plan.machine.words().to_string()];
+    let mut parts = vec![plan.machine().words().to_string()];
     match &plan.variants[of.variant].guest {
         Some(guest) => {
             let kernels = state.map_or(&[][..], |state| &state.kernels);

@@ -11,7 +11,7 @@ pub(super) fn order(evidence: &Evidence<'_>) -> Finding {
     if evidence.recording.plan.comparisons().is_empty() {
         return (Severity::Fine, "imported: one variant, so nothing is compared".into());
     }
-    let blocks = evidence.recording.plan.imported.iter().flat_map(|import| &import.metrics);
+    let blocks = evidence.recording.plan.imported().into_iter().flat_map(|import| &import.metrics);
     let mut figures = blocks.flat_map(|metric| metric.figures.iter().flatten());
     let in_blocks = figures.all(|figures| match figures {
         ImportedFigures::Runs { values, blocks } => values.len() == blocks.len(),
@@ -27,7 +27,7 @@ pub(super) fn order(evidence: &Evidence<'_>) -> Finding {
 
 /// The ledger's rule on what cannot be: more CPU time than threads had.
 pub(super) fn possible(evidence: &Evidence<'_>) -> Finding {
-    let Some(import) = &evidence.recording.plan.imported else {
+    let Some(import) = &evidence.recording.plan.imported() else {
         return (Severity::Fine, "nothing was imported".into());
     };
     let Some(threads) = import.threads else {

@@ -24,7 +24,7 @@ impl Evidence<'_> {
     /// could pin.
     pub(super) fn quiet_cpu(&self) -> &'static str {
         let plan = &self.recording.plan;
-        match (plan.machine, plan.cpu) {
+        match (plan.machine(), plan.cpu) {
             (MachineKind::Attached, _) => "pin the process to a quiet CPU (taskset -p)",
             (_, Some(_)) => "choose a quieter CPU (opcost doctor --cpus)",
             (_, None) => "pin the runs to a quiet CPU (opcost doctor --cpus, --cpu)",
@@ -233,9 +233,9 @@ pub(super) fn examine(
 ) -> (Vec<LedgerEntry>, Vec<Warning>) {
     let evidence = Evidence { recording, finished, invariants, columns };
     // Of imported figures, what is said of our own runs is not known.
-    let imported = recording.plan.machine == MachineKind::Imported;
+    let imported = recording.plan.machine() == MachineKind::Imported;
     let about =
-        |rule: &&Rule| rule.machine.map_or(!imported, |kind| kind == recording.plan.machine);
+        |rule: &&Rule| rule.machine.map_or(!imported, |kind| kind == recording.plan.machine());
     let entries = RULES
         .iter()
         .filter(about)
@@ -293,7 +293,7 @@ fn invariants(evidence: &Evidence<'_>) -> Finding {
 
 fn machine(evidence: &Evidence<'_>) -> Finding {
     let states = &evidence.recording.machine;
-    let emulated = evidence.recording.plan.machine == MachineKind::Emulated;
+    let emulated = evidence.recording.plan.machine() == MachineKind::Emulated;
     let between = |first: &MachineState, later: &MachineState| {
         if emulated { first.differences_emulated(later) } else { first.differences(later) }
     };
@@ -336,7 +336,7 @@ fn runs(evidence: &Evidence<'_>) -> Finding {
 }
 
 fn exit_status(evidence: &Evidence<'_>) -> Finding {
-    if evidence.recording.plan.attachment.is_some() {
+    if evidence.recording.plan.attachment().is_some() {
         return (Severity::Fine, "the program ran on".into());
     }
     let mut codes: Vec<Option<i32>> =
@@ -367,7 +367,7 @@ fn multiplexing(evidence: &Evidence<'_>) -> Finding {
 }
 
 fn environment(evidence: &Evidence<'_>) -> Finding {
-    if evidence.recording.plan.attachment.is_some() {
+    if evidence.recording.plan.attachment().is_some() {
         return (Severity::Fine, "one process, so one environment and one layout".into());
     }
     let Some(state) = evidence.recording.machine.first() else {

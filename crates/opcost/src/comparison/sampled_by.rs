@@ -24,7 +24,7 @@ pub struct SampledBy {
 impl SampledBy {
     /// Of the runs of these variants that are in blocks; `None` of a recording without samples.
     pub(super) fn of(recording: &Recording, variants: &[usize]) -> Option<SampledBy> {
-        let frequency_hz = recording.plan.sampling.as_ref()?.frequency_hz;
+        let frequency_hz = recording.plan.sampling()?.frequency_hz;
         let runs = || {
             recording.records.iter().filter(|record| {
                 record.block.is_some() && variants.contains(&usize::from(record.variant))

@@ -6,7 +6,7 @@ use super::problem::{Problem, ProblemKind};
 use super::unit::Measure;
 use crate::plan::{
     Aslr, EnvironmentPolicy, Hooks, IMPORT, ImportPlan, ImportSource, ImportedFigures,
-    ImportedMetric, MachineKind, Omission, PairsOfVariants, Plan, StopPlan, VariantPlan, WorkPlan,
+    ImportedMetric, Omission, PairsOfVariants, Plan, StopPlan, Target, VariantPlan, WorkPlan,
 };
 use crate::recording::MachineState;
 use opcost_record::printable::printable;
@@ -383,7 +383,7 @@ fn plan(
         question,
         label: None,
         invocation: None,
-        machine: MachineKind::Imported,
+        target: Target::Imported(import),
         variants: variants.iter().map(variant).collect(),
         pairs_of_variants: PairsOfVariants::Baseline,
         primary,
@@ -392,7 +392,6 @@ fn plan(
         pairs: 0,
         fewest_pairs: 0,
         stop: StopPlan::default(),
-        build: None,
         in_process: None,
         warmup: 0,
         seed: 0,
@@ -406,10 +405,6 @@ fn plan(
         allow: Vec::new(),
         matches: Vec::new(),
         hooks: Hooks::default(),
-        sampling: None,
-        emulation: None,
-        imported: Some(import),
-        attachment: None,
     }
 }
 

@@ -149,7 +149,7 @@ impl<'a> Host<'a> {
             kernel: self.kernel.clone(),
             team: false,
             cpu: plan.cpu,
-            sampled: plan.sampling.is_some(),
+            sampled: plan.sampling().is_some(),
         });
         let Launched { started_unix_ns, exit, intake, left } =
             self.launch(plan, 1, spawn, &mut around)?;
@@ -266,9 +266,9 @@ impl<'a> Host<'a> {
         for source in around.iter_mut() {
             source.attach(held.pid()).status(Status::Missing)?;
         }
-        let collecting = match &plan.sampling {
+        let collecting = match plan.sampling() {
             Some(sampling) => {
-                let (granted, collecting) = collect(plan, sampling, held.pid())?;
+                let (granted, collecting) = collect(plan, &sampling, held.pid())?;
                 self.granted = Some(granted);
                 Some(collecting)
             }
@@ -362,7 +362,7 @@ impl Machine for Host<'_> {
                 self.run_command(plan, spawn)?
             }
             WorkPlan::Workload { name, params } => {
-                let sampled = plan.sampling.is_some();
+                let sampled = plan.sampling().is_some();
                 let request = Request::new(name, params, plan.seed, &plan.events, &[], sampled);
                 let ends = self.run_workload(plan, self.spawn_own(plan, slot), &request, 1)?;
                 ends.and_then(|mut ends| ends.pop())

@@ -14,6 +14,7 @@ pub(crate) mod schedule;
 mod settings;
 pub mod shell_syntax;
 mod stop;
+mod target;
 
 pub use crate::source::EventPlan;
 pub use attached::{AttachmentPlan, OpsSource};
@@ -28,8 +29,8 @@ pub use same_file::SameFile;
 pub use schedule::{BlockPlan, Slot};
 pub use settings::{Aslr, EnvironmentPolicy, MachineKind, PairsOfVariants};
 pub use stop::{StopPlan, StopReason, Width};
+pub use target::{HostPlan, Target};
 
-use crate::sampling::SamplingPlan;
 use crate::source::Scope;
 use opcost_record::MetricKey;
 use opcost_record::printable::printable;
@@ -52,7 +53,8 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invocation: Option<String>,
     /// Where the work runs.
-    pub machine: MachineKind,
+    #[serde(flatten)]
+    pub target: Target,
     /// What is compared; the first is the baseline.
     pub variants: Vec<VariantPlan>,
     /// Which variants are compared with which.
@@ -71,9 +73,6 @@ pub struct Plan {
     /// When to stop before all of them are made.
     #[serde(default)]
     pub stop: StopPlan,
-    /// What is built anew as the runs go on; the builds then are the units of the test.
-    #[serde(default)]
-    pub build: Option<BuildPlan>,
     /// Whether the runs of a block are made in one process; `None`: each in one of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_process: Option<InProcessPlan>,
@@ -102,18 +101,6 @@ pub struct Plan {
     pub matches: Vec<SameFile>,
     /// Commands around the runs.
     pub hooks: Hooks,
-    /// How the runs are sampled; `None` where they are not, and on machines that count.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sampling: Option<SamplingPlan>,
-    /// What the emulated machines have in common; `None` on another machine.
-    #[serde(default)]
-    pub emulation: Option<EmulationPlan>,
-    /// Figures that were imported instead of measured; such a plan has no runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub imported: Option<ImportPlan>,
-    /// The running program whose periods the runs are; `None` where programs are started.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub attachment: Option<AttachmentPlan>,
 }
 
 /// A command that builds every variant anew, so that layouts vary and builds are compared.
@@ -243,7 +230,7 @@ impl Plan {
     /// Where the sources read: around commands, or around regions of a workload.
     pub fn scope(&self) -> Scope {
         match self.variants[0].work {
-            _ if self.attachment.is_some() => Scope::Attached,
+            _ if self.attachment().is_some() => Scope::Attached,
             WorkPlan::Command { .. } => Scope::Command,
             WorkPlan::Workload { .. } => Scope::Region,
         }
@@ -251,7 +238,7 @@ impl Plan {
 
     /// The metrics that every run should have.
     pub fn metrics(&self) -> Vec<MetricKey> {
-        match &self.emulation {
+        match self.emulation() {
             Some(emulation) => guest::metrics(emulation.model.is_some(), self.boots_kernels()),
             None => judged::metrics_judged(&self.events, self.scope(), &self.primary),
         }
@@ -277,7 +264,7 @@ impl Plan {
     /// The variants of one round of warm-up runs: each once; where emulated processes make several
     /// runs, all of the first process, since only a whole process can be repeated.
     fn warm_up_order(&self) -> Vec<u16> {
-        match (&self.emulation, self.in_process) {
+        match (self.emulation(), self.in_process) {
             (Some(_), Some(process)) => {
                 let blocks = self.blocks.iter().take(process.blocks as usize);
                 blocks.flat_map(|block| block.order.clone()).collect()
@@ -289,12 +276,12 @@ impl Plan {
     /// Blocks that make a unit of the test: those of one build or process; else one.
     pub fn blocks_per_unit(&self) -> u32 {
         let process = self.in_process.map(|process| process.blocks);
-        self.build.as_ref().map(|build| build.blocks).or(process).unwrap_or(1)
+        self.build().map(|build| build.blocks).or(process).unwrap_or(1)
     }
 
     /// What a unit of the test is called, and several.
     pub fn unit_words(&self) -> (&'static str, &'static str) {
-        match (&self.build, self.in_process) {
+        match (self.build(), self.in_process) {
             (Some(_), _) => ("build", "builds"),
             (None, Some(process)) if process.blocks > 1 => ("process", "processes"),
             _ => ("block", "blocks"),
@@ -322,7 +309,7 @@ impl Plan {
         let round = self.warm_up_order().len() as u32;
         let process = |slot: &Slot| match slot.block {
             Some(block) => (true, self.unit_of(block)),
-            None => (false, self.emulation.as_ref().map_or(0, |_| slot.slot / round)),
+            None => (false, self.emulation().map_or(0, |_| slot.slot / round)),
         };
         slots.chunk_by(|one, other| process(one) == process(other)).collect()
     }

@@ -117,7 +117,7 @@ const GUEST_PADDING_MAX: u64 = 256;
 
 pub(crate) fn slots(plan: &Plan) -> impl Iterator<Item = Slot> + '_ {
     // A warm-up run of the emulated machine repeats one of the first unit's: what must be identical.
-    let first = plan.blocks.first().filter(|_| plan.emulation.is_some());
+    let first = plan.blocks.first().filter(|_| plan.emulation().is_some());
     let (padding_bytes, guest_seed) =
         first.map_or((0, 0), |block| (block.padding_bytes, block.guest_seed));
     let order = plan.warm_up_order();

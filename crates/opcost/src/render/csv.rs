@@ -14,7 +14,7 @@ enum Column {
 
 pub(super) fn render(view: &View<'_>) -> Result<String> {
     let recording = view.recording;
-    if recording.plan.imported.is_some() {
+    if recording.plan.imported().is_some() {
         return super::imported::csv(recording, view.comparison);
     }
     let columns = columns(recording);

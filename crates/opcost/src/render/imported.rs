@@ -141,7 +141,7 @@ fn color(outcome: ClaimOutcome) -> anstyle::Style {
 
 /// The figures as a CSV that can be imported again: of samples or, if one is a mean, a summary.
 pub(super) fn csv(recording: &Recording, comparison: &Comparison) -> Result<String> {
-    let metrics = recording.plan.imported.iter().flat_map(|import| &import.metrics);
+    let metrics = recording.plan.imported().into_iter().flat_map(|import| &import.metrics);
     let means = comparison.imported.as_ref().is_some_and(|import| {
         import.means
             || comparison.rows.iter().flat_map(|row| row.values.iter().flatten()).any(is_mean)
@@ -202,7 +202,7 @@ fn is_mean(figures: &Figures) -> bool {
 pub(super) fn benchfmt(recording: &Recording, name: &str) -> String {
     let mut text = String::new();
     let variants = super::benchfmt::variant_words(recording);
-    let metrics = recording.plan.imported.iter().flat_map(|import| &import.metrics);
+    let metrics = recording.plan.imported().into_iter().flat_map(|import| &import.metrics);
     for metric in metrics {
         let figure = |value: f64| match &metric.unit_written {
             // Which Go's own benchmarks have.
@@ -224,7 +224,7 @@ pub(super) fn benchfmt(recording: &Recording, name: &str) -> String {
 
 /// The unit of an imported metric that is none of ours.
 pub(super) fn unit_written<'a>(recording: &'a Recording, row: &Row) -> Option<&'a str> {
-    let import = recording.plan.imported.as_ref()?;
+    let import = recording.plan.imported()?;
     let metric = import.metrics.iter().find(|metric| metric.key == row.key)?;
     metric.unit_written.as_deref()
 }

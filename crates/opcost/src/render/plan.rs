@@ -35,7 +35,7 @@ pub fn text(plan: &Plan, style: &Style) -> String {
     }
     line("primary", &plan.primary.label());
     let events: Vec<String> = plan.events.iter().map(|event| event.key.label()).collect();
-    match plan.emulation {
+    match plan.emulation() {
         Some(_) => {
             let metrics: Vec<String> = plan.metrics().iter().map(|key| key.label()).collect();
             line("metrics", &metrics.join(", "));
@@ -73,7 +73,7 @@ pub fn text(plan: &Plan, style: &Style) -> String {
     if !stop.is_empty() {
         line("stop", &format!("earlier, after a whole block, if {}", stop.join(" or ")));
     }
-    if let Some(build) = &plan.build {
+    if let Some(build) = plan.build() {
         line(
             "unit",
             &format!("a build, for {} of the blocks below: {}", build.blocks, build.command),
@@ -88,7 +88,7 @@ pub fn text(plan: &Plan, style: &Style) -> String {
     }
     line(
         "warm-up",
-        &match (&plan.emulation, plan.in_process) {
+        &match (plan.emulation(), plan.in_process) {
             (Some(_), Some(_)) => format!("{} × the whole first process", plan.warmup),
             _ => format!("{} of each variant", plan.warmup),
         },
@@ -112,7 +112,7 @@ fn conditions(plan: &Plan) -> String {
         format!("address layout {}", word(&plan.aslr)),
         format!("environment {}", word(&plan.environment)),
     ];
-    if let Some(emulation) = &plan.emulation {
+    if let Some(emulation) = plan.emulation() {
         parts.push(format!("{} emulated machines at a time", emulation.jobs));
         if emulation.model.is_some() {
             parts.push("with models of caches and branch predictor".into());

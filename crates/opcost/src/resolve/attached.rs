@@ -5,7 +5,7 @@ use super::measured::{Measured, fewest_blocks, measured_by_host};
 use crate::exit::{Status, fail};
 use crate::experiment::Experiment;
 use crate::plan::{
-    Aslr, AttachmentPlan, EnvironmentPolicy, Hooks, MachineKind, PairsOfVariants, Plan, StopPlan,
+    Aslr, AttachmentPlan, EnvironmentPolicy, Hooks, PairsOfVariants, Plan, StopPlan, Target,
     VariantPlan, WorkPlan, schedule,
 };
 use crate::source::Scope;
@@ -76,16 +76,17 @@ pub fn resolve_attached(
         guest: None,
         revision: None,
     };
+    let variants: Vec<VariantPlan> = values.into_iter().map(variant).collect();
     let seed = asked.seed.unwrap_or_else(|| surroundings.draw_seed());
     let singles = schedule::single_pairs(pairs, fewest_pairs, false, false);
-    let blocks = schedule::draw(values.len(), pairs, singles, seed, false);
+    let blocks = schedule::draw(variants.len(), pairs, singles, seed, false);
     Ok(Plan {
         experiment: format!("{name} {}", attachment.key),
         question: None,
         label: experiment.label.clone(),
         invocation: None,
-        machine: MachineKind::Attached,
-        variants: values.into_iter().map(variant).collect(),
+        target: Target::Attached(attachment),
+        variants,
         pairs_of_variants: PairsOfVariants::Baseline,
         primary,
         events,
@@ -93,9 +94,7 @@ pub fn resolve_attached(
         pairs,
         fewest_pairs,
         stop,
-        build: None,
         in_process: None,
-        sampling: None,
         warmup: 1,
         seed,
         blocks,
@@ -108,9 +107,6 @@ pub fn resolve_attached(
         allow: Vec::new(),
         matches: Vec::new(),
         hooks: Hooks::default(),
-        emulation: None,
-        imported: None,
-        attachment: Some(attachment),
     })
 }
 

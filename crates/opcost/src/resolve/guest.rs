@@ -1,6 +1,7 @@
 //! From what the user wrote to the emulated machine of each variant.
 
 use super::Surroundings;
+use super::host::says_how_to_sample;
 use crate::disk::{DiskError, DiskSpec};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::{Experiment, Variant};
@@ -14,7 +15,7 @@ use std::path::PathBuf;
 /// Memory of an emulated machine, MiB, where nothing else is said.
 const MEMORY_MIB: u32 = 512;
 /// A run is stopped after that time: a guest that hangs would never end.
-const LIMIT_MS: u64 = 30 * 60 * 1000;
+pub(super) const LIMIT_MS: u64 = 30 * 60 * 1000;
 /// The most machines at the same time by default; each has its memory.
 const JOBS_MAX: usize = 4;
 
@@ -107,6 +108,26 @@ pub(super) fn resolve_emulation(
         }
         return Ok(None);
     }
+    if says_how_to_sample(experiment) {
+        return Err(fail(
+            Status::Usage,
+            "--frequency, --call-graph and --stack-bytes: the emulated machine counts every \
+             instruction and samples nothing; leave them out",
+        ));
+    }
+    if experiment.rebuild.is_some() {
+        return Err(fail(
+            Status::Usage,
+            "--rebuild: the emulated machine copies programs once, before the first run, and \
+             varies layouts itself; leave --rebuild out",
+        ));
+    }
+    if experiment.blocks_per_build.is_some() {
+        return Err(fail(
+            Status::Usage,
+            "--blocks-per-build says how often; add --rebuild COMMAND",
+        ));
+    }
     if !experiment.events.is_empty() {
         return Err(fail(
             Status::Usage,
@@ -145,11 +166,6 @@ pub(super) fn resolve_emulation(
         pack: experiment.pack.clone(),
         pack_used: experiment.pack_used,
     }))
-}
-
-/// The limit of a run where the user gave none.
-pub(super) fn default_limit_ms(emulation: Option<&EmulationPlan>) -> Option<u64> {
-    emulation.map(|_| LIMIT_MS)
 }
 
 fn only_emulated(name: &str) -> anyhow::Error {

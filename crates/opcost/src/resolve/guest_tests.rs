@@ -149,7 +149,7 @@ fn the_models_have_shapes() {
     let boots = vec!["x".to_string(), "y".to_string()];
     let mut asked = Experiment { boot: boots, model: true, ..emulated(vec![one_workload()]) };
     asked.cache = vec!["l1d=48K:12:64".into()];
-    let caches = plan(&asked).emulation.unwrap().model.unwrap();
+    let caches = plan(&asked).emulation().unwrap().model.clone().unwrap();
     assert_eq!(caches.l1d, CacheShape { size_bytes: 48 << 10, ways: 12, line_bytes: 64 });
     assert_eq!(caches.llc, CacheShape { size_bytes: 8 << 20, ways: 16, line_bytes: 64 });
     for (text, why) in [

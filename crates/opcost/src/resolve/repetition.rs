@@ -19,7 +19,7 @@ impl Plan {
     ///
     /// An event that was given a name of its own (`name=` in a PMU's terms) has that name only.
     pub fn to_experiment(&self) -> Option<Experiment> {
-        if self.imported.is_some() || self.attachment.is_some() {
+        if self.imported().is_some() || self.attachment().is_some() {
             return None;
         }
         let shared = |of: fn(&VariantPlan) -> Option<&String>| {
@@ -40,7 +40,7 @@ impl Plan {
             }
         });
         let variants = variants.collect();
-        let emulation = self.emulation.as_ref();
+        let emulation = self.emulation();
         let model = emulation.and_then(|emulation| emulation.model.as_ref());
         Some(Experiment {
             name: Some(self.experiment.clone()),
@@ -54,7 +54,7 @@ impl Plan {
             seed: Some(self.seed).filter(|seed| *seed <= i64::MAX as u64),
             pairs_of_variants: Some(self.pairs_of_variants),
             timeout: self.timeout_ms.map(|limit_ms| TimeLimit { limit_ms }),
-            machine: Some(self.machine).filter(|machine| *machine != MachineKind::Host),
+            machine: Some(self.machine()).filter(|machine| *machine != MachineKind::Host),
             cpu: self.cpu,
             aslr: Some(self.aslr),
             environment: Some(self.environment),
@@ -65,14 +65,14 @@ impl Plan {
             primary: Some(self.primary.label()),
             allow: self.allow.clone(),
             matches: self.matches.clone(),
-            profile: self.sampling.is_some(),
-            frequency: self.sampling.map(|sampling| sampling.frequency_hz),
-            call_graph: self.sampling.map(|sampling| sampling.call_graph),
-            stack_bytes: self.sampling.and_then(SamplingPlan::copied_bytes),
+            profile: self.sampling().is_some(),
+            frequency: self.sampling().map(|sampling| sampling.frequency_hz),
+            call_graph: self.sampling().map(|sampling| sampling.call_graph),
+            stack_bytes: self.sampling().and_then(SamplingPlan::copied_bytes),
             setup: self.hooks.setup.clone(),
             prepare,
-            rebuild: self.build.as_ref().map(|build| build.command.clone()),
-            blocks_per_build: self.build.as_ref().map(|build| build.blocks),
+            rebuild: self.build().map(|build| build.command.clone()),
+            blocks_per_build: self.build().map(|build| build.blocks),
             in_process: self.in_process.is_some(),
             blocks_per_process: self.in_process.map(|process| process.blocks),
             conclude: self.hooks.conclude.clone(),
@@ -196,6 +196,7 @@ fn scalar(text: &str) -> Scalar {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::{ImportPlan, Target};
     use crate::resolve::fixture::{FakeSurroundings, commands, experiment};
     use crate::resolve::resolve;
 
@@ -287,6 +288,9 @@ mod tests {
     #[test]
     fn imported_figures_are_made_by_no_experiment() {
         let plan = resolve(&experiment(2, 4), &here()).unwrap();
-        assert_eq!(Plan { imported: Some(Default::default()), ..plan }.to_experiment(), None);
+        assert_eq!(
+            Plan { target: Target::Imported(ImportPlan::default()), ..plan }.to_experiment(),
+            None
+        );
     }
 }

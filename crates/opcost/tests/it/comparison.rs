@@ -446,7 +446,8 @@ fn builds_are_the_units_where_something_is_built() {
     const LAYOUTS: [f64; 8] = [0.015, -0.012, 0.009, -0.014, 0.011, -0.008, 0.013, -0.01];
     let made = |blocks: u32| {
         let mut plan = plan(&["off", "on"], 96);
-        plan.build = Some(opcost::plan::BuildPlan { command: "make".into(), blocks });
+        let build = Some(opcost::plan::BuildPlan { command: "make".into(), blocks });
+        plan.target = opcost::plan::Target::Host(opcost::plan::HostPlan { build, sampling: None });
         recording(plan, |slot| {
             let layout = LAYOUTS[(slot.block.unwrap_or(0) / 6) as usize] * f64::from(slot.variant);
             let wall = 2e5 * (1.0 + layout) + f64::from(slot.slot % 7);

@@ -377,6 +377,6 @@ fn what_no_seed_moves_needs_no_test_on_the_emulated_machine_only() {
     // Far too few pairs for any test.
     assert_eq!(exact(plan(&["off", "on"], 2)), (Verdict::Changed, None));
     let mut of_host = plan(&["off", "on"], 2);
-    of_host.machine = opcost::plan::MachineKind::Host;
+    of_host.target = opcost::plan::Target::Host(Default::default());
     assert_eq!(exact(of_host).0, Verdict::Inconclusive);
 }

@@ -4,7 +4,7 @@ use crate::lab::{self, Lab, Started, wait_until};
 use crate::made;
 use opcost::comparison::{Severity, Verdict, compare as analyse};
 use opcost::experiment::{Experiment, Scalar, Variant};
-use opcost::plan::{EmulationPlan, MachineKind, Plan, Slot};
+use opcost::plan::{EmulationPlan, Plan, Slot, Target};
 use opcost::resolve::resolve;
 use opcost_record::Reading;
 use opcost_record::metric::EMULATOR;
@@ -191,9 +191,12 @@ fn a_change_far_smaller_than_what_processes_differ_by_is_found() {
 /// The plan of so many pairs on the emulated machine, two blocks in a process.
 fn planned_emulated(pairs: u32) -> Plan {
     let mut plan = planned_pairs(pairs, 1, 2);
-    plan.machine = MachineKind::Emulated;
-    plan.emulation =
-        Some(EmulationPlan { model: None, jobs: 1, pack: Vec::new(), pack_used: false });
+    plan.target = Target::Emulated(EmulationPlan {
+        model: None,
+        jobs: 1,
+        pack: Vec::new(),
+        pack_used: false,
+    });
     plan.primary = made::key("instructions", EMULATOR);
     plan.events.clear();
     plan.unavailable.clear();

@@ -84,7 +84,7 @@ impl<'a> Attached<'a> {
         let open = |threads: &[i32]| meter = Some(Meter::open(&plan.events, threads, &kernel));
         process.while_stopped(&change, Side::FOUND, open).map_err(AttachError::carried)?;
         let meter = meter.context("no thread was there to be counted")??;
-        let key = plan.attachment.as_ref().map_or("", |of| of.key.as_str());
+        let key = plan.attachment().map_or("", |of| of.key.as_str());
         let guardian = stand_guard(&process, key, &change)?;
         Ok(Attached {
             process,
@@ -208,7 +208,7 @@ impl Drop for Attached<'_> {
 
 impl Machine for Attached<'_> {
     fn run(&mut self, plan: &Plan, slot: &Slot) -> Result<Option<RunEnd>> {
-        let Some(attachment) = &plan.attachment else { bail!("the plan is attached to nothing") };
+        let Some(attachment) = plan.attachment() else { bail!("the plan is attached to nothing") };
         let started_unix_ns = unix_ns();
         let ended = |outcome, report| {
             Ok(Some(RunEnd { started_unix_ns, outcome, exit_code: None, report, profile: None }))

@@ -265,7 +265,7 @@ fn measure(globals: &Globals, output: &OutputArgs, plan: &Plan, target: Target) 
     let state = read_state(Path::new("/"), plan, Vec::new());
     let store = globals.store_for_writing()?;
     let Target { process, change, ops_address, doubtful } = target;
-    let (pid, key) = (process.pid, plan.attachment.as_ref().map_or("", |of| of.key.as_str()));
+    let (pid, key) = (process.pid, plan.attachment().map_or("", |of| of.key.as_str()));
     let mut machine = Attached::begin(process, change, plan, ops_address, &interrupt)?;
     let writer = store.begin(plan, &state, unix_ns()).map_err(StoreError::carried)?;
     let id = writer.id().to_string();

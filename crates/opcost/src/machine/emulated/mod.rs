@@ -76,7 +76,7 @@ impl<'a> Emulated<'a> {
         interrupt: &'a Interrupt,
         say: &mut dyn FnMut(&str),
     ) -> Result<Emulated<'a>> {
-        let emulation = plan.emulation.as_ref().context("the plan is not for this machine")?;
+        let emulation = plan.emulation().context("the plan is not for this machine")?;
         let emulator = if plan.boots_kernels() { Emulator::System } else { Emulator::User };
         let tools = Tools::find(emulator).status(Status::Missing)?;
         if emulator == Emulator::System {

@@ -151,7 +151,7 @@ impl Emulated<'_> {
         let variant = &plan.variants[index];
         let guest = variant.guest.as_ref().context("the variant has no machine")?;
         let files = self.files(&format!("variant-{index}"))?;
-        let pack = plan.emulation.iter().flat_map(|emulation| &emulation.pack);
+        let pack = plan.emulation().into_iter().flat_map(|emulation| &emulation.pack);
         let pack: Result<Vec<PackItem>, _> =
             pack.map(|text| PackItem::parse(OsStr::new(text))).collect();
         let pack = pack.status(Status::Usage)?;
@@ -174,7 +174,7 @@ impl Emulated<'_> {
             let symbols = files.path("symbols");
             return Prepared::of(&programs, None, None, symbols);
         }
-        let used = match plan.emulation.as_ref().is_some_and(|emulation| emulation.pack_used) {
+        let used = match plan.emulation().is_some_and(|emulation| emulation.pack_used) {
             true => self.files_used(plan, index, say)?,
             false => Vec::new(),
         };

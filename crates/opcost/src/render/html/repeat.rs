@@ -9,7 +9,7 @@ use maud::{Markup, html};
 pub(super) fn section(view: &View<'_>) -> Result<Markup> {
     let plan = &view.recording.plan;
     let Some(experiment) = plan.to_experiment() else {
-        let files = plan.imported.iter().flat_map(|import| &import.sources);
+        let files = plan.imported().into_iter().flat_map(|import| &import.sources);
         let files: Vec<String> = files.map(|source| quoted(&source.file)).collect();
         return Ok(html! {
             p { "Nothing was run: the figures were read from files. Read them again with" }

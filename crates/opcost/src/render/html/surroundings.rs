@@ -131,7 +131,7 @@ fn programs(all: &[ProgramState]) -> Markup {
 
 /// What became another while the recording was made, of what its figures depend on.
 fn changes(view: &View<'_>, before: &MachineState, after: &MachineState) -> Vec<String> {
-    match view.recording.plan.machine {
+    match view.recording.plan.machine() {
         MachineKind::Emulated => before.differences_emulated(after),
         MachineKind::Host | MachineKind::Imported | MachineKind::Attached => {
             before.differences(after)

@@ -1,7 +1,7 @@
 //! Recordings of an emulated machine, made up.
 
 use super::key;
-use opcost::plan::{MachineKind, Plan, Slot};
+use opcost::plan::{EmulationPlan, Plan, Slot, Target};
 use opcost::recording::{KernelState, Recording};
 use opcost::size::Totals;
 use opcost_record::{Context, Function, Profile, Reading, metric::EMULATOR, profile::KERNEL};
@@ -9,7 +9,12 @@ use opcost_record::{Context, Function, Profile, Reading, metric::EMULATOR, profi
 /// The plan for an emulated machine: each block has one run of each variant.
 pub(crate) fn plan(filters: &[&str], pairs: u32) -> Plan {
     let mut plan = super::plan(filters, pairs);
-    plan.machine = MachineKind::Emulated;
+    plan.target = Target::Emulated(EmulationPlan {
+        model: None,
+        jobs: 1,
+        pack: Vec::new(),
+        pack_used: false,
+    });
     plan.primary = key("instructions", EMULATOR);
     plan.events.clear();
     plan.unavailable.clear();

@@ -1,0 +1,60 @@
+//! What only runs on this computer have: samples, and builds made anew.
+
+use crate::exit::{Status, fail};
+use crate::experiment::Experiment;
+use crate::plan::{BuildPlan, EventPlan, HostPlan};
+use crate::sampling::{self, SamplingPlan};
+use anyhow::Result;
+
+/// What only runs on this computer have.
+///
+/// # Errors
+/// How to sample without samples, how often to build without a build, or a number that has no meaning.
+pub(super) fn resolve_host(experiment: &Experiment, events: &[EventPlan]) -> Result<HostPlan> {
+    Ok(HostPlan {
+        build: resolve_build(experiment)?,
+        sampling: resolve_sampling(experiment, events)?,
+    })
+}
+
+/// Whether it is said how to sample.
+pub(super) fn says_how_to_sample(experiment: &Experiment) -> bool {
+    experiment.frequency.is_some()
+        || experiment.call_graph.is_some()
+        || experiment.stack_bytes.is_some()
+}
+
+fn resolve_sampling(experiment: &Experiment, events: &[EventPlan]) -> Result<Option<SamplingPlan>> {
+    if !experiment.profile {
+        return match says_how_to_sample(experiment) {
+            true => Err(fail(
+                Status::Usage,
+                "--frequency, --call-graph and --stack-bytes: they say how to sample; add --profile",
+            )),
+            false => Ok(None),
+        };
+    }
+    if !events.iter().any(|event| event.key == sampling::metric()) {
+        return Err(fail(
+            Status::Usage,
+            "--profile: samples are explained as parts of task-clock; add -e task-clock",
+        ));
+    }
+    SamplingPlan::new(experiment.frequency, experiment.call_graph, experiment.stack_bytes).map(Some)
+}
+
+fn resolve_build(experiment: &Experiment) -> Result<Option<BuildPlan>> {
+    let Some(command) = &experiment.rebuild else {
+        return match experiment.blocks_per_build {
+            Some(_) => {
+                Err(fail(Status::Usage, "--blocks-per-build says how often; add --rebuild COMMAND"))
+            }
+            None => Ok(None),
+        };
+    };
+    let blocks = experiment.blocks_per_build.unwrap_or(1);
+    if !(1..=1000).contains(&blocks) {
+        return Err(fail(Status::Usage, format!("--blocks-per-build {blocks}: give 1 to 1000")));
+    }
+    Ok(Some(BuildPlan { command: command.clone(), blocks }))
+}

@@ -1,0 +1,115 @@
+//! How many runs a plan makes, and when it may stop before.
+
+use super::measured::fewest_blocks;
+use crate::exit::{Status, fail};
+use crate::experiment::Experiment;
+use crate::plan::{StopPlan, schedule};
+use anyhow::Result;
+use opcost_record::MetricKey;
+
+/// The most runs of a variant; also of warm-up runs.
+const PAIRS_MAX: u32 = 1_000_000;
+/// Pairs at most, where a width or a budget says when to stop.
+const PAIRS_UNTIL_STOPPED: u32 = 2_000;
+/// Runs of a single variant that decide nothing and show its spread: so many at least, and more until
+/// the time is spent; on the emulated machine so many seeds.
+const RUNS_ALONE_MIN: u32 = 10;
+const RUNS_ALONE_MAX: u32 = 1_000;
+const TIME_ALONE_MS: u64 = 3_000;
+const RUNS_ALONE_EMULATED: u32 = 6;
+
+/// What of a plan decides how many runs it needs.
+pub(super) struct Shape<'a> {
+    /// Whether there is one variant, of which nothing is decided.
+    pub(super) alone: bool,
+    pub(super) emulated: bool,
+    pub(super) in_process: bool,
+    /// Blocks of a build or a process, where that is the unit of the test.
+    pub(super) blocks_per_unit: Option<u32>,
+    pub(super) comparisons: usize,
+    pub(super) metrics: Vec<MetricKey>,
+    pub(super) primary: &'a MetricKey,
+}
+
+/// How many runs there are.
+pub(super) struct Length {
+    pub(super) stop: StopPlan,
+    pub(super) pairs: u32,
+    pub(super) fewest_pairs: u32,
+    /// Pairs that are blocks of their own.
+    pub(super) singles: u32,
+    pub(super) warmup: u32,
+}
+
+/// Resolves how many runs there are.
+///
+/// # Errors
+/// A number that has no meaning, or a width where there is nothing to compare.
+pub(super) fn resolve_length(experiment: &Experiment, shape: &Shape<'_>) -> Result<Length> {
+    let alone = shape.alone;
+    let mut stop = StopPlan {
+        width_ratio: experiment.until_width.map(|width| width.ratio),
+        budget_ms: experiment.budget.map(|budget| budget.limit_ms),
+        blocks_min: 0,
+    };
+    if alone {
+        refuse_comparing(experiment)?;
+        if experiment.pairs.is_none() && stop.budget_ms.is_none() && !shape.emulated {
+            stop.budget_ms = Some(TIME_ALONE_MS);
+            stop.blocks_min = RUNS_ALONE_MIN;
+        }
+    }
+    let units_needed = match alone {
+        true => 1,
+        false => {
+            fewest_blocks(&shape.metrics, shape.primary, shape.comparisons, &stop.error_budget())
+        }
+    };
+    let fewest_pairs = units_needed * shape.blocks_per_unit.unwrap_or(1);
+    let drifts = !shape.emulated || shape.in_process;
+    // With the fewest a change of anything that varies is found only if next to every pair has it.
+    let usual = if drifts { 2 * fewest_pairs } else { fewest_pairs };
+    let may_stop = stop != StopPlan::default();
+    let most = match (may_stop, alone) {
+        (true, true) => RUNS_ALONE_MAX,
+        (false, true) => RUNS_ALONE_EMULATED,
+        (true, false) => PAIRS_UNTIL_STOPPED,
+        (false, false) => 0,
+    };
+    let pairs = experiment.pairs.unwrap_or(usual.max(most));
+    let warmup = experiment.warmup.unwrap_or(1);
+    if !(if alone { 1 } else { 2 }..=PAIRS_MAX).contains(&pairs) {
+        let why = match alone {
+            true => format!("--pairs {pairs}: give 1 to 1,000,000 runs"),
+            false => format!(
+                "--pairs {pairs}: give 2 to 1,000,000; {fewest_pairs} can decide every metric of this plan"
+            ),
+        };
+        return Err(fail(Status::Usage, why));
+    }
+    if warmup > PAIRS_MAX {
+        return Err(fail(Status::Usage, format!("--warmup {warmup}: give at most 1,000,000")));
+    }
+    let by_unit = shape.blocks_per_unit.is_some();
+    let singles = match alone {
+        true => pairs,
+        false => schedule::single_pairs(pairs, fewest_pairs, by_unit, may_stop),
+    };
+    Ok(Length { stop, pairs, fewest_pairs, singles, warmup })
+}
+
+/// Refuses what is about two variants or more where there is one.
+fn refuse_comparing(experiment: &Experiment) -> Result<()> {
+    let refuse = |option: &str, why: &str| Err(fail(Status::Usage, format!("{option}: {why}")));
+    if experiment.until_width.is_some() {
+        return refuse(
+            "--until-width",
+            "it is about the change between variants, and there is one; say how many runs with -n, or \
+             how much time with --budget",
+        );
+    }
+    if experiment.in_process {
+        return refuse("--in-process", "there is one variant, so no code path to exchange");
+    }
+    Ok(())
+}

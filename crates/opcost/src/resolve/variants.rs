@@ -1,0 +1,254 @@
+//! What each variant runs, in what folder and environment, and its name.
+
+use super::{Surroundings, guest};
+use crate::exit::{Status, WithStatus, fail};
+use crate::experiment::{Command, Experiment, Variant};
+use crate::nearest::nearest;
+use crate::plan::{GuestPlan, VariantPlan, WorkPlan, shell_syntax};
+use anyhow::{Context, Result};
+use opcost_record::printable::{printable, printable_bytes};
+use opcost_sys::spawn::find_program;
+use opcost_work::WorkloadSpec;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// The most variants, so that runs can be numbered by 32 bits.
+const VARIANTS_MAX: usize = 1000;
+
+pub(super) fn resolve_variants(
+    experiment: &Experiment,
+    surroundings: &dyn Surroundings,
+    here: &Path,
+) -> Result<Vec<VariantPlan>> {
+    let variants = guest::spread(experiment)?;
+    if variants.is_empty() {
+        let why =
+            "there is nothing to run; name a command or a --workload, or add [[variant]] tables";
+        return Err(fail(Status::Usage, why));
+    }
+    if variants.len() > VARIANTS_MAX {
+        return Err(fail(
+            Status::Usage,
+            format!("{} variants given; the most is {VARIANTS_MAX}", variants.len()),
+        ));
+    }
+    let common_env = parse_env(&experiment.env)?;
+    let mut plans = Vec::new();
+    for (index, variant) in variants.iter().enumerate() {
+        let which = variant.name.clone().unwrap_or_else(|| (index + 1).to_string());
+        let cwd = resolve_cwd(variant.cwd.as_ref().or(experiment.cwd.as_ref()), here)
+            .with_context(|| format!("variant {which}"))?;
+        let work = resolve_work(variant, experiment.shell.as_deref(), &cwd, surroundings)
+            .with_context(|| format!("variant {which}"))?;
+        let mut env = common_env.clone();
+        for (key, value) in &variant.env {
+            if key.is_empty() || key.contains('=') {
+                return Err(fail(
+                    Status::Usage,
+                    format!(
+                        "variant {which}: '{key}' cannot name an environment variable; \
+                         names are not empty and have no '='"
+                    ),
+                ));
+            }
+            env.push((key.clone(), value.clone()));
+        }
+        let guest = guest::resolve_guest(experiment, variant, &work, surroundings)
+            .with_context(|| format!("variant {which}"))?;
+        plans.push(VariantPlan {
+            name: printable(variant.name.as_deref().unwrap_or_default()),
+            guest,
+            work,
+            env,
+            revision: None,
+            cwd: Some(cwd),
+            prepare: variant.prepare.clone().or_else(|| experiment.prepare.clone()),
+        });
+    }
+    let kinds: Vec<&str> = plans
+        .iter()
+        .map(|plan| match &plan.work {
+            WorkPlan::Command { .. } => "a command",
+            WorkPlan::Workload { name, .. } => name,
+        })
+        .collect();
+    if let Some(other) = kinds.iter().find(|kind| **kind != kinds[0]) {
+        return Err(fail(
+            Status::Usage,
+            format!(
+                "variants must do the same kind of work, but one is {} and one is {other}",
+                kinds[0]
+            ),
+        ));
+    }
+    name_variants(&mut plans);
+    for (index, plan) in plans.iter().enumerate() {
+        if plans[..index].iter().any(|earlier| earlier.name == plan.name) {
+            return Err(fail(
+                Status::Usage,
+                format!(
+                    "two variants are named '{}'; give them names with --variant NAME=SPEC or name = \"…\"",
+                    plan.name
+                ),
+            ));
+        }
+    }
+    Ok(plans)
+}
+
+/// The working directory as an absolute path.
+fn resolve_cwd(given: Option<&PathBuf>, here: &Path) -> Result<PathBuf> {
+    // Without `.` in it.
+    let dir: PathBuf =
+        given.map_or(here.to_path_buf(), |dir| here.join(dir)).components().collect();
+    if !dir.is_dir() {
+        return Err(fail(
+            Status::Usage,
+            format!("working directory '{}' is not a directory", dir.display()),
+        ));
+    }
+    // Plans are stored as JSON, which has no other strings.
+    if dir.to_str().is_none() {
+        return Err(fail(
+            Status::Usage,
+            format!("the name of working directory '{}' is no UTF-8; use another", dir.display()),
+        ));
+    }
+    Ok(dir)
+}
+
+fn resolve_work(
+    variant: &Variant,
+    shell: Option<&str>,
+    cwd: &Path,
+    surroundings: &dyn Surroundings,
+) -> Result<WorkPlan> {
+    match (&variant.command, &variant.workload) {
+        (Some(_), Some(_)) => {
+            Err(fail(Status::Usage, "has both a command and a workload; keep one"))
+        }
+        (None, None) => Err(fail(Status::Usage, "has neither a command nor a workload; add one")),
+        (None, Some(name)) => {
+            let spec = find_workload(name)?;
+            let given: Vec<(String, String)> =
+                variant.params.iter().map(|(key, value)| (key.clone(), value.text())).collect();
+            let params = spec.resolve(&given).status(Status::Usage)?;
+            Ok(WorkPlan::Workload {
+                name: spec.name.to_string(),
+                params: params
+                    .pairs()
+                    .iter()
+                    .map(|(key, value)| (key.to_string(), value.to_string()))
+                    .collect(),
+            })
+        }
+        (Some(command), None) => {
+            if !variant.params.is_empty() {
+                return Err(fail(
+                    Status::Usage,
+                    "parameters are for workloads; a command has arguments",
+                ));
+            }
+            let (line, argv) = match (command, shell) {
+                (Command::Line(line), Some(shell)) => {
+                    (line.clone(), vec![shell.into(), "-c".into(), line.into()])
+                }
+                (Command::Line(line), None) => {
+                    let words = shlex::split(line).ok_or_else(|| unbalanced(line))?;
+                    (line.clone(), words.into_iter().map(OsString::from).collect())
+                }
+                (Command::Argv(argv), _) => {
+                    let line = shlex::try_join(argv.iter().map(String::as_str))
+                        .unwrap_or_else(|_| argv.join(" "));
+                    (line, argv.iter().map(OsString::from).collect())
+                }
+                (Command::Words(words), _) => {
+                    let bytes = words.iter().map(|word| word.as_bytes());
+                    let line = shlex::bytes::try_join(bytes)
+                        .map_err(|_| fail(Status::Usage, "a word of the command has a NUL byte"))?;
+                    (printable_bytes(&line), words.clone())
+                }
+            };
+            let argv: Vec<OsString> = argv;
+            let Some(name) = argv.first().filter(|name| !name.is_empty()) else {
+                return Err(fail(Status::Usage, "the command is empty"));
+            };
+            let program = find_program(name, surroundings.search_path().as_deref(), cwd).map_err(
+                |error| {
+                    let piece = shell_syntax::in_line(&line).filter(|_| shell.is_none());
+                    let hint = piece.map_or(String::new(), shell_syntax::hint);
+                    fail(Status::WorkFailed, format!("{error}{hint}"))
+                },
+            )?;
+            // Without the `.` of `./a.out`; the result is absolute, because cwd is.
+            let program = cwd.join(program).components().collect();
+            Ok(WorkPlan::Command { program, argv, line })
+        }
+    }
+}
+
+/// A command that cannot be split.
+pub(crate) fn unbalanced(line: &str) -> anyhow::Error {
+    let why = format!("unbalanced quotes or a lone backslash in the command: {line}");
+    fail(Status::Usage, why)
+}
+
+/// Finds a workload by name, or names the nearest ones.
+pub fn find_workload(name: &str) -> Result<&'static WorkloadSpec> {
+    WorkloadSpec::find(name).ok_or_else(|| {
+        let known = opcost_work::WORKLOADS.iter().map(|spec| spec.name);
+        fail(
+            Status::Usage,
+            format!("unknown workload '{name}'{}; see opcost list workloads", nearest(name, known)),
+        )
+    })
+}
+
+fn parse_env(texts: &[String]) -> Result<Vec<(String, String)>> {
+    texts
+        .iter()
+        .map(|text| match text.split_once('=') {
+            Some((key, value)) if !key.is_empty() => Ok((key.to_string(), value.to_string())),
+            _ => Err(fail(Status::Usage, format!("--env {text}: expected KEY=VALUE"))),
+        })
+        .collect()
+}
+
+/// Names the variants that have none: by what differs of their machines where their work is the
+/// same, else a command by itself, a workload by the parameters that differ.
+fn name_variants(plans: &mut [VariantPlan]) {
+    let works: Vec<WorkPlan> = plans.iter().map(|plan| plan.work.clone()).collect();
+    let guests: Vec<Option<GuestPlan>> = plans.iter().map(|plan| plan.guest.clone()).collect();
+    let alike = works.iter().all(|work| *work == works[0]);
+    for plan in plans.iter_mut().filter(|plan| plan.name.is_empty()) {
+        if let Some(guest) = plan.guest.as_ref().filter(|_| alike)
+            && let Some(name) = guest::name_by_machine(guest, &guests)
+        {
+            plan.name = name;
+            continue;
+        }
+        plan.name = match &plan.work {
+            WorkPlan::Command { line, .. } => printable(line),
+            WorkPlan::Workload { name, params } => {
+                let differing: Vec<String> = params
+                    .iter()
+                    .filter(|pair| {
+                        works.iter().any(|work| matches!(work, WorkPlan::Workload { params, .. } if !params.contains(pair)))
+                    })
+                    .map(|(key, value)| format!("{key}={value}"))
+                    .collect();
+                if differing.is_empty() { name.clone() } else { differing.join(",") }
+            }
+        };
+    }
+}
+
+pub(super) fn default_name(variants: &[VariantPlan]) -> String {
+    match &variants[0].work {
+        WorkPlan::Workload { name, .. } => name.clone(),
+        WorkPlan::Command { argv, .. } => Path::new(&argv[0])
+            .file_name()
+            .map_or("command".into(), |name| printable_bytes(name.as_bytes())),
+    }
+}
