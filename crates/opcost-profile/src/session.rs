@@ -1,8 +1,8 @@
 //! From events to a tree of calls: who was where, without names.
 //!
-//! A sample costs one look at each half of its chain of callers, the kernel's and the program's, which
-//! are usually known already, and one at the interrupted instruction; nothing of it is kept but two
-//! sums. Whoever unwinds user stacks does so
+//! A sample costs a comparison of each half of its chain of callers, the kernel's and the program's, with
+//! that of the thread's sample before, a look at each frame that differs, and one at the interrupted
+//! instruction; nothing of it is kept but two sums. Whoever unwinds user stacks does so
 //! before: [`Session::spaces`] says what is mapped, and the callers found are appended to
 //! [`Sample::chain`] behind [`CONTEXT_USER`].
 
@@ -57,16 +57,40 @@ impl Recorded {
     }
 }
 
-/// Half a chain that came before, and the path that it is.
+/// A frame of half a chain that was followed.
 #[derive(Clone, Copy, Debug)]
-struct Known {
-    /// Where its addresses begin, and how many there are: in few bytes, since there are many chains.
-    start: u32,
-    frames: u16,
-    unmapped: u16,
-    version: u32,
+struct Followed {
+    address: u64,
+    /// The path that ends here.
     path: u32,
+    /// Callers that are nowhere, up to here.
+    unmapped: u32,
 }
+
+/// Half of a thread's last chain, outermost frame first: its next one differs from it at the inner end
+/// only, more often than not.
+#[derive(Clone, Debug, Default)]
+struct Trail {
+    tid: i32,
+    version: u32,
+    frames: Vec<Followed>,
+}
+
+/// Threads of which the last chain is kept, at most; a power of two.
+const THREADS_KEPT: usize = 256;
+
+/// Where an address was found before.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    address: u64,
+    version: u32,
+    /// Its number in the tree.
+    place: u32,
+    mapped: bool,
+}
+
+/// Addresses of which the place is kept, at most; a power of two.
+const PLACES_KEPT: usize = 1 << 12;
 
 /// Takes events one by one.
 #[derive(Clone, Debug)]
@@ -77,10 +101,10 @@ pub struct Session {
     tree: Tree,
     losses: Losses,
     stacks_unwound: u64,
-    /// Halves of chains by a hash of them and of their address space's version.
-    known: FxHashMap<u64, Known>,
-    /// Their addresses, one behind the other.
-    chains: Vec<u64>,
+    /// The outer and the inner half by thread; threads whose numbers end alike take turns.
+    trails: Vec<[Trail; 2]>,
+    /// By address and version; what falls on the same entry takes its place.
+    found: Vec<Option<Found>>,
 }
 
 impl Session {
@@ -96,8 +120,8 @@ impl Session {
             tree: Tree::default(),
             losses: Losses::default(),
             stacks_unwound: 0,
-            known: FxHashMap::default(),
-            chains: Vec::new(),
+            trails: Vec::new(),
+            found: Vec::new(),
         }
     }
 
@@ -135,9 +159,9 @@ impl Session {
 
     /// What was taken so far, after which the tree and the losses begin anew; address spaces stay.
     pub fn restart(&mut self) -> Recorded {
-        // Paths of the old tree mean nothing in the new one.
-        self.known.clear();
-        self.chains.clear();
+        // Numbers of the old tree mean nothing in the new one.
+        self.trails.clear();
+        self.found.clear();
         let recorded = Recorded {
             files: self.spaces.files().to_vec(),
             kernel_reference: self.spaces.kernel_reference().cloned(),
@@ -196,77 +220,86 @@ impl Session {
         // With its marker, which says that the first was interrupted there.
         let (inner, outer) = callers.split_at(user.unwrap_or(0));
         let version = self.spaces.version(sample.pid);
-        let outer = self.path_of(sample.pid, version, outer);
-        let inner = self.path_of(sample.pid, version, inner);
-        let place = self.spaces.place(sample.pid, sample.address).unwrap_or_else(|| {
-            self.losses.unmapped_samples += 1;
-            Place { file: UNMAPPED, offset: 0 }
-        });
+        let outer = self.path_of(sample, version, outer, 0);
+        let inner = self.path_of(sample, version, inner, 1);
+        let (place, mapped) = self.place(sample.pid, version, sample.address);
+        self.losses.unmapped_samples += u64::from(!mapped);
         // What has one half only is one path.
         let (outer, callers) = if inner == NO_PATH { (NO_PATH, outer) } else { (outer, inner) };
-        let place = self.tree.place(place);
         let node = self.tree.node(outer, callers, place);
         self.tree.add(node, sample.period);
     }
 
-    /// The path of half a chain of callers.
-    fn path_of(&mut self, pid: i32, version: u32, callers: &[u64]) -> u32 {
+    /// The path of half a chain of callers; `half`: 0 of the outer one, 1 of the inner one.
+    fn path_of(&mut self, sample: &Sample<'_>, version: u32, callers: &[u64], half: usize) -> u32 {
         if callers.is_empty() {
             return NO_PATH;
         }
         // The kernel is the same in each address space.
         let version = if callers.iter().all(|frame| *frame >= KERNEL_HALF) { 0 } else { version };
-        let mut hasher = FxHasher::default();
-        (version, callers).hash(&mut hasher);
-        let key = hasher.finish();
-        let known = match self.known.get(&key) {
-            Some(known) if known.version == version && self.chain(*known) == callers => *known,
-            _ => {
-                let (path, unmapped) = self.follow(pid, callers);
-                let start = u32::try_from(self.chains.len());
-                let lengths = (u16::try_from(callers.len()), u16::try_from(unmapped));
-                // What has no room is followed again each time.
-                if let (Ok(start), (Ok(frames), Ok(unmapped))) = (start, lengths) {
-                    self.chains.extend_from_slice(callers);
-                    let known = Known { start, frames, unmapped, version, path };
-                    // A later chain with the same hash takes the place of this one, which is then followed again.
-                    self.known.insert(key, known);
-                }
-                self.losses.unmapped_callers += u64::from(unmapped);
-                return path;
-            }
-        };
-        self.losses.unmapped_callers += u64::from(known.unmapped);
-        known.path
-    }
-
-    /// The addresses of half a chain.
-    fn chain(&self, known: Known) -> &[u64] {
-        let start = known.start as usize;
-        &self.chains[start..start + usize::from(known.frames)]
-    }
-
-    /// The path of half a chain that is new, and how many of its callers are nowhere.
-    fn follow(&mut self, pid: i32, callers: &[u64]) -> (u32, u32) {
-        let mut path = NO_PATH;
-        let mut unmapped = 0;
-        for (at, frame) in callers.iter().enumerate().rev() {
-            let cookie = at > 0 && callers[at - 1] == CONTEXT_USER_DEFERRED;
-            if *frame >= CONTEXT_MAX || cookie {
-                continue;
-            }
-            // What directly follows a marker was interrupted there; the others are addresses that a
-            // call returns to, which may be the first of the next function.
-            let interrupted = at > 0 && callers[at - 1] >= CONTEXT_MAX;
-            let address = if interrupted { *frame } else { frame.saturating_sub(1) };
-            let place = self.spaces.place(pid, address).unwrap_or_else(|| {
-                unmapped += 1;
-                Place { file: UNMAPPED, offset: 0 }
-            });
-            let place = self.tree.place(place);
-            path = self.tree.path(path, place);
+        if self.trails.is_empty() {
+            self.trails.resize_with(THREADS_KEPT, Default::default);
         }
-        (path, unmapped)
+        let slot = sample.tid as usize % THREADS_KEPT;
+        let mut trail = std::mem::take(&mut self.trails[slot][half]);
+        if (trail.tid, trail.version) != (sample.tid, version) {
+            (trail.tid, trail.version) = (sample.tid, version);
+            trail.frames.clear();
+        }
+        let outermost_first = callers.iter().rev().zip(&trail.frames);
+        let same = outermost_first.take_while(|(frame, known)| **frame == known.address).count();
+        if same < callers.len() || same < trail.frames.len() {
+            // What a frame is depends on the one inside of it, so the last of those is followed again.
+            trail.frames.truncate(same.saturating_sub(1));
+            self.follow(sample.pid, version, callers, &mut trail.frames);
+        }
+        let last = trail.frames.last().copied();
+        self.trails[slot][half] = trail;
+        last.map_or(NO_PATH, |last| {
+            self.losses.unmapped_callers += u64::from(last.unmapped);
+            last.path
+        })
+    }
+
+    /// Follows the frames of half a chain that are not among `followed`, its outer ones.
+    fn follow(&mut self, pid: i32, version: u32, callers: &[u64], followed: &mut Vec<Followed>) {
+        let last = followed.last();
+        let (mut path, mut unmapped) = last.map_or((NO_PATH, 0), |last| (last.path, last.unmapped));
+        for at in (0..callers.len() - followed.len()).rev() {
+            let frame = callers[at];
+            let inside = at.checked_sub(1).map(|inside| callers[inside]);
+            if frame < CONTEXT_MAX && inside != Some(CONTEXT_USER_DEFERRED) {
+                // What directly follows a marker was interrupted there; the others are addresses that
+                // a call returns to, which may be the first of the next function.
+                let interrupted = inside.is_some_and(|inside| inside >= CONTEXT_MAX);
+                let address = if interrupted { frame } else { frame.saturating_sub(1) };
+                let (place, mapped) = self.place(pid, version, address);
+                unmapped += u32::from(!mapped);
+                path = self.tree.path(path, place);
+            }
+            followed.push(Followed { address: frame, path, unmapped });
+        }
+    }
+
+    /// The number of the place of an address in an address space of this version, and whether anything
+    /// is known to be mapped there.
+    fn place(&mut self, pid: i32, version: u32, address: u64) -> (u32, bool) {
+        if self.found.is_empty() {
+            self.found.resize(PLACES_KEPT, None);
+        }
+        let mut hasher = FxHasher::default();
+        (address, version).hash(&mut hasher);
+        let slot = hasher.finish() as usize % PLACES_KEPT;
+        if let Some(found) = self.found[slot]
+            && (found.address, found.version) == (address, version)
+        {
+            return (found.place, found.mapped);
+        }
+        let place = self.spaces.place(pid, address);
+        let mapped = place.is_some();
+        let place = self.tree.place(place.unwrap_or(Place { file: UNMAPPED, offset: 0 }));
+        self.found[slot] = Some(Found { address, version, place, mapped });
+        (place, mapped)
     }
 }
 

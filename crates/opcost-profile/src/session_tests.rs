@@ -159,9 +159,17 @@ proptest! {
         let mut remembering = session();
         let mut forgetting = session();
         for (pid, address, frames, remap) in &taken {
+            // Markers within a chain say what the frame behind them is.
+            let frames = frames.iter().map(|frame| match frame {
+                0x0ffe => CONTEXT_USER_DEFERRED,
+                0x1003 => CONTEXT_KERNEL,
+                0x1002 => KERNEL_TEXT + 0x10,
+                frame => *frame,
+            });
             let chain: Vec<u64> =
-                [CONTEXT_USER, 0x1000 + address].into_iter().chain(frames.clone()).collect();
-            forgetting.known.clear();
+                [CONTEXT_USER, 0x1000 + address].into_iter().chain(frames).collect();
+            forgetting.trails.clear();
+            forgetting.found.clear();
             for session in [&mut remembering, &mut forgetting] {
                 if *remap {
                     session.take(&map(*pid, 0x1000, format!("/{address}").as_bytes()));

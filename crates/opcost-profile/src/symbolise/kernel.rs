@@ -2,11 +2,12 @@
 
 use super::file::is_same_build;
 use super::{Frame, Names, Sources, Why};
-use crate::space::{CodeFile, KernelReference};
+use crate::space::{CodeFile, KERNEL_HALF, KernelReference};
 use crate::symbols::kernel::{KernelFunction, KernelSymbolsError, Namesakes, functions};
 use crate::symbols::program;
 use crate::symbols::span::Span;
 use opcost_record::profile::KERNEL;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::{fs, io};
 
@@ -83,6 +84,14 @@ pub(super) fn names_by(
 /// kernel's own, bytes.
 const REACH_BYTES: u64 = 1 << 31;
 
+/// The addresses that code of the kernel, of modules and of BPF may have
+/// (Documentation/arch/x86/x86_64/mm.rst); elsewhere their limits depend on the kernel.
+const CODE: RangeInclusive<u64> = if cfg!(target_arch = "x86_64") {
+    0xffff_ffff_8000_0000..=0xffff_ffff_feff_ffff
+} else {
+    KERNEL_HALF..=u64::MAX
+};
+
 /// The names at these addresses by a list that was made at some time since this build was made, if
 /// only functions of the kernel itself are at them: those are where they are, while modules and
 /// programs of BPF come and go.
@@ -95,7 +104,7 @@ fn own_names(text: &str, reference: Option<&KernelReference>, addresses: &[u64])
     let settled = |address: &u64| match find(&spans, *address, shift) {
         Some(span) => own(&&span),
         // What is so far away is no code, but a word that was taken for a caller.
-        None => !(first..=last).contains(&address.wrapping_sub(shift)),
+        None => !CODE.contains(address) || !(first..=last).contains(&address.wrapping_sub(shift)),
     };
     addresses.iter().all(settled).then(|| named(&spans, shift, addresses))
 }
@@ -234,6 +243,9 @@ ffffffffc0000100 t ext4_put\t[ext4]
         };
         let own = [0xa3c2_d8b0_b038_14e4, 0xffff_ffff_8100_0150, 0xffff_ffff_8100_0250];
         assert_eq!(named(&own).unwrap(), ["[text]", "vfs_read", "vfs_write"]);
+        // Near the kernel, but where no code can be.
+        #[cfg(target_arch = "x86_64")]
+        assert_eq!(named(&[0xffff_ffff_ffff_00f1, 0xffff_ffff_0000_0002]).unwrap(), ["[text]"; 2]);
         // Of a module, and of one that may have been loaded since.
         assert_eq!(named(&[own[1], 0xffff_ffff_c000_0010]), None);
         assert_eq!(named(&[own[1], 0xffff_ffff_c123_0010]), None);

@@ -9,6 +9,7 @@ mod frameless;
 mod inline;
 mod jit;
 mod kernel;
+mod parallel;
 mod relative;
 mod remembered;
 mod vdso;
@@ -219,8 +220,8 @@ impl Names {
 /// `recorded`: what a session took; `sources`: where names come from. What cannot be read is said in
 /// [`Sampled::unnamed`] and never an error.
 pub fn symbolise(recorded: &Recorded, sources: &Sources) -> Sampled {
-    let names = |file: &CodeFile, offsets: &[u64]| names(file, recorded, offsets, sources);
-    let (sampled, stacks) = symbolise_by(recorded, names);
+    let names = |asked: &Asked<'_>| names(asked.file, recorded, &asked.offsets, sources);
+    let (sampled, stacks) = symbolise_by(recorded, |asked| parallel::map(&asked, weight, names));
     Sampled { frameless: frameless::samples(recorded, &stacks, sources), ..sampled }
 }
 
@@ -236,33 +237,55 @@ pub fn symbolise_again(
 ) -> Sampled {
     let sources = Sources { inlined: false, ..sources.clone() };
     remembered.begin();
-    symbolise_by(recorded, |file, offsets| remembered.names(file, recorded, offsets, &sources)).0
+    let mut names =
+        |asked: &Asked<'_>| remembered.names(asked.file, recorded, &asked.offsets, &sources);
+    symbolise_by(recorded, |asked| asked.iter().map(&mut names).collect()).0
+}
+
+/// A file, and the offsets in it that are to be named, ascending.
+struct Asked<'r> {
+    file: &'r CodeFile,
+    offsets: Vec<u64>,
+}
+
+/// How much work a file is, to begin with the largest: the kernel's list is read whole for one name.
+fn weight(asked: &Asked<'_>) -> usize {
+    if asked.file.kind == CodeKind::Kernel { usize::MAX } else { asked.offsets.len() }
 }
 
 /// The profile, and the functions of each place.
+///
+/// `names`: names the places of each file, in the order of the files.
 fn symbolise_by(
     recorded: &Recorded,
-    mut names: impl FnMut(&CodeFile, &[u64]) -> Names,
+    names: impl FnOnce(Vec<Asked<'_>>) -> Vec<Names>,
 ) -> (Sampled, Vec<Stack>) {
     let (places, nodes) = (recorded.tree.places(), recorded.tree.nodes());
     let mut samples = vec![0; places.len()];
     for node in nodes {
         samples[node.place as usize] += node.samples;
     }
-    let mut asked: Vec<Vec<(u64, u32)>> = vec![Vec::new(); recorded.files.len()];
+    let mut places_of: Vec<Vec<(u64, u32)>> = vec![Vec::new(); recorded.files.len()];
     for (number, place) in (0..).zip(places) {
-        asked[place.file as usize].push((place.offset, number));
+        places_of[place.file as usize].push((place.offset, number));
     }
+    let mut asked = Vec::new();
+    for (file, places) in recorded.files.iter().zip(&mut places_of) {
+        places.sort_unstable();
+        if !places.is_empty() {
+            let offsets = places.iter().map(|(offset, _)| *offset).collect();
+            asked.push(Asked { file, offsets });
+        }
+    }
+    let mut named = names(asked).into_iter();
     let mut grown = Grown::default();
     let mut stacks = vec![Stack { function: 0, inlined: Vec::new() }; places.len()];
     let (mut unnamed, mut unchecked, mut modules) = (Vec::new(), Vec::new(), Vec::new());
-    for (number_of_file, (file, mut asked)) in recorded.files.iter().zip(asked).enumerate() {
+    for (number_of_file, (file, asked)) in recorded.files.iter().zip(places_of).enumerate() {
         if asked.is_empty() {
             continue;
         }
-        asked.sort_unstable();
-        let offsets: Vec<u64> = asked.iter().map(|(offset, _)| *offset).collect();
-        let names = names(file, &offsets);
+        let Some(names) = named.next() else { break };
         let module = module(file);
         // What stands in no stack is no function of the profile.
         let mut numbers = vec![None; names.frames.len()];

@@ -1,5 +1,6 @@
 //! A recording by metric: what is stored run by run, gathered so that each metric lies together.
 
+use super::parallel;
 use crate::plan::Plan;
 use crate::recording::Recording;
 use opcost_record::{MetricId, Record};
@@ -42,56 +43,73 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// Gathered in one pass over the runs, which lie all over the memory.
+    /// Gathered in one pass over the runs of each variant, which lie all over the memory.
     pub(super) fn of(recording: &Recording, finished: &[Vec<&Record>]) -> Columns {
-        let keys = recording.dictionary.keys();
-        let per_op: Vec<bool> = keys.iter().map(|key| key.row().per_op).collect();
-        let mut by_metric = vec![vec![Column::default(); finished.len()]; keys.len()];
-        let plan = &recording.plan;
-        let per_second = per_second(plan);
-        let drawn_by_process = plan.emulation().is_some() && plan.in_process.is_some();
-        // Only periods need the time that each of them took.
-        let wall = keys.iter().position(|key| key.name == WALL).filter(|_| per_second);
-        let mut as_read = vec![true; keys.len()];
-        for (variant, records) in finished.iter().enumerate() {
-            for (index, record) in records.iter().enumerate() {
-                let Some(block) = record.block else { continue };
-                let wall_ns =
-                    wall.and_then(|wall| record.sample(wall as MetricId)).map(|wall| wall.value);
-                let period_ns = wall_ns.and_then(NonZeroU64::new);
-                let ops = record.ops.and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MIN);
-                for sample in &record.samples {
-                    let metric = usize::from(sample.metric);
-                    let ops = if per_op[metric] { ops } else { NonZeroU64::MIN };
-                    let total = Total { value: sample.value, ops };
-                    let figure = match period_ns.filter(|_| per_op[metric]) {
-                        Some(period_ns) => {
-                            Total { ops: period_ns, ..total }.per_op() * NS_IN_SECOND
-                        }
-                        None => total.per_op(),
-                    };
-                    as_read[metric] &= ops == NonZeroU64::MIN && !per_second;
-                    let column = &mut by_metric[metric][variant];
-                    let is_same_draw = |last: &u32| plan.unit_of(*last) == plan.unit_of(block);
-                    let drawn =
-                        !(drawn_by_process && column.blocks.last().is_some_and(is_same_draw));
-                    column.drawn += usize::from(drawn);
-                    if column.values.is_empty() {
-                        // Most metrics are read in every run; room that is not used takes no memory.
-                        column.blocks.reserve_exact(records.len() - index);
-                        column.values.reserve_exact(records.len() - index);
-                    }
-                    column.blocks.push(block);
-                    // Periods are never of one length exactly, so nothing is the same per second.
-                    column.varies |= per_second || *column.first.get_or_insert(total) != total;
-                    column.values.push(figure);
-                    let multiplexed = sample.time.is_some_and(|time| time.multiplexed());
-                    column.multiplexed += usize::from(multiplexed);
-                }
+        let metrics = recording.dictionary.keys().len();
+        let large = recording.records.len() > MANY_RUNS;
+        let gathered =
+            parallel::map(finished.iter().collect(), large, |runs| of_variant(recording, runs));
+        let mut columns = Columns {
+            by_metric: (0..metrics).map(|_| Vec::with_capacity(finished.len())).collect(),
+            as_read: vec![true; metrics],
+        };
+        for (of_variant, as_read) in gathered {
+            for (metric, column) in of_variant.into_iter().enumerate() {
+                columns.by_metric[metric].push(column);
+                columns.as_read[metric] &= as_read[metric];
             }
         }
-        Columns { by_metric, as_read }
+        columns
     }
+}
+
+/// Runs from which on a thread a variant pays.
+const MANY_RUNS: usize = 5_000;
+
+/// The columns of one variant by metric, and whether each metric's figures are the integers as they were
+/// read.
+fn of_variant(recording: &Recording, records: &[&Record]) -> (Vec<Column>, Vec<bool>) {
+    let keys = recording.dictionary.keys();
+    let per_op: Vec<bool> = keys.iter().map(|key| key.row().per_op).collect();
+    let mut by_metric = vec![Column::default(); keys.len()];
+    let plan = &recording.plan;
+    let per_second = per_second(plan);
+    let drawn_by_process = plan.emulation().is_some() && plan.in_process.is_some();
+    // Only periods need the time that each of them took.
+    let wall = keys.iter().position(|key| key.name == WALL).filter(|_| per_second);
+    let mut as_read = vec![true; keys.len()];
+    for (index, record) in records.iter().enumerate() {
+        let Some(block) = record.block else { continue };
+        let wall_ns = wall.and_then(|wall| record.sample(wall as MetricId)).map(|wall| wall.value);
+        let period_ns = wall_ns.and_then(NonZeroU64::new);
+        let ops = record.ops.and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MIN);
+        for sample in &record.samples {
+            let metric = usize::from(sample.metric);
+            let ops = if per_op[metric] { ops } else { NonZeroU64::MIN };
+            let total = Total { value: sample.value, ops };
+            let figure = match period_ns.filter(|_| per_op[metric]) {
+                Some(period_ns) => Total { ops: period_ns, ..total }.per_op() * NS_IN_SECOND,
+                None => total.per_op(),
+            };
+            as_read[metric] &= ops == NonZeroU64::MIN && !per_second;
+            let column = &mut by_metric[metric];
+            let is_same_draw = |last: &u32| plan.unit_of(*last) == plan.unit_of(block);
+            let drawn = !(drawn_by_process && column.blocks.last().is_some_and(is_same_draw));
+            column.drawn += usize::from(drawn);
+            if column.values.is_empty() {
+                // Most metrics are read in every run; room that is not used takes no memory.
+                column.blocks.reserve_exact(records.len() - index);
+                column.values.reserve_exact(records.len() - index);
+            }
+            column.blocks.push(block);
+            // Periods are never of one length exactly, so nothing is the same per second.
+            column.varies |= per_second || *column.first.get_or_insert(total) != total;
+            column.values.push(figure);
+            let multiplexed = sample.time.is_some_and(|time| time.multiplexed());
+            column.multiplexed += usize::from(multiplexed);
+        }
+    }
+    (by_metric, as_read)
 }
 
 impl Columns {

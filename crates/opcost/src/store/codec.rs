@@ -40,6 +40,36 @@ pub(super) fn decode(mut bytes: &[u8]) -> Option<Vec<Sample>> {
     Some(samples)
 }
 
+/// Samples of several runs, as bytes one behind the other, so that another thread can decode them.
+#[derive(Default)]
+pub(super) struct Packed {
+    bytes: Vec<u8>,
+    /// Where each run's end.
+    ends: Vec<usize>,
+}
+
+impl Packed {
+    /// Adds the samples of a run.
+    pub(super) fn push(&mut self, samples: &[u8]) {
+        self.bytes.extend_from_slice(samples);
+        self.ends.push(self.bytes.len());
+    }
+
+    pub(super) fn runs(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Appends the samples of each run, or gives `None` as [`decode`] does.
+    pub(super) fn decode(&self, samples: &mut Vec<Vec<Sample>>) -> Option<()> {
+        let mut start = 0;
+        for end in &self.ends {
+            samples.push(decode(&self.bytes[start..*end])?);
+            start = *end;
+        }
+        Some(())
+    }
+}
+
 fn write(bytes: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         bytes.push(value as u8 | 0x80);
@@ -98,6 +128,19 @@ mod tests {
         fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             let _ = decode(&bytes);
         }
+    }
+
+    #[test]
+    fn packed_runs_are_decoded_one_by_one() {
+        let sample = |metric| Sample { metric, value: u64::from(metric) << 40, time: None };
+        let runs = [vec![sample(1), sample(2)], vec![], vec![sample(3)]];
+        let mut packed = Packed::default();
+        runs.iter().for_each(|run| packed.push(&encode(run)));
+        let mut decoded = Vec::new();
+        assert_eq!((packed.runs(), packed.decode(&mut decoded)), (3, Some(())));
+        assert_eq!(decoded, runs);
+        packed.push(&[2, 0x80]);
+        assert_eq!(packed.decode(&mut decoded), None);
     }
 
     #[test]

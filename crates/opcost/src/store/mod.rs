@@ -22,11 +22,13 @@ pub use write::RecordingWriter;
 use crate::plan::{Plan, Revision};
 use crate::recording::{MachineState, Recording, State};
 use checksum::checksum;
+use codec::Packed;
 use opcost_record::{Dictionary, Domain, Failure, Invariant, MetricKey, Outcome, Profile, Record};
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Deserialize;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
 
 /// A line of the list of recordings.
 #[derive(Clone, Debug)]
@@ -70,6 +72,11 @@ pub struct DamagedRecording {
     /// What is wrong with it.
     pub why: String,
 }
+
+/// Runs whose samples are decoded at a time, while SQLite reads the next ones.
+const BATCH_RUNS: usize = 1024;
+/// Batches that may wait for that.
+const BATCHES_WAITING: usize = 4;
 
 /// An open store file.
 pub struct Store {
@@ -303,7 +310,7 @@ impl Store {
                 "SELECT slot, variant, block, started_unix_ns, exit_code, failure, ops, invariants, samples, {sums}
                  FROM runs WHERE recording = ?1 ORDER BY slot"
             ))?;
-            let records = statement.query_map([number], |row| {
+            let record = |row: &Row<'_>| {
                 check_run(row)?;
                 let variant: u16 = row.get(1)?;
                 if usize::from(variant) >= variants {
@@ -325,11 +332,57 @@ impl Store {
                     invariants: set
                         .and_then(|set| sets.get(set).cloned())
                         .ok_or_else(|| codec::corrupt(7, "unknown set of invariants"))?,
-                    samples: codec::decode(row.get_ref(8)?.as_blob()?)
-                        .ok_or_else(|| codec::corrupt(8, "samples"))?,
+                    samples: Vec::new(),
                 })
-            })?;
-            records.collect()
+            };
+            let mut records: Vec<Record> = Vec::new();
+            let (read, samples) = thread::scope(|scope| {
+                let (send, received) = mpsc::sync_channel::<Packed>(BATCHES_WAITING);
+                let decode_all = move || {
+                    let mut samples = Vec::new();
+                    received.iter().try_for_each(|batch| batch.decode(&mut samples))?;
+                    Some(samples)
+                };
+                let mut decode_all = Some(decode_all);
+                let mut decoder = None;
+                let mut packed = Packed::default();
+                let mut read = || -> rusqlite::Result<()> {
+                    let mut rows = statement.query([number])?;
+                    while let Some(row) = rows.next()? {
+                        records.push(record(row)?);
+                        packed.push(row.get_ref(8)?.as_blob()?);
+                        if packed.runs() == BATCH_RUNS {
+                            decoder = decoder.take().or_else(|| Some(scope.spawn(decode_all.take()?)));
+                            // A decoder that is gone has found damage, which it reports itself.
+                            if send.send(std::mem::take(&mut packed)).is_err() {
+                                break;
+                            }
+                        }
+                    }
+                    Ok(())
+                };
+                let read = read();
+                drop(send);
+                // A panic of the thread is this thread's.
+                let samples = match decoder {
+                    None => Some(Vec::new()),
+                    Some(decoder) => {
+                        decoder.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                    }
+                };
+                let samples = samples.and_then(|mut samples| {
+                    packed.decode(&mut samples)?;
+                    Some(samples)
+                });
+                (read, samples)
+            });
+            // Samples are decoded of rows that are sound otherwise, so theirs is the first damage.
+            let samples = samples.ok_or_else(|| codec::corrupt(8, "samples"))?;
+            read?;
+            for (record, samples) in records.iter_mut().zip(samples) {
+                record.samples = samples;
+            }
+            Ok(records)
         })
     }
 
