@@ -12,7 +12,6 @@ use crate::number;
 use crate::plan::{MachineKind, Plan, Unavailable, WorkPlan, shell_syntax};
 use crate::recording::{Recording, State};
 use crate::source::{self, Scope};
-use opcost_record::metric::EMULATOR;
 use opcost_record::{Family, MetricKey, Outcome, Record, TWIN, Unit, WORK};
 use opcost_stats::{Budget, Paired, bootstrap, exact, multiple, power, relevance, summary};
 
@@ -175,13 +174,11 @@ fn variants(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<VariantSumm
 fn unavailable(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<Unavailable> {
     let plan = &recording.plan;
     let mut missing = plan.unavailable.clone();
-    // Of no run at all nothing can be said.
-    if finished.iter().all(Vec::is_empty) {
+    // Nothing can be said without a run. The emulator counts all that it is to count, or the run fails.
+    if finished.iter().all(Vec::is_empty) || plan.machine() == MachineKind::Emulated {
         return missing;
     }
-    // The plan says of the emulated machine what it cannot count; the host's sources read nothing.
-    let read = |key: &MetricKey| plan.machine() != MachineKind::Emulated || key.source == EMULATOR;
-    for key in plan.metrics().into_iter().filter(read) {
+    for key in plan.metrics() {
         if recording.dictionary.id(&key).is_none() {
             let reason = source::reason_absent(key.row(), plan.scope()).to_string();
             missing.push(Unavailable { key, reason, remedy: String::new() });

@@ -167,7 +167,8 @@ fn the_size_of_a_copied_stack_is_the_users() {
         let deeper = functions.iter().find(|function| function["symbol"] == "deeper").unwrap();
         let samples = deeper["samples"].as_u64().unwrap();
         assert!(samples > 0, "{profile:#}");
-        assert_eq!(beyond >= samples, cut, "{bytes}: {profile:#}");
+        // A sample may find the recursion on its way.
+        assert_eq!(2 * beyond > samples, cut, "{bytes}: {profile:#}");
         let main = deeper["callers"].to_string().contains("\"main\"");
         assert_eq!(main, !cut, "{bytes}: {profile:#}");
     }
