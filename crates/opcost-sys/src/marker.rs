@@ -16,14 +16,24 @@ pub fn mark<const DISPLACEMENT: u32>() {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;
-    use opcost_record::marker::{START, STOP};
+    use opcost_record::marker::{Marker, START, STOP};
+    use opcost_record::{TWIN, WORK};
+
+    #[inline(never)]
+    fn marked() {
+        mark::<START>();
+        mark::<{ STOP | 1 }>();
+    }
 
     #[test]
-    fn markers_can_be_executed_anywhere() {
-        mark::<START>();
-        mark::<STOP>();
+    fn a_marker_is_an_instruction_where_it_is_executed() {
+        marked();
+        // SAFETY: code of this program, which goes on for more than these bytes.
+        let code = unsafe { std::slice::from_raw_parts(marked as *const () as *const u8, 64) };
+        let found: Vec<Marker> = code.windows(7).filter_map(Marker::decode).take(2).collect();
+        assert_eq!(found, [Marker::Start(WORK), Marker::Stop(TWIN)]);
     }
 }

@@ -51,13 +51,35 @@ mod tests {
         }
     }
 
+    /// The displacements of the first so many markers in a function's code, in ascending order.
+    #[cfg(target_arch = "x86_64")]
+    fn displacements<const N: usize>(function: *const ()) -> [u32; N] {
+        // SAFETY: code of this program, which goes on for more than these bytes.
+        let code = unsafe { std::slice::from_raw_parts(function.cast::<u8>(), 2048) };
+        let found = code.windows(7).filter_map(|bytes| {
+            let displacement = bytes.strip_prefix(&opcost_record::marker::OPCODE)?;
+            let displacement = u32::from_le_bytes(displacement.try_into().unwrap());
+            (displacement & 0xffff_0000 == MAGIC).then_some(displacement)
+        });
+        let mut found: Vec<u32> = found.take(N).collect();
+        found.sort_unstable();
+        found.try_into().unwrap()
+    }
+
     #[test]
-    fn markers_can_be_executed_anywhere() {
+    #[cfg(target_arch = "x86_64")]
+    fn each_end_of_a_region_executes_a_marker_of_its_own() {
         let mut meter = Markers;
         for region in [WORK, TWIN, "another"] {
             meter.start(region);
             meter.stop(region);
         }
         meter.end_run();
+        let start: fn(&mut Markers, &'static str) = Meter::start;
+        let stop: fn(&mut Markers, &'static str) = Meter::stop;
+        let end: fn(&mut Markers) = Markers::end_run;
+        assert_eq!(displacements(start as *const ()), [MAGIC | 0xff, START, START | 1]);
+        assert_eq!(displacements(stop as *const ()), [MAGIC | 0xff, STOP, STOP | 1]);
+        assert_eq!(displacements(end as *const ()), [RUN_END]);
     }
 }

@@ -81,7 +81,14 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_for_an_operation_can_be_executed() {
-        ready(unknown());
+    fn so_many_operations_are_done_as_were_asked_for() {
+        for ops in [0, 1, TURN - 1, TURN, TURN + 1, 3 * TURN + 2] {
+            let mut done = 0;
+            let said = times!(ops, {
+                ready(unknown());
+                done += 1
+            });
+            assert_eq!((done, said), (ops, ops));
+        }
     }
 }

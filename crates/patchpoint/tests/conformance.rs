@@ -1,4 +1,6 @@
 //! Every function and macro of the API, on every build; the list of the C library's conformance.c.
+//!
+//! Its own program: sites act as their keys say also before the first `init`, which patches a whole process.
 
 use patchpoint::{
     Branch, Call, Cpu, Error, Kind, Missing, Transaction, Value, call, call_saved, init, likely,

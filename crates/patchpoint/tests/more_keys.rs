@@ -1,5 +1,7 @@
 //! Real numbers, switches, keys in arrays and structs, and operations that hold sites themselves: the
 //! list of the C library's conformance.c and frozen.c.
+//!
+//! Its own program, as conformance.rs: what sites do before the first `init` is a part of it.
 
 use patchpoint::{
     Branch, Call, Error, Missing, Switch, Transaction, Value, call, call_saved, init, likely,

@@ -138,14 +138,12 @@ fn one_with_a_thread_that_nothing_interrupts_is_given_up_and_unchanged() {
     assert_eq!(process.survey().unwrap().keys, survey.keys);
 }
 
-/// The program that the next test starts and kills: it is this one, told by a variable whose process
-/// to change and never let go again.
+/// The program that the next test starts and kills: it is the same test in this program, told by a
+/// variable whose process to change and never let go again.
 const HELD: &str = "OPCOST_ATTACH_TEST_HELD";
 
-#[test]
-fn holds_a_process_in_the_middle_of_a_change_where_it_is_told_to() {
-    let Ok(change) = std::env::var(HELD) else { return };
-    let undo: Undo = serde_json::from_str(&change).unwrap();
+fn hold_in_the_middle_of_a_change(undo: &str) {
+    let undo: Undo = serde_json::from_str(undo).unwrap();
     let process = Process::open(undo.pid, Purpose::Change).unwrap();
     let hold = |_: &[i32]| {
         // Past the test harness, which keeps what is printed.
@@ -159,6 +157,9 @@ fn holds_a_process_in_the_middle_of_a_change_where_it_is_told_to() {
 
 #[test]
 fn a_changer_that_is_killed_in_mid_flip_leaves_a_program_that_runs_and_can_be_restored() {
+    if let Ok(undo) = std::env::var(HELD) {
+        return hold_in_the_middle_of_a_change(&undo);
+    }
     let Some(mut busy) = Busy::run(4, "") else { return };
     let (process, survey, change) = opened(&busy);
     let started_ticks = process.started_ticks;
@@ -167,7 +168,7 @@ fn a_changer_that_is_killed_in_mid_flip_leaves_a_program_that_runs_and_can_be_re
     let mut changer = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "meanwhile::holds_a_process_in_the_middle_of_a_change_where_it_is_told_to",
+            "meanwhile::a_changer_that_is_killed_in_mid_flip_leaves_a_program_that_runs_and_can_be_restored",
         ])
         .env(HELD, undo.trim_end())
         .stderr(Stdio::piped())

@@ -77,7 +77,7 @@ fn bound(times: u64) -> f64 {
 
 #[test]
 fn narrow_intervals_cover_and_alarm_as_stated() {
-    let times = 1_000;
+    let times = 400;
     for (seed, record, widths) in [
         (1, gaussian as fn(usize, &mut Random) -> Vec<f64>, [0.012, 0.006]),
         (2, spiked, [0.02, 0.01]),

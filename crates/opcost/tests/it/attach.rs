@@ -243,12 +243,15 @@ fn processes_that_cannot_be_changed_are_refused_by_name() {
     let lab = Lab::new();
     // More than any kernel numbers processes with (PID_MAX_LIMIT).
     lab.run(&["attach", "99999999"]).expect(4).says(&["there is no process 99999999"]);
-    let own = std::process::id().to_string();
-    lab.run(&["attach", &own]).expect(4).says(&["does not use patchpoint"]);
+    let mut other = Command::new("sleep").arg("600").spawn().unwrap();
+    let ended = lab.run(&["attach", &other.id().to_string()]);
+    other.kill().unwrap();
+    other.wait().unwrap();
+    ended.expect(4).says(&["does not use patchpoint"]);
     let Some(mut busy) = Busy::run(1, "") else { return };
     let traced = Stopped::stop(busy.pid()).unwrap();
     let ended = attach(&lab, &busy, &["--key", "slow", "--to", "on"]).expect(5);
-    ended.says(&[&format!("is traced by process {own} already")]);
+    ended.says(&[&format!("is traced by process {} already", std::process::id())]);
     drop(traced);
     assert_untouched(&mut busy);
 }

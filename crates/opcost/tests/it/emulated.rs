@@ -26,7 +26,9 @@ fn a_system_call_costs_more_under_a_filter_and_it_is_said_where() {
     let Some(kernel) = needs::kernel() else { return };
     let lab = Lab::new();
     let work = ["-w", "syscall:ops=2000", "-w", "syscall:ops=2000,seccomp=on"];
-    let args = [&work[..], &["--pairs", "7", "--primary", "instructions:k", "--json"]].concat();
+    let args =
+        [&work[..], &["--pairs", "2", "--warmup", "0", "--primary", "instructions:k", "--json"]]
+            .concat();
     let ended = guests(&lab, &kernel, &args).expect(0);
     let shown: Value = serde_json::from_str(&ended.stdout).unwrap();
     let primary = metric(&shown, "instructions", "kernel");
@@ -65,7 +67,7 @@ fn the_same_work_twice_is_the_same_to_the_last_instruction() {
     let lab = Lab::new();
     let work =
         ["--variant", "one=workload:mmap:ops=3000", "--variant", "two=workload:mmap:ops=3000"];
-    let args = [&work[..], &["--pairs", "2", "--json"]].concat();
+    let args = [&work[..], &["--pairs", "2", "--warmup", "0", "--json"]].concat();
     let ended = guests(&lab, &kernel, &args).expect(0);
     let shown: Value = serde_json::from_str(&ended.stdout).unwrap();
     for row in shown["opcost"]["metrics"].as_array().unwrap() {
@@ -94,7 +96,8 @@ fn code_is_patched_inside_a_guest_and_counted_to_the_instruction() {
     let of = |path: &str| format!("pvops:ops=2000,path={path}");
     let work = [of("direct"), of("inlined"), of("unpatched")];
     let args: Vec<&str> = work.iter().flat_map(|work| ["-w", work]).collect();
-    let ended = guests(&lab, &kernel, &[&args[..], &["--pairs", "2", "--json"]].concat()).expect(0);
+    let short = ["--pairs", "2", "--warmup", "0", "--json"];
+    let ended = guests(&lab, &kernel, &[&args[..], &short].concat()).expect(0);
     let shown: Value = serde_json::from_str(&ended.stdout).unwrap();
     let rows = shown["opcost"]["metrics"].as_array().unwrap();
     let changes: Vec<f64> = rows
@@ -115,14 +118,14 @@ fn paths_exchanged_in_one_process_of_a_guest_are_counted_run_by_run() {
     let Some(kernel) = needs::kernel() else { return };
     let lab = Lab::new();
     let work = ["-w", "pvops:ops=1000,path=direct", "-w", "pvops:ops=1000,path=inlined"];
-    let args = [&["--in-process"], &work[..], &["--pairs", "4", "--json"]].concat();
+    let args = [&["--in-process"], &work[..], &["--pairs", "2", "--json"]].concat();
     let ended = guests(&lab, &kernel, &args).expect(0);
     let shown: Value = serde_json::from_str(&ended.stdout).unwrap();
-    // The first boot repeated, and four of one pair: each run of one is a record.
+    // The first boot repeated, and two of one pair: each run of one is a record.
     let starts = lab.column("last", "started_unix_ns");
     let sizes: Vec<usize> =
         starts.chunk_by(|one, other| one == other).map(<[String]>::len).collect();
-    assert_eq!(sizes, [2, 2, 2, 2, 2]);
+    assert_eq!(sizes, [2, 2, 2]);
     let user = metric(&shown, "instructions", "user");
     let change = user["value"].as_f64().unwrap() - user["value_baseline"].as_f64().unwrap();
     assert!((change + 7.0).abs() < 0.01, "{user:#}");
@@ -148,7 +151,7 @@ fn one_path_on_both_sides_of_a_guests_process_is_no_change() {
     let lab = Lab::new();
     let work =
         ["a", "b"].map(|name| format!("--variant={name}=workload:pvops:ops=1000,path=direct"));
-    let args = ["--in-process", &work[0], &work[1], "--pairs", "8", "--json"];
+    let args = ["--in-process", &work[0], &work[1], "--pairs", "4", "--json"];
     let more = ["--blocks-per-process", "2", "--warmup", "0"];
     let ended = guests(&lab, &kernel, &[&args[..], &more].concat()).expect(0);
     let shown: Value = serde_json::from_str(&ended.stdout).unwrap();
@@ -191,7 +194,9 @@ fn an_interrupted_recording_goes_on_and_ends_with_the_same_digits() {
             "--seed",
             "1",
             "--pairs",
-            "3",
+            "2",
+            "--warmup",
+            "0",
             "-w",
             "mmap:ops=2000",
             "-w",
@@ -256,7 +261,7 @@ fn what_goes_wrong_in_a_guest_is_named() {
     };
     let work = ["-w", "syscall:ops=10", "-w", "syscall:ops=20"];
     fails(&[&work[..], &["--boot", "rdinit=/nothing"]].concat(), &["panic"]);
-    fails(&["true", "sh -c 'while :; do :; done'", "--timeout", "20s"], &["20 s", "stopped"]);
+    fails(&["true", "sh -c 'while :; do :; done'", "--timeout", "5s"], &["5 s", "stopped"]);
     lab.write(
         "hungry.c",
         "#include <stdlib.h>\n#include <string.h>\n\

@@ -131,7 +131,6 @@ fn a_command_on_intel_is_counted_in_full() {
             (WORK, "instructions", 1_301_583, time, time),
         ],
     );
-    assert!(multiplexed(&readings).is_empty());
 }
 
 #[test]
@@ -290,31 +289,44 @@ fn a_member_that_does_not_fit_is_named_and_the_others_are_closed() {
 fn every_refusal_names_the_event_with_reason_and_remedy() {
     let kernel = replay(transcript!("region-refusals"));
     let context = OpenContext::detect(Path::new("/proc"), Path::new("/sys"));
-    let refused = |event: EventPlan, errno: i32| {
+    // `says`: one of these, as a machine without a PMU has a reason of its own.
+    let refused = |event: EventPlan, errno: i32, says: &[&str]| {
         let label = event.key.label();
         let refusal = explain(errno, &attr(&event, false, true), &context);
         let mut counters = Counters::new(kernel.clone(), vec![event], false);
+        let error = format!("{:#}", counters.attach(0).unwrap_err());
         assert_eq!(
-            format!("{:#}", counters.attach(0).unwrap_err()),
+            error,
             format!("cannot open counter {label}: {}; {}", refusal.reason, refusal.remedy)
         );
+        assert!(says.iter().any(|part| error.contains(part)), "{error}");
         // Nothing was opened, so nothing is read.
         let mut readings = Vec::new();
         counters.read(WORK, None, &mut readings).unwrap();
         assert!(readings.is_empty());
     };
     let one = |text: &str| events(text).remove(0);
-    refused(one("cycles"), libc::ENOENT);
-    refused(one("cycles"), libc::EACCES);
+    refused(
+        one("cycles"),
+        libc::ENOENT,
+        &["no hardware counters here", "PMU does not count 'cycles'"],
+    );
+    refused(one("cycles"), libc::EACCES, &["forbids 'cycles'", "perf_event_paranoid"]);
     let mut allowed = Counters::new(kernel.clone(), events("cycles:u"), false);
     allowed.attach(0).unwrap();
     drop(allowed);
-    refused(coded("apple_icestorm_pmu/cycles/", 0, 0xb_0000_0000, None), libc::EOPNOTSUPP);
-    refused(one("page-faults"), libc::EPERM);
-    refused(one("page-faults"), libc::ENOSYS);
+    let apple = coded("apple_icestorm_pmu/cycles/", 0, 0xb_0000_0000, None);
+    refused(apple, libc::EOPNOTSUPP, &["no hardware counters here", "the PMU cannot count"]);
+    refused(one("page-faults"), libc::EPERM, &["forbids 'page-faults'", "perf_event_paranoid"]);
+    refused(one("page-faults"), libc::ENOSYS, &["perf_event_open is not there"]);
     let frontend = "cpu/event=0xc6,umask=0x1,frontend=0x13/";
-    refused(EventPlan { config1: 0x13, ..coded(frontend, 4, 0x1c6, None) }, libc::ENXIO);
-    refused(one("instructions"), libc::EINVAL);
+    let frontend = EventPlan { config1: 0x13, ..coded(frontend, 4, 0x1c6, None) };
+    refused(
+        frontend,
+        libc::ENXIO,
+        &["no hardware counters here", "PMU does not count raw event 0x1c6"],
+    );
+    refused(one("instructions"), libc::EINVAL, &["the kernel rejects 'instructions'"]);
     finish(kernel);
 }
 

@@ -1,6 +1,6 @@
 //! Guests that boot for real: what they send is what the host sees of the same work.
 
-use crate::boot::{boot, machine};
+use crate::boot::{boot, boot_in, machine};
 use opcost::machine::emulated::initramfs::{CommandPack, Initramfs, PackItem, WorkloadPack};
 use opcost_record::channel::{Frame, FrameKind, GuestExit};
 use opcost_record::wire;
@@ -145,7 +145,7 @@ fn a_command_that_is_killed_for_its_memory_is_told_of() {
     let Some((kernel, guest)) = machine() else { return };
     // It keeps the last line, which never ends.
     let command = command("/usr/bin/tail", &["tail", "/dev/zero"], Path::new("/"));
-    let frames = boot(&kernel, &Initramfs::for_command(&guest, &command).unwrap());
+    let frames = boot_in(96, &kernel, &Initramfs::for_command(&guest, &command).unwrap());
     assert_eq!(exit(&frames), GuestExit::Signal(9), "{frames:?}");
     assert!(text(&frames, FrameKind::Note).contains("Out of memory"), "{frames:?}");
 }

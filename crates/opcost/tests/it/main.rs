@@ -18,6 +18,7 @@ mod cli_text;
 mod cli_usage;
 mod comparison;
 mod conclusions;
+mod count_tests;
 mod emulated;
 mod events_live;
 mod events_replay;

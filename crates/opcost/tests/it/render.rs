@@ -412,11 +412,12 @@ fn an_estimate_of_cycles_gives_no_cpi() {
 #[test]
 fn every_format_has_a_golden_file() {
     let golden =
-        std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/snapshots")).unwrap();
+        std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/snapshots")).unwrap();
     let names: Vec<String> =
         golden.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     for format in FORMATS {
-        let found = names.iter().any(|name| name.starts_with(&format!("render__{}", format.name)));
+        let found =
+            names.iter().any(|name| name.starts_with(&format!("it__render__{}", format.name)));
         assert!(found, "{} has none", format.name);
     }
 }

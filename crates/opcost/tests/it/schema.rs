@@ -157,8 +157,17 @@ fn programs_that_are_emulated() {
 fn guests_that_are_emulated() {
     let Some(kernel) = needs::kernel() else { return };
     let lab = Lab::new();
-    let work =
-        ["-w", "syscall:ops=2000", "-w", "syscall:ops=2000,seccomp=on", "-n", "2", "--model"];
+    let work = [
+        "-w",
+        "syscall:ops=2000",
+        "-w",
+        "syscall:ops=2000,seccomp=on",
+        "-n",
+        "2",
+        "--warmup",
+        "0",
+        "--model",
+    ];
     let machine = ["--machine", "emulated", "--kernel", &kernel, "--json"];
     let document = printed(&lab.run(&[&["compare"][..], &work, &machine].concat()).expect(0));
     check(&document);

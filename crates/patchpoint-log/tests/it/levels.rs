@@ -46,8 +46,13 @@ fn all(level: Level) -> (usize, Vec<String>) {
 fn each_level_executes_its_statements_and_those_above() {
     let _levels = LEVELS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let _ = patchpoint_log::set_logger(&LINES);
-    let wanted =
-        ["ERROR levels 1", "WARN other 2", "INFO levels 3", "DEBUG levels 4 two", "TRACE levels 5"];
+    let wanted = [
+        "ERROR it::levels 1",
+        "WARN other 2",
+        "INFO it::levels 3",
+        "DEBUG it::levels 4 two",
+        "TRACE it::levels 5",
+    ];
     for pass in 0..2 {
         for (number, filter) in LevelFilter::iter().enumerate() {
             patchpoint_log::set_max_level(filter).unwrap();

@@ -1,7 +1,7 @@
 //! What sites are in memory: the one instruction that each should be, as compiled and patched.
 #![cfg(patchpoint_native)]
 
-use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, Mnemonic, NasmFormatter};
+use iced_x86::{Decoder, DecoderOptions, Formatter, NasmFormatter};
 use patchpoint::{Branch, Call, Missing, RawKey, Site, Switch, Value};
 use patchpoint::{call, call_saved, likely, sites, switch, unlikely, value};
 use std::sync::Mutex;
@@ -120,65 +120,70 @@ fn a_patched_site_is_the_instruction_it_should_be() {
     WAY.set(0).unwrap();
 }
 
-#[inline(never)]
-fn traced() -> u64 {
-    std::hint::black_box(1)
-}
+/// What the optimiser makes of a site. `script/test` builds these tests with it, too.
+#[cfg(not(debug_assertions))]
+mod optimised {
+    use super::{KEYS, SELDOM};
+    use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
+    use patchpoint::{sites, unlikely};
 
-/// The same with a tracepoint at its end and without.
-#[inline(never)]
-extern "C" fn mix_traced(n: u64) -> u64 {
-    let sum = n.wrapping_mul(3) ^ n.rotate_left(7);
-    if unlikely!(SELDOM) {
-        return traced();
+    #[inline(never)]
+    fn traced() -> u64 {
+        std::hint::black_box(1)
     }
-    sum
-}
 
-#[inline(never)]
-extern "C" fn mix_plain(n: u64) -> u64 {
-    n.wrapping_mul(3) ^ n.rotate_left(7)
-}
+    /// The same with a tracepoint at its end and without.
+    #[inline(never)]
+    extern "C" fn mix_traced(n: u64) -> u64 {
+        let sum = n.wrapping_mul(3) ^ n.rotate_left(7);
+        if unlikely!(SELDOM) {
+            return traced();
+        }
+        sum
+    }
 
-/// The instructions of a function in memory, in their order up to the first return.
-fn instructions(function: extern "C" fn(u64) -> u64) -> Vec<Instruction> {
-    let start = function as *const () as usize;
-    // SAFETY: code of this program, which goes on for more than these bytes.
-    let bytes = unsafe { std::slice::from_raw_parts(start as *const u8, 512) };
-    let mut decoder = Decoder::with_ip(64, bytes, start as u64, DecoderOptions::NONE);
-    let mut found = Vec::new();
-    loop {
-        let instruction = decoder.decode();
-        found.push(instruction);
-        if instruction.mnemonic() == Mnemonic::Ret || found.len() == 128 {
-            return found;
+    #[inline(never)]
+    extern "C" fn mix_plain(n: u64) -> u64 {
+        n.wrapping_mul(3) ^ n.rotate_left(7)
+    }
+
+    /// The instructions of a function in memory, in their order up to the first return.
+    fn instructions(function: extern "C" fn(u64) -> u64) -> Vec<Instruction> {
+        let start = function as *const () as usize;
+        // SAFETY: code of this program, which goes on for more than these bytes.
+        let bytes = unsafe { std::slice::from_raw_parts(start as *const u8, 512) };
+        let mut decoder = Decoder::with_ip(64, bytes, start as u64, DecoderOptions::NONE);
+        let mut found = Vec::new();
+        loop {
+            let instruction = decoder.decode();
+            found.push(instruction);
+            if instruction.mnemonic() == Mnemonic::Ret || found.len() == 128 {
+                return found;
+            }
         }
     }
-}
 
-#[test]
-fn a_disabled_branch_is_one_nop_and_nothing_else() {
-    if cfg!(debug_assertions) {
-        opcost_skip::skip!("this build is not optimised: run with --release");
-        return;
+    #[test]
+    fn a_disabled_branch_is_one_nop_and_nothing_else() {
+        let _alone = KEYS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        SELDOM.set(false).unwrap();
+        assert_eq!(mix_traced(10), mix_plain(10));
+        let (traced, plain) = (instructions(mix_traced), instructions(mix_plain));
+        // The same operations, and moves between registers as the compiler likes.
+        let operations = |list: &[Instruction]| -> Vec<Mnemonic> {
+            let mnemonics = list.iter().map(|instruction| instruction.mnemonic());
+            mnemonics.filter(|mnemonic| *mnemonic != Mnemonic::Mov).collect()
+        };
+        let (mut with_site, mut without) = (operations(&traced), operations(&plain));
+        without.push(Mnemonic::Nop);
+        with_site.sort();
+        without.sort();
+        assert_eq!(with_site, without);
+        let nop = SELDOM.raw();
+        let site = sites().unwrap().into_iter().find(|site| {
+            site.key == nop
+                && traced.iter().any(|instruction| instruction.ip() == site.address as u64)
+        });
+        assert_eq!(site.unwrap().state, "nop");
     }
-    let _alone = KEYS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    SELDOM.set(false).unwrap();
-    assert_eq!(mix_traced(10), mix_plain(10));
-    let (traced, plain) = (instructions(mix_traced), instructions(mix_plain));
-    // The same operations, and moves between registers as the compiler likes.
-    let operations = |list: &[Instruction]| -> Vec<Mnemonic> {
-        let mnemonics = list.iter().map(|instruction| instruction.mnemonic());
-        mnemonics.filter(|mnemonic| *mnemonic != Mnemonic::Mov).collect()
-    };
-    let (mut with_site, mut without) = (operations(&traced), operations(&plain));
-    without.push(Mnemonic::Nop);
-    with_site.sort();
-    without.sort();
-    assert_eq!(with_site, without);
-    let nop = SELDOM.raw();
-    let site = sites().unwrap().into_iter().find(|site| {
-        site.key == nop && traced.iter().any(|instruction| instruction.ip() == site.address as u64)
-    });
-    assert_eq!(site.unwrap().state, "nop");
 }

@@ -16,7 +16,13 @@ pub(crate) fn machine() -> Option<(PathBuf, PathBuf)> {
 
 /// Boots and gives what the guest sent.
 pub(crate) fn boot(kernel: &Path, initramfs: &Initramfs) -> Vec<Frame> {
-    boot_with(kernel, initramfs, tempfile::tempdir().unwrap().path(), &[])
+    boot_with(kernel, initramfs, tempfile::tempdir().unwrap().path(), &["-m", "512"])
+}
+
+/// The same with little memory, MiB.
+pub(crate) fn boot_in(memory_mib: u32, kernel: &Path, initramfs: &Initramfs) -> Vec<Frame> {
+    let memory_mib = memory_mib.to_string();
+    boot_with(kernel, initramfs, tempfile::tempdir().unwrap().path(), &["-m", &memory_mib])
 }
 
 /// Boots with the plugin and gives what the guest sent and what was counted; nothing without the
@@ -28,7 +34,7 @@ pub(crate) fn boot_counted(
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("report");
     let plugin = plugin(&report)?;
-    let frames = boot_with(kernel, initramfs, folder.path(), &["-plugin", &plugin]);
+    let frames = boot_with(kernel, initramfs, folder.path(), &["-m", "512", "-plugin", &plugin]);
     Some((frames, counts(&report)))
 }
 
@@ -90,7 +96,7 @@ fn boot_with(
     let argument = |prefix: &str, path: &Path| format!("{prefix}{}", path.display());
     let mut qemu = guarded("qemu-system-x86_64");
     qemu.args(["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-cpu", "max"]);
-    qemu.args(["-m", "512", "-no-reboot"]).args(arguments);
+    qemu.arg("-no-reboot").args(arguments);
     qemu.args(["-seed", "1", "-rtc", "base=2020-01-01T00:00:00,clock=vm", "-nodefaults"]);
     qemu.args(["-display", "none", "-device", "isa-debugcon,iobase=0xe9,chardev=channel"]);
     qemu.arg("-serial").arg(argument("file:", &path("console")));
