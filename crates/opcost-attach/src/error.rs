@@ -1,6 +1,5 @@
 //! What can go wrong with a process that is looked at or changed.
 
-use crate::change::ChangeError;
 use crate::registry::FormatError;
 use opcost_sys::ptrace::StopError;
 use std::io;
@@ -136,5 +135,58 @@ pub enum AttachError {
     Guardian {
         /// What became of it.
         what: String,
+    },
+}
+
+/// Why a change cannot be made. Nothing was written.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// The key has the value already.
+    #[error("'{key}' is {value} already, so there would be nothing to compare; give another value")]
+    Same {
+        /// Its name.
+        key: String,
+        /// The value.
+        value: String,
+    },
+    /// Two of the values are the same one.
+    #[error("--to {value} is given twice for '{key}'; give each value once")]
+    Twice {
+        /// Its name.
+        key: String,
+        /// The value.
+        value: String,
+    },
+    /// A site holds a breakpoint.
+    #[error(
+        "the site of '{key}' at {address:#x} holds a breakpoint of a debugger or a probe; remove it first"
+    )]
+    Breakpoint {
+        /// Its name.
+        key: String,
+        /// Where.
+        address: u64,
+    },
+    /// A site holds what nobody who follows the library's rules wrote.
+    #[error(
+        "the site of '{key}' at {address:#x} holds {now}, which is neither what it was compiled to nor \
+         what the key's value makes of it; another tool changed it"
+    )]
+    Foreign {
+        /// Its name.
+        key: String,
+        /// Where.
+        address: u64,
+        /// What it holds, in hexadecimal.
+        now: String,
+    },
+    /// The code cannot be written where it is executed.
+    #[error(
+        "the program writes the sites of '{key}' through a memfd, because its own /proc is of no use to \
+         it; opcost attach cannot write such code"
+    )]
+    Memfd {
+        /// Its name.
+        key: String,
     },
 }

@@ -4,7 +4,7 @@
 //! modules → device → contents → mount
 //! ```
 
-use crate::kernel;
+use crate::log;
 use opcost_record::disk::{self, DEVICE, GuestDisk, GuestModule, MOUNT_POINT};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount};
@@ -182,12 +182,12 @@ struct Words {
 
 impl Words {
     fn listen() -> Words {
-        Words { before: kernel::log().map_or(0, |lines| lines.len()) }
+        Words { before: log::lines().map_or(0, |lines| lines.len()) }
     }
 
     /// The last lines since then, as the end of an error.
     fn said(&self) -> String {
-        let lines = kernel::log().unwrap_or_default();
+        let lines = log::lines().unwrap_or_default();
         let lines = lines.get(self.before..).unwrap_or_default();
         match &lines[lines.len().saturating_sub(LINES_SHOWN)..] {
             [] => String::new(),

@@ -1,7 +1,8 @@
 //! A built-in workload, in a process of its own: the same code as on the host, once or for the runs
 //! of code paths that it exchanges.
 
-use crate::init::{Channel, JobError, send, send_exit};
+use crate::error::JobError;
+use crate::reply::{Channel, send, send_exit};
 use opcost_record::channel::{FrameKind, GuestExit};
 use opcost_record::request::{self, GuestRequest};
 use opcost_record::{Report, Unit, wire};

@@ -5,8 +5,7 @@
 //! is followed (framehop). Where a signal handler returns to, the kernel's signal frame says what was
 //! interrupted. What the copy does not hold ends the chain, which is counted.
 
-use crate::event::{Sample, UserStack};
-use crate::session::CONTEXT_USER;
+use crate::event::{CONTEXT_USER, Sample, UserStack};
 use crate::space::{CodeFile, CodeKind, Spaces};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder as _};

@@ -1,7 +1,6 @@
 //! Parameters: what is declared, what was given, what holds.
 
 use crate::nearest::nearest;
-use crate::spec::WorkloadSpec;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -99,19 +98,20 @@ pub struct Params {
 }
 
 impl Params {
-    /// Fills in defaults and checks what was given; see [`WorkloadSpec::resolve`].
+    /// Fills in the defaults of `specs`, and checks what was `given` for a `workload`; see
+    /// [`WorkloadSpec::resolve`](crate::WorkloadSpec::resolve).
     pub(crate) fn resolve(
-        workload: &WorkloadSpec,
+        workload: &'static str,
+        specs: &[ParamSpec],
         given: &[(String, String)],
     ) -> Result<Params, ParamError> {
-        let specs = workload.all_params();
         let mut values: Vec<(&'static str, Option<String>)> =
             specs.iter().map(|spec| (spec.name, None)).collect();
         for (name, value) in given {
             let Some(index) = specs.iter().position(|spec| spec.name == name) else {
                 let known: Vec<&'static str> = specs.iter().map(|spec| spec.name).collect();
                 return Err(ParamError::Unknown {
-                    workload: workload.name,
+                    workload,
                     name: name.clone(),
                     nearest: nearest(name, known.iter().copied()),
                     known,
@@ -119,13 +119,13 @@ impl Params {
             };
             let spec = &specs[index];
             let accepted = (spec.check)(value).ok_or_else(|| ParamError::Value {
-                workload: workload.name,
+                workload,
                 name: spec.name,
                 value: value.clone(),
                 values: spec.values,
             })?;
             if values[index].1.replace(accepted).is_some() {
-                return Err(ParamError::Twice { workload: workload.name, name: spec.name });
+                return Err(ParamError::Twice { workload, name: spec.name });
             }
         }
         let values = specs
@@ -179,6 +179,7 @@ impl Params {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::WorkloadSpec;
 
     fn refused(workload: &str, given: &[(&str, &str)]) -> String {
         resolve(workload, given).unwrap_err().to_string()

@@ -21,8 +21,8 @@ mod thread;
 
 use crate::error::WorkError;
 use crate::figure::task_time;
-use crate::measure::Crew;
 use crate::task::{TaskKind, Tasks, become_task};
+use crate::work::Crew;
 use board::Board;
 use ending::Ending;
 use opcost_record::{Report, wire};

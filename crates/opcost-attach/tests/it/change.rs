@@ -2,13 +2,13 @@
 
 use crate::made::Busy;
 use opcost_attach::body;
-use opcost_attach::change::{Change, ChangeError};
+use opcost_attach::change::Change;
 use opcost_attach::process::{Process, Purpose};
 use opcost_attach::survey::{Key, Kind, Survey};
 use opcost_attach::symbol;
 use opcost_attach::target::Restored;
 use opcost_attach::writes::Side;
-use opcost_attach::{AttachError, Form, State, memory::Memory, registry};
+use opcost_attach::{AttachError, ChangeError, Form, State, memory::Memory, registry};
 use std::process::Command;
 
 const FOUND: &str = "slow=0 rounds=4 wide=7 step=identity mode=0";
