@@ -6,6 +6,7 @@
 
 use crate::log;
 use opcost_record::disk::{self, DEVICE, GuestDisk, GuestModule, MOUNT_POINT};
+use opcost_record::framing::TextError;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount};
 use rustix::system::finit_module;
@@ -46,7 +47,10 @@ pub(crate) enum DiskError {
     },
     /// What to set up is not understood.
     #[error(transparent)]
-    Description(#[from] disk::DiskError),
+    Description(#[from] TextError),
+    /// Its contents are not whole.
+    #[error(transparent)]
+    Contents(#[from] disk::CutShort),
     /// A module is refused.
     #[error("the kernel does not load the module {path}: {source}{said}")]
     Module {

@@ -1,7 +1,7 @@
 //! What can go wrong with a job.
 
 use crate::disk::DiskError;
-use opcost_record::request::RequestError;
+use opcost_record::framing::TextError;
 use opcost_sys::spawn::SpawnError;
 use std::io;
 
@@ -18,7 +18,7 @@ pub(crate) enum JobError {
     },
     /// The request is not understood.
     #[error(transparent)]
-    Request(#[from] RequestError),
+    Request(#[from] TextError),
     /// The disk cannot be made ready.
     #[error(transparent)]
     Disk(#[from] DiskError),

@@ -4,6 +4,7 @@
 use crate::error::JobError;
 use crate::reply::{Channel, send, send_exit};
 use opcost_record::channel::{FrameKind, GuestExit};
+use opcost_record::framing::Fault;
 use opcost_record::request::{self, GuestRequest};
 use opcost_record::{Report, Unit, wire};
 use opcost_work::{Markers, Measured, WORKLOADS, WorkloadSpec, measure, measure_paths};
@@ -48,7 +49,7 @@ pub(crate) fn run(channel: &mut Channel, env: Vec<(OsString, OsString)>) -> Resu
             send(channel, FrameKind::Report, report.as_bytes())
         }
         (_, error) => {
-            let error = error.unwrap_or(wire::WireError::Empty);
+            let error = error.unwrap_or_else(|| wire::FORMAT.error(Fault::Empty));
             let complaint = fs::read_to_string(STDERR).unwrap_or_default();
             Err(JobError::Work(format!("{error} {complaint}").trim_end().to_string()))
         }

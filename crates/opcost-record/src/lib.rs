@@ -9,6 +9,7 @@
 pub mod channel;
 pub mod disk;
 pub mod emulation;
+pub mod framing;
 pub mod marker;
 pub mod metric;
 pub mod printable;
