@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use opcost_profile::event::{Event, Mapping, Sample};
-use opcost_profile::session::{CONTEXT_KERNEL, CONTEXT_USER, FRAMES_MAX, Session};
+use opcost_profile::event::{CONTEXT_KERNEL, CONTEXT_USER, Event, Mapping, Sample};
+use opcost_profile::session::{FRAMES_MAX, Session};
 
 fuzz_target!(|bytes: &[u8]| {
     let mut session = Session::new(0, FRAMES_MAX);

@@ -1,64 +1,12 @@
 //! From a key and its new value to every byte that has to change, and what it replaces.
 
+use crate::error::ChangeError;
 use crate::registry::Registry;
 use crate::span::BREAKPOINT;
 use crate::survey::{Key, Kind, Site, Survey, form_address, slot_address};
 use crate::writes::{Write, hex};
 use patchpoint::{State, Unfit};
 use serde::{Deserialize, Serialize};
-
-/// Why a change cannot be made. Nothing was written.
-#[derive(Debug, thiserror::Error)]
-pub enum ChangeError {
-    /// The key has the value already.
-    #[error("'{key}' is {value} already, so there would be nothing to compare; give another value")]
-    Same {
-        /// Its name.
-        key: String,
-        /// The value.
-        value: String,
-    },
-    /// Two of the values are the same one.
-    #[error("--to {value} is given twice for '{key}'; give each value once")]
-    Twice {
-        /// Its name.
-        key: String,
-        /// The value.
-        value: String,
-    },
-    /// A site holds a breakpoint.
-    #[error(
-        "the site of '{key}' at {address:#x} holds a breakpoint of a debugger or a probe; remove it first"
-    )]
-    Breakpoint {
-        /// Its name.
-        key: String,
-        /// Where.
-        address: u64,
-    },
-    /// A site holds what nobody who follows the library's rules wrote.
-    #[error(
-        "the site of '{key}' at {address:#x} holds {now}, which is neither what it was compiled to nor \
-         what the key's value makes of it; another tool changed it"
-    )]
-    Foreign {
-        /// Its name.
-        key: String,
-        /// Where.
-        address: u64,
-        /// What it holds, in hexadecimal.
-        now: String,
-    },
-    /// The code cannot be written where it is executed.
-    #[error(
-        "the program writes the sites of '{key}' through a memfd, because its own /proc is of no use to \
-         it; opcost attach cannot write such code"
-    )]
-    Memfd {
-        /// Its name.
-        key: String,
-    },
-}
 
 /// A change of one key, complete: code, form and slots; and what tells that it still fits.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -128,11 +76,6 @@ impl Change {
         let sites = key.sites.iter().map(|site| (site.place.code, site.place.length)).collect();
         let (registry, objects) = (registry.address, objects(registry));
         Ok(Change { registry, objects, sites, writes, code_writes })
-    }
-
-    /// How many sides it has.
-    pub fn side_count(&self) -> usize {
-        self.writes.first().map_or(0, |write| write.sides.len())
     }
 }
 

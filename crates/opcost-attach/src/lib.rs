@@ -29,5 +29,5 @@ pub mod target;
 pub mod value;
 pub mod writes;
 
-pub use error::AttachError;
+pub use error::{AttachError, ChangeError};
 pub use patchpoint::{Form, State};

@@ -7,7 +7,7 @@
 
 use crate::cache::Fetch;
 use crate::counters::Cost;
-use crate::decode::{Exit, Facts};
+use crate::decode::{Exit, Facts, MarkerAt};
 use opcost_record::symbols::Landmark;
 
 /// Flag in [`Block::tag`]: executed for the first time since the sums were last brought up to date.
@@ -210,6 +210,13 @@ pub(crate) fn made(start: u64, codes: &[&[u8]]) -> Block {
         ends: ends.into(),
         facts: facts.into_iter().zip(offsets).collect(),
     }
+}
+
+/// A marker in a block.
+pub(crate) struct MarkerSite {
+    pub(crate) block: *mut Block,
+    pub(crate) index: usize,
+    pub(crate) marker: MarkerAt,
 }
 
 #[cfg(test)]

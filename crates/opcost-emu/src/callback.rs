@@ -5,30 +5,35 @@
 //! thread touch nothing and make the report an error.
 
 use crate::api::{self, Id};
-use crate::block::Block;
+use crate::block::{Block, MarkerSite};
 use crate::core::Core;
 use crate::decode::Repeat;
 use crate::refusal::{self, Refusal};
 use crate::repeat::Site;
-use crate::report;
-use crate::translate::{MarkerSite, Translator};
+use crate::report::write_error;
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::{c_uint, c_void};
 use std::mem::MaybeUninit;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-struct State {
-    core: UnsafeCell<MaybeUninit<Core>>,
-    translator: UnsafeCell<Option<Translator>>,
-}
+struct State(UnsafeCell<MaybeUninit<Core>>);
 
-// SAFETY: the fields are used by the owning thread only, as `owned` checks, and before any thread
+// SAFETY: the field is used by the owning thread only, as `owned` checks, and before any thread
 // runs guest code by `start`.
 unsafe impl Sync for State {}
 
-static STATE: State =
-    State { core: UnsafeCell::new(MaybeUninit::uninit()), translator: UnsafeCell::new(None) };
+static STATE: State = State(UnsafeCell::new(MaybeUninit::uninit()));
 static CLAIMED: AtomicBool = AtomicBool::new(false);
+
+// arch/x86/entry/syscalls/syscall_64.tbl of the kernel.
+const CLONE: i64 = 56;
+const FORK: i64 = 57;
+const VFORK: i64 = 58;
+const EXECVE: i64 = 59;
+const EXECVEAT: i64 = 322;
+/// include/uapi/linux/sched.h
+const CLONE_THREAD: u64 = 0x10000;
 
 thread_local! {
     static OWNER: Cell<bool> = const { Cell::new(false) };
@@ -40,10 +45,7 @@ thread_local! {
 /// Called once, before any callback is registered.
 pub(crate) unsafe fn start(core: Core) {
     // SAFETY: nothing else uses the state yet.
-    unsafe {
-        (*STATE.core.get()).write(core);
-        *STATE.translator.get() = Some(Translator::default());
-    }
+    unsafe { (*STATE.0.get()).write(core) };
 }
 
 /// The state.
@@ -52,13 +54,13 @@ pub(crate) unsafe fn start(core: Core) {
 /// [`start`] was called; the caller is the owning thread, and drops the reference before it calls
 /// anything that takes another.
 #[inline(always)]
-unsafe fn core<'a>() -> &'a mut Core {
+pub(crate) unsafe fn core<'a>() -> &'a mut Core {
     // SAFETY: as the caller promises.
-    unsafe { (*STATE.core.get()).assume_init_mut() }
+    unsafe { (*STATE.0.get()).assume_init_mut() }
 }
 
 /// Whether this thread owns the state; the first that asks does.
-fn owned() -> bool {
+pub(crate) fn owned() -> bool {
     OWNER.get()
         || !CLAIMED.swap(true, Ordering::Relaxed) && {
             OWNER.set(true);
@@ -71,7 +73,7 @@ fn owned() -> bool {
 fn allowed(vcpu: c_uint) -> bool {
     // SAFETY: `start` came before any callback; the number is read only, and it changes on the
     // owning thread alone.
-    let now = unsafe { (*STATE.core.get()).assume_init_ref().vcpu };
+    let now = unsafe { (*STATE.0.get()).assume_init_ref().vcpu };
     vcpu == now || owned_elsewhere()
 }
 
@@ -82,19 +84,6 @@ fn owned_elsewhere() -> bool {
         refusal::refuse(Refusal::Thread);
     }
     allowed
-}
-
-pub(crate) unsafe extern "C" fn on_translation(_: Id, handle: *mut c_void) {
-    if !owned() {
-        refusal::refuse(Refusal::Thread);
-        return;
-    }
-    // SAFETY: this thread owns the state, and QEMU passed the handle to this callback.
-    unsafe {
-        if let Some(translator) = &mut *STATE.translator.get() {
-            translator.translate(core(), handle);
-        }
-    }
 }
 
 pub(crate) unsafe extern "C" fn on_block(vcpu: c_uint, block: *mut c_void) {
@@ -265,6 +254,25 @@ pub(crate) unsafe extern "C" fn on_vcpu(_: Id, vcpu: c_uint) {
     }
 }
 
+/// Refuses a system call after which counts are wrong or lost.
+fn refuse_system_call(number: i64, flags: u64, out: &Path) {
+    match number {
+        CLONE if flags & CLONE_THREAD != 0 => refusal::refuse(Refusal::Thread),
+        CLONE | FORK | VFORK => refusal::refuse(Refusal::Child),
+        EXECVE | EXECVEAT if refusal::is_first_process() => {
+            // If the call succeeds, nothing of this process is left that could report; if it fails,
+            // the report at exit takes this one's place.
+            write_error(
+                out,
+                "the program replaced itself by another (execve), which is not counted in user \
+                 mode; name that program instead, or use --kernel to run it on a whole emulated \
+                 machine",
+            );
+        }
+        _ => {}
+    }
+}
+
 pub(crate) unsafe extern "C" fn on_system_call(
     _: Id,
     vcpu: c_uint,
@@ -282,12 +290,12 @@ pub(crate) unsafe extern "C" fn on_system_call(
         // SAFETY: this thread owns the state.
         let core = unsafe { core() };
         core.system_calls += 1;
-        refusal::system_call(number, first, core);
+        refuse_system_call(number, first, &core.arguments.out);
         core.mapped.system_call(number, third, fifth);
     }
 }
 
 pub(crate) unsafe extern "C" fn on_exit(_: Id, _: *mut c_void) {
     // SAFETY: the guest has ended: nothing else uses the state or the blocks any more.
-    unsafe { report::write_at_exit(core()) };
+    unsafe { core().write_report() };
 }

@@ -5,13 +5,15 @@ use crate::arguments::{Arguments, Window};
 use crate::attribution::Attribution;
 use crate::block::{Block, SPECIAL, UNTOUCHED};
 use crate::cache::Fetch;
+use crate::costs::costs;
 use crate::counters::{Cost, Counters, Figure};
 use crate::decode::{Exit, MarkerAt, Repeat};
 use crate::mapped::Mapped;
 use crate::model::Model;
+use crate::refusal;
 use crate::region::{Reading, Regions};
 use crate::repeat::Site;
-use crate::report::{self, Reports};
+use crate::report::{Reports, write_error};
 use crate::tree::{NODES_MAX, Tree};
 use crate::walk::{Left, Position, Walk, is_entry};
 use opcost_record::marker::REGIONS;
@@ -424,11 +426,16 @@ impl Core {
     /// Writes down what the regions cost since the last run's end.
     fn end_run(&mut self) -> Result<(), String> {
         self.regions.check_run_end()?;
-        let costs = report::regions(self)?;
-        self.reports.add(&self.arguments.out, &costs)?;
+        self.add_run()?;
         self.regions.clear();
         self.walk.tree.clear_regions();
         Ok(())
+    }
+
+    /// Adds what was counted since the last run's end to the report.
+    fn add_run(&mut self) -> Result<(), String> {
+        let costs = costs(&self.arguments, &self.attribution, &self.walk.tree, &self.regions)?;
+        self.reports.add(&self.arguments.out, &costs)
     }
 
     fn choose_column(&mut self) {
@@ -468,6 +475,26 @@ impl Core {
         Reading { counters, landmarks }
     }
 
+    /// Writes the report, or why there is none, when the guest has ended.
+    ///
+    /// # Safety
+    /// No callback runs any more, and every block is alive.
+    pub(crate) unsafe fn write_report(&mut self) {
+        if !refusal::is_first_process() {
+            return;
+        }
+        let ended = match refusal::refused() {
+            Some(message) => Err(message.to_string()),
+            // SAFETY: as the caller promises.
+            None => unsafe { self.end() },
+        };
+        let whole = ended.and_then(|()| if self.reports.any() { Ok(()) } else { self.add_run() });
+        match whole {
+            Ok(()) => self.reports.put(&self.arguments.out, self.mapped.paths()),
+            Err(message) => write_error(&self.arguments.out, &message),
+        }
+    }
+
     /// The end of everything: the last block is put right, and an open region that has no markers
     /// is stopped.
     ///
@@ -476,7 +503,7 @@ impl Core {
     ///
     /// # Safety
     /// Every block passed before is alive.
-    pub(crate) unsafe fn end(&mut self) -> Result<(), String> {
+    unsafe fn end(&mut self) -> Result<(), String> {
         if self.suspect.is_none() {
             // SAFETY: as the caller promises.
             self.suspect = unsafe { self.inspect() };

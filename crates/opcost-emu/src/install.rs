@@ -5,7 +5,7 @@ use crate::arguments::Arguments;
 use crate::attribution::Attribution;
 use crate::callback;
 use crate::core::{Core, nowhere};
-use crate::refusal;
+use crate::{refusal, translate};
 use opcost_record::symbols::Symbols;
 use std::ffi::{CStr, c_char, c_int};
 
@@ -76,7 +76,7 @@ unsafe fn install(id: Id, info: &Info, texts: &[String]) -> Result<(), String> {
     unsafe {
         callback::start(Core::new(arguments, Attribution::new(symbols), nowhere()));
         (api.on_vcpu)(id, callback::on_vcpu);
-        (api.on_translation)(id, callback::on_translation);
+        (api.on_translation)(id, translate::on_translation);
         (api.on_exit)(id, callback::on_exit, std::ptr::null_mut());
         if user {
             (api.on_system_call)(id, callback::on_system_call);

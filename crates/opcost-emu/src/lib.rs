@@ -70,6 +70,7 @@ mod branch;
 mod cache;
 mod callback;
 mod core;
+mod costs;
 mod counters;
 mod decode;
 mod frames;

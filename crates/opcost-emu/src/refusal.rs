@@ -4,8 +4,6 @@
 //! counts; a child process counts in its own copy of them; a program that replaces itself leaves
 //! the emulator. All three are seen and refused: the remedy is the whole machine.
 
-use crate::core::Core;
-use crate::report;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 /// Why nothing that was counted may be used.
@@ -21,15 +19,6 @@ pub(crate) enum Refusal {
 static REFUSED: AtomicU8 = AtomicU8::new(0);
 static USER_MODE: AtomicBool = AtomicBool::new(false);
 static PROCESS: AtomicU32 = AtomicU32::new(0);
-
-// arch/x86/entry/syscalls/syscall_64.tbl of the kernel.
-const CLONE: i64 = 56;
-const FORK: i64 = 57;
-const VFORK: i64 = 58;
-const EXECVE: i64 = 59;
-const EXECVEAT: i64 = 322;
-/// include/uapi/linux/sched.h
-const CLONE_THREAD: u64 = 0x10000;
 
 /// Notes which process is counted, and how.
 pub(crate) fn start(user_mode: bool) {
@@ -73,24 +62,5 @@ pub(crate) fn refused() -> Option<&'static str> {
              --kernel to run it on a whole emulated machine",
         ),
         _ => None,
-    }
-}
-
-/// The program makes a system call.
-pub(crate) fn system_call(number: i64, flags: u64, core: &Core) {
-    match number {
-        CLONE if flags & CLONE_THREAD != 0 => refuse(Refusal::Thread),
-        CLONE | FORK | VFORK => refuse(Refusal::Child),
-        EXECVE | EXECVEAT if is_first_process() => {
-            // If the call succeeds, nothing of this process is left that could report; if it fails,
-            // the report at exit takes this one's place.
-            report::write_error(
-                &core.arguments.out,
-                "the program replaced itself by another (execve), which is not counted in user \
-                 mode; name that program instead, or use --kernel to run it on a whole emulated \
-                 machine",
-            );
-        }
-        _ => {}
     }
 }

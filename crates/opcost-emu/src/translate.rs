@@ -1,14 +1,16 @@
 //! Makes a [`Block`] of what QEMU translates, and asks QEMU to count in it.
 
-use crate::api::{self, Api};
+use crate::api::{self, Api, Id};
 use crate::arguments::Filters;
 use crate::attribution::Owner;
-use crate::block::{Block, NEVER, SPECIAL, UNTOUCHED, cost, run_ends};
+use crate::block::{Block, MarkerSite, NEVER, SPECIAL, UNTOUCHED, cost, run_ends};
 use crate::callback;
 use crate::core::{Core, leak};
-use crate::decode::{Exit, MarkerAt, Repeat, decode, may_end_with_repeat};
+use crate::decode::{Exit, Repeat, decode, may_end_with_repeat};
+use crate::refusal::{self, Refusal};
 use crate::repeat::Site;
 use opcost_record::symbols::PAGE_BYTES;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -29,11 +31,20 @@ pub(crate) struct Translator {
     sites: HashMap<u64, *mut Site>,
 }
 
-/// A marker in a block.
-pub(crate) struct MarkerSite {
-    pub(crate) block: *mut Block,
-    pub(crate) index: usize,
-    pub(crate) marker: MarkerAt,
+thread_local! {
+    /// Of the one thread that translates.
+    static TRANSLATOR: RefCell<Translator> = RefCell::default();
+}
+
+pub(crate) unsafe extern "C" fn on_translation(_: Id, handle: *mut c_void) {
+    if !callback::owned() {
+        refusal::refuse(Refusal::Thread);
+        return;
+    }
+    // SAFETY: this thread owns the state, and QEMU passed the handle to this callback.
+    TRANSLATOR.with_borrow_mut(|translator| unsafe {
+        translator.translate(callback::core(), handle);
+    });
 }
 
 /// One instruction as QEMU has it.

@@ -1,6 +1,7 @@
 //! A program that was packed into the initramfs.
 
-use crate::init::{Channel, JobError, send, send_exit};
+use crate::error::JobError;
+use crate::reply::{Channel, send, send_exit};
 use opcost_record::channel::{FrameKind, GuestExit, OUTPUT_BYTES_MAX};
 use opcost_record::request::GuestCommand;
 use opcost_sys::spawn::{Output, Spawn, Status};

@@ -4,8 +4,9 @@
 //! modules → device → contents → mount
 //! ```
 
-use crate::kernel;
+use crate::log;
 use opcost_record::disk::{self, DEVICE, GuestDisk, GuestModule, MOUNT_POINT};
+use opcost_record::framing::TextError;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount};
 use rustix::system::finit_module;
@@ -38,25 +39,16 @@ const FLAGS: [(&str, MountFlags); 6] = [
 pub(crate) enum DiskError {
     /// What to set up cannot be read.
     #[error("cannot read {path}: {source}")]
-    Read {
-        /// The file.
-        path: String,
-        /// The system's error.
-        source: io::Error,
-    },
+    Read { path: String, source: io::Error },
     /// What to set up is not understood.
     #[error(transparent)]
-    Description(#[from] disk::DiskError),
+    Description(#[from] TextError),
+    /// Its contents are not whole.
+    #[error(transparent)]
+    Contents(#[from] disk::CutShort),
     /// A module is refused.
     #[error("the kernel does not load the module {path}: {source}{said}")]
-    Module {
-        /// The file.
-        path: String,
-        /// The system's error.
-        source: io::Error,
-        /// The kernel's words.
-        said: String,
-    },
+    Module { path: String, source: io::Error, said: String },
     /// The kernel has no RAM disk.
     #[error(
         "this kernel has no {DEVICE} for a disk: {0}; it needs CONFIG_BLK_DEV_RAM \
@@ -85,16 +77,7 @@ pub(crate) enum DiskError {
     FileSystem(String),
     /// The kernel does not mount it.
     #[error("the kernel does not mount {file_system} with the options '{options}': {source}{said}")]
-    Mount {
-        /// The file system.
-        file_system: String,
-        /// The mount options.
-        options: String,
-        /// The system's error.
-        source: io::Error,
-        /// The kernel's words.
-        said: String,
-    },
+    Mount { file_system: String, options: String, source: io::Error, said: String },
 }
 
 /// Sets up the disk, if the guest is to have one. Result: whether modules were loaded for it.
@@ -182,12 +165,12 @@ struct Words {
 
 impl Words {
     fn listen() -> Words {
-        Words { before: kernel::log().map_or(0, |lines| lines.len()) }
+        Words { before: log::lines().map_or(0, |lines| lines.len()) }
     }
 
     /// The last lines since then, as the end of an error.
     fn said(&self) -> String {
-        let lines = kernel::log().unwrap_or_default();
+        let lines = log::lines().unwrap_or_default();
         let lines = lines.get(self.before..).unwrap_or_default();
         match &lines[lines.len().saturating_sub(LINES_SHOWN)..] {
             [] => String::new(),

@@ -1,49 +1,13 @@
 //! The flow of process 1, which never ends by itself and never fails in silence.
 
-use crate::disk::{self, DiskError};
-use crate::{command, kernel, mounts, power, workload};
-use opcost_record::channel::{ChannelWriter, FrameKind, GuestExit, PORT};
-use opcost_record::request::{self, GuestRequest, RequestError};
+use crate::error::JobError;
+use crate::reply::{Channel, send};
+use crate::{command, disk, kernel, mounts, power, workload};
+use opcost_record::channel::{FrameKind, PORT};
+use opcost_record::request::{self, GuestRequest};
 use opcost_sys::port::Port;
-use opcost_sys::spawn::SpawnError;
 use std::fs;
 use std::io;
-
-/// The way to the host.
-pub(crate) type Channel = ChannelWriter<Port>;
-
-/// Why a job was not done.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum JobError {
-    /// A system call or a file.
-    #[error("cannot {what}: {source}")]
-    System {
-        /// What was tried.
-        what: String,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The request is not understood.
-    #[error(transparent)]
-    Request(#[from] RequestError),
-    /// The disk cannot be made ready.
-    #[error(transparent)]
-    Disk(#[from] DiskError),
-    /// The command could not be started.
-    #[error(transparent)]
-    Spawn(#[from] SpawnError),
-    /// The workload failed.
-    #[error("{0}")]
-    Work(String),
-}
-
-impl JobError {
-    /// What was tried, with the system's answer.
-    pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> JobError {
-        let what = what.into();
-        move |source| JobError::System { what, source }
-    }
-}
 
 /// Does the job and ends the machine.
 pub(crate) fn run() -> ! {
@@ -87,22 +51,6 @@ fn perform(channel: &mut Channel) -> Result<(), JobError> {
         GuestRequest::Workload { env, .. } => workload::run(channel, env),
         GuestRequest::Command(request) => command::run(channel, &request),
     }
-}
-
-/// Sends a frame as part of a job.
-pub(crate) fn send(channel: &mut Channel, kind: FrameKind, body: &[u8]) -> Result<(), JobError> {
-    channel.send(kind, body).map_err(JobError::system("write to the channel"))
-}
-
-/// Sends how a program ended, and if it failed and the kernel killed one for lack of memory, which
-/// may be one that it started, what the kernel says of that.
-pub(crate) fn send_exit(channel: &mut Channel, exit: GuestExit) -> Result<(), JobError> {
-    if exit != GuestExit::Code(0)
-        && let Some(told) = kernel::out_of_memory()
-    {
-        send(channel, FrameKind::Note, told.as_bytes())?;
-    }
-    send(channel, FrameKind::Exit, exit.to_string().as_bytes())
 }
 
 /// Makes a panic the last thing on the channel, and the machine's end.

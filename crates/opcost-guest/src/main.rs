@@ -13,10 +13,13 @@
 
 mod command;
 mod disk;
+mod error;
 mod init;
 mod kernel;
+mod log;
 mod mounts;
 mod power;
+mod reply;
 mod workload;
 
 use std::process::ExitCode;

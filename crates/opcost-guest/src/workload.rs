@@ -1,8 +1,10 @@
 //! A built-in workload, in a process of its own: the same code as on the host, once or for the runs
 //! of code paths that it exchanges.
 
-use crate::init::{Channel, JobError, send, send_exit};
+use crate::error::JobError;
+use crate::reply::{Channel, send, send_exit};
 use opcost_record::channel::{FrameKind, GuestExit};
+use opcost_record::framing::Fault;
 use opcost_record::request::{self, GuestRequest};
 use opcost_record::{Report, Unit, wire};
 use opcost_work::{Markers, Measured, WORKLOADS, WorkloadSpec, measure, measure_paths};
@@ -47,7 +49,7 @@ pub(crate) fn run(channel: &mut Channel, env: Vec<(OsString, OsString)>) -> Resu
             send(channel, FrameKind::Report, report.as_bytes())
         }
         (_, error) => {
-            let error = error.unwrap_or(wire::WireError::Empty);
+            let error = error.unwrap_or_else(|| wire::FORMAT.error(Fault::Empty));
             let complaint = fs::read_to_string(STDERR).unwrap_or_default();
             Err(JobError::Work(format!("{error} {complaint}").trim_end().to_string()))
         }

@@ -3,6 +3,17 @@
 //!
 //! Everything is borrowed: of a file with millions of samples nothing is copied.
 
+/// What follows in a chain is the kernel's (`PERF_CONTEXT_KERNEL`, `linux/perf_event.h`).
+pub const CONTEXT_KERNEL: u64 = -128i64 as u64;
+/// What follows is the program's (`PERF_CONTEXT_USER`).
+pub const CONTEXT_USER: u64 = -512i64 as u64;
+/// What follows is not in the chain yet but a cookie (`PERF_CONTEXT_USER_DEFERRED`).
+pub(crate) const CONTEXT_USER_DEFERRED: u64 = -640i64 as u64;
+/// What follows is a guest's, or its kernel's or program's (`PERF_CONTEXT_GUEST*`).
+pub(crate) const CONTEXT_GUEST: [u64; 3] = [-2048i64 as u64, -2176i64 as u64, -2560i64 as u64];
+/// No address is greater (`PERF_CONTEXT_MAX`); the others are markers.
+pub(crate) const CONTEXT_MAX: u64 = -4095i64 as u64;
+
 /// One thing that happened, in the order of time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event<'a> {

@@ -6,23 +6,14 @@
 //! before: [`Session::spaces`] says what is mapped, and the callers found are appended to
 //! [`Sample::chain`] behind [`CONTEXT_USER`].
 
-use crate::event::{Event, Sample};
+use crate::event::{
+    CONTEXT_GUEST, CONTEXT_MAX, CONTEXT_USER, CONTEXT_USER_DEFERRED, Event, Sample,
+};
 use crate::losses::Losses;
 use crate::space::{CodeFile, KERNEL_HALF, KernelReference, Spaces, UNMAPPED};
 use crate::tree::{NO_PATH, Place, Tree};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
-
-/// What follows in a chain is the kernel's (`PERF_CONTEXT_KERNEL`, `linux/perf_event.h`).
-pub const CONTEXT_KERNEL: u64 = -128i64 as u64;
-/// What follows is the program's (`PERF_CONTEXT_USER`).
-pub const CONTEXT_USER: u64 = -512i64 as u64;
-/// What follows is not in the chain yet but a cookie (`PERF_CONTEXT_USER_DEFERRED`).
-const CONTEXT_USER_DEFERRED: u64 = -640i64 as u64;
-/// What follows is a guest's, or its kernel's or program's (`PERF_CONTEXT_GUEST*`).
-const CONTEXT_GUEST: [u64; 3] = [-2048i64 as u64, -2176i64 as u64, -2560i64 as u64];
-/// No address is greater (`PERF_CONTEXT_MAX`); the others are markers.
-const CONTEXT_MAX: u64 = -4095i64 as u64;
 
 /// Callers that the kernel keeps of a chain unless told otherwise (`kernel.perf_event_max_stack`).
 pub const FRAMES_MAX: usize = 127;

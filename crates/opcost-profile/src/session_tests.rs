@@ -1,7 +1,7 @@
 //! Tests of sessions.
 
 use super::*;
-use crate::event::{Mapping, UserStack};
+use crate::event::{CONTEXT_KERNEL, Mapping, UserStack};
 use proptest::prelude::*;
 
 const KERNEL_TEXT: u64 = 0xffff_ffff_8100_0000;

@@ -5,9 +5,9 @@
 //! is followed (framehop). Where a signal handler returns to, the kernel's signal frame says what was
 //! interrupted. What the copy does not hold ends the chain, which is counted.
 
-use crate::event::{Sample, UserStack};
-use crate::session::CONTEXT_USER;
+use crate::event::{CONTEXT_USER, Sample, UserStack};
 use crate::space::{CodeFile, CodeKind, Spaces};
+use crate::symbols::section::contents;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder as _};
 use object::elf::PF_X;
@@ -221,7 +221,7 @@ fn sections(file: &[u8]) -> Option<Sections> {
     };
     let data = |name| {
         let section = file.section_by_name(name)?;
-        Some(Section::from(section.uncompressed_data().ok()?.as_ref()))
+        Some(Section::from(contents(&section)?.as_ref()))
     };
     let segments = file.segments().filter(|segment| {
         matches!(segment.flags(), SegmentFlags::Elf { p_flags, .. } if p_flags.0 & PF_X.0 != 0)

@@ -13,10 +13,18 @@
 //! The disk is the first of the kernel's RAM disks, so that no device of the host has a part in what
 //! it costs (Documentation/admin-guide/blockdev/ramdisk.rst).
 
+use crate::framing::{Fault, Format, TextError, number};
 use std::io::{self, Read};
 
-/// First line of the format's current version.
-pub const HEADER: &str = "opcost-disk 1";
+/// The format of the description; it has no last line.
+pub static FORMAT: Format = Format {
+    header: "opcost-disk 1",
+    name: "the disk's description",
+    peer: "guest",
+    empty: "the disk's description is empty",
+    cut_short: "",
+    counted: false,
+};
 
 /// Where the description stands in a guest that has a disk.
 pub const PATH: &str = "/opcost/disk";
@@ -60,76 +68,45 @@ pub struct GuestModule {
     pub needed: bool,
 }
 
-/// Why a text describes no disk, or bytes are not a disk's contents.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum DiskError {
-    /// The first line is not this version's.
-    #[error(
-        "the disk's description starts with '{0}', expected '{HEADER}': guest and opcost are of different versions"
-    )]
-    Version(String),
-    /// A line is not understood.
-    #[error("line {line} of the disk's description is not understood: '{text}'")]
-    Line {
-        /// Line number, from 1.
-        line: usize,
-        /// The line.
-        text: String,
-    },
-    /// Something is not said.
-    #[error("the disk's description has no {0}")]
-    Missing(&'static str),
-    /// The contents end within a block.
-    #[error("the disk's contents were cut short after {0} bytes")]
-    CutShort(usize),
-}
-
 impl GuestDisk {
     /// Writes the description as text.
     pub fn format(&self) -> String {
-        let mut text = format!(
-            "{HEADER}\nfile-system {}\noptions {}\nsize-kib {}\n",
-            self.file_system, self.options, self.size_kib
-        );
-        for module in &self.modules {
+        let mut lines = vec![
+            format!("file-system {}", self.file_system),
+            format!("options {}", self.options),
+            format!("size-kib {}", self.size_kib),
+        ];
+        lines.extend(self.modules.iter().map(|module| {
             let need = if module.needed { "must" } else { "may" };
-            let line = format!("module {need} {} {}", module.path, module.parameters);
-            text.push_str(line.trim_end());
-            text.push('\n');
-        }
-        text
+            format!("module {need} {} {}", module.path, module.parameters).trim_end().to_string()
+        }));
+        FORMAT.write(&lines)
     }
 
     /// Reads what [`format`](Self::format) wrote.
     ///
     /// # Errors
-    /// [`DiskError`] names the first thing that is wrong.
-    pub fn parse(text: &str) -> Result<GuestDisk, DiskError> {
-        let mut lines = text.lines().enumerate();
-        match lines.next() {
-            Some((_, HEADER)) => {}
-            other => {
-                let first = other.map_or("", |(_, line)| line);
-                return Err(DiskError::Version(first.chars().take(80).collect()));
-            }
-        }
+    /// [`TextError`] names the first thing that is wrong.
+    pub fn parse(text: &str) -> Result<GuestDisk, TextError> {
         let (mut file_system, mut options, mut size_kib) = (None, None, None);
         let mut modules = Vec::new();
-        for (index, text) in lines {
-            let wrong =
-                || DiskError::Line { line: index + 1, text: text.chars().take(200).collect() };
-            match text.split_once(' ').ok_or_else(wrong)? {
+        FORMAT.read(text, |line| {
+            match line.split_once(' ').ok_or("an item has no value")? {
                 ("file-system", name) => file_system = Some(name.to_string()),
                 ("options", list) => options = Some(list.to_string()),
-                ("size-kib", number) => size_kib = Some(number.parse().map_err(|_| wrong())?),
-                ("module", module) => modules.push(GuestModule::parse(module).ok_or_else(wrong)?),
-                _ => return Err(wrong()),
+                ("size-kib", size) => size_kib = Some(number(size)?),
+                ("module", module) => {
+                    modules.push(GuestModule::parse(module).ok_or("not a module")?);
+                }
+                _ => return Err("unknown item"),
             }
-        }
+            Ok(())
+        })?;
+        let missing = |what| FORMAT.error(Fault::Missing(what));
         Ok(GuestDisk {
-            file_system: file_system.ok_or(DiskError::Missing("file-system"))?,
-            options: options.ok_or(DiskError::Missing("options"))?,
-            size_kib: size_kib.ok_or(DiskError::Missing("size-kib"))?,
+            file_system: file_system.ok_or_else(|| missing("file-system"))?,
+            options: options.ok_or_else(|| missing("options"))?,
+            size_kib: size_kib.ok_or_else(|| missing("size-kib"))?,
             modules,
         })
     }
@@ -170,14 +147,19 @@ pub fn pack(mut image: impl Read) -> io::Result<Vec<u8>> {
     }
 }
 
+/// The contents of a disk end within a block.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("the disk's contents were cut short after {0} bytes")]
+pub struct CutShort(pub usize);
+
 /// The blocks that [`pack`] kept: for each its place on the disk, bytes, and what is there.
 ///
 /// # Errors
-/// [`DiskError::CutShort`].
-pub fn blocks(packed: &[u8]) -> Result<impl Iterator<Item = (u64, &[u8])>, DiskError> {
+/// [`CutShort`].
+pub fn blocks(packed: &[u8]) -> Result<impl Iterator<Item = (u64, &[u8])>, CutShort> {
     let pieces = packed.chunks_exact(NUMBER_BYTES + BLOCK_BYTES);
     if !pieces.remainder().is_empty() {
-        return Err(DiskError::CutShort(packed.len()));
+        return Err(CutShort(packed.len()));
     }
     Ok(pieces.filter_map(|piece| {
         let (number, block) = piece.split_first_chunk()?;
@@ -220,14 +202,22 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        let fault =
-            |lines: &str| GuestDisk::parse(&format!("{HEADER}\n{lines}")).unwrap_err().to_string();
+        let fault = |lines: &str| {
+            GuestDisk::parse(&format!("{}\n{lines}", FORMAT.header)).unwrap_err().to_string()
+        };
         assert!(GuestDisk::parse("lunch").unwrap_err().to_string().contains("different versions"));
         assert_eq!(fault(""), "the disk's description has no file-system");
         assert_eq!(fault("file-system ext4\n"), "the disk's description has no options");
         assert_eq!(fault("file-system a\noptions \n"), "the disk's description has no size-kib");
-        for line in ["size-kib x", "module will /a", "module must a", "module must", "x y", "z"] {
-            let expected = format!("line 2 of the disk's description is not understood: '{line}'");
+        for (line, what) in [
+            ("size-kib x", "not a number"),
+            ("module will /a", "not a module"),
+            ("module must a", "not a module"),
+            ("module must", "not a module"),
+            ("x y", "unknown item"),
+            ("z", "an item has no value"),
+        ] {
+            let expected = format!("line 2 of the disk's description: {what}: '{line}'");
             assert_eq!(fault(&format!("{line}\n")), expected);
         }
     }
@@ -250,7 +240,7 @@ mod tests {
             prop_assert!(again == image);
             for cut in 1..NUMBER_BYTES + BLOCK_BYTES {
                 if let Some(rest) = packed.len().checked_sub(cut) {
-                    prop_assert_eq!(blocks(&packed[..rest]).err(), Some(DiskError::CutShort(rest)));
+                    prop_assert_eq!(blocks(&packed[..rest]).err(), Some(CutShort(rest)));
                 }
             }
         }
@@ -258,7 +248,7 @@ mod tests {
         #[test]
         fn no_text_makes_it_panic(text in "\\PC{0,80}", lines in "((module|options|size-kib) [ /a-z0-9]{0,9}\n){0,5}") {
             let _ = GuestDisk::parse(&text);
-            let _ = GuestDisk::parse(&format!("{HEADER}\n{lines}"));
+            let _ = GuestDisk::parse(&format!("{}\n{lines}", FORMAT.header));
         }
     }
 

@@ -15,14 +15,21 @@
 //! ([`RunEnd`](crate::marker::Marker::RunEnd)) makes one. In a run every region starts with its
 //! name; counts name a metric and a domain; then come the lines of its [`Profile`]. A region that
 //! was counted more than once in a run stands once, with the sums. Behind all runs come the files of
-//! which the program itself mapped code. The last line counts the lines between the first and itself,
-//! so that a report cut short is never used.
+//! which the program itself mapped code. The frame is that of [`framing`](crate::framing).
 
+use crate::framing::{Format, TextError, number, words};
 use crate::{Domain, Profile};
 use std::io::{self, Write};
 
-/// First line of the format's current version.
-pub const HEADER: &str = "opcost-emulation 3";
+/// The format.
+pub static FORMAT: Format = Format {
+    header: "opcost-emulation 3",
+    name: "the plugin's report",
+    peer: "plugin",
+    empty: "the emulator's plugin wrote no report",
+    cut_short: "; the emulator died",
+    counted: true,
+};
 
 /// A report.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -53,38 +60,6 @@ impl RegionCost {
     }
 }
 
-/// Why a text is not a report of the plugin.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum EmulationError {
-    /// Nothing was written.
-    #[error("the emulator's plugin wrote no report")]
-    Empty,
-    /// The first line is not this version's.
-    #[error(
-        "the plugin's report starts with '{0}', expected '{HEADER}': plugin and opcost are of different versions"
-    )]
-    Version(String),
-    /// A line has the wrong form.
-    #[error("line {line} of the plugin's report: {what}: '{text}'")]
-    Line {
-        /// Line number, from 1.
-        line: usize,
-        /// What is wrong.
-        what: &'static str,
-        /// The line.
-        text: String,
-    },
-    /// The last line is missing or counts other than what came.
-    #[error("the plugin's report was cut short after {lines} lines; the emulator died")]
-    CutShort {
-        /// Lines that came after the first.
-        lines: usize,
-    },
-    /// The plugin reported its own failure.
-    #[error("{0}")]
-    Reported(String),
-}
-
 /// Writes a report run by run, so that none has to be kept.
 ///
 /// What one call writes reaches the writer at once.
@@ -101,7 +76,7 @@ impl<W: Write> ReportWriter<W> {
     /// # Errors
     /// The writer's.
     pub fn start(mut inner: W) -> io::Result<Self> {
-        inner.write_all(format!("{HEADER}\n").as_bytes())?;
+        inner.write_all(format!("{}\n", FORMAT.header).as_bytes())?;
         Ok(ReportWriter { inner, runs: 0, lines: 0 })
     }
 
@@ -157,72 +132,52 @@ pub fn format(regions: &[RegionCost]) -> String {
 
 /// Writes a failure in place of a report; line breaks in the message become spaces.
 pub fn format_error(message: &str) -> String {
-    format!("{HEADER}\nerror {}\nend 1\n", message.replace('\n', " "))
+    FORMAT.write_error(message)
 }
 
 /// Reads a report.
 ///
 /// # Errors
-/// [`EmulationError`] names the first thing that is wrong; a partial report is never returned.
-pub fn parse(text: &str) -> Result<Emulation, EmulationError> {
-    let mut lines = text.lines().enumerate();
-    match lines.next() {
-        None => return Err(EmulationError::Empty),
-        Some((_, HEADER)) => {}
-        Some((_, other)) => return Err(EmulationError::Version(other.chars().take(80).collect())),
-    }
+/// [`TextError`] names the first thing that is wrong; a partial report is never returned.
+pub fn parse(text: &str) -> Result<Emulation, TextError> {
     let mut emulation = Emulation::default();
-    let mut came = 0;
-    for (index, text) in lines {
-        let fail = |what| EmulationError::Line {
-            line: index + 1,
-            what,
-            text: text.chars().take(200).collect(),
-        };
-        let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
-        let runs = &mut emulation.runs;
-        match word {
-            "run" if rest == (runs.len() + 1).to_string() => {
-                runs.push(Vec::new());
-                came += 1;
-                continue;
+    FORMAT.read(text, |line| read_item(&mut emulation, line))?;
+    Ok(emulation)
+}
+
+fn read_item(emulation: &mut Emulation, line: &str) -> Result<(), &'static str> {
+    let (word, rest) = words(line);
+    let runs = &mut emulation.runs;
+    match word {
+        "run" if rest != (runs.len() + 1).to_string() => return Err("runs must be in order"),
+        "run" => runs.push(Vec::new()),
+        "mapped" => emulation.mapped.push(rest.to_string()),
+        _ => {
+            let run = runs.last_mut().ok_or("no run yet")?;
+            match (word, run.last_mut()) {
+                ("region", _) => {
+                    run.push(RegionCost { region: rest.to_string(), ..RegionCost::default() });
+                }
+                (_, None) => return Err("no region yet"),
+                ("count", Some(region)) => {
+                    let fields: Vec<&str> = rest.split(' ').collect();
+                    let [name, domain, value] = fields[..] else {
+                        return Err("a count has three fields");
+                    };
+                    let domain = Domain::from_word(domain).ok_or("unknown domain")?;
+                    region.counts.push((name.to_string(), domain, number(value)?));
+                }
+                (_, Some(region)) => region.profile.read_line(line)?,
             }
-            "run" => return Err(fail("runs must be in order")),
-            "error" => return Err(EmulationError::Reported(rest.to_string())),
-            "mapped" => {
-                emulation.mapped.push(rest.to_string());
-                came += 1;
-                continue;
-            }
-            "end" if rest == (index - 1).to_string() => return Ok(emulation),
-            "end" => break,
-            _ => {}
         }
-        let run = runs.last_mut().ok_or_else(|| fail("no run yet"))?;
-        match (word, run.last_mut()) {
-            ("region", _) => {
-                run.push(RegionCost { region: rest.to_string(), ..RegionCost::default() });
-            }
-            (_, None) => return Err(fail("no region yet")),
-            ("count", Some(region)) => {
-                let fields: Vec<&str> = rest.split(' ').collect();
-                let [name, domain, value] = fields[..] else {
-                    return Err(fail("a count has three fields"));
-                };
-                let domain = Domain::from_word(domain).ok_or_else(|| fail("unknown domain"))?;
-                let value = value.parse().map_err(|_| fail("not a number"))?;
-                region.counts.push((name.to_string(), domain, value));
-            }
-            (_, Some(region)) => region.profile.read_line(text).map_err(fail)?,
-        }
-        came += 1;
     }
-    Err(EmulationError::CutShort { lines: came })
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::framing::Fault;
     use crate::{Context, Function};
 
     fn report() -> Vec<RegionCost> {
@@ -246,6 +201,16 @@ mod tests {
             RegionCost { region: "twin".into(), ..RegionCost::default() },
             RegionCost { region: "work".into(), counts, profile },
         ]
+    }
+
+    #[test]
+    fn the_text_is_the_one_documented() {
+        let text = "opcost-emulation 3\nrun 1\nregion twin\nregion work\n\
+                    count instructions all 42\ncount instructions user 10\n\
+                    f main\t/bin/a program\nf core::fmt::Write for T\t[kernel]\n\
+                    c - 0 1 10\nc 0 1 3 32\nend 9\n";
+        assert_eq!(format(&report()), text);
+        assert_eq!(format_error("no\nmarkers"), "opcost-emulation 3\nerror no markers\nend 1\n");
     }
 
     #[test]
@@ -295,8 +260,9 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        let fault = |lines: &str| parse(&format!("{HEADER}\n{lines}")).unwrap_err().to_string();
-        assert_eq!(parse(""), Err(EmulationError::Empty));
+        let fault =
+            |lines: &str| parse(&format!("{}\n{lines}", FORMAT.header)).unwrap_err().to_string();
+        assert_eq!(parse("").unwrap_err().fault, Fault::Empty);
         assert!(parse("opcost-emulation 1\n").unwrap_err().to_string().contains("versions"));
         assert_eq!(fault("error no markers\nend 1\n"), "no markers");
         assert!(fault("region work\n").contains("no run yet"));

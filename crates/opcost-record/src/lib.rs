@@ -9,11 +9,13 @@
 pub mod channel;
 pub mod disk;
 pub mod emulation;
+pub mod framing;
 pub mod marker;
 pub mod metric;
 pub mod printable;
 pub mod profile;
 mod record;
+mod region;
 pub mod request;
 pub mod symbols;
 pub mod wire;
@@ -24,9 +26,4 @@ pub use record::{
     CountingTime, Dictionary, Failure, Invariant, MetricId, Outcome, Reading, Record, Report,
     Sample,
 };
-
-/// The region every workload counts: its operations, and for a command its whole life.
-pub const WORK: &str = "work";
-
-/// The region of the empty twin: the same loop with the operation left out.
-pub const TWIN: &str = "twin";
+pub use region::{TWIN, WORK};

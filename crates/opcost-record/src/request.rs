@@ -12,15 +12,23 @@
 //! end 7
 //! ```
 //!
-//! One item a line; bytes other than printable ASCII, and `%`, are written as `%XX`. The last line
-//! counts the lines between the first and itself.
+//! The frame is that of [`framing`](crate::framing). Bytes other than printable ASCII, and `%`, are
+//! written as `%XX`.
 
+use crate::framing::{Fault, Format, TextError};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-/// First line of the format's current version.
-pub const HEADER: &str = "opcost-request 2";
+/// The format.
+pub static FORMAT: Format = Format {
+    header: "opcost-request 2",
+    name: "the request",
+    peer: "guest",
+    empty: "the request is empty",
+    cut_short: "",
+    counted: true,
+};
 
 /// Where the request stands in the guest.
 pub const PATH: &str = "/opcost/request";
@@ -61,35 +69,6 @@ pub struct GuestCommand {
     pub cwd: PathBuf,
 }
 
-/// Why a text is not a request.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum RequestError {
-    /// The first line is not this version's.
-    #[error(
-        "the request starts with '{0}', expected '{HEADER}': guest and opcost are of different versions"
-    )]
-    Version(String),
-    /// A line has the wrong form.
-    #[error("line {line} of the request: {what}: '{text}'")]
-    Line {
-        /// Line number, from 1.
-        line: usize,
-        /// What is wrong.
-        what: &'static str,
-        /// The line.
-        text: String,
-    },
-    /// Something that the job needs is not there.
-    #[error("the request has no {0}")]
-    Missing(&'static str),
-    /// The last line is missing or counts other than what came.
-    #[error("the request was cut short after {lines} lines")]
-    CutShort {
-        /// Lines that came after the first.
-        lines: usize,
-    },
-}
-
 impl GuestRequest {
     /// Writes the request as text.
     pub fn format(&self) -> String {
@@ -116,41 +95,20 @@ impl GuestRequest {
                 lines.push(format!("cwd {}", escaped(command.cwd.as_os_str().as_bytes())));
             }
         }
-        let count = lines.len();
-        format!("{HEADER}\n{}\nend {count}\n", lines.join("\n"))
+        FORMAT.write(&lines)
     }
 
     /// Reads what [`format`](Self::format) wrote.
     ///
     /// # Errors
-    /// [`RequestError`] names the first thing that is wrong.
-    pub fn parse(text: &str) -> Result<GuestRequest, RequestError> {
-        let mut lines = text.lines().enumerate();
-        match lines.next() {
-            Some((_, HEADER)) => {}
-            other => {
-                let first = other.map_or("", |(_, line)| line);
-                return Err(RequestError::Version(first.chars().take(80).collect()));
-            }
-        }
+    /// [`TextError`] names the first thing that is wrong.
+    pub fn parse(text: &str) -> Result<GuestRequest, TextError> {
         let mut items = Items::default();
-        for (index, text) in lines {
-            let fail = |what| RequestError::Line {
-                line: index + 1,
-                what,
-                text: text.chars().take(200).collect(),
-            };
-            let (word, value) = text.split_once(' ').ok_or_else(|| fail("an item has no value"))?;
-            if word == "end" {
-                return if value == (index - 1).to_string() {
-                    items.into_request()
-                } else {
-                    Err(RequestError::CutShort { lines: index - 1 })
-                };
-            }
-            items.take(word, value).map_err(fail)?;
-        }
-        Err(RequestError::CutShort { lines: text.lines().count() - 1 })
+        FORMAT.read(text, |line| {
+            let (word, value) = line.split_once(' ').ok_or("an item has no value")?;
+            items.take(word, value)
+        })?;
+        items.into_request().map_err(|what| FORMAT.error(Fault::Missing(what)))
     }
 }
 
@@ -191,24 +149,23 @@ impl Items {
         Ok(())
     }
 
-    fn into_request(self) -> Result<GuestRequest, RequestError> {
-        let missing = RequestError::Missing;
+    fn into_request(self) -> Result<GuestRequest, &'static str> {
         match self.job.as_deref() {
             Some("symbols") => Ok(GuestRequest::Symbols),
             Some("workload") => Ok(GuestRequest::Workload {
-                name: self.name.ok_or(missing("name"))?,
+                name: self.name.ok_or("name")?,
                 params: self.params,
-                seed: self.seed.ok_or(missing("seed"))?,
+                seed: self.seed.ok_or("seed")?,
                 paths: self.paths,
                 env: self.env,
             }),
             Some("command") => Ok(GuestRequest::Command(GuestCommand {
-                program: self.program.ok_or(missing("program"))?.into(),
+                program: self.program.ok_or("program")?.into(),
                 argv: self.argv,
                 env: self.env,
-                cwd: self.cwd.ok_or(missing("cwd"))?.into(),
+                cwd: self.cwd.ok_or("cwd")?.into(),
             })),
-            _ => Err(missing("known job")),
+            _ => Err("known job"),
         }
     }
 }
@@ -300,7 +257,7 @@ mod tests {
         #[test]
         fn no_text_makes_it_panic(text in "\\PC{0,80}", lines in "((job|param|path|env|argv|end) [%=a-zé0-9]{0,6}\n){0,6}") {
             let _ = GuestRequest::parse(&text);
-            let _ = GuestRequest::parse(&format!("{HEADER}\n{lines}"));
+            let _ = GuestRequest::parse(&format!("{}\n{lines}", FORMAT.header));
         }
     }
 
@@ -320,9 +277,11 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         let fault = |lines: &str| {
-            GuestRequest::parse(&format!("{HEADER}\n{lines}")).unwrap_err().to_string()
+            GuestRequest::parse(&format!("{}\n{lines}", FORMAT.header)).unwrap_err().to_string()
         };
-        assert!(GuestRequest::parse("").unwrap_err().to_string().contains("versions"));
+        assert_eq!(GuestRequest::parse("").unwrap_err().to_string(), "the request is empty");
+        let other = GuestRequest::parse("opcost-request 1\n").unwrap_err().to_string();
+        assert!(other.contains("guest and opcost are of different versions"), "{other}");
         assert_eq!(fault("job lunch\nend 1\n"), "the request has no known job");
         assert_eq!(fault("job workload\nname mmap\nend 2\n"), "the request has no seed");
         assert_eq!(fault("seed x\n"), "line 2 of the request: not a number: 'seed x'");

@@ -21,9 +21,17 @@
 //! ```
 
 use crate::Function;
+use crate::framing::{Format, TextError, words};
 
-/// First line of the format's current version.
-pub const HEADER: &str = "opcost-symbols 4";
+/// The format.
+pub static FORMAT: Format = Format {
+    header: "opcost-symbols 4",
+    name: "the list of symbols",
+    peer: "plugin",
+    empty: "the list of symbols is empty",
+    cut_short: "",
+    counted: true,
+};
 
 /// Size of a page of code, bytes.
 pub const PAGE_BYTES: usize = 4096;
@@ -113,32 +121,6 @@ pub struct Symbols {
     pub files: Vec<FileSymbols>,
 }
 
-/// Why a text holds no symbols.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum SymbolsError {
-    /// The first line is not this version's.
-    #[error(
-        "symbols start with '{0}', expected '{HEADER}': plugin and opcost are of different versions"
-    )]
-    Version(String),
-    /// A line has the wrong form.
-    #[error("line {line} of the symbols: {what}: '{text}'")]
-    Line {
-        /// Line number, from 1.
-        line: usize,
-        /// What is wrong.
-        what: &'static str,
-        /// The line.
-        text: String,
-    },
-    /// The last line is missing or counts other than what came.
-    #[error("the symbols were cut short after {lines} lines")]
-    CutShort {
-        /// Lines that came after the first.
-        lines: usize,
-    },
-}
-
 /// A hash of one page's contents: 64-bit FNV-1a over words of eight bytes, least byte first.
 ///
 /// `page`: [`PAGE_BYTES`] bytes; a shorter page is taken as filled up with zeros.
@@ -217,101 +199,76 @@ impl Symbols {
                 lines.push(format!("page {offset:x} {hash:x}"));
             }
         }
-        format!(
-            "{HEADER}\n{}end {}\n",
-            lines.iter().map(|line| format!("{line}\n")).collect::<String>(),
-            lines.len()
-        )
+        FORMAT.write(&lines)
     }
 
     /// Reads what [`format`](Self::format) wrote.
     ///
     /// # Errors
-    /// [`SymbolsError`] names the first thing that is wrong.
-    pub fn parse(text: &str) -> Result<Symbols, SymbolsError> {
-        let mut lines = text.lines().enumerate();
-        match lines.next() {
-            Some((_, HEADER)) => {}
-            other => {
-                let first = other.map_or("", |(_, line)| line);
-                return Err(SymbolsError::Version(first.chars().take(80).collect()));
-            }
-        }
+    /// [`TextError`] names the first thing that is wrong.
+    pub fn parse(text: &str) -> Result<Symbols, TextError> {
         let mut symbols = Symbols::default();
-        let mut came = 0;
-        for (index, text) in lines {
-            let fail = |what| SymbolsError::Line {
-                line: index + 1,
-                what,
-                text: text.chars().take(200).collect(),
-            };
-            let hex =
-                |text: &str| u64::from_str_radix(text, 16).map_err(|_| fail("not hexadecimal"));
-            let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
-            let fields: Vec<&str> = rest.split(' ').collect();
-            let known = symbols.functions.len();
-            let range = |fields: &[&str], before: Option<&Range>| {
-                let [start, end, function] = fields else {
-                    return Err(fail("a range has three fields"));
-                };
-                let function = function.parse().map_err(|_| fail("not a number"))?;
-                let range = Range { start: hex(start)?, end: hex(end)?, function };
-                if function as usize >= known {
-                    return Err(fail("no such function"));
-                }
-                if range.start >= range.end || before.is_some_and(|before| before.end > range.start)
-                {
-                    return Err(fail("ranges must ascend"));
-                }
-                Ok(range)
-            };
-            match (word, fields.as_slice()) {
-                ("function", _) => {
-                    let function = Function::parse(rest);
-                    symbols
-                        .functions
-                        .push(function.ok_or_else(|| fail("a function has no module"))?);
-                }
-                ("range", fields) => {
-                    let range = range(fields, symbols.kernel.last())?;
-                    symbols.kernel.push(range);
-                }
-                ("landmark", [address, word, metric @ ..]) => {
-                    let found = Landmark::NAMES.iter().find(|(_, name)| name == word);
-                    let (landmark, _) = found.ok_or_else(|| fail("unknown landmark"))?;
-                    symbols.landmarks.push(LandmarkAt {
-                        address: hex(address)?,
-                        landmark: *landmark,
-                        metric: metric.first().map(|metric| metric.to_string()),
-                    });
-                }
-                ("file", _) => symbols.files.push(FileSymbols::default()),
-                ("part", fields) => {
-                    let file = symbols.files.last_mut().ok_or_else(|| fail("no file yet"))?;
-                    let range = range(fields, file.parts.last())?;
-                    file.parts.push(range);
-                }
-                ("site", [start, behind]) => {
-                    let site = (hex(start)?, hex(behind)?);
-                    let file = symbols.files.last_mut().ok_or_else(|| fail("no file yet"))?;
-                    if site.0 >= site.1 || file.sites.last().is_some_and(|last| last.1 > site.0) {
-                        return Err(fail("sites must ascend"));
-                    }
-                    file.sites.push(site);
-                }
-                ("page", [offset, hash]) => {
-                    let page = (hex(offset)?, hex(hash)?);
-                    let file = symbols.files.last_mut().ok_or_else(|| fail("no file yet"))?;
-                    file.pages.push(page);
-                }
-                ("end", [count]) if *count == (index - 1).to_string() => return Ok(symbols),
-                ("end", _) => break,
-                _ => return Err(fail("unknown line")),
-            }
-            came += 1;
-        }
-        Err(SymbolsError::CutShort { lines: came })
+        FORMAT.read(text, |line| symbols.read_item(line))?;
+        Ok(symbols)
     }
+
+    fn read_item(&mut self, line: &str) -> Result<(), &'static str> {
+        let (word, rest) = words(line);
+        let fields: Vec<&str> = rest.split(' ').collect();
+        let known = self.functions.len();
+        let file = self.files.last_mut().ok_or("no file yet");
+        match (word, fields.as_slice()) {
+            ("function", _) => {
+                self.functions.push(Function::parse(rest).ok_or("a function has no module")?);
+            }
+            ("range", fields) => {
+                let range = range(fields, self.kernel.last(), known)?;
+                self.kernel.push(range);
+            }
+            ("landmark", [address, word, metric @ ..]) => {
+                let found = Landmark::NAMES.iter().find(|(_, name)| name == word);
+                let (landmark, _) = found.ok_or("unknown landmark")?;
+                self.landmarks.push(LandmarkAt {
+                    address: hex(address)?,
+                    landmark: *landmark,
+                    metric: metric.first().map(|metric| metric.to_string()),
+                });
+            }
+            ("file", _) => self.files.push(FileSymbols::default()),
+            ("part", fields) => {
+                let file = file?;
+                file.parts.push(range(fields, file.parts.last(), known)?);
+            }
+            ("site", [start, behind]) => {
+                let (file, site) = (file?, (hex(start)?, hex(behind)?));
+                if site.0 >= site.1 || file.sites.last().is_some_and(|last| last.1 > site.0) {
+                    return Err("sites must ascend");
+                }
+                file.sites.push(site);
+            }
+            ("page", [offset, hash]) => file?.pages.push((hex(offset)?, hex(hash)?)),
+            _ => return Err("unknown line"),
+        }
+        Ok(())
+    }
+}
+
+/// The range of an item, which comes behind `before` and is of one of the functions `known`.
+fn range(fields: &[&str], before: Option<&Range>, known: usize) -> Result<Range, &'static str> {
+    let [start, end, function] = fields else { return Err("a range has three fields") };
+    let function: u32 = function.parse().map_err(|_| "not a number")?;
+    let range = Range { start: hex(start)?, end: hex(end)?, function };
+    if function as usize >= known {
+        return Err("no such function");
+    }
+    if range.start >= range.end || before.is_some_and(|before| before.end > range.start) {
+        return Err("ranges must ascend");
+    }
+    Ok(range)
+}
+
+fn hex(text: &str) -> Result<u64, &'static str> {
+    u64::from_str_radix(text, 16).map_err(|_| "not hexadecimal")
 }
 
 #[cfg(test)]
@@ -370,8 +327,9 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        let fault =
-            |lines: &str| Symbols::parse(&format!("{HEADER}\n{lines}")).unwrap_err().to_string();
+        let fault = |lines: &str| {
+            Symbols::parse(&format!("{}\n{lines}", FORMAT.header)).unwrap_err().to_string()
+        };
         assert!(fault("range 1 2 0\n").contains("no such function"));
         assert!(fault("function a\tb\nrange 2 2 0\n").contains("ascend"));
         assert!(fault("function a\tb\nrange 1 3 0\nrange 2 4 0\n").contains("line 4"));

@@ -7,171 +7,113 @@
 //! reading wall all clock work 281934411
 //! reading instructions kernel perf_event work 1957153827 1314782469 1314782469
 //! invariant op-stream-hash 8c5e1d0a44f2b7c9
-//! end 3
+//! end 4
 //! ```
 //!
-//! One item a line, fields separated by one space; a reading's last two fields are the enabled and
-//! running times in nanoseconds, where the source has them. The last line counts the lines between
-//! the first and itself, so that a text cut short is never taken for a whole one. A failing program
-//! sends `error TEXT` in place of its items.
+//! The frame is that of [`framing`](crate::framing). Fields are separated by one space; a reading's
+//! last two fields are the enabled and running times in nanoseconds, where the source has them.
 
+use crate::framing::{Format, TextError, number, words};
 use crate::{CountingTime, Domain, Invariant, MetricKey, Reading, Report};
-use std::fmt::Write as _;
 
-/// First line of the format's current version.
-pub const HEADER: &str = "opcost-record 1";
-
-/// Why a text is not a report.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum WireError {
-    /// Nothing came.
-    #[error("the program sent no report; it ended before its work was done")]
-    Empty,
-    /// The first line is not this version's.
-    #[error(
-        "the report starts with '{0}', expected '{HEADER}': program and opcost are of different versions"
-    )]
-    Version(String),
-    /// A line has the wrong form.
-    #[error("line {line} of the report: {what}: '{text}'")]
-    Line {
-        /// Line number, from 1.
-        line: usize,
-        /// What is wrong.
-        what: &'static str,
-        /// The line.
-        text: String,
-    },
-    /// The last line is missing or counts other than what came.
-    #[error("the report was cut short after {lines} lines; the program died while reporting")]
-    CutShort {
-        /// Lines that came after the first.
-        lines: usize,
-    },
-    /// The program reported its own failure.
-    #[error("{0}")]
-    Reported(String),
-}
+/// The format.
+pub static FORMAT: Format = Format {
+    header: "opcost-record 1",
+    name: "the report",
+    peer: "program",
+    empty: "the program sent no report; it ended before its work was done",
+    cut_short: "; the program died while reporting",
+    counted: true,
+};
 
 /// Writes a report as text.
 ///
 /// Names and values must hold no white space; [`parse`] would refuse them.
 pub fn format(report: &Report) -> String {
-    let mut text = format!("{HEADER}\n");
-    let mut lines = 0;
-    if let Some(ops) = report.ops {
-        let _ = writeln!(text, "ops {ops}");
-        lines += 1;
-    }
-    for Reading { key, value, time } in &report.readings {
+    let mut lines: Vec<String> = report.ops.iter().map(|ops| format!("ops {ops}")).collect();
+    lines.extend(report.readings.iter().map(|Reading { key, value, time }| {
         let domain = key.domain.word();
-        let _ = write!(text, "reading {} {domain} {} {} {value}", key.name, key.source, key.region);
-        if let Some(time) = time {
-            let _ = write!(text, " {} {}", time.enabled_ns, time.running_ns);
-        }
-        text.push('\n');
-        lines += 1;
-    }
-    for Invariant { name, value } in &report.invariants {
-        let _ = writeln!(text, "invariant {name} {value}");
-        lines += 1;
-    }
-    let _ = writeln!(text, "end {lines}");
-    text
+        let times = time.map(|time| format!(" {} {}", time.enabled_ns, time.running_ns));
+        let times = times.unwrap_or_default();
+        format!("reading {} {domain} {} {} {value}{times}", key.name, key.source, key.region)
+    }));
+    let invariants = report.invariants.iter();
+    lines.extend(invariants.map(|Invariant { name, value }| format!("invariant {name} {value}")));
+    FORMAT.write(&lines)
 }
 
 /// Writes a failure as text; line breaks in the message become spaces.
 pub fn format_error(message: &str) -> String {
-    format!("{HEADER}\nerror {}\nend 1\n", message.replace('\n', " "))
+    FORMAT.write_error(message)
 }
 
 /// Reads the text of one report.
 ///
 /// # Errors
-/// [`WireError`] names the first thing that is wrong; a partial report is never returned.
-pub fn parse(text: &str) -> Result<Report, WireError> {
-    let mut lines = text.lines().enumerate();
-    match lines.next() {
-        None => return Err(WireError::Empty),
-        Some((_, HEADER)) => {}
-        Some((_, other)) => return Err(WireError::Version(other.chars().take(80).collect())),
-    }
-    let mut report = Report::default();
-    for (index, text) in lines {
-        let fail = |what| WireError::Line {
-            line: index + 1,
-            what,
-            text: text.chars().take(200).collect(),
-        };
-        let number = |field: &str| -> Result<u64, WireError> {
-            field.parse().map_err(|_| fail("not a number"))
-        };
-        let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
-        let fields: Vec<&str> = rest.split(' ').collect();
-        match (word, fields.as_slice()) {
-            ("ops", [ops]) => report.ops = Some(number(ops)?),
-            ("reading", [name, domain, source, region, value, time @ ..]) => {
-                let time = match time {
-                    [] => None,
-                    [enabled, running] => Some(CountingTime {
-                        enabled_ns: number(enabled)?,
-                        running_ns: number(running)?,
-                    }),
-                    _ => return Err(fail("a reading has five or seven fields")),
-                };
-                report.readings.push(Reading {
-                    key: MetricKey {
-                        name: name.to_string(),
-                        domain: Domain::from_word(domain).ok_or_else(|| fail("unknown domain"))?,
-                        source: source.to_string(),
-                        region: region.to_string(),
-                    },
-                    value: number(value)?,
-                    time,
-                });
-            }
-            ("invariant", [name, value]) => report
-                .invariants
-                .push(Invariant { name: name.to_string(), value: value.to_string() }),
-            ("error", _) => return Err(WireError::Reported(rest.to_string())),
-            ("end", [count]) => {
-                let whole = number(count)? == (index - 1) as u64;
-                return if whole {
-                    Ok(report)
-                } else {
-                    Err(WireError::CutShort { lines: index - 1 })
-                };
-            }
-            _ => return Err(fail("unknown item or wrong number of fields")),
-        }
-    }
-    Err(WireError::CutShort { lines: text.lines().count() - 1 })
+/// [`TextError`] names the first thing that is wrong; a partial report is never returned.
+pub fn parse(text: &str) -> Result<Report, TextError> {
+    parse_first(text).map(|(report, _)| report)
 }
 
 /// Reads the texts of several reports, one after the other, from a program that makes several runs.
 ///
 /// Result: the reports that are whole, and what is wrong with the text behind them; `None` where
 /// there is none.
-pub fn parse_several(text: &str) -> (Vec<Report>, Option<WireError>) {
+pub fn parse_several(text: &str) -> (Vec<Report>, Option<TextError>) {
     let (mut reports, mut rest) = (Vec::new(), text);
     while !rest.is_empty() {
-        match parse(rest) {
-            Ok(report) => reports.push(report),
+        match parse_first(rest) {
+            Ok((report, behind)) => {
+                reports.push(report);
+                rest = behind;
+            }
             Err(error) => return (reports, Some(error)),
         }
-        let mut lines = rest.split_inclusive('\n');
-        let bytes = lines.by_ref().take_while(|line| !line.starts_with("end ")).map(str::len);
-        let items: usize = bytes.sum();
-        // `parse` found the last line.
-        let last = rest[items..].find('\n').map_or(rest.len(), |at| items + at + 1);
-        rest = &rest[last..];
     }
     (reports, None)
+}
+
+/// A report and what follows it.
+fn parse_first(text: &str) -> Result<(Report, &str), TextError> {
+    let mut report = Report::default();
+    let rest = FORMAT.read(text, |line| read_item(&mut report, line))?;
+    Ok((report, rest))
+}
+
+fn read_item(report: &mut Report, line: &str) -> Result<(), &'static str> {
+    let (word, rest) = words(line);
+    let fields: Vec<&str> = rest.split(' ').collect();
+    match (word, fields.as_slice()) {
+        ("ops", [ops]) => report.ops = Some(number(ops)?),
+        ("reading", [name, domain, source, region, value, time @ ..]) => {
+            let time = match time {
+                [] => None,
+                [enabled, running] => {
+                    let (enabled_ns, running_ns) = (number(enabled)?, number(running)?);
+                    Some(CountingTime { enabled_ns, running_ns })
+                }
+                _ => return Err("a reading has five or seven fields"),
+            };
+            let key = MetricKey {
+                name: name.to_string(),
+                domain: Domain::from_word(domain).ok_or("unknown domain")?,
+                source: source.to_string(),
+                region: region.to_string(),
+            };
+            report.readings.push(Reading { key, value: number(value)?, time });
+        }
+        ("invariant", [name, value]) => {
+            report.invariants.push(Invariant { name: name.to_string(), value: value.to_string() })
+        }
+        _ => return Err("unknown item or wrong number of fields"),
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::framing::Fault;
     use proptest::prelude::*;
 
     fn word() -> impl Strategy<Value = String> {
@@ -220,7 +162,7 @@ mod tests {
             let text = texts.concat();
             prop_assert_eq!(parse_several(&text), (reports.clone(), None));
             let failed = text.clone() + &format_error("no room");
-            let error = Some(WireError::Reported("no room".into()));
+            let error = Some(FORMAT.error(Fault::Reported("no room".into())));
             prop_assert_eq!(parse_several(&failed), (reports.clone(), error));
             let end = if text.is_empty() { 0 } else { cut.index(text.len()) };
             let (read, error) = parse_several(&text[..end]);
@@ -233,8 +175,39 @@ mod tests {
         #[test]
         fn no_text_makes_it_panic(text in "\\PC{0,200}", lines in prop::collection::vec("(ops|reading|invariant|end|error) [a-z0-9 ]{0,30}", 0..6)) {
             let _ = parse_several(&text);
-            let _ = parse(&format!("{HEADER}\n{}", lines.join("\n")));
+            let _ = parse(&format!("{}\n{}", FORMAT.header, lines.join("\n")));
         }
+    }
+
+    #[test]
+    fn the_text_is_the_one_documented() {
+        let reading = |name: &str, domain, source: &str, value, time: Option<(u64, u64)>| Reading {
+            key: MetricKey {
+                name: name.into(),
+                domain,
+                source: source.into(),
+                region: "work".into(),
+            },
+            value,
+            time: time.map(|(enabled_ns, running_ns)| CountingTime { enabled_ns, running_ns }),
+        };
+        let times = Some((1_314_782_469, 1_314_782_469));
+        let report = Report {
+            ops: Some(1_000_000),
+            readings: vec![
+                reading("wall", Domain::All, "clock", 281_934_411, None),
+                reading("instructions", Domain::Kernel, "perf_event", 1_957_153_827, times),
+            ],
+            invariants: vec![Invariant {
+                name: "op-stream-hash".into(),
+                value: "8c5e1d0a44f2b7c9".into(),
+            }],
+        };
+        let text = "opcost-record 1\nops 1000000\nreading wall all clock work 281934411\n\
+                    reading instructions kernel perf_event work 1957153827 1314782469 1314782469\n\
+                    invariant op-stream-hash 8c5e1d0a44f2b7c9\nend 4\n";
+        assert_eq!(format(&report), text);
+        assert_eq!(parse(text).unwrap(), report);
     }
 
     #[test]
@@ -244,11 +217,11 @@ mod tests {
             error.to_string(),
             "line 2 of the report: not a number: 'reading wall all clock work x'"
         );
-        assert_eq!(parse("").unwrap_err(), WireError::Empty);
-        assert!(matches!(parse("hello"), Err(WireError::Version(_))));
-        assert_eq!(
-            parse(&format_error("no arena\nhere")).unwrap_err(),
-            WireError::Reported("no arena here".into())
-        );
+        let fault = |text: &str| parse(text).unwrap_err().fault;
+        assert_eq!(fault(""), Fault::Empty);
+        assert_eq!(fault("hello"), Fault::Version("hello".into()));
+        let failed = format_error("no arena\nhere");
+        assert_eq!(failed, "opcost-record 1\nerror no arena here\nend 1\n");
+        assert_eq!(fault(&failed), Fault::Reported("no arena here".into()));
     }
 }

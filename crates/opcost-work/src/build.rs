@@ -13,10 +13,10 @@ mod source;
 
 use crate::error::WorkError;
 use crate::invariant::{PAGE_FAULTS_EXPECTED, count, hash};
-use crate::measure::Work;
 use crate::params::{ParamSpec, Params, number, one_of};
 use crate::random::fold;
 use crate::spec::WorkloadSpec;
+use crate::work::Work;
 use compiler::Compiler;
 use folder::Folder;
 use opcost_record::{Domain, Invariant, MetricKey, Reading};

@@ -14,13 +14,13 @@ mod x86_64;
 
 use crate::error::WorkError;
 use crate::invariant::{PAGE_FAULTS_EXPECTED, count, hash};
-use crate::measure::{PATH, Work};
 use crate::params::{ParamSpec, Params, number, one_of};
 use crate::patched::require_patched;
 use crate::random::fold;
 use crate::residency::use_small_pages;
 use crate::spec::WorkloadSpec;
 use crate::unrolled::{TURN, nothing, ready, times, turn};
+use crate::work::{PATH, Work};
 use buffers::Buffers;
 use opcost_record::Invariant;
 use patchpoint::Call;

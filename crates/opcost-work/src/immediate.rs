@@ -10,13 +10,13 @@ mod block;
 
 use crate::error::WorkError;
 use crate::invariant::{PAGE_FAULTS_EXPECTED, count, hash};
-use crate::measure::{PATH, Work};
 use crate::params::{ParamSpec, Params, number, one_of};
 use crate::patched::require_patched;
 use crate::random::{Random, below, fold};
 use crate::residency::use_small_pages;
 use crate::spec::WorkloadSpec;
 use crate::walk::Walk;
+use crate::work::{PATH, Work};
 use block::{Block, FLAG, LINE_BYTES, NUMBER, READS_MAX};
 use opcost_record::Invariant;
 use patchpoint::{Call, RawKey, Transaction};

@@ -1,7 +1,8 @@
 //! For tests: work in a process of its own, with one thread and filters that end with it.
 
-use crate::measure::{Meter, measure};
+use crate::measure::measure;
 use crate::spec::WorkloadSpec;
+use crate::work::Meter;
 use opcost_record::{Report, wire};
 use std::fs::File;
 use std::io::{Read, Write};

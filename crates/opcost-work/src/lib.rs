@@ -44,6 +44,8 @@ mod task;
 mod team;
 mod unrolled;
 mod walk;
+mod work;
+mod workloads;
 
 #[cfg(test)]
 mod in_child;
@@ -51,8 +53,9 @@ mod in_child;
 pub use error::WorkError;
 pub use invariant::{BYTES_READ, BYTES_WRITTEN, OP_STREAM_HASH, PAGE_FAULTS, PAGE_FAULTS_EXPECTED};
 pub use marker::Markers;
-pub use measure::{Measured, Meter, PATH, Work, measure, measure_paths};
+pub use measure::{Measured, measure, measure_paths};
 pub use nearest::nearest;
 pub use params::{ParamError, ParamSpec, Params};
-pub use spec::{Prepare, Programs, WORKLOADS, WorkloadSpec};
-pub use task::forks;
+pub use spec::{Prepare, Programs, WorkloadSpec, forks};
+pub use work::{Meter, PATH, Work};
+pub use workloads::WORKLOADS;

@@ -1,6 +1,6 @@
 //! Marker instructions, which tell the emulator where a region starts and stops, and a run ends.
 
-use crate::measure::Meter;
+use crate::work::Meter;
 use opcost_record::marker::{MAGIC, RUN_END, START, STOP};
 use opcost_record::{TWIN, WORK};
 use opcost_sys::marker::mark;

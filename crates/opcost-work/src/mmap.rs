@@ -14,11 +14,11 @@ pub(crate) mod arena;
 use crate::error::WorkError;
 use crate::gate::{Gate, Kernel, Nothing};
 use crate::invariant::{PAGE_FAULTS_EXPECTED, count, hash};
-use crate::measure::Work;
 use crate::params::{ParamSpec, Params, chance, number};
 use crate::random::{Random, below, fold};
 use crate::residency::use_small_pages;
 use crate::spec::WorkloadSpec;
+use crate::work::Work;
 use arena::Arena;
 use opcost_record::Invariant;
 

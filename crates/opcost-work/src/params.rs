@@ -1,7 +1,6 @@
 //! Parameters: what is declared, what was given, what holds.
 
 use crate::nearest::nearest;
-use crate::spec::WorkloadSpec;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -46,6 +45,7 @@ fn canonical<T: FromStr + Display>(value: &str, accepted: impl Fn(&T) -> bool) -
 
 /// Why parameters were refused.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum ParamError {
     /// The workload has no such parameter.
     #[error(
@@ -54,35 +54,17 @@ pub enum ParamError {
         known.join(", ")
     )]
     Unknown {
-        /// The workload.
         workload: &'static str,
-        /// The name given.
         name: String,
-        /// The names that may have been meant.
         nearest: Vec<&'static str>,
-        /// Every parameter of the workload.
         known: Vec<&'static str>,
     },
     /// The value is not one of those accepted.
     #[error("workload '{workload}' does not accept {name}={value}; accepted: {values}")]
-    Value {
-        /// The workload.
-        workload: &'static str,
-        /// The parameter.
-        name: &'static str,
-        /// The value given.
-        value: String,
-        /// The values accepted.
-        values: &'static str,
-    },
+    Value { workload: &'static str, name: &'static str, value: String, values: &'static str },
     /// The same parameter was given more than once.
     #[error("parameter '{name}' of workload '{workload}' is given twice; give it once")]
-    Twice {
-        /// The workload.
-        workload: &'static str,
-        /// The parameter.
-        name: &'static str,
-    },
+    Twice { workload: &'static str, name: &'static str },
 }
 
 fn offer(nearest: &[&str]) -> String {
@@ -99,19 +81,20 @@ pub struct Params {
 }
 
 impl Params {
-    /// Fills in defaults and checks what was given; see [`WorkloadSpec::resolve`].
+    /// Fills in the defaults of `specs`, and checks what was `given` for a `workload`; see
+    /// [`WorkloadSpec::resolve`](crate::WorkloadSpec::resolve).
     pub(crate) fn resolve(
-        workload: &WorkloadSpec,
+        workload: &'static str,
+        specs: &[ParamSpec],
         given: &[(String, String)],
     ) -> Result<Params, ParamError> {
-        let specs = workload.all_params();
         let mut values: Vec<(&'static str, Option<String>)> =
             specs.iter().map(|spec| (spec.name, None)).collect();
         for (name, value) in given {
             let Some(index) = specs.iter().position(|spec| spec.name == name) else {
                 let known: Vec<&'static str> = specs.iter().map(|spec| spec.name).collect();
                 return Err(ParamError::Unknown {
-                    workload: workload.name,
+                    workload,
                     name: name.clone(),
                     nearest: nearest(name, known.iter().copied()),
                     known,
@@ -119,13 +102,13 @@ impl Params {
             };
             let spec = &specs[index];
             let accepted = (spec.check)(value).ok_or_else(|| ParamError::Value {
-                workload: workload.name,
+                workload,
                 name: spec.name,
                 value: value.clone(),
                 values: spec.values,
             })?;
             if values[index].1.replace(accepted).is_some() {
-                return Err(ParamError::Twice { workload: workload.name, name: spec.name });
+                return Err(ParamError::Twice { workload, name: spec.name });
             }
         }
         let values = specs
@@ -179,6 +162,7 @@ impl Params {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::WorkloadSpec;
 
     fn refused(workload: &str, given: &[(&str, &str)]) -> String {
         resolve(workload, given).unwrap_err().to_string()

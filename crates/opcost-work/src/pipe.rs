@@ -8,10 +8,10 @@
 use crate::error::WorkError;
 use crate::gate::{Gate, Kernel, Nothing};
 use crate::invariant::{PAGE_FAULTS_EXPECTED, count, hash};
-use crate::measure::Work;
 use crate::params::{ParamSpec, Params, number};
 use crate::random::{Random, fold};
 use crate::spec::WorkloadSpec;
+use crate::work::Work;
 use opcost_record::Invariant;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 

@@ -14,11 +14,11 @@ mod path;
 
 use crate::error::WorkError;
 use crate::invariant::{PAGE_FAULTS_EXPECTED, count, hash};
-use crate::measure::{PATH, Work};
 use crate::params::{ParamSpec, Params, number, one_of};
 use crate::random::{Random, fold};
 use crate::residency::use_small_pages;
 use crate::spec::WorkloadSpec;
+use crate::work::{PATH, Work};
 use opcost_record::Invariant;
 use pass::{Draw, Pass, RANGE};
 use path::Path;

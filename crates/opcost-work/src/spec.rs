@@ -1,12 +1,10 @@
-//! The workloads by name, and the parameters that all of them have.
+//! What a workload declares of itself, and the parameters that all of them have.
 
 use crate::error::WorkError;
 use crate::figure::TASK_FIGURES;
-#[cfg(target_arch = "x86_64")]
-use crate::immediate;
-use crate::measure::Work;
 use crate::params::{ParamError, ParamSpec, Params, number, one_of};
-use crate::{build, copy, fileio, lock, mapfile, mmap, pipe, pvops, syscall};
+use crate::task::{TASKS_MAX, TaskKind, Tasks};
+use crate::work::Work;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -38,26 +36,8 @@ pub struct WorkloadSpec {
     pub prepare: Prepare,
 }
 
-/// Every workload, in the order in which lists show them.
-pub static WORKLOADS: &[WorkloadSpec] = &[
-    build::SPEC,
-    copy::SPEC,
-    fileio::SPEC,
-    #[cfg(target_arch = "x86_64")]
-    immediate::SPEC,
-    lock::SPEC,
-    mapfile::SPEC,
-    mmap::SPEC,
-    pipe::SPEC,
-    pvops::SPEC,
-    syscall::SPEC,
-];
-
 /// The parameter that has each task timed.
-const SCALE: &str = "scale";
-
-/// How many tasks may share a run's work.
-pub(crate) const TASKS_MAX: usize = 64;
+pub(crate) const SCALE: &str = "scale";
 
 /// The parameters that every workload has; the default of `ops` is the workload's.
 const COMMON: [ParamSpec; 6] = [
@@ -108,11 +88,6 @@ const COMMON: [ParamSpec; 6] = [
 ];
 
 impl WorkloadSpec {
-    /// The workload of that name.
-    pub fn find(name: &str) -> Option<&'static WorkloadSpec> {
-        WORKLOADS.iter().find(|spec| spec.name == name)
-    }
-
     /// The parameters common to all workloads, then its own.
     pub fn all_params(&self) -> Vec<ParamSpec> {
         let mut params = COMMON.to_vec();
@@ -142,63 +117,13 @@ impl WorkloadSpec {
     /// [`ParamError`] names the first unknown, repeated or unacceptable parameter, and what there
     /// is instead.
     pub fn resolve(&self, given: &[(String, String)]) -> Result<Params, ParamError> {
-        Params::resolve(self, given)
+        Params::resolve(self.name, &self.all_params(), given)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::in_child::{lacks_tool, measured, tiny};
-    use crate::invariant::{PAGE_FAULTS, PAGE_FAULTS_EXPECTED};
-    use opcost_record::WORKLOAD;
-
-    #[test]
-    fn names_are_unique_and_everything_is_documented() {
-        for (index, spec) in WORKLOADS.iter().enumerate() {
-            assert!(std::ptr::eq(spec, WorkloadSpec::find(spec.name).unwrap()));
-            assert!(WORKLOADS[..index].iter().all(|other| other.name != spec.name));
-            assert!(!spec.summary.is_empty() && !spec.operation.is_empty());
-            let params = spec.all_params();
-            for (index, param) in params.iter().enumerate() {
-                assert!(params[..index].iter().all(|other| other.name != param.name));
-                assert!(!param.help.is_empty() && !param.values.is_empty(), "{}", param.name);
-                // Accepted, and spelled in the canonical way.
-                assert_eq!((param.check)(param.default).as_deref(), Some(param.default));
-            }
-        }
-        assert!(WorkloadSpec::find("nothing").is_none());
-    }
-
-    #[test]
-    fn every_workload_runs_at_tiny_size() {
-        for spec in WORKLOADS.iter().filter(|spec| !lacks_tool(spec)) {
-            let report = measured(spec, tiny(spec), 1).unwrap();
-            assert_eq!(report.ops, tiny(spec)[0].1.parse().ok(), "{}", spec.name);
-            let value = |name: &str| {
-                let found = report.invariants.iter().find(|invariant| invariant.name == name);
-                found.unwrap_or_else(|| panic!("{} lacks {name}", spec.name)).value.clone()
-            };
-            assert_eq!(value(PAGE_FAULTS), value(PAGE_FAULTS_EXPECTED), "{}", spec.name);
-            assert_eq!(value(crate::OP_STREAM_HASH).len(), 16);
-        }
-    }
-
-    /// A plan counts the metrics that it has to decide, so it has to know them all.
-    #[test]
-    fn workloads_report_the_figures_that_they_announce() {
-        for spec in WORKLOADS.iter().filter(|spec| !lacks_tool(spec)) {
-            for scale in ["off", "on"] {
-                let params = [tiny(spec), &[(SCALE, scale)]].concat();
-                let report = measured(spec, &params, 1).unwrap();
-                let told = report.readings.iter().filter(|r| r.key.source == WORKLOAD);
-                let told: Vec<&str> = told.map(|reading| reading.key.name.as_str()).collect();
-                let params: Vec<(String, String)> = params
-                    .iter()
-                    .map(|(key, value)| (key.to_string(), value.to_string()))
-                    .collect();
-                assert_eq!(told, spec.figures_with(&params), "{} with scale={scale}", spec.name);
-            }
-        }
-    }
+/// Whether other processes do the work, because the parameters ask for them or because it is what
+/// the workload does.
+pub fn forks(workload: &WorkloadSpec, params: &Params) -> bool {
+    workload.programs.is_some()
+        || matches!(Tasks::of(params), Ok(Some(Tasks { kind: TaskKind::Process, .. })))
 }

@@ -12,11 +12,11 @@ mod call;
 
 use crate::error::WorkError;
 use crate::invariant::{PAGE_FAULTS_EXPECTED, count, hash};
-use crate::measure::Work;
 use crate::params::{ParamSpec, Params, number, one_of};
 use crate::random::fold;
 use crate::spec::WorkloadSpec;
 use crate::walk::Walk;
+use crate::work::Work;
 use call::{Call, Instruction, Library, Way};
 use opcost_record::Invariant;
 

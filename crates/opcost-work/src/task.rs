@@ -2,9 +2,11 @@
 
 use crate::error::WorkError;
 use crate::params::Params;
-use crate::spec::WorkloadSpec;
 use opcost_sys::affinity;
 use std::cell::Cell;
+
+/// How many tasks may share a run's work.
+pub(crate) const TASKS_MAX: usize = 64;
 
 /// What the tasks of a run are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -58,13 +60,6 @@ impl Tasks {
     }
 }
 
-/// Whether other processes do the work, because the parameters ask for them or because it is what
-/// the workload does.
-pub fn forks(workload: &WorkloadSpec, params: &Params) -> bool {
-    workload.programs.is_some()
-        || matches!(Tasks::of(params), Ok(Some(Tasks { kind: TaskKind::Process, .. })))
-}
-
 thread_local! {
     static CURRENT: Cell<usize> = const { Cell::new(0) };
 }
@@ -82,6 +77,7 @@ pub(crate) fn become_task(index: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::WorkloadSpec;
 
     fn tasks(given: &[(&str, &str)]) -> Result<Option<Tasks>, String> {
         let given: Vec<(String, String)> =

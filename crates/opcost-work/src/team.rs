@@ -21,10 +21,11 @@ mod thread;
 
 use crate::error::WorkError;
 use crate::figure::task_time;
-use crate::measure::Crew;
 use crate::task::{TaskKind, Tasks, become_task};
+use crate::work::Crew;
 use board::Board;
 use ending::Ending;
+use opcost_record::framing::{Fault, TextError};
 use opcost_record::{Report, wire};
 use opcost_sys::clock::monotonic_ns;
 use process::Process;
@@ -153,7 +154,7 @@ impl Team {
     fn failed(&mut self, index: usize) -> WorkError {
         let ending = self.members[index].wait();
         match wire::parse(&self.board.note(index)) {
-            Err(wire::WireError::Reported(detail)) => self.complaint(index, detail),
+            Err(TextError { fault: Fault::Reported(detail), .. }) => self.complaint(index, detail),
             _ => self.died(index, ending.how()),
         }
     }

@@ -88,6 +88,7 @@ compile_error!("patchpoint's values have 8 bytes and need a 64-bit target");
 
 mod abi;
 mod alternative;
+mod call;
 mod error;
 mod key;
 mod place;

@@ -1,7 +1,6 @@
 //! The function types that an operation may have.
 
-use crate::key::Call;
-use crate::word::{Argument, Outcome, Registers};
+use crate::word::{Argument, Outcome};
 use std::ffi::c_void;
 
 /// A type of operations: `extern "C" fn` or `unsafe extern "C" fn`, of up to six [`Argument`]s.
@@ -56,38 +55,28 @@ macro_rules! signature {
                 (self as *const ()).expose_provenance() as u64
             }
         }
-
-        impl<R: Outcome + 'static, $($argument: Argument + 'static),*>
-            Call<$($safety)? extern "C" fn($($argument),*) -> R>
-        {
-            /// Checks and converts the arguments of one site.
-            ///
-            /// # Safety
-            /// Of an unsafe operation: whatever every operation that the key may hold asks for.
-            #[doc(hidden)]
-            #[inline(always)]
-            #[allow(non_snake_case, clippy::too_many_arguments)]
-            pub $($safety)? fn registers(&self, $($argument: $argument),*) -> Registers<$count> {
-                #[allow(unused_mut)]
-                let mut registers = Registers::new();
-                $(registers.push($argument);)*
-                registers
-            }
-        }
     };
 }
 
-signature!([] 0);
-signature!([] 1 A);
-signature!([] 2 A B);
-signature!([] 3 A B C);
-signature!([] 4 A B C D);
-signature!([] 5 A B C D E);
-signature!([] 6 A B C D E F);
-signature!([unsafe] 0);
-signature!([unsafe] 1 A);
-signature!([unsafe] 2 A B);
-signature!([unsafe] 3 A B C);
-signature!([unsafe] 4 A B C D);
-signature!([unsafe] 5 A B C D E);
-signature!([unsafe] 6 A B C D E F);
+/// Calls a macro for each type: whether it is unsafe, how many arguments it has, their names.
+macro_rules! each_signature {
+    ($macro:ident) => {
+        $macro!([] 0);
+        $macro!([] 1 A);
+        $macro!([] 2 A B);
+        $macro!([] 3 A B C);
+        $macro!([] 4 A B C D);
+        $macro!([] 5 A B C D E);
+        $macro!([] 6 A B C D E F);
+        $macro!([unsafe] 0);
+        $macro!([unsafe] 1 A);
+        $macro!([unsafe] 2 A B);
+        $macro!([unsafe] 3 A B C);
+        $macro!([unsafe] 4 A B C D);
+        $macro!([unsafe] 5 A B C D E);
+        $macro!([unsafe] 6 A B C D E F);
+    };
+}
+pub(crate) use each_signature;
+
+each_signature!(signature);

@@ -2,13 +2,13 @@
 
 use crate::made::Busy;
 use opcost_attach::body;
-use opcost_attach::change::{Change, ChangeError};
+use opcost_attach::change::Change;
 use opcost_attach::process::{Process, Purpose};
 use opcost_attach::survey::{Key, Kind, Survey};
 use opcost_attach::symbol;
 use opcost_attach::target::Restored;
 use opcost_attach::writes::Side;
-use opcost_attach::{AttachError, Form, State, memory::Memory, registry};
+use opcost_attach::{AttachError, ChangeError, Form, State, memory::Memory, registry};
 use std::process::Command;
 
 const FOUND: &str = "slow=0 rounds=4 wide=7 step=identity mode=0";
@@ -188,7 +188,7 @@ fn one_change_has_as_many_sides_as_are_asked_for() {
         })
         .collect();
     let change = Change::plan(&survey, step, &states).unwrap();
-    assert_eq!(change.side_count(), 4);
+    assert_eq!(change.writes[0].sides.len(), 4);
     let mut from = 0;
     for to in [1, 2, 3, 1, 3, 2, 0, 3, 0] {
         process.apply(&change, Side(from), Side(to), |_| ()).unwrap();

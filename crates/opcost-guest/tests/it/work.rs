@@ -1,8 +1,9 @@
 //! The process that does a workload, which runs on any Linux.
 
 use assert_cmd::Command;
+use opcost_record::framing::{Fault, TextError};
 use opcost_record::request::GuestRequest;
-use opcost_record::wire::{self, WireError};
+use opcost_record::wire;
 use std::fs;
 
 fn work(request: &str) -> (String, Option<i32>) {
@@ -60,7 +61,7 @@ fn figures_of_the_work_are_reported_but_no_times() {
 fn what_cannot_be_done_is_reported_as_an_error() {
     let fault = |request: &str| match work(request) {
         (text, Some(1)) => match wire::parse(&text) {
-            Err(WireError::Reported(error)) => error,
+            Err(TextError { fault: Fault::Reported(error), .. }) => error,
             other => panic!("{other:?}"),
         },
         (_, code) => panic!("{code:?}"),

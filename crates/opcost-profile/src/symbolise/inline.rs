@@ -2,8 +2,9 @@
 
 use crate::symbols::demangle::printable;
 use crate::symbols::elf::CodeAt;
+use crate::symbols::section::contents;
 use gimli::{EndianSlice, LittleEndian, SectionId};
-use object::{Object, ObjectSection};
+use object::Object;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
@@ -40,7 +41,7 @@ impl<'d> DebugSections<'d> {
         let object = has(file).or_else(|| debug.and_then(has))?;
         let section = |id: SectionId| {
             let section = object.section_by_name(id.name())?;
-            Some((id, section.uncompressed_data().ok()?))
+            Some((id, contents(&section)?))
         };
         let sections = DEBUG_SECTIONS.iter().copied().filter_map(section).collect();
         Some(DebugSections { code, sections })

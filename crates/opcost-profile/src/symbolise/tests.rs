@@ -1,8 +1,8 @@
 //! Tests of symbolisation.
 
 use super::*;
-use crate::event::{Event, Mapping, Sample};
-use crate::session::{CONTEXT_USER, FRAMES_MAX, Session};
+use crate::event::{CONTEXT_USER, Event, Mapping, Sample};
+use crate::session::{FRAMES_MAX, Session};
 use crate::symbols::demangle::demangle;
 use crate::symbols::elf;
 use std::fs;

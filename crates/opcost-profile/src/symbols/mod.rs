@@ -18,6 +18,7 @@ mod landmark;
 pub mod naming;
 pub mod program;
 pub mod readable;
+pub mod section;
 pub mod span;
 
 use opcost_record::Function;

@@ -2,7 +2,7 @@
 
 use super::Lock;
 use super::wait::wait_while;
-use crate::spec::TASKS_MAX;
+use crate::task::TASKS_MAX;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// One task's place in a queue; tasks are named by their index plus 1, 0 is nobody.

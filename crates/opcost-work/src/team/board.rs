@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::spec::TASKS_MAX;
+use crate::task::TASKS_MAX;
 
 const NOTE_BYTES: usize = 4096 - size_of::<AtomicU32>();
 

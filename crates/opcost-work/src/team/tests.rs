@@ -4,10 +4,11 @@ use super::Team;
 use crate::error::WorkError;
 use crate::in_child::{in_child, lacks_tool, measured, tiny, value};
 use crate::invariant::{PAGE_FAULTS, PAGE_FAULTS_EXPECTED, count};
-use crate::measure::{Crew, Work};
 use crate::params::{ParamSpec, Params};
-use crate::spec::{WORKLOADS, WorkloadSpec};
+use crate::spec::WorkloadSpec;
 use crate::task::{self, TaskKind, Tasks};
+use crate::work::{Crew, Work};
+use crate::workloads::WORKLOADS;
 use opcost_record::{Invariant, Report};
 
 /// A workload whose second task ends as `end` says in the step that `at` says.

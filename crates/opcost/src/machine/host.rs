@@ -15,6 +15,7 @@ use crate::work_process::{self, Request};
 use anyhow::{Context, Result};
 use opcost_profile::session::Recorded;
 use opcost_profile::symbolise::symbolise;
+use opcost_record::framing::{Fault, TextError};
 use opcost_record::{Domain, Failure, MetricKey, Outcome, Profile, Reading, Report, WORK, wire};
 use opcost_sys::affinity::allowed_cpus;
 use opcost_sys::clock::unix_ns;
@@ -207,7 +208,8 @@ impl<'a> Host<'a> {
                 let outcome = match (outcome(plan, exit.ended_by, exit.status), &report) {
                     // How the process died says more than what it did not send.
                     (Outcome::Finished, None) => {
-                        let error = problem.as_ref().unwrap_or(&wire::WireError::Empty);
+                        let error =
+                            problem.clone().unwrap_or_else(|| wire::FORMAT.error(Fault::Empty));
                         Outcome::Failed(Failure::Work { detail: error.to_string() })
                     }
                     (outcome, _) => outcome,
@@ -485,11 +487,14 @@ fn exit_code(exit: &Exit) -> Option<i32> {
     }
 }
 
-fn read_reports(mut reader: PipeReader) -> (Vec<Report>, Option<wire::WireError>) {
+fn read_reports(mut reader: PipeReader) -> (Vec<Report>, Option<TextError>) {
     let mut text = String::new();
     match reader.read_to_string(&mut text) {
         Ok(_) => wire::parse_several(&text),
-        Err(_) => (Vec::new(), Some(wire::WireError::Version("bytes that are no text".into()))),
+        Err(_) => {
+            let fault = Fault::Version("bytes that are no text".into());
+            (Vec::new(), Some(wire::FORMAT.error(fault)))
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use gimli::{
 use object::{File, Object, ObjectSection, RelocationMap};
 use opcost_profile::symbols::demangle::demangle;
 use opcost_profile::symbols::elf::is_elf;
+use opcost_profile::symbols::section::contents;
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
@@ -100,7 +101,7 @@ struct Loaded<'d> {
 impl<'d> Loaded<'d> {
     fn read(file: &File<'d>, id: SectionId) -> Loaded<'d> {
         let Some(section) = file.section_by_name(id.name()) else { return Loaded::default() };
-        let data = section.uncompressed_data().unwrap_or_default();
+        let data = contents(&section).unwrap_or_default();
         let mut relocations = RelocationMap::default();
         for (offset, relocation) in section.relocations() {
             // Those of thread-local variables are of no use here, and refused.

@@ -4,7 +4,8 @@
 use crate::machine::RunEnd;
 use crate::time::time_in_words;
 use opcost_record::channel::{self, ChannelError, Frame, FrameKind, GuestExit};
-use opcost_record::emulation::{self, Emulation, EmulationError, RegionCost};
+use opcost_record::emulation::{self, Emulation, RegionCost};
+use opcost_record::framing::{Fault, TextError};
 use opcost_record::metric::EMULATOR;
 use opcost_record::{Failure, MetricKey, Outcome, Profile, Reading, Report, WORK, wire};
 use opcost_sys::spawn::{EndedBy, Exit, Status};
@@ -154,11 +155,13 @@ impl From<NoCosts> for Failure {
 fn costs(traces: &Traces<'_>) -> Result<Emulation, NoCosts> {
     let parsed = match traces.plugin {
         Some(text) => emulation::parse(text),
-        None => Err(EmulationError::Empty),
+        None => Err(emulation::FORMAT.error(Fault::Empty)),
     };
     let emulation = parsed.map_err(|error| match error {
         // The plugin's own words name cause and remedy.
-        EmulationError::Reported(text) => NoCosts::Refused(Failure::Work { detail: text }),
+        TextError { fault: Fault::Reported(text), .. } => {
+            NoCosts::Refused(Failure::Work { detail: text })
+        }
         error => NoCosts::Missing(failed(error, "the emulator", traces.stderr)),
     })?;
     let has_work = |run: &Vec<RegionCost>| run.iter().any(|region| region.region == WORK);

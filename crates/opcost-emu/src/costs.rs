@@ -1,0 +1,99 @@
+//! What the regions of a run cost, as the report has it.
+
+use crate::arguments::Arguments;
+use crate::attribution::Attribution;
+use crate::counters::{Counters, Figure};
+use crate::decode::Repeat;
+use crate::model::estimated_cycles;
+use crate::region::{Reading, Regions};
+use crate::tree::Tree;
+use opcost_record::emulation::RegionCost;
+use opcost_record::marker::REGIONS;
+use opcost_record::{Domain, Profile};
+
+/// What was counted since the last run's end.
+///
+/// # Errors
+/// The parts of a region do not add up to its total.
+pub(crate) fn costs(
+    arguments: &Arguments,
+    attribution: &Attribution,
+    tree: &Tree,
+    regions: &Regions,
+) -> Result<Vec<RegionCost>, String> {
+    let mut all = Vec::new();
+    for (region, sum) in regions.sums() {
+        let profile = tree.profile(region + 1, attribution.functions());
+        let total = sum.counters.get(Figure::Instructions, Domain::All);
+        if profile.total() != total {
+            return Err(format!(
+                "the plugin's own sums differ in region '{}': {total} instructions in all, {} by \
+                 context; this is a fault of opcost",
+                REGIONS[region],
+                profile.total()
+            ));
+        }
+        let mut counts = counts(arguments, &sum.counters);
+        landmark_counts(arguments, attribution, sum, &mut counts);
+        if arguments.probe {
+            probe_counts(attribution, sum, &mut counts);
+        }
+        let profile = if arguments.profile { profile } else { Profile::default() };
+        all.push(RegionCost { region: REGIONS[region].into(), counts, profile });
+    }
+    Ok(all)
+}
+
+type Counts = Vec<(String, Domain, u64)>;
+
+fn counts(arguments: &Arguments, sums: &Counters) -> Counts {
+    let domains: &[Domain] = if arguments.system {
+        &[Domain::All, Domain::User, Domain::Kernel]
+    } else {
+        &[Domain::All, Domain::User]
+    };
+    let mut counts = Vec::new();
+    for (figure, name, _) in Figure::TABLE.iter().filter(|(.., model)| arguments.model || !model) {
+        for domain in domains {
+            counts.push((name.to_string(), *domain, sums.get(*figure, *domain)));
+        }
+    }
+    if arguments.model {
+        for domain in domains {
+            let get = |figure| sums.get(figure, *domain);
+            let cycles = estimated_cycles(
+                get(Figure::Instructions),
+                get(Figure::BranchMisses),
+                get(Figure::InstructionMisses) + get(Figure::DataMisses),
+                get(Figure::LastMisses),
+            );
+            counts.push(("estimated-cycles".into(), *domain, cycles));
+        }
+    }
+    counts
+}
+
+fn landmark_counts(
+    arguments: &Arguments,
+    attribution: &Attribution,
+    sum: &Reading,
+    counts: &mut Counts,
+) {
+    for (name, count) in attribution.metrics().iter().zip(&sum.landmarks) {
+        counts.push((name.clone(), Domain::All, *count));
+    }
+    if !arguments.system
+        && let Some(calls) = sum.landmarks.get(attribution.metrics().len())
+    {
+        counts.push(("system-calls".into(), Domain::All, *calls));
+    }
+}
+
+fn probe_counts(attribution: &Attribution, sum: &Reading, counts: &mut Counts) {
+    let names = Repeat::TABLE
+        .iter()
+        .flat_map(|(_, word, ..)| ["R", "W", "RW"].map(|filter| format!("probe-{word}-{filter}")));
+    for (name, count) in names.zip(sum.landmarks.iter().skip(attribution.metrics().len() + 1)) {
+        counts.push((name, Domain::All, *count));
+    }
+}

@@ -1,0 +1,39 @@
+//! What can go wrong with a job.
+
+use crate::disk::DiskError;
+use opcost_record::framing::TextError;
+use opcost_sys::spawn::SpawnError;
+use std::io;
+
+/// Why a job was not done.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum JobError {
+    /// A system call or a file.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The request is not understood.
+    #[error(transparent)]
+    Request(#[from] TextError),
+    /// The disk cannot be made ready.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// The command could not be started.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// The workload failed.
+    #[error("{0}")]
+    Work(String),
+}
+
+impl JobError {
+    /// What was tried, with the system's answer.
+    pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> JobError {
+        let what = what.into();
+        move |source| JobError::System { what, source }
+    }
+}

@@ -1,0 +1,58 @@
+//! The kernel's log.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+
+/// Lines from the kernel's log, as many as tell of one killing.
+const OUT_OF_MEMORY_LINES_MAX: usize = 10;
+
+/// The last lines of the kernel's log, if it killed something for lack of memory.
+pub(crate) fn out_of_memory() -> Option<String> {
+    told_of_killing(&lines().ok()?)
+}
+
+/// The messages of the kernel's log.
+pub(crate) fn lines() -> io::Result<Vec<String>> {
+    // At the end of the log a read would wait for more (Documentation/ABI/testing/dev-kmsg).
+    const O_NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    let mut file = File::options().read(true).custom_flags(O_NONBLOCK).open("/dev/kmsg")?;
+    let mut lines = Vec::new();
+    let mut record = vec![0; 8192];
+    loop {
+        match file.read(&mut record) {
+            Ok(0) => return Ok(lines),
+            Ok(length) => {
+                let text = String::from_utf8_lossy(&record[..length]);
+                // "priority,number,time,flags;message", then lines of details.
+                let message = text.lines().next().and_then(|line| line.split_once(';'));
+                lines.extend(message.map(|(_, message)| message.to_string()));
+            }
+            // Records were lost in the meantime; the next read goes on behind them.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            Err(_) => return Ok(lines),
+        }
+    }
+}
+
+fn told_of_killing(lines: &[String]) -> Option<String> {
+    let at = lines.iter().rposition(|line| line.contains("Out of memory"))?;
+    let first = (at + 1).saturating_sub(OUT_OF_MEMORY_LINES_MAX);
+    Some(format!("{}\ngive the guest more memory (--memory-mib)", lines[first..].join("\n")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_killing_is_told_with_what_stands_before() {
+        let mut lines: Vec<String> = (0..20).map(|number| format!("line {number}")).collect();
+        assert_eq!(told_of_killing(&lines), None);
+        lines.push("Out of memory: Killed process 40 (sh)".into());
+        lines.push("oom_reaper: reaped process 40 (sh)".into());
+        let told = told_of_killing(&lines).unwrap();
+        assert_eq!(told.lines().count(), OUT_OF_MEMORY_LINES_MAX + 2);
+        assert!(told.starts_with("line 11\n") && told.contains("Killed process 40"));
+    }
+}

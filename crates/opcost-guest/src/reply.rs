@@ -1,0 +1,25 @@
+//! What a job sends to the host.
+
+use crate::error::JobError;
+use crate::log;
+use opcost_record::channel::{ChannelWriter, FrameKind, GuestExit};
+use opcost_sys::port::Port;
+
+/// The way to the host.
+pub(crate) type Channel = ChannelWriter<Port>;
+
+/// Sends a frame as part of a job.
+pub(crate) fn send(channel: &mut Channel, kind: FrameKind, body: &[u8]) -> Result<(), JobError> {
+    channel.send(kind, body).map_err(JobError::system("write to the channel"))
+}
+
+/// Sends how a program ended, and if it failed and the kernel killed one for lack of memory, which
+/// may be one that it started, what the kernel says of that.
+pub(crate) fn send_exit(channel: &mut Channel, exit: GuestExit) -> Result<(), JobError> {
+    if exit != GuestExit::Code(0)
+        && let Some(told) = log::out_of_memory()
+    {
+        send(channel, FrameKind::Note, told.as_bytes())?;
+    }
+    send(channel, FrameKind::Exit, exit.to_string().as_bytes())
+}

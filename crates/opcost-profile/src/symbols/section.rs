@@ -1,0 +1,81 @@
+//! What a section holds; debug information is often compressed.
+
+use flate2::bufread::ZlibDecoder;
+use object::{CompressedData, CompressionFormat, ObjectSection};
+use std::borrow::Cow;
+use std::io::{self, Read};
+
+/// Bytes that one byte of zlib's format may become at most; a length beyond is not reserved at once.
+const GROWTH_MAX: usize = 1032;
+
+/// The contents of a section, uncompressed; `None` where the file has none, or damaged ones.
+pub fn contents<'d>(section: &impl ObjectSection<'d>) -> Option<Cow<'d, [u8]>> {
+    let CompressedData { format, data, uncompressed_size } = section.compressed_data().ok()?;
+    let inflated = match format {
+        CompressionFormat::None => return Some(data.into()),
+        CompressionFormat::Zlib => read(ZlibDecoder::new(data), data, uncompressed_size),
+        CompressionFormat::Zstandard => zstd::Decoder::with_buffer(data)
+            .and_then(|decoder| read(decoder, data, uncompressed_size)),
+        _ => return None,
+    };
+    inflated.ok().filter(|bytes| bytes.len() as u64 == uncompressed_size).map(Cow::Owned)
+}
+
+/// What a decoder makes of `data`, up to the length that the section claims.
+fn read(decoder: impl Read, data: &[u8], length: u64) -> io::Result<Vec<u8>> {
+    let likely = data.len().saturating_mul(GROWTH_MAX);
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(usize::try_from(length).unwrap_or(usize::MAX).min(likely))?;
+    decoder.take(length).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::Compression;
+    use flate2::write::ZlibEncoder;
+    use object::elf::{ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD, SHF_COMPRESSED, SHT_PROGBITS};
+    use object::write::{self, SectionKind};
+    use object::{Architecture, BinaryFormat, Endianness, Object, SectionFlags};
+    use std::io::Write;
+
+    const TEXT: &[u8] = &[7; 5000];
+
+    /// What an object file's section holds that begins with a header of compressed ones (ELF-64,
+    /// `Elf64_Chdr`).
+    fn held(format: u32, length: u64, data: &[u8]) -> Option<Vec<u8>> {
+        let mut object =
+            write::Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
+        let section = object.add_section(vec![], b".debug_str".to_vec(), SectionKind::Debug);
+        let mut bytes = Vec::new();
+        bytes.extend(format.to_le_bytes());
+        bytes.extend(0u32.to_le_bytes());
+        bytes.extend(length.to_le_bytes());
+        bytes.extend(1u64.to_le_bytes());
+        bytes.extend(data);
+        object.set_section_data(section, bytes, 8);
+        object.section_mut(section).flags =
+            SectionFlags::Elf { sh_type: SHT_PROGBITS, sh_flags: SHF_COMPRESSED };
+        let file = object.write().unwrap();
+        let file = object::File::parse(&*file).unwrap();
+        contents(&file.section_by_name(".debug_str").unwrap()).map(Cow::into_owned)
+    }
+
+    #[test]
+    fn compressed_sections_are_read_whole_or_not_at_all() {
+        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(TEXT).unwrap();
+        let zlib = encoder.finish().unwrap();
+        let zstd = zstd::encode_all(TEXT, 1).unwrap();
+        for (format, data) in [(ELFCOMPRESS_ZLIB, zlib), (ELFCOMPRESS_ZSTD, zstd)] {
+            let format = format.0;
+            let length = TEXT.len() as u64;
+            assert_eq!(held(format, length, &data).as_deref(), Some(TEXT));
+            assert_eq!(held(format, length + 1, &data), None, "longer than what there is");
+            assert_eq!(held(format, u64::MAX, &data), None);
+            assert_eq!(held(format, length, &data[..data.len() / 2]), None, "cut short");
+            assert_eq!(held(99, length, &data), None, "an unknown format");
+        }
+    }
+}
