@@ -45,9 +45,9 @@ pub(super) fn load(evidence: &Evidence<'_>) -> Finding {
         if cpus == 1 { "" } else { "s" }
     );
     if others / cpus as f64 > OTHERS_PER_CPU_MAX {
-        return (Doubtful, format!("{text}; stop them, or {}", evidence.quiet_cpu()));
+        return Finding::Seen(Doubtful, format!("{text}; stop them, or {}", evidence.quiet_cpu()));
     }
-    (Fine, text)
+    Finding::Seen(Fine, text)
 }
 
 pub(super) fn pressure(evidence: &Evidence<'_>) -> Finding {
@@ -78,8 +78,8 @@ pub(super) fn pressure(evidence: &Evidence<'_>) -> Finding {
     };
     let high: Vec<_> = shares.iter().filter(|(share, _, limit)| share > limit).collect();
     match high.as_slice() {
-        [] => (Fine, say(&shares.iter().collect::<Vec<_>>())),
-        high => (Doubtful, say(high) + "; what waits is not only the work"),
+        [] => Finding::Seen(Fine, say(&shares.iter().collect::<Vec<_>>())),
+        high => Finding::Seen(Doubtful, say(high) + "; what waits is not only the work"),
     }
 }
 
@@ -97,14 +97,14 @@ pub(super) fn throttling(evidence: &Evidence<'_>) -> Finding {
         .reduce(f64::max);
     let heat = hottest.map_or(String::new(), |heat| format!("; up to {heat:.0} °C"));
     if runs == 0 {
-        return (Fine, format!("no CPU was too hot{heat}"));
+        return Finding::Seen(Fine, format!("no CPU was too hot{heat}"));
     }
     let text = format!(
         "CPUs were slowed down because of heat {times:.0} times, in {runs} of {} runs{heat}; let \
          the machine cool, or limit its clock",
         throttles.len()
     );
-    (Doubtful, text)
+    Finding::Seen(Doubtful, text)
 }
 
 pub(super) fn frequency(evidence: &Evidence<'_>) -> Finding {
@@ -135,7 +135,7 @@ pub(super) fn frequency(evidence: &Evidence<'_>) -> Finding {
             .iter()
             .map(|(name, rate)| format!("{:.0} MHz in '{name}'", rate / 1000.0))
             .collect();
-        return (
+        return Finding::Seen(
             Doubtful,
             format!(
                 "the CPU's clock differed between variants: {}; compare cycles, not times",
@@ -146,9 +146,9 @@ pub(super) fn frequency(evidence: &Evidence<'_>) -> Finding {
     let within = spread(&mut all.iter().copied());
     let text = format!("the CPU's clock varied by {:.1} % between runs", within * 100.0);
     if within > FREQUENCY_WITHIN_MAX {
-        return (Doubtful, text + "; fix it: cpupower frequency-set -g performance");
+        return Finding::Seen(Doubtful, text + "; fix it: cpupower frequency-set -g performance");
     }
-    (Fine, text)
+    Finding::Seen(Fine, text)
 }
 
 pub(super) fn siblings(evidence: &Evidence<'_>) -> Finding {
@@ -159,7 +159,10 @@ pub(super) fn siblings(evidence: &Evidence<'_>) -> Finding {
     let share = busy / window;
     let text = format!("what shares the run's core was busy {:.1} % of the time", share * 100.0);
     if share > SIBLING_BUSY_MAX {
-        return (Doubtful, text + "; keep it idle: echo off > /sys/devices/system/cpu/smt/control");
+        return Finding::Seen(
+            Doubtful,
+            text + "; keep it idle: echo off > /sys/devices/system/cpu/smt/control",
+        );
     }
-    (Fine, text)
+    Finding::Seen(Fine, text)
 }

@@ -19,7 +19,7 @@ const SWITCHES_A_SECOND_MAX: f64 = 50.0;
 
 pub(super) fn migrations(evidence: &Evidence<'_>) -> Finding {
     if let Some(cpu) = evidence.recording.plan.cpu {
-        return (Fine, format!("every run stayed on CPU {cpu}"));
+        return Finding::Seen(Fine, format!("every run stayed on CPU {cpu}"));
     }
     let key = MetricKey::new("cpu-migrations", Domain::All, "perf_event");
     let Some(metric) = evidence.recording.dictionary.id(&key).map(usize::from) else {
@@ -48,13 +48,13 @@ pub(super) fn migrations(evidence: &Evidence<'_>) -> Finding {
         })
         .collect();
     if apart.is_empty() {
-        return (Fine, "variants were moved between CPUs alike".into());
+        return Finding::Seen(Fine, "variants were moved between CPUs alike".into());
     }
     let text = format!(
         "variants were moved between CPUs differently, times a run: {}; pin them (--cpu)",
         apart.join("; ")
     );
-    (Doubtful, text)
+    Finding::Seen(Doubtful, text)
 }
 
 pub(super) fn faults(evidence: &Evidence<'_>) -> Finding {
@@ -74,14 +74,14 @@ pub(super) fn faults(evidence: &Evidence<'_>) -> Finding {
         })
         .collect();
     if high.is_empty() {
-        return (Fine, "next to no page had to be read from a disk".into());
+        return Finding::Seen(Fine, "next to no page had to be read from a disk".into());
     }
     let text = format!(
         "pages were read from a disk, times a run: {}; that is a cold cache, not the work: \
          --warmup, or --prepare for both alike",
         high.join(", ")
     );
-    (Doubtful, text)
+    Finding::Seen(Doubtful, text)
 }
 
 pub(super) fn switches(evidence: &Evidence<'_>) -> Finding {
@@ -90,14 +90,14 @@ pub(super) fn switches(evidence: &Evidence<'_>) -> Finding {
         return unknown("turns of others were not counted");
     };
     if wall_ns == 0.0 {
-        return (Fine, "runs took no time".into());
+        return Finding::Seen(Fine, "runs took no time".into());
     }
     let rate = switches / (wall_ns / 1e9);
     let text = format!("other tasks had {rate:.0} turns a second on the work's CPU");
     if rate > SWITCHES_A_SECOND_MAX {
-        return (Doubtful, format!("{text}; stop them, or {}", evidence.quiet_cpu()));
+        return Finding::Seen(Doubtful, format!("{text}; stop them, or {}", evidence.quiet_cpu()));
     }
-    (Fine, text)
+    Finding::Seen(Fine, text)
 }
 
 pub(super) fn left_behind(evidence: &Evidence<'_>) -> Finding {
@@ -117,7 +117,7 @@ pub(super) fn left_behind(evidence: &Evidence<'_>) -> Finding {
         })
         .collect();
     if found.is_empty() {
-        return (Fine, "no run left a process behind".into());
+        return Finding::Seen(Fine, "no run left a process behind".into());
     }
     let remaining = evidence.total("processes-unended", "conditions").unwrap_or(0.0);
     let after = if remaining == 0.0 {
@@ -130,5 +130,5 @@ pub(super) fn left_behind(evidence: &Evidence<'_>) -> Finding {
          for them in the command, or start in --setup what is to stay",
         found.join(", ")
     );
-    (Doubtful, text)
+    Finding::Seen(Doubtful, text)
 }

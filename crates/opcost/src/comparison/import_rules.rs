@@ -9,7 +9,10 @@ use opcost_record::Unit;
 /// The ledger's rule on the order of imported runs.
 pub(super) fn order(evidence: &Evidence<'_>) -> Finding {
     if evidence.recording.plan.comparisons().is_empty() {
-        return (Severity::Fine, "imported: one variant, so nothing is compared".into());
+        return Finding::Seen(
+            Severity::Fine,
+            "imported: one variant, so nothing is compared".into(),
+        );
     }
     let blocks = evidence.recording.plan.imported().into_iter().flat_map(|import| &import.metrics);
     let mut figures = blocks.flat_map(|metric| metric.figures.iter().flatten());
@@ -22,16 +25,19 @@ pub(super) fn order(evidence: &Evidence<'_>) -> Finding {
     } else {
         "imported: not run by opcost; whether the variants' runs alternated is unknown"
     };
-    (Severity::Doubtful, text.to_string())
+    Finding::Seen(Severity::Doubtful, text.to_string())
 }
 
 /// The ledger's rule on what cannot be: more CPU time than threads had.
 pub(super) fn possible(evidence: &Evidence<'_>) -> Finding {
     let Some(import) = &evidence.recording.plan.imported() else {
-        return (Severity::Fine, "nothing was imported".into());
+        return Finding::Seen(Severity::Fine, "nothing was imported".into());
     };
     let Some(threads) = import.threads else {
-        return (Severity::Fine, "not checked: how many threads worked is not known".into());
+        return Finding::Seen(
+            Severity::Fine,
+            "not checked: how many threads worked is not known".into(),
+        );
     };
     let named = |name: &str| {
         import.metrics.iter().find(|metric| metric.key.label() == name).map(|m| &m.figures)
@@ -53,11 +59,11 @@ pub(super) fn possible(evidence: &Evidence<'_>) -> Finding {
         }
     }
     match impossible.as_slice() {
-        [] => (Severity::Fine, "no more CPU time than elapsed time".into()),
+        [] => Finding::Seen(Severity::Fine, "no more CPU time than elapsed time".into()),
         found => {
             let threads =
                 if threads == 1 { "one thread".into() } else { format!("{threads} threads") };
-            (
+            Finding::Seen(
                 Severity::Doubtful,
                 format!(
                     "cannot be with {threads}: {}; the figures are not of the same run",

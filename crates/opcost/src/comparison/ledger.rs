@@ -77,15 +77,17 @@ pub struct Rule {
     check: fn(&Evidence<'_>) -> Finding,
 }
 
-/// How bad it is and what was seen.
-pub(super) type Finding = (Severity, String);
-
-/// What the detail of a rule begins with that had nothing to look at.
-const NOT_KNOWN: &str = "not known: ";
+/// What a rule saw.
+pub(super) enum Finding {
+    /// How bad it is, and what was seen.
+    Seen(Severity, String),
+    /// Why there was nothing to look at.
+    Unknown(String),
+}
 
 /// The finding of a rule that has nothing to look at.
 pub(super) fn unknown(why: &str) -> Finding {
-    (Severity::Fine, format!("{NOT_KNOWN}{why}"))
+    Finding::Unknown(why.to_string())
 }
 
 /// Every rule, the gravest first.
@@ -240,10 +242,12 @@ pub(super) fn examine(
         .iter()
         .filter(about)
         .map(|rule| {
-            let (severity, detail) = (rule.check)(&evidence);
+            let (severity, known, detail) = match (rule.check)(&evidence) {
+                Finding::Seen(severity, detail) => (severity, true, detail),
+                Finding::Unknown(why) => (Severity::Fine, false, format!("not known: {why}")),
+            };
             let waived = severity != Severity::Fine
                 && recording.plan.allow.iter().any(|name| name == rule.name);
-            let known = !detail.starts_with(NOT_KNOWN);
             LedgerEntry { rule: rule.name.to_string(), severity, known, waived, detail }
         })
         .collect();
@@ -281,13 +285,15 @@ fn invariants(evidence: &Evidence<'_>) -> Finding {
         })
         .collect();
     match (broken.as_slice(), evidence.invariants.len()) {
-        ([], 0) => (Severity::Fine, "commands declare no invariants".into()),
-        ([], held) => {
-            (Severity::Fine, format!("the work was the same in every run: {held} invariants hold"))
-        }
-        (broken, _) => {
-            (Severity::Refuse, format!("the work was not the same: {}", broken.join("; ")))
-        }
+        ([], 0) => Finding::Seen(Severity::Fine, "commands declare no invariants".into()),
+        ([], held) => Finding::Seen(
+            Severity::Fine,
+            format!("the work was the same in every run: {held} invariants hold"),
+        ),
+        (broken, _) => Finding::Seen(
+            Severity::Refuse,
+            format!("the work was not the same: {}", broken.join("; ")),
+        ),
     }
 }
 
@@ -307,8 +313,8 @@ fn machine(evidence: &Evidence<'_>) -> Finding {
         .map(|(first, later)| later.iter().flat_map(|state| between(first, state)).collect())
         .unwrap_or_default();
     match differences.as_slice() {
-        [] => (Severity::Fine, same.into()),
-        changed => (
+        [] => Finding::Seen(Severity::Fine, same.into()),
+        changed => Finding::Seen(
             Severity::Refuse,
             format!("the machine changed during the recording: {}", changed.join("; ")),
         ),
@@ -325,29 +331,34 @@ fn runs(evidence: &Evidence<'_>) -> Finding {
         .map(|(variant, _)| variant.name.as_str())
         .collect();
     if !none.is_empty() {
-        return (Severity::Refuse, format!("no finished run of '{}'", none.join("', '")));
+        return Finding::Seen(
+            Severity::Refuse,
+            format!("no finished run of '{}'", none.join("', '")),
+        );
     }
     let finished: usize = evidence.finished.iter().map(Vec::len).sum();
     let planned = evidence.recording.runs_due().saturating_sub(plan.warm_up_count());
     if finished < planned {
-        return (Severity::Doubtful, format!("{finished} of {planned} runs finished"));
+        return Finding::Seen(Severity::Doubtful, format!("{finished} of {planned} runs finished"));
     }
-    (Severity::Fine, format!("all {planned} runs finished"))
+    Finding::Seen(Severity::Fine, format!("all {planned} runs finished"))
 }
 
 fn exit_status(evidence: &Evidence<'_>) -> Finding {
     if evidence.recording.plan.attachment().is_some() {
-        return (Severity::Fine, "the program ran on".into());
+        return Finding::Seen(Severity::Fine, "the program ran on".into());
     }
     let mut codes: Vec<Option<i32>> =
         evidence.finished.iter().flatten().map(|record| record.exit_code).collect();
     codes.sort();
     codes.dedup();
     match codes.as_slice() {
-        [] => (Severity::Fine, "no run finished".into()),
-        [Some(0)] => (Severity::Fine, "every run ended with status 0".into()),
-        [Some(code)] => (Severity::Doubtful, format!("every run ended with status {code}")),
-        _ => (Severity::Doubtful, "runs ended with different statuses".into()),
+        [] => Finding::Seen(Severity::Fine, "no run finished".into()),
+        [Some(0)] => Finding::Seen(Severity::Fine, "every run ended with status 0".into()),
+        [Some(code)] => {
+            Finding::Seen(Severity::Doubtful, format!("every run ended with status {code}"))
+        }
+        _ => Finding::Seen(Severity::Doubtful, "runs ended with different statuses".into()),
     }
 }
 
@@ -361,14 +372,20 @@ fn multiplexing(evidence: &Evidence<'_>) -> Finding {
     multiplexed.sort();
     multiplexed.dedup();
     if multiplexed.is_empty() {
-        return (Severity::Fine, "no counter was multiplexed".into());
+        return Finding::Seen(Severity::Fine, "no counter was multiplexed".into());
     }
-    (Severity::Doubtful, format!("multiplexed, so not judged: {}", multiplexed.join(", ")))
+    Finding::Seen(
+        Severity::Doubtful,
+        format!("multiplexed, so not judged: {}", multiplexed.join(", ")),
+    )
 }
 
 fn environment(evidence: &Evidence<'_>) -> Finding {
     if evidence.recording.plan.attachment().is_some() {
-        return (Severity::Fine, "one process, so one environment and one layout".into());
+        return Finding::Seen(
+            Severity::Fine,
+            "one process, so one environment and one layout".into(),
+        );
     }
     let Some(state) = evidence.recording.machine.first() else {
         return unknown("not recorded");
@@ -378,10 +395,13 @@ fn environment(evidence: &Evidence<'_>) -> Finding {
         return unknown("not recorded");
     }
     if sizes.iter().all(|size| *size == sizes[0]) {
-        return (Severity::Fine, "every variant had an environment of the same size".into());
+        return Finding::Seen(
+            Severity::Fine,
+            "every variant had an environment of the same size".into(),
+        );
     }
     let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
-    (
+    Finding::Seen(
         Severity::Doubtful,
         format!(
             "environments of {} bytes shift the stack; --environment randomised averages that out",
@@ -399,11 +419,14 @@ fn steal(evidence: &Evidence<'_>) -> Finding {
         return unknown("/proc/stat was not readable");
     };
     if busy + steal == 0.0 {
-        return (Severity::Fine, "runs too short for the kernel's tick to tell".into());
+        return Finding::Seen(
+            Severity::Fine,
+            "runs too short for the kernel's tick to tell".into(),
+        );
     }
     let share = steal / (busy + steal);
     let text = format!("the hypervisor took {:.2} % of the CPU time asked for", share * 100.0);
-    (if share > STEAL_SHARE_MAX { Severity::Doubtful } else { Severity::Fine }, text)
+    Finding::Seen(if share > STEAL_SHARE_MAX { Severity::Doubtful } else { Severity::Fine }, text)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 pub(super) fn repeatable(evidence: &Evidence<'_>) -> Finding {
     let recording = evidence.recording;
     if recording.plan.warmup == 0 {
-        return (Severity::Fine, "not checked (--warmup 0)".into());
+        return Finding::Seen(Severity::Fine, "not checked (--warmup 0)".into());
     }
     let plan = &recording.plan;
     let finished = || recording.records.iter().filter(|run| run.outcome == Outcome::Finished);
@@ -32,7 +32,7 @@ pub(super) fn repeatable(evidence: &Evidence<'_>) -> Finding {
     let pairs: Vec<(&Record, &Record)> =
         repeated.filter_map(|run| Some((run, *first.get(&place(run))?))).collect();
     if pairs.is_empty() {
-        return (Severity::Fine, "not checked: no run was repeated".into());
+        return Finding::Seen(Severity::Fine, "not checked: no run was repeated".into());
     }
     let keys = recording.dictionary.keys();
     let worst = pairs
@@ -48,11 +48,14 @@ pub(super) fn repeatable(evidence: &Evidence<'_>) -> Finding {
             let text = format!(
                 "each variant gave the same counts to the last digit in {runs} repeated runs"
             );
-            (Severity::Fine, text)
+            Finding::Seen(Severity::Fine, text)
         }
         Some(worst) => {
             let name = &plan.variants[usize::from(worst.variant)].name;
-            (Severity::Doubtful, format!("'{name}' was repeated and {}", worst.describe()))
+            Finding::Seen(
+                Severity::Doubtful,
+                format!("'{name}' was repeated and {}", worst.describe()),
+            )
         }
     }
 }

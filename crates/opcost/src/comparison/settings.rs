@@ -9,20 +9,20 @@ pub(super) fn layout(evidence: &Evidence<'_>) -> Finding {
     let plan = &evidence.recording.plan;
     if plan.in_process.is_some() {
         let text = "the variants of a block were run in one process: same heap, layout and pages";
-        return (Fine, text.into());
+        return Finding::Seen(Fine, text.into());
     }
     let level =
         evidence.recording.machine.first().and_then(|state| state.randomize_va_space.as_deref());
     match (plan.aslr, level) {
-        (Aslr::Randomised, Some("0")) => (
+        (Aslr::Randomised, Some("0")) => Finding::Seen(
             Doubtful,
             "address layouts were to differ from run to run, but this kernel randomises nothing, so \
              one layout decides: sysctl kernel.randomize_va_space=2"
                 .into(),
         ),
-        (Aslr::Randomised, _) => (Fine, "every run had an address layout of its own".into()),
-        (Aslr::Fixed, _) => (Fine, "every run had the same address layout".into()),
-        (Aslr::Inherit, _) => (Fine, "address layouts are what the kernel makes them".into()),
+        (Aslr::Randomised, _) => Finding::Seen(Fine, "every run had an address layout of its own".into()),
+        (Aslr::Fixed, _) => Finding::Seen(Fine, "every run had the same address layout".into()),
+        (Aslr::Inherit, _) => Finding::Seen(Fine, "address layouts are what the kernel makes them".into()),
     }
 }
 
@@ -58,8 +58,8 @@ pub(super) fn program(evidence: &Evidence<'_>) -> Finding {
         .map(|[one, other]| format!("'{}' and '{}'", one.name, other.name))
         .collect();
     match same.as_slice() {
-        [] => (Fine, "no two variants are copies of one program".into()),
-        pairs => (
+        [] => Finding::Seen(Fine, "no two variants are copies of one program".into()),
+        pairs => Finding::Seen(
             Doubtful,
             format!(
                 "{} are the same program, byte for byte, with the same arguments: was the change built?",
@@ -87,7 +87,7 @@ pub(super) fn clock(evidence: &Evidence<'_>) -> Finding {
              different clocks",
             sources.join(" → ")
         );
-        return (Doubtful, text);
+        return Finding::Seen(Doubtful, text);
     }
     let back = recording
         .records
@@ -100,7 +100,7 @@ pub(super) fn clock(evidence: &Evidence<'_>) -> Finding {
              is the plan's, not that of their dates",
             if back == 1 { "" } else { "s" }
         );
-        return (Doubtful, text);
+        return Finding::Seen(Doubtful, text);
     }
-    (Fine, "the clock went on evenly".into())
+    Finding::Seen(Fine, "the clock went on evenly".into())
 }
