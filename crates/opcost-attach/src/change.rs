@@ -77,11 +77,6 @@ impl Change {
         let (registry, objects) = (registry.address, objects(registry));
         Ok(Change { registry, objects, sites, writes, code_writes })
     }
-
-    /// How many sides it has.
-    pub fn side_count(&self) -> usize {
-        self.writes.first().map_or(0, |write| write.sides.len())
-    }
 }
 
 /// What is to be written of one site; nothing where it reads the key.

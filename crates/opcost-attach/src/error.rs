@@ -6,72 +6,40 @@ use std::io;
 
 /// Why a process cannot be looked at or changed; it goes on as it was, unless the text says otherwise.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum AttachError {
     /// There is no such process.
     #[error(
         "there is no process {pid}; give the number of a running program (pgrep -a NAME lists them)"
     )]
-    NoProcess {
-        /// Its number.
-        pid: i32,
-    },
+    NoProcess { pid: i32 },
     /// It was there, and is no more.
     #[error("process {pid} has ended")]
-    Ended {
-        /// Its number.
-        pid: i32,
-    },
+    Ended { pid: i32 },
     /// It executes another program since.
     #[error(
         "process {pid} executes another program now ({name}), and what it was is gone; begin again with \
          what it is"
     )]
-    OtherProgram {
-        /// Its number.
-        pid: i32,
-        /// The name of what it executes.
-        name: String,
-    },
+    OtherProgram { pid: i32, name: String },
     /// The kernel does not let this user see or write its memory.
     #[error(
         "no right to {what} process {pid}: {why}; nothing was changed in it; run as its user or as \
          root, and where /proc/sys/kernel/yama/ptrace_scope is not 0, as root"
     )]
-    Denied {
-        /// Its number.
-        pid: i32,
-        /// What was tried.
-        what: &'static str,
-        /// What the kernel says.
-        why: io::Error,
-    },
+    Denied { pid: i32, what: &'static str, why: io::Error },
     /// No registry was found in it.
     #[error(
         "process {pid} ({name}) does not use patchpoint: no program or library in it has a note of its \
          registry; link it with libpatchpoint (docs/patchpoint.md)"
     )]
-    NotUsed {
-        /// Its number.
-        pid: i32,
-        /// Its name.
-        name: String,
-    },
+    NotUsed { pid: i32, name: String },
     /// It is a program for 32-bit processors.
     #[error("process {pid} ({name}) is a 32-bit program; patchpoint patches 64-bit ones only")]
-    Elf32 {
-        /// Its number.
-        pid: i32,
-        /// Its name.
-        name: String,
-    },
+    Elf32 { pid: i32, name: String },
     /// What it says of itself cannot be understood.
     #[error("cannot read the sites of process {pid}: {why}")]
-    Format {
-        /// Its number.
-        pid: i32,
-        /// What is wrong.
-        why: FormatError,
-    },
+    Format { pid: i32, why: FormatError },
     /// Its threads cannot be stopped.
     #[error(transparent)]
     Stop(#[from] StopError),
@@ -84,11 +52,8 @@ pub enum AttachError {
          changed; try again when it changes its keys less often"
     )]
     Busy {
-        /// Its number.
         pid: i32,
-        /// What was seen the last time.
         why: String,
-        /// How often it was stopped and let go.
         attempts: u32,
         /// How long was tried, milliseconds.
         waited_ms: u64,
@@ -99,13 +64,10 @@ pub enum AttachError {
          debugger or another tool changed it; it is left as it is"
     )]
     Changed {
-        /// Its number.
         pid: i32,
-        /// Where.
         address: u64,
         /// What was expected there, as bytes in hexadecimal.
         expected: String,
-        /// What is there.
         found: String,
     },
     /// Objects came or went.
@@ -113,69 +75,40 @@ pub enum AttachError {
         "process {pid} opened or closed a shared object with sites meanwhile; begin again to include \
          or leave out its sites"
     )]
-    OtherObjects {
-        /// Its number.
-        pid: i32,
-    },
+    OtherObjects { pid: i32 },
     /// A write failed; what was written before it was written back.
     #[error(
         "cannot write {address:#x} of process {pid}: {why}; everything is as it was before; kernels \
          may forbid it (proc_mem.force_override=never)"
     )]
-    Write {
-        /// Its number.
-        pid: i32,
-        /// Where.
-        address: u64,
-        /// What the kernel says.
-        why: io::Error,
-    },
+    Write { pid: i32, address: u64, why: io::Error },
     /// The process that would undo everything is not there.
     #[error("the guardian, which restores the process if opcost dies, {what}; nothing was changed")]
-    Guardian {
-        /// What became of it.
-        what: String,
-    },
+    Guardian { what: String },
 }
 
 /// Why a change cannot be made. Nothing was written.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum ChangeError {
     /// The key has the value already.
     #[error("'{key}' is {value} already, so there would be nothing to compare; give another value")]
-    Same {
-        /// Its name.
-        key: String,
-        /// The value.
-        value: String,
-    },
+    Same { key: String, value: String },
     /// Two of the values are the same one.
     #[error("--to {value} is given twice for '{key}'; give each value once")]
-    Twice {
-        /// Its name.
-        key: String,
-        /// The value.
-        value: String,
-    },
+    Twice { key: String, value: String },
     /// A site holds a breakpoint.
     #[error(
         "the site of '{key}' at {address:#x} holds a breakpoint of a debugger or a probe; remove it first"
     )]
-    Breakpoint {
-        /// Its name.
-        key: String,
-        /// Where.
-        address: u64,
-    },
+    Breakpoint { key: String, address: u64 },
     /// A site holds what nobody who follows the library's rules wrote.
     #[error(
         "the site of '{key}' at {address:#x} holds {now}, which is neither what it was compiled to nor \
          what the key's value makes of it; another tool changed it"
     )]
     Foreign {
-        /// Its name.
         key: String,
-        /// Where.
         address: u64,
         /// What it holds, in hexadecimal.
         now: String,
@@ -185,8 +118,5 @@ pub enum ChangeError {
         "the program writes the sites of '{key}' through a memfd, because its own /proc is of no use to \
          it; opcost attach cannot write such code"
     )]
-    Memfd {
-        /// Its name.
-        key: String,
-    },
+    Memfd { key: String },
 }

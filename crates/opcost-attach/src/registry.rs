@@ -26,42 +26,25 @@ pub(crate) const SITE_SIZE: usize = 16;
 
 /// What is wrong with a registry, or with what it leads to.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum FormatError {
     /// It says that it has another version.
     #[error(
         "its patchpoint library has registry format {found}, and this opcost knows {FORMAT} only; \
          use the opcost of the library's version"
     )]
-    Format {
-        /// The version.
-        found: u32,
-    },
+    Format { found: u32 },
     /// It does not begin as a registry does.
     #[error(
         "no registry of patchpoint is where its note says ({address:#x}): the library is damaged"
     )]
-    Magic {
-        /// The address.
-        address: u64,
-    },
+    Magic { address: u64 },
     /// Something is not in memory.
     #[error("cannot read {what} at {address:#x}: {why}")]
-    Unreadable {
-        /// What.
-        what: &'static str,
-        /// The address.
-        address: u64,
-        /// What the system says.
-        why: io::Error,
-    },
+    Unreadable { what: &'static str, address: u64, why: io::Error },
     /// A list is longer than can be, or a ring.
     #[error("{what} are more than {most}: the library's memory is damaged")]
-    TooMany {
-        /// What.
-        what: &'static str,
-        /// The most.
-        most: usize,
-    },
+    TooMany { what: &'static str, most: usize },
 }
 
 /// A failed read as a [`FormatError`].

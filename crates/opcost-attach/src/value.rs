@@ -5,21 +5,15 @@ use crate::symbol::Function;
 
 /// What is wrong with a value.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum ValueError {
     /// A branch is something else than on or off.
     #[error("--to {text}: '{key}' is a branch; give on or off")]
-    NoTruth {
-        /// The key.
-        key: String,
-        /// What was given.
-        text: String,
-    },
+    NoTruth { key: String, text: String },
     /// A value is no number.
     #[error("--to {text}: '{key}' is a value of {size} bytes; give a number, decimal or 0x…")]
     NoNumber {
-        /// The key.
         key: String,
-        /// What was given.
         text: String,
         /// Bytes of the value.
         size: u8,
@@ -27,32 +21,21 @@ pub enum ValueError {
     /// It does not fit.
     #[error("--to {text}: '{key}' has {size} bytes, for which the number is too large")]
     TooLarge {
-        /// The key.
         key: String,
-        /// What was given.
         text: String,
         /// Bytes of the value.
         size: u8,
     },
     /// A switch has no such way.
     #[error("--to {text}: '{key}' is a switch of {ways} ways; give a number from 0 to {}", ways - 1)]
-    NoWay {
-        /// The key.
-        key: String,
-        /// What was given.
-        text: String,
-        /// How many there are.
-        ways: u8,
-    },
+    NoWay { key: String, text: String, ways: u8 },
     /// No function is called so.
     #[error(
         "--to {text}: '{key}' is a call, and no function of that name is known in the process{near}; \
          give the name of a function in its symbol table, or an address as 0x…"
     )]
     NoFunction {
-        /// The key.
         key: String,
-        /// What was given.
         text: String,
         /// What may help: " (did you mean …?)", files whose functions are not known, or nothing.
         near: String,
@@ -61,22 +44,10 @@ pub enum ValueError {
     #[error(
         "--to {text}: {count} functions of that name are in the process ({places}); give one's address"
     )]
-    ManyFunctions {
-        /// What was given.
-        text: String,
-        /// How many.
-        count: usize,
-        /// Their addresses and files.
-        places: String,
-    },
+    ManyFunctions { text: String, count: usize, places: String },
     /// An address that holds no code.
     #[error("--to {text}: no code of the process is at that address, so '{key}' cannot call it")]
-    NoCode {
-        /// The key.
-        key: String,
-        /// What was given.
-        text: String,
-    },
+    NoCode { key: String, text: String },
 }
 
 /// The bits of a branch: on or off.

@@ -39,12 +39,7 @@ const FLAGS: [(&str, MountFlags); 6] = [
 pub(crate) enum DiskError {
     /// What to set up cannot be read.
     #[error("cannot read {path}: {source}")]
-    Read {
-        /// The file.
-        path: String,
-        /// The system's error.
-        source: io::Error,
-    },
+    Read { path: String, source: io::Error },
     /// What to set up is not understood.
     #[error(transparent)]
     Description(#[from] TextError),
@@ -53,14 +48,7 @@ pub(crate) enum DiskError {
     Contents(#[from] disk::CutShort),
     /// A module is refused.
     #[error("the kernel does not load the module {path}: {source}{said}")]
-    Module {
-        /// The file.
-        path: String,
-        /// The system's error.
-        source: io::Error,
-        /// The kernel's words.
-        said: String,
-    },
+    Module { path: String, source: io::Error, said: String },
     /// The kernel has no RAM disk.
     #[error(
         "this kernel has no {DEVICE} for a disk: {0}; it needs CONFIG_BLK_DEV_RAM \
@@ -89,16 +77,7 @@ pub(crate) enum DiskError {
     FileSystem(String),
     /// The kernel does not mount it.
     #[error("the kernel does not mount {file_system} with the options '{options}': {source}{said}")]
-    Mount {
-        /// The file system.
-        file_system: String,
-        /// The mount options.
-        options: String,
-        /// The system's error.
-        source: io::Error,
-        /// The kernel's words.
-        said: String,
-    },
+    Mount { file_system: String, options: String, source: io::Error, said: String },
 }
 
 /// Sets up the disk, if the guest is to have one. Result: whether modules were loaded for it.

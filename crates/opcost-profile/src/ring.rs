@@ -72,27 +72,20 @@ impl Layout {
 
 /// Why bytes are not what a kernel writes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum RingError {
     /// A record's length is impossible.
     #[error(
         "a record of {words} words where {left} are left: the ring buffer is damaged, or was \
          read while it was overwritten"
     )]
-    Length {
-        /// The words that its header claims.
-        words: usize,
-        /// The words that there are.
-        left: usize,
-    },
+    Length { words: usize, left: usize },
     /// A record ends before its fields do.
     #[error(
         "a record of type {kind} ends inside its fields: the events were opened with other sample \
          fields than they are read with"
     )]
-    Fields {
-        /// PERF_RECORD_*.
-        kind: u32,
-    },
+    Fields { kind: u32 },
 }
 
 /// One record.

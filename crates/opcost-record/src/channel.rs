@@ -149,6 +149,7 @@ impl FromStr for GuestExit {
 
 /// Why bytes are not what a guest sends.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum ChannelError {
     /// Nothing came.
     #[error("the guest sent nothing: it did not get as far as its /init")]
@@ -167,7 +168,6 @@ pub enum ChannelError {
     Foreign {
         /// Where it starts, bytes from the first.
         at: usize,
-        /// How it starts.
         text: String,
     },
     /// A frame of a kind that is not known.
@@ -178,7 +178,6 @@ pub enum ChannelError {
     Kind {
         /// Where the frame starts, bytes from the first.
         at: usize,
-        /// Its word.
         kind: String,
     },
     /// A compressed body cannot be read.
@@ -186,12 +185,7 @@ pub enum ChannelError {
     Deflated(&'static str),
     /// The last frame is missing.
     #[error("the guest died after {frames} whole frames{}", said(.last_error))]
-    CutShort {
-        /// Frames that came whole.
-        frames: usize,
-        /// What it last complained of.
-        last_error: Option<String>,
-    },
+    CutShort { frames: usize, last_error: Option<String> },
     /// Something follows the last frame.
     #[error(
         "{0} bytes follow the end of the guest's channel: something else writes to port {PORT:#x}"

@@ -2,7 +2,7 @@
 //!
 //! [`Paired`] reduces blocks to one difference each, once; p, interval and detectable effect are
 //! then computed at whatever level is wanted, as the corrected level of a metric is known only
-//! when the p-values of all metrics are. [`effect()`] does all in one call.
+//! when the p-values of all metrics are.
 
 use crate::{power, rank, summary};
 
@@ -31,47 +31,6 @@ pub enum EffectError {
         /// The value.
         value: f64,
     },
-    /// The error rate asked for is not one.
-    #[error("an error rate of {0} is not between 0 and 1; give one such as 0.05")]
-    Alpha(f64),
-}
-
-/// The effect of the variant against the baseline.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Effect {
-    /// The scale of the test.
-    pub scale: Scale,
-    /// Blocks with values of both sides: the units of the test.
-    pub n_blocks: usize,
-    /// Runs of the baseline that stand against one of the variant in the same block.
-    pub n_pairs: usize,
-    /// Median of all the baseline's runs, blocks that lack a side left out.
-    pub value_baseline: f64,
-    /// Median of all the variant's runs, likewise.
-    pub value_variant: f64,
-    /// The estimated change as variant/baseline − 1; `None` where the baseline's median is 0.
-    pub change_ratio: Option<f64>,
-    /// The interval of `change_ratio`; `None` where that is, or where so few blocks cannot reach
-    /// the level.
-    pub ci: Option<(f64, f64)>,
-    /// The level of `ci`.
-    pub ci_level: f64,
-    /// The two-sided p-value, not adjusted for other tests.
-    pub p: f64,
-    /// The smallest p that this many blocks can give.
-    pub p_floor: f64,
-    /// The smallest change, as a ratio above 0, that would have been found at the same error rate
-    /// with probability 0.9; `None` where the baseline's median is 0 or the rate out of reach.
-    pub mde_ratio: Option<f64>,
-}
-
-/// States the effect of the variant, at error rate `alpha` and with `seed` for the simulation
-/// behind `mde_ratio`.
-///
-/// # Errors
-/// Those of [`Paired::new`], and [`EffectError::Alpha`] if `alpha` is not between 0 and 1.
-pub fn effect(blocks: &[Block<'_>], alpha: f64, seed: u64) -> Result<Effect, EffectError> {
-    Paired::new(blocks)?.effect(alpha, seed)
 }
 
 /// The blocks of two variants as one difference each.
@@ -83,7 +42,6 @@ pub struct Paired {
     ordered: Vec<f64>,
     n_pairs: usize,
     value_baseline: f64,
-    value_variant: f64,
     all_alike: bool,
 }
 
@@ -109,11 +67,9 @@ impl Paired {
             complete.iter().flat_map(|block| of(block).iter().copied()).collect()
         };
         let (baseline, variant) = (side(|block| &block.baseline), side(|block| &block.variant));
-        let (Some(value_baseline), Some(value_variant)) =
-            (summary::median(&baseline), summary::median(&variant))
-        else {
-            return Err(EffectError::NoBlocks { given: blocks.len() });
-        };
+        // A block is complete if both sides have values.
+        let value_baseline =
+            summary::median(&baseline).ok_or(EffectError::NoBlocks { given: blocks.len() })?;
         let mut all = baseline.iter().chain(&variant);
         let scale =
             if all.clone().all(|value| *value > 0.0) { Scale::LogRatio } else { Scale::Difference };
@@ -124,7 +80,6 @@ impl Paired {
             differences,
             n_pairs: complete.iter().map(|b| b.baseline.len().min(b.variant.len())).sum(),
             value_baseline,
-            value_variant,
             all_alike: all.all(|value| *value == value_baseline),
         })
     }
@@ -219,30 +174,6 @@ impl Paired {
         (self.value_baseline != 0.0).then(|| step / self.value_baseline)
     }
 
-    /// Everything, at one error rate.
-    ///
-    /// # Errors
-    /// [`EffectError::Alpha`] if `alpha` is not between 0 and 1.
-    pub fn effect(&self, alpha: f64, seed: u64) -> Result<Effect, EffectError> {
-        if alpha.is_nan() || alpha <= 0.0 || alpha >= 1.0 {
-            return Err(EffectError::Alpha(alpha));
-        }
-        let ci_level = 1.0 - alpha;
-        Ok(Effect {
-            scale: self.scale,
-            n_blocks: self.differences.len(),
-            n_pairs: self.n_pairs,
-            value_baseline: self.value_baseline,
-            value_variant: self.value_variant,
-            change_ratio: self.change_ratio(),
-            ci: self.interval_ratio(ci_level),
-            ci_level,
-            p: self.p(),
-            p_floor: self.p_floor(),
-            mde_ratio: self.detectable_ratio(alpha, seed),
-        })
-    }
-
     /// A shift as variant/baseline − 1; `None` where the baseline's median is 0.
     pub fn ratio(&self, shift: f64) -> Option<f64> {
         match self.scale {
@@ -275,50 +206,54 @@ mod tests {
             .collect()
     }
 
+    fn paired(blocks: &[Block<'_>]) -> Paired {
+        Paired::new(blocks).unwrap()
+    }
+
     #[test]
     fn a_change_is_found_and_stated_as_a_ratio() {
-        let effect = effect(&blocks(1.1), 0.05, 1).unwrap();
-        assert_eq!(effect.scale, Scale::LogRatio);
-        assert_eq!((effect.n_blocks, effect.n_pairs), (8, 16));
-        assert_eq!((effect.p, effect.p_floor), (2.0 / 256.0, 2.0 / 256.0));
-        assert_eq!(effect.ci_level, 0.95);
-        let (low, high) = effect.ci.unwrap();
-        let change = effect.change_ratio.unwrap();
-        assert!(low < change && change < high && (change - 0.1).abs() < 0.005, "{effect:?}");
-        assert!((low..=high).contains(&0.1), "{effect:?}");
-        assert!((100.0..101.0).contains(&effect.value_baseline), "{effect:?}");
-        assert!((110.0..111.2).contains(&effect.value_variant), "{effect:?}");
-        assert!((0.0005..0.02).contains(&effect.mde_ratio.unwrap()), "{effect:?}");
+        let paired = paired(&blocks(1.1));
+        assert_eq!(paired.scale(), Scale::LogRatio);
+        assert_eq!((paired.differences().len(), paired.n_pairs()), (8, 16));
+        assert_eq!((paired.p(), paired.p_floor()), (2.0 / 256.0, 2.0 / 256.0));
+        let (low, high) = paired.interval_ratio(0.95).unwrap();
+        let change = paired.change_ratio().unwrap();
+        assert!(low < change && change < high && (change - 0.1).abs() < 0.005, "{paired:?}");
+        assert!((low..=high).contains(&0.1), "{paired:?}");
+        assert!((100.0..101.0).contains(&paired.value_baseline), "{paired:?}");
+        let detectable = paired.detectable_ratio(0.05, 1).unwrap();
+        assert!((0.0005..0.02).contains(&detectable), "{paired:?}");
     }
 
     #[test]
     fn known_answer_on_the_log_scale() {
         // Differences ln 2, six times: any Walsh average is ln 2.
-        let effect = effect(&vec![block(&[1.0, 4.0], &[2.0, 8.0]); 6], 0.05, 1).unwrap();
-        assert!((effect.change_ratio.unwrap() - 1.0).abs() < 1e-12);
-        let (low, high) = effect.ci.unwrap();
+        let paired = paired(&vec![block(&[1.0, 4.0], &[2.0, 8.0]); 6]);
+        assert!((paired.change_ratio().unwrap() - 1.0).abs() < 1e-12);
+        let (low, high) = paired.interval_ratio(0.95).unwrap();
         assert!((low - 1.0).abs() < 1e-12 && (high - 1.0).abs() < 1e-12);
-        assert_eq!(effect.p, 0.03125);
+        assert_eq!(paired.p(), 0.03125);
     }
 
     #[test]
     fn known_answer_on_the_difference_scale() {
         let blocks: Vec<Block> =
             (1..=6).map(|d| block(&[0.0, 20.0], &[10.0 + f64::from(d)])).collect();
-        let effect = effect(&blocks, 0.05, 1).unwrap();
-        assert_eq!(effect.scale, Scale::Difference);
-        assert_eq!((effect.n_blocks, effect.n_pairs), (6, 6));
-        assert_eq!((effect.value_baseline, effect.value_variant), (10.0, 13.5));
-        assert_eq!((effect.change_ratio, effect.ci), (Some(0.35), Some((0.1, 0.6))));
-        assert!(effect.mde_ratio.unwrap() > 0.0);
+        let paired = paired(&blocks);
+        assert_eq!(paired.scale(), Scale::Difference);
+        assert_eq!((paired.differences().len(), paired.n_pairs()), (6, 6));
+        assert_eq!(paired.value_baseline, 10.0);
+        assert_eq!(paired.change_ratio(), Some(0.35));
+        assert_eq!(paired.interval_ratio(0.95), Some((0.1, 0.6)));
+        assert!(paired.detectable_ratio(0.05, 1).unwrap() > 0.0);
     }
 
     #[test]
     fn a_baseline_of_zero_has_no_ratio_but_a_p_and_a_shift() {
-        let paired = Paired::new(&vec![block(&[0.0, 0.0], &[2.0, 4.0]); 6]).unwrap();
-        let effect = paired.effect(0.05, 1).unwrap();
-        assert_eq!((effect.change_ratio, effect.ci, effect.mde_ratio), (None, None, None));
-        assert_eq!(effect.p, 0.03125);
+        let paired = paired(&vec![block(&[0.0, 0.0], &[2.0, 4.0]); 6]);
+        assert_eq!((paired.change_ratio(), paired.interval_ratio(0.95)), (None, None));
+        assert_eq!(paired.detectable_ratio(0.05, 1), None);
+        assert_eq!(paired.p(), 0.03125);
         assert_eq!((paired.estimate(), paired.interval(0.95)), (3.0, Some((3.0, 3.0))));
     }
 
@@ -326,28 +261,31 @@ mod tests {
     fn a_baseline_below_zero_keeps_intervals_in_order() {
         let blocks: Vec<Block> =
             (1..=6).map(|d| block(&[-10.0], &[-10.0 + f64::from(d)])).collect();
-        let effect = effect(&blocks, 0.05, 1).unwrap();
-        assert_eq!((effect.change_ratio, effect.ci), (Some(-0.35), Some((-0.6, -0.1))));
-        assert!(effect.mde_ratio.unwrap() > 0.0);
+        let paired = paired(&blocks);
+        assert_eq!(paired.change_ratio(), Some(-0.35));
+        assert_eq!(paired.interval_ratio(0.95), Some((-0.6, -0.1)));
+        assert!(paired.detectable_ratio(0.05, 1).unwrap() > 0.0);
     }
 
     #[test]
     fn values_that_are_all_alike_did_not_change() {
         for value in [0.0, 3.25, -1.0] {
             let alike = block(&[value; 2], &[value; 2]);
-            let effect = effect(&vec![alike.clone(); 8], 0.05, 1).unwrap();
-            assert_eq!((effect.p, effect.change_ratio), (1.0, Some(0.0)), "{value}");
-            assert_eq!(effect.ci, Some((0.0, 0.0)), "{value}");
-            let few = Paired::new(&[alike]).unwrap().effect(0.05, 1).unwrap();
-            assert_eq!((few.p, few.change_ratio, few.ci), (1.0, Some(0.0), None));
+            let many = paired(&vec![alike.clone(); 8]);
+            assert_eq!((many.p(), many.change_ratio()), (1.0, Some(0.0)), "{value}");
+            assert_eq!(many.interval_ratio(0.95), Some((0.0, 0.0)), "{value}");
+            let few = paired(&[alike]);
+            assert_eq!((few.p(), few.change_ratio()), (1.0, Some(0.0)));
+            assert_eq!(few.interval_ratio(0.95), None);
         }
     }
 
     #[test]
     fn too_few_blocks_say_so() {
-        let effect = effect(&blocks(1.1)[..5], 0.05, 1).unwrap();
-        assert!(effect.change_ratio.is_some());
-        assert_eq!((effect.ci, effect.mde_ratio, effect.p_floor), (None, None, 0.0625));
+        let few = paired(&blocks(1.1)[..5]);
+        assert!(few.change_ratio().is_some());
+        assert_eq!((few.interval_ratio(0.95), few.detectable_ratio(0.05, 1)), (None, None));
+        assert_eq!(few.p_floor(), 0.0625);
     }
 
     #[test]
@@ -360,32 +298,24 @@ mod tests {
 
     #[test]
     fn bad_input_is_named() {
-        let error = effect(&[], 0.05, 1).unwrap_err();
-        assert_eq!(error, EffectError::NoBlocks { given: 0 });
-        let error = effect(&[block(&[1.0], &[]), block(&[], &[1.0])], 0.05, 1).unwrap_err();
+        let error = |blocks: &[Block<'_>]| Paired::new(blocks).unwrap_err();
+        assert_eq!(error(&[]), EffectError::NoBlocks { given: 0 });
         assert_eq!(
-            error.to_string(),
+            error(&[block(&[1.0], &[]), block(&[], &[1.0])]).to_string(),
             "none of 2 blocks has a completed run of both variants; see the failed runs, or run more blocks"
         );
-        let error =
-            effect(&[block(&[1.0], &[1.0]), block(&[1.0], &[2.0, f64::NAN])], 0.05, 1).unwrap_err();
         assert_eq!(
-            error.to_string(),
+            error(&[block(&[1.0], &[1.0]), block(&[1.0], &[2.0, f64::NAN])]).to_string(),
             "a value of the variant in block 1 is NaN, which is not finite; leave that run out"
         );
-        for alpha in [0.0, 1.0, -0.1, f64::NAN] {
-            assert!(matches!(effect(&blocks(1.0), alpha, 1), Err(EffectError::Alpha(_))));
-        }
     }
 
     #[test]
     fn another_level_needs_no_new_pairing() {
-        let paired = Paired::new(&blocks(1.001)).unwrap();
-        let (strict, loose) = (paired.effect(0.01, 1).unwrap(), paired.effect(0.2, 1).unwrap());
-        assert_eq!((strict.p, strict.change_ratio), (loose.p, loose.change_ratio));
-        let width = |effect: &Effect| effect.ci.map(|(low, high)| high - low).unwrap();
-        assert!(width(&strict) > width(&loose));
-        assert!(strict.mde_ratio > loose.mde_ratio);
+        let paired = paired(&blocks(1.001));
+        let width = |level| paired.interval_ratio(level).map(|(low, high)| high - low).unwrap();
+        assert!(width(0.99) > width(0.8));
+        assert!(paired.detectable_ratio(0.01, 1) > paired.detectable_ratio(0.2, 1));
     }
 
     proptest! {
@@ -412,8 +342,8 @@ mod tests {
                 mirrored.reverse();
                 block(runs, &mirrored)
             }).collect();
-            let effect = effect(&blocks, 0.05, 1).unwrap();
-            prop_assert_eq!((effect.p, effect.change_ratio), (1.0, Some(0.0)));
+            let paired = paired(&blocks);
+            prop_assert_eq!((paired.p(), paired.change_ratio()), (1.0, Some(0.0)));
         }
     }
 }

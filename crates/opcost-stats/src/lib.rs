@@ -56,7 +56,7 @@ pub mod summary;
 mod walsh;
 pub mod welch;
 
-pub use effect::{Block, Effect, EffectError, Paired, Scale, effect};
+pub use effect::{Block, EffectError, Paired, Scale};
 pub use exact::{Exactness, Total, exact};
 pub use multiple::{Budget, Family};
 pub use random::Random;

@@ -6,17 +6,11 @@ use std::io;
 
 /// Why a workload gave no result; no figure of such a run is to be used.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum WorkError {
     /// Something the work needs could not be set up.
     #[error("cannot {what}: {source}; {advice}")]
-    Setup {
-        /// What was to be done, and with what.
-        what: String,
-        /// What the kernel said.
-        source: io::Error,
-        /// What to do next.
-        advice: &'static str,
-    },
+    Setup { what: String, source: io::Error, advice: &'static str },
     /// The mappings asked for exceed the kernel's limit for one process.
     #[error(
         "neighbours={neighbours} and slots={slots} need {needed} mappings with those the process \
@@ -28,7 +22,6 @@ pub enum WorkError {
         neighbours: u64,
         /// The parameter `slots`.
         slots: u64,
-        /// Mappings the process would have at most.
         needed: u64,
         /// The value of `vm.max_map_count`.
         limit: u64,
@@ -36,15 +29,12 @@ pub enum WorkError {
     /// One system call of the counted work failed; the work stopped there.
     #[error("operation {op} of {ops}: {call} {}", outcome(*returned, *expected))]
     Call {
-        /// The system call.
         call: &'static str,
         /// Which operation, counted from 1.
         op: u64,
-        /// Operations there were to be.
         ops: u64,
         /// What it returned, as the kernel's register value.
         returned: usize,
-        /// What it had to return.
         expected: usize,
     },
     /// At least one of many equal system calls did not give the known result.
@@ -53,13 +43,10 @@ pub enum WorkError {
         outcome(*again, *expected)
     )]
     NullCall {
-        /// The system call.
         call: &'static str,
-        /// How many calls were made.
         ops: u64,
         /// What one more call returned after the work, as the kernel's register value.
         again: usize,
-        /// What every call had to return.
         expected: usize,
     },
     /// The file system has too little room for the file.
@@ -68,7 +55,6 @@ pub enum WorkError {
          room, or name another directory with 'dir'"
     )]
     Room {
-        /// The directory.
         dir: String,
         /// Bytes the file will have.
         needed_bytes: u64,
@@ -83,58 +69,34 @@ pub enum WorkError {
     Contents {
         /// Which operation, counted from 1.
         op: u64,
-        /// Operations there were to be.
         ops: u64,
         /// The block, counted from 0.
         block: u64,
-        /// Its stamp, or the sum of its characters.
         found: u64,
-        /// What that had to be.
         expected: u64,
     },
     /// After the work the file is not what was written.
     #[error("the file in {dir} {what}; the file system or its device loses data: do not trust it")]
-    File {
-        /// The directory.
-        dir: String,
-        /// In what it differs.
-        what: String,
-    },
+    File { dir: String, what: String },
     /// Bytes came back other than they were sent.
     #[error("one of {ops} calls of {call} gave other bytes than were written")]
-    WrongBytes {
-        /// The system call that gave them.
-        call: &'static str,
-        /// How many calls were made.
-        ops: u64,
-    },
+    WrongBytes { call: &'static str, ops: u64 },
     /// The twin and the work went through different operations, so that the loop's own cost is
     /// unknown.
     #[error(
         "the twin executed operations with hash {twin:016x}, the work {work:016x}; this is a \
          mistake in the workload: please report it"
     )]
-    Twin {
-        /// Hash over the twin's operations.
-        twin: u64,
-        /// Hash over the work's operations.
-        work: u64,
-    },
+    Twin { twin: u64, work: u64 },
     /// The CPU lacks what a code path needs.
     #[error(
         "path={path} needs the CPU feature {feature}, which this CPU lacks or its operating system \
          does not save; choose another path (opcost list workloads)"
     )]
-    Feature {
-        /// The code path.
-        path: &'static str,
-        /// The feature, as Linux and Rust name it.
-        feature: &'static str,
-    },
+    Feature { path: &'static str, feature: &'static str },
     /// There is no code path of that name.
     #[error("there is no path '{path}'; there are: {}", known.replace('|', ", "))]
     NoPath {
-        /// The name given.
         path: String,
         /// The names there are, with `|` between them.
         known: &'static str,
@@ -168,69 +130,37 @@ pub enum WorkError {
          nothing; this is a mistake in the routine: please report it"
     )]
     Copied {
-        /// The code path.
         path: &'static str,
         /// Bytes that were to be copied.
         bytes: usize,
     },
     /// Code could not be patched for a code path.
     #[error("cannot take path={path}: {source}")]
-    Patch {
-        /// The code path.
-        path: String,
-        /// What patchpoint said.
-        source: patchpoint::Error,
-    },
+    Patch { path: String, source: patchpoint::Error },
     /// Sites of a code path would be as they were compiled.
     #[error(
         "path={path} needs patched code, which cannot be had here: {reason}; choose a path that is \
          not patched, if the workload has one (opcost list workloads)"
     )]
-    Unpatched {
-        /// The code path.
-        path: String,
-        /// Why no code can be written.
-        reason: String,
-    },
+    Unpatched { path: String, reason: String },
     /// A code path did not do what it is for.
     #[error(
         "path={path} gave {found:#x} where {expected:#x} is right: its figures mean nothing; this is \
          a mistake in the workload: please report it"
     )]
-    Wrong {
-        /// The code path.
-        path: String,
-        /// What came out.
-        found: u64,
-        /// What had to.
-        expected: u64,
-    },
+    Wrong { path: String, found: u64, expected: u64 },
     /// A lock let two tasks in at the same time.
     #[error(
         "the lock '{lock}' counted {counted} acquisitions where there were {expected}: two tasks \
          had it at the same time; this is a mistake in the lock: please report it"
     )]
-    Unprotected {
-        /// The kind of lock.
-        lock: &'static str,
-        /// What the counter says that it protects.
-        counted: u64,
-        /// What it has to say.
-        expected: u64,
-    },
+    Unprotected { lock: &'static str, counted: u64, expected: u64 },
     /// What was written through a mapping is not in the file.
     #[error(
         "the mapped file has {found:#04x} at byte {at}, expected {expected:#04x}: what went through \
          the mapping did not reach the file"
     )]
-    MappedContent {
-        /// Position in the file.
-        at: u64,
-        /// What is there.
-        found: u64,
-        /// What has to be there.
-        expected: u64,
-    },
+    MappedContent { at: u64, found: u64, expected: u64 },
     /// What was read through a mapping is not what the file has.
     #[error(
         "the bytes read through the mapping add up to {found}, those of the file to {expected}"
@@ -248,7 +178,6 @@ pub enum WorkError {
     NoCompiler {
         /// The parameter `cc`.
         name: String,
-        /// Why it was not found.
         why: String,
     },
     /// The compiler's driver does not say what it starts, or that is not there.
@@ -256,63 +185,34 @@ pub enum WorkError {
         "the compiler {compiler} cannot be packed: {why}; install all of it (Debian: apt install \
          gcc), or name gcc or clang with cc="
     )]
-    CompilerPrograms {
-        /// The driver.
-        compiler: String,
-        /// What is wrong.
-        why: String,
-    },
+    CompilerPrograms { compiler: String, why: String },
     /// The compiler refused a source file, or died.
     #[error("{compiler} {how} on {file}: {said}")]
-    Compiler {
-        /// The compiler.
-        compiler: String,
-        /// The source file.
-        file: String,
-        /// How it ended.
-        how: String,
-        /// What it said.
-        said: String,
-    },
+    Compiler { compiler: String, file: String, how: String, said: String },
     /// Two builds of the same sources made different objects.
     #[error(
         "the objects of the last build differ from the first's (hash {last:016x}, {first:016x}): \
          this compiler does not make the same objects of the same sources; name another with cc="
     )]
-    OtherObjects {
-        /// Hash over the objects of the first build.
-        first: u64,
-        /// Hash over the objects of the last build.
-        last: u64,
-    },
+    OtherObjects { first: u64, last: u64 },
     /// The seccomp filter could not be installed.
     #[error("cannot set the condition seccomp={mode}: {source}; use seccomp=off")]
-    Seccomp {
-        /// The value of the parameter.
-        mode: String,
-        /// What the kernel said.
-        source: Box<dyn Error + Send + Sync>,
-    },
+    Seccomp { mode: String, source: Box<dyn Error + Send + Sync> },
     /// One of several tasks reported an error.
     #[error("{kind} {index} of {tasks}: {detail}")]
     Worker {
-        /// Process or thread.
         kind: &'static str,
         /// Which task, counted from 1.
         index: usize,
-        /// How many there were.
         tasks: usize,
-        /// What it said.
         detail: String,
     },
     /// One of several tasks ended without a word.
     #[error("{kind} {index} of {tasks} ended before its work was done: {how}")]
     WorkerDied {
-        /// Process or thread.
         kind: &'static str,
         /// Which task, counted from 1.
         index: usize,
-        /// How many there were.
         tasks: usize,
         /// Its exit status or the signal that ended it.
         how: String,
@@ -334,25 +234,17 @@ pub enum WorkError {
          'threads', give the work more CPUs, or allow it with oversubscribe=on",
         if *cpus == 1 { "" } else { "s" }
     )]
-    Oversubscribed {
-        /// Processes or threads that were asked for.
-        tasks: usize,
-        /// CPUs on which they may run.
-        cpus: usize,
-    },
+    Oversubscribed { tasks: usize, cpus: usize },
     /// Tasks that had to do the same work did different work.
     #[error(
         "task 1 and task {index} did not do the same work: {name} is {first} and {other}; this is \
          a mistake in the workload: please report it"
     )]
     TasksDiffer {
-        /// The invariant.
         name: String,
         /// Which task differs from the first, counted from 1.
         index: usize,
-        /// The first task's value.
         first: String,
-        /// The other task's value.
         other: String,
     },
 }

@@ -45,6 +45,7 @@ fn canonical<T: FromStr + Display>(value: &str, accepted: impl Fn(&T) -> bool) -
 
 /// Why parameters were refused.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum ParamError {
     /// The workload has no such parameter.
     #[error(
@@ -53,35 +54,17 @@ pub enum ParamError {
         known.join(", ")
     )]
     Unknown {
-        /// The workload.
         workload: &'static str,
-        /// The name given.
         name: String,
-        /// The names that may have been meant.
         nearest: Vec<&'static str>,
-        /// Every parameter of the workload.
         known: Vec<&'static str>,
     },
     /// The value is not one of those accepted.
     #[error("workload '{workload}' does not accept {name}={value}; accepted: {values}")]
-    Value {
-        /// The workload.
-        workload: &'static str,
-        /// The parameter.
-        name: &'static str,
-        /// The value given.
-        value: String,
-        /// The values accepted.
-        values: &'static str,
-    },
+    Value { workload: &'static str, name: &'static str, value: String, values: &'static str },
     /// The same parameter was given more than once.
     #[error("parameter '{name}' of workload '{workload}' is given twice; give it once")]
-    Twice {
-        /// The workload.
-        workload: &'static str,
-        /// The parameter.
-        name: &'static str,
-    },
+    Twice { workload: &'static str, name: &'static str },
 }
 
 fn offer(nearest: &[&str]) -> String {

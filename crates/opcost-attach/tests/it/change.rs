@@ -188,7 +188,7 @@ fn one_change_has_as_many_sides_as_are_asked_for() {
         })
         .collect();
     let change = Change::plan(&survey, step, &states).unwrap();
-    assert_eq!(change.side_count(), 4);
+    assert_eq!(change.writes[0].sides.len(), 4);
     let mut from = 0;
     for to in [1, 2, 3, 1, 3, 2, 0, 3, 0] {
         process.apply(&change, Side(from), Side(to), |_| ()).unwrap();

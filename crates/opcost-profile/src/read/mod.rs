@@ -62,80 +62,44 @@ impl ReadProfile {
 
 /// Why a profile cannot be read.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum ReadError {
     /// The file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
     /// The file is of no kind that is known.
     #[error("{} is no profile that can be read; known are {}", path.display(), known_formats())]
-    Foreign {
-        /// The file.
-        path: PathBuf,
-    },
+    Foreign { path: PathBuf },
     /// There is nothing in it.
     #[error("{} is empty: whoever was to write it wrote nothing; record again", path.display())]
-    Empty {
-        /// The file.
-        path: PathBuf,
-    },
+    Empty { path: PathBuf },
     /// It is larger than what is read at once.
     #[error(
         "{} is larger than {} MiB, unpacked, which is more than is read of such a file; record for a \
          shorter time", path.display(), BYTES_MAX >> 20
     )]
-    Large {
-        /// The file.
-        path: PathBuf,
-    },
+    Large { path: PathBuf },
     /// It is packed, and cannot be unpacked.
     #[error("cannot unpack {}: {source}; it was cut short or damaged, so write or copy it again", path.display())]
-    Packed {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        source: io::Error,
-    },
+    Packed { path: PathBuf, source: io::Error },
     /// It is a folder, but not one that perf wrote.
     #[error(
         "{} is a folder without a file 'data', so it is no recording of 'perf record --threads'; name \
          the profile's file", path.display()
     )]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-    },
+    Folder { path: PathBuf },
     /// It has no samples that could be chosen from.
     #[error(
         "{} has no samples but sums, so nothing of it can be left out (--only); perf.data, the text of \
          perf script and the Firefox Profiler's files have samples", path.display()
     )]
-    NoSamples {
-        /// The file.
-        path: PathBuf,
-    },
+    NoSamples { path: PathBuf },
     /// It is a perf.data file, but a bad one.
     #[error("cannot read the perf.data file {}: {source}", path.display())]
-    PerfData {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        source: PerfDataError,
-    },
+    PerfData { path: PathBuf, source: PerfDataError },
     /// Its contents are bad.
     #[error("cannot read the profile {} as {format}: {source}", path.display())]
-    Text {
-        /// The file.
-        path: PathBuf,
-        /// The format that it looked like.
-        format: &'static str,
-        /// What is wrong.
-        source: TextError,
-    },
+    Text { path: PathBuf, format: &'static str, source: TextError },
 }
 
 /// What of a file is wanted.

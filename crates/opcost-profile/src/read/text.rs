@@ -2,15 +2,14 @@
 
 /// Why contents cannot be read.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum TextError {
     /// A line has another form.
     #[error("line {line} is {what}: {text:?}")]
     Line {
         /// Line number, from 1.
         line: usize,
-        /// What it is instead.
         what: &'static str,
-        /// The line.
         text: String,
     },
     /// It ends before it is whole.
@@ -24,12 +23,7 @@ pub enum TextError {
     Empty,
     /// It has no such event.
     #[error("it has no event {wanted}; it has {known}")]
-    NoEvent {
-        /// The event that was asked for.
-        wanted: String,
-        /// Those that there are.
-        known: String,
-    },
+    NoEvent { wanted: String, known: String },
 }
 
 impl TextError {

@@ -32,6 +32,7 @@ pub struct KernelSymbols {
 
 /// Why a text holds no symbols of a kernel.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum KernelSymbolsError {
     /// A line has the wrong form.
     #[error(
@@ -41,7 +42,6 @@ pub enum KernelSymbolsError {
     Line {
         /// Line number, from 1.
         line: usize,
-        /// The line.
         text: String,
     },
     /// All addresses are zero.
@@ -49,19 +49,13 @@ pub enum KernelSymbolsError {
         "the kernel hides its addresses: all {symbols} symbols are at zero; read /proc/kallsyms as \
          root with kernel.kptr_restrict at 0 or 1, or give the kernel's System.map"
     )]
-    Hidden {
-        /// Symbols that were read.
-        symbols: usize,
-    },
+    Hidden { symbols: usize },
     /// There is no function of a kernel.
     #[error(
         "no function at a kernel address among {symbols} symbols; give the contents of \
          /proc/kallsyms (CONFIG_KALLSYMS=y) or the kernel's System.map"
     )]
-    Empty {
-        /// Symbols that were read.
-        symbols: usize,
-    },
+    Empty { symbols: usize },
 }
 
 /// One line.

@@ -11,23 +11,14 @@ pub const DEBUG_FILES: &str = "/usr/lib/debug";
 
 /// Why a program's symbols could not be read.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum ProgramError {
     /// The file could not be read.
     #[error("cannot read {}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// The file is of another kind.
     #[error("cannot read the symbols of {}: {source}", path.display())]
-    Elf {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        source: ElfError,
-    },
+    Elf { path: PathBuf, source: ElfError },
 }
 
 /// Reads the symbols of a program or library.

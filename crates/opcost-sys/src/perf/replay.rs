@@ -7,31 +7,24 @@ use std::sync::{Mutex, PoisonError};
 
 /// Where a program's calls left the transcript; comes inside an [`io::Error`] of kind `Other`.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum ReplayError {
     /// The call is not the transcript's next one.
     #[error("line {line} of the transcript expects '{expected}', the program called '{called}'")]
     Differs {
         /// Line number, from 1.
         line: usize,
-        /// The transcript's call.
         expected: String,
-        /// The program's call.
         called: String,
     },
     /// The transcript has no more calls.
     #[error("the transcript ends after line {lines}, the program called '{called}'")]
-    Ended {
-        /// Lines of the transcript.
-        lines: usize,
-        /// The program's call.
-        called: String,
-    },
+    Ended { lines: usize, called: String },
     /// The program made fewer calls than the transcript has.
     #[error("line {line} of the transcript expects '{expected}', the program made no more calls")]
     Unfinished {
         /// Line number, from 1.
         line: usize,
-        /// The transcript's call.
         expected: String,
     },
 }

@@ -58,55 +58,30 @@ pub enum SamplingTarget {
 
 /// Why there is no sampling.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum SamplingError {
     /// The kernel would not open the event.
     #[error("cannot sample {event} {whom}: {}; {}", refusal.reason, refusal.remedy)]
-    Open {
-        /// The event's name.
-        event: &'static str,
-        /// Whom it was to look at.
-        whom: String,
-        /// Why, and what would help.
-        refusal: Refusal,
-        /// The kernel's error number.
-        errno: i32,
-    },
+    Open { event: &'static str, whom: String, refusal: Refusal, errno: i32 },
     /// The frequency is more than the machine allows.
     #[error(
         "cannot take {asked_hz} samples a second: this machine allows {max_hz} \
          (kernel.perf_event_max_sample_rate); ask for fewer (--frequency), or raise it"
     )]
-    Frequency {
-        /// What was asked for.
-        asked_hz: u64,
-        /// What is allowed.
-        max_hz: u64,
-    },
+    Frequency { asked_hz: u64, max_hz: u64 },
     /// The ring buffer cannot be mapped.
     #[error(
         "cannot map {bytes} bytes for the samples of CPU {cpu}: {source}; \
          other profilers may hold this user's share of locked memory (kernel.perf_event_mlock_kb): \
          stop them, raise it, or grant CAP_IPC_LOCK"
     )]
-    Map {
-        /// Size of the buffer.
-        bytes: usize,
-        /// The CPU.
-        cpu: usize,
-        /// The kernel's error.
-        source: io::Error,
-    },
+    Map { bytes: usize, cpu: usize, source: io::Error },
     /// The processes ended before they could be looked at.
     #[error("nothing to sample: the process has ended")]
     Ended,
     /// An event that is open could not be used.
     #[error("cannot {what} the sampling event: {source}")]
-    Control {
-        /// What was tried.
-        what: &'static str,
-        /// The kernel's error.
-        source: io::Error,
-    },
+    Control { what: &'static str, source: io::Error },
 }
 
 impl SamplingError {

@@ -68,36 +68,20 @@ impl fmt::Display for Stage {
 
 /// Why a command could not be started.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum SpawnError {
     /// A step failed.
     #[error("cannot run '{}': {stage} failed: {source}{}", .program.display(), advice(*.stage, .source))]
-    Step {
-        /// The step.
-        stage: Stage,
-        /// The program.
-        program: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    Step { stage: Stage, program: PathBuf, source: io::Error },
     /// A string cannot be passed to a program.
     #[error("cannot run '{}': {what} holds a NUL byte, which ends strings for programs", .program.display())]
-    Nul {
-        /// Which string.
-        what: &'static str,
-        /// The program.
-        program: PathBuf,
-    },
+    Nul { what: &'static str, program: PathBuf },
     /// A descriptor cannot be passed under this number.
     #[error(
         "cannot run '{}': descriptor number {number} is below 3, above 65535 or given twice; \
          choose another", .program.display()
     )]
-    Descriptor {
-        /// The number asked for.
-        number: i32,
-        /// The program.
-        program: PathBuf,
-    },
+    Descriptor { number: i32, program: PathBuf },
 }
 
 fn advice(stage: Stage, error: &io::Error) -> &'static str {

@@ -37,6 +37,7 @@ pub const MAGIC_BIG_ENDIAN: &[u8; 8] = b"2ELIFREP";
 
 /// Why a perf.data file cannot be read.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum PerfDataError {
     /// The system does not give the bytes.
     #[error("{0}")]
@@ -60,7 +61,6 @@ pub enum PerfDataError {
     /// Something in it contradicts itself.
     #[error("it is damaged: {what} at byte {at}; copy or record it again")]
     Broken {
-        /// What.
         what: &'static str,
         /// Where, bytes from the start of the file or stream.
         at: u64,
@@ -70,24 +70,13 @@ pub enum PerfDataError {
         "its event {event} was recorded without instruction addresses; choose another event with \
          --event, or record it again"
     )]
-    NoAddress {
-        /// The event.
-        event: String,
-    },
+    NoAddress { event: String },
     /// It has no such event.
     #[error("it has no event {wanted}; it has {known}")]
-    NoEvent {
-        /// The event that was asked for.
-        wanted: String,
-        /// Those that there are.
-        known: String,
-    },
+    NoEvent { wanted: String, known: String },
     /// Its compressed data cannot be read.
     #[error("its compressed records cannot be read ({what}); copy or record it again")]
-    Compressed {
-        /// What the library says.
-        what: String,
-    },
+    Compressed { what: String },
 }
 
 impl PerfDataError {
