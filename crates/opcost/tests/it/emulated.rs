@@ -194,7 +194,7 @@ fn an_interrupted_recording_goes_on_and_ends_with_the_same_digits() {
             "--seed",
             "1",
             "--pairs",
-            "2",
+            "3",
             "--warmup",
             "0",
             "-w",
