@@ -6,7 +6,8 @@ use opcost_record::{Context, Function, Profile};
 pub(crate) const ROOT: u32 = 0;
 /// Takes the cost of contexts that there is no room for.
 const OVERFLOW: u32 = 1;
-/// Nodes at most: 8 bytes each, 32 more in the index, 16 more for each column that touches them.
+/// Nodes at most: 8 bytes each, 24 more in the index (12 a place, at least half of them free), and
+/// 16 more for each column that touches them.
 pub(crate) const NODES_MAX: usize = 1 << 20;
 
 /// What a region cost at one node.

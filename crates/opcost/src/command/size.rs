@@ -63,7 +63,7 @@ enum Format {
 /// `opcost size`.
 ///
 /// # Errors
-/// [`SizeError`](super::SizeError), and what is wrong with a kernel.
+/// [`SizeError`](crate::size::SizeError), and what is wrong with a kernel.
 pub fn size(globals: &Globals, args: &SizeArgs) -> Result<Status> {
     let Some(name_of_variant) = &args.variant else { return alone(globals, args) };
     let bytes =

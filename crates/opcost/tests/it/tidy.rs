@@ -108,6 +108,29 @@ fn paths_named_in_documents_exist() {
 }
 
 #[test]
+fn every_glossary_word_is_used() {
+    let glossary = fs::read_to_string(root().join("GLOSSARY.md")).unwrap();
+    let cells = glossary.lines().filter_map(|line| line.strip_prefix("| ")?.split(" |").next());
+    let words: Vec<String> = cells
+        .flat_map(|cell| cell.split(','))
+        .map(|word| word.split('(').next().unwrap_or_default().trim().to_lowercase())
+        .collect();
+    assert!(words.len() > 50, "only {} words were found", words.len());
+    let texts: Vec<String> = ["md", "rs", "c", "h"]
+        .into_iter()
+        .flat_map(with_ending)
+        .filter(|(path, _)| !path.ends_with("GLOSSARY.md"))
+        .map(|(_, text)| text.to_lowercase())
+        .collect();
+    for word in words {
+        assert!(
+            texts.iter().any(|text| text.contains(&word)),
+            "GLOSSARY.md explains \"{word}\", which nothing uses; drop its row or use the word"
+        );
+    }
+}
+
+#[test]
 fn no_file_is_named_after_nothing() {
     for path in files() {
         let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
