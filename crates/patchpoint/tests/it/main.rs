@@ -2,5 +2,4 @@
 
 mod builds;
 mod instructions;
-mod torture;
 mod with_c;

@@ -1,5 +1,7 @@
 //! Threads execute sites of every kind while others change the keys, for two seconds. Each
 //! observation must be one of the values that were ever set: old or new, never a mixture.
+//!
+//! Its own program: a transaction of another test would make these ones wait until they give up as busy.
 
 use patchpoint::{
     Branch, Call, Missing, Transaction, Value, call, call_saved, likely, unlikely, value,
