@@ -14,6 +14,7 @@ pub mod distortion;
 pub mod event;
 pub mod losses;
 pub mod merge;
+pub mod parallel;
 pub mod read;
 pub mod ring;
 pub mod session;

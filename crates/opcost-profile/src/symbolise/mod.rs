@@ -9,17 +9,18 @@ mod frameless;
 mod inline;
 mod jit;
 mod kernel;
-mod parallel;
 mod relative;
 mod remembered;
 mod vdso;
 
 use crate::losses::Losses;
+use crate::parallel;
 use crate::session::Recorded;
 use crate::space::{CodeFile, CodeKind};
 use crate::symbols::demangle::printable;
 use opcost_record::{Context, Function, Module, Profile};
 use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
 use std::path::PathBuf;
 
 pub use file::contents;
@@ -215,13 +216,25 @@ impl Names {
     }
 }
 
+/// Files that are named at a time at most, since each holds its symbols.
+const THREADS_MAX: usize = 4;
+
 /// Names what was recorded.
 ///
 /// `recorded`: what a session took; `sources`: where names come from. What cannot be read is said in
 /// [`Sampled::unnamed`] and never an error.
 pub fn symbolise(recorded: &Recorded, sources: &Sources) -> Sampled {
     let names = |asked: &Asked<'_>| names(asked.file, recorded, &asked.offsets, sources);
-    let (sampled, stacks) = symbolise_by(recorded, |asked| parallel::map(&asked, weight, names));
+    let all = |asked: Vec<Asked<'_>>| {
+        // The largest first, so that none is left alone at the end.
+        let mut order: Vec<usize> = (0..asked.len()).collect();
+        order.sort_by_key(|index| Reverse(weight(&asked[*index])));
+        let named = |index: usize| (index, names(&asked[index]));
+        let mut named = parallel::map(order, THREADS_MAX, named);
+        named.sort_unstable_by_key(|(index, _)| *index);
+        named.into_iter().map(|(_, names)| names).collect()
+    };
+    let (sampled, stacks) = symbolise_by(recorded, all);
     Sampled { frameless: frameless::samples(recorded, &stacks, sources), ..sampled }
 }
 

@@ -7,11 +7,11 @@ use crate::command::profile::{SourceArgs, display_name};
 use crate::command::profile_exports::find_variant;
 use crate::comparison::across::across;
 use crate::comparison::call_tree::{CallTree, VariantOf};
+use crate::comparison::check_matches_of;
 use crate::comparison::difference::{Difference, DifferenceError, WORK_RULE, difference};
 use crate::comparison::function_context::{FunctionContext, function_context};
 use crate::comparison::owner::{KernelFiles, Owners};
 use crate::comparison::profile_difference::{EVENT_RULE, ProfileOf, profile_difference};
-use crate::comparison::{check_matches_of, parallel};
 use crate::exit::{HasStatus, Status, fail};
 use crate::kernel;
 use crate::plan::{SameFile, find_rule};
@@ -20,6 +20,7 @@ use crate::render::{self, Style, diff as page, sampled};
 use crate::store::{Store, StoreError};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use opcost_profile::parallel;
 use opcost_profile::symbols::elf::source_files;
 use opcost_record::Function;
 use serde_json::Value;
@@ -247,7 +248,7 @@ fn files(globals: &Globals, args: &DiffArgs, paths: [&[PathBuf]; 2]) -> Result<S
     }
     let all: Vec<&PathBuf> = paths.into_iter().flatten().collect();
     // Names are looked up anew for each file, which takes longer than its samples do.
-    let read = parallel::map(all, true, |path| args.source.read(path));
+    let read = parallel::map(all, usize::MAX, |path| args.source.read(path));
     let mut read = read.into_iter().collect::<Result<Vec<_>>>()?;
     let of_variant = read.split_off(paths[0].len());
     let profiles = [read, of_variant];

@@ -65,7 +65,7 @@ struct ListArgs {
 /// `opcost kernel`.
 ///
 /// # Errors
-/// Those of [`prepare`](crate::kernel::prepare).
+/// As [`prepare`](crate::kernel::prepare).
 pub fn kernel(globals: &Globals, args: &KernelArgs) -> Result<Status> {
     match &args.what {
         Action::Build(args) => build_kernel(globals, args),

@@ -3,15 +3,16 @@
 use super::attribution::check_matches;
 use super::columns::{Column, Columns, WALL, blocks, per_second};
 use super::per_megabyte::per_megabyte;
+use super::threads_max;
 use super::{
     Change, Comparison, Figures, InvariantRow, RATIO_LEVEL, Row, TwinRow, VariantSummary, Verdict,
-    Warning, alone, conclusion, functions, imported, kernel_config, ledger, observations, parallel,
-    size,
+    Warning, alone, conclusion, functions, imported, kernel_config, ledger, observations, size,
 };
 use crate::number;
 use crate::plan::{MachineKind, Plan, Unavailable, WorkPlan, shell_syntax};
 use crate::recording::{Recording, State};
 use crate::source::{self, Scope};
+use opcost_profile::parallel;
 use opcost_record::{Family, MetricKey, Outcome, Record, TWIN, Unit, WORK};
 use opcost_stats::{Budget, Paired, bootstrap, exact, multiple, power, relevance, summary};
 
@@ -227,8 +228,9 @@ fn rows(recording: &Recording, columns: &Columns) -> Vec<Row> {
         // Of a second, the seconds are no figure.
         .filter(|(key, _)| !(per_second(&recording.plan) && key.name == WALL))
         .collect();
-    let mut rows =
-        parallel::map(shown, is_large(recording), |(key, columns)| row(recording, key, columns));
+    let mut rows = parallel::map(shown, threads_max(is_large(recording)), |(key, columns)| {
+        row(recording, key, columns)
+    });
     let place = |key: &MetricKey| {
         let listed = opcost_record::METRICS.iter().position(|row| row.name == key.name);
         (listed.unwrap_or(usize::MAX), key.clone())
@@ -400,7 +402,7 @@ fn judge(rows: &mut [Row], recording: &Recording) {
         let units_needed = power::blocks_min(budget.level(family), members.len());
         let pairs_needed = plan.pairs_of_units(units_needed);
         let members = members.into_iter().zip(adjusted).collect();
-        parallel::map(members, large, |((exact, change), adjusted)| {
+        parallel::map(members, threads_max(large), |((exact, change), adjusted)| {
             decide(change, exact, level, plan.seed);
             if !exact {
                 change.p_adjusted = Some((adjusted * rate / budget.level(family)).min(1.0));

@@ -1,8 +1,9 @@
 //! A recording by metric: what is stored run by run, gathered so that each metric lies together.
 
-use super::parallel;
+use super::threads_max;
 use crate::plan::Plan;
 use crate::recording::Recording;
+use opcost_profile::parallel;
 use opcost_record::{MetricId, Record};
 use opcost_stats::{Block, Total};
 use std::num::NonZeroU64;
@@ -47,8 +48,9 @@ impl Columns {
     pub(super) fn of(recording: &Recording, finished: &[Vec<&Record>]) -> Columns {
         let metrics = recording.dictionary.keys().len();
         let large = recording.records.len() > MANY_RUNS;
-        let gathered =
-            parallel::map(finished.iter().collect(), large, |runs| of_variant(recording, runs));
+        let gathered = parallel::map(finished.iter().collect(), threads_max(large), |runs| {
+            of_variant(recording, runs)
+        });
         let mut columns = Columns {
             by_metric: (0..metrics).map(|_| Vec::with_capacity(finished.len())).collect(),
             as_read: vec![true; metrics],

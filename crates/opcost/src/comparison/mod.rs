@@ -26,7 +26,6 @@ pub mod limit;
 pub mod matching;
 mod observations;
 pub mod owner;
-pub(crate) mod parallel;
 mod per_megabyte;
 pub mod profile_difference;
 mod profile_judgement;
@@ -58,6 +57,11 @@ use matching::UnknownModule;
 use opcost_record::{Better, Family, Kind, MetricKey, Unit};
 use opcost_stats::Paired;
 use serde::Serialize;
+
+/// Threads at most: one where there is too little to do for more to pay.
+fn threads_max(large: bool) -> usize {
+    if large { usize::MAX } else { 1 }
+}
 
 /// What a recording says.
 #[derive(Clone, Debug)]

@@ -78,7 +78,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "opcost-profile",
         &[
-            &["event", "symbols", "tree"],
+            &["event", "parallel", "symbols", "tree"],
             &["ring", "space"],
             &["merge", "unwind"],
             &["losses"],

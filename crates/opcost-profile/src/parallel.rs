@@ -1,18 +1,22 @@
-//! Work over many things, on all CPUs where there is much of it.
+//! Work over many things, on several CPUs.
 
 use std::sync::Mutex;
 use std::thread;
 
 /// Does `work` on every item; the results are in the order of the items.
 ///
-/// `large` says whether there is so much to do that starting threads pays.
-pub(crate) fn map<T: Send, R: Send>(
+/// `threads_max`: threads at most, of which the caller's is one; items are begun in their order.
+///
+/// # Panics
+/// `work` does.
+pub fn map<T: Send, R: Send>(
     items: Vec<T>,
-    large: bool,
+    threads_max: usize,
     work: impl Fn(T) -> R + Sync,
 ) -> Vec<R> {
     let threads = thread::available_parallelism().map_or(1, usize::from).min(items.len());
-    if !large || threads < 2 {
+    let threads = threads.min(threads_max);
+    if threads < 2 {
         return items.into_iter().map(work).collect();
     }
     // A thread that is done takes the next item, since items differ in what they take.
@@ -46,14 +50,14 @@ mod tests {
     fn results_are_in_the_order_of_the_items() {
         let items: Vec<u64> = (0..1000).collect();
         let squares: Vec<u64> = items.iter().map(|item| item * item).collect();
-        assert_eq!(map(items.clone(), true, |item| item * item), squares);
-        assert_eq!(map(items, false, |item| item * item), squares);
-        assert_eq!(map(Vec::<u64>::new(), true, |item| item), Vec::<u64>::new());
+        assert_eq!(map(items.clone(), 4, |item| item * item), squares);
+        assert_eq!(map(items, 1, |item| item * item), squares);
+        assert_eq!(map(Vec::<u64>::new(), 4, |item| item), Vec::<u64>::new());
     }
 
     #[test]
     #[should_panic(expected = "item 7")]
     fn a_panic_is_passed_on() {
-        map((0..100).collect(), true, |item: u32| assert!(item != 7, "item 7"));
+        map((0..100).collect(), 4, |item: u32| assert!(item != 7, "item 7"));
     }
 }
