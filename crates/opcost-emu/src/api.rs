@@ -1,39 +1,51 @@
 //! The part of QEMU's plugin API that counting needs, looked up by name when the plugin is loaded.
 //!
-//! QEMU exports these functions from its own executable (`include/qemu/qemu-plugin.h` of QEMU,
-//! API version 1: QEMU 4.2 to 8.2). They are looked up with `dlsym`, not linked, so that a QEMU
-//! without one of them gets an error that names it, and so that the unit tests link without QEMU.
+//! QEMU exports these functions from its own executable (`include/qemu/qemu-plugin.h` of QEMU).
+//! They are looked up with `dlsym`, not linked, so that a QEMU without one of them gets an error that
+//! names it, and so that the unit tests link without QEMU.
 //!
-//! Versions 2 (QEMU 9.0) and later took away `*_exec_inline` and `mem_inline` with a plain
-//! address, and version 3 changed `qemu_plugin_insn_data`: the exact counting of this plugin hangs
-//! on the former, so it declares version 1, and later QEMUs refuse to load it, saying so.
+//! The versions of the API differ in four places, all of them in this file and in [`crate::events`]:
+//!
+//! | version | QEMU | differs |
+//! |---|---|---|
+//! | 1 | 6.0 to 8.2 | QEMU adds to a plain address |
+//! | 2 | 9.0 | QEMU adds to an entry of a scoreboard, one for each vCPU |
+//! | 3 | 9.1 | `qemu_plugin_insn_data` copies |
+//! | 7 | 11.1 | callbacks get the plugin's data instead of its id |
+//!
+//! QEMU compares the version that a plugin declares with the oldest and the newest that it offers,
+//! and calls all plugins in the same way. So one declared version serves as long as QEMU accepts
+//! it: [`declared`] says which.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
-/// The version of the API that this plugin is written for.
-pub(crate) const VERSION: c_int = 1;
+/// The newest version of the API that this plugin knows.
+pub(crate) const NEWEST: c_int = 7;
+/// The first version with scoreboards.
+const SCOREBOARDS: c_int = 2;
+/// The first version whose `qemu_plugin_insn_data` copies.
+const COPIES: c_int = 3;
+/// The first version whose callbacks get data instead of an id.
+pub(crate) const DATA: c_int = 7;
+/// Names the version to declare.
+const VARIABLE: &str = "OPCOST_EMU_API";
+/// The longest instruction (Intel SDM volume 2, section 2.3.11: 15 bytes), and one byte more.
+const INSTRUCTION_BYTES_MAX: usize = 16;
 
 /// Identifies the plugin in calls.
 pub(crate) type Id = u64;
-/// A callback that gets the plugin's id and a vCPU's number.
-pub(crate) type VcpuCallback = unsafe extern "C" fn(Id, c_uint);
 /// A callback that gets a vCPU's number and the data it was registered with.
 pub(crate) type ExecCallback = unsafe extern "C" fn(c_uint, *mut c_void);
 /// A callback on a memory access: vCPU, what it is, guest address, data.
 pub(crate) type MemoryCallback = unsafe extern "C" fn(c_uint, u32, u64, *mut c_void);
-/// A callback on a block that was translated.
-pub(crate) type TranslationCallback = unsafe extern "C" fn(Id, *mut c_void);
-/// A callback at exit.
-pub(crate) type ExitCallback = unsafe extern "C" fn(Id, *mut c_void);
-/// A callback on entry of a system call: id, vCPU, number, eight arguments.
-pub(crate) type SystemCallCallback =
-    unsafe extern "C" fn(Id, c_uint, i64, u64, u64, u64, u64, u64, u64, u64, u64);
+/// A callback whose type depends on the version; see [`crate::events`].
+pub(crate) type EventCallback = *const c_void;
 
 /// `QEMU_PLUGIN_CB_NO_REGS`: the callback reads and writes no registers.
 pub(crate) const NO_REGISTERS: c_int = 0;
-/// `QEMU_PLUGIN_INLINE_ADD_U64`: the one inline operation.
-pub(crate) const ADD: c_int = 0;
+/// `QEMU_PLUGIN_INLINE_ADD_U64`: the inline operation that all versions have.
+const ADD: c_int = 0;
 /// `QEMU_PLUGIN_MEM_R`, `_W`, `_RW`.
 pub(crate) const READ: c_int = 1;
 /// See [`READ`].
@@ -58,25 +70,33 @@ pub struct Info {
     pub(crate) vcpus_max: c_int,
 }
 
+/// `qemu_plugin_u64`: an entry of a scoreboard.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Entry {
+    scoreboard: *mut c_void,
+    offset: usize,
+}
+
 unsafe extern "C" {
     // POSIX; the C library that std links has it.
     fn dlsym(handle: *mut c_void, symbol: *const c_char) -> *mut c_void;
 }
 
 macro_rules! functions {
-    ($($field:ident: $name:literal, fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// QEMU's functions.
-        pub(crate) struct Api {
+    ($(#[$of:meta])* $table:ident; $($field:ident: $name:literal, fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
+        $(#[$of])*
+        pub(crate) struct $table {
             $(pub(crate) $field: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
         }
 
-        impl Api {
-            fn find() -> Result<Api, String> {
-                Ok(Api {$(
+        impl $table {
+            fn find() -> Result<$table, String> {
+                Ok($table {$(
                     $field: {
                         let found = look_up($name)?;
-                        // SAFETY: the name is that of a C function of this type in version 1 of
-                        // the API, and `qemu_plugin_install` checked the version.
+                        // SAFETY: the name is that of a C function of this type in the versions
+                        // of the API for which the table is looked up.
                         unsafe {
                             std::mem::transmute::<
                                 *mut c_void,
@@ -91,46 +111,226 @@ macro_rules! functions {
 }
 
 functions! {
-    on_translation: c"qemu_plugin_register_vcpu_tb_trans_cb", fn(Id, TranslationCallback);
+    /// The functions that all versions have.
+    Functions;
+    on_translation: c"qemu_plugin_register_vcpu_tb_trans_cb", fn(Id, EventCallback, *mut c_void);
     on_block: c"qemu_plugin_register_vcpu_tb_exec_cb", fn(*mut c_void, ExecCallback, c_int, *mut c_void);
     on_instruction: c"qemu_plugin_register_vcpu_insn_exec_cb", fn(*mut c_void, ExecCallback, c_int, *mut c_void);
-    add_at_instruction: c"qemu_plugin_register_vcpu_insn_exec_inline", fn(*mut c_void, c_int, *mut c_void, u64);
     on_memory: c"qemu_plugin_register_vcpu_mem_cb", fn(*mut c_void, MemoryCallback, c_int, c_int, *mut c_void);
-    add_at_memory: c"qemu_plugin_register_vcpu_mem_inline", fn(*mut c_void, c_int, c_int, *mut c_void, u64);
-    on_vcpu: c"qemu_plugin_register_vcpu_init_cb", fn(Id, VcpuCallback);
-    on_exit: c"qemu_plugin_register_atexit_cb", fn(Id, ExitCallback, *mut c_void);
-    on_system_call: c"qemu_plugin_register_vcpu_syscall_cb", fn(Id, SystemCallCallback);
+    on_vcpu: c"qemu_plugin_register_vcpu_init_cb", fn(Id, EventCallback, *mut c_void);
+    on_exit: c"qemu_plugin_register_atexit_cb", fn(Id, EventCallback, *mut c_void);
+    on_system_call: c"qemu_plugin_register_vcpu_syscall_cb", fn(Id, EventCallback, *mut c_void);
     block_length: c"qemu_plugin_tb_n_insns", fn(*const c_void) -> usize;
     block_address: c"qemu_plugin_tb_vaddr", fn(*const c_void) -> u64;
     instruction: c"qemu_plugin_tb_get_insn", fn(*const c_void, usize) -> *mut c_void;
-    instruction_bytes: c"qemu_plugin_insn_data", fn(*const c_void) -> *const u8;
     instruction_size: c"qemu_plugin_insn_size", fn(*const c_void) -> usize;
     instruction_host_address: c"qemu_plugin_insn_haddr", fn(*const c_void) -> *const u8;
     memory_is_store: c"qemu_plugin_mem_is_store", fn(u32) -> bool;
     memory_size_shift: c"qemu_plugin_mem_size_shift", fn(u32) -> c_uint;
 }
 
+functions! {
+    /// Inline additions of version 1: object, operation, address, number.
+    PlainAdds;
+    at_instruction: c"qemu_plugin_register_vcpu_insn_exec_inline", fn(*mut c_void, c_int, *mut c_void, u64);
+    at_memory: c"qemu_plugin_register_vcpu_mem_inline", fn(*mut c_void, c_int, c_int, *mut c_void, u64);
+}
+
+functions! {
+    /// Inline additions of version 2 and later: object, operation, entry, number.
+    EntryAdds;
+    at_instruction: c"qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu", fn(*mut c_void, c_int, Entry, u64);
+    at_memory: c"qemu_plugin_register_vcpu_mem_inline_per_vcpu", fn(*mut c_void, c_int, c_int, Entry, u64);
+    new_scoreboard: c"qemu_plugin_scoreboard_new", fn(usize) -> *mut c_void;
+    find: c"qemu_plugin_scoreboard_find", fn(*mut c_void, c_uint) -> *mut u8;
+}
+
+functions! {
+    /// The bytes of an instruction up to version 2, lent until the callback returns.
+    LentCode;
+    bytes: c"qemu_plugin_insn_data", fn(*const c_void) -> *const u8;
+}
+
+functions! {
+    /// The bytes of an instruction from version 3 on: instruction, where to, how many at most.
+    CopiedCode;
+    bytes: c"qemu_plugin_insn_data", fn(*const c_void, *mut c_void, usize) -> usize;
+}
+
+/// How QEMU tells an instruction's bytes.
+enum Codes {
+    Lent(LentCode),
+    Copied(CopiedCode),
+}
+
+/// How QEMU adds to a cell of the plugin.
+enum Adds {
+    Plain(PlainAdds),
+    /// To an entry of this scoreboard.
+    Entry(EntryAdds, *mut c_void),
+}
+
+/// The bytes of one instruction.
+#[derive(Clone, Copy)]
+pub(crate) struct Code {
+    bytes: [u8; INSTRUCTION_BYTES_MAX],
+    length: usize,
+}
+
+impl Code {
+    /// As many bytes as the instruction has.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// QEMU's functions.
+pub(crate) struct Api {
+    pub(crate) functions: Functions,
+    adds: Adds,
+    codes: Codes,
+    /// Whether callbacks get data instead of an id.
+    pub(crate) data: bool,
+}
+
+// SAFETY: the scoreboard is QEMU's for as long as it runs, and QEMU locks what it changes in it.
+unsafe impl Sync for Api {}
+// SAFETY: as above.
+unsafe impl Send for Api {}
+
+impl Api {
+    fn find(version: c_int) -> Result<Api, String> {
+        let functions = Functions::find()?;
+        let codes = match version < COPIES {
+            true => Codes::Lent(LentCode::find()?),
+            false => Codes::Copied(CopiedCode::find()?),
+        };
+        let adds = if version < SCOREBOARDS {
+            Adds::Plain(PlainAdds::find()?)
+        } else {
+            let adds = EntryAdds::find()?;
+            // SAFETY: the plugin is being installed, as QEMU asks of who calls this. Elements of one
+            // byte: see `entry`.
+            let scoreboard = unsafe { (adds.new_scoreboard)(1) };
+            Adds::Entry(adds, scoreboard)
+        };
+        Ok(Api { functions, adds, codes, data: version >= DATA })
+    }
+
+    /// Adds one to a cell each time an instruction begins.
+    ///
+    /// # Safety
+    /// `instruction` is QEMU's of the running callback, and `cell` lives for ever.
+    pub(crate) unsafe fn add_at_instruction(&self, instruction: *mut c_void, cell: *mut u64) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match &self.adds {
+                Adds::Plain(adds) => (adds.at_instruction)(instruction, ADD, cell.cast(), 1),
+                Adds::Entry(adds, scoreboard) => {
+                    (adds.at_instruction)(instruction, ADD, adds.entry(*scoreboard, cell), 1);
+                }
+            }
+        }
+    }
+
+    /// Adds one to a cell at each access to memory that passes a filter.
+    ///
+    /// # Safety
+    /// As for [`add_at_instruction`](Self::add_at_instruction).
+    pub(crate) unsafe fn add_at_memory(
+        &self,
+        instruction: *mut c_void,
+        filter: c_int,
+        cell: *mut u64,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match &self.adds {
+                Adds::Plain(adds) => (adds.at_memory)(instruction, filter, ADD, cell.cast(), 1),
+                Adds::Entry(adds, scoreboard) => {
+                    let entry = adds.entry(*scoreboard, cell);
+                    (adds.at_memory)(instruction, filter, ADD, entry, 1);
+                }
+            }
+        }
+    }
+
+    /// The bytes of an instruction.
+    ///
+    /// # Safety
+    /// `instruction` is QEMU's of the running callback.
+    pub(crate) unsafe fn code(&self, instruction: *const c_void) -> Code {
+        let mut bytes = [0; INSTRUCTION_BYTES_MAX];
+        // SAFETY: as the caller promises; lent bytes are as many as QEMU says.
+        let length = unsafe {
+            let length = (self.functions.instruction_size)(instruction).min(bytes.len());
+            match &self.codes {
+                Codes::Lent(codes) => {
+                    let lent = (codes.bytes)(instruction);
+                    std::ptr::copy_nonoverlapping(lent, bytes.as_mut_ptr(), length);
+                    length
+                }
+                Codes::Copied(codes) => {
+                    (codes.bytes)(instruction, bytes.as_mut_ptr().cast(), length).min(length)
+                }
+            }
+        };
+        Code { bytes, length }
+    }
+}
+
+impl EntryAdds {
+    /// The entry that is a cell of the plugin.
+    ///
+    /// QEMU adds at the scoreboard's base + vCPU × element size + offset, and takes the number of the
+    /// vCPU that *translates* where guest code runs on one thread. With elements of one byte an
+    /// offset reaches every address for the first vCPU, and a guest has one vCPU.
+    ///
+    /// # Safety
+    /// A callback of QEMU is running: the first vCPU is there, and what was translated before the
+    /// scoreboard moved is translated again.
+    unsafe fn entry(&self, scoreboard: *mut c_void, cell: *mut u64) -> Entry {
+        // SAFETY: as the caller promises.
+        let base = unsafe { (self.find)(scoreboard, 0) };
+        Entry { scoreboard, offset: (cell as usize).wrapping_sub(base as usize) }
+    }
+}
+
 fn look_up(name: &CStr) -> Result<*mut c_void, String> {
+    find(name).ok_or_else(|| {
+        let name = name.to_string_lossy();
+        format!(
+            "this QEMU has no function {name}: it was built without plugins or is not one that \
+             opcost knows; use QEMU 7.2 to 11.1 with plugins"
+        )
+    })
+}
+
+fn find(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: a null handle is RTLD_DEFAULT, and the name ends with a zero byte.
     let found = unsafe { dlsym(std::ptr::null_mut(), name.as_ptr()) };
-    if found.is_null() {
-        let name = name.to_string_lossy();
-        return Err(format!(
-            "this QEMU has no function {name}: it was built without plugins or is not one that \
-             opcost knows; use QEMU 6.0 to 8.2 with plugins"
-        ));
-    }
-    Ok(found)
+    (!found.is_null()).then_some(found)
+}
+
+/// The version to declare to the QEMU that loads the plugin.
+///
+/// The first version that it offers is not told before it compares; opcost, which has read QEMU's
+/// refusal, says it by the variable `OPCOST_EMU_API`. Otherwise the functions tell 1 from 2.
+pub(crate) fn declared() -> c_int {
+    let said = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok());
+    said.filter(|version| (1..=NEWEST).contains(version)).unwrap_or_else(|| {
+        if find(c"qemu_plugin_scoreboard_new").is_some() { SCOREBOARDS } else { 1 }
+    })
 }
 
 static API: OnceLock<Api> = OnceLock::new();
 
-/// Looks up QEMU's functions.
+/// Looks up QEMU's functions; `version`: the newest that it offers.
 ///
 /// # Errors
 /// QEMU lacks one; the message names it.
-pub(crate) fn load() -> Result<&'static Api, String> {
-    let api = Api::find()?;
+pub(crate) fn load(version: c_int) -> Result<&'static Api, String> {
+    let api = Api::find(version)?;
     Ok(API.get_or_init(|| api))
 }
 
@@ -145,7 +345,10 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_qemu_is_refused() {
-        let message = load().err().unwrap();
-        assert!(message.contains("no function qemu_plugin_"), "{message}");
+        for version in 1..=NEWEST {
+            let message = load(version).err().unwrap();
+            assert!(message.contains("no function qemu_plugin_"), "{message}");
+        }
+        assert_eq!(declared(), 1);
     }
 }

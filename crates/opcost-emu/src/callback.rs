@@ -4,7 +4,7 @@
 //! one, in system mode QEMU's one vCPU thread (`-accel tcg,thread=single`). Calls from any other
 //! thread touch nothing and make the report an error.
 
-use crate::api::{self, Id};
+use crate::api;
 use crate::block::{Block, MarkerSite};
 use crate::core::Core;
 use crate::decode::Repeat;
@@ -173,7 +173,7 @@ pub(crate) unsafe extern "C" fn on_end_store(
     block: *mut c_void,
 ) {
     // SAFETY: QEMU passed the description of the access to this callback.
-    if allowed(vcpu) && unsafe { (api::api().memory_is_store)(access) } {
+    if allowed(vcpu) && unsafe { (api::api().functions.memory_is_store)(access) } {
         // SAFETY: as in `on_block`.
         unsafe { core().finish(block.cast(), address) };
     }
@@ -248,7 +248,7 @@ pub(crate) unsafe extern "C" fn on_marker(vcpu: c_uint, site: *mut c_void) {
     }
 }
 
-pub(crate) unsafe extern "C" fn on_vcpu(_: Id, vcpu: c_uint) {
+pub(crate) fn on_vcpu(vcpu: c_uint) {
     if vcpu > 0 && refusal::in_user_mode() {
         refusal::refuse(Refusal::Thread);
     }
@@ -273,29 +273,23 @@ fn refuse_system_call(number: i64, flags: u64, out: &Path) {
     }
 }
 
-pub(crate) unsafe extern "C" fn on_system_call(
-    _: Id,
-    vcpu: c_uint,
-    number: i64,
-    first: u64,
-    _: u64,
-    third: u64,
-    _: u64,
-    fifth: u64,
-    _: u64,
-    _: u64,
-    _: u64,
-) {
+/// A system call begins; `arguments`: its first, third and fifth.
+pub(crate) fn on_system_call(vcpu: c_uint, number: i64, arguments: [u64; 3]) {
     if allowed(vcpu) {
         // SAFETY: this thread owns the state.
         let core = unsafe { core() };
+        let [first, third, fifth] = arguments;
         core.system_calls += 1;
         refuse_system_call(number, first, &core.arguments.out);
         core.mapped.system_call(number, third, fifth);
     }
 }
 
-pub(crate) unsafe extern "C" fn on_exit(_: Id, _: *mut c_void) {
-    // SAFETY: the guest has ended: nothing else uses the state or the blocks any more.
+/// The guest has ended.
+///
+/// # Safety
+/// QEMU calls it once, when nothing else of the plugin runs any more.
+pub(crate) unsafe fn on_exit() {
+    // SAFETY: nothing else uses the state or the blocks any more.
     unsafe { core().write_report() };
 }

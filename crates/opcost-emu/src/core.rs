@@ -553,7 +553,7 @@ fn size_place(access: u32) -> usize {
 #[inline(never)]
 fn size_bytes(access: u32) -> u32 {
     // SAFETY: QEMU passed the description to the callback that is running.
-    1 << unsafe { (api::api().memory_size_shift)(access) }
+    1 << unsafe { (api::api().functions.memory_size_shift)(access) }
 }
 
 /// A block in front of the first.

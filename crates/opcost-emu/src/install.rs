@@ -3,16 +3,27 @@
 use crate::api::{self, Id, Info};
 use crate::arguments::Arguments;
 use crate::attribution::Attribution;
-use crate::callback;
 use crate::core::{Core, nowhere};
-use crate::{refusal, translate};
+use crate::{callback, events, refusal};
 use opcost_record::symbols::Symbols;
 use std::ffi::{CStr, c_char, c_int};
+use std::sync::atomic::{AtomicI32, Ordering};
 
-/// The version of the API that the plugin is for; QEMU reads it before anything is called.
+/// The version of the API that the plugin declares; QEMU reads it after it has loaded the library and
+/// before it calls anything.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "QEMU's name")]
-pub static qemu_plugin_version: c_int = api::VERSION;
+pub static qemu_plugin_version: AtomicI32 = AtomicI32::new(1);
+
+/// Runs while the library is loaded (System V ABI, chapter 5, "Initialization and Termination
+/// Functions"), so that one library serves every QEMU.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static DECLARE: extern "C" fn() = declare;
+
+extern "C" fn declare() {
+    qemu_plugin_version.store(api::declared(), Ordering::Relaxed);
+}
 
 /// Sets the plugin up.
 ///
@@ -45,13 +56,13 @@ pub unsafe extern "C" fn qemu_plugin_install(
 }
 
 unsafe fn install(id: Id, info: &Info, texts: &[String]) -> Result<(), String> {
-    if info.version_min > api::VERSION || info.version_now < api::VERSION {
+    if info.version_min > api::NEWEST {
         return Err(format!(
-            "this QEMU offers plugin API versions {} to {}, this plugin needs version {}: use QEMU \
-             6.0 to 8.2",
+            "this QEMU offers plugin API versions {} to {}, this plugin knows versions 1 to {}: use \
+             QEMU 7.2 to 11.1",
             info.version_min,
             info.version_now,
-            api::VERSION
+            api::NEWEST
         ));
     }
     // SAFETY: the name is a text that ends with a zero byte, as QEMU's header says.
@@ -68,19 +79,20 @@ unsafe fn install(id: Id, info: &Info, texts: &[String]) -> Result<(), String> {
             Symbols::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?
         }
     };
-    let api = api::load()?;
+    let api = api::load(info.version_now)?;
+    if api.data && !arguments.system {
+        return Err(
+            "programs without a kernel are counted with QEMU up to 11.0 only: use --kernel to \
+                    run them on a whole emulated machine"
+                .into(),
+        );
+    }
     refusal::start(!arguments.system);
     let user = !arguments.system;
-    // SAFETY: this comes once and before any callback; the callbacks are of the types that the
-    // functions take, and no data is passed that could die.
+    // SAFETY: this comes once and before any callback.
     unsafe {
         callback::start(Core::new(arguments, Attribution::new(symbols), nowhere()));
-        (api.on_vcpu)(id, callback::on_vcpu);
-        (api.on_translation)(id, translate::on_translation);
-        (api.on_exit)(id, callback::on_exit, std::ptr::null_mut());
-        if user {
-            (api.on_system_call)(id, callback::on_system_call);
-        }
+        events::register(id, api, user);
     }
     Ok(())
 }

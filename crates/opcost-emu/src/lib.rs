@@ -73,6 +73,7 @@ mod core;
 mod costs;
 mod counters;
 mod decode;
+mod events;
 mod frames;
 mod install;
 mod mapped;

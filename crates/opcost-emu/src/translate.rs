@@ -1,6 +1,6 @@
 //! Makes a [`Block`] of what QEMU translates, and asks QEMU to count in it.
 
-use crate::api::{self, Api, Id};
+use crate::api::{self, Api, Code};
 use crate::arguments::Filters;
 use crate::attribution::Owner;
 use crate::block::{Block, MarkerSite, NEVER, SPECIAL, UNTOUCHED, cost, run_ends};
@@ -36,7 +36,11 @@ thread_local! {
     static TRANSLATOR: RefCell<Translator> = RefCell::default();
 }
 
-pub(crate) unsafe extern "C" fn on_translation(_: Id, handle: *mut c_void) {
+/// QEMU translates a block.
+///
+/// # Safety
+/// `handle` is what QEMU passed to the callback that is running.
+pub(crate) unsafe fn on_translation(handle: *mut c_void) {
     if !callback::owned() {
         refusal::refuse(Refusal::Thread);
         return;
@@ -48,9 +52,9 @@ pub(crate) unsafe extern "C" fn on_translation(_: Id, handle: *mut c_void) {
 }
 
 /// One instruction as QEMU has it.
-struct Source<'a> {
+struct Source {
     handle: *mut c_void,
-    code: &'a [u8],
+    code: Code,
 }
 
 impl Translator {
@@ -65,7 +69,7 @@ impl Translator {
         if sources.is_empty() {
             return;
         }
-        let codes: Vec<&[u8]> = sources.iter().map(|source| source.code).collect();
+        let codes: Vec<&[u8]> = sources.iter().map(|source| source.code.bytes()).collect();
         let kernel = core.arguments.system && start >= KERNEL_START;
         // SAFETY: QEMU keeps the page of the first instruction mapped until the callback returns.
         let page = host.map(|host| unsafe { page_of(host) });
@@ -205,27 +209,43 @@ impl Request<'_> {
                 } else {
                     callback::on_block
                 };
-                (api.on_block)(self.handle, function, api::NO_REGISTERS, data);
+                (api.functions.on_block)(self.handle, function, api::NO_REGISTERS, data);
             } else if let Some(site) = known.behind {
-                (api.on_block)(self.handle, callback::on_pass, api::NO_REGISTERS, site.cast());
+                (api.functions.on_block)(
+                    self.handle,
+                    callback::on_pass,
+                    api::NO_REGISTERS,
+                    site.cast(),
+                );
             }
             for run in 1..known.ends.len() {
                 let first = usize::from(known.ends[run - 1]) + 1;
                 let cell = known.cell(run);
-                (api.add_at_instruction)(self.handles[first], api::ADD, cell.cast(), 1);
+                api.add_at_instruction(self.handles[first], cell);
             }
             if known.tells_done {
                 let both = last_facts.loads > 0 && last_facts.stores > 0;
                 let function = if both { callback::on_end_store } else { callback::on_end_access };
                 let instruction = self.handles[last];
-                (api.on_memory)(instruction, function, api::NO_REGISTERS, api::READ_WRITE, data);
+                (api.functions.on_memory)(
+                    instruction,
+                    function,
+                    api::NO_REGISTERS,
+                    api::READ_WRITE,
+                    data,
+                );
             }
             for (index, (facts, _)) in known.facts.iter().enumerate() {
                 let instruction = self.handles[index];
                 if let Some(marker) = facts.marker {
                     let site = leak(MarkerSite { block, index, marker });
                     let function = callback::on_marker;
-                    (api.on_instruction)(instruction, function, api::NO_REGISTERS, site.cast());
+                    (api.functions.on_instruction)(
+                        instruction,
+                        function,
+                        api::NO_REGISTERS,
+                        site.cast(),
+                    );
                 }
                 if let Some(kind) = facts.repeat {
                     let site = translator.site(known.end, known.kernel);
@@ -239,7 +259,7 @@ impl Request<'_> {
                     } else {
                         callback::on_user_access
                     };
-                    (api.on_memory)(
+                    (api.functions.on_memory)(
                         instruction,
                         domain,
                         api::NO_REGISTERS,
@@ -262,12 +282,17 @@ impl Request<'_> {
         let filters: &Filters = &self.core.arguments.filters;
         // SAFETY: as the caller promises; the counters live as long as site and core, for ever.
         unsafe {
-            (api.add_at_instruction)(instruction, api::ADD, (&raw mut (*site).starts).cast(), 1);
+            api.add_at_instruction(instruction, &raw mut (*site).starts);
             if kind == Repeat::Cmps {
                 // The second of its loads may fault after the first was done: pairs are counted.
                 let (on_start, on_load) = (callback::on_compare, callback::on_compare_load);
-                (api.on_instruction)(instruction, on_start, api::NO_REGISTERS, site.cast());
-                (api.on_memory)(
+                (api.functions.on_instruction)(
+                    instruction,
+                    on_start,
+                    api::NO_REGISTERS,
+                    site.cast(),
+                );
+                (api.functions.on_memory)(
                     instruction,
                     on_load,
                     api::NO_REGISTERS,
@@ -275,13 +300,13 @@ impl Request<'_> {
                     site.cast(),
                 );
             } else {
-                let cell = (&raw mut (*site).accesses[kind as usize]).cast();
-                (api.add_at_memory)(instruction, filters.filter(kind), api::ADD, cell, 1);
+                let cell = &raw mut (*site).accesses[kind as usize];
+                api.add_at_memory(instruction, filters.filter(kind), cell);
             }
             if self.core.arguments.probe {
                 for filter in [api::READ, api::WRITE, api::READ_WRITE] {
                     let cell = &raw mut self.core.probes[kind as usize][filter as usize - 1];
-                    (api.add_at_memory)(instruction, filter, api::ADD, cell.cast(), 1);
+                    api.add_at_memory(instruction, filter, cell);
                 }
             }
         }
@@ -292,19 +317,18 @@ impl Request<'_> {
 ///
 /// # Safety
 /// `handle` is QEMU's of the running callback; the result must not outlive it.
-unsafe fn read<'a>(api: &Api, handle: *mut c_void) -> (u64, Vec<Source<'a>>, Option<*const u8>) {
+unsafe fn read(api: &Api, handle: *mut c_void) -> (u64, Vec<Source>, Option<*const u8>) {
+    let functions = &api.functions;
     // SAFETY: the handle is QEMU's, and indices are below the length it tells.
     unsafe {
-        let start = (api.block_address)(handle);
-        let sources: Vec<Source> = (0..(api.block_length)(handle))
+        let start = (functions.block_address)(handle);
+        let sources: Vec<Source> = (0..(functions.block_length)(handle))
             .map(|index| {
-                let handle = (api.instruction)(handle, index);
-                let size = (api.instruction_size)(handle);
-                let code = std::slice::from_raw_parts((api.instruction_bytes)(handle), size);
-                Source { handle, code }
+                let handle = (functions.instruction)(handle, index);
+                Source { handle, code: api.code(handle) }
             })
             .collect();
-        let host = sources.first().map(|first| (api.instruction_host_address)(first.handle));
+        let host = sources.first().map(|first| (functions.instruction_host_address)(first.handle));
         // Code that is not in memory has no host address; QEMU then tells a small number.
         let host = host.filter(|host| {
             let address = *host as u64;

@@ -4,7 +4,13 @@ use opcost_record::emulation::{self, RegionCost};
 use opcost_record::{Domain, profile::Profile};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use tempfile::TempDir;
+
+// The programs belong to crate opcost, which links nothing of QEMU's; the file stands by itself.
+#[path = "../../../../opcost/src/machine/emulated/probe.rs"]
+#[allow(unreachable_pub, reason = "in crate opcost the items are public")]
+pub(crate) mod probe;
 
 /// Emulates one program.
 pub(crate) const USER: &str = "qemu-x86_64";
@@ -94,10 +100,30 @@ impl Emulator {
         Some(program)
     }
 
-    /// Runs QEMU.
+    /// Runs QEMU, with the filters that its self-test finds.
     ///
     /// `plugin_arguments`: each `key=value`; `arguments`: QEMU's own, or program and its arguments.
     pub(crate) fn run(&self, plugin_arguments: &[&str], arguments: &[&str]) -> Run {
+        let learned = Learned::of(self.qemu);
+        let filters = learned.filters.iter().map(String::as_str);
+        let plugin_arguments: Vec<&str> = filters.chain(plugin_arguments.iter().copied()).collect();
+        self.start(learned.api, &plugin_arguments, arguments)
+    }
+
+    /// Runs the self-test's program or image.
+    pub(crate) fn run_probe(&self, api: Option<u32>, plugin_arguments: &[&str]) -> Run {
+        if self.qemu == USER {
+            let program = self.file("probe", &probe::user_program());
+            return self.start(api, plugin_arguments, &[&program]);
+        }
+        let image = self.file("probe", &probe::system_image());
+        let machine = ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-m", "16"];
+        let quiet = ["-nodefaults", "-display", "none", "-kernel", &image];
+        let arguments = [&machine[..], &quiet, &probe::SYSTEM_ARGUMENTS].concat();
+        self.start(api, plugin_arguments, &arguments)
+    }
+
+    fn start(&self, api: Option<u32>, plugin_arguments: &[&str], arguments: &[&str]) -> Run {
         let report = self.folder().join("report");
         let _ = std::fs::remove_file(&report);
         let mut plugin = format!("{},out={}", plugin().display(), report.display());
@@ -111,6 +137,7 @@ impl Emulator {
             .args(arguments)
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .envs(api.map(|version| ("OPCOST_EMU_API", version.to_string())))
             .stdin(Stdio::null())
             .output()
             .unwrap();
@@ -120,6 +147,34 @@ impl Emulator {
             output: String::from_utf8_lossy(&run.stdout).into_owned(),
             errors: String::from_utf8_lossy(&run.stderr).into_owned(),
         }
+    }
+}
+
+/// What must be known of a QEMU before it counts.
+pub(crate) struct Learned {
+    /// The version of its plugin API, where the plugin must be told.
+    pub(crate) api: Option<u32>,
+    /// Which of its filters count the iterations of string instructions.
+    pub(crate) filters: Vec<String>,
+}
+
+impl Learned {
+    /// Learns it once for each QEMU.
+    pub(crate) fn of(qemu: &'static str) -> &'static Learned {
+        static USERS: OnceLock<Learned> = OnceLock::new();
+        static SYSTEMS: OnceLock<Learned> = OnceLock::new();
+        let kept = if qemu == USER { &USERS } else { &SYSTEMS };
+        kept.get_or_init(|| {
+            let emulator = Emulator { qemu, folder: TempDir::new().unwrap() };
+            let mut run = emulator.run_probe(None, &["probe=on"]);
+            let api = probe::api_wanted(&run.errors);
+            if api.is_some() {
+                run = emulator.run_probe(api, &["probe=on"]);
+            }
+            let filters = probe::derive(&run.report)
+                .unwrap_or_else(|error| panic!("{error}: {}", run.errors));
+            Learned { api, filters: filters.arguments() }
+        })
     }
 }
 

@@ -239,7 +239,7 @@ pub enum ProbeError {
     /// A count is not the known one.
     #[error(
         "this QEMU cannot be counted in exactly: a program of {expected} {name} has {counted} by \
-         its plugin; use another QEMU (7.2 is known to work)"
+         its plugin; use another QEMU (7.2, 10.0 and 11.1 are known to work)"
     )]
     Wrong {
         /// The metric.
@@ -252,7 +252,7 @@ pub enum ProbeError {
     /// No filter fits a kind.
     #[error(
         "this QEMU cannot be counted in exactly: its accesses of rep {kind} are {counts:?} for \
-         {iterations} iterations; use another QEMU (7.2 is known to work)"
+         {iterations} iterations; use another QEMU (7.2, 10.0 and 11.1 are known to work)"
     )]
     NoFilter {
         /// The kind.
@@ -317,6 +317,15 @@ pub fn derive(report: &str) -> Result<Filters, ProbeError> {
         by_kind.push((kind, FILTERS[place], divisor));
     }
     Ok(Filters { by_kind })
+}
+
+/// The version of its plugin API that a QEMU asks for, if it refused the plugin for that.
+///
+/// `said`: its messages, such as "plugin requires API version 2, but this QEMU supports only a
+/// minimum version of 7" (`plugins/loader.c` of QEMU).
+pub fn api_wanted(said: &str) -> Option<u32> {
+    let (_, version) = said.split_once("supports only a minimum version of ")?;
+    version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
 /// Checks that everything was counted exactly.

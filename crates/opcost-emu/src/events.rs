@@ -1,0 +1,88 @@
+//! QEMU's four events, in both forms that its versions call them in.
+//!
+//! Up to version 6 of the API a callback gets the plugin's id first; from version 7 on it gets the
+//! data that it was registered with last. Callbacks of code that runs are the same in all versions.
+
+use crate::api::{Api, EventCallback, Id};
+use crate::{callback, translate};
+use std::ffi::{c_uint, c_void};
+use std::ptr::null_mut;
+
+/// Has QEMU tell the plugin of its events.
+///
+/// `user`: whether system calls are among them, which a machine does not report.
+///
+/// # Safety
+/// The plugin is being installed, and its state is set up.
+pub(crate) unsafe fn register(id: Id, api: &Api, user: bool) {
+    let functions = &api.functions;
+    let (vcpu, translation, exit): (EventCallback, EventCallback, EventCallback) = if api.data {
+        (data::on_vcpu as _, data::on_translation as _, data::on_exit as _)
+    } else {
+        (id::on_vcpu as _, id::on_translation as _, id::on_exit as _)
+    };
+    // SAFETY: the callbacks are of the types that this version calls; versions that take no data
+    // ignore the argument more (System V ABI: it is in a register); no data could die.
+    unsafe {
+        (functions.on_vcpu)(id, vcpu, null_mut());
+        (functions.on_translation)(id, translation, null_mut());
+        (functions.on_exit)(id, exit, null_mut());
+        if user {
+            (functions.on_system_call)(id, id::on_system_call as _, null_mut());
+        }
+    }
+}
+
+/// Up to version 6.
+mod id {
+    use super::*;
+
+    pub(super) unsafe extern "C" fn on_vcpu(_: Id, vcpu: c_uint) {
+        callback::on_vcpu(vcpu);
+    }
+
+    pub(super) unsafe extern "C" fn on_translation(_: Id, block: *mut c_void) {
+        // SAFETY: QEMU passes the block that it translates.
+        unsafe { translate::on_translation(block) };
+    }
+
+    pub(super) unsafe extern "C" fn on_exit(_: Id, _: *mut c_void) {
+        // SAFETY: QEMU calls this once, at its end.
+        unsafe { callback::on_exit() };
+    }
+
+    pub(super) unsafe extern "C" fn on_system_call(
+        _: Id,
+        vcpu: c_uint,
+        number: i64,
+        first: u64,
+        _: u64,
+        third: u64,
+        _: u64,
+        fifth: u64,
+        _: u64,
+        _: u64,
+        _: u64,
+    ) {
+        callback::on_system_call(vcpu, number, [first, third, fifth]);
+    }
+}
+
+/// From version 7 on.
+mod data {
+    use super::*;
+
+    pub(super) unsafe extern "C" fn on_vcpu(vcpu: c_uint, _: *mut c_void) {
+        callback::on_vcpu(vcpu);
+    }
+
+    pub(super) unsafe extern "C" fn on_translation(block: *mut c_void, _: *mut c_void) {
+        // SAFETY: QEMU passes the block that it translates.
+        unsafe { translate::on_translation(block) };
+    }
+
+    pub(super) unsafe extern "C" fn on_exit(_: *mut c_void) {
+        // SAFETY: QEMU calls this once, at its end.
+        unsafe { callback::on_exit() };
+    }
+}
