@@ -53,6 +53,8 @@ pub struct Emulated<'a> {
     tools: Tools,
     /// The plugin's arguments that are the same in every run.
     plugin_arguments: Vec<String>,
+    /// QEMU's own environment.
+    qemu_environment: Vec<(OsString, OsString)>,
     prepared: Vec<Prepared>,
     /// Whether a run mapped code of files that were not known before.
     learned: bool,
@@ -91,8 +93,8 @@ impl<'a> Emulated<'a> {
             .status(Status::Missing)?;
         let environments: Vec<_> =
             plan.variants.iter().map(|variant| environment(plan, variant)).collect();
-        let filters = self_test::filters(&tools, emulator, folder.path(), interrupt, say)?;
-        let mut plugin_arguments = filters.arguments();
+        let learned = self_test::learn(&tools, emulator, folder.path(), interrupt, say)?;
+        let mut plugin_arguments = learned.filters.arguments();
         plugin_arguments.extend(command_line::model_arguments(emulation.model.as_ref()));
         plugin_arguments.push("profile=on".into());
         plugin_arguments.push(Self::mode_argument(emulator));
@@ -104,6 +106,7 @@ impl<'a> Emulated<'a> {
             interrupt,
             tools,
             plugin_arguments,
+            qemu_environment: learned.environment(),
             prepared: Vec::new(),
             learned: false,
             environments,
@@ -168,7 +171,8 @@ impl<'a> Emulated<'a> {
                 };
                 argv.extend(command_line::system(guest, &guest_files, inputs));
                 argv.extend(plugin);
-                Spawn { env: Some(Vec::new()), ..Spawn::new(&self.tools.qemu, argv) }
+                let env = Some(self.qemu_environment.clone());
+                Spawn { env, ..Spawn::new(&self.tools.qemu, argv) }
             }
             (None, WorkPlan::Command { program, argv: words, .. }) => {
                 argv.extend(plugin);

@@ -356,7 +356,7 @@ fn count(cost: &RegionCost, name: &str) -> Result<u64, ProbeError> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// A report with raw counts, for each kind what R, W and RW let through.
@@ -370,9 +370,9 @@ mod tests {
         emulation::format(&[RegionCost { region: WORK.into(), counts, ..RegionCost::default() }])
     }
 
-    #[test]
-    fn the_filters_of_qemu_7_2_are_derived() {
-        let text = report(&[
+    /// What QEMU 7.2 reports of the image.
+    pub(crate) fn report_of_7_2() -> String {
+        report(&[
             ("movs", [101, 202, 202]),
             ("stos", [51, 51, 51]),
             ("lods", [0, 31, 31]),
@@ -380,8 +380,12 @@ mod tests {
             ("cmps", [0, 32, 32]),
             ("ins", [18, 18, 18]),
             ("outs", [0, 6, 6]),
-        ]);
-        let filters = derive(&text).unwrap().arguments();
+        ])
+    }
+
+    #[test]
+    fn the_filters_of_qemu_7_2_are_derived() {
+        let filters = derive(&report_of_7_2()).unwrap().arguments();
         assert_eq!(
             filters,
             [
@@ -393,6 +397,14 @@ mod tests {
                 "filter-outs=W/1"
             ]
         );
+    }
+
+    #[test]
+    fn the_wanted_version_is_read() {
+        let said =
+            "plugin requires API version 2, but this QEMU supports only a minimum version of 7\nx";
+        assert_eq!(api_wanted(said), Some(7));
+        assert_eq!(api_wanted("Could not load plugin"), None);
     }
 
     #[test]

@@ -16,27 +16,73 @@ use std::time::Duration;
 /// The probe is over long before.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// The newest version of QEMU's plugin API that the plugin knows.
+const API_NEWEST: u32 = 7;
+/// The first line of a kept answer names the version that the plugin has to declare.
+const API_LINE: &str = "api ";
+
+/// What must be known of a QEMU before it counts.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Learned {
+    /// The version of its plugin API, where the plugin must be told.
+    api: Option<u32>,
+    /// Which of its filters count the iterations of string instructions.
+    pub(super) filters: Filters,
+}
+
+impl Learned {
+    /// The environment of this QEMU.
+    ///
+    /// A machine has none beside it; a program would see it, but QEMUs that must be told run no
+    /// program with a plugin.
+    pub(super) fn environment(&self) -> Vec<(OsString, OsString)> {
+        environment(self.api)
+    }
+
+    /// Reads a kept answer.
+    fn parse(text: &str) -> Option<Learned> {
+        let (line, report) = match text.strip_prefix(API_LINE) {
+            Some(rest) => rest.split_once('\n').map(|(line, report)| (Some(line), report))?,
+            None => (None, text),
+        };
+        let api = line.map(str::parse).transpose().ok()?;
+        Some(Learned { api, filters: probe::derive(report).ok()? })
+    }
+
+    /// The answer as it is kept; `report`: what the filters were derived from.
+    fn format(&self, report: &str) -> String {
+        match self.api {
+            Some(version) => format!("{API_LINE}{version}\n{report}"),
+            None => report.to_string(),
+        }
+    }
+}
+
+fn environment(api: Option<u32>) -> Vec<(OsString, OsString)> {
+    api.map(|version| ("OPCOST_EMU_API".into(), version.to_string().into())).into_iter().collect()
+}
+
 /// Learns how to count with this QEMU and this plugin, or refuses to.
 ///
 /// `folder`: for temporary files; `say` is told if the test has to be made.
 ///
 /// # Errors
-/// The emulator does not run, or does not count exactly.
-pub(super) fn filters(
+/// The emulator does not run, takes no plugin, or does not count exactly.
+pub(super) fn learn(
     tools: &Tools,
     emulator: Emulator,
     folder: &Path,
     interrupt: &Interrupt,
     say: &mut dyn FnMut(&str),
-) -> Result<Filters> {
+) -> Result<Learned> {
     let kept = kept_report(tools)?;
-    if let Ok(report) = fs::read_to_string(&kept)
-        && let Ok(filters) = probe::derive(&report)
+    if let Ok(text) = fs::read_to_string(&kept)
+        && let Some(learned) = Learned::parse(&text)
     {
-        return Ok(filters);
+        return Ok(learned);
     }
     say("testing whether this QEMU counts exactly");
-    let test = SelfTest { tools, emulator, folder, interrupt };
+    let mut test = SelfTest { tools, emulator, folder, interrupt, api: None };
     let program = folder.join("probe");
     let code = match emulator {
         Emulator::System => probe::system_image(),
@@ -46,17 +92,27 @@ pub(super) fn filters(
         .and_then(|()| fs::set_permissions(&program, executable()))
         .with_context(|| format!("cannot write '{}'", program.display()))
         .status(Status::Missing)?;
-    let first = test.run("learn", &program, &["probe=on".into()])?;
+    let probing = ["probe=on".into()];
+    let first = match test.run("learn", &program, &probing)? {
+        Ended::Wants(version) if version <= API_NEWEST => {
+            test.api = Some(version);
+            test.run("learn-again", &program, &probing)?
+        }
+        ended => ended,
+    };
+    let first = test.report(first)?;
     let filters = probe::derive(&first).status(Status::Missing)?;
     let second = test.run("verify", &program, &filters.arguments())?;
+    let second = test.report(second)?;
     probe::verify(&second, emulator == Emulator::System).status(Status::Missing)?;
+    let learned = Learned { api: test.api, filters };
     // Without a cache it is tested again next time.
     let _ = kept.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| {
         let fresh = kept.with_extension(format!("{}.new", std::process::id()));
-        fs::write(&fresh, &first)?;
+        fs::write(&fresh, learned.format(&first))?;
         fs::rename(&fresh, &kept)
     });
-    Ok(filters)
+    Ok(learned)
 }
 
 fn executable() -> fs::Permissions {
@@ -79,11 +135,22 @@ struct SelfTest<'a> {
     emulator: Emulator,
     folder: &'a Path,
     interrupt: &'a Interrupt,
+    api: Option<u32>,
+}
+
+/// How a run of the probe ended.
+enum Ended {
+    /// With the plugin's report.
+    Report(String),
+    /// QEMU wants the plugin to declare at least this version of its API.
+    Wants(u32),
+    /// Without a report; what QEMU said.
+    Silent(String),
 }
 
 impl SelfTest<'_> {
-    /// Runs the probe once, with its files in the folder `name`, and gives the plugin's report.
-    fn run(&self, name: &str, program: &Path, arguments: &[String]) -> Result<String> {
+    /// Runs the probe once, with its files in the folder `name`.
+    fn run(&self, name: &str, program: &Path, arguments: &[String]) -> Result<Ended> {
         let files = Files::new(self.folder, name)?;
         let report = files.path("report");
         let mut arguments = arguments.to_vec();
@@ -99,7 +166,8 @@ impl SelfTest<'_> {
             }
             Emulator::User => argv.push(program.into()),
         }
-        let spawn = Spawn { env: Some(Vec::new()), ..Spawn::new(&self.tools.qemu, argv) };
+        let spawn =
+            Spawn { env: Some(environment(self.api)), ..Spawn::new(&self.tools.qemu, argv) };
         let mut flight = Flight::launch(spawn, files)?;
         let exit = flight.wait_in_preparation(LIMIT, self.interrupt)?;
         if exit.ended_by == EndedBy::Timeout {
@@ -107,17 +175,99 @@ impl SelfTest<'_> {
             let what = format!("the emulator's self-test did not end within {limit} s");
             return Err(fail(Status::Missing, what));
         }
-        fs::read_to_string(&report).map_err(|_| {
-            let said = flight.files.tail("stderr");
-            let qemu = self.tools.qemu.display();
-            fail(
-                Status::Missing,
-                format!(
-                    "the emulator's self-test failed: {qemu} did not run the plugin ({}): {}",
+        let said = flight.files.tail("stderr");
+        Ok(match (fs::read_to_string(&report), probe::api_wanted(&said)) {
+            (Ok(report), _) => Ended::Report(report),
+            (Err(_), Some(version)) => Ended::Wants(version),
+            (Err(_), None) => Ended::Silent(said),
+        })
+    }
+
+    /// The report of a run, or why there is none and what to do.
+    fn report(&self, ended: Ended) -> Result<String> {
+        let (qemu, version) = (self.tools.qemu.display(), &self.tools.qemu_version);
+        Err(fail(
+            Status::Missing,
+            match ended {
+                Ended::Report(report) => return Ok(report),
+                Ended::Wants(wanted) => format!(
+                    "{qemu} ({version}) takes plugins from API version {wanted} on, and this opcost \
+                     knows versions up to {API_NEWEST}; use QEMU 7.2 to 11.1, or a later opcost"
+                ),
+                Ended::Silent(said) if takes_no_plugin(&said) => {
+                    let remedy = match self.emulator {
+                        Emulator::System => {
+                            "use one that was configured with --enable-plugins, as Debian's is"
+                        }
+                        Emulator::User => {
+                            "run the command in a booted guest: --kernel debian:cloud"
+                        }
+                    };
+                    format!("{qemu} ({version}) was built without plugins; {remedy}")
+                }
+                Ended::Silent(said) => format!(
+                    "the emulator's self-test failed: {qemu} ({version}) did not run the plugin \
+                     ({}): {}",
                     self.tools.plugin.display(),
                     said.trim_end()
                 ),
-            )
-        })
+            },
+        ))
+    }
+}
+
+/// Whether a QEMU's message says that it knows no `-plugin`.
+fn takes_no_plugin(said: &str) -> bool {
+    // In user mode, then of a machine (`linux-user/main.c` and `system/vl.c` of QEMU).
+    ["unknown option 'plugin'", "-plugin: invalid option"].iter().any(|text| said.contains(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// A QEMU that only says something, by its test's error.
+    fn refusal(emulator: Emulator, says: &str) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let qemu = folder.path().join("qemu");
+        fs::write(&qemu, format!("#!/bin/sh\necho \"{says}\" >&2\nexit 1\n")).unwrap();
+        fs::set_permissions(&qemu, PermissionsExt::from_mode(0o755)).unwrap();
+        let (plugin, guest) = (folder.path().join("plugin"), folder.path().join("guest"));
+        fs::write(&plugin, "").unwrap();
+        let tools = Tools { qemu, qemu_version: "12.0".into(), plugin, guest };
+        let interrupt = Interrupt::none();
+        let error = learn(&tools, emulator, folder.path(), &interrupt, &mut |_| ()).unwrap_err();
+        format!("{error:#}")
+    }
+
+    #[test]
+    fn a_qemu_that_cannot_be_used_is_told_with_what_to_do() {
+        let newer =
+            "plugin requires API version 2, but this QEMU supports only a minimum version of 8";
+        let told = refusal(Emulator::System, newer);
+        assert!(told.contains("from API version 8 on, and this opcost knows versions up to 7"));
+        assert!(told.contains("(12.0)") && told.contains("use QEMU 7.2 to 11.1"), "{told}");
+        let told = refusal(Emulator::User, "qemu: unknown option 'plugin'");
+        assert!(told.ends_with(
+            "built without plugins; run the command in a booted guest: --kernel debian:cloud"
+        ));
+        let told = refusal(Emulator::System, "qemu-system-x86_64: -plugin: invalid option");
+        assert!(told.ends_with("configured with --enable-plugins, as Debian's is"), "{told}");
+        let told = refusal(Emulator::System, "no bios");
+        assert!(told.contains("did not run the plugin") && told.ends_with(": no bios"), "{told}");
+    }
+
+    #[test]
+    fn what_was_learned_is_kept_with_the_version_to_declare() {
+        let report = probe::tests::report_of_7_2();
+        let filters = probe::derive(&report).unwrap();
+        for api in [None, Some(7)] {
+            let learned = Learned { api, filters: filters.clone() };
+            assert_eq!(Learned::parse(&learned.format(&report)), Some(learned));
+        }
+        assert_eq!(Learned::parse("api x\n"), None);
+        assert_eq!(Learned::parse("api 7"), None);
+        assert_eq!(Learned::parse(""), None);
     }
 }
