@@ -3,6 +3,7 @@
 //! To add a rule, add a row to [`RULES`].
 
 use super::columns::{Column, Columns};
+use super::kernel_threads::kernel_threads;
 use super::repeatable::repeatable;
 use super::{
     InvariantRow, LedgerEntry, Severity, Warning, conditions, disturbance, import_rules, settings,
@@ -211,6 +212,12 @@ pub static RULES: &[Rule] = &[
         help: "an emulated run that is repeated must give the same counts",
         machine: Some(MachineKind::Emulated),
         check: repeatable,
+    },
+    Rule {
+        name: "kernel-threads",
+        help: "the kernel's threads should do the same in every emulated run",
+        machine: Some(MachineKind::Emulated),
+        check: kernel_threads,
     },
     Rule {
         name: "import-order",

@@ -21,6 +21,7 @@ mod functions;
 mod import_rules;
 mod imported;
 mod kernel_config;
+mod kernel_threads;
 pub mod ledger;
 pub mod limit;
 pub mod matching;

@@ -26,6 +26,7 @@ pub(crate) const NAMES: &[&str] = &[
     "switches",
     "left-behind",
     "repeatable",
+    "kernel-threads",
     "import-order",
     "import-possible",
 ];
