@@ -61,6 +61,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["core"],
             &["callback"],
             &["translate"],
+            &["events"],
             &["install"],
         ],
     ),
