@@ -10,10 +10,9 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "opcost",
         &[
-            &["exit", "nearest", "number", "os_text", "phases", "scratch", "xdg"],
-            &["disk", "source", "time"],
-            &["failure", "kernel", "sampling"],
-            &["plan", "size"],
+            &["exit", "number", "os_text", "phases", "scratch", "source"],
+            &["sampling", "time"],
+            &["failure", "plan"],
             &["experiment", "progress", "recording", "stopping"],
             &["comparison", "import", "resolve", "store"],
             &["history", "work_process"],
@@ -76,6 +75,17 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
         ],
     ),
     (
+        "opcost-kernel",
+        &[
+            &["disk", "error", "kconfig"],
+            &["config", "image", "modules", "spec", "step"],
+            &["cache", "tools"],
+            &["source"],
+            &["build"],
+            &["debian"],
+        ],
+    ),
+    (
         "opcost-profile",
         &[
             &["event", "parallel", "symbols", "tree"],
@@ -92,10 +102,22 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "opcost-record",
         &[
-            &["channel", "framing", "printable", "profile", "region"],
+            &["channel", "framing", "nearest", "printable", "profile", "region"],
             &["disk", "marker", "metric", "request", "symbols"],
             &["emulation", "record"],
             &["wire"],
+        ],
+    ),
+    (
+        "opcost-size",
+        &[
+            &["cover", "error", "totals"],
+            &["inventory"],
+            &["object_file", "pairing"],
+            &["archive", "family", "operand"],
+            &["code", "inlined", "read"],
+            &["alignment", "difference"],
+            &["alone", "function"],
         ],
     ),
     ("opcost-skip", &[]),
@@ -124,6 +146,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
                 "rusage",
                 "seccomp",
                 "session",
+                "xdg",
             ],
             &["orphans", "perf", "spawn"],
             &["ptrace"],
@@ -132,7 +155,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "opcost-work",
         &[
-            &["error", "figure", "nearest", "random", "residency", "unrolled"],
+            &["error", "figure", "random", "residency", "unrolled"],
             &["gate", "invariant", "params", "patched", "walk", "work"],
             &["marker", "task"],
             &["spec", "team"],
