@@ -21,7 +21,7 @@ pub(crate) fn the_function(functions: &[&Function], name: &str) -> Result<usize>
             let mut known: Vec<&str> = functions.iter().map(|one| one.symbol.as_str()).collect();
             known.sort_unstable();
             known.dedup();
-            let near = did_you_mean(name, known.into_iter());
+            let near = did_you_mean(name, known);
             let why = format!("--function {name}: the profile has no such function{near}");
             Err(fail(Status::Usage, why))
         }
