@@ -62,7 +62,7 @@ struct ListArgs {
 /// `opcost kernel`.
 ///
 /// # Errors
-/// As [`prepare`](opcost_kernel::prepare).
+/// As [`prepare`].
 pub fn kernel(globals: &Globals, args: &KernelArgs) -> Result<Status> {
     match &args.what {
         Action::Build(args) => build_kernel(globals, args),
