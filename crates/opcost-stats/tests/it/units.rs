@@ -1,7 +1,8 @@
 //! Single pairs in drawn order against mirrored blocks of two pairs, as units of the test: error
 //! rates of the pairs in any noise, and from which number of pairs on the blocks find more.
 
-use crate::noise::{Noise, deal, family, start};
+use crate::noise::{Noise, deal, start};
+use crate::recorded::family;
 use opcost_stats::schedule::{MIRRORED_PAIRS_MIN, blocks};
 use opcost_stats::{Block, Budget, Family, Paired, Random, power, rank};
 
