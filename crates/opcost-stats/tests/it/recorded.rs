@@ -8,7 +8,8 @@ use std::num::NonZeroU64;
 /// Recordings of hosts; the first made while the machine was busy with other work, too.
 const HOSTS: [&str; 3] = ["gzip-busy.txt", "gzip.txt", "syscall.txt"];
 
-fn family(metric: &str) -> Family {
+/// What a report takes a recorded metric for.
+pub(crate) fn family(metric: &str) -> Family {
     match metric {
         "wall_us" => Family::Primary,
         "task-clock_us" | "user-time_us" | "system-time_us" => Family::Headline,

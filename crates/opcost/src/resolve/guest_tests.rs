@@ -4,8 +4,8 @@ use super::fixture::{FakeSurroundings, experiment};
 use super::resolve;
 use crate::exit::{Status, status_of};
 use crate::experiment::{Experiment, KernelRecipe, Variant};
-use crate::kernel::KernelSpec;
 use crate::plan::{Aslr, CacheShape, MachineKind, Plan};
+use opcost_kernel::KernelSpec;
 
 fn one_workload() -> Variant {
     Variant { workload: Some("syscall".into()), ..Variant::default() }

@@ -1,38 +1,43 @@
 //! Kernels for the emulated machine: from what `--kernel` says to an image that boots.
 
-pub(crate) mod build;
-pub(crate) mod cache;
+#![forbid(unsafe_code)]
+
+mod build;
+mod cache;
 mod config;
 mod debian;
+pub mod disk;
 mod error;
 mod image;
 mod kconfig;
 mod modules;
 mod source;
-pub(crate) mod spec;
+mod spec;
 mod step;
 mod tools;
 
 #[cfg(test)]
 mod build_tests;
 
-pub use error::KernelError;
-pub(crate) use image::digest;
+pub use build::short;
+pub use cache::Description;
+pub use error::{KERNEL, KernelError};
+pub use image::digest;
 pub use modules::Module;
 pub use spec::{DebianImage, Flavour, KernelSpec, Recipe};
 
-use crate::xdg;
 use build::Builder;
 use cache::Cache;
 use config::Config;
 use modules::Modules;
 use opcost_sys::interrupt::Interrupt;
+use opcost_sys::xdg;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Where Debian's linux-source packages put their tarballs.
-pub(crate) const TARBALLS: &str = "/usr/src";
+const TARBALLS: &str = "/usr/src";
 
 /// A kernel that can be booted.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -119,12 +124,19 @@ pub fn default_cache() -> Result<PathBuf, KernelError> {
     })
 }
 
+/// Every kernel that the cache keeps, with its folder: built ones by name, then packages; entries that
+/// cannot be read are left out.
+///
+/// `cache` is the folder that [`default_cache`] names.
+pub fn kept(cache: &Path) -> Vec<(PathBuf, Description)> {
+    Cache::new(cache).entries()
+}
+
 /// The vmlinux that the cache keeps of the kernel with this image; `None` where it has none.
 ///
 /// `cache` is the folder that [`default_cache`] names; `digest` is the image's SHA-256, hexadecimal.
 pub fn vmlinux_of(cache: &Path, digest: &str) -> Option<PathBuf> {
-    let entries = Cache::new(cache).entries();
-    let (entry, _) = entries.into_iter().find(|(_, entry)| entry.digest == digest)?;
+    let (entry, _) = kept(cache).into_iter().find(|(_, entry)| entry.digest == digest)?;
     Some(entry.join(cache::VMLINUX)).filter(|path| path.is_file())
 }
 

@@ -29,6 +29,14 @@ struct Left<'s, 'd> {
     pairs: Vec<(usize, usize)>,
 }
 
+/// A row before its names are made readable: a symbol's index on each side.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Raw {
+    pub(super) symbols: [Option<usize>; 2],
+    /// Of a symbol that is on one side only, the one on the other side that has its name.
+    pub(super) folded: Option<usize>,
+}
+
 /// Pairs the symbols of two files.
 ///
 /// In order: by name, where local ones also need the same source file, and all the same member;

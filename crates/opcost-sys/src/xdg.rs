@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 /// The base folder that `variable` names, else `below` in the home folder; `None` if there is
 /// neither. Relative paths in the variable are ignored, as the specification wants it.
-pub(crate) fn base_folder(variable: &str, below: &str) -> Option<PathBuf> {
+pub fn base_folder(variable: &str, below: &str) -> Option<PathBuf> {
     std::env::var_os(variable)
         .map(PathBuf::from)
         .filter(|path| path.is_absolute())
@@ -12,6 +12,6 @@ pub(crate) fn base_folder(variable: &str, below: &str) -> Option<PathBuf> {
 }
 
 /// opcost's folder for what can be made again.
-pub(crate) fn cache_folder() -> Option<PathBuf> {
+pub fn cache_folder() -> Option<PathBuf> {
     base_folder("XDG_CACHE_HOME", ".cache").map(|cache| cache.join("opcost"))
 }

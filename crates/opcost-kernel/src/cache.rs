@@ -11,7 +11,7 @@
 
 use super::error::KernelError;
 use super::{Kernel, image};
-use crate::nearest::nearest;
+use opcost_record::nearest::did_you_mean;
 use opcost_sys::interrupt::Interrupt;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -35,21 +35,25 @@ pub(crate) const KEY_SHOWN: usize = 12;
 
 /// What is known of an entry besides its files.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(crate) struct Description {
+pub struct Description {
     /// The name it was made under.
-    pub(crate) name: String,
-    pub(crate) key: String,
-    pub(crate) release: Option<String>,
-    /// SHA-256 of the image.
-    pub(crate) digest: String,
-    pub(crate) image_bytes: u64,
+    pub name: String,
+    /// The digest of everything it was made of.
+    pub key: String,
+    /// Its release, as `uname -r` shows it, if the image says so.
+    pub release: Option<String>,
+    /// SHA-256 of the image, hexadecimal.
+    pub digest: String,
+    /// The length of the image.
+    pub image_bytes: u64,
     /// Source, fragments and patches by name, or the package.
-    pub(crate) made_from: Vec<String>,
+    pub made_from: Vec<String>,
     /// The compiler; absent for a package.
-    pub(crate) compiler: Option<String>,
-    pub(crate) made_unix_ns: u64,
+    pub compiler: Option<String>,
+    /// When it was made.
+    pub made_unix_ns: u64,
     /// How long the build took; absent for a package.
-    pub(crate) build_ns: Option<u64>,
+    pub build_ns: Option<u64>,
 }
 
 /// The folder.
@@ -187,7 +191,7 @@ impl Cache {
         };
         by_name.or_else(by_key).ok_or_else(|| KernelError::NotBuilt {
             name: name.to_string(),
-            nearest: nearest(name, names.keys().map(String::as_str)),
+            nearest: did_you_mean(name, names.keys().map(String::as_str)),
         })
     }
 

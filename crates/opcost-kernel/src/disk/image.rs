@@ -49,7 +49,7 @@ const JOURNAL_MIB_MAX: u32 = 128;
 ///
 /// # Errors
 /// mke2fs is missing or fails.
-pub(crate) fn make(
+pub fn make(
     spec: &DiskSpec,
     path_env: Option<&OsStr>,
     folder: &Path,

@@ -4,7 +4,7 @@ use super::error::SizeError;
 use super::family;
 use super::inlined::{self, Inlined};
 use super::inventory::{Inventory, Names, SymbolSize};
-use super::pairing::{Lone, Pairing, pair};
+use super::pairing::{Lone, Pairing, Raw, pair};
 use super::totals::{Class, Totals};
 use opcost_profile::symbols::clone::origin;
 use opcost_profile::symbols::demangle::{demangle, printable};
@@ -286,14 +286,6 @@ fn notes(files: [&Measured<'_>; 2]) -> Vec<String> {
         }
     }
     notes
-}
-
-/// A row before its names are made readable: a symbol's index on each side.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Raw {
-    pub(super) symbols: [Option<usize>; 2],
-    /// Of a symbol that is on one side only, the one on the other side that has its name.
-    folded: Option<usize>,
 }
 
 /// The symbols that differ in bytes or section, and how many do not.

@@ -1,7 +1,6 @@
 //! What can be wrong with a disk, by its name.
 
 use super::spec::DiskSpec;
-use crate::exit::{HasStatus, Status};
 
 /// Why a guest cannot have a disk.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
@@ -68,16 +67,4 @@ pub enum DiskError {
         /// Its words, or the system's error.
         said: String,
     },
-}
-
-impl HasStatus for DiskError {
-    fn status(&self) -> Status {
-        match self {
-            DiskError::Spec { .. }
-            | DiskError::Memory { .. }
-            | DiskError::Kernel { .. }
-            | DiskError::Modules { .. } => Status::Usage,
-            DiskError::Tool | DiskError::Make { .. } => Status::Missing,
-        }
-    }
 }

@@ -2,8 +2,9 @@
 
 use super::cache::{Cache, move_into_place};
 use super::error::KernelError;
-use super::image::{digest, hexadecimal};
+use super::image::digest;
 use super::step::{Steps, words};
+use opcost_record::printable::hexadecimal;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io::Read;

@@ -1,13 +1,52 @@
 //! From what the user names to the file that has the symbols.
 
-use super::error::SizeError;
 use crate::exit::{HasStatus, Status, WithStatus};
-use crate::kernel::{KernelError, KernelSpec, default_cache, prepare};
 use crate::phases::Phases;
 use anyhow::{Context, Result};
+use opcost_kernel::{KernelError, KernelSpec, default_cache, prepare};
 use opcost_profile::symbols::program::DEBUG_FILES;
 use opcost_sys::interrupt::Interrupt;
 use std::path::{Path, PathBuf};
+
+/// Why there is no file to measure.
+#[derive(Debug, thiserror::Error)]
+enum FileError {
+    /// It cannot be read.
+    #[error("cannot read '{}': {error}; give files, or names of kernels (opcost kernel list)", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        error: std::io::Error,
+    },
+    /// Neither a file nor a kernel has this name.
+    #[error("there is no file '{name}', and {error}")]
+    Unknown {
+        /// The name as given.
+        name: String,
+        /// Why it is no kernel's.
+        error: KernelError,
+    },
+    /// A kernel image whose ELF file is not here.
+    #[error(
+        "{kernel}: a compressed kernel image has no symbols, and there is no vmlinux for it; {remedy}"
+    )]
+    NoVmlinux {
+        /// The kernel as the user named it.
+        kernel: String,
+        /// What to give instead, or install.
+        remedy: String,
+    },
+}
+
+impl HasStatus for FileError {
+    fn status(&self) -> Status {
+        match self {
+            FileError::NoVmlinux { .. } => Status::Missing,
+            FileError::Read { .. } | FileError::Unknown { .. } => Status::Usage,
+        }
+    }
+}
 
 /// Reads the file that an argument means: the file itself, or the vmlinux of the kernel it names.
 ///
@@ -15,12 +54,12 @@ use std::path::{Path, PathBuf};
 /// `debian:FLAVOUR[=RELEASE]`.
 ///
 /// # Errors
-/// [`SizeError`], and what [`prepare`] says of a kernel.
+/// [`FileError`], and what [`prepare`] says of a kernel.
 pub(crate) fn open(argument: &str, quiet: bool) -> Result<Vec<u8>> {
     let path = Path::new(argument);
     let read = |path: &Path| {
         std::fs::read(path)
-            .map_err(|error| SizeError::Read { path: path.to_owned(), error }.carried())
+            .map_err(|error| FileError::Read { path: path.to_owned(), error }.carried())
     };
     if path.is_file() {
         let bytes = read(path)?;
@@ -61,7 +100,7 @@ fn vmlinux(argument: &str, quiet: bool) -> Result<PathBuf> {
     shown.end();
     let kernel = kernel.map_err(|error| match error {
         KernelError::NotBuilt { .. } => {
-            SizeError::Unknown { name: argument.to_owned(), error }.carried()
+            FileError::Unknown { name: argument.to_owned(), error }.carried()
         }
         error => error.carried(),
     })?;
@@ -91,7 +130,7 @@ fn beside(image: &Path) -> Vec<PathBuf> {
 }
 
 fn missing(kernel: &str, remedy: String) -> anyhow::Error {
-    SizeError::NoVmlinux { kernel: kernel.to_owned(), remedy }.carried()
+    FileError::NoVmlinux { kernel: kernel.to_owned(), remedy }.carried()
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use super::code::{Code, disassemble};
 use super::difference::Measured;
 use super::error::SizeError;
 use super::inventory::SymbolSize;
-use crate::nearest::nearest;
 use opcost_profile::symbols::clone::origin;
 use opcost_profile::symbols::demangle::{demangle, printable};
+use opcost_record::nearest::did_you_mean;
 
 /// Names that are listed where one is not enough.
 const NAMES_SHOWN: usize = 6;
@@ -110,7 +110,7 @@ fn find<'m, 'd>(file: &'m Measured<'d>, name: &str) -> Result<&'m SymbolSize<'d>
                 .iter()
                 .map(|symbol| printable(&String::from_utf8_lossy(symbol.name)))
                 .collect();
-            let near = nearest(name, known.iter().map(String::as_str));
+            let near = did_you_mean(name, known.iter().map(String::as_str));
             let found = if known.is_empty() {
                 format!("{} has no symbols of code (stripped?)", file.name)
             } else {

@@ -1,7 +1,6 @@
 //! Bytes by class, as size(1) counts them.
 
-use super::{ContentsError, object_file};
-use object::{ObjectSection, elf};
+use object::elf;
 use serde::{Deserialize, Serialize};
 
 /// What a section counts as (binutils, size(1), the Berkeley format).
@@ -58,19 +57,6 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// The totals of a file's contents.
-    ///
-    /// # Errors
-    /// [`ContentsError`], as [`Inventory::read`](super::Inventory::read); an archive is none.
-    pub fn read(bytes: &[u8]) -> Result<Totals, ContentsError> {
-        let file = object_file::parse(bytes)?;
-        let mut totals = Totals::default();
-        for (section, class) in object_file::sections(&file)? {
-            totals.add(class, section.size());
-        }
-        Ok(totals)
-    }
-
     /// The bytes of one class; 0 for what is not loaded.
     pub fn of(&self, class: Class) -> u64 {
         match class {

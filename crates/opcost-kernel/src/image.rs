@@ -1,6 +1,7 @@
 //! Kernel images: is it one, and of which release (Linux, Documentation/arch/x86/boot.rst).
 
 use super::error::{KERNEL, KernelError};
+use opcost_record::printable::hexadecimal;
 use sha2::{Digest, Sha256};
 use std::path::Path;
 
@@ -50,12 +51,8 @@ fn not_an_image(path: &Path, found: &str) -> KernelError {
 }
 
 /// SHA-256, hexadecimal.
-pub(crate) fn digest(bytes: &[u8]) -> String {
+pub fn digest(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))
-}
-
-pub(super) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What the file is, if it is no bzImage.
@@ -110,7 +107,7 @@ pub(super) mod tests {
     use proptest::prelude::*;
 
     /// A file with the header of a bzImage and a release.
-    pub(in crate::kernel) fn made(release: &str) -> Vec<u8> {
+    pub(crate) fn made(release: &str) -> Vec<u8> {
         let mut bytes = vec![0; 0x1000];
         bytes[SETUP_SECTS] = 4;
         bytes[BOOT_FLAG..][..2].copy_from_slice(&[0x55, 0xaa]);

@@ -1,6 +1,5 @@
 //! What can be wrong with a kernel, by its name.
 
-use crate::exit::{HasStatus, Status};
 use std::path::{Path, PathBuf};
 
 /// Why there is no kernel to boot.
@@ -87,8 +86,8 @@ pub enum KernelError {
     Interrupted,
 }
 
-/// What a kernel that was to be booted is called in [`KernelError::Input`].
-pub(super) const KERNEL: &str = "kernel";
+/// What [`KernelError::Input`] calls a kernel that was to be booted.
+pub const KERNEL: &str = "kernel";
 
 impl KernelError {
     /// What failed on a file that the user named.
@@ -99,27 +98,5 @@ impl KernelError {
     /// What failed on a file.
     pub(super) fn file(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         move |source| KernelError::File { doing, path: path.to_path_buf(), source }
-    }
-}
-
-impl HasStatus for KernelError {
-    fn status(&self) -> Status {
-        match self {
-            // As a command's program that is not there.
-            KernelError::NotBuilt { .. } | KernelError::Input { what: KERNEL, .. } => {
-                Status::WorkFailed
-            }
-            KernelError::Usage(_)
-            | KernelError::Input { .. }
-            | KernelError::NotAnImage { .. }
-            | KernelError::Options(_) => Status::Usage,
-            KernelError::Step { .. } => Status::WorkFailed,
-            KernelError::File { .. }
-            | KernelError::Tools { .. }
-            | KernelError::NoSource(_)
-            | KernelError::NoModule { .. }
-            | KernelError::Debian(_) => Status::Missing,
-            KernelError::Interrupted => Status::Interrupted,
-        }
     }
 }

@@ -7,6 +7,7 @@ use super::source::Source;
 use super::spec::{Recipe, check_name};
 use super::step::{Steps, words};
 use super::{Kernel, image, kconfig, tools};
+use opcost_record::printable::hexadecimal;
 use opcost_sys::clock::{monotonic_ns, unix_ns};
 use opcost_sys::interrupt::Interrupt;
 use sha2::{Digest, Sha256};
@@ -58,7 +59,7 @@ impl Ingredients {
         self.fragments.iter().for_each(|(content, _)| part("fragment", content));
         self.patches.iter().for_each(|(_, content)| part("patch", content));
         part("tools", self.tools.as_bytes());
-        image::hexadecimal(&hash.finalize())
+        hexadecimal(&hash.finalize())
     }
 }
 
@@ -223,7 +224,7 @@ fn collect(objects: &Path, made: &Path, steps: &Steps<'_>) -> Result<(), KernelE
     Ok(())
 }
 
-/// How much of a key is shown.
-pub(crate) fn short(key: &str) -> &str {
+/// As much of a [`Description::key`] as is shown.
+pub fn short(key: &str) -> &str {
     key.get(..KEY_SHOWN).unwrap_or(key)
 }

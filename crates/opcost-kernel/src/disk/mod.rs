@@ -10,25 +10,25 @@ mod spec;
 
 pub use error::DiskError;
 pub use file_system::{FILE_SYSTEMS, FileSystem};
-pub(crate) use image::make;
+pub use image::make;
 pub use spec::DiskSpec;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The modules that some disk may need, by name.
-pub(crate) fn modules() -> BTreeSet<&'static str> {
+pub fn modules() -> BTreeSet<&'static str> {
     let needs = FILE_SYSTEMS.iter().flat_map(FileSystem::needs);
     needs.filter_map(|need| need.module).collect()
 }
 
 /// The parameters of a module that a disk needs.
-pub(crate) fn parameters(spec: &DiskSpec, module: &str) -> String {
+pub fn parameters(spec: &DiskSpec, module: &str) -> String {
     if module == "brd" { device_parameters(spec, "") } else { String::new() }
 }
 
 /// What makes the kernel's first RAM disk as large as a disk, each parameter with a prefix
 /// (drivers/block/brd.c).
-pub(crate) fn device_parameters(spec: &DiskSpec, prefix: &str) -> String {
+pub fn device_parameters(spec: &DiskSpec, prefix: &str) -> String {
     format!("{prefix}rd_nr=1 {prefix}rd_size={}", spec.size_kib())
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn device_parameters(spec: &DiskSpec, prefix: &str) -> String {
 ///
 /// # Errors
 /// [`DiskError::Kernel`]: it lacks options.
-pub(crate) fn modules_needed(
+pub fn modules_needed(
     spec: &DiskSpec,
     kernel: &str,
     options: &BTreeMap<String, String>,

@@ -1,7 +1,7 @@
 //! What `--kernel` says, as text and as a plan stores it.
 
 use super::error::{KERNEL, KernelError};
-use crate::nearest::nearest;
+use opcost_record::nearest::did_you_mean;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -147,7 +147,7 @@ fn parse_debian(text: &str) -> Result<DebianImage, KernelError> {
     let (_, flavour) = flavour.ok_or_else(|| {
         KernelError::Usage(format!(
             "Debian has no kernel flavour '{word}'{}; there are debian:{}",
-            nearest(word, words()),
+            did_you_mean(word, words()),
             words().collect::<Vec<_>>().join(", debian:")
         ))
     })?;

@@ -4,21 +4,23 @@
 //! memory belongs to one section, and in it to one symbol or to none, so that the rows add up to
 //! the change of the whole.
 
+#![forbid(unsafe_code)]
+
 mod alignment;
-pub(crate) mod alone;
+mod alone;
 mod archive;
 mod code;
 mod cover;
-pub(crate) mod difference;
+mod difference;
 mod error;
 mod family;
-pub(crate) mod function;
+mod function;
 mod inlined;
-pub(crate) mod input;
 mod inventory;
 mod object_file;
 mod operand;
 mod pairing;
+mod read;
 mod totals;
 
 pub use alignment::{Aligned, align};

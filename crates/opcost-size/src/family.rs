@@ -1,7 +1,7 @@
 //! A function with its parts and clones, whose bytes move between them from build to build.
 
-use super::difference::Raw;
 use super::inventory::SymbolSize;
+use super::pairing::Raw;
 use opcost_profile::symbols::clone::origin;
 use std::collections::{HashMap, HashSet};
 

@@ -201,9 +201,9 @@ fn single_file(folder: &Path, begin: &str, end: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::cache::Cache;
-    use crate::kernel::modules::tests::made;
-    use crate::kernel::spec::KernelSpec;
+    use crate::cache::Cache;
+    use crate::modules::tests::made;
+    use crate::spec::KernelSpec;
     use opcost_sys::interrupt::Interrupt;
     use std::os::unix::fs::PermissionsExt;
 

@@ -22,6 +22,13 @@ pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<
     found
 }
 
+/// " (did you mean …?)" with up to three of the [`nearest`] names, or nothing.
+pub fn did_you_mean<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+    let mut near = nearest(word, names);
+    near.truncate(3);
+    if near.is_empty() { String::new() } else { format!(" (did you mean {}?)", near.join(", ")) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

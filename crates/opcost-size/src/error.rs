@@ -2,29 +2,9 @@
 //!
 //! A cause that a message says already is no `source`, which would say it again.
 
-use crate::exit::{HasStatus, Status};
-use crate::kernel::KernelError;
-use std::path::PathBuf;
-
 /// Why a file's sizes, or a function of it, cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum SizeError {
-    /// It cannot be read.
-    #[error("cannot read '{}': {error}; give files, or names of kernels (opcost kernel list)", .path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        error: std::io::Error,
-    },
-    /// Neither a file nor a kernel has this name.
-    #[error("there is no file '{name}', and {error}")]
-    Unknown {
-        /// The name as given.
-        name: String,
-        /// Why it is no kernel's.
-        error: KernelError,
-    },
     /// Its contents are of another kind, or broken.
     #[error("{file}: {error}")]
     Contents {
@@ -32,16 +12,6 @@ pub enum SizeError {
         file: String,
         /// What is wrong.
         error: ContentsError,
-    },
-    /// A kernel image whose ELF file is not here.
-    #[error(
-        "{kernel}: a compressed kernel image has no symbols, and there is no vmlinux for it; {remedy}"
-    )]
-    NoVmlinux {
-        /// The kernel as the user named it.
-        kernel: String,
-        /// What to give instead, or install.
-        remedy: String,
     },
     /// They are for different machines.
     #[error(
@@ -62,16 +32,6 @@ pub enum SizeError {
         /// What was found instead, and what to give.
         found: String,
     },
-}
-
-impl HasStatus for SizeError {
-    fn status(&self) -> Status {
-        match self {
-            SizeError::NoVmlinux { .. } => Status::Missing,
-            SizeError::Machines { .. } => Status::NotComparable,
-            _ => Status::Usage,
-        }
-    }
 }
 
 /// Why bytes are no object to measure.

@@ -1,8 +1,6 @@
 //! What a file is made of: bytes by section and by symbol, nothing twice, nothing left out.
 
-use super::error::ContentsError;
 use super::totals::{Class, Totals};
-use super::{archive, object_file};
 use std::collections::HashMap;
 
 /// The parts of one file; of an archive, those of all its members.
@@ -71,23 +69,6 @@ pub enum Names {
 }
 
 impl<'d> Inventory<'d> {
-    /// Takes the inventory of a file.
-    ///
-    /// `bytes`: an ELF executable, shared object, object file or kernel (vmlinux), or an archive
-    /// (ar) of object files.
-    ///
-    /// # Errors
-    /// [`ContentsError`].
-    pub fn read(bytes: &'d [u8]) -> Result<Inventory<'d>, ContentsError> {
-        if bytes.is_empty() {
-            return Err(ContentsError::Empty);
-        }
-        if archive::is_archive(bytes) {
-            return archive::read(bytes);
-        }
-        object_file::read(bytes, None)
-    }
-
     /// Bytes by class, as size(1) counts them.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
