@@ -115,6 +115,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
         &[
             &[
                 "affinity",
+                "allocator",
                 "clock",
                 "errno",
                 "interrupt",
