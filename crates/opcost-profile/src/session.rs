@@ -171,7 +171,7 @@ impl Session {
             files: self.spaces.files().to_vec(),
             kernel_reference: self.spaces.kernel_reference().cloned(),
             program: self.spaces.program(),
-            tree: self.tree,
+            tree: self.tree.finished(),
             losses: self.losses,
             stacks_unwound: self.stacks_unwound,
         }

@@ -147,26 +147,29 @@ impl FunctionTable {
 /// Of each context whether none above it is of the same function.
 fn outermost(profile: &Profile) -> Vec<bool> {
     let contexts = &profile.contexts;
-    // The last child of each context, and of each child the one before; behind all the roots.
-    let mut last = vec![None; contexts.len() + 1];
-    let before: Vec<Option<usize>> = (0..contexts.len())
+    // The last child of each context, and of each child the one before; behind all the roots. Contexts
+    // are counted in 32 bits, and there can be millions.
+    const NONE: u32 = u32::MAX;
+    let mut last = vec![NONE; contexts.len() + 1];
+    let before: Vec<u32> = (0..contexts.len())
         .map(|at| {
             let parent = contexts[at].parent.map_or(contexts.len(), |parent| parent as usize);
-            last[parent].replace(at)
+            std::mem::replace(&mut last[parent], at as u32)
         })
         .collect();
+    let known = |at: u32| (at != NONE).then_some(at as usize);
     // How often each function is on the way from the root to where the walk is.
     let mut open = vec![0u32; profile.functions.len()];
     let mut outermost = vec![false; contexts.len()];
-    let mut next = last[contexts.len()];
+    let mut next = known(last[contexts.len()]);
     while let Some(mut at) = next {
         let count = &mut open[contexts[at].function as usize];
         outermost[at] = *count == 0;
         *count += 1;
-        next = last[at];
+        next = known(last[at]);
         while next.is_none() {
             open[contexts[at].function as usize] -= 1;
-            next = before[at];
+            next = known(before[at]);
             match contexts[at].parent {
                 Some(parent) => at = parent as usize,
                 None => break,

@@ -155,6 +155,12 @@ impl Tree {
         last
     }
 
+    /// The tree without what new nodes would need.
+    pub(crate) fn finished(self) -> Tree {
+        let Tree { places, nodes, .. } = self;
+        Tree { places, nodes, ..Tree::default() }
+    }
+
     /// Adds one sample to a node.
     pub(crate) fn add(&mut self, node: u32, cost: u64) {
         let node = &mut self.nodes[node as usize];

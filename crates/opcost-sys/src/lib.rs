@@ -4,6 +4,7 @@
 //! functions and typed errors only.
 
 pub mod affinity;
+pub mod allocator;
 pub mod clock;
 mod errno;
 pub mod interrupt;

@@ -15,6 +15,7 @@ mod protobuf;
 mod stack;
 mod text;
 
+use crate::session::Recorded;
 use crate::space::CodeFile;
 use crate::symbolise::{Sampled, Sources, look_up, symbolise};
 use crate::table::FunctionTable;
@@ -218,7 +219,7 @@ pub fn read(path: &Path, wanted: &Wanted, sources: &Sources) -> Result<ReadProfi
     if magic == perf_data::MAGIC || magic == perf_data::MAGIC_BIG_ENDIAN {
         let fail = |source| ReadError::PerfData { path: path.to_owned(), source };
         let (about, recorded) = perf_data::read(file, bytes, wanted, sources).map_err(fail)?;
-        return Ok(sampled(about, symbolise(&recorded, sources)));
+        return Ok(named(about, recorded, sources));
     }
     let bytes = contents(path, file)?;
     if bytes.is_empty() {
@@ -293,7 +294,15 @@ fn read_folder(
     };
     let (about, recorded) =
         perf_data::read_parts(file, bytes, parts, wanted, sources).map_err(fail)?;
-    Ok(sampled(about, symbolise(&recorded, sources)))
+    Ok(named(about, recorded, sources))
+}
+
+/// A profile of samples with addresses.
+fn named(about: About, recorded: Recorded, sources: &Sources) -> ReadProfile {
+    let named = symbolise(&recorded, sources);
+    // The table needs memory of its own.
+    drop(recorded);
+    sampled(about, named)
 }
 
 /// A profile of samples.

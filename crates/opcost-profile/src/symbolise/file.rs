@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, ErrorKind};
+use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -26,19 +27,19 @@ pub fn contents(file: &CodeFile, sources: &Sources) -> Option<Vec<u8>> {
 }
 
 /// A file that is the one that was sampled.
-struct Found {
+struct Found<B> {
     path: PathBuf,
-    bytes: Vec<u8>,
+    bytes: B,
     /// Whether no build id says so.
     unchecked: bool,
 }
 
 /// Finds a file, where it was mapped from or in perf's cache; or says why it has no names.
-fn found(
+fn found<B: Deref<Target = [u8]>>(
     file: &CodeFile,
     sources: &Sources,
-    read: impl Fn(&Path) -> io::Result<Vec<u8>>,
-) -> Result<Found, Why> {
+    read: impl Fn(&Path) -> io::Result<B>,
+) -> Result<Found<B>, Why> {
     let deleted = file.path.ends_with(DELETED.as_bytes());
     let path = file.path.strip_suffix(DELETED.as_bytes()).unwrap_or(&file.path);
     let path = PathBuf::from(OsStr::from_bytes(path));
@@ -87,12 +88,12 @@ pub(super) fn names(file: &CodeFile, offsets: &[u64], sources: &Sources) -> Name
         .flatten();
     let sections = sources.inlined.then(|| DebugSections::read(&bytes, debug.as_deref())).flatten();
     let inlined = sections.as_ref().and_then(DebugSections::inlined);
-    named(&bytes, debug.as_deref(), inlined.as_ref(), offsets, unchecked)
+    named((&bytes).into(), debug.as_deref(), inlined.as_ref(), offsets, unchecked)
 }
 
 /// The names at these offsets of a file's contents.
 pub(super) fn named(
-    bytes: &[u8],
+    file: elf::Readable<'_>,
     debug: Option<&[u8]>,
     inlined: Option<&Inlined<'_>>,
     offsets: &[u64],
@@ -102,8 +103,8 @@ pub(super) fn named(
     let known: Vec<Vec<InlinedAt<'_>>> = offsets.iter().map(known).collect();
     let symbols = known.iter().flatten().filter_map(|at| at.name).collect();
     // A debug file that cannot be read gives fewer names, not wrong ones.
-    let found = elf::names(bytes, debug, offsets, &symbols)
-        .or_else(|_| elf::names(bytes, None, offsets, &symbols));
+    let found = elf::names(file, debug, offsets, &symbols)
+        .or_else(|_| elf::names(file, None, offsets, &symbols));
     let found = match found {
         Ok(found) => found,
         Err(error) => return Names::none(offsets.len(), Why::Unreadable(error.to_string())),
@@ -149,16 +150,16 @@ pub(super) fn named(
         Stack { function, inlined: within.collect() }
     });
     let stacks = stacks.collect();
-    let soname = elf::soname(bytes).ok().flatten();
+    let soname = elf::soname(file.symbols()).ok().flatten();
     Names { frames, stacks, why: Some(Why::Stripped), unchecked, soname }
 }
 
 /// What perf kept of a file with this build id.
-fn cached(
+fn cached<B: Deref<Target = [u8]>>(
     id: &[u8],
     sources: &Sources,
-    read: impl Fn(&Path) -> io::Result<Vec<u8>>,
-) -> Option<Vec<u8>> {
+    read: impl Fn(&Path) -> io::Result<B>,
+) -> Option<B> {
     // tools/perf/util/build-id.c
     let folder = program::by_build_id(sources.build_id_cache.as_deref()?, id)?;
     let bytes = read(&folder.join("elf")).ok()?;

@@ -228,9 +228,14 @@ pub fn symbolise(recorded: &Recorded, sources: &Sources) -> Sampled {
     let all = |asked: Vec<Asked<'_>>| {
         // The largest first, so that none is left alone at the end.
         let mut order: Vec<usize> = (0..asked.len()).collect();
-        order.sort_by_key(|index| Reverse(weight(&asked[*index])));
+        order.sort_by_key(|index| Reverse(asked[*index].offsets.len()));
         let named = |index: usize| (index, names(&asked[index]));
-        let mut named = parallel::map(order, THREADS_MAX, named);
+        // The kernel's list takes more memory than most files, and is gone before these take theirs.
+        let is_kernel = |index: &usize| asked[*index].file.kind == CodeKind::Kernel;
+        let (kernel, files): (Vec<_>, Vec<_>) = order.into_iter().partition(is_kernel);
+        let kernel: Vec<_> = kernel.into_iter().map(named).collect();
+        let mut named = parallel::map(files, THREADS_MAX, named);
+        named.extend(kernel);
         named.sort_unstable_by_key(|(index, _)| *index);
         named.into_iter().map(|(_, names)| names).collect()
     };
@@ -259,11 +264,6 @@ pub fn symbolise_again(
 struct Asked<'r> {
     file: &'r CodeFile,
     offsets: Vec<u64>,
-}
-
-/// How much work a file is, to begin with the largest: the kernel's list is read whole for one name.
-fn weight(asked: &Asked<'_>) -> usize {
-    if asked.file.kind == CodeKind::Kernel { usize::MAX } else { asked.offsets.len() }
 }
 
 /// The profile, and the functions of each place.

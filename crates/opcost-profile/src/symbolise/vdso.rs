@@ -20,7 +20,7 @@ pub(super) fn names(file: &CodeFile, offsets: &[u64]) -> Names {
     if is_same_build(recorded, elf::build_id(&image).ok().flatten()) == Some(false) {
         return Names::none(offsets.len(), Why::OtherBuild);
     }
-    named(&image, None, None, offsets, recorded.is_none())
+    named((&image).into(), None, None, offsets, recorded.is_none())
 }
 
 /// The image of this process.

@@ -237,12 +237,11 @@ fn read_line(text: &str) -> Option<Symbol<'_>> {
 
 /// Makes ranges of symbols in the order of their addresses.
 fn spans<'t>(symbols: &[Symbol<'t>]) -> Vec<Span<KernelFunction<'t>>> {
-    let places: Vec<&[Symbol]> =
-        symbols.chunk_by(|one, other| one.address == other.address).collect();
+    let mut places = symbols.chunk_by(|one, other| one.address == other.address).peekable();
     let mut parts = Vec::new();
     // Where the padding in front of the next function starts.
     let mut padding = None;
-    for (index, here) in places.iter().enumerate() {
+    while let Some(here) = places.next() {
         let names = || here.iter().filter(|symbol| symbol.is_text());
         let name = match here {
             [only] if only.is_text() => Some(only.name),
@@ -255,7 +254,7 @@ fn spans<'t>(symbols: &[Symbol<'t>]) -> Vec<Span<KernelFunction<'t>>> {
         // Of those that have the name, the kernel's own comes first.
         let module = names().filter(|symbol| symbol.name == name).map(|symbol| symbol.module).min();
         let module = module.flatten();
-        let next = places.get(index + 1).copied();
+        let next = places.peek().copied();
         let is_next = |name: &str| {
             next.is_some_and(|next| {
                 next.iter().any(|symbol| symbol.name == name && symbol.module == module)

@@ -1,6 +1,6 @@
 //! Reads a program or library of this computer, and the debug file that belongs to it.
 
-use super::elf::{self, ElfError, ProgramSymbols};
+use super::elf::{self, ElfError, Excerpt, ProgramSymbols};
 use gimli::SectionId;
 use opcost_record::printable::hexadecimal;
 use std::fs;
@@ -45,7 +45,7 @@ pub fn read(path: &Path, module: &str, debug_files: &Path) -> Result<ProgramSymb
 }
 
 /// What names need of a stripped file's debug file, if it is there and has the same build id.
-fn debug_file(path: &Path, file: &[u8], debug_files: &Path) -> Result<Option<Vec<u8>>, ElfError> {
+fn debug_file(path: &Path, file: &[u8], debug_files: &Path) -> Result<Option<Excerpt>, ElfError> {
     if elf::has_symbol_table(file)? { Ok(None) } else { split_off(path, file, debug_files, &[]) }
 }
 
@@ -64,11 +64,11 @@ pub fn split_off(
     file: &[u8],
     debug_files: &Path,
     sections: &[SectionId],
-) -> Result<Option<Vec<u8>>, ElfError> {
+) -> Result<Option<Excerpt>, ElfError> {
     let id = elf::build_id(file)?;
     if let Some(path) = id.and_then(|id| by_build_id(debug_files, id)) {
         let path = path.with_extension("debug");
-        let same = |debug: &Vec<u8>| elf::build_id(debug) == Ok(id);
+        let same = |debug: &Excerpt| elf::build_id(debug) == Ok(id);
         if let Some(found) = elf::excerpt(&path, sections).ok().filter(same) {
             return Ok(Some(found));
         }

@@ -16,27 +16,54 @@ pub struct Span<N> {
 /// `spans`: by start, ascending, no start twice. Where an inner span ends, the outer one resumes.
 pub fn unnest<N: Copy>(spans: &[Span<N>]) -> Vec<Span<N>> {
     let mut disjoint = Vec::with_capacity(spans.len());
-    let mut open: Vec<Span<N>> = Vec::new();
-    let mut done = 0;
-    let mut close = |open: &mut Vec<Span<N>>, until: u64| {
-        while let Some(&Span { start, end, name }) = open.last() {
-            let (start, stop) = (start.max(done), end.min(until));
+    let mut nest = Nest::default();
+    for span in spans {
+        nest.add(*span, &mut |piece| disjoint.push(piece));
+    }
+    nest.finish(&mut |piece| disjoint.push(piece));
+    disjoint
+}
+
+/// [`unnest`] of spans that come one by one.
+pub(super) struct Nest<N> {
+    /// Spans that may go on, the innermost last.
+    open: Vec<Span<N>>,
+    /// The end of what was given.
+    done: u64,
+}
+
+impl<N> Default for Nest<N> {
+    fn default() -> Self {
+        Nest { open: Vec::new(), done: 0 }
+    }
+}
+
+impl<N: Copy> Nest<N> {
+    /// Adds a span that starts behind all before it; `give`: takes the pieces that are known by then, by
+    /// start, ascending.
+    pub(super) fn add(&mut self, span: Span<N>, give: &mut impl FnMut(Span<N>)) {
+        self.close(span.start, give);
+        self.open.push(span);
+    }
+
+    /// Gives the rest.
+    pub(super) fn finish(&mut self, give: &mut impl FnMut(Span<N>)) {
+        self.close(u64::MAX, give);
+    }
+
+    fn close(&mut self, until: u64, give: &mut impl FnMut(Span<N>)) {
+        while let Some(&Span { start, end, name }) = self.open.last() {
+            let (start, stop) = (start.max(self.done), end.min(until));
             if start < stop {
-                disjoint.push(Span { start, end: stop, name });
-                done = stop;
+                give(Span { start, end: stop, name });
+                self.done = stop;
             }
             if end > until {
                 break;
             }
-            open.pop();
+            self.open.pop();
         }
-    };
-    for span in spans {
-        close(&mut open, span.start);
-        open.push(*span);
     }
-    close(&mut open, u64::MAX);
-    disjoint
 }
 
 /// Fills the gaps of `over` with what `under` has there.

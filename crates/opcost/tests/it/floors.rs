@@ -138,6 +138,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
         &[
             &[
                 "affinity",
+                "allocator",
                 "clock",
                 "errno",
                 "interrupt",

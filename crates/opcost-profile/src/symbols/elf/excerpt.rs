@@ -1,35 +1,153 @@
 //! An ELF file without what names need not: code and data stay on the disk.
 
-use super::image::{Header, Image, LE};
+use super::image::{ElfError, Header, Image, LE, Section};
 use super::{go_table, linkage};
 use gimli::SectionId;
+use object::SectionIndex;
 use object::elf;
 use object::read::elf::{FileHeader, SectionHeader};
+use std::cell::OnceCell;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::iter;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Reads of a file what [`names`](super::names), [`build_id`](super::build_id),
-/// [`soname`](super::soname) and [`debug_link`](super::debug_link) look at; the rest of the bytes are
-/// zeros.
+/// A file of which what is not asked for is zeros.
 ///
-/// `path`: the file, of any kind; `sections`: debug information that is wanted too. The result is as
-/// long as the file, but only what was read of it takes memory.
+/// It is as long as the file, but only what was read of it takes memory. What only code without a symbol
+/// needs is read when it is asked for.
+pub struct Excerpt {
+    file: File,
+    symbols: Vec<u8>,
+    linkage: OnceCell<Vec<u8>>,
+    unwind: OnceCell<Vec<u8>>,
+}
+
+impl Deref for Excerpt {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.symbols
+    }
+}
+
+impl Excerpt {
+    /// The linkage tables and Go's table, with all that they refer to.
+    fn linkage(&self) -> Result<&[u8], ElfError> {
+        self.later(&self.linkage, |image, section| {
+            let name = image.sections.section_name(LE, section).unwrap_or_default();
+            let relocations =
+                || image.sections.iter().filter(|one| one.sh_type(LE) == elf::SHT_RELA);
+            let linked =
+                |one: &Section| image.sections.section(SectionIndex(one.sh_link(LE) as usize)).ok();
+            linkage::is_linkage(name)
+                || go_table::is_table(name)
+                || section.sh_type(LE) == elf::SHT_RELA
+                || relocations().filter_map(linked).any(|symbols| {
+                    let strings = linked(symbols);
+                    std::ptr::eq(symbols, section)
+                        || strings.is_some_and(|one| std::ptr::eq(one, section))
+                })
+        })
+    }
+
+    /// The unwind information.
+    fn unwind(&self) -> Result<&[u8], ElfError> {
+        self.later(&self.unwind, |image, section| {
+            image.sections.section_name(LE, section).unwrap_or_default() == b".eh_frame"
+        })
+    }
+
+    fn later<'e>(
+        &self,
+        cell: &'e OnceCell<Vec<u8>>,
+        wanted: impl Fn(&Image<'_>, &'_ Section) -> bool,
+    ) -> Result<&'e [u8], ElfError> {
+        if let Some(known) = cell.get() {
+            return Ok(known);
+        }
+        let read = || {
+            let mut data = headers(&self.file)?;
+            // With these names the others are found.
+            let names = ranges(&data, |image, section| {
+                image.section_names().is_some_and(|names| std::ptr::eq(names, section))
+            });
+            read(&self.file, &mut data, names)?;
+            let ranges = ranges(&data, wanted);
+            read(&self.file, &mut data, ranges)?;
+            Ok(data)
+        };
+        let data =
+            read().map_err(|error: io::Error| ElfError::Unread { what: error.to_string() })?;
+        Ok(cell.get_or_init(|| data))
+    }
+}
+
+/// A file, or as much of it as is asked for.
+#[derive(Clone, Copy)]
+pub enum Readable<'d> {
+    /// All of it.
+    Whole(&'d [u8]),
+    /// What is asked for.
+    Excerpt(&'d Excerpt),
+}
+
+impl<'d> Readable<'d> {
+    /// With its symbol tables.
+    pub fn symbols(self) -> &'d [u8] {
+        match self {
+            Readable::Whole(file) => file,
+            Readable::Excerpt(excerpt) => &excerpt.symbols,
+        }
+    }
+
+    /// With its linkage tables and Go's table.
+    pub(super) fn linkage(self) -> Result<&'d [u8], ElfError> {
+        match self {
+            Readable::Whole(file) => Ok(file),
+            Readable::Excerpt(excerpt) => excerpt.linkage(),
+        }
+    }
+
+    /// With its unwind information.
+    pub(super) fn unwind(self) -> Result<&'d [u8], ElfError> {
+        match self {
+            Readable::Whole(file) => Ok(file),
+            Readable::Excerpt(excerpt) => excerpt.unwind(),
+        }
+    }
+}
+
+impl<'d> From<&'d [u8]> for Readable<'d> {
+    fn from(file: &'d [u8]) -> Self {
+        Readable::Whole(file)
+    }
+}
+
+impl<'d> From<&'d Vec<u8>> for Readable<'d> {
+    fn from(file: &'d Vec<u8>) -> Self {
+        Readable::Whole(file)
+    }
+}
+
+impl<'d> From<&'d Excerpt> for Readable<'d> {
+    fn from(excerpt: &'d Excerpt) -> Self {
+        Readable::Excerpt(excerpt)
+    }
+}
+
+/// Reads of a file what [`names`](super::names), [`build_id`](super::build_id),
+/// [`soname`](super::soname) and [`debug_link`](super::debug_link) look at.
+///
+/// `path`: the file, of any kind; `sections`: debug information that is wanted too.
 ///
 /// # Errors
 /// What the system says of the file.
-pub fn excerpt(path: &Path, sections: &[SectionId]) -> io::Result<Vec<u8>> {
+pub fn excerpt(path: &Path, sections: &[SectionId]) -> io::Result<Excerpt> {
     let file = File::open(path)?;
-    let bytes = usize::try_from(file.metadata()?.len()).map_err(|_| ErrorKind::FileTooLarge)?;
-    // Zeros that are asked for and not there end the program; room that is not is an error.
-    Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| ErrorKind::OutOfMemory)?;
-    let mut data = vec![0; bytes];
-    read(&file, &mut data, iter::once(0..size_of::<Header>() as u64).collect())?;
-    let Some(tables) = tables(&data) else { return Ok(data) };
-    read(&file, &mut data, tables)?;
+    let mut data = headers(&file)?;
     // What has a type of its own, among it the names of the others.
     let typed = ranges(&data, |_, section| {
         [
@@ -38,7 +156,6 @@ pub fn excerpt(path: &Path, sections: &[SectionId]) -> io::Result<Vec<u8>> {
             elf::SHT_DYNAMIC,
             elf::SHT_STRTAB,
             elf::SHT_SYMTAB_SHNDX,
-            elf::SHT_RELA,
             elf::SHT_NOTE,
         ]
         .contains(&section.sh_type(LE))
@@ -46,13 +163,22 @@ pub fn excerpt(path: &Path, sections: &[SectionId]) -> io::Result<Vec<u8>> {
     read(&file, &mut data, typed)?;
     let named = ranges(&data, |image, section| {
         let name = image.sections.section_name(LE, section).unwrap_or_default();
-        name == b".eh_frame"
-            || name == b".gnu_debuglink"
-            || linkage::is_linkage(name)
-            || go_table::is_table(name)
-            || sections.iter().any(|id| is_debug(name, *id))
+        name == b".gnu_debuglink" || sections.iter().any(|id| is_debug(name, *id))
     });
     read(&file, &mut data, named)?;
+    Ok(Excerpt { file, symbols: data, linkage: OnceCell::new(), unwind: OnceCell::new() })
+}
+
+/// A file's headers, and zeros for the rest.
+fn headers(file: &File) -> io::Result<Vec<u8>> {
+    let bytes = usize::try_from(file.metadata()?.len()).map_err(|_| ErrorKind::FileTooLarge)?;
+    // Zeros that are asked for and not there end the program; room that is not is an error.
+    Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| ErrorKind::OutOfMemory)?;
+    let mut data = vec![0; bytes];
+    read(file, &mut data, iter::once(0..size_of::<Header>() as u64).collect())?;
+    if let Some(tables) = tables(&data) {
+        read(file, &mut data, tables)?;
+    }
     Ok(data)
 }
 
@@ -81,10 +207,7 @@ fn tables(data: &[u8]) -> Option<Vec<Range<u64>>> {
 }
 
 /// Where the wanted sections are; none of a file whose headers are broken.
-fn ranges(
-    data: &[u8],
-    wanted: impl Fn(&Image<'_>, &super::image::Section) -> bool,
-) -> Vec<Range<u64>> {
+fn ranges(data: &[u8], wanted: impl Fn(&Image<'_>, &Section) -> bool) -> Vec<Range<u64>> {
     let Ok(image) = Image::parse(data) else { return Vec::new() };
     let wanted = image.sections.iter().filter(|section| wanted(&image, section));
     let range = wanted.filter_map(|section| section.file_range(LE));
@@ -122,8 +245,8 @@ mod tests {
         assert_eq!(has_symbol_table(&part), has_symbol_table(&whole));
         assert_eq!(debug_link(&part), debug_link(&whole));
         let offsets: Vec<u64> = (0..whole.len() as u64).step_by(61).collect();
-        let names = |file| names(file, None, &offsets, &Default::default());
-        assert_eq!(names(&part), names(&whole));
+        let names = |file: Readable<'_>| names(file, None, &offsets, &Default::default());
+        assert_eq!(names((&part).into()), names((&whole).into()));
     }
 
     #[test]
@@ -184,5 +307,24 @@ mod tests {
         assert!(with[start..start + 64].iter().all(|byte| *byte == 0));
         assert!(without[lines.clone()].iter().all(|byte| *byte == 0));
         assert_eq!(with[lines.clone()], whole[lines]);
+    }
+
+    #[test]
+    fn what_gaps_need_is_read_when_they_are_met() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/busy");
+        let (whole, part) = (fs::read(&path).unwrap(), excerpt(&path, &[]).unwrap());
+        let image = Image::parse(&whole).unwrap();
+        let range = |name: &[u8]| {
+            let (start, bytes) =
+                image.sections.section_by_name(LE, name).unwrap().1.file_range(LE).unwrap();
+            start as usize..(start + bytes) as usize
+        };
+        for (name, later) in [(&b".eh_frame"[..], part.unwind()), (b".rela.plt", part.linkage())] {
+            let section = range(name);
+            assert!(part[section.clone()].iter().all(|byte| *byte == 0));
+            assert_eq!(later.unwrap()[section.clone()], whole[section]);
+        }
+        // Symbols are not read twice.
+        assert!(part.unwind().unwrap()[range(b".symtab")].iter().all(|byte| *byte == 0));
     }
 }

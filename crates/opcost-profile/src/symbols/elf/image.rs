@@ -3,7 +3,7 @@
 use super::is_elf;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, SectionTable};
-use object::{LittleEndian, ReadRef};
+use object::{LittleEndian, ReadRef, SectionIndex};
 
 pub(super) type Header = FileHeader64<LittleEndian>;
 pub(super) type Section = elf::SectionHeader64<LittleEndian>;
@@ -36,6 +36,12 @@ pub enum ElfError {
         needs_bytes: u64,
         /// Its size.
         has_bytes: u64,
+    },
+    /// What was to be read of it later is not there.
+    #[error("the rest of it cannot be read ({what}); it may have changed meanwhile")]
+    Unread {
+        /// What the system says.
+        what: String,
     },
     /// Its headers contradict themselves.
     #[error("its ELF headers are broken ({what}); build or copy it again")]
@@ -173,6 +179,12 @@ impl<'d> Image<'d> {
             piece.start < piece.end
         });
         Ok(code)
+    }
+
+    /// The section that has the names of the others.
+    pub(super) fn section_names(&self) -> Option<&'d Section> {
+        let index = self.header.shstrndx(LE, self.data).ok()?;
+        self.sections.section(SectionIndex(index as usize)).ok()
     }
 
     /// Sections that hold code, with their names.

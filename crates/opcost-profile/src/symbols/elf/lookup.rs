@@ -1,5 +1,6 @@
 //! Names of single places in a file: of millions of symbols only those that are asked for are shown.
 
+use super::excerpt::Readable;
 use super::image::{Code, ElfError, Image, LE, offsets};
 use super::source::Sources;
 use super::{Name, go_table, linkage, table, unwind};
@@ -39,35 +40,39 @@ pub struct Lookup<'n> {
 
 /// The functions that `offsets` of a file belong to, the same as [`read`](super::read) finds.
 ///
-/// `file`: its contents; `debug`: those of the debug file that was split off it; `offsets`:
-/// ascending, so that a name is shown once; `symbols`: those of which the sources are wanted.
+/// `file`: its contents, or as much of them as is needed; `debug`: those of the debug file that was
+/// split off it; `offsets`: ascending, so that a name is shown once; `symbols`: those of which the
+/// sources are wanted.
 ///
 /// # Errors
 /// [`ElfError`], as [`read`](super::read).
-pub fn names<'n>(
-    file: &[u8],
-    debug: Option<&[u8]>,
+pub fn names<'n, 'd>(
+    file: impl Into<Readable<'d>>,
+    debug: Option<&'d [u8]>,
     offsets: &[u64],
     symbols: &FxHashSet<&'n [u8]>,
 ) -> Result<Lookup<'n>, ElfError> {
-    let image = Image::parse(file)?;
+    let file = file.into();
+    let image = Image::parse(file.symbols())?;
     let code = image.code()?;
     let debug = debug.map(Image::parse).transpose()?;
-    let mut found: Vec<Option<Span<Name>>> = vec![None; offsets.len()];
+    let table = table::Functions::read(&image, debug.as_ref(), &code)?;
+    let mut found = table.at(offsets);
     // What is under it is read only where symbols leave gaps.
-    let table::Functions { spans, files } = table::functions(&image, debug.as_ref(), &code)?;
-    fill(&mut found, offsets, &spans);
     if found.contains(&None) {
+        let image = Image::parse(file.linkage()?)?;
         fill(&mut found, offsets, &go_table::functions(&image, &code));
+        if found.contains(&None) {
+            fill(&mut found, offsets, &linkage::entries(&image, &code)?);
+        }
     }
     if found.contains(&None) {
-        fill(&mut found, offsets, &linkage::entries(&image, &code)?);
-    }
-    if found.contains(&None) {
+        let image = Image::parse(file.unwind()?)?;
         fill(&mut found, offsets, &unwind::functions(&image, &code));
     }
     let is_code = |offset: &u64| code.iter().any(|piece| (piece.start..piece.end).contains(offset));
-    let sources = Sources { spans: &spans, files: &files, code: &code };
+    let bearers = |is_wanted: &dyn Fn(&[u8]) -> bool| table.bearers(is_wanted);
+    let sources = Sources { bearers: &bearers, files: &table.files, code: &code };
     let mut lookup = Lookup { sources: sources.of_symbols(symbols), ..Lookup::default() };
     let mut names: Vec<Name> = Vec::new();
     let mut last = None;

@@ -23,11 +23,11 @@ use super::demangle::{demangle, mangled, printable};
 use super::span::{Span, lay_under};
 use image::Image;
 use opcost_record::Function;
-use source::Sources;
+use source::{Sources, bearers_among};
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 
-pub use excerpt::excerpt;
+pub use excerpt::{Excerpt, Readable, excerpt};
 pub use image::ElfError;
 pub use lookup::{CodeAt, Lookup, Named, debug_link, names, offsets_of};
 pub use soname::soname;
@@ -135,7 +135,8 @@ pub fn read(file: &[u8], debug: Option<&[u8]>, module: &str) -> Result<ProgramSy
         .iter()
         .map(|part| Span { start: part.start, end: part.end, name: Name::Text })
         .collect();
-    let table::Functions { mut spans, files } = table::functions(&image, debug.as_ref(), &code)?;
+    let table = table::Functions::read(&image, debug.as_ref(), &code)?;
+    let mut spans = table.spans();
     spans = lay_under(&spans, &go_table::functions(&image, &code));
     spans = lay_under(&spans, &linkage::entries(&image, &code)?);
     spans = lay_under(&spans, &unwind::functions(&image, &code));
@@ -149,7 +150,9 @@ pub fn read(file: &[u8], debug: Option<&[u8]>, module: &str) -> Result<ProgramSy
             names.len() - 1
         });
     }
-    let shown = Sources { spans: &spans, files: &files, code: &code }.shown(&names);
+    let bearers = |is_wanted: &dyn Fn(&[u8]) -> bool| bearers_among(&spans, is_wanted);
+    let sources = Sources { bearers: &bearers, files: &table.files, code: &code };
+    let shown = sources.shown(&names);
     let mut parts: Vec<Part> = Vec::with_capacity(spans.len());
     for Span { start, end, name } in spans {
         let (symbol, source) = &shown[places[&name]];

@@ -27,10 +27,13 @@ fn rust_hash(name: &[u8]) -> Option<&[u8]> {
     is_hash.then(|| &hash[2..])
 }
 
+/// Finds the functions of a file whose name is wanted.
+pub(super) type Bearers<'s, 'd> = dyn Fn(&dyn Fn(&[u8]) -> bool) -> Vec<Symbol<'d>> + 's;
+
 /// What a file's functions are told apart by.
 pub(super) struct Sources<'s, 'd> {
-    /// All functions of the file.
-    pub(super) spans: &'s [Span<Name<'d>>],
+    /// Finds the functions of the file that have a wanted name.
+    pub(super) bearers: &'s Bearers<'s, 'd>,
     /// The source files that symbols count.
     pub(super) files: &'s [&'d [u8]],
     /// Where its code is.
@@ -82,9 +85,7 @@ impl<'d> Sources<'_, 'd> {
         }
         // Of a million names nearly all differ in length from the few that are asked for.
         let lengths = names.iter().fold(0u128, |lengths, name| lengths | 1 << (name.len() % 128));
-        let all = self.spans.iter().filter_map(|span| symbol(&span.name));
-        let may = all.filter(|symbol| lengths >> (symbol.name.len() % 128) & 1 != 0);
-        may.filter(|symbol| names.contains(symbol.name)).collect()
+        (self.bearers)(&|name| lengths >> (name.len() % 128) & 1 != 0 && names.contains(name))
     }
 
     /// What tells each function with one of these symbols from the others, by symbol.
@@ -136,6 +137,15 @@ impl<'d> Sources<'_, 'd> {
     }
 }
 
+/// The functions among these spans whose name is wanted.
+pub(super) fn bearers_among<'d>(
+    spans: &[Span<Name<'d>>],
+    is_wanted: &dyn Fn(&[u8]) -> bool,
+) -> Vec<Symbol<'d>> {
+    let all = spans.iter().filter_map(|span| symbol(&span.name));
+    all.filter(|symbol| is_wanted(symbol.name)).collect()
+}
+
 fn symbol<'d>(name: &Name<'d>) -> Option<Symbol<'d>> {
     match name {
         Name::Symbol(symbol) => Some(*symbol),
@@ -175,7 +185,8 @@ mod tests {
         };
         let spans: Vec<Span<Name<'_>>> = all.iter().map(span).collect();
         let code = [Code { start: 0, end: 10, address: 0x1000 }];
-        let sources = Sources { spans: &spans, files: &files, code: &code };
+        let bearers = |is_wanted: &dyn Fn(&[u8]) -> bool| bearers_among(&spans, is_wanted);
+        let sources = Sources { bearers: &bearers, files: &files, code: &code };
         let found = |asked: &[Symbol<'static>]| -> Vec<String> {
             sources.of(asked).into_iter().map(Option::unwrap_or_default).collect()
         };

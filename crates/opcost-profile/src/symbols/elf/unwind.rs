@@ -3,6 +3,7 @@
 
 use super::super::span::{Span, unnest};
 use super::Name;
+use super::excerpt::Readable;
 use super::image::{Code, ElfError, Image, LE, offsets};
 use gimli::{BaseAddresses, CieOrFde, EhFrame, EhFrameOffset, LittleEndian, UnwindSection};
 use object::read::elf::SectionHeader;
@@ -39,8 +40,11 @@ const STACK_POINTER: gimli::Register = gimli::Register(7);
 ///
 /// # Errors
 /// [`ElfError`], as [`read`](super::read).
-pub fn without_frame(file: &[u8], places: &[u64]) -> Result<Vec<bool>, ElfError> {
-    let image = Image::parse(file)?;
+pub fn without_frame<'d>(
+    file: impl Into<Readable<'d>>,
+    places: &[u64],
+) -> Result<Vec<bool>, ElfError> {
+    let image = Image::parse(file.into().unwind()?)?;
     let code = image.code()?;
     let mut without = vec![false; places.len()];
     if let Some((frames, bases)) = eh_frame(&image) {

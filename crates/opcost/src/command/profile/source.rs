@@ -6,6 +6,7 @@ use clap::Args;
 use opcost_profile::read::{self, ReadError, ReadProfile, Wanted};
 use opcost_profile::symbolise::{KernelSource, Sources};
 use opcost_profile::symbols::program::DEBUG_FILES;
+use opcost_sys::allocator::give_large_blocks_back;
 use std::path::{Path, PathBuf};
 
 /// How files with profiles are read.
@@ -51,6 +52,8 @@ impl SourceArgs {
     /// # Errors
     /// [`ReadError`], with its exit status.
     pub(crate) fn read(&self, path: &Path) -> Result<ReadProfile> {
+        // Names come from one large file after another.
+        give_large_blocks_back();
         let mut wanted = Wanted { event: self.event.clone(), ..Wanted::default() };
         for text in &self.only {
             wanted
