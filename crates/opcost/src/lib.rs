@@ -14,6 +14,7 @@ pub mod exit;
 pub mod experiment;
 pub mod failure;
 pub mod history;
+pub mod hook;
 pub mod import;
 pub mod kernel;
 pub mod machine;

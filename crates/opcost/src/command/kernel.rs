@@ -92,7 +92,7 @@ fn build_kernel(globals: &Globals, args: &BuildArgs) -> Result<Status> {
             tarballs: TARBALLS.into(),
             path_env: std::env::var_os("PATH"),
             interrupt: &interrupt,
-            progress: &mut |text| shown.tell(text),
+            progress: &mut |phase, done| shown.tell(phase, done),
         },
         &recipe,
     );

@@ -3,7 +3,6 @@
 use crate::command::variant::{command_of, parse_workload};
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::{Experiment, Scalar, Variant};
-use crate::machine::Machine;
 use crate::machine::host::{Host, HostSurroundings};
 use crate::resolve::resolve;
 use crate::sampling::{

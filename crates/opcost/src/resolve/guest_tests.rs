@@ -1,11 +1,11 @@
 //! Plans for the emulated machine.
 
-use super::fixture::{FakeSurroundings, experiment};
-use super::resolve;
 use crate::exit::{Status, status_of};
 use crate::experiment::{Experiment, KernelRecipe, Variant};
 use crate::kernel::KernelSpec;
 use crate::plan::{Aslr, CacheShape, MachineKind, Plan};
+use crate::resolve::fixture::{FakeSurroundings, experiment};
+use crate::resolve::resolve;
 
 fn one_workload() -> Variant {
     Variant { workload: Some("syscall".into()), ..Variant::default() }

@@ -14,7 +14,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["disk", "source", "time"],
             &["failure", "kernel", "sampling"],
             &["plan", "size"],
-            &["experiment", "progress", "recording", "stopping"],
+            &["experiment", "hook", "progress", "recording", "stopping"],
             &["comparison", "import", "resolve", "store"],
             &["history", "work_process"],
             &["machine", "render"],

@@ -150,12 +150,7 @@ fn emulation(subject: &'static str, emulator: Emulator) -> Finding {
                 tools.qemu_version
             ),
         ),
-        // The error's second half says what to do.
-        Err(error) => {
-            let text = error.to_string();
-            let (what, remedy) = text.split_once("; ").unwrap_or((&text, ""));
-            Finding::bad(subject, Health::Missing, what, remedy)
-        }
+        Err(error) => Finding::bad(subject, Health::Missing, error.what(), error.remedy()),
     }
 }
 

@@ -128,11 +128,12 @@ pub fn selftest(globals: &Globals, args: &SelftestArgs) -> Result<Status> {
         if number >= subject.round() && elapsed() + longest > budget {
             break;
         }
-        phases.tell(&format!(
-            "making reports ({number} made, {:.0} of {:.0} s)",
+        let done = format!(
+            "{number} made, {:.0} of {:.0} s",
             elapsed().as_secs_f64(),
             budget.as_secs_f64()
-        ));
+        );
+        phases.tell("making reports", Some(&done));
         let report_begun = elapsed();
         let drawn = Random::new(seed).fork(number as u64).next_u64() >> 32;
         let experiment = subject.experiment(planted, drawn);
@@ -170,7 +171,7 @@ fn record(experiment: &Experiment, store: &Path, interrupt: &Interrupt) -> Resul
         .and_then(|store| store.begin(&plan, &state, unix_ns()))
         .map_err(StoreError::carried)?;
     let (ending, recording) =
-        make_runs(&plan, &[], (machine.as_mut(), &state), writer, &mut Silent)?;
+        make_runs(&plan, &[], (machine.as_mut(), &state, interrupt), writer, &mut Silent)?;
     match ending {
         Ending::Complete | Ending::Stopped(_) => Ok(recording),
         Ending::Interrupted => {

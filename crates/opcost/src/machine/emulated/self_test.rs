@@ -27,7 +27,7 @@ pub(super) fn filters(
     emulator: Emulator,
     folder: &Path,
     interrupt: &Interrupt,
-    say: &mut dyn FnMut(&str),
+    say: &mut dyn FnMut(&str, Option<&str>),
 ) -> Result<Filters> {
     let kept = kept_report(tools)?;
     if let Ok(report) = fs::read_to_string(&kept)
@@ -35,7 +35,7 @@ pub(super) fn filters(
     {
         return Ok(filters);
     }
-    say("testing whether this QEMU counts exactly");
+    say("testing whether this QEMU counts exactly", None);
     let test = SelfTest { tools, emulator, folder, interrupt };
     let program = folder.join("probe");
     let code = match emulator {
