@@ -28,7 +28,7 @@ enum Action {
     /// Build a kernel from source and keep it under a name for --kernel NAME
     #[command(after_help = BUILD_EXAMPLES)]
     Build(BuildArgs),
-    /// List the kernels that were built or downloaded
+    /// List the kernels that opcost built or downloaded
     List(ListArgs),
 }
 
@@ -38,11 +38,12 @@ const BUILD_EXAMPLES: &str = "Examples:
 
 #[derive(Args, Debug)]
 struct BuildArgs {
-    /// Fragments of configuration on top of tinyconfig, in order; a later one wins
+    /// Configuration fragments on top of tinyconfig, in order; a later fragment wins
     #[arg(long, value_name = "FRAGMENT", required = true, num_args = 1..)]
     config: Vec<PathBuf>,
 
-    /// Kernel source tree, which is not written to [default: Debian's newest linux-source package]
+    /// Kernel source tree; opcost does not write to it [default: Debian's newest linux-source
+    /// package]
     #[arg(long, value_name = "DIR")]
     source: Option<PathBuf>,
 

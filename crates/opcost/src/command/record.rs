@@ -107,7 +107,7 @@ pub(crate) fn machine_for<'a>(
         )),
         MachineKind::Attached => Err(fail(
             Status::Usage,
-            "these runs were periods of a running program, to which nothing is attached any more; \
+            "these runs were periods of a running program, and opcost is no longer attached to the program; \
              begin anew with opcost attach PID",
         )),
         MachineKind::Emulated => {

@@ -12,7 +12,7 @@ use opcost_sys::interrupt::Interrupt;
 /// Arguments of `opcost resume`.
 #[derive(Args, Debug)]
 pub struct ResumeArgs {
-    /// The recording: its identifier, the beginning of it, or last
+    /// The recording: its identifier, the identifier's beginning, or last
     #[arg(default_value = "last")]
     pub id: String,
 

@@ -72,7 +72,7 @@ pub enum DifferenceError {
     #[error("'{0}' of recording {1} would be compared with itself; name two with --variant")]
     Same(String, String),
     /// The runs were not comparable.
-    #[error("not comparable: {detail} (rule {rule}; --allow {rule} compares them all the same)")]
+    #[error("not comparable: {detail} (rule {rule}; --allow {rule} compares them nevertheless)")]
     Refused {
         /// The rule, as `--allow` takes it.
         rule: String,

@@ -32,7 +32,7 @@ pub enum ProfileDifferenceError {
     /// Other things were sampled.
     #[error(
         "{one} has the event {of_one} and {two} has {of_two}; choose one that both have with --event, \
-         or compare them all the same with --allow event"
+         or compare them nevertheless with --allow event"
     )]
     Event {
         /// The first file.

@@ -119,6 +119,19 @@ fn what_appeared_and_vanished_is_judged_by_its_samples() {
 }
 
 #[test]
+fn a_part_that_the_compiler_split_off_is_not_called_by_its_function() {
+    let of = |samples| {
+        let parts: &[&str] = &["main", "f", "f.part.0"];
+        profile("cpu-clock", 1, &[(&["main"], 100), (&["main", "f"], 20), (parts, samples)])
+    };
+    let difference = compare(&of(30), &of(200), [Some(1), Some(1)]).unwrap();
+    let f = row(&difference, "f");
+    assert_eq!((samples(f), f.verdict), (Some([50, 220]), FunctionVerdict::Differs));
+    let callers = f.callers.iter().map(|caller| (caller.symbol.as_str(), caller.own.change));
+    assert_eq!(callers.collect::<Vec<_>>(), [("main", 170.0)]);
+}
+
+#[test]
 fn counted_costs_are_exact() {
     let text =
         |own: u64| format!("events: Ir\nob=/a/w\nfn=f\n1 {own}\nfn=g\n1 7\ntotals: {}\n", own + 10);

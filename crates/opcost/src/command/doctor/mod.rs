@@ -24,7 +24,7 @@ use std::path::Path;
 /// Arguments of `opcost doctor`.
 #[derive(Args, Debug)]
 pub struct DoctorArgs {
-    /// Listen to each CPU in turn instead: which is the quietest, what disturbs the others
+    /// Listen to each CPU in turn; report which CPU is the quietest and what disturbs the others
     #[arg(long)]
     pub cpus: bool,
 
@@ -130,9 +130,9 @@ fn counters(root: &Path) -> Finding {
     let virtual_machine = read(root, "proc/cpuinfo")
         .is_some_and(|text| text.split_whitespace().any(|flag| flag == "hypervisor"));
     let remedy = if virtual_machine {
-        "this is a virtual machine: let the hypervisor give it a PMU (KVM: -cpu host,pmu=on); until then \
-         instructions and cycles cannot be counted here, times and software events can; the \
-         emulated machine counts instructions without one: --machine emulated"
+        "this is a virtual machine: let the hypervisor give it a PMU (KVM: -cpu host,pmu=on). Without a PMU \
+         opcost measures times and software events here, but no instructions or cycles. The emulated \
+         machine counts instructions without a PMU: --machine emulated"
     } else {
         "boot a kernel with CONFIG_PERF_EVENTS and this CPU's PMU driver"
     };
@@ -225,8 +225,8 @@ fn watchdog(root: &Path) -> Finding {
         Some(true) if has_cpu_pmu(&root.join("sys")) => Finding::bad(
             "NMI watchdog",
             Health::Poor,
-            "it holds one hardware counter",
-            "for one counter more: sysctl kernel.nmi_watchdog=0",
+            "the watchdog holds one hardware counter",
+            "to free the counter: sysctl kernel.nmi_watchdog=0",
         ),
         Some(true) => {
             Finding::good("NMI watchdog", "on, but there is no hardware counter for it to hold")
@@ -301,7 +301,7 @@ fn processors() -> Finding {
             "CPUs",
             Health::Poor,
             "one usable CPU: opcost shares it with what it measures",
-            "allow a second one (taskset, cpuset), and pin runs with --cpu",
+            "allow a second CPU (taskset, cpuset), and pin runs with --cpu",
         )
     }
 }
@@ -325,7 +325,7 @@ fn steal(root: &Path) -> Finding {
                 "the hypervisor took {:.1} % of the CPU time asked for since boot",
                 *steal as f64 * 100.0 / (*steal + busy) as f64
             ),
-            "measure when the host is quieter; interleaving cancels what is slow, not what is sudden",
+            "measure when the host is quieter; interleaving cancels slow drifts, not sudden bursts",
         ),
         Some(_) => Finding::good("other guests", "the hypervisor takes next to nothing"),
         None => Finding::bad("other guests", Health::Poor, "not known", "mount /proc"),
@@ -383,8 +383,8 @@ fn load(root: &Path) -> Finding {
         "load",
         Health::Poor,
         text,
-        "others want the CPUs, and times measured now are doubtful: stop them (ps -e --sort -pcpu \
-         shows who they are), or choose a quiet CPU: opcost doctor --cpus",
+        "other programs compete for the CPUs, so times measured now are doubtful: stop the programs (ps -e \
+         --sort -pcpu lists them), or choose a quiet CPU: opcost doctor --cpus",
     )
 }
 
@@ -401,7 +401,7 @@ fn store(globals: &Globals) -> Result<Finding> {
             "store",
             Health::Missing,
             error.to_string(),
-            "choose another with --store PATH",
+            "choose another store with --store PATH",
         ),
     })
 }

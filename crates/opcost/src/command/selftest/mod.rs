@@ -49,7 +49,7 @@ pub struct SelftestArgs {
     /// which can also be given a known change]
     pub command: Option<String>,
 
-    /// Make reports for so many seconds; each kind is made at least once
+    /// Make reports for this many seconds, and at least one report of each kind
     #[arg(long, value_name = "N", default_value = "60", value_parser = seconds)]
     pub seconds: f64,
 
@@ -57,13 +57,13 @@ pub struct SelftestArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
 
-    /// Runs of each side in a report [default: 100; on the emulated machine the fewest that can
+    /// Runs of each side in a report [default: 100; on the emulated machine, the fewest that can
     /// decide every metric]
     #[arg(long, short = 'n', visible_alias = "runs", value_name = "N")]
     pub pairs: Option<u32>,
 
-    /// Plant so much more work in every second report; may be repeated [default: 1 and 5, on the
-    /// emulated machine 0.01]
+    /// Add this much work to one side of every second report; may be repeated [default: 1 and 5, on
+    /// the emulated machine 0.01]
     #[arg(long, value_name = "PERCENT", conflicts_with = "command", value_parser = planted)]
     pub plant: Vec<f64>,
 

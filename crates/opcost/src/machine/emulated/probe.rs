@@ -238,8 +238,8 @@ pub enum ProbeError {
     Missing(String),
     /// A count is not the known one.
     #[error(
-        "this QEMU cannot be counted in exactly: a program of {expected} {name} has {counted} by \
-         its plugin; use another QEMU (7.2 is known to work)"
+        "opcost cannot count exactly with this QEMU: a program of {expected} {name} has {counted} \
+         according to the plugin; use another QEMU (7.2 is known to work)"
     )]
     Wrong {
         /// The metric.
@@ -251,7 +251,7 @@ pub enum ProbeError {
     },
     /// No filter fits a kind.
     #[error(
-        "this QEMU cannot be counted in exactly: its accesses of rep {kind} are {counts:?} for \
+        "opcost cannot count exactly with this QEMU: its accesses of rep {kind} are {counts:?} for \
          {iterations} iterations; use another QEMU (7.2 is known to work)"
     )]
     NoFilter {
