@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use opcost::size::{Measured, align, compare, disassemble};
+use opcost_size::{Measured, align, compare, disassemble};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((size, files)) = bytes.split_first_chunk() else { return };

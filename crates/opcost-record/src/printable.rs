@@ -30,6 +30,11 @@ pub fn printable_bytes(bytes: &[u8]) -> String {
     shown
 }
 
+/// Two digits a byte, as digests and build identifiers are written.
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Whether a terminal does something else with a character than to show it.
 pub fn is_obeyed(char: char) -> bool {
     let turns =
@@ -47,5 +52,6 @@ mod tests {
         assert_eq!(printable("\x1b[2Jx\n\u{202e}"), "\\u{1b}[2Jx\\u{a}\\u{202e}");
         assert_eq!(printable_lines("a\x07\nb"), "a\\u{7}\nb");
         assert_eq!(printable_bytes(b"caf\xe9 \xc3\xa9\x1b"), "caf\\xe9 é\\u{1b}");
+        assert_eq!(hexadecimal(&[0, 0x0a, 0xff]), "000aff");
     }
 }

@@ -4,6 +4,8 @@
 //! line a test past libtest, to standard error itself: plain `cargo test` shows it, and
 //! `script/count-tests` takes those tests from the passed ones.
 
+#![forbid(unsafe_code)]
+
 use std::collections::HashSet;
 use std::io::Write;
 use std::sync::Mutex;

@@ -17,3 +17,4 @@ pub mod rusage;
 pub mod seccomp;
 pub mod session;
 pub mod spawn;
+pub mod xdg;

@@ -1,6 +1,6 @@
 //! Parameters: what is declared, what was given, what holds.
 
-use crate::nearest::nearest;
+use opcost_record::nearest::nearest;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;

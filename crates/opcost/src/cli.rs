@@ -19,7 +19,7 @@ use crate::command::run::RunArgs;
 use crate::command::selftest::{self, SelftestArgs};
 use crate::command::show::ShowArgs;
 use crate::command::size::{self, SizeArgs};
-use crate::command::top::{TopArgs, screen};
+use crate::command::top::{self, TopArgs};
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
@@ -85,7 +85,8 @@ pub enum Action {
     #[command(after_help = size::EXAMPLES)]
     Size(SizeArgs),
     /// Show what runs now, function by function, like perf top
-    #[command(after_help = screen::keys_help())]
+    #[cfg_attr(feature = "top", command(after_help = top::screen::keys_help()))]
+    #[cfg_attr(not(feature = "top"), command(hide = true, after_help = format!("Not here: {}", top::LEFT_OUT)))]
     Top(TopArgs),
     /// Report what can be measured here, what cannot, why, and what would help
     Doctor(DoctorArgs),

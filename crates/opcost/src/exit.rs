@@ -1,6 +1,9 @@
 //! Exit statuses, which other people's scripts rely on, and errors that carry one.
 
+use opcost_kernel::disk::DiskError;
+use opcost_kernel::{KERNEL, KernelError};
 use opcost_record::printable::printable_lines;
+use opcost_size::SizeError;
 use std::fmt;
 
 /// What the process says when it ends.
@@ -65,6 +68,49 @@ pub trait HasStatus: std::error::Error + Send + Sync + Sized + 'static {
     /// The error with its status.
     fn carried(self) -> anyhow::Error {
         StatusError { status: self.status(), error: self.into() }.into()
+    }
+}
+
+impl HasStatus for KernelError {
+    fn status(&self) -> Status {
+        match self {
+            // As a command's program that is not there.
+            KernelError::NotBuilt { .. } | KernelError::Input { what: KERNEL, .. } => {
+                Status::WorkFailed
+            }
+            KernelError::Usage(_)
+            | KernelError::Input { .. }
+            | KernelError::NotAnImage { .. }
+            | KernelError::Options(_) => Status::Usage,
+            KernelError::Step { .. } => Status::WorkFailed,
+            KernelError::File { .. }
+            | KernelError::Tools { .. }
+            | KernelError::NoSource(_)
+            | KernelError::NoModule { .. }
+            | KernelError::Debian(_) => Status::Missing,
+            KernelError::Interrupted => Status::Interrupted,
+        }
+    }
+}
+
+impl HasStatus for DiskError {
+    fn status(&self) -> Status {
+        match self {
+            DiskError::Spec { .. }
+            | DiskError::Memory { .. }
+            | DiskError::Kernel { .. }
+            | DiskError::Modules { .. } => Status::Usage,
+            DiskError::Tool | DiskError::Make { .. } => Status::Missing,
+        }
+    }
+}
+
+impl HasStatus for SizeError {
+    fn status(&self) -> Status {
+        match self {
+            SizeError::Machines { .. } => Status::NotComparable,
+            SizeError::Contents { .. } | SizeError::Function { .. } => Status::Usage,
+        }
     }
 }
 

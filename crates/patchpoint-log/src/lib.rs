@@ -20,6 +20,8 @@
 //! Statements that are removed at compile time (`log`'s features `max_level_…` and `release_max_level_…`) leave no site.
 //! What a program with sites must see to is in the documentation of [`patchpoint`].
 
+#![forbid(unsafe_code)]
+
 pub use log::{
     Level, LevelFilter, Log, Metadata, MetadataBuilder, ParseLevelError, Record, RecordBuilder,
 };

@@ -2,6 +2,7 @@
 //! pprof's profiles use it.
 
 use super::text::TextError;
+use opcost_record::leb128::{self, ReadError};
 
 /// A field's value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -22,6 +23,10 @@ impl<'b> Value<'b> {
     }
 }
 
+fn cut_field() -> TextError {
+    TextError::Cut("a field goes on behind the end".into())
+}
+
 /// The fields of a message, in their order.
 pub(super) struct Fields<'b> {
     rest: &'b [u8],
@@ -33,26 +38,19 @@ impl<'b> Fields<'b> {
     }
 
     fn take(&mut self, bytes: u64) -> Result<&'b [u8], TextError> {
-        let cut = || TextError::Cut("a field goes on behind the end".into());
-        let bytes = usize::try_from(bytes).map_err(|_| cut())?;
-        let (taken, rest) = self.rest.split_at_checked(bytes).ok_or_else(cut)?;
+        let bytes = usize::try_from(bytes).map_err(|_| cut_field())?;
+        let (taken, rest) = self.rest.split_at_checked(bytes).ok_or_else(cut_field)?;
         self.rest = rest;
         Ok(taken)
     }
 
-    /// A number of seven bits a byte, the lowest first.
     fn varint(&mut self) -> Result<u64, TextError> {
-        let mut number = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.take(1)?[0];
-            number |= u64::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return Ok(number);
-            }
-        }
-        Err(TextError::Content(
-            "it has a number of more than ten bytes, so it is no pprof profile".into(),
-        ))
+        leb128::read(&mut self.rest).map_err(|error| match error {
+            ReadError::Cut => cut_field(),
+            ReadError::TooLarge => TextError::Content(
+                "it has a number of more than 64 bits, so it is no pprof profile".into(),
+            ),
+        })
     }
 
     fn field(&mut self) -> Result<(u64, Value<'b>), TextError> {

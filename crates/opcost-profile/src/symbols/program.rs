@@ -2,6 +2,7 @@
 
 use super::elf::{self, ElfError, ProgramSymbols};
 use gimli::SectionId;
+use opcost_record::printable::hexadecimal;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -93,7 +94,7 @@ pub fn split_off(
 /// `FOLDER/.build-id/ab/cdef…`, as distributions and perf name what has a build id; `None` for an
 /// identifier of less than two bytes.
 pub fn by_build_id(folder: &Path, id: &[u8]) -> Option<PathBuf> {
-    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = hexadecimal(id);
     let (first, rest) = hex.split_at_checked(2).filter(|(_, rest)| !rest.is_empty())?;
     Some(folder.join(".build-id").join(first).join(rest))
 }

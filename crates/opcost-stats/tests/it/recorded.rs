@@ -1,20 +1,12 @@
 //! Error rates and power on noise as machines made it, with its drift, spikes and likeness of
 //! neighbours: stretches of recorded equal runs, dealt out to two variants in random blocks.
 
-use crate::noise::{Noise, deal, interleaved, start};
+use crate::noise::{Noise, deal, family, interleaved, start};
 use opcost_stats::{Budget, Exactness, Family, Paired, Random, Total, exact};
 use std::num::NonZeroU64;
 
 /// Recordings of hosts; the first made while the machine was busy with other work, too.
 const HOSTS: [&str; 3] = ["gzip-busy.txt", "gzip.txt", "syscall.txt"];
-
-fn family(metric: &str) -> Family {
-    match metric {
-        "wall_us" => Family::Primary,
-        "task-clock_us" | "user-time_us" | "system-time_us" => Family::Headline,
-        _ => Family::Rest,
-    }
-}
 
 /// Whether a report on equal runs has any change in it.
 fn false_alarm(noise: &Noise, pairs: u32, random: &mut Random) -> bool {

@@ -1,7 +1,7 @@
 //! Single pairs in drawn order against mirrored blocks of two pairs, as units of the test: error
 //! rates of the pairs in any noise, and from which number of pairs on the blocks find more.
 
-use crate::noise::{Noise, deal, start};
+use crate::noise::{Noise, deal, family, start};
 use opcost_stats::schedule::{MIRRORED_PAIRS_MIN, blocks};
 use opcost_stats::{Block, Budget, Family, Paired, Random, power, rank};
 
@@ -115,14 +115,6 @@ fn single_pairs_and_blocks_may_be_tested_together() {
         let (alarms, misses) = errors(made, 32, 12, alpha, times);
         println!("12 single pairs, 10 blocks, {}: {alarms}, {misses}", made.name);
         assert!(alarms <= bound && misses <= bound, "{}: {alarms} {misses}", made.name);
-    }
-}
-
-fn family(metric: &str) -> Family {
-    match metric {
-        "wall_us" => Family::Primary,
-        "task-clock_us" | "user-time_us" | "system-time_us" => Family::Headline,
-        _ => Family::Rest,
     }
 }
 

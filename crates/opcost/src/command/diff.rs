@@ -13,7 +13,6 @@ use crate::comparison::function_context::{FunctionContext, function_context};
 use crate::comparison::owner::{KernelFiles, Owners};
 use crate::comparison::profile_difference::{EVENT_RULE, ProfileOf, profile_difference};
 use crate::exit::{HasStatus, Status, fail};
-use crate::kernel;
 use crate::plan::{SameFile, find_rule};
 use crate::recording::Recording;
 use crate::render::{self, Style, diff as page, sampled};
@@ -307,12 +306,12 @@ fn file_names(paths: [&[PathBuf]; 2]) -> [Vec<String>; 2] {
 
 /// The source files of the functions of the variants' kernels, as far as the cache has them.
 fn owners(variants: [VariantOf<'_>; 2]) -> Owners {
-    let cache = kernel::default_cache().ok();
+    let cache = opcost_kernel::default_cache().ok();
     let of = |variant: VariantOf<'_>| {
         let state = variant.recording.machine.first()?;
         let kernel = state.kernels.iter().find(|kernel| kernel.variant == variant.variant)?;
         let files = || {
-            let vmlinux = kernel::vmlinux_of(cache.as_deref()?, &kernel.digest)?;
+            let vmlinux = opcost_kernel::vmlinux_of(cache.as_deref()?, &kernel.digest)?;
             source_files(&std::fs::read(vmlinux).ok()?).ok()
         };
         Some(KernelFiles { kernel: kernel.name.clone(), files: files() })

@@ -3,12 +3,12 @@
 use crate::command::globals::Globals;
 use crate::command::output::print;
 use crate::exit::{HasStatus, Status, fail};
-use crate::nearest::nearest;
 use crate::number::{figure, grouped};
 use crate::store::{Listed, RecordingHead, Store, StoreError};
 use anyhow::Result;
 use clap::Args;
 use opcost_record::Unit;
+use opcost_record::nearest::did_you_mean;
 use opcost_record::printable::printable;
 use serde_json::json;
 
@@ -124,7 +124,7 @@ fn chosen(args: &ForgetArgs, listed: &Listed, path: &std::path::Path) -> Result<
         let all: Vec<&RecordingHead> =
             heads.iter().filter(|head| head.experiment == *experiment).collect();
         if all.is_empty() {
-            let near = nearest(experiment, heads.iter().map(|head| head.experiment.as_str()));
+            let near = did_you_mean(experiment, heads.iter().map(|head| head.experiment.as_str()));
             let why = format!(
                 "no recording of an experiment '{experiment}'{near}; see opcost list recordings"
             );

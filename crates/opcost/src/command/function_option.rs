@@ -1,10 +1,10 @@
 //! `--function`: the one function of a list that a user's name means.
 
 use crate::exit::{Status, fail};
-use crate::nearest::nearest;
 use anyhow::Result;
 use opcost_profile::symbols::naming::named;
 use opcost_record::Function;
+use opcost_record::nearest::did_you_mean;
 
 /// Functions that are listed where one is not enough.
 const LISTED: usize = 6;
@@ -21,7 +21,7 @@ pub(crate) fn the_function(functions: &[&Function], name: &str) -> Result<usize>
             let mut known: Vec<&str> = functions.iter().map(|one| one.symbol.as_str()).collect();
             known.sort_unstable();
             known.dedup();
-            let near = nearest(name, known.into_iter());
+            let near = did_you_mean(name, known);
             let why = format!("--function {name}: the profile has no such function{near}");
             Err(fail(Status::Usage, why))
         }

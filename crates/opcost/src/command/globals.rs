@@ -3,9 +3,9 @@
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::render::Style;
 use crate::store::{Store, StoreError};
-use crate::xdg;
 use anyhow::{Context, Result};
 use clap::Args;
+use opcost_sys::xdg;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 

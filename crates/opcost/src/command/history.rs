@@ -5,12 +5,12 @@ use crate::command::output::print;
 use crate::comparison::limit::{FailOn, Watched};
 use crate::exit::{HasStatus, Status, fail};
 use crate::history::{Question, history};
-use crate::nearest::nearest;
 use crate::recording::Recording;
 use crate::render::history as page;
 use crate::store::{Listed, Store, StoreError, StoreErrorKind};
 use anyhow::Result;
 use clap::Args;
+use opcost_record::nearest::did_you_mean;
 use opcost_record::printable::printable;
 
 /// Arguments of `opcost history`.
@@ -64,7 +64,8 @@ pub fn show(globals: &Globals, args: &HistoryArgs) -> Result<Status> {
         }
     }
     if recordings.is_empty() {
-        let near = nearest(&args.experiment, heads.iter().map(|head| head.experiment.as_str()));
+        let near =
+            did_you_mean(&args.experiment, heads.iter().map(|head| head.experiment.as_str()));
         let why = format!(
             "no recording of an experiment '{}'{near}; see opcost list recordings",
             args.experiment

@@ -3,14 +3,11 @@
 use crate::command::globals::Globals;
 use crate::command::output::print;
 use crate::exit::{HasStatus, Status, WithStatus};
-use crate::kernel::build::{Builder, build, short};
-use crate::kernel::cache::{Cache, Description};
-use crate::kernel::spec::Recipe;
-use crate::kernel::{TARBALLS, default_cache};
 use crate::phases::Phases;
 use crate::render::page::{align, fit};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
+use opcost_kernel::{Description, KernelSpec, Recipe, default_cache, kept, prepare, short};
 use opcost_sys::interrupt::Interrupt;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -66,7 +63,7 @@ struct ListArgs {
 /// `opcost kernel`.
 ///
 /// # Errors
-/// As [`prepare`](crate::kernel::prepare).
+/// As [`prepare`](opcost_kernel::prepare).
 pub fn kernel(globals: &Globals, args: &KernelArgs) -> Result<Status> {
     match &args.what {
         Action::Build(args) => build_kernel(globals, args),
@@ -87,16 +84,9 @@ fn build_kernel(globals: &Globals, args: &BuildArgs) -> Result<Status> {
         .context("cannot install the signal handler")
         .status(Status::Missing)?;
     let mut shown = Phases::new(globals.quiet);
-    let built = build(
-        &mut Builder {
-            cache: Cache::new(&cache),
-            tarballs: TARBALLS.into(),
-            path_env: std::env::var_os("PATH"),
-            interrupt: &interrupt,
-            progress: &mut |phase, done| shown.tell(phase, done),
-        },
-        &recipe,
-    );
+    let spec = KernelSpec::Recipe(recipe);
+    let built =
+        prepare(&spec, &cache, false, &interrupt, &mut |phase, done| shown.tell(phase, done));
     shown.end();
     let kernel = built.map_err(HasStatus::carried)?;
     let release = kernel.release.as_deref().unwrap_or("unknown release");
@@ -105,8 +95,7 @@ fn build_kernel(globals: &Globals, args: &BuildArgs) -> Result<Status> {
 }
 
 fn list_kernels(args: &ListArgs) -> Result<Status> {
-    let cache = Cache::new(&default_cache().map_err(HasStatus::carried)?);
-    let entries = cache.entries();
+    let entries = kept(&default_cache().map_err(HasStatus::carried)?);
     let text = if args.json {
         let rows: Vec<Value> = entries
             .iter()

@@ -15,6 +15,7 @@ pub mod kernel;
 pub mod list;
 pub mod man;
 pub mod measure;
+mod measured_file;
 pub mod output;
 pub mod profile;
 pub mod profile_exports;

@@ -3,11 +3,11 @@
 use super::exports::{check_folder, export_argument};
 use crate::comparison::call_tree::{CallTree, VariantOf};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
-use crate::nearest::nearest;
 use crate::recording::Recording;
 use crate::render::profile::{PROFILE_FORMATS, ProfileFormat};
 use anyhow::{Context, Result};
 use clap::{ArgMatches, Command};
+use opcost_record::nearest::did_you_mean;
 use opcost_record::printable::printable;
 use std::path::{Path, PathBuf};
 
@@ -97,7 +97,7 @@ pub(crate) fn find_variant<'a>(recording: &'a Recording, name: &str) -> Result<V
     match found.filter(|variant| *variant < known.len()) {
         Some(variant) => Ok(VariantOf { recording, variant }),
         None => {
-            let near = nearest(name, known.iter().copied());
+            let near = did_you_mean(name, known.iter().copied());
             let why = format!(
                 "--variant {name}: recording {} has no such variant{near}; it has {}",
                 recording.id,

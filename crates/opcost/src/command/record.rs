@@ -10,7 +10,6 @@ use crate::machine::emulated::Emulated;
 use crate::machine::host::Host;
 use crate::machine::revision::Revisions;
 use crate::machine::{Machine, read_state};
-use crate::nearest::nearest;
 use crate::phases::Phases;
 use crate::plan::{self, MachineKind, Plan, VariantPlan, WorkPlan};
 use crate::progress::{self, Progress};
@@ -20,6 +19,7 @@ use crate::store::{RecordingWriter, StoreError};
 use crate::{failure, render, scratch};
 use anyhow::{Context, Result};
 use clap::Args;
+use opcost_record::nearest::did_you_mean;
 use opcost_record::{Failure, MetricKey, MetricRow, Record, WORKLOAD};
 use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
@@ -217,7 +217,7 @@ fn check_limits(plan: &Plan, limits: &[FailOn]) -> Result<()> {
         let reported = MetricRow::find(name).is_some_and(|row| row.source == WORKLOAD);
         if !reported && !metrics.iter().any(is) {
             let known: Vec<String> = metrics.iter().map(MetricKey::label).collect();
-            let near = nearest(name, known.iter().map(String::as_str));
+            let near = did_you_mean(name, known.iter().map(String::as_str));
             let why = format!(
                 "--fail-on {name}: the runs have no such metric{near}; give regression, functions, or one of {}",
                 known.join(", ")

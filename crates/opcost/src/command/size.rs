@@ -1,15 +1,13 @@
 //! `opcost size`.
 
 use crate::command::globals::Globals;
+use crate::command::measured_file;
 use crate::command::output::print;
 use crate::exit::{HasStatus, Status, fail};
 use crate::render::size as page;
-use crate::size::alone::sizes;
-use crate::size::difference::{Measured, compare};
-use crate::size::function::compare_function;
-use crate::size::input;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use opcost_size::{Measured, compare, compare_function, sizes};
 use serde_json::Value;
 
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -63,11 +61,13 @@ enum Format {
 /// `opcost size`.
 ///
 /// # Errors
-/// [`SizeError`](crate::size::SizeError), and what is wrong with a kernel.
+/// [`SizeError`](opcost_size::SizeError), and what is wrong with a kernel.
 pub fn size(globals: &Globals, args: &SizeArgs) -> Result<Status> {
     let Some(name_of_variant) = &args.variant else { return alone(globals, args) };
-    let bytes =
-        [input::open(&args.baseline, globals.quiet)?, input::open(name_of_variant, globals.quiet)?];
+    let bytes = [
+        measured_file::open(&args.baseline, globals.quiet)?,
+        measured_file::open(name_of_variant, globals.quiet)?,
+    ];
     let read = |name: &str, bytes| Measured::read(name, bytes).map_err(HasStatus::carried);
     let baseline = read(&args.baseline, &bytes[0])?;
     let variant = read(name_of_variant, &bytes[1])?;
@@ -106,7 +106,7 @@ fn alone(globals: &Globals, args: &SizeArgs) -> Result<Status> {
         );
         return Err(fail(Status::Usage, why));
     }
-    let bytes = input::open(&args.baseline, globals.quiet)?;
+    let bytes = measured_file::open(&args.baseline, globals.quiet)?;
     let file = Measured::read(&args.baseline, &bytes).map_err(HasStatus::carried)?;
     let sizes = sizes(&file);
     print(&match format_of(args) {

@@ -2,7 +2,7 @@
 
 use crate::plan::{Plan, WorkPlan};
 use crate::recording::MachineState;
-use crate::size::Totals;
+use opcost_size::Totals;
 use serde::Serialize;
 
 /// Bytes in memory of what two variants run.

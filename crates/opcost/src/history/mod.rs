@@ -7,10 +7,10 @@ use crate::comparison::between::{Between, between};
 use crate::comparison::limit::Limit;
 use crate::comparison::{Comparison, Figures, Row, compare, interval};
 use crate::exit::{Status, fail};
-use crate::nearest::nearest;
 use crate::plan::Revision;
 use crate::recording::{Recording, State};
 use anyhow::Result;
+use opcost_record::nearest::did_you_mean;
 use opcost_record::{Better, Unit};
 use opcost_stats::change_point::{change_points, values_min};
 use opcost_stats::summary;
@@ -158,7 +158,7 @@ pub fn history(mut recordings: Vec<Recording>, question: &Question) -> Result<Hi
     let variant = match &question.variant {
         Some(name) if names().any(|known| known == name) => name.clone(),
         Some(name) => {
-            let near = nearest(name, names());
+            let near = did_you_mean(name, names());
             let why = format!("--variant {name}: no recording of '{experiment}' has it{near}");
             return Err(fail(Status::Usage, why));
         }
@@ -199,7 +199,7 @@ fn series(
     };
     let Some(newest) = comparisons.iter().rev().find_map(row) else {
         let labels = comparisons.iter().flat_map(|comparison| &comparison.rows);
-        let near = nearest(metric, labels.map(|row| row.label.as_str()));
+        let near = did_you_mean(metric, labels.map(|row| row.label.as_str()));
         return Err(fail(Status::Usage, format!("--metric {metric}: no recording has it{near}")));
     };
     let points: Vec<Point> = recordings

@@ -3,7 +3,6 @@
 use super::window::Window;
 use super::{Machine, RunEnd, Together, outcome};
 use crate::exit::{Status, WithStatus, fail};
-use crate::kernel::KernelSpec;
 use crate::plan::{Aslr, EnvironmentPolicy, EventPlan, Group, Plan, Slot, VariantPlan, WorkPlan};
 use crate::resolve::Surroundings;
 use crate::sampling::{
@@ -13,6 +12,7 @@ use crate::sampling::{
 use crate::source::{Scope, Source, SourceContext, perf_event, sampling, sources};
 use crate::work_process::{self, Request};
 use anyhow::{Context, Result};
+use opcost_kernel::KernelSpec;
 use opcost_profile::session::Recorded;
 use opcost_profile::symbolise::symbolise;
 use opcost_record::framing::{Fault, TextError};

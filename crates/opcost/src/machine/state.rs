@@ -3,8 +3,7 @@
 
 use crate::plan::{Plan, WorkPlan};
 use crate::recording::{MachineState, ProgramState};
-use crate::size::Totals;
-use sha2::{Digest, Sha256};
+use opcost_size::Totals;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -105,11 +104,10 @@ fn programs(plan: &Plan) -> Vec<ProgramState> {
 /// A program's length, hash and sizes; `None` if it cannot be read.
 pub(super) fn program_state(path: &Path) -> Option<ProgramState> {
     let bytes = fs::read(path).ok()?;
-    let sha256 = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     Some(ProgramState {
         path: path.to_path_buf(),
         length_bytes: bytes.len() as u64,
-        sha256,
+        sha256: opcost_kernel::digest(&bytes),
         sizes: Totals::read(&bytes).ok(),
     })
 }

@@ -1,7 +1,7 @@
 //! The emulated machine of each variant.
 
-use crate::disk::DiskSpec;
-use crate::kernel::KernelSpec;
+use opcost_kernel::KernelSpec;
+use opcost_kernel::disk::DiskSpec;
 use opcost_record::metric::EMULATOR;
 use opcost_record::{Domain, MetricKey};
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! Names of the comparability ledger's rules, which a plan can waive.
 
 use crate::exit::{Status, fail};
-use crate::nearest::nearest;
 use anyhow::Result;
+use opcost_record::nearest::did_you_mean;
 
 /// The rules, in the order of the ledger's table.
 pub(crate) const NAMES: &[&str] = &[
@@ -38,7 +38,7 @@ pub fn find_rule(name: &str) -> Result<()> {
     if NAMES.contains(&name) {
         return Ok(());
     }
-    let near = nearest(name, NAMES.iter().copied());
+    let near = did_you_mean(name, NAMES.iter().copied());
     let why = format!("--allow {name}: no such rule{near}; there are: {}", NAMES.join(", "));
     Err(fail(Status::Usage, why))
 }

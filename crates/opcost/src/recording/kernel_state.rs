@@ -1,7 +1,7 @@
 //! The state of an emulated machine: its kernels, and what else its counts depend on.
 
 use super::MachineState;
-use crate::size::Totals;
+use opcost_size::Totals;
 use serde::{Deserialize, Serialize};
 
 /// A kernel of the emulated machine as it was when the recording began.

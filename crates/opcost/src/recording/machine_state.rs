@@ -1,7 +1,7 @@
 //! What a machine was like while a recording was made.
 
 use super::KernelState;
-use crate::size::Totals;
+use opcost_size::Totals;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -36,11 +36,6 @@ impl State {
         (State::StoppedBudget, "stopped-budget"),
     ];
 
-    /// Whether all is made that the plan wanted made.
-    pub fn is_whole(self) -> bool {
-        matches!(self, State::Finished | State::StoppedWidth | State::StoppedBudget)
-    }
-
     /// The word stored and shown.
     pub fn word(self) -> &'static str {
         Self::WORDS[self as usize].1

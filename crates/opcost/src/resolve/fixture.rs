@@ -2,8 +2,8 @@
 
 use super::{Surroundings, resolve};
 use crate::experiment::{Command, Experiment, Scalar, Variant};
-use crate::kernel::KernelSpec;
 use crate::plan::{BlockPlan, EventPlan, Plan};
+use opcost_kernel::KernelSpec;
 use opcost_sys::perf::Refusal;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

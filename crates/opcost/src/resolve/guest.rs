@@ -2,14 +2,14 @@
 
 use super::Surroundings;
 use super::host::says_how_to_sample;
-use crate::disk::{DiskError, DiskSpec};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::{Experiment, Variant};
-use crate::kernel::{KernelError, KernelSpec, Recipe};
-use crate::nearest::nearest;
 use crate::plan::guest::CPU_MODEL;
 use crate::plan::{CacheShape, CachesPlan, EmulationPlan, GuestPlan, MachineKind, WorkPlan};
 use anyhow::{Context, Result};
+use opcost_kernel::disk::{DiskError, DiskSpec};
+use opcost_kernel::{KernelError, KernelSpec, Recipe};
+use opcost_record::nearest::did_you_mean;
 use std::path::PathBuf;
 
 /// Memory of an emulated machine, MiB, where nothing else is said.
@@ -286,7 +286,7 @@ fn resolve_kernel(
         Err(error).status(status)
     });
     found.map_err(|error: anyhow::Error| {
-        let near = nearest(name, experiment.kernels.keys().map(String::as_str));
+        let near = did_you_mean(name, experiment.kernels.keys().map(String::as_str));
         if near.is_empty() { error } else { error.context(format!("--kernel {name}{near}")) }
     })
 }

@@ -2,10 +2,10 @@
 
 use crate::exit::{Status, status_of};
 use crate::experiment::{Experiment, KernelRecipe, Variant};
-use crate::kernel::KernelSpec;
 use crate::plan::{Aslr, CacheShape, MachineKind, Plan};
 use crate::resolve::fixture::{FakeSurroundings, experiment};
 use crate::resolve::resolve;
+use opcost_kernel::KernelSpec;
 
 fn one_workload() -> Variant {
     Variant { workload: Some("syscall".into()), ..Variant::default() }

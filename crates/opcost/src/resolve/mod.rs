@@ -18,7 +18,6 @@ pub(crate) use variants::unbalanced;
 
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::Experiment;
-use crate::kernel::KernelSpec;
 use crate::plan::{
     Aslr, EnvironmentPolicy, EventPlan, Hooks, MachineKind, Plan, Target, WorkPlan, comparisons,
     find_rule, schedule,
@@ -27,6 +26,7 @@ use crate::source::Scope;
 use anyhow::{Context, Result};
 use length::{Length, Shape};
 use measured::{Measured, figures_reported, measured_by_emulator, measured_by_host};
+use opcost_kernel::KernelSpec;
 use opcost_record::printable::printable;
 use opcost_sys::perf::Refusal;
 use std::path::PathBuf;

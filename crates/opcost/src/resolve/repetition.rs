@@ -1,7 +1,6 @@
 //! From a plan back to an experiment that makes it again.
 
 use crate::experiment::{Command, Experiment, KernelRecipe, Scalar, Variant};
-use crate::kernel::KernelSpec;
 use crate::plan::{
     CacheShape, CachesPlan, EventPlan, MachineKind, Plan, VariantPlan, Width, WorkPlan,
     shell_syntax,
@@ -9,6 +8,7 @@ use crate::plan::{
 use crate::sampling::SamplingPlan;
 use crate::source::perf_event::{DEFAULT_EVENTS, syntax};
 use crate::time::TimeLimit;
+use opcost_kernel::KernelSpec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 

@@ -3,9 +3,9 @@
 use super::{Surroundings, guest};
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::{Command, Experiment, Variant};
-use crate::nearest::nearest;
 use crate::plan::{GuestPlan, VariantPlan, WorkPlan, shell_syntax};
 use anyhow::{Context, Result};
+use opcost_record::nearest::did_you_mean;
 use opcost_record::printable::{printable, printable_bytes};
 use opcost_sys::spawn::find_program;
 use opcost_work::WorkloadSpec;
@@ -200,7 +200,10 @@ pub fn find_workload(name: &str) -> Result<&'static WorkloadSpec> {
         let known = opcost_work::WORKLOADS.iter().map(|spec| spec.name);
         fail(
             Status::Usage,
-            format!("unknown workload '{name}'{}; see opcost list workloads", nearest(name, known)),
+            format!(
+                "unknown workload '{name}'{}; see opcost list workloads",
+                did_you_mean(name, known)
+            ),
         )
     })
 }

@@ -3,6 +3,7 @@
 //! A sample is `metric × 2 + timed`, the value, and where it is timed the enabled time and how
 //! much less the running time is.
 
+use opcost_record::leb128::{read, write};
 use opcost_record::{CountingTime, Sample};
 use std::fmt;
 
@@ -25,11 +26,11 @@ pub(super) fn decode(mut bytes: &[u8]) -> Option<Vec<Sample>> {
     let integers = bytes.iter().filter(|byte| **byte < 0x80).count();
     let mut samples = Vec::with_capacity(integers / 2);
     while !bytes.is_empty() {
-        let head = read(&mut bytes)?;
-        let value = read(&mut bytes)?;
+        let head = read(&mut bytes).ok()?;
+        let value = read(&mut bytes).ok()?;
         let time = if head & 1 == 1 {
-            let enabled_ns = read(&mut bytes)?;
-            let running_ns = enabled_ns.wrapping_sub(read(&mut bytes)?);
+            let enabled_ns = read(&mut bytes).ok()?;
+            let running_ns = enabled_ns.wrapping_sub(read(&mut bytes).ok()?);
             Some(CountingTime { enabled_ns, running_ns })
         } else {
             None
@@ -68,31 +69,6 @@ impl Packed {
         }
         Some(())
     }
-}
-
-fn write(bytes: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-}
-
-fn read(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0u64;
-    for shift in (0..64).step_by(7) {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        let bits = u64::from(byte & 0x7f);
-        if bits << shift >> shift != bits {
-            return None;
-        }
-        value |= bits << shift;
-        if byte & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
 }
 
 /// A row whose contents are not what was written.

@@ -52,7 +52,6 @@ mod report_browser;
 mod sampling;
 mod schema;
 mod selftest;
-mod size;
 mod store_damage;
 mod store_disk;
 mod store_forget;

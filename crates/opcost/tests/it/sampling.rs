@@ -275,6 +275,14 @@ fn what_to_profile_has_to_be_said_once() {
     check(&["no-such-command-anywhere"], 4, &["no-such-command-anywhere"]);
 }
 
+#[cfg(not(feature = "top"))]
+#[test]
+fn top_that_was_left_out_says_what_to_do() {
+    Lab::new().run(&["top"]).expect(5).says(&["built without opcost top", "opcost profile"]);
+    Lab::new().run(&["top", "--help"]).expect(0).says(&["--batch"]);
+}
+
+#[cfg(feature = "top")]
 #[test]
 fn top_needs_a_terminal_or_a_number_of_tables() {
     Lab::new().run(&["top"]).expect(2).says(&["opcost top needs a terminal", "--batch N"]);
@@ -283,6 +291,7 @@ fn top_needs_a_terminal_or_a_number_of_tables() {
     Lab::new().run(&nobody).expect(5).says(&["no such process"]);
 }
 
+#[cfg(feature = "top")]
 #[test]
 fn top_prints_tables_of_what_runs() {
     let lab = Lab::new();

@@ -37,11 +37,13 @@ pub(crate) fn with_ending(ending: &str) -> Vec<(PathBuf, String)> {
 
 #[test]
 fn imports_point_one_way() {
-    let allowed: [(&str, &[&str]); 12] = [
+    let allowed: [(&str, &[&str]); 14] = [
         ("opcost-attach", &["opcost-record", "opcost-sys", "patchpoint"]),
         ("opcost-emu", &["opcost-record"]),
+        ("opcost-kernel", &["opcost-record", "opcost-sys"]),
         ("opcost-profile", &["opcost-record"]),
         ("opcost-record", &[]),
+        ("opcost-size", &["opcost-profile", "opcost-record"]),
         ("opcost-skip", &[]),
         ("opcost-stats", &["opcost-record"]),
         ("opcost-sys", &["opcost-record"]),
@@ -53,8 +55,10 @@ fn imports_point_one_way() {
             "opcost",
             &[
                 "opcost-attach",
+                "opcost-kernel",
                 "opcost-profile",
                 "opcost-record",
+                "opcost-size",
                 "opcost-stats",
                 "opcost-sys",
                 "opcost-work",
@@ -77,7 +81,18 @@ fn imports_point_one_way() {
 
 #[test]
 fn unsafe_code_stays_at_the_edge() {
-    for name in ["opcost-attach", "opcost-profile", "opcost-record", "opcost-stats", "opcost"] {
+    let libraries = [
+        "opcost",
+        "opcost-attach",
+        "opcost-kernel",
+        "opcost-profile",
+        "opcost-record",
+        "opcost-size",
+        "opcost-skip",
+        "opcost-stats",
+        "patchpoint-log",
+    ];
+    for name in libraries {
         let lib = fs::read_to_string(root().join("crates").join(name).join("src/lib.rs")).unwrap();
         assert!(lib.contains("#![forbid(unsafe_code)]"), "{name} may hold unsafe code");
     }

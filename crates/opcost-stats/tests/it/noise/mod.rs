@@ -1,7 +1,7 @@
 //! Noise as a machine made it: runs of equal work in the order of running, to be dealt out anew.
 
 use opcost_stats::schedule::{MIRRORED_PAIRS_MIN, blocks};
-use opcost_stats::{Block, Random};
+use opcost_stats::{Block, Family, Random};
 use std::path::Path;
 
 /// A recording of equal runs.
@@ -64,4 +64,13 @@ pub(crate) fn deal(figures: &[f64], order: &[Vec<usize>], factor: f64) -> Vec<Bl
         block
     };
     order.iter().map(deal_one).collect()
+}
+
+/// What a report takes a recorded metric for.
+pub(crate) fn family(metric: &str) -> Family {
+    match metric {
+        "wall_us" => Family::Primary,
+        "task-clock_us" | "user-time_us" | "system-time_us" => Family::Headline,
+        _ => Family::Rest,
+    }
 }

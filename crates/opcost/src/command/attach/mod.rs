@@ -17,7 +17,6 @@ use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::Experiment;
 use crate::machine::host::HostSurroundings;
 use crate::machine::{Machine, read_state};
-use crate::nearest::nearest;
 use crate::plan::{AttachmentPlan, OpsSource, Plan};
 use crate::resolve::{self, AttachedWork};
 use crate::run::Ending;
@@ -36,6 +35,7 @@ use opcost_attach::survey::{self, Key, Kind, Survey};
 use opcost_attach::symbol::{self, Function, Symbols};
 use opcost_attach::target::Restored;
 use opcost_attach::{AttachError, ChangeError, State, body, value};
+use opcost_record::nearest::did_you_mean;
 use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
 use std::path::Path;
@@ -358,7 +358,7 @@ fn find_key<'a>(survey: &'a Survey, text: &str) -> Result<&'a Key> {
         [one] => Ok(one),
         [] if named.is_empty() => {
             let names = survey.keys.iter().map(|key| key.name.as_str());
-            let near = nearest(name, names);
+            let near = did_you_mean(name, names);
             Err(fail(
                 Status::Usage,
                 format!(
@@ -400,7 +400,7 @@ fn asked_functions(process: &Process, key: &Key, texts: &[String]) -> Result<Vec
     };
     let own = || functions.iter().filter(|function| function.path == key.path);
     let near = |name: &str| match unread.as_slice() {
-        [] => nearest(name, own().map(|function| function.name.as_str())),
+        [] => did_you_mean(name, own().map(|function| function.name.as_str())),
         unread => format!(
             " (those of {} are not known, since the file is gone or another one is there now)",
             unread.join(", ")

@@ -6,32 +6,32 @@
 //!                             screen
 //! ```
 //!
-//! State and screen are pure; only `live` samples, only `terminal` knows a terminal.
+//! State and screen are pure; only `live` samples, only `terminal` knows a terminal. All of them are
+//! the cargo feature `top`: without it opcost takes the arguments and says what to do.
 
+#[cfg(feature = "top")]
 pub mod interval;
+#[cfg(feature = "top")]
 pub mod live;
+#[cfg(feature = "top")]
 pub mod screen;
+#[cfg(feature = "top")]
 pub mod state;
+#[cfg(feature = "top")]
 pub mod terminal;
+#[cfg(feature = "top")]
+mod view;
 
 use crate::command::globals::Globals;
-use crate::command::output::print;
-use crate::exit::{Status, WithStatus, fail};
-use crate::sampling::{SamplingArgs, existing};
-use anyhow::{Context, Result};
+use crate::exit::Status;
+use crate::sampling::SamplingArgs;
+use anyhow::Result;
 use clap::Args;
-use live::Live;
-use opcost_sys::interrupt::Interrupt;
-use screen::Caption;
-use state::State;
-use std::io::IsTerminal;
-use std::path::Path;
-use std::time::Duration;
 
-/// How often it is looked whether a signal came.
-const GLANCE: Duration = Duration::from_millis(100);
-/// Lines of a table that is printed instead of shown.
-const BATCH_LINES: u16 = 24;
+/// What an opcost without the feature says of it.
+pub const LEFT_OUT: &str = "this opcost was built without opcost top: build it with the cargo \
+                            feature top, which is there unless --no-default-features leaves it \
+                            out, or sample with opcost profile";
 
 /// Arguments of `opcost top`.
 #[derive(Args, Debug)]
@@ -56,64 +56,18 @@ pub struct TopArgs {
 /// `opcost top`.
 ///
 /// # Errors
-/// No terminal to show it on, no such process, or no right to sample.
+/// No terminal to show it on, no such process, or no right to sample; or it was left out of this
+/// build.
+#[cfg(feature = "top")]
 pub fn top(globals: &Globals, args: &TopArgs) -> Result<Status> {
-    let plan = args.sampling.plan()?;
-    let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-    if args.batch.is_none() && !terminal {
-        return Err(fail(
-            Status::Usage,
-            "opcost top needs a terminal to show its table on and to read keys from; print tables \
-             as text with --batch N",
-        ));
-    }
-    if let Some(pid) = args.pid
-        && existing::threads(Path::new("/proc"), pid).is_empty()
-    {
-        return Err(fail(Status::Missing, format!("-p {pid}: no such process")));
-    }
-    let interrupt = Interrupt::install()
-        .context("cannot install the signal handler")
-        .status(Status::Missing)?;
-    let live = Live::begin(&plan, args.pid).status(Status::Missing)?;
-    let granted = live.granted();
-    let whom = match args.pid {
-        Some(pid) => format!("process {pid}"),
-        None => "all CPUs".into(),
-    };
-    let only = if granted.user_only { ", user mode only (no right to see the kernel)" } else { "" };
-    let style = globals.style();
-    let caption = Caption {
-        what: format!("{} at {} Hz, {whom}{only}", granted.event, plan.frequency_hz),
-        color: style.color,
-    };
-    let length = Duration::from_secs_f64(args.delay);
-    match args.batch {
-        Some(tables) => batch(live, tables, length, &caption, style.width, &interrupt)?,
-        None => terminal::show(live, length, &caption, &interrupt).status(Status::Missing)?,
-    }
-    // A signal ends it as `q` does: nothing is lost.
-    Ok(Status::Done)
+    view::view(globals, args)
 }
 
-fn batch(
-    live: Live,
-    tables: u32,
-    length: Duration,
-    caption: &Caption,
-    width: usize,
-    interrupt: &Interrupt,
-) -> Result<()> {
-    let width = u16::try_from(width).unwrap_or(u16::MAX);
-    let watch = live.watch(length);
-    let mut state = State::default();
-    let mut printed = 0;
-    while printed < tables && !interrupt.is_set() {
-        let Some((_, interval)) = watch.next(GLANCE).status(Status::Missing)? else { continue };
-        state.tick(interval);
-        let gap = if printed == 0 { "" } else { "\n" };
-        print(&format!("{gap}{}", screen::text(&state, caption, width, BATCH_LINES)))?;
-        printed += 1;
-    }
-    Ok(())
+/// `opcost top`, which was left out of this build.
+///
+/// # Errors
+/// Always.
+#[cfg(not(feature = "top"))]
+pub fn top(_: &Globals, _: &TopArgs) -> Result<Status> {
+    Err(crate::exit::fail(Status::Missing, LEFT_OUT))
 }

@@ -1,7 +1,7 @@
 //! QEMU's command line: what makes two runs of the same guest the same to the last instruction.
 
-use crate::disk::device_parameters;
 use crate::plan::{Aslr, CacheShape, CachesPlan, GuestPlan};
+use opcost_kernel::disk::device_parameters;
 use opcost_record::channel::{EXIT_PORT, PORT};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -155,7 +155,7 @@ fn with_path(prefix: &str, path: &Path) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::DiskSpec;
+    use opcost_kernel::disk::DiskSpec;
 
     fn guest() -> GuestPlan {
         GuestPlan {

@@ -2,10 +2,10 @@
 
 use super::Emulated;
 use super::initramfs::PackedDisk;
-use crate::disk::{self, DiskError, DiskSpec};
 use crate::exit::{HasStatus, Status, WithStatus};
-use crate::kernel::{Kernel, Module};
 use anyhow::{Context, Result};
+use opcost_kernel::disk::{self, DiskError, DiskSpec};
+use opcost_kernel::{Kernel, Module};
 use opcost_record::disk::{GuestDisk, GuestModule};
 use std::fs;
 

@@ -7,7 +7,6 @@ pub use super::packing::{CommandPack, PackError, PackItem, WorkloadPack};
 use super::packing::{Programs, pack_command, pack_workload};
 use super::tree::{Node, Tree};
 pub use super::tree::{PACK_BYTES_MAX, PackedFile, TreeError};
-use crate::kernel;
 use opcost_record::disk::{self, GuestDisk};
 use opcost_record::request::{self, GuestRequest};
 use std::path::Path;
@@ -67,7 +66,7 @@ pub struct PackedDisk {
 impl PackedDisk {
     /// SHA-256 of its modules in their order, hexadecimal: what decides where in the kernel they are.
     pub(super) fn modules_digest(&self) -> String {
-        kernel::digest(&self.modules.concat())
+        opcost_kernel::digest(&self.modules.concat())
     }
 }
 

@@ -8,21 +8,21 @@ use super::outcome::{self, Traces};
 use super::packing::{Programs, programs_here};
 use super::tree::PackedFile;
 use super::{Emulated, cache_folder};
-use crate::disk::DiskSpec;
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::hook::{Hook, HookEnd, HookRunner, HookShell, HookVariant};
-use crate::kernel::{self, Kernel, KernelSpec};
 use crate::machine::state::program_state;
 use crate::plan::{Aslr, GuestPlan, Plan, WorkPlan};
 use crate::recording::{KernelState, MachineState, ProgramState};
-use crate::size::Totals;
 use anyhow::{Context, Result};
+use opcost_kernel::disk::DiskSpec;
+use opcost_kernel::{Kernel, KernelSpec};
 use opcost_profile::symbols::assemble::assemble;
 use opcost_profile::symbols::demangle::printable;
 use opcost_profile::symbols::elf;
 use opcost_profile::symbols::kernel::KernelSymbols;
 use opcost_record::channel::FrameKind;
 use opcost_record::{Module, Outcome, Profile};
+use opcost_size::Totals;
 use opcost_sys::ptrace::files_used;
 use opcost_sys::spawn::{EndedBy, Output, Spawn};
 use opcost_work::WorkloadSpec;
@@ -193,9 +193,9 @@ impl Emulated<'_> {
         let programs = initramfs.programs().clone();
         let boot = match &guest.kernel {
             Some(spec) => {
-                let cache = kernel::default_cache().map_err(HasStatus::carried)?;
+                let cache = opcost_kernel::default_cache().map_err(HasStatus::carried)?;
                 let for_disk = guest.disk.is_some();
-                let kernel = kernel::prepare(spec, &cache, for_disk, self.interrupt, say);
+                let kernel = opcost_kernel::prepare(spec, &cache, for_disk, self.interrupt, say);
                 let kernel = kernel.map_err(HasStatus::carried)?;
                 let disk = guest.disk.as_ref().map(|disk| self.disk(disk, &kernel)).transpose()?;
                 let known = self.known(spec, &kernel, guest, disk.as_ref(), say)?;

@@ -4,8 +4,8 @@ use crate::number::grouped;
 use crate::plan::MachineKind;
 use crate::recording::{MachineState, ProgramState};
 use crate::render::View;
-use crate::size::Totals;
 use maud::{Markup, html};
+use opcost_size::Totals;
 use serde_json::Value;
 
 pub(super) fn section(view: &View<'_>) -> Markup {

@@ -8,7 +8,7 @@ use super::of_runs;
 use crate::comparison::call_tree::{CallTree, Counted};
 use anyhow::{Context, Result};
 use flate2::{Compression, write::GzEncoder};
-use opcost_record::{Function, Unit};
+use opcost_record::{Function, Unit, leb128};
 use std::collections::HashMap;
 use std::io::Write;
 
@@ -129,26 +129,18 @@ impl Strings {
 struct Message(Vec<u8>);
 
 impl Message {
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.push(value as u8);
-    }
-
     /// A number; 0 is what an absent one is.
     fn integer(&mut self, field: u64, value: u64) {
         if value > 0 {
-            self.varint(field << 3);
-            self.varint(value);
+            leb128::write(&mut self.0, field << 3);
+            leb128::write(&mut self.0, value);
         }
     }
 
     /// Numbers, packed.
     fn integers(&mut self, field: u64, values: &[u64]) {
         let mut packed = Message::default();
-        values.iter().for_each(|value| packed.varint(*value));
+        values.iter().for_each(|value| leb128::write(&mut packed.0, *value));
         self.message(field, &packed);
     }
 
@@ -157,8 +149,8 @@ impl Message {
     }
 
     fn bytes(&mut self, field: u64, bytes: &[u8]) {
-        self.varint(field << 3 | 2);
-        self.varint(bytes.len() as u64);
+        leb128::write(&mut self.0, field << 3 | 2);
+        leb128::write(&mut self.0, bytes.len() as u64);
         self.0.extend_from_slice(bytes);
     }
 }
@@ -176,22 +168,10 @@ mod tests {
     }
 
     fn fields(mut rest: &[u8]) -> Vec<Field<'_>> {
-        fn varint(rest: &mut &[u8]) -> u64 {
-            let mut value = 0;
-            for shift in (0..64).step_by(7) {
-                let byte = rest[0];
-                *rest = &rest[1..];
-                value |= u64::from(byte & 0x7f) << shift;
-                if byte < 0x80 {
-                    break;
-                }
-            }
-            value
-        }
         let mut found = Vec::new();
         while !rest.is_empty() {
-            let key = varint(&mut rest);
-            let value = varint(&mut rest);
+            let key = leb128::read(&mut rest).unwrap();
+            let value = leb128::read(&mut rest).unwrap();
             if key & 7 == 2 {
                 let (bytes, behind) = rest.split_at(value as usize);
                 found.push(Field::Bytes(key >> 3, bytes));

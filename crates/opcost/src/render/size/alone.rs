@@ -5,7 +5,7 @@ use crate::number::grouped;
 use crate::render::Style;
 use crate::render::markdown::escape;
 use crate::render::page::{BOLD, DIM, PLAIN, Page, YELLOW, align, column, fit};
-use crate::size::{Class, FileSizes, Names, SizedSymbol};
+use opcost_size::{Class, FileSizes, Names, SizedSymbol};
 use serde_json::{Value, json as value};
 use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr;

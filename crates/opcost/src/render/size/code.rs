@@ -3,7 +3,7 @@
 use crate::number::grouped;
 use crate::render::Style;
 use crate::render::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, fit};
-use crate::size::{Aligned, Code, FunctionDifference};
+use opcost_size::{Aligned, Code, FunctionDifference};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 

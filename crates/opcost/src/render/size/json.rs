@@ -1,6 +1,6 @@
 //! The difference in size for programs.
 
-use crate::size::{Names, SectionRow, SizeDifference, SizeSide, SymbolRow};
+use opcost_size::{Names, SectionRow, SizeDifference, SizeSide, SymbolRow};
 use serde_json::{Value, json as value};
 
 /// Version of the document.

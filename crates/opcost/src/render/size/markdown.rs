@@ -5,7 +5,7 @@ use super::{
     shows_symbols, unnamed_name, verdict,
 };
 use crate::render::markdown::escape;
-use crate::size::{Class, Part, SizeDifference};
+use opcost_size::{Class, Part, SizeDifference};
 use std::fmt::Write as _;
 
 /// The tables that `opcost size --format markdown` prints; `limit` as for text.

@@ -18,8 +18,8 @@ pub use text::text;
 
 use super::names::shorten;
 use crate::number::grouped;
-use crate::size::{Class, Names, Part, SectionRow, SizeDifference, SymbolRow};
 use figure::signed;
+use opcost_size::{Class, Names, Part, SectionRow, SizeDifference, SymbolRow};
 
 /// Names listed within a sentence, and the columns of each.
 const NAMES_SHOWN: usize = 3;

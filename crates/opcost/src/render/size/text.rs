@@ -7,7 +7,7 @@ use super::{
 use crate::number::grouped;
 use crate::render::Style;
 use crate::render::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, fit};
-use crate::size::{Class, Part, SizeDifference};
+use opcost_size::{Class, Part, SizeDifference};
 use unicode_width::UnicodeWidthStr;
 
 /// Columns of a number of bytes, at least.

@@ -3,8 +3,8 @@
 
 use super::sysfs::{self, Code};
 use super::{cache, is_clock};
-use crate::nearest::nearest;
 use crate::source::{self, EventPlan};
+use opcost_record::nearest::did_you_mean;
 use opcost_record::{Domain, Family, METRICS, MetricKey, MetricRow};
 use opcost_sys::perf::constants;
 use std::collections::HashSet;
@@ -314,7 +314,7 @@ fn named(name: &str, sysfs: &Path) -> Result<Option<Code>, SyntaxError> {
     let known = known_names(sysfs);
     Err(SyntaxError::Unknown {
         name: name.to_string(),
-        near: nearest(name, known.iter().map(String::as_str)),
+        near: did_you_mean(name, known.iter().map(String::as_str)),
     })
 }
 

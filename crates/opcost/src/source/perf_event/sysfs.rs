@@ -2,7 +2,7 @@
 //! (`Documentation/ABI/testing/sysfs-bus-event_source-devices-*`).
 
 use super::syntax::{SyntaxError, malformed};
-use crate::nearest::nearest;
+use opcost_record::nearest::did_you_mean;
 use opcost_sys::perf::{constants, generic_events};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -67,7 +67,7 @@ pub(super) fn resolve(
 
 fn no_such_pmu(sysfs: &Path, pmu: &str) -> String {
     let pmus = names(&devices(sysfs));
-    let near = nearest(pmu, pmus.iter().map(String::as_str));
+    let near = did_you_mean(pmu, pmus.iter().map(String::as_str));
     let list = if pmus.is_empty() { "none, or sysfs is hidden".into() } else { pmus.join(", ") };
     let none = if core_pmus(sysfs).is_empty() {
         "; none of them counts for the CPU's cores (opcost doctor says why)"
@@ -120,7 +120,7 @@ fn set_term(
                 let mut known = names(&dir.join("events"));
                 known.retain(|name| !is_companion(name));
                 known.extend(names(&dir.join("format")));
-                let near = nearest(name, known.iter().map(String::as_str));
+                let near = did_you_mean(name, known.iter().map(String::as_str));
                 return Err(malformed(text, format!("no event or term '{name}'{near}")));
             };
             for term in alias.split(',') {
@@ -215,7 +215,7 @@ pub(super) fn tracepoint(
         } else {
             (format!("'{system}' is neither an event nor has tracepoints"), system, names(&root))
         };
-        malformed(text, format!("{what}{}", nearest(given, known.iter().map(String::as_str))))
+        malformed(text, format!("{what}{}", did_you_mean(given, known.iter().map(String::as_str))))
     })?;
     Ok(Code { kind: constants::KIND_TRACEPOINT, config, ..Code::default() })
 }

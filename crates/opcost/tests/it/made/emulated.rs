@@ -3,8 +3,8 @@
 use super::key;
 use opcost::plan::{EmulationPlan, Plan, Slot, Target};
 use opcost::recording::{KernelState, Recording};
-use opcost::size::Totals;
 use opcost_record::{Context, Function, Profile, Reading, metric::EMULATOR, profile::KERNEL};
+use opcost_size::Totals;
 
 /// The plan for an emulated machine: each block has one run of each variant.
 pub(crate) fn plan(filters: &[&str], pairs: u32) -> Plan {

@@ -3,10 +3,10 @@
 pub(crate) mod emulated;
 
 use opcost::experiment::{Experiment, Scalar, Variant};
-use opcost::kernel::KernelSpec;
 use opcost::plan::{EventPlan, Plan, Slot};
 use opcost::recording::{MachineState, Recording, State};
 use opcost::resolve::{Surroundings, resolve};
+use opcost_kernel::KernelSpec;
 use opcost_record::{Dictionary, Domain, Invariant, MetricKey, Outcome, Reading, Record, WORK};
 use opcost_sys::perf::Refusal;
 use std::ffi::OsString;

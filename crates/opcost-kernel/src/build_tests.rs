@@ -1,0 +1,310 @@
+//! Builds of a mock kernel: its makefile has the targets of Linux, and writes down each build.
+
+use super::{Builder, build};
+use crate::cache::Cache;
+use crate::error::KernelError;
+use crate::spec::{KernelSpec, Recipe};
+use crate::{Kernel, image};
+use opcost_sys::interrupt::Interrupt;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const MAKEFILE: &str = r#"
+tinyconfig:
+	printf 'CONFIG_TINY=y\n# CONFIG_ASKED is not set\n' > $(O)/.config
+olddefconfig:
+	grep -v UNKNOWN $(O)/.config > $(O)/new
+	mv $(O)/new $(O)/.config
+bzImage:
+	@echo build >> $(O)/../../builds
+	@mkdir -p $(O)/arch/x86/boot
+	@cp $(O)/.config $(O)/vmlinux
+	@cp note $(O)/System.map
+	@echo '  CC      mm/mmap.o'
+	@if grep -q BREAK=y $(O)/.config; then echo 'mm/mmap.c:7:1: error: broken'; exit 1; fi
+	@cat image note $(O)/.config > $(O)/arch/x86/boot/bzImage
+	@if grep -q FORGET=y $(O)/.config; then rm $(O)/vmlinux; fi
+"#;
+
+/// A mock source, fragments and tools in a folder of their own.
+struct Mock {
+    folder: tempfile::TempDir,
+}
+
+impl Mock {
+    /// `None`, said aloud, where the machine has no make, patch or tar.
+    fn new() -> Option<Mock> {
+        for program in ["make", "patch", "tar", "xz"] {
+            if Command::new(program).arg("--version").output().is_err() {
+                opcost_skip::skip!("there is no {program} here");
+                return None;
+            }
+        }
+        let mock = Mock { folder: tempfile::tempdir().unwrap() };
+        mock.write("linux/Makefile", MAKEFILE);
+        mock.write("linux/Kconfig", "config UNKNOWN\n\tdepends on WISDOM\n");
+        mock.write("linux/note", "as it was\n");
+        fs::write(mock.path("linux/image"), image::tests::made("6.1.99")).unwrap();
+        mock.write("base.config", "CONFIG_ASKED=y\n");
+        mock.write("more.config", "CONFIG_MORE=7\n");
+        for tool in ["gcc", "ld", "flex", "bison", "bc"] {
+            mock.tool(tool, &format!("#!/bin/sh\necho {tool} 1.0\n"));
+        }
+        Some(mock)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn tool(&self, name: &str, text: &str) {
+        self.write(&format!("bin/{name}"), text);
+        let executable = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(self.path(&format!("bin/{name}")), executable).unwrap();
+    }
+
+    fn recipe(&self, config: &[&str], patches: &[&str]) -> Recipe {
+        Recipe {
+            name: "mock".into(),
+            source: Some(self.path("linux")),
+            config: config.iter().map(|name| self.path(name)).collect(),
+            patches: patches.iter().map(|name| self.path(name)).collect(),
+        }
+    }
+
+    fn build_telling(&self, recipe: &Recipe) -> (Result<Kernel, KernelError>, Vec<String>) {
+        let mut told: Vec<String> = Vec::new();
+        let mut search: OsString = self.path("bin").into();
+        search.push(":/usr/bin:/bin");
+        let result = build(
+            &mut Builder {
+                cache: Cache::new(&self.path("cache")),
+                tarballs: self.path("tarballs"),
+                path_env: Some(search),
+                interrupt: &Interrupt::none(),
+                progress: &mut |phase, _| told.push(phase.to_string()),
+            },
+            recipe,
+        );
+        (result, told)
+    }
+
+    fn build(&self, config: &[&str], patches: &[&str]) -> Result<Kernel, KernelError> {
+        self.build_telling(&self.recipe(config, patches)).0
+    }
+
+    /// How often make was asked for an image.
+    fn builds(&self) -> usize {
+        fs::read_to_string(self.path("cache/builds")).map_or(0, |text| text.lines().count())
+    }
+
+    fn left_in(&self, folder: &str) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.path("cache").join(folder)).into_iter().flatten();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    }
+}
+
+fn text(path: Option<&PathBuf>) -> String {
+    fs::read_to_string(path.unwrap()).unwrap()
+}
+
+#[test]
+fn a_kernel_is_built_once() {
+    let Some(mock) = Mock::new() else { return };
+    let (kernel, told) = mock.build_telling(&mock.recipe(&["base.config", "more.config"], &[]));
+    let kernel = kernel.unwrap();
+    assert_eq!(kernel.name, "mock");
+    assert_eq!(kernel.release.as_deref(), Some("6.1.99"));
+    assert_eq!(kernel.digest, image::digest(&fs::read(&kernel.image).unwrap()));
+    assert_eq!(text(kernel.config.as_ref()), "CONFIG_TINY=y\nCONFIG_ASKED=y\nCONFIG_MORE=7\n");
+    assert_eq!(text(kernel.system_map.as_ref()), "as it was\n");
+    assert!(kernel.vmlinux.is_some());
+    assert!(told.contains(&"configuring mock".into()) && told.contains(&"building mock".into()));
+    assert_eq!(mock.builds(), 1);
+    let (again, told) = mock.build_telling(&mock.recipe(&["base.config", "more.config"], &[]));
+    assert_eq!(again.unwrap(), kernel);
+    assert_eq!(mock.builds(), 1, "{told:?}");
+    assert!(mock.left_in("building").is_empty() && mock.left_in("logs").is_empty());
+    assert!(!mock.path("linux/.config").exists(), "the user's tree was written to");
+}
+
+#[test]
+fn every_input_changes_the_key() {
+    let Some(mock) = Mock::new() else { return };
+    mock.write("a.patch", "--- a/note\n+++ b/note\n@@ -1 +1 @@\n-as it was\n+patched\n");
+    mock.write("comment.config", "# only a comment\nCONFIG_ASKED=y\n");
+    let mut images: Vec<PathBuf> = Vec::new();
+    let mut built = |what: &str, config: &[&str], patches: &[&str]| {
+        let image = mock.build(config, patches).unwrap().image;
+        assert!(!images.contains(&image), "{what} did not change the key");
+        images.push(image);
+    };
+    built("nothing", &["base.config"], &[]);
+    built("another fragment", &["base.config", "more.config"], &[]);
+    built("the order", &["more.config", "base.config"], &[]);
+    built("a fragment's text", &["comment.config"], &[]);
+    built("a patch", &["base.config"], &["a.patch"]);
+    mock.tool("gcc", "#!/bin/sh\necho gcc 2.0\n");
+    built("the compiler", &["base.config"], &[]);
+    mock.tool("ld", "#!/bin/sh\necho ld 2.0\n");
+    built("the linker", &["base.config"], &[]);
+    mock.write("linux/mm/new.c", "");
+    built("the source", &["base.config"], &[]);
+}
+
+#[test]
+fn a_patch_is_applied_to_a_copy() {
+    let Some(mock) = Mock::new() else { return };
+    mock.write("a.patch", "--- a/note\n+++ b/note\n@@ -1 +1 @@\n-as it was\n+patched\n");
+    let kernel = mock.build(&["base.config"], &["a.patch"]).unwrap();
+    assert_eq!(text(kernel.system_map.as_ref()), "patched\n");
+    assert_eq!(text(Some(&mock.path("linux/note"))), "as it was\n");
+    mock.write("bad.patch", "--- a/note\n+++ b/note\n@@ -1 +1 @@\n-not so\n+patched\n");
+    let error = mock.build(&["base.config"], &["bad.patch"]).unwrap_err().to_string();
+    assert!(
+        error.starts_with("applying bad.patch failed: ") && error.contains("FAILED"),
+        "{error}"
+    );
+    assert!(mock.left_in("building").is_empty());
+}
+
+#[test]
+fn debians_tarball_is_unpacked_once_and_stays_as_it_was() {
+    let Some(mock) = Mock::new() else { return };
+    mock.write("a.patch", "--- a/note\n+++ b/note\n@@ -1 +1 @@\n-as it was\n+patched\n");
+    fs::create_dir(mock.path("tarballs")).unwrap();
+    let packed = Command::new("tar")
+        .args(["-cJf", "tarballs/linux-source-6.1.tar.xz", "linux"])
+        .current_dir(mock.folder.path())
+        .status();
+    assert!(packed.unwrap().success());
+    let mut recipe = Recipe { source: None, ..mock.recipe(&["base.config"], &["a.patch"]) };
+    let (kernel, told) = mock.build_telling(&recipe);
+    assert_eq!(text(kernel.unwrap().system_map.as_ref()), "patched\n");
+    assert!(told.contains(&"unpacking linux-source-6.1.tar.xz".into()), "{told:?}");
+    recipe.patches.clear();
+    let (kernel, told) = mock.build_telling(&recipe);
+    assert_eq!(text(kernel.unwrap().system_map.as_ref()), "as it was\n");
+    assert!(!told.iter().any(|text| text.starts_with("unpacking")), "{told:?}");
+}
+
+#[test]
+fn options_that_do_not_take_are_named() {
+    let Some(mock) = Mock::new() else { return };
+    mock.write("odd.config", "CONFIG_UNKNOWN=y\nCONFIG_ASKED=m\n");
+    let error = mock.build(&["odd.config"], &[]).unwrap_err();
+    let expected = "CONFIG_UNKNOWN=y was asked for, but it is n: it depends on WISDOM".to_string();
+    match &error {
+        KernelError::Options(lines) => assert_eq!(*lines, [expected]),
+        other => panic!("{other}"),
+    }
+    assert_eq!(mock.builds(), 0);
+    assert!(mock.left_in("building").is_empty());
+}
+
+#[test]
+fn a_failing_build_shows_why_and_leaves_nothing() {
+    let Some(mock) = Mock::new() else { return };
+    mock.write("break.config", "CONFIG_BREAK=y\n");
+    let error = mock.build(&["break.config"], &[]).unwrap_err();
+    let KernelError::Step { what, lines, log } = &error else { panic!("{error}") };
+    assert_eq!(
+        (what.as_str(), &lines[..]),
+        ("building mock", &["mm/mmap.c:7:1: error: broken".to_string()][..])
+    );
+    assert!(text(Some(log)).contains("CC      mm/mmap.o"));
+    assert!(mock.left_in("building").is_empty());
+    assert!(Cache::new(&mock.path("cache")).entries().is_empty());
+    mock.write("forget.config", "CONFIG_FORGET=y\n");
+    let error = mock.build(&["forget.config"], &[]).unwrap_err().to_string();
+    assert!(error.contains("make succeeded, but vmlinux is missing"), "{error}");
+}
+
+#[test]
+fn what_is_not_whole_is_built_again() {
+    let Some(mock) = Mock::new() else { return };
+    let kernel = mock.build(&["base.config"], &[]).unwrap();
+    let entry = kernel.image.parent().unwrap();
+    // As an older build that was killed would leave it.
+    let key = entry.file_name().unwrap();
+    let stale = mock.path("cache/building").join(key);
+    fs::create_dir_all(&stale).unwrap();
+    fs::write(stale.join("vmlinux"), "half").unwrap();
+    for damage in ["kernel.json", "bzImage"] {
+        let path = entry.join(damage);
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+        let before = mock.builds();
+        assert_eq!(mock.build(&["base.config"], &[]).unwrap(), kernel, "{damage}");
+        assert_eq!(mock.builds(), before + 1, "{damage}");
+    }
+    assert!(!stale.exists());
+}
+
+#[test]
+fn two_at_once_build_one() {
+    let Some(mock) = Mock::new() else { return };
+    let kernels: Vec<Kernel> = std::thread::scope(|scope| {
+        let builders: Vec<_> =
+            (0..4).map(|_| scope.spawn(|| mock.build(&["base.config"], &[]).unwrap())).collect();
+        builders.into_iter().map(|builder| builder.join().unwrap()).collect()
+    });
+    assert!(kernels.iter().all(|kernel| *kernel == kernels[0]));
+    assert_eq!(mock.builds(), 1);
+}
+
+#[test]
+fn missing_tools_are_named_at_once() {
+    let Some(mock) = Mock::new() else { return };
+    mock.write("lz4.config", "CONFIG_KERNEL_LZ4=y\n");
+    // The compiler finds no header; nothing else is where programs are looked for.
+    mock.tool("gcc", "#!/bin/sh\nexit 1\n");
+    for gone in ["flex", "bc"] {
+        fs::remove_file(mock.path("bin").join(gone)).unwrap();
+    }
+    let result = build(
+        &mut Builder {
+            cache: Cache::new(&mock.path("cache")),
+            tarballs: mock.path("tarballs"),
+            path_env: Some(mock.path("bin").into()),
+            interrupt: &Interrupt::none(),
+            progress: &mut |_, _| {},
+        },
+        &mock.recipe(&["lz4.config"], &[]),
+    );
+    assert_eq!(
+        result.unwrap_err().to_string(),
+        "building a kernel needs what is missing here: make, flex, bc, tar, lz4, libelf's headers; \
+         on Debian: apt-get install bc flex libelf-dev lz4 make tar"
+    );
+}
+
+#[test]
+fn a_name_is_the_kernel_last_built_under_it() {
+    let Some(mock) = Mock::new() else { return };
+    let find = |name: &str| Cache::new(&mock.path("cache")).find_built(name);
+    let first = mock.build(&["base.config"], &[]).unwrap();
+    let second = mock.build(&["more.config"], &[]).unwrap();
+    assert_ne!(first, second);
+    assert_eq!(find("mock").unwrap(), second);
+    mock.build(&["base.config"], &[]).unwrap();
+    assert_eq!(find("mock").unwrap(), first);
+    let key = second.image.parent().unwrap().file_name().unwrap().to_str().unwrap();
+    assert_eq!(find(&key[..12]).unwrap().image, second.image);
+    let error = find("mok").unwrap_err().to_string();
+    assert!(error.contains("no kernel 'mok' has been built (did you mean mock?)"), "{error}");
+    let bad = Recipe { name: "../x".into(), ..mock.recipe(&["base.config"], &[]) };
+    assert!(
+        mock.build_telling(&bad).0.unwrap_err().to_string().contains("cannot be a kernel's name")
+    );
+    assert!(matches!(KernelSpec::parse("mock", Path::new("/")), Ok(KernelSpec::Built(_))));
+}

@@ -1,0 +1,244 @@
+//! Kernels that were built or fetched, on disk.
+//!
+//! ```text
+//! KEY/                 a built kernel: bzImage, System.map, vmlinux, .config, kernel.json
+//! debian/PACKAGE_VER/  an image package: bzImage, .config, kernel.json, modules/ that disks need
+//! names/NAME           the key of the kernel that was last built under that name
+//! source/ID/           unpacked source, as it was or patched
+//! building/ locks/ logs/
+//! ```
+//! An entry is made beside and renamed when it is whole: what is there is whole.
+
+use super::error::KernelError;
+use super::{Kernel, image};
+use opcost_record::nearest::did_you_mean;
+use opcost_sys::interrupt::Interrupt;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Names of the files of an entry.
+pub(crate) const IMAGE: &str = "bzImage";
+pub(crate) const SYSTEM_MAP: &str = "System.map";
+pub(crate) const VMLINUX: &str = "vmlinux";
+pub(crate) const CONFIG: &str = ".config";
+pub(crate) const MODULES: &str = "modules";
+const DESCRIPTION: &str = "kernel.json";
+
+const RETRY_LOCK_EVERY: Duration = Duration::from_millis(200);
+/// How many characters of a key say which it is.
+pub(crate) const KEY_SHOWN: usize = 12;
+
+/// What is known of an entry besides its files.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Description {
+    /// The name it was made under.
+    pub name: String,
+    /// The digest of everything it was made of.
+    pub key: String,
+    /// Its release, as `uname -r` shows it, if the image says so.
+    pub release: Option<String>,
+    /// SHA-256 of the image, hexadecimal.
+    pub digest: String,
+    /// The length of the image.
+    pub image_bytes: u64,
+    /// Source, fragments and patches by name, or the package.
+    pub made_from: Vec<String>,
+    /// The compiler; absent for a package.
+    pub compiler: Option<String>,
+    /// When it was made.
+    pub made_unix_ns: u64,
+    /// How long the build took; absent for a package.
+    pub build_ns: Option<u64>,
+}
+
+/// The folder.
+#[derive(Clone, Debug)]
+pub(crate) struct Cache {
+    root: PathBuf,
+}
+
+impl Cache {
+    pub(crate) fn new(root: &Path) -> Cache {
+        Cache { root: root.to_path_buf() }
+    }
+
+    pub(crate) fn path(&self, parts: &[&str]) -> PathBuf {
+        parts.iter().fold(self.root.clone(), |path, part| path.join(part))
+    }
+
+    /// Where a build of this key, or whatever else is being made, lives until it is whole; empty.
+    pub(crate) fn workplace(&self, id: &str) -> Result<PathBuf, KernelError> {
+        let path = self.path(&["building", id]);
+        remove(&path)?;
+        fs::create_dir_all(&path).map_err(KernelError::file("make", &path))?;
+        Ok(path)
+    }
+
+    /// Waits until nobody else works on `id`; it is free again when the result is dropped or its
+    /// process ends.
+    pub(crate) fn lock(
+        &self,
+        id: &str,
+        interrupt: &Interrupt,
+        progress: &mut dyn FnMut(&str, Option<&str>),
+    ) -> Result<File, KernelError> {
+        let path = self.path(&["locks", id]);
+        let folder = self.path(&["locks"]);
+        fs::create_dir_all(&folder).map_err(KernelError::file("make", &folder))?;
+        let open = OpenOptions::new().create(true).append(true).open(&path);
+        let file = open.map_err(KernelError::file("open", &path))?;
+        let mut told = false;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) if interrupt.is_set() => {
+                    return Err(KernelError::Interrupted);
+                }
+                Err(TryLockError::WouldBlock) => {
+                    if !std::mem::replace(&mut told, true) {
+                        progress("another opcost is making it: waiting", None);
+                    }
+                    std::thread::sleep(RETRY_LOCK_EVERY);
+                }
+                Err(TryLockError::Error(error)) => {
+                    return Err(KernelError::file("lock", &path)(error));
+                }
+            }
+        }
+    }
+
+    /// The kernel of an entry, if it is there and undamaged.
+    pub(crate) fn find(&self, entry: &Path, name: &str) -> Option<Kernel> {
+        let description = describe(entry)?;
+        let found = image::read(&entry.join(IMAGE)).ok()?;
+        (found.digest == description.digest).then(|| {
+            let file = |name: &str| Some(entry.join(name)).filter(|path| path.is_file());
+            Kernel {
+                name: name.to_string(),
+                image: entry.join(IMAGE),
+                system_map: file(SYSTEM_MAP),
+                vmlinux: file(VMLINUX),
+                config: file(CONFIG),
+                modules: Some(entry.join(MODULES)).filter(|path| path.is_dir()),
+                digest: found.digest,
+                release: found.release,
+            }
+        })
+    }
+
+    /// Makes a finished folder with an image an entry.
+    pub(crate) fn keep(
+        &self,
+        made: &Path,
+        entry: &Path,
+        description: Description,
+    ) -> Result<Kernel, KernelError> {
+        let text = serde_json::to_string_pretty(&description).unwrap_or_default();
+        let path = made.join(DESCRIPTION);
+        fs::write(&path, text + "\n").map_err(KernelError::file("write", &path))?;
+        move_into_place(made, entry)?;
+        self.find(entry, &description.name).ok_or_else(|| {
+            KernelError::file("read back", entry)(std::io::Error::other(
+                "it is not what was just written; the disk or another program changed it",
+            ))
+        })
+    }
+
+    /// Lets a name mean a key from now on.
+    pub(crate) fn set_name(&self, name: &str, key: &str) -> Result<(), KernelError> {
+        let (folder, path) = (self.path(&["names"]), self.path(&["names", name]));
+        fs::create_dir_all(&folder).map_err(KernelError::file("make", &folder))?;
+        // A name is never seen half written: it is renamed into place.
+        let fail = KernelError::file("write", &path);
+        let made = tempfile::Builder::new().prefix(".").tempfile_in(&folder);
+        made.and_then(|mut made| {
+            made.write_all(key.as_bytes())?;
+            Ok(made.persist(&path)?)
+        })
+        .map(drop)
+        .map_err(fail)
+    }
+
+    /// The keys of the names.
+    fn names(&self) -> BTreeMap<String, String> {
+        let mut names = BTreeMap::new();
+        for path in folder_of(&self.path(&["names"])) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if let (false, Ok(key)) = (name.starts_with('.'), fs::read_to_string(&path)) {
+                names.insert(name, key);
+            }
+        }
+        names
+    }
+
+    /// The entry that a name, or the beginning of a key, means.
+    pub(crate) fn find_built(&self, name: &str) -> Result<Kernel, KernelError> {
+        let names = self.names();
+        let by_name = names.get(name).and_then(|key| self.find(&self.path(&[key]), name));
+        let by_key = || {
+            let entries = self.entries().into_iter();
+            let mut found = entries.filter(|(_, entry)| {
+                name.len() >= 6 && entry.key.starts_with(name) && entry.compiler.is_some()
+            });
+            // Two keys that begin alike are told apart by more of them.
+            let (path, entry) = found.next().filter(|_| found.next().is_none())?;
+            self.find(&path, &entry.name)
+        };
+        by_name.or_else(by_key).ok_or_else(|| KernelError::NotBuilt {
+            name: name.to_string(),
+            nearest: did_you_mean(name, names.keys().map(String::as_str)),
+        })
+    }
+
+    /// All entries: built ones by name, then packages; unreadable ones are left out.
+    pub(crate) fn entries(&self) -> Vec<(PathBuf, Description)> {
+        let names = self.names();
+        let mut found: Vec<(PathBuf, Description)> = Vec::new();
+        for path in [folder_of(&self.root), folder_of(&self.path(&["debian"]))].concat() {
+            if let Some(mut description) = describe(&path) {
+                // The names it has today, if any.
+                let of_key = names.iter().filter(|(_, key)| **key == description.key);
+                let today = of_key.map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+                if !today.is_empty() {
+                    description.name = today;
+                }
+                found.push((path, description));
+            }
+        }
+        found.sort_by(|(_, a), (_, b)| {
+            (a.compiler.is_none(), &a.name, &a.key).cmp(&(b.compiler.is_none(), &b.name, &b.key))
+        });
+        found
+    }
+}
+
+fn describe(entry: &Path) -> Option<Description> {
+    serde_json::from_str(&fs::read_to_string(entry.join(DESCRIPTION)).ok()?).ok()
+}
+
+fn folder_of(path: &Path) -> Vec<PathBuf> {
+    fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+/// Removes a folder, if it is there.
+pub(crate) fn remove(path: &Path) -> Result<(), KernelError> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(KernelError::file("remove", path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Renames a finished folder to where it is looked for; what was there was damaged.
+pub(crate) fn move_into_place(made: &Path, place: &Path) -> Result<(), KernelError> {
+    remove(place)?;
+    let folder = place.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(folder).map_err(KernelError::file("make", folder))?;
+    fs::rename(made, place).map_err(KernelError::file("write", place))
+}

@@ -1,0 +1,336 @@
+//! Debian's kernel image packages, downloaded and unpacked without installing them.
+
+use super::build::Builder;
+use super::cache::{CONFIG, Description, IMAGE, MODULES, remove};
+use super::error::KernelError;
+use super::modules::{BUILTIN, Modules};
+use super::spec::{DebianImage, Flavour};
+use super::step::{Steps, words};
+use super::{Kernel, image};
+use crate::disk;
+use opcost_sys::clock::unix_ns;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Finds an image package, downloads it unless the cache has it, and takes the image out of it.
+///
+/// `for_disk`: with the modules that disks need, which packages of earlier versions lack here.
+pub(super) fn fetch(
+    builder: &mut Builder<'_>,
+    wanted: &DebianImage,
+    for_disk: bool,
+) -> Result<Kernel, KernelError> {
+    let mut steps = Steps::begin(
+        &builder.cache.path(&["logs"]),
+        &format!("debian-{}", wanted.flavour.word()),
+        builder.path_env.clone(),
+        builder.interrupt,
+        builder.progress,
+    )?;
+    let missing = ["apt-cache", "apt-get", "dpkg-deb"];
+    if let Some(missing) = missing.iter().find(|program| steps.find(program).is_err()) {
+        return Err(KernelError::Debian(format!(
+            "{wanted} is fetched with apt, but there is no {missing} here; give a kernel image (--kernel PATH) or build one (opcost kernel build)"
+        )));
+    }
+    let (package, version) = match &wanted.release {
+        Some(release) => {
+            let package = format!("linux-image-{release}-{}", wanted.flavour.suffix());
+            let version = field(&ask(&mut steps, wanted, &package)?, "Version");
+            (package, version)
+        }
+        None => newest_package(&mut steps, wanted)?,
+    };
+    let version = version.ok_or_else(|| unknown(wanted, &package))?;
+    let id = format!("{package}_{}", version.replace([':', '/'], "-"));
+    let entry = builder.cache.path(&["debian", &id]);
+    let name = wanted.to_string();
+    let has_all = |kernel: &Kernel| !for_disk || kernel.modules.is_some();
+    let kernel = match builder.cache.find(&entry, &name).filter(has_all) {
+        Some(kernel) => kernel,
+        None => {
+            let id = format!("debian-{id}");
+            let _lock = builder.cache.lock(&id, steps.interrupt, steps.progress)?;
+            match builder.cache.find(&entry, &name).filter(has_all) {
+                Some(kernel) => kernel,
+                None => {
+                    let made = builder.cache.workplace(&id)?;
+                    let unpacked = unpack(&mut steps, &made, &package, &version);
+                    let image = unpacked.inspect_err(|_| {
+                        // The error of unpacking is the one to tell.
+                        let _ = remove(&made);
+                    })?;
+                    let description = Description {
+                        name,
+                        key: image.digest.clone(),
+                        release: image.release,
+                        digest: image.digest,
+                        image_bytes: image.bytes,
+                        made_from: vec![package, version],
+                        compiler: None,
+                        made_unix_ns: unix_ns(),
+                        build_ns: None,
+                    };
+                    builder.cache.keep(&made, &entry, description)?
+                }
+            }
+        }
+    };
+    // Only a failure's log is of use.
+    let _ = fs::remove_file(&steps.log);
+    Ok(kernel)
+}
+
+/// The package, and its version, that a flavour's metapackage depends on.
+fn newest_package(
+    steps: &mut Steps<'_>,
+    wanted: &DebianImage,
+) -> Result<(String, Option<String>), KernelError> {
+    let meta = format!("linux-image-{}", wanted.flavour.suffix());
+    let shown = ask(steps, wanted, &meta)?;
+    let depends = field(&shown, "Depends").unwrap_or_default();
+    image_package(&depends, wanted.flavour).ok_or_else(|| unknown(wanted, &meta))
+}
+
+/// The image package of a flavour in a `Depends` field, as in `linux-image-6.1.0-56-cloud-amd64
+/// (= 6.1.192-2)`.
+fn image_package(depends: &str, flavour: Flavour) -> Option<(String, Option<String>)> {
+    let suffix = format!("-{}", flavour.suffix());
+    depends.split([',', '|']).map(str::trim).find_map(|dependency| {
+        let (name, version) = dependency.split_once(" (= ").unwrap_or((dependency, ""));
+        let middle = name.strip_prefix("linux-image-")?.strip_suffix(&suffix)?;
+        let version = version.strip_suffix(')').map(ToString::to_string);
+        middle.starts_with(|c: char| c.is_ascii_digit()).then(|| (name.to_string(), version))
+    })
+}
+
+/// What apt knows of a package's newest version.
+fn ask(steps: &mut Steps<'_>, wanted: &DebianImage, package: &str) -> Result<String, KernelError> {
+    let argv = words(&[&"apt-cache", &"show", &"--no-all-versions", &package]);
+    match steps.run(&format!("asking apt for {package}"), Path::new("/"), &argv, &[]) {
+        // It fails for packages that it does not know, and hardly otherwise.
+        Err(KernelError::Step { .. }) => Err(unknown(wanted, package)),
+        output => output,
+    }
+}
+
+/// A field of a package's description (Debian policy, section 5.1).
+fn field(description: &str, name: &str) -> Option<String> {
+    let values = description.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+    values.map(|value| value.trim().to_string()).next()
+}
+
+fn unknown(wanted: &DebianImage, package: &str) -> KernelError {
+    KernelError::Debian(format!(
+        "apt knows no package {package} for {wanted}; it must be a Debian for amd64 whose lists are fresh: apt-get update, then apt-cache search linux-image"
+    ))
+}
+
+/// Downloads a package into `made` and leaves there the image, its configuration and some modules.
+fn unpack(
+    steps: &mut Steps<'_>,
+    made: &Path,
+    package: &str,
+    version: &str,
+) -> Result<image::Image, KernelError> {
+    let exact = format!("{package}={version}");
+    let what = format!("downloading Debian's {package} {version}");
+    let argv = words(&[&"apt-get", &"-q", &"download", &exact]);
+    steps.run(&what, made, &argv, &[]).map_err(|error| match error {
+        KernelError::Step { lines, log, .. } => KernelError::Debian(format!(
+            "cannot download {package} {version}: {}\n  check the network, and apt-get update if the mirror has a newer one by now; the whole output is in {}",
+            lines.join("\n  "),
+            log.display()
+        )),
+        error => error,
+    })?;
+    let archive = single_file(made, "", ".deb").ok_or_else(|| {
+        KernelError::Debian(format!(
+            "apt-get downloaded {package} without error, but left no package"
+        ))
+    })?;
+    let contents = made.join("contents");
+    let argv = words(&[&"dpkg-deb", &"-x", &archive, &contents]);
+    steps.run(&format!("unpacking {package}"), made, &argv, &[])?;
+    for (begin, to) in [("vmlinuz-", IMAGE), ("config-", CONFIG)] {
+        let from = single_file(&contents.join("boot"), begin, "").ok_or_else(|| {
+            KernelError::Debian(format!("the package {package} has no boot/{begin}* in it"))
+        })?;
+        fs::rename(&from, made.join(to)).map_err(KernelError::file("move", &from))?;
+    }
+    keep_modules(&contents.join("lib/modules"), &made.join(MODULES))?;
+    // Its System.map is a stub: symbols come from the running kernel.
+    remove(&contents)?;
+    fs::remove_file(&archive).map_err(KernelError::file("remove", &archive))?;
+    image::read(&made.join(IMAGE))
+}
+
+/// Copies the modules that disks need, and the list of what is built in, out of a package's folder
+/// of modules, which has one folder of the release.
+fn keep_modules(from: &Path, to: &Path) -> Result<(), KernelError> {
+    fs::create_dir(to).map_err(KernelError::file("make", to))?;
+    let releases = fs::read_dir(from).into_iter().flatten().flatten();
+    let Some(folder) = releases.map(|entry| entry.path()).find(|path| path.is_dir()) else {
+        return Ok(());
+    };
+    let modules = Modules::find(&folder)?;
+    let mut files = vec![folder.join(BUILTIN)];
+    for name in disk::modules() {
+        match modules.closure(&[name]) {
+            Ok(closure) => files.extend(closure.into_iter().map(|module| module.path)),
+            // Such a kernel has no disks, which is said when one is asked for.
+            Err(KernelError::NoModule { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    for file in files {
+        let place = to.join(file.file_name().unwrap_or_default());
+        fs::copy(&file, place).map_err(KernelError::file("copy", &file))?;
+    }
+    Ok(())
+}
+
+fn single_file(folder: &Path, begin: &str, end: &str) -> Option<PathBuf> {
+    let fits = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with(begin) && name.ends_with(end) && path.is_file()
+    };
+    fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()).find(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::Cache;
+    use crate::modules::tests::made;
+    use crate::spec::KernelSpec;
+    use opcost_sys::interrupt::Interrupt;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// Programs that behave like apt's for one package.
+    const APT_CACHE: &str = r#"case "$1 $*" in
+show*all-versions\ linux-image-cloud-amd64) echo 'Depends: linux-image-6.1.0-9-cloud-amd64 (= 1:6.1-2)';;
+show*linux-image-6.1.0-9-cloud-amd64) printf 'Package: x\nVersion: 1:6.1-2\n';;
+*) echo 'E: No packages found' >&2; exit 100;;
+esac"#;
+    const APT_GET: &str = r#"[ -e "$ROOT/offline" ] && { echo 'E: Failed to fetch x: no route'; exit 100; }
+echo "$*" >> "$ROOT/downloads"; echo packed > x_1%3a6.1-2_amd64.deb"#;
+    const DPKG_DEB: &str = r#"mkdir -p "$3/boot" && cp "$ROOT/image" "$3/boot/vmlinuz-6.1.0-9" && echo CONFIG_A=y > "$3/boot/config-6.1.0-9"
+mkdir -p "$3/lib/modules" && if [ -e "$ROOT/modules" ]; then cp -r "$ROOT/modules" "$3/lib/modules/6.1.0-9"; fi"#;
+
+    fn fetched(folder: &Path, wanted: &str) -> Result<Kernel, String> {
+        fetched_for(folder, wanted, false)
+    }
+
+    fn fetched_for(folder: &Path, wanted: &str, for_disk: bool) -> Result<Kernel, String> {
+        let KernelSpec::Debian(wanted) = KernelSpec::parse(wanted, folder).unwrap() else {
+            panic!("{wanted}");
+        };
+        let mut path: std::ffi::OsString = folder.join("bin").into();
+        if folder.join("bin/apt-get").exists() {
+            path.push(":/usr/bin:/bin");
+        }
+        let mut builder = Builder {
+            cache: Cache::new(&folder.join("cache")),
+            tarballs: folder.into(),
+            path_env: Some(path),
+            interrupt: &Interrupt::none(),
+            progress: &mut |_, _| {},
+        };
+        fetch(&mut builder, &wanted, for_disk).map_err(|error| error.to_string())
+    }
+
+    fn with_apt() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("bin")).unwrap();
+        fs::write(folder.path().join("image"), image::tests::made("6.1.0-9")).unwrap();
+        for (name, text) in [("apt-cache", APT_CACHE), ("apt-get", APT_GET), ("dpkg-deb", DPKG_DEB)]
+        {
+            let path = folder.path().join("bin").join(name);
+            let text = format!("#!/bin/sh\nROOT='{}'\n{text}\n", folder.path().display());
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn a_package_is_downloaded_once() {
+        let folder = with_apt();
+        let kernel = fetched(folder.path(), "debian:cloud").unwrap();
+        assert_eq!(kernel.name, "debian:cloud");
+        assert_eq!(kernel.release.as_deref(), Some("6.1.0-9"));
+        assert!(kernel.config.is_some() && kernel.system_map.is_none());
+        assert_eq!(kernel.digest, image::digest(&image::tests::made("6.1.0-9")));
+        let exact = fetched(folder.path(), "debian:cloud=6.1.0-9").unwrap();
+        assert_eq!(exact.image, kernel.image);
+        let downloads = fs::read_to_string(folder.path().join("downloads")).unwrap();
+        assert_eq!(downloads, "-q download linux-image-6.1.0-9-cloud-amd64=1:6.1-2\n");
+        let mut kept: Vec<_> = fs::read_dir(kernel.image.parent().unwrap()).unwrap().collect();
+        kept.sort_by_key(|entry| entry.as_ref().unwrap().file_name());
+        let kept: Vec<_> = kept.into_iter().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(kept, [".config", "bzImage", "kernel.json", "modules"]);
+    }
+
+    #[test]
+    fn the_modules_that_disks_need_are_kept() {
+        let folder = with_apt();
+        let path = |name: &str| folder.path().join(name);
+        let names = |kernel: &Kernel| {
+            let modules = kernel.modules(&["brd", "ext4"]).unwrap().unwrap();
+            modules.into_iter().map(|module| module.name).collect::<Vec<_>>().join(" ")
+        };
+        fs::create_dir(path("modules")).unwrap();
+        fs::write(path("modules/modules.builtin"), "kernel/lib/crc16.ko\n").unwrap();
+        for (name, entries) in [
+            ("brd.ko", &["depends="][..]),
+            ("ext4.ko", &["depends=jbd2,crc16"]),
+            ("jbd2.ko", &[]),
+            ("unrelated.ko", &[]),
+        ] {
+            fs::write(path("modules").join(name), made(entries)).unwrap();
+        }
+        let kernel = fetched_for(folder.path(), "debian:cloud", true).unwrap();
+        assert_eq!(names(&kernel), "brd jbd2 ext4");
+        let kept = kernel.modules.clone().unwrap();
+        assert!(!kept.join("unrelated.ko").exists());
+        // An entry of an earlier version does for what needs no disk.
+        fs::remove_dir_all(&kept).unwrap();
+        let downloads = || fs::read_to_string(path("downloads")).unwrap().lines().count();
+        assert_eq!(fetched(folder.path(), "debian:cloud").unwrap().modules, None);
+        assert_eq!(downloads(), 1);
+        let again = fetched_for(folder.path(), "debian:cloud", true).unwrap();
+        assert_eq!((names(&again).as_str(), downloads()), ("brd jbd2 ext4", 2));
+    }
+
+    #[test]
+    fn what_apt_cannot_do_is_said() {
+        let folder = with_apt();
+        let error = fetched(folder.path(), "debian:rt").unwrap_err();
+        assert!(
+            error.contains("apt knows no package linux-image-rt-amd64 for debian:rt"),
+            "{error}"
+        );
+        let error = fetched(folder.path(), "debian:cloud=5.0-1").unwrap_err();
+        assert!(error.contains("no package linux-image-5.0-1-cloud-amd64"), "{error}");
+        fs::write(folder.path().join("offline"), "").unwrap();
+        let error = fetched(folder.path(), "debian:cloud").unwrap_err();
+        assert!(
+            error.contains("E: Failed to fetch x: no route") && error.contains("network"),
+            "{error}"
+        );
+        fs::remove_file(folder.path().join("bin/apt-get")).unwrap();
+        let error = fetched(folder.path(), "debian:cloud").unwrap_err();
+        assert!(error.contains("there is no apt-get here"), "{error}");
+    }
+
+    #[test]
+    fn the_image_package_is_found_among_the_dependencies() {
+        let depends = "linux-base, linux-image-6.1.0-56-rt-amd64 (= 6.1.192-2) | linux-image-x";
+        let found = |flavour| image_package(depends, flavour);
+        let package = "linux-image-6.1.0-56-rt-amd64".to_string();
+        assert_eq!(found(Flavour::Rt), Some((package, Some("6.1.192-2".into()))));
+        assert_eq!(found(Flavour::Cloud), None);
+        assert_eq!(image_package("", Flavour::Amd64), None);
+    }
+}

@@ -1,0 +1,245 @@
+//! Kernels for the emulated machine: from what `--kernel` says to an image that boots.
+
+#![forbid(unsafe_code)]
+
+mod build;
+mod cache;
+mod config;
+mod debian;
+pub mod disk;
+mod error;
+mod image;
+mod kconfig;
+mod modules;
+mod source;
+mod spec;
+mod step;
+mod tools;
+
+pub use build::short;
+pub use cache::Description;
+pub use error::{KERNEL, KernelError};
+pub use image::digest;
+pub use modules::Module;
+pub use spec::{DebianImage, Flavour, KernelSpec, Recipe};
+
+use build::Builder;
+use cache::Cache;
+use config::Config;
+use modules::Modules;
+use opcost_sys::interrupt::Interrupt;
+use opcost_sys::xdg;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Where Debian's linux-source packages put their tarballs.
+const TARBALLS: &str = "/usr/src";
+
+/// A kernel that can be booted.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Kernel {
+    /// What to call it.
+    pub name: String,
+    /// The bzImage.
+    pub image: PathBuf,
+    /// Its symbols, if they are known without booting it.
+    pub system_map: Option<PathBuf>,
+    /// The image's ELF file.
+    pub vmlinux: Option<PathBuf>,
+    /// Its configuration.
+    pub config: Option<PathBuf>,
+    /// The folder of its modules, where they are at hand.
+    pub modules: Option<PathBuf>,
+    /// SHA-256 of the image, hexadecimal.
+    pub digest: String,
+    /// Its release, as `uname -r` shows it, if the image says so.
+    pub release: Option<String>,
+}
+
+impl Kernel {
+    /// Its configuration: values by name without `CONFIG_`; `None` where it is not known.
+    ///
+    /// # Errors
+    /// The file cannot be read or is none.
+    pub fn options(&self) -> Result<Option<BTreeMap<String, String>>, KernelError> {
+        let config = self.config.as_ref().map(|path| Config::read(path)).transpose()?;
+        Ok(config.map(|Config(options)| options))
+    }
+
+    /// The modules to load, in their order, so that those of `names` are; `None` where its modules
+    /// are not at hand.
+    ///
+    /// # Errors
+    /// One is not there, or is damaged.
+    pub fn modules(&self, names: &[&str]) -> Result<Option<Vec<Module>>, KernelError> {
+        let modules = self.modules.as_deref().map(Modules::find).transpose()?;
+        modules.map(|modules| modules.closure(names)).transpose()
+    }
+}
+
+/// Makes a kernel ready to boot: builds or downloads it, unless the cache has it already.
+///
+/// `cache` is the folder that [`default_cache`] names; `for_disk` asks for the modules that disks
+/// need, too, which only packages have; `interrupt` ends what is running;
+/// `progress` is told the phase, and beside it how far the phase is.
+///
+/// # Errors
+/// [`KernelError`]; whatever it is, nothing half-built is taken for a kernel later.
+pub fn prepare(
+    spec: &KernelSpec,
+    cache: &Path,
+    for_disk: bool,
+    interrupt: &Interrupt,
+    progress: &mut dyn FnMut(&str, Option<&str>),
+) -> Result<Kernel, KernelError> {
+    let mut builder = Builder {
+        cache: Cache::new(cache),
+        tarballs: TARBALLS.into(),
+        path_env: std::env::var_os("PATH"),
+        interrupt,
+        progress,
+    };
+    match spec {
+        KernelSpec::Image(path) => from_image(path),
+        KernelSpec::BuildDir(path) => from_build_folder(path),
+        KernelSpec::Debian(image) => debian::fetch(&mut builder, image, for_disk),
+        KernelSpec::Recipe(recipe) => build::build(&mut builder, recipe),
+        KernelSpec::Built(name) => builder.cache.find_built(name),
+    }
+}
+
+/// The cache's folder: `opcost/kernels` in the XDG cache directory.
+///
+/// # Errors
+/// Neither XDG_CACHE_HOME nor HOME is set.
+pub fn default_cache() -> Result<PathBuf, KernelError> {
+    xdg::cache_folder().map(|cache| cache.join("kernels")).ok_or_else(|| {
+        KernelError::Usage(
+            "neither XDG_CACHE_HOME nor HOME says where kernels are kept; set one of them".into(),
+        )
+    })
+}
+
+/// Every kernel that the cache keeps, with its folder: built ones by name, then packages; entries that
+/// cannot be read are left out.
+///
+/// `cache` is the folder that [`default_cache`] names.
+pub fn kept(cache: &Path) -> Vec<(PathBuf, Description)> {
+    Cache::new(cache).entries()
+}
+
+/// The vmlinux that the cache keeps of the kernel with this image; `None` where it has none.
+///
+/// `cache` is the folder that [`default_cache`] names; `digest` is the image's SHA-256, hexadecimal.
+pub fn vmlinux_of(cache: &Path, digest: &str) -> Option<PathBuf> {
+    let (entry, _) = kept(cache).into_iter().find(|(_, entry)| entry.digest == digest)?;
+    Some(entry.join(cache::VMLINUX)).filter(|path| path.is_file())
+}
+
+fn from_image(path: &Path) -> Result<Kernel, KernelError> {
+    let found = image::read(path)?;
+    Ok(Kernel {
+        name: file_name(path),
+        image: path.to_path_buf(),
+        system_map: None,
+        vmlinux: None,
+        config: None,
+        modules: None,
+        digest: found.digest,
+        release: found.release,
+    })
+}
+
+fn from_build_folder(folder: &Path) -> Result<Kernel, KernelError> {
+    let path = folder.join("arch/x86/boot/bzImage");
+    if !path.is_file() {
+        return Err(KernelError::NotAnImage {
+            path: folder.to_path_buf(),
+            found: "it is a folder without arch/x86/boot/bzImage; build the kernel there (make bzImage), or give the bzImage itself".into(),
+        });
+    }
+    let file = |name: &str| Some(folder.join(name)).filter(|path| path.is_file());
+    Ok(Kernel {
+        name: file_name(folder),
+        system_map: file("System.map"),
+        vmlinux: file("vmlinux"),
+        config: file(".config"),
+        ..from_image(&path)?
+    })
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn prepared(spec: &KernelSpec, cache: &Path) -> Result<Kernel, String> {
+        prepare(spec, cache, false, &Interrupt::none(), &mut |_, _| {})
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_build_folder_gives_what_it_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let linux = folder.path().join("linux");
+        let spec = KernelSpec::BuildDir(linux.clone());
+        fs::create_dir_all(linux.join("arch/x86/boot")).unwrap();
+        let error = prepared(&spec, folder.path()).unwrap_err();
+        assert!(error.contains("make bzImage"), "{error}");
+        fs::write(linux.join("arch/x86/boot/bzImage"), image::tests::made("6.9.1")).unwrap();
+        fs::write(linux.join(".config"), "").unwrap();
+        let kernel = prepared(&spec, folder.path()).unwrap();
+        assert_eq!(kernel.name, "linux");
+        assert_eq!(kernel.release.as_deref(), Some("6.9.1"));
+        assert_eq!(kernel.config, Some(linux.join(".config")));
+        assert_eq!((kernel.vmlinux, kernel.system_map), (None, None));
+        assert_eq!(kernel.digest, image::digest(&image::tests::made("6.9.1")));
+        let image = KernelSpec::Image(linux.join("arch/x86/boot/bzImage"));
+        let kernel = prepared(&image, folder.path()).unwrap();
+        assert_eq!((kernel.name.as_str(), kernel.config), ("bzImage", None));
+    }
+
+    #[test]
+    fn the_vmlinux_of_an_image_is_found_by_its_digest() {
+        let cache = tempfile::tempdir().unwrap();
+        let made = cache.path().join("made");
+        fs::create_dir_all(&made).unwrap();
+        let image = image::tests::made("6.9.1");
+        fs::write(made.join(cache::IMAGE), &image).unwrap();
+        fs::write(made.join(cache::VMLINUX), "ELF").unwrap();
+        let digest = image::digest(&image);
+        let description = cache::Description {
+            name: "mine".into(),
+            key: "abc".into(),
+            release: None,
+            digest: digest.clone(),
+            image_bytes: image.len() as u64,
+            made_from: Vec::new(),
+            compiler: None,
+            made_unix_ns: 1,
+            build_ns: None,
+        };
+        let entry = cache.path().join("abc");
+        Cache::new(cache.path()).keep(&made, &entry, description).unwrap();
+        assert_eq!(vmlinux_of(cache.path(), &digest), Some(entry.join(cache::VMLINUX)));
+        assert_eq!(vmlinux_of(cache.path(), "another"), None);
+        // A package's entry has no vmlinux.
+        fs::remove_file(entry.join(cache::VMLINUX)).unwrap();
+        assert_eq!(vmlinux_of(cache.path(), &digest), None);
+    }
+
+    #[test]
+    fn a_file_that_is_none_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("vmlinux");
+        fs::write(&path, "\x7fELF").unwrap();
+        let error = prepared(&KernelSpec::Image(path.clone()), folder.path()).unwrap_err();
+        assert!(error.contains(&format!("'{}'", path.display())), "{error}");
+        assert!(error.contains("give the bzImage"), "{error}");
+    }
+}

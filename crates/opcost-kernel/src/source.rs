@@ -1,0 +1,331 @@
+//! Kernel source: Debian's package or a tree of the user's, unpacked and patched in the cache.
+
+use super::cache::{Cache, move_into_place};
+use super::error::KernelError;
+use super::image::digest;
+use super::step::{Steps, words};
+use opcost_record::printable::hexadecimal;
+use sha2::{Digest, Sha256};
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Where the source is from.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Source {
+    /// A linux-source package's tarball.
+    Tarball(PathBuf),
+    /// A tree of the user's, which is never written to.
+    Tree(PathBuf),
+}
+
+impl Source {
+    /// The tree that was given, or the newest tarball of a folder.
+    pub(super) fn find(tree: Option<&Path>, tarballs: &Path) -> Result<Source, KernelError> {
+        let Some(tree) = tree else {
+            return newest_tarball(tarballs)
+                .map(Source::Tarball)
+                .ok_or_else(|| KernelError::NoSource(tarballs.to_path_buf()));
+        };
+        let wrong =
+            |what: String| Err(KernelError::Usage(format!("--source {}: {what}", tree.display())));
+        if !tree.is_dir() {
+            return wrong("there is no such folder".into());
+        }
+        if let Some(missing) =
+            ["Makefile", "Kconfig"].iter().find(|name| !tree.join(name).is_file())
+        {
+            return wrong(format!("it is no kernel source: it has no {missing}"));
+        }
+        // What Linux itself takes for a tree that was built in (Makefile, outputmakefile).
+        let marks = [".config", "include/config", "arch/x86/include/generated"];
+        if let Some(mark) = marks.iter().find(|mark| tree.join(mark).exists()) {
+            return wrong(format!(
+                "a kernel was configured or built in it (it has {mark}), so no other can be built from it; make mrproper there, or give a clean checkout (git worktree add)"
+            ));
+        }
+        let tree = tree.canonicalize().map_err(KernelError::file("read", tree))?;
+        Ok(Source::Tree(tree))
+    }
+
+    /// How `kernel list` calls it.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Source::Tarball(path) => path.file_name().unwrap_or_default().to_string_lossy().into(),
+            Source::Tree(path) => path.display().to_string(),
+        }
+    }
+
+    /// What it consists of, as a digest: of a tarball its bytes; of a tree the names, modes and
+    /// contents of all files but git's. Times and git's state do not count, since the build reads
+    /// neither (LOCALVERSION is set).
+    pub(super) fn identity(&self) -> Result<String, KernelError> {
+        let mut hash = Sha256::new();
+        match self {
+            Source::Tarball(path) => {
+                let mut file = File::open(path).map_err(KernelError::file("read", path))?;
+                let mut piece = vec![0; 1 << 20];
+                loop {
+                    let bytes = file.read(&mut piece).map_err(KernelError::file("read", path))?;
+                    if bytes == 0 {
+                        break;
+                    }
+                    hash.update(&piece[..bytes]);
+                }
+            }
+            Source::Tree(tree) => {
+                for found in walk(tree)? {
+                    let path = tree.join(&found.path);
+                    let content = match found.kind {
+                        Kind::Folder => continue,
+                        Kind::Link => fs::read_link(&path)
+                            .map_err(KernelError::file("read", &path))?
+                            .as_os_str()
+                            .as_bytes()
+                            .to_vec(),
+                        Kind::File { .. } => {
+                            fs::read(&path).map_err(KernelError::file("read", &path))?
+                        }
+                    };
+                    hash.update(found.path.as_os_str().as_bytes());
+                    hash.update([0, found.kind.number()]);
+                    hash.update((content.len() as u64).to_le_bytes());
+                    hash.update(content);
+                }
+            }
+        }
+        Ok(hexadecimal(&hash.finalize()))
+    }
+
+    /// The tree to build from: unpacked and patched in the cache, unless it is the user's own
+    /// without patches.
+    pub(super) fn prepare(
+        &self,
+        identity: &str,
+        patches: &[(PathBuf, Vec<u8>)],
+        cache: &Cache,
+        steps: &mut Steps<'_>,
+    ) -> Result<PathBuf, KernelError> {
+        let pristine = match self {
+            Source::Tree(tree) => tree.clone(),
+            Source::Tarball(tarball) => make(&identity[..16], cache, steps, |folder, steps| {
+                let what = format!("unpacking {}", self.name());
+                let argv = words(&[
+                    &"tar",
+                    &"-xf",
+                    tarball,
+                    &"--strip-components=1",
+                    &"--no-same-owner",
+                    &"-C",
+                    &folder,
+                ]);
+                steps.run(&what, Path::new("/"), &argv, &[]).map(drop)
+            })?,
+        };
+        if patches.is_empty() {
+            return Ok(pristine);
+        }
+        let all: Vec<u8> = patches
+            .iter()
+            .flat_map(|(_, content)| [&(content.len() as u64).to_le_bytes()[..], content].concat())
+            .collect();
+        let id = format!("{}-{}", &identity[..16], &digest(&all)[..16]);
+        make(&id, cache, steps, |folder, steps| {
+            (steps.progress)("copying the source", None);
+            // patch makes a new file for each it changes, so what is not patched can be shared with
+            // our own pristine tree, but never with the user's.
+            copy(&pristine, folder, matches!(self, Source::Tarball(_)), steps)?;
+            for (path, _) in patches {
+                let path = path.canonicalize().map_err(KernelError::file("read", path))?;
+                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let argv = words(&[
+                    &"patch",
+                    &"-p1",
+                    &"--batch",
+                    &"--forward",
+                    &"--reject-file=-",
+                    &"-i",
+                    &path,
+                ]);
+                steps.run(&format!("applying {name}"), folder, &argv, &[])?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// A tree of the cache: found, or made under a lock.
+fn make(
+    id: &str,
+    cache: &Cache,
+    steps: &mut Steps<'_>,
+    fill: impl FnOnce(&Path, &mut Steps<'_>) -> Result<(), KernelError>,
+) -> Result<PathBuf, KernelError> {
+    let place = cache.path(&["source", id]);
+    let id = format!("source-{id}");
+    let _lock = cache.lock(&id, steps.interrupt, steps.progress)?;
+    if !place.is_dir() {
+        let made = cache.workplace(&id)?;
+        fill(&made, steps).inspect_err(|_| {
+            // The error of filling is the one to tell.
+            let _ = super::cache::remove(&made);
+        })?;
+        move_into_place(&made, &place)?;
+    }
+    Ok(place)
+}
+
+/// The tarball of the highest version.
+fn newest_tarball(folder: &Path) -> Option<PathBuf> {
+    let version = |path: &Path| -> Option<Vec<u32>> {
+        let name = path.file_name()?.to_str()?.strip_prefix("linux-source-")?;
+        let (version, ending) = name.split_once(".tar.")?;
+        let compressed = ["xz", "gz", "bz2", "zst"].contains(&ending);
+        let numbers: Option<_> = version.split('.').map(|number| number.parse().ok()).collect();
+        numbers.filter(|_| compressed)
+    };
+    let paths = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    let versions = paths.filter_map(|path| version(&path).map(|version| (version, path)));
+    versions.max().map(|(_, path)| path)
+}
+
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Kind {
+    Folder,
+    Link,
+    File { executable: bool },
+}
+
+impl Kind {
+    fn number(self) -> u8 {
+        match self {
+            Kind::Folder => 0,
+            Kind::Link => 1,
+            Kind::File { executable } => 2 + u8::from(executable),
+        }
+    }
+}
+
+/// Something in a tree, its path from the top.
+#[derive(Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct Found {
+    path: PathBuf,
+    kind: Kind,
+}
+
+/// All that is in a tree but git's own, folders before what is in them, in a fixed order.
+fn walk(tree: &Path) -> Result<Vec<Found>, KernelError> {
+    let mut all = Vec::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        let path = tree.join(&folder);
+        for entry in fs::read_dir(&path).map_err(KernelError::file("read", &path))? {
+            let entry = entry.map_err(KernelError::file("read", &path))?;
+            let found = folder.join(entry.file_name());
+            let metadata = entry.metadata().map_err(KernelError::file("read", &entry.path()))?;
+            let kind = if metadata.is_dir() {
+                if entry.file_name() == ".git" {
+                    continue;
+                }
+                folders.push(found.clone());
+                Kind::Folder
+            } else if metadata.is_symlink() {
+                Kind::Link
+            } else if !metadata.is_file() {
+                // Sockets and the like are no source, and reading one may never end.
+                continue;
+            } else {
+                Kind::File { executable: metadata.permissions().mode() & 0o100 != 0 }
+            };
+            all.push(Found { path: found, kind });
+        }
+    }
+    all.sort();
+    Ok(all)
+}
+
+/// Copies a tree, or makes hard links of its files.
+fn copy(from: &Path, to: &Path, link: bool, steps: &Steps<'_>) -> Result<(), KernelError> {
+    for found in walk(from)? {
+        if steps.interrupt.is_set() {
+            return Err(KernelError::Interrupted);
+        }
+        let (old, new) = (from.join(&found.path), to.join(&found.path));
+        match found.kind {
+            Kind::Folder => fs::create_dir(&new),
+            Kind::Link => fs::read_link(&old).and_then(|to| std::os::unix::fs::symlink(to, &new)),
+            Kind::File { .. } if link => fs::hard_link(&old, &new),
+            Kind::File { .. } => fs::copy(&old, &new).map(drop),
+        }
+        .map_err(KernelError::file("write", &new))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_tarball_is_found_by_number() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(newest_tarball(folder.path()), None);
+        for name in ["6.1.tar.xz", "6.12.tar.xz", "6.9.tar.gz", "6.99.tar.xz.part", "x.tar.xz"] {
+            fs::write(folder.path().join(format!("linux-source-{name}")), "").unwrap();
+        }
+        fs::write(folder.path().join("other-7.0.tar.xz"), "").unwrap();
+        let expected = folder.path().join("linux-source-6.12.tar.xz");
+        assert_eq!(Source::find(None, folder.path()).unwrap(), Source::Tarball(expected));
+        let error = Source::find(None, Path::new("/nonexistent")).unwrap_err().to_string();
+        assert!(error.contains("apt-get install linux-source-6.1"), "{error}");
+    }
+
+    #[test]
+    fn a_tree_that_cannot_be_built_from_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = folder.path();
+        let refused = |tree: &Path| Source::find(Some(tree), tree).unwrap_err().to_string();
+        assert!(refused(&tree.join("none")).contains("no such folder"));
+        assert!(refused(tree).contains("it has no Makefile"));
+        fs::write(tree.join("Makefile"), "").unwrap();
+        assert!(refused(tree).contains("it has no Kconfig"));
+        fs::write(tree.join("Kconfig"), "").unwrap();
+        assert!(Source::find(Some(tree), tree).is_ok());
+        fs::write(tree.join(".config"), "").unwrap();
+        assert!(refused(tree).contains("make mrproper"));
+    }
+
+    #[test]
+    fn a_trees_identity_is_its_contents() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = folder.path();
+        fs::create_dir_all(tree.join("mm")).unwrap();
+        fs::write(tree.join("mm/mmap.c"), "one").unwrap();
+        fs::write(tree.join("a.sh"), "").unwrap();
+        let identity = || Source::Tree(tree.to_path_buf()).identity().unwrap();
+        let first = identity();
+        fs::create_dir(tree.join(".git")).unwrap();
+        fs::write(tree.join(".git/HEAD"), "x").unwrap();
+        assert_eq!(identity(), first, "git's files do not count");
+        let mut seen = vec![first.clone()];
+        let mut differs = |change: &str| {
+            assert!(!seen.contains(&identity()), "{change}");
+            seen.push(identity());
+        };
+        fs::write(tree.join("mm/mmap.c"), "two").unwrap();
+        differs("contents");
+        fs::rename(tree.join("mm/mmap.c"), tree.join("mm/other.c")).unwrap();
+        differs("a name");
+        fs::set_permissions(tree.join("a.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+        differs("a mode");
+        std::os::unix::fs::symlink("a.sh", tree.join("link")).unwrap();
+        differs("a link");
+        fs::remove_file(tree.join("link")).unwrap();
+        fs::set_permissions(tree.join("a.sh"), fs::Permissions::from_mode(0o644)).unwrap();
+        fs::rename(tree.join("mm/other.c"), tree.join("mm/mmap.c")).unwrap();
+        fs::write(tree.join("mm/mmap.c"), "one").unwrap();
+        assert_eq!(identity(), first);
+    }
+}

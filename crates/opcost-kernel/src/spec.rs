@@ -1,0 +1,248 @@
+//! What `--kernel` says, as text and as a plan stores it.
+
+use super::error::{KERNEL, KernelError};
+use opcost_record::nearest::did_you_mean;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Which kernel to boot.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KernelSpec {
+    /// A bzImage.
+    Image(PathBuf),
+    /// The folder that a kernel was built in.
+    BuildDir(PathBuf),
+    /// An image package of Debian.
+    Debian(DebianImage),
+    /// A kernel to build from source.
+    Recipe(Recipe),
+    /// A kernel that `opcost kernel build` has built: its name, or the beginning of its key.
+    Built(String),
+}
+
+/// An image package of Debian.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct DebianImage {
+    /// The flavour.
+    pub flavour: Flavour,
+    /// The release in the package's name, as in `6.1.0-56`; `None` is the newest.
+    pub release: Option<String>,
+}
+
+/// The flavours of Debian's kernel.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Flavour {
+    /// Smaller, for virtual machines.
+    Cloud,
+    /// With PREEMPT_RT.
+    Rt,
+    /// The one for everybody.
+    Amd64,
+}
+
+impl Flavour {
+    const ALL: [(&'static str, Flavour); 3] =
+        [("cloud", Flavour::Cloud), ("rt", Flavour::Rt), ("amd64", Flavour::Amd64)];
+
+    /// How `--kernel` names it.
+    pub fn word(self) -> &'static str {
+        Flavour::ALL.iter().find(|(_, flavour)| *flavour == self).map_or("", |(word, _)| word)
+    }
+
+    /// The end of its packages' names.
+    pub(crate) fn suffix(self) -> &'static str {
+        match self {
+            Flavour::Cloud => "cloud-amd64",
+            Flavour::Rt => "rt-amd64",
+            Flavour::Amd64 => "amd64",
+        }
+    }
+}
+
+/// How to build a kernel.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Recipe {
+    /// The name it gets in the cache.
+    pub name: String,
+    /// The source tree; `None` is the newest of Debian's linux-source packages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<PathBuf>,
+    /// Fragments of configuration, in order; a later one wins.
+    pub config: Vec<PathBuf>,
+    /// Patches, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub patches: Vec<PathBuf>,
+}
+
+impl Recipe {
+    /// A name made of the files': `base.config native.config` is `base+native`.
+    pub fn default_name(config: &[PathBuf], patches: &[PathBuf]) -> String {
+        let stems = config.iter().chain(patches).filter_map(|path| path.file_stem());
+        let name = stems.map(|stem| stem.to_string_lossy()).collect::<Vec<_>>().join("+");
+        name.replace(|c| !is_name_character(c), "-")
+    }
+}
+
+fn is_name_character(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "._+-".contains(c)
+}
+
+/// Whether a kernel may have this name; the error says why not.
+pub(crate) fn check_name(name: &str) -> Result<(), KernelError> {
+    let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    if begins && name.len() <= 100 && name.chars().all(is_name_character) {
+        return Ok(());
+    }
+    Err(KernelError::Usage(format!(
+        "'{name}' cannot be a kernel's name: it must begin with a letter or digit and have up to 100 of letters, digits and . _ + -"
+    )))
+}
+
+impl KernelSpec {
+    /// Reads a `--kernel` argument: `debian:FLAVOUR[=RELEASE]`, a path (a word with a slash, or an
+    /// existing file or kernel build folder), or the name of a built kernel.
+    ///
+    /// Relative paths start at `base_dir`.
+    ///
+    /// # Errors
+    /// Usage errors: an unknown flavour, a path where nothing is.
+    pub fn parse(text: &str, base_dir: &Path) -> Result<KernelSpec, KernelError> {
+        if let Some(flavour) = text.strip_prefix("debian:") {
+            return parse_debian(flavour).map(KernelSpec::Debian);
+        }
+        let path = base_dir.join(text);
+        if !text.is_empty() && (path.is_file() || path.join("arch/x86").is_dir()) {
+            return Ok(Self::from_path(path));
+        }
+        if text.contains('/') {
+            let found = path.metadata().map_err(KernelError::input(KERNEL, &path))?;
+            return if found.is_dir() || found.is_file() {
+                Ok(Self::from_path(path))
+            } else {
+                Err(KernelError::Usage(format!(
+                    "'{}' is neither a kernel image nor a kernel build folder",
+                    path.display()
+                )))
+            };
+        }
+        check_name(text)?;
+        Ok(KernelSpec::Built(text.to_string()))
+    }
+
+    fn from_path(path: PathBuf) -> KernelSpec {
+        if path.is_dir() { KernelSpec::BuildDir(path) } else { KernelSpec::Image(path) }
+    }
+}
+
+fn parse_debian(text: &str) -> Result<DebianImage, KernelError> {
+    let (word, release) = match text.split_once('=') {
+        Some((word, release)) => (word, Some(release)),
+        None => (text, None),
+    };
+    let words = || Flavour::ALL.iter().map(|(word, _)| *word);
+    let flavour = Flavour::ALL.iter().find(|(known, _)| *known == word);
+    let (_, flavour) = flavour.ok_or_else(|| {
+        KernelError::Usage(format!(
+            "Debian has no kernel flavour '{word}'{}; there are debian:{}",
+            did_you_mean(word, words()),
+            words().collect::<Vec<_>>().join(", debian:")
+        ))
+    })?;
+    // The release becomes part of a package's name (Debian policy, section 5.6.1).
+    let plausible = |release: &str| {
+        release.starts_with(|c: char| c.is_ascii_digit())
+            && release.chars().all(|c| c.is_ascii_alphanumeric() || ".+-".contains(c))
+    };
+    if let Some(release) = release.filter(|release| !plausible(release)) {
+        return Err(KernelError::Usage(format!(
+            "'{release}' is no release of Debian's kernel; it looks like 6.1.0-56 (apt-cache search linux-image)"
+        )));
+    }
+    Ok(DebianImage { flavour: *flavour, release: release.map(ToString::to_string) })
+}
+
+impl fmt::Display for KernelSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KernelSpec::Image(path) | KernelSpec::BuildDir(path) => path.display().fmt(f),
+            KernelSpec::Debian(image) => image.fmt(f),
+            KernelSpec::Recipe(recipe) => recipe.name.fmt(f),
+            KernelSpec::Built(name) => name.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for DebianImage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "debian:{}", self.flavour.word())?;
+        self.release.iter().try_for_each(|release| write!(f, "={release}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn every_form_is_told_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path();
+        fs::write(base.join("image"), "x").unwrap();
+        fs::create_dir_all(base.join("linux/arch/x86")).unwrap();
+        fs::create_dir(base.join("native")).unwrap();
+        let parse = |text: &str| KernelSpec::parse(text, base).unwrap();
+        assert_eq!(parse("image"), KernelSpec::Image(base.join("image")));
+        assert_eq!(parse("linux"), KernelSpec::BuildDir(base.join("linux")));
+        assert_eq!(parse("./native"), KernelSpec::BuildDir(base.join("./native")));
+        // A folder that is none of a kernel does not hide a built kernel's name.
+        assert_eq!(parse("native"), KernelSpec::Built("native".into()));
+        assert_eq!(parse("base+native"), KernelSpec::Built("base+native".into()));
+        let debian = |flavour, release: Option<&str>| {
+            KernelSpec::Debian(DebianImage { flavour, release: release.map(Into::into) })
+        };
+        assert_eq!(parse("debian:cloud"), debian(Flavour::Cloud, None));
+        assert_eq!(parse("debian:rt=6.1.0-56"), debian(Flavour::Rt, Some("6.1.0-56")));
+        assert_eq!(parse("debian:amd64=6.1.0-56").to_string(), "debian:amd64=6.1.0-56");
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_said() {
+        let base = Path::new("/nonexistent");
+        let error = |text: &str| KernelSpec::parse(text, base).unwrap_err().to_string();
+        let unknown = error("debian:clod");
+        assert!(unknown.contains("'clod' (did you mean cloud?)"), "{unknown}");
+        assert!(error("debian:").contains("there are debian:cloud, debian:rt, debian:amd64"));
+        assert!(error("debian:rt=../x").contains("'../x' is no release"));
+        assert!(error("a/b").contains("cannot read the kernel '/nonexistent/a/b'"));
+        assert!(error("").contains("cannot be a kernel's name"));
+        assert!(error("-x").contains("must begin with a letter"));
+        assert!(KernelSpec::parse("/dev/null", base).unwrap_err().to_string().contains("neither"));
+    }
+
+    #[test]
+    fn a_plan_keeps_it() {
+        let recipe = KernelSpec::Recipe(Recipe {
+            name: "a".into(),
+            source: None,
+            config: vec!["base.config".into()],
+            patches: vec![],
+        });
+        let text = serde_json::to_string(&recipe).unwrap();
+        assert_eq!(text, r#"{"recipe":{"name":"a","config":["base.config"]}}"#);
+        assert_eq!(serde_json::from_str::<KernelSpec>(&text).unwrap(), recipe);
+        let cloud = KernelSpec::parse("debian:cloud", Path::new("/")).unwrap();
+        let text = serde_json::to_string(&cloud).unwrap();
+        assert_eq!(serde_json::from_str::<KernelSpec>(&text).unwrap(), cloud);
+    }
+
+    #[test]
+    fn names_are_made_of_the_files() {
+        let config = ["kernels/base.config".into(), "my native.config".into()];
+        let patches = ["kernels/patches/no-patching.patch".into()];
+        assert_eq!(Recipe::default_name(&config, &patches), "base+my-native+no-patching");
+    }
+}

@@ -1,0 +1,45 @@
+//! What a mistyped name may have meant.
+
+/// The names nearest to a word that was mistyped.
+///
+/// `word`: what was typed; `names`: what could have been meant. Result: the names at the smallest
+/// edit distance (Levenshtein), in the order given, if that is at most a third of the longer
+/// word's length and at least one letter is right; empty otherwise.
+pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut best = usize::MAX;
+    let mut found = Vec::new();
+    for name in names {
+        let distance = strsim::levenshtein(word, name);
+        if distance > word.len().max(name.len()).div_ceil(3) || distance > best {
+            continue;
+        }
+        if distance < best {
+            best = distance;
+            found.clear();
+        }
+        found.push(name);
+    }
+    found
+}
+
+/// " (did you mean …?)" with up to three of the [`nearest`] names, or nothing.
+pub fn did_you_mean<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+    let mut near = nearest(word, names);
+    near.truncate(3);
+    if near.is_empty() { String::new() } else { format!(" (did you mean {}?)", near.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_names_are_offered_and_far_ones_are_not() {
+        let names = ["ops", "slots", "pages", "procs"];
+        assert_eq!(nearest("slot", names), ["slots"]);
+        assert_eq!(nearest("prcs", names), ["procs"]);
+        assert_eq!(nearest("op", names), ["ops"]);
+        assert!(nearest("temperature", names).is_empty());
+        assert!(nearest("", names).is_empty());
+    }
+}

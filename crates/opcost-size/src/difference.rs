@@ -1,0 +1,388 @@
+//! From two inventories to what differs, in rows that add up.
+
+use super::error::SizeError;
+use super::family;
+use super::inlined::{self, Inlined};
+use super::inventory::{Inventory, Names, SymbolSize};
+use super::pairing::{Lone, Pairing, Raw, pair};
+use super::totals::{Class, Totals};
+use opcost_profile::symbols::clone::origin;
+use opcost_profile::symbols::demangle::{demangle, printable};
+use std::collections::{HashMap, HashSet};
+
+/// A file with its inventory.
+#[derive(Clone, Debug)]
+pub struct Measured<'d> {
+    /// What the user calls it.
+    pub name: String,
+    /// Its contents.
+    pub bytes: &'d [u8],
+    /// What it is made of.
+    pub inventory: Inventory<'d>,
+}
+
+impl<'d> Measured<'d> {
+    /// Takes the inventory of a file.
+    ///
+    /// # Errors
+    /// [`SizeError::Contents`].
+    pub fn read(name: &str, bytes: &'d [u8]) -> Result<Measured<'d>, SizeError> {
+        let inventory = Inventory::read(bytes)
+            .map_err(|error| SizeError::Contents { file: name.to_owned(), error })?;
+        Ok(Measured { name: name.to_owned(), bytes, inventory })
+    }
+}
+
+/// What differs between two files.
+#[derive(Clone, Debug)]
+pub struct SizeDifference {
+    /// The machine that both are for.
+    pub machine: String,
+    /// The two files, the baseline first.
+    pub sides: [SizeSide; 2],
+    /// Whether they are the same, byte by byte.
+    pub identical: bool,
+    /// Every section of either, in the order of the files.
+    pub sections: Vec<SectionRow>,
+    /// The symbols that differ, the largest changes first.
+    pub symbols: Vec<SymbolRow>,
+    /// Symbols that do not.
+    pub symbols_unchanged: usize,
+    /// What the reader should know.
+    pub notes: Vec<String>,
+}
+
+/// One of the two files.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SizeSide {
+    /// What the user calls it.
+    pub name: String,
+    /// Its length.
+    pub file_bytes: u64,
+    /// Its bytes by class.
+    pub totals: Totals,
+    /// Which names it has.
+    pub names: Names,
+}
+
+/// A section of either file.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SectionRow {
+    /// Its name.
+    pub name: String,
+    /// What it counts as.
+    pub class: Class,
+    /// Its bytes; `None` where there is no such section.
+    pub bytes: [Option<u64>; 2],
+    /// Those that belong to no symbol.
+    pub unnamed_bytes: [Option<u64>; 2],
+}
+
+/// A symbol of either file.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct SymbolRow {
+    /// Its name as its author wrote it.
+    pub name: String,
+    /// Its name in the symbol table.
+    pub symbol: String,
+    /// The other names of its address, by file.
+    pub aliases: [Vec<String>; 2],
+    /// What tells it from others of its name: source file or archive member.
+    pub origin: Option<String>,
+    /// Whether only its own object sees it.
+    pub local: bool,
+    /// Index in [`SizeDifference::sections`], by file.
+    pub sections: [Option<usize>; 2],
+    /// Its bytes; `None` where there is no such symbol.
+    pub bytes: [Option<u64>; 2],
+    /// Whether a side's bytes are the gap to the next symbol, because the symbol table has no size.
+    pub estimated: [bool; 2],
+    /// Functions of the other file that it was inlined into there.
+    pub inlined_into: Vec<String>,
+    /// The symbol of the other file that has its name too: the linker folded the two there.
+    pub folded_onto: Option<String>,
+    /// The function that this is a part or clone of, and the change of all of these together.
+    pub part_of: Option<(String, i64)>,
+}
+
+/// Bytes of the variant less those of the baseline; absent is none.
+fn change(bytes: [Option<u64>; 2]) -> i64 {
+    let [baseline, variant] = bytes.map(|bytes| bytes.unwrap_or(0) as i64);
+    variant - baseline
+}
+
+impl SectionRow {
+    /// Bytes gained.
+    pub fn change(&self) -> i64 {
+        change(self.bytes)
+    }
+
+    /// Bytes gained that belong to no symbol.
+    pub fn unnamed_change(&self) -> i64 {
+        change(self.unnamed_bytes)
+    }
+}
+
+impl SymbolRow {
+    /// Bytes gained.
+    pub fn change(&self) -> i64 {
+        change(self.bytes)
+    }
+}
+
+/// One row of the table of what changed.
+#[derive(Clone, Copy, Debug)]
+pub enum Part<'a> {
+    /// A symbol.
+    Symbol(&'a SymbolRow),
+    /// What belongs to no symbol in a section.
+    Unnamed(&'a SectionRow),
+}
+
+impl Part<'_> {
+    /// Bytes gained.
+    pub fn change(&self) -> i64 {
+        match self {
+            Part::Symbol(row) => row.change(),
+            Part::Unnamed(row) => row.unnamed_change(),
+        }
+    }
+}
+
+impl SizeDifference {
+    /// Bytes in memory that the variant has more.
+    pub fn change(&self) -> i64 {
+        change(self.sides.each_ref().map(|side| Some(side.totals.sum())))
+    }
+
+    /// What changed, the largest changes first; the changes add up to [`Self::change`].
+    pub fn parts(&self) -> Vec<Part<'_>> {
+        let unnamed = self
+            .sections
+            .iter()
+            .filter(|row| row.class != Class::NotLoaded && row.unnamed_change() != 0);
+        let mut parts: Vec<Part<'_>> =
+            self.symbols.iter().map(Part::Symbol).chain(unnamed.map(Part::Unnamed)).collect();
+        // Stable: symbols are in order already.
+        parts.sort_by_key(|part| std::cmp::Reverse(part.change().unsigned_abs()));
+        parts
+    }
+
+    /// Whether there are names on both sides, so that rows by symbol mean something.
+    pub fn has_symbols(&self) -> bool {
+        self.sides.iter().all(|side| side.names != Names::None)
+    }
+}
+
+/// Compares two files.
+///
+/// # Errors
+/// [`SizeError::Machines`]: they are for different machines.
+pub fn compare(files: [&Measured<'_>; 2]) -> Result<SizeDifference, SizeError> {
+    let machines = files.map(|file| file.inventory.machine.clone());
+    if machines[0] != machines[1] {
+        return Err(SizeError::Machines { files: files.map(|file| file.name.clone()), machines });
+    }
+    let [machine, _] = machines;
+    let (sections, places) = sections(files);
+    let inventories = files.map(|file| &file.inventory);
+    let sides = files.map(|file| SizeSide {
+        name: file.name.clone(),
+        file_bytes: file.bytes.len() as u64,
+        totals: file.inventory.totals(),
+        names: file.inventory.names,
+    });
+    let identical = files[0].bytes == files[1].bytes;
+    let mut difference = SizeDifference {
+        machine,
+        notes: notes(files),
+        sides,
+        identical,
+        sections,
+        symbols: Vec::new(),
+        symbols_unchanged: 0,
+    };
+    // With names on one side only, every symbol would be a change.
+    if identical || !difference.has_symbols() {
+        difference.symbols_unchanged = if identical { inventories[0].symbols.len() } else { 0 };
+        without_names(&mut difference);
+        return Ok(difference);
+    }
+    let symbols = inventories.map(|inventory| inventory.symbols.as_slice());
+    let pairing = pair(symbols);
+    let (rows, unchanged) = rows(symbols, &pairing, &places);
+    let together = family::changes(symbols, &rows);
+    let gone = [0, 1].map(|side| wanted(symbols[side], &rows, side));
+    // What the baseline had and the variant has not may be inlined in the variant.
+    let inlined = [0, 1].map(|side: usize| {
+        if gone[side].is_empty() {
+            None
+        } else {
+            Some(inlined::search(files[1 - side].bytes, &gone[side]))
+        }
+    });
+    let untold =
+        (0..2).any(|side| inlined[side].as_ref().is_some_and(|found| !found.debug_information));
+    let mut shown: Vec<SymbolRow> =
+        rows.iter().map(|row| show(row, symbols, &inlined, &together, &places)).collect();
+    shown.sort_by(|one, two| {
+        let size = |row: &SymbolRow| std::cmp::Reverse(row.change().unsigned_abs());
+        (size(one), &one.name, &one.origin).cmp(&(size(two), &two.name, &two.origin))
+    });
+    difference.symbols = shown;
+    difference.symbols_unchanged = unchanged;
+    if untold {
+        difference.notes.push(
+            "without debug information (-g) it cannot be told whether a function that is gone was inlined".into(),
+        );
+    }
+    Ok(difference)
+}
+
+/// Sections by name and class, and where those of each file are among them.
+fn sections(files: [&Measured<'_>; 2]) -> (Vec<SectionRow>, [Vec<usize>; 2]) {
+    let mut rows: Vec<SectionRow> = Vec::new();
+    let mut known: HashMap<(String, Class), usize> = HashMap::new();
+    let mut places = [Vec::new(), Vec::new()];
+    for (side, file) in files.into_iter().enumerate() {
+        for section in &file.inventory.sections {
+            let place = *known.entry((section.name.clone(), section.class)).or_insert(rows.len());
+            if place == rows.len() {
+                rows.push(SectionRow {
+                    name: printable(&section.name),
+                    class: section.class,
+                    bytes: [None; 2],
+                    unnamed_bytes: [None; 2],
+                });
+            }
+            rows[place].bytes[side] = Some(section.bytes);
+            rows[place].unnamed_bytes[side] = Some(section.unnamed_bytes);
+            places[side].push(place);
+        }
+    }
+    (rows, places)
+}
+
+/// Without rows for symbols, all bytes belong to none.
+fn without_names(difference: &mut SizeDifference) {
+    for section in &mut difference.sections {
+        section.unnamed_bytes = section.bytes;
+    }
+}
+
+fn notes(files: [&Measured<'_>; 2]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for file in files {
+        let name = &file.name;
+        notes.extend(file.inventory.notes.iter().map(|note| format!("{name}: {note}")));
+        match file.inventory.names {
+            Names::Full => {}
+            Names::Exported => notes.push(format!(
+                "{name} was stripped: only the symbols it exports have names, the rest is [unnamed]"
+            )),
+            Names::None => {
+                notes.push(format!("{name} was stripped: there are no symbols, only sections; give the file as the linker wrote it"));
+            }
+        }
+    }
+    notes
+}
+
+/// The symbols that differ in bytes or section, and how many do not.
+fn rows(
+    symbols: [&[SymbolSize<'_>]; 2],
+    pairing: &Pairing,
+    places: &[Vec<usize>; 2],
+) -> (Vec<Raw>, usize) {
+    let mut rows = Vec::new();
+    let mut unchanged = 0;
+    for &(one, two) in &pairing.pairs {
+        let (before, after) = (&symbols[0][one], &symbols[1][two]);
+        let moved = places[0][before.section] != places[1][after.section];
+        if before.bytes == after.bytes && !moved {
+            unchanged += 1;
+        } else {
+            rows.push(Raw { symbols: [Some(one), Some(two)], folded: None });
+        }
+    }
+    for (side, alone) in pairing.alone.iter().enumerate() {
+        for &(index, lone) in alone {
+            let mut row = Raw { symbols: [None; 2], folded: None };
+            row.symbols[side] = Some(index);
+            if let Lone::Folded(onto) = lone {
+                row.folded = Some(onto);
+            }
+            rows.push(row);
+        }
+    }
+    (rows, unchanged)
+}
+
+/// Names of the functions that only one side has.
+fn wanted<'d>(symbols: &[SymbolSize<'d>], rows: &[Raw], side: usize) -> HashSet<&'d [u8]> {
+    let mut names = HashSet::new();
+    for row in rows {
+        if let (Some(index), None, None) = (row.symbols[side], row.symbols[1 - side], row.folded)
+            && symbols[index].code
+        {
+            let symbol = &symbols[index];
+            names.insert(symbol.name);
+            names.extend(&symbol.aliases);
+            // A clone is gone when its function was inlined.
+            names.extend(origin(symbol.name));
+        }
+    }
+    names
+}
+
+/// A name as its author wrote it, with what the compiler put behind it.
+pub(super) fn readable(name: &[u8]) -> String {
+    let shown = |name: &[u8]| demangle(&String::from_utf8_lossy(name));
+    match origin(name) {
+        // Demanglers leave the suffix of a mangled name out, and clones look like their function.
+        Some(function) if name.starts_with(b"_Z") || name.starts_with(b"_R") => {
+            let suffix = String::from_utf8_lossy(&name[function.len()..]);
+            format!("{} [clone {}]", shown(function), printable(&suffix))
+        }
+        _ => shown(name),
+    }
+}
+
+fn show(
+    row: &Raw,
+    symbols: [&[SymbolSize<'_>]; 2],
+    inlined: &[Option<Inlined>; 2],
+    together: &family::Changes<'_>,
+    places: &[Vec<usize>; 2],
+) -> SymbolRow {
+    let sides = [0, 1].map(|side: usize| row.symbols[side].map(|index| &symbols[side][index]));
+    let Some(symbol) = sides[1].or(sides[0]) else { return SymbolRow::default() };
+    let plain = |name: &[u8]| printable(&String::from_utf8_lossy(name));
+    let side = usize::from(sides[0].is_none());
+    let alone = sides[1 - side].is_none();
+    let inlined_into = match &inlined[side] {
+        Some(found) if alone && symbol.code && row.folded.is_none() => {
+            let names =
+                symbol.aliases.iter().copied().chain([symbol.name]).chain(origin(symbol.name));
+            names.map(|name| found.into(name, symbol.file)).find(|places| !places.is_empty())
+        }
+        _ => None,
+    };
+    SymbolRow {
+        name: readable(symbol.name),
+        symbol: plain(symbol.name),
+        aliases: sides.map(|side| {
+            side.map_or_else(Vec::new, |side| {
+                side.aliases.iter().map(|name| readable(name)).collect()
+            })
+        }),
+        origin: symbol.file.or(symbol.member).map(plain),
+        local: symbol.local,
+        sections: [0, 1].map(|side: usize| sides[side].map(|symbol| places[side][symbol.section])),
+        bytes: sides.map(|side| side.map(|symbol| symbol.bytes)),
+        estimated: sides.map(|side| side.is_some_and(|symbol| symbol.estimated)),
+        inlined_into: inlined_into.unwrap_or_default(),
+        folded_onto: row.folded.map(|onto| readable(symbols[1 - side][onto].name)),
+        part_of: together.of(symbol).map(|(function, change)| (readable(function), change)),
+    }
+}

@@ -1,0 +1,33 @@
+//! What two programs, object files, archives or kernels differ in, byte by byte.
+//!
+//! The way is one line: files → [`Inventory`] of each → [`SizeDifference`] → bytes. Every byte in
+//! memory belongs to one section, and in it to one symbol or to none, so that the rows add up to
+//! the change of the whole.
+
+#![forbid(unsafe_code)]
+
+mod alignment;
+mod alone;
+mod archive;
+mod code;
+mod cover;
+mod difference;
+mod error;
+mod family;
+mod function;
+mod inlined;
+mod inventory;
+mod object_file;
+mod operand;
+mod pairing;
+mod read;
+mod totals;
+
+pub use alignment::{Aligned, align};
+pub use alone::{FileSizes, SizedSymbol, sizes};
+pub use code::{Code, CodeError, Instruction, disassemble};
+pub use difference::{Measured, Part, SectionRow, SizeDifference, SizeSide, SymbolRow, compare};
+pub use error::{ContentsError, SizeError};
+pub use function::{FunctionDifference, compare_function};
+pub use inventory::{Inventory, Names, SectionSize, SymbolSize};
+pub use totals::{Class, Totals};

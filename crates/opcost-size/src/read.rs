@@ -1,0 +1,41 @@
+//! From a file's bytes to what it is made of, whatever kind of file it is.
+
+use super::error::ContentsError;
+use super::inventory::Inventory;
+use super::totals::Totals;
+use super::{archive, object_file};
+use object::ObjectSection;
+
+impl<'d> Inventory<'d> {
+    /// Takes the inventory of a file.
+    ///
+    /// `bytes`: an ELF executable, shared object, object file or kernel (vmlinux), or an archive
+    /// (ar) of object files.
+    ///
+    /// # Errors
+    /// [`ContentsError`].
+    pub fn read(bytes: &'d [u8]) -> Result<Inventory<'d>, ContentsError> {
+        if bytes.is_empty() {
+            return Err(ContentsError::Empty);
+        }
+        if archive::is_archive(bytes) {
+            return archive::read(bytes);
+        }
+        object_file::read(bytes, None)
+    }
+}
+
+impl Totals {
+    /// The totals of a file's contents.
+    ///
+    /// # Errors
+    /// [`ContentsError`], as [`Inventory::read`]; an archive is none.
+    pub fn read(bytes: &[u8]) -> Result<Totals, ContentsError> {
+        let file = object_file::parse(bytes)?;
+        let mut totals = Totals::default();
+        for (section, class) in object_file::sections(&file)? {
+            totals.add(class, section.size());
+        }
+        Ok(totals)
+    }
+}

@@ -1,0 +1,150 @@
+//! From what the user names to the file that has the symbols.
+
+use crate::exit::{HasStatus, Status, WithStatus};
+use crate::phases::Phases;
+use anyhow::{Context, Result};
+use opcost_kernel::{KernelError, KernelSpec, default_cache, prepare};
+use opcost_profile::symbols::program::DEBUG_FILES;
+use opcost_sys::interrupt::Interrupt;
+use std::path::{Path, PathBuf};
+
+/// Why there is no file to measure.
+#[derive(Debug, thiserror::Error)]
+enum FileError {
+    /// It cannot be read.
+    #[error("cannot read '{}': {error}; give files, or names of kernels (opcost kernel list)", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        error: std::io::Error,
+    },
+    /// Neither a file nor a kernel has this name.
+    #[error("there is no file '{name}', and {error}")]
+    Unknown {
+        /// The name as given.
+        name: String,
+        /// Why it is no kernel's.
+        error: KernelError,
+    },
+    /// A kernel image whose ELF file is not here.
+    #[error(
+        "{kernel}: a compressed kernel image has no symbols, and there is no vmlinux for it; {remedy}"
+    )]
+    NoVmlinux {
+        /// The kernel as the user named it.
+        kernel: String,
+        /// What to give instead, or install.
+        remedy: String,
+    },
+}
+
+impl HasStatus for FileError {
+    fn status(&self) -> Status {
+        match self {
+            FileError::NoVmlinux { .. } => Status::Missing,
+            FileError::Read { .. } | FileError::Unknown { .. } => Status::Usage,
+        }
+    }
+}
+
+/// Reads the file that an argument means: the file itself, or the vmlinux of the kernel it names.
+///
+/// `argument`: a path, a kernel's build folder or bzImage, the name of a built kernel, or
+/// `debian:FLAVOUR[=RELEASE]`.
+///
+/// # Errors
+/// [`FileError`], and what [`prepare`] says of a kernel.
+pub(crate) fn open(argument: &str, quiet: bool) -> Result<Vec<u8>> {
+    let path = Path::new(argument);
+    let read = |path: &Path| {
+        std::fs::read(path)
+            .map_err(|error| FileError::Read { path: path.to_owned(), error }.carried())
+    };
+    if path.is_file() {
+        let bytes = read(path)?;
+        return if is_kernel_image(&bytes) { read(&vmlinux(argument, quiet)?) } else { Ok(bytes) };
+    }
+    // A path that is not there is no kernel's name.
+    if path.is_dir() && !path.join("arch/x86").is_dir() || argument.contains('/') && !path.exists()
+    {
+        return read(path);
+    }
+    read(&vmlinux(argument, quiet)?)
+}
+
+/// Whether this is a kernel as a boot loader takes it: a boot sector and the mark of a setup header
+/// (Linux, Documentation/arch/x86/boot.rst).
+fn is_kernel_image(bytes: &[u8]) -> bool {
+    bytes.get(0x1fe..0x200) == Some(&[0x55, 0xaa]) && bytes.get(0x202..0x206) == Some(b"HdrS")
+}
+
+/// The ELF file of a kernel.
+fn vmlinux(argument: &str, quiet: bool) -> Result<PathBuf> {
+    let spec = KernelSpec::parse(argument, Path::new("")).map_err(HasStatus::carried)?;
+    if let KernelSpec::BuildDir(folder) = &spec {
+        // The compressed image is not needed here.
+        let vmlinux = folder.join("vmlinux");
+        return if vmlinux.is_file() {
+            Ok(vmlinux)
+        } else {
+            Err(missing(argument, "build it in this folder (make vmlinux)".into()))
+        };
+    }
+    let cache = default_cache().map_err(HasStatus::carried)?;
+    let interrupt = Interrupt::install()
+        .context("cannot install the signal handler")
+        .status(Status::Missing)?;
+    let mut shown = Phases::new(quiet);
+    let kernel =
+        prepare(&spec, &cache, false, &interrupt, &mut |phase, done| shown.tell(phase, done));
+    shown.end();
+    let kernel = kernel.map_err(|error| match error {
+        KernelError::NotBuilt { .. } => {
+            FileError::Unknown { name: argument.to_owned(), error }.carried()
+        }
+        error => error.carried(),
+    })?;
+    let debug = kernel
+        .release
+        .as_ref()
+        .map(|release| Path::new(DEBUG_FILES).join(format!("boot/vmlinux-{release}")));
+    let beside = beside(&kernel.image);
+    let candidates = kernel.vmlinux.into_iter().chain(beside).chain(debug.clone());
+    candidates.into_iter().find(|path| path.is_file()).ok_or_else(|| {
+        let remedy = match (kernel.release, debug) {
+            (Some(release), Some(debug)) => format!(
+                "give the folder it was built in, or its vmlinux; of Debian's kernels install linux-image-{release}-dbg, which has {}",
+                debug.display()
+            ),
+            _ => "give the folder it was built in, or its vmlinux".into(),
+        };
+        missing(argument, remedy)
+    })
+}
+
+/// Where the vmlinux of an image may be: beside it, or at the top of the folder it was built in.
+fn beside(image: &Path) -> Vec<PathBuf> {
+    let sibling = image.parent().map(|folder| folder.join("vmlinux"));
+    let top = image.ancestors().nth(4).filter(|_| image.ends_with("arch/x86/boot/bzImage"));
+    sibling.into_iter().chain(top.map(|top| top.join("vmlinux"))).collect()
+}
+
+fn missing(kernel: &str, remedy: String) -> anyhow::Error {
+    FileError::NoVmlinux { kernel: kernel.to_owned(), remedy }.carried()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_sought_beside_itself_and_at_the_top_of_its_folder() {
+        let found = beside(Path::new("/src/linux/arch/x86/boot/bzImage"));
+        assert_eq!(
+            found,
+            [Path::new("/src/linux/arch/x86/boot/vmlinux"), Path::new("/src/linux/vmlinux")]
+        );
+        assert_eq!(beside(Path::new("/boot/vmlinuz")), [Path::new("/boot/vmlinux")]);
+    }
+}
