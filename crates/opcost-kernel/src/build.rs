@@ -32,7 +32,7 @@ pub(crate) struct Builder<'a> {
     pub(crate) tarballs: PathBuf,
     pub(crate) path_env: Option<OsString>,
     pub(crate) interrupt: &'a Interrupt,
-    pub(crate) progress: &'a mut dyn FnMut(&str),
+    pub(crate) progress: &'a mut dyn FnMut(&str, Option<&str>),
 }
 
 /// What a kernel is made of, read once, so that the key and the build see the same.
@@ -118,7 +118,7 @@ fn gather(
     let (Source::Tarball(path) | Source::Tree(path)) = &source;
     tools::check(steps, &asked, path, !patches.is_empty())?;
     let tools = tools::versions(steps)?;
-    (steps.progress)("reading the source");
+    (steps.progress)("reading the source", None);
     let identity = source.identity()?;
     Ok(Ingredients { source, identity, fragments, patches, tools })
 }
@@ -228,3 +228,7 @@ fn collect(objects: &Path, made: &Path, steps: &Steps<'_>) -> Result<(), KernelE
 pub fn short(key: &str) -> &str {
     key.get(..KEY_SHOWN).unwrap_or(key)
 }
+
+#[cfg(test)]
+#[path = "build_tests.rs"]
+mod tests;

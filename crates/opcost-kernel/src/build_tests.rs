@@ -1,10 +1,10 @@
 //! Builds of a mock kernel: its makefile has the targets of Linux, and writes down each build.
 
-use super::build::{Builder, build};
-use super::cache::Cache;
-use super::error::KernelError;
-use super::spec::{KernelSpec, Recipe};
-use super::{Kernel, image};
+use super::{Builder, build};
+use crate::cache::Cache;
+use crate::error::KernelError;
+use crate::spec::{KernelSpec, Recipe};
+use crate::{Kernel, image};
 use opcost_sys::interrupt::Interrupt;
 use std::ffi::OsString;
 use std::fs;
@@ -91,7 +91,7 @@ impl Mock {
                 tarballs: self.path("tarballs"),
                 path_env: Some(search),
                 interrupt: &Interrupt::none(),
-                progress: &mut |text| told.push(text.to_string()),
+                progress: &mut |phase, _| told.push(phase.to_string()),
             },
             recipe,
         );
@@ -277,7 +277,7 @@ fn missing_tools_are_named_at_once() {
             tarballs: mock.path("tarballs"),
             path_env: Some(mock.path("bin").into()),
             interrupt: &Interrupt::none(),
-            progress: &mut |_| {},
+            progress: &mut |_, _| {},
         },
         &mock.recipe(&["lz4.config"], &[]),
     );

@@ -85,7 +85,7 @@ impl Cache {
         &self,
         id: &str,
         interrupt: &Interrupt,
-        progress: &mut dyn FnMut(&str),
+        progress: &mut dyn FnMut(&str, Option<&str>),
     ) -> Result<File, KernelError> {
         let path = self.path(&["locks", id]);
         let folder = self.path(&["locks"]);
@@ -101,7 +101,7 @@ impl Cache {
                 }
                 Err(TryLockError::WouldBlock) => {
                     if !std::mem::replace(&mut told, true) {
-                        progress("another opcost is making it: waiting");
+                        progress("another opcost is making it: waiting", None);
                     }
                     std::thread::sleep(RETRY_LOCK_EVERY);
                 }

@@ -235,7 +235,7 @@ mkdir -p "$3/lib/modules" && if [ -e "$ROOT/modules" ]; then cp -r "$ROOT/module
             tarballs: folder.into(),
             path_env: Some(path),
             interrupt: &Interrupt::none(),
-            progress: &mut |_| {},
+            progress: &mut |_, _| {},
         };
         fetch(&mut builder, &wanted, for_disk).map_err(|error| error.to_string())
     }

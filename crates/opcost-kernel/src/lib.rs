@@ -16,9 +16,6 @@ mod spec;
 mod step;
 mod tools;
 
-#[cfg(test)]
-mod build_tests;
-
 pub use build::short;
 pub use cache::Description;
 pub use error::{KERNEL, KernelError};
@@ -85,7 +82,7 @@ impl Kernel {
 ///
 /// `cache` is the folder that [`default_cache`] names; `for_disk` asks for the modules that disks
 /// need, too, which only packages have; `interrupt` ends what is running;
-/// `progress` is told what is being done, a phase with a count in brackets that moves.
+/// `progress` is told the phase, and beside it how far the phase is.
 ///
 /// # Errors
 /// [`KernelError`]; whatever it is, nothing half-built is taken for a kernel later.
@@ -94,7 +91,7 @@ pub fn prepare(
     cache: &Path,
     for_disk: bool,
     interrupt: &Interrupt,
-    progress: &mut dyn FnMut(&str),
+    progress: &mut dyn FnMut(&str, Option<&str>),
 ) -> Result<Kernel, KernelError> {
     let mut builder = Builder {
         cache: Cache::new(cache),
@@ -182,7 +179,7 @@ mod tests {
     use std::fs;
 
     fn prepared(spec: &KernelSpec, cache: &Path) -> Result<Kernel, String> {
-        prepare(spec, cache, false, &Interrupt::none(), &mut |_| {})
+        prepare(spec, cache, false, &Interrupt::none(), &mut |_, _| {})
             .map_err(|error| error.to_string())
     }
 

@@ -133,7 +133,7 @@ impl Source {
             .collect();
         let id = format!("{}-{}", &identity[..16], &digest(&all)[..16]);
         make(&id, cache, steps, |folder, steps| {
-            (steps.progress)("copying the source");
+            (steps.progress)("copying the source", None);
             // patch makes a new file for each it changes, so what is not patched can be shared with
             // our own pristine tree, but never with the user's.
             copy(&pristine, folder, matches!(self, Source::Tarball(_)), steps)?;

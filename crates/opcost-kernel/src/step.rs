@@ -22,8 +22,8 @@ pub(super) struct Steps<'a> {
     pub(super) log: PathBuf,
     /// The user's wish to stop.
     pub(super) interrupt: &'a Interrupt,
-    /// Is told what is being done: a phase, with a count in brackets that moves.
-    pub(super) progress: &'a mut dyn FnMut(&str),
+    /// Is told the phase, and beside it how far the phase is.
+    pub(super) progress: &'a mut dyn FnMut(&str, Option<&str>),
     /// Where programs are found; `None` is the C library's default.
     pub(super) path_env: Option<OsString>,
 }
@@ -35,7 +35,7 @@ impl<'a> Steps<'a> {
         name: &str,
         path_env: Option<OsString>,
         interrupt: &'a Interrupt,
-        progress: &'a mut dyn FnMut(&str),
+        progress: &'a mut dyn FnMut(&str, Option<&str>),
     ) -> Result<Steps<'a>, KernelError> {
         std::fs::create_dir_all(logs).map_err(KernelError::file("make", logs))?;
         // What a step printed is read back from the log: nobody else may write there.
@@ -66,7 +66,7 @@ impl<'a> Steps<'a> {
         argv: &[OsString],
         env: &[(&str, &str)],
     ) -> Result<String, KernelError> {
-        (self.progress)(what);
+        (self.progress)(what, None);
         let mut log = OpenOptions::new()
             .create(true)
             .append(true)
@@ -98,7 +98,7 @@ impl<'a> Steps<'a> {
             let mut counted = Counted::new(&self.log, start);
             while ended.recv_timeout(LOOK_EVERY) == Err::<(), _>(RecvTimeoutError::Timeout) {
                 if counted.look() {
-                    (self.progress)(&format!("{what} ({} objects)", counted.objects));
+                    (self.progress)(what, Some(&format!("{} objects", counted.objects)));
                 }
             }
             waiting.join().unwrap_or_else(|_| Err("the thread that waited for it panicked".into()))
@@ -222,7 +222,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut told = Vec::new();
         let interrupt = Interrupt::none();
-        let mut progress = |text: &str| told.push(text.to_string());
+        let mut progress = |phase: &str, _: Option<&str>| told.push(phase.to_string());
         let path_env = std::env::var_os("PATH");
         let logs = folder.path().join("logs");
         let mut steps = Steps::begin(&logs, "a", path_env, &interrupt, &mut progress).unwrap();

@@ -32,7 +32,7 @@ use std::ffi::OsString;
     max_term_width = 100,
     propagate_version = true,
     after_help = "Exit status: 0 done, 1 regression (with --fail-on), 2 usage, 3 not comparable, \
-                        4 the work failed, 5 something of the environment is missing, 130 interrupted"
+                        4 the work failed, 5 a tool or the environment is missing, 130 interrupted"
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -55,11 +55,11 @@ pub enum Action {
     Measure(MeasureArgs),
     /// Run an experiment file
     Run(RunArgs),
-    /// Go on with a recording that was interrupted
+    /// Resume an interrupted recording
     Resume(ResumeArgs),
     /// Show a recording again
     Show(ShowArgs),
-    /// Write a recording as one page for a browser, with plots, that needs no other file
+    /// Write a recording as one HTML page with plots; the page needs no other file
     Report(ReportArgs),
     /// Sample a command, workload, process or the machine, or read a profile, and show it by function
     #[command(after_help = format!("{}\n\n{}", profile::EXAMPLES, profile::formats_help()))]
@@ -74,7 +74,7 @@ pub enum Action {
     History(HistoryArgs),
     /// List workloads, events, recordings or the formats that can be imported
     List(ListArgs),
-    /// Delete recordings, and give back the room that they took
+    /// Delete recordings, and return their disk space
     Forget(ForgetArgs),
     /// Build kernels for the emulated machine, or list them
     Kernel(KernelArgs),
@@ -84,13 +84,14 @@ pub enum Action {
     /// Compare the sizes of two programs, libraries, object files, archives or kernels
     #[command(after_help = size::EXAMPLES)]
     Size(SizeArgs),
-    /// Show what runs at this moment, function by function, in the manner of perf top
+    /// Show what runs now, function by function, like perf top
     #[cfg_attr(feature = "top", command(after_help = top::screen::keys_help()))]
     #[cfg_attr(not(feature = "top"), command(hide = true, after_help = format!("Not here: {}", top::LEFT_OUT)))]
     Top(TopArgs),
-    /// Say what can be measured here, what cannot, why, and what would help
+    /// Report what can be measured here, what cannot, why, and what would help
     Doctor(DoctorArgs),
-    /// Compare work with itself and with a known change: how often is there a false alarm here?
+    /// Compare work with itself and with a known change, and report how often a false alarm occurs
+    /// here
     #[command(after_help = selftest::HELP)]
     Selftest(SelftestArgs),
     /// Print the completions for a shell

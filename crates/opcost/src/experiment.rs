@@ -58,8 +58,8 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until_width: Option<Width>,
 
-    /// Stop after the block in which this much time is spent, for example 60s; --pairs then is the
-    /// most [default: no limit]
+    /// Stop after the block in which this much time is spent, for example 60s; --pairs is then the
+    /// upper limit [default: no limit]
     #[arg(long, value_name = "TIME", help_heading = SCHEDULE)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<TimeLimit>,
@@ -86,14 +86,15 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<TimeLimit>,
 
-    /// Make the runs of a block in one process, which exchanges its code path between them: same
-    /// heap, same layout, same pages; on the emulated machine, in one boot. For a workload whose
-    /// variants differ in path=… only
+    /// Make the runs of a block in one process, whose code path opcost exchanges between the runs:
+    /// same heap, same layout, same memory pages. On the emulated machine, make them in one boot.
+    /// For workloads whose variants differ in path=… only
     #[arg(long, help_heading = SCHEDULE)]
     #[serde(skip_serializing_if = "is_false")]
     pub in_process: bool,
 
-    /// Blocks that are made in one process, which then is what is compared [default: 1]
+    /// Blocks that opcost makes in one process; the process is then the unit of the test [default:
+    /// 1]
     #[arg(long, value_name = "N", help_heading = SCHEDULE)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocks_per_process: Option<u32>,
@@ -108,8 +109,8 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<usize>,
 
-    /// Address space layout: the same in every run, or new in each [default: fixed for
-    /// workloads, randomised for commands]
+    /// Address space layout: the same for every run, or a new layout for each run [default: fixed
+    /// for workloads, randomised for commands]
     #[arg(long, value_name = "HOW", help_heading = CONDITIONS)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aslr: Option<Aslr>,
@@ -141,7 +142,7 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "is_false")]
     pub show_output: bool,
 
-    /// Take runs that end with a status other than 0 for finished, and compare them all the same
+    /// Treat a run that ends with a status other than 0 as finished, and compare it
     #[arg(long, short = 'i', help_heading = CONDITIONS)]
     #[serde(skip_serializing_if = "is_false")]
     pub ignore_failure: bool,
@@ -157,35 +158,35 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub primary: Option<String>,
 
-    /// Waive a rule of the comparability ledger; the waiver is printed; may be repeated
+    /// Waive a rule of the comparability ledger; opcost prints the waiver; may be repeated
     #[arg(long, value_name = "RULE", help_heading = METRICS)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<String>,
 
-    /// Take two files for the same where functions are compared, by path or name: one of the
-    /// baseline, one of the variant; may be repeated [default: files of one path, name or role]
+    /// Compare the functions of the baseline's file OLD with those of the variant's file NEW, each
+    /// given by path or name; may be repeated [default: opcost matches files by path, name or role]
     #[arg(long = "match", value_name = "OLD=NEW", help_heading = PROFILE)]
     #[serde(rename = "match", skip_serializing_if = "Vec::is_empty")]
     pub matches: Vec<SameFile>,
 
-    /// Sample each run on the host too, so that the report says which functions a change of
-    /// task-clock comes from; runs of the emulated machine always have exact profiles
+    /// Sample each run on the host. The report then says which functions a change of task-clock
+    /// comes from. Runs on the emulated machine always have exact profiles
     #[arg(long, help_heading = PROFILE)]
     #[serde(skip_serializing_if = "is_false")]
     pub profile: bool,
 
-    /// Samples a second, of each CPU that is busy [default: 997]
+    /// Samples a second on each busy CPU [default: 997]
     #[arg(long, short = 'F', value_name = "HZ", help_heading = PROFILE)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frequency: Option<u64>,
 
-    /// How the callers of what was interrupted are found [default: fp]
+    /// How the callers of a sampled function are found [default: fp]
     #[arg(long, value_name = "HOW", help_heading = PROFILE)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call_graph: Option<CallGraph>,
 
-    /// Bytes of the stack that are copied with each sample for --call-graph dwarf, 8 to 65528: more
-    /// reach further out, and cost more [default: 8192]
+    /// Bytes of the stack that the kernel copies with each sample for --call-graph dwarf, 8 to
+    /// 65528. More bytes find more callers, and cost more [default: 8192]
     #[arg(long, value_name = "BYTES", help_heading = PROFILE)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stack_bytes: Option<u32>,
@@ -200,13 +201,13 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prepare: Option<String>,
 
-    /// Command that builds a variant anew, run for each variant before the blocks of each build,
-    /// with its number in OPCOST_BUILD; the builds then are what is compared
+    /// Command that rebuilds a variant. opcost runs it for each variant before the blocks of each
+    /// build; OPCOST_BUILD holds the build's number. The build is then the unit of the test
     #[arg(long, value_name = "CMD", help_heading = HOOKS)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rebuild: Option<String>,
 
-    /// Blocks that are run with one build [default: 1]
+    /// Blocks that opcost runs with each build [default: 1]
     #[arg(long, value_name = "N", help_heading = HOOKS)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocks_per_build: Option<u32>,
@@ -222,20 +223,20 @@ pub struct Experiment {
     pub cleanup: Option<String>,
 
     /// Kernel to boot: a bzImage, a build folder, debian:cloud, debian:rt, debian:amd64, or the
-    /// name of a kernel that was built; given more than once, each makes a variant [default: none,
-    /// commands run under user-mode emulation]
+    /// name of a kernel that opcost kernel build made. If it is repeated, each kernel makes a
+    /// variant [default: none, commands run under user-mode emulation]
     #[arg(long, value_name = "KERNEL", help_heading = GUEST)]
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub kernel: Vec<String>,
 
-    /// Options for the kernel's command line, for example mitigations=off; given more than once,
-    /// each makes a variant
+    /// Options for the kernel's command line, for example mitigations=off. If it is repeated, each
+    /// makes a variant
     #[arg(long, value_name = "OPTIONS", help_heading = GUEST)]
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub boot: Vec<String>,
 
-    /// CPU of the emulated machine in QEMU's words, for example Skylake-Client-v1 or
-    /// max,-avx512f; given more than once, each makes a variant [default: max]
+    /// CPU of the emulated machine in QEMU's words, for example Skylake-Client-v1 or max,-avx512f.
+    /// If it is repeated, each CPU makes a variant [default: max]
     #[arg(long, value_name = "MODEL", help_heading = GUEST)]
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub cpu_model: Vec<String>,
@@ -245,38 +246,40 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<u32>,
 
-    /// Disk of the emulated machine, in its memory, mounted on /disk: FILESYSTEM[,OPTION…]:SIZE with
-    /// mount options, for example ext4:64M or ext4,data=journal:64M; there are ext4, ext3 and ext2;
-    /// given more than once, each makes a variant [default: none]
+    /// Disk of the emulated machine, in its memory, mounted on /disk: FILESYSTEM[,OPTION…]:SIZE
+    /// with mount options, for example ext4:64M or ext4,data=journal:64M. The file systems are
+    /// ext4, ext3 and ext2. If it is repeated, each disk makes a variant [default: none]
     #[arg(long, value_name = "DISK", help_heading = GUEST)]
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub disk: Vec<String>,
 
-    /// File or folder to have in the guest, PATH or PATH:PATH_IN_GUEST; may be repeated. The
-    /// command's program, its libraries and the files that its arguments name are there anyway
+    /// File or folder to pack for the guest, PATH or PATH:PATH_IN_GUEST; may be repeated. opcost
+    /// always packs the command's program, its libraries and the files that its arguments name
     #[arg(long, value_name = "PATH", help_heading = GUEST)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pack: Vec<String>,
 
-    /// Run each command once on this machine first, and have every file that it uses there in the
-    /// guest: what it opens, executes or asks for by its path. For interpreters and programs that open
-    /// their libraries by name
+    /// Run each command once on this machine first, and pack every file that the command opens,
+    /// executes or looks up by path. Use this for interpreters and for programs that open libraries
+    /// by name
     #[arg(long, help_heading = GUEST)]
     #[serde(skip_serializing_if = "is_false")]
     pub pack_used: bool,
 
-    /// Model caches and a branch predictor too: more metrics, marked as modelled; slower
+    /// Model caches and a branch predictor as well. This adds metrics, marked as modelled, and
+    /// makes runs slower
     #[arg(long, help_heading = GUEST)]
     #[serde(skip_serializing_if = "is_false")]
     pub model: bool,
 
-    /// Geometry of a modelled cache, l1i=32K:8:64, l1d=… or llc=… (size, ways, bytes a line); may
+    /// Geometry of a modelled cache: l1i=32K:8:64, l1d=… or llc=… (size, ways, bytes a line); may
     /// be repeated
     #[arg(long, value_name = "CACHE", requires = "model", help_heading = GUEST)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cache: Vec<String>,
 
-    /// Emulated machines that run at the same time [default: one for each CPU, at most 4]
+    /// Emulated machines that run at the same time [default: one for each CPU, at most 4; 1 with
+    /// --prepare or --conclude]
     #[arg(long, value_name = "N", help_heading = GUEST)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jobs: Option<u32>,

@@ -7,7 +7,7 @@ use opcost_record::Failure;
 pub fn in_words(failure: &Failure) -> String {
     match failure {
         Failure::ExitStatus { code } => format!(
-            "it ended with status {code}; see why with --show-output, or go on all the same with --ignore-failure"
+            "it ended with status {code}; see why with --show-output, or go on nevertheless with --ignore-failure"
         ),
         Failure::Signal { signal } => format!(
             "signal {signal}{} killed it; see what it printed with --show-output",

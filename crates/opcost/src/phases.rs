@@ -33,10 +33,13 @@ impl Phases {
         Phases { bar, quiet, phase: String::new() }
     }
 
-    pub(crate) fn tell(&mut self, text: &str) {
-        let phase = text.split(" (").next().unwrap_or(text);
+    /// Shows the phase, and on a terminal how far it is (`done`).
+    pub(crate) fn tell(&mut self, phase: &str, done: Option<&str>) {
         match &self.bar {
-            Some(bar) => bar.set_message(text.to_string()),
+            Some(bar) => bar.set_message(match done {
+                Some(done) => format!("{phase} ({done})"),
+                None => phase.to_string(),
+            }),
             None if !self.quiet && phase != self.phase => eprintln!("opcost: {phase}"),
             None => {}
         }

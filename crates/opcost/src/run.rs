@@ -1,13 +1,14 @@
 //! The loop over the schedule: one run a slot, stored before the next begins; where one process
 //! makes several, they are stored together before the next process begins.
 
-use crate::machine::{HookEnd, Machine, RunEnd};
-use crate::plan::{BuildPlan, Plan, Slot, StopReason};
+use crate::hook::{Hook, HookEnd, HookRunner, HookVariant};
+use crate::machine::{Machine, RunEnd, Together};
+use crate::plan::{BuildPlan, Group, Plan, Slot, StopReason};
 use crate::progress::Progress;
 use crate::recording::State;
 use crate::stopping::Stopping;
 use crate::store::RecordingWriter;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 use opcost_record::{Failure, Outcome, Record};
 use opcost_sys::clock::monotonic_ns;
 use std::collections::HashSet;
@@ -47,7 +48,8 @@ impl Ending {
 
 /// Makes the runs of a plan that are not among the `earlier` ones, until it says to stop.
 ///
-/// Cleanup runs however the session ended, since a setup that failed may have done half its work.
+/// `hooks` executes the plan's hooks. Cleanup runs however the session ended, since a setup that
+/// failed may have done half its work.
 ///
 /// # Errors
 /// The store cannot be written, a hook failed, or the machine cannot launch anything; failures of
@@ -56,17 +58,19 @@ pub fn run(
     plan: &Plan,
     earlier: &[Record],
     machine: &mut dyn Machine,
+    hooks: &mut dyn HookRunner,
     writer: &mut RecordingWriter,
     progress: &mut dyn Progress,
 ) -> Result<Ending> {
+    let mut session = Session { plan, machine, hooks };
     let set_up = match &plan.hooks.setup {
-        Some(setup) => machine.hook(plan, None, "setup", setup),
+        Some(setup) => session.hook("setup", setup, None),
         None => Ok(HookEnd::Done),
     };
     let ending = match set_up {
         Ok(HookEnd::Done) => {
             progress.begin(plan, earlier.len());
-            let ending = run_slots(plan, earlier, machine, writer, progress);
+            let ending = session.run_slots(earlier, writer, progress);
             progress.end();
             ending
         }
@@ -74,7 +78,7 @@ pub fn run(
         Err(error) => Err(error),
     };
     let cleaned = match &plan.hooks.cleanup {
-        Some(cleanup) => machine.hook(plan, None, "cleanup", cleanup).map(|_| ()),
+        Some(cleanup) => session.hook("cleanup", cleanup, None).map(|_| ()),
         None => Ok(()),
     };
     match (ending, cleaned) {
@@ -88,82 +92,160 @@ pub fn run(
     }
 }
 
-fn run_slots(
-    plan: &Plan,
-    earlier: &[Record],
-    machine: &mut dyn Machine,
-    writer: &mut RecordingWriter,
-    progress: &mut dyn Progress,
-) -> Result<Ending> {
-    let begun_ns = monotonic_ns();
-    let mut stopping = Stopping::new(plan);
-    for record in earlier {
-        stopping.add(record, primary_of(plan, record, writer));
-    }
-    // A resumed recording may have enough already.
-    if let Some(reason) = stopping.reason(0) {
-        return Ok(Ending::Stopped(reason));
-    }
-    let mut unit_built = earlier.iter().filter_map(|record| record.block).max();
-    unit_built = unit_built.map(|block| plan.unit_of(block));
-    let done: HashSet<u32> = earlier.iter().map(|record| record.slot).collect();
-    let left: Vec<Slot> = plan.slots().filter(|slot| !done.contains(&slot.slot)).collect();
-    for together in plan.groups(&left, machine.width()) {
-        let runs: Vec<(&Slot, &str)> = together
-            .iter()
-            .map(|slot| (slot, plan.variants[usize::from(slot.variant)].name.as_str()))
-            .collect();
-        let unit = together[0].block.map(|block| plan.unit_of(block));
-        if let Some(build) = plan.build()
-            && unit > unit_built
-        {
-            if rebuild(plan, build, unit.unwrap_or(0), machine)? == HookEnd::Interrupted {
-                return Ok(Ending::Interrupted);
-            }
-            unit_built = unit;
-        }
-        progress.next(&runs);
-        let ends = machine.run_together(plan, together).with_context(|| {
-            let names: Vec<String> = runs
-                .iter()
-                .map(|(slot, name)| format!("variant '{name}', run {}", slot.slot))
-                .collect();
-            format!("{} of recording {}", names.join(" or "), writer.id())
-        })?;
-        let mut ends = ends.into_iter();
-        for process in plan.processes(together) {
-            let ended = process.iter().zip(ends.by_ref());
-            let runs: Vec<(&Slot, RunEnd)> =
-                ended.map_while(|(slot, end)| Some((slot, end?))).collect();
-            // A process is stored whole or not at all, so that none is made up of two.
-            if runs.len() < process.len() {
-                return Ok(Ending::Interrupted);
-            }
-            if let Some(ending) = keep(plan, runs, writer, &mut stopping)? {
-                return Ok(ending);
-            }
-        }
-        if let Some(reason) = stopping.reason(monotonic_ns().saturating_sub(begun_ns)) {
-            return Ok(Ending::Stopped(reason));
-        }
-    }
-    Ok(Ending::Complete)
+/// What makes the runs, and what the user has run around them.
+struct Session<'a> {
+    plan: &'a Plan,
+    machine: &'a mut dyn Machine,
+    hooks: &'a mut dyn HookRunner,
 }
 
-/// Builds every variant anew; the command finds the build's number, from 0, in `OPCOST_BUILD`.
-fn rebuild(
-    plan: &Plan,
-    build: &BuildPlan,
-    unit: u32,
-    machine: &mut dyn Machine,
-) -> Result<HookEnd> {
-    let command = format!("OPCOST_BUILD={unit}; export OPCOST_BUILD; {}", build.command);
-    for variant in 0..plan.variants.len() {
-        if machine.hook(plan, Some(variant), "rebuild", &command)? == HookEnd::Interrupted {
-            return Ok(HookEnd::Interrupted);
+impl Session<'_> {
+    fn run_slots(
+        &mut self,
+        earlier: &[Record],
+        writer: &mut RecordingWriter,
+        progress: &mut dyn Progress,
+    ) -> Result<Ending> {
+        let plan = self.plan;
+        let begun_ns = monotonic_ns();
+        let mut stopping = Stopping::new(plan);
+        for record in earlier {
+            stopping.add(record, primary_of(plan, record, writer));
+        }
+        // A resumed recording may have enough already.
+        if let Some(reason) = stopping.reason(0) {
+            return Ok(Ending::Stopped(reason));
+        }
+        let mut unit_built = earlier.iter().filter_map(|record| record.block).max();
+        unit_built = unit_built.map(|block| plan.unit_of(block));
+        let done: HashSet<u32> = earlier.iter().map(|record| record.slot).collect();
+        let left: Vec<Slot> = plan.slots().filter(|slot| !done.contains(&slot.slot)).collect();
+        for group in plan.groups(&left, self.machine.width()) {
+            let runs: Vec<(&Slot, &str)> = group
+                .slots()
+                .map(|slot| (slot, plan.variants[usize::from(slot.variant)].name.as_str()))
+                .collect();
+            let unit = group.first().block.map(|block| plan.unit_of(block));
+            if let Some(build) = plan.build()
+                && unit > unit_built
+            {
+                if self.rebuild(build, unit.unwrap_or(0))? == HookEnd::Interrupted {
+                    return Ok(Ending::Interrupted);
+                }
+                unit_built = unit;
+            }
+            progress.next(&runs);
+            let together = self.run_group(&group).with_context(|| {
+                let names: Vec<String> = runs
+                    .iter()
+                    .map(|(slot, name)| format!("variant '{name}', run {}", slot.slot))
+                    .collect();
+                format!("{} of recording {}", names.join(" or "), writer.id())
+            })?;
+            let (ends, interrupted) = match together {
+                Together::Made { processes, .. } => (processes, false),
+                Together::Interrupted { processes } => (processes, true),
+            };
+            for (process, ends) in group.processes().iter().zip(ends) {
+                let runs: Vec<(&Slot, RunEnd)> = process.iter().zip(ends).collect();
+                if let Some(ending) = keep(plan, runs, writer, &mut stopping)? {
+                    return Ok(ending);
+                }
+            }
+            if interrupted {
+                return Ok(Ending::Interrupted);
+            }
+            if let Some(reason) = stopping.reason(monotonic_ns().saturating_sub(begun_ns)) {
+                return Ok(Ending::Stopped(reason));
+            }
+        }
+        Ok(Ending::Complete)
+    }
+
+    /// Makes the runs of a group between their hooks.
+    fn run_group(&mut self, group: &Group<'_>) -> Result<Together> {
+        let together = self.run_between_hooks(group)?;
+        // Profiles that lack names are made again, and once is enough: the same inputs map the same
+        // files. Nobody looks at the profile of a warm-up run.
+        match together {
+            Together::Made { learned: true, .. } if group.is_measured() => {
+                self.run_between_hooks(group)
+            }
+            together => Ok(together),
         }
     }
-    Ok(HookEnd::Done)
+
+    /// With hooks, a group is a single run: see [`Plan::groups`].
+    fn run_between_hooks(&mut self, group: &Group<'_>) -> Result<Together> {
+        let interrupted = || Ok(Together::Interrupted { processes: Vec::new() });
+        if self.hooks.is_interrupted() {
+            return interrupted();
+        }
+        let variant = usize::from(group.first().variant);
+        if let Some(prepare) = &self.plan.variants[variant].prepare
+            && self.hook("prepare", prepare, Some(variant))? == HookEnd::Interrupted
+        {
+            return interrupted();
+        }
+        let together = self.machine.run_together(self.plan, group)?;
+        check_numbers(group, &together)?;
+        if let (Together::Made { .. }, Some(conclude)) = (&together, &self.plan.hooks.conclude)
+            && self.hook("conclude", conclude, Some(variant))? == HookEnd::Interrupted
+        {
+            return interrupted();
+        }
+        Ok(together)
+    }
+
+    /// Builds every variant anew; the command finds the build's number, from 0, in `OPCOST_BUILD`.
+    fn rebuild(&mut self, build: &BuildPlan, unit: u32) -> Result<HookEnd> {
+        let command = format!("OPCOST_BUILD={unit}; export OPCOST_BUILD; {}", build.command);
+        for variant in 0..self.plan.variants.len() {
+            if self.hook("rebuild", &command, Some(variant))? == HookEnd::Interrupted {
+                return Ok(HookEnd::Interrupted);
+            }
+        }
+        Ok(HookEnd::Done)
+    }
+
+    fn hook(
+        &mut self,
+        name: &'static str,
+        command: &str,
+        variant: Option<usize>,
+    ) -> Result<HookEnd> {
+        self.machine.adopt_orphans(false)?;
+        let variant = match variant {
+            None => None,
+            Some(index) => match self.machine.environment(index) {
+                Some(environment) => Some(HookVariant { index, environment }),
+                None => bail!("opcost does not start this work, so --{name} cannot be run for it"),
+            },
+        };
+        let end = self.hooks.run(self.plan, &Hook { name, command, variant });
+        self.machine.adopt_orphans(true)?;
+        end
+    }
+}
+
+/// Checks that a machine gave an end for each run, so that no record gets another run's figures.
+fn check_numbers(group: &Group<'_>, together: &Together) -> Result<()> {
+    let asked = group.processes();
+    let (made, complete) = match together {
+        Together::Made { processes, .. } => (processes, processes.len() == asked.len()),
+        Together::Interrupted { processes } => (processes, processes.len() <= asked.len()),
+    };
+    let fits = asked.iter().zip(made).all(|(runs, ends)| runs.len() == ends.len());
+    let numbers = |lengths: Vec<usize>| {
+        lengths.iter().map(ToString::to_string).collect::<Vec<_>>().join(" + ")
+    };
+    ensure!(
+        complete && fits,
+        "the machine was asked for {} runs and gave {}; this is an error of opcost, please report it",
+        numbers(asked.iter().map(|runs| runs.len()).collect()),
+        numbers(made.iter().map(Vec::len).collect()),
+    );
+    Ok(())
 }
 
 /// The primary metric's raw integer of a run.
@@ -217,16 +299,25 @@ mod tests {
     use crate::resolve::fixture::{FakeSurroundings, experiment, mirrored};
     use crate::resolve::resolve;
     use crate::store::Store;
-    use anyhow::bail;
     use opcost_record::{
         Context as Node, Domain, Function, Invariant, MetricKey, Profile, Reading, Report,
     };
+    use std::cell::{Cell, RefCell};
+    use std::ffi::OsString;
+    use std::rc::Rc;
 
-    /// A machine that notes what it is asked to do, and does something else once.
+    /// A machine, and a runner of its hooks, that note what they are asked to do, and do something
+    /// else once.
     #[derive(Default)]
     struct Mock {
-        log: Vec<String>,
+        log: Rc<RefCell<Vec<String>>>,
         odd: Option<(&'static str, Odd)>,
+        width: usize,
+        /// Whether every group teaches it files.
+        learns: bool,
+        /// Whether it keeps an end of its first group to itself.
+        drops_end: bool,
+        adopting: Rc<Cell<bool>>,
     }
 
     /// What happens at the line of the log that is given with it.
@@ -242,15 +333,31 @@ mod tests {
             Mock { odd: Some((at, odd)), ..Mock::default() }
         }
 
-        fn note(&mut self, line: String) -> Option<Odd> {
+        fn note(&self, line: String) -> Option<Odd> {
             let odd = self.odd.filter(|(at, _)| *at == line).map(|(_, odd)| odd);
-            self.log.push(line);
+            self.log.borrow_mut().push(line);
             odd
         }
-    }
 
-    impl Machine for Mock {
-        fn run(&mut self, _: &Plan, slot: &Slot) -> Result<Option<RunEnd>> {
+        /// Itself a second time, with the same log.
+        fn hooks(&self) -> MockHooks {
+            MockHooks {
+                machine: Mock {
+                    log: Rc::clone(&self.log),
+                    odd: self.odd,
+                    adopting: Rc::clone(&self.adopting),
+                    ..Mock::default()
+                },
+                cleanup_fails: false,
+            }
+        }
+
+        fn log(&self) -> Vec<String> {
+            self.log.borrow().clone()
+        }
+
+        /// One run; `None` if it is interrupted.
+        fn run(&self, slot: &Slot) -> Result<Option<RunEnd>> {
             let outcome = match self.note(format!("run {}", slot.slot)) {
                 Some(Odd::Fails) => bail!("no process can be made"),
                 Some(Odd::IsInterrupted) => return Ok(None),
@@ -270,10 +377,50 @@ mod tests {
                 profile: Some(profile(slot.slot)),
             }))
         }
+    }
 
-        fn hook(&mut self, _: &Plan, _: Option<usize>, name: &str, _: &str) -> Result<HookEnd> {
-            match self.note(name.to_string()) {
-                Some(Odd::Fails) => bail!("--{name} failed"),
+    impl Machine for Mock {
+        fn width(&self) -> usize {
+            self.width
+        }
+
+        fn run_together(&mut self, _: &Plan, group: &Group<'_>) -> Result<Together> {
+            let mut processes = Vec::new();
+            for runs in group.processes() {
+                let ends: Option<Vec<RunEnd>> =
+                    runs.iter().map(|slot| self.run(slot)).collect::<Result<_>>()?;
+                match ends {
+                    Some(ends) => processes.push(ends),
+                    None => return Ok(Together::Interrupted { processes }),
+                }
+            }
+            if std::mem::take(&mut self.drops_end) {
+                processes[0].pop();
+            }
+            Ok(Together::Made { processes, learned: self.learns })
+        }
+
+        fn environment(&self, _: usize) -> Option<&[(OsString, OsString)]> {
+            Some(&[])
+        }
+
+        fn adopt_orphans(&mut self, adopt: bool) -> Result<()> {
+            self.adopting.set(adopt);
+            Ok(())
+        }
+    }
+
+    struct MockHooks {
+        machine: Mock,
+        cleanup_fails: bool,
+    }
+
+    impl HookRunner for MockHooks {
+        fn run(&mut self, _: &Plan, hook: &Hook<'_>) -> Result<HookEnd> {
+            assert!(!self.machine.adopting.get(), "what a hook starts may stay");
+            match self.machine.note(hook.name.to_string()) {
+                _ if self.cleanup_fails && hook.name == "cleanup" => bail!("--cleanup failed"),
+                Some(Odd::Fails) => bail!("--{} failed", hook.name),
                 Some(_) => Ok(HookEnd::Interrupted),
                 None => Ok(HookEnd::Done),
             }
@@ -316,7 +463,8 @@ mod tests {
                 invariants: Vec::new(),
             })
             .collect();
-        let ending = run(plan, &earlier, machine, &mut writer, &mut Silent);
+        let mut hooks = machine.hooks();
+        let ending = run(plan, &earlier, machine, &mut hooks, &mut writer, &mut Silent);
         let store = writer.end(State::Finished).unwrap();
         (ending, store.read(&id).unwrap())
     }
@@ -327,7 +475,7 @@ mod tests {
         let (ending, recording) = check(&plan, &[], &mut machine);
         assert_eq!(ending.unwrap(), Ending::Complete);
         let expected = ["setup", "run 0", "run 1", "run 2", "run 3", "run 4", "run 5", "cleanup"];
-        assert_eq!(machine.log, expected);
+        assert_eq!(machine.log(), expected);
         let slots: Vec<Slot> = plan.slots().collect();
         assert_eq!(recording.records.len(), slots.len());
         for (record, slot) in recording.records.iter().zip(slots) {
@@ -349,7 +497,7 @@ mod tests {
         let mut machine = Mock::default();
         let (ending, recording) = check(&hooked(), &[0, 1, 2, 4], &mut machine);
         assert_eq!(ending.unwrap(), Ending::Complete);
-        assert_eq!(machine.log, ["setup", "run 3", "run 5", "cleanup"]);
+        assert_eq!(machine.log(), ["setup", "run 3", "run 5", "cleanup"]);
         let slots: Vec<u32> = recording.records.iter().map(|record| record.slot).collect();
         assert_eq!(slots, [3, 5]);
     }
@@ -364,7 +512,7 @@ mod tests {
         let ending = ending.unwrap();
         assert_eq!(ending, Ending::Failed { slot: 2, variant, failure: failure.clone() });
         assert_eq!(ending.state(), State::Failed);
-        assert_eq!(machine.log, ["setup", "run 0", "run 1", "run 2", "cleanup"]);
+        assert_eq!(machine.log(), ["setup", "run 0", "run 1", "run 2", "cleanup"]);
         assert_eq!(recording.records.last().unwrap().outcome, Outcome::Failed(failure));
     }
 
@@ -375,7 +523,7 @@ mod tests {
         let ending = ending.unwrap();
         assert_eq!(ending, Ending::Interrupted);
         assert_eq!(ending.state(), State::Interrupted);
-        assert_eq!(machine.log, ["setup", "run 0", "run 1", "run 2", "run 3", "cleanup"]);
+        assert_eq!(machine.log(), ["setup", "run 0", "run 1", "run 2", "run 3", "cleanup"]);
         assert_eq!(recording.records.len(), 3);
     }
 
@@ -387,7 +535,7 @@ mod tests {
         let expected =
             format!("variant 'v1', run 1 of recording {}: no process can be made", recording.id);
         assert_eq!(error, expected);
-        assert_eq!(machine.log, ["setup", "run 0", "run 1", "cleanup"]);
+        assert_eq!(machine.log(), ["setup", "run 0", "run 1", "cleanup"]);
         assert_eq!(recording.records.len(), 1);
     }
 
@@ -396,13 +544,13 @@ mod tests {
         let mut machine = Mock::odd("setup", Odd::Fails);
         let (ending, recording) = check(&hooked(), &[], &mut machine);
         assert_eq!(format!("{:#}", ending.unwrap_err()), "--setup failed");
-        assert_eq!(machine.log, ["setup", "cleanup"]);
+        assert_eq!(machine.log(), ["setup", "cleanup"]);
         assert!(recording.records.is_empty());
 
         let mut machine = Mock::odd("setup", Odd::IsInterrupted);
         let (ending, _) = check(&hooked(), &[], &mut machine);
         assert_eq!(ending.unwrap(), Ending::Interrupted);
-        assert_eq!(machine.log, ["setup", "cleanup"]);
+        assert_eq!(machine.log(), ["setup", "cleanup"]);
     }
 
     #[test]
@@ -422,7 +570,7 @@ mod tests {
         let (ending, recording) = check(&plan, &slots(&recording), &mut machine);
         assert_eq!(ending.unwrap(), Ending::Complete);
         assert_eq!(slots(&recording), [6, 7, 8, 9, 10, 11, 12, 13]);
-        assert_eq!(machine.log[0], "run 6");
+        assert_eq!(machine.log()[0], "run 6");
 
         // A process that fails is stored with all its runs, and none follows it.
         let mut machine = Mock::odd("run 8", Odd::WorkFails);
@@ -445,16 +593,16 @@ mod tests {
         let builds = || ["rebuild", "rebuild"].into_iter().map(str::to_string);
         let expected: Vec<String> =
             builds().chain(runs(0..8)).chain(builds()).chain(runs(8..12)).collect();
-        assert_eq!(machine.log, expected);
+        assert_eq!(machine.log(), expected);
 
         let mut machine = Mock::default();
         check(&plan, &[0, 1, 2], &mut machine).0.unwrap();
         let expected: Vec<String> = runs(3..8).chain(builds()).chain(runs(8..12)).collect();
-        assert_eq!(machine.log, expected);
+        assert_eq!(machine.log(), expected);
 
         let mut machine = Mock::odd("rebuild", Odd::Fails);
         let error = format!("{:#}", check(&plan, &[], &mut machine).0.unwrap_err());
-        assert_eq!((error.as_str(), machine.log.len()), ("--rebuild failed", 1));
+        assert_eq!((error.as_str(), machine.log().len()), ("--rebuild failed", 1));
         let mut machine = Mock::odd("rebuild", Odd::IsInterrupted);
         assert_eq!(check(&plan, &[], &mut machine).0.unwrap(), Ending::Interrupted);
     }
@@ -477,34 +625,15 @@ mod tests {
         assert_eq!(blocks, plan.fewest_pairs as usize, "single pairs come first");
     }
 
-    /// Does something odd at one line, and fails to clean up.
-    struct Messy(Mock);
-
-    impl Machine for Messy {
-        fn run(&mut self, plan: &Plan, slot: &Slot) -> Result<Option<RunEnd>> {
-            self.0.run(plan, slot)
-        }
-
-        fn hook(
-            &mut self,
-            plan: &Plan,
-            variant: Option<usize>,
-            name: &str,
-            command: &str,
-        ) -> Result<HookEnd> {
-            self.0.hook(plan, variant, name, command)?;
-            if name == "cleanup" { bail!("--cleanup failed") } else { Ok(HookEnd::Done) }
-        }
-    }
-
     #[test]
     fn a_cleanup_that_fails_hides_nothing_but_is_told() {
         let plan = hooked();
-        let ending = |machine: Mock| {
+        let ending = |mut machine: Mock| {
             let dir = tempfile::tempdir().unwrap();
             let store = Store::open_for_writing(&dir.path().join("store")).unwrap();
             let mut writer = store.begin(&plan, &MachineState::default(), 1).unwrap();
-            run(&plan, &[], &mut Messy(machine), &mut writer, &mut Silent)
+            let mut hooks = MockHooks { cleanup_fails: true, ..machine.hooks() };
+            run(&plan, &[], &mut machine, &mut hooks, &mut writer, &mut Silent)
         };
         let text = |ending: Result<Ending>| format!("{:#}", ending.unwrap_err());
         assert_eq!(text(ending(Mock::default())), "--cleanup failed");
@@ -521,6 +650,63 @@ mod tests {
         let plan = resolve(&experiment(2, 2), &FakeSurroundings::default()).unwrap();
         let mut machine = Mock::default();
         check(&plan, &[0, 1, 2, 3, 4], &mut machine).0.unwrap();
-        assert_eq!(machine.log, ["run 5"]);
+        assert_eq!(machine.log(), ["run 5"]);
+    }
+
+    #[test]
+    fn runs_with_hooks_are_made_one_by_one_between_them() {
+        let asked = Experiment {
+            prepare: Some("a".into()),
+            conclude: Some("b".into()),
+            ..experiment(2, 2)
+        };
+        let plan = resolve(&asked, &FakeSurroundings::default()).unwrap();
+        let mut machine = Mock { width: 4, ..Mock::default() };
+        check(&plan, &[0, 1, 2, 3], &mut machine).0.unwrap();
+        let expected = ["prepare", "run 4", "conclude", "prepare", "run 5", "conclude"];
+        assert_eq!(machine.log(), expected);
+        // What is interrupted between two hooks is dropped.
+        let mut machine = Mock::odd("conclude", Odd::IsInterrupted);
+        let (ending, recording) = check(&plan, &[], &mut machine);
+        assert_eq!(ending.unwrap(), Ending::Interrupted);
+        assert_eq!(machine.log(), ["prepare", "run 0", "conclude"]);
+        assert!(recording.records.is_empty());
+        let mut machine = Mock::odd("prepare", Odd::IsInterrupted);
+        assert_eq!(check(&plan, &[], &mut machine).0.unwrap(), Ending::Interrupted);
+        assert_eq!(machine.log(), ["prepare"]);
+    }
+
+    #[test]
+    fn runs_that_taught_the_machine_files_are_made_again_once() {
+        let asked = Experiment { prepare: Some("a".into()), ..experiment(2, 2) };
+        let plan = resolve(&asked, &FakeSurroundings::default()).unwrap();
+        let mut machine = Mock { learns: true, ..Mock::default() };
+        let (ending, recording) = check(&plan, &[0, 2, 3, 4], &mut machine);
+        assert_eq!(ending.unwrap(), Ending::Complete);
+        // Run 1 is a warm-up run.
+        let expected = ["prepare", "run 1", "prepare", "run 5", "prepare", "run 5"];
+        assert_eq!(machine.log(), expected);
+        assert_eq!(recording.records.len(), 2);
+    }
+
+    #[test]
+    fn of_an_interrupted_group_whole_processes_are_stored() {
+        let plan = resolve(&experiment(2, 2), &FakeSurroundings::default()).unwrap();
+        let mut machine = Mock { width: 3, ..Mock::odd("run 4", Odd::IsInterrupted) };
+        let (ending, recording) = check(&plan, &[], &mut machine);
+        assert_eq!(ending.unwrap(), Ending::Interrupted);
+        let slots: Vec<u32> = recording.records.iter().map(|record| record.slot).collect();
+        assert_eq!(slots, [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn a_machine_that_gives_too_few_ends_is_refused() {
+        use crate::resolve::fixture::in_process;
+        let plan = resolve(&in_process(6), &FakeSurroundings::default()).unwrap();
+        let mut machine = Mock { drops_end: true, ..Mock::default() };
+        let (ending, recording) = check(&plan, &[], &mut machine);
+        let error = format!("{:#}", ending.unwrap_err());
+        assert!(error.contains("was asked for 2 runs and gave 1"), "{error}");
+        assert!(recording.records.is_empty());
     }
 }

@@ -36,8 +36,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
 /// Arguments of `opcost diff`.
 #[derive(Args, Debug)]
 pub struct DiffArgs {
-    /// The recording: its identifier, the beginning of it, or last; or a file with a profile of any
-    /// format below [default: last]
+    /// The recording: its identifier, the identifier's beginning, or last. Or a file with a profile
+    /// in a format listed below [default: last]
     id: Option<String>,
 
     /// The recording to compare it with [default: two variants of the first are compared], or the
@@ -45,49 +45,49 @@ pub struct DiffArgs {
     #[arg(value_name = "ID")]
     other: Option<String>,
 
-    /// Files with profiles of the baseline, one of each run, with --variant for the files of the
-    /// other side; several files may follow. Functions are then judged by files
+    /// Files with profiles of the baseline, one file for each run; several may follow. --variant
+    /// names the files of the other side. opcost then judges functions by files
     #[arg(long, value_name = "FILE")]
     baseline: Vec<PathBuf>,
 
-    /// Of files: operations that the work of each made, once for both sides or once for each; costs
-    /// are then compared for one operation, else shares
+    /// For files: operations that the work of each file performed, once for both sides or once for
+    /// each side. opcost then compares costs per operation; otherwise it compares shares
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     ops: Vec<u64>,
 
     #[command(flatten)]
     source: SourceArgs,
 
-    /// The variant, by name or position; twice for the baseline and the variant [default: where
-    /// there is no choice, that]; with --baseline the files of the variant, of which several may follow
+    /// The variant, by name or position; give it twice for the baseline and the variant [default:
+    /// the only choice, if there is one]. With --baseline: the files of the variant; several may
+    /// follow
     #[arg(long, value_name = "NAME")]
     variant: Vec<String>,
 
-    /// Show the callers and callees of this function; FILE:NAME of several alike
+    /// Show the callers and callees of this function; FILE:NAME if several have the name
     #[arg(long, value_name = "NAME")]
     function: Option<String>,
 
-    /// Functions to show one by one, the largest changes first [default: all; in mails and of
-    /// files 30]
+    /// Functions to show one by one, the largest changes first [default: all; 30 in mails and for
+    /// files]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
 
-    /// Compare all the same although this rule is broken: one of the ledger's, or work; of files:
-    /// event
+    /// Compare although this rule is broken: a rule of the ledger, or work; for files, event
     #[arg(long, value_name = "RULE")]
     allow: Vec<String>,
 
-    /// Take two files for the same, by path or name: one of the baseline, one of the variant; may be
-    /// repeated [default: files of one path, name or role]
+    /// Compare the functions of the baseline's file OLD with those of the variant's file NEW, each
+    /// given by path or name; may be repeated [default: opcost matches files by path, name or role]
     #[arg(long = "match", value_name = "OLD=NEW")]
     matches: Vec<SameFile>,
 
-    /// Show names of functions whole; else names of C++ and Rust are shortened where there is no room:
-    /// template arguments, parameters and namespaces are left out first
+    /// Show function names in full. Otherwise opcost shortens C++ and Rust names that do not fit,
+    /// and drops template arguments, parameters and namespaces first
     #[arg(long)]
     full_names: bool,
 
-    /// What to print; mail: the causes by weight, in 72 columns [default: text]
+    /// What to print; mail lists the causes by weight, in 72 columns [default: text]
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<Format>,
 
@@ -124,7 +124,7 @@ pub fn diff(globals: &Globals, args: &DiffArgs) -> Result<Status> {
         && (is_file(id) || is_file(other))
     {
         if !args.variant.is_empty() {
-            let why = "--variant: of files it names those of the variant, beside --baseline";
+            let why = "--variant: with files, give the baseline's files with --baseline and the variant's with --variant";
             return Err(fail(Status::Usage, why));
         }
         return files(globals, args, [&[PathBuf::from(id)], &[PathBuf::from(other)]]);
@@ -140,7 +140,7 @@ pub fn diff(globals: &Globals, args: &DiffArgs) -> Result<Status> {
     if args.function.is_some() && format == Format::Mail {
         return Err(fail(
             Status::Usage,
-            "--format mail is a list of functions; with --function there is text, markdown and json",
+            "--format mail lists functions; with --function, choose text, markdown or json",
         ));
     }
     if let Some(path) =
@@ -373,7 +373,7 @@ fn variants<'a>(
         ([], _) => Err(fail(Status::Usage, which(recordings))),
         _ => Err(fail(
             Status::Usage,
-            "--variant is given more than twice: a baseline and a variant are compared",
+            "--variant is given more than twice; opcost diff compares one baseline with one variant",
         )),
     }
 }

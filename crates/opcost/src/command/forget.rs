@@ -15,27 +15,28 @@ use serde_json::json;
 /// Arguments of `opcost forget`.
 #[derive(Args, Debug)]
 pub struct ForgetArgs {
-    /// The recordings to delete: identifiers, beginnings of them, or last
+    /// The recordings to delete: identifiers, beginnings of identifiers, or last
     #[arg(value_name = "ID")]
     pub ids: Vec<String>,
 
-    /// Delete the recordings of this experiment, but for the latest that --keep says
+    /// Delete the recordings of this experiment except the latest, as many as --keep says
     #[arg(long, value_name = "NAME", conflicts_with = "ids")]
     pub experiment: Option<String>,
 
-    /// Of an experiment keep so many, the latest
+    /// Keep this many recordings of the experiment, the latest
     #[arg(long, value_name = "N", requires = "experiment", default_value_t = 0)]
     pub keep: usize,
 
-    /// Delete also recordings that are being made; of a killed opcost this is the only way
+    /// Also delete recordings that are still being made. A recording of a killed opcost counts as
+    /// such
     #[arg(long)]
     pub running: bool,
 
-    /// Give the room that deleted recordings took back to the file system
+    /// Return the space of deleted recordings to the file system
     #[arg(long)]
     pub compact: bool,
 
-    /// Say what would be deleted, and delete nothing
+    /// Report what opcost would delete, and delete nothing
     #[arg(long)]
     pub dry_run: bool,
 

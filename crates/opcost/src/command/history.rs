@@ -31,8 +31,9 @@ pub struct HistoryArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// End with status 1 if a series ends on a worse level than before, by more than LIMIT where that
-    /// is given (0.5%, 10000, 2ms, '0.5% or 2ms'), and no change of the environment came with it
+    /// End with status 1 if a series ends on a worse level than before and the environment did not
+    /// change with it. With LIMIT (0.5%, 10000, 2ms, '0.5% or 2ms'), the level must be worse by
+    /// more than LIMIT
     #[arg(long, value_name = "regression[=LIMIT]")]
     pub fail_on: Option<FailOn>,
 }
@@ -42,7 +43,7 @@ pub fn show(globals: &Globals, args: &HistoryArgs) -> Result<Status> {
     if let Some(fail_on) = args.fail_on.as_ref().filter(|fail_on| fail_on.what != Watched::Primary)
     {
         let why = format!(
-            "--fail-on {fail_on}: of a history it is regression or regression=LIMIT; --metric says of what"
+            "--fail-on {fail_on}: opcost history takes regression or regression=LIMIT; --metric names the metric"
         );
         return Err(fail(Status::Usage, why));
     }

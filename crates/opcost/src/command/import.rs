@@ -23,12 +23,12 @@ use std::path::{Path, PathBuf};
 /// Arguments of `opcost import`.
 #[derive(Args, Debug)]
 pub struct ImportArgs {
-    /// Files to read, or NAME=FILE to name the variant that a file is about; of criterion also its
-    /// folder
+    /// Files to read, or NAME=FILE to name the variant that a file is about; for criterion, also
+    /// its folder
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<String>,
 
-    /// Read every file in this format [default: the one that recognises it]
+    /// Read every file in this format [default: the format that recognises the file]
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(FORMATS.iter().map(|format| format.name)))]
     pub format: Option<String>,
 
@@ -36,7 +36,7 @@ pub struct ImportArgs {
     #[arg(long, value_name = "NAME")]
     pub experiment: Option<String>,
 
-    /// What to call the recording in lists and histories
+    /// Label of the recording in lists and histories
     #[arg(long, value_name = "TEXT")]
     pub label: Option<String>,
 
@@ -48,12 +48,12 @@ pub struct ImportArgs {
     #[arg(long, value_name = "METRIC")]
     pub primary: Option<String>,
 
-    /// Runs behind each mean whose number the file does not give (perf stat -r N)
+    /// Runs behind each mean, if the file does not give their number (perf stat -r N)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub runs: Option<u64>,
 
-    /// When the figures were made, for opcost history: 2026-11-21 or 2026-11-21T12:00:00Z
-    /// [default: from the file if it says so, else now]
+    /// When the figures were measured, for opcost history: 2026-11-21 or 2026-11-21T12:00:00Z
+    /// [default: the time in the file, else now]
     #[arg(long, value_name = "DATE")]
     pub date: Option<String>,
 
@@ -66,7 +66,7 @@ pub struct ImportArgs {
     pub exports: Exports,
 
     /// End with status 1 if WHAT (regression for the primary metric, or a metric) is significantly
-    /// worse, and by more than LIMIT where that is given; may be repeated
+    /// worse; with LIMIT, if it is worse by more than LIMIT; may be repeated
     #[arg(long, value_name = "WHAT[=LIMIT]", help_heading = "Output")]
     pub fail_on: Vec<FailOn>,
 }

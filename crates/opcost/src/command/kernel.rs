@@ -25,7 +25,7 @@ enum Action {
     /// Build a kernel from source and keep it under a name for --kernel NAME
     #[command(after_help = BUILD_EXAMPLES)]
     Build(BuildArgs),
-    /// List the kernels that were built or downloaded
+    /// List the kernels that opcost built or downloaded
     List(ListArgs),
 }
 
@@ -35,11 +35,12 @@ const BUILD_EXAMPLES: &str = "Examples:
 
 #[derive(Args, Debug)]
 struct BuildArgs {
-    /// Fragments of configuration on top of tinyconfig, in order; a later one wins
+    /// Configuration fragments on top of tinyconfig, in order; a later fragment wins
     #[arg(long, value_name = "FRAGMENT", required = true, num_args = 1..)]
     config: Vec<PathBuf>,
 
-    /// Kernel source tree, which is not written to [default: Debian's newest linux-source package]
+    /// Kernel source tree; opcost does not write to it [default: Debian's newest linux-source
+    /// package]
     #[arg(long, value_name = "DIR")]
     source: Option<PathBuf>,
 
@@ -84,7 +85,8 @@ fn build_kernel(globals: &Globals, args: &BuildArgs) -> Result<Status> {
         .status(Status::Missing)?;
     let mut shown = Phases::new(globals.quiet);
     let spec = KernelSpec::Recipe(recipe);
-    let built = prepare(&spec, &cache, false, &interrupt, &mut |text| shown.tell(text));
+    let built =
+        prepare(&spec, &cache, false, &interrupt, &mut |phase, done| shown.tell(phase, done));
     shown.end();
     let kernel = built.map_err(HasStatus::carried)?;
     let release = kernel.release.as_deref().unwrap_or("unknown release");

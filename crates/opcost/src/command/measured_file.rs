@@ -96,7 +96,8 @@ fn vmlinux(argument: &str, quiet: bool) -> Result<PathBuf> {
         .context("cannot install the signal handler")
         .status(Status::Missing)?;
     let mut shown = Phases::new(quiet);
-    let kernel = prepare(&spec, &cache, false, &interrupt, &mut |text| shown.tell(text));
+    let kernel =
+        prepare(&spec, &cache, false, &interrupt, &mut |phase, done| shown.tell(phase, done));
     shown.end();
     let kernel = kernel.map_err(|error| match error {
         KernelError::NotBuilt { .. } => {

@@ -24,8 +24,8 @@ pub struct OutputArgs {
     #[arg(long, help_heading = "Output", conflicts_with = "format")]
     pub json: bool,
 
-    /// Show names of functions whole; else names of C++ and Rust are shortened where there is no room:
-    /// template arguments, parameters and namespaces are left out first
+    /// Show function names in full. Otherwise opcost shortens C++ and Rust names that do not fit,
+    /// and drops template arguments, parameters and namespaces first
     #[arg(long, help_heading = "Output")]
     pub full_names: bool,
 
@@ -33,13 +33,13 @@ pub struct OutputArgs {
     #[allow(missing_docs)]
     pub exports: Exports,
 
-    /// End with status 1 if WHAT is significantly worse, and by more than LIMIT where that is given;
-    /// may be repeated
+    /// End with status 1 if WHAT is significantly worse; with LIMIT, if it is worse by more than
+    /// LIMIT; may be repeated
     ///
     /// WHAT is regression (the primary metric), a metric as tables show it, or functions (each
-    /// function of a profile, its limit a share of the whole). LIMIT is relative (0.5%), absolute
-    /// (10000, 2ms, 4KiB; of an operation where the row is) or both ('0.5% or 10000': either is
-    /// enough to allow a change).
+    /// function of a profile; its limit is a share of the whole). LIMIT is relative (0.5%),
+    /// absolute (10000, 2ms, 4KiB; per operation if the row is) or both ('0.5% or 10000': a change
+    /// within either limit is allowed).
     #[arg(long, value_name = "WHAT[=LIMIT]", help_heading = "Output")]
     pub fail_on: Vec<FailOn>,
 }

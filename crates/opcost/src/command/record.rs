@@ -5,6 +5,7 @@ use super::output::{OutputArgs, present, print};
 use crate::comparison::limit::{FailOn, Watched};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::Experiment;
+use crate::hook::HookShell;
 use crate::machine::emulated::Emulated;
 use crate::machine::host::Host;
 use crate::machine::revision::Revisions;
@@ -67,7 +68,7 @@ pub(super) fn carry_out(
     // What git does must be over before the first run.
     revisions.note(&mut plan);
     let writer = store.begin(&plan, &state, unix_ns()).map_err(StoreError::carried)?;
-    record(globals, &plan, &[], (machine.as_mut(), &state), writer, output)
+    record(globals, &plan, &[], (machine.as_mut(), &state, &interrupt), writer, output)
 }
 
 /// Writes an experiment that has a plan: what could not run is not worth a file.
@@ -106,12 +107,13 @@ pub(crate) fn machine_for<'a>(
         )),
         MachineKind::Attached => Err(fail(
             Status::Usage,
-            "these runs were periods of a running program, to which nothing is attached any more; \
+            "these runs were periods of a running program, and opcost is no longer attached to the program; \
              begin anew with opcost attach PID",
         )),
         MachineKind::Emulated => {
             let mut phases = Phases::new(quiet);
-            let emulated = Emulated::new(plan, interrupt, &mut |text| phases.tell(text));
+            let emulated =
+                Emulated::new(plan, interrupt, &mut |phase, done| phases.tell(phase, done));
             phases.end();
             let emulated = emulated?;
             let state = emulated.state();
@@ -125,12 +127,12 @@ pub(super) fn record(
     globals: &Globals,
     plan: &Plan,
     earlier: &[Record],
-    machine: (&mut dyn Machine, &MachineState),
+    on: (&mut dyn Machine, &MachineState, &Interrupt),
     writer: RecordingWriter,
     output: &OutputArgs,
 ) -> Result<Status> {
     let mut progress = progress::for_terminal(globals.quiet);
-    let (ending, recording) = make_runs(plan, earlier, machine, writer, progress.as_mut())?;
+    let (ending, recording) = make_runs(plan, earlier, on, writer, progress.as_mut())?;
     let id = &recording.id;
     match ending {
         Ending::Complete | Ending::Stopped(_) => present(globals, &recording, output),
@@ -169,17 +171,18 @@ pub(super) fn record(
 
 /// Makes the missing runs and reads the recording back, as it is stored.
 ///
-/// `machine`: where, and its state when it was made ready.
+/// `on`: the machine, its state when it was made ready, and whether a signal came.
 pub(crate) fn make_runs(
     plan: &Plan,
     earlier: &[Record],
-    (machine, state_before): (&mut dyn Machine, &MachineState),
+    (machine, state_before, interrupt): (&mut dyn Machine, &MachineState, &Interrupt),
     mut writer: RecordingWriter,
     progress: &mut dyn Progress,
 ) -> Result<(Ending, Recording)> {
     scratch::sweep();
     let id = writer.id().to_string();
-    let ending = run::run(plan, earlier, machine, &mut writer, progress);
+    let ending =
+        run::run(plan, earlier, machine, &mut HookShell { interrupt }, &mut writer, progress);
     let state_after = match plan.machine() {
         MachineKind::Host => {
             let environment_bytes = state_before.environment_bytes.clone();

@@ -12,7 +12,7 @@ use opcost_sys::interrupt::Interrupt;
 /// Arguments of `opcost resume`.
 #[derive(Args, Debug)]
 pub struct ResumeArgs {
-    /// The recording: its identifier, the beginning of it, or last
+    /// The recording: its identifier, the identifier's beginning, or last
     #[arg(default_value = "last")]
     pub id: String,
 
@@ -38,5 +38,5 @@ pub fn resume(globals: &Globals, args: &ResumeArgs) -> Result<Status> {
         .map_err(StoreError::carried)?;
     // A run that failed is made again only if it was not stored; what is stored stays.
     let earlier = &recording.records;
-    record(globals, &plan, earlier, (machine.as_mut(), &state), writer, &args.output)
+    record(globals, &plan, earlier, (machine.as_mut(), &state, &interrupt), writer, &args.output)
 }

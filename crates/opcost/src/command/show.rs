@@ -14,7 +14,7 @@ use clap::Args;
 /// Arguments of `opcost show`.
 #[derive(Args, Debug)]
 pub struct ShowArgs {
-    /// The recording: its identifier, the beginning of it, or last
+    /// The recording: its identifier, the identifier's beginning, or last
     #[arg(default_value = "last")]
     pub id: String,
 
@@ -22,16 +22,17 @@ pub struct ShowArgs {
     #[allow(missing_docs)]
     pub profiles: ProfileExports,
 
-    /// Whose profile to export, by name or position; may be repeated [default: all variants]
+    /// Variant whose profile to export, by name or position; may be repeated [default: all
+    /// variants]
     #[arg(long, value_name = "NAME", help_heading = "Profiles")]
     pub variant: Vec<String>,
 
-    /// Waive a rule of the comparability ledger; the waiver is printed; may be repeated
+    /// Waive a rule of the comparability ledger; opcost prints the waiver; may be repeated
     #[arg(long, value_name = "RULE")]
     pub allow: Vec<String>,
 
-    /// Take two files for the same where functions are compared, by path or name: one of the
-    /// baseline, one of the variant; may be repeated [default: files of one path, name or role]
+    /// Compare the functions of the baseline's file OLD with those of the variant's file NEW, each
+    /// given by path or name; may be repeated [default: opcost matches files by path, name or role]
     #[arg(long = "match", value_name = "OLD=NEW")]
     pub matches: Vec<SameFile>,
 

@@ -37,8 +37,8 @@ pub struct SizeArgs {
     #[arg(long, value_name = "N", default_value_t = 20)]
     limit: usize,
 
-    /// Show names of functions whole; else names of C++ and Rust are shortened where there is no room:
-    /// template arguments, parameters and namespaces are left out first
+    /// Show function names in full. Otherwise opcost shortens C++ and Rust names that do not fit,
+    /// and drops template arguments, parameters and namespaces first
     #[arg(long)]
     full_names: bool,
 

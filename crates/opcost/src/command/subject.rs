@@ -3,7 +3,6 @@
 use crate::command::variant::{command_of, parse_workload};
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::{Experiment, Scalar, Variant};
-use crate::machine::Machine;
 use crate::machine::host::{Host, HostSurroundings};
 use crate::resolve::resolve;
 use crate::sampling::{
@@ -34,7 +33,7 @@ pub(super) struct SubjectArgs {
     #[arg(value_name = "COMMAND", conflicts_with_all = ["workload", "pid", "all"])]
     command: Option<OsString>,
 
-    /// Built-in workload to run once and sample, NAME[:KEY=VALUE,...]; its work alone is sampled
+    /// Built-in workload to run once and sample, NAME[:KEY=VALUE,...]; opcost samples its work only
     #[arg(long, short = 'w', value_name = "WORKLOAD", conflicts_with_all = ["pid", "all"])]
     workload: Option<String>,
 
@@ -51,7 +50,7 @@ pub(super) struct SubjectArgs {
     #[arg(long, short = 'a')]
     all: bool,
 
-    /// Stop sampling a process or the machine after so long, for example 10s
+    /// Stop sampling a process or the machine after this time, for example 10s
     #[arg(long, value_name = "TIME", conflicts_with_all = ["command", "workload"])]
     duration: Option<TimeLimit>,
 

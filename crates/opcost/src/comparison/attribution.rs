@@ -257,7 +257,11 @@ impl Attribution {
 }
 
 /// The costs of one profile.
-fn costs(profile: &Profile, side: usize, matching: &Matching) -> BTreeMap<FunctionId, Cost> {
+pub(super) fn costs(
+    profile: &Profile,
+    side: usize,
+    matching: &Matching,
+) -> BTreeMap<FunctionId, Cost> {
     let number = |function| matching.number(side, function);
     let ids: Vec<FunctionId> = profile.functions.iter().map(number).collect();
     let mut costs: BTreeMap<FunctionId, Cost> = BTreeMap::new();

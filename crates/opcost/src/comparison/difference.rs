@@ -4,14 +4,14 @@
 //! their runs are two groups, figures are means over the runs, and a change is judged by the
 //! rank-sum test. Either way costs are per operation, so recordings must have done the same work.
 
+use super::Severity;
 use super::attribution::{Attribution, profiled_metric};
 use super::call_tree::{CallTree, NoProfile, VariantOf};
 use super::function_test::Design;
-use super::functions::{FunctionComparison, judge, summed};
+use super::functions::{FunctionComparison, FunctionVerdict, judge, summed};
 use super::owner::Owners;
 use super::same_work::different_work;
 use super::sampled_by::SampledBy;
-use super::{Severity, Verdict};
 use crate::exit::{HasStatus, Status};
 use crate::plan::PairsOfVariants;
 use crate::recording::MachineState;
@@ -72,7 +72,7 @@ pub enum DifferenceError {
     #[error("'{0}' of recording {1} would be compared with itself; name two with --variant")]
     Same(String, String),
     /// The runs were not comparable.
-    #[error("not comparable: {detail} (rule {rule}; --allow {rule} compares them all the same)")]
+    #[error("not comparable: {detail} (rule {rule}; --allow {rule} compares them nevertheless)")]
     Refused {
         /// The rule, as `--allow` takes it.
         rule: String,
@@ -236,26 +236,30 @@ fn of_two_recordings(
     if let Some((one, two)) = by(variants[0]).zip(by(variants[1])) {
         made.mark_sampled(one.with(two));
     }
-    let mut made = [(made.verdict == Verdict::Changed, made)];
+    let mut made = [(made.verdict == FunctionVerdict::Changed, made)];
     judge(&mut made, Design::Runs);
     let [(_, made)] = made;
     Ok((made, notes))
 }
 
 /// What is said of all instructions together: they are the one metric, so it is the primary one.
-fn verdict(totals: &[Vec<f64>; 2]) -> Verdict {
+fn verdict(totals: &[Vec<f64>; 2]) -> FunctionVerdict {
     let [one, two] = totals;
     let level = Budget::default().level(Family::Primary);
     let constant = |values: &[f64]| values.len() >= 2 && values.iter().all(|v| *v == values[0]);
     if constant(one) && constant(two) {
         // What no seed and no padding moves needs no test.
-        return if one[0] == two[0] { Verdict::Unchanged } else { Verdict::Changed };
+        return if one[0] == two[0] {
+            FunctionVerdict::Unchanged
+        } else {
+            FunctionVerdict::Changed
+        };
     }
     if rank_sum::p(one, two) <= level {
-        Verdict::Changed
+        FunctionVerdict::Changed
     } else if rank_sum::p_floor(one.len(), two.len()) > level {
-        Verdict::Inconclusive
+        FunctionVerdict::Inconclusive
     } else {
-        Verdict::Unchanged
+        FunctionVerdict::Unchanged
     }
 }

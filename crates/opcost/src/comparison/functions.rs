@@ -1,4 +1,8 @@
-//! Where a change of the instructions comes from: by function, and by immediate caller.
+//! The difference of two profiles, by function and by immediate caller: where a change comes from.
+//!
+//! [`summed`] makes it of any two groups of profiled runs: of the blocks of one recording, of the runs
+//! of two, of files. They differ in who judges the functions: [`judge`] for runs that opcost made,
+//! `profile_judgement` for files.
 //!
 //! A figure is the mean over the blocks that have runs of both variants, of the mean of the block's
 //! runs, per operation; means, so that the functions and what no function is charged with add up
@@ -58,7 +62,7 @@ pub struct FunctionComparison {
     /// The metric itself, as it was counted.
     pub total: Sides,
     /// What is said of the metric.
-    pub verdict: Verdict,
+    pub verdict: FunctionVerdict,
     /// The functions, those that changed most first.
     pub rows: Vec<FunctionRow>,
     /// What was counted and no function is charged with: `total` less all rows.
@@ -69,8 +73,55 @@ pub struct FunctionComparison {
     pub unmatched: Option<[String; 2]>,
 }
 
-/// One function.
-#[derive(Clone, Debug)]
+/// What is said of the change of a function, or of all functions together.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FunctionVerdict {
+    /// The change is real.
+    Changed,
+    /// One file a side, and the two differ by more than sampling does.
+    Differs,
+    /// No change was found.
+    Unchanged,
+    /// The runs cannot tell.
+    #[default]
+    Inconclusive,
+    /// The runs were not comparable.
+    NotComparable,
+}
+
+impl FunctionVerdict {
+    /// Whether there is something to say: a change, or a difference.
+    pub fn is_found(self) -> bool {
+        matches!(self, FunctionVerdict::Changed | FunctionVerdict::Differs)
+    }
+}
+
+impl From<Verdict> for FunctionVerdict {
+    /// The verdict on a metric. A profile shows that its metric was counted, so none is unavailable.
+    fn from(verdict: Verdict) -> FunctionVerdict {
+        match verdict {
+            Verdict::Changed => FunctionVerdict::Changed,
+            Verdict::Unchanged => FunctionVerdict::Unchanged,
+            Verdict::Inconclusive => FunctionVerdict::Inconclusive,
+            Verdict::NotComparable | Verdict::Unavailable => FunctionVerdict::NotComparable,
+        }
+    }
+}
+
+/// What only profiles in files have of a function.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct FileFigures {
+    /// Its own cost, raw, in all files of a side.
+    pub cost: [u64; 2],
+    /// Its samples in all files of a side, where there are samples.
+    pub samples: Option<[u64; 2]>,
+    /// So many files a side could decide, where those that there are cannot.
+    pub files_needed: Option<usize>,
+}
+
+/// One function, or all of them.
+#[derive(Clone, Debug, Default)]
 pub struct FunctionRow {
     /// Its symbol, without what compilers append to parts and copies.
     pub symbol: String,
@@ -102,13 +153,18 @@ pub struct FunctionRow {
     /// functions that were not tested.
     pub p_adjusted: Option<f64>,
     /// What is said of the change.
-    pub verdict: Verdict,
+    pub verdict: FunctionVerdict,
     /// Why, in a few words; empty where the verdict says all.
     pub reason: String,
     /// Its own cost by immediate caller, those that changed most first.
     pub callers: Vec<CallerRow>,
-    /// The means of the blocks of the baseline and of the variant; of two recordings, the runs.
+    /// What profiles in files have beside it; `None` of recordings.
+    pub in_files: Option<FileFigures>,
+    /// The means of the blocks of the baseline and of the variant; of two recordings, the runs; of
+    /// files, each.
     pub(super) observations: [Vec<f64>; 2],
+    /// Its number in the matching.
+    pub(super) id: FunctionId,
 }
 
 /// The part of a function's own cost that belongs to the calls of one caller.
@@ -158,6 +214,15 @@ impl FunctionComparison {
         (&self.rows[..enough], others.len(), sums)
     }
 
+    /// The rows in three groups: `most` of those that changed, the others that changed, and those that
+    /// did not.
+    pub fn shown(&self, most: usize) -> [&[FunctionRow]; 3] {
+        let changed = self.rows.partition_point(|row| row.own.change != 0.0);
+        let (shown, rest) = self.rows.split_at(most.min(changed));
+        let (others, unchanged) = rest.split_at(changed - shown.len());
+        [shown, others, unchanged]
+    }
+
     /// All that changed, increases and decreases alike, what no function is charged with included.
     fn changed_in_all(&self) -> f64 {
         let rows: f64 = self.rows.iter().map(|row| row.own.change.abs()).sum();
@@ -174,8 +239,8 @@ impl FunctionComparison {
 
     /// Whether there is a shift to explain: the metric may have changed, or a function has.
     pub fn shifted(&self) -> bool {
-        let functions = self.rows.iter().any(|row| row.verdict == Verdict::Changed);
-        functions || (self.verdict != Verdict::Unchanged && self.total.change != 0.0)
+        let functions = self.rows.iter().any(|row| row.verdict == FunctionVerdict::Changed);
+        functions || (self.verdict != FunctionVerdict::Unchanged && self.total.change != 0.0)
     }
 }
 
@@ -193,7 +258,8 @@ pub(super) fn functions(
     let comparisons = recording.plan.comparisons();
     let made = comparisons.into_iter().enumerate().filter_map(|(index, (baseline, variant))| {
         let mut made = compare(&attribution, baseline, variant)?;
-        made.verdict = total_row.map_or(Verdict::Inconclusive, |row| row.changes[index].verdict);
+        let verdict = total_row.map(|row| row.changes[index].verdict.into());
+        made.verdict = verdict.unwrap_or_default();
         made.per_op = total_row.is_some_and(|row| row.per_op);
         if let Some(by) = SampledBy::of(recording, &[baseline, variant]) {
             made.mark_sampled(by);
@@ -205,7 +271,7 @@ pub(super) fn functions(
     match refused {
         Some(reason) => {
             for row in made.iter_mut().flat_map(|(_, made)| &mut made.rows) {
-                row.verdict = Verdict::NotComparable;
+                row.verdict = FunctionVerdict::NotComparable;
                 row.reason = reason.to_string();
             }
         }
@@ -328,15 +394,13 @@ pub(super) fn summed(
             }
         }
     }
-    let rows: Vec<(FunctionId, FunctionRow)> = sums
+    let mut rows: Vec<FunctionRow> = sums
         .into_iter()
         .filter(|(_, sum)| sum.own != [0.0; 2])
         .map(|(function, sum)| row(matching, pair, function, sum, runs_by_side))
         .collect();
-    let changes: Vec<(FunctionId, f64)> =
-        rows.iter().map(|(function, row)| (*function, row.own.change)).collect();
+    let changes: Vec<(FunctionId, f64)> = rows.iter().map(|row| (row.id, row.own.change)).collect();
     let unmatched = matching.unmatched(pair, &changes);
-    let mut rows: Vec<FunctionRow> = rows.into_iter().map(|(_, row)| row).collect();
     rows.sort_by(|one, two| {
         let by_change = two.own.change.abs().total_cmp(&one.own.change.abs());
         by_change.then_with(|| (&one.symbol, &one.module).cmp(&(&two.symbol, &two.module)))
@@ -347,7 +411,7 @@ pub(super) fn summed(
         per_op: false,
         sampled: None,
         total: Sides::of(total),
-        verdict: Verdict::Inconclusive,
+        verdict: FunctionVerdict::Inconclusive,
         rows,
         unattributed: Sides::of(unattributed),
         modules: matching.pairs(pair),
@@ -361,7 +425,7 @@ fn row(
     function: FunctionId,
     sum: Sum,
     runs: [usize; 2],
-) -> (FunctionId, FunctionRow) {
+) -> FunctionRow {
     let module = |function, side: usize| matching.module(function, pair[side]);
     let either = |function| module(function, 1).or(module(function, 0)).unwrap_or_default();
     let exact = sum.exact(runs);
@@ -378,7 +442,7 @@ fn row(
         .collect();
     callers.sort_by(|one, two| two.own.change.abs().total_cmp(&one.own.change.abs()));
     let baseline = module(function, 0).filter(|path| *path != either(function));
-    let row = FunctionRow {
+    FunctionRow {
         symbol: matching.symbol(function).to_string(),
         module: either(function).to_string(),
         module_baseline: baseline.map(str::to_string),
@@ -389,15 +453,11 @@ fn row(
         appeared: sum.own[0] == 0.0,
         vanished: sum.own[1] == 0.0,
         exact,
-        ci: None,
-        ci_level: 0.0,
-        p_adjusted: None,
-        verdict: Verdict::Inconclusive,
-        reason: String::new(),
         callers,
         observations: sum.observations,
-    };
-    (function, row)
+        id: function,
+        ..FunctionRow::default()
+    }
 }
 
 /// Gives every function its verdict; beside each comparison, whether any of its metrics changed.
@@ -410,7 +470,7 @@ pub(super) fn judge(made: &mut [(bool, FunctionComparison)], design: Design<'_>)
         for row in &mut comparison.rows {
             let size = design.size(&row.observations);
             if size == 0.0 {
-                row.verdict = Verdict::Unchanged;
+                row.verdict = FunctionVerdict::Unchanged;
                 row.reason = design.same().into();
             } else if !*changed {
                 row.reason = "no metric is known to have changed".into();
@@ -418,7 +478,7 @@ pub(super) fn judge(made: &mut [(bool, FunctionComparison)], design: Design<'_>)
                 row.reason = "too small to be judged".into();
             } else if row.exact {
                 // What no seed and no padding moves needs no test.
-                row.verdict = Verdict::Changed;
+                row.verdict = FunctionVerdict::Changed;
                 row.reason = "exact: each side the same in every run".into();
             } else {
                 tested.push(row);
@@ -438,11 +498,11 @@ pub(super) fn judge(made: &mut [(bool, FunctionComparison)], design: Design<'_>)
             row.ci = design.interval(&row.observations, 1.0 - decisive);
         }
         if p <= decisive {
-            row.verdict = Verdict::Changed;
+            row.verdict = FunctionVerdict::Changed;
         } else if design.p_floor(&row.observations) > decisive {
             row.reason = design.needs(level, tests);
         } else {
-            row.verdict = Verdict::Unchanged;
+            row.verdict = FunctionVerdict::Unchanged;
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What makes a comparison fail (`--fail-on`): a change for the worse that is real and beyond a limit.
 
-use super::{Change, Comparison, Row, Verdict};
+use super::{Change, Comparison, FunctionVerdict, Row, Verdict};
 use crate::number::{figure, magnitude, percent};
 use opcost_record::{Better, Unit};
 use std::fmt;
@@ -275,7 +275,7 @@ fn functions(
         }
         let names = name(comparison, functions.baseline, functions.variant);
         let whole = functions.total.value_baseline;
-        for row in functions.rows.iter().filter(|row| row.verdict == Verdict::Changed) {
+        for row in functions.rows.iter().filter(|row| row.verdict == FunctionVerdict::Changed) {
             let change = row.own.change;
             let ratio = if whole > 0.0 { change / whole } else { f64::INFINITY };
             let limit = fail_on.limit;

@@ -43,7 +43,10 @@ pub use alone::{FIGURE_LEVEL, FunctionCost, FunctionCosts, interval};
 pub use analysis::compare;
 pub use attribution::{check_matches, check_matches_of};
 pub use claims::{ClaimOutcome, ClaimRow};
-pub use functions::{CallerRow, FunctionComparison, FunctionRow, NO_CALLER, Sides, UNATTRIBUTED};
+pub use functions::{
+    CallerRow, FileFigures, FunctionComparison, FunctionRow, FunctionVerdict, NO_CALLER, Sides,
+    UNATTRIBUTED,
+};
 pub(crate) use imported::t_text;
 pub use imported::{ImportSummary, WelchRow};
 pub use kernel_config::config_changes;

@@ -8,18 +8,20 @@
 //! ([`opcost_stats::counts::rates`]) says what of a difference is the chance of sampling; what is left
 //! differs, and nobody knows whether it would again.
 
-pub use super::profile_judgement::{FALSE_SHARE, Judged, RowVerdict};
+pub use super::profile_judgement::{FALSE_SHARE, Judged};
 
-use super::matching::{Matching, ModulePair, Side, UnknownModule, check_told};
-use super::profile_judgement::{Figures, judge};
+use super::attribution::{AttributedRun, Cost, FunctionId, costs};
+use super::functions::{
+    CallerRow, FileFigures, FunctionComparison, FunctionRow, NO_CALLER, Sides, UNATTRIBUTED, summed,
+};
+use super::matching::{Matching, Side, UnknownModule, check_told};
+use super::profile_judgement::{self, Figures, judge};
 use crate::exit::{HasStatus, Status};
 use crate::plan::SameFile;
 use opcost_profile::read::ReadProfile;
-use opcost_profile::symbolise::Sampled;
-use opcost_profile::table::caller_tree;
 use opcost_record::{Function, Module};
 use opcost_stats::summary::mean;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// The rule that both have one event, for `--allow`.
 pub const EVENT_RULE: &str = "event";
@@ -30,7 +32,7 @@ pub enum ProfileDifferenceError {
     /// Other things were sampled.
     #[error(
         "{one} has the event {of_one} and {two} has {of_two}; choose one that both have with --event, \
-         or compare them all the same with --allow event"
+         or compare them nevertheless with --allow event"
     )]
     Event {
         /// The first file.
@@ -92,38 +94,8 @@ pub enum Measure {
     Counted,
 }
 
-/// One function on both sides.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ProfileRow {
-    /// The function, as the variant has it where both have it; its symbol tells it from others.
-    pub function: Function,
-    /// The baseline's file, where that is another.
-    pub module_baseline: Option<String>,
-    /// Whether nothing but its name says that it is one function on both sides.
-    pub by_name_only: bool,
-    /// Its own cost, raw, in all files of a side.
-    pub cost: [u64; 2],
-    /// The mean over a side's files in the measure.
-    pub value: [f64; 2],
-    /// Its samples in all files of a side, where there are samples.
-    pub samples: Option<[u64; 2]>,
-    /// The second value less the first.
-    pub change: f64,
-    /// The p-value adjusted for all functions, of files, or with one a side of sampling; `None` where
-    /// costs are exact, and of functions that were not tested.
-    pub p_adjusted: Option<f64>,
-    /// The interval of the change by files, at [`ProfileDifference::ci_level`].
-    pub ci: Option<(f64, f64)>,
-    /// What is said of the change.
-    pub verdict: RowVerdict,
-    /// Why, in a few words; empty where the verdict says all.
-    pub reason: String,
-    /// Its callers with the change of its own cost below each, the largest first; empty without stacks.
-    pub callers: Vec<(String, f64)>,
-}
-
 /// Two profiles function by function.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct ProfileDifference {
     /// What both are called.
     pub names: [String; 2],
@@ -147,16 +119,12 @@ pub struct ProfileDifference {
     pub counted: bool,
     /// Whole costs, of all files.
     pub total_cost: [u64; 2],
-    /// The functions that cost something, the largest changes first.
-    pub rows: Vec<ProfileRow>,
+    /// The functions, as means over a side's files in the measure.
+    pub functions: FunctionComparison,
     /// All functions, and what none is charged with.
-    pub total: ProfileRow,
+    pub total: FunctionRow,
     /// What is charged to no function.
-    pub unattributed: Option<ProfileRow>,
-    /// Files of both sides that were taken for the same though their paths differ.
-    pub modules: Vec<ModulePair>,
-    /// A file of each side that has no counterpart and much of what changed.
-    pub unmatched: Option<[String; 2]>,
+    pub unattributed: Option<FunctionRow>,
     /// What to know beside it.
     pub notes: Vec<String>,
 }
@@ -197,25 +165,14 @@ pub fn profile_difference(
     });
     check_told(given.each_ref(), told)?;
     let matching = Matching::of(&given, told);
-    let found = figures(sides, &matching);
-    let (judged, verdicts) = judge(&found.values().collect::<Vec<_>>(), &scale);
+    let figures = figures(sides, &matching);
+    let mut functions = functions_of(sides, &scale, &matching);
+    let judged_rows: Vec<&Figures> = functions.rows.iter().map(|row| &figures[&row.id]).collect();
+    let (judged, verdicts) = judge(&judged_rows, &scale);
     let ci_level = verdicts.level.filter(|_| judged == Judged::Files).map(|level| 1.0 - level);
-    let mut rows: Vec<(u32, ProfileRow)> = found
-        .iter()
-        .zip(verdicts.rows)
-        .map(|((number, figures), verdict)| {
-            (
-                *number,
-                matched_row(&matching, *number, |function| scale.row(function, figures, verdict)),
-            )
-        })
-        .collect();
-    let changes: Vec<(u32, f64)> = rows.iter().map(|(one, row)| (*one, row.change)).collect();
-    rows.sort_by(|(_, one), (_, two)| {
-        let size = two.change.abs().total_cmp(&one.change.abs());
-        size.then_with(|| one.function.cmp(&two.function))
-    });
-    callers(&mut rows, sides, &scale, &matching);
+    for (row, verdict) in functions.rows.iter_mut().zip(verdicts.rows) {
+        scale.conclude(row, &figures[&row.id], verdict);
+    }
     let mut commands = all().map(|file| file.profile.about.command.as_ref());
     let command = commands.next().flatten();
     if command.is_some() && commands.flatten().any(|other| Some(other) != command) {
@@ -228,7 +185,6 @@ pub fn profile_difference(
         notes.push("samples were lost: see opcost profile of each file".into());
     }
     notes.extend(judged.limit().map(str::to_string));
-    let named = |symbol: &str| Function::new(symbol, "");
     let of_all = |cost: fn(&ProfileOf<'_>) -> u64, samples: bool| {
         let each = |of: &dyn Fn(&ProfileOf<'_>) -> u64| {
             sides.map(|files| files.iter().map(of).collect::<Vec<u64>>())
@@ -241,12 +197,16 @@ pub fn profile_difference(
     };
     let alone = |symbol: &str, figures: &Figures| {
         let (_, mut verdicts) = judge(&[figures], &scale);
-        scale.row(named(symbol), figures, verdicts.rows.remove(0))
+        let own = Sides::of([0, 1].map(|side| scale.mean(side, &figures.cost[side])));
+        let mut row = FunctionRow { symbol: symbol.into(), own, ..FunctionRow::default() };
+        scale.conclude(&mut row, figures, verdicts.rows.remove(0));
+        row
     };
     let total = alone("total", &of_all(|file| file.profile.table.total, true));
     let unattributed = of_all(|file| file.profile.table.unattributed, false);
     let any = unattributed.cost.iter().flatten().any(|cost| *cost > 0);
-    let unattributed = any.then(|| alone(super::UNATTRIBUTED, &unattributed));
+    let unattributed = any.then(|| alone(UNATTRIBUTED, &unattributed));
+    functions.verdict = total.verdict;
     let clock = first.profile.about.sampling.as_ref().is_some_and(|sampling| sampling.clock);
     let sum = |of: &dyn Fn(&ProfileOf<'_>) -> u64| sides.map(|files| files.iter().map(of).sum());
     Ok(ProfileDifference {
@@ -261,11 +221,9 @@ pub fn profile_difference(
         samples: scale.exposures().map(|_| sum(&samples_of)),
         counted: !scale.sampled,
         total_cost: sum(&|file| file.profile.table.total),
-        rows: rows.into_iter().map(|(_, row)| row).collect(),
+        functions,
         total,
         unattributed,
-        modules: matching.pairs([0, 1]),
-        unmatched: matching.unmatched([0, 1], &changes),
         notes,
     })
 }
@@ -303,7 +261,7 @@ pub(super) struct Scale {
     /// Whether costs may be samples; else they were counted.
     pub(super) sampled: bool,
     /// Of each file of each side: what of its cost is one in the measure.
-    ones: [Vec<f64>; 2],
+    ones: [Vec<u64>; 2],
     /// Samples of each file of a side, and operations where they are known.
     exposures: [Vec<f64>; 2],
 }
@@ -318,9 +276,9 @@ impl Scale {
             (false, false) => Measure::Counted,
         };
         let one = |file: &ProfileOf<'_>| match measure {
-            Measure::PerOp => file.ops.unwrap_or(1) as f64,
-            Measure::Share => file.profile.table.total as f64,
-            Measure::Counted => 1.0,
+            Measure::PerOp => file.ops.unwrap_or(1),
+            Measure::Share => file.profile.table.total,
+            Measure::Counted => 1,
         };
         // How many samples there would be of a function that always costs as much: in shares, as many
         // as there are in all; per operation, as many as so many operations at so many samples a cost
@@ -349,7 +307,7 @@ impl Scale {
 
     /// The figure of each file of a side, of these costs.
     pub(super) fn values(&self, side: usize, cost: &[u64]) -> Vec<f64> {
-        cost.iter().zip(&self.ones[side]).map(|(cost, one)| *cost as f64 / one).collect()
+        cost.iter().zip(&self.ones[side]).map(|(cost, one)| *cost as f64 / *one as f64).collect()
     }
 
     fn mean(&self, side: usize, cost: &[u64]) -> f64 {
@@ -362,29 +320,18 @@ impl Scale {
         Some(sums).filter(|both| self.sampled && both.iter().all(|one| *one > 0.0))
     }
 
-    fn row(
-        &self,
-        function: Function,
-        figures: &Figures,
-        verdict: super::profile_judgement::Row,
-    ) -> ProfileRow {
-        let value = [0, 1].map(|side| self.mean(side, &figures.cost[side]));
-        ProfileRow {
-            function,
-            module_baseline: None,
-            by_name_only: false,
-            cost: figures.cost.each_ref().map(|files| files.iter().sum()),
-            value,
-            samples: self
-                .exposures()
-                .map(|_| figures.samples.each_ref().map(|files| files.iter().sum())),
-            change: value[1] - value[0],
-            p_adjusted: verdict.p_adjusted,
-            ci: verdict.ci,
-            verdict: verdict.verdict,
-            reason: verdict.reason,
-            callers: vec![],
-        }
+    /// Writes down what files have of a function, and what is said of it.
+    fn conclude(&self, row: &mut FunctionRow, figures: &Figures, verdict: profile_judgement::Row) {
+        let sums = |of: &[Vec<u64>; 2]| of.each_ref().map(|files| files.iter().sum());
+        row.in_files = Some(FileFigures {
+            cost: sums(&figures.cost),
+            samples: self.exposures().map(|_| sums(&figures.samples)),
+            files_needed: verdict.files_needed,
+        });
+        row.p_adjusted = verdict.p_adjusted;
+        row.ci = verdict.ci;
+        row.verdict = verdict.verdict;
+        row.reason = verdict.reason;
     }
 }
 
@@ -411,66 +358,56 @@ fn figures(sides: [&[ProfileOf<'_>]; 2], matching: &Matching) -> BTreeMap<u32, F
     found
 }
 
-/// The row of a function that is numbered, by what both sides call it and its file.
-fn matched_row(
-    matching: &Matching,
-    number: u32,
-    row: impl FnOnce(Function) -> ProfileRow,
-) -> ProfileRow {
-    let module = |side| matching.module(number, side);
-    let shown = module(1).or(module(0)).unwrap_or_default();
-    ProfileRow {
-        module_baseline: module(0).filter(|path| *path != shown).map(str::to_string),
-        by_name_only: matching.by_name_only(number, [0, 1]),
-        ..row(Function::new(matching.symbol(number), shown))
-    }
-}
-
-/// Rows whose callers are looked up, the largest changes: each takes a walk over the whole profile.
+/// Rows that show their callers: the largest changes.
 const WITH_CALLERS: usize = 40;
 
-fn callers(
-    rows: &mut [(u32, ProfileRow)],
+/// The functions of both sides without verdicts: each file is a run of its side, and what of its cost
+/// is one in the measure are the run's operations.
+fn functions_of(
     sides: [&[ProfileOf<'_>]; 2],
     scale: &Scale,
     matching: &Matching,
-) {
-    if sides.iter().any(|files| files.iter().any(|file| file.profile.sampled.is_none())) {
-        return;
-    }
-    // Each side's profiles, each with the numbers of its functions.
-    let sampled: [Vec<(&Sampled, Vec<u32>)>; 2] = [0, 1].map(|side: usize| {
-        let profiles = sides[side].iter().filter_map(|file| file.profile.sampled.as_ref());
-        let numbers = |sampled: &Sampled| {
-            let functions = sampled.profile.functions.iter();
-            functions.map(|function| matching.number(side, function)).collect()
-        };
-        profiles.map(|sampled| (sampled, numbers(sampled))).collect()
+) -> FunctionComparison {
+    let runs = [0, 1].map(|side: usize| -> Vec<AttributedRun> {
+        let files = sides[side].iter().zip(&scale.ones[side]);
+        files.map(|(file, one)| attributed(file, side, *one, matching)).collect()
     });
-    for (number, row) in rows.iter_mut().take(WITH_CALLERS) {
-        let mut changes: HashMap<&str, [Vec<u64>; 2]> = HashMap::new();
-        for (side, files) in sampled.iter().enumerate() {
-            for (file, (sampled, numbers)) in files.iter().enumerate() {
-                let same = numbers.iter().enumerate().filter(|(_, found)| *found == number);
-                for (function, _) in same {
-                    for caller in caller_tree(sampled, function as u32).callers {
-                        let name = matching.symbol(numbers[caller.function as usize]);
-                        let none = || sides.map(|files| vec![0; files.len()]);
-                        changes.entry(name).or_insert_with(none)[side][file] += caller.cost;
-                    }
-                }
-            }
-        }
-        row.callers = changes
-            .into_iter()
-            .map(|(name, cost)| {
-                (name.to_string(), scale.mean(1, &cost[1]) - scale.mean(0, &cost[0]))
-            })
-            .filter(|(_, change)| *change != 0.0)
-            .collect();
-        row.callers.sort_by(|one, two| {
-            two.1.abs().total_cmp(&one.1.abs()).then_with(|| one.0.cmp(&two.0))
+    let observations = runs.each_ref().map(|files| files.iter().map(|run| vec![run]).collect());
+    let mut made = summed(matching, [0, 1], observations);
+    made.per_op = scale.measure == Measure::PerOp;
+    let stacks = sides.iter().all(|files| files.iter().all(|file| file.profile.sampled.is_some()));
+    for (at, row) in made.rows.iter_mut().enumerate() {
+        row.callers.retain(|caller| {
+            stacks && at < WITH_CALLERS && caller.symbol != NO_CALLER && caller.own.change != 0.0
         });
+        let size = |caller: &CallerRow| caller.own.change.abs();
+        row.callers.sort_by(|one, two| {
+            size(two).total_cmp(&size(one)).then_with(|| one.symbol.cmp(&two.symbol))
+        });
+    }
+    made
+}
+
+/// A file as a run; `one`: what of its cost is one in the measure.
+fn attributed(of: &ProfileOf<'_>, side: usize, one: u64, matching: &Matching) -> AttributedRun {
+    let table = &of.profile.table;
+    let costs = match &of.profile.sampled {
+        Some(sampled) => costs(&sampled.profile, side, matching),
+        None => {
+            let mut costs: BTreeMap<FunctionId, Cost> = BTreeMap::new();
+            for cost in table.functions.iter().filter(|cost| cost.own > 0) {
+                costs.entry(matching.number(side, &cost.function)).or_default().own += cost.own;
+            }
+            costs
+        }
+    };
+    AttributedRun {
+        side,
+        unit: 0,
+        ops: one,
+        total: table.total,
+        attributed: table.total.saturating_sub(table.unattributed),
+        costs,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests of differences of profiles in files.
 
 use super::*;
+use crate::comparison::FunctionVerdict;
 use opcost_profile::losses::Losses;
 use opcost_profile::read::about::{About, EventAbout};
 use opcost_profile::read::{callgrind, sampled};
@@ -53,8 +54,16 @@ fn compare_files(one: &[ReadProfile], two: &[ReadProfile]) -> ProfileDifference 
     profile_difference([&sides[0], &sides[1]], names(), &[], &[]).unwrap()
 }
 
-fn row<'d>(difference: &'d ProfileDifference, symbol: &str) -> &'d ProfileRow {
-    difference.rows.iter().find(|row| row.function.symbol == symbol).unwrap()
+fn values(row: &FunctionRow) -> [f64; 2] {
+    [row.own.value_baseline, row.own.value]
+}
+
+fn samples(row: &FunctionRow) -> Option<[u64; 2]> {
+    row.in_files.unwrap().samples
+}
+
+fn row<'d>(difference: &'d ProfileDifference, symbol: &str) -> &'d FunctionRow {
+    difference.functions.rows.iter().find(|row| row.symbol == symbol).unwrap()
 }
 
 #[test]
@@ -65,20 +74,29 @@ fn twice_the_samples_of_the_same_are_no_change_of_shares() {
     let two = profile("cpu-clock", 1000, &twice);
     let shares = compare(&one, &two, [None, None]).unwrap();
     assert_eq!(shares.measure, Measure::Share);
-    assert!(shares.rows.iter().all(|row| !row.verdict.is_found() && row.change == 0.0));
+    assert!(
+        shares.functions.rows.iter().all(|row| !row.verdict.is_found() && row.own.change == 0.0)
+    );
     // For the same number of operations it is twice the cost.
     let per_op = compare(&one, &two, [Some(100), Some(100)]).unwrap();
     let read = row(&per_op, "read");
-    assert_eq!((read.value, read.verdict), ([3000.0, 6000.0], RowVerdict::Differs));
-    assert_eq!(read.callers, [("main".to_string(), 3000.0)]);
-    let total = (per_op.total.value, per_op.total.verdict);
-    assert_eq!(total, ([4000.0, 8000.0], RowVerdict::Differs));
+    assert_eq!((values(read), read.verdict), ([3000.0, 6000.0], FunctionVerdict::Differs));
+    let callers = read.callers.iter().map(|caller| (caller.symbol.as_str(), caller.own.change));
+    assert_eq!(callers.collect::<Vec<_>>(), [("main", 3000.0)]);
+    let total = (values(&per_op.total), per_op.total.verdict);
+    assert_eq!(total, ([4000.0, 8000.0], FunctionVerdict::Differs));
     // For twice as many it is the same, also where a sample stands for less.
     let per_op = compare(&one, &two, [Some(100), Some(200)]).unwrap();
-    assert!(per_op.rows.iter().all(|row| row.p_adjusted == Some(1.0)));
+    assert!(per_op.functions.rows.iter().all(|row| row.p_adjusted == Some(1.0)));
     let finer = profile("cpu-clock", 500, &twice);
     let per_op = compare(&one, &finer, [Some(100), Some(100)]).unwrap();
-    assert!(per_op.rows.iter().all(|row| row.p_adjusted == Some(1.0) && row.change == 0.0));
+    assert!(
+        per_op
+            .functions
+            .rows
+            .iter()
+            .all(|row| row.p_adjusted == Some(1.0) && row.own.change == 0.0)
+    );
 }
 
 #[test]
@@ -92,12 +110,25 @@ fn what_appeared_and_vanished_is_judged_by_its_samples() {
         profile("cpu-clock", 1, &[(&["main"], 500), (&["main", "new"], 3), (&["main", "f"], 5)]);
     let difference = compare(&one, &two, [None, None]).unwrap();
     let [old, new, f] = ["old", "new", "f"].map(|name| row(&difference, name));
-    assert_eq!((old.samples, old.verdict), (Some([40, 0]), RowVerdict::Differs));
-    assert_eq!((new.samples, new.verdict), (Some([0, 3]), RowVerdict::Inconclusive));
+    assert_eq!((samples(old), old.verdict), (Some([40, 0]), FunctionVerdict::Differs));
+    assert_eq!((samples(new), new.verdict), (Some([0, 3]), FunctionVerdict::Inconclusive));
     // A part that the compiler split off is its function.
-    assert_eq!(f.samples, Some([5, 5]));
-    let sum: f64 = difference.rows.iter().map(|row| row.change).sum();
+    assert_eq!(samples(f), Some([5, 5]));
+    let sum: f64 = difference.functions.rows.iter().map(|row| row.own.change).sum();
     assert!(sum.abs() < 1e-12);
+}
+
+#[test]
+fn a_part_that_the_compiler_split_off_is_not_called_by_its_function() {
+    let of = |samples| {
+        let parts: &[&str] = &["main", "f", "f.part.0"];
+        profile("cpu-clock", 1, &[(&["main"], 100), (&["main", "f"], 20), (parts, samples)])
+    };
+    let difference = compare(&of(30), &of(200), [Some(1), Some(1)]).unwrap();
+    let f = row(&difference, "f");
+    assert_eq!((samples(f), f.verdict), (Some([50, 220]), FunctionVerdict::Differs));
+    let callers = f.callers.iter().map(|caller| (caller.symbol.as_str(), caller.own.change));
+    assert_eq!(callers.collect::<Vec<_>>(), [("main", 170.0)]);
 }
 
 #[test]
@@ -108,11 +139,14 @@ fn counted_costs_are_exact() {
     let two = counted(&text(101).replace("/a/w", "/b/w"));
     let difference = compare(&one, &two, [None, None]).unwrap();
     let f = row(&difference, "f");
-    assert_eq!((f.value, f.p_adjusted, f.verdict), ([100.0, 101.0], None, RowVerdict::Differs));
-    assert_eq!(row(&difference, "g").verdict, RowVerdict::Unchanged);
+    assert_eq!(
+        (values(f), f.p_adjusted, f.verdict),
+        ([100.0, 101.0], None, FunctionVerdict::Differs)
+    );
+    assert_eq!(row(&difference, "g").verdict, FunctionVerdict::Unchanged);
     assert_eq!(difference.judged, Judged::Exact);
     let unattributed = difference.unattributed.as_ref().unwrap();
-    assert_eq!((unattributed.cost, difference.total.change), ([3, 3], 1.0));
+    assert_eq!((unattributed.in_files.unwrap().cost, difference.total.own.change), ([3, 3], 1.0));
 }
 
 #[test]
@@ -146,15 +180,15 @@ fn one_file_a_side_never_shows_a_change() {
     for ops in [[None; 2], [Some(10); 2], [Some(10), Some(500)]] {
         let difference = compare(&one, &two, ops).unwrap();
         assert_eq!(difference.judged, Judged::Sampling);
-        for row in difference.rows.iter().chain([&difference.total]) {
-            assert_ne!(row.verdict, RowVerdict::Changed, "{row:?}");
+        for row in difference.functions.rows.iter().chain([&difference.total]) {
+            assert_ne!(row.verdict, FunctionVerdict::Changed, "{row:?}");
         }
-        assert_eq!(row(&difference, "f").verdict, RowVerdict::Differs);
+        assert_eq!(row(&difference, "f").verdict, FunctionVerdict::Differs);
         assert!(difference.notes.iter().any(|note| note.contains("give several files a side")));
     }
     let counted = |own: u64| counted(&format!("events: Ir\nfn=f\n1 {own}\ntotals: {own}\n"));
     let difference = compare(&counted(5), &counted(6), [None, None]).unwrap();
-    assert_eq!(difference.total.verdict, RowVerdict::Differs);
+    assert_eq!(difference.total.verdict, FunctionVerdict::Differs);
 }
 
 /// A run of a program whose functions take their shares only roughly, as runs do: each function's
@@ -185,10 +219,12 @@ fn equal_programs_of_several_files_are_seldom_called_changed() {
         let files: Vec<ReadProfile> = (0..16).map(|_| run(1.0, &mut random)).collect();
         let difference = compare_files(&files[..8], &files[8..]);
         assert_eq!(difference.judged, Judged::Files);
-        let changed = |row: &ProfileRow| row.verdict == RowVerdict::Changed;
-        alarms += u32::from(difference.rows.iter().any(changed));
+        let changed = |row: &FunctionRow| row.verdict == FunctionVerdict::Changed;
+        alarms += u32::from(difference.functions.rows.iter().any(changed));
         let pair = compare(&files[0], &files[8], [None, None]).unwrap();
-        differing += u32::from(pair.rows.iter().any(|row| row.verdict == RowVerdict::Differs));
+        differing += u32::from(
+            pair.functions.rows.iter().any(|row| row.verdict == FunctionVerdict::Differs),
+        );
     }
     // 5 % and four standard deviations of a share of 200; of two files one in four differs.
     assert!(alarms <= 22, "{alarms} of {times}");
@@ -205,22 +241,23 @@ fn a_change_of_several_files_is_found_with_its_interval_and_fewer_say_how_many_a
     let (one, two) = (side(1.0, 8), side(2.5, 8));
     let difference = compare_files(&one, &two);
     let f0 = row(&difference, "f0");
-    assert_eq!(f0.verdict, RowVerdict::Changed, "{f0:?}");
+    assert_eq!(f0.verdict, FunctionVerdict::Changed, "{f0:?}");
     let (low, high) = f0.ci.unwrap();
-    assert!(0.0 < low && low <= f0.change && f0.change <= high, "{f0:?}");
+    assert!(0.0 < low && low <= f0.own.change && f0.own.change <= high, "{f0:?}");
     assert!(difference.ci_level.unwrap() > 0.95);
     assert!(difference.notes.is_empty(), "{:?}", difference.notes);
     // Interval and verdict are of one rule.
-    for row in &difference.rows {
+    for row in &difference.functions.rows {
         let outside = row.ci.is_some_and(|(low, high)| low > 0.0 || high < 0.0);
-        assert_eq!(row.verdict == RowVerdict::Changed, outside, "{row:?}");
+        assert_eq!(row.verdict == FunctionVerdict::Changed, outside, "{row:?}");
     }
     let few = compare_files(&one[..3], &two[..3]);
     let f0 = row(&few, "f0");
-    assert_eq!(f0.verdict, RowVerdict::Inconclusive);
+    assert_eq!(f0.verdict, FunctionVerdict::Inconclusive);
     assert_eq!(f0.reason, "needs 7 files a side");
+    assert_eq!(f0.in_files.unwrap().files_needed, Some(7));
     // What is next to never seen is not tested, and makes no other level stricter.
-    let rare = few.rows.iter().filter(|row| row.reason == "too few samples");
+    let rare = few.functions.rows.iter().filter(|row| row.reason == "too few samples");
     assert!(rare.clone().all(|row| row.p_adjusted.is_none()));
 }
 
@@ -230,10 +267,10 @@ fn counted_files_that_agree_are_exact_and_others_are_tested() {
         |own: u64| counted(&format!("events: Ir\nfn=f\n1 {own}\nfn=g\n1 7\ntotals: {}\n", own + 7));
     let agreeing = compare_files(&[counted(5), counted(5)], &[counted(6), counted(6)]);
     let f = row(&agreeing, "f");
-    assert_eq!((f.verdict, f.p_adjusted, f.change), (RowVerdict::Changed, None, 1.0));
-    assert_eq!(row(&agreeing, "g").verdict, RowVerdict::Unchanged);
+    assert_eq!((f.verdict, f.p_adjusted, f.own.change), (FunctionVerdict::Changed, None, 1.0));
+    assert_eq!(row(&agreeing, "g").verdict, FunctionVerdict::Unchanged);
     let varying = compare_files(&[counted(5), counted(6)], &[counted(6), counted(7)]);
-    assert_eq!(row(&varying, "f").verdict, RowVerdict::Inconclusive);
+    assert_eq!(row(&varying, "f").verdict, FunctionVerdict::Inconclusive);
 }
 
 proptest! {
@@ -251,11 +288,11 @@ proptest! {
             profile("cpu-clock", 10, &stacks)
         };
         let difference = compare(&side(false), &side(true), [Some(ops), Some(ops)]).unwrap();
-        let sum: f64 = difference.rows.iter().map(|row| row.change).sum();
-        prop_assert!((sum - difference.total.change).abs() < 1e-6);
-        let p: Vec<f64> = difference.rows.iter().filter_map(|row| row.p_adjusted).collect();
-        prop_assert_eq!(p.len(), difference.rows.len());
-        for row in &difference.rows {
+        let sum: f64 = difference.functions.rows.iter().map(|row| row.own.change).sum();
+        prop_assert!((sum - difference.total.own.change).abs() < 1e-6);
+        let p: Vec<f64> = difference.functions.rows.iter().filter_map(|row| row.p_adjusted).collect();
+        prop_assert_eq!(p.len(), difference.functions.rows.len());
+        for row in &difference.functions.rows {
             prop_assert!(!row.verdict.is_found() || row.p_adjusted <= Some(FALSE_SHARE));
         }
     }

@@ -1,5 +1,6 @@
 //! What is said of the functions of profiles in files.
 
+use super::functions::FunctionVerdict;
 use super::profile_difference::Scale;
 use opcost_stats::counts::rates;
 use opcost_stats::multiple::{Family, benjamini_hochberg};
@@ -44,36 +45,6 @@ impl Judged {
     }
 }
 
-/// What is said of one function.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum RowVerdict {
-    /// Several files a side, and the change is real.
-    Changed,
-    /// One file a side, and the two differ by more than sampling does.
-    Differs,
-    /// No change was found.
-    Unchanged,
-    /// The files cannot tell.
-    Inconclusive,
-}
-
-impl RowVerdict {
-    /// The word for programs.
-    pub fn word(self) -> &'static str {
-        match self {
-            RowVerdict::Changed => "changed",
-            RowVerdict::Differs => "differs",
-            RowVerdict::Unchanged => "unchanged",
-            RowVerdict::Inconclusive => "inconclusive",
-        }
-    }
-
-    /// Whether there is something to say: a change, or a difference.
-    pub fn is_found(self) -> bool {
-        matches!(self, RowVerdict::Changed | RowVerdict::Differs)
-    }
-}
-
 /// Costs and samples of one function, file by file on both sides.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Figures {
@@ -86,13 +57,14 @@ pub(super) struct Figures {
 pub(super) struct Row {
     pub(super) p_adjusted: Option<f64>,
     pub(super) ci: Option<(f64, f64)>,
-    pub(super) verdict: RowVerdict,
+    pub(super) verdict: FunctionVerdict,
     pub(super) reason: String,
+    pub(super) files_needed: Option<usize>,
 }
 
 impl Row {
-    fn of(verdict: RowVerdict) -> Row {
-        Row { p_adjusted: None, ci: None, verdict, reason: String::new() }
+    fn of(verdict: FunctionVerdict) -> Row {
+        Row { p_adjusted: None, ci: None, verdict, reason: String::new(), files_needed: None }
     }
 }
 
@@ -109,18 +81,18 @@ pub(super) fn judge(functions: &[&Figures], scale: &Scale) -> (Judged, Verdicts)
         ([1, 1], Some(exposures)) => (Judged::Sampling, of_sampling(functions, exposures)),
         ([1, 1], None) if scale.sampled => {
             let open = |figures: &&Figures| match figures.cost[0] == figures.cost[1] {
-                true => Row::of(RowVerdict::Unchanged),
+                true => Row::of(FunctionVerdict::Unchanged),
                 false => {
                     let reason = "the number of samples is not known".to_string();
-                    Row { reason, ..Row::of(RowVerdict::Inconclusive) }
+                    Row { reason, ..Row::of(FunctionVerdict::Inconclusive) }
                 }
             };
             (Judged::Nothing, Verdicts { rows: functions.iter().map(open).collect(), level: None })
         }
         ([1, 1], None) => {
             let differs = |figures: &&Figures| match figures.cost[0] == figures.cost[1] {
-                true => Row::of(RowVerdict::Unchanged),
-                false => Row::of(RowVerdict::Differs),
+                true => Row::of(FunctionVerdict::Unchanged),
+                false => Row::of(FunctionVerdict::Differs),
             };
             let rows = functions.iter().map(differs).collect();
             (Judged::Exact, Verdicts { rows, level: None })
@@ -137,8 +109,8 @@ fn of_sampling(functions: &[&Figures], exposures: [f64; 2]) -> Verdicts {
         .collect();
     let row = |adjusted: f64| {
         let verdict = match adjusted <= FALSE_SHARE {
-            true => RowVerdict::Differs,
-            false => RowVerdict::Inconclusive,
+            true => FunctionVerdict::Differs,
+            false => FunctionVerdict::Inconclusive,
         };
         Row { p_adjusted: Some(adjusted), ..Row::of(verdict) }
     };
@@ -165,16 +137,17 @@ fn of_files(functions: &[&Figures], scale: &Scale) -> Verdicts {
     let mut tested = p.iter().zip(benjamini_hochberg(&p));
     let mut judged = |[one, two]: &[Vec<f64>; 2]| {
         let (p, adjusted) = tested.next().expect("a p-value for each function that is open");
-        let (verdict, reason) = if *p <= level {
-            (RowVerdict::Changed, String::new())
+        let (verdict, files_needed) = if *p <= level {
+            (FunctionVerdict::Changed, None)
         } else if floor > level {
-            let needed = rank_sum::runs_min(level);
-            (RowVerdict::Inconclusive, format!("needs {needed} files a side"))
+            (FunctionVerdict::Inconclusive, Some(rank_sum::runs_min(level) as usize))
         } else {
-            (RowVerdict::Unchanged, String::new())
+            (FunctionVerdict::Unchanged, None)
         };
+        let reason = files_needed.map(|files| format!("needs {files} files a side"));
+        let reason = reason.unwrap_or_default();
         let ci = rank_sum::interval(one, two, 1.0 - level);
-        Row { p_adjusted: Some(adjusted), ci, verdict, reason }
+        Row { p_adjusted: Some(adjusted), ci, verdict, reason, files_needed }
     };
     let rows = values.iter().zip(settled);
     let rows = rows.map(|(values, settled)| settled.unwrap_or_else(|| judged(values))).collect();
@@ -188,11 +161,11 @@ fn without_test(figures: &Figures, [one, two]: &[Vec<f64>; 2], scale: &Scale) ->
         let files = scale.files().iter().sum::<usize>() as u64;
         let few = samples < SAMPLES_MIN * files;
         let reason = "too few samples".to_string();
-        return few.then(|| Row { reason, ..Row::of(RowVerdict::Inconclusive) });
+        return few.then(|| Row { reason, ..Row::of(FunctionVerdict::Inconclusive) });
     }
     let alike = |values: &[f64]| values.len() >= 2 && values.iter().all(|v| *v == values[0]);
     (alike(one) && alike(two)).then(|| match one[0] == two[0] {
-        true => Row::of(RowVerdict::Unchanged),
-        false => Row::of(RowVerdict::Changed),
+        true => Row::of(FunctionVerdict::Unchanged),
+        false => Row::of(FunctionVerdict::Changed),
     })
 }

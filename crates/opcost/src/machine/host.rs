@@ -1,9 +1,9 @@
 //! This computer: runs are processes under its own kernel.
 
 use super::window::Window;
-use super::{HookEnd, Machine, RunEnd, hook, outcome};
+use super::{Machine, RunEnd, Together, outcome};
 use crate::exit::{Status, WithStatus, fail};
-use crate::plan::{Aslr, EnvironmentPolicy, EventPlan, Plan, Slot, VariantPlan, WorkPlan};
+use crate::plan::{Aslr, EnvironmentPolicy, EventPlan, Group, Plan, Slot, VariantPlan, WorkPlan};
 use crate::resolve::Surroundings;
 use crate::sampling::{
     Collecting, Granted, Intake, Recorder, SamplingPlan, existing, process_clock,
@@ -117,6 +117,29 @@ impl<'a> Host<'a> {
             .iter()
             .map(|pairs| pairs.iter().map(|(key, value)| key.len() + value.len() + 2).sum())
             .collect()
+    }
+
+    /// Makes one run in a process of its own; `None` if a signal interrupted it.
+    ///
+    /// # Errors
+    /// Those of [`Machine::run_together`].
+    pub fn run(&mut self, plan: &Plan, slot: &Slot) -> Result<Option<RunEnd>> {
+        if self.interrupt.is_set() {
+            return Ok(None);
+        }
+        match &plan.variants[usize::from(slot.variant)].work {
+            WorkPlan::Command { program, argv, .. } => {
+                let argv = argv.iter().map(OsString::from).collect();
+                let spawn = self.spawn(plan, slot, program.clone(), argv);
+                self.run_command(plan, spawn)
+            }
+            WorkPlan::Workload { name, params } => {
+                let sampled = plan.sampling().is_some();
+                let request = Request::new(name, params, plan.seed, &plan.events, &[], sampled);
+                let ends = self.run_workload(plan, self.spawn_own(plan, slot), &request, 1)?;
+                Ok(ends.and_then(|mut ends| ends.pop()))
+            }
+        }
     }
 
     fn spawn(&self, plan: &Plan, slot: &Slot, program: PathBuf, argv: Vec<OsString>) -> Spawn {
@@ -347,65 +370,24 @@ impl<'a> Host<'a> {
 }
 
 impl Machine for Host<'_> {
-    fn run(&mut self, plan: &Plan, slot: &Slot) -> Result<Option<RunEnd>> {
-        if self.interrupt.is_set() {
-            return Ok(None);
-        }
-        let variant = usize::from(slot.variant);
-        if let Some(prepare) = &plan.variants[variant].prepare
-            && self.hook(plan, Some(variant), "prepare", prepare)? == HookEnd::Interrupted
-        {
-            return Ok(None);
-        }
-        let end = match &plan.variants[variant].work {
-            WorkPlan::Command { program, argv, .. } => {
-                let argv = argv.iter().map(OsString::from).collect();
-                let spawn = self.spawn(plan, slot, program.clone(), argv);
-                self.run_command(plan, spawn)?
-            }
-            WorkPlan::Workload { name, params } => {
-                let sampled = plan.sampling().is_some();
-                let request = Request::new(name, params, plan.seed, &plan.events, &[], sampled);
-                let ends = self.run_workload(plan, self.spawn_own(plan, slot), &request, 1)?;
-                ends.and_then(|mut ends| ends.pop())
-            }
+    fn run_together(&mut self, plan: &Plan, group: &Group<'_>) -> Result<Together> {
+        // The width is 1, so there is one process.
+        let slots = group.processes()[0];
+        let ends = match plan.in_process {
+            Some(_) => self.run_in_process(plan, slots)?,
+            None => self.run(plan, &slots[0])?.map(|end| vec![end]),
         };
-        if let (Some(_), Some(conclude)) = (&end, &plan.hooks.conclude)
-            && self.hook(plan, Some(variant), "conclude", conclude)? == HookEnd::Interrupted
-        {
-            return Ok(None);
-        }
-        Ok(end)
+        Ok(Together::of_one(ends))
     }
 
-    fn run_together(&mut self, plan: &Plan, slots: &[Slot]) -> Result<Vec<Option<RunEnd>>> {
-        if plan.in_process.is_none() {
-            return slots.iter().map(|slot| self.run(plan, slot)).collect();
-        }
-        Ok(match self.run_in_process(plan, slots)? {
-            Some(ends) => ends.into_iter().map(Some).collect(),
-            None => vec![None; slots.len()],
-        })
+    fn environment(&self, variant: usize) -> Option<&[(OsString, OsString)]> {
+        Some(&self.environments[variant])
     }
 
-    fn hook(
-        &mut self,
-        plan: &Plan,
-        variant: Option<usize>,
-        name: &str,
-        command: &str,
-    ) -> Result<HookEnd> {
-        let variant = variant.map(|variant| (variant, self.environments[variant].as_slice()));
-        // What a hook starts may stay: servers are set up so.
-        let adopting = "cannot tell who adopts orphans";
-        if let Some(orphanage) = &mut self.orphanage {
-            orphanage.pause().context(adopting)?;
-        }
-        let end = hook::run(plan, variant, name, command, self.interrupt);
-        if let Some(orphanage) = &mut self.orphanage {
-            orphanage.resume().context(adopting)?;
-        }
-        end
+    fn adopt_orphans(&mut self, adopt: bool) -> Result<()> {
+        let Some(orphanage) = &mut self.orphanage else { return Ok(()) };
+        let told = if adopt { orphanage.resume() } else { orphanage.pause() };
+        told.context("cannot tell who adopts orphans")
     }
 }
 

@@ -10,15 +10,17 @@ fn run_scripted(plan: &Plan, text: &str) -> RunEnd {
     run_several(plan, 1, text).pop().unwrap()
 }
 
-/// The same for the first runs, those that are made together.
+/// The same for the first runs of a plan's first process.
 fn run_several(plan: &Plan, runs: usize, text: &str) -> Vec<RunEnd> {
     let dir = tempfile::tempdir().unwrap();
     let interrupt = Interrupt::none();
     let mut host = Host::new(plan, Rc::new(LivePerf::default()), &interrupt).unwrap();
     host.own_program = script(dir.path(), "work", &format!("#!/bin/sh\n{text}\n"));
-    let slots: Vec<Slot> = plan.slots().take(runs).collect();
-    let ends = host.run_together(plan, &slots).unwrap();
-    ends.into_iter().map(|end| end.expect("no interrupt can come")).collect()
+    let measured = plan.slots().filter(|slot| slot.block.is_some() || plan.in_process.is_none());
+    let slots: Vec<Slot> = measured.take(runs).collect();
+    let together = host.run_together(plan, &plan.groups(&slots, 1)[0]).unwrap();
+    let Together::Made { processes, learned: false } = together else { panic!("{together:?}") };
+    processes.concat()
 }
 
 fn plan(asked: Experiment) -> Plan {
@@ -107,6 +109,11 @@ fn a_workload_beyond_its_time_is_killed() {
     assert_eq!(end.exit_code, None);
 }
 
+/// An experiment whose processes make six runs.
+fn six_runs() -> Experiment {
+    Experiment { blocks_per_process: Some(3), ..in_process(6) }
+}
+
 /// One report of a process that makes several runs.
 const REPORT: &str = "printf 'opcost-record 1\\nops 5\\ninvariant hash ab\\nend 2\\n' >&4";
 
@@ -129,9 +136,11 @@ fn one_process_reports_each_of_its_runs_and_the_machine_is_told_of_once() {
 fn the_paths_of_a_process_are_those_of_its_runs_in_their_order() {
     let dir = tempfile::tempdir().unwrap();
     let seen = dir.path().join("seen");
-    let plan = plan(in_process(2));
+    let plan = plan(six_runs());
     let paths: Vec<String> = plan
         .slots()
+        .filter(|slot| slot.block.is_some())
+        .take(6)
         .map(|slot| plan.variants[usize::from(slot.variant)].work.path().unwrap().to_string())
         .collect();
     let ends = run_several(&plan, 6, &format!("cat <&3 > '{}'", seen.display()));
@@ -145,7 +154,7 @@ fn the_paths_of_a_process_are_those_of_its_runs_in_their_order() {
 #[test]
 fn of_a_process_that_fails_in_mid_block_what_was_done_is_kept() {
     let failing = format!("{REPORT}; printf 'opcost-record 1\\nerror no room\\nend 1\\n' >&4");
-    let ends = run_several(&plan(in_process(2)), 3, &failing);
+    let ends = run_several(&plan(six_runs()), 3, &failing);
     assert_eq!((&ends[0].outcome, ends[0].report.ops), (&Outcome::Finished, Some(5)));
     for end in &ends[1..] {
         let failure = Failure::Work { detail: "no room".into() };
@@ -153,7 +162,7 @@ fn of_a_process_that_fails_in_mid_block_what_was_done_is_kept() {
         assert_eq!(end.report.ops, None);
     }
     // One that is killed may have told anything.
-    let ends = run_several(&plan(in_process(2)), 3, &format!("{REPORT}; kill -9 $$"));
+    let ends = run_several(&plan(six_runs()), 3, &format!("{REPORT}; kill -9 $$"));
     for end in ends {
         assert_eq!(end.outcome, Outcome::Failed(Failure::Signal { signal: 9 }));
     }

@@ -1,7 +1,6 @@
 //! Where work runs, and the state of that machine as it is recorded.
 
 pub mod emulated;
-mod hook;
 pub mod host;
 pub mod revision;
 mod state;
@@ -9,11 +8,12 @@ mod window;
 
 pub use state::read_state;
 
-use crate::plan::{Plan, Slot};
+use crate::plan::{Group, Plan};
 use crate::recording::MachineState;
 use anyhow::Result;
 use opcost_record::{Failure, Outcome, Profile, Report};
 use opcost_sys::spawn::{EndedBy, Status};
+use std::ffi::OsString;
 
 /// What one run gave.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,13 +30,32 @@ pub struct RunEnd {
     pub profile: Option<Profile>,
 }
 
-/// How a hook ended that did not fail.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum HookEnd {
-    /// With status 0.
-    Done,
-    /// A signal that interrupts us ended it, too.
-    Interrupted,
+/// What became of a group of runs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Together {
+    /// Every process made all its runs.
+    Made {
+        /// The ends of each process's runs, in the order of the group.
+        processes: Vec<Vec<RunEnd>>,
+        /// Whether the machine now knows files that it did not know before, so that the profiles of
+        /// these runs lack names.
+        learned: bool,
+    },
+    /// A signal interrupted the group.
+    Interrupted {
+        /// The ends of the processes that had made all their runs: the first ones of the group.
+        processes: Vec<Vec<RunEnd>>,
+    },
+}
+
+impl Together {
+    /// The ends of one process, or of none where a signal interrupted it.
+    pub fn of_one(ends: Option<Vec<RunEnd>>) -> Together {
+        match ends {
+            Some(ends) => Together::Made { processes: vec![ends], learned: false },
+            None => Together::Interrupted { processes: Vec::new() },
+        }
+    }
 }
 
 /// What a command's end means to its plan.
@@ -53,43 +72,50 @@ fn outcome(plan: &Plan, ended_by: EndedBy, status: Status) -> Outcome {
 }
 
 /// A place where work runs.
+///
+/// Machines make runs and nothing else. `run::run` decides which runs are made and which are made
+/// again, executes the hooks around them and stores what they gave.
 pub trait Machine {
-    /// Makes one run; `None` if a signal interrupted it.
-    ///
-    /// # Errors
-    /// The machine itself fails; a failure of the work is part of the [`RunEnd`].
-    fn run(&mut self, plan: &Plan, slot: &Slot) -> Result<Option<RunEnd>>;
-
-    /// The machine's state, where making runs told more of it than was known before.
-    fn state_now(&self) -> Option<MachineState> {
-        None
-    }
-
-    /// How many runs can be made at the same time without disturbing each other.
+    /// How many processes can make runs at the same time without disturbing each other.
     fn width(&self) -> usize {
         1
     }
 
-    /// Makes several runs, [`width`](Self::width) at most, each as [`run`](Self::run) does.
+    /// Makes the runs of a group and waits for all of them.
+    ///
+    /// The caller has resolved the plan for this machine, has taken the group from [`Plan::groups`]
+    /// with this machine's [`width`](Self::width), and has executed the hooks that come before the
+    /// runs. The machine need not check any of this.
+    ///
+    /// The machine promises:
+    /// * each run does the work of its slot's variant, with the slot's seed and padding;
+    /// * the ends are in the order of the group: a process for each of its processes, with an end for
+    ///   each of its runs. The caller checks these numbers before it stores anything;
+    /// * a run whose work failed has an end that says so; the runs after it are made nevertheless;
+    /// * after a signal no run is begun, none is waited for any longer, and no process that lacks a run
+    ///   is among the ends;
+    /// * a group may be asked for again, and its runs are then made anew.
     ///
     /// # Errors
-    /// Those of [`run`](Self::run).
-    fn run_together(&mut self, plan: &Plan, slots: &[Slot]) -> Result<Vec<Option<RunEnd>>> {
-        slots.iter().map(|slot| self.run(plan, slot)).collect()
+    /// The machine refuses what it cannot do at all: it cannot make a process, cannot open a counter
+    /// or collect samples, or cannot read what a run left. No run of the group is stored then.
+    fn run_together(&mut self, plan: &Plan, group: &Group<'_>) -> Result<Together>;
+
+    /// The environment of a variant's work, for the hooks of this variant; `None` where opcost does
+    /// not start the work, so that there are no hooks.
+    fn environment(&self, variant: usize) -> Option<&[(OsString, OsString)]>;
+
+    /// Says whether processes that lose their parents become opcost's children, to be ended after the
+    /// run. They do from the start; not while a hook runs, since what a hook starts may stay.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    fn adopt_orphans(&mut self, _adopt: bool) -> Result<()> {
+        Ok(())
     }
 
-    /// Runs a hook's command and waits for it.
-    ///
-    /// `variant` gives it that variant's environment and working directory; without one it has
-    /// this process's environment and the directory in which the recording was begun.
-    ///
-    /// # Errors
-    /// The hook did not end with status 0, and no signal interrupted us meanwhile.
-    fn hook(
-        &mut self,
-        plan: &Plan,
-        variant: Option<usize>,
-        name: &str,
-        command: &str,
-    ) -> Result<HookEnd>;
+    /// The machine's state, if the runs showed more of it than was known before.
+    fn state_now(&self) -> Option<MachineState> {
+        None
+    }
 }

@@ -19,8 +19,7 @@ const WINDOW_NS_MIN: u64 = 20_000_000;
 
 impl Window {
     pub(super) fn new(plan: &Plan) -> Window {
-        let hooked = plan.variants.iter().any(|variant| variant.prepare.is_some());
-        let one_run = hooked || plan.hooks.conclude.is_some() || plan.build().is_some();
+        let one_run = plan.has_hooks_between_runs() || plan.build().is_some();
         Window { begun_ns: None, made: 0, one_run }
     }
 

@@ -3,6 +3,7 @@
 //! A plan is stored before the first run, and running it needs no decision.
 
 mod attached;
+mod group;
 pub(crate) mod guest;
 mod imported;
 mod in_process;
@@ -18,6 +19,7 @@ mod target;
 
 pub use crate::source::EventPlan;
 pub use attached::{AttachmentPlan, OpsSource};
+pub use group::Group;
 pub use guest::{CacheShape, CachesPlan, EmulationPlan, GuestPlan};
 pub use imported::{
     Claim, Formula, IMPORT, ImportPlan, ImportSource, ImportedFigures, ImportedMetric, Omission,
@@ -286,32 +288,6 @@ impl Plan {
             (None, Some(process)) if process.blocks > 1 => ("process", "processes"),
             _ => ("block", "blocks"),
         }
-    }
-
-    /// Slots in the groups that a machine makes together: as many processes as it makes at the same
-    /// time.
-    pub fn groups<'a>(&self, slots: &'a [Slot], width: usize) -> Vec<&'a [Slot]> {
-        let mut rest = slots;
-        let mut group = |processes: &[&[Slot]]| {
-            let (group, behind) = rest.split_at(processes.iter().map(|runs| runs.len()).sum());
-            rest = behind;
-            group
-        };
-        self.processes(slots).chunks(width).map(&mut group).collect()
-    }
-
-    /// Slots by the process that makes them: each alone, or those of a unit of the test.
-    pub fn processes<'a>(&self, slots: &'a [Slot]) -> Vec<&'a [Slot]> {
-        if self.in_process.is_none() {
-            return slots.chunks(1).collect();
-        }
-        // On the emulated machine a round of warm-up runs is a process, else all of them are one.
-        let round = self.warm_up_order().len() as u32;
-        let process = |slot: &Slot| match slot.block {
-            Some(block) => (true, self.unit_of(block)),
-            None => (false, self.emulation().map_or(0, |_| slot.slot / round)),
-        };
-        slots.chunk_by(|one, other| process(one) == process(other)).collect()
     }
 
     /// Pairs in a block.

@@ -1,10 +1,10 @@
 //! Where the change of the instructions comes from, and what differs between kernels, for people.
 
-use super::Style;
-use super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, align, column, fit};
+use super::page::{BOLD, DIM, PLAIN, Page, align, column, fit};
+use super::{Style, function_table};
 use crate::comparison::matching::{ModuleMatch, ModulePair};
 use crate::comparison::{
-    CallerRow, Comparison, FunctionComparison, FunctionRow, Sides, UNATTRIBUTED, Verdict,
+    CallerRow, Comparison, FunctionComparison, FunctionRow, FunctionVerdict, Sides, UNATTRIBUTED,
 };
 use crate::number::{figure, grouped};
 use opcost_record::{Unit, profile::KERNEL};
@@ -72,13 +72,8 @@ pub(super) fn text(page: &mut Page, comparison: &Comparison, sides: [usize; 2]) 
         let figures: String = figures.map(|(figure, width)| align(figure, width)).collect();
         format!("{figures} {}", fit(mark, mark_width))
     };
-    // Names that do not fit are letters there, and stand above the table.
-    let long = names.iter().zip(figure_widths).any(|(name, width)| name.width() >= width);
-    if long {
-        page.wrap(DIM, "    ", &format!("A: {}", names[0]));
-        page.wrap(DIM, "    ", &format!("B: {}", names[1]));
-    }
-    let [one, two] = if long { ["A", "B"] } else { names };
+    let widths = [figure_widths[0], figure_widths[1]];
+    let [one, two] = function_table::side_names(page, DIM, "    ", names, widths);
     let head = format!("    {}{}", fit("function", width), cells([one, two, "change"], ""));
     page.line(&page.paint(DIM, &head));
     let mut figures = figures.iter();
@@ -96,12 +91,7 @@ pub(super) fn text(page: &mut Page, comparison: &Comparison, sides: [usize; 2]) 
     for row in parts.rows {
         let shown = page.name(&row.symbol, &behind(row), width);
         let (name, figures) = start(page, &shown, &mark(row));
-        let color = match (row.verdict, row.own.change > 0.0) {
-            (Verdict::Changed, true) => RED,
-            (Verdict::Changed, false) => GREEN,
-            _ => PLAIN,
-        };
-        let line = format!("{name}{}", page.paint(color, &figures));
+        let line = format!("{name}{}", page.paint(function_table::color(row), &figures));
         let from = callers(page, &row.callers, parts.decimals, page.width - CALLERS_INDENT.len());
         if name.width() + figures.width() + from.width() <= page.width {
             page.line(&format!("{line}{from}"));
@@ -115,10 +105,7 @@ pub(super) fn text(page: &mut Page, comparison: &Comparison, sides: [usize; 2]) 
         page.line(&format!("{name}{figures}"));
     }
     footnote(page, &parts);
-    page.note_shortened("    ");
-    for note in matching_notes(&functions.modules, functions.unmatched.as_ref(), names) {
-        page.wrap(DIM, "    ", &note);
-    }
+    function_table::matching(page, "    ", functions, parts.rows, names);
     if let Some(covered) = covered(functions, parts.rows.len()) {
         page.wrap(DIM, "    ", &covered);
     }
@@ -139,10 +126,10 @@ pub(super) fn covered(functions: &FunctionComparison, named: usize) -> Option<St
     Some(format!("{who} for {share:.1} % of the change (increases and decreases added up)."))
 }
 
-/// What the marks mean, where they occur.
+/// What `?` means, where it occurs.
 fn footnote(page: &mut Page, parts: &Parts<'_>) {
     let mut reasons: Vec<&str> = Vec::new();
-    for row in parts.rows.iter().filter(|row| row.verdict != Verdict::Changed) {
+    for row in parts.rows.iter().filter(|row| row.verdict != FunctionVerdict::Changed) {
         let why = if row.reason.is_empty() { "no change found" } else { &row.reason };
         if !reasons.contains(&why) {
             reasons.push(why);
@@ -150,9 +137,6 @@ fn footnote(page: &mut Page, parts: &Parts<'_>) {
     }
     if !reasons.is_empty() {
         page.wrap(DIM, "    ", &format!("?: not shown to be real ({})", reasons.join("; ")));
-    }
-    if parts.rows.iter().any(|row| row.by_name_only) {
-        page.wrap(DIM, "    ", BY_NAME_ONLY);
     }
 }
 
@@ -283,7 +267,7 @@ pub(super) fn table(comparison: &Comparison, sides: [usize; 2], style: &Style) -
             .filter(|whole| whole.width() > LISTED_NAME_WIDTH),
         age: age(row),
         by_name_only: row.by_name_only,
-        real: row.verdict == Verdict::Changed,
+        real: row.verdict == FunctionVerdict::Changed,
         reason: row.reason.clone(),
         callers: callers(&mut page, &row.callers, parts.decimals, LIST_WIDTH)
             .trim_start_matches(" ← ")
@@ -466,7 +450,7 @@ pub(super) fn mark(row: &FunctionRow) -> String {
         (row.appeared, "new"),
         (row.vanished, "gone"),
         (row.by_name_only, "≈"),
-        (row.verdict != Verdict::Changed, "?"),
+        (row.verdict != FunctionVerdict::Changed, "?"),
     ];
     let words = words.into_iter().filter(|(said, _)| *said).map(|(_, word)| word);
     words.collect::<Vec<_>>().join(" ")

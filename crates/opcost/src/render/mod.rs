@@ -7,6 +7,7 @@ mod alone;
 mod benchfmt;
 mod csv;
 pub mod diff;
+mod function_table;
 mod functions;
 pub mod history;
 pub mod html;

@@ -320,3 +320,7 @@ fn parse_shape(text: &str) -> Result<CacheShape, String> {
     }
     Ok(shape)
 }
+
+#[cfg(test)]
+#[path = "guest_tests.rs"]
+mod tests;

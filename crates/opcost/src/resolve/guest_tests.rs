@@ -1,10 +1,10 @@
 //! Plans for the emulated machine.
 
-use super::fixture::{FakeSurroundings, experiment};
-use super::resolve;
 use crate::exit::{Status, status_of};
 use crate::experiment::{Experiment, KernelRecipe, Variant};
 use crate::plan::{Aslr, CacheShape, MachineKind, Plan};
+use crate::resolve::fixture::{FakeSurroundings, experiment};
+use crate::resolve::resolve;
 use opcost_kernel::KernelSpec;
 
 fn one_workload() -> Variant {

@@ -108,7 +108,7 @@ fn other_difference(one: &VariantPlan, other: &VariantPlan) -> Option<String> {
 mod tests {
     use super::*;
     use crate::experiment::Scalar;
-    use crate::plan::Plan;
+    use crate::plan::{Group, Plan};
     use crate::resolve::fixture::{FakeSurroundings, commands, experiment, in_process, mirrored};
     use crate::resolve::resolve;
 
@@ -141,8 +141,12 @@ mod tests {
         let slots: Vec<crate::plan::Slot> = three.slots().collect();
         let groups = three.groups(&slots, 1);
         // The warm-up runs, three blocks of four runs, and the last block.
-        assert_eq!(groups.iter().map(|group| group.len()).collect::<Vec<_>>(), [2, 12, 4]);
-        assert_eq!(groups.concat(), slots);
+        assert_eq!(
+            groups.iter().map(|group| group.slots().count()).collect::<Vec<_>>(),
+            [2, 12, 4]
+        );
+        let grouped = groups.iter().flat_map(Group::slots).copied();
+        assert_eq!(grouped.collect::<Vec<_>>(), slots);
         let apart = plan(&Experiment { in_process: false, ..in_process(8) }).unwrap();
         assert_eq!(apart.groups(&slots, 4).len(), 5, "as many as a machine makes at a time");
     }
@@ -190,7 +194,8 @@ mod tests {
         made.blocks = crate::plan::schedule::draw_emulated(2, 8, 0, 1, made.in_process);
         let slots: Vec<crate::plan::Slot> = made.slots().collect();
         assert_eq!((slots.len(), made.warm_up_count()), (made.slot_count(), 16));
-        let processes = made.processes(&slots);
+        let groups = made.groups(&slots, 4);
+        let processes = groups[0].processes();
         let lengths: Vec<usize> = processes.iter().map(|runs| runs.len()).collect();
         // Two repeats of the first process, and two processes of two blocks of four runs.
         assert_eq!(lengths, [8, 8, 8, 8], "{processes:?}");
@@ -199,7 +204,7 @@ mod tests {
         };
         assert_eq!(inputs(processes[0]), inputs(processes[2]));
         assert_eq!(inputs(processes[1]), inputs(processes[2]));
-        for runs in &processes {
+        for runs in processes {
             assert!(runs.iter().all(|run| run.guest_seed == runs[0].guest_seed));
             for block in runs.chunks(4) {
                 let order: Vec<u16> = block.iter().map(|run| run.variant).collect();
@@ -212,8 +217,9 @@ mod tests {
         assert_ne!(processes[2][0].guest_seed, processes[3][0].guest_seed);
         // As many boots as there may be at the same time make a group.
         let groups = made.groups(&slots, 3);
-        assert_eq!(groups.iter().map(|group| group.len()).collect::<Vec<_>>(), [24, 8]);
-        assert_eq!(groups.concat(), slots);
+        assert_eq!(groups.iter().map(|group| group.slots().count()).collect::<Vec<_>>(), [24, 8]);
+        let grouped = groups.iter().flat_map(Group::slots).copied();
+        assert_eq!(grouped.collect::<Vec<_>>(), slots);
     }
 
     #[test]

@@ -104,8 +104,8 @@ fn refuse_comparing(experiment: &Experiment) -> Result<()> {
     if experiment.until_width.is_some() {
         return refuse(
             "--until-width",
-            "it is about the change between variants, and there is one; say how many runs with -n, or \
-             how much time with --budget",
+            "the option limits the width of a change between variants, and there is one variant; limit the \
+             runs with -n, or the time with --budget",
         );
     }
     if experiment.in_process {

@@ -4,15 +4,11 @@ mod attached;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod guest;
-#[cfg(test)]
-mod guest_tests;
 mod host;
 mod in_process;
 mod length;
 mod measured;
 mod repetition;
-#[cfg(test)]
-mod tests;
 mod variants;
 
 pub use attached::{AttachedWork, resolve_attached};
@@ -185,3 +181,6 @@ fn check_cpu(experiment: &Experiment, surroundings: &dyn Surroundings) -> Result
         )),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,8 +11,6 @@ mod error;
 mod forget;
 mod open;
 mod profile;
-#[cfg(test)]
-mod tests;
 mod write;
 
 pub use error::{StoreError, StoreErrorKind};
@@ -520,3 +518,6 @@ fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlit
     let text = row.get_ref(column)?;
     serde_json::from_str(text.as_str()?).map_err(|error| codec::corrupt(column, error))
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["exit", "number", "os_text", "phases", "scratch", "source"],
             &["sampling", "time"],
             &["failure", "plan"],
-            &["experiment", "progress", "recording", "stopping"],
+            &["experiment", "hook", "progress", "recording", "stopping"],
             &["comparison", "import", "resolve", "store"],
             &["history", "work_process"],
             &["machine", "render"],

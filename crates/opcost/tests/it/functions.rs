@@ -3,7 +3,8 @@
 use crate::made;
 use crate::made::emulated::{Tree, count, kernel, plan, recording};
 use opcost::comparison::{
-    Comparison, FunctionComparison, FunctionRow, NO_CALLER, Severity, Sides, Verdict, compare,
+    Comparison, FunctionComparison, FunctionRow, FunctionVerdict, NO_CALLER, Severity, Sides,
+    Verdict, compare,
 };
 use opcost::plan::Slot;
 use opcost::recording::Recording;
@@ -55,13 +56,13 @@ fn a_change_is_found_in_its_function_with_its_callers() {
     assert_eq!(warnings, []);
     let functions = only(&comparison);
     assert!(functions.per_op && functions.shifted());
-    assert_eq!(functions.verdict, Verdict::Changed);
+    assert_eq!(functions.verdict, FunctionVerdict::Changed);
     // 2,000 more, and one more in the mean of 0, 1 and 2, over 1,000 operations.
     assert!(near(functions.total.change, 2.001), "{:?}", functions.total);
     let work = row(functions, "work");
     assert_eq!(functions.rows[0].symbol, "work", "what changed most is first");
     assert!(near(work.own.change, 2.001));
-    assert_eq!((work.verdict, work.exact), (Verdict::Changed, false));
+    assert_eq!((work.verdict, work.exact), (FunctionVerdict::Changed, false));
     let (low, high) = work.ci.unwrap();
     assert!(near(low, 2.0) || (2.0..2.001).contains(&low), "{low}");
     assert!(near(high, 2.002) || (2.001..2.002).contains(&high), "{high}");
@@ -71,7 +72,10 @@ fn a_change_is_found_in_its_function_with_its_callers() {
     assert_eq!((caller.symbol.as_str(), caller.module.as_str()), ("main", "/bin/work"));
     assert!(near(caller.own.change, 2.001));
     let main = row(functions, "main");
-    assert_eq!((main.verdict, main.exact, main.own.change), (Verdict::Unchanged, true, 0.0));
+    assert_eq!(
+        (main.verdict, main.exact, main.own.change),
+        (FunctionVerdict::Unchanged, true, 0.0)
+    );
     assert_eq!(main.callers[0].symbol, NO_CALLER);
     assert_eq!(functions.unattributed, Sides::default());
 }
@@ -85,7 +89,7 @@ fn equal_variants_have_no_function_that_changed() {
     let functions = only(&comparison);
     let work = row(functions, "work");
     let said = (work.verdict, work.reason.as_str(), work.exact);
-    assert_eq!(said, (Verdict::Unchanged, "the same in every block", false));
+    assert_eq!(said, (FunctionVerdict::Unchanged, "the same in every block", false));
     assert_eq!((work.own.change, functions.shifted()), (0.0, false));
 }
 
@@ -98,12 +102,12 @@ fn functions_are_judged_only_where_a_metric_changed() {
     });
     let (comparison, _) = compare(&made);
     let functions = only(&comparison);
-    assert_eq!(functions.verdict, Verdict::Unchanged);
+    assert_eq!(functions.verdict, FunctionVerdict::Unchanged);
     assert_eq!(functions.total.change, 0.0);
     let main = row(functions, "main");
     assert!(near(main.own.change, 0.5));
     let said = (main.verdict, main.reason.as_str(), main.ci);
-    assert_eq!(said, (Verdict::Inconclusive, "no metric is known to have changed", None));
+    assert_eq!(said, (FunctionVerdict::Inconclusive, "no metric is known to have changed", None));
     assert!(!functions.shifted());
 }
 
@@ -115,7 +119,7 @@ fn too_few_pairs_say_how_many_are_needed() {
     assert_eq!((change.verdict, change.n_pairs), (Verdict::Inconclusive, 4));
     assert_eq!(change.reason, "needs 7 pairs");
     let functions = only(&comparison);
-    assert_eq!(row(functions, "work").verdict, Verdict::Inconclusive);
+    assert_eq!(row(functions, "work").verdict, FunctionVerdict::Inconclusive);
     assert!(functions.shifted(), "it is shown all the same");
 }
 
@@ -153,7 +157,7 @@ fn functions_appear_vanish_and_are_matched_by_their_sources_name() {
     assert!(functions.rows.iter().any(|row| row.module == "/lib/libc.so.6" && row.appeared));
     let tiny = functions.rows.iter().find(|row| row.module == "/lib/libc.so.6").unwrap();
     let said = (tiny.verdict, tiny.reason.as_str());
-    assert_eq!(said, (Verdict::Inconclusive, "too small to be judged"));
+    assert_eq!(said, (FunctionVerdict::Inconclusive, "too small to be judged"));
 }
 
 #[test]
@@ -194,7 +198,7 @@ fn a_refused_report_judges_no_function() {
     let (comparison, _) = compare(&made);
     assert!(comparison.refused());
     let rows = &only(&comparison).rows;
-    assert!(rows.iter().all(|row| row.verdict == Verdict::NotComparable));
+    assert!(rows.iter().all(|row| row.verdict == FunctionVerdict::NotComparable));
     assert_eq!(rows[0].reason, "refused by the ledger: invariants");
 }
 

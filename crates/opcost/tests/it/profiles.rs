@@ -5,7 +5,7 @@ use crate::made::emulated::{Tree, plan, recording};
 use opcost::comparison::call_tree::{CallTree, VariantOf};
 use opcost::comparison::difference::{Difference, DifferenceError, difference};
 use opcost::comparison::owner::{KernelFiles, Owners};
-use opcost::comparison::{UNATTRIBUTED, Verdict, compare};
+use opcost::comparison::{FunctionVerdict, UNATTRIBUTED, compare};
 use opcost::plan::WorkPlan;
 use opcost::recording::{Recording, State};
 use opcost::render::{self, Style, View, diff};
@@ -193,20 +193,31 @@ fn two_recordings_are_compared_run_by_run() {
     let (one, two) = (made(12), other(100));
     let found = difference(of(&one, &two), &[]).unwrap();
     assert!(!found.paired);
-    assert_eq!(found.functions.verdict, Verdict::Changed);
+    assert_eq!(found.functions.verdict, FunctionVerdict::Changed);
     assert!((found.functions.total.change - 0.1).abs() < 1e-9);
     let row = &found.functions.rows[0];
-    assert_eq!((row.symbol.as_str(), row.exact, row.verdict), ("fault", true, Verdict::Changed));
+    assert_eq!(
+        (row.symbol.as_str(), row.exact, row.verdict),
+        ("fault", true, FunctionVerdict::Changed)
+    );
     assert!((row.own.change - 0.1).abs() < 1e-9);
     let rest = found.functions.rows.iter().filter(|row| row.symbol != "fault");
     for row in rest {
-        assert_eq!((row.own.change, row.verdict), (0.0, Verdict::Unchanged), "{}", row.symbol);
+        assert_eq!(
+            (row.own.change, row.verdict),
+            (0.0, FunctionVerdict::Unchanged),
+            "{}",
+            row.symbol
+        );
     }
     // Two recordings that say the same.
     let same = other(0);
     let found = difference(of(&one, &same), &[]).unwrap();
-    assert_eq!((found.functions.verdict, found.functions.total.change), (Verdict::Unchanged, 0.0));
-    assert!(found.functions.rows.iter().all(|row| row.verdict != Verdict::Changed));
+    assert_eq!(
+        (found.functions.verdict, found.functions.total.change),
+        (FunctionVerdict::Unchanged, 0.0)
+    );
+    assert!(found.functions.rows.iter().all(|row| row.verdict != FunctionVerdict::Changed));
 }
 
 #[test]

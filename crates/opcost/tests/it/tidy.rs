@@ -158,6 +158,63 @@ fn no_file_is_named_after_nothing() {
     }
 }
 
+/// Where a module and its unit tests stand: CONTRIBUTING.md says it in a line each.
+fn misplaced(path: &Path, text: &str) -> Option<&'static str> {
+    let stem = path.file_stem()?.to_str()?;
+    if path.with_extension("").is_dir() {
+        return Some("belongs into its folder as mod.rs");
+    }
+    let of_tests = stem == "tests" || stem.ends_with("_tests");
+    if of_tests {
+        let (parent, declaration) = match stem.strip_suffix("_tests") {
+            Some(tested) => (format!("{tested}.rs"), format!("#[path = \"{stem}.rs\"]\n")),
+            None => ("mod.rs".to_string(), "#[cfg(test)]\n".to_string()),
+        };
+        let parent = fs::read_to_string(path.with_file_name(parent)).unwrap_or_default();
+        let declared = parent
+            .split_once(&declaration)
+            .is_some_and(|(_, behind)| behind.contains("mod tests;"));
+        return (!declared).then_some("is not `mod tests` of the file that it tests");
+    }
+    let before_end = Some("has `mod tests` before its end");
+    if let Some(at) = text.find("mod tests;\n") {
+        return before_end.filter(|_| !text[at..].ends_with("mod tests;\n"));
+    }
+    if let Some(at) = text.find("mod tests {\n") {
+        // The end of the module is the end of the file.
+        return before_end.filter(|_| text[at..].find("\n}\n") != Some(text.len() - at - 3));
+    }
+    text.contains("#[test]\n").then_some("has tests outside of `mod tests`")
+}
+
+#[test]
+fn modules_and_unit_tests_stand_where_one_looks_for_them() {
+    let mut wrong = Vec::new();
+    for (path, text) in with_ending("rs") {
+        let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
+        if parts.contains(&"crates") && parts.contains(&"src") {
+            wrong.extend(misplaced(&path, &text).map(|why| format!("{} {why}", path.display())));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let file = root().join("crates/opcost/src/run.rs");
+    let wrong = |text: &str| misplaced(&file, text);
+    assert_eq!(wrong("fn f() {}\n#[cfg(test)]\nmod tests {\n    #[test]\n}\n"), None);
+    assert_eq!(
+        wrong("#[cfg(test)]\nmod tests;\nfn f() {}\n"),
+        Some("has `mod tests` before its end")
+    );
+    assert_eq!(
+        wrong("#[cfg(test)]\nmod tests {\n}\nfn f() {\n}\n"),
+        Some("has `mod tests` before its end")
+    );
+    assert_eq!(wrong("#[test]\nfn f() {}\n"), Some("has tests outside of `mod tests`"));
+    let beside = root().join("crates/opcost/src/machine.rs");
+    assert_eq!(misplaced(&beside, ""), Some("belongs into its folder as mod.rs"));
+    let stray = root().join("crates/opcost/src/run_tests.rs");
+    assert_eq!(misplaced(&stray, ""), Some("is not `mod tests` of the file that it tests"));
+}
+
 mod metrics {
     use super::made;
     use opcost::comparison::compare;

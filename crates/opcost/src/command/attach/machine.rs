@@ -3,9 +3,9 @@
 use super::meter::Meter;
 use super::stand_guard;
 use crate::exit::HasStatus;
-use crate::machine::{HookEnd, Machine, RunEnd};
+use crate::machine::{Machine, RunEnd, Together};
 use crate::number::figure;
-use crate::plan::{Plan, Slot};
+use crate::plan::{Group, Plan, Slot};
 use anyhow::{Context, Result, bail};
 use opcost_attach::AttachError;
 use opcost_attach::change::Change;
@@ -18,6 +18,7 @@ use opcost_record::{Failure, Outcome, Reading, Report, Unit};
 use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::perf::{LivePerf, PerfKernel};
+use std::ffi::OsString;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -206,7 +207,8 @@ impl Drop for Attached<'_> {
     }
 }
 
-impl Machine for Attached<'_> {
+impl Attached<'_> {
+    /// One period with the site on the side of the slot's variant; `None` if the user wants to stop.
     fn run(&mut self, plan: &Plan, slot: &Slot) -> Result<Option<RunEnd>> {
         let Some(attachment) = plan.attachment() else { bail!("the plan is attached to nothing") };
         let started_unix_ns = unix_ns();
@@ -235,8 +237,15 @@ impl Machine for Attached<'_> {
         }
         ended(Outcome::Finished, Report { ops, readings, invariants: Vec::new() })
     }
+}
 
-    fn hook(&mut self, _: &Plan, _: Option<usize>, name: &str, _: &str) -> Result<HookEnd> {
-        bail!("a running program has no {name} command")
+impl Machine for Attached<'_> {
+    fn run_together(&mut self, plan: &Plan, group: &Group<'_>) -> Result<Together> {
+        Ok(Together::of_one(self.run(plan, group.first())?.map(|end| vec![end])))
+    }
+
+    /// opcost did not start the program.
+    fn environment(&self, _: usize) -> Option<&[(OsString, OsString)]> {
+        None
     }
 }

@@ -16,7 +16,7 @@ use crate::command::record::make_runs;
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::Experiment;
 use crate::machine::host::HostSurroundings;
-use crate::machine::read_state;
+use crate::machine::{Machine, read_state};
 use crate::plan::{AttachmentPlan, OpsSource, Plan};
 use crate::resolve::{self, AttachedWork};
 use crate::run::Ending;
@@ -270,7 +270,8 @@ fn measure(globals: &Globals, output: &OutputArgs, plan: &Plan, target: Target) 
     let writer = store.begin(plan, &state, unix_ns()).map_err(StoreError::carried)?;
     let id = writer.id().to_string();
     let mut progress = progress::for_terminal(globals.quiet);
-    let made = make_runs(plan, &[], (&mut machine, &state), writer, progress.as_mut());
+    let on: (&mut dyn Machine, _, _) = (&mut machine, &state, &interrupt);
+    let made = make_runs(plan, &[], on, writer, progress.as_mut());
     // First of all, whatever happened: the program as it was found.
     let restored = machine.end();
     let failed = !matches!(made, Ok((Ending::Complete | Ending::Interrupted, _)));

@@ -5,8 +5,8 @@ mod noise;
 use crate::command::globals::Globals;
 use crate::command::output::print;
 use crate::command::seconds::seconds;
-use crate::exit::Status;
-use crate::machine::emulated::{Emulator, Tools};
+use crate::exit::{Status, WithStatus};
+use crate::machine::emulated::{Emulator, ToolError, Unusable, try_out};
 use crate::machine::host::HostSurroundings;
 use crate::render::Style;
 use crate::render::page::{GREEN, PLAIN, Page, YELLOW};
@@ -17,6 +17,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use opcost_sys::affinity::parse_cpu_list;
 use opcost_sys::clock::tsc_is_constant;
+use opcost_sys::interrupt::Interrupt;
 use opcost_sys::perf::{has_cpu_pmu, nmi_watchdog, perf_event_paranoid};
 use serde::Serialize;
 use std::path::Path;
@@ -24,7 +25,7 @@ use std::path::Path;
 /// Arguments of `opcost doctor`.
 #[derive(Args, Debug)]
 pub struct DoctorArgs {
-    /// Listen to each CPU in turn instead: which is the quietest, what disturbs the others
+    /// Listen to each CPU in turn; report which CPU is the quietest and what disturbs the others
     #[arg(long)]
     pub cpus: bool,
 
@@ -91,8 +92,9 @@ pub fn doctor(globals: &Globals, args: &DoctorArgs) -> Result<Status> {
     findings.push(load(root));
     findings.push(steal(root));
     findings.push(seccomp(root));
-    findings.push(emulation("emulated machine", Emulator::System));
-    findings.push(emulation("emulated programs", Emulator::User));
+    let interrupt = Interrupt::install().context("cannot catch signals").status(Status::Missing)?;
+    findings.push(emulation("emulated machine", Emulator::System, &interrupt));
+    findings.push(emulation("emulated programs", Emulator::User, &interrupt));
     findings.push(store(globals)?);
     let text = if args.json {
         serde_json::to_string_pretty(&findings).context("findings to JSON")? + "\n"
@@ -130,33 +132,44 @@ fn counters(root: &Path) -> Finding {
     let virtual_machine = read(root, "proc/cpuinfo")
         .is_some_and(|text| text.split_whitespace().any(|flag| flag == "hypervisor"));
     let remedy = if virtual_machine {
-        "this is a virtual machine: let the hypervisor give it a PMU (KVM: -cpu host,pmu=on); until then \
-         instructions and cycles cannot be counted here, times and software events can; the \
-         emulated machine counts instructions without one: --machine emulated"
+        "this is a virtual machine: let the hypervisor give it a PMU (KVM: -cpu host,pmu=on). Without a PMU \
+         opcost measures times and software events here, but no instructions or cycles. The emulated \
+         machine counts instructions without a PMU: --machine emulated"
     } else {
         "boot a kernel with CONFIG_PERF_EVENTS and this CPU's PMU driver"
     };
     Finding::bad("hardware counters", Health::Missing, "none: no PMU here", remedy)
 }
 
-/// Whether every instruction can be counted under an emulator.
-fn emulation(subject: &'static str, emulator: Emulator) -> Finding {
-    match Tools::find(emulator) {
+/// Whether every instruction can be counted under an emulator, as its self-test shows.
+fn emulation(subject: &'static str, emulator: Emulator, interrupt: &Interrupt) -> Finding {
+    match try_out(emulator, interrupt) {
         Ok(tools) => Finding::good(
             subject,
             format!(
-                "exact counts with {} {}, no PMU or root needed: --machine emulated",
+                "its self-test counted exactly: {} {}; no PMU or root needed: --machine emulated",
                 tools.qemu.display(),
                 tools.qemu_version
             ),
         ),
-        // The error's second half says what to do.
         Err(error) => {
-            let text = error.to_string();
-            let (what, remedy) = text.split_once("; ").unwrap_or((&text, ""));
+            let (what, remedy) = refusal(&error);
             Finding::bad(subject, Health::Missing, what, remedy)
         }
     }
+}
+
+/// What kept an emulator from its self-test or was seen in it, and what would help.
+fn refusal(error: &anyhow::Error) -> (String, String) {
+    for cause in error.chain() {
+        if let Some(tool) = cause.downcast_ref::<ToolError>() {
+            return (tool.what(), tool.remedy());
+        }
+        if let Some(Unusable { what, remedy }) = cause.downcast_ref::<Unusable>() {
+            return (what.clone(), remedy.clone());
+        }
+    }
+    (format!("{error:#}"), "mend that, then ask again".into())
 }
 
 /// The default events, those with the same answer together.
@@ -230,8 +243,8 @@ fn watchdog(root: &Path) -> Finding {
         Some(true) if has_cpu_pmu(&root.join("sys")) => Finding::bad(
             "NMI watchdog",
             Health::Poor,
-            "it holds one hardware counter",
-            "for one counter more: sysctl kernel.nmi_watchdog=0",
+            "the watchdog holds one hardware counter",
+            "to free the counter: sysctl kernel.nmi_watchdog=0",
         ),
         Some(true) => {
             Finding::good("NMI watchdog", "on, but there is no hardware counter for it to hold")
@@ -306,7 +319,7 @@ fn processors() -> Finding {
             "CPUs",
             Health::Poor,
             "one usable CPU: opcost shares it with what it measures",
-            "allow a second one (taskset, cpuset), and pin runs with --cpu",
+            "allow a second CPU (taskset, cpuset), and pin runs with --cpu",
         )
     }
 }
@@ -330,7 +343,7 @@ fn steal(root: &Path) -> Finding {
                 "the hypervisor took {:.1} % of the CPU time asked for since boot",
                 *steal as f64 * 100.0 / (*steal + busy) as f64
             ),
-            "measure when the host is quieter; interleaving cancels what is slow, not what is sudden",
+            "measure when the host is quieter; interleaving cancels slow drifts, not sudden bursts",
         ),
         Some(_) => Finding::good("other guests", "the hypervisor takes next to nothing"),
         None => Finding::bad("other guests", Health::Poor, "not known", "mount /proc"),
@@ -388,8 +401,8 @@ fn load(root: &Path) -> Finding {
         "load",
         Health::Poor,
         text,
-        "others want the CPUs, and times measured now are doubtful: stop them (ps -e --sort -pcpu \
-         shows who they are), or choose a quiet CPU: opcost doctor --cpus",
+        "other programs compete for the CPUs, so times measured now are doubtful: stop the programs (ps -e \
+         --sort -pcpu lists them), or choose a quiet CPU: opcost doctor --cpus",
     )
 }
 
@@ -406,7 +419,7 @@ fn store(globals: &Globals) -> Result<Finding> {
             "store",
             Health::Missing,
             error.to_string(),
-            "choose another with --store PATH",
+            "choose another store with --store PATH",
         ),
     })
 }

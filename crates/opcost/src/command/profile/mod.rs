@@ -38,7 +38,7 @@ pub struct ProfileArgs {
     #[command(flatten)]
     subject: SubjectArgs,
 
-    /// Show a profile that is there, of any format listed below
+    /// Show an existing profile in any format listed below
     #[arg(long, short = 'i', value_name = "FILE", help_heading = "Profiles in files",
           conflicts_with_all = ["command", "workload", "pid", "all"])]
     input: Option<PathBuf>,
@@ -46,28 +46,28 @@ pub struct ProfileArgs {
     #[command(flatten)]
     source: SourceArgs,
 
-    /// Show below each function the ways that lead to it
+    /// Show the call paths to each function below it
     #[arg(long)]
     callers: bool,
 
-    /// Show this function with all that lead to it; FILE:NAME of several alike
+    /// Show this function with all its call paths; FILE:NAME if several have the name
     #[arg(long, value_name = "NAME")]
     function: Option<String>,
 
-    /// Functions to show one by one, the dearest first
+    /// Functions to show one by one, the most expensive first
     #[arg(long, value_name = "N", default_value_t = 30)]
     limit: usize,
 
-    /// What functions are sorted by
+    /// How functions are sorted
     #[arg(long, value_name = "COLUMN", default_value_t, value_enum)]
     sort: page::Sort,
 
-    /// Operations that the work made: costs are then shown for one
+    /// Operations that the work performed; opcost then shows costs per operation
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     ops: Option<u64>,
 
-    /// Show names of functions whole; else names of C++ and Rust are shortened where there is no room:
-    /// template arguments, parameters and namespaces are left out first
+    /// Show function names in full. Otherwise opcost shortens C++ and Rust names that do not fit,
+    /// and drops template arguments, parameters and namespaces first
     #[arg(long)]
     full_names: bool,
 

@@ -12,22 +12,22 @@ use std::path::{Path, PathBuf};
 /// How files with profiles are read.
 #[derive(Args, Clone, Debug)]
 pub struct SourceArgs {
-    /// The event whose cost is shown, by name [default: the file's first]
+    /// Event whose cost to show, by name [default: the file's first]
     #[arg(long, value_name = "EVENT")]
     event: Option<String>,
 
-    /// Samples to take in, by comm=NAME, pid=NUMBER, tid=NUMBER, dso=FILE of the interrupted code (a
+    /// Samples to include: comm=NAME, pid=NUMBER, tid=NUMBER, dso=FILE of the interrupted code (a
     /// path or file name, [kernel]), or time=FROM..TO in seconds since the first sample; may be
-    /// repeated: one of each kind must fit
+    /// repeated: a sample must fit one filter of each kind
     #[arg(long, value_name = "KEY=VALUE")]
     only: Vec<String>,
 
-    /// The recorded kernel's System.map, or a copy of its /proc/kallsyms [default: the running
-    /// kernel's, or what perf kept of another]
+    /// System.map of the recorded kernel, or a copy of its /proc/kallsyms [default: the running
+    /// kernel's symbols, or those that perf stored for another kernel]
     #[arg(long, value_name = "FILE")]
     kernel_symbols: Option<PathBuf>,
 
-    /// Charge inlined functions to those that they were inlined into
+    /// Charge inlined functions to the functions that contain them
     #[arg(long)]
     no_inlined: bool,
 }

@@ -49,7 +49,7 @@ pub struct SelftestArgs {
     /// which can also be given a known change]
     pub command: Option<String>,
 
-    /// Make reports for so many seconds; each kind is made at least once
+    /// Make reports for this many seconds, and at least one report of each kind
     #[arg(long, value_name = "N", default_value = "60", value_parser = seconds)]
     pub seconds: f64,
 
@@ -57,13 +57,13 @@ pub struct SelftestArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
 
-    /// Runs of each side in a report [default: 100; on the emulated machine the fewest that can
+    /// Runs of each side in a report [default: 100; on the emulated machine, the fewest that can
     /// decide every metric]
     #[arg(long, short = 'n', visible_alias = "runs", value_name = "N")]
     pub pairs: Option<u32>,
 
-    /// Plant so much more work in every second report; may be repeated [default: 1 and 5, on the
-    /// emulated machine 0.01]
+    /// Add this much work to one side of every second report; may be repeated [default: 1 and 5, on
+    /// the emulated machine 0.01]
     #[arg(long, value_name = "PERCENT", conflicts_with = "command", value_parser = planted)]
     pub plant: Vec<f64>,
 
@@ -128,11 +128,12 @@ pub fn selftest(globals: &Globals, args: &SelftestArgs) -> Result<Status> {
         if number >= subject.round() && elapsed() + longest > budget {
             break;
         }
-        phases.tell(&format!(
-            "making reports ({number} made, {:.0} of {:.0} s)",
+        let done = format!(
+            "{number} made, {:.0} of {:.0} s",
             elapsed().as_secs_f64(),
             budget.as_secs_f64()
-        ));
+        );
+        phases.tell("making reports", Some(&done));
         let report_begun = elapsed();
         let drawn = Random::new(seed).fork(number as u64).next_u64() >> 32;
         let experiment = subject.experiment(planted, drawn);
@@ -170,7 +171,7 @@ fn record(experiment: &Experiment, store: &Path, interrupt: &Interrupt) -> Resul
         .and_then(|store| store.begin(&plan, &state, unix_ns()))
         .map_err(StoreError::carried)?;
     let (ending, recording) =
-        make_runs(&plan, &[], (machine.as_mut(), &state), writer, &mut Silent)?;
+        make_runs(&plan, &[], (machine.as_mut(), &state, interrupt), writer, &mut Silent)?;
     match ending {
         Ending::Complete | Ending::Stopped(_) => Ok(recording),
         Ending::Interrupted => {

@@ -12,8 +12,6 @@ mod flight;
 pub mod initramfs;
 mod libraries;
 mod outcome;
-#[cfg(test)]
-mod outcome_tests;
 mod packing;
 mod prepared;
 pub mod probe;
@@ -22,11 +20,12 @@ mod tools;
 mod tree;
 
 pub use cpu::CpuError;
+pub use self_test::Unusable;
 pub use tools::{Artefact, Emulator, ToolError, Tools, VARIABLE, artefact};
 
-use super::{HookEnd, Machine, RunEnd, hook};
+use super::{Machine, RunEnd, Together};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
-use crate::plan::{EnvironmentPolicy, Plan, Slot, VariantPlan, WorkPlan};
+use crate::plan::{EnvironmentPolicy, Group, Plan, Slot, VariantPlan, WorkPlan};
 use crate::recording::MachineState;
 use crate::scratch::Scratch;
 use anyhow::{Context, Result};
@@ -43,6 +42,19 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// Finds an emulator and runs its self-test, whatever an earlier one found.
+///
+/// # Errors
+/// A tool is missing ([`ToolError`]), or the emulator cannot count ([`Unusable`]).
+pub fn try_out(emulator: Emulator, interrupt: &Interrupt) -> Result<Tools> {
+    let tools = Tools::find(emulator).map_err(HasStatus::carried)?;
+    let folder = Scratch::new()
+        .context("cannot make a folder for temporary files")
+        .status(Status::Missing)?;
+    self_test::test(&tools, emulator, folder.path(), interrupt)?;
+    Ok(tools)
+}
 
 /// Name of the variable that pads the environment under user-mode emulation.
 const PADDING: &str = "OPCOST_PADDING";
@@ -68,7 +80,7 @@ impl<'a> Emulated<'a> {
     /// Prepares to run a plan: finds the tools, tests the emulator, builds kernels and the guests'
     /// files.
     ///
-    /// `say` is told what takes long.
+    /// `say` is told which phase takes long, and how far it is.
     ///
     /// # Errors
     /// A tool is missing, the emulator fails its self-test, a kernel cannot be had, a program
@@ -76,7 +88,7 @@ impl<'a> Emulated<'a> {
     pub fn new(
         plan: &Plan,
         interrupt: &'a Interrupt,
-        say: &mut dyn FnMut(&str),
+        say: &mut dyn FnMut(&str, Option<&str>),
     ) -> Result<Emulated<'a>> {
         let emulation = plan.emulation().context("the plan is not for this machine")?;
         let emulator = if plan.boots_kernels() { Emulator::System } else { Emulator::User };
@@ -260,89 +272,48 @@ impl<'a> Emulated<'a> {
         flight.files.remove();
         Ok(Some((ends, mapped)))
     }
-
-    fn hook_of(&self, plan: &Plan, slot: &Slot, name: &str, command: &str) -> Result<HookEnd> {
-        let variant = usize::from(slot.variant);
-        let environment = self.environments[variant].as_slice();
-        hook::run(plan, Some((variant, environment)), name, command, self.interrupt)
-    }
 }
 
 impl Machine for Emulated<'_> {
-    fn run(&mut self, plan: &Plan, slot: &Slot) -> Result<Option<RunEnd>> {
-        let mut ends = self.run_together(plan, std::slice::from_ref(slot))?;
-        Ok(ends.pop().flatten())
-    }
-
     fn width(&self) -> usize {
         self.jobs
     }
 
-    fn run_together(&mut self, plan: &Plan, slots: &[Slot]) -> Result<Vec<Option<RunEnd>>> {
-        let (ends, learned) = self.attempt(plan, slots)?;
-        // What a run mapped without our knowledge has no names in its profile. Of a warm-up run
-        // nobody looks at that; another one is made again, and once is enough: the same inputs map
-        // the same.
-        if learned && slots.iter().any(|slot| slot.block.is_some()) {
-            return Ok(self.attempt(plan, slots)?.0);
+    fn run_together(&mut self, plan: &Plan, group: &Group<'_>) -> Result<Together> {
+        let mut flights = Vec::new();
+        for runs in group.processes() {
+            if self.interrupt.is_set() {
+                return Ok(Together::Interrupted { processes: Vec::new() });
+            }
+            flights.push(self.start(plan, runs)?);
         }
-        Ok(ends)
+        let (mut processes, mut learned, mut interrupted) = (Vec::new(), false, false);
+        for (runs, flight) in group.processes().iter().zip(flights) {
+            match self.finish(plan, runs, flight)? {
+                Some((ends, mapped)) => {
+                    learned |= self.prepared[usize::from(runs[0].variant)].learn(&mapped)?;
+                    if !interrupted {
+                        processes.push(ends);
+                    }
+                }
+                None => interrupted = true,
+            }
+        }
+        self.learned |= learned;
+        Ok(match (interrupted, learned) {
+            (false, learned) => Together::Made { processes, learned },
+            (true, false) => Together::Interrupted { processes },
+            // Runs whose profiles lack names are not worth keeping.
+            (true, true) => Together::Interrupted { processes: Vec::new() },
+        })
+    }
+
+    fn environment(&self, variant: usize) -> Option<&[(OsString, OsString)]> {
+        Some(&self.environments[variant])
     }
 
     fn state_now(&self) -> Option<MachineState> {
         self.learned.then(|| self.state())
-    }
-
-    fn hook(
-        &mut self,
-        plan: &Plan,
-        variant: Option<usize>,
-        name: &str,
-        command: &str,
-    ) -> Result<HookEnd> {
-        let variant = variant.map(|variant| (variant, self.environments[variant].as_slice()));
-        hook::run(plan, variant, name, command, self.interrupt)
-    }
-}
-
-impl Emulated<'_> {
-    /// Makes several runs, and says whether code that they ran has names now that it had not.
-    fn attempt(&mut self, plan: &Plan, slots: &[Slot]) -> Result<(Vec<Option<RunEnd>>, bool)> {
-        let mut flights = Vec::new();
-        let machines = plan.processes(slots);
-        for runs in &machines {
-            if self.interrupt.is_set() {
-                return Ok((vec![None], false));
-            }
-            // The plan refuses hooks between the runs of one process.
-            let slot = &runs[0];
-            let prepare = &plan.variants[usize::from(slot.variant)].prepare;
-            if let Some(prepare) = prepare
-                && self.hook_of(plan, slot, "prepare", prepare)? == HookEnd::Interrupted
-            {
-                return Ok((vec![None], false));
-            }
-            flights.push(self.start(plan, runs)?);
-        }
-        let mut ends = Vec::new();
-        let mut learned = false;
-        for (runs, flight) in machines.into_iter().zip(flights) {
-            let mut made = self.finish(plan, runs, flight)?;
-            if let (Some(_), Some(conclude)) = (&made, &plan.hooks.conclude)
-                && self.hook_of(plan, &runs[0], "conclude", conclude)? == HookEnd::Interrupted
-            {
-                made = None;
-            }
-            match made {
-                Some((made, mapped)) => {
-                    ends.extend(made.into_iter().map(Some));
-                    learned |= self.prepared[usize::from(runs[0].variant)].learn(&mapped)?;
-                }
-                None => ends.resize(ends.len() + runs.len(), None),
-            }
-        }
-        self.learned |= learned;
-        Ok((ends, learned))
     }
 }
 

@@ -333,3 +333,7 @@ pub(super) fn show_output(channel: &[u8]) {
         let _ = std::io::stderr().write_all(&frame.body);
     }
 }
+
+#[cfg(test)]
+#[path = "outcome_tests.rs"]
+mod tests;

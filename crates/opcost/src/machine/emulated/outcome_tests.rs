@@ -1,6 +1,6 @@
 //! Every way in which a run on an emulated machine can end.
 
-use super::outcome::{Traces, of_guest, of_program};
+use super::{Traces, of_guest, of_program};
 use crate::machine::RunEnd;
 use opcost_record::channel::{ChannelWriter, FrameKind};
 use opcost_record::emulation::{self, RegionCost, ReportWriter};

@@ -84,9 +84,9 @@ pub enum PackError {
     Item(OsString),
     /// The files are more than the guest's memory holds.
     #[error(
-        "the {archive_mib} MiB that are packed into the guest are in its memory twice while they are \
-         unpacked, and {memory_mib} MiB are too small for that: give it --memory-mib {enough_mib} or \
-         more"
+        "the {archive_mib} MiB that are packed into the guest are in its memory twice while the guest \
+         unpacks them, and {memory_mib} MiB are too small for both: give it --memory-mib {enough_mib} \
+         or more"
     )]
     Memory {
         /// What is packed, MiB.

@@ -7,8 +7,9 @@ use super::libraries::Elf;
 use super::outcome::{self, Traces};
 use super::packing::{Programs, programs_here};
 use super::tree::PackedFile;
-use super::{Emulated, cache_folder, hook};
+use super::{Emulated, cache_folder};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
+use crate::hook::{Hook, HookEnd, HookRunner, HookShell, HookVariant};
 use crate::machine::state::program_state;
 use crate::plan::{Aslr, GuestPlan, Plan, WorkPlan};
 use crate::recording::{KernelState, MachineState, ProgramState};
@@ -146,7 +147,7 @@ impl Emulated<'_> {
         &self,
         plan: &Plan,
         index: usize,
-        say: &mut dyn FnMut(&str),
+        say: &mut dyn FnMut(&str, Option<&str>),
     ) -> Result<Prepared> {
         let variant = &plan.variants[index];
         let guest = variant.guest.as_ref().context("the variant has no machine")?;
@@ -223,17 +224,21 @@ impl Emulated<'_> {
         &self,
         plan: &Plan,
         index: usize,
-        say: &mut dyn FnMut(&str),
+        say: &mut dyn FnMut(&str, Option<&str>),
     ) -> Result<Vec<PathBuf>> {
         let variant = &plan.variants[index];
         let WorkPlan::Command { program, argv, line } = &variant.work else {
             return Ok(Vec::new());
         };
         let line = printable(line);
-        say(&format!("running '{line}' on this machine to see which files it uses"));
+        say(&format!("running '{line}' on this machine to see which files it uses"), None);
         if let Some(prepare) = &variant.prepare {
-            let environment = self.environments[index].as_slice();
-            hook::run(plan, Some((index, environment)), "prepare", prepare, self.interrupt)?;
+            let variant = Some(HookVariant { index, environment: &self.environments[index] });
+            let hook = Hook { name: "prepare", command: prepare, variant };
+            let mut shell = HookShell { interrupt: self.interrupt };
+            if shell.run(plan, &hook)? == HookEnd::Interrupted {
+                return Err(fail(Status::Interrupted, "interrupted"));
+            }
         }
         let output = || if plan.show_output { Output::Inherit } else { Output::Null };
         let spawn = Spawn {
@@ -266,7 +271,7 @@ impl Emulated<'_> {
         kernel: &Kernel,
         guest: &GuestPlan,
         disk: Option<&PackedDisk>,
-        say: &mut dyn FnMut(&str),
+        say: &mut dyn FnMut(&str, Option<&str>),
     ) -> Result<Rc<Known>> {
         let mut earlier = self.prepared.iter().filter_map(|prepared| prepared.boot.as_ref());
         let same = |boot: &&Boot| boot.spec == *spec && boot.disk == guest.disk;
@@ -297,7 +302,7 @@ impl Emulated<'_> {
         kernel: &Kernel,
         guest: &GuestPlan,
         disk: Option<&PackedDisk>,
-        say: &mut dyn FnMut(&str),
+        say: &mut dyn FnMut(&str, Option<&str>),
     ) -> Result<Told> {
         let folder = cache_folder()?.join("symbols");
         let name = match disk {
@@ -314,7 +319,7 @@ impl Emulated<'_> {
         if let (Ok(kallsyms), Ok(modules)) = (fs::read_to_string(place("kallsyms")), modules) {
             return Ok(Told { kallsyms, modules });
         }
-        say(&format!("asking kernel {} for its symbols", kernel.name));
+        say(&format!("asking kernel {} for its symbols", kernel.name), None);
         let told = self.boot_for_symbols(kernel, guest, disk)?;
         let keep = |ending: &str, text: &str| {
             let fresh = place(&format!("{ending}.new"));

@@ -238,8 +238,8 @@ pub enum ProbeError {
     Missing(String),
     /// A count is not the known one.
     #[error(
-        "this QEMU cannot be counted in exactly: a program of {expected} {name} has {counted} by \
-         its plugin; use another QEMU (7.2, 10.0 and 11.1 are known to work)"
+        "opcost cannot count exactly with this QEMU: a program of {expected} {name} has {counted} \
+         according to the plugin"
     )]
     Wrong {
         /// The metric.
@@ -251,8 +251,8 @@ pub enum ProbeError {
     },
     /// No filter fits a kind.
     #[error(
-        "this QEMU cannot be counted in exactly: its accesses of rep {kind} are {counts:?} for \
-         {iterations} iterations; use another QEMU (7.2, 10.0 and 11.1 are known to work)"
+        "opcost cannot count exactly with this QEMU: its accesses of rep {kind} are {counts:?} for \
+         {iterations} iterations"
     )]
     NoFilter {
         /// The kind.

@@ -1,9 +1,9 @@
 //! Runs the [`probe`] before the first use of an emulator with a plugin, and keeps its answer.
 
 use super::flight::{Files, Flight};
-use super::probe::{self, Filters};
+use super::probe::{self, Filters, ProbeError};
 use super::{Emulated, Emulator, Tools, cache_folder, command_line};
-use crate::exit::{Status, WithStatus, fail};
+use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::machine::state::program_state;
 use anyhow::{Context, Result};
 use opcost_sys::interrupt::Interrupt;
@@ -58,22 +58,52 @@ impl Learned {
     }
 }
 
+/// Why a QEMU cannot count, and what to do about it.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{what}; {remedy}")]
+pub struct Unusable {
+    /// What was seen.
+    pub what: String,
+    /// What would help.
+    pub remedy: String,
+}
+
+impl HasStatus for Unusable {
+    fn status(&self) -> Status {
+        Status::Missing
+    }
+}
+
+impl From<ProbeError> for Unusable {
+    fn from(error: ProbeError) -> Unusable {
+        let remedy = match error {
+            ProbeError::Report(_) | ProbeError::Missing(_) => {
+                "build all of opcost with script/build"
+            }
+            ProbeError::Wrong { .. } | ProbeError::NoFilter { .. } => {
+                "use another QEMU: 7.2, 10.0 and 11.1 are known to count exactly"
+            }
+        };
+        Unusable { what: error.to_string(), remedy: remedy.into() }
+    }
+}
+
 fn environment(api: Option<u32>) -> Vec<(OsString, OsString)> {
     api.map(|version| ("OPCOST_EMU_API".into(), version.to_string().into())).into_iter().collect()
 }
 
-/// Learns how to count with this QEMU and this plugin, or refuses to.
+/// Learns how to count with this QEMU and this plugin, or refuses to; what was learned is kept.
 ///
 /// `folder`: for temporary files; `say` is told if the test has to be made.
 ///
 /// # Errors
-/// The emulator does not run, takes no plugin, or does not count exactly.
+/// As of [`test`].
 pub(super) fn learn(
     tools: &Tools,
     emulator: Emulator,
     folder: &Path,
     interrupt: &Interrupt,
-    say: &mut dyn FnMut(&str),
+    say: &mut dyn FnMut(&str, Option<&str>),
 ) -> Result<Learned> {
     let kept = kept_report(tools)?;
     if let Ok(text) = fs::read_to_string(&kept)
@@ -81,7 +111,29 @@ pub(super) fn learn(
     {
         return Ok(learned);
     }
-    say("testing whether this QEMU counts exactly");
+    say("testing whether this QEMU counts exactly", None);
+    let (learned, report) = test(tools, emulator, folder, interrupt)?;
+    // Without a cache it is tested again next time.
+    let _ = kept.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| {
+        let fresh = kept.with_extension(format!("{}.new", std::process::id()));
+        fs::write(&fresh, learned.format(&report))?;
+        fs::rename(&fresh, &kept)
+    });
+    Ok(learned)
+}
+
+/// Runs the probe under this QEMU with this plugin.
+///
+/// Result: what was learned, and the report that it follows from.
+///
+/// # Errors
+/// [`Unusable`]: the emulator does not run, takes no plugin, or does not count exactly.
+pub(super) fn test(
+    tools: &Tools,
+    emulator: Emulator,
+    folder: &Path,
+    interrupt: &Interrupt,
+) -> Result<(Learned, String)> {
     let mut test = SelfTest { tools, emulator, folder, interrupt, api: None };
     let program = folder.join("probe");
     let code = match emulator {
@@ -100,19 +152,13 @@ pub(super) fn learn(
         }
         ended => ended,
     };
-    let first = test.report(first)?;
-    let filters = probe::derive(&first).status(Status::Missing)?;
+    let refused = |error: ProbeError| Unusable::from(error).carried();
+    let first = test.report(first).map_err(HasStatus::carried)?;
+    let filters = probe::derive(&first).map_err(refused)?;
     let second = test.run("verify", &program, &filters.arguments())?;
-    let second = test.report(second)?;
-    probe::verify(&second, emulator == Emulator::System).status(Status::Missing)?;
-    let learned = Learned { api: test.api, filters };
-    // Without a cache it is tested again next time.
-    let _ = kept.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| {
-        let fresh = kept.with_extension(format!("{}.new", std::process::id()));
-        fs::write(&fresh, learned.format(&first))?;
-        fs::rename(&fresh, &kept)
-    });
-    Ok(learned)
+    let second = test.report(second).map_err(HasStatus::carried)?;
+    probe::verify(&second, emulator == Emulator::System).map_err(refused)?;
+    Ok((Learned { api: test.api, filters }, first))
 }
 
 fn executable() -> fs::Permissions {
@@ -184,35 +230,36 @@ impl SelfTest<'_> {
     }
 
     /// The report of a run, or why there is none and what to do.
-    fn report(&self, ended: Ended) -> Result<String> {
+    fn report(&self, ended: Ended) -> Result<String, Unusable> {
         let (qemu, version) = (self.tools.qemu.display(), &self.tools.qemu_version);
-        Err(fail(
-            Status::Missing,
-            match ended {
-                Ended::Report(report) => return Ok(report),
-                Ended::Wants(wanted) => format!(
+        let (what, remedy) = match ended {
+            Ended::Report(report) => return Ok(report),
+            Ended::Wants(wanted) => (
+                format!(
                     "{qemu} ({version}) takes plugins from API version {wanted} on, and this opcost \
-                     knows versions up to {API_NEWEST}; use QEMU 7.2 to 11.1, or a later opcost"
+                     knows versions up to {API_NEWEST}"
                 ),
-                Ended::Silent(said) if takes_no_plugin(&said) => {
-                    let remedy = match self.emulator {
-                        Emulator::System => {
-                            "use one that was configured with --enable-plugins, as Debian's is"
-                        }
-                        Emulator::User => {
-                            "run the command in a booted guest: --kernel debian:cloud"
-                        }
-                    };
-                    format!("{qemu} ({version}) was built without plugins; {remedy}")
-                }
-                Ended::Silent(said) => format!(
-                    "the emulator's self-test failed: {qemu} ({version}) did not run the plugin \
-                     ({}): {}",
+                "use QEMU 7.2 to 11.1, or a later opcost",
+            ),
+            Ended::Silent(said) if takes_no_plugin(&said) => (
+                format!("{qemu} ({version}) was built without plugins"),
+                match self.emulator {
+                    Emulator::System => {
+                        "use one that was configured with --enable-plugins, as Debian's is"
+                    }
+                    Emulator::User => "run the command in a booted guest: --kernel debian:cloud",
+                },
+            ),
+            Ended::Silent(said) => (
+                format!(
+                    "{qemu} ({version}) did not run the plugin ({}): {}",
                     self.tools.plugin.display(),
                     said.trim_end()
                 ),
-            },
-        ))
+                "build all of opcost with script/build, or use QEMU 7.2 to 11.1",
+            ),
+        };
+        Err(Unusable { what, remedy: remedy.into() })
     }
 }
 
@@ -237,7 +284,7 @@ mod tests {
         fs::write(&plugin, "").unwrap();
         let tools = Tools { qemu, qemu_version: "12.0".into(), plugin, guest };
         let interrupt = Interrupt::none();
-        let error = learn(&tools, emulator, folder.path(), &interrupt, &mut |_| ()).unwrap_err();
+        let error = learn(&tools, emulator, folder.path(), &interrupt, &mut |_, _| ()).unwrap_err();
         format!("{error:#}")
     }
 
@@ -255,7 +302,7 @@ mod tests {
         let told = refusal(Emulator::System, "qemu-system-x86_64: -plugin: invalid option");
         assert!(told.ends_with("configured with --enable-plugins, as Debian's is"), "{told}");
         let told = refusal(Emulator::System, "no bios");
-        assert!(told.contains("did not run the plugin") && told.ends_with(": no bios"), "{told}");
+        assert!(told.contains("did not run the plugin") && told.contains(": no bios; "), "{told}");
     }
 
     #[test]

@@ -65,11 +65,12 @@ pub struct Tools {
     pub guest: PathBuf,
 }
 
-/// Something that emulation needs is not there.
-#[derive(Debug, thiserror::Error)]
+/// Something that emulation needs is not there. In words: [`what`](Self::what), then
+/// [`remedy`](Self::remedy).
+#[derive(Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{}; {}", self.what(), self.remedy())]
 pub enum ToolError {
     /// QEMU is not installed.
-    #[error("{program} is not installed; install Debian's package {package}, or put it on PATH")]
     NoQemu {
         /// What was looked for.
         program: &'static str,
@@ -77,18 +78,15 @@ pub enum ToolError {
         package: &'static str,
     },
     /// QEMU cannot be asked for its version.
-    #[error("'{path} --version' does not say which version it is: {said}", path = path.display())]
     NoVersion {
         /// The program.
         path: PathBuf,
         /// What it said instead.
         said: String,
+        /// The package that has it.
+        package: &'static str,
     },
     /// QEMU is older than what we know.
-    #[error(
-        "{path} is version {found}; emulation needs 7.2 or later: upgrade {package}",
-        path = path.display()
-    )]
     Old {
         /// The program.
         path: PathBuf,
@@ -98,16 +96,48 @@ pub enum ToolError {
         package: &'static str,
     },
     /// A part of opcost is missing.
-    #[error(
-        "{name} is not beside opcost (looked in {looked}); build all of opcost with script/build, \
-         or say where it is with {VARIABLE}=FOLDER"
-    )]
     NoArtefact {
         /// The file.
         name: &'static str,
         /// Where it was looked for.
         looked: String,
     },
+}
+
+impl ToolError {
+    /// What is missing or does not fit.
+    pub fn what(&self) -> String {
+        match self {
+            ToolError::NoQemu { program, .. } => format!("{program} is not installed"),
+            ToolError::NoVersion { path, said, .. } => {
+                format!("'{} --version' does not say which version it is: {said}", path.display())
+            }
+            ToolError::Old { path, found, .. } => {
+                let (major, minor) = QEMU_OLDEST;
+                format!(
+                    "{} is version {found}, and emulation needs {major}.{minor} or later",
+                    path.display()
+                )
+            }
+            ToolError::NoArtefact { name, looked } => {
+                format!("{name} is not beside opcost (looked in {looked})")
+            }
+        }
+    }
+
+    /// What to do about it.
+    pub fn remedy(&self) -> String {
+        match self {
+            ToolError::NoQemu { package, .. } => {
+                format!("install Debian's package {package}, or put it on PATH")
+            }
+            ToolError::NoVersion { package, .. } => format!("reinstall Debian's package {package}"),
+            ToolError::Old { package, .. } => format!("upgrade {package}"),
+            ToolError::NoArtefact { .. } => format!(
+                "build all of opcost with script/build, or say where it is with {VARIABLE}=FOLDER"
+            ),
+        }
+    }
 }
 
 impl HasStatus for ToolError {
@@ -129,7 +159,7 @@ impl Tools {
         let path = std::env::var_os("PATH");
         let qemu = find_program(OsStr::new(program), path.as_deref(), Path::new("/"))
             .map_err(|_| ToolError::NoQemu { program, package })?;
-        let qemu_version = version_of(&qemu)?;
+        let qemu_version = version_of(&qemu, package)?;
         if version_number(&qemu_version).is_some_and(|found| found < QEMU_OLDEST) {
             return Err(ToolError::Old { path: qemu, found: qemu_version, package });
         }
@@ -166,7 +196,7 @@ fn find_in(which: Artefact, folders: &[PathBuf]) -> Result<PathBuf, ToolError> {
     })
 }
 
-fn version_of(qemu: &Path) -> Result<String, ToolError> {
+fn version_of(qemu: &Path, package: &'static str) -> Result<String, ToolError> {
     let said = match std::process::Command::new(qemu).arg("--version").output() {
         Ok(output) => String::from_utf8_lossy(&output.stdout).into_owned(),
         Err(error) => error.to_string(),
@@ -174,7 +204,9 @@ fn version_of(qemu: &Path) -> Result<String, ToolError> {
     let line = said.lines().next().unwrap_or_default();
     match line.split_once(" version ") {
         Some((_, version)) if version_number(version).is_some() => Ok(version.trim().to_string()),
-        _ => Err(ToolError::NoVersion { path: qemu.to_path_buf(), said: line.to_string() }),
+        _ => {
+            Err(ToolError::NoVersion { path: qemu.to_path_buf(), said: line.to_string(), package })
+        }
     }
 }
 
@@ -203,10 +235,12 @@ mod tests {
         assert_eq!(version_number("unknown"), None);
         let folder = tempfile::tempdir().unwrap();
         let qemu = script(folder.path(), "echo 'qemu-x86_64 version 8.1.0 (v8.1.0)'");
-        assert_eq!(version_of(&qemu).unwrap(), "8.1.0 (v8.1.0)");
+        assert_eq!(version_of(&qemu, "qemu-user").unwrap(), "8.1.0 (v8.1.0)");
         let qemu = script(folder.path(), "echo 'qemu: broken'");
-        let error = version_of(&qemu).unwrap_err().to_string();
-        assert!(error.ends_with("qemu: broken"), "{error}");
+        let error = version_of(&qemu, "qemu-user").unwrap_err();
+        assert!(error.what().ends_with("qemu: broken"), "{error}");
+        assert_eq!(error.remedy(), "reinstall Debian's package qemu-user");
+        assert_eq!(error.to_string(), format!("{}; {}", error.what(), error.remedy()));
         assert!((5, 2) < QEMU_OLDEST && (10, 0) > QEMU_OLDEST);
     }
 

@@ -15,7 +15,7 @@ pub use text::text;
 use super::functions::{self, decimals_that_add_up, list, sensible, signed, signed_figure};
 use super::page::Page;
 use crate::comparison::difference::{Difference, DifferenceSide};
-use crate::comparison::{FunctionRow, Sides, UNATTRIBUTED, Verdict};
+use crate::comparison::{FunctionRow, FunctionVerdict, Sides, UNATTRIBUTED};
 use crate::number::{figure, grouped, percent};
 use opcost_record::Unit;
 use std::collections::HashMap;
@@ -51,14 +51,10 @@ impl<'a> Shown<'a> {
     /// `limit`: functions to show one by one.
     fn of(difference: &'a Difference, limit: usize) -> Shown<'a> {
         let functions = &difference.functions;
-        let changed = functions.rows.iter().take_while(|row| row.own.change != 0.0).count();
-        let rows = &functions.rows[..changed.min(limit)];
+        let [rows, others, unchanged] = functions.shown(limit);
         let (leading, ..) = functions.leading(rows.len());
         let mut rest = Vec::new();
-        for (group, word) in [
-            (&functions.rows[rows.len()..changed], "other"),
-            (&functions.rows[changed..], "unchanged"),
-        ] {
+        for (group, word) in [(others, "other"), (unchanged, "unchanged")] {
             if !group.is_empty() {
                 let ending = if group.len() == 1 { "" } else { "s" };
                 rest.push(Rest {
@@ -169,10 +165,11 @@ impl<'a> Shown<'a> {
             baseline => format!(" ({})", percent(total.change / baseline)),
         };
         let verdict = match functions.verdict {
-            Verdict::Changed => ", real",
-            Verdict::Unchanged => ", no change found",
-            Verdict::Inconclusive => ", inconclusive",
-            Verdict::NotComparable | Verdict::Unavailable => ", not judged",
+            FunctionVerdict::Changed => ", real",
+            FunctionVerdict::Differs => ", differs",
+            FunctionVerdict::Unchanged => ", no change found",
+            FunctionVerdict::Inconclusive => ", inconclusive",
+            FunctionVerdict::NotComparable => ", not judged",
         };
         let (before, after) = (self.figure(total.value_baseline), self.figure(total.value));
         format!("{before} → {after} {}{ratio}{verdict}", self.unit())
@@ -200,8 +197,8 @@ impl<'a> Shown<'a> {
             baseline => percent(total.change / baseline),
         };
         let what = match functions.verdict {
-            Verdict::Unchanged => format!("no change in {} found", functions.unit()),
-            Verdict::Changed => format!("{} {ratio}", functions.unit()),
+            FunctionVerdict::Unchanged => format!("no change in {} found", functions.unit()),
+            FunctionVerdict::Changed => format!("{} {ratio}", functions.unit()),
             _ => format!("{} {ratio}, not decided", functions.unit()),
         };
         let names = match baseline.name == variant.name {
@@ -270,7 +267,7 @@ fn evidence(row: &FunctionRow, sampled: bool) -> String {
     match (row.ci, row.p_adjusted) {
         _ if row.exact => "exact".into(),
         (Some(ci), _) => interval(ci),
-        (None, Some(p)) if row.verdict == Verdict::Changed => format!("p {}", plain(p)),
+        (None, Some(p)) if row.verdict == FunctionVerdict::Changed => format!("p {}", plain(p)),
         _ if row.reason.is_empty() => "no change found".into(),
         _ => row.reason.clone(),
     }

@@ -2,10 +2,11 @@
 
 use super::{Shown, calls, evidence};
 use crate::comparison::difference::Difference;
-use crate::comparison::{FunctionRow, Verdict};
+use crate::comparison::{FunctionRow, FunctionVerdict};
 use crate::render::Style;
-use crate::render::functions::{BY_NAME_ONLY, behind, callers, mark};
-use crate::render::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, column, fit};
+use crate::render::function_table::{self, FunctionTable};
+use crate::render::functions::{callers, mark};
+use crate::render::page::{BOLD, DIM, PLAIN, Page, YELLOW, column};
 use unicode_width::UnicodeWidthStr;
 
 /// Columns of a figure, at least.
@@ -62,87 +63,41 @@ pub fn text(difference: &Difference, limit: usize, style: &Style) -> String {
     ];
     let taken = 2 + widths.iter().sum::<usize>() + MARK_WIDTH;
     let name_width = page.width.saturating_sub(taken).clamp(16, 60);
-    let table = Table { shown: &shown, name_width, widths };
-    // Names that do not fit are letters there, and stand above the table.
-    let long = [baseline, variant].iter().zip(widths).any(|(name, width)| name.width() >= width);
-    if long {
-        page.wrap(PLAIN, "  ", &format!("A: {baseline}"));
-        page.wrap(PLAIN, "  ", &format!("B: {variant}"));
-    }
-    let names = if long { ["A", "B"] } else { [baseline, variant] };
-    let head = ["change", "share"].map(str::to_string);
-    let head = [names[0].to_string(), names[1].to_string()].into_iter().chain(head);
-    let head: Vec<String> = head.collect();
-    let head = table.cells("function", &head, "");
-    let head = page.paint(BOLD, &head);
-    page.line(&head);
+    let table = FunctionTable { name_width, widths: widths.to_vec(), gap: " " };
+    table.heading(&mut page, [baseline, variant], &["change", "share"]);
     for (at, (row, figures)) in shown.rows.iter().zip(&rows).enumerate() {
-        table.row(&mut page, row, figures, at < shown.leading);
+        table.row(&mut page, row, figures, &mark(row));
+        if at < shown.leading {
+            explain(&mut page, &shown, row);
+        }
     }
     for (at, (name, figures)) in rest.iter().enumerate() {
-        let line = table.cells(name, figures, "");
         let style = if at + 1 == rest.len() { BOLD } else { PLAIN };
-        let line = page.paint(style, &line);
-        page.line(&line);
+        table.sums(&mut page, style, name, figures);
     }
     notes(&mut page, &shown);
     page.into_text()
 }
 
-/// The widths of the columns.
-struct Table<'a> {
-    shown: &'a Shown<'a>,
-    name_width: usize,
-    widths: [usize; 4],
-}
-
-impl Table<'_> {
-    fn cells(&self, name: &str, figures: &[String], mark: &str) -> String {
-        let figures = figures.iter().zip(self.widths);
-        let figures: String = figures.map(|(figure, width)| align(figure, width)).collect();
-        format!("  {}{figures} {mark}", fit(name, self.name_width))
-    }
-
-    fn row(&self, page: &mut Page, row: &FunctionRow, figures: &[String; 4], explained: bool) {
-        let width = match row.symbol.width() + behind(row).width() {
-            short if short <= self.name_width => self.name_width,
-            _ => page.width - 2,
-        };
-        let mut name = page.name(&row.symbol, &behind(row), width);
-        // A long name stands on a line of its own.
-        if name.width() > self.name_width {
-            page.line(&format!("  {name}"));
-            name.clear();
-        }
-        let line = self.cells(&name, figures, &mark(row));
-        let color = match (row.verdict, row.own.change > 0.0) {
-            (Verdict::Changed, true) => RED,
-            (Verdict::Changed, false) => GREEN,
-            _ => PLAIN,
-        };
-        let line = page.paint(color, &line);
+/// How sure a row's change is, and what calls the function and is called by it.
+fn explain(page: &mut Page, shown: &Shown<'_>, row: &FunctionRow) {
+    let room = page.width - 5;
+    let facts: Vec<String> =
+        [Some(evidence(row, shown.sampled())), calls(row)].into_iter().flatten().collect();
+    let facts = facts.join(", ");
+    let from = callers(page, &row.callers, shown.decimals, room);
+    if facts.width() + 1 + from.width() <= room {
+        let line = page.paint(DIM, &format!("      {facts} {from}"));
         page.line(&line);
-        if !explained {
-            return;
-        }
-        let room = page.width - 5;
-        let facts: Vec<String> =
-            [Some(evidence(row, self.shown.sampled())), calls(row)].into_iter().flatten().collect();
-        let facts = facts.join(", ");
-        let from = callers(page, &row.callers, self.shown.decimals, room);
-        if facts.width() + 1 + from.width() <= room {
-            let line = page.paint(DIM, &format!("      {facts} {from}"));
-            page.line(&line);
-        } else {
-            page.wrap(DIM, "      ", &facts);
-            let line = page.paint(DIM, &format!("     {from}"));
-            page.line(&line);
-        }
-        let below = self.shown.callees(page, row, room);
-        if !below.is_empty() {
-            let line = page.paint(DIM, &format!("     {below}"));
-            page.line(&line);
-        }
+    } else {
+        page.wrap(DIM, "      ", &facts);
+        let line = page.paint(DIM, &format!("     {from}"));
+        page.line(&line);
+    }
+    let below = shown.callees(page, row, room);
+    if !below.is_empty() {
+        let line = page.paint(DIM, &format!("     {below}"));
+        page.line(&line);
     }
 }
 
@@ -151,17 +106,12 @@ fn notes(page: &mut Page, shown: &Shown<'_>) {
     if shown.leading > 0 || !shown.difference.notes.is_empty() {
         page.line("");
     }
-    let unsure = shown.rows.iter().any(|row| row.verdict != Verdict::Changed);
+    let unsure = shown.rows.iter().any(|row| row.verdict != FunctionVerdict::Changed);
     if unsure {
         page.wrap(DIM, "  ", "?: not shown to be real; --json says why of each");
     }
-    if shown.rows.iter().any(|row| row.by_name_only) {
-        page.wrap(DIM, "  ", BY_NAME_ONLY);
-    }
-    page.note_shortened("  ");
-    for note in shown.matching_notes() {
-        page.wrap(DIM, "  ", &note);
-    }
+    let sides = shown.difference.sides.each_ref().map(|side| side.name.as_str());
+    function_table::matching(page, "  ", &shown.difference.functions, shown.rows, sides);
     if let Some(covered) = shown.covered(shown.rows.len()) {
         page.wrap(PLAIN, "  ", &covered);
     }

@@ -1,16 +1,15 @@
 //! The difference of two profiles in files, for people and for programs.
 
-use super::{behind, counted};
-use crate::comparison::profile_difference::{
-    FALSE_SHARE, Judged, Measure, ProfileDifference, ProfileRow, RowVerdict,
-};
+use super::counted;
+use crate::comparison::profile_difference::{FALSE_SHARE, Judged, Measure, ProfileDifference};
+use crate::comparison::{FunctionRow, FunctionVerdict, Sides};
 use crate::number::{figure, grouped, percent};
 use crate::render::Style;
-use crate::render::functions::{BY_NAME_ONLY, list, matching_notes, signed_figure};
-use crate::render::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, column, fit};
+use crate::render::function_table::{self, FunctionTable};
+use crate::render::functions::{list, signed_figure};
+use crate::render::page::{BOLD, DIM, PLAIN, Page, YELLOW, column};
 use opcost_record::Unit;
 use serde_json::{Value, json as value};
-use unicode_width::UnicodeWidthStr;
 
 /// Version of the document.
 const SCHEMA: u32 = 1;
@@ -26,33 +25,29 @@ pub fn text(difference: &ProfileDifference, limit: usize, style: &Style) -> Stri
     page.wrap(PLAIN, "  ", &totals(difference));
     page.wrap(DIM, "  ", &judged(difference));
     page.line("");
-    let table = Table::of(difference, limit, page.width);
-    let long = difference.names.iter().any(|name| name.width() >= table.figure_width);
-    let names = if long { ["A", "B"] } else { [one.as_str(), two.as_str()] };
-    if long {
-        page.wrap(PLAIN, "  ", &format!("A: {one}"));
-        page.wrap(PLAIN, "  ", &format!("B: {two}"));
-    }
-    let head = table.cells("function", [names[0], names[1], "change"], "");
-    let head = page.paint(BOLD, &head);
-    page.line(&head);
-    let changed = difference.rows.partition_point(|row| row.change != 0.0);
-    let (shown, rest) = difference.rows.split_at(limit.min(changed));
-    let (other, unchanged) = rest.split_at(changed - shown.len());
+    let figures = Figures(difference);
+    let table = figures.table(limit, page.width);
+    table.heading(&mut page, [one.as_str(), two.as_str()], &["change"]);
+    let [shown, others, unchanged] = difference.functions.shown(limit);
     for row in shown {
-        table.row(&mut page, row);
-    }
-    for (rows, what) in [(other, "other function"), (unchanged, "unchanged function")] {
-        if !rows.is_empty() {
-            let sum = |side: usize| rows.iter().map(|row| row.value[side]).sum::<f64>();
-            let name = counted(rows.len() as u64, what);
-            table.sums(&mut page, PLAIN, &name, [sum(0), sum(1)]);
+        table.row(&mut page, row, &figures.of(&row.own), &mark(row));
+        if row.verdict.is_found() && !row.callers.is_empty() {
+            figures.callers(&mut page, row);
         }
     }
-    if let Some(row) = &difference.unattributed {
-        table.sums(&mut page, PLAIN, &row.function.symbol, row.value);
+    for (rows, what) in [(others, "other function"), (unchanged, "unchanged function")] {
+        if !rows.is_empty() {
+            let sum = |side: fn(&Sides) -> f64| rows.iter().map(|row| side(&row.own)).sum();
+            let sums = [sum(|own| own.value_baseline), sum(|own| own.value)];
+            let name = counted(rows.len() as u64, what);
+            table.sums(&mut page, PLAIN, &name, &figures.of_sums(sums));
+        }
     }
-    table.sums(&mut page, BOLD, "total", difference.total.value);
+    let own = |row: &FunctionRow| figures.of_sums([row.own.value_baseline, row.own.value]);
+    if let Some(row) = &difference.unattributed {
+        table.sums(&mut page, PLAIN, &row.symbol, &own(row));
+    }
+    table.sums(&mut page, BOLD, "total", &own(&difference.total));
     footnotes(&mut page, difference, shown);
     for note in &difference.notes {
         page.wrap(YELLOW, "! ", note);
@@ -77,14 +72,16 @@ fn totals(difference: &ProfileDifference) -> String {
             "; shown are shares of each, as the work of neither is known (--ops)".into()
         }
         _ => {
-            let ratio = percent(total.change / total.value[0]);
+            let ratio = percent(total.own.change / total.own.value_baseline);
             let said = match (total.verdict, difference.judged) {
-                (RowVerdict::Changed, _) => ", real".to_string(),
-                (RowVerdict::Differs, Judged::Exact) => ", exact for these two".to_string(),
-                (RowVerdict::Differs, _) => ", differs".to_string(),
-                (RowVerdict::Unchanged, _) => ", no change found".to_string(),
-                (RowVerdict::Inconclusive, Judged::Sampling) => ", within chance".to_string(),
-                (RowVerdict::Inconclusive, _) => format!(", {}", total.reason),
+                (FunctionVerdict::Changed, _) => ", real".to_string(),
+                (FunctionVerdict::Differs, Judged::Exact) => ", exact for these two".to_string(),
+                (FunctionVerdict::Differs, _) => ", differs".to_string(),
+                (FunctionVerdict::Unchanged, _) => ", no change found".to_string(),
+                (FunctionVerdict::Inconclusive, Judged::Sampling) => ", within chance".to_string(),
+                (FunctionVerdict::Inconclusive | FunctionVerdict::NotComparable, _) => {
+                    format!(", {}", total.reason)
+                }
             };
             format!(" ({ratio}{said})")
         }
@@ -114,24 +111,18 @@ fn judged(difference: &ProfileDifference) -> String {
 }
 
 /// What the marks mean, where they occur, and how files were matched.
-fn footnotes(page: &mut Page, difference: &ProfileDifference, shown: &[ProfileRow]) {
-    let open = |row: &&ProfileRow| !row.verdict.is_found() && row.change != 0.0;
+fn footnotes(page: &mut Page, difference: &ProfileDifference, shown: &[FunctionRow]) {
+    let open = |row: &&FunctionRow| !row.verdict.is_found() && row.own.change != 0.0;
     if let Some(first) = shown.iter().find(open) {
         page.line("");
         page.wrap(DIM, "  ", &not_real(difference, first, shown));
     }
-    if shown.iter().any(|row| row.by_name_only) {
-        page.wrap(DIM, "  ", BY_NAME_ONLY);
-    }
-    page.note_shortened("  ");
     let sides = difference.names.each_ref().map(String::as_str);
-    for note in matching_notes(&difference.modules, difference.unmatched.as_ref(), sides) {
-        page.wrap(DIM, "  ", &note);
-    }
+    function_table::matching(page, "  ", &difference.functions, shown, sides);
 }
 
 /// What `?` means; `first`: the first row that has it.
-fn not_real(difference: &ProfileDifference, first: &ProfileRow, shown: &[ProfileRow]) -> String {
+fn not_real(difference: &ProfileDifference, first: &FunctionRow, shown: &[FunctionRow]) -> String {
     if difference.judged == Judged::Nothing {
         return "?: cannot be told".into();
     }
@@ -139,121 +130,89 @@ fn not_real(difference: &ProfileDifference, first: &ProfileRow, shown: &[Profile
         return "?: so many samples more or less can be chance".into();
     }
     let mut text = "?: not shown to be real".to_string();
-    let needs = shown.iter().find(|row| row.reason.starts_with("needs"));
-    if let Some(needs) = needs.filter(|_| first.verdict == RowVerdict::Inconclusive) {
-        text += &format!("; with so many functions a verdict {}", needs.reason);
+    let needed = shown.iter().find_map(|row| row.in_files?.files_needed);
+    if let Some(files) = needed.filter(|_| first.verdict == FunctionVerdict::Inconclusive) {
+        text += &format!("; with so many functions a verdict needs {files} files a side");
     }
     text
 }
 
-struct Table<'a> {
-    difference: &'a ProfileDifference,
-    name_width: usize,
-    figure_width: usize,
-}
+/// The figures of a difference in its measure.
+struct Figures<'a>(&'a ProfileDifference);
 
-impl<'a> Table<'a> {
-    fn of(difference: &'a ProfileDifference, limit: usize, width: usize) -> Table<'a> {
-        let mut table = Table { difference, name_width: 0, figure_width: 0 };
-        let rows = difference.rows.iter().take(limit).chain([&difference.total]);
-        let figures: Vec<String> = rows
-            .flat_map(|row| {
-                [table.figure(row.value[0]), table.figure(row.value[1]), table.change(row.change)]
-            })
-            .collect();
-        table.figure_width = column(figures.iter().map(String::as_str), FIGURE_WIDTH_MIN);
-        let taken = 2 + 3 * table.figure_width + MARK_WIDTH;
-        table.name_width = width.saturating_sub(taken).clamp(20, 60);
-        table
+impl Figures<'_> {
+    /// Columns wide enough for the figures of so many functions.
+    fn table(&self, limit: usize, width: usize) -> FunctionTable {
+        let rows = self.0.functions.rows.iter().take(limit).chain([&self.0.total]);
+        let figures: Vec<String> = rows.flat_map(|row| self.of(&row.own)).collect();
+        let figure_width = column(figures.iter().map(String::as_str), FIGURE_WIDTH_MIN);
+        let taken = 2 + 3 * figure_width + MARK_WIDTH;
+        let name_width = width.saturating_sub(taken).clamp(20, 60);
+        FunctionTable { name_width, widths: vec![figure_width; 3], gap: "  " }
+    }
+
+    fn of(&self, own: &Sides) -> [String; 3] {
+        [self.figure(own.value_baseline), self.figure(own.value), self.change(own.change)]
+    }
+
+    fn of_sums(&self, [value_baseline, value]: [f64; 2]) -> [String; 3] {
+        // What is left of numbers that cancel.
+        let largest = value_baseline.abs().max(value.abs());
+        let change = value - value_baseline;
+        let change = if change.abs() < 1e-9 * largest { 0.0 } else { change };
+        self.of(&Sides { value_baseline, value, change })
     }
 
     fn figure(&self, value: f64) -> String {
         if value == 0.0 {
             return "–".into();
         }
-        match self.difference.measure {
+        match self.0.measure {
             Measure::Share => format!("{:.2} %", 100.0 * value),
-            _ => figure(value, if self.difference.clock { Unit::Ns } else { Unit::Count }),
+            _ => figure(value, if self.0.clock { Unit::Ns } else { Unit::Count }),
         }
     }
 
     fn change(&self, change: f64) -> String {
         let sign = if change < 0.0 { "−" } else { "+" };
-        match self.difference.measure {
+        match self.0.measure {
             Measure::Share => format!("{sign}{:.2} pp", 100.0 * change.abs()),
-            _ if self.difference.clock => format!("{sign}{}", figure(change.abs(), Unit::Ns)),
+            _ if self.0.clock => format!("{sign}{}", figure(change.abs(), Unit::Ns)),
             _ => signed_figure(change),
         }
     }
 
-    fn cells(&self, name: &str, figures: [&str; 3], mark: &str) -> String {
-        let figures: String = figures.iter().map(|text| align(text, self.figure_width)).collect();
-        format!("  {}{figures}  {mark}", fit(name, self.name_width))
-    }
-
-    fn sums(&self, page: &mut Page, style: anstyle::Style, name: &str, value: [f64; 2]) {
-        // What is left of numbers that cancel.
-        let largest = value[0].abs().max(value[1].abs());
-        let change = value[1] - value[0];
-        let change = if change.abs() < 1e-9 * largest { 0.0 } else { change };
-        let figures = [self.figure(value[0]), self.figure(value[1]), self.change(change)];
-        let line = self.cells(name, figures.each_ref().map(String::as_str), "");
-        let line = page.paint(style, &line);
+    fn callers(&self, page: &mut Page, row: &FunctionRow) {
+        let callers = row.callers.iter();
+        let named: Vec<(&str, String)> = callers
+            .map(|caller| (caller.symbol.as_str(), format!(" {}", self.change(caller.own.change))))
+            .collect();
+        let from = list(page, "← ", &named, page.width - 6);
+        let line = page.paint(DIM, &format!("      {from}"));
         page.line(&line);
     }
+}
 
-    fn row(&self, page: &mut Page, row: &ProfileRow) {
-        let behind = behind(&row.function);
-        let width = match row.function.symbol.width() + behind.width() {
-            short if short <= self.name_width => self.name_width,
-            _ => page.width - 2,
-        };
-        let mut name = page.name(&row.function.symbol, &behind, width);
-        // A long name stands on a line of its own.
-        if name.width() > self.name_width {
-            page.line(&format!("  {name}"));
-            name.clear();
-        }
-        let figures =
-            [self.figure(row.value[0]), self.figure(row.value[1]), self.change(row.change)];
-        let mut marks = Vec::new();
-        match row.cost {
-            [0, _] => marks.push("new".to_string()),
-            [_, 0] => marks.push("gone".to_string()),
-            _ => {}
-        }
-        if row.by_name_only {
-            marks.push("≈".into());
-        }
-        match (row.verdict, row.p_adjusted) {
-            (RowVerdict::Changed, Some(p)) if p < 1e-4 => marks.push("p < 0.0001".into()),
-            (RowVerdict::Changed, Some(p)) => marks.push(format!("p {p:.4}")),
-            (RowVerdict::Changed, None) => marks.push("exact".into()),
-            (RowVerdict::Differs, _) => marks.push("differs".into()),
-            _ if row.change != 0.0 => marks.push("?".into()),
-            _ => {}
-        }
-        let figures = figures.each_ref().map(String::as_str);
-        let line = self.cells(&name, figures, &marks.join(" "));
-        let color = match (row.verdict, row.change > 0.0) {
-            (RowVerdict::Changed, true) => RED,
-            (RowVerdict::Changed, false) => GREEN,
-            (RowVerdict::Differs, _) => BOLD,
-            _ => PLAIN,
-        };
-        let line = page.paint(color, &line);
-        page.line(&line);
-        if row.verdict.is_found() && !row.callers.is_empty() {
-            let named: Vec<(&str, String)> = row
-                .callers
-                .iter()
-                .map(|(caller, change)| (caller.as_str(), format!(" {}", self.change(*change))))
-                .collect();
-            let from = list(page, "← ", &named, page.width - 6);
-            let line = page.paint(DIM, &format!("      {from}"));
-            page.line(&line);
-        }
+/// What is said of a function in a word or two.
+fn mark(row: &FunctionRow) -> String {
+    let mut marks = Vec::new();
+    match (row.appeared, row.vanished) {
+        (true, _) => marks.push("new".to_string()),
+        (_, true) => marks.push("gone".to_string()),
+        _ => {}
     }
+    if row.by_name_only {
+        marks.push("≈".into());
+    }
+    match (row.verdict, row.p_adjusted) {
+        (FunctionVerdict::Changed, Some(p)) if p < 1e-4 => marks.push("p < 0.0001".into()),
+        (FunctionVerdict::Changed, Some(p)) => marks.push(format!("p {p:.4}")),
+        (FunctionVerdict::Changed, None) => marks.push("exact".into()),
+        (FunctionVerdict::Differs, _) => marks.push("differs".into()),
+        _ if row.own.change != 0.0 => marks.push("?".into()),
+        _ => {}
+    }
+    marks.join(" ")
 }
 
 /// The document that `opcost diff --json` prints of two files: every function.
@@ -263,25 +222,27 @@ pub fn json(difference: &ProfileDifference) -> Value {
         Measure::Share => "share",
         Measure::Counted => "cost",
     };
-    let row = |row: &ProfileRow| {
+    let row = |row: &FunctionRow| {
+        let in_files = row.in_files.unwrap_or_default();
+        let callers = row.callers.iter();
         let callers =
-            row.callers.iter().map(|(symbol, change)| value!({"symbol": symbol, "change": change}));
+            callers.map(|caller| value!({"symbol": caller.symbol, "change": caller.own.change}));
         value!({
-            "symbol": row.function.symbol,
-            "module": row.function.module,
-            "module_baseline": row.module_baseline.as_ref().unwrap_or(&row.function.module),
+            "symbol": row.symbol,
+            "module": row.module,
+            "module_baseline": row.module_baseline.as_ref().unwrap_or(&row.module),
             "by_name_only": row.by_name_only,
-            "cost_baseline": row.cost[0],
-            "cost": row.cost[1],
-            "samples_baseline": row.samples.map(|samples| samples[0]),
-            "samples": row.samples.map(|samples| samples[1]),
-            "value_baseline": row.value[0],
-            "value": row.value[1],
-            "change": row.change,
+            "cost_baseline": in_files.cost[0],
+            "cost": in_files.cost[1],
+            "samples_baseline": in_files.samples.map(|samples| samples[0]),
+            "samples": in_files.samples.map(|samples| samples[1]),
+            "value_baseline": row.own.value_baseline,
+            "value": row.own.value,
+            "change": row.own.change,
             "p_adjusted": row.p_adjusted,
             "ci_low": row.ci.map(|(low, _)| low),
             "ci_high": row.ci.map(|(_, high)| high),
-            "verdict": row.verdict.word(),
+            "verdict": row.verdict,
             "reason": row.reason,
             "callers": callers.collect::<Vec<_>>(),
         })
@@ -313,8 +274,8 @@ pub fn json(difference: &ProfileDifference) -> Value {
         "ops": difference.ops.map(|ops| ops[1]),
         "total": row(&difference.total),
         "unattributed": difference.unattributed.as_ref().map(row),
-        "functions": difference.rows.iter().map(row).collect::<Vec<_>>(),
-        "modules_matched": difference.modules,
+        "functions": difference.functions.rows.iter().map(row).collect::<Vec<_>>(),
+        "modules_matched": difference.functions.modules,
         "notes": difference.notes,
     })
 }

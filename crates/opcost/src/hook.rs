@@ -1,0 +1,96 @@
+//! Commands that the user has run around the runs.
+
+use crate::exit::{Status, WithStatus, fail};
+use crate::plan::Plan;
+use anyhow::{Context, Result};
+use opcost_sys::interrupt::Interrupt;
+use std::ffi::OsString;
+use std::process::{Command, Stdio};
+
+/// One execution of a hook.
+#[derive(Clone, Copy, Debug)]
+pub struct Hook<'a> {
+    /// Its option without the hyphens: `prepare`.
+    pub name: &'static str,
+    /// The command, for `/bin/sh -c`.
+    pub command: &'a str,
+    /// The variant that it belongs to; a hook of the whole recording has none.
+    pub variant: Option<HookVariant<'a>>,
+}
+
+/// The variant of a hook.
+#[derive(Clone, Copy, Debug)]
+pub struct HookVariant<'a> {
+    /// Its index.
+    pub index: usize,
+    /// The environment of the variant's work, which the hook gets as well.
+    pub environment: &'a [(OsString, OsString)],
+}
+
+/// How a hook ended that did not fail.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum HookEnd {
+    /// With status 0.
+    Done,
+    /// A signal that interrupts opcost ended the hook, too.
+    Interrupted,
+}
+
+/// Who executes hooks: [`HookShell`], or what a test puts in its place.
+pub trait HookRunner {
+    /// Executes a hook and waits for its end.
+    ///
+    /// # Errors
+    /// The hook failed, and no signal interrupted opcost meanwhile.
+    fn run(&mut self, plan: &Plan, hook: &Hook<'_>) -> Result<HookEnd>;
+
+    /// Whether a signal came, so that no hook before a run is worth beginning.
+    fn is_interrupted(&self) -> bool {
+        false
+    }
+}
+
+/// Executes hooks through `/bin/sh -c`.
+///
+/// A hook of a variant has that variant's environment and working directory. Another hook has the
+/// environment of this process and the directory in which the recording was begun. Hooks stay in
+/// this process's group, so that they may ask for a password on the terminal; the terminal's
+/// interrupt key reaches them, too.
+pub struct HookShell<'a> {
+    /// Whether a signal came.
+    pub interrupt: &'a Interrupt,
+}
+
+impl HookRunner for HookShell<'_> {
+    fn run(&mut self, plan: &Plan, hook: &Hook<'_>) -> Result<HookEnd> {
+        let Hook { name, command, variant } = hook;
+        let mut shell = Command::new("/bin/sh");
+        shell.arg("-c").arg(command).stdin(Stdio::null()).stdout(Stdio::null());
+        let mut dir = plan.hooks.cwd.as_ref();
+        if let Some(HookVariant { index, environment }) = variant {
+            shell.env_clear().envs(environment.iter().map(|(key, value)| (key, value)));
+            dir = plan.variants[*index].cwd.as_ref().or(dir);
+        }
+        if let Some(dir) = dir {
+            shell.current_dir(dir);
+        }
+        let status = shell
+            .status()
+            .with_context(|| format!("cannot run --{name} '{command}'"))
+            .status(Status::WorkFailed)?;
+        if status.success() {
+            return Ok(HookEnd::Done);
+        }
+        if self.interrupt.is_set() {
+            return Ok(HookEnd::Interrupted);
+        }
+        Err(fail(
+            Status::WorkFailed,
+            format!("--{name} '{command}' failed ({status}); its error output is above"),
+        ))
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupt.is_set()
+    }
+}
