@@ -2,7 +2,7 @@
 
 use super::inline::{DEBUG_SECTIONS, DebugSections, Inlined, InlinedAt};
 use super::{Frame, Names, Sources, Stack, Why};
-use crate::space::CodeFile;
+use crate::space::{CodeFile, CodeKind};
 use crate::symbols::demangle::{demangle, mangled};
 use crate::symbols::{elf, program};
 use rustc_hash::FxHashMap;
@@ -24,6 +24,12 @@ pub fn contents(file: &CodeFile, sources: &Sources) -> Option<Vec<u8>> {
         false => Err(ErrorKind::InvalidInput.into()),
     };
     found(file, sources, read).ok().map(|found| found.bytes)
+}
+
+/// Whether a file, where it was mapped from, has at least so many bytes.
+pub(super) fn is_large(file: &CodeFile, bytes: u64) -> bool {
+    file.kind == CodeKind::File
+        && fs::metadata(OsStr::from_bytes(&file.path)).is_ok_and(|found| found.len() >= bytes)
 }
 
 /// A file that is the one that was sampled.

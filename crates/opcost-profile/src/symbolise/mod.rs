@@ -22,6 +22,7 @@ use opcost_record::{Context, Function, Module, Profile};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::path::PathBuf;
+use std::sync::Mutex;
 
 pub use file::contents;
 pub use kernel::{KernelSource, running_build_id};
@@ -219,12 +220,20 @@ impl Names {
 /// Files that are named at a time at most, since each holds its symbols.
 const THREADS_MAX: usize = 4;
 
+/// Of files of at least so many bytes one is named at a time.
+const LARGE_BYTES: u64 = 32 << 20;
+
 /// Names what was recorded.
 ///
 /// `recorded`: what a session took; `sources`: where names come from. What cannot be read is said in
 /// [`Sampled::unnamed`] and never an error.
 pub fn symbolise(recorded: &Recorded, sources: &Sources) -> Sampled {
-    let names = |asked: &Asked<'_>| names(asked.file, recorded, &asked.offsets, sources);
+    let large = Mutex::new(());
+    let names = |asked: &Asked<'_>| {
+        // Nothing is behind the lock, so a panic that held it left nothing half done.
+        let _alone = file::is_large(asked.file, LARGE_BYTES).then(|| large.lock());
+        names(asked.file, recorded, &asked.offsets, sources)
+    };
     let all = |asked: Vec<Asked<'_>>| {
         // The largest first, so that none is left alone at the end.
         let mut order: Vec<usize> = (0..asked.len()).collect();
