@@ -331,6 +331,24 @@ fn every_refusal_names_the_event_with_reason_and_remedy() {
 }
 
 #[test]
+fn every_code_and_domain_reaches_the_kernel() {
+    let transcript = "opcost-perf 1\n\
+        open kind=4 config=1 config1=2 config2=3 inherit disabled pid=self -> 1\n\
+        close 1 -> ok\n\
+        open kind=0 config=1 exclude=uh inherit disabled pid=self -> 2\n\
+        close 2 -> ok\n\
+        open kind=0 config=1 exclude=kh inherit disabled pid=self -> 3\n\
+        close 3 -> ok\n";
+    let kernel = replay(transcript);
+    let raw = EventPlan { config1: 2, config2: 3, ..coded("cpu/any/", 4, 1, None) };
+    let [inside, outside] = ["instructions:k", "instructions:u"].map(|text| events(text).remove(0));
+    for event in [raw, inside, outside] {
+        Counters::new(kernel.clone(), vec![event], false).attach(0).unwrap();
+    }
+    finish(kernel);
+}
+
+#[test]
 fn a_read_or_switch_that_fails_names_the_event() {
     let open = "open kind=0 config=0 inherit disabled pid=self -> 1\n";
     let fails = |rest: &str| {
