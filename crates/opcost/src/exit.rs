@@ -132,6 +132,14 @@ pub fn status_of(error: &anyhow::Error) -> Option<Status> {
     error.chain().find_map(|cause| cause.downcast_ref::<StatusError>()).map(|error| error.status)
 }
 
+/// The first error of a type among the causes of one, within what carries a status too.
+pub fn cause<E: std::error::Error + Send + Sync + 'static>(error: &anyhow::Error) -> Option<&E> {
+    error.chain().find_map(|link| {
+        let carried = || cause(&link.downcast_ref::<StatusError>()?.error);
+        link.downcast_ref::<E>().or_else(carried)
+    })
+}
+
 /// An error with a status, from a message.
 pub fn fail(status: Status, message: impl fmt::Display) -> anyhow::Error {
     StatusError { status, error: anyhow::anyhow!("{message}") }.into()

@@ -6,6 +6,7 @@
 
 use super::Severity::{Doubtful, Fine};
 use super::ledger::{Evidence, Finding, unknown};
+use crate::plan::GuestPlan;
 use opcost_record::Profile;
 use std::collections::BTreeMap;
 
@@ -17,6 +18,10 @@ const CALLER: &str = "kthread";
 /// Compares the instructions of the kernel's threads over the runs of each variant.
 pub(super) fn kernel_threads(evidence: &Evidence<'_>) -> Finding {
     let recording = evidence.recording;
+    let boots = |guest: &GuestPlan| guest.kernel.is_some();
+    if !recording.plan.variants.iter().any(|one| one.guest.as_ref().is_some_and(boots)) {
+        return Finding::Seen(Fine, "no kernel was counted".into());
+    }
     // Both are in the order of the schedule, and not every run has a profile.
     let mut profiles = recording.profiles.iter().peekable();
     let mut by_variant: Vec<Vec<Work>> = vec![Vec::new(); recording.plan.variants.len()];

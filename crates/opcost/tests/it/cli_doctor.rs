@@ -40,3 +40,28 @@ fn a_time_without_the_map_is_a_mistake() {
     lab.run(&["doctor", "--seconds", "1"]).expect(2).says(&["--cpus"]);
     lab.run(&["doctor", "--cpus", "--seconds", "x"]).expect(2).says(&["give seconds"]);
 }
+
+#[test]
+fn emulators_are_tried_before_they_are_praised() {
+    if !needs::programs(&["qemu-system-x86_64"]) {
+        return;
+    }
+    let lab = Lab::new();
+    let machine = |findings: &serde_json::Value| {
+        let all = findings.as_array().unwrap();
+        all.iter().find(|one| one["subject"] == "emulated machine").unwrap().clone()
+    };
+    let found = machine(&lab.json(&["doctor", "--json"]));
+    assert_eq!(found["health"], "good", "{found}");
+    assert!(found["what"].as_str().unwrap().starts_with("its self-test counted exactly: "));
+    // One that says a version and takes no plugin.
+    let script = "case $1 in --version) echo 'QEMU emulator version 10.0.2' ;; *) echo 'qemu: \
+                  -plugin: invalid option' >&2; exit 1 ;; esac";
+    lab.script("qemu-system-x86_64", script);
+    let line = format!("PATH={}:$PATH $OPCOST doctor --json", lab.dir().display());
+    let ended = lab.shell(&line).spawn().unwrap().end().expect(0);
+    let found = machine(&serde_json::from_str(&ended.stdout).unwrap());
+    assert_eq!(found["health"], "missing", "{found}");
+    assert!(found["what"].as_str().unwrap().ends_with("(10.0.2) was built without plugins"));
+    assert!(found["remedy"].as_str().unwrap().contains("--enable-plugins"), "{found}");
+}

@@ -5,7 +5,7 @@ mod noise;
 use crate::command::globals::Globals;
 use crate::command::output::print;
 use crate::command::seconds::seconds;
-use crate::exit::{Status, WithStatus};
+use crate::exit::{Status, WithStatus, cause};
 use crate::machine::emulated::{Emulator, ToolError, Unusable, try_out};
 use crate::machine::host::HostSurroundings;
 use crate::render::Style;
@@ -161,13 +161,11 @@ fn emulation(subject: &'static str, emulator: Emulator, interrupt: &Interrupt) -
 
 /// What kept an emulator from its self-test or was seen in it, and what would help.
 fn refusal(error: &anyhow::Error) -> (String, String) {
-    for cause in error.chain() {
-        if let Some(tool) = cause.downcast_ref::<ToolError>() {
-            return (tool.what(), tool.remedy());
-        }
-        if let Some(Unusable { what, remedy }) = cause.downcast_ref::<Unusable>() {
-            return (what.clone(), remedy.clone());
-        }
+    if let Some(tool) = cause::<ToolError>(error) {
+        return (tool.what(), tool.remedy());
+    }
+    if let Some(Unusable { what, remedy }) = cause(error) {
+        return (what.clone(), remedy.clone());
     }
     (format!("{error:#}"), "mend that, then ask again".into())
 }

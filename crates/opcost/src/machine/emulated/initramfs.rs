@@ -263,7 +263,7 @@ mod tests {
         assert!(made.bytes(128).is_ok());
         let said = made.bytes(64).unwrap_err().to_string();
         assert!(said.starts_with("the 21 MiB that are packed into the guest"), "{said}");
-        assert!(said.ends_with("64 MiB are too small for that: give it --memory-mib 128 or more"));
+        assert!(said.ends_with("64 MiB are too small for both: give it --memory-mib 128 or more"));
     }
 
     #[test]

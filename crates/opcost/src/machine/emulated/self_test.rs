@@ -252,7 +252,7 @@ impl SelfTest<'_> {
             ),
             Ended::Silent(said) => (
                 format!(
-                    "{qemu} ({version}) did not run the plugin ({}): {}",
+                    "the self-test of {qemu} ({version}) failed, it did not run the plugin ({}): {}",
                     self.tools.plugin.display(),
                     said.trim_end()
                 ),
