@@ -63,6 +63,10 @@ impl Emulator {
             skip(&format!("{qemu} is not installed"));
             return None;
         }
+        if !Learned::of(qemu).takes_plugins {
+            skip(&format!("{qemu} was built without plugins"));
+            return None;
+        }
         Some(Emulator { qemu, folder: TempDir::new().unwrap() })
     }
 
@@ -154,6 +158,8 @@ impl Emulator {
 pub(crate) struct Learned {
     /// The version of its plugin API, where the plugin must be told.
     pub(crate) api: Option<u32>,
+    /// Debian's of programs takes none from 10.0 on.
+    takes_plugins: bool,
     /// Which of its filters count the iterations of string instructions.
     pub(crate) filters: Vec<String>,
 }
@@ -171,9 +177,12 @@ impl Learned {
             if api.is_some() {
                 run = emulator.run_probe(api, &["probe=on"]);
             }
+            if run.errors.contains("unknown option 'plugin'") {
+                return Learned { api, takes_plugins: false, filters: Vec::new() };
+            }
             let filters = probe::derive(&run.report)
                 .unwrap_or_else(|error| panic!("{error}: {}", run.errors));
-            Learned { api, filters: filters.arguments() }
+            Learned { api, takes_plugins: true, filters: filters.arguments() }
         })
     }
 }
