@@ -2,6 +2,7 @@
 //! says so, and returns.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Whether these programs are on the PATH.
 pub(crate) fn programs(names: &[&str]) -> bool {
@@ -22,9 +23,18 @@ pub(crate) fn beside(name: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Whether single programs can be emulated and counted.
+/// Whether single programs can be emulated and counted. Debian's QEMU of programs takes no plugin from
+/// 10.0 on.
 pub(crate) fn emulator() -> bool {
-    programs(&["qemu-x86_64"]) && beside("libopcost_emu.so").is_some()
+    if !programs(&["qemu-x86_64"]) || beside("libopcost_emu.so").is_none() {
+        return false;
+    }
+    let asked = Command::new("qemu-x86_64").args(["-plugin", "file=/", "/"]).output().unwrap();
+    let takes = !String::from_utf8_lossy(&asked.stderr).contains("unknown option 'plugin'");
+    if !takes {
+        opcost_skip::skip!("qemu-x86_64 was built without plugins");
+    }
+    takes
 }
 
 /// Whether machines can be emulated and counted.
