@@ -49,7 +49,7 @@ pub(crate) struct Ended {
 /// Emulates the guest's program alone, without a kernel, as it does the work of a request; nothing
 /// without the emulator.
 pub(crate) fn work_counted(request: &GuestRequest) -> Option<Ended> {
-    needs::programs(&["qemu-x86_64"]).then_some(())?;
+    needs::emulator().then_some(())?;
     let folder = tempfile::tempdir().unwrap();
     let (report, file) = (folder.path().join("report"), folder.path().join("request"));
     let (plugin, guest) = (plugin(&report)?, needs::beside("opcost-guest")?);
