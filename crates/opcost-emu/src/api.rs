@@ -17,19 +17,16 @@
 //! and calls all plugins in the same way. So one declared version serves as long as QEMU accepts
 //! it: [`declared`] says which.
 
+use opcost_record::emulation::{API_NEWEST, API_VARIABLE};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
-/// The newest version of the API that this plugin knows.
-pub(crate) const NEWEST: c_int = 7;
 /// The first version with scoreboards.
 const SCOREBOARDS: c_int = 2;
 /// The first version whose `qemu_plugin_insn_data` copies.
 const COPIES: c_int = 3;
 /// The first version whose callbacks get data instead of an id.
-pub(crate) const DATA: c_int = 7;
-/// Names the version to declare.
-const VARIABLE: &str = "OPCOST_EMU_API";
+const DATA: c_int = 7;
 /// The longest instruction (Intel SDM volume 2, section 2.3.11: 15 bytes), and one byte more.
 const INSTRUCTION_BYTES_MAX: usize = 16;
 
@@ -314,11 +311,11 @@ fn find(name: &CStr) -> Option<*mut c_void> {
 
 /// The version to declare to the QEMU that loads the plugin.
 ///
-/// The first version that it offers is not told before it compares; opcost, which has read QEMU's
-/// refusal, says it by the variable `OPCOST_EMU_API`. Otherwise the functions tell 1 from 2.
+/// QEMU does not say which versions it offers before it compares. opcost reads QEMU's refusal and says
+/// the version by [`API_VARIABLE`]. Without that the functions tell 1 from 2.
 pub(crate) fn declared() -> c_int {
-    let said = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok());
-    said.filter(|version| (1..=NEWEST).contains(version)).unwrap_or_else(|| {
+    let said = std::env::var(API_VARIABLE).ok().and_then(|text| text.parse().ok());
+    said.filter(|version| (1..=API_NEWEST).contains(version)).unwrap_or_else(|| {
         if find(c"qemu_plugin_scoreboard_new").is_some() { SCOREBOARDS } else { 1 }
     })
 }
@@ -345,7 +342,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_qemu_is_refused() {
-        for version in 1..=NEWEST {
+        for version in 1..=API_NEWEST {
             let message = load(version).err().unwrap();
             assert!(message.contains("no function qemu_plugin_"), "{message}");
         }

@@ -5,6 +5,7 @@ use crate::arguments::Arguments;
 use crate::attribution::Attribution;
 use crate::core::{Core, nowhere};
 use crate::{callback, events, refusal};
+use opcost_record::emulation::API_NEWEST;
 use opcost_record::symbols::Symbols;
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -56,13 +57,11 @@ pub unsafe extern "C" fn qemu_plugin_install(
 }
 
 unsafe fn install(id: Id, info: &Info, texts: &[String]) -> Result<(), String> {
-    if info.version_min > api::NEWEST {
+    if info.version_min > API_NEWEST {
         return Err(format!(
             "this QEMU offers plugin API versions {} to {}, this plugin knows versions 1 to {}: use \
              QEMU 7.2 to 11.1",
-            info.version_min,
-            info.version_now,
-            api::NEWEST
+            info.version_min, info.version_now, API_NEWEST
         ));
     }
     // SAFETY: the name is a text that ends with a zero byte, as QEMU's header says.

@@ -31,6 +31,12 @@ pub static FORMAT: Format = Format {
     counted: true,
 };
 
+/// The newest version of QEMU's plugin API that the plugin knows.
+pub const API_NEWEST: i32 = 7;
+
+/// The variable that tells the plugin which version of the API to declare.
+pub const API_VARIABLE: &str = "OPCOST_EMU_API";
+
 /// A report.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Emulation {

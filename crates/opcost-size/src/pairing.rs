@@ -33,7 +33,7 @@ struct Left<'s, 'd> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Raw {
     pub(super) symbols: [Option<usize>; 2],
-    /// Of a symbol that is on one side only, the one on the other side that has its name.
+    /// The other side's symbol of the same name, for a symbol that is on one side only.
     pub(super) folded: Option<usize>,
 }
 

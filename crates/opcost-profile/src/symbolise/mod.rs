@@ -220,7 +220,7 @@ impl Names {
 /// Files that are named at a time at most, since each holds its symbols.
 const THREADS_MAX: usize = 4;
 
-/// Of files of at least so many bytes one is named at a time.
+/// Files of this size and more are named one at a time.
 const LARGE_BYTES: u64 = 32 << 20;
 
 /// Names what was recorded.

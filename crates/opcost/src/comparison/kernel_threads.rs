@@ -80,7 +80,7 @@ struct Work {
 impl Work {
     fn of(profile: &Profile) -> Work {
         let name = |function: u32| profile.functions[function as usize].symbol.as_str();
-        // Of each context the function of the thread that it is in.
+        // For each context, the function of its thread.
         let mut threads: Vec<Option<u32>> = Vec::with_capacity(profile.contexts.len());
         let mut work = Work { total: profile.total(), by_thread: BTreeMap::new() };
         for context in &profile.contexts {

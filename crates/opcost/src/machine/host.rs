@@ -122,7 +122,7 @@ impl<'a> Host<'a> {
     /// Makes one run in a process of its own; `None` if a signal interrupted it.
     ///
     /// # Errors
-    /// Those of [`Machine::run_together`].
+    /// The errors of [`Machine::run_together`].
     pub fn run(&mut self, plan: &Plan, slot: &Slot) -> Result<Option<RunEnd>> {
         if self.interrupt.is_set() {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Which runs are made by one process, and which processes at the same time.
+//! Groups of runs: one process makes some of them, and several processes run at the same time.
 
 use super::{Plan, Slot};
 

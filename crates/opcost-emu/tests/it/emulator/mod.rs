@@ -115,7 +115,7 @@ impl Emulator {
     }
 
     /// Runs the self-test's program or image.
-    pub(crate) fn run_probe(&self, api: Option<u32>, plugin_arguments: &[&str]) -> Run {
+    pub(crate) fn run_probe(&self, api: Option<i32>, plugin_arguments: &[&str]) -> Run {
         if self.qemu == USER {
             let program = self.file("probe", &probe::user_program());
             return self.start(api, plugin_arguments, &[&program]);
@@ -127,7 +127,7 @@ impl Emulator {
         self.start(api, plugin_arguments, &arguments)
     }
 
-    fn start(&self, api: Option<u32>, plugin_arguments: &[&str], arguments: &[&str]) -> Run {
+    fn start(&self, api: Option<i32>, plugin_arguments: &[&str], arguments: &[&str]) -> Run {
         let report = self.folder().join("report");
         let _ = std::fs::remove_file(&report);
         let mut plugin = format!("{},out={}", plugin().display(), report.display());
@@ -141,7 +141,7 @@ impl Emulator {
             .args(arguments)
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .envs(api.map(|version| ("OPCOST_EMU_API", version.to_string())))
+            .envs(api.map(|version| (emulation::API_VARIABLE, version.to_string())))
             .stdin(Stdio::null())
             .output()
             .unwrap();
@@ -157,10 +157,10 @@ impl Emulator {
 /// What must be known of a QEMU before it counts.
 pub(crate) struct Learned {
     /// The version of its plugin API, where the plugin must be told.
-    pub(crate) api: Option<u32>,
+    pub(crate) api: Option<i32>,
     /// Debian's of programs takes none from 10.0 on.
     takes_plugins: bool,
-    /// Which of its filters count the iterations of string instructions.
+    /// The filters that count the iterations of string instructions.
     pub(crate) filters: Vec<String>,
 }
 

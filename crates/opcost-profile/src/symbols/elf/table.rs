@@ -38,7 +38,7 @@ struct Table<'d> {
     symbols: SymbolTable<'d, Header>,
     /// The number of its first symbol.
     first: u32,
-    /// Of each source file that it names the place of that, and the file's number.
+    /// Each source file that it names: the place of the name, and the file's number.
     sources: Vec<(u32, NonZeroU32)>,
 }
 

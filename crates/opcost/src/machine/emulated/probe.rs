@@ -323,7 +323,7 @@ pub fn derive(report: &str) -> Result<Filters, ProbeError> {
 ///
 /// `said`: its messages, such as "plugin requires API version 2, but this QEMU supports only a
 /// minimum version of 7" (`plugins/loader.c` of QEMU).
-pub fn api_wanted(said: &str) -> Option<u32> {
+pub fn api_wanted(said: &str) -> Option<i32> {
     let (_, version) = said.split_once("supports only a minimum version of ")?;
     version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }

@@ -6,6 +6,7 @@ use super::{Emulated, Emulator, Tools, cache_folder, command_line};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::machine::state::program_state;
 use anyhow::{Context, Result};
+use opcost_record::emulation::{API_NEWEST, API_VARIABLE};
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::spawn::{EndedBy, Spawn};
 use std::ffi::OsString;
@@ -16,8 +17,6 @@ use std::time::Duration;
 /// The probe is over long before.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The newest version of QEMU's plugin API that the plugin knows.
-const API_NEWEST: u32 = 7;
 /// The first line of a kept answer names the version that the plugin has to declare.
 const API_LINE: &str = "api ";
 
@@ -25,8 +24,8 @@ const API_LINE: &str = "api ";
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Learned {
     /// The version of its plugin API, where the plugin must be told.
-    api: Option<u32>,
-    /// Which of its filters count the iterations of string instructions.
+    api: Option<i32>,
+    /// The filters that count the iterations of string instructions.
     pub(super) filters: Filters,
 }
 
@@ -88,8 +87,8 @@ impl From<ProbeError> for Unusable {
     }
 }
 
-fn environment(api: Option<u32>) -> Vec<(OsString, OsString)> {
-    api.map(|version| ("OPCOST_EMU_API".into(), version.to_string().into())).into_iter().collect()
+fn environment(api: Option<i32>) -> Vec<(OsString, OsString)> {
+    api.map(|version| (API_VARIABLE.into(), version.to_string().into())).into_iter().collect()
 }
 
 /// Learns how to count with this QEMU and this plugin, or refuses to; what was learned is kept.
@@ -181,7 +180,7 @@ struct SelfTest<'a> {
     emulator: Emulator,
     folder: &'a Path,
     interrupt: &'a Interrupt,
-    api: Option<u32>,
+    api: Option<i32>,
 }
 
 /// How a run of the probe ended.
@@ -189,7 +188,7 @@ enum Ended {
     /// With the plugin's report.
     Report(String),
     /// QEMU wants the plugin to declare at least this version of its API.
-    Wants(u32),
+    Wants(i32),
     /// Without a report; what QEMU said.
     Silent(String),
 }
