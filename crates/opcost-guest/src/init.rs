@@ -2,21 +2,27 @@
 
 use crate::error::JobError;
 use crate::reply::{Channel, send};
-use crate::{command, disk, kernel, mounts, power, workload};
+use crate::{command, disk, kernel, mounts, power, request, variation, workload};
 use opcost_record::channel::{FrameKind, PORT};
-use opcost_record::request::{self, GuestRequest};
+use opcost_record::request::{GuestJob, GuestRequest};
+use opcost_sys::loopback;
 use opcost_sys::port::Port;
-use std::fs;
 use std::io;
 
 /// Does the job and ends the machine.
 pub(crate) fn run() -> ! {
     let odd = mounts::make();
+    // A kernel without this network is none that its programs ask for it.
+    let _ = loopback::up();
+    // Before the channel is opened: what is sent belongs to the run that asked.
+    let asked = disk::set_up()
+        .map_err(JobError::from)
+        .and_then(|modules| Ok(Asked { modules, request: request::obtain()? }));
     match Port::open(PORT).and_then(Channel::start) {
         Ok(mut channel) => {
             report_panics();
             // Port I/O has no error that could be reported elsewhere.
-            let _ = serve(&mut channel, &odd).and_then(|()| channel.end());
+            let _ = serve(&mut channel, &odd, asked).and_then(|()| channel.end());
         }
         // The console is all that is left, and the host shows its last lines.
         Err(error) => eprintln!(
@@ -27,29 +33,44 @@ pub(crate) fn run() -> ! {
     power::end()
 }
 
-fn serve(channel: &mut Channel, odd: &[String]) -> io::Result<()> {
+/// A guest that is ready, and what it is to do.
+struct Asked {
+    /// Whether modules were loaded for the disk.
+    modules: bool,
+    request: GuestRequest,
+}
+
+fn serve(channel: &mut Channel, odd: &[String], asked: Result<Asked, JobError>) -> io::Result<()> {
     for text in odd {
         channel.send(FrameKind::Note, text.as_bytes())?;
     }
     channel.send(FrameKind::Uname, kernel::uname().as_bytes())?;
     channel.send(FrameKind::Cpuinfo, kernel::cpuinfo().as_bytes())?;
-    match perform(channel) {
+    match asked.and_then(|asked| perform(channel, asked)) {
         Ok(()) => Ok(()),
         Err(error) => channel.send(FrameKind::Error, error.to_string().as_bytes()),
     }
 }
 
-fn perform(channel: &mut Channel) -> Result<(), JobError> {
-    let text = fs::read_to_string(request::PATH)
-        .map_err(JobError::system(format!("read the request {}", request::PATH)))?;
-    let request = GuestRequest::parse(&text)?;
-    if disk::set_up()? {
+fn perform(channel: &mut Channel, asked: Asked) -> Result<(), JobError> {
+    let Asked { modules, request } = asked;
+    if modules {
         send(channel, FrameKind::Modules, kernel::modules()?.as_bytes())?;
     }
-    match request {
-        GuestRequest::Symbols => send(channel, FrameKind::Kallsyms, &kernel::functions()?),
-        GuestRequest::Workload { env, .. } => workload::run(channel, env),
-        GuestRequest::Command(request) => command::run(channel, &request),
+    let padding = match &request.variation {
+        Some(variation) => Some(variation::apply(variation)?),
+        None => None,
+    };
+    match request.job {
+        GuestJob::Symbols => send(channel, FrameKind::Kallsyms, &kernel::functions()?),
+        GuestJob::Workload { mut env, .. } => {
+            env.extend(padding);
+            workload::run(channel, env)
+        }
+        GuestJob::Command(mut command) => {
+            command.env.extend(padding);
+            command::run(channel, &command)
+        }
     }
 }
 

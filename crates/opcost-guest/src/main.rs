@@ -1,8 +1,8 @@
-//! The `/init` of opcost's emulated machines: sets up a bare Linux, does the one job that it finds
-//! in the initramfs, sends what came of it over a channel of its own and ends the machine.
+//! The `/init` of opcost's emulated machines: sets up a bare Linux, does the one job that it is
+//! asked for, sends what came of it over a channel of its own and ends the machine.
 //!
 //! ```text
-//! mounts → channel → request → disk → symbols | workload | command → power
+//! mounts → disk → request → channel → variation → symbols | workload | command → power
 //! ```
 //!
 //! Between the markers nothing of init runs: a workload is a process of its own, and a command's
@@ -20,6 +20,8 @@ mod log;
 mod mounts;
 mod power;
 mod reply;
+mod request;
+mod variation;
 mod workload;
 
 use std::process::ExitCode;

@@ -5,7 +5,7 @@ use crate::error::JobError;
 use crate::reply::{Channel, send, send_exit};
 use opcost_record::channel::{FrameKind, GuestExit};
 use opcost_record::framing::Fault;
-use opcost_record::request::{self, GuestRequest};
+use opcost_record::request::{self, GuestJob, GuestRequest};
 use opcost_record::{Report, Unit, wire};
 use opcost_work::{Markers, Measured, WORKLOADS, WorkloadSpec, measure, measure_paths};
 use std::ffi::OsString;
@@ -82,7 +82,7 @@ fn perform(path: &Path) -> Result<String, String> {
     let text = fs::read_to_string(path)
         .map_err(|error| format!("cannot read the request {}: {error}", path.display()))?;
     let request = GuestRequest::parse(&text).map_err(|error| error.to_string())?;
-    let GuestRequest::Workload { name, params, seed, paths, .. } = request else {
+    let GuestJob::Workload { name, params, seed, paths, .. } = request.job else {
         return Err("the request is not for a workload".into());
     };
     let spec = WorkloadSpec::find(&name).ok_or_else(|| {

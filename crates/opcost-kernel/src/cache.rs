@@ -33,6 +33,41 @@ const RETRY_LOCK_EVERY: Duration = Duration::from_millis(200);
 /// How many characters of a key say which it is.
 pub(crate) const KEY_SHOWN: usize = 12;
 
+/// Waits until nobody else works on `id`, for which there is a file in `folder`; it is free again when
+/// the result is dropped or its process ends.
+///
+/// # Errors
+/// A signal came, or the file cannot be made or locked.
+pub fn lock(
+    folder: &Path,
+    id: &str,
+    interrupt: &Interrupt,
+    progress: &mut dyn FnMut(&str, Option<&str>),
+) -> Result<File, KernelError> {
+    let path = folder.join(id);
+    fs::create_dir_all(folder).map_err(KernelError::file("make", folder))?;
+    let open = OpenOptions::new().create(true).append(true).open(&path);
+    let file = open.map_err(KernelError::file("open", &path))?;
+    let mut told = false;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if interrupt.is_set() => {
+                return Err(KernelError::Interrupted);
+            }
+            Err(TryLockError::WouldBlock) => {
+                if !std::mem::replace(&mut told, true) {
+                    progress("another opcost is making it: waiting", None);
+                }
+                std::thread::sleep(RETRY_LOCK_EVERY);
+            }
+            Err(TryLockError::Error(error)) => {
+                return Err(KernelError::file("lock", &path)(error));
+            }
+        }
+    }
+}
+
 /// What is known of an entry besides its files.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Description {
@@ -87,29 +122,7 @@ impl Cache {
         interrupt: &Interrupt,
         progress: &mut dyn FnMut(&str, Option<&str>),
     ) -> Result<File, KernelError> {
-        let path = self.path(&["locks", id]);
-        let folder = self.path(&["locks"]);
-        fs::create_dir_all(&folder).map_err(KernelError::file("make", &folder))?;
-        let open = OpenOptions::new().create(true).append(true).open(&path);
-        let file = open.map_err(KernelError::file("open", &path))?;
-        let mut told = false;
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(file),
-                Err(TryLockError::WouldBlock) if interrupt.is_set() => {
-                    return Err(KernelError::Interrupted);
-                }
-                Err(TryLockError::WouldBlock) => {
-                    if !std::mem::replace(&mut told, true) {
-                        progress("another opcost is making it: waiting", None);
-                    }
-                    std::thread::sleep(RETRY_LOCK_EVERY);
-                }
-                Err(TryLockError::Error(error)) => {
-                    return Err(KernelError::file("lock", &path)(error));
-                }
-            }
-        }
+        lock(&self.path(&["locks"]), id, interrupt, progress)
     }
 
     /// The kernel of an entry, if it is there and undamaged.
@@ -193,6 +206,26 @@ impl Cache {
             name: name.to_string(),
             nearest: did_you_mean(name, names.keys().map(String::as_str)),
         })
+    }
+
+    /// Removes the kernels that a name, or the beginning of a key, means. Result: what was removed.
+    pub(crate) fn forget(&self, name: &str) -> Result<Vec<Description>, KernelError> {
+        let means = |entry: &Description| {
+            entry.name.split(", ").any(|one| one == name)
+                || (name.len() >= 6 && entry.key.starts_with(name))
+        };
+        let mut removed = Vec::new();
+        for (path, entry) in self.entries() {
+            if means(&entry) {
+                remove(&path)?;
+                for (one, _) in self.names().iter().filter(|(_, key)| **key == entry.key) {
+                    let path = self.path(&["names", one]);
+                    fs::remove_file(&path).map_err(KernelError::file("remove", &path))?;
+                }
+                removed.push(entry);
+            }
+        }
+        Ok(removed)
     }
 
     /// All entries: built ones by name, then packages; unreadable ones are left out.

@@ -17,7 +17,7 @@ mod step;
 mod tools;
 
 pub use build::short;
-pub use cache::Description;
+pub use cache::{Description, lock};
 pub use error::{KERNEL, KernelError};
 pub use image::digest;
 pub use modules::Module;
@@ -127,6 +127,17 @@ pub fn default_cache() -> Result<PathBuf, KernelError> {
 /// `cache` is the folder that [`default_cache`] names.
 pub fn kept(cache: &Path) -> Vec<(PathBuf, Description)> {
     Cache::new(cache).entries()
+}
+
+/// Removes the kernels of the cache that a name, or the beginning of a key, means. Result: what was
+/// removed, nothing if nothing has that name.
+///
+/// `cache` is the folder that [`default_cache`] names.
+///
+/// # Errors
+/// A file cannot be removed.
+pub fn forget(cache: &Path, name: &str) -> Result<Vec<Description>, KernelError> {
+    Cache::new(cache).forget(name)
 }
 
 /// The vmlinux that the cache keeps of the kernel with this image; `None` where it has none.

@@ -1,7 +1,9 @@
-//! What a guest's `/init` is asked to do: a file of the initramfs.
+//! What a guest's `/init` is asked to do: a file of the initramfs, or of QEMU's fw_cfg device for a
+//! guest that was booted before it was known.
 //!
 //! ```text
-//! opcost-request 2
+//! opcost-request 3
+//! vary 7 30
 //! job command
 //! program /bin/gzip
 //! argv gzip
@@ -9,7 +11,7 @@
 //! argv my%20file
 //! env PATH=/bin
 //! cwd /root
-//! end 7
+//! end 8
 //! ```
 //!
 //! The frame is that of [`framing`](crate::framing). Bytes other than printable ASCII, and `%`, are
@@ -22,7 +24,7 @@ use std::path::PathBuf;
 
 /// The format.
 pub static FORMAT: Format = Format {
-    header: "opcost-request 2",
+    header: "opcost-request 3",
     name: "the request",
     peer: "guest",
     empty: "the request is empty",
@@ -30,12 +32,51 @@ pub static FORMAT: Format = Format {
     counted: true,
 };
 
-/// Where the request stands in the guest.
+/// Where the request stands in the guest; a guest without it waits for one.
 pub const PATH: &str = "/opcost/request";
+
+/// The name of the request in QEMU's fw_cfg device (docs/specs/fw_cfg: `opt/` and a reversed domain
+/// name are free for use).
+pub const FW_CFG_NAME: &str = "opt/org.opcost/request";
+
+/// The port of fw_cfg's selector; data is at the next one (docs/specs/fw_cfg).
+pub const FW_CFG_PORT: u16 = 0x510;
+
+/// The port that starts the machine's watchdog, an `ib700`: where a guest waits for its request, it
+/// has the watchdog fire while nothing runs (hw/watchdog/wdt_ib700.c).
+pub const WAIT_PORT: u16 = 0x443;
+
+/// What is asked of a guest.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct GuestRequest {
+    /// What makes this run another one than others from the same booted state; `None` for a guest
+    /// whose boot was already its own.
+    pub variation: Option<Variation>,
+    /// What to do.
+    pub job: GuestJob,
+}
+
+impl From<GuestJob> for GuestRequest {
+    fn from(job: GuestJob) -> GuestRequest {
+        GuestRequest { variation: None, job }
+    }
+}
+
+/// What is varied between runs from one booted state, as seed and padding of a boot would be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Variation {
+    /// Decides what is random in the guest, when ticks fall, and which pages of memory are free.
+    pub seed: u32,
+    /// Bytes of padding in the job's environment.
+    pub padding_bytes: u16,
+}
+
+/// The name of the variable that pads an environment.
+pub const PADDING: &str = "OPCOST_PADDING";
 
 /// One job for a guest.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum GuestRequest {
+pub enum GuestJob {
     /// Send what the kernel calls its functions.
     Symbols,
     /// Run a built-in workload between markers.
@@ -69,13 +110,26 @@ pub struct GuestCommand {
     pub cwd: PathBuf,
 }
 
+impl GuestJob {
+    /// The same job; a workload exchanges these code paths in its process, one for each run.
+    pub fn with_paths(mut self, of_runs: Vec<String>) -> GuestJob {
+        if let GuestJob::Workload { paths, .. } = &mut self {
+            *paths = of_runs;
+        }
+        self
+    }
+}
+
 impl GuestRequest {
     /// Writes the request as text.
     pub fn format(&self) -> String {
         let mut lines = Vec::new();
-        match self {
-            GuestRequest::Symbols => lines.push("job symbols".to_string()),
-            GuestRequest::Workload { name, params, seed, paths, env } => {
+        if let Some(Variation { seed, padding_bytes }) = self.variation {
+            lines.push(format!("vary {seed} {padding_bytes}"));
+        }
+        match &self.job {
+            GuestJob::Symbols => lines.push("job symbols".to_string()),
+            GuestJob::Workload { name, params, seed, paths, env } => {
                 lines.push("job workload".to_string());
                 lines.push(format!("name {}", escaped(name.as_bytes())));
                 for (key, value) in params {
@@ -85,7 +139,7 @@ impl GuestRequest {
                 lines.extend(paths.iter().map(|path| format!("path {}", escaped(path.as_bytes()))));
                 lines.extend(env.iter().map(variable));
             }
-            GuestRequest::Command(command) => {
+            GuestJob::Command(command) => {
                 lines.push("job command".to_string());
                 lines.push(format!("program {}", escaped(command.program.as_os_str().as_bytes())));
                 lines.extend(
@@ -115,6 +169,7 @@ impl GuestRequest {
 /// Items as they come, before it is known whether the job has all it needs.
 #[derive(Default)]
 struct Items {
+    variation: Option<Variation>,
     job: Option<String>,
     name: Option<String>,
     params: Vec<(String, String)>,
@@ -129,6 +184,14 @@ struct Items {
 impl Items {
     fn take(&mut self, word: &str, value: &str) -> Result<(), &'static str> {
         match word {
+            "vary" => {
+                let (seed, padding) = value.split_once(' ').ok_or("a number is missing")?;
+                let number = |_| "not a number";
+                self.variation = Some(Variation {
+                    seed: seed.parse().map_err(number)?,
+                    padding_bytes: padding.parse().map_err(number)?,
+                });
+            }
             "job" => self.job = Some(value.to_string()),
             "name" => self.name = Some(plain(value)?),
             "param" => {
@@ -150,16 +213,20 @@ impl Items {
     }
 
     fn into_request(self) -> Result<GuestRequest, &'static str> {
+        Ok(GuestRequest { variation: self.variation, job: self.into_job()? })
+    }
+
+    fn into_job(self) -> Result<GuestJob, &'static str> {
         match self.job.as_deref() {
-            Some("symbols") => Ok(GuestRequest::Symbols),
-            Some("workload") => Ok(GuestRequest::Workload {
+            Some("symbols") => Ok(GuestJob::Symbols),
+            Some("workload") => Ok(GuestJob::Workload {
                 name: self.name.ok_or("name")?,
                 params: self.params,
                 seed: self.seed.ok_or("seed")?,
                 paths: self.paths,
                 env: self.env,
             }),
-            Some("command") => Ok(GuestRequest::Command(GuestCommand {
+            Some("command") => Ok(GuestJob::Command(GuestCommand {
                 program: self.program.ok_or("program")?.into(),
                 argv: self.argv,
                 env: self.env,
@@ -224,7 +291,7 @@ mod tests {
         let paths = prop::collection::vec(word, 0..4);
         let params = prop::collection::vec((word, word), 0..4);
         let workload = (word, params, any::<u64>(), paths, pairs()).prop_map(
-            |(name, params, seed, paths, env)| GuestRequest::Workload {
+            |(name, params, seed, paths, env)| GuestJob::Workload {
                 name,
                 params,
                 seed,
@@ -235,10 +302,15 @@ mod tests {
         let command = (bytes(), prop::collection::vec(bytes(), 0..4), pairs(), bytes()).prop_map(
             |(program, argv, env, cwd)| {
                 let (program, cwd) = (program.into(), cwd.into());
-                GuestRequest::Command(GuestCommand { program, argv, env, cwd })
+                GuestJob::Command(GuestCommand { program, argv, env, cwd })
             },
         );
-        prop_oneof![Just(GuestRequest::Symbols), workload, command]
+        let job = prop_oneof![Just(GuestJob::Symbols), workload, command];
+        let variation = prop::option::of(
+            (any::<u32>(), any::<u16>())
+                .prop_map(|(seed, padding_bytes)| Variation { seed, padding_bytes }),
+        );
+        (variation, job).prop_map(|(variation, job)| GuestRequest { variation, job })
     }
 
     proptest! {
@@ -255,7 +327,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_it_panic(text in "\\PC{0,80}", lines in "((job|param|path|env|argv|end) [%=a-zé0-9]{0,6}\n){0,6}") {
+        fn no_text_makes_it_panic(text in "\\PC{0,80}", lines in "((job|vary|param|path|env|argv|end) [%=a-zé0-9]{0,6}\n){0,6}") {
             let _ = GuestRequest::parse(&text);
             let _ = GuestRequest::parse(&format!("{}\n{lines}", FORMAT.header));
         }
@@ -263,14 +335,16 @@ mod tests {
 
     #[test]
     fn the_text_is_the_one_documented() {
-        let request = GuestRequest::Command(GuestCommand {
+        let variation = Some(Variation { seed: 7, padding_bytes: 30 });
+        let job = GuestJob::Command(GuestCommand {
             program: "/bin/gzip".into(),
             argv: vec!["gzip".into(), "-9".into(), "my file".into()],
             env: vec![("PATH".into(), "/bin".into())],
             cwd: "/root".into(),
         });
-        let text = "opcost-request 2\njob command\nprogram /bin/gzip\nargv gzip\nargv -9\n\
-                    argv my%20file\nenv PATH=/bin\ncwd /root\nend 7\n";
+        let request = GuestRequest { variation, job };
+        let text = "opcost-request 3\nvary 7 30\njob command\nprogram /bin/gzip\nargv gzip\nargv -9\n\
+                    argv my%20file\nenv PATH=/bin\ncwd /root\nend 8\n";
         assert_eq!(request.format(), text);
     }
 

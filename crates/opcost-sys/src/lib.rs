@@ -6,8 +6,10 @@
 pub mod affinity;
 pub mod allocator;
 pub mod clock;
+pub mod entropy;
 mod errno;
 pub mod interrupt;
+pub mod loopback;
 pub mod marker;
 pub mod orphans;
 pub mod perf;

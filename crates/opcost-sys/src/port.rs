@@ -1,5 +1,5 @@
-//! An I/O port of an x86 machine, to which an emulated machine's guest writes what the host shall
-//! have (`ioperm(2)`).
+//! I/O ports of an x86 machine: an emulated machine's guest writes to one what the host shall have,
+//! and reads from others what the host asks of it (`ioperm(2)`).
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -33,7 +33,7 @@ impl Port {
     /// ioperm's error if both fail: no privilege (CAP_SYS_RAWIO), a kernel without either, or
     /// another processor than x86-64.
     pub fn open(number: u16) -> io::Result<Port> {
-        let error = match allow(number) {
+        let error = match allow(number, 1) {
             Ok(()) => return Ok(Port { number, way: Way::Instruction(OnlyThisThread::default()) }),
             Err(error) => error,
         };
@@ -63,18 +63,81 @@ impl Write for Port {
     }
 }
 
+/// Two neighbouring ports: words are written to the first, bytes are read from the second, as QEMU's
+/// fw_cfg device has them (docs/specs/fw_cfg).
+#[derive(Debug)]
+pub struct SelectedPort {
+    number: u16,
+    _here: OnlyThisThread,
+}
+
+impl SelectedPort {
+    /// Asks the kernel for the port `number` and the next one.
+    ///
+    /// # Errors
+    /// ioperm's: no privilege (CAP_SYS_RAWIO), a kernel without ioperm, or another processor than
+    /// x86-64. `/dev/port` is no way here, as it knows bytes only.
+    pub fn open(number: u16) -> io::Result<SelectedPort> {
+        allow(number, 2)?;
+        Ok(SelectedPort { number, _here: OnlyThisThread::default() })
+    }
+
+    /// Writes a word, which selects what is read.
+    pub fn select(&mut self, word: u16) {
+        put_word(self.number, word);
+    }
+
+    /// Fills `bytes` with the next bytes of what is selected.
+    pub fn read(&mut self, bytes: &mut [u8]) {
+        get_string(self.number + 1, bytes);
+    }
+}
+
+/// Allows this thread `count` ports from `number` on.
 #[cfg(target_arch = "x86_64")]
-fn allow(number: u16) -> io::Result<()> {
+fn allow(number: u16, count: u16) -> io::Result<()> {
     // SAFETY: ioperm takes integers only; what the port then does is its writer's business.
-    match unsafe { libc::ioperm(number.into(), 1, 1) } {
+    match unsafe { libc::ioperm(number.into(), count.into(), 1) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn allow(_number: u16) -> io::Result<()> {
+fn allow(_number: u16, _count: u16) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Writes a word to the port.
+#[cfg(target_arch = "x86_64")]
+fn put_word(number: u16, word: u16) {
+    // SAFETY: touches no memory; `SelectedPort::open` made the port allowed on this thread, which a
+    // SelectedPort does not leave.
+    unsafe {
+        std::arch::asm!(
+            "out dx, ax",
+            in("dx") number,
+            in("ax") word,
+            options(nostack, preserves_flags, nomem)
+        );
+    }
+}
+
+/// Reads all bytes from the port with one string instruction.
+#[cfg(target_arch = "x86_64")]
+fn get_string(number: u16, bytes: &mut [u8]) {
+    // SAFETY: writes rcx bytes from rdi upwards, which are those of `bytes` (the direction flag is
+    // clear by the ABI, AMD64 supplement 3.2.1), from a port that `SelectedPort::open` made allowed
+    // on this thread, which a SelectedPort does not leave.
+    unsafe {
+        std::arch::asm!(
+            "rep insb",
+            in("dx") number,
+            inout("rdi") bytes.as_mut_ptr() => _,
+            inout("rcx") bytes.len() => _,
+            options(nostack, preserves_flags)
+        );
+    }
 }
 
 /// Writes all bytes to the port with one string instruction.
@@ -99,6 +162,16 @@ fn put_string(_number: u16, _bytes: &[u8]) {
     unreachable!("no port can be allowed on this processor")
 }
 
+#[cfg(not(target_arch = "x86_64"))]
+fn put_word(_number: u16, _word: u16) {
+    unreachable!("no port can be allowed on this processor")
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn get_string(_number: u16, _bytes: &mut [u8]) {
+    unreachable!("no port can be allowed on this processor")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,6 +183,7 @@ mod tests {
             return;
         }
         assert!(Port::open(0xe9).is_err());
+        assert!(SelectedPort::open(0x510).is_err());
     }
 
     /// Whether this process is root's.

@@ -54,6 +54,7 @@ pub use invariant::{BYTES_READ, BYTES_WRITTEN, OP_STREAM_HASH, PAGE_FAULTS, PAGE
 pub use marker::Markers;
 pub use measure::{Measured, measure, measure_paths};
 pub use params::{ParamError, ParamSpec, Params};
+pub use random::Random;
 pub use spec::{Prepare, Programs, WorkloadSpec, forks};
 pub use work::{Meter, PATH, Work};
 pub use workloads::WORKLOADS;

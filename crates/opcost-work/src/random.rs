@@ -6,15 +6,17 @@ const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 /// SplitMix64: one addition and a mix of seven operations for 64 bits, no table, no branch
 /// (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014).
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    pub(crate) fn seeded(seed: u64) -> Self {
+    /// A generator; its numbers follow from `seed`.
+    pub fn seeded(seed: u64) -> Self {
         Random(seed)
     }
 
     #[inline(always)]
-    pub(crate) fn draw(&mut self) -> u64 {
+    /// The next number.
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(GAMMA);
         mix(self.0)
     }

@@ -223,8 +223,9 @@ pub struct Experiment {
     pub cleanup: Option<String>,
 
     /// Kernel to boot: a bzImage, a build folder, debian:cloud, debian:rt, debian:amd64, or the
-    /// name of a kernel that opcost kernel build made. If it is repeated, each kernel makes a
-    /// variant [default: none, commands run under user-mode emulation]
+    /// name of a kernel that opcost kernel build made; none counts a command alone, under user-mode
+    /// emulation. If it is repeated, each kernel makes a variant [default: command, a small one for
+    /// commands]
     #[arg(long, value_name = "KERNEL", help_heading = GUEST)]
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub kernel: Vec<String>,
@@ -265,6 +266,18 @@ pub struct Experiment {
     #[arg(long, help_heading = GUEST)]
     #[serde(skip_serializing_if = "is_false")]
     pub pack_used: bool,
+
+    /// Do not run the commands on this machine first where no --kernel is given; their guests have
+    /// the programs, their libraries, the files that arguments name, and --pack
+    #[arg(long, help_heading = GUEST, conflicts_with = "pack_used")]
+    #[serde(skip_serializing_if = "is_false")]
+    pub pack_only: bool,
+
+    /// Boot a guest for every run. By default, variants on one kernel with the same boot options go
+    /// on from the kept state of a guest that was booted once
+    #[arg(long, help_heading = GUEST)]
+    #[serde(skip_serializing_if = "is_false")]
+    pub fresh_boots: bool,
 
     /// Model caches and a branch predictor as well. This adds metrics, marked as modelled, and
     /// makes runs slower

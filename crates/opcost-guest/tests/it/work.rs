@@ -2,7 +2,7 @@
 
 use assert_cmd::Command;
 use opcost_record::framing::{Fault, TextError};
-use opcost_record::request::GuestRequest;
+use opcost_record::request::{GuestJob, GuestRequest};
 use opcost_record::wire;
 use std::fs;
 
@@ -22,7 +22,7 @@ fn paths(name: &str, params: &[(&str, &str)], paths: &[&str]) -> String {
     let paths = paths.iter().map(|path| path.to_string()).collect();
     let params = params.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
     let (name, env) = (name.into(), Vec::new());
-    GuestRequest::Workload { name, params, seed: 7, paths, env }.format()
+    GuestRequest::from(GuestJob::Workload { name, params, seed: 7, paths, env }).format()
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn what_cannot_be_done_is_reported_as_an_error() {
         fault(&workload("lunch", &[])).starts_with("unknown workload 'lunch'; this guest has ")
     );
     assert!(fault(&workload("syscall", &[("ops", "x")])).contains("ops"));
-    assert!(fault(&GuestRequest::Symbols.format()).contains("not for a workload"));
+    assert!(fault(&GuestRequest::from(GuestJob::Symbols).format()).contains("not for a workload"));
     assert!(fault("opcost-request 0\n").contains("different versions"));
 }
 

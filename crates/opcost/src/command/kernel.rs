@@ -1,6 +1,7 @@
 //! `opcost kernel`.
 
 use crate::command::globals::Globals;
+use crate::command::kernel_states::{self, ForgetArgs};
 use crate::command::output::print;
 use crate::exit::{HasStatus, Status, WithStatus};
 use crate::phases::Phases;
@@ -25,8 +26,10 @@ enum Action {
     /// Build a kernel from source and keep it under a name for --kernel NAME
     #[command(after_help = BUILD_EXAMPLES)]
     Build(BuildArgs),
-    /// List the kernels that opcost built or downloaded
+    /// List the kernels that opcost built or downloaded, and the kept states of booted guests
     List(ListArgs),
+    /// Remove kernels, with the kept states of their guests, from the cache
+    Forget(ForgetArgs),
 }
 
 const BUILD_EXAMPLES: &str = "Examples:
@@ -55,6 +58,10 @@ struct BuildArgs {
 
 #[derive(Args, Debug)]
 struct ListArgs {
+    /// List the kept states of booted guests alone
+    #[arg(long)]
+    states: bool,
+
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -67,7 +74,9 @@ struct ListArgs {
 pub fn kernel(globals: &Globals, args: &KernelArgs) -> Result<Status> {
     match &args.what {
         Action::Build(args) => build_kernel(globals, args),
+        Action::List(args) if args.states => kernel_states::list(args.json),
         Action::List(args) => list_kernels(args),
+        Action::Forget(args) => kernel_states::forget(args),
     }
 }
 
@@ -116,7 +125,8 @@ fn list_kernels(args: &ListArgs) -> Result<Status> {
             .collect();
         serde_json::to_string_pretty(&rows).context("list to JSON")? + "\n"
     } else {
-        table(&entries.into_iter().map(|(_, entry)| entry).collect::<Vec<_>>())
+        let kernels: Vec<Description> = entries.into_iter().map(|(_, entry)| entry).collect();
+        table(&kernels) + &kernel_states::summary()
     };
     print(&text)?;
     Ok(Status::Done)
@@ -144,7 +154,7 @@ fn row(name: &str, release: &str, key: &str, size: &str, made: &str) -> String {
 }
 
 /// A day in UTC.
-fn day(unix_ns: u64) -> String {
+pub(super) fn day(unix_ns: u64) -> String {
     jiff::Timestamp::from_nanosecond(i128::from(unix_ns))
         .map_or_else(|_| "?".into(), |time| time.strftime("%Y-%m-%d").to_string())
 }

@@ -1,8 +1,10 @@
 //! This computer: runs are processes under its own kernel.
 
+use super::emulated::default_kernel;
 use super::window::Window;
 use super::{Machine, RunEnd, Together, outcome};
-use crate::exit::{Status, WithStatus, fail};
+use crate::exit::{HasStatus, Status, WithStatus, fail};
+use crate::plan::guest::DEFAULT_KERNEL;
 use crate::plan::{Aslr, EnvironmentPolicy, EventPlan, Group, Plan, Slot, VariantPlan, WorkPlan};
 use crate::resolve::Surroundings;
 use crate::sampling::{
@@ -522,6 +524,9 @@ impl Surroundings for HostSurroundings {
 
     fn kernel(&self, name: &str) -> Result<KernelSpec> {
         let here = self.working_dir().context("cannot read the working directory")?;
+        if name == DEFAULT_KERNEL && !here.join(name).exists() {
+            return default_kernel().map_err(HasStatus::carried);
+        }
         Ok(KernelSpec::parse(name, &here)?)
     }
 

@@ -9,6 +9,12 @@ use serde::{Deserialize, Serialize};
 /// The CPU with every feature that the emulator has.
 pub(crate) const CPU_MODEL: &str = "max";
 
+/// The kernel that is booted where no other is asked for.
+pub(crate) const DEFAULT_KERNEL: &str = "command";
+
+/// What `--kernel` says to boot none.
+pub(crate) const NO_KERNEL: &str = "none";
+
 /// What all emulated machines of a plan have in common.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct EmulationPlan {
@@ -21,6 +27,9 @@ pub struct EmulationPlan {
     /// Whether each command runs here once first, and has every file in its guest that it used.
     #[serde(default)]
     pub pack_used: bool,
+    /// Whether guests are booted once and runs go on from their kept state, if it can be kept.
+    #[serde(default)]
+    pub booted_once: bool,
 }
 
 /// The modelled caches.

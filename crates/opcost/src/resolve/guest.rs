@@ -4,8 +4,10 @@ use super::Surroundings;
 use super::host::says_how_to_sample;
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::{Experiment, Variant};
-use crate::plan::guest::CPU_MODEL;
-use crate::plan::{CacheShape, CachesPlan, EmulationPlan, GuestPlan, MachineKind, WorkPlan};
+use crate::plan::guest::{CPU_MODEL, DEFAULT_KERNEL, NO_KERNEL};
+use crate::plan::{
+    CacheShape, CachesPlan, EmulationPlan, GuestPlan, MachineKind, VariantPlan, WorkPlan,
+};
 use anyhow::{Context, Result};
 use opcost_kernel::disk::{DiskError, DiskSpec};
 use opcost_kernel::{KernelError, KernelSpec, Recipe};
@@ -21,7 +23,7 @@ const JOBS_MAX: usize = 4;
 
 /// Why nothing is packed without a kernel.
 const FILES_ARE_HERE: &str =
-    ", since the program opens its files on this machine; add --kernel, or drop it";
+    ", since the program opens its files on this machine; drop one of the two";
 
 /// What tells a machine from the others, if anything does.
 pub(super) fn name_by_machine(guest: &GuestPlan, all: &[Option<GuestPlan>]) -> Option<String> {
@@ -42,6 +44,24 @@ pub(super) fn name_by_machine(guest: &GuestPlan, all: &[Option<GuestPlan>]) -> O
     .flatten()
     .collect();
     (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+/// Whether guests are booted once for all runs: where the variants differ in what a boot decides,
+/// each pair needs a boot of its own, so that what is found holds for more than one.
+pub(super) fn booted_once(wanted: bool, variants: &[VariantPlan]) -> bool {
+    let mut guests = variants.iter().map(|variant| variant.guest.as_ref());
+    let Some(Some(first)) = guests.next() else { return false };
+    wanted && first.kernel.is_some() && guests.all(|guest| guest == Some(first))
+}
+
+/// Whether each command runs here once, and has every file in its guest that it used: if that is
+/// asked for, and where nobody chose a kernel, since then nobody said either what is to be in the
+/// guest.
+pub(super) fn pack_used(experiment: &Experiment, variants: &[VariantPlan]) -> bool {
+    let chosen =
+        !experiment.kernel.is_empty() || experiment.variants.iter().any(|one| one.kernel.is_some());
+    let commands = variants.iter().any(|one| matches!(one.work, WorkPlan::Command { .. }));
+    experiment.pack_used || (commands && !chosen && !experiment.pack_only)
 }
 
 /// Makes variants of kernels, boot options, CPU models and disks that are given more than once.
@@ -97,6 +117,8 @@ pub(super) fn resolve_emulation(
         let given = [
             ("pack", !experiment.pack.is_empty()),
             ("pack-used", experiment.pack_used),
+            ("pack-only", experiment.pack_only),
+            ("fresh-boots", experiment.fresh_boots),
             ("model", experiment.model),
             ("cache", !experiment.cache.is_empty()),
             ("memory-mib", experiment.memory_mib.is_some()),
@@ -165,6 +187,7 @@ pub(super) fn resolve_emulation(
         jobs,
         pack: experiment.pack.clone(),
         pack_used: experiment.pack_used,
+        booted_once: !experiment.fresh_boots,
     }))
 }
 
@@ -195,9 +218,10 @@ pub(super) fn resolve_guest(
             None => Ok(None),
         };
     }
-    let kernel = match &variant.kernel {
-        Some(name) => Some(resolve_kernel(experiment, name, surroundings)?),
-        None => None,
+    let kernel_name = variant.kernel.as_deref().unwrap_or(DEFAULT_KERNEL);
+    let kernel = match kernel_name {
+        NO_KERNEL => None,
+        name => Some(resolve_kernel(experiment, name, surroundings)?),
     };
     let memory_mib = variant.memory_mib.or(experiment.memory_mib).unwrap_or(MEMORY_MIB);
     let boot = variant.boot.clone().unwrap_or_default();
@@ -217,18 +241,19 @@ pub(super) fn resolve_guest(
                 Status::Usage,
                 format!(
                     "workload {name} on the emulated machine needs a kernel to work on: \
-                     add --kernel, for example --kernel debian:cloud"
+                     leave --kernel none out, or name one, for example --kernel debian:cloud"
                 ),
             ));
         }
         let given = [
-            ("boot", !boot.is_empty(), "; add --kernel"),
-            ("disk", disk.is_some(), "; add --kernel"),
+            ("boot", !boot.is_empty(), ""),
+            ("disk", disk.is_some(), ""),
             ("pack", !experiment.pack.is_empty(), FILES_ARE_HERE),
             ("pack-used", experiment.pack_used, FILES_ARE_HERE),
+            ("fresh-boots", experiment.fresh_boots, ""),
         ];
         if let Some((name, _, more)) = given.iter().find(|(_, given, _)| *given) {
-            let why = format!("--{name} has no meaning without a kernel{more}");
+            let why = format!("--{name} has no meaning with --kernel {NO_KERNEL}{more}");
             return Err(fail(Status::Usage, why));
         }
     } else if let (WorkPlan::Workload { name, .. }, true) = (work, experiment.pack_used) {
@@ -241,7 +266,7 @@ pub(super) fn resolve_guest(
     }
     Ok(Some(GuestPlan {
         kernel,
-        kernel_name: variant.kernel.clone().unwrap_or_default(),
+        kernel_name: kernel_name.to_string(),
         boot,
         cpu_model: variant.cpu_model.clone().unwrap_or_else(|| CPU_MODEL.into()),
         memory_mib,

@@ -67,7 +67,7 @@ fn disks_given_twice_are_two_variants_and_a_machine_has_room_for_its_own() {
     let own = Variant { disk: Some("ext2:1G".into()), memory_mib: Some(2048), ..one_workload() };
     let plan = plan(&emulated(vec![one_workload(), own.clone()]));
     assert_eq!(plan.variants[0].name, "MiB=512 no disk");
-    let without = Experiment { kernel: Vec::new(), ..emulated(vec![one_workload()]) };
+    let without = Experiment { kernel: vec!["none".into()], ..emulated(vec![one_workload()]) };
     let command = Variant {
         command: Some(crate::experiment::Command::Line("/bin/true".into())),
         ..Variant::default()
@@ -85,7 +85,7 @@ fn disks_given_twice_are_two_variants_and_a_machine_has_room_for_its_own() {
                 variants: vec![command.clone(), command],
                 ..without
             },
-            "--disk has no meaning without a kernel",
+            "--disk has no meaning with --kernel none",
         ),
     ] {
         assert!(refusal(&asked).contains(why), "{}", refusal(&asked));
@@ -177,7 +177,7 @@ fn what_has_no_meaning_is_refused() {
     assert!(refusal(&host).contains("'kernel' is for the emulated machine"));
 
     let two = || emulated(vec![one_workload(), one_workload()]);
-    let without_kernel = Experiment { kernel: Vec::new(), ..two() };
+    let without_kernel = Experiment { kernel: vec!["none".into()], ..two() };
     assert!(refusal(&without_kernel).contains("needs a kernel to work on"));
     let events = Experiment { events: vec!["cycles".into()], ..two() };
     assert!(refusal(&events).contains("--event is for counters of this host"));
@@ -205,17 +205,50 @@ fn commands_without_a_kernel_are_counted_in_user_mode() {
         command: Some(crate::experiment::Command::Line(line.into())),
         ..Variant::default()
     };
-    let asked = Experiment {
-        kernel: Vec::new(),
-        ..emulated(vec![command("/bin/true"), command("/bin/true -x")])
-    };
+    let two = || emulated(vec![command("/bin/true"), command("/bin/true -x")]);
+    let asked = Experiment { kernel: vec!["none".into()], ..two() };
     let plan = plan(&asked);
     assert_eq!(plan.primary.label(), "instructions:u");
     assert!(!plan.boots_kernels());
     assert!(plan.metrics().iter().all(|key| key.name != "page-faults"));
     let packing = Experiment { pack_used: true, ..asked };
-    assert!(refusal(&packing).contains("--pack-used has no meaning without a kernel, since"));
+    assert!(refusal(&packing).contains("--pack-used has no meaning with --kernel none, since"));
     let mixed = Variant { kernel: Some("a".into()), ..command("/bin/true -y") };
-    let asked = Experiment { kernel: Vec::new(), ..emulated(vec![command("/bin/true"), mixed]) };
+    let alone = Variant { kernel: Some("none".into()), ..command("/bin/true") };
+    let asked = Experiment { kernel: Vec::new(), ..emulated(vec![alone, mixed]) };
     assert!(refusal(&asked).contains("some variants boot a kernel and others do not"));
+}
+
+#[test]
+fn commands_run_in_a_guest_with_what_they_use_where_no_kernel_is_chosen() {
+    let command = |line: &str| Variant {
+        command: Some(crate::experiment::Command::Line(line.into())),
+        ..Variant::default()
+    };
+    let two = || emulated(vec![command("/bin/true"), command("/bin/true -x")]);
+    let used = |asked: &Experiment| plan(asked).emulation().unwrap().pack_used;
+    let asked = Experiment { kernel: Vec::new(), ..two() };
+    let guest = plan(&asked).variants[1].guest.clone().unwrap();
+    assert_eq!(guest.kernel, Some(KernelSpec::Image("/boot/command".into())));
+    assert!(used(&asked));
+    assert!(!used(&Experiment { pack_only: true, ..asked.clone() }));
+    assert!(!used(&Experiment { kernel: vec!["a".into()], ..two() }));
+    // It runs again as it ran.
+    let again = plan(&asked).to_experiment().unwrap();
+    assert_eq!(again.variants[0].kernel.as_deref(), Some("command"));
+    assert!(again.pack_used);
+}
+
+#[test]
+fn guests_are_booted_once_where_the_variants_boot_the_same() {
+    let once = |asked: &Experiment| plan(asked).emulation().unwrap().booted_once;
+    let same = Experiment { kernel: vec!["a".into()], ..emulated(vec![one_workload()]) };
+    assert!(once(&same));
+    assert!(!once(&Experiment { fresh_boots: true, ..same.clone() }));
+    for other in [
+        Experiment { kernel: vec!["a".into(), "b".into()], ..same.clone() },
+        Experiment { boot: vec!["quiet".into(), "nosmap".into()], ..same.clone() },
+    ] {
+        assert!(!once(&other));
+    }
 }

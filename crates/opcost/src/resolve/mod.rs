@@ -19,8 +19,8 @@ pub(crate) use variants::unbalanced;
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::Experiment;
 use crate::plan::{
-    Aslr, EnvironmentPolicy, EventPlan, Hooks, MachineKind, Plan, Target, WorkPlan, comparisons,
-    find_rule, schedule,
+    Aslr, EmulationPlan, EnvironmentPolicy, EventPlan, Hooks, MachineKind, Plan, Target, WorkPlan,
+    comparisons, find_rule, schedule,
 };
 use crate::source::Scope;
 use anyhow::{Context, Result};
@@ -77,7 +77,11 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         None => measured_by_host(experiment, scope, surroundings)?,
     };
     let target = match emulation {
-        Some(emulation) => Target::Emulated(emulation),
+        Some(emulation) => {
+            let booted_once = guest::booted_once(emulation.booted_once, &variants);
+            let pack_used = guest::pack_used(experiment, &variants);
+            Target::Emulated(EmulationPlan { booted_once, pack_used, ..emulation })
+        }
         None => Target::Host(host::resolve_host(experiment, &events)?),
     };
     let emulated = matches!(target, Target::Emulated(_));

@@ -1,6 +1,7 @@
 //! From a plan back to an experiment that makes it again.
 
 use crate::experiment::{Command, Experiment, KernelRecipe, Scalar, Variant};
+use crate::plan::guest::{DEFAULT_KERNEL, NO_KERNEL};
 use crate::plan::{
     CacheShape, CachesPlan, EventPlan, MachineKind, Plan, VariantPlan, Width, WorkPlan,
     shell_syntax,
@@ -79,6 +80,7 @@ impl Plan {
             cleanup: self.hooks.cleanup.clone(),
             pack: emulation.map(|emulation| emulation.pack.clone()).unwrap_or_default(),
             pack_used: emulation.is_some_and(|emulation| emulation.pack_used),
+            fresh_boots: self.boots_kernels() && emulation.is_some_and(|plan| !plan.booted_once),
             model: model.is_some(),
             cache: model.map(cache_texts).unwrap_or_default(),
             jobs: emulation.map(|emulation| emulation.jobs as u32),
@@ -163,10 +165,13 @@ fn variant(plan: &VariantPlan, kernels: &mut BTreeMap<String, KernelRecipe>) -> 
     }
     if let Some(guest) = &plan.guest {
         let path = |path: &PathBuf| path.to_string_lossy().into_owned();
-        variant.kernel = guest.kernel.as_ref().map(|kernel| match kernel {
-            KernelSpec::Image(image) => path(image),
-            KernelSpec::BuildDir(folder) => path(folder),
-            KernelSpec::Recipe(recipe) => {
+        variant.kernel = Some(match &guest.kernel {
+            None => NO_KERNEL.to_string(),
+            // Where this opcost has it.
+            Some(_) if guest.kernel_name == DEFAULT_KERNEL => DEFAULT_KERNEL.to_string(),
+            Some(KernelSpec::Image(image)) => path(image),
+            Some(KernelSpec::BuildDir(folder)) => path(folder),
+            Some(KernelSpec::Recipe(recipe)) => {
                 let made = KernelRecipe {
                     source: recipe.source.clone(),
                     config: recipe.config.clone(),
@@ -175,7 +180,7 @@ fn variant(plan: &VariantPlan, kernels: &mut BTreeMap<String, KernelRecipe>) -> 
                 kernels.insert(guest.kernel_name.clone(), made);
                 guest.kernel_name.clone()
             }
-            KernelSpec::Debian(_) | KernelSpec::Built(_) => guest.kernel_name.clone(),
+            Some(KernelSpec::Debian(_) | KernelSpec::Built(_)) => guest.kernel_name.clone(),
         });
         variant.boot = Some(guest.boot.clone()).filter(|boot| !boot.is_empty());
         variant.cpu_model = Some(guest.cpu_model.clone());

@@ -336,7 +336,15 @@ fn programs_are_counted_without_a_kernel() {
     }
     let lab = Lab::new();
     lab.write("data", "some text that repeats itself\n".repeat(2000));
-    let args = ["compare", "--machine", "emulated", "gzip -1 -c data", "gzip -9 -c data"];
+    let args = [
+        "compare",
+        "--machine",
+        "emulated",
+        "--kernel",
+        "none",
+        "gzip -1 -c data",
+        "gzip -9 -c data",
+    ];
     let args = [&args[..], &["--pairs", "7", "--json", "--seed", "1"]].concat();
     let shown = lab.json(&args);
     let row = metric(&shown, "instructions", "user");
@@ -360,7 +368,17 @@ fn a_second_thread_in_user_mode_is_refused_with_the_remedy() {
     let mut gcc = Command::new("gcc");
     gcc.args(["-O1", "-pthread", "-o", "threads", "threads.c"]).current_dir(lab.dir());
     assert!(gcc.status().unwrap().success());
-    let args = ["compare", "--machine", "emulated", "true", "./threads", "--pairs", "2"];
+    let args = [
+        "compare",
+        "--machine",
+        "emulated",
+        "--kernel",
+        "none",
+        "true",
+        "./threads",
+        "--pairs",
+        "2",
+    ];
     lab.run(&args).expect(4).says(&["thread", "--kernel"]);
 }
 
@@ -368,7 +386,8 @@ fn a_second_thread_in_user_mode_is_refused_with_the_remedy() {
 fn what_is_missing_is_named_with_its_remedy() {
     let lab = Lab::new();
     lab.script("bin/here", "exit 0");
-    let args = ["compare", "--machine", "emulated", "here", "here x", "--pairs", "2"];
+    let args =
+        ["compare", "--machine", "emulated", "--kernel", "none", "here", "here x", "--pairs", "2"];
     let mut without_qemu = lab.command(&args);
     let ended = without_qemu.env("PATH", lab.path("bin")).spawn().unwrap().end();
     ended.expect(5).says(&["qemu-x86_64 is not installed", "qemu-user"]);
@@ -393,7 +412,8 @@ fn a_plugin_that_the_emulator_refuses_is_named() {
     let lab = Lab::new();
     lab.write("parts/libopcost_emu.so", "no library");
     lab.write("parts/opcost-guest", "");
-    let args = ["compare", "--machine", "emulated", "true", "true ", "--pairs", "2"];
+    let args =
+        ["compare", "--machine", "emulated", "--kernel", "none", "true", "true ", "--pairs", "2"];
     let mut refused = lab.command(&args);
     refused.env("OPCOST_LIBEXEC", lab.path("parts")).env("XDG_CACHE_HOME", lab.path("cache"));
     let ended = refused.spawn().unwrap().end();
@@ -438,7 +458,17 @@ fn a_program_is_counted_by_itself_and_against_another_recording_of_it() {
     }
     let lab = Lab::new();
     let measured = |seed: &str| {
-        let args = ["measure", "--machine", "emulated", "seq 300", "--seed", seed, "--json"];
+        let args = [
+            "measure",
+            "--machine",
+            "emulated",
+            "--kernel",
+            "none",
+            "seq 300",
+            "--seed",
+            seed,
+            "--json",
+        ];
         lab.json(&args)
     };
     let (one, two) = (measured("1"), measured("1"));

@@ -70,7 +70,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["log", "mounts", "power"],
             &["disk"],
             &["error"],
-            &["kernel", "reply"],
+            &["kernel", "reply", "request", "variation"],
             &["command", "workload"],
             &["init"],
         ],

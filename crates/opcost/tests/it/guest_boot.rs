@@ -3,6 +3,7 @@
 use crate::boot::{boot, boot_in, machine};
 use opcost::machine::emulated::initramfs::{CommandPack, Initramfs, PackItem, WorkloadPack};
 use opcost_record::channel::{Frame, FrameKind, GuestExit};
+use opcost_record::request::GuestRequest;
 use opcost_record::wire;
 use opcost_work::WorkloadSpec;
 use std::ffi::{OsStr, OsString};
@@ -49,7 +50,7 @@ fn workloads_do_in_the_guest_what_they_do_on_the_host() {
         assert_eq!(exit(&frames), GuestExit::Code(0), "{frames:?}");
 
         let request = tempfile::NamedTempFile::new().unwrap();
-        fs::write(request.path(), initramfs.request().format()).unwrap();
+        fs::write(request.path(), GuestRequest::from(initramfs.job().clone()).format()).unwrap();
         let host = Command::new(&guest).arg("work").arg(request.path()).output().unwrap();
         let host = String::from_utf8(host.stdout).unwrap();
         assert!(host.contains("invariant op-stream-hash"), "{host}");
@@ -78,7 +79,7 @@ fn a_compiler_makes_the_same_objects_in_the_guest_as_on_the_host() {
     assert_eq!(exit(&frames), GuestExit::Code(0), "{frames:?}");
 
     let request = tempfile::NamedTempFile::new().unwrap();
-    fs::write(request.path(), initramfs.request().format()).unwrap();
+    fs::write(request.path(), GuestRequest::from(initramfs.job().clone()).format()).unwrap();
     let mut host = Command::new(&guest);
     host.arg("work").arg(request.path()).env_clear().env("PATH", "/usr/bin:/bin");
     let host = String::from_utf8(host.output().unwrap().stdout).unwrap();

@@ -196,6 +196,7 @@ fn planned_emulated(pairs: u32) -> Plan {
         jobs: 1,
         pack: Vec::new(),
         pack_used: false,
+        booted_once: false,
     });
     plan.primary = made::key("instructions", EMULATOR);
     plan.events.clear();

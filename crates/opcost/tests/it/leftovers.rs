@@ -27,7 +27,8 @@ fn the_next_start_removes_the_temporary_files_of_a_killed_one() {
         command.env("TMPDIR", &folder).stdout(Stdio::null()).stderr(Stdio::null());
         command
     };
-    let long = ["compare", "--machine", "emulated", "-n", "2", "sleep 60", "sleep 61"];
+    let long =
+        ["compare", "--machine", "emulated", "--kernel", "none", "-n", "2", "sleep 60", "sleep 61"];
     let mut killed = opcost(&long).spawn().unwrap();
     while owned(&folder).is_empty() {
         assert_eq!(killed.try_wait().unwrap(), None, "it ended by itself");

@@ -3,6 +3,7 @@
 mod across;
 mod attach;
 mod boot;
+mod booted;
 #[path = "../../../opcost-attach/tests/made/mod.rs"]
 mod busy;
 mod cli_conditions;

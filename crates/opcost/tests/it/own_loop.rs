@@ -7,7 +7,7 @@ use crate::boot;
 use opcost::machine::emulated::initramfs::{Initramfs, WorkloadPack};
 use opcost_record::channel::{FrameKind, GuestExit};
 use opcost_record::emulation::RegionCost;
-use opcost_record::request::GuestRequest;
+use opcost_record::request::GuestJob;
 use opcost_record::{Domain, TWIN, WORK};
 
 /// What our own loop may be of a region's instructions, percent.
@@ -104,7 +104,7 @@ fn check(rows: &[Row], mut count: impl FnMut(&str) -> Option<Vec<RegionCost>>) {
 fn work_alone(work: &str) -> Option<boot::Ended> {
     let (name, params) = parts(work);
     let (paths, env) = (Vec::new(), Vec::new());
-    boot::work_counted(&GuestRequest::Workload { name, params, seed: 1, paths, env })
+    boot::work_counted(&GuestJob::Workload { name, params, seed: 1, paths, env }.into())
 }
 
 fn without_a_kernel(work: &str) -> Option<Vec<RegionCost>> {

@@ -146,11 +146,25 @@ fn programs_that_are_emulated() {
         return;
     }
     let lab = Lab::new();
-    let args = ["compare", "true", "sh -c :", "--machine", "emulated", "-n", "4", "--json"];
+    let args = [
+        "compare",
+        "true",
+        "sh -c :",
+        "--machine",
+        "emulated",
+        "--kernel",
+        "none",
+        "-n",
+        "4",
+        "--json",
+    ];
     let document = printed(&lab.run(&args).expect(0));
     check(&document);
     assert_eq!(document["opcost"]["plan"]["machine"], "emulated");
-    check(&printed(&lab.run(&["measure", "true", "--machine", "emulated", "--json"]).expect(0)));
+    check(&printed(
+        &lab.run(&["measure", "true", "--machine", "emulated", "--kernel", "none", "--json"])
+            .expect(0),
+    ));
 }
 
 #[test]

@@ -179,7 +179,18 @@ fn a_programs_two_builds_are_compared_function_by_function() {
     let lab = Lab::new();
     let Some([old, new]) = build(&lab) else { return };
     let variants = [format!("old={old}"), format!("new={new}")];
-    let args = ["compare", "--machine", "emulated", "--pairs", "4", "--json", "--seed", "1"];
+    let args = [
+        "compare",
+        "--machine",
+        "emulated",
+        "--kernel",
+        "none",
+        "--pairs",
+        "4",
+        "--json",
+        "--seed",
+        "1",
+    ];
     let shown =
         lab.json(&[&args[..], &["--variant", &variants[0], "--variant", &variants[1]]].concat());
     check(&shown, "appeared", "vanished");
@@ -224,7 +235,7 @@ fn a_programs_two_builds_are_compared_function_by_function() {
     // Two recordings, the first variant of each.
     let one = |command: &str| {
         let args = ["--pairs", "4", "--seed", "1", "--quiet"];
-        let both = ["compare", "--machine", "emulated", command, "/bin/true"];
+        let both = ["compare", "--machine", "emulated", "--kernel", "none", command, "/bin/true"];
         lab.run(&[&both[..], &args].concat()).expect(0);
         lab.recordings().last().unwrap()["id"].as_str().unwrap().to_string()
     };

@@ -6,7 +6,7 @@ use crate::command::globals::Globals;
 use crate::command::output::print;
 use crate::command::seconds::seconds;
 use crate::exit::{Status, WithStatus, cause};
-use crate::machine::emulated::{Emulator, ToolError, Unusable, try_out};
+use crate::machine::emulated::{Emulator, ToolError, Unusable, default_kernel, try_out};
 use crate::machine::host::HostSurroundings;
 use crate::render::Style;
 use crate::render::page::{GREEN, PLAIN, Page, YELLOW};
@@ -95,6 +95,7 @@ pub fn doctor(globals: &Globals, args: &DoctorArgs) -> Result<Status> {
     let interrupt = Interrupt::install().context("cannot catch signals").status(Status::Missing)?;
     findings.push(emulation("emulated machine", Emulator::System, &interrupt));
     findings.push(emulation("emulated programs", Emulator::User, &interrupt));
+    findings.push(guests());
     findings.push(store(globals)?);
     let text = if args.json {
         serde_json::to_string_pretty(&findings).context("findings to JSON")? + "\n"
@@ -156,6 +157,15 @@ fn emulation(subject: &'static str, emulator: Emulator, interrupt: &Interrupt) -
             let (what, remedy) = refusal(&error);
             Finding::bad(subject, Health::Missing, what, remedy)
         }
+    }
+}
+
+/// The kernel of guests where no other is asked for.
+fn guests() -> Finding {
+    let subject = "kernel of guests";
+    match default_kernel() {
+        Ok(kernel) => Finding::good(subject, format!("{kernel}, where no --kernel is given")),
+        Err(error) => Finding::bad(subject, Health::Missing, error.what(), error.remedy()),
     }
 }
 

@@ -3,13 +3,15 @@
 use crate::plan::{Aslr, CacheShape, CachesPlan, GuestPlan};
 use opcost_kernel::disk::device_parameters;
 use opcost_record::channel::{EXIT_PORT, PORT};
+use opcost_record::request::FW_CFG_NAME;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 /// A machine with nothing but what is asked for, whose time is counted in instructions.
 pub(super) const BARE: [&str; 11] = [
     "-accel",
-    "tcg,thread=single",
+    // Its default size depends on the host's memory, and emptying it may move what comes after.
+    "tcg,thread=single,tb-size=1024",
     "-icount",
     "shift=0,sleep=off",
     "-no-user-config",
@@ -21,13 +23,44 @@ pub(super) const BARE: [&str; 11] = [
     "none",
 ];
 
+/// How a guest comes to its request.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Start<'a> {
+    /// It boots and finds the request among its files.
+    Boot {
+        /// The guest's files.
+        initrd: &'a Path,
+    },
+    /// It boots, and the machine stops where it waits for a request.
+    Stop {
+        /// The guest's files.
+        initrd: &'a Path,
+        /// Where its memory is to be.
+        memory: &'a Path,
+    },
+    /// It boots as for `Stop`, and goes on with a request.
+    Pass {
+        /// The guest's files.
+        initrd: &'a Path,
+        /// The request.
+        request: &'a Path,
+    },
+    /// It goes on where it stopped.
+    Restore {
+        /// Where its memory was put; it is not changed.
+        memory: &'a Path,
+        /// The request.
+        request: &'a Path,
+    },
+}
+
 /// The files of one run of a booted guest.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GuestFiles<'a> {
     /// The kernel's image.
     pub(super) kernel: &'a Path,
-    /// The guest's files.
-    pub(super) initrd: &'a Path,
+    /// How it comes to its request.
+    pub(super) start: Start<'a>,
     /// Where the console's output goes.
     pub(super) console: &'a Path,
     /// Where the guest's messages go.
@@ -53,18 +86,22 @@ pub(super) struct Inputs {
 pub(super) fn system(guest: &GuestPlan, files: &GuestFiles<'_>, inputs: Inputs) -> Vec<OsString> {
     let (memory, seed) = (format!("{}M", guest.memory_mib), inputs.seed.to_string());
     let boot_options = boot_options(guest, inputs);
+    let cpu_model = match files.start {
+        Start::Boot { .. } => guest.cpu_model.clone(),
+        // Where the emulator's generator stands is no part of the state that it writes.
+        _ => format!("{},rdrand=off,rdseed=off", guest.cpu_model),
+    };
     let console = with_path("file,id=console,path=", files.console);
     let channel = with_path("file,id=channel,path=", files.channel);
     let channel_device = format!("isa-debugcon,iobase={PORT:#x},chardev=channel");
     // A way out for kernels that can neither power off nor reboot.
     let exit_device = format!("isa-debug-exit,iobase={EXIT_PORT:#x},iosize=4");
-    let pairs: [(&str, &OsStr); 12] = [
+    let pairs: [(&str, &OsStr); 11] = [
         ("-rtc", "base=2020-01-01T00:00:00,clock=vm".as_ref()),
-        ("-cpu", guest.cpu_model.as_ref()),
+        ("-cpu", cpu_model.as_ref()),
         ("-m", memory.as_ref()),
         ("-seed", seed.as_ref()),
         ("-kernel", files.kernel.as_os_str()),
-        ("-initrd", files.initrd.as_os_str()),
         ("-append", boot_options.as_ref()),
         ("-chardev", &console),
         ("-chardev", &channel),
@@ -73,7 +110,64 @@ pub(super) fn system(guest: &GuestPlan, files: &GuestFiles<'_>, inputs: Inputs) 
         ("-device", exit_device.as_ref()),
     ];
     let pairs = pairs.into_iter().flat_map(|(name, value)| [name.into(), value.into()]);
-    BARE.iter().map(OsString::from).chain(pairs).collect()
+    BARE.iter().map(OsString::from).chain(pairs).chain(start(guest, files.start)).collect()
+}
+
+/// The identity of the guest's memory, where its state is kept.
+const MEMORY: &str = "memory";
+
+/// The number that the monitor's socket has in QEMU.
+pub(super) const MONITOR_FD: i32 = 3;
+
+/// Arguments for the way to the request.
+///
+/// Whoever boots has the same devices and the same list of fw_cfg files, which the firmware reads, so
+/// that what was stopped and what was not are the same to the instruction.
+fn start(guest: &GuestPlan, start: Start<'_>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = Vec::new();
+    let (initrd, request, watchdog, memory, share) = match start {
+        Start::Boot { initrd } => {
+            return vec!["-initrd".into(), initrd.into()];
+        }
+        Start::Stop { initrd, memory } => (Some(initrd), None, "pause", Some(memory), "on"),
+        Start::Pass { initrd, request } => (Some(initrd), Some(request), "none", None, ""),
+        // The files were unpacked before it stopped.
+        Start::Restore { memory, request } => (None, Some(request), "none", Some(memory), "off"),
+    };
+    let mut add = |name: &str, value: OsString| arguments.extend([name.into(), value]);
+    if let Some(initrd) = initrd {
+        add("-initrd", initrd.into());
+    }
+    let size = format!("size={}M", guest.memory_mib);
+    add(
+        "-object",
+        match memory {
+            Some(path) => with_path(
+                &format!("memory-backend-file,id={MEMORY},{size},share={share},mem-path="),
+                path,
+            ),
+            None => format!("memory-backend-ram,id={MEMORY},{size}").into(),
+        },
+    );
+    add("-machine", format!("pc,memory-backend={MEMORY}").into());
+    add("-device", "ib700".into());
+    add("-action", format!("watchdog={watchdog}").into());
+    let name = format!("name={FW_CFG_NAME}");
+    add(
+        "-fw_cfg",
+        match request {
+            Some(path) => with_path(&format!("{name},file="), path),
+            None => format!("{name},string=none").into(),
+        },
+    );
+    if memory.is_some() {
+        add("-chardev", format!("socket,id=monitor,fd={MONITOR_FD}").into());
+        add("-qmp", "chardev:monitor".into());
+    }
+    if let Start::Restore { .. } = start {
+        add("-incoming", "defer".into());
+    }
+    arguments
 }
 
 /// The kernel's command line: ours, the variant's, then the padding.
@@ -177,7 +271,7 @@ mod tests {
     fn files() -> GuestFiles<'static> {
         GuestFiles {
             kernel: Path::new("/k"),
-            initrd: Path::new("/i"),
+            start: Start::Boot { initrd: Path::new("/i") },
             console: Path::new("/t,mp/console"),
             channel: Path::new("/tmp/channel"),
         }
@@ -209,6 +303,25 @@ mod tests {
         );
         let random = Inputs { aslr: Aslr::Randomised, ..inputs() };
         assert!(!text(&system(&guest(), &files(), random)).contains("norandmaps"));
+    }
+
+    #[test]
+    fn guests_that_stop_pass_or_are_restored_have_the_same_machine() {
+        let (initrd, memory, request) = (Path::new("/i"), Path::new("/m,m"), Path::new("/r"));
+        let line = |start| text(&system(&guest(), &GuestFiles { start, ..files() }, inputs()));
+        let stop = line(Start::Stop { initrd, memory });
+        let pass = line(Start::Pass { initrd, request });
+        let restore = line(Start::Restore { memory, request });
+        for line in [&stop, &pass, &restore] {
+            assert!(line.contains("-cpu Skylake-Client-v1,rdrand=off,rdseed=off "), "{line}");
+            assert!(line.contains("-machine pc,memory-backend=memory -device ib700"), "{line}");
+            assert_eq!(line.matches("-fw_cfg name=opt/org.opcost/request,").count(), 1, "{line}");
+        }
+        assert!(stop.contains("share=on,mem-path=/m,,m") && restore.contains("share=off"));
+        assert!(
+            stop.contains("watchdog=pause") && !pass.contains("pause") && !pass.contains("qmp")
+        );
+        assert!(!restore.contains("-initrd") && restore.ends_with("-incoming defer"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::packing::{Programs, pack_command, pack_workload};
 use super::tree::{Node, Tree};
 pub use super::tree::{PACK_BYTES_MAX, PackedFile, TreeError};
 use opcost_record::disk::{self, GuestDisk};
-use opcost_record::request::{self, GuestRequest};
+use opcost_record::request::{self, GuestJob, GuestRequest};
 use std::path::Path;
 
 /// Where the kernel finds the guest's first program (`rdinit=`).
@@ -48,7 +48,7 @@ const ETC: [(&str, &str); 4] = [
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Initramfs {
     tree: Tree,
-    request: GuestRequest,
+    job: GuestJob,
     programs: Programs,
 }
 
@@ -78,7 +78,7 @@ impl Initramfs {
     /// # Errors
     /// [`PackError::Guest`]: it is not there or not static.
     pub fn for_symbols(guest: &Path) -> Result<Initramfs, PackError> {
-        Initramfs::new(guest, Tree::default(), GuestRequest::Symbols, Programs::default())
+        Initramfs::new(guest, Tree::default(), GuestJob::Symbols, Programs::default())
     }
 
     /// For a built-in workload with the parameters given, its seed and what is packed with it.
@@ -97,16 +97,14 @@ impl Initramfs {
         let mut tree = Tree::default();
         let programs = pack_workload(&mut tree, pack)?;
         let (name, params, env) = (name.into(), params.to_vec(), pack.env.clone());
-        let request = GuestRequest::Workload { name, params, seed, paths: Vec::new(), env };
-        Initramfs::new(guest, tree, request, programs)
+        let job = GuestJob::Workload { name, params, seed, paths: Vec::new(), env };
+        Initramfs::new(guest, tree, job, programs)
     }
 
     /// For the same workload, with code paths to exchange in one process, one for each run.
     pub fn with_paths(&self, of_runs: Vec<String>) -> Initramfs {
         let mut with = self.clone();
-        if let GuestRequest::Workload { paths, .. } = &mut with.request {
-            *paths = of_runs;
-        }
+        with.job = with.job.with_paths(of_runs);
         with.put_request();
         with
     }
@@ -120,13 +118,13 @@ impl Initramfs {
     pub fn for_command(guest: &Path, command: &CommandPack) -> Result<Initramfs, PackError> {
         let mut tree = Tree::default();
         let (request, programs) = pack_command(&mut tree, command)?;
-        Initramfs::new(guest, tree, GuestRequest::Command(request), programs)
+        Initramfs::new(guest, tree, GuestJob::Command(request), programs)
     }
 
     fn new(
         guest: &Path,
         mut tree: Tree,
-        request: GuestRequest,
+        job: GuestJob,
         mut programs: Programs,
     ) -> Result<Initramfs, PackError> {
         let contents = static_program(guest)?;
@@ -144,13 +142,13 @@ impl Initramfs {
             }
         }
         tree.put(INIT, Node::File { mode: 0o755, contents });
-        let mut initramfs = Initramfs { tree, request, programs };
+        let mut initramfs = Initramfs { tree, job, programs };
         initramfs.put_request();
         Ok(initramfs)
     }
 
     fn put_request(&mut self) {
-        let contents = self.request.format().into_bytes();
+        let contents = GuestRequest::from(self.job.clone()).format().into_bytes();
         self.tree.put(request::PATH, Node::File { mode: 0o600, contents });
     }
 
@@ -187,8 +185,15 @@ impl Initramfs {
     }
 
     /// What the guest is asked to do.
-    pub fn request(&self) -> &GuestRequest {
-        &self.request
+    pub fn job(&self) -> &GuestJob {
+        &self.job
+    }
+
+    /// The same files without the job, for which a guest then waits.
+    pub fn waiting(&self) -> Initramfs {
+        let mut without = self.clone();
+        without.tree.remove(Path::new(request::PATH));
+        without
     }
 
     /// All ELF programs and libraries inside, /init first, then by their paths on this machine.

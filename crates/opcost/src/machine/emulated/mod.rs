@@ -4,6 +4,7 @@
 //! command runs under user-mode emulation. Both are counted by the same plugin, and identical
 //! inputs give identical counts.
 
+pub mod booted;
 mod command_line;
 mod cpio;
 mod cpu;
@@ -11,6 +12,7 @@ mod disk;
 mod flight;
 pub mod initramfs;
 mod libraries;
+mod monitor;
 mod outcome;
 mod packing;
 mod prepared;
@@ -21,17 +23,20 @@ mod tree;
 
 pub use cpu::CpuError;
 pub use self_test::Unusable;
-pub use tools::{Artefact, Emulator, ToolError, Tools, VARIABLE, artefact};
+pub use tools::{Artefact, Emulator, ToolError, Tools, VARIABLE, artefact, default_kernel};
 
 use super::{Machine, RunEnd, Together};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
+use crate::machine::state::program_state;
 use crate::plan::{EnvironmentPolicy, Group, Plan, Slot, VariantPlan, WorkPlan};
 use crate::recording::MachineState;
 use crate::scratch::Scratch;
 use anyhow::{Context, Result};
-use command_line::{GuestFiles, Inputs};
+use booted::BootedState;
+use command_line::{GuestFiles, Inputs, Start};
 use flight::{Files, Flight};
-use opcost_record::{Family, MetricKey, WORKLOAD};
+use opcost_record::request::{GuestRequest, PADDING, Variation};
+use opcost_record::{Family, MetricKey, Outcome, Reading, WORKLOAD};
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::spawn::{Output, Spawn};
 use opcost_sys::xdg;
@@ -56,13 +61,14 @@ pub fn try_out(emulator: Emulator, interrupt: &Interrupt) -> Result<Tools> {
     Ok(tools)
 }
 
-/// Name of the variable that pads the environment under user-mode emulation.
-const PADDING: &str = "OPCOST_PADDING";
-
 /// Emulated machines, ready to run a plan.
 pub struct Emulated<'a> {
     interrupt: &'a Interrupt,
     tools: Tools,
+    /// SHA-256 of QEMU, hexadecimal.
+    qemu_digest: String,
+    /// Runs that were booted by themselves, to be compared with those that go on from a kept state.
+    direct: Vec<Direct>,
     /// The plugin's arguments that are the same in every run.
     plugin_arguments: Vec<String>,
     /// QEMU's own environment.
@@ -114,9 +120,12 @@ impl<'a> Emulated<'a> {
             Emulator::System => "window=markers".into(),
             Emulator::User => "window=whole".into(),
         });
+        let qemu_digest = program_state(&tools.qemu).map(|state| state.sha256).unwrap_or_default();
         let mut emulated = Emulated {
             interrupt,
             tools,
+            qemu_digest,
+            direct: Vec::new(),
             plugin_arguments,
             qemu_environment: learned.environment(),
             prepared: Vec::new(),
@@ -149,7 +158,7 @@ impl<'a> Emulated<'a> {
     }
 
     /// Starts one machine; `runs`: those that its work makes, one or the runs of a process.
-    fn start(&self, plan: &Plan, runs: &[Slot]) -> Result<Flight> {
+    fn start(&mut self, plan: &Plan, runs: &[Slot]) -> Result<Flight> {
         let slot = &runs[0];
         let index = usize::from(slot.variant);
         let prepared = &self.prepared[index];
@@ -162,22 +171,40 @@ impl<'a> Emulated<'a> {
         let paths = [("out", report.as_path()), ("symbols", &prepared.symbols)];
         let plugin = command_line::plugin(&self.tools.plugin, &self.plugin_arguments, &paths);
         let mut argv: Vec<OsString> = vec![self.tools.qemu.clone().into()];
+        let mut restored = None;
         let mut spawn = match (&prepared.boot, &variant.work) {
             (Some(boot), _) => {
                 let (console, channel) = (files.path("console"), files.path("channel"));
                 let paths = runs.iter().filter_map(|run| {
                     plan.variants[usize::from(run.variant)].work.path().map(str::to_string)
                 });
-                let initrd = match &boot.initrd {
-                    Initrd::Written(path) => path.clone(),
+                let (own, request);
+                let (start, inputs) = match &boot.initrd {
+                    Initrd::Written(initrd) => (Start::Boot { initrd }, inputs),
                     Initrd::OfProcess(initramfs) => {
                         let bytes = initramfs.with_paths(paths.collect()).bytes(guest.memory_mib);
-                        files.write("initrd", &bytes.status(Status::Usage)?)?
+                        own = files.write("initrd", &bytes.status(Status::Usage)?)?;
+                        (Start::Boot { initrd: &own }, inputs)
+                    }
+                    Initrd::Booted { state, initrd, job } => {
+                        let Inputs { seed, padding_bytes, aslr } = inputs;
+                        let variation = Some(Variation { seed, padding_bytes });
+                        let job = job.clone().with_paths(paths.collect());
+                        let text = GuestRequest { variation, job }.format();
+                        request = files.write("request", text.as_bytes())?;
+                        let start = if let Some(direct) = Direct::of(slot, state, &self.direct) {
+                            self.direct.push(direct);
+                            Start::Pass { initrd, request: &request }
+                        } else {
+                            restored = Some(state);
+                            Start::Restore { memory: &state.memory, request: &request }
+                        };
+                        (start, booted::boot_inputs(aslr))
                     }
                 };
                 let guest_files = GuestFiles {
                     kernel: &boot.kernel.image,
-                    initrd: &initrd,
+                    start,
                     console: &console,
                     channel: &channel,
                 };
@@ -207,7 +234,10 @@ impl<'a> Emulated<'a> {
         };
         spawn.cpu = plan.cpu;
         spawn.aslr = opcost_sys::spawn::Aslr::Fixed;
-        Flight::launch(spawn, files)
+        let Some(state) = restored else { return Flight::launch(spawn, files) };
+        let (flight, monitor) = booted::launch(spawn, files, self.interrupt)?;
+        state.restore(monitor).with_context(|| flight.files.tail("stderr"))?;
+        Ok(flight)
     }
 
     /// A fresh folder for the files of one run.
@@ -219,7 +249,7 @@ impl<'a> Emulated<'a> {
     ///
     /// Beside them, the files of which a program without a kernel mapped code.
     fn finish(
-        &self,
+        &mut self,
         plan: &Plan,
         runs: &[Slot],
         mut flight: Flight,
@@ -270,7 +300,72 @@ impl<'a> Emulated<'a> {
             end.report.readings.retain(|reading| is_wanted(&reading.key));
         }
         flight.files.remove();
+        if let Some(Boot { initrd: Initrd::Booted { state, .. }, kernel, .. }) = &prepared.boot {
+            Direct::compare(&mut self.direct, &runs[0], &ends, state)
+                .with_context(|| format!("kernel {}", kernel.name))?;
+        }
         Ok(Some((ends, mapped)))
+    }
+}
+
+/// A run that booted by itself although a state is kept, so that the state can be compared with it.
+struct Direct {
+    slot: Slot,
+    /// The folder of the state.
+    state: PathBuf,
+    /// What the runs of its process read, when it has ended well.
+    readings: Option<Vec<Vec<Reading>>>,
+}
+
+impl Direct {
+    /// What to remember of a run that is to boot by itself: the first warm-up run, where the state
+    /// was not compared lately.
+    fn of(slot: &Slot, state: &BootedState, earlier: &[Direct]) -> Option<Direct> {
+        let known = |direct: &Direct| direct.state == state.folder();
+        let wanted = slot.block.is_none() && !state.is_checked() && !earlier.iter().any(known);
+        wanted.then(|| Direct { slot: *slot, state: state.folder().into(), readings: None })
+    }
+
+    /// Compares the runs of a process with one that booted by itself for the same.
+    ///
+    /// # Errors
+    /// They differ: the state does not tell the truth.
+    fn compare(
+        all: &mut [Direct],
+        slot: &Slot,
+        ends: &[RunEnd],
+        state: &BootedState,
+    ) -> Result<()> {
+        if ends.iter().any(|end| end.outcome != Outcome::Finished) {
+            return Ok(());
+        }
+        let readings: Vec<Vec<Reading>> =
+            ends.iter().map(|end| end.report.readings.clone()).collect();
+        let inputs = |slot: &Slot| (slot.variant, slot.guest_seed, slot.padding_bytes);
+        let same = |direct: &&mut Direct| inputs(&direct.slot) == inputs(slot);
+        let Some(direct) = all.iter_mut().find(same) else { return Ok(()) };
+        let Some(known) = &direct.readings else {
+            if direct.slot.slot == slot.slot {
+                direct.readings = Some(readings);
+            }
+            return Ok(());
+        };
+        let pairs = known.iter().flatten().zip(readings.iter().flatten());
+        let Some((booted, restored)) = pairs.into_iter().find(|(one, other)| one != other) else {
+            state.set_checked();
+            return Ok(());
+        };
+        state.forget();
+        let figure = |reading: &Reading| format!("{} {}", reading.value, reading.key.name);
+        Err(fail(
+            Status::WorkFailed,
+            format!(
+                "a run that goes on from the kept state of a booted guest has {}, one that boots by \
+                 itself has {}: the state is removed; run this again, or with --fresh-boots",
+                figure(restored),
+                figure(booted)
+            ),
+        ))
     }
 }
 

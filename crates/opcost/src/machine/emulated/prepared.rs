@@ -1,7 +1,8 @@
 //! What of a variant is made once, before its first run: kernel, guest's files, symbols.
 
-use super::command_line::{self, GuestFiles, Inputs};
-use super::flight::Flight;
+use super::booted::BootedState;
+use super::command_line::{self, GuestFiles, Inputs, Start};
+use super::flight::{Files, Flight};
 use super::initramfs::{CommandPack, Initramfs, PackItem, PackedDisk, WorkloadPack};
 use super::libraries::Elf;
 use super::outcome::{self, Traces};
@@ -21,6 +22,7 @@ use opcost_profile::symbols::demangle::printable;
 use opcost_profile::symbols::elf;
 use opcost_profile::symbols::kernel::KernelSymbols;
 use opcost_record::channel::FrameKind;
+use opcost_record::request::GuestJob;
 use opcost_record::{Module, Outcome, Profile};
 use opcost_size::Totals;
 use opcost_sys::ptrace::files_used;
@@ -55,6 +57,15 @@ pub(super) enum Initrd {
     Written(PathBuf),
     /// Of processes that make several runs: it has yet to be told in which order.
     OfProcess(Box<Initramfs>),
+    /// Of guests that wait for a request.
+    Booted {
+        /// Where runs go on from.
+        state: BootedState,
+        /// The files, for a boot that goes on by itself.
+        initrd: PathBuf,
+        /// What is asked of them.
+        job: GuestJob,
+    },
 }
 
 impl Boot {
@@ -203,9 +214,17 @@ impl Emulated<'_> {
                     Some(disk) => initramfs.with_disk(disk),
                     None => initramfs,
                 };
-                let initrd = match plan.in_process {
-                    Some(_) => Initrd::OfProcess(Box::new(initramfs)),
-                    None => {
+                let booted_once = plan.emulation().is_some_and(|emulation| emulation.booted_once);
+                let state = match booted_once {
+                    true => self.waiting(plan, &kernel, guest, &initramfs, &files, say)?,
+                    false => None,
+                };
+                let initrd = match (state, plan.in_process) {
+                    (Some((state, initrd)), _) => {
+                        Initrd::Booted { state, initrd, job: initramfs.job().clone() }
+                    }
+                    (None, Some(_)) => Initrd::OfProcess(Box::new(initramfs)),
+                    (None, None) => {
                         let bytes = initramfs.bytes(guest.memory_mib).status(Status::Usage)?;
                         Initrd::Written(files.write("initrd", &bytes)?)
                     }
@@ -217,6 +236,30 @@ impl Emulated<'_> {
         let known = boot.as_ref().map(|boot| boot.known.clone());
         let kernel = known.as_ref().map(|known| &known.symbols);
         Prepared::of(&programs, boot, kernel, files.path("symbols"))
+    }
+
+    /// The kept state of a guest with these files that waits for a request, and where the files are;
+    /// `None` if it cannot be kept, which is said.
+    fn waiting(
+        &self,
+        plan: &Plan,
+        kernel: &Kernel,
+        guest: &GuestPlan,
+        initramfs: &Initramfs,
+        files: &Files,
+        say: &mut dyn FnMut(&str, Option<&str>),
+    ) -> Result<Option<(BootedState, PathBuf)>> {
+        let bytes = initramfs.waiting().bytes(guest.memory_mib).status(Status::Usage)?;
+        let initrd = files.write("initrd", &bytes)?;
+        match self.booted(kernel, guest, plan.aslr, (&initrd, &bytes), say)? {
+            Ok(state) => Ok(Some((state, initrd))),
+            Err(why) => {
+                let name = &kernel.name;
+                say(&format!("kernel {name} is booted for every run, as no state is kept"), None);
+                eprintln!("opcost: no state of a guest with kernel {name} can be kept: {why}");
+                Ok(None)
+            }
+        }
     }
 
     /// Runs a variant's command on this machine, with its `prepare`. Result: the files that it used.
@@ -349,7 +392,7 @@ impl Emulated<'_> {
         let (console, channel) = (files.path("console"), files.path("channel"));
         let guest_files = GuestFiles {
             kernel: &kernel.image,
-            initrd: &initrd,
+            start: Start::Boot { initrd: &initrd },
             console: &console,
             channel: &channel,
         };

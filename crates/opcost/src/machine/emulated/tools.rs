@@ -1,6 +1,8 @@
 //! What emulation needs from outside this program: QEMU, the plugin, the guest's init.
 
 use crate::exit::{HasStatus, Status};
+use crate::plan::guest::DEFAULT_KERNEL;
+use opcost_kernel::{KernelSpec, default_cache, kept};
 use opcost_sys::spawn::find_program;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -15,6 +17,8 @@ pub enum Artefact {
     Plugin,
     /// The guest's init.
     Guest,
+    /// The kernel that is booted where no other is asked for.
+    Kernel,
 }
 
 impl Artefact {
@@ -23,6 +27,7 @@ impl Artefact {
         match self {
             Artefact::Plugin => "libopcost_emu.so",
             Artefact::Guest => "opcost-guest",
+            Artefact::Kernel => "opcost-kernel",
         }
     }
 }
@@ -102,6 +107,8 @@ pub enum ToolError {
         /// Where it was looked for.
         looked: String,
     },
+    /// The kernel for commands is missing.
+    NoKernel,
 }
 
 impl ToolError {
@@ -122,6 +129,9 @@ impl ToolError {
             ToolError::NoArtefact { name, looked } => {
                 format!("{name} is not beside opcost (looked in {looked})")
             }
+            ToolError::NoKernel => {
+                "there is no kernel yet for the guests that commands run in".to_string()
+            }
         }
     }
 
@@ -133,6 +143,11 @@ impl ToolError {
             }
             ToolError::NoVersion { package, .. } => format!("reinstall Debian's package {package}"),
             ToolError::Old { package, .. } => format!("upgrade {package}"),
+            ToolError::NoKernel => {
+                "build it once with script/kernel in opcost's source (some minutes), \
+                or name another, as in --kernel debian:cloud; --kernel none counts a command alone"
+                    .to_string()
+            }
             ToolError::NoArtefact { .. } => format!(
                 "build all of opcost with script/build, or say where it is with {VARIABLE}=FOLDER"
             ),
@@ -184,6 +199,22 @@ pub fn artefact(which: Artefact) -> Result<PathBuf, ToolError> {
         None => vec![beside.clone(), beside.join("../lib/opcost")],
     };
     find_in(which, &folders)
+}
+
+/// The kernel for commands: the one that came with opcost, else one that was built under its name.
+///
+/// # Errors
+/// [`ToolError::NoKernel`]: there is none.
+pub fn default_kernel() -> Result<KernelSpec, ToolError> {
+    if let Ok(image) = artefact(Artefact::Kernel) {
+        return Ok(KernelSpec::Image(image));
+    }
+    let entries = default_cache().map(|cache| kept(&cache)).unwrap_or_default();
+    let is_it = |name: &str| name.split(", ").any(|one| one == DEFAULT_KERNEL);
+    match entries.iter().any(|(_, entry)| is_it(&entry.name)) {
+        true => Ok(KernelSpec::Built(DEFAULT_KERNEL.to_string())),
+        false => Err(ToolError::NoKernel),
+    }
 }
 
 fn find_in(which: Artefact, folders: &[PathBuf]) -> Result<PathBuf, ToolError> {

@@ -126,6 +126,11 @@ impl Tree {
         self.nodes.insert(path, node);
     }
 
+    /// Takes a file away again.
+    pub(super) fn remove(&mut self, path: &Path) {
+        self.nodes.remove(path);
+    }
+
     /// Adds a directory and those above it, unless they are there.
     pub(super) fn put_directory(&mut self, path: &Path) {
         self.make_parents(path);

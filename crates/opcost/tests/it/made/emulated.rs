@@ -14,6 +14,7 @@ pub(crate) fn plan(filters: &[&str], pairs: u32) -> Plan {
         jobs: 1,
         pack: Vec::new(),
         pack_used: false,
+        booted_once: false,
     });
     plan.primary = key("instructions", EMULATOR);
     plan.events.clear();

@@ -1,0 +1,97 @@
+//! Where the request comes from: the initramfs, or a host that restored this guest.
+
+use crate::error::JobError;
+use opcost_record::request::{FW_CFG_NAME, FW_CFG_PORT, GuestRequest, PATH, WAIT_PORT};
+use opcost_sys::port::{Port, SelectedPort};
+use std::fs;
+use std::io::{self, Write};
+use std::time::Duration;
+
+/// What starts the watchdog: it fires after two seconds (hw/watchdog/wdt_ib700.c, `time_map`).
+const FIRE_AFTER_TWO_SECONDS: u8 = 0x0e;
+
+/// How long the guest has nothing to do, so that the watchdog finds the machine idle. Its clock skips
+/// the time.
+const IDLE: Duration = Duration::from_secs(3);
+
+/// The selector of fw_cfg's directory (docs/specs/fw_cfg).
+const DIRECTORY: u16 = 0x19;
+
+/// An entry of the directory: size, selector, two bytes of nothing, name with zero bytes behind it.
+const ENTRY_BYTES: usize = 64;
+
+/// How many entries a directory may have, more than any machine's.
+const ENTRIES_MAX: u32 = 1024;
+
+/// How long a request may be, bytes.
+const REQUEST_BYTES_MAX: u32 = 1 << 20;
+
+/// Reads the request; without one in the initramfs, waits for one.
+pub(crate) fn obtain() -> Result<GuestRequest, JobError> {
+    let text = match fs::read_to_string(PATH) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => wait_for_one()?,
+        text => text.map_err(JobError::system(format!("read the request {PATH}")))?,
+    };
+    Ok(GuestRequest::parse(&text)?)
+}
+
+/// Has the machine stopped while nothing runs, so that its state can be kept, then reads what whoever
+/// lets it go on wants of it.
+fn wait_for_one() -> Result<String, JobError> {
+    let ports =
+        "use the ports of fw_cfg and the watchdog (the kernel needs CONFIG_X86_IOPL_IOPERM)";
+    let mut fw_cfg = SelectedPort::open(FW_CFG_PORT).map_err(JobError::system(ports))?;
+    let mut watchdog = Port::open(WAIT_PORT).map_err(JobError::system(ports))?;
+    watchdog.write_all(&[FIRE_AFTER_TWO_SECONDS]).map_err(JobError::system(ports))?;
+    std::thread::sleep(IDLE);
+    let text = file(&mut fw_cfg, FW_CFG_NAME)
+        .map_err(JobError::system(format!("read the request from fw_cfg's {FW_CFG_NAME}")))?;
+    // The process that does a workload reads it there.
+    fs::write(PATH, &text).map_err(JobError::system(format!("write {PATH}")))?;
+    Ok(text)
+}
+
+/// A file of the fw_cfg device.
+fn file(fw_cfg: &mut SelectedPort, name: &str) -> io::Result<String> {
+    fw_cfg.select(DIRECTORY);
+    let mut count = [0; 4];
+    fw_cfg.read(&mut count);
+    let mut entry = [0; ENTRY_BYTES];
+    for _ in 0..u32::from_be_bytes(count).min(ENTRIES_MAX) {
+        fw_cfg.read(&mut entry);
+        if let Some((size, selector)) = entry_of(&entry, name) {
+            if size > REQUEST_BYTES_MAX {
+                return Err(io::Error::other(format!("it has {size} bytes")));
+            }
+            let mut bytes = vec![0; size as usize];
+            fw_cfg.select(selector);
+            fw_cfg.read(&mut bytes);
+            return String::from_utf8(bytes).map_err(io::Error::other);
+        }
+    }
+    Err(io::ErrorKind::NotFound.into())
+}
+
+/// Size and selector of a directory's entry, if it has that name.
+fn entry_of(entry: &[u8; ENTRY_BYTES], name: &str) -> Option<(u32, u16)> {
+    let [a, b, c, d, high, low, _, _, found @ ..] = entry;
+    let end = found.iter().position(|byte| *byte == 0)?;
+    let size = u32::from_be_bytes([*a, *b, *c, *d]);
+    (&found[..end] == name.as_bytes()).then(|| (size, u16::from_be_bytes([*high, *low])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_found_by_its_whole_name() {
+        let mut entry = [0; ENTRY_BYTES];
+        entry[..8].copy_from_slice(&[0, 0, 1, 2, 0, 0x2a, 9, 9]);
+        entry[8..8 + FW_CFG_NAME.len()].copy_from_slice(FW_CFG_NAME.as_bytes());
+        assert_eq!(entry_of(&entry, FW_CFG_NAME), Some((0x102, 0x2a)));
+        assert_eq!(entry_of(&entry, "opt/org.opcost/req"), None);
+        entry[8..].fill(b'a');
+        assert_eq!(entry_of(&entry, FW_CFG_NAME), None);
+    }
+}

@@ -1,0 +1,133 @@
+//! `opcost kernel forget`, and what `opcost kernel list` says of the kept states of booted guests.
+
+use crate::command::kernel::day;
+use crate::command::output::print;
+use crate::exit::{HasStatus, Status, WithStatus, fail};
+use crate::machine::emulated::booted::{self, Entry, KEPT_BYTES_MAX};
+use crate::render::page::{align, fit};
+use anyhow::{Context, Result};
+use clap::Args;
+use opcost_kernel::{default_cache, short};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::time::UNIX_EPOCH;
+
+/// Arguments of `opcost kernel forget`.
+#[derive(Args, Debug)]
+pub(super) struct ForgetArgs {
+    /// The kernels: their names, or the beginnings of their keys
+    #[arg(value_name = "KERNEL", required_unless_present = "states")]
+    kernels: Vec<String>,
+
+    /// Remove the kept states of all booted guests, and no kernel
+    #[arg(long, conflicts_with = "kernels")]
+    states: bool,
+}
+
+/// Lists the kept states.
+pub(super) fn list(json: bool) -> Result<Status> {
+    let (_, entries) = states();
+    let text = if json {
+        let row = |entry: &Entry| {
+            json!({
+                "key": entry.key,
+                "kernel": entry.description.kernel,
+                "kernel_digest": entry.description.kernel_digest,
+                "machine": entry.description.machine,
+                "emulator": entry.description.emulator,
+                "made_unix_ns": entry.description.made_unix_ns,
+                "disk_bytes": entry.bytes,
+            })
+        };
+        let rows: Vec<Value> = entries.iter().map(row).collect();
+        serde_json::to_string_pretty(&rows).context("list to JSON")? + "\n"
+    } else if entries.is_empty() {
+        "no states of booted guests are kept\n".into()
+    } else {
+        let mut text = row("KERNEL", "KEY", "SIZE", "USED");
+        for entry in &entries {
+            let used = entry.used.duration_since(UNIX_EPOCH).unwrap_or_default();
+            let used = day(u64::try_from(used.as_nanos()).unwrap_or_default());
+            text += &row(&entry.description.kernel, short(&entry.key), &size(entry.bytes), &used);
+            text += &format!("  {}\n", fit(&entry.description.machine, 75).trim_end());
+        }
+        text
+    };
+    print(&text)?;
+    Ok(Status::Done)
+}
+
+/// One line about all of them; empty where there are none.
+pub(super) fn summary() -> String {
+    let (_, entries) = states();
+    if entries.is_empty() {
+        return String::new();
+    }
+    let bytes = entries.iter().map(|entry| entry.bytes).sum();
+    let states = if entries.len() == 1 { "state" } else { "states" };
+    format!(
+        "{} kept {states} of booted guests, {} of {} at most: opcost kernel list --states\n",
+        entries.len(),
+        size(bytes),
+        size(KEPT_BYTES_MAX),
+    )
+}
+
+/// Removes kernels and kept states.
+///
+/// # Errors
+/// There is no such kernel, or a file cannot be removed.
+pub(super) fn forget(args: &ForgetArgs) -> Result<Status> {
+    let (folder, mut entries) = states();
+    let mut text = String::new();
+    if !args.states {
+        let cache = default_cache().map_err(HasStatus::carried)?;
+        let mut removed = Vec::new();
+        for name in &args.kernels {
+            let of_name = opcost_kernel::forget(&cache, name).map_err(HasStatus::carried)?;
+            if of_name.is_empty() {
+                let what =
+                    format!("no kernel '{name}' in the cache; opcost kernel list shows them");
+                return Err(fail(Status::Missing, what));
+            }
+            removed.extend(of_name);
+        }
+        entries.retain(|entry| {
+            removed.iter().any(|kernel| kernel.digest == entry.description.kernel_digest)
+        });
+        for kernel in &removed {
+            text += &format!("removed kernel {} ({})\n", kernel.name, short(&kernel.key));
+        }
+    }
+    let (mut bytes, mut count) = (0, 0);
+    for entry in &entries {
+        let gone = booted::forget(&folder, &entry.key)
+            .with_context(|| format!("cannot remove the state {}", short(&entry.key)))
+            .status(Status::Missing)?;
+        if gone {
+            (bytes, count) = (bytes + entry.bytes, count + 1);
+        } else {
+            text += &format!("state {} is in use and stays\n", short(&entry.key));
+        }
+    }
+    let states = if count == 1 { "state" } else { "states" };
+    text += &format!("removed {count} kept {states} of booted guests, {}\n", size(bytes));
+    print(&text)?;
+    Ok(Status::Done)
+}
+
+/// The kept states and where they are; none without a cache folder.
+fn states() -> (PathBuf, Vec<Entry>) {
+    let folder = booted::folder().unwrap_or_default();
+    let entries = booted::kept(&folder);
+    (folder, entries)
+}
+
+fn size(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}
+
+fn row(kernel: &str, key: &str, size: &str, used: &str) -> String {
+    let cells = [fit(kernel, 38), fit(key, 12), align(size, 10), fit(used, 10)];
+    cells.join(" ").trim_end().to_string() + "\n"
+}

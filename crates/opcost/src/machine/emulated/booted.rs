@@ -1,0 +1,432 @@
+//! Guests that were booted once: their state is kept, and runs go on from there.
+//!
+//! ```text
+//! KEY/        memory, devices, state.json; `used` and `checked`, whose times say when
+//! KEY.making  while it is not whole
+//! locks/      KEY.making: whoever makes it; KEY.using: who goes on from it (shared) or removes it
+//! ```
+//!
+//! The key is everything that a boot depends on: emulator, machine, kernel, boot options and the
+//! guest's files. QEMU writes the memory to a file of its own and all else, some 300 KB, to another
+//! (`x-ignore-shared`); whoever goes on maps the memory and changes only its own copy of a page.
+
+use super::command_line::{self, GuestFiles, Inputs, MONITOR_FD, Start};
+use super::flight::{Files, Flight};
+use super::monitor::{Monitor, MonitorError};
+use super::outcome::{self, Traces};
+use super::{Emulated, cache_folder};
+use crate::exit::{Status, fail};
+use crate::plan::{Aslr, GuestPlan};
+use anyhow::Result;
+use opcost_kernel::Kernel;
+use opcost_sys::clock::unix_ns;
+use opcost_sys::interrupt::Interrupt;
+use opcost_sys::spawn::Spawn;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// How long a boot, or going on from a state, may take.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// How much all kept states may take, bytes on disk; those that were not used for longest go first.
+pub const KEPT_BYTES_MAX: u64 = 2 << 30;
+
+/// How long a comparison with a direct boot is believed.
+const CHECKED_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
+
+const MEMORY: &str = "memory";
+const DEVICES: &str = "devices";
+const DESCRIPTION: &str = "state.json";
+const USED: &str = "used";
+const CHECKED: &str = "checked";
+
+/// What is known of a kept state.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Description {
+    /// The kernel's name.
+    pub kernel: String,
+    /// SHA-256 of the kernel's image, hexadecimal.
+    pub kernel_digest: String,
+    /// The emulator's version.
+    pub emulator: String,
+    /// The machine in one line.
+    pub machine: String,
+    /// When it was made, nanoseconds since 1970.
+    pub made_unix_ns: u64,
+    /// Length of the guest's memory, bytes.
+    memory_bytes: u64,
+    /// SHA-256 of the rest, hexadecimal.
+    devices_digest: String,
+}
+
+/// A kept state on disk.
+pub struct Entry {
+    /// Its key.
+    pub key: String,
+    /// What is known of it.
+    pub description: Description,
+    /// What it takes, bytes on disk.
+    pub bytes: u64,
+    /// When it was used last.
+    pub used: SystemTime,
+}
+
+/// A state that a run can go on from; nobody removes it as long as this value is there.
+pub(super) struct BootedState {
+    pub(super) memory: PathBuf,
+    devices: PathBuf,
+    folder: PathBuf,
+    _using: File,
+}
+
+impl BootedState {
+    /// Where it is.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Whether it was compared with a direct boot, not too long ago.
+    pub(super) fn is_checked(&self) -> bool {
+        let time = fs::metadata(self.folder.join(CHECKED)).and_then(|file| file.modified());
+        time.is_ok_and(|time| time.elapsed().is_ok_and(|age| age < CHECKED_FOR))
+    }
+
+    /// Notes that a direct boot gave the same.
+    pub(super) fn set_checked(&self) {
+        // Without the note it is compared again.
+        let _ = fs::write(self.folder.join(CHECKED), "");
+    }
+
+    /// Removes it, since it does not tell the truth.
+    pub(super) fn forget(&self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+
+    /// Lets a QEMU that waits for a state go on from this one.
+    ///
+    /// # Errors
+    /// It cannot; the message says what to do.
+    pub(super) fn restore(&self, mut monitor: Monitor<'_>) -> Result<()> {
+        let mut go_on = || -> Result<(), MonitorError> {
+            monitor.begin()?;
+            let uri = format!("exec:cat {}", quoted(&self.devices));
+            monitor.execute("migrate-incoming", json!({ "uri": uri }))?;
+            monitor.migrated()?;
+            monitor.execute("cont", serde_json::Value::Null)
+        };
+        go_on().map_err(|error| match error {
+            MonitorError::Interrupted => fail(Status::Interrupted, "interrupted"),
+            error => {
+                self.forget();
+                let what = format!(
+                    "cannot go on from the kept state of a booted guest: {error}; the state is \
+                     removed: run this again, or with --fresh-boots"
+                );
+                fail(Status::Missing, what)
+            }
+        })
+    }
+}
+
+/// A path for a shell, in quotes.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"))
+}
+
+/// All kept states, the one that was used last first.
+///
+/// `folder`: where they are, as [`folder`] says.
+pub fn kept(folder: &Path) -> Vec<Entry> {
+    let entry = |path: PathBuf| {
+        let description = describe(&path)?;
+        let key = path.file_name()?.to_str()?.to_string();
+        let on_disk = |name| fs::metadata(path.join(name)).map_or(0, |file| file.blocks() * 512);
+        let used = fs::metadata(path.join(USED)).and_then(|file| file.modified());
+        Some(Entry {
+            key,
+            description,
+            bytes: on_disk(MEMORY) + on_disk(DEVICES),
+            used: used.unwrap_or(SystemTime::UNIX_EPOCH),
+        })
+    };
+    let folders = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut entries: Vec<Entry> = folders.filter_map(|at| entry(at.path())).collect();
+    entries.sort_by(|a, b| b.used.cmp(&a.used).then_with(|| a.key.cmp(&b.key)));
+    entries
+}
+
+/// Where kept states are.
+///
+/// # Errors
+/// There is no cache folder.
+pub fn folder() -> Result<PathBuf> {
+    Ok(cache_folder()?.join("booted"))
+}
+
+/// Removes a kept state. Result: whether it is gone; one that a run goes on from stays.
+///
+/// # Errors
+/// Its files cannot be removed.
+pub fn forget(folder: &Path, key: &str) -> io::Result<bool> {
+    let file = lock_file(folder, key)?;
+    if file.try_lock().is_err() {
+        return Ok(false);
+    }
+    match fs::remove_dir_all(folder.join(key)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(true),
+    }
+}
+
+/// Removes what was not used for longest until all states fit.
+fn make_room(folder: &Path) {
+    let mut bytes = 0;
+    for entry in kept(folder) {
+        bytes += entry.bytes;
+        // One that is used stays; the next opcost tries again.
+        if bytes > KEPT_BYTES_MAX && forget(folder, &entry.key).unwrap_or(false) {
+            bytes -= entry.bytes;
+        }
+    }
+}
+
+fn lock_file(folder: &Path, key: &str) -> io::Result<File> {
+    let locks = folder.join("locks");
+    fs::create_dir_all(&locks)?;
+    OpenOptions::new().create(true).append(true).open(locks.join(format!("{key}.using")))
+}
+
+fn describe(folder: &Path) -> Option<Description> {
+    serde_json::from_slice(&fs::read(folder.join(DESCRIPTION)).ok()?).ok()
+}
+
+/// Whether the files are those that were written.
+fn is_whole(folder: &Path) -> bool {
+    let whole = || {
+        let description = describe(folder)?;
+        let memory = fs::metadata(folder.join(MEMORY)).ok()?;
+        let devices = fs::read(folder.join(DEVICES)).ok()?;
+        let same = memory.len() == description.memory_bytes
+            && opcost_kernel::digest(&devices) == description.devices_digest;
+        same.then_some(())
+    };
+    whole().is_some()
+}
+
+/// Why there is no state.
+enum NotKept {
+    /// A signal came.
+    Interrupted,
+    /// It cannot be kept here.
+    Because(String),
+}
+
+impl From<MonitorError> for NotKept {
+    fn from(error: MonitorError) -> NotKept {
+        match error {
+            MonitorError::Interrupted => NotKept::Interrupted,
+            error => NotKept::Because(error.to_string()),
+        }
+    }
+}
+
+/// The same for every guest whose state is kept: what differs between runs comes with the request.
+pub(super) fn boot_inputs(aslr: Aslr) -> Inputs {
+    Inputs { seed: 1, padding_bytes: 0, aslr }
+}
+
+impl Emulated<'_> {
+    /// The state of a guest that waits for its request: a kept one, or one that is made now.
+    ///
+    /// `initrd`: the guest's files without a request; `contents`: what is in that file.
+    ///
+    /// Result: the state, or why none can be kept.
+    ///
+    /// # Errors
+    /// A signal came.
+    pub(super) fn booted(
+        &self,
+        kernel: &Kernel,
+        guest: &GuestPlan,
+        aslr: Aslr,
+        (initrd, contents): (&Path, &[u8]),
+        say: &mut dyn FnMut(&str, Option<&str>),
+    ) -> Result<Result<BootedState, String>> {
+        let interrupted = || fail(Status::Interrupted, "interrupted before the first run");
+        let folder = folder()?;
+        let key = self.key(kernel, guest, aslr, contents);
+        let making = opcost_kernel::lock(
+            &folder.join("locks"),
+            &format!("{key}.making"),
+            self.interrupt,
+            say,
+        );
+        let _making = match making {
+            Ok(lock) => lock,
+            Err(_) if self.interrupt.is_set() => return Err(interrupted()),
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        let using = lock_file(&folder, &key).and_then(|file| file.lock_shared().map(|()| file));
+        let using = match using {
+            Ok(file) => file,
+            Err(error) => return Ok(Err(format!("'{}': {error}", folder.display()))),
+        };
+        let place = folder.join(&key);
+        if !is_whole(&place) {
+            say(&format!("booting kernel {} to keep its state", kernel.name), None);
+            match self.make(kernel, guest, aslr, initrd, &place) {
+                Ok(()) => make_room(&folder),
+                Err(NotKept::Interrupted) => return Err(interrupted()),
+                Err(NotKept::Because(why)) => return Ok(Err(why)),
+            }
+        }
+        let _ = fs::write(place.join(USED), "");
+        Ok(Ok(BootedState {
+            memory: place.join(MEMORY),
+            devices: place.join(DEVICES),
+            folder: place,
+            _using: using,
+        }))
+    }
+
+    /// The digest of all that a boot depends on.
+    fn key(&self, kernel: &Kernel, guest: &GuestPlan, aslr: Aslr, initrd: &[u8]) -> String {
+        let nowhere = Path::new("");
+        let files = GuestFiles {
+            kernel: nowhere,
+            start: Start::Stop { initrd: nowhere, memory: nowhere },
+            console: nowhere,
+            channel: nowhere,
+        };
+        let line = command_line::system(guest, &files, boot_inputs(aslr));
+        let mut text = line.join(std::ffi::OsStr::new("\n")).into_encoded_bytes();
+        for part in [&self.tools.qemu_version, &self.qemu_digest, &kernel.digest] {
+            text.push(b'\n');
+            text.extend_from_slice(part.as_bytes());
+        }
+        text.push(b'\n');
+        text.extend_from_slice(opcost_kernel::digest(initrd).as_bytes());
+        opcost_kernel::digest(&text)
+    }
+
+    /// Boots a guest, stops it where it waits, and puts its state to `place`.
+    fn make(
+        &self,
+        kernel: &Kernel,
+        guest: &GuestPlan,
+        aslr: Aslr,
+        initrd: &Path,
+        place: &Path,
+    ) -> Result<(), NotKept> {
+        let because = |error: anyhow::Error| NotKept::Because(format!("{error:#}"));
+        let fresh = place.with_extension("making");
+        let made = || -> io::Result<()> {
+            for old in [&fresh, place] {
+                match fs::remove_dir_all(old) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => {}
+                }
+            }
+            fs::create_dir_all(&fresh)
+        };
+        let cannot = |error: io::Error| {
+            NotKept::Because(format!("cannot write '{}': {error}", fresh.display()))
+        };
+        made().map_err(cannot)?;
+        let files = self.files("booted").map_err(because)?;
+        let (memory, devices) = (fresh.join(MEMORY), fresh.join(DEVICES));
+        let start = Start::Stop { initrd, memory: &memory };
+        self.boot_and_stop(kernel, guest, aslr, start, (files, &devices)).inspect_err(|_| {
+            let _ = fs::remove_dir_all(&fresh);
+        })?;
+        let keep = || -> io::Result<()> {
+            let description = Description {
+                kernel: kernel.name.clone(),
+                kernel_digest: kernel.digest.clone(),
+                emulator: self.tools.qemu_version.clone(),
+                machine: guest.describe(),
+                made_unix_ns: unix_ns(),
+                memory_bytes: fs::metadata(&memory)?.len(),
+                devices_digest: opcost_kernel::digest(&fs::read(&devices)?),
+            };
+            fs::write(fresh.join(DESCRIPTION), serde_json::to_vec_pretty(&description)?)?;
+            fs::rename(&fresh, place)
+        };
+        keep().map_err(cannot)
+    }
+
+    fn boot_and_stop(
+        &self,
+        kernel: &Kernel,
+        guest: &GuestPlan,
+        aslr: Aslr,
+        start: Start<'_>,
+        (files, devices): (Files, &Path),
+    ) -> Result<(), NotKept> {
+        let because = |error: anyhow::Error| NotKept::Because(format!("{error:#}"));
+        let (console, channel) = (files.path("console"), files.path("channel"));
+        let guest_files =
+            GuestFiles { kernel: &kernel.image, start, console: &console, channel: &channel };
+        let mut argv: Vec<OsString> = vec![self.tools.qemu.clone().into()];
+        argv.extend(command_line::system(guest, &guest_files, boot_inputs(aslr)));
+        let spawn = Spawn { env: Some(Vec::new()), ..Spawn::new(&self.tools.qemu, argv) };
+        let (mut flight, mut monitor) = launch(spawn, files, self.interrupt).map_err(because)?;
+        let mut stopped = monitor.begin();
+        if stopped.is_ok() {
+            stopped = monitor.event("STOP");
+        }
+        match stopped {
+            Ok(()) => {}
+            // It ended instead, and its guest may say why.
+            Err(MonitorError::Gone) => {
+                let Some(exit) = flight.wait(Some(LIMIT), self.interrupt).map_err(because)? else {
+                    return Err(NotKept::Interrupted);
+                };
+                let (stderr, console) = (flight.files.tail("stderr"), flight.files.tail("console"));
+                let traces = Traces {
+                    exit: &exit,
+                    limit_ms: None,
+                    stderr: &stderr,
+                    console: &console,
+                    plugin: None,
+                    modules: None,
+                };
+                let said = outcome::guest_frames(&traces, &fs::read(&channel).unwrap_or_default());
+                let why = match said {
+                    Err(failure) => crate::failure::in_words(&failure),
+                    Ok(_) => "the guest did not wait for its request".into(),
+                };
+                return Err(NotKept::Because(why));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        let uri = format!("exec:cat >{}", quoted(devices));
+        monitor.execute("migrate", json!({ "uri": uri }))?;
+        monitor.migrated()?;
+        // It may be gone before it answers.
+        let _ = monitor.execute("quit", serde_json::Value::Null);
+        match flight.wait(Some(LIMIT), self.interrupt).map_err(because)? {
+            Some(_) => Ok(()),
+            None => Err(NotKept::Interrupted),
+        }
+    }
+}
+
+/// Starts a QEMU that is told what to do.
+pub(super) fn launch<'a>(
+    mut spawn: Spawn,
+    files: Files,
+    interrupt: &'a Interrupt,
+) -> Result<(Flight, Monitor<'a>)> {
+    let (monitor, theirs) = Monitor::pair(LIMIT, interrupt)
+        .map_err(|error| fail(Status::Missing, format!("cannot make a socket: {error}")))?;
+    spawn.pass_fds = vec![(theirs, MONITOR_FD)];
+    // Its end of the socket closes here, or its own end would not be noticed.
+    Ok((Flight::launch(spawn, files)?, monitor))
+}
