@@ -15,6 +15,7 @@
 //! | [`mod@exact`] | totals that never vary: an exact change, no test |
 //! | [`sign`] | the interval of a median, of which nothing but the order is asked |
 //! | [`relevance`] | how much seeds and layouts alone shift a count |
+//! | [`early`] | whether a few exact counts already lie farther apart than that |
 //! | [`power`] | how many blocks are needed; what shift would have been found |
 //! | [`multiple`] | p-values of many metrics; one error rate per report |
 //! | [`binomial`] | the exact interval of a share: how often something happens |
@@ -39,6 +40,7 @@ pub mod bootstrap;
 pub mod change_point;
 pub mod counts;
 pub mod drift;
+pub mod early;
 pub mod effect;
 pub mod exact;
 pub mod first_runs;

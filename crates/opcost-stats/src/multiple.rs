@@ -112,6 +112,11 @@ impl Budget {
         Budget { primary: 0.8 * primary, headline: 0.8 * headline, rest: 0.8 * rest }
     }
 
+    /// The same for runs of which an early look may have spent `spent` of the primary metric's level.
+    pub fn after_early_look(self, spent: f64) -> Budget {
+        Budget { primary: (self.primary - spent).max(0.0), ..self }
+    }
+
     /// The level of a family: what its adjusted p-values are held against.
     pub fn level(&self, family: Family) -> f64 {
         match family {

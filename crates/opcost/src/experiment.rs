@@ -40,7 +40,11 @@ pub struct Experiment {
     pub label: Option<String>,
 
     /// Runs of each variant [default: twice the fewest that can decide every metric; on the emulated
-    /// machine the fewest]
+    /// machine the fewest, with --until-settled]
+    ///
+    /// On the emulated machine, one pair shows the exact difference in one layout of memory, five
+    /// pairs also how far layouts alone shift the counts, and the fewest that can decide every metric
+    /// give each its interval.
     ///
     /// Up to 31 pairs, the order of the variants is drawn for each pair, and pairs are compared. From
     /// 32 on, two pairs make a block in randomised mirrored order (ABBA or BAAB), so that drift and
@@ -57,6 +61,16 @@ pub struct Experiment {
     #[arg(long, value_name = "WIDTH", help_heading = SCHEDULE)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until_width: Option<Width>,
+
+    /// Stop as soon as exact counts settle the answer: after two pairs if both sides counted the same
+    /// to the instruction, or at one look after five pairs (more for several comparisons) if the primary
+    /// metric's counts lie farther apart than layouts shift them. For the emulated machine [default: on
+    /// there without --pairs]
+    ///
+    /// The look costs part of the primary metric's error rate, so the rate of the report stays the same.
+    #[arg(long, help_heading = SCHEDULE)]
+    #[serde(skip_serializing_if = "is_false")]
+    pub until_settled: bool,
 
     /// Stop after the block in which this much time is spent, for example 60s; --pairs is then the
     /// upper limit [default: no limit]

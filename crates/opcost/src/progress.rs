@@ -11,6 +11,8 @@ pub trait Progress {
     fn begin(&mut self, plan: &Plan, done: usize);
     /// One run begins, or several at the same time, each given with its variant's name.
     fn next(&mut self, runs: &[(&Slot, &str)]);
+    /// The first runs say something already.
+    fn say(&mut self, line: &str);
     /// The runs have ended.
     fn end(&mut self);
 }
@@ -21,6 +23,7 @@ pub struct Silent;
 impl Progress for Silent {
     fn begin(&mut self, _: &Plan, _: usize) {}
     fn next(&mut self, _: &[(&Slot, &str)]) {}
+    fn say(&mut self, _: &str) {}
     fn end(&mut self) {}
 }
 
@@ -63,6 +66,10 @@ impl Progress for Bar {
         if done == 0 {
             self.bar.tick();
         }
+    }
+
+    fn say(&mut self, line: &str) {
+        self.bar.println(format!("  {}", printable(line)));
     }
 
     fn end(&mut self) {

@@ -40,6 +40,7 @@ impl Ending {
             Ending::Complete => State::Finished,
             Ending::Stopped(StopReason::Width) => State::StoppedWidth,
             Ending::Stopped(StopReason::Budget) => State::StoppedBudget,
+            Ending::Stopped(StopReason::Settled) => State::StoppedSettled,
             Ending::Interrupted => State::Interrupted,
             Ending::Failed { .. } => State::Failed,
         }
@@ -154,6 +155,9 @@ impl Session<'_> {
             }
             if interrupted {
                 return Ok(Ending::Interrupted);
+            }
+            if let Some(answer) = stopping.first_answer() {
+                progress.say(&answer);
             }
             if let Some(reason) = stopping.reason(monotonic_ns().saturating_sub(begun_ns)) {
                 return Ok(Ending::Stopped(reason));

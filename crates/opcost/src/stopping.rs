@@ -1,16 +1,24 @@
-//! When a recording has enough: its interval is narrow, or its time is spent.
+//! When a recording has enough: its interval is narrow, its time is spent, or exact counts settle it.
 //!
-//! It never stops because something is significant: who looks again and again until a test says
+//! It never stops because something is significant, but for one look at exact counts whose share of the
+//! error rate is set aside beforehand (`opcost_stats::early`): who looks again and again until a test says
 //! "changed" finds a change in the end, whether there is one or not. How wide an interval is says
 //! next to nothing about where it lies (Chow & Robbins, "On the Asymptotic Theory of Fixed-Width
 //! Sequential Confidence Intervals", Ann. Math. Statist. 36, 1965); what remains is simulated in
 //! the tests of the statistics.
 
+use crate::number::percent;
 use crate::plan::{Plan, StopReason};
-use opcost_record::{Outcome, Record};
+use opcost_record::{MetricId, Outcome, Record};
 use opcost_stats::multiple::Family;
 use opcost_stats::schedule::next_look;
-use opcost_stats::{Block, Paired};
+use opcost_stats::{Block, Paired, early};
+
+/// Pairs that are the same on both sides to the last count, after which no more are made.
+const SAME_PAIRS: usize = 2;
+
+/// Every count of a run, with its operations.
+type Counts = (Option<u64>, Vec<(MetricId, u64)>);
 
 /// What has been measured of the primary metric so far, and when to look at it again.
 pub struct Stopping<'a> {
@@ -23,6 +31,13 @@ pub struct Stopping<'a> {
     whole: usize,
     /// Whole blocks at which the interval is looked at next.
     next_look: usize,
+    /// Block, variant and counts of each finished run, where the plan looks at exact counts; of warm-up
+    /// runs no block.
+    counts: Vec<(Option<u32>, u16, Counts)>,
+    /// Whether the answer of the first pair is yet to be said.
+    answer_is_due: bool,
+    /// Whether the one look at exact counts is yet to come.
+    look_is_due: bool,
 }
 
 impl<'a> Stopping<'a> {
@@ -34,11 +49,18 @@ impl<'a> Stopping<'a> {
             left: plan.blocks.iter().map(|block| block.order.len()).collect(),
             whole: 0,
             next_look: plan.blocks_of_pairs(plan.fewest_pairs) as usize,
+            counts: Vec::new(),
+            answer_is_due: true,
+            look_is_due: true,
         }
     }
 
     /// Adds a run; `value` is its raw integer of the primary metric, if it has one.
     pub fn add(&mut self, record: &Record, value: Option<u64>) {
+        if self.plan.stop.look_pairs.is_some() && record.outcome == Outcome::Finished {
+            let counts = record.samples.iter().map(|sample| (sample.metric, sample.value));
+            self.counts.push((record.block, record.variant, (record.ops, counts.collect())));
+        }
         let Some(block) = record.block else { return };
         let Some(left) = self.left.get_mut(block as usize) else { return };
         *left = left.saturating_sub(1);
@@ -49,6 +71,36 @@ impl<'a> Stopping<'a> {
             let ops = if self.plan.primary.row().per_op { record.ops.unwrap_or(1) } else { 1 };
             self.figures.push((block, record.variant, value as f64 / ops.max(1) as f64));
         }
+    }
+
+    /// What the first pair says of the primary metric, once it is made, where the plan looks at exact
+    /// counts; said once.
+    pub fn first_answer(&mut self) -> Option<String> {
+        self.plan.stop.look_pairs?;
+        if self.whole == 0 || !self.answer_is_due || !self.repeats_itself() {
+            return None;
+        }
+        self.answer_is_due = false;
+        let figure = |side: usize| {
+            let mut of = self
+                .figures
+                .iter()
+                .filter(|(block, of, _)| (*block, usize::from(*of)) == (0, side));
+            of.next().map(|(.., figure)| *figure)
+        };
+        let of_pair = |(baseline, variant): (usize, usize)| {
+            let (one, two) = (figure(baseline)?, figure(variant)?);
+            let change = match one == two {
+                true => "the same".to_string(),
+                false if one == 0.0 => "changed".to_string(),
+                false => percent(two / one - 1.0),
+            };
+            Some(format!("{} {change}", self.plan.variants[variant].name))
+        };
+        let changes: Vec<String> =
+            self.plan.comparisons().into_iter().filter_map(of_pair).collect();
+        let label = self.plan.primary.label();
+        Some(format!("one layout so far, exact: {label} of {}", changes.join(", ")))
     }
 
     /// Whether to stop now, after `elapsed_ns` of this session; only after a whole unit of the
@@ -69,8 +121,69 @@ impl<'a> Stopping<'a> {
                 return Some(StopReason::Width);
             }
         }
+        if let Some(look_pairs) = stop.look_pairs {
+            if self.whole >= SAME_PAIRS && self.is_same_throughout() {
+                return Some(StopReason::Settled);
+            }
+            // At the same blocks whenever it is, so that its error rate is that of one test.
+            if self.whole >= look_pairs as usize && std::mem::take(&mut self.look_is_due) {
+                let comparisons = self.plan.comparisons();
+                let mut settled =
+                    comparisons.iter().map(|sides| self.is_settled(*sides, look_pairs));
+                if self.repeats_itself() && settled.all(|settled| settled) {
+                    return Some(StopReason::Settled);
+                }
+            }
+        }
         let spent = stop.budget_ms.is_some_and(|budget_ms| elapsed_ns / 1_000_000 >= budget_ms);
         (spent && self.whole >= stop.blocks_min as usize).then_some(StopReason::Budget)
+    }
+
+    /// The counts of a variant's runs, by block.
+    fn counts_of(&self, variant: usize) -> Vec<(u32, &Counts)> {
+        let runs = self.counts.iter().filter(|(_, of, _)| usize::from(*of) == variant);
+        let mut runs: Vec<(u32, &Counts)> =
+            runs.filter_map(|(block, _, counts)| Some(((*block)?, counts))).collect();
+        runs.sort_by_key(|(block, _)| *block);
+        runs
+    }
+
+    /// Whether every count of every block is the same in all variants.
+    fn is_same_throughout(&self) -> bool {
+        let baseline = self.counts_of(0);
+        (1..self.plan.variants.len()).all(|variant| self.counts_of(variant) == baseline)
+    }
+
+    /// Whether each variant's warm-up run gave the counts of the first block, which it repeats.
+    fn repeats_itself(&self) -> bool {
+        (0..self.plan.variants.len()).all(|variant| {
+            let of = |wanted: Option<u32>| {
+                let runs = self.counts.iter();
+                let mut runs = runs
+                    .filter(move |(block, of, _)| (*block, usize::from(*of)) == (wanted, variant));
+                runs.next().map(|(.., counts)| counts)
+            };
+            of(None).is_some() && of(None) == of(Some(0))
+        })
+    }
+
+    /// Whether the primary metric of two variants is the same in each of the first blocks, or lies
+    /// farther apart than layouts shift it.
+    fn is_settled(&self, (baseline, variant): (usize, usize), blocks: u32) -> bool {
+        let figures = |side: usize| {
+            let mut of: Vec<(u32, f64)> = self
+                .figures
+                .iter()
+                .filter(|(block, of, _)| *block < blocks && usize::from(*of) == side)
+                .map(|(block, _, figure)| (*block, *figure))
+                .collect();
+            of.sort_by_key(|(block, _)| *block);
+            of
+        };
+        let [one, two] = [baseline, variant].map(figures);
+        let plain = |of: &[(u32, f64)]| of.iter().map(|(_, figure)| *figure).collect::<Vec<f64>>();
+        let level = early::LEVEL / self.plan.comparisons().len() as f64;
+        one == two || early::p(&plain(&one), &plain(&two)) <= level
     }
 
     /// The widest interval of any comparison; `None` if one has none.
@@ -105,9 +218,11 @@ mod tests {
     use crate::experiment::Experiment;
     use crate::plan::Width;
     use crate::plan::{HostPlan, Target};
+    use crate::plan::{MachineKind, Slot};
     use crate::resolve::fixture::{FakeSurroundings, experiment};
     use crate::resolve::resolve;
     use crate::time::TimeLimit;
+    use opcost_record::Sample;
 
     fn stopping(width_ratio: Option<f64>, budget_ms: Option<u64>) -> Plan {
         let asked = Experiment {
@@ -172,6 +287,85 @@ mod tests {
         // Far apart, and far too noisy to be narrow.
         let value = |slot: u32| 1_000_000 * (1 + u64::from(slot % 7));
         assert_eq!(check(&stopping(Some(0.0001), None), 0, value), (800, None));
+    }
+
+    /// A plan of 11 pairs on emulated machines that looks at exact counts after 5.
+    fn settling() -> Plan {
+        let asked = Experiment {
+            machine: Some(MachineKind::Emulated),
+            kernel: vec!["k".into()],
+            ..Experiment { pairs: None, ..experiment(2, 0) }
+        };
+        let plan = resolve(&asked, &FakeSurroundings::default()).unwrap();
+        assert_eq!((plan.stop.look_pairs, plan.pairs >= 10), (Some(5), true));
+        plan
+    }
+
+    fn run(slot: &Slot, counts: [u64; 2]) -> Record {
+        let sample = |(metric, value): (u16, u64)| Sample { metric, value, time: None };
+        Record {
+            slot: slot.slot,
+            variant: slot.variant,
+            block: slot.block,
+            started_unix_ns: 0,
+            outcome: Outcome::Finished,
+            exit_code: Some(0),
+            ops: Some(1),
+            samples: (0..).zip(counts).map(sample).collect(),
+            invariants: Vec::new(),
+        }
+    }
+
+    /// Pairs made of a plan whose runs count so much of the primary metric, and of another.
+    fn settled_after(plan: &Plan, count: impl Fn(Option<u32>, u16) -> [u64; 2]) -> (u32, bool) {
+        let mut stopping = Stopping::new(plan);
+        for slot in plan.slots() {
+            let counts = count(slot.block, slot.variant);
+            stopping.add(&run(&slot, counts), Some(counts[0]));
+            if let Some(reason) = stopping.reason(0) {
+                assert_eq!(reason, StopReason::Settled);
+                return (slot.block.map_or(0, |block| block + 1), true);
+            }
+        }
+        (plan.pairs, false)
+    }
+
+    #[test]
+    fn equal_counts_settle_it_after_two_pairs() {
+        let plan = settling();
+        let layout = |block: Option<u32>| u64::from(block.unwrap_or(0)) * 37 % 11;
+        assert_eq!(settled_after(&plan, |block, _| [1000 + layout(block), 7]), (2, true));
+        // Another metric differs: the primary one is the same at the look.
+        let other = |block, variant: u16| [1000 + layout(block), 7 + u64::from(variant)];
+        assert_eq!(settled_after(&plan, other), (5, true));
+    }
+
+    #[test]
+    fn counts_that_lie_apart_settle_it_at_the_look() {
+        let plan = settling();
+        let counts = |more: u64| {
+            move |block: Option<u32>, variant: u16| {
+                let layout = u64::from(block.unwrap_or(0)) * 37 % 11;
+                [1_000_000 + layout + more * u64::from(variant), 7]
+            }
+        };
+        assert_eq!(settled_after(&plan, counts(5000)), (5, true));
+        let mut stopping = Stopping::new(&plan);
+        assert_eq!(stopping.first_answer(), None);
+        for slot in plan.slots().take(4) {
+            let counts = counts(5000)(slot.block, slot.variant);
+            stopping.add(&run(&slot, counts), Some(counts[0]));
+        }
+        let said = "one layout so far, exact: instructions of v1 +0.50 %";
+        assert_eq!(stopping.first_answer().as_deref(), Some(said));
+        assert_eq!(stopping.first_answer(), None, "said once");
+        assert_eq!(settled_after(&plan, counts(3)), (plan.pairs, false), "layouts do as much");
+        // Counts that do not repeat settle nothing.
+        let drifting = |block: Option<u32>, variant: u16| {
+            let [count, _] = counts(5000)(block, variant);
+            [count + u64::from(block.is_none()), 7]
+        };
+        assert_eq!(settled_after(&plan, drifting), (plan.pairs, false));
     }
 
     #[test]

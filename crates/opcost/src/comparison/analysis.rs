@@ -1,12 +1,14 @@
 //! From a recording to a comparison.
 
 use super::attribution::check_matches;
-use super::columns::{Column, Columns, WALL, blocks, per_second};
+use super::columns::{Column, Columns, WALL, blocks, per_second, same_in_each_unit};
 use super::per_megabyte::per_megabyte;
+use super::repeatable::Repeats;
 use super::threads_max;
 use super::{
-    Change, Comparison, Figures, InvariantRow, RATIO_LEVEL, Row, TwinRow, VariantSummary, Verdict,
-    Warning, alone, conclusion, functions, imported, kernel_config, ledger, observations, size,
+    Change, Comparison, Figures, InvariantRow, Layouts, RATIO_LEVEL, Row, TwinRow, VariantSummary,
+    Verdict, Warning, alone, conclusion, functions, imported, kernel_config, ledger, observations,
+    size,
 };
 use crate::number;
 use crate::plan::{MachineKind, Plan, Unavailable, WorkPlan, shell_syntax};
@@ -14,7 +16,9 @@ use crate::recording::{Recording, State};
 use crate::source::{self, Scope};
 use opcost_profile::parallel;
 use opcost_record::{Family, MetricKey, Outcome, Record, TWIN, Unit, WORK};
-use opcost_stats::{Budget, Paired, bootstrap, exact, multiple, power, relevance, summary};
+use opcost_stats::{
+    Block, Budget, Paired, bootstrap, early, exact, multiple, power, relevance, summary,
+};
 
 /// Analyses a recording.
 ///
@@ -44,6 +48,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
     }
     warnings.extend(short_runs(plan, &rows));
     warnings.extend(for_a_shell(plan));
+    let stopped = stopped(recording, &rows);
     let mut comparison = Comparison {
         recording: recording.id.clone(),
         experiment: plan.experiment.clone(),
@@ -61,7 +66,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         unavailable: unavailable(recording, &finished),
         invariants,
         ledger,
-        stopped: stopped(recording),
+        stopped,
         observations: Vec::new(),
         imported: None,
         conclusions: Vec::new(),
@@ -92,10 +97,11 @@ fn is_alone(plan: &Plan) -> bool {
 }
 
 /// Why the plan stopped early, in words.
-fn stopped(recording: &Recording) -> Option<String> {
+fn stopped(recording: &Recording, rows: &[Row]) -> Option<String> {
     let Plan { stop, primary, .. } = &recording.plan;
     let pairs = number::grouped(recording.pairs_made().into());
     let what = if is_alone(&recording.plan) { "runs" } else { "pairs" };
+    let same = rows.iter().flat_map(|row| &row.changes).all(|change| change.identical);
     match recording.state {
         State::StoppedWidth => {
             let width = number::magnitude(stop.width_ratio?);
@@ -104,6 +110,14 @@ fn stopped(recording: &Recording) -> Option<String> {
                 "stopped after {pairs} {what}: the interval of {primary} is within {width}"
             ))
         }
+        State::StoppedSettled if same => {
+            Some(format!("stopped after {pairs} pairs: both sides counted the same"))
+        }
+        State::StoppedSettled => Some(format!(
+            "stopped after {pairs} pairs: exact counts settle {}; for the interval of every metric: --pairs {}",
+            primary.label(),
+            recording.plan.fewest_pairs
+        )),
         State::StoppedBudget => {
             let budget = number::figure(stop.budget_ms? as f64 * 1e6, Unit::Ns);
             Some(format!("stopped after {pairs} {what}: the budget of {budget} is spent"))
@@ -134,6 +148,7 @@ fn heading(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<String> {
     parts.push(match is_alone(plan) {
         true if made == 1 => "1 run".into(),
         true => format!("{} runs", number::grouped(made.into())),
+        false if made == 1 => "1 pair".into(),
         false => format!("{made} pairs"),
     });
     if let Some(build) = plan.build() {
@@ -228,8 +243,9 @@ fn rows(recording: &Recording, columns: &Columns) -> Vec<Row> {
         // Of a second, the seconds are no figure.
         .filter(|(key, _)| !(per_second(&recording.plan) && key.name == WALL))
         .collect();
+    let repeats = Repeats::of(recording);
     let mut rows = parallel::map(shown, threads_max(is_large(recording)), |(key, columns)| {
-        row(recording, key, columns)
+        row(recording, &repeats, key, columns)
     });
     let place = |key: &MetricKey| {
         let listed = opcost_record::METRICS.iter().position(|row| row.name == key.name);
@@ -244,7 +260,7 @@ fn is_large(recording: &Recording) -> bool {
     recording.records.len() > 5_000
 }
 
-fn row(recording: &Recording, key: &MetricKey, columns: &[Column]) -> Row {
+fn row(recording: &Recording, repeats: &Repeats<'_>, key: &MetricKey, columns: &[Column]) -> Row {
     let plan = &recording.plan;
     let described = key.row();
     let twice = recording.dictionary.keys().iter().any(|other| {
@@ -259,7 +275,12 @@ fn row(recording: &Recording, key: &MetricKey, columns: &[Column]) -> Row {
     }
     let changes = plan.comparisons().into_iter().map(|(baseline, variant)| {
         let medians = [baseline, variant].map(|side| values[side].as_ref().map(Figures::center));
-        change(plan, &columns[baseline], &columns[variant], medians, *key == plan.primary)
+        let metric = recording.dictionary.id(key);
+        let repeat = [baseline, variant]
+            .iter()
+            .all(|side| metric.is_some_and(|metric| repeats.hold(*side, metric)));
+        let sides = [&columns[baseline], &columns[variant]];
+        change(plan, sides, medians, *key == plan.primary, repeat)
     });
     let per = if per_second(plan) && described.per_op { "/s" } else { "" };
     Row {
@@ -297,13 +318,13 @@ fn summarise(column: &Column) -> Option<Figures> {
 }
 
 /// The change of one metric with everything but p values, intervals and the verdict, which need
-/// all the other metrics.
+/// all the other metrics. `repeat`: whether the counts of both sides were seen to repeat.
 fn change(
     plan: &Plan,
-    baseline: &Column,
-    variant: &Column,
+    [baseline, variant]: [&Column; 2],
     medians: [Option<f64>; 2],
     primary: bool,
+    repeat: bool,
 ) -> Change {
     let multiplexed = baseline.multiplexed + variant.multiplexed;
     let mut change = Change {
@@ -339,11 +360,20 @@ fn change(
                 change.relevance_floor_ratio = relevance_floor([baseline, variant], &paired);
             }
             change.change_ratio = paired.change_ratio();
+            if plan.machine() == MachineKind::Emulated && plan.in_process.is_none() {
+                change.layouts = repeat.then(|| layouts(plan, &units, &paired));
+                let shown = repeat || paired.differences().len() >= 2;
+                if shown && same_in_each_unit(&units) {
+                    change.identical = true;
+                    change.change_ratio = Some(0.0);
+                    change.ratio_of_medians = Some(0.0);
+                }
+            }
             if let (Some(one), Some(two)) = (baseline.alike(), variant.alike()) {
                 let exactness = exact(&one, &two);
                 change.change_ratio = exactness.change_ratio();
                 change.ratio_of_medians = exactness.change_ratio();
-                change.identical = exactness.change_ratio() == Some(0.0);
+                change.identical |= exactness.change_ratio() == Some(0.0);
             }
             change.paired = Some(paired);
             if primary {
@@ -354,6 +384,23 @@ fn change(
         }
     }
     change
+}
+
+/// The layouts that were run, each as one unit.
+fn layouts(plan: &Plan, units: &[Block<'_>], paired: &Paired) -> Layouts {
+    let ratios: Option<Vec<f64>> =
+        paired.differences().iter().map(|difference| paired.ratio(*difference)).collect();
+    let range = ratios.and_then(|ratios| {
+        let least = ratios.iter().copied().reduce(f64::min)?;
+        Some((least, ratios.iter().copied().reduce(f64::max)?))
+    });
+    // The look is at the same blocks whatever was run behind them.
+    let looked_at = plan.stop.look_pairs.map_or(units.len(), |look| look as usize);
+    let complete = units.iter().take(looked_at).filter(|block| block.complete());
+    let (one, two): (Vec<f64>, Vec<f64>) = complete
+        .flat_map(|block| block.baseline.iter().copied().zip(block.variant.iter().copied()))
+        .unzip();
+    Layouts { count: paired.differences().len(), range, early_p: early::p(&one, &two) }
 }
 
 /// What seeds and layouts alone shift, over the baseline's median: of the two variants the larger,
@@ -401,16 +448,33 @@ fn judge(rows: &mut [Row], recording: &Recording) {
         let level = family.decision_level(&p, budget.level(family));
         let units_needed = power::blocks_min(budget.level(family), members.len());
         let pairs_needed = plan.pairs_of_units(units_needed);
+        let looks = (family == multiple::Family::Primary).then(|| early_level(recording)).flatten();
+        let looks = looks.map(|level| level / members.len() as f64);
         let members = members.into_iter().zip(adjusted).collect();
         parallel::map(members, threads_max(large), |((exact, change), adjusted)| {
             decide(change, exact, level, plan.seed);
             if !exact {
                 change.p_adjusted = Some((adjusted * rate / budget.level(family)).min(1.0));
             }
-            if change.verdict == Verdict::Inconclusive && pairs_made >= pairs_needed {
+            if change.verdict != Verdict::Inconclusive {
+                return;
+            }
+            let few = change.layouts.filter(|layouts| layouts.count == pairs_made as usize);
+            if pairs_made >= pairs_needed {
                 let (has, made) = (change.n_pairs, number::grouped(pairs_made.into()));
                 change.reason = format!("in {has} of {made} pairs");
-            } else if change.verdict == Verdict::Inconclusive {
+            } else if let Some((layouts, level)) =
+                few.zip(looks).filter(|(l, level)| l.early_p <= *level)
+            {
+                change.verdict = Verdict::Changed;
+                change.p_adjusted = Some((layouts.early_p * rate / level).min(1.0));
+                change.reason = format!("farther apart than {} shift it", layouts.words());
+            } else if let Some(layouts) = few {
+                change.verdict = Verdict::FewLayouts;
+                change.p_adjusted = None;
+                change.reason = format!("exact, {}", layouts.words());
+                change.pairs_needed = Some(pairs_needed);
+            } else {
                 change.reason = format!("needs {pairs_needed} pairs");
                 change.pairs_needed = Some(pairs_needed);
             }
@@ -422,7 +486,10 @@ fn judge(rows: &mut [Row], recording: &Recording) {
         for change in open {
             if change.identical {
                 change.verdict = Verdict::Unchanged;
-                change.reason = "the same in every run".into();
+                change.reason = match change.layouts.filter(|_| !row.exact) {
+                    Some(layouts) => format!("same, {}", layouts.words()),
+                    None => "the same in every run".into(),
+                };
             } else if settled && change.paired.is_some() {
                 change.verdict = Verdict::Changed;
                 change.reason = "exact: each side the same in every run".into();
@@ -430,12 +497,27 @@ fn judge(rows: &mut [Row], recording: &Recording) {
         }
         for change in &mut row.changes {
             if let Some(floor) = change.below_floor() {
+                let found = match change.verdict {
+                    Verdict::FewLayouts => change.reason.clone(),
+                    _ => "real".to_string(),
+                };
                 change.reason = format!(
-                    "real, but seeds and layouts alone shift it by up to {}",
+                    "{found}, but seeds and layouts alone shift it by up to {}",
                     number::magnitude(floor)
                 );
             }
         }
+    }
+}
+
+/// The level at which an early look at exact counts decides the primary metric: where the plan has a
+/// look, what it set aside for that, if the look was what ended it; else the whole, where pairs are too
+/// few for the signed-rank test.
+fn early_level(recording: &Recording) -> Option<f64> {
+    match (recording.plan.stop.look_pairs, recording.state) {
+        (Some(_), State::StoppedSettled) => Some(early::LEVEL),
+        (Some(_), _) => None,
+        (None, _) => Some(recording.plan.stop.error_budget().primary),
     }
 }
 
@@ -503,7 +585,9 @@ fn twin(recording: &Recording, columns: &Columns, rows: &[Row]) -> Vec<TwinRow> 
 
 /// The pairs that would decide what so few could not.
 fn too_few_pairs(recording: &Recording, rows: &[Row]) -> Option<Warning> {
+    // An exact difference is an answer already.
     let changes = rows.iter().flat_map(|row| &row.changes);
+    let changes = changes.filter(|change| change.verdict != Verdict::FewLayouts);
     let fewest = changes.filter_map(|change| change.pairs_needed).max()?;
     Some(Warning::TooFewPairs { pairs: recording.pairs_made(), fewest })
 }

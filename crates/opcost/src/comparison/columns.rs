@@ -138,6 +138,15 @@ impl Column {
     }
 }
 
+/// Whether both sides have the same figures throughout each unit of the test that both have runs in.
+pub(super) fn same_in_each_unit(blocks: &[Block<'_>]) -> bool {
+    blocks.iter().filter(|block| block.complete()).all(|block| {
+        let mut figures = block.baseline.iter().chain(block.variant.iter());
+        let first = figures.next();
+        figures.all(|figure| Some(figure) == first)
+    })
+}
+
 /// The figures of two variants, by the units of the test: block by block, or build by build, whose
 /// blocks then are one.
 pub(super) fn blocks<'a>(baseline: &'a Column, variant: &'a Column, plan: &Plan) -> Vec<Block<'a>> {

@@ -2,6 +2,7 @@
 
 use super::{Change, Comparison, Row, Severity, Verdict, alone, reconciled};
 use crate::number::{figure, magnitude, percent};
+use opcost_record::Kind;
 
 /// One sentence for each comparison: the primary metric, what the best metric of the other kind,
 /// time beside counts or counts beside time, says to it, and other times that say otherwise.
@@ -54,7 +55,10 @@ fn sentence(row: &Row, index: usize) -> String {
                     percent(high),
                     Trim(change.ci_level * 100.0)
                 ),
-                None => format!("{label} {amount}, {} and exact", change.found()),
+                None => match in_layouts(change).filter(|_| !row.exact) {
+                    Some(layouts) => format!("{label} {amount}, {}{layouts}", change.found()),
+                    None => format!("{label} {amount}, {} and exact", change.found()),
+                },
             };
             match change.below_floor() {
                 Some(floor) => {
@@ -67,11 +71,46 @@ fn sentence(row: &Row, index: usize) -> String {
             Some(mde) if !change.identical => {
                 format!("no change in {label} found; {mde} or more would have been")
             }
-            _ => format!("no change in {label}: the same in every run"),
+            _ => format!("no change in {label}: {}", same(row, change)),
         },
+        Verdict::FewLayouts => {
+            let layouts = in_layouts(change).unwrap_or_default();
+            let floor = change.relevance_floor_ratio.map(|floor| {
+                let but = if change.below_floor().is_some() { ", but" } else { ";" };
+                format!("{but} layouts alone shift it by up to {}", magnitude(floor))
+            });
+            format!("{label} {amount}, exact{layouts}{}", floor.unwrap_or_default())
+        }
         Verdict::Inconclusive => format!("{label} {amount}, inconclusive: {}", change.reason),
         Verdict::NotComparable => format!("{label} not comparable: {}", change.reason),
         Verdict::Unavailable => format!("{label} not available: {}", change.reason),
+    }
+}
+
+/// `, one layout`, or ` (+1.01 % … +1.03 % in 5 layouts)`: where a difference was counted.
+pub(super) fn in_layouts(change: &Change) -> Option<String> {
+    let layouts = change.layouts?;
+    Some(match layouts.range {
+        Some((least, most)) if layouts.count > 1 => {
+            format!(" ({} … {} in {})", percent(least), percent(most), layouts.words())
+        }
+        _ => format!(", {}", layouts.words()),
+    })
+}
+
+/// What two sides are whose counts are the same: of instructions to the last one.
+fn same(row: &Row, change: &Change) -> String {
+    let what = match row.key.name.as_str() {
+        "instructions" if row.kind == Kind::Counted && change.layouts.is_some() => {
+            "the same to the instruction"
+        }
+        _ if change.layouts.is_some() && !row.exact => "the same count",
+        _ => "the same in every run",
+    };
+    match change.layouts {
+        Some(layouts) if layouts.count == 1 => format!("{what}, one layout"),
+        Some(layouts) if !row.exact => format!("{what}, in each of {}", layouts.words()),
+        _ => what.into(),
     }
 }
 

@@ -20,10 +20,10 @@ use super::attribution::{AttributedRun, Attribution, FunctionId, SAMPLED_UNIT, p
 use super::function_test::Design;
 use super::matching::{Matching, ModulePair};
 use super::sampled_by::SampledBy;
-use super::{Row, Verdict};
+use super::{Layouts, Row, Verdict};
 use crate::recording::Recording;
-use opcost_stats::Budget;
 use opcost_stats::multiple::Family;
+use opcost_stats::{Budget, rank};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -63,6 +63,8 @@ pub struct FunctionComparison {
     pub total: Sides,
     /// What is said of the metric.
     pub verdict: FunctionVerdict,
+    /// The layouts in which its counts were compared exactly; `None` where they do not repeat.
+    pub layouts: Option<Layouts>,
     /// The functions, those that changed most first.
     pub rows: Vec<FunctionRow>,
     /// What was counted and no function is charged with: `total` less all rows.
@@ -83,6 +85,8 @@ pub enum FunctionVerdict {
     Differs,
     /// No change was found.
     Unchanged,
+    /// The difference is exact in the layouts that were run, which are too few to say more.
+    FewLayouts,
     /// The runs cannot tell.
     #[default]
     Inconclusive,
@@ -103,6 +107,7 @@ impl From<Verdict> for FunctionVerdict {
         match verdict {
             Verdict::Changed => FunctionVerdict::Changed,
             Verdict::Unchanged => FunctionVerdict::Unchanged,
+            Verdict::FewLayouts => FunctionVerdict::FewLayouts,
             Verdict::Inconclusive => FunctionVerdict::Inconclusive,
             Verdict::NotComparable | Verdict::Unavailable => FunctionVerdict::NotComparable,
         }
@@ -260,11 +265,15 @@ pub(super) fn functions(
         let mut made = compare(&attribution, baseline, variant)?;
         let verdict = total_row.map(|row| row.changes[index].verdict.into());
         made.verdict = verdict.unwrap_or_default();
+        made.layouts = total_row.and_then(|row| row.changes[index].layouts);
         made.per_op = total_row.is_some_and(|row| row.per_op);
         if let Some(by) = SampledBy::of(recording, &[baseline, variant]) {
             made.mark_sampled(by);
         }
-        let changed = rows.iter().any(|row| row.changes[index].verdict == Verdict::Changed);
+        let verdicts = rows.iter().map(|row| row.changes[index].verdict);
+        let changed = verdicts
+            .into_iter()
+            .any(|verdict| matches!(verdict, Verdict::Changed | Verdict::FewLayouts));
         Some((changed, made))
     });
     let mut made: Vec<(bool, FunctionComparison)> = made.collect();
@@ -412,6 +421,7 @@ pub(super) fn summed(
         sampled: None,
         total: Sides::of(total),
         verdict: FunctionVerdict::Inconclusive,
+        layouts: None,
         rows,
         unattributed: Sides::of(unattributed),
         modules: matching.pairs(pair),
@@ -467,6 +477,8 @@ pub(super) fn judge(made: &mut [(bool, FunctionComparison)], design: Design<'_>)
     let mut tested: Vec<&mut FunctionRow> = Vec::new();
     for (changed, comparison) in made {
         let metric = (comparison.total.value_baseline + comparison.total.value) / 2.0;
+        // So few that no test of theirs could decide.
+        let few = comparison.layouts.filter(|layouts| rank::p_floor(layouts.count) > level);
         for row in &mut comparison.rows {
             let size = design.size(&row.observations);
             if size == 0.0 {
@@ -474,6 +486,9 @@ pub(super) fn judge(made: &mut [(bool, FunctionComparison)], design: Design<'_>)
                 row.reason = design.same().into();
             } else if !*changed {
                 row.reason = "no metric is known to have changed".into();
+            } else if let Some(layouts) = few.filter(|_| !row.exact) {
+                row.verdict = FunctionVerdict::FewLayouts;
+                row.reason = format!("exact, {}", layouts.words());
             } else if size < SHARE_MIN * metric {
                 row.reason = "too small to be judged".into();
             } else if row.exact {

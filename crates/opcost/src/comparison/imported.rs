@@ -232,7 +232,7 @@ fn conclusions(comparison: &Comparison) -> Vec<String> {
                 }
                 _ => format!("no change in {}: the same in every run", row.label),
             },
-            Verdict::Inconclusive => {
+            Verdict::Inconclusive | Verdict::FewLayouts => {
                 format!("{} {amount}, cannot be told: {}", row.label, change.reason)
             }
             Verdict::NotComparable => format!("{} not comparable: {}", row.label, change.reason),

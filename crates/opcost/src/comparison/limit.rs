@@ -1,6 +1,6 @@
 //! What makes a comparison fail (`--fail-on`): a change for the worse that is real and beyond a limit.
 
-use super::{Change, Comparison, FunctionVerdict, Row, Verdict};
+use super::{Change, Comparison, FunctionRow, FunctionVerdict, Row, Verdict};
 use crate::number::{figure, magnitude, percent};
 use opcost_record::{Better, Unit};
 use std::fmt;
@@ -166,7 +166,7 @@ pub enum LimitError {
 /// What a comparison comes to, held against limits.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Exceeded {
-    /// Changes for the worse that are real and beyond their limits, in words.
+    /// Changes for the worse that are real, or exact in few layouts, and beyond their limits, in words.
     pub exceeded: Vec<String>,
     /// What could not be judged, in words.
     pub undecided: Vec<String>,
@@ -215,7 +215,7 @@ fn metric(
     }
     for (change, names) in row.changes.iter().zip(names(comparison)) {
         match change.verdict {
-            Verdict::Changed => {
+            Verdict::Changed | Verdict::FewLayouts => {
                 let (ratio, size) = size(row, change);
                 let worse = match row.better {
                     Better::Lower => size > 0.0,
@@ -224,7 +224,15 @@ fn metric(
                     Better::Neither => fail_on.what != Watched::Primary,
                 };
                 let limit = fail_on.limit;
-                if worse && limit.is_none_or(|limit| limit.is_exceeded(ratio.abs(), size.abs())) {
+                if worse && limit.is_none() && change.verdict == Verdict::FewLayouts {
+                    found.undecided.push(format!(
+                        "{names}: {} cannot be judged without a limit: {}, and another layout may shift it \
+                         as much; give a limit, or more pairs",
+                        row.label, change.reason
+                    ));
+                } else if worse
+                    && limit.is_none_or(|limit| limit.is_exceeded(ratio.abs(), size.abs()))
+                {
                     let amount = match change.change_ratio {
                         Some(ratio) => percent(ratio),
                         None => figure(size, row.unit),
@@ -232,7 +240,13 @@ fn metric(
                     let beyond = limit.map_or(String::new(), |limit| {
                         format!(", more than {}", limit.describe(row.unit))
                     });
-                    found.exceeded.push(format!("{names}: {} {amount}{beyond}", row.label));
+                    let layouts = match change.verdict {
+                        Verdict::FewLayouts => format!(" ({})", change.reason),
+                        _ => String::new(),
+                    };
+                    found
+                        .exceeded
+                        .push(format!("{names}: {} {amount}{beyond}{layouts}", row.label));
                 }
             }
             Verdict::Unchanged => {}
@@ -275,7 +289,13 @@ fn functions(
         }
         let names = name(comparison, functions.baseline, functions.variant);
         let whole = functions.total.value_baseline;
-        for row in functions.rows.iter().filter(|row| row.verdict == FunctionVerdict::Changed) {
+        let judged = |row: &&FunctionRow| match row.verdict {
+            FunctionVerdict::Changed => true,
+            // Exact in few layouts: a limit says how much of that may be the layout's.
+            FunctionVerdict::FewLayouts => fail_on.limit.is_some(),
+            _ => false,
+        };
+        for row in functions.rows.iter().filter(judged) {
             let change = row.own.change;
             let ratio = if whole > 0.0 { change / whole } else { f64::INFINITY };
             let limit = fail_on.limit;

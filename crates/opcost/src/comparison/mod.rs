@@ -55,6 +55,7 @@ pub use per_megabyte::PerMegabyte;
 pub use sampled_by::SampledBy;
 pub use size::SizeRows;
 
+use crate::number::grouped;
 use crate::plan::Unavailable;
 use limit::{FailOn, Watched};
 use matching::UnknownModule;
@@ -275,13 +276,38 @@ pub struct Change {
     pub reason: String,
     /// The differences of the blocks, from which the figures above are computed.
     pub paired: Option<Paired>,
-    /// Whether every run of both variants gave the same integer.
+    /// Whether every run of both variants gave the same integer; on the emulated machine, whether both
+    /// runs of each pair did.
     pub identical: bool,
+    /// The layouts in which counts that repeat were compared exactly; `None` elsewhere.
+    pub layouts: Option<Layouts>,
     /// What one more of the raw integer is in the unit of the figures: no change is smaller.
     pub step: f64,
     /// Whether nobody drew the order of the runs, so that a drift of the machine is not excluded: the
     /// figures then differ, and nobody can say that the change is real.
     pub unordered: bool,
+}
+
+/// Seeds and layouts of an emulated machine in each of which both variants ran once, and whose counts
+/// repeat.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Layouts {
+    /// How many.
+    pub count: usize,
+    /// The smallest and the largest change in one of them, variant/baseline − 1; `None` if undefined.
+    pub range: Option<(f64, f64)>,
+    /// The p-value of an early look at the counts.
+    pub(crate) early_p: f64,
+}
+
+impl Layouts {
+    /// `one layout`, `5 layouts`.
+    pub fn words(&self) -> String {
+        match self.count {
+            1 => "one layout".into(),
+            count => format!("{} layouts", grouped(count as u64)),
+        }
+    }
 }
 
 impl Change {
@@ -290,10 +316,11 @@ impl Change {
         if self.unordered { "differs" } else { "real" }
     }
 
-    /// The relevance floor that this change does not reach, if it is real and does not.
+    /// The relevance floor that this change does not reach, if it is real or exact and does not.
     pub fn below_floor(&self) -> Option<f64> {
         let (floor, ratio) = (self.relevance_floor_ratio?, self.change_ratio?);
-        (self.verdict == Verdict::Changed && ratio.abs() < floor).then_some(floor)
+        let found = matches!(self.verdict, Verdict::Changed | Verdict::FewLayouts);
+        (found && ratio.abs() < floor).then_some(floor)
     }
 }
 
@@ -308,6 +335,9 @@ pub enum Verdict {
     Changed,
     /// No shift was found, and one of `mde_ratio` would have been.
     Unchanged,
+    /// The difference is exact in the layouts that were run, and these are too few to tell it from what
+    /// another layout does.
+    FewLayouts,
     /// The runs cannot tell.
     #[default]
     Inconclusive,

@@ -3,8 +3,9 @@
 use super::Severity;
 use super::ledger::{Evidence, Finding};
 use crate::number::{grouped, magnitude};
+use crate::recording::Recording;
 use opcost_record::metric::EMULATOR;
-use opcost_record::{MetricKey, Outcome, Record};
+use opcost_record::{MetricId, MetricKey, Outcome, Record};
 use std::collections::HashMap;
 
 /// Compares each warm-up run with the one of the first block that it repeats, whose seed and padding
@@ -15,22 +16,7 @@ pub(super) fn repeatable(evidence: &Evidence<'_>) -> Finding {
     if recording.plan.warmup == 0 {
         return Finding::Seen(Severity::Fine, "not checked (--warmup 0)".into());
     }
-    let plan = &recording.plan;
-    let finished = || recording.records.iter().filter(|run| run.outcome == Outcome::Finished);
-    // By variant; in processes that make several runs, by their place in the first one.
-    let warm_up_count = plan.warm_up_count() as u32;
-    let round = (warm_up_count / plan.warmup).max(1);
-    let place = |run: &Record| match (plan.in_process, run.block) {
-        (None, _) => run.variant.into(),
-        (Some(_), None) => run.slot % round,
-        (Some(_), Some(_)) => run.slot - warm_up_count,
-    };
-    let is_first = |run: &Record| run.block.is_some_and(|block| plan.unit_of(block) == 0);
-    let first: HashMap<u32, &Record> =
-        finished().filter(|run| is_first(run)).map(|run| (place(run), run)).collect();
-    let repeated = finished().filter(|run| run.block.is_none());
-    let pairs: Vec<(&Record, &Record)> =
-        repeated.filter_map(|run| Some((run, *first.get(&place(run))?))).collect();
+    let pairs = repeated_runs(recording);
     if pairs.is_empty() {
         return Finding::Seen(Severity::Fine, "not checked: no run was repeated".into());
     }
@@ -51,12 +37,57 @@ pub(super) fn repeatable(evidence: &Evidence<'_>) -> Finding {
             Finding::Seen(Severity::Fine, text)
         }
         Some(worst) => {
-            let name = &plan.variants[usize::from(worst.variant)].name;
+            let name = &recording.plan.variants[usize::from(worst.variant)].name;
             Finding::Seen(
                 Severity::Doubtful,
                 format!("'{name}' was repeated and {}", worst.describe()),
             )
         }
+    }
+}
+
+/// Warm-up runs with the run of the first block that each repeats.
+fn repeated_runs(recording: &Recording) -> Vec<(&Record, &Record)> {
+    let plan = &recording.plan;
+    if plan.warmup == 0 {
+        return Vec::new();
+    }
+    let finished = || recording.records.iter().filter(|run| run.outcome == Outcome::Finished);
+    // By variant; in processes that make several runs, by their place in the first one.
+    let warm_up_count = plan.warm_up_count() as u32;
+    let round = (warm_up_count / plan.warmup).max(1);
+    let place = |run: &Record| match (plan.in_process, run.block) {
+        (None, _) => run.variant.into(),
+        (Some(_), None) => run.slot % round,
+        (Some(_), Some(_)) => run.slot - warm_up_count,
+    };
+    let is_first = |run: &Record| run.block.is_some_and(|block| plan.unit_of(block) == 0);
+    let first: HashMap<u32, &Record> =
+        finished().filter(|run| is_first(run)).map(|run| (place(run), run)).collect();
+    let repeated = finished().filter(|run| run.block.is_none());
+    repeated.filter_map(|run| Some((run, *first.get(&place(run))?))).collect()
+}
+
+/// Which counts of an emulated recording were seen to repeat.
+pub(super) struct Repeats<'a> {
+    runs: Vec<(&'a Record, &'a Record)>,
+}
+
+impl<'a> Repeats<'a> {
+    /// Of a recording.
+    pub(super) fn of(recording: &'a Recording) -> Repeats<'a> {
+        Repeats { runs: repeated_runs(recording) }
+    }
+
+    /// Whether runs of the variant were repeated, and gave the same integer of a metric each time.
+    pub(super) fn hold(&self, variant: usize, metric: MetricId) -> bool {
+        let value = |run: &Record| run.sample(metric).map(|sample| sample.value);
+        let mut own =
+            self.runs.iter().filter(|(run, _)| usize::from(run.variant) == variant).peekable();
+        own.peek().is_some()
+            && own.all(|(repeat, first)| {
+                value(repeat).is_some() && value(repeat) == value(first) && repeat.ops == first.ops
+            })
     }
 }
 

@@ -1,6 +1,6 @@
 //! When the runs of a plan end before all are made.
 
-use opcost_stats::Budget;
+use opcost_stats::{Budget, early};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
@@ -15,14 +15,18 @@ pub struct StopPlan {
     /// Blocks that are made whatever time they take.
     #[serde(default)]
     pub blocks_min: u32,
+    /// Pairs after which one look at exact counts may end the recording; `None`: no look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub look_pairs: Option<u32>,
 }
 
 impl StopPlan {
     /// The error budget of the report.
     pub fn error_budget(&self) -> Budget {
-        match self.width_ratio {
-            Some(_) => Budget::default().for_stopping_on_width(),
-            None => Budget::default(),
+        match (self.width_ratio, self.look_pairs) {
+            (Some(_), _) => Budget::default().for_stopping_on_width(),
+            (None, Some(_)) => Budget::default().after_early_look(early::LEVEL),
+            (None, None) => Budget::default(),
         }
     }
 }
@@ -34,6 +38,8 @@ pub enum StopReason {
     Width,
     /// The time is spent.
     Budget,
+    /// The counts of both sides are the same, or farther apart than layouts shift them.
+    Settled,
 }
 
 /// The width of an interval: `0.5%`, or a share such as `0.005`.

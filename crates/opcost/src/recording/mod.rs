@@ -24,16 +24,19 @@ pub enum State {
     StoppedWidth,
     /// Stopped by its plan, as the time was spent; can be resumed for as much time again.
     StoppedBudget,
+    /// Stopped by its plan, as exact counts settled it: as good as complete.
+    StoppedSettled,
 }
 
 impl State {
-    const WORDS: [(State, &'static str); 6] = [
+    const WORDS: [(State, &'static str); 7] = [
         (State::Running, "running"),
         (State::Interrupted, "interrupted"),
         (State::Failed, "failed"),
         (State::Finished, "finished"),
         (State::StoppedWidth, "stopped-width"),
         (State::StoppedBudget, "stopped-budget"),
+        (State::StoppedSettled, "stopped-settled"),
     ];
 
     /// The word stored and shown.
@@ -74,7 +77,9 @@ impl Recording {
     /// said to stop.
     pub fn runs_due(&self) -> usize {
         match self.state {
-            State::StoppedWidth | State::StoppedBudget => self.records.len(),
+            State::StoppedWidth | State::StoppedBudget | State::StoppedSettled => {
+                self.records.len()
+            }
             _ => self.plan.slot_count(),
         }
     }

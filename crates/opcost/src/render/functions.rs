@@ -129,7 +129,11 @@ pub(super) fn covered(functions: &FunctionComparison, named: usize) -> Option<St
 /// What `?` means, where it occurs.
 fn footnote(page: &mut Page, parts: &Parts<'_>) {
     let mut reasons: Vec<&str> = Vec::new();
-    for row in parts.rows.iter().filter(|row| row.verdict != FunctionVerdict::Changed) {
+    let few = parts.rows.iter().find(|row| row.verdict == FunctionVerdict::FewLayouts);
+    if let Some(row) = few {
+        page.wrap(DIM, "    ", &format!("{}: other layouts shift functions, too", row.reason));
+    }
+    for row in parts.rows.iter().filter(|row| mark(row).contains('?')) {
         let why = if row.reason.is_empty() { "no change found" } else { &row.reason };
         if !reasons.contains(&why) {
             reasons.push(why);
@@ -450,7 +454,7 @@ pub(super) fn mark(row: &FunctionRow) -> String {
         (row.appeared, "new"),
         (row.vanished, "gone"),
         (row.by_name_only, "≈"),
-        (row.verdict != FunctionVerdict::Changed, "?"),
+        (!matches!(row.verdict, FunctionVerdict::Changed | FunctionVerdict::FewLayouts), "?"),
     ];
     let words = words.into_iter().filter(|(said, _)| *said).map(|(_, word)| word);
     words.collect::<Vec<_>>().join(" ")

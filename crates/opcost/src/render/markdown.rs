@@ -108,6 +108,8 @@ pub(super) fn verdict(row: &Row, change: &Change) -> String {
         Verdict::Changed if change.unordered => "differs".into(),
         Verdict::Changed if row.exact => "real, exact".into(),
         Verdict::Changed => REAL.into(),
+        Verdict::FewLayouts => change.reason.clone(),
+        Verdict::Unchanged if change.identical && change.layouts.is_some() => change.reason.clone(),
         Verdict::Unchanged if change.identical => "same in every run".into(),
         Verdict::Unchanged => match detectable(row, change) {
             Some(mde) => format!("no change found; {mde} would have been"),

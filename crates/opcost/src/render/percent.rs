@@ -134,6 +134,7 @@ fn mark(change: &Change) -> char {
     match change.verdict {
         Verdict::Changed if change.change_ratio.unwrap_or(1.0) < 0.0 => '▼',
         Verdict::Changed => '▲',
+        Verdict::FewLayouts => '≠',
         Verdict::Unchanged if change.identical => '=',
         Verdict::Unchanged => '~',
         Verdict::Inconclusive => '?',
@@ -146,6 +147,10 @@ fn remarks(page: &mut Page, comparison: &Comparison) {
     let text = "▲ ▼ a real change; = the same in every run; ~ no change found; ? not decided; \
                 – not comparable; ratios of metrics are not judged";
     page.wrap(DIM, "  ", text);
+    let mut changes = comparison.rows.iter().flat_map(|row| &row.changes);
+    if changes.any(|change| change.verdict == Verdict::FewLayouts) {
+        page.wrap(DIM, "  ", "≠ exact in the layouts that were run, which are too few to judge");
+    }
     let present = |row: &&Row| row.values.iter().any(Option::is_some);
     let zeros = comparison.rows.iter().filter(present).filter(|row| !has_figures(row));
     let zeros: Vec<&str> = zeros.map(|row| row.label.as_str()).collect();

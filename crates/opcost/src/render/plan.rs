@@ -69,7 +69,15 @@ pub fn text(plan: &Plan, style: &Style) -> String {
             }
         }),
     ];
-    let stop: Vec<String> = stop.into_iter().flatten().collect();
+    let settled = plan.stop.look_pairs.map(|look| {
+        format!(
+            "all counts of 2 pairs are the same on both sides, or {} of {look} pairs lies farther apart \
+             than layouts shift it",
+            plan.primary.label()
+        )
+    });
+    let stop = stop.into_iter().chain([settled]);
+    let stop: Vec<String> = stop.flatten().collect();
     if !stop.is_empty() {
         line("stop", &format!("earlier, after a whole block, if {}", stop.join(" or ")));
     }

@@ -8,6 +8,7 @@ use crate::comparison::{Change, Comparison, Figures, Row, Severity, TwinRow, Ver
 use crate::number::{figures, magnitude, percent};
 use anyhow::Result;
 use opcost_record::{Better, Kind, Unit};
+use opcost_stats::relevance::COUNTS_MIN;
 use unicode_width::UnicodeWidthStr;
 
 /// From this width on, the table shows intervals and spreads.
@@ -278,7 +279,9 @@ pub(super) fn heading(row: &Row) -> String {
 
 fn amount(change: &Change) -> String {
     match (change.verdict, change.change_ratio) {
-        (Verdict::Changed | Verdict::Inconclusive, Some(ratio)) => percent(ratio),
+        (Verdict::Changed | Verdict::FewLayouts | Verdict::Inconclusive, Some(ratio)) => {
+            percent(ratio)
+        }
         (Verdict::Unchanged, _) if change.identical => "=".into(),
         (Verdict::Unchanged, _) => "~".into(),
         _ => "–".into(),
@@ -293,6 +296,9 @@ fn remark(row: &Row, change: &Change) -> String {
         Verdict::Changed => {
             format!("{arrow} {}{}", change.found(), if row.exact { ", exact" } else { "" })
         }
+        Verdict::FewLayouts if change.below_floor().is_some() => format!("{arrow} exact, < layout"),
+        Verdict::FewLayouts => format!("{arrow} {}", change.reason),
+        Verdict::Unchanged if change.identical && !row.exact => change.reason.clone(),
         Verdict::Unchanged if change.identical => "the same every run".into(),
         Verdict::Unchanged => {
             detectable(row, change).map_or(String::new(), |mde| format!("none ≥ {mde}"))
@@ -312,7 +318,7 @@ fn color_of(row: &Row, change: &Change) -> anstyle::Style {
     match (change.verdict, worse) {
         (Verdict::Changed, Some(true)) => RED,
         (Verdict::Changed, Some(false)) => GREEN,
-        (Verdict::Changed, None) => BOLD,
+        (Verdict::Changed, None) | (Verdict::FewLayouts, _) => BOLD,
         (Verdict::NotComparable | Verdict::Inconclusive, _) => YELLOW,
         _ => DIM,
     }
@@ -365,6 +371,9 @@ fn footnotes(page: &mut Page, comparison: &Comparison) {
             page.wrap(DIM, "  ", &text);
         }
     }
+    if let Some(note) = layout_note(comparison) {
+        page.wrap(DIM, "  ", &note);
+    }
     let mut primary = comparison.rows.iter().filter(|row| row.primary).flat_map(|row| &row.changes);
     if comparison.imported.is_none() && primary.any(drifted) {
         let text = "change: estimated block by block, so that drift cancels; the machine's speed \
@@ -381,6 +390,34 @@ fn footnotes(page: &mut Page, comparison: &Comparison) {
             page.wrap(DIM, "  ", &format!("{}: {}", row.label, change.reason));
         }
     }
+}
+
+/// What `one layout` and `n layouts` mean, where they occur, and what more pairs would add.
+pub(super) fn layout_note(comparison: &Comparison) -> Option<String> {
+    let changes = || comparison.rows.iter().flat_map(|row| &row.changes);
+    let layouts = |verdict| {
+        let mut of = changes().filter(move |change| change.verdict == verdict);
+        of.find_map(|change| change.layouts)
+    };
+    let layouts = layouts(Verdict::FewLayouts).or_else(|| {
+        let one = layouts(Verdict::Unchanged);
+        one.filter(|layouts| layouts.count == 1)
+    })?;
+    let what = match layouts.count {
+        1 => {
+            "one layout: both sides ran once, with one seed and one layout of memory, and gave the same \
+             counts again when repeated; another layout may shift counts a little"
+        }
+        _ => {
+            "layouts: each pair has a seed and a layout of memory of its own, and its difference is exact"
+        }
+    };
+    let floor = (layouts.count < COUNTS_MIN)
+        .then(|| format!("--pairs {COUNTS_MIN} shows how far layouts alone shift counts"));
+    let needed = changes().filter_map(|change| change.pairs_needed).max();
+    let interval = needed.map(|pairs| format!("--pairs {pairs} gives every metric its interval"));
+    let more = [floor, interval].into_iter().flatten().map(|more| format!("; {more}"));
+    Some(format!("{what}{}", more.collect::<String>()))
 }
 
 /// Whether a real change is visibly another than the ratio of the medians beside it.

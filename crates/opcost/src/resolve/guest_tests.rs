@@ -109,11 +109,39 @@ fn several_variants_take_one_kernel_each_and_keep_their_own() {
 }
 
 #[test]
+fn one_pair_is_enough_for_exact_counts() {
+    let asked = |pairs| Experiment {
+        boot: vec!["x".into(), "y".into()],
+        pairs: Some(pairs),
+        ..emulated(vec![one_workload()])
+    };
+    let one = plan(&asked(1));
+    assert_eq!((one.pairs, one.blocks.len(), one.slot_count()), (1, 1, 4));
+    assert_eq!(one.stop.look_pairs, None, "a number of pairs is a number of pairs");
+    assert!(refusal(&asked(0)).contains("--pairs 0: give 1 to"));
+    let until = plan(&Experiment { until_settled: true, ..asked(30) });
+    assert_eq!((until.pairs, until.stop.look_pairs), (30, Some(5)));
+    let width = Experiment {
+        until_settled: true,
+        until_width: Some(crate::plan::Width { ratio: 0.01 }),
+        ..asked(30)
+    };
+    assert!(refusal(&width).contains("--until-settled: --until-width looks at"));
+    let host = Experiment { until_settled: true, ..crate::resolve::fixture::experiment(2, 8) };
+    let why = resolve(&host, &FakeSurroundings::default()).unwrap_err().to_string();
+    assert!(why.contains("counts of this host vary"), "{why}");
+    let host = crate::resolve::fixture::experiment(2, 1);
+    let why = resolve(&host, &FakeSurroundings::default()).unwrap_err().to_string();
+    assert!(why.contains("--pairs 1: give 2 to"), "{why}");
+}
+
+#[test]
 fn blocks_hold_each_variant_once_with_a_seed_and_padding_of_their_own() {
     let boots = vec!["x".to_string(), "y".to_string()];
     let plan = plan(&Experiment { boot: boots, ..emulated(vec![one_workload()]) });
     assert_eq!(plan.blocks.len() as u32, plan.pairs);
     assert_eq!(plan.pairs, plan.fewest_pairs);
+    assert_eq!(plan.stop.look_pairs, Some(5));
     assert!(plan.blocks.iter().all(|block| block.order.len() == 2));
     let first = &plan.blocks[0];
     assert!(plan.blocks[1..].iter().all(|block| block.guest_seed != first.guest_seed));

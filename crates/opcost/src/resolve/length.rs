@@ -6,6 +6,7 @@ use crate::experiment::Experiment;
 use crate::plan::{StopPlan, schedule};
 use anyhow::Result;
 use opcost_record::MetricKey;
+use opcost_stats::early;
 
 /// The most runs of a variant; also of warm-up runs.
 const PAIRS_MAX: u32 = 1_000_000;
@@ -51,7 +52,17 @@ pub(super) fn resolve_length(experiment: &Experiment, shape: &Shape<'_>) -> Resu
         width_ratio: experiment.until_width.map(|width| width.ratio),
         budget_ms: experiment.budget.map(|budget| budget.limit_ms),
         blocks_min: 0,
+        look_pairs: None,
     };
+    // One run a side repeats its counts there; where a process makes several runs, their order is left.
+    let counts_exactly = shape.emulated && !shape.in_process;
+    if experiment.until_settled {
+        refuse_settling(experiment, shape)?;
+    }
+    let usual_length = experiment.pairs.is_none() && stop == StopPlan::default();
+    if experiment.until_settled || (usual_length && counts_exactly && !alone) {
+        stop.look_pairs = Some(early::pairs(shape.comparisons));
+    }
     if alone {
         refuse_comparing(experiment)?;
         if experiment.pairs.is_none() && stop.budget_ms.is_none() && !shape.emulated {
@@ -69,7 +80,7 @@ pub(super) fn resolve_length(experiment: &Experiment, shape: &Shape<'_>) -> Resu
     let drifts = !shape.emulated || shape.in_process;
     // With the fewest a change of anything that varies is found only if next to every pair has it.
     let usual = if drifts { 2 * fewest_pairs } else { fewest_pairs };
-    let may_stop = stop != StopPlan::default();
+    let may_stop = stop.width_ratio.is_some() || stop.budget_ms.is_some();
     let most = match (may_stop, alone) {
         (true, true) => RUNS_ALONE_MAX,
         (false, true) => RUNS_ALONE_EMULATED,
@@ -78,11 +89,13 @@ pub(super) fn resolve_length(experiment: &Experiment, shape: &Shape<'_>) -> Resu
     };
     let pairs = experiment.pairs.unwrap_or(usual.max(most));
     let warmup = experiment.warmup.unwrap_or(1);
-    if !(if alone { 1 } else { 2 }..=PAIRS_MAX).contains(&pairs) {
+    let pairs_min = if alone || counts_exactly { 1 } else { 2 };
+    if !(pairs_min..=PAIRS_MAX).contains(&pairs) {
         let why = match alone {
             true => format!("--pairs {pairs}: give 1 to 1,000,000 runs"),
             false => format!(
-                "--pairs {pairs}: give 2 to 1,000,000; {fewest_pairs} can decide every metric of this plan"
+                "--pairs {pairs}: give {pairs_min} to 1,000,000; {fewest_pairs} can decide every metric of \
+                 this plan"
             ),
         };
         return Err(fail(Status::Usage, why));
@@ -96,6 +109,24 @@ pub(super) fn resolve_length(experiment: &Experiment, shape: &Shape<'_>) -> Resu
         false => schedule::single_pairs(pairs, fewest_pairs, by_unit, may_stop),
     };
     Ok(Length { stop, pairs, fewest_pairs, singles, warmup })
+}
+
+/// Refuses to end at exact counts where there are none, or where another rule ends the recording.
+fn refuse_settling(experiment: &Experiment, shape: &Shape<'_>) -> Result<()> {
+    let why = match shape {
+        Shape { alone: true, .. } => "there is one variant, so nothing to settle",
+        Shape { emulated: false, .. } => {
+            "counts of this host vary from run to run; use --until-width, or --machine emulated"
+        }
+        Shape { in_process: true, .. } => {
+            "the runs of one process (--in-process) are not repeated one by one; leave one of both out"
+        }
+        _ if experiment.until_width.is_some() => {
+            "--until-width looks at the interval itself; leave one of both out"
+        }
+        _ => return Ok(()),
+    };
+    Err(fail(Status::Usage, format!("--until-settled: {why}")))
 }
 
 /// Refuses what is about two variants or more where there is one.

@@ -49,6 +49,7 @@ impl Plan {
             label: self.label.clone(),
             pairs: Some(self.pairs),
             until_width: self.stop.width_ratio.map(|ratio| Width { ratio }),
+            until_settled: self.stop.look_pairs.is_some(),
             budget: self.stop.budget_ms.map(|limit_ms| TimeLimit { limit_ms }),
             warmup: Some(self.warmup),
             // TOML's integers end there, and so do the seeds that can be given.

@@ -26,13 +26,14 @@ fn a_system_call_costs_more_under_a_filter_and_it_is_said_where() {
     let Some(kernel) = needs::kernel() else { return };
     let lab = Lab::new();
     let work = ["-w", "syscall:ops=2000", "-w", "syscall:ops=2000,seccomp=on"];
-    let args =
-        [&work[..], &["--pairs", "2", "--warmup", "0", "--primary", "instructions:k", "--json"]]
-            .concat();
-    let ended = guests(&lab, &kernel, &args).expect(0);
+    let asked =
+        ["--pairs", "1", "--primary", "instructions:k", "--json", "--fail-on", "regression=10%"];
+    let ended = guests(&lab, &kernel, &[&work[..], &asked].concat()).expect(1);
+    assert!(ended.stderr.contains("more than 10.00 % (exact, one layout)"), "{}", ended.stderr);
     let shown: Value = serde_json::from_str(&ended.stdout).unwrap();
     let primary = metric(&shown, "instructions", "kernel");
-    assert_eq!(primary["verdict"], "changed", "{primary:#}");
+    assert_eq!((&primary["verdict"], &primary["layouts"]), (&"few_layouts".into(), &1.into()));
+    assert!(primary["p_adjusted"].is_null() && primary["ci_low"].is_null(), "{primary:#}");
     assert!(primary["change_ratio"].as_f64().unwrap() > 0.1, "{primary:#}");
     assert_eq!(primary["source"], "emulator");
     // One call an operation, and the marker's neighbourhood has none.
@@ -67,9 +68,11 @@ fn the_same_work_twice_is_the_same_to_the_last_instruction() {
     let lab = Lab::new();
     let work =
         ["--variant", "one=workload:mmap:ops=3000", "--variant", "two=workload:mmap:ops=3000"];
-    let args = [&work[..], &["--pairs", "2", "--warmup", "0", "--json"]].concat();
-    let ended = guests(&lab, &kernel, &args).expect(0);
+    let ended = guests(&lab, &kernel, &[&work[..], &["--json"]].concat()).expect(0);
     let shown: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(shown["opcost"]["state"], "stopped-settled");
+    let conclusion = shown["opcost"]["conclusions"][0].as_str().unwrap();
+    assert!(conclusion.contains("the same to the instruction"), "{conclusion}");
     for row in shown["opcost"]["metrics"].as_array().unwrap() {
         assert_eq!(row["change_ratio"].as_f64().unwrap_or(0.0), 0.0, "{row:#}");
     }

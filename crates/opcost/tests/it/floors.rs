@@ -131,6 +131,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["bootstrap", "drift", "rank"],
             &["power"],
             &["effect", "rank_sum", "welch"],
+            &["early"],
         ],
     ),
     (

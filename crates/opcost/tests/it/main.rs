@@ -24,6 +24,7 @@ mod emulated;
 mod events_live;
 mod events_replay;
 mod events_verdict;
+mod few_layouts;
 mod floors;
 mod functions;
 mod guest_boot;

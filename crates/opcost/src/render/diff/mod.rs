@@ -168,6 +168,7 @@ impl<'a> Shown<'a> {
             FunctionVerdict::Changed => ", real",
             FunctionVerdict::Differs => ", differs",
             FunctionVerdict::Unchanged => ", no change found",
+            FunctionVerdict::FewLayouts => ", exact in few layouts",
             FunctionVerdict::Inconclusive => ", inconclusive",
             FunctionVerdict::NotComparable => ", not judged",
         };
@@ -198,7 +199,9 @@ impl<'a> Shown<'a> {
         };
         let what = match functions.verdict {
             FunctionVerdict::Unchanged => format!("no change in {} found", functions.unit()),
-            FunctionVerdict::Changed => format!("{} {ratio}", functions.unit()),
+            FunctionVerdict::Changed | FunctionVerdict::FewLayouts => {
+                format!("{} {ratio}", functions.unit())
+            }
             _ => format!("{} {ratio}, not decided", functions.unit()),
         };
         let names = match baseline.name == variant.name {

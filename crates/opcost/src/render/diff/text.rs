@@ -106,7 +106,10 @@ fn notes(page: &mut Page, shown: &Shown<'_>) {
     if shown.leading > 0 || !shown.difference.notes.is_empty() {
         page.line("");
     }
-    let unsure = shown.rows.iter().any(|row| row.verdict != FunctionVerdict::Changed);
+    let unsure = shown
+        .rows
+        .iter()
+        .any(|row| !matches!(row.verdict, FunctionVerdict::Changed | FunctionVerdict::FewLayouts));
     if unsure {
         page.wrap(DIM, "  ", "?: not shown to be real; --json says why of each");
     }

@@ -8,8 +8,9 @@ use crate::render::text::{always_zero, heading};
 use maud::{Markup, html};
 
 /// The groups in the order of the page: sign, heading, class.
-const GROUPS: [(char, &str, &str); 5] = [
+const GROUPS: [(char, &str, &str); 6] = [
     ('▲', "Changed", "shift"),
+    ('▲', "Exact in few layouts", "shift"),
     ('~', "No change found, down to", "same"),
     ('=', "The same in every run", "same"),
     ('?', "Inconclusive", "unsure"),
@@ -56,10 +57,11 @@ pub(super) fn glance(comparison: &Comparison, index: usize, sides: [usize; 2]) -
 fn group(change: &Change) -> Option<usize> {
     match change.verdict {
         Verdict::Changed => Some(0),
-        Verdict::Unchanged if !change.identical => Some(1),
-        Verdict::Unchanged => Some(2),
-        Verdict::Inconclusive => Some(3),
-        Verdict::NotComparable => Some(4),
+        Verdict::FewLayouts => Some(1),
+        Verdict::Unchanged if !change.identical => Some(2),
+        Verdict::Unchanged => Some(3),
+        Verdict::Inconclusive => Some(4),
+        Verdict::NotComparable => Some(5),
         Verdict::Unavailable => None,
     }
 }
@@ -67,7 +69,7 @@ fn group(change: &Change) -> Option<usize> {
 fn words(row: &Row, change: &Change) -> String {
     let name = heading(row);
     match change.verdict {
-        Verdict::Changed => {
+        Verdict::Changed | Verdict::FewLayouts => {
             let amount = change.change_ratio.map_or("changed".into(), percent);
             let floor =
                 if change.below_floor().is_some() { ", below what layouts shift" } else { "" };

@@ -57,7 +57,7 @@ fn line(row: &Row, change: &Change, sides: [usize; 2], names: [&str; 2]) -> Mark
     // Of runs that cannot be compared there is no change to state.
     let ratio = change.change_ratio.filter(|_| change.verdict != Verdict::NotComparable);
     let sign = match change.change_ratio {
-        _ if change.verdict != Verdict::Changed => None,
+        _ if !matches!(change.verdict, Verdict::Changed | Verdict::FewLayouts) => None,
         Some(ratio) if ratio < 0.0 => Some("▼"),
         _ => Some("▲"),
     };
@@ -200,6 +200,7 @@ fn notes(view: &View<'_>) -> Markup {
                     }
                 }
             }
+            @if let Some(note) = text::layout_note(view.comparison) { li { (note) "." } }
             @if drifting && view.comparison.imported.is_none() {
                 li { "Changes are estimated block by block, so that drift cancels; the machine's speed varied, so they are not the ratio of the medians." }
             }

@@ -171,11 +171,13 @@ fn class_of(row: &Row, change: &Change) -> &'static str {
         Better::Lower => ratio > 0.0,
         Better::Higher => ratio < 0.0,
         Better::Neither => {
-            return if change.verdict == Verdict::Changed { "shift" } else { unsure(change) };
+            let found = matches!(change.verdict, Verdict::Changed | Verdict::FewLayouts);
+            return if found { "shift" } else { unsure(change) };
         }
     };
     match change.verdict {
         Verdict::Changed if change.unordered => "shift",
+        Verdict::FewLayouts => "shift",
         Verdict::Changed if worse => "worse",
         Verdict::Changed => "better",
         _ => unsure(change),

@@ -69,8 +69,7 @@ fn of_headline(view: &View<'_>, row: &Row, number: usize) -> Vec<Markup> {
 
 /// Whether differences may be shown and are any: where the runs are not comparable, none is.
 fn tells(change: &Change) -> bool {
-    let judged =
-        matches!(change.verdict, Verdict::Changed | Verdict::Unchanged | Verdict::Inconclusive);
+    let judged = !matches!(change.verdict, Verdict::NotComparable | Verdict::Unavailable);
     judged && !change.identical
 }
 

@@ -79,7 +79,12 @@ fn totals(difference: &ProfileDifference) -> String {
                 (FunctionVerdict::Differs, _) => ", differs".to_string(),
                 (FunctionVerdict::Unchanged, _) => ", no change found".to_string(),
                 (FunctionVerdict::Inconclusive, Judged::Sampling) => ", within chance".to_string(),
-                (FunctionVerdict::Inconclusive | FunctionVerdict::NotComparable, _) => {
+                (
+                    FunctionVerdict::FewLayouts
+                    | FunctionVerdict::Inconclusive
+                    | FunctionVerdict::NotComparable,
+                    _,
+                ) => {
                     format!(", {}", total.reason)
                 }
             };

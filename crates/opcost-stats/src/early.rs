@@ -1,0 +1,58 @@
+//! One early look at the counts of two programs, long before the signed-rank test can decide.
+//!
+//! Counts of an emulated machine know no drift: each seed and layout gives its own count, whenever it
+//! is run. The counts of two programs that differ in nothing but layout therefore come from one
+//! distribution, and the two groups of counts could be one, shuffled. A seed that both sides share
+//! makes two counts more alike, which only makes it rarer that the groups lie apart.
+
+use crate::summary::median;
+use crate::{rank_sum, relevance};
+
+/// The part of the primary metric's level that the look may spend, over all comparisons.
+pub const LEVEL: f64 = 0.008;
+
+/// The fewest pairs with which a look can find `comparisons` changes within [`LEVEL`], and that show
+/// how far layouts shift a count.
+pub fn pairs(comparisons: usize) -> u32 {
+    let needed = rank_sum::runs_min(LEVEL / comparisons.max(1) as f64);
+    needed.max(relevance::COUNTS_MIN) as u32
+}
+
+/// The p-value of a change that a look finds: of the rank-sum test, if the two groups of counts, one
+/// for each seed and layout, have medians farther apart than layouts shift either; else 1.
+pub fn p(baseline: &[f64], variant: &[f64]) -> f64 {
+    let floors = [baseline, variant].map(relevance::floor);
+    let medians = [baseline, variant].map(median);
+    let ([Some(one), Some(two)], [Some(before), Some(after)]) = (floors, medians) else {
+        return 1.0;
+    };
+    match (after - before).abs() > one.max(two) {
+        true => rank_sum::p(baseline, variant),
+        false => 1.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_takes_five_pairs_for_one_comparison() {
+        assert_eq!([0, 1, 2, 3, 4, 13].map(pairs), [5, 5, 6, 6, 7, 7]);
+    }
+
+    #[test]
+    fn known_answers() {
+        let counts = [1000.0, 1001.0, 1002.0, 1003.0, 1004.0];
+        let shifted = |by: f64| counts.map(|count| count + by);
+        // Of the 252 ways to divide ten counts two are as far apart.
+        assert_eq!(p(&counts, &shifted(50.0)), 2.0 / 252.0);
+        assert_eq!(p(&counts, &shifted(-50.0)), 2.0 / 252.0);
+        // Apart, and by less than another layout may shift a count: deviations 2 1 0 1 2, so 4.1.
+        assert_eq!(p(&counts, &shifted(4.05)), 1.0);
+        assert_eq!(p(&counts, &counts), 1.0);
+        assert_eq!(p(&counts[..4], &shifted(50.0)[..4]), 1.0, "four layouts show no floor");
+        // The same in every layout: any difference is beyond a floor of 0.
+        assert_eq!(p(&[7.0; 5], &[8.0; 5]), 2.0 / 252.0);
+    }
+}
