@@ -1,12 +1,14 @@
 //! From a recipe to a kernel in the cache.
 
-use super::cache::{CONFIG, Cache, Description, IMAGE, KEY_SHOWN, SYSTEM_MAP, VMLINUX, remove};
+use super::cache::{
+    CONFIG, Cache, Description, FUNCTIONS, IMAGE, KEY_SHOWN, SYSTEM_MAP, VMLINUX, remove,
+};
 use super::config::Config;
 use super::error::KernelError;
 use super::source::Source;
-use super::spec::{Recipe, check_name};
-use super::step::{Steps, words};
-use super::{Kernel, image, kconfig, tools};
+use super::spec::{Recipe, Revision, check_name};
+use super::step::{Expected, Steps, words};
+use super::{Kernel, functions, git, image, kconfig, tools};
 use opcost_record::printable::hexadecimal;
 use opcost_sys::clock::{monotonic_ns, unix_ns};
 use opcost_sys::interrupt::Interrupt;
@@ -37,11 +39,104 @@ pub(crate) struct Builder<'a> {
 
 /// What a kernel is made of, read once, so that the key and the build see the same.
 struct Ingredients {
+    /// The name it gets in the cache.
+    name: String,
     source: Source,
     identity: String,
-    fragments: Vec<(Vec<u8>, Config)>,
+    configuration: Configuration,
     patches: Vec<(PathBuf, Vec<u8>)>,
     tools: String,
+}
+
+/// How a kernel is configured.
+struct Configuration {
+    files: Vec<Fragment>,
+    kind: ConfigurationKind,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum ConfigurationKind {
+    /// Fragments over tinyconfig, each option of which must come about.
+    Fragments,
+    /// The same of opcost's own, of which options that a source does not have are left out.
+    Own,
+    /// A whole configuration of the user's.
+    Whole,
+}
+
+/// A file of a configuration.
+#[derive(Clone)]
+struct Fragment {
+    name: String,
+    content: Vec<u8>,
+    config: Config,
+}
+
+impl Configuration {
+    fn read(paths: &[PathBuf]) -> Result<Configuration, KernelError> {
+        let read = |path: &PathBuf| {
+            let content = fs::read(path).map_err(KernelError::input("configuration", path))?;
+            Ok(Fragment { name: file_name(path), content, config: Config::read(path)? })
+        };
+        let files: Vec<Fragment> = paths.iter().map(read).collect::<Result<_, KernelError>>()?;
+        Ok(Configuration { files, kind: ConfigurationKind::Fragments })
+    }
+
+    /// Of a commit: opcost's own, a whole one, or fragments.
+    fn of_revision(paths: &[PathBuf]) -> Result<Configuration, KernelError> {
+        if paths.is_empty() {
+            let own = OWN_CONFIGURATION.map(|(name, text)| Fragment {
+                name: name.into(),
+                content: text.into(),
+                config: Config::parse(text).unwrap_or_default(),
+            });
+            return Ok(Configuration { files: own.into(), kind: ConfigurationKind::Own });
+        }
+        let mut read = Configuration::read(paths)?;
+        // What Linux writes at the top of every .config.
+        let is_whole = |file: &Fragment| {
+            String::from_utf8_lossy(&file.content)
+                .contains("Automatically generated file; DO NOT EDIT")
+        };
+        match &read.files[..] {
+            [only] if is_whole(only) => read.kind = ConfigurationKind::Whole,
+            files => {
+                if let Some(file) = files.iter().find(|file| is_whole(file)) {
+                    return Err(KernelError::Usage(format!(
+                        "--kernel-config {}: this is a whole configuration; give it alone, or fragments only",
+                        file.name
+                    )));
+                }
+            }
+        }
+        Ok(read)
+    }
+
+    fn configs(&self) -> Vec<Config> {
+        self.files.iter().map(|file| file.config.clone()).collect()
+    }
+
+    /// All that it asks for.
+    fn asked(&self) -> Config {
+        Config::asked(&self.configs())
+    }
+}
+
+/// The small configuration of the kernels that opcost is tested with.
+const OWN_CONFIGURATION: [(&str, &str); 2] = [
+    ("base.config", include_str!("../../../kernels/base.config")),
+    ("native.config", include_str!("../../../kernels/native.config")),
+];
+
+/// What a guest needs of a whole configuration, and opcost's own and other fragments have.
+const NEEDED: [(&str, &str); 3] = [
+    ("BLK_DEV_INITRD", "the guest's files are in an initramfs"),
+    ("BINFMT_ELF", "the guest runs ELF programs"),
+    ("PROC_FS", "the guest's init reads /proc"),
+];
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 impl Ingredients {
@@ -56,7 +151,10 @@ impl Ingredients {
         };
         part("recipe", RECIPE_VERSION.as_bytes());
         part("source", self.identity.as_bytes());
-        self.fragments.iter().for_each(|(content, _)| part("fragment", content));
+        if self.configuration.kind != ConfigurationKind::Fragments {
+            part("configuration", format!("{:?}", self.configuration.kind).as_bytes());
+        }
+        self.configuration.files.iter().for_each(|file| part("fragment", &file.content));
         self.patches.iter().for_each(|(_, content)| part("patch", content));
         part("tools", self.tools.as_bytes());
         hexadecimal(&hash.finalize())
@@ -66,6 +164,42 @@ impl Ingredients {
 /// Builds a kernel, or finds it in the cache.
 pub(crate) fn build(builder: &mut Builder<'_>, recipe: &Recipe) -> Result<Kernel, KernelError> {
     check_name(&recipe.name)?;
+    let tarballs = builder.tarballs.clone();
+    let kernel = build_as(builder, &recipe.name, &mut |steps| {
+        let configuration = Configuration::read(&recipe.config)?;
+        let mut patches = Vec::new();
+        for path in &recipe.patches {
+            let content = fs::read(path).map_err(KernelError::input("patch", path))?;
+            patches.push((path.clone(), content));
+        }
+        let source = Source::find(recipe.source.as_deref(), &tarballs)?;
+        gather(&recipe.name, source, configuration, patches, steps)
+    });
+    let (kernel, key) = kernel?;
+    builder.cache.set_name(&recipe.name, &key)?;
+    Ok(kernel)
+}
+
+/// Builds a commit of a git tree, or finds it in the cache by the commit's files.
+pub(crate) fn build_revision(
+    builder: &mut Builder<'_>,
+    revision: &Revision,
+) -> Result<Kernel, KernelError> {
+    let log = format!("commit-{}", git::short(&revision.commit));
+    let kernel = build_as(builder, &log, &mut |steps| {
+        let configuration = Configuration::of_revision(&revision.config)?;
+        let source = Source::Commit(revision.clone());
+        gather(&revision.name, source, configuration, Vec::new(), steps)
+    });
+    kernel.map(|(kernel, _)| kernel)
+}
+
+/// Builds what `ingredients` gathers, or finds it in the cache; the kernel and its key.
+fn build_as(
+    builder: &mut Builder<'_>,
+    log: &str,
+    ingredients: &mut dyn FnMut(&mut Steps<'_>) -> Result<Ingredients, KernelError>,
+) -> Result<(Kernel, String), KernelError> {
     if std::env::consts::ARCH != "x86_64" {
         return Err(KernelError::Usage(format!(
             "kernels for the emulated x86-64 machine are built on x86-64, not on {}; give --kernel an image",
@@ -74,73 +208,61 @@ pub(crate) fn build(builder: &mut Builder<'_>, recipe: &Recipe) -> Result<Kernel
     }
     let mut steps = Steps::begin(
         &builder.cache.path(&["logs"]),
-        &recipe.name,
+        log,
         builder.path_env.clone(),
         builder.interrupt,
         builder.progress,
     )?;
-    let ingredients = gather(recipe, &builder.tarballs, &mut steps)?;
+    let ingredients = ingredients(&mut steps)?;
     let key = ingredients.key();
     let entry = builder.cache.path(&[&key]);
-    let kernel = match builder.cache.find(&entry, &recipe.name) {
+    let kernel = match builder.cache.find(&entry, &ingredients.name) {
         Some(kernel) => kernel,
         None => {
             let _lock = builder.cache.lock(&key, steps.interrupt, steps.progress)?;
             // Whoever held the lock may have built it.
-            match builder.cache.find(&entry, &recipe.name) {
+            match builder.cache.find(&entry, &ingredients.name) {
                 Some(kernel) => kernel,
-                None => make(&builder.cache, recipe, &ingredients, &key, &mut steps)?,
+                None => make(&builder.cache, &ingredients, &key, &mut steps)?,
             }
         }
     };
-    builder.cache.set_name(&recipe.name, &key)?;
     // Only a failure's log is of use.
     let _ = fs::remove_file(&steps.log);
-    Ok(kernel)
+    Ok((kernel, key))
 }
 
 fn gather(
-    recipe: &Recipe,
-    tarballs: &Path,
+    name: &str,
+    source: Source,
+    configuration: Configuration,
+    patches: Vec<(PathBuf, Vec<u8>)>,
     steps: &mut Steps<'_>,
 ) -> Result<Ingredients, KernelError> {
-    let read = |path: &PathBuf, what| fs::read(path).map_err(KernelError::input(what, path));
-    let mut fragments = Vec::new();
-    for path in &recipe.config {
-        fragments.push((read(path, "configuration")?, Config::read(path)?));
-    }
-    let mut patches = Vec::new();
-    for path in &recipe.patches {
-        patches.push((path.clone(), read(path, "patch")?));
-    }
-    let source = Source::find(recipe.source.as_deref(), tarballs)?;
-    let asked = asked(&fragments);
-    let (Source::Tarball(path) | Source::Tree(path)) = &source;
-    tools::check(steps, &asked, path, !patches.is_empty())?;
+    tools::check(steps, &configuration.asked(), source.path(), !patches.is_empty())?;
     let tools = tools::versions(steps)?;
     (steps.progress)("reading the source", None);
     let identity = source.identity()?;
-    Ok(Ingredients { source, identity, fragments, patches, tools })
-}
-
-fn asked(fragments: &[(Vec<u8>, Config)]) -> Config {
-    let configs: Vec<Config> = fragments.iter().map(|(_, config)| config.clone()).collect();
-    Config::asked(&configs)
+    Ok(Ingredients { name: name.into(), source, identity, configuration, patches, tools })
 }
 
 fn make(
     cache: &Cache,
-    recipe: &Recipe,
     ingredients: &Ingredients,
     key: &str,
     steps: &mut Steps<'_>,
 ) -> Result<Kernel, KernelError> {
     let started_ns = monotonic_ns();
-    let source =
+    let (source, _in_use) =
         ingredients.source.prepare(&ingredients.identity, &ingredients.patches, cache, steps)?;
     let objects = cache.workplace(key)?;
     let made = cache.workplace(&format!("{key}.kept"))?;
-    let built = make_image(recipe, ingredients, &source, &objects, steps)
+    let files: Vec<String> = (ingredients.configuration.files.iter().map(|file| file.name.clone()))
+        .chain(ingredients.patches.iter().map(|(path, _)| file_name(path)))
+        .collect();
+    let expected = expected(cache, &files, ingredients.configuration.kind);
+    let built = make_image(cache, ingredients, &source, &objects, expected, steps)
+        .and_then(|()| functions::write(&objects, &source, &made.join(FUNCTIONS)))
         .and_then(|()| collect(&objects, &made, steps))
         .and_then(|()| image::read(&made.join(IMAGE)));
     // The objects are many and of no more use; and the first error is the one to tell.
@@ -149,10 +271,8 @@ fn make(
         let _ = remove(&made);
     })?;
     removed?;
-    let from = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let files = recipe.config.iter().chain(&recipe.patches).map(from);
     let description = Description {
-        name: recipe.name.clone(),
+        name: ingredients.name.clone(),
         key: key.to_string(),
         release: image.release,
         digest: image.digest,
@@ -161,24 +281,44 @@ fn make(
         compiler: Some(ingredients.tools.clone()),
         made_unix_ns: unix_ns(),
         build_ns: Some(monotonic_ns() - started_ns),
+        objects: Some(steps.objects).filter(|objects| *objects > 0),
     };
     cache.keep(&made, &cache.path(&[key]), description)
 }
 
+/// Objects of Linux 6.1 in opcost's own configuration, until a build has counted them.
+const OWN_OBJECTS: u64 = 1_435;
+
+/// What the last build of the same configuration made.
+fn expected(cache: &Cache, files: &[String], kind: ConfigurationKind) -> Option<Expected> {
+    let entries = cache.entries().into_iter().map(|(_, entry)| entry);
+    let alike = entries.filter(|entry| entry.made_from.get(1..) == Some(files));
+    let counted = alike.filter_map(|entry| Some((entry.made_unix_ns, entry.objects?)));
+    let last = counted.max().map(|(_, objects)| objects);
+    let objects = last.or((kind == ConfigurationKind::Own).then_some(OWN_OBJECTS))?;
+    Some(Expected { objects })
+}
+
 /// Configures and builds in `objects`.
 fn make_image(
-    recipe: &Recipe,
+    cache: &Cache,
     ingredients: &Ingredients,
     source: &Path,
     objects: &Path,
+    expected: Option<Expected>,
     steps: &mut Steps<'_>,
 ) -> Result<(), KernelError> {
     let mut output = OsString::from("O=");
     output.push(objects);
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    // What ccache gives back is what gcc would have made of the same.
+    let compiled = cache.path(&["ccache"]);
+    let ccache = steps.find("ccache").is_ok().then(|| compiled.to_str()).flatten();
+    let mut env = FIXED.to_vec();
+    env.extend(ccache.map(|folder| ("CCACHE_DIR", folder)));
     let make = |what: String, target: &str, steps: &mut Steps<'_>| {
         // An empty LOCALVERSION keeps git's state out of the release (scripts/setlocalversion).
-        let argv = words(&[
+        let mut argv = words(&[
             &"make",
             &"-C",
             &source,
@@ -188,21 +328,63 @@ fn make_image(
             &format!("-j{jobs}"),
             &target,
         ]);
-        steps.run(&what, Path::new("/"), &argv, &FIXED).map(drop)
+        if ccache.is_some() {
+            argv.extend(words(&[&"CC=ccache gcc", &"HOSTCC=ccache gcc"]));
+        }
+        steps.run(&what, Path::new("/"), &argv, &env).map(drop)
     };
-    let name = &recipe.name;
-    make(format!("configuring {name}"), "tinyconfig", steps)?;
+    let name = &ingredients.name;
     let path = objects.join(CONFIG);
-    let fragments: Vec<Config> =
-        ingredients.fragments.iter().map(|(_, config)| config.clone()).collect();
-    let text = Config::read(&path)?.text_with(&fragments);
+    let configuration = &ingredients.configuration;
+    let text = if configuration.kind == ConfigurationKind::Whole {
+        without_missing_keys(&configuration.asked(), source).text_with(&[])
+    } else {
+        make(format!("configuring {name}"), "tinyconfig", steps)?;
+        Config::read(&path)?.text_with(&configuration.configs())
+    };
     fs::write(&path, text).map_err(KernelError::file("write", &path))?;
     make(format!("configuring {name}"), "olddefconfig", steps)?;
-    let wrong = Config::read(&path)?.unfulfilled(&Config::asked(&fragments));
-    if !wrong.is_empty() {
-        return Err(KernelError::Options(kconfig::explain(source, &wrong)));
-    }
+    check_options(&Config::read(&path)?, configuration, source)?;
+    steps.expected = expected;
     make(format!("building {name}"), "bzImage", steps)
+}
+
+/// A user's configuration without the names of certificates that are not in the source: a
+/// distribution's own, without which nothing would be built.
+fn without_missing_keys(config: &Config, source: &Path) -> Config {
+    let mut config = config.clone();
+    for name in ["SYSTEM_TRUSTED_KEYS", "SYSTEM_REVOCATION_KEYS"] {
+        if let Some(value) = config.0.get_mut(name)
+            && !source.join(value.trim_matches('"')).is_file()
+        {
+            *value = "\"\"".into();
+        }
+    }
+    config
+}
+
+/// Checks what came of the options that were asked for.
+fn check_options(
+    came: &Config,
+    configuration: &Configuration,
+    source: &Path,
+) -> Result<(), KernelError> {
+    let lines = match configuration.kind {
+        ConfigurationKind::Whole => {
+            let missing = NEEDED
+                .iter()
+                .filter(|(name, _)| came.0.get(*name).is_none_or(|value| value != "y"));
+            missing.map(|(name, why)| format!("CONFIG_{name}=y is missing: {why}")).collect()
+        }
+        ConfigurationKind::Fragments => {
+            kconfig::explain(source, &came.unfulfilled(&configuration.asked()))
+        }
+        // Linux adds and drops options from release to release.
+        ConfigurationKind::Own => {
+            kconfig::explain_known(source, &came.unfulfilled(&configuration.asked()))
+        }
+    };
+    if lines.is_empty() { Ok(()) } else { Err(KernelError::Options(lines)) }
 }
 
 /// Takes what is kept out of the objects.

@@ -1,10 +1,11 @@
 //! Builds of a mock kernel: its makefile has the targets of Linux, and writes down each build.
 
-use super::{Builder, build};
+use super::{Builder, build, build_revision};
 use crate::cache::Cache;
 use crate::error::KernelError;
+use crate::git::tests::{commit, run};
 use crate::spec::{KernelSpec, Recipe};
-use crate::{Kernel, image};
+use crate::{Kernel, find_revision, functions, image};
 use opcost_sys::interrupt::Interrupt;
 use std::ffi::OsString;
 use std::fs;
@@ -24,6 +25,8 @@ bzImage:
 	@cp $(O)/.config $(O)/vmlinux
 	@cp note $(O)/System.map
 	@echo '  CC      mm/mmap.o'
+	@if [ -f mmap.o ]; then mkdir -p $(O)/mm; cp mmap.o $(O)/mm/; cp mmap.o $(O)/mm/none.o; fi
+	@echo "$(CC)" > $(O)/../../compiler
 	@if grep -q BREAK=y $(O)/.config; then echo 'mm/mmap.c:7:1: error: broken'; exit 1; fi
 	@cat image note $(O)/.config > $(O)/arch/x86/boot/bzImage
 	@if grep -q FORGET=y $(O)/.config; then rm $(O)/vmlinux; fi
@@ -307,4 +310,173 @@ fn a_name_is_the_kernel_last_built_under_it() {
         mock.build_telling(&bad).0.unwrap_err().to_string().contains("cannot be a kernel's name")
     );
     assert!(matches!(KernelSpec::parse("mock", Path::new("/")), Ok(KernelSpec::Built(_))));
+}
+
+impl Mock {
+    /// Makes the source a git repository of one commit.
+    fn repository(&self) -> Option<String> {
+        let linux = self.path("linux");
+        if Command::new("git").arg("--version").output().is_err() {
+            opcost_skip::skip!("there is no git here");
+            return None;
+        }
+        run(&linux, &["init", "--quiet", "-b", "main"])?;
+        Some(commit(&linux, "first"))
+    }
+
+    fn build_commit(&self, name: &str, config: &[&str]) -> Result<Kernel, KernelError> {
+        let config: Vec<PathBuf> = config.iter().map(|name| self.path(name)).collect();
+        let revision = find_revision(&self.path("linux"), name, &config)?;
+        let mut search: OsString = self.path("bin").into();
+        search.push(":/usr/bin:/bin");
+        build_revision(
+            &mut Builder {
+                cache: Cache::new(&self.path("cache")),
+                tarballs: self.path("tarballs"),
+                path_env: Some(search),
+                interrupt: &Interrupt::none(),
+                progress: &mut |_, _| (),
+            },
+            &revision,
+        )
+    }
+}
+
+#[test]
+fn a_commit_is_built_once_and_the_users_checkout_stays_as_it_was() {
+    let Some(mock) = Mock::new() else { return };
+    let Some(first) = mock.repository() else { return };
+    let linux = mock.path("linux");
+    mock.write("linux/note", "as it is now\n");
+    commit(&linux, "second");
+    // What is not committed is not built.
+    mock.write("linux/note", "not committed\n");
+    let built = |name: &str| mock.build_commit(name, &[]).unwrap();
+    let old = built(&first);
+    assert_eq!(old.name, first);
+    assert_eq!(text(old.system_map.as_ref()), "as it was\n");
+    let now = built("main");
+    assert_eq!(text(now.system_map.as_ref()), "as it is now\n");
+    assert_eq!(text(Some(&linux.join("note"))), "not committed\n");
+    assert_eq!(run(&linux, &["status", "--porcelain"]).unwrap(), "M note");
+    assert_eq!(run(&linux, &["symbolic-ref", "HEAD"]).unwrap(), "refs/heads/main");
+    let options = text(now.config.as_ref());
+    assert!(options.contains("CONFIG_BLK_DEV_INITRD=y"), "opcost's own: {options}");
+    // The same files under another name are the same kernel.
+    run(&linux, &["commit", "-q", "--allow-empty", "-m", "nothing"]);
+    assert_eq!((built("HEAD").image, mock.builds()), (now.image.clone(), 2));
+    // What a killed git leaves is in nobody's way, nor is a cache that was deleted.
+    let lock = linux.join(".git/worktrees");
+    let lock = fs::read_dir(lock).unwrap().next().unwrap().unwrap().path().join("index.lock");
+    let again = |what: &str| {
+        mock.write("linux/note", what);
+        commit(&linux, what);
+        assert_eq!(text(built("HEAD").system_map.as_ref()), what);
+    };
+    fs::write(&lock, "").unwrap();
+    again("with a lock");
+    let worktree = mock.left_in("trees").remove(0);
+    fs::write(worktree.join("note"), "half written").unwrap();
+    fs::write(worktree.join(".config"), "").unwrap();
+    again("with leftovers");
+    fs::remove_dir_all(&worktree).unwrap();
+    again("without its folder");
+    fs::write(worktree.join(".git"), "gitdir: /nonexistent").unwrap();
+    again("with a worktree that is none");
+    assert!(mock.left_in("building").is_empty() && mock.left_in("logs").is_empty());
+}
+
+#[test]
+fn a_commit_that_does_not_build_leaves_nothing() {
+    let Some(mock) = Mock::new() else { return };
+    if mock.repository().is_none() {
+        return;
+    }
+    mock.write("break.config", "CONFIG_BREAK=y\n");
+    let error = mock.build_commit("main", &["break.config"]).unwrap_err();
+    let KernelError::Step { what, lines, log } = &error else { panic!("{error}") };
+    assert_eq!((what.as_str(), lines.len()), ("building main", 1));
+    assert!(text(Some(log)).contains("CC      mm/mmap.o"));
+    assert!(mock.left_in("building").is_empty());
+    assert!(mock.build_commit("main", &["base.config"]).is_ok());
+}
+
+#[test]
+fn a_whole_configuration_is_taken_as_it_is() {
+    let Some(mock) = Mock::new() else { return };
+    if mock.repository().is_none() {
+        return;
+    }
+    let head = "# Automatically generated file; DO NOT EDIT.\n";
+    let needed = "CONFIG_BLK_DEV_INITRD=y\nCONFIG_BINFMT_ELF=y\nCONFIG_PROC_FS=y\n";
+    let keys = "CONFIG_SYSTEM_TRUSTED_KEYS=\"debian/certs/none.pem\"\n";
+    // An option that this Linux does not have is dropped, as Linux does it.
+    mock.write("mine.config", &format!("{head}{needed}{keys}CONFIG_UNKNOWN=y\n"));
+    let kernel = mock.build_commit("main", &["mine.config"]).unwrap();
+    let options = text(kernel.config.as_ref());
+    assert!(options.contains("CONFIG_SYSTEM_TRUSTED_KEYS=\"\"\n"), "{options}");
+    assert!(!options.contains("UNKNOWN") && !options.contains("TINY"), "{options}");
+    mock.write("small.config", &format!("{head}CONFIG_PROC_FS=y\nCONFIG_BINFMT_ELF=m\n"));
+    let why = mock.build_commit("main", &["small.config"]).unwrap_err().to_string();
+    assert!(why.contains("CONFIG_BINFMT_ELF=y is missing: the guest runs ELF programs"), "{why}");
+    assert!(why.contains("CONFIG_BLK_DEV_INITRD=y is missing"), "{why}");
+    let why = mock.build_commit("main", &["mine.config", "base.config"]).unwrap_err().to_string();
+    assert!(why.contains("this is a whole configuration; give it alone"), "{why}");
+}
+
+#[test]
+fn ccache_compiles_where_it_is_installed() {
+    let Some(mock) = Mock::new() else { return };
+    if mock.repository().is_none() {
+        return;
+    }
+    mock.tool("ccache", "#!/bin/sh\nexec \"$@\"\n");
+    mock.build_commit("main", &[]).unwrap();
+    assert_eq!(text(Some(&mock.path("cache/compiler"))), "ccache gcc\n");
+}
+
+#[test]
+fn two_builds_of_one_commit_make_one_kernel() {
+    let Some(mock) = Mock::new() else { return };
+    if mock.repository().is_none() {
+        return;
+    }
+    let kernels: Vec<Kernel> = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..2).map(|_| scope.spawn(|| mock.build_commit("main", &[]).unwrap())).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!((kernels[0] == kernels[1], mock.builds()), (true, 1));
+}
+
+#[test]
+fn functions_are_known_by_their_source_files() {
+    use object::write::{Object, Symbol, SymbolSection};
+    use object::{Architecture, BinaryFormat, Endianness, SymbolFlags, SymbolKind, SymbolScope};
+    let Some(mock) = Mock::new() else { return };
+    let mut made = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
+    let section = made.section_id(object::write::StandardSection::Text);
+    let offset = made.append_section_data(section, &[0x90; 16], 16);
+    for (name, kind) in [("do_mmap", SymbolKind::Text), ("table", SymbolKind::Data)] {
+        made.add_symbol(Symbol {
+            name: name.into(),
+            value: offset,
+            size: 16,
+            kind,
+            scope: SymbolScope::Compilation,
+            weak: false,
+            section: SymbolSection::Section(section),
+            flags: SymbolFlags::None,
+        });
+    }
+    fs::write(mock.path("linux/mmap.o"), made.write().unwrap()).unwrap();
+    mock.write("linux/mm/mmap.c", "");
+    if mock.repository().is_none() {
+        return;
+    }
+    let kernel = mock.build_commit("main", &[]).unwrap();
+    let entry = kernel.image.parent().unwrap();
+    let found = functions::read(&entry.join("functions")).unwrap();
+    assert_eq!(found, [("do_mmap".to_string(), vec!["mm/mmap.c".to_string()])].into());
+    assert_eq!(crate::functions_of(&mock.path("cache"), &kernel.digest), Some(found));
 }

@@ -1,10 +1,12 @@
 //! Kernels that were built or fetched, on disk.
 //!
 //! ```text
-//! KEY/                 a built kernel: bzImage, System.map, vmlinux, .config, kernel.json
+//! KEY/                 a built kernel: bzImage, System.map, vmlinux, .config, functions, kernel.json
 //! debian/PACKAGE_VER/  an image package: bzImage, .config, kernel.json, modules/ that disks need
 //! names/NAME           the key of the kernel that was last built under that name
 //! source/ID/           unpacked source, as it was or patched
+//! trees/ID/            a worktree of a user's git repository
+//! ccache/              compiled objects, where ccache is installed
 //! building/ locks/ logs/
 //! ```
 //! An entry is made beside and renamed when it is whole: what is there is whole.
@@ -18,6 +20,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -27,6 +30,7 @@ pub(crate) const SYSTEM_MAP: &str = "System.map";
 pub(crate) const VMLINUX: &str = "vmlinux";
 pub(crate) const CONFIG: &str = ".config";
 pub(crate) const MODULES: &str = "modules";
+pub(crate) const FUNCTIONS: &str = "functions";
 const DESCRIPTION: &str = "kernel.json";
 
 const RETRY_LOCK_EVERY: Duration = Duration::from_millis(200);
@@ -89,6 +93,9 @@ pub struct Description {
     pub made_unix_ns: u64,
     /// How long the build took; absent for a package.
     pub build_ns: Option<u64>,
+    /// How many objects the build made; absent for a package and in older entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objects: Option<u64>,
 }
 
 /// The folder.
@@ -107,11 +114,24 @@ impl Cache {
     }
 
     /// Where a build of this key, or whatever else is being made, lives until it is whole; empty.
+    ///
+    /// Each has a folder of its own: the compilers of an opcost that was killed may still be writing to
+    /// theirs.
     pub(crate) fn workplace(&self, id: &str) -> Result<PathBuf, KernelError> {
-        let path = self.path(&["building", id]);
-        remove(&path)?;
-        fs::create_dir_all(&path).map_err(KernelError::file("make", &path))?;
-        Ok(path)
+        let folder = self.path(&["building"]);
+        fs::create_dir_all(&folder).map_err(KernelError::file("make", &folder))?;
+        let prefix = format!("{id}~");
+        for left in folder_of(&folder) {
+            let name = left.file_name().unwrap_or_default().to_string_lossy();
+            if name.starts_with(&prefix) || name == id {
+                // The next one tries again where somebody still writes.
+                let _ = remove(&left);
+            }
+        }
+        // As other folders are made: the umask takes away what others may not have.
+        let usual = fs::Permissions::from_mode(0o777);
+        let made = tempfile::Builder::new().prefix(&prefix).permissions(usual).tempdir_in(&folder);
+        Ok(made.map_err(KernelError::file("make", &folder))?.keep())
     }
 
     /// Waits until nobody else works on `id`; it is free again when the result is dropped or its

@@ -70,6 +70,7 @@ pub(super) fn fetch(
                         compiler: None,
                         made_unix_ns: unix_ns(),
                         build_ns: None,
+                        objects: None,
                     };
                     builder.cache.keep(&made, &entry, description)?
                 }

@@ -13,6 +13,22 @@ pub(super) struct Declared {
 
 /// One line for each option that is not as asked: name, value asked for, value that came.
 pub(super) fn explain(source: &Path, wrong: &[(String, String, String)]) -> Vec<String> {
+    explain_those(source, wrong, true)
+}
+
+/// The same of the options that the source has.
+pub(super) fn explain_known(source: &Path, wrong: &[(String, String, String)]) -> Vec<String> {
+    explain_those(source, wrong, false)
+}
+
+fn explain_those(
+    source: &Path,
+    wrong: &[(String, String, String)],
+    unknown_too: bool,
+) -> Vec<String> {
+    if wrong.is_empty() {
+        return Vec::new();
+    }
     let mut declared: BTreeMap<&str, Option<Declared>> =
         wrong.iter().map(|(name, ..)| (name.as_str(), None)).collect();
     for text in kconfig_files(source) {
@@ -20,6 +36,7 @@ pub(super) fn explain(source: &Path, wrong: &[(String, String, String)]) -> Vec<
     }
     wrong
         .iter()
+        .filter(|(name, ..)| unknown_too || declared[name.as_str()].is_some())
         .map(|(name, asked, came)| {
             let why = match &declared[name.as_str()] {
                 None => "this source has no such option".to_string(),

@@ -8,6 +8,8 @@ mod config;
 mod debian;
 pub mod disk;
 mod error;
+mod functions;
+mod git;
 mod image;
 mod kconfig;
 mod modules;
@@ -19,9 +21,10 @@ mod tools;
 pub use build::short;
 pub use cache::{Description, lock};
 pub use error::{KERNEL, KernelError};
+pub use git::{Commit, commits, find_revision, short as short_commit};
 pub use image::digest;
 pub use modules::Module;
-pub use spec::{DebianImage, Flavour, KernelSpec, Recipe};
+pub use spec::{DebianImage, Flavour, KernelSpec, Recipe, Revision};
 
 use build::Builder;
 use cache::Cache;
@@ -30,7 +33,7 @@ use modules::Modules;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::xdg;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 /// Where Debian's linux-source packages put their tarballs.
@@ -105,6 +108,7 @@ pub fn prepare(
         KernelSpec::BuildDir(path) => from_build_folder(path),
         KernelSpec::Debian(image) => debian::fetch(&mut builder, image, for_disk),
         KernelSpec::Recipe(recipe) => build::build(&mut builder, recipe),
+        KernelSpec::Revision(revision) => build::build_revision(&mut builder, revision),
         KernelSpec::Built(name) => builder.cache.find_built(name),
     }
 }
@@ -146,6 +150,15 @@ pub fn forget(cache: &Path, name: &str) -> Result<Vec<Description>, KernelError>
 pub fn vmlinux_of(cache: &Path, digest: &str) -> Option<PathBuf> {
     let (entry, _) = kept(cache).into_iter().find(|(_, entry)| entry.digest == digest)?;
     Some(entry.join(cache::VMLINUX)).filter(|path| path.is_file())
+}
+
+/// The source files of a kernel's functions, paths within its source tree by symbol; `None` where the
+/// cache has no kernel with this image whose build wrote them down.
+///
+/// `cache` is the folder that [`default_cache`] names; `digest` is the image's SHA-256, hexadecimal.
+pub fn functions_of(cache: &Path, digest: &str) -> Option<HashMap<String, Vec<String>>> {
+    let (entry, _) = kept(cache).into_iter().find(|(_, entry)| entry.digest == digest)?;
+    functions::read(&entry.join(cache::FUNCTIONS))
 }
 
 fn from_image(path: &Path) -> Result<Kernel, KernelError> {
@@ -234,6 +247,7 @@ mod tests {
             compiler: None,
             made_unix_ns: 1,
             build_ns: None,
+            objects: None,
         };
         let entry = cache.path().join("abc");
         Cache::new(cache.path()).keep(&made, &entry, description).unwrap();

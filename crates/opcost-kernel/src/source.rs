@@ -2,7 +2,9 @@
 
 use super::cache::{Cache, move_into_place};
 use super::error::KernelError;
+use super::git;
 use super::image::digest;
+use super::spec::Revision;
 use super::step::{Steps, words};
 use opcost_record::printable::hexadecimal;
 use sha2::{Digest, Sha256};
@@ -19,6 +21,8 @@ pub(super) enum Source {
     Tarball(PathBuf),
     /// A tree of the user's, which is never written to.
     Tree(PathBuf),
+    /// A commit of a git tree of the user's, checked out in the cache.
+    Commit(Revision),
 }
 
 impl Source {
@@ -55,6 +59,9 @@ impl Source {
         match self {
             Source::Tarball(path) => path.file_name().unwrap_or_default().to_string_lossy().into(),
             Source::Tree(path) => path.display().to_string(),
+            Source::Commit(revision) => {
+                format!("{} at {}", revision.tree.display(), git::short(&revision.commit))
+            }
         }
     }
 
@@ -64,6 +71,8 @@ impl Source {
     pub(super) fn identity(&self) -> Result<String, KernelError> {
         let mut hash = Sha256::new();
         match self {
+            // Git's hash is of the same: names, modes and contents.
+            Source::Commit(revision) => hash.update(format!("git tree {}", revision.hash)),
             Source::Tarball(path) => {
                 let mut file = File::open(path).map_err(KernelError::file("read", path))?;
                 let mut piece = vec![0; 1 << 20];
@@ -99,9 +108,32 @@ impl Source {
         Ok(hexadecimal(&hash.finalize()))
     }
 
+    /// The folder or file that it is from.
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Source::Tarball(path) | Source::Tree(path) => path,
+            Source::Commit(revision) => &revision.tree,
+        }
+    }
+
     /// The tree to build from: unpacked and patched in the cache, unless it is the user's own
-    /// without patches.
+    /// without patches; with a lock while nobody else may use it.
     pub(super) fn prepare(
+        &self,
+        identity: &str,
+        patches: &[(PathBuf, Vec<u8>)],
+        cache: &Cache,
+        steps: &mut Steps<'_>,
+    ) -> Result<(PathBuf, Option<File>), KernelError> {
+        if let Source::Commit(revision) = self {
+            let (tree, lock) = check_out(revision, cache, steps)?;
+            return Ok((tree, Some(lock)));
+        }
+        let tree = self.prepare_tree(identity, patches, cache, steps)?;
+        Ok((tree, None))
+    }
+
+    fn prepare_tree(
         &self,
         identity: &str,
         patches: &[(PathBuf, Vec<u8>)],
@@ -109,7 +141,7 @@ impl Source {
         steps: &mut Steps<'_>,
     ) -> Result<PathBuf, KernelError> {
         let pristine = match self {
-            Source::Tree(tree) => tree.clone(),
+            Source::Tree(_) | Source::Commit(_) => self.path().to_path_buf(),
             Source::Tarball(tarball) => make(&identity[..16], cache, steps, |folder, steps| {
                 let what = format!("unpacking {}", self.name());
                 let argv = words(&[
@@ -154,6 +186,59 @@ impl Source {
             Ok(())
         })
     }
+}
+
+/// A commit in a worktree of the cache, one for each of the user's repositories: going from a commit to
+/// the next writes only what differs. The lock holds while it is built from.
+fn check_out(
+    revision: &Revision,
+    cache: &Cache,
+    steps: &mut Steps<'_>,
+) -> Result<(PathBuf, File), KernelError> {
+    let id = digest(revision.tree.as_os_str().as_bytes())[..16].to_string();
+    let place = cache.path(&["trees", &id]);
+    let lock = cache.lock(&format!("tree-{id}"), steps.interrupt, steps.progress)?;
+    let home = std::env::var("HOME").ok();
+    let env: Vec<(&str, &str)> = home.iter().map(|home| ("HOME", home.as_str())).collect();
+    let what = format!("checking out {} ({})", revision.name, git::short(&revision.commit));
+    let mut git = |folder: &Path, args: &[&dyn AsRef<std::ffi::OsStr>]| {
+        let mut argv = words(&[&"git", &"-C", &folder]);
+        argv.extend(words(&git::QUIET.each_ref().map(|word| word as &dyn AsRef<std::ffi::OsStr>)));
+        argv.extend(words(args));
+        steps.run(&what, Path::new("/"), &argv, &env)
+    };
+    if let Ok(text) = fs::read_to_string(place.join(".git")) {
+        // A git that was killed leaves its own lock, and ours says that none runs.
+        let folder = Path::new(text.trim_start_matches("gitdir:").trim());
+        let _ = fs::remove_file(folder.join("index.lock"));
+        let there =
+            git(&place, &[&"checkout", &"--quiet", &"--detach", &"--force", &revision.commit])
+                .and_then(|_| git(&place, &[&"clean", &"-ffdxq"]));
+        match there {
+            Ok(_) => return Ok((place, lock)),
+            Err(KernelError::Interrupted) => return Err(KernelError::Interrupted),
+            // It is made anew.
+            Err(_) => {}
+        }
+    }
+    super::cache::remove(&place)?;
+    let folder = cache.path(&["trees"]);
+    fs::create_dir_all(&folder).map_err(KernelError::file("make", &folder))?;
+    // Twice forced: one that was killed while git made it is registered, missing and locked.
+    git(
+        &revision.tree,
+        &[
+            &"worktree",
+            &"add",
+            &"--quiet",
+            &"--force",
+            &"--force",
+            &"--detach",
+            &place,
+            &revision.commit,
+        ],
+    )?;
+    Ok((place, lock))
 }
 
 /// A tree of the cache: found, or made under a lock.

@@ -18,6 +18,8 @@ pub enum KernelSpec {
     Debian(DebianImage),
     /// A kernel to build from source.
     Recipe(Recipe),
+    /// A commit of a git tree to build.
+    Revision(Revision),
     /// A kernel that `opcost kernel build` has built: its name, or the beginning of its key.
     Built(String),
 }
@@ -75,6 +77,23 @@ pub struct Recipe {
     /// Patches, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub patches: Vec<PathBuf>,
+}
+
+/// A commit of a git tree, and how to configure it.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Revision {
+    /// The revision as the user wrote it.
+    pub name: String,
+    /// The tree's top folder.
+    pub tree: PathBuf,
+    /// The commit that the revision meant when the plan was made.
+    pub commit: String,
+    /// Git's hash of the commit's files.
+    pub hash: String,
+    /// Fragments of configuration over tinyconfig, in order, or one whole configuration; nothing is
+    /// opcost's own small one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub config: Vec<PathBuf>,
 }
 
 impl Recipe {
@@ -170,6 +189,7 @@ impl fmt::Display for KernelSpec {
             KernelSpec::Image(path) | KernelSpec::BuildDir(path) => path.display().fmt(f),
             KernelSpec::Debian(image) => image.fmt(f),
             KernelSpec::Recipe(recipe) => recipe.name.fmt(f),
+            KernelSpec::Revision(revision) => revision.name.fmt(f),
             KernelSpec::Built(name) => name.fmt(f),
         }
     }

@@ -9,7 +9,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often the log is looked at for progress.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -26,6 +26,40 @@ pub(super) struct Steps<'a> {
     pub(super) progress: &'a mut dyn FnMut(&str, Option<&str>),
     /// Where programs are found; `None` is the C library's default.
     pub(super) path_env: Option<OsString>,
+    /// What the next program is expected to make, from an earlier build.
+    pub(super) expected: Option<Expected>,
+    /// The objects that the last program made.
+    pub(super) objects: u64,
+}
+
+/// What an earlier build made.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Expected {
+    /// Objects.
+    pub(super) objects: u64,
+}
+
+impl Expected {
+    /// The time left once `done` objects took `elapsed`, in words; nothing until there is something to
+    /// go by.
+    fn left(self, done: u64, elapsed: Duration) -> Option<String> {
+        let seconds = elapsed.as_secs_f64();
+        let left = self.objects.checked_sub(done).filter(|_| done >= 20 && seconds >= 2.0)?;
+        let seconds = (seconds * left as f64 / done as f64).ceil() as u64;
+        Some(match seconds {
+            0..=90 => format!("{seconds} s left"),
+            _ => format!("{} min left", seconds.div_ceil(60)),
+        })
+    }
+}
+
+/// `612 of about 1,153 objects, 2 min left`.
+fn describe(done: u64, expected: Option<Expected>, elapsed: Duration) -> String {
+    let Some(expected) = expected.filter(|expected| expected.objects >= done) else {
+        return format!("{done} objects");
+    };
+    let left = expected.left(done, elapsed).map_or(String::new(), |left| format!(", {left}"));
+    format!("{done} of about {} objects{left}", expected.objects)
 }
 
 impl<'a> Steps<'a> {
@@ -43,7 +77,10 @@ impl<'a> Steps<'a> {
         loop {
             let log = logs.join(format!("{name}-{time_ns}.log"));
             match OpenOptions::new().append(true).create_new(true).open(&log) {
-                Ok(_) => return Ok(Steps { log, interrupt, progress, path_env }),
+                Ok(_) => {
+                    let (expected, objects) = (None, 0);
+                    return Ok(Steps { log, interrupt, progress, path_env, expected, objects });
+                }
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => time_ns += 1,
                 Err(error) => return Err(KernelError::file("write", &log)(error)),
             }
@@ -81,6 +118,8 @@ impl<'a> Steps<'a> {
             log: self.log.clone(),
         })?;
         let interrupt = self.interrupt;
+        let (expected, begun) = (self.expected.take(), Instant::now());
+        let mut counted = Counted::new(&self.log, start);
         let exit = std::thread::scope(|scope| {
             let (sender, ended) = channel();
             // Whoever makes a process waits for it: it is killed when its maker's thread ends.
@@ -95,14 +134,16 @@ impl<'a> Steps<'a> {
                 drop(sender);
                 exit
             });
-            let mut counted = Counted::new(&self.log, start);
             while ended.recv_timeout(LOOK_EVERY) == Err::<(), _>(RecvTimeoutError::Timeout) {
                 if counted.look() {
-                    (self.progress)(what, Some(&format!("{} objects", counted.objects)));
+                    let done = describe(counted.objects, expected, begun.elapsed());
+                    (self.progress)(what, Some(&done));
                 }
             }
             waiting.join().unwrap_or_else(|_| Err("the thread that waited for it panicked".into()))
         });
+        counted.look();
+        self.objects = counted.objects;
         let output = self.output(start);
         let failed = |lines: Vec<String>| KernelError::Step {
             what: what.to_string(),
@@ -257,6 +298,19 @@ mod tests {
         let (failed, _) = run("seq 1 30; exit 3");
         let text = failed.unwrap_err().to_string();
         assert!(text.contains("failed: 23\n") && text.contains("\n  30\n"), "{text}");
+    }
+
+    #[test]
+    fn a_build_says_how_much_is_left() {
+        let said = |done, objects: Option<u64>, seconds| {
+            let expected = objects.map(|objects| Expected { objects });
+            describe(done, expected, Duration::from_secs(seconds))
+        };
+        assert_eq!(said(300, None, 60), "300 objects");
+        assert_eq!(said(300, Some(1200), 60), "300 of about 1200 objects, 3 min left");
+        assert_eq!(said(1000, Some(1200), 60), "1000 of about 1200 objects, 12 s left");
+        assert_eq!(said(3, Some(1200), 60), "3 of about 1200 objects", "nothing to go by yet");
+        assert_eq!(said(1300, Some(1200), 60), "1300 objects", "more than the last time");
     }
 
     #[test]

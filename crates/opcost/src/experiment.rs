@@ -236,13 +236,25 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cleanup: Option<String>,
 
-    /// Kernel to boot: a bzImage, a build folder, debian:cloud, debian:rt, debian:amd64, or the
-    /// name of a kernel that opcost kernel build made; none counts a command alone, under user-mode
-    /// emulation. If it is repeated, each kernel makes a variant [default: command, a small one for
-    /// commands]
+    /// Kernel to boot: a bzImage, a build folder, debian:cloud, debian:rt, debian:amd64, the name of a
+    /// kernel that opcost kernel build made, or with --kernel-tree a revision of that tree; none counts
+    /// a command alone, under user-mode emulation. If it is repeated, each kernel makes a variant
+    /// [default: command, a small one for commands]
     #[arg(long, value_name = "KERNEL", help_heading = GUEST)]
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub kernel: Vec<String>,
+
+    /// Git tree of Linux whose revisions --kernel names, for example --kernel-tree ~/linux --kernel
+    /// v6.12 --kernel HEAD. opcost builds each commit in a worktree of its own, once
+    #[arg(long, value_name = "DIR", help_heading = GUEST)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_tree: Option<PathBuf>,
+
+    /// Configuration of the revisions of --kernel-tree: a whole .config, or fragments over tinyconfig,
+    /// in order [default: a small one that builds in minutes, kernels/base.config and native.config]
+    #[arg(long, value_name = "FILE", num_args = 1.., help_heading = GUEST)]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many_paths")]
+    pub kernel_config: Vec<PathBuf>,
 
     /// Options for the kernel's command line, for example mitigations=off. If it is repeated, each
     /// makes a variant
@@ -464,6 +476,8 @@ impl Experiment {
             experiment.name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         }
         let folder = path.parent().unwrap_or(Path::new(""));
+        let of_tree = experiment.kernel_tree.iter_mut().chain(&mut experiment.kernel_config);
+        of_tree.for_each(|path| *path = folder.join(&*path));
         for recipe in experiment.kernels.values_mut() {
             let paths = recipe.source.iter_mut().chain(&mut recipe.config).chain(&mut recipe.patch);
             paths.for_each(|path| *path = folder.join(&*path));

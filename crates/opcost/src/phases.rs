@@ -2,14 +2,18 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Where standard error is no terminal, how often it says how far a long phase is.
+const SAY_EVERY: Duration = Duration::from_secs(20);
 
 /// What is being done, on standard error: a line that changes on a terminal, else one for each
-/// phase.
+/// phase, and now and then one more of a long phase.
 pub(crate) struct Phases {
     bar: Option<ProgressBar>,
     quiet: bool,
     phase: String,
+    said: Instant,
 }
 
 impl Phases {
@@ -30,17 +34,26 @@ impl Phases {
                 .unwrap_or_else(|_| ProgressStyle::default_spinner());
             ProgressBar::new_spinner().with_style(style)
         });
-        Phases { bar, quiet, phase: String::new() }
+        Phases { bar, quiet, phase: String::new(), said: Instant::now() }
     }
 
-    /// Shows the phase, and on a terminal how far it is (`done`).
+    /// Shows the phase, and how far it is (`done`).
     pub(crate) fn tell(&mut self, phase: &str, done: Option<&str>) {
         match &self.bar {
             Some(bar) => bar.set_message(match done {
                 Some(done) => format!("{phase} ({done})"),
                 None => phase.to_string(),
             }),
-            None if !self.quiet && phase != self.phase => eprintln!("opcost: {phase}"),
+            None if !self.quiet && phase != self.phase => {
+                self.said = Instant::now();
+                eprintln!("opcost: {phase}");
+            }
+            None if !self.quiet && self.said.elapsed() >= SAY_EVERY => {
+                if let Some(done) = done {
+                    self.said = Instant::now();
+                    eprintln!("opcost: {phase} ({done})");
+                }
+            }
             None => {}
         }
         self.phase = phase.to_string();

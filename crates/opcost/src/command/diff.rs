@@ -311,7 +311,12 @@ fn owners(variants: [VariantOf<'_>; 2]) -> Owners {
         let state = variant.recording.machine.first()?;
         let kernel = state.kernels.iter().find(|kernel| kernel.variant == variant.variant)?;
         let files = || {
-            let vmlinux = opcost_kernel::vmlinux_of(cache.as_deref()?, &kernel.digest)?;
+            let cache = cache.as_deref()?;
+            // Builds write down whole paths; symbol tables have names only.
+            if let Some(files) = opcost_kernel::functions_of(cache, &kernel.digest) {
+                return Some(files);
+            }
+            let vmlinux = opcost_kernel::vmlinux_of(cache, &kernel.digest)?;
             source_files(&std::fs::read(vmlinux).ok()?).ok()
         };
         Some(KernelFiles { kernel: kernel.name.clone(), files: files() })

@@ -8,7 +8,9 @@ use crate::phases::Phases;
 use crate::render::page::{align, fit};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use opcost_kernel::{Description, KernelSpec, Recipe, default_cache, kept, prepare, short};
+use opcost_kernel::{
+    Description, KernelSpec, Recipe, default_cache, find_revision, kept, prepare, short,
+};
 use opcost_sys::interrupt::Interrupt;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -34,18 +36,26 @@ enum Action {
 
 const BUILD_EXAMPLES: &str = "Examples:
   opcost kernel build --config kernels/base.config kernels/native.config --name native
-  opcost kernel build --config my.config --source ~/linux --patch cure.patch --name cured";
+  opcost kernel build --config my.config --source ~/linux --patch cure.patch --name cured
+  opcost kernel build --source ~/linux --revision v6.12";
 
 #[derive(Args, Debug)]
 struct BuildArgs {
     /// Configuration fragments on top of tinyconfig, in order; a later fragment wins
-    #[arg(long, value_name = "FRAGMENT", required = true, num_args = 1..)]
+    ///
+    /// With --revision also one whole .config; without --config opcost's own small configuration.
+    #[arg(long, value_name = "FRAGMENT", required_unless_present = "revision", num_args = 1..)]
     config: Vec<PathBuf>,
 
     /// Kernel source tree; opcost does not write to it [default: Debian's newest linux-source
     /// package]
     #[arg(long, value_name = "DIR")]
     source: Option<PathBuf>,
+
+    /// Build this revision of the git tree --source, in a worktree of opcost's own, as compare
+    /// --kernel-tree does
+    #[arg(long, value_name = "REV", requires = "source", conflicts_with_all = ["patch", "name"])]
+    revision: Option<String>,
 
     /// Patches to apply to a copy of the source before the build (patch -p1), in order
     #[arg(long, value_name = "FILE", num_args = 1..)]
@@ -81,19 +91,25 @@ pub fn kernel(globals: &Globals, args: &KernelArgs) -> Result<Status> {
 }
 
 fn build_kernel(globals: &Globals, args: &BuildArgs) -> Result<Status> {
-    let name = args.name.clone();
-    let recipe = Recipe {
-        name: name.unwrap_or_else(|| Recipe::default_name(&args.config, &args.patch)),
-        source: args.source.clone(),
-        config: args.config.clone(),
-        patches: args.patch.clone(),
+    let spec = match (&args.revision, &args.source) {
+        (Some(revision), Some(source)) => {
+            let found =
+                find_revision(source, revision, &args.config).map_err(HasStatus::carried)?;
+            KernelSpec::Revision(found)
+        }
+        _ => KernelSpec::Recipe(Recipe {
+            name: (args.name.clone())
+                .unwrap_or_else(|| Recipe::default_name(&args.config, &args.patch)),
+            source: args.source.clone(),
+            config: args.config.clone(),
+            patches: args.patch.clone(),
+        }),
     };
     let cache = default_cache().map_err(HasStatus::carried)?;
     let interrupt = Interrupt::install()
         .context("cannot install the signal handler")
         .status(Status::Missing)?;
     let mut shown = Phases::new(globals.quiet);
-    let spec = KernelSpec::Recipe(recipe);
     let built =
         prepare(&spec, &cache, false, &interrupt, &mut |phase, done| shown.tell(phase, done));
     shown.end();
@@ -176,6 +192,7 @@ mod tests {
             compiler: None,
             made_unix_ns: 1_700_000_000_000_000_000,
             build_ns: None,
+            objects: None,
         };
         let long = Description { made_from: vec!["x".repeat(200)], release: None, ..entry.clone() };
         let text = table(&[entry, long]);

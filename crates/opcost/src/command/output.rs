@@ -2,6 +2,7 @@
 
 use super::globals::Globals;
 use crate::command::exports::Exports;
+use crate::command::kernel_commits;
 use crate::comparison;
 use crate::comparison::limit::{self, FailOn};
 use crate::exit::{Status, WithStatus, fail};
@@ -74,7 +75,8 @@ pub(crate) fn present(
     recording: &Recording,
     output: &OutputArgs,
 ) -> Result<Status> {
-    let (comparison, warnings) = comparison::compare(recording);
+    let (mut comparison, warnings) = comparison::compare(recording);
+    kernel_commits::add(&mut comparison, recording);
     let style = globals.style().with_full_names(output.full_names);
     let format = if output.json { "json" } else { output.format.as_deref().unwrap_or("text") };
     let view =

@@ -57,6 +57,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         variants: variants(recording, &finished),
         comparisons: plan.comparisons(),
         functions: functions::functions(recording, &rows, refused.as_deref()),
+        kernel_commits: Vec::new(),
         function_costs: alone::function_costs(recording).filter(|_| is_alone(plan)),
         differences: kernel_config::differences(plan, kernels),
         sizes: size::rows(plan, recording.machine.first()),

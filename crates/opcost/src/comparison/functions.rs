@@ -521,3 +521,25 @@ pub(super) fn judge(made: &mut [(bool, FunctionComparison)], design: Design<'_>)
         }
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A comparison of no functions.
+    pub(in crate::comparison) fn empty() -> FunctionComparison {
+        FunctionComparison {
+            baseline: 0,
+            variant: 1,
+            per_op: false,
+            sampled: None,
+            total: Sides::default(),
+            verdict: FunctionVerdict::Changed,
+            layouts: None,
+            rows: Vec::new(),
+            unattributed: Sides::default(),
+            modules: Vec::new(),
+            unmatched: None,
+        }
+    }
+}

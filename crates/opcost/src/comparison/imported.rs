@@ -92,6 +92,7 @@ pub(super) fn compare(recording: &Recording, import: &ImportPlan) -> (Comparison
         variants: variants.collect(),
         comparisons: pairs,
         functions: Vec::new(),
+        kernel_commits: Vec::new(),
         function_costs: None,
         differences: Vec::new(),
         twin: Vec::new(),

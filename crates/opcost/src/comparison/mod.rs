@@ -20,6 +20,7 @@ mod function_test;
 mod functions;
 mod import_rules;
 mod imported;
+pub mod kernel_commits;
 mod kernel_config;
 mod kernel_threads;
 pub mod ledger;
@@ -57,6 +58,7 @@ pub use size::SizeRows;
 
 use crate::number::grouped;
 use crate::plan::Unavailable;
+use kernel_commits::KernelCommits;
 use limit::{FailOn, Watched};
 use matching::UnknownModule;
 use opcost_record::{Better, Family, Kind, MetricKey, Unit};
@@ -87,6 +89,8 @@ pub struct Comparison {
     pub rows: Vec<Row>,
     /// Where the change of the instructions comes from, for the comparisons with profiles.
     pub functions: Vec<FunctionComparison>,
+    /// Commits that touched the files of kernel functions, where somebody asked git.
+    pub kernel_commits: Vec<KernelCommits>,
     /// What the functions of a variant that is compared with none cost.
     pub function_costs: Option<FunctionCosts>,
     /// What differs between variants beside what the user said.

@@ -530,6 +530,10 @@ impl Surroundings for HostSurroundings {
         Ok(KernelSpec::parse(name, &here)?)
     }
 
+    fn kernel_revision(&self, tree: &Path, name: &str, config: &[PathBuf]) -> Result<KernelSpec> {
+        Ok(KernelSpec::Revision(opcost_kernel::find_revision(tree, name, config)?))
+    }
+
     fn search_path(&self) -> Option<OsString> {
         std::env::var_os("PATH")
     }

@@ -84,6 +84,10 @@ impl GuestPlan {
     pub fn describe(&self) -> String {
         let mut parts = Vec::new();
         match &self.kernel {
+            Some(KernelSpec::Revision(revision)) => {
+                let commit = opcost_kernel::short_commit(&revision.commit);
+                parts.push(format!("kernel {} ({commit})", self.kernel_name));
+            }
             Some(_) => parts.push(format!("kernel {}", self.kernel_name)),
             None => parts.push("user-mode emulation".to_string()),
         }

@@ -7,6 +7,7 @@ use crate::comparison::{
     CallerRow, Comparison, FunctionComparison, FunctionRow, FunctionVerdict, Sides, UNATTRIBUTED,
 };
 use crate::number::{figure, grouped};
+use opcost_record::printable::printable;
 use opcost_record::{Unit, profile::KERNEL};
 use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr;
@@ -112,6 +113,61 @@ pub(super) fn text(page: &mut Page, comparison: &Comparison, sides: [usize; 2]) 
     if let Some(by) = &functions.sampled {
         page.wrap(DIM, "    ", &format!("estimated from {}", by.describe()));
     }
+    commits_text(page, comparison, sides);
+}
+
+/// A line with the lines that belong to it.
+type Headed = (String, Vec<String>);
+
+/// Commits of a file that are shown one by one.
+const COMMITS_SHOWN: usize = 5;
+
+/// The commits that touched the files of kernel functions, as headings with their lines.
+pub(super) fn commits(comparison: &Comparison, sides: [usize; 2]) -> Option<(String, Vec<Headed>)> {
+    let mut all = comparison.kernel_commits.iter();
+    let found = all.find(|found| [found.baseline, found.variant] == sides)?;
+    let [old, new] = sides.map(|side| &comparison.variants[side].name);
+    let heading = match &found.unknown {
+        Some(why) => format!("source files of these functions; their commits are not known: {why}"),
+        None => format!(
+            "source files of these functions, and the commits {old} → {new} that touched them"
+        ),
+    };
+    let files = found.files.iter().map(|file| {
+        let functions = file.functions.iter().take(4).map(String::as_str).collect::<Vec<_>>();
+        let more = if file.functions.len() > functions.len() { ", …" } else { "" };
+        let count = match (found.unknown.is_some(), file.commits.len()) {
+            (true, _) => String::new(),
+            (_, 0) => ": no commit".into(),
+            (_, 1) => ": 1 commit".into(),
+            (_, many) => format!(": {} commits", grouped(many as u64)),
+        };
+        let title = format!("{} ({}{more}){count}", file.file, functions.join(", "));
+        let line = |commit: &opcost_kernel::Commit| {
+            let only = if commit.of_baseline { format!(" (in {old} only)") } else { String::new() };
+            format!("{} {}{only}", commit.id, printable(&commit.subject))
+        };
+        let mut lines: Vec<String> = file.commits.iter().take(COMMITS_SHOWN).map(line).collect();
+        let rest = file.commits.len().saturating_sub(COMMITS_SHOWN);
+        if rest > 0 {
+            lines.push(format!("… and {} more", grouped(rest as u64)));
+        }
+        (title, lines)
+    });
+    Some((heading, files.collect()))
+}
+
+/// [`commits`] below the functions.
+fn commits_text(page: &mut Page, comparison: &Comparison, sides: [usize; 2]) {
+    let Some((heading, files)) = commits(comparison, sides) else { return };
+    page.line("");
+    page.wrap(BOLD, "  ", &heading);
+    for (title, lines) in files {
+        page.wrap(PLAIN, "    ", &title);
+        for line in lines {
+            page.wrap(DIM, "      ", &line);
+        }
+    }
 }
 
 /// How much of all that changed the first `named` functions explain; nothing where none did.
@@ -210,6 +266,15 @@ pub(super) fn markdown(
     for note in notes {
         let _ = writeln!(text, "\n{}.", escape(&note));
     }
+    if let Some((heading, files)) = commits(comparison, sides) {
+        let _ = writeln!(text, "\n{}:\n", escape(&heading));
+        for (title, lines) in files {
+            let _ = writeln!(text, "- {}", escape(&title));
+            for line in lines {
+                let _ = writeln!(text, "  - {}", escape(&line));
+            }
+        }
+    }
 }
 
 /// Where a change comes from, in words.
@@ -290,10 +355,7 @@ pub(super) fn table(comparison: &Comparison, sides: [usize; 2], style: &Style) -
 }
 
 /// What differs between the two variants of a comparison, as lines.
-pub(super) fn differences(
-    comparison: &Comparison,
-    sides: [usize; 2],
-) -> Vec<(String, Vec<String>)> {
+pub(super) fn differences(comparison: &Comparison, sides: [usize; 2]) -> Vec<Headed> {
     let [baseline, variant] = sides;
     let mut found = Vec::new();
     for difference in &comparison.differences {

@@ -45,6 +45,16 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     if let Some(per_megabyte) = &comparison.per_megabyte {
         document["opcost"]["per_megabyte"] = json!(per_megabyte);
     }
+    if !comparison.kernel_commits.is_empty() {
+        let names = &comparison.variants;
+        let rows = comparison.kernel_commits.iter().map(|found| {
+            let mut row = json!(found);
+            row["baseline"] = json!(names[found.baseline].name);
+            row["variant"] = json!(names[found.variant].name);
+            row
+        });
+        document["opcost"]["kernel_commits"] = rows.collect();
+    }
     if let Some(import) = &comparison.imported {
         document["opcost"]["imported"] = json!(import);
     }

@@ -3,7 +3,7 @@
 use super::{Surroundings, resolve};
 use crate::experiment::{Command, Experiment, Scalar, Variant};
 use crate::plan::{BlockPlan, EventPlan, Plan};
-use opcost_kernel::KernelSpec;
+use opcost_kernel::{KernelSpec, Revision};
 use opcost_sys::perf::Refusal;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -48,6 +48,21 @@ impl Surroundings for FakeSurroundings {
 
     fn kernel(&self, name: &str) -> anyhow::Result<KernelSpec> {
         Ok(KernelSpec::Image(PathBuf::from("/boot").join(name)))
+    }
+
+    fn kernel_revision(
+        &self,
+        tree: &Path,
+        name: &str,
+        config: &[PathBuf],
+    ) -> anyhow::Result<KernelSpec> {
+        Ok(KernelSpec::Revision(Revision {
+            name: name.into(),
+            tree: tree.into(),
+            commit: format!("c0ffee of {name}"),
+            hash: "f00d".into(),
+            config: config.to_vec(),
+        }))
     }
 
     fn search_path(&self) -> Option<OsString> {

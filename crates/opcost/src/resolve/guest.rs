@@ -124,12 +124,15 @@ pub(super) fn resolve_emulation(
             ("memory-mib", experiment.memory_mib.is_some()),
             ("jobs", experiment.jobs.is_some()),
             ("kernels", !experiment.kernels.is_empty()),
+            ("kernel-tree", experiment.kernel_tree.is_some()),
+            ("kernel-config", !experiment.kernel_config.is_empty()),
         ];
         if let Some((name, _)) = given.iter().find(|(_, given)| *given) {
             return Err(only_emulated(name));
         }
         return Ok(None);
     }
+    check_kernel_tree(experiment)?;
     if says_how_to_sample(experiment) {
         return Err(fail(
             Status::Usage,
@@ -280,6 +283,29 @@ fn resolve_disk(text: &str, memory_mib: u32) -> Result<DiskSpec, DiskError> {
     Ok(disk)
 }
 
+/// Whether a word of `--kernel` means no revision even beside `--kernel-tree`.
+fn is_file_or_package(name: &str) -> bool {
+    ["debian:", "/", "./", "../"].iter().any(|begin| name.starts_with(begin))
+}
+
+/// Refuses options about revisions where nothing is one.
+fn check_kernel_tree(experiment: &Experiment) -> Result<()> {
+    let kernels = experiment.kernel.iter();
+    let kernels = kernels.chain(experiment.variants.iter().filter_map(|one| one.kernel.as_ref()));
+    let why = match &experiment.kernel_tree {
+        None if experiment.kernel_config.is_empty() => return Ok(()),
+        None => "--kernel-config: it configures revisions of --kernel-tree; add that, or build the kernel \
+                 with opcost kernel build --config"
+            .to_string(),
+        Some(tree) if kernels.count() == 0 => format!(
+            "--kernel-tree {}: say which revisions to boot, for example --kernel v6.12 --kernel HEAD",
+            tree.display()
+        ),
+        Some(_) => return Ok(()),
+    };
+    Err(fail(Status::Usage, why))
+}
+
 fn resolve_kernel(
     experiment: &Experiment,
     name: &str,
@@ -301,7 +327,20 @@ fn resolve_kernel(
             patches: recipe.patch.iter().map(absolute).collect(),
         }));
     }
-    let found = surroundings.kernel(name);
+    let of_tree = experiment.kernel_tree.as_ref().filter(|_| !is_file_or_package(name));
+    let found = match of_tree {
+        Some(tree) => {
+            let here = surroundings.working_dir().context("cannot read the working directory")?;
+            let config: Vec<PathBuf> =
+                experiment.kernel_config.iter().map(|path| here.join(path)).collect();
+            if let Some(missing) = config.iter().find(|path| !path.is_file()) {
+                let why = format!("--kernel-config {}: there is no such file", missing.display());
+                return Err(fail(Status::Usage, why));
+            }
+            surroundings.kernel_revision(&here.join(tree), name, &config)
+        }
+        None => surroundings.kernel(name),
+    };
     let status = |error: &anyhow::Error| match error.downcast_ref::<KernelError>() {
         Some(error) => error.status(),
         None => Status::Usage,

@@ -29,7 +29,7 @@ use measured::{Measured, figures_reported, measured_by_emulator, measured_by_hos
 use opcost_kernel::KernelSpec;
 use opcost_record::printable::printable;
 use opcost_sys::perf::Refusal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What the plan has to know of the place it is made in.
 pub trait Surroundings {
@@ -46,6 +46,11 @@ pub trait Surroundings {
     /// # Errors
     /// There is no such kernel.
     fn kernel(&self, name: &str) -> Result<KernelSpec>;
+    /// The commit that a user's words name in a git tree, with the files that configure it.
+    ///
+    /// # Errors
+    /// The folder is no git tree, or has no such revision.
+    fn kernel_revision(&self, tree: &Path, name: &str, config: &[PathBuf]) -> Result<KernelSpec>;
     /// The value of PATH.
     fn search_path(&self) -> Option<std::ffi::OsString>;
     /// The working directory of this process, absolute.

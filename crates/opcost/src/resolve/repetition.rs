@@ -41,6 +41,11 @@ impl Plan {
             }
         });
         let variants = variants.collect();
+        let revision =
+            self.variants.iter().find_map(|variant| match &variant.guest.as_ref()?.kernel {
+                Some(KernelSpec::Revision(revision)) => Some(revision),
+                _ => None,
+            });
         let emulation = self.emulation();
         let model = emulation.and_then(|emulation| emulation.model.as_ref());
         Some(Experiment {
@@ -85,6 +90,8 @@ impl Plan {
             model: model.is_some(),
             cache: model.map(cache_texts).unwrap_or_default(),
             jobs: emulation.map(|emulation| emulation.jobs as u32),
+            kernel_tree: revision.map(|revision| revision.tree.clone()),
+            kernel_config: revision.map(|revision| revision.config.clone()).unwrap_or_default(),
             kernels,
             variants,
             ..Experiment::default()
@@ -181,6 +188,8 @@ fn variant(plan: &VariantPlan, kernels: &mut BTreeMap<String, KernelRecipe>) -> 
                 kernels.insert(guest.kernel_name.clone(), made);
                 guest.kernel_name.clone()
             }
+            // The commit that it was, whatever the revision means by then.
+            Some(KernelSpec::Revision(revision)) => revision.commit.clone(),
             Some(KernelSpec::Debian(_) | KernelSpec::Built(_)) => guest.kernel_name.clone(),
         });
         variant.boot = Some(guest.boot.clone()).filter(|boot| !boot.is_empty());

@@ -94,6 +94,65 @@ fn a_waiting_builder_can_be_interrupted_too() {
     wait_gone(&inner);
 }
 
+/// The mock's source as a git repository of one commit; `None`, said aloud, without git.
+fn git_lab() -> Option<Lab> {
+    let lab = kernel_lab()?;
+    if !needs::programs(&["git"]) {
+        return None;
+    }
+    let git = |words: &[&str]| {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(lab.path("linux")).args(["-c", "user.name=a", "-c", "user.email=a@b"]);
+        assert!(git.args(words).status().unwrap().success(), "git {words:?}");
+    };
+    git(&["init", "--quiet"]);
+    git(&["add", "-A"]);
+    git(&["commit", "-qm", "first"]);
+    Some(lab)
+}
+
+const REVISION: [&str; 8] =
+    ["kernel", "build", "--source", "linux", "--revision", "HEAD", "--config", "tiny.config"];
+
+#[test]
+fn a_killed_build_of_a_revision_is_not_taken_for_a_kernel() {
+    let Some(lab) = git_lab() else { return };
+    let building = command(&lab, &REVISION).spawn().unwrap();
+    let inner = lab.wait_for("cache/opcost/kernels/building-by");
+    building.signal(libc::SIGKILL);
+    building.end();
+    // What the killed build had started goes on, and is in nobody's way.
+    let list = run(&lab, &["kernel", "list"]).expect(0).stdout;
+    assert!(list.contains("no kernels yet"), "{list}");
+    lab.write("cache/opcost/kernels/free", "");
+    let built = run(&lab, &REVISION).expect(0);
+    Command::new("kill").arg(inner.trim()).status().unwrap();
+    wait_gone(&inner);
+    assert!(built.stdout.starts_with("HEAD: Linux 6.1.7-mock, "), "{}", built.stdout);
+    assert!(built.stderr.contains("opcost: building HEAD\n"), "{}", built.stderr);
+    let again = run(&lab, &REVISION).expect(0);
+    assert!(!again.stderr.contains("building"), "{}", again.stderr);
+    let list = run(&lab, &["kernel", "list"]).expect(0).stdout;
+    assert!(list.contains("/linux at ") && list.contains("tiny.config"), "{list}");
+}
+
+#[test]
+fn revisions_that_cannot_be_booted_are_named_before_anything_runs() {
+    let Some(lab) = git_lab() else { return };
+    let work = ["compare", "--machine", "emulated", "-w", "syscall", "-w", "syscall:ops=7"];
+    let refused = |args: &[&str], said: &[&str]| {
+        run(&lab, &[&work[..], args].concat()).expect(2).says(said);
+    };
+    refused(&["--kernel-tree", "linux", "--kernel", "v9"], &["git knows no revision 'v9'"]);
+    refused(&["--kernel-tree", "bin/..", "--kernel", "HEAD"], &["not a git repository"]);
+    refused(&["--kernel-tree", "linux"], &["--kernel-tree linux: say which revisions to boot"]);
+    refused(&["--kernel-config", "tiny.config", "--kernel", "x"], &["add that, or build"]);
+    let absent = ["--kernel-tree", "linux", "--kernel", "HEAD", "--kernel-config", "none"];
+    refused(&absent, &["--kernel-config", "none: there is no such file"]);
+    let host = ["compare", "true", "true ", "--kernel-tree", "linux"];
+    run(&lab, &host).expect(2).says(&["'kernel-tree' is for the emulated machine"]);
+}
+
 #[test]
 fn the_list_says_what_there_is() {
     let Some(lab) = kernel_lab() else { return };

@@ -79,8 +79,8 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
         "opcost-kernel",
         &[
             &["disk", "error", "kconfig"],
-            &["config", "image", "modules", "spec", "step"],
-            &["cache", "tools"],
+            &["config", "functions", "image", "modules", "spec", "step"],
+            &["cache", "git", "tools"],
             &["source"],
             &["build"],
             &["debian"],

@@ -104,6 +104,60 @@ fn text_at_80_columns() {
 }
 
 #[test]
+fn commits_stand_below_the_functions_whose_files_they_touched() {
+    use opcost::comparison::kernel_commits::{FileCommits, KernelCommits};
+    let recording = emulated();
+    let (mut comparison, warnings) = compare(&recording);
+    let commit = |number: u32, subject: &str| opcost_kernel::Commit {
+        id: format!("c0ffee{number}"),
+        subject: subject.into(),
+        of_baseline: number == 2,
+    };
+    let many = (1..=7).map(|number| commit(number, "mm: \x1b[1mfaster")).collect();
+    let file = |file: &str, function: &str, commits| FileCommits {
+        file: file.into(),
+        functions: vec![function.into()],
+        commits,
+    };
+    comparison.kernel_commits = vec![KernelCommits {
+        baseline: 0,
+        variant: 1,
+        between: ["a".into(), "b".into()],
+        files: vec![
+            file("mm/memory.c", "unmap_vmas", many),
+            file("kernel/sys.c", "getppid", vec![commit(9, "sys: one")]),
+            file("mm/none.c", "nothing", Vec::new()),
+        ],
+        unknown: None,
+    }];
+    let show = |comparison: &opcost::comparison::Comparison, format: &str| {
+        let style = Style::plain();
+        let view = View { recording: &recording, comparison, warnings: &warnings, style: &style };
+        render(format, &view).unwrap()
+    };
+    let text = show(&comparison, "text");
+    for line in [
+        "    mm/memory.c (unmap_vmas): 7 commits\n",
+        "      c0ffee2 mm: \\u{1b}[1mfaster (in native only)\n",
+        "      … and 2 more\n    kernel/sys.c (getppid): 1 commit\n      c0ffee9 sys: one\n",
+        "    mm/none.c (nothing): no commit\n",
+    ] {
+        assert!(text.contains(line), "no {line} in {text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(
+        show(&comparison, "markdown").contains("- kernel/sys.c (getppid): 1 commit\n  - c0ffee9")
+    );
+    assert!(show(&comparison, "html").contains("c0ffee9 sys: one"));
+    let json: serde_json::Value = serde_json::from_str(&show(&comparison, "json")).unwrap();
+    let found = &json["opcost"]["kernel_commits"][0];
+    assert_eq!((&found["baseline"], &found["variant"]), (&"native".into(), &"paravirt".into()));
+    assert_eq!(found["files"][0]["commits"][1]["of_baseline"], true);
+    comparison.kernel_commits[0].unknown = Some("the tree is gone".into());
+    assert!(show(&comparison, "text").contains("commits are not known: the tree is gone"));
+}
+
+#[test]
 fn text_on_a_wide_terminal() {
     let style = Style { width: 130, ..Style::plain() };
     let text = show("text", &made(&["off", "on"]), &style);

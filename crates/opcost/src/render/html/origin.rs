@@ -22,6 +22,17 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
             Some(html! {
                 (whose(view, sides))
                 @if let Some(functions) = functions { (functions_table(&functions, names)) }
+                @if let Some((heading, files)) = functions::commits(comparison, sides) {
+                    h4 { (heading) }
+                    ul class="plain" {
+                        @for (title, lines) in files {
+                            li {
+                                (title)
+                                ul class="plain" { @for line in lines { li { code { (line) } } } }
+                            }
+                        }
+                    }
+                }
                 @for (heading, lines) in differences {
                     h4 { (heading) }
                     ul class="plain" { @for line in lines { li { code { (line) } } } }

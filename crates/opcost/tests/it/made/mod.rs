@@ -10,7 +10,7 @@ use opcost_kernel::KernelSpec;
 use opcost_record::{Dictionary, Domain, Invariant, MetricKey, Outcome, Reading, Record, WORK};
 use opcost_sys::perf::Refusal;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A machine with two CPUs and no hardware counters.
 pub(crate) struct NoCounters;
@@ -40,6 +40,10 @@ impl Surroundings for NoCounters {
     }
 
     fn kernel(&self, name: &str) -> anyhow::Result<KernelSpec> {
+        Ok(KernelSpec::Built(name.to_string()))
+    }
+
+    fn kernel_revision(&self, _: &Path, name: &str, _: &[PathBuf]) -> anyhow::Result<KernelSpec> {
         Ok(KernelSpec::Built(name.to_string()))
     }
 

@@ -1,0 +1,57 @@
+//! Which source file each function of a kernel is from: its build's objects lie where their sources do.
+
+use super::error::KernelError;
+use object::{Object, ObjectSymbol, SymbolKind};
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::path::Path;
+
+/// Folders of objects that are no part of the kernel: programs of the build, and the image's own loader.
+const NOT_KERNEL: [&str; 5] = ["scripts", "tools", "usr", "arch/x86/boot", "arch/x86/realmode"];
+
+/// Writes down the functions of all objects below `objects` whose source is in `source`: a line each,
+/// symbol, tab, path within the source.
+pub(super) fn write(objects: &Path, source: &Path, to: &Path) -> Result<(), KernelError> {
+    let mut lines: BTreeSet<String> = BTreeSet::new();
+    let mut folders = vec![String::new()];
+    while let Some(folder) = folders.pop() {
+        let here = objects.join(&folder);
+        for entry in fs::read_dir(&here).map_err(KernelError::file("read", &here))?.flatten() {
+            let Some(name) = entry.file_name().to_str().map(str::to_string) else { continue };
+            let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                if !NOT_KERNEL.contains(&path.as_str()) {
+                    folders.push(path);
+                }
+                continue;
+            }
+            let Some(stem) = path.strip_suffix(".o") else { continue };
+            let sources = [".c", ".S"].map(|ending| format!("{stem}{ending}"));
+            // Objects made of several have no source of their own.
+            let Some(of) = sources.iter().find(|name| source.join(name).is_file()) else {
+                continue;
+            };
+            let Ok(bytes) = fs::read(entry.path()) else { continue };
+            // What is no object names no function.
+            let Ok(object) = object::File::parse(&*bytes) else { continue };
+            let functions = object.symbols().filter(|symbol| {
+                symbol.kind() == SymbolKind::Text && symbol.is_definition() && symbol.size() > 0
+            });
+            lines.extend(
+                functions.filter_map(|symbol| Some(format!("{}\t{of}\n", symbol.name().ok()?))),
+            );
+        }
+    }
+    let text: String = lines.into_iter().collect();
+    fs::write(to, text).map_err(KernelError::file("write", to))
+}
+
+/// Reads what [`write`] wrote.
+pub(super) fn read(path: &Path) -> Option<HashMap<String, Vec<String>>> {
+    let mut found: HashMap<String, Vec<String>> = HashMap::new();
+    for line in fs::read_to_string(path).ok()?.lines() {
+        let (symbol, file) = line.split_once('\t')?;
+        found.entry(symbol.into()).or_default().push(file.into());
+    }
+    Some(found)
+}
