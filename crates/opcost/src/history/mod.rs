@@ -263,7 +263,9 @@ fn point(
 ) -> Point {
     let place = recording.plan.variants.iter().position(|known| known.name == variant);
     let figures = row.zip(place).and_then(|(row, place)| row.values[place].as_ref());
-    let interrupted = (recording.state != State::Finished)
+    // Exact counts that settled it are as good as all pairs.
+    let complete = matches!(recording.state, State::Finished | State::StoppedSettled);
+    let interrupted = (!complete)
         .then(|| format!("{}, {} runs", recording.state.word(), recording.records.len()));
     let (figures, note) = match (place, row, figures) {
         (None, ..) => (None, Some(format!("it has no variant '{variant}'"))),

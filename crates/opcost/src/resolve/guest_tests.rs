@@ -109,6 +109,39 @@ fn several_variants_take_one_kernel_each_and_keep_their_own() {
 }
 
 #[test]
+fn kernels_beside_a_tree_are_its_revisions() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("two.toml");
+    let text = "machine = \"emulated\"\nkernel = [\"v1\", \"HEAD\"]\nkernel-tree = \"linux\"\n\
+                kernel-config = \"my.config\"\n[[variant]]\nworkload = \"syscall\"\n";
+    std::fs::write(&file, text).unwrap();
+    std::fs::write(folder.path().join("my.config"), "").unwrap();
+    let asked = Experiment::read(&file, &[], &Experiment::default()).unwrap();
+    let made = plan(&asked);
+    let names: Vec<&str> = made.variants.iter().map(|variant| variant.name.as_str()).collect();
+    assert_eq!(names, ["v1", "HEAD"]);
+    let Some(KernelSpec::Revision(revision)) = &made.variants[1].guest.as_ref().unwrap().kernel
+    else {
+        panic!("no revision");
+    };
+    // Paths in a file start at the file.
+    assert_eq!(revision.tree, folder.path().join("linux"));
+    assert_eq!(revision.config, [folder.path().join("my.config")]);
+    assert_eq!((revision.name.as_str(), revision.commit.as_str()), ("HEAD", "c0ffee of HEAD"));
+    // Made again, it is the same commit, whatever HEAD is by then.
+    let again = made.to_experiment().unwrap();
+    assert_eq!(again.kernel_tree, Some(folder.path().join("linux")));
+    assert_eq!(again.kernel_config, [folder.path().join("my.config")]);
+    assert_eq!(again.variants[1].kernel.as_deref(), Some("c0ffee of HEAD"));
+    // A file or a package stays one.
+    let mixed = Experiment { kernel: vec!["/boot/a".into(), "HEAD".into()], ..asked };
+    let kernel = plan(&mixed).variants[0].guest.clone().unwrap().kernel;
+    assert_eq!(kernel, Some(KernelSpec::Image("/boot/a".into())));
+    let lonely = Experiment { kernel_config: vec!["x".into()], ..emulated(vec![one_workload()]) };
+    assert!(refusal(&lonely).contains("--kernel-config: it configures revisions"));
+}
+
+#[test]
 fn one_pair_is_enough_for_exact_counts() {
     let asked = |pairs| Experiment {
         boot: vec!["x".into(), "y".into()],
