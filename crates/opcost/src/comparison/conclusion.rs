@@ -87,13 +87,15 @@ fn sentence(row: &Row, index: usize) -> String {
     }
 }
 
-/// `, one layout`, or ` (+1.01 % … +1.03 % in 5 layouts)`: where a difference was counted.
+/// `, one layout`, ` (+1.01 % … +1.03 % in 5 layouts)`, or ` (in each of 5 layouts)` where these look
+/// alike: where a difference was counted.
 pub(super) fn in_layouts(change: &Change) -> Option<String> {
     let layouts = change.layouts?;
     Some(match layouts.range {
-        Some((least, most)) if layouts.count > 1 => {
-            format!(" ({} … {} in {})", percent(least), percent(most), layouts.words())
-        }
+        Some((least, most)) if layouts.count > 1 => match [least, most].map(percent) {
+            [least, most] if least == most => format!(" (in each of {})", layouts.words()),
+            [least, most] => format!(" ({least} … {most} in {})", layouts.words()),
+        },
         _ => format!(", {}", layouts.words()),
     })
 }
