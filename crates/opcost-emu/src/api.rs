@@ -4,13 +4,13 @@
 //! They are looked up with `dlsym`, not linked, so that a QEMU without one of them gets an error that
 //! names it, and so that the unit tests link without QEMU.
 //!
-//! The versions of the API differ in four places, all of them in this file and in [`crate::events`]:
+//! The versions of the API differ in five places, all of them in this file and in [`crate::events`]:
 //!
 //! | version | QEMU | differs |
 //! |---|---|---|
 //! | 1 | 6.0 to 8.2 | QEMU adds to a plain address |
 //! | 2 | 9.0 | QEMU adds to an entry of a scoreboard, one for each vCPU |
-//! | 3 | 9.1 | `qemu_plugin_insn_data` copies |
+//! | 3 | 9.1 | `qemu_plugin_insn_data` copies; QEMU stores to an entry, and compares one before it calls |
 //! | 7 | 11.1 | callbacks get the plugin's data instead of its id |
 //!
 //! QEMU compares the version that a plugin declares with the oldest and the newest that it offers,
@@ -25,6 +25,8 @@ use std::sync::OnceLock;
 const SCOREBOARDS: c_int = 2;
 /// The first version whose `qemu_plugin_insn_data` copies.
 const COPIES: c_int = 3;
+/// The first version with conditional callbacks and inline stores.
+const CONDITIONS: c_int = 3;
 /// The first version whose callbacks get data instead of an id.
 const DATA: c_int = 7;
 /// The longest instruction (Intel SDM volume 2, section 2.3.11: 15 bytes), and one byte more.
@@ -43,6 +45,10 @@ pub(crate) type EventCallback = *const c_void;
 pub(crate) const NO_REGISTERS: c_int = 0;
 /// `QEMU_PLUGIN_INLINE_ADD_U64`: the inline operation that all versions have.
 const ADD: c_int = 0;
+/// `QEMU_PLUGIN_INLINE_STORE_U64`.
+const STORE: c_int = 1;
+/// `QEMU_PLUGIN_COND_NE`.
+const DIFFERS: c_int = 3;
 /// `QEMU_PLUGIN_MEM_R`, `_W`, `_RW`.
 pub(crate) const READ: c_int = 1;
 /// See [`READ`].
@@ -143,6 +149,16 @@ functions! {
 }
 
 functions! {
+    /// What version 3 and later do by themselves when a block begins. The first: block, callback, flags,
+    /// condition, entry, number that it is compared with, data. The second: block, operation, entry,
+    /// number.
+    Conditions;
+    call_if: c"qemu_plugin_register_vcpu_tb_exec_cond_cb",
+        fn(*mut c_void, ExecCallback, c_int, c_int, Entry, u64, *mut c_void);
+    at_block: c"qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu", fn(*mut c_void, c_int, Entry, u64);
+}
+
+functions! {
     /// The bytes of an instruction up to version 2, lent until the callback returns.
     LentCode;
     bytes: c"qemu_plugin_insn_data", fn(*const c_void) -> *const u8;
@@ -164,7 +180,18 @@ enum Codes {
 enum Adds {
     Plain(PlainAdds),
     /// To an entry of this scoreboard.
-    Entry(EntryAdds, *mut c_void),
+    Entry(EntryAdds, *mut c_void, Option<Conditions>),
+}
+
+/// What QEMU does by itself when a block begins, in this order.
+pub(crate) struct Beginning<'a> {
+    /// A cell, what it should hold, and what is called with which data if it holds anything else.
+    pub(crate) unless: (*mut u64, u64),
+    pub(crate) call: (ExecCallback, *mut c_void),
+    /// Cells and what is added to them.
+    pub(crate) adds: &'a [(*mut u64, u64)],
+    /// Cells and what they hold then.
+    pub(crate) stores: &'a [(*mut u64, u64)],
 }
 
 /// The bytes of one instruction.
@@ -209,7 +236,8 @@ impl Api {
             // SAFETY: the plugin is being installed, as QEMU asks of who calls this. Elements of one
             // byte: see `entry`.
             let scoreboard = unsafe { (adds.new_scoreboard)(1) };
-            Adds::Entry(adds, scoreboard)
+            let conditions = (version >= CONDITIONS).then(Conditions::find).transpose()?;
+            Adds::Entry(adds, scoreboard, conditions)
         };
         Ok(Api { functions, adds, codes, data: version >= DATA })
     }
@@ -223,11 +251,55 @@ impl Api {
         unsafe {
             match &self.adds {
                 Adds::Plain(adds) => (adds.at_instruction)(instruction, ADD, cell.cast(), 1),
-                Adds::Entry(adds, scoreboard) => {
+                Adds::Entry(adds, scoreboard, _) => {
                     (adds.at_instruction)(instruction, ADD, adds.entry(*scoreboard, cell), 1);
                 }
             }
         }
+    }
+
+    /// Brings a cell from a number to the next each time an instruction begins, by a store where QEMU
+    /// has one, which takes fewer instructions than an addition.
+    ///
+    /// # Safety
+    /// As for [`add_at_instruction`](Self::add_at_instruction); the cell holds `next` less one then.
+    pub(crate) unsafe fn step_at_instruction(
+        &self,
+        instruction: *mut c_void,
+        cell: *mut u64,
+        next: u64,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match &self.adds {
+                Adds::Entry(adds, scoreboard, Some(_)) => {
+                    let entry = adds.entry(*scoreboard, cell);
+                    (adds.at_instruction)(instruction, STORE, entry, next);
+                }
+                _ => self.add_at_instruction(instruction, cell),
+            }
+        }
+    }
+
+    /// Has QEMU begin a block without calling the plugin; `false`: this QEMU cannot.
+    ///
+    /// # Safety
+    /// `block` is QEMU's of the running callback; cells and data live for ever.
+    pub(crate) unsafe fn begin_alone(&self, block: *mut c_void, beginning: &Beginning) -> bool {
+        let Adds::Entry(adds, scoreboard, Some(conditions)) = &self.adds else { return false };
+        let Beginning { unless: (cell, expected), call: (callback, data), .. } = *beginning;
+        // SAFETY: as the caller promises. QEMU keeps the order of what it is asked for.
+        unsafe {
+            let entry = |cell| adds.entry(*scoreboard, cell);
+            let entry_of = entry(cell);
+            (conditions.call_if)(block, callback, NO_REGISTERS, DIFFERS, entry_of, expected, data);
+            for (operation, cells) in [(ADD, beginning.adds), (STORE, beginning.stores)] {
+                for (cell, number) in cells {
+                    (conditions.at_block)(block, operation, entry(*cell), *number);
+                }
+            }
+        }
+        true
     }
 
     /// Adds one to a cell at each access to memory that passes a filter.
@@ -244,7 +316,7 @@ impl Api {
         unsafe {
             match &self.adds {
                 Adds::Plain(adds) => (adds.at_memory)(instruction, filter, ADD, cell.cast(), 1),
-                Adds::Entry(adds, scoreboard) => {
+                Adds::Entry(adds, scoreboard, _) => {
                     let entry = adds.entry(*scoreboard, cell);
                     (adds.at_memory)(instruction, filter, ADD, entry, 1);
                 }

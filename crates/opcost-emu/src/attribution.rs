@@ -4,12 +4,16 @@ use opcost_record::symbols::{
     Landmark, PAGE_BYTES, Range, Symbols, blanked, page_hash, sites_in_page,
 };
 use opcost_record::{Function, profile::KERNEL};
+use std::cell::RefCell;
 use std::collections::HashMap;
 
 /// Name of code that no symbol covers, and of a module that is not known.
 pub(crate) const UNKNOWN: &str = "[unknown]";
 /// Name of the context that takes what the tree has no room for.
 pub(crate) const OTHER_CONTEXTS: &str = "[other contexts]";
+
+/// Pages remembered at most that are none which programs change themselves.
+const LOOKED_FOR_MAX: usize = 1 << 16;
 
 /// A function at an address.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -42,6 +46,8 @@ pub(crate) struct Attribution {
     pages: HashMap<u64, Vec<(usize, u64)>>,
     /// Pages that programs change themselves.
     changing: Vec<Changing>,
+    /// Which of them the pages were that were looked for among them, by the hash of what was there.
+    looked_for: RefCell<HashMap<u64, Option<(usize, u64)>>>,
     unknown_kernel: u32,
     unknown_user: u32,
     other_contexts: u32,
@@ -90,6 +96,7 @@ impl Attribution {
             files,
             pages,
             changing,
+            looked_for: RefCell::default(),
             unknown_kernel,
             unknown_user,
             other_contexts,
@@ -135,16 +142,24 @@ impl Attribution {
         let Some(page) = page else { return unknown };
         let within = address % PAGE_BYTES as u64;
         let find = |(file, offset): (usize, u64)| find(&self.files[file], offset + within);
-        match self.pages.get(&page_hash(page)) {
+        let hash = page_hash(page);
+        match self.pages.get(&hash) {
             Some(places) => places.iter().copied().find_map(find),
-            // There are few of them, and code that is not known is seldom translated.
-            None => self
-                .changing
-                .iter()
-                .find(|known| page_hash(&blanked(page, &known.sites)) == known.hash)
-                .and_then(|known| find((known.file, known.offset))),
+            None => self.changing_page(hash, page).and_then(find),
         }
         .unwrap_or(unknown)
+    }
+
+    /// The page that programs change themselves which this one is, whose hash is no known page's.
+    fn changing_page(&self, hash: u64, page: &[u8; PAGE_BYTES]) -> Option<(usize, u64)> {
+        let mut looked_for = self.looked_for.borrow_mut();
+        if looked_for.len() >= LOOKED_FOR_MAX {
+            looked_for.clear();
+        }
+        *looked_for.entry(hash).or_insert_with(|| {
+            let is = |known: &&Changing| page_hash(&blanked(page, &known.sites)) == known.hash;
+            self.changing.iter().find(is).map(|known| (known.file, known.offset))
+        })
     }
 }
 
@@ -234,7 +249,11 @@ mod tests {
         page[0xffe] = 0xe8;
         assert_eq!(owner(&page).function, 0);
         page[0x105] = 0xcc;
-        assert_eq!(attribution.functions()[owner(&page).function as usize].symbol, UNKNOWN);
+        for _ in 0..2 {
+            assert_eq!(attribution.functions()[owner(&page).function as usize].symbol, UNKNOWN);
+        }
+        page[0x105] = 0x90;
+        assert_eq!(owner(&page).function, 0);
     }
 
     #[test]

@@ -1,76 +1,141 @@
-//! A block of guest code as QEMU translates it: static costs, and the cells QEMU counts in.
+//! A block of guest code as QEMU translates it: static costs, and how its executions are counted.
 //!
 //! A block is split into *runs*. A run ends with an instruction that may be begun and not finished
-//! (it touches memory, divides, …). That a run began is counted: the first by the block's callback,
-//! the others by one inline addition each. A block that was left in the middle is seen when the
-//! next block begins: the cells of the runs that did not begin lag behind the block's count.
+//! (it touches memory, divides, …). One cell, [`Cells::expected`], tells how far the block that began
+//! last has come: when the block begins, the cell is set to the block's exit tag less the number of
+//! its further runs, and each run that begins brings it one nearer. Thus the cell holds the exit tag
+//! if every run began, and no tag at all if the block was left in the middle.
+//!
+//! A block whose tag is in the cell has nothing to be looked at: it follows a block of its function
+//! that was not left in the middle. It is only counted, by QEMU's own code where QEMU can compare
+//! before it calls (version 3 of the API), else by the callback.
 
 use crate::cache::Fetch;
 use crate::counters::Cost;
 use crate::decode::{Exit, Facts, MarkerAt};
+use crate::repeat::Site;
+use crate::tree::ROOT;
 use opcost_record::symbols::Landmark;
+use std::cell::Cell;
 
-/// Flag in [`Block::tag`]: executed for the first time since the sums were last brought up to date.
-pub(crate) const UNTOUCHED: u32 = 1 << 31;
-/// Flag in [`Block::tag`]: more than cost and function must be looked at when it begins.
-pub(crate) const SPECIAL: u32 = 1 << 30;
-/// [`Block::exit_tag`] that no tag equals: the next block is always looked at.
-pub(crate) const NEVER: u32 = u32::MAX;
+/// Runs of a block at most, two times: QEMU's blocks have at most 512 instructions (TCG_MAX_INSNS).
+const TAG_UNIT: u64 = 1024;
+/// [`Block::exit_tag`] that no tag equals, nor does a number a little below: the next block is always
+/// looked at.
+pub(crate) const NEVER: u64 = TAG_UNIT / 2 + TAG_UNIT / 4;
 
-/// A block; its first cache line is all that its callback mostly touches.
+/// What must be in [`Cells::expected`] for a block to go on without a closer look.
+///
+/// `special`: whether more than cost and function must be looked at when it begins.
+pub(crate) fn tag(function: u32, special: bool) -> u64 {
+    (u64::from(function) * 2 + u64::from(special)) * TAG_UNIT
+}
+
+/// What changes with every block; QEMU's own code adds and stores here.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Cells {
+    /// The tag of blocks that may follow without a closer look, or how far the last block came.
+    pub(crate) expected: u64,
+    /// Instructions that the blocks retired which began.
+    pub(crate) retired: u64,
+    /// The block that began last.
+    pub(crate) last: &'static Block,
+    /// The block whose last instruction was finished last, of those that tell.
+    pub(crate) done: *const Block,
+    /// Stack slot of the last call or return.
+    pub(crate) slot: u64,
+}
+
+impl Cells {
+    /// Behind a block that nothing follows without a closer look.
+    pub(crate) fn behind(nowhere: &'static Block) -> Cells {
+        Cells { expected: NEVER, retired: 0, last: nowhere, done: std::ptr::null(), slot: 0 }
+    }
+}
+
+/// How it is known that the last instruction of a block was finished.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub(crate) enum Ending {
+    /// It always is, once it began.
+    Sure,
+    /// A memory callback tells.
+    Tells,
+    /// The next block tells.
+    Doubtful,
+    /// The processor may refuse it; the next block tells.
+    Refusable,
+}
+
+/// A block; one cache line has all that is needed to count it and to follow its calls and returns.
+#[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Block {
+    /// What must be expected for it to go on without a closer look; see [`tag`].
+    pub(crate) tag: u64,
+    /// What is expected when it has begun: its exit tag less its further runs.
+    pub(crate) begun_tag: u64,
     /// Times it began.
-    pub(crate) count: u64,
-    /// Times its last run began, where it has more than one.
-    pub(crate) last: u64,
-    /// All ones where it has more than one run, else 0.
-    pub(crate) last_mask: u64,
-    /// Function and flags.
-    pub(crate) tag: u32,
-    /// The tag of blocks that may follow without a closer look.
-    pub(crate) exit_tag: u32,
-    /// Instructions it retires.
-    pub(crate) retired: u64,
-    /// Its count when its last instruction was last finished, where that may fault.
-    pub(crate) done: u64,
+    pub(crate) count: *mut u64,
     /// Guest address of its first instruction.
     pub(crate) start: u64,
-    /// Guest address behind its last one.
-    pub(crate) end: u64,
-    /// Guest address of its last one.
-    pub(crate) last_at: u64,
-
-    /// Where the model finds its code.
-    pub(crate) fetch: Fetch,
+    rest: Box<Rest>,
     /// Number of its function.
     pub(crate) function: u32,
+    /// The node that it called last.
+    pub(crate) called: Cell<u32>,
+    /// Instructions it retires.
+    pub(crate) retired: u16,
+    /// Its bytes.
+    bytes: u16,
+    /// Distance of its last instruction from its start.
+    last_offset: u16,
+    /// Its runs but the first, and a repeated string instruction behind one that may fault.
+    further_runs: u16,
+    /// How its last instruction hands over.
+    pub(crate) exit: Exit,
     /// Whether it stands at the beginning of its function.
     pub(crate) at_entry: bool,
     /// Whether it is the kernel's.
     pub(crate) kernel: bool,
-    /// How its last instruction hands over.
-    pub(crate) exit: Exit,
-    /// Whether `done` is kept by a memory callback.
-    pub(crate) tells_done: bool,
-    /// Whether only the next block tells that its last instruction was finished.
-    pub(crate) doubtful: bool,
+    /// How its end is known.
+    pub(crate) ending: Ending,
+}
+
+const _: () = assert!(size_of::<Block>() == 64);
+
+/// What is seldom needed of a block.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    /// Where the model finds its code.
+    pub(crate) fetch: Fetch,
     /// What its address means, with the place of its counter.
     pub(crate) landmark: Option<(Landmark, Option<usize>)>,
     /// The repeated string instruction that ends in front of it.
-    pub(crate) behind: Option<*mut crate::repeat::Site>,
+    pub(crate) behind: Option<*mut Site>,
     /// The place behind the repeated string instruction that ends it.
-    pub(crate) repeats: Option<*mut crate::repeat::Site>,
-    /// Count when the sums were last brought up to date.
-    pub(crate) summed: u64,
+    pub(crate) repeats: Option<*mut Site>,
     /// Cost of the whole block.
     pub(crate) cost: Cost,
     /// Each instruction, and its address's distance from the start.
     pub(crate) facts: Box<[(Facts, u16)]>,
     /// Index of the last instruction of each run, ascending.
     pub(crate) ends: Box<[u16]>,
-    /// Cells of the runs between the first and the last.
-    pub(crate) cells: Box<[u64]>,
+}
+
+impl std::ops::Deref for Block {
+    type Target = Rest;
+
+    fn deref(&self) -> &Rest {
+        &self.rest
+    }
+}
+
+impl std::ops::DerefMut for Block {
+    fn deref_mut(&mut self) -> &mut Rest {
+        &mut self.rest
+    }
 }
 
 /// Splits a block into runs.
@@ -108,16 +173,105 @@ pub(crate) fn cost<'a>(facts: impl IntoIterator<Item = &'a Facts>) -> Cost {
     sum
 }
 
-/// Where a block was left.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Cut {
-    /// Index of the instruction that was begun and not finished.
-    pub(crate) index: usize,
-    /// The run it ends.
-    run: usize,
-}
-
 impl Block {
+    /// A block of some instructions, which belongs to no function and after which the next block is
+    /// always looked at.
+    pub(crate) fn new(start: u64, codes: &[&[u8]], facts: Vec<Facts>, count: *mut u64) -> Block {
+        let mut bytes = 0u16;
+        let mut offsets = Vec::with_capacity(facts.len());
+        for code in &codes[..facts.len()] {
+            offsets.push(bytes);
+            bytes = bytes.wrapping_add(code.len() as u16);
+        }
+        let (cost, ends) = (cost(&facts), run_ends(&facts));
+        let last = facts.last().copied();
+        // A repeated string instruction is no run, but shows that the one in front of it was finished.
+        let in_doubt = ends.last().is_some_and(|end| {
+            usize::from(*end) + 1 < facts.len() && facts[usize::from(*end)].may_fault
+        });
+        let further_runs = ends.len().saturating_sub(usize::from(!in_doubt));
+        let ending = match last {
+            Some(last) if last.repeat.is_none() && last.may_fault => {
+                if last.loads + last.stores > 0 {
+                    Ending::Tells
+                } else if last.never_retires {
+                    Ending::Sure
+                } else {
+                    Ending::Doubtful
+                }
+            }
+            Some(last) if last.may_be_refused && !last.never_retires => Ending::Refusable,
+            _ => Ending::Sure,
+        };
+        Block {
+            tag: 0,
+            begun_tag: NEVER,
+            count,
+            start,
+            function: u32::MAX,
+            called: Cell::new(ROOT),
+            retired: cost.instructions as u16,
+            bytes,
+            last_offset: offsets.last().copied().unwrap_or(0),
+            further_runs: further_runs as u16,
+            exit: last.map_or(Exit::Next, |last| last.exit),
+            at_entry: false,
+            kernel: true,
+            ending,
+            rest: Box::new(Rest {
+                fetch: Fetch::default(),
+                landmark: None,
+                behind: None,
+                repeats: None,
+                cost,
+                ends: ends.into(),
+                facts: facts.into_iter().zip(offsets).collect(),
+            }),
+        }
+    }
+
+    /// Whether control goes somewhere else without a doubt once its last instruction is finished.
+    #[inline(always)]
+    pub(crate) fn calls_or_returns(&self) -> bool {
+        self.ending == Ending::Tells
+            && matches!(self.exit, Exit::Call | Exit::CallIndirect | Exit::Return)
+    }
+
+    /// Whether more than cost and function must be looked at when it begins.
+    #[inline(always)]
+    pub(crate) fn special(&self) -> bool {
+        self.tag & TAG_UNIT != 0
+    }
+
+    /// The same with the tags that follow from its function.
+    ///
+    /// `special`: see [`tag`]; `turns`: whether the next block is always looked at.
+    pub(crate) fn tagged(mut self, function: u32, special: bool, turns: bool) -> Block {
+        self.function = function;
+        self.tag = tag(function, special);
+        let exit_tag = if turns { NEVER } else { tag(function, false) };
+        self.begun_tag = exit_tag.wrapping_sub(self.further_runs.into());
+        self
+    }
+
+    /// The tag of blocks that may follow it without a closer look.
+    #[inline(always)]
+    pub(crate) fn exit_tag(&self) -> u64 {
+        self.begun_tag.wrapping_add(self.further_runs.into())
+    }
+
+    /// Guest address behind its last instruction.
+    #[inline(always)]
+    pub(crate) fn end(&self) -> u64 {
+        self.start.wrapping_add(self.bytes.into())
+    }
+
+    /// Guest address of its last instruction.
+    #[inline(always)]
+    pub(crate) fn last_at(&self) -> u64 {
+        self.start.wrapping_add(self.last_offset.into())
+    }
+
     /// The cost of the instructions from one index on.
     pub(crate) fn tail(&self, from: usize) -> Cost {
         cost(self.facts[from..].iter().map(|(facts, _)| facts))
@@ -135,86 +289,30 @@ impl Block {
 
     /// Guest address behind an instruction.
     pub(crate) fn address_behind(&self, index: usize) -> u64 {
-        if index + 1 < self.facts.len() { self.address(index + 1) } else { self.end }
+        if index + 1 < self.facts.len() { self.address(index + 1) } else { self.end() }
     }
 
-    /// Where its last execution was left, if a run did not begin.
-    pub(crate) fn cut(&self) -> Option<Cut> {
-        if (self.count ^ self.last) & self.last_mask == 0 {
-            return None;
-        }
-        let begun = self.cells.iter().take_while(|cell| **cell == self.count).count();
-        Some(Cut { index: usize::from(self.ends[begun]), run: begun })
+    /// Index of the first instruction of each further run.
+    pub(crate) fn later_starts(&self) -> impl Iterator<Item = usize> + '_ {
+        self.ends[..self.further_runs.into()].iter().map(|end| usize::from(*end) + 1)
     }
 
-    /// The cut at the last instruction, where every run began.
-    pub(crate) fn cut_at_end(&self) -> Option<Cut> {
-        let run = self.ends.len().checked_sub(1)?;
-        Some(Cut { index: usize::from(self.ends[run]), run })
-    }
-
-    /// Lets the cells of the runs behind a cut catch up.
-    pub(crate) fn mend(&mut self, cut: Cut) {
-        if cut.run + 1 < self.ends.len() {
-            for cell in self.cells.iter_mut().skip(cut.run) {
-                *cell = self.count;
-            }
-            self.last = self.count;
-        }
-        self.done = self.count;
-    }
-
-    /// Address of the cell that counts how often a run began; the first run has none.
-    pub(crate) fn cell(&mut self, run: usize) -> *mut u64 {
-        if run + 1 == self.ends.len() { &raw mut self.last } else { &raw mut self.cells[run - 1] }
+    /// Index of the instruction that it was left at, with `left` runs that did not begin.
+    pub(crate) fn cut(&self, left: u64) -> Option<usize> {
+        let run = u64::from(self.further_runs).checked_sub(left)?;
+        self.ends.get(run as usize).map(|end| usize::from(*end))
     }
 }
 
 #[cfg(test)]
 pub(crate) fn made(start: u64, codes: &[&[u8]]) -> Block {
     let facts = crate::decode::decode(start, codes);
-    let ends = run_ends(&facts);
-    let mut offset = 0;
-    let offsets = codes.iter().map(|code| {
-        let at = offset;
-        offset += code.len() as u16;
-        at
-    });
-    let offsets: Vec<u16> = offsets.collect();
-    let end = start + codes.iter().map(|code| code.len() as u64).sum::<u64>();
-    let cost = cost(&facts);
-    Block {
-        count: 0,
-        last: 0,
-        last_mask: if ends.len() > 1 { u64::MAX } else { 0 },
-        tag: 0,
-        exit_tag: 0,
-        retired: cost.instructions,
-        done: 0,
-        start,
-        end,
-        last_at: end - codes.last().map_or(0, |code| code.len() as u64),
-        fetch: Fetch::default(),
-        function: 0,
-        at_entry: false,
-        kernel: false,
-        exit: facts.last().map_or(Exit::Next, |facts| facts.exit),
-        tells_done: false,
-        doubtful: false,
-        landmark: None,
-        behind: None,
-        repeats: None,
-        summed: 0,
-        cost,
-        cells: vec![0; ends.len().saturating_sub(2)].into(),
-        ends: ends.into(),
-        facts: facts.into_iter().zip(offsets).collect(),
-    }
+    Block::new(start, codes, facts, crate::core::leak(0))
 }
 
 /// A marker in a block.
 pub(crate) struct MarkerSite {
-    pub(crate) block: *mut Block,
+    pub(crate) block: &'static Block,
     pub(crate) index: usize,
     pub(crate) marker: MarkerAt,
 }
@@ -239,25 +337,34 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_is_found_and_mended_at_every_run() {
-        for begun in 0..3 {
-            let mut block = made(0x1000, &[NOP, LOAD, LOAD, LOAD, NOP]);
-            block.count = 7;
-            block.last = 7;
-            block.cells.fill(7);
-            assert_eq!(block.cut(), None);
-            block.count = 8;
-            for run in 1..=begun {
-                // SAFETY: the cell is the block's own.
-                unsafe { *block.cell(run) += 1 };
+    fn a_cut_is_found_at_every_run() {
+        for turns in [false, true] {
+            let block = made(0x1000, &[NOP, LOAD, LOAD, LOAD, NOP]).tagged(5, false, turns);
+            assert_eq!(block.later_starts().collect::<Vec<_>>(), [2, 3, 4]);
+            let mut expected = block.begun_tag;
+            for begun in 0..3 {
+                assert_eq!(block.cut(block.exit_tag() - expected), Some(begun + 1));
+                assert!(!expected.is_multiple_of(TAG_UNIT), "no tag");
+                expected += 1;
             }
-            let cut = block.cut().unwrap();
-            assert_eq!(cut.index, begun + 1);
-            block.mend(cut);
-            assert_eq!(block.cut(), None);
-            assert_eq!((block.last, block.done), (8, 8));
-            assert!(block.cells.iter().all(|cell| *cell == 8));
+            assert_eq!(expected, block.exit_tag());
+            assert_eq!(block.cut(0), Some(4));
         }
+        assert_eq!(made(0, &[REP]).cut(0), None);
+        let block = made(0x1000, &[NOP, LOAD, REP]);
+        assert_eq!(block.later_starts().collect::<Vec<_>>(), [2]);
+        assert_eq!((block.cut(1), block.cut(0)), (Some(1), None));
+        assert_eq!(made(0x1000, &[LOAD, NOP, REP]).later_starts().collect::<Vec<_>>(), [1]);
+    }
+
+    #[test]
+    fn tags_are_apart_from_each_other_and_from_cuts() {
+        let runs = TAG_UNIT / 2;
+        for tag in [tag(0, false), tag(0, true), tag(1, false), tag(u32::MAX, true)] {
+            assert!(tag.is_multiple_of(TAG_UNIT));
+        }
+        assert_ne!(tag(3, false), tag(3, true));
+        assert!((NEVER - runs..=NEVER).all(|cut| !cut.is_multiple_of(TAG_UNIT)));
     }
 
     #[test]

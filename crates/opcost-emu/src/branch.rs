@@ -36,7 +36,9 @@ impl Predictor {
     #[inline(always)]
     pub(crate) fn misses_branch(&mut self, address: u64, conditional: bool, taken: bool) -> bool {
         const MASK: usize = (1 << HISTORY_BITS) - 1;
-        let counter = &mut self.counters[(address as usize ^ self.history) & MASK];
+        // The first stands for all that is no conditional branch: it stays in the host's cache.
+        let mask = MASK & usize::from(conditional).wrapping_neg();
+        let counter = &mut self.counters[(address as usize ^ self.history) & mask];
         let predicted = *counter >= 2;
         // Without branches of its own: which instruction is a branch, and whether it is taken, is what
         // the host's own predictor cannot guess.

@@ -121,6 +121,10 @@ impl Cache {
         if set[0] == tag {
             return false;
         }
+        if set.len() > 1 && set[1] == tag {
+            set.swap(0, 1);
+            return false;
+        }
         match self.ways {
             8 => touch::<8>(set, tag),
             16 => touch::<16>(set, tag),

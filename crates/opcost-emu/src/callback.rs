@@ -86,24 +86,33 @@ fn owned_elsewhere() -> bool {
     allowed
 }
 
-pub(crate) unsafe extern "C" fn on_block(vcpu: c_uint, block: *mut c_void) {
+/// # Safety
+/// `data` is that of a callback on a block: the block, which lives for ever.
+#[inline(always)]
+unsafe fn block_of(data: *mut c_void) -> &'static Block {
+    // SAFETY: as the caller promises; nothing changes a block but its cells.
+    unsafe { &*data.cast::<Block>() }
+}
+
+/// A block begins that may go on; on a QEMU that cannot tell by itself.
+pub(crate) unsafe extern "C" fn on_block(vcpu: c_uint, data: *mut c_void) {
     // SAFETY: `start` came before any callback. `goes_on` is false on any vCPU but the current
-    // one, which the owning thread alone changes. QEMU passes the block it was given, which lives
-    // for ever.
+    // one, which the owning thread alone changes.
     unsafe {
-        if core().goes_on(vcpu, block.cast()) {
-            core().begin(block.cast());
+        let block = block_of(data);
+        if core().goes_on(vcpu, block) {
+            core().begin(block);
         } else {
-            look(vcpu, block.cast());
+            look_and_begin(vcpu, block);
         }
     }
 }
 
 #[cold]
 #[inline(never)]
-unsafe extern "C" fn look(vcpu: c_uint, block: *mut Block) {
+unsafe extern "C" fn look_and_begin(vcpu: c_uint, block: &'static Block) {
     if allowed(vcpu) {
-        // SAFETY: this thread owns the state; blocks live for ever.
+        // SAFETY: this thread owns the state.
         unsafe {
             core().look(vcpu, block);
             core().begin(block);
@@ -111,26 +120,39 @@ unsafe extern "C" fn look(vcpu: c_uint, block: *mut Block) {
     }
 }
 
-pub(crate) unsafe extern "C" fn on_modelled_block(vcpu: c_uint, block: *mut c_void) {
+/// A block begins that does not go on; QEMU itself then begins it.
+pub(crate) unsafe extern "C" fn on_turn(vcpu: c_uint, data: *mut c_void) {
+    if allowed(vcpu) {
+        // SAFETY: this thread owns the state; the data are those of this callback.
+        unsafe {
+            let block = block_of(data);
+            core().look(vcpu, block);
+            core().expect(block);
+        }
+    }
+}
+
+pub(crate) unsafe extern "C" fn on_modelled_block(vcpu: c_uint, data: *mut c_void) {
     // SAFETY: as in `on_block`.
     unsafe {
-        if core().goes_on(vcpu, block.cast()) {
-            core().model_transfer(block.cast());
-            core().begin(block.cast());
-            if !core().fetched(block.cast()) {
-                fetch(block.cast());
+        let block = block_of(data);
+        if core().goes_on(vcpu, block) {
+            core().model_transfer(block);
+            core().begin(block);
+            if !core().fetched(block) {
+                fetch(block);
             }
         } else {
-            look_modelled(vcpu, block.cast());
+            look_modelled(vcpu, block);
         }
     }
 }
 
 #[cold]
 #[inline(never)]
-unsafe extern "C" fn look_modelled(vcpu: c_uint, block: *mut Block) {
+unsafe extern "C" fn look_modelled(vcpu: c_uint, block: &'static Block) {
     if allowed(vcpu) {
-        // SAFETY: this thread owns the state; blocks live for ever.
+        // SAFETY: this thread owns the state.
         unsafe {
             core().look(vcpu, block);
             core().begin(block);
@@ -140,9 +162,9 @@ unsafe extern "C" fn look_modelled(vcpu: c_uint, block: *mut Block) {
 }
 
 /// # Safety
-/// As for `Core::fetch`. Apart, so that the callback itself saves no registers.
+/// This thread owns the state. Apart, so that the callback itself saves no registers.
 #[inline(never)]
-unsafe extern "C" fn fetch(block: *mut Block) {
+unsafe extern "C" fn fetch(block: &Block) {
     // SAFETY: as the caller promises.
     unsafe { core().fetch(block) };
 }
@@ -162,7 +184,7 @@ pub(crate) unsafe extern "C" fn on_end_access(
 ) {
     if allowed(vcpu) {
         // SAFETY: as in `on_block`.
-        unsafe { core().finish(block.cast(), address) };
+        unsafe { core().finish(block.cast_const().cast(), address) };
     }
 }
 
@@ -175,7 +197,7 @@ pub(crate) unsafe extern "C" fn on_end_store(
     // SAFETY: QEMU passed the description of the access to this callback.
     if allowed(vcpu) && unsafe { (api::api().functions.memory_is_store)(access) } {
         // SAFETY: as in `on_block`.
-        unsafe { core().finish(block.cast(), address) };
+        unsafe { core().finish(block.cast_const().cast(), address) };
     }
 }
 
@@ -243,7 +265,7 @@ pub(crate) unsafe extern "C" fn on_marker(vcpu: c_uint, site: *mut c_void) {
         // SAFETY: marker sites and blocks live for ever, and this thread owns the state.
         unsafe {
             let MarkerSite { block, index, marker } = &*site.cast::<MarkerSite>();
-            core().mark(&**block, *index, *marker);
+            core().mark(block, *index, *marker);
         }
     }
 }

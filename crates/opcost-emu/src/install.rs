@@ -3,7 +3,7 @@
 use crate::api::{self, Id, Info};
 use crate::arguments::Arguments;
 use crate::attribution::Attribution;
-use crate::core::{Core, nowhere};
+use crate::core::Core;
 use crate::{callback, events, refusal};
 use opcost_record::emulation::API_NEWEST;
 use opcost_record::symbols::Symbols;
@@ -88,9 +88,11 @@ unsafe fn install(id: Id, info: &Info, texts: &[String]) -> Result<(), String> {
     }
     refusal::start(!arguments.system);
     let user = !arguments.system;
+    // A second thread of a program is refused.
+    let one_vcpu = user || info.vcpus_max == 1;
     // SAFETY: this comes once and before any callback.
     unsafe {
-        callback::start(Core::new(arguments, Attribution::new(symbols), nowhere()));
+        callback::start(Core::new(arguments, Attribution::new(symbols), one_vcpu));
         events::register(id, api, user);
     }
     Ok(())

@@ -43,29 +43,30 @@
 //! # Limits
 //! One thread: in user mode a second thread, a child process and a successful `execve` make the
 //! report an error; a machine needs `-accel tcg,thread=single`. Memory: at most 2^21 blocks of
-//! about 400 bytes, then the report is an error; 2^20 contexts (8 bytes, 24 in the index, 48 in
-//! the columns), then cost goes to `[other contexts]`; 2^18 open calls of 24 bytes in the kernel
-//! and in each of 4096 tasks, then deeper ones are not followed; the models take their number of lines
-//! times 8 bytes and 80 KiB. A run is written to the report when it ends, so any number of them take
-//! the memory of one.
+//! about 400 bytes, then the report is an error; 2^20 contexts (64 bytes, 8 in the index), then cost
+//! goes to `[other contexts]`; 2^18 open calls of 24 bytes in the kernel and in each of 4096 tasks,
+//! then deeper ones are not followed; the models take their number of lines times 8 bytes and 80 KiB.
+//! A run is written to the report when it ends, so any number of them take the memory of one.
+//!
+//! # How a block is counted
+//! One cell holds what the next block must be for control to have gone on within a function, and how
+//! far the last block came (`block.rs`). From version 3 of the API on QEMU's own code compares, counts
+//! and stores; the plugin is called only where control leaves a function or something must be put
+//! right. Before, a callback does the same for each block. Both ways change the same cells, so all
+//! that follows is one code: who was called, what was cut short, what a fault takes back.
 //!
 //! # Speed
-//! Measured with QEMU 7.2, CPU time of runs taken in turn, medians of at least four, ratios only;
-//! `benches/speed.rs` takes such ratios. `gzip -9` of 1.5 MB in user mode: 2.2 times the time
-//! without plugin with counting and contexts, 7.0 times with the models; callgrind takes 4.9 times
-//! the former, callgrind with caches and branches 3.6 times the latter. Boot of a small kernel with
-//! 20,000 mmap operations, translation included: 0.63 of the speed without plugin with counting,
-//! about 0.4 with the models (from two runs of each only). What was aimed at is missed for counting (6 times as fast as
-//! callgrind, 0.75 of QEMU's speed) and for the models in user mode (4 times as fast as callgrind):
-//! each block calls the plugin once, and with the models each access to memory does. Inline additions
-//! alone, no callback and no calling contexts, came to 0.73 and 0.82 of QEMU's speed (two runs, a
-//! busy machine) and to 1.45 times the time without plugin in user mode, which is what version 1 of
-//! the API leaves to gain.
+//! docs/emulation.md has ratios for each QEMU; `benches/speed.rs` and `script/bench` take such ratios.
+//! Most of what counting costs is not instructions but memory: QEMU's caches of translated code and of
+//! addresses fill the host's, so every cache line that a callback touches is fetched anew. A block and
+//! a node of the tree take one line each for that reason. The models take a callback for each block
+//! and each access to memory besides.
 
 mod api;
 mod arguments;
 mod attribution;
 mod block;
+mod blocks;
 mod branch;
 mod cache;
 mod callback;
@@ -76,6 +77,7 @@ mod decode;
 mod events;
 mod frames;
 mod install;
+mod low;
 mod mapped;
 mod model;
 mod refusal;

@@ -1,12 +1,13 @@
 //! Makes a [`Block`] of what QEMU translates, and asks QEMU to count in it.
 
-use crate::api::{self, Api, Code};
+use crate::api::{self, Api, Beginning, Code};
 use crate::arguments::Filters;
 use crate::attribution::Owner;
-use crate::block::{Block, MarkerSite, NEVER, SPECIAL, UNTOUCHED, cost, run_ends};
+use crate::block::{Block, Ending, MarkerSite};
 use crate::callback;
 use crate::core::{Core, leak};
 use crate::decode::{Exit, Repeat, decode, may_end_with_repeat};
+use crate::model::Model;
 use crate::refusal::{self, Refusal};
 use crate::repeat::Site;
 use opcost_record::symbols::PAGE_BYTES;
@@ -14,6 +15,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ptr;
 
 /// Blocks at most: about 400 bytes each with six instructions.
 const BLOCKS_MAX: usize = 1 << 21;
@@ -27,7 +29,7 @@ type Key = (u64, usize, u64, u32);
 /// The blocks that were made, and the places behind repeated string instructions.
 #[derive(Default)]
 pub(crate) struct Translator {
-    blocks: HashMap<Key, *mut Block>,
+    blocks: HashMap<Key, &'static Block>,
     sites: HashMap<u64, *mut Site>,
 }
 
@@ -86,7 +88,7 @@ impl Translator {
         let block = match self.blocks.get(&key) {
             Some(block) => *block,
             None => {
-                if self.blocks.len() >= BLOCKS_MAX {
+                if core.blocks.len() >= BLOCKS_MAX {
                     core.failure.get_or_insert_with(|| {
                         format!("the guest ran more than {BLOCKS_MAX} different blocks of code")
                     });
@@ -97,81 +99,47 @@ impl Translator {
                 block
             }
         };
-        // SAFETY: blocks are never freed, and no other reference to this one is in use.
-        let block_ref = unsafe { &mut *block };
         let handles: Vec<*mut c_void> = sources.iter().map(|source| source.handle).collect();
         let mut request = Request { api, core, handle, handles: &handles };
         // SAFETY: the handles are QEMU's; block and sites live for ever.
-        unsafe { request.count(self, block, block_ref) };
+        unsafe { request.count(self, block) };
     }
 
     fn make(
         &mut self,
-        core: &Core,
+        core: &mut Core,
         start: u64,
         codes: &[&[u8]],
         owner: Owner,
         kernel: bool,
         page: Option<&[u8; PAGE_BYTES]>,
-    ) -> *mut Block {
+    ) -> &'static Block {
         let facts = decode(start, codes);
-        let codes = &codes[..facts.len()];
-        let ends = run_ends(&facts);
-        let mut offset = 0u16;
-        let mut offsets = Vec::with_capacity(codes.len());
-        for code in codes {
-            offsets.push(offset);
-            offset = offset.wrapping_add(code.len() as u16);
-        }
         let last = facts[facts.len() - 1];
         let within = (start % PAGE_BYTES as u64) as usize;
         let before = page.map_or(&[][..], |page| &page[within.saturating_sub(5)..within]);
         let behind = may_end_with_repeat(before).then(|| self.site(start, kernel));
-        let behind_last = start.wrapping_add(u64::from(offset));
-        let repeats = last.repeat.is_some().then(|| self.site(behind_last, kernel));
         let landmark = core.attribution.landmark(start);
-        let special = if behind.is_some() || landmark.is_some() { SPECIAL } else { 0 };
         let turns = matches!(
             last.exit,
             Exit::Call | Exit::CallIndirect | Exit::Return | Exit::Leave | Exit::Enter
         );
         let ends_doubtful = last.may_fault && last.repeat.is_none();
-        let tells_done = ends_doubtful && last.loads + last.stores > 0;
         // The model's table of targets learns from each.
         let learns = core.model.is_some() && last.exit == Exit::JumpIndirect;
-        let end = start.wrapping_add(u64::from(offset));
-        let fetch = core.model.as_ref().map(|model| model.prepare(start, end)).unwrap_or_default();
-        let cost = cost(&facts);
-        leak(Block {
-            count: 0,
-            last: 0,
-            last_mask: if ends.len() > 1 { u64::MAX } else { 0 },
-            tag: owner.function | special | UNTOUCHED,
-            exit_tag: if turns || ends_doubtful || learns || last.may_be_refused {
-                NEVER
-            } else {
-                owner.function
-            },
-            retired: cost.instructions,
-            done: 0,
-            start,
-            end,
-            last_at: start.wrapping_add(u64::from(offsets[offsets.len() - 1])),
-            fetch,
-            function: owner.function,
-            at_entry: owner.at_entry,
-            kernel,
-            exit: last.exit,
-            tells_done,
-            doubtful: ends_doubtful && !tells_done && !last.never_retires,
-            landmark,
-            behind,
-            repeats,
-            summed: 0,
-            cost,
-            cells: vec![0; ends.len().saturating_sub(2)].into(),
-            ends: ends.into(),
-            facts: facts.into_iter().zip(offsets).collect(),
+        let special = behind.is_some() || landmark.is_some();
+        // A string instruction that faults is seen by what comes next; the block behind it is special.
+        let repeats = last.repeat.is_some();
+        let turns = turns || ends_doubtful || learns || repeats || last.may_be_refused;
+        let model = &core.model;
+        core.blocks.add(|count| {
+            let mut block = Block::new(start, codes, facts, count);
+            let prepare = |model: &Model| model.prepare(start, block.end());
+            block.fetch = model.as_ref().map(prepare).unwrap_or_default();
+            block.repeats = repeats.then(|| self.site(block.end(), kernel));
+            (block.landmark, block.behind) = (landmark, behind);
+            (block.at_entry, block.kernel) = (owner.at_entry, kernel);
+            block.tagged(owner.function, special, turns)
         })
     }
 
@@ -191,12 +159,11 @@ struct Request<'a> {
 
 impl Request<'_> {
     /// # Safety
-    /// The handles are QEMU's of the running callback; `block` and `known` are the same block,
-    /// which lives for ever.
-    unsafe fn count(&mut self, translator: &mut Translator, block: *mut Block, known: &mut Block) {
+    /// The handles are QEMU's of the running callback.
+    unsafe fn count(&mut self, translator: &mut Translator, known: &'static Block) {
         let api = self.api;
         let last = known.facts.len() - 1;
-        let data = block.cast::<c_void>();
+        let data = ptr::from_ref(known).cast_mut().cast::<c_void>();
         let (last_facts, _) = known.facts[last];
         // A repeated string instruction alone begins for each of its iterations: no callback,
         // except where something else is to be seen at its address.
@@ -204,12 +171,7 @@ impl Request<'_> {
         // SAFETY: the handles are QEMU's; what the data point to lives for ever.
         unsafe {
             if !alone || known.at_entry || known.landmark.is_some() {
-                let function = if self.core.arguments.model {
-                    callback::on_modelled_block
-                } else {
-                    callback::on_block
-                };
-                (api.functions.on_block)(self.handle, function, api::NO_REGISTERS, data);
+                self.begin(known, data);
             } else if let Some(site) = known.behind {
                 (api.functions.on_block)(
                     self.handle,
@@ -218,12 +180,12 @@ impl Request<'_> {
                     site.cast(),
                 );
             }
-            for run in 1..known.ends.len() {
-                let first = usize::from(known.ends[run - 1]) + 1;
-                let cell = known.cell(run);
-                api.add_at_instruction(self.handles[first], cell);
+            let expected = &raw mut (*self.core.cells).expected;
+            for (first, run) in known.later_starts().zip(1..) {
+                let next = known.begun_tag.wrapping_add(run);
+                api.step_at_instruction(self.handles[first], expected, next);
             }
-            if known.tells_done {
+            if known.ending == Ending::Tells {
                 let both = last_facts.loads > 0 && last_facts.stores > 0;
                 let function = if both { callback::on_end_store } else { callback::on_end_access };
                 let instruction = self.handles[last];
@@ -238,7 +200,7 @@ impl Request<'_> {
             for (index, (facts, _)) in known.facts.iter().enumerate() {
                 let instruction = self.handles[index];
                 if let Some(marker) = facts.marker {
-                    let site = leak(MarkerSite { block, index, marker });
+                    let site = leak(MarkerSite { block: known, index, marker });
                     let function = callback::on_marker;
                     (api.functions.on_instruction)(
                         instruction,
@@ -248,7 +210,7 @@ impl Request<'_> {
                     );
                 }
                 if let Some(kind) = facts.repeat {
-                    let site = translator.site(known.end, known.kernel);
+                    let site = translator.site(known.end(), known.kernel);
                     self.repeat(instruction, kind, site);
                 }
                 if self.core.arguments.model
@@ -267,6 +229,33 @@ impl Request<'_> {
                         std::ptr::null_mut(),
                     );
                 }
+            }
+        }
+    }
+
+    /// Has the block counted when it begins.
+    ///
+    /// # Safety
+    /// The handles are QEMU's of the running callback; `data` are those of callbacks on the block.
+    unsafe fn begin(&mut self, block: &'static Block, data: *mut c_void) {
+        let (model, cells) = (self.core.arguments.model, self.core.cells);
+        // SAFETY: as the caller promises; cells and counts live for ever.
+        unsafe {
+            let expected = &raw mut (*cells).expected;
+            let stores = [
+                ((&raw mut (*cells).last).cast(), data.addr() as u64),
+                (expected, block.begun_tag),
+            ];
+            let beginning = Beginning {
+                unless: (expected, block.tag),
+                call: (callback::on_turn, data),
+                adds: &[(block.count, 1), (&raw mut (*cells).retired, block.retired.into())],
+                // What the block leaves as it is need not be stored.
+                stores: &stores[..1 + usize::from(block.begun_tag != block.tag)],
+            };
+            if model || !self.core.one_vcpu || !self.api.begin_alone(self.handle, &beginning) {
+                let function = if model { callback::on_modelled_block } else { callback::on_block };
+                (self.api.functions.on_block)(self.handle, function, api::NO_REGISTERS, data);
             }
         }
     }

@@ -1,14 +1,16 @@
 //! The calling context tree: a node for each chain of calls that was seen.
 
 use opcost_record::{Context, Function, Profile};
+use std::cell::Cell;
 
 /// The node above all others; it never has a cost.
 pub(crate) const ROOT: u32 = 0;
 /// Takes the cost of contexts that there is no room for.
 const OVERFLOW: u32 = 1;
-/// Nodes at most: 8 bytes each, 24 more in the index (12 a place, at least half of them free), and
-/// 16 more for each column that touches them.
-pub(crate) const NODES_MAX: usize = 1 << 20;
+/// Nodes at most: 64 bytes each, 8 more in the index (4 a place, at least half of them free).
+pub(crate) const NODES_MAX: usize = 1 << NODE_BITS;
+const NODE_BITS: u32 = 20;
+const NODE_MASK: u32 = (1 << NODE_BITS) - 1;
 
 /// What a region cost at one node.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,13 +22,32 @@ struct Amount {
 /// Columns of amounts: outside of regions, then each region.
 pub(crate) const COLUMNS: usize = 3;
 
+/// One node, in one cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Node {
+    parent: u32,
+    function: u32,
+    amounts: [Amount; COLUMNS],
+    /// Children that were found last, by the lowest bit of their functions' numbers; or the root.
+    found: [u32; 2],
+}
+
+const _: () = assert!(size_of::<Node>() == 64);
+
+impl Node {
+    fn new(parent: u32, function: u32) -> Node {
+        Node { parent, function, amounts: Default::default(), found: [ROOT; 2] }
+    }
+}
+
 /// The tree.
 pub(crate) struct Tree {
-    /// Parent and function of each node.
-    nodes: Vec<(u32, u32)>,
-    /// Open addressing: parent, function, node + 1; a length that is a power of two.
-    index: Vec<(u32, u32, u32)>,
-    columns: [Vec<Amount>; COLUMNS],
+    /// Never moves: it has room for as many as there may be. What is not used takes no memory.
+    nodes: Vec<Node>,
+    /// Open addressing: a node, and above [`NODE_BITS`] some bits of its hash, so that others need not
+    /// be looked at; the root where nothing is. The length is a power of two.
+    index: Vec<u32>,
     column: usize,
     nodes_max: usize,
 }
@@ -36,15 +57,9 @@ impl Tree {
     ///
     /// `other_contexts`: the function that stands for contexts without a node.
     pub(crate) fn new(other_contexts: u32, nodes_max: usize) -> Tree {
-        // Zeroed memory that is not touched takes no room.
-        let columns = std::array::from_fn(|_| vec![Amount::default(); nodes_max]);
-        Tree {
-            nodes: vec![(ROOT, u32::MAX), (ROOT, other_contexts)],
-            index: vec![(0, 0, 0); 1024],
-            columns,
-            column: 0,
-            nodes_max,
-        }
+        let mut nodes = Vec::with_capacity(nodes_max.max(2));
+        nodes.extend([Node::new(ROOT, u32::MAX), Node::new(ROOT, other_contexts)]);
+        Tree { nodes, index: vec![ROOT; 1024], column: 0, nodes_max }
     }
 
     /// Chooses the column that costs go to.
@@ -53,96 +68,124 @@ impl Tree {
     }
 
     /// Where the cost of a node is added up in the chosen column; the place never moves.
+    #[inline(always)]
     pub(crate) fn cost(&mut self, node: u32) -> *mut u64 {
-        &raw mut self.columns[self.column][node as usize].cost
+        &raw mut self.nodes[node as usize].amounts[self.column].cost
     }
 
     /// Moves cost of a node from one column to another.
     pub(crate) fn shift(&mut self, node: u32, from: usize, to: usize, cost: u64) {
         for (column, amount) in [(from, cost.wrapping_neg()), (to, cost)] {
-            let sum = &mut self.columns[column][node as usize].cost;
+            let sum = &mut self.nodes[node as usize].amounts[column].cost;
             *sum = sum.wrapping_add(amount);
         }
     }
 
     /// Counts a call of a node.
+    #[inline(always)]
     pub(crate) fn called(&mut self, node: u32) {
-        self.columns[self.column][node as usize].calls += 1;
+        self.nodes[node as usize].amounts[self.column].calls += 1;
     }
 
     /// The node above one; the root is above itself.
     pub(crate) fn parent(&self, node: u32) -> u32 {
-        self.nodes[node as usize].0
+        self.nodes[node as usize].parent
     }
 
     /// The function of a node.
     pub(crate) fn function(&self, node: u32) -> u32 {
-        self.nodes[node as usize].1
+        self.nodes[node as usize].function
     }
 
     /// The child of a node that stands for a function, if there is one.
-    pub(crate) fn find(&self, parent: u32, function: u32) -> Option<u32> {
-        let (_, _, node) = self.index[self.place(parent, function)];
-        node.checked_sub(1)
+    pub(crate) fn find(&mut self, parent: u32, function: u32) -> Option<u32> {
+        let found = self.nodes[parent as usize].found[function as usize % 2];
+        if self.is_child(found, parent, function) {
+            return Some(found);
+        }
+        let (place, _) = self.place(parent, function);
+        let node = self.index[place] & NODE_MASK;
+        if node == ROOT {
+            return None;
+        }
+        self.nodes[parent as usize].found[function as usize % 2] = node;
+        Some(node)
+    }
+
+    #[inline(always)]
+    fn is_child(&self, node: u32, parent: u32, function: u32) -> bool {
+        let node = &self.nodes[node as usize];
+        node.parent == parent && node.function == function
+    }
+
+    /// The same as [`child`](Self::child); `near`: the node that was found here last.
+    #[inline(always)]
+    pub(crate) fn child_near(&mut self, parent: u32, function: u32, near: &Cell<u32>) -> u32 {
+        if !self.is_child(near.get(), parent, function) {
+            near.set(self.child(parent, function));
+        }
+        near.get()
     }
 
     /// The child of a node that stands for a function, made where there is none.
     pub(crate) fn child(&mut self, parent: u32, function: u32) -> u32 {
-        let place = self.place(parent, function);
-        if let Some(node) = self.index[place].2.checked_sub(1) {
+        if let Some(node) = self.find(parent, function) {
             return node;
         }
         if parent == OVERFLOW || self.nodes.len() >= self.nodes_max {
             return OVERFLOW;
         }
         let node = self.nodes.len() as u32;
-        self.nodes.push((parent, function));
-        self.index[place] = (parent, function, node + 1);
+        self.nodes.push(Node::new(parent, function));
+        let (place, mark) = self.place(parent, function);
+        self.index[place] = node | mark;
         if self.nodes.len() * 2 > self.index.len() {
-            self.index = vec![(0, 0, 0); self.index.len() * 2];
+            self.index = vec![ROOT; self.index.len() * 2];
             for node in 2..self.nodes.len() as u32 {
-                let (parent, function) = self.nodes[node as usize];
-                let place = self.place(parent, function);
-                self.index[place] = (parent, function, node + 1);
+                let Node { parent, function, .. } = self.nodes[node as usize];
+                let (place, mark) = self.place(parent, function);
+                self.index[place] = node | mark;
             }
         }
         node
     }
 
-    fn place(&self, parent: u32, function: u32) -> usize {
+    /// The place of a node in the index, or the free one where it belongs, and its bits of the hash.
+    fn place(&self, parent: u32, function: u32) -> (usize, u32) {
         let key = u64::from(parent) << 32 | u64::from(function);
         // Fibonacci hashing (Knuth, TAOCP volume 3, section 6.4): the upper bits are well mixed.
         let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mask = self.index.len() - 1;
-        let mut place = (hash >> 32) as usize & mask;
+        let bits = self.index.len().trailing_zeros();
+        // Those below the ones that tell the place.
+        let mark = ((hash << bits) >> 32) as u32 & !NODE_MASK;
+        let mut place = (hash >> (64 - bits)) as usize;
         loop {
-            let (known_parent, known_function, node) = self.index[place];
-            if node == 0 || known_parent == parent && known_function == function {
-                return place;
+            let known = self.index[place];
+            let same = known & !NODE_MASK == mark;
+            if known == ROOT || same && self.is_child(known & NODE_MASK, parent, function) {
+                return (place, mark);
             }
-            place = (place + 1) & mask;
+            place = (place + 1) & (self.index.len() - 1);
         }
     }
 
     /// Sets what every column but that for what lies outside of regions has to 0; the nodes stay.
     pub(crate) fn clear_regions(&mut self) {
-        let used = self.nodes.len();
-        for column in &mut self.columns[1..] {
-            column[..used].fill(Amount::default());
+        for node in &mut self.nodes {
+            node.amounts[1..].fill(Amount::default());
         }
     }
 
     /// One column as a profile: the nodes with a cost or calls, and those above them.
     pub(crate) fn profile(&self, column: usize, functions: &[Function]) -> Profile {
-        let amounts = &self.columns[column];
         let mut wanted = vec![false; self.nodes.len()];
         for node in (1..self.nodes.len()).rev() {
-            let Amount { cost, calls } = amounts[node];
+            let Amount { cost, calls } = self.nodes[node].amounts[column];
             if cost > 0 || calls > 0 {
                 wanted[node] = true;
             }
             if wanted[node] {
-                wanted[self.nodes[node].0 as usize] = true;
+                wanted[self.nodes[node].parent as usize] = true;
             }
         }
         let mut profile = Profile::default();
@@ -152,13 +195,13 @@ impl Tree {
             if !wanted[node] {
                 continue;
             }
-            let (parent, function) = self.nodes[node];
+            let Node { parent, function, .. } = self.nodes[node];
             let function = *function_numbers[function as usize].get_or_insert_with(|| {
                 profile.functions.push(functions[function as usize].clone());
                 profile.functions.len() as u32 - 1
             });
             numbers[node] = Some(profile.contexts.len() as u32);
-            let Amount { cost, calls } = amounts[node];
+            let Amount { cost, calls } = self.nodes[node].amounts[column];
             let parent = numbers[parent as usize];
             profile.contexts.push(Context { parent, function, calls, cost });
         }
@@ -190,6 +233,21 @@ mod tests {
             assert_eq!((tree.parent(node), tree.function(node)), (ROOT, function));
         }
         assert_eq!(tree.find(ROOT, 4000), None);
+    }
+
+    #[test]
+    fn a_child_is_found_though_another_was_found_there_last() {
+        let mut tree = Tree::new(0, 5000);
+        let near = Cell::new(ROOT);
+        for _ in 0..2 {
+            for (parent, function) in (0..2000).map(|turn| (turn % 7, turn % 11 + 1)) {
+                let parent = if parent == 0 { ROOT } else { tree.child(ROOT, parent) };
+                let node = tree.child_near(parent, function, &near);
+                assert_eq!((tree.parent(node), tree.function(node)), (parent, function));
+                assert_eq!(tree.child(parent, function), node);
+            }
+        }
+        assert!(tree.nodes.len() < 2 + 11 + 7 * 11 + 1);
     }
 
     #[test]

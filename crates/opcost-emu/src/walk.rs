@@ -41,8 +41,8 @@ impl Left {
             exit: block.exit,
             function: block.function,
             kernel: block.kernel,
-            at: block.last_at,
-            end: block.end,
+            at: block.last_at(),
+            end: block.end(),
         }
     }
 }
@@ -157,6 +157,41 @@ impl Walk {
         }
     }
 
+    /// The same after a block that ends with a call or a return, to one that is no landmark.
+    #[inline(always)]
+    pub(crate) fn turn(
+        &mut self,
+        at: &mut Position,
+        prev: &Block,
+        left: Left,
+        slot: u64,
+        to: &Block,
+    ) {
+        at.resumed = None;
+        self.switch(at, slot);
+        if left.exit == Exit::Return {
+            return self.back(at, slot, to);
+        }
+        if to.at_entry || to.function != left.function {
+            let frame = Frame { node: at.node, behind: left.end };
+            self.frames(at, slot).push(slot, frame);
+            at.node = self.tree.child_near(at.node, to.function, &prev.called);
+            self.tree.called(at.node);
+        }
+    }
+
+    fn back(&mut self, at: &mut Position, slot: u64, to: &Block) {
+        let to_frame = |frame: &Frame| {
+            let past = to.start.wrapping_sub(frame.behind);
+            // A repeated string instruction at the place has no callback of its own.
+            past == 0 || past < 8 && to.behind.is_some()
+        };
+        match self.frames(at, slot).pop(slot, to_frame) {
+            Some(frame) => at.node = frame.node,
+            None => self.jump(at, to, to.at_entry),
+        }
+    }
+
     fn follow(&mut self, at: &mut Position, left: Left, slot: u64, to: &Block) {
         match left.exit {
             Exit::Call | Exit::CallIndirect => {
@@ -169,17 +204,7 @@ impl Walk {
                 at.node = self.tree.child(at.node, to.function);
                 self.tree.called(at.node);
             }
-            Exit::Return => {
-                let to_frame = |frame: &Frame| {
-                    let past = to.start.wrapping_sub(frame.behind);
-                    // A repeated string instruction at the place has no callback of its own.
-                    past == 0 || to.behind.is_some() && past < 8
-                };
-                match self.frames(at, slot).pop(slot, to_frame) {
-                    Some(frame) => at.node = frame.node,
-                    None => self.jump(at, to, to.at_entry),
-                }
-            }
+            Exit::Return => self.back(at, slot, to),
             Exit::Leave => self.leave(at, to),
             Exit::Enter if !self.system && to.start != left.end => self.signal_end(at, to),
             // Falling into a function's first instruction calls nothing: it is a label.
@@ -364,8 +389,15 @@ impl Walk {
     }
 
     /// Exchanges the task when the stack is another than the one being switched away from.
+    #[inline(always)]
     fn switch(&mut self, at: &mut Position, slot: u64) {
-        let Some(from) = at.switching else { return };
+        if let Some(from) = at.switching {
+            self.switch_from(at, from, slot);
+        }
+    }
+
+    #[cold]
+    fn switch_from(&mut self, at: &mut Position, from: u64, slot: u64) {
         let stack = slot >> STACK_SHIFT;
         if stack == from {
             return;

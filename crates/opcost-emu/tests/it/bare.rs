@@ -249,6 +249,28 @@ fn string_instructions_that_fault_between_iterations_count_once() {
 }
 
 #[test]
+fn an_instruction_in_front_of_a_string_instruction_counts_once_though_it_faults() {
+    let work = "
+ START
+ mov $0x300000,%edi
+ mov $3,%ecx
+ mov %eax,0x500000(%edi)     # faults, and the block ends with what is behind it
+ rep stosb
+ STOP";
+    let Some(bare) = run(work, &[]) else { return };
+    check(
+        &bare.run.work(),
+        &[
+            ("page-faults", 1),
+            ("instructions", 4 + FAULT),
+            ("string-iterations", 3),
+            ("instruction-starts", 3 + 4 + 1 + FAULT),
+            ("stores", 1 + 3 + 3),
+        ],
+    );
+}
+
+#[test]
 fn software_interrupts_in_a_loop() {
     let work = "
  START

@@ -304,6 +304,29 @@ fn a_string_instruction_whose_handler_goes_on_behind_it_never_retires() {
     );
 }
 
+#[test]
+fn a_string_instruction_is_skipped_as_often_as_its_handler_skips_it() {
+    let source = format!(
+        "{HANDLER}{SKIP}_start: SKIPPED 11\n movq $2,step(%rip)\n PROTECT\n mov $5,%ebx
+ START
+1: lea buffer(%rip),%rdi
+ mov $100,%ecx
+ rep stosb                  # faults at once, each time
+ dec %ebx
+ jnz 1b
+ STOP\n EXIT"
+    );
+    let Some(run) = run(&source, &[]) else { return };
+    check(
+        &run.work(),
+        &[
+            ("instructions", 5 * (4 + 3 + 2)),
+            ("string-iterations", 0),
+            ("instruction-starts", 5 * (5 + 3 + 2)),
+        ],
+    );
+}
+
 /// Symbols for the functions of a program, by `nm`.
 fn symbols(emulator: &Emulator, program: &str) -> Option<String> {
     if !have("nm") {

@@ -1,0 +1,92 @@
+//! All blocks that were made, and how often each began.
+
+use crate::block::Block;
+use crate::low;
+
+/// Blocks and counts that get their memory at once.
+const CHUNK: usize = 4096;
+
+/// The blocks. A block stays where it is for good, and so does its count.
+pub(crate) struct Blocks {
+    blocks: Vec<*mut Block>,
+    /// The counts, apart from the blocks, so that reading all of them is fast.
+    counts: Vec<*mut u64>,
+    /// Each count when it was last read.
+    read: Vec<u64>,
+    low: bool,
+}
+
+impl Blocks {
+    /// None yet; `low`: see [`low::zeros`].
+    pub(crate) fn new(low: bool) -> Blocks {
+        Blocks { blocks: Vec::new(), counts: Vec::new(), read: Vec::new(), low }
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.read.len()
+    }
+
+    /// Adds what is made with the place of its count.
+    pub(crate) fn add(&mut self, make: impl FnOnce(*mut u64) -> Block) -> &'static Block {
+        let place = self.read.len();
+        if place.is_multiple_of(CHUNK) {
+            self.counts.push(low::zeros(CHUNK, self.low));
+            self.blocks.push(low::room(CHUNK, self.low));
+        }
+        // SAFETY: a chunk has room for that many, and no two have the same place.
+        unsafe {
+            let block = self.blocks[place / CHUNK].add(place % CHUNK);
+            block.write(make(self.counts[place / CHUNK].add(place % CHUNK)));
+            self.read.push(0);
+            &*block
+        }
+    }
+
+    /// Tells of each block that began since this was last called, and how often.
+    pub(crate) fn take(&mut self, mut tell: impl FnMut(&Block, u64)) {
+        for (place, read) in self.read.iter_mut().enumerate() {
+            let (chunk, place) = (place / CHUNK, place % CHUNK);
+            // SAFETY: a block has a count, and QEMU adds to it between callbacks only.
+            let now = unsafe { *self.counts[chunk].add(place) };
+            if now != *read {
+                // SAFETY: it was written when it was added.
+                tell(unsafe { &*self.blocks[chunk].add(place) }, now - *read);
+                *read = now;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::made;
+
+    #[test]
+    fn counts_are_told_once() {
+        let mut blocks = Blocks::new(true);
+        let all: Vec<&Block> = (0..2 * CHUNK as u64 + 5)
+            .map(|start| {
+                blocks.add(|count| {
+                    let mut block = made(start, &[&[0x90]]);
+                    block.count = count;
+                    block
+                })
+            })
+            .collect();
+        assert_eq!(blocks.len(), all.len());
+        for turn in 1..3 {
+            for place in [0, CHUNK, 2 * CHUNK + 4] {
+                assert_eq!(all[place].start, place as u64);
+                let count = all[place].count;
+                // SAFETY: nothing else uses the count.
+                unsafe { *count += turn };
+            }
+            let mut told = Vec::new();
+            blocks.take(|block, times| told.push((block.start as usize, times)));
+            assert_eq!(told, [(0, turn), (CHUNK, turn), (2 * CHUNK + 4, turn)]);
+            blocks.take(|_, _| panic!("nothing began"));
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Memory in the lowest 2 GiB, whose addresses take five bytes of the host's code instead of ten.
+
+use opcost_record::symbols::PAGE_BYTES;
+use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+
+unsafe extern "C" {
+    // POSIX; the C library that std links has it.
+    fn mmap(
+        address: *mut c_void,
+        length: usize,
+        protection: c_int,
+        flags: c_int,
+        file: c_int,
+        offset: i64,
+    ) -> *mut c_void;
+}
+
+/// `PROT_READ | PROT_WRITE`, and `MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT` (bits/mman.h).
+const READ_WRITE: c_int = 1 | 2;
+const PRIVATE_LOW: c_int = 0x02 | 0x20 | 0x40;
+
+/// Room for some values, for good; elsewhere if there is none.
+///
+/// `low`: whether it may be low at all.
+pub(crate) fn room<T>(count: usize, low: bool) -> *mut T {
+    let layout = Layout::array::<T>(count).expect("as much as any program has");
+    let found = if low {
+        // SAFETY: a new mapping touches no memory that is in use.
+        unsafe { mmap(null_mut(), layout.size(), READ_WRITE, PRIVATE_LOW, -1, 0) }
+    } else {
+        null_mut()
+    };
+    // MAP_FAILED is -1. Mappings are aligned to pages.
+    if !found.is_null() && found.addr() != usize::MAX && layout.align() <= PAGE_BYTES {
+        return found.cast();
+    }
+    // SAFETY: callers ask for some bytes.
+    let found = unsafe { alloc_zeroed(layout) };
+    if found.is_null() { handle_alloc_error(layout) } else { found.cast() }
+}
+
+/// Some numbers, all 0, for good.
+pub(crate) fn zeros(count: usize, low: bool) -> *mut u64 {
+    room(count, low)
+}
+
+/// One value, for good.
+pub(crate) fn one<T>(value: T, low: bool) -> *mut T {
+    let place: *mut T = room(1, low);
+    // SAFETY: it has room for one.
+    unsafe { place.write(value) };
+    place
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_zero_and_writable_wherever_it_is() {
+        for low in [false, true] {
+            let values = zeros(4096, low);
+            // SAFETY: that many were asked for, and nothing else uses them.
+            let values = unsafe { std::slice::from_raw_parts_mut(values, 4096) };
+            assert!(values.iter().all(|value| *value == 0));
+            values.fill(7);
+            assert!(!low || values.as_ptr().addr() < 1 << 31);
+        }
+    }
+}
