@@ -307,7 +307,7 @@ impl Block {
 #[cfg(test)]
 pub(crate) fn made(start: u64, codes: &[&[u8]]) -> Block {
     let facts = crate::decode::decode(start, codes);
-    Block::new(start, codes, facts, crate::core::leak(0))
+    Block::new(start, codes, facts, Box::leak(Box::new(0)))
 }
 
 /// A marker in a block.

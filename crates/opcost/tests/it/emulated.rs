@@ -426,7 +426,8 @@ fn a_plugin_that_the_emulator_refuses_is_named() {
 
 #[test]
 fn the_self_test_finds_one_count_in_ten_thousand() {
-    if !needs::emulator() {
+    // Its programs run in a guest of the kernel for commands, which script/test has built.
+    if needs::kernel().is_none() {
         return;
     }
     // One report of each kind, which are too few to pass.
@@ -448,9 +449,9 @@ fn the_self_test_finds_one_count_in_ten_thousand() {
     let planted = &found["planted"][0];
     assert_eq!(planted["change_ratio"], 0.0001);
     assert_eq!((&planted["found"]["count"], &planted["found"]["of"]), (&1.into(), &1.into()));
-    // One number more of 10,000, without the share of the program's start.
+    // One number more of 10,000, without the share of the program's start, which is half in a guest.
     let estimate = planted["estimate_ratio"].as_f64().unwrap();
-    assert!(0.00008 < estimate && estimate < 0.0001, "{estimate}");
+    assert!(0.00004 < estimate && estimate < 0.0001, "{estimate}");
 }
 
 /// A program measured by itself, twice, and both recordings against each other.

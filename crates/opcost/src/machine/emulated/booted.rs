@@ -108,11 +108,11 @@ impl BootedState {
         let _ = fs::remove_dir_all(&self.folder);
     }
 
-    /// Lets a QEMU that waits for a state go on from this one.
+    /// Lets a QEMU that waits for a state go on from this one; result: whether no signal came.
     ///
     /// # Errors
     /// It cannot; the message says what to do.
-    pub(super) fn restore(&self, mut monitor: Monitor<'_>) -> Result<()> {
+    pub(super) fn restore(&self, mut monitor: Monitor<'_>) -> Result<bool> {
         let mut go_on = || -> Result<(), MonitorError> {
             monitor.begin()?;
             let uri = format!("exec:cat {}", quoted(&self.devices));
@@ -120,17 +120,18 @@ impl BootedState {
             monitor.migrated()?;
             monitor.execute("cont", serde_json::Value::Null)
         };
-        go_on().map_err(|error| match error {
-            MonitorError::Interrupted => fail(Status::Interrupted, "interrupted"),
-            error => {
+        match go_on() {
+            Ok(()) => Ok(true),
+            Err(MonitorError::Interrupted) => Ok(false),
+            Err(error) => {
                 self.forget();
                 let what = format!(
                     "cannot go on from the kept state of a booted guest: {error}; the state is \
                      removed: run this again, or with --fresh-boots"
                 );
-                fail(Status::Missing, what)
+                Err(fail(Status::Missing, what))
             }
-        })
+        }
     }
 }
 

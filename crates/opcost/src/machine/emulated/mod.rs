@@ -157,8 +157,9 @@ impl<'a> Emulated<'a> {
         prepared::state(&self.tools, &self.prepared)
     }
 
-    /// Starts one machine; `runs`: those that its work makes, one or the runs of a process.
-    fn start(&mut self, plan: &Plan, runs: &[Slot]) -> Result<Flight> {
+    /// Starts one machine; `None` if a signal came. `runs`: those that its work makes, one or the runs of a
+    /// process.
+    fn start(&mut self, plan: &Plan, runs: &[Slot]) -> Result<Option<Flight>> {
         let slot = &runs[0];
         let index = usize::from(slot.variant);
         let prepared = &self.prepared[index];
@@ -234,10 +235,10 @@ impl<'a> Emulated<'a> {
         };
         spawn.cpu = plan.cpu;
         spawn.aslr = opcost_sys::spawn::Aslr::Fixed;
-        let Some(state) = restored else { return Flight::launch(spawn, files) };
+        let Some(state) = restored else { return Flight::launch(spawn, files).map(Some) };
         let (flight, monitor) = booted::launch(spawn, files, self.interrupt)?;
-        state.restore(monitor).with_context(|| flight.files.tail("stderr"))?;
-        Ok(flight)
+        let going_on = state.restore(monitor).with_context(|| flight.files.tail("stderr"))?;
+        Ok(going_on.then_some(flight))
     }
 
     /// A fresh folder for the files of one run.
@@ -377,10 +378,14 @@ impl Machine for Emulated<'_> {
     fn run_together(&mut self, plan: &Plan, group: &Group<'_>) -> Result<Together> {
         let mut flights = Vec::new();
         for runs in group.processes() {
-            if self.interrupt.is_set() {
+            let flight = match self.interrupt.is_set() {
+                true => None,
+                false => self.start(plan, runs)?,
+            };
+            let Some(flight) = flight else {
                 return Ok(Together::Interrupted { processes: Vec::new() });
-            }
-            flights.push(self.start(plan, runs)?);
+            };
+            flights.push(flight);
         }
         let (mut processes, mut learned, mut interrupted) = (Vec::new(), false, false);
         for (runs, flight) in group.processes().iter().zip(flights) {
