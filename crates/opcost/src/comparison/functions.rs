@@ -86,6 +86,7 @@ pub enum FunctionVerdict {
     /// No change was found.
     Unchanged,
     /// The difference is exact in the layouts that were run, which are too few to say more.
+    #[serde(rename = "inconclusive")]
     FewLayouts,
     /// The runs cannot tell.
     #[default]

@@ -340,7 +340,9 @@ pub enum Verdict {
     /// No shift was found, and one of `mde_ratio` would have been.
     Unchanged,
     /// The difference is exact in the layouts that were run, and these are too few to tell it from what
-    /// another layout does.
+    /// another layout does. Scripts know five verdicts: to them it is inconclusive, and `layouts` says
+    /// in how many it is exact.
+    #[serde(rename = "inconclusive")]
     FewLayouts,
     /// The runs cannot tell.
     #[default]
