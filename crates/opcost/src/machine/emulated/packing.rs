@@ -323,7 +323,11 @@ impl<'a> Packing<'a> {
             return Ok(());
         }
         self.tree.keep_time(real, &metadata);
-        self.named(path, false)
+        match self.named(path, false) {
+            // It leads through one of these, as /proc/self/exe does.
+            Err(PackError::Tree(TreeError::OwnFileSystem(_))) => Ok(()),
+            named => named,
+        }
     }
 
     fn needs_of(&mut self, host: &Path, guest: &Path, strict: bool) -> Result<(), PackError> {
@@ -473,13 +477,15 @@ mod tests {
         let socket = std::os::unix::net::UnixListener::bind(cwd.join("socket")).unwrap();
         let mut command = command("/bin/sh", &["sh"], &cwd);
         command.used = ["link", "gone", "socket", "sub"].map(|name| cwd.join(name)).to_vec();
-        command.used.push("/proc/version".into());
+        symlink("/proc/self/exe", cwd.join("itself")).unwrap();
+        command.used.extend(["/proc/version", "/proc/self/exe"].map(PathBuf::from));
+        command.used.push(cwd.join("itself"));
         let (tree, ..) = packed(&command);
         drop(socket);
         assert!(tree.has(&cwd.join("link")) && tree.has(&cwd.join("sub")));
         assert_eq!(tree.contents(&cwd.join("sub/data")), Some(&b"x"[..]));
         assert_eq!(tree.changed_s(&cwd.join("sub/data")), Some(1_234_567_890));
-        for name in ["gone", "socket", "/proc/version"] {
+        for name in ["gone", "socket", "/proc/version", "/proc/self/exe"] {
             assert!(!tree.has(&cwd.join(name)), "{name}");
         }
         let shell = Path::new("/bin/sh").canonicalize().unwrap();
