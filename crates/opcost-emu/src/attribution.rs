@@ -46,7 +46,7 @@ pub(crate) struct Attribution {
     pages: HashMap<u64, Vec<(usize, u64)>>,
     /// Pages that programs change themselves.
     changing: Vec<Changing>,
-    /// Which of them the pages were that were looked for among them, by the hash of what was there.
+    /// What a search among them found, by the hash of the page that was searched for.
     looked_for: RefCell<HashMap<u64, Option<(usize, u64)>>>,
     unknown_kernel: u32,
     unknown_user: u32,

@@ -42,7 +42,7 @@ struct Suspect {
 
 /// The plugin's state. All of it belongs to the one thread that translates and executes.
 pub(crate) struct Core {
-    /// Of the current vCPU.
+    /// The cells of the current vCPU.
     pub(crate) cells: *mut Cells,
     /// The current vCPU.
     pub(crate) vcpu: u32,
@@ -562,7 +562,7 @@ impl Core {
 
 /// Where the size of an access is remembered, by QEMU's description of it.
 fn size_place(access: u32) -> usize {
-    // Which CPU mode, which size, load or store: the bits stand far apart.
+    // The bits that tell CPU mode, size, and load from store stand far apart.
     (access.wrapping_mul(0x9e37_79b1) >> 24) as usize
 }
 

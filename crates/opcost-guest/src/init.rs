@@ -12,7 +12,7 @@ use std::io;
 /// Does the job and ends the machine.
 pub(crate) fn run() -> ! {
     let odd = mounts::make();
-    // A kernel without this network is none that its programs ask for it.
+    // Without this network in the kernel, a program that wants it says so itself.
     let _ = loopback::up();
     // Before the channel is opened: what is sent belongs to the run that asked.
     let asked = disk::set_up()

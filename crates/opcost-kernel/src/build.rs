@@ -82,7 +82,7 @@ impl Configuration {
         Ok(Configuration { files, kind: ConfigurationKind::Fragments })
     }
 
-    /// Of a commit: opcost's own, a whole one, or fragments.
+    /// The configuration of a commit: opcost's own, a whole one, or fragments.
     fn of_revision(paths: &[PathBuf]) -> Result<Configuration, KernelError> {
         if paths.is_empty() {
             let own = OWN_CONFIGURATION.map(|(name, text)| Fragment {

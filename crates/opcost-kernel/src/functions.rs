@@ -1,4 +1,4 @@
-//! Which source file each function of a kernel is from: its build's objects lie where their sources do.
+//! The source file of each function of a kernel: a build's objects lie where their sources do.
 
 use super::error::KernelError;
 use object::{Object, ObjectSymbol, SymbolKind};

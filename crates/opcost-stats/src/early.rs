@@ -45,7 +45,7 @@ mod tests {
     fn known_answers() {
         let counts = [1000.0, 1001.0, 1002.0, 1003.0, 1004.0];
         let shifted = |by: f64| counts.map(|count| count + by);
-        // Of the 252 ways to divide ten counts two are as far apart.
+        // Ten counts can be divided in 252 ways; two of them are as far apart.
         assert_eq!(p(&counts, &shifted(50.0)), 2.0 / 252.0);
         assert_eq!(p(&counts, &shifted(-50.0)), 2.0 / 252.0);
         // Apart, and by less than another layout may shift a count: deviations 2 1 0 1 2, so 4.1.

@@ -241,17 +241,7 @@ mod tests {
     ) -> (usize, Option<StopReason>) {
         let mut stopping = Stopping::new(plan);
         for (made, slot) in plan.slots().filter(|slot| slot.block.is_some()).enumerate() {
-            let record = Record {
-                slot: slot.slot,
-                variant: slot.variant,
-                block: slot.block,
-                started_unix_ns: 0,
-                outcome: Outcome::Finished,
-                exit_code: Some(0),
-                ops: None,
-                samples: Vec::new(),
-                invariants: Vec::new(),
-            };
+            let record = Record { ops: None, samples: Vec::new(), ..run(&slot, [0, 0]) };
             stopping.add(&record, Some(value(slot.slot)));
             let reason = stopping.reason(made as u64 * ns_per_run);
             if reason.is_some() {

@@ -1,4 +1,4 @@
-//! Which commits touched the source files of the kernel functions whose cost changed.
+//! The commits that touched the source files of kernel functions whose cost changed.
 
 use super::{FunctionComparison, FunctionRow};
 use opcost_kernel::Commit;

@@ -68,13 +68,13 @@ fn repeated_runs(recording: &Recording) -> Vec<(&Record, &Record)> {
     repeated.filter_map(|run| Some((run, *first.get(&place(run))?))).collect()
 }
 
-/// Which counts of an emulated recording were seen to repeat.
+/// The counts of an emulated recording that were seen to repeat.
 pub(super) struct Repeats<'a> {
     runs: Vec<(&'a Record, &'a Record)>,
 }
 
 impl<'a> Repeats<'a> {
-    /// Of a recording.
+    /// Finds them in a recording.
     pub(super) fn of(recording: &'a Recording) -> Repeats<'a> {
         Repeats { runs: repeated_runs(recording) }
     }

@@ -1,6 +1,6 @@
 //! The emulated machine from the command line: guests that boot for real, and what goes wrong.
 
-use crate::lab::{self, Ended, Lab, Started};
+use crate::lab::{self, ALONE, Ended, Lab, Started};
 use crate::needs;
 use serde_json::Value;
 use std::path::Path;
@@ -339,15 +339,7 @@ fn programs_are_counted_without_a_kernel() {
     }
     let lab = Lab::new();
     lab.write("data", "some text that repeats itself\n".repeat(2000));
-    let args = [
-        "compare",
-        "--machine",
-        "emulated",
-        "--kernel",
-        "none",
-        "gzip -1 -c data",
-        "gzip -9 -c data",
-    ];
+    let args = [&ALONE[..], &["gzip -1 -c data", "gzip -9 -c data"]].concat();
     let args = [&args[..], &["--pairs", "7", "--json", "--seed", "1"]].concat();
     let shown = lab.json(&args);
     let row = metric(&shown, "instructions", "user");
@@ -371,17 +363,7 @@ fn a_second_thread_in_user_mode_is_refused_with_the_remedy() {
     let mut gcc = Command::new("gcc");
     gcc.args(["-O1", "-pthread", "-o", "threads", "threads.c"]).current_dir(lab.dir());
     assert!(gcc.status().unwrap().success());
-    let args = [
-        "compare",
-        "--machine",
-        "emulated",
-        "--kernel",
-        "none",
-        "true",
-        "./threads",
-        "--pairs",
-        "2",
-    ];
+    let args = [&ALONE[..], &["true", "./threads", "--pairs", "2"]].concat();
     lab.run(&args).expect(4).says(&["thread", "--kernel"]);
 }
 
@@ -389,8 +371,7 @@ fn a_second_thread_in_user_mode_is_refused_with_the_remedy() {
 fn what_is_missing_is_named_with_its_remedy() {
     let lab = Lab::new();
     lab.script("bin/here", "exit 0");
-    let args =
-        ["compare", "--machine", "emulated", "--kernel", "none", "here", "here x", "--pairs", "2"];
+    let args = [&ALONE[..], &["here", "here x", "--pairs", "2"]].concat();
     let mut without_qemu = lab.command(&args);
     let ended = without_qemu.env("PATH", lab.path("bin")).spawn().unwrap().end();
     ended.expect(5).says(&["qemu-x86_64 is not installed", "qemu-user"]);
@@ -415,8 +396,7 @@ fn a_plugin_that_the_emulator_refuses_is_named() {
     let lab = Lab::new();
     lab.write("parts/libopcost_emu.so", "no library");
     lab.write("parts/opcost-guest", "");
-    let args =
-        ["compare", "--machine", "emulated", "--kernel", "none", "true", "true ", "--pairs", "2"];
+    let args = [&ALONE[..], &["true", "true ", "--pairs", "2"]].concat();
     let mut refused = lab.command(&args);
     refused.env("OPCOST_LIBEXEC", lab.path("parts")).env("XDG_CACHE_HOME", lab.path("cache"));
     let ended = refused.spawn().unwrap().end();

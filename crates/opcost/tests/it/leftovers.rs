@@ -1,6 +1,6 @@
 //! What an opcost that was killed leaves behind.
 
-use crate::lab::{self, Lab};
+use crate::lab::{self, ALONE, Lab};
 use crate::needs;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,8 +27,7 @@ fn the_next_start_removes_the_temporary_files_of_a_killed_one() {
         command.env("TMPDIR", &folder).stdout(Stdio::null()).stderr(Stdio::null());
         command
     };
-    let long =
-        ["compare", "--machine", "emulated", "--kernel", "none", "-n", "2", "sleep 60", "sleep 61"];
+    let long = [&ALONE[..], &["-n", "2", "sleep 60", "sleep 61"]].concat();
     let mut killed = opcost(&long).spawn().unwrap();
     while owned(&folder).is_empty() {
         assert_eq!(killed.try_wait().unwrap(), None, "it ended by itself");

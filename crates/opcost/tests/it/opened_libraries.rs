@@ -1,6 +1,6 @@
 //! Libraries that a program opens while it runs have names in emulated profiles.
 
-use crate::lab::Lab;
+use crate::lab::{ALONE, Lab};
 use crate::needs;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -48,18 +48,7 @@ fn a_library_that_a_program_opens_by_name_has_its_functions() {
     cc(&lab, &["-O1", "-o", "prog", "main.c", "-ldl"]);
     let plugin = lab.path("plugin.so").canonicalize().unwrap().display().to_string();
     for warmup in ["0", "1"] {
-        let args = [
-            "compare",
-            "--machine",
-            "emulated",
-            "--kernel",
-            "none",
-            "--pairs",
-            "2",
-            "--warmup",
-            warmup,
-            "--json",
-        ];
+        let args = [&ALONE[..], &["--pairs", "2", "--warmup", warmup, "--json"]].concat();
         let shown = lab.json(&[&args[..], &["./prog 20000", "./prog 30000"]].concat());
         let modules = by_module(&shown);
         assert!(modules[&plugin] >= 20_000.0 * 3.0, "{modules:?}");
@@ -114,7 +103,7 @@ fn a_library_named_by_its_place_begins_in_the_commands_directory() {
         "long looped(long);\nint main(int c, char **v) { return looped(9000 * c) == 7; }\n",
     );
     cc(&lab, &["-O1", "-o", "prog", "main.c", "./lib1.so"]);
-    let args = ["compare", "--machine", "emulated", "--kernel", "none", "--pairs", "2", "--json"];
+    let args = [&ALONE[..], &["--pairs", "2", "--json"]].concat();
     let shown = lab.json(&[&args[..], &["./prog", "./prog 2"]].concat());
     let library = lab.path("lib1.so").canonicalize().unwrap().display().to_string();
     assert!(by_module(&shown)[&library] > 9000.0, "{:?}", by_module(&shown));
@@ -127,16 +116,6 @@ fn a_script_is_refused_with_its_remedy() {
     }
     let lab = Lab::new();
     lab.script("work.sh", "true");
-    let args = [
-        "compare",
-        "--machine",
-        "emulated",
-        "--kernel",
-        "none",
-        "--pairs",
-        "2",
-        "./work.sh",
-        "./work.sh 2",
-    ];
+    let args = [&ALONE[..], &["--pairs", "2", "./work.sh", "./work.sh 2"]].concat();
     lab.run(&args).expect(4).says(&["work.sh' is a script", "name its interpreter", "--kernel"]);
 }

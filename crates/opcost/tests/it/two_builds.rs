@@ -1,6 +1,6 @@
 //! Two builds of a program in two folders: their functions match, wherever they are shown.
 
-use crate::lab::Lab;
+use crate::lab::{ALONE, Lab};
 use crate::made::emulated::{plan, recording};
 use crate::needs;
 use opcost::comparison::matching::ModuleMatch;
@@ -179,18 +179,7 @@ fn a_programs_two_builds_are_compared_function_by_function() {
     let lab = Lab::new();
     let Some([old, new]) = build(&lab) else { return };
     let variants = [format!("old={old}"), format!("new={new}")];
-    let args = [
-        "compare",
-        "--machine",
-        "emulated",
-        "--kernel",
-        "none",
-        "--pairs",
-        "4",
-        "--json",
-        "--seed",
-        "1",
-    ];
+    let args = [&ALONE[..], &["--pairs", "4", "--json", "--seed", "1"]].concat();
     let shown =
         lab.json(&[&args[..], &["--variant", &variants[0], "--variant", &variants[1]]].concat());
     check(&shown, "appeared", "vanished");
@@ -235,7 +224,7 @@ fn a_programs_two_builds_are_compared_function_by_function() {
     // Two recordings, the first variant of each.
     let one = |command: &str| {
         let args = ["--pairs", "4", "--seed", "1", "--quiet"];
-        let both = ["compare", "--machine", "emulated", "--kernel", "none", command, "/bin/true"];
+        let both = [&ALONE[..], &[command, "/bin/true"]].concat();
         lab.run(&[&both[..], &args].concat()).expect(0);
         lab.recordings().last().unwrap()["id"].as_str().unwrap().to_string()
     };

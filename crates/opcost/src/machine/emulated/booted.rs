@@ -16,6 +16,7 @@ use super::monitor::{Monitor, MonitorError};
 use super::outcome::{self, Traces};
 use super::{Emulated, cache_folder};
 use crate::exit::{Status, fail};
+use crate::machine::state::program_state;
 use crate::plan::{Aslr, GuestPlan};
 use anyhow::Result;
 use opcost_kernel::Kernel;
@@ -179,9 +180,14 @@ pub fn forget(folder: &Path, key: &str) -> io::Result<bool> {
     if file.try_lock().is_err() {
         return Ok(false);
     }
-    match fs::remove_dir_all(folder.join(key)) {
+    remove(&folder.join(key)).map(|()| true)
+}
+
+/// Removes a folder, if it is there.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(true),
+        _ => Ok(()),
     }
 }
 
@@ -307,7 +313,8 @@ impl Emulated<'_> {
         };
         let line = command_line::system(guest, &files, boot_inputs(aslr));
         let mut text = line.join(std::ffi::OsStr::new("\n")).into_encoded_bytes();
-        for part in [&self.tools.qemu_version, &self.qemu_digest, &kernel.digest] {
+        let qemu = program_state(&self.tools.qemu).map(|state| state.sha256).unwrap_or_default();
+        for part in [&self.tools.qemu_version, &qemu, &kernel.digest] {
             text.push(b'\n');
             text.extend_from_slice(part.as_bytes());
         }
@@ -328,12 +335,8 @@ impl Emulated<'_> {
         let because = |error: anyhow::Error| NotKept::Because(format!("{error:#}"));
         let fresh = place.with_extension("making");
         let made = || -> io::Result<()> {
-            for old in [&fresh, place] {
-                match fs::remove_dir_all(old) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                    _ => {}
-                }
-            }
+            remove(&fresh)?;
+            remove(place)?;
             fs::create_dir_all(&fresh)
         };
         let cannot = |error: io::Error| {

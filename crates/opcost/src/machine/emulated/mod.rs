@@ -27,7 +27,6 @@ pub use tools::{Artefact, Emulator, ToolError, Tools, VARIABLE, artefact, defaul
 
 use super::{Machine, RunEnd, Together};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
-use crate::machine::state::program_state;
 use crate::plan::{EnvironmentPolicy, Group, Plan, Slot, VariantPlan, WorkPlan};
 use crate::recording::MachineState;
 use crate::scratch::Scratch;
@@ -65,8 +64,6 @@ pub fn try_out(emulator: Emulator, interrupt: &Interrupt) -> Result<Tools> {
 pub struct Emulated<'a> {
     interrupt: &'a Interrupt,
     tools: Tools,
-    /// SHA-256 of QEMU, hexadecimal.
-    qemu_digest: String,
     /// Runs that were booted by themselves, to be compared with those that go on from a kept state.
     direct: Vec<Direct>,
     /// The plugin's arguments that are the same in every run.
@@ -120,11 +117,9 @@ impl<'a> Emulated<'a> {
             Emulator::System => "window=markers".into(),
             Emulator::User => "window=whole".into(),
         });
-        let qemu_digest = program_state(&tools.qemu).map(|state| state.sha256).unwrap_or_default();
         let mut emulated = Emulated {
             interrupt,
             tools,
-            qemu_digest,
             direct: Vec::new(),
             plugin_arguments,
             qemu_environment: learned.environment(),

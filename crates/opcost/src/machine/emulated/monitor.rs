@@ -19,7 +19,7 @@ pub(super) enum MonitorError {
     /// It says why.
     #[error("the emulator refused {command}: {said}")]
     Refused {
-        /// What it was told.
+        /// The command.
         command: &'static str,
         /// Its words.
         said: String,

@@ -57,7 +57,7 @@ pub(super) enum Initrd {
     Written(PathBuf),
     /// Of processes that make several runs: it has yet to be told in which order.
     OfProcess(Box<Initramfs>),
-    /// Of guests that wait for a request.
+    /// Guests have booted and wait for a request.
     Booted {
         /// Where runs go on from.
         state: BootedState,

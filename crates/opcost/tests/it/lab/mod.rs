@@ -194,6 +194,9 @@ impl Ended {
     }
 }
 
+/// A comparison of commands that are counted alone, without a kernel.
+pub(crate) const ALONE: [&str; 5] = ["compare", "--machine", "emulated", "--kernel", "none"];
+
 /// A started opcost.
 pub(crate) trait Started {
     /// Waits for its end.
