@@ -20,6 +20,7 @@
 use opcost_record::emulation::{API_NEWEST, API_VARIABLE};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The first version with scoreboards.
 const SCOREBOARDS: c_int = 2;
@@ -122,6 +123,7 @@ functions! {
     on_memory: c"qemu_plugin_register_vcpu_mem_cb", fn(*mut c_void, MemoryCallback, c_int, c_int, *mut c_void);
     on_vcpu: c"qemu_plugin_register_vcpu_init_cb", fn(Id, EventCallback, *mut c_void);
     on_exit: c"qemu_plugin_register_atexit_cb", fn(Id, EventCallback, *mut c_void);
+    on_flush: c"qemu_plugin_register_flush_cb", fn(Id, EventCallback, *mut c_void);
     on_system_call: c"qemu_plugin_register_vcpu_syscall_cb", fn(Id, EventCallback, *mut c_void);
     block_length: c"qemu_plugin_tb_n_insns", fn(*const c_void) -> usize;
     block_address: c"qemu_plugin_tb_vaddr", fn(*const c_void) -> u64;
@@ -215,6 +217,8 @@ pub(crate) struct Api {
     codes: Codes,
     /// Whether callbacks get data instead of an id.
     pub(crate) data: bool,
+    /// The number of the vCPU that translates, which QEMU takes for that of the one that runs.
+    translating: AtomicUsize,
 }
 
 // SAFETY: the scoreboard is QEMU's for as long as it runs, and QEMU locks what it changes in it.
@@ -239,7 +243,29 @@ impl Api {
             let conditions = (version >= CONDITIONS).then(Conditions::find).transpose()?;
             Adds::Entry(adds, scoreboard, conditions)
         };
-        Ok(Api { functions, adds, codes, data: version >= DATA })
+        let translating = AtomicUsize::new(0);
+        Ok(Api { functions, adds, codes, data: version >= DATA, translating })
+    }
+
+    /// A vCPU translates; what is asked for until the next does is baked into its code.
+    pub(crate) fn set_translating(&self, vcpu: u32) {
+        self.translating.store(vcpu as usize, Ordering::Relaxed);
+    }
+
+    /// The entry of a scoreboard that is a cell of the plugin.
+    ///
+    /// QEMU adds at the scoreboard's base + vCPU × element size + offset, and takes the number of the
+    /// vCPU that *translates* where guest code runs on one thread. With elements of one byte an
+    /// offset reaches every address whoever that is.
+    ///
+    /// # Safety
+    /// A callback of QEMU is running: the first vCPU is there, and what was translated before the
+    /// scoreboard moved is translated again.
+    unsafe fn entry(&self, adds: &EntryAdds, scoreboard: *mut c_void, cell: *mut u64) -> Entry {
+        // SAFETY: as the caller promises.
+        let base = unsafe { (adds.find)(scoreboard, 0) } as usize;
+        let translating = self.translating.load(Ordering::Relaxed);
+        Entry { scoreboard, offset: (cell as usize).wrapping_sub(base).wrapping_sub(translating) }
     }
 
     /// Adds one to a cell each time an instruction begins.
@@ -252,7 +278,7 @@ impl Api {
             match &self.adds {
                 Adds::Plain(adds) => (adds.at_instruction)(instruction, ADD, cell.cast(), 1),
                 Adds::Entry(adds, scoreboard, _) => {
-                    (adds.at_instruction)(instruction, ADD, adds.entry(*scoreboard, cell), 1);
+                    (adds.at_instruction)(instruction, ADD, self.entry(adds, *scoreboard, cell), 1);
                 }
             }
         }
@@ -273,7 +299,7 @@ impl Api {
         unsafe {
             match &self.adds {
                 Adds::Entry(adds, scoreboard, Some(_)) => {
-                    let entry = adds.entry(*scoreboard, cell);
+                    let entry = self.entry(adds, *scoreboard, cell);
                     (adds.at_instruction)(instruction, STORE, entry, next);
                 }
                 _ => self.add_at_instruction(instruction, cell),
@@ -290,7 +316,7 @@ impl Api {
         let Beginning { unless: (cell, expected), call: (callback, data), .. } = *beginning;
         // SAFETY: as the caller promises. QEMU keeps the order of what it is asked for.
         unsafe {
-            let entry = |cell| adds.entry(*scoreboard, cell);
+            let entry = |cell| self.entry(adds, *scoreboard, cell);
             let entry_of = entry(cell);
             (conditions.call_if)(block, callback, NO_REGISTERS, DIFFERS, entry_of, expected, data);
             for (operation, cells) in [(ADD, beginning.adds), (STORE, beginning.stores)] {
@@ -317,7 +343,7 @@ impl Api {
             match &self.adds {
                 Adds::Plain(adds) => (adds.at_memory)(instruction, filter, ADD, cell.cast(), 1),
                 Adds::Entry(adds, scoreboard, _) => {
-                    let entry = adds.entry(*scoreboard, cell);
+                    let entry = self.entry(adds, *scoreboard, cell);
                     (adds.at_memory)(instruction, filter, ADD, entry, 1);
                 }
             }
@@ -348,23 +374,6 @@ impl Api {
     }
 }
 
-impl EntryAdds {
-    /// The entry that is a cell of the plugin.
-    ///
-    /// QEMU adds at the scoreboard's base + vCPU × element size + offset, and takes the number of the
-    /// vCPU that *translates* where guest code runs on one thread. With elements of one byte an
-    /// offset reaches every address for the first vCPU, and a guest has one vCPU.
-    ///
-    /// # Safety
-    /// A callback of QEMU is running: the first vCPU is there, and what was translated before the
-    /// scoreboard moved is translated again.
-    unsafe fn entry(&self, scoreboard: *mut c_void, cell: *mut u64) -> Entry {
-        // SAFETY: as the caller promises.
-        let base = unsafe { (self.find)(scoreboard, 0) };
-        Entry { scoreboard, offset: (cell as usize).wrapping_sub(base as usize) }
-    }
-}
-
 fn look_up(name: &CStr) -> Result<*mut c_void, String> {
     find(name).ok_or_else(|| {
         let name = name.to_string_lossy();
@@ -379,6 +388,11 @@ fn find(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: a null handle is RTLD_DEFAULT, and the name ends with a zero byte.
     let found = unsafe { dlsym(std::ptr::null_mut(), name.as_ptr()) };
     (!found.is_null()).then_some(found)
+}
+
+/// QEMU's variable that says which vCPU runs, as the calling thread has it.
+pub(crate) fn current_cpu() -> Option<*const *const c_void> {
+    find(c"current_cpu").map(|found| found.cast_const().cast())
 }
 
 /// The version to declare to the QEMU that loads the plugin.

@@ -12,6 +12,9 @@ pub(crate) const UNKNOWN: &str = "[unknown]";
 /// Name of the context that takes what the tree has no room for.
 pub(crate) const OTHER_CONTEXTS: &str = "[other contexts]";
 
+/// The module of frames that stand for vCPUs.
+const VCPU: &str = "[machine]";
+
 /// Pages remembered at most that are none which programs change themselves.
 const LOOKED_FOR_MAX: usize = 1 << 16;
 
@@ -51,11 +54,13 @@ pub(crate) struct Attribution {
     unknown_kernel: u32,
     unknown_user: u32,
     other_contexts: u32,
+    /// The frames that stand for several vCPUs.
+    vcpu_frames: Vec<u32>,
 }
 
 impl Attribution {
-    /// Arranges symbols.
-    pub(crate) fn new(symbols: Symbols) -> Attribution {
+    /// Arranges symbols; `vcpus`: how many the guest has.
+    pub(crate) fn new(symbols: Symbols, vcpus: usize) -> Attribution {
         let mut functions = symbols.functions;
         let mut add = |symbol: &str, module: &str| {
             functions.push(Function::new(symbol, module));
@@ -64,6 +69,9 @@ impl Attribution {
         let unknown_kernel = add(UNKNOWN, KERNEL);
         let unknown_user = add(UNKNOWN, UNKNOWN);
         let other_contexts = add(OTHER_CONTEXTS, UNKNOWN);
+        let several = if vcpus > 1 { vcpus } else { 0 };
+        let frames =
+            (0..several).map(|vcpu| add(&format!("[CPU {vcpu}]"), VCPU)).collect::<Vec<_>>();
         let mut metrics: Vec<String> = Vec::new();
         let mut landmarks = HashMap::new();
         for at in symbols.landmarks {
@@ -100,6 +108,7 @@ impl Attribution {
             unknown_kernel,
             unknown_user,
             other_contexts,
+            vcpu_frames: frames,
         }
     }
 
@@ -111,6 +120,11 @@ impl Attribution {
     /// Names of the landmarks' metrics, by the place of their counter.
     pub(crate) fn metrics(&self) -> &[String] {
         &self.metrics
+    }
+
+    /// The frames that stand for several vCPUs; none for one.
+    pub(crate) fn vcpu_frames(&self) -> &[u32] {
+        &self.vcpu_frames
     }
 
     /// The number of [`OTHER_CONTEXTS`].
@@ -178,28 +192,31 @@ mod tests {
         let function = |symbol: &str, module: &str| Function::new(symbol, module);
         let mut page = [0; PAGE_BYTES];
         page[0x40] = 0xc3;
-        Attribution::new(Symbols {
-            functions: vec![function("fault", KERNEL), function("main", "/bin/true")],
-            kernel: vec![Range { start: 0x8000, end: 0x8010, function: 0 }],
-            landmarks: vec![
-                LandmarkAt {
-                    address: 0x8000,
-                    landmark: Landmark::Fault,
-                    metric: Some("page-faults".into()),
-                },
-                LandmarkAt { address: 0x9000, landmark: Landmark::Fork, metric: None },
-                LandmarkAt {
-                    address: 0xa000,
-                    landmark: Landmark::Fault,
-                    metric: Some("page-faults".into()),
-                },
-            ],
-            files: vec![FileSymbols {
-                parts: vec![Range { start: 0x1040, end: 0x1180, function: 1 }],
-                pages: vec![(0x1000, page_hash(&page))],
-                sites: vec![],
-            }],
-        })
+        Attribution::new(
+            Symbols {
+                functions: vec![function("fault", KERNEL), function("main", "/bin/true")],
+                kernel: vec![Range { start: 0x8000, end: 0x8010, function: 0 }],
+                landmarks: vec![
+                    LandmarkAt {
+                        address: 0x8000,
+                        landmark: Landmark::Fault,
+                        metric: Some("page-faults".into()),
+                    },
+                    LandmarkAt { address: 0x9000, landmark: Landmark::Fork, metric: None },
+                    LandmarkAt {
+                        address: 0xa000,
+                        landmark: Landmark::Fault,
+                        metric: Some("page-faults".into()),
+                    },
+                ],
+                files: vec![FileSymbols {
+                    parts: vec![Range { start: 0x1040, end: 0x1180, function: 1 }],
+                    pages: vec![(0x1000, page_hash(&page))],
+                    sites: vec![],
+                }],
+            },
+            1,
+        )
     }
 
     #[test]
@@ -233,15 +250,18 @@ mod tests {
         let function = Function::new("main", "/bin/true");
         let (mut page, sites) = ([0x90; PAGE_BYTES], vec![(0x1100, 0x1105), (0x1ffe, 0x2003)]);
         let hash = page_hash(&blanked(&page, &sites_in_page(&sites, 0x1000)));
-        let attribution = Attribution::new(Symbols {
-            functions: vec![function],
-            files: vec![FileSymbols {
-                parts: vec![Range { start: 0x1040, end: 0x1180, function: 0 }],
-                pages: vec![(0x1000, hash)],
-                sites,
-            }],
-            ..Symbols::default()
-        });
+        let attribution = Attribution::new(
+            Symbols {
+                functions: vec![function],
+                files: vec![FileSymbols {
+                    parts: vec![Range { start: 0x1040, end: 0x1180, function: 0 }],
+                    pages: vec![(0x1000, hash)],
+                    sites,
+                }],
+                ..Symbols::default()
+            },
+            1,
+        );
         let owner = |page: &[u8; PAGE_BYTES]| attribution.user_owner(0x40_0100, Some(page));
         assert!(attribution.has_pages());
         assert_eq!(owner(&page), Owner { function: 0, at_entry: false });

@@ -12,7 +12,7 @@
 
 use crate::cache::Fetch;
 use crate::counters::Cost;
-use crate::decode::{Exit, Facts, MarkerAt};
+use crate::decode::{Exit, Facts, MarkerAt, Wait};
 use crate::repeat::Site;
 use crate::tree::ROOT;
 use opcost_record::symbols::Landmark;
@@ -169,6 +169,8 @@ pub(crate) fn cost<'a>(facts: impl IntoIterator<Item = &'a Facts>) -> Cost {
         sum.conditional += u64::from(facts.exit == Exit::Branch);
         sum.loads += u64::from(facts.loads);
         sum.stores += u64::from(facts.stores);
+        sum.pauses += u64::from(facts.wait == Some(Wait::Pause));
+        sum.halts += u64::from(facts.wait == Some(Wait::Halt));
     }
     sum
 }

@@ -68,6 +68,21 @@ pub(crate) fn owned() -> bool {
         }
 }
 
+/// The vCPU that runs; `told`: what QEMU says, which is right where there is one, and on threads.
+#[inline(always)]
+fn running(told: c_uint) -> c_uint {
+    // SAFETY: `start` came before any callback. Where there are several vCPUs and one thread, that
+    // owns the state; where threads were seen, nothing is touched.
+    let core = unsafe { core() };
+    if core.one_vcpu {
+        told
+    } else if refusal::threads() {
+        c_uint::MAX
+    } else {
+        core.vcpus.running()
+    }
+}
+
 /// Whether a callback may touch the state: on another vCPU it may only on the owning thread.
 #[inline(always)]
 fn allowed(vcpu: c_uint) -> bool {
@@ -79,7 +94,7 @@ fn allowed(vcpu: c_uint) -> bool {
 
 #[cold]
 fn owned_elsewhere() -> bool {
-    let allowed = owned() && !refusal::user_threads();
+    let allowed = owned() && !refusal::threads();
     if !allowed {
         refusal::refuse(Refusal::Thread);
     }
@@ -99,7 +114,7 @@ pub(crate) unsafe extern "C" fn on_block(vcpu: c_uint, data: *mut c_void) {
     // SAFETY: `start` came before any callback. `goes_on` is false on any vCPU but the current
     // one, which the owning thread alone changes.
     unsafe {
-        let block = block_of(data);
+        let (block, vcpu) = (block_of(data), running(vcpu));
         if core().goes_on(vcpu, block) {
             core().begin(block);
         } else {
@@ -122,6 +137,7 @@ unsafe extern "C" fn look_and_begin(vcpu: c_uint, block: &'static Block) {
 
 /// A block begins that does not go on; QEMU itself then begins it.
 pub(crate) unsafe extern "C" fn on_turn(vcpu: c_uint, data: *mut c_void) {
+    let vcpu = running(vcpu);
     if allowed(vcpu) {
         // SAFETY: this thread owns the state; the data are those of this callback.
         unsafe {
@@ -135,7 +151,7 @@ pub(crate) unsafe extern "C" fn on_turn(vcpu: c_uint, data: *mut c_void) {
 pub(crate) unsafe extern "C" fn on_modelled_block(vcpu: c_uint, data: *mut c_void) {
     // SAFETY: as in `on_block`.
     unsafe {
-        let block = block_of(data);
+        let (block, vcpu) = (block_of(data), running(vcpu));
         if core().goes_on(vcpu, block) {
             core().model_transfer(block);
             core().begin(block);
@@ -170,7 +186,7 @@ unsafe extern "C" fn fetch(block: &Block) {
 }
 
 pub(crate) unsafe extern "C" fn on_pass(vcpu: c_uint, site: *mut c_void) {
-    if allowed(vcpu) {
+    if allowed(running(vcpu)) {
         // SAFETY: as in `on_block`; sites live for ever, too.
         unsafe { core().pass(&mut *site.cast::<Site>()) };
     }
@@ -182,7 +198,7 @@ pub(crate) unsafe extern "C" fn on_end_access(
     address: u64,
     block: *mut c_void,
 ) {
-    if allowed(vcpu) {
+    if allowed(running(vcpu)) {
         // SAFETY: as in `on_block`.
         unsafe { core().finish(block.cast_const().cast(), address) };
     }
@@ -195,7 +211,7 @@ pub(crate) unsafe extern "C" fn on_end_store(
     block: *mut c_void,
 ) {
     // SAFETY: QEMU passed the description of the access to this callback.
-    if allowed(vcpu) && unsafe { (api::api().functions.memory_is_store)(access) } {
+    if allowed(running(vcpu)) && unsafe { (api::api().functions.memory_is_store)(access) } {
         // SAFETY: as in `on_block`.
         unsafe { core().finish(block.cast_const().cast(), address) };
     }
@@ -226,6 +242,7 @@ unsafe fn on_access(vcpu: c_uint, access: u32, address: u64, kernel: bool) {
     // SAFETY: `start` came before any callback. `rests` is false on any vCPU but the current one,
     // which the owning thread alone changes.
     unsafe {
+        let vcpu = running(vcpu);
         if !core().rests(vcpu, access, address) {
             reach(vcpu, access, address, kernel);
         }
@@ -242,14 +259,14 @@ unsafe extern "C" fn reach(vcpu: c_uint, access: u32, address: u64, kernel: bool
 }
 
 pub(crate) unsafe extern "C" fn on_compare(vcpu: c_uint, site: *mut c_void) {
-    if allowed(vcpu) {
+    if allowed(running(vcpu)) {
         // SAFETY: sites live for ever, and this thread owns the state.
         unsafe { (*site.cast::<Site>()).loaded = 0 };
     }
 }
 
 pub(crate) unsafe extern "C" fn on_compare_load(vcpu: c_uint, _: u32, _: u64, site: *mut c_void) {
-    if !allowed(vcpu) {
+    if !allowed(running(vcpu)) {
         return;
     }
     // SAFETY: sites live for ever, and this thread owns the state.
@@ -261,7 +278,7 @@ pub(crate) unsafe extern "C" fn on_compare_load(vcpu: c_uint, _: u32, _: u64, si
 }
 
 pub(crate) unsafe extern "C" fn on_marker(vcpu: c_uint, site: *mut c_void) {
-    if allowed(vcpu) {
+    if allowed(running(vcpu)) {
         // SAFETY: marker sites and blocks live for ever, and this thread owns the state.
         unsafe {
             let MarkerSite { block, index, marker } = &*site.cast::<MarkerSite>();
@@ -270,9 +287,41 @@ pub(crate) unsafe extern "C" fn on_marker(vcpu: c_uint, site: *mut c_void) {
     }
 }
 
+/// A vCPU is made, or a thread of a program.
 pub(crate) fn on_vcpu(vcpu: c_uint) {
-    if vcpu > 0 && refusal::in_user_mode() {
+    // SAFETY: `start` came before any callback, and whether there is one does not change.
+    if refusal::in_user_mode() || unsafe { core().one_vcpu } {
+        if vcpu > 0 {
+            refusal::refuse(Refusal::Thread);
+        }
+        return;
+    }
+    if !owned() {
+        // Each vCPU has a thread.
         refusal::refuse(Refusal::Thread);
+        return;
+    }
+    // SAFETY: this thread owns the state, and QEMU's variable lives as long as the thread.
+    let core = unsafe { core() };
+    let told = match api::current_cpu() {
+        // SAFETY: as above.
+        Some(current) => unsafe { core.vcpus.add(vcpu, current) },
+        None => {
+            Err("this QEMU does not export which of several CPUs runs (current_cpu): give the \
+                     machine one CPU, or use QEMU 10.0 or 11.1"
+                .into())
+        }
+    };
+    if let Err(message) = told {
+        core.failure.get_or_insert(message);
+    }
+}
+
+/// QEMU forgets all code that it translated, where there are several vCPUs.
+pub(crate) fn on_flush() {
+    if owned() && !refusal::threads() {
+        // SAFETY: this thread owns the state.
+        unsafe { core().flushed() };
     }
 }
 

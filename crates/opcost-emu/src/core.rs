@@ -16,6 +16,7 @@ use crate::region::{Reading, Regions};
 use crate::repeat::Site;
 use crate::report::{Reports, write_error};
 use crate::tree::{NODES_MAX, Tree};
+use crate::vcpu::Vcpus;
 use crate::walk::{Left, Position, Walk, is_entry};
 use opcost_record::marker::REGIONS;
 use opcost_record::symbols::Landmark;
@@ -48,6 +49,8 @@ pub(crate) struct Core {
     pub(crate) vcpu: u32,
     /// Whether there is no other.
     pub(crate) one_vcpu: bool,
+    /// Which of several runs.
+    pub(crate) vcpus: Vcpus,
     /// Where the cost of the block goes that began last.
     cost: *mut u64,
     /// [`Cells::retired`] that went to contexts so far.
@@ -58,6 +61,8 @@ pub(crate) struct Core {
     position: Position,
     suspect: Option<Suspect>,
     others: Vec<Option<Vcpu>>,
+    /// Times that another vCPU had its turn.
+    turns: u64,
     pub(crate) blocks: Blocks,
     /// A block that nothing follows without a closer look.
     nowhere: &'static Block,
@@ -83,10 +88,10 @@ pub(crate) struct Core {
 impl Core {
     /// State before the first block.
     ///
-    /// `one_vcpu`: whether the guest has no second one; in user mode it may start more.
-    pub(crate) fn new(arguments: Arguments, attribution: Attribution, one_vcpu: bool) -> Core {
-        let mut walk =
-            Walk::new(Tree::new(attribution.other_contexts(), NODES_MAX), arguments.system);
+    /// `vcpus`: how many the guest has.
+    pub(crate) fn new(arguments: Arguments, attribution: Attribution, vcpus: usize) -> Core {
+        let tree = Tree::new(attribution.other_contexts(), NODES_MAX, vcpus);
+        let mut walk = Walk::new(tree, arguments.system);
         let position = Position::new();
         let cost = walk.tree.cost(position.node);
         let landmarks = vec![0; attribution.metrics().len()];
@@ -97,7 +102,8 @@ impl Core {
         let mut core = Core {
             cells: low::one(Cells::behind(nowhere), arguments.system),
             vcpu: 0,
-            one_vcpu,
+            one_vcpu: vcpus == 1,
+            vcpus: Vcpus::new(),
             cost,
             attributed: 0,
             arguments,
@@ -106,6 +112,7 @@ impl Core {
             position,
             suspect: None,
             others: Vec::new(),
+            turns: 0,
             blocks,
             nowhere,
             sites: Vec::new(),
@@ -387,7 +394,24 @@ impl Core {
         };
         self.others[self.vcpu as usize] = Some(now);
         self.vcpu = vcpu;
+        self.turns += 1;
+        self.walk.tree.choose_vcpu(wanted);
         self.cost = self.walk.tree.cost(self.position.node);
+    }
+
+    /// QEMU translates everything anew, which ends a turn before its time.
+    pub(crate) fn flushed(&mut self) {
+        if let Some(open) = self.regions.open().filter(|_| self.arguments.window == Window::Markers)
+        {
+            self.failure.get_or_insert_with(|| {
+                format!(
+                    "QEMU emptied its buffer of translated code inside region '{}', which moves the \
+                     turns of several CPUs: make the work run less code (fewer programs, a shorter \
+                     region), or give the machine one CPU",
+                    REGIONS[open]
+                )
+            });
+        }
     }
 
     /// The last instruction of a block is finished; `slot`: the address it accessed.
@@ -494,7 +518,7 @@ impl Core {
         let mut counters = self.sums;
         counters.take_back(tail, kernel);
         let mut landmarks = self.landmarks.clone();
-        landmarks.push(self.system_calls);
+        landmarks.extend([self.system_calls, self.turns]);
         landmarks.extend(self.probes.iter().flatten());
         Reading { counters, landmarks }
     }

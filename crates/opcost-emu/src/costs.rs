@@ -2,7 +2,7 @@
 
 use crate::arguments::Arguments;
 use crate::attribution::Attribution;
-use crate::counters::{Counters, Figure};
+use crate::counters::{Counters, Figure, When};
 use crate::decode::Repeat;
 use crate::model::estimated_cycles;
 use crate::region::{Reading, Regions};
@@ -23,7 +23,7 @@ pub(crate) fn costs(
 ) -> Result<Vec<RegionCost>, String> {
     let mut all = Vec::new();
     for (region, sum) in regions.sums() {
-        let profile = tree.profile(region + 1, attribution.functions());
+        let profile = tree.profile(region + 1, attribution.functions(), attribution.vcpu_frames());
         let total = sum.counters.get(Figure::Instructions, Domain::All);
         if profile.total() != total {
             return Err(format!(
@@ -33,7 +33,11 @@ pub(crate) fn costs(
                 profile.total()
             ));
         }
-        let mut counts = counts(arguments, &sum.counters);
+        let several = tree.vcpus() > 1;
+        let mut counts = counts(arguments, several, &sum.counters);
+        if several {
+            vcpu_counts(attribution, tree, region + 1, sum, &mut counts);
+        }
         landmark_counts(arguments, attribution, sum, &mut counts);
         if arguments.probe {
             probe_counts(attribution, sum, &mut counts);
@@ -46,14 +50,19 @@ pub(crate) fn costs(
 
 type Counts = Vec<(String, Domain, u64)>;
 
-fn counts(arguments: &Arguments, sums: &Counters) -> Counts {
+fn counts(arguments: &Arguments, several: bool, sums: &Counters) -> Counts {
     let domains: &[Domain] = if arguments.system {
         &[Domain::All, Domain::User, Domain::Kernel]
     } else {
         &[Domain::All, Domain::User]
     };
     let mut counts = Vec::new();
-    for (figure, name, _) in Figure::TABLE.iter().filter(|(.., model)| arguments.model || !model) {
+    let reported = |when: When| match when {
+        When::Always => true,
+        When::Several => several,
+        When::Modelled => arguments.model,
+    };
+    for (figure, name, _) in Figure::TABLE.iter().filter(|(.., when)| reported(*when)) {
         for domain in domains {
             counts.push((name.to_string(), *domain, sums.get(*figure, *domain)));
         }
@@ -71,6 +80,22 @@ fn counts(arguments: &Arguments, sums: &Counters) -> Counts {
         }
     }
     counts
+}
+
+/// What each of several vCPUs executed, and how often another had its turn.
+fn vcpu_counts(
+    attribution: &Attribution,
+    tree: &Tree,
+    column: usize,
+    sum: &Reading,
+    counts: &mut Counts,
+) {
+    for vcpu in 0..tree.vcpus() {
+        counts.push((format!("instructions-cpu{vcpu}"), Domain::All, tree.sum(vcpu, column)));
+    }
+    if let Some(turns) = sum.landmarks.get(attribution.metrics().len() + 1) {
+        counts.push(("cpu-turns".into(), Domain::All, *turns));
+    }
 }
 
 fn landmark_counts(
@@ -93,7 +118,7 @@ fn probe_counts(attribution: &Attribution, sum: &Reading, counts: &mut Counts) {
     let names = Repeat::TABLE
         .iter()
         .flat_map(|(_, word, ..)| ["R", "W", "RW"].map(|filter| format!("probe-{word}-{filter}")));
-    for (name, count) in names.zip(sum.landmarks.iter().skip(attribution.metrics().len() + 1)) {
+    for (name, count) in names.zip(sum.landmarks.iter().skip(attribution.metrics().len() + 2)) {
         counts.push((name, Domain::All, *count));
     }
 }

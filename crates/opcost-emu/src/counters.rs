@@ -12,6 +12,9 @@ pub(crate) enum Figure {
     ConditionalBranches,
     Loads,
     Stores,
+    // These only with several vCPUs.
+    Pauses,
+    Halts,
     // The rest only with a model.
     Taken,
     BranchMisses,
@@ -21,24 +24,36 @@ pub(crate) enum Figure {
 }
 
 impl Figure {
-    /// Every figure with the name of its metric and whether it needs the models.
-    pub(crate) const TABLE: [(Figure, &'static str, bool); FIGURES] = [
-        (Figure::Instructions, "instructions", false),
-        (Figure::Starts, "instruction-starts", false),
-        (Figure::Iterations, "string-iterations", false),
-        (Figure::Branches, "branches", false),
-        (Figure::ConditionalBranches, "conditional-branches", false),
-        (Figure::Loads, "loads", false),
-        (Figure::Stores, "stores", false),
-        (Figure::Taken, "conditional-branches-taken", true),
-        (Figure::BranchMisses, "model-branch-misses", true),
-        (Figure::InstructionMisses, "model-L1-icache-misses", true),
-        (Figure::DataMisses, "model-L1-dcache-misses", true),
-        (Figure::LastMisses, "model-LLC-misses", true),
+    /// Every figure with the name of its metric and when it is reported.
+    pub(crate) const TABLE: [(Figure, &'static str, When); FIGURES] = [
+        (Figure::Instructions, "instructions", When::Always),
+        (Figure::Starts, "instruction-starts", When::Always),
+        (Figure::Iterations, "string-iterations", When::Always),
+        (Figure::Branches, "branches", When::Always),
+        (Figure::ConditionalBranches, "conditional-branches", When::Always),
+        (Figure::Loads, "loads", When::Always),
+        (Figure::Stores, "stores", When::Always),
+        (Figure::Pauses, "pauses", When::Several),
+        (Figure::Halts, "halts", When::Several),
+        (Figure::Taken, "conditional-branches-taken", When::Modelled),
+        (Figure::BranchMisses, "model-branch-misses", When::Modelled),
+        (Figure::InstructionMisses, "model-L1-icache-misses", When::Modelled),
+        (Figure::DataMisses, "model-L1-dcache-misses", When::Modelled),
+        (Figure::LastMisses, "model-LLC-misses", When::Modelled),
     ];
 }
 
-const FIGURES: usize = 12;
+const FIGURES: usize = 14;
+
+/// When a figure is reported.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum When {
+    Always,
+    /// With several vCPUs.
+    Several,
+    /// With the models.
+    Modelled,
+}
 
 /// What some instructions cost: of one instruction, of a block, of the tail of a block.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -49,6 +64,8 @@ pub(crate) struct Cost {
     pub(crate) conditional: u64,
     pub(crate) loads: u64,
     pub(crate) stores: u64,
+    pub(crate) pauses: u64,
+    pub(crate) halts: u64,
 }
 
 /// All running sums; they wrap, since only differences are meant.
@@ -73,6 +90,8 @@ impl Counters {
             (Figure::ConditionalBranches, cost.conditional),
             (Figure::Loads, cost.loads),
             (Figure::Stores, cost.stores),
+            (Figure::Pauses, cost.pauses),
+            (Figure::Halts, cost.halts),
         ] {
             self.add(figure, kernel, amount.wrapping_mul(times));
         }

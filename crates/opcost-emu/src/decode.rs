@@ -58,6 +58,15 @@ impl Repeat {
     ];
 }
 
+/// An instruction by which a CPU waits.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Wait {
+    /// `pause`: in a loop that waits for another CPU.
+    Pause,
+    /// `hlt`: until an interrupt.
+    Halt,
+}
+
 /// What one instruction costs and does.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Facts {
@@ -78,6 +87,8 @@ pub(crate) struct Facts {
     pub(crate) repeat: Option<Repeat>,
     /// Which marker it is.
     pub(crate) marker: Option<MarkerAt>,
+    /// How the CPU waits by it.
+    pub(crate) wait: Option<Wait>,
 }
 
 /// A marker by number of its region.
@@ -157,6 +168,7 @@ fn decode_in_mode(bits: u32, address: u64, codes: &[&[u8]], strict: bool) -> Opt
                 exit: Exit::Next,
                 repeat: None,
                 marker: None,
+                wait: None,
             }
         });
         at = at.wrapping_add(code.len() as u64);
@@ -192,7 +204,13 @@ fn facts(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> Fac
         instruction.mnemonic(),
         Mnemonic::Hlt | Mnemonic::Int | Mnemonic::Vmcall | Mnemonic::Vmmcall
     );
-    Facts { loads, stores, may_fault, never_retires, may_be_refused, exit, repeat, marker: None }
+    let wait = match instruction.mnemonic() {
+        Mnemonic::Pause => Some(Wait::Pause),
+        Mnemonic::Hlt => Some(Wait::Halt),
+        _ => None,
+    };
+    let marker = None;
+    Facts { loads, stores, may_fault, never_retires, may_be_refused, exit, repeat, marker, wait }
 }
 
 fn exit(instruction: &Instruction) -> Exit {
@@ -347,6 +365,13 @@ mod tests {
         assert!(!may_end_with_repeat(&[0x90, 0x90, 0x90, 0xf3, 0x90]));
         assert!(may_end_with_repeat(&[0xa4]), "the prefix is on the page before");
         assert!(may_end_with_repeat(&[]), "so is everything");
+    }
+
+    #[test]
+    fn waiting_is_known() {
+        assert_eq!(one(&[0xf3, 0x90]).wait, Some(Wait::Pause));
+        assert_eq!(one(&[0xf4]).wait, Some(Wait::Halt));
+        assert_eq!(one(&[0x90]).wait, None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! QEMU's four events, in both forms that its versions call them in.
+//! QEMU's events, in both forms that its versions call them in.
 //!
 //! Up to version 6 of the API a callback gets the plugin's id first; from version 7 on it gets the
 //! data that it was registered with last. Callbacks of code that runs are the same in all versions.
@@ -10,16 +10,17 @@ use std::ptr::null_mut;
 
 /// Has QEMU tell the plugin of its events.
 ///
-/// `user`: whether system calls are among them, which a machine does not report.
+/// `user`: whether system calls are among them, which a machine does not report; `several`: whether
+/// there are several vCPUs.
 ///
 /// # Safety
 /// The plugin is being installed, and its state is set up.
-pub(crate) unsafe fn register(id: Id, api: &Api, user: bool) {
+pub(crate) unsafe fn register(id: Id, api: &Api, user: bool, several: bool) {
     let functions = &api.functions;
-    let (vcpu, translation, exit): (EventCallback, EventCallback, EventCallback) = if api.data {
-        (data::on_vcpu as _, data::on_translation as _, data::on_exit as _)
+    let [vcpu, translation, exit, flush]: [EventCallback; 4] = if api.data {
+        [data::on_vcpu as _, data::on_translation as _, data::on_exit as _, data::on_flush as _]
     } else {
-        (id::on_vcpu as _, id::on_translation as _, id::on_exit as _)
+        [id::on_vcpu as _, id::on_translation as _, id::on_exit as _, id::on_flush as _]
     };
     // SAFETY: the callbacks are of the types that this version calls; versions that take no data
     // ignore the argument more (System V ABI: it is in a register); no data could die.
@@ -27,6 +28,9 @@ pub(crate) unsafe fn register(id: Id, api: &Api, user: bool) {
         (functions.on_vcpu)(id, vcpu, null_mut());
         (functions.on_translation)(id, translation, null_mut());
         (functions.on_exit)(id, exit, null_mut());
+        if several {
+            (functions.on_flush)(id, flush, null_mut());
+        }
         if user {
             (functions.on_system_call)(id, id::on_system_call as _, null_mut());
         }
@@ -49,6 +53,10 @@ mod id {
     pub(super) unsafe extern "C" fn on_exit(_: Id, _: *mut c_void) {
         // SAFETY: QEMU calls this once, at its end.
         unsafe { callback::on_exit() };
+    }
+
+    pub(super) unsafe extern "C" fn on_flush(_: Id) {
+        callback::on_flush();
     }
 
     pub(super) unsafe extern "C" fn on_system_call(
@@ -84,5 +92,9 @@ mod data {
     pub(super) unsafe extern "C" fn on_exit(_: *mut c_void) {
         // SAFETY: QEMU calls this once, at its end.
         unsafe { callback::on_exit() };
+    }
+
+    pub(super) unsafe extern "C" fn on_flush(_: *mut c_void) {
+        callback::on_flush();
     }
 }

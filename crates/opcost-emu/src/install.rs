@@ -4,6 +4,7 @@ use crate::api::{self, Id, Info};
 use crate::arguments::Arguments;
 use crate::attribution::Attribution;
 use crate::core::Core;
+use crate::vcpu::VCPUS_MAX;
 use crate::{callback, events, refusal};
 use opcost_record::emulation::API_NEWEST;
 use opcost_record::symbols::Symbols;
@@ -89,11 +90,14 @@ unsafe fn install(id: Id, info: &Info, texts: &[String]) -> Result<(), String> {
     refusal::start(!arguments.system);
     let user = !arguments.system;
     // A second thread of a program is refused.
-    let one_vcpu = user || info.vcpus_max == 1;
+    let vcpus = if user { 1 } else { usize::try_from(info.vcpus_max).unwrap_or(1).max(1) };
+    if vcpus > VCPUS_MAX {
+        return Err(format!("the machine has {vcpus} CPUs; give it {VCPUS_MAX} at most"));
+    }
     // SAFETY: this comes once and before any callback.
     unsafe {
-        callback::start(Core::new(arguments, Attribution::new(symbols), one_vcpu));
-        events::register(id, api, user);
+        callback::start(Core::new(arguments, Attribution::new(symbols, vcpus), vcpus));
+        events::register(id, api, user, vcpus > 1);
     }
     Ok(())
 }

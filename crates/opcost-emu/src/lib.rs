@@ -86,6 +86,7 @@ mod repeat;
 mod report;
 mod translate;
 mod tree;
+mod vcpu;
 mod walk;
 
 pub use api::Info;

@@ -31,9 +31,9 @@ pub(crate) fn in_user_mode() -> bool {
     USER_MODE.load(Ordering::Relaxed)
 }
 
-/// Whether a program has more than one thread.
-pub(crate) fn user_threads() -> bool {
-    in_user_mode() && REFUSED.load(Ordering::Relaxed) == Refusal::Thread as u8
+/// Whether more than one thread was seen.
+pub(crate) fn threads() -> bool {
+    REFUSED.load(Ordering::Relaxed) == Refusal::Thread as u8
 }
 
 /// Whether this is the process that is counted, not a child of it.

@@ -8,8 +8,8 @@ use opcost_record::marker::REGIONS;
 pub(crate) struct Reading {
     /// The counters.
     pub(crate) counters: Counters,
-    /// Landmarks reached, by the place of their counter; then system calls of user mode; then the
-    /// raw counts of the self-test, three for each kind of string instruction.
+    /// Landmarks reached, by the place of their counter; then system calls of user mode, and turns of
+    /// several vCPUs; then the raw counts of the self-test, three for each kind of string instruction.
     pub(crate) landmarks: Vec<u64>,
 }
 

@@ -66,6 +66,9 @@ impl Translator {
     /// `handle` is what QEMU passed to the callback that is running.
     pub(crate) unsafe fn translate(&mut self, core: &mut Core, handle: *mut c_void) {
         let api = api::api();
+        if !core.one_vcpu {
+            api.set_translating(core.vcpus.running());
+        }
         // SAFETY: the handle is QEMU's, and what it lends lives until the callback returns.
         let (start, sources, host) = unsafe { read(api, handle) };
         if sources.is_empty() {

@@ -50,16 +50,61 @@ pub(crate) struct Tree {
     index: Vec<u32>,
     column: usize,
     nodes_max: usize,
+    /// What the nodes cost on each vCPU but the first; these never move either.
+    further: Vec<Vec<[Amount; COLUMNS]>>,
+    /// The vCPU that costs go to.
+    vcpu: usize,
 }
 
 impl Tree {
     /// A tree of at most `nodes_max` nodes.
     ///
-    /// `other_contexts`: the function that stands for contexts without a node.
-    pub(crate) fn new(other_contexts: u32, nodes_max: usize) -> Tree {
+    /// `other_contexts`: the function that stands for contexts without a node; `vcpus`: how many are
+    /// told apart.
+    pub(crate) fn new(other_contexts: u32, nodes_max: usize, vcpus: usize) -> Tree {
         let mut nodes = Vec::with_capacity(nodes_max.max(2));
         nodes.extend([Node::new(ROOT, u32::MAX), Node::new(ROOT, other_contexts)]);
-        Tree { nodes, index: vec![ROOT; 1024], column: 0, nodes_max }
+        let amounts = || {
+            let mut amounts = Vec::with_capacity(nodes_max.max(2));
+            amounts.resize(nodes.len(), Default::default());
+            amounts
+        };
+        let further = (1..vcpus).map(|_| amounts()).collect();
+        Tree { nodes, index: vec![ROOT; 1024], column: 0, nodes_max, further, vcpu: 0 }
+    }
+
+    /// How many vCPUs are told apart.
+    pub(crate) fn vcpus(&self) -> usize {
+        1 + self.further.len()
+    }
+
+    /// Chooses the vCPU that costs go to.
+    pub(crate) fn choose_vcpu(&mut self, vcpu: usize) {
+        self.vcpu = vcpu;
+    }
+
+    /// What a node costs on a vCPU.
+    #[inline(always)]
+    fn amounts(&self, vcpu: usize, node: usize) -> &[Amount; COLUMNS] {
+        match vcpu {
+            0 => &self.nodes[node].amounts,
+            further => &self.further[further - 1][node],
+        }
+    }
+
+    /// The same for the chosen vCPU.
+    #[inline(always)]
+    fn amounts_mut(&mut self, node: u32) -> &mut [Amount; COLUMNS] {
+        match self.vcpu {
+            0 => &mut self.nodes[node as usize].amounts,
+            further => &mut self.further[further - 1][node as usize],
+        }
+    }
+
+    /// What one column costs on a vCPU.
+    pub(crate) fn sum(&self, vcpu: usize, column: usize) -> u64 {
+        let cost = |node| self.amounts(vcpu, node)[column].cost;
+        (0..self.nodes.len()).map(cost).fold(0, u64::wrapping_add)
     }
 
     /// Chooses the column that costs go to.
@@ -70,13 +115,14 @@ impl Tree {
     /// Where the cost of a node is added up in the chosen column; the place never moves.
     #[inline(always)]
     pub(crate) fn cost(&mut self, node: u32) -> *mut u64 {
-        &raw mut self.nodes[node as usize].amounts[self.column].cost
+        let column = self.column;
+        &raw mut self.amounts_mut(node)[column].cost
     }
 
     /// Moves cost of a node from one column to another.
     pub(crate) fn shift(&mut self, node: u32, from: usize, to: usize, cost: u64) {
         for (column, amount) in [(from, cost.wrapping_neg()), (to, cost)] {
-            let sum = &mut self.nodes[node as usize].amounts[column].cost;
+            let sum = &mut self.amounts_mut(node)[column].cost;
             *sum = sum.wrapping_add(amount);
         }
     }
@@ -84,7 +130,8 @@ impl Tree {
     /// Counts a call of a node.
     #[inline(always)]
     pub(crate) fn called(&mut self, node: u32) {
-        self.nodes[node as usize].amounts[self.column].calls += 1;
+        let column = self.column;
+        self.amounts_mut(node)[column].calls += 1;
     }
 
     /// The node above one; the root is above itself.
@@ -137,6 +184,9 @@ impl Tree {
         }
         let node = self.nodes.len() as u32;
         self.nodes.push(Node::new(parent, function));
+        for amounts in &mut self.further {
+            amounts.push(Default::default());
+        }
         let (place, mark) = self.place(parent, function);
         self.index[place] = node | mark;
         if self.nodes.len() * 2 > self.index.len() {
@@ -171,16 +221,47 @@ impl Tree {
 
     /// Sets what every column but that for what lies outside of regions has to 0; the nodes stay.
     pub(crate) fn clear_regions(&mut self) {
-        for node in &mut self.nodes {
-            node.amounts[1..].fill(Amount::default());
+        let first = self.nodes.iter_mut().map(|node| &mut node.amounts);
+        for amounts in first.chain(self.further.iter_mut().flatten()) {
+            amounts[1..].fill(Amount::default());
         }
     }
 
     /// One column as a profile: the nodes with a cost or calls, and those above them.
-    pub(crate) fn profile(&self, column: usize, functions: &[Function]) -> Profile {
+    ///
+    /// `vcpu_frames`: the function that stands above all others of a vCPU; none where there is one.
+    pub(crate) fn profile(
+        &self,
+        column: usize,
+        functions: &[Function],
+        vcpu_frames: &[u32],
+    ) -> Profile {
+        let mut profile = Profile::default();
+        let mut numbers = vec![None; functions.len()];
+        for vcpu in 0..self.vcpus() {
+            let mut number = |profile: &mut Profile, function: u32| {
+                *numbers[function as usize].get_or_insert_with(|| {
+                    profile.functions.push(functions[function as usize].clone());
+                    profile.functions.len() as u32 - 1
+                })
+            };
+            self.add_contexts(&mut profile, vcpu, column, vcpu_frames.get(vcpu), &mut number);
+        }
+        profile
+    }
+
+    /// Adds the contexts of one vCPU to a profile; `number`: the number of a function in it.
+    fn add_contexts(
+        &self,
+        profile: &mut Profile,
+        vcpu: usize,
+        column: usize,
+        frame: Option<&u32>,
+        number: &mut dyn FnMut(&mut Profile, u32) -> u32,
+    ) {
         let mut wanted = vec![false; self.nodes.len()];
         for node in (1..self.nodes.len()).rev() {
-            let Amount { cost, calls } = self.nodes[node].amounts[column];
+            let Amount { cost, calls } = self.amounts(vcpu, node)[column];
             if cost > 0 || calls > 0 {
                 wanted[node] = true;
             }
@@ -188,24 +269,23 @@ impl Tree {
                 wanted[self.nodes[node].parent as usize] = true;
             }
         }
-        let mut profile = Profile::default();
         let mut numbers = vec![None; self.nodes.len()];
-        let mut function_numbers = vec![None; functions.len()];
+        if let (Some(frame), true) = (frame, wanted[ROOT as usize]) {
+            numbers[ROOT as usize] = Some(profile.contexts.len() as u32);
+            let function = number(profile, *frame);
+            profile.contexts.push(Context { parent: None, function, calls: 0, cost: 0 });
+        }
         for node in 1..self.nodes.len() {
             if !wanted[node] {
                 continue;
             }
             let Node { parent, function, .. } = self.nodes[node];
-            let function = *function_numbers[function as usize].get_or_insert_with(|| {
-                profile.functions.push(functions[function as usize].clone());
-                profile.functions.len() as u32 - 1
-            });
+            let function = number(profile, function);
             numbers[node] = Some(profile.contexts.len() as u32);
-            let Amount { cost, calls } = self.nodes[node].amounts[column];
+            let Amount { cost, calls } = self.amounts(vcpu, node)[column];
             let parent = numbers[parent as usize];
             profile.contexts.push(Context { parent, function, calls, cost });
         }
-        profile
     }
 }
 
@@ -225,7 +305,7 @@ mod tests {
 
     #[test]
     fn children_are_found_again() {
-        let mut tree = Tree::new(0, 5000);
+        let mut tree = Tree::new(0, 5000, 1);
         let nodes: Vec<u32> = (1..4000).map(|function| tree.child(ROOT, function)).collect();
         for (function, node) in (1..4000).zip(nodes) {
             assert_eq!(tree.child(ROOT, function), node);
@@ -237,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_child_is_found_though_another_was_found_there_last() {
-        let mut tree = Tree::new(0, 5000);
+        let mut tree = Tree::new(0, 5000, 1);
         let near = Cell::new(ROOT);
         for _ in 0..2 {
             for (parent, function) in (0..2000).map(|turn| (turn % 7, turn % 11 + 1)) {
@@ -252,13 +332,13 @@ mod tests {
 
     #[test]
     fn what_there_is_no_room_for_is_counted_elsewhere() {
-        let mut tree = Tree::new(0, 4);
+        let mut tree = Tree::new(0, 4, 1);
         let first = tree.child(ROOT, 1);
         let second = tree.child(first, 2);
         let third = tree.child(second, 3);
         assert_eq!(tree.child(third, 1), third);
         add(&mut tree, third, 7);
-        let profile = tree.profile(0, &functions(4));
+        let profile = tree.profile(0, &functions(4), &[]);
         assert_eq!(profile.total(), 7);
         assert_eq!(profile.functions[profile.contexts[0].function as usize].symbol, "f0");
         assert_eq!(tree.child(first, 2), second, "old nodes stay reachable");
@@ -266,7 +346,7 @@ mod tests {
 
     #[test]
     fn columns_are_apart_and_profiles_have_every_ancestor() {
-        let mut tree = Tree::new(0, 100);
+        let mut tree = Tree::new(0, 100, 1);
         let main = tree.child(ROOT, 1);
         let leaf = tree.child(main, 2);
         add(&mut tree, main, 5);
@@ -274,8 +354,8 @@ mod tests {
         tree.called(leaf);
         add(&mut tree, leaf, 3);
         tree.shift(leaf, 1, 0, 1);
-        let outside = tree.profile(0, &functions(3));
-        let work = tree.profile(1, &functions(3));
+        let outside = tree.profile(0, &functions(3), &[]);
+        let work = tree.profile(1, &functions(3), &[]);
         assert_eq!(outside.total(), 6);
         assert_eq!(
             work.contexts,
@@ -285,11 +365,11 @@ mod tests {
             ]
         );
         assert_eq!(work.functions, functions(3)[1..]);
-        assert!(tree.profile(2, &functions(3)).contexts.is_empty());
+        assert!(tree.profile(2, &functions(3), &[]).contexts.is_empty());
         tree.clear_regions();
-        assert_eq!(tree.profile(0, &functions(3)), outside);
-        assert!(tree.profile(1, &functions(3)).contexts.is_empty());
+        assert_eq!(tree.profile(0, &functions(3), &[]), outside);
+        assert!(tree.profile(1, &functions(3), &[]).contexts.is_empty());
         add(&mut tree, leaf, 4);
-        assert_eq!(tree.profile(1, &functions(3)).total(), 4, "nodes stay");
+        assert_eq!(tree.profile(1, &functions(3), &[]).total(), 4, "nodes stay");
     }
 }

@@ -25,6 +25,18 @@ pub(crate) enum JobError {
     /// The command could not be started.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
+    /// The kernel did not start all CPUs.
+    #[error(
+        "the kernel started {started} of the machine's {wanted} CPUs: it needs CONFIG_SMP, \
+         CONFIG_NR_CPUS of at least {wanted}, and neither nosmp nor maxcpus= on its command line; \
+         lower --cpus, or boot another kernel"
+    )]
+    Cpus {
+        /// How many run.
+        started: usize,
+        /// How many there should be.
+        wanted: u32,
+    },
     /// The workload failed.
     #[error("{0}")]
     Work(String),

@@ -57,6 +57,9 @@ fn perform(channel: &mut Channel, asked: Asked) -> Result<(), JobError> {
     if modules {
         send(channel, FrameKind::Modules, kernel::modules()?.as_bytes())?;
     }
+    if let Some(cpus) = request.cpus {
+        kernel::check_cpus(cpus)?;
+    }
     let padding = match &request.variation {
         Some(variation) => Some(variation::apply(variation)?),
         None => None,

@@ -1,6 +1,7 @@
 //! What the running kernel says of itself.
 
 use crate::error::JobError;
+use opcost_sys::affinity;
 use std::fs::{self, File};
 use std::io::Read;
 
@@ -34,6 +35,16 @@ pub(crate) fn cpuinfo() -> String {
         }
     }
     lines.join("\n")
+}
+
+/// Checks that so many CPUs run.
+pub(crate) fn check_cpus(wanted: u32) -> Result<(), JobError> {
+    let allowed = affinity::allowed_cpus().map_err(JobError::system("ask which CPUs there are"))?;
+    let started = allowed.len();
+    match started == wanted as usize {
+        true => Ok(()),
+        false => Err(JobError::Cpus { started, wanted }),
+    }
 }
 
 /// The functions of `/proc/kallsyms`, as its lines.

@@ -180,6 +180,11 @@ const fn modelled(name: &'static str, kind: Kind, help: &'static str) -> MetricR
     MetricRow { kind, ..row(name, &[], EMULATOR, Unit::Count, Family::Rest, help) }
 }
 
+/// What one of several CPUs of a guest executed.
+const fn of_cpu(name: &'static str, help: &'static str) -> MetricRow {
+    row(name, &[], EMULATOR, Unit::Count, Family::Rest, help)
+}
+
 /// A condition of the run, which the ledger's rules look at.
 const fn condition(name: &'static str, unit: Unit, help: &'static str) -> MetricRow {
     MetricRow { per_op: false, ..row(name, &[], "conditions", unit, Family::Control, help) }
@@ -254,6 +259,17 @@ pub static METRICS: &[MetricRow] = &[
     row("stores", &[], EMULATOR, Unit::Count, Family::Rest, "memory operands written by retired instructions; of a string instruction, one for each iteration"),
     row("system-calls", &[], EMULATOR, Unit::Count, Family::Rest, "system calls entered"),
     row("interrupts", &[], EMULATOR, Unit::Count, Family::Rest, "interrupts taken"),
+    row("pauses", &[], EMULATOR, Unit::Count, Family::Rest, "pause instructions, by which a CPU waits for another in a loop; each ends the CPU's turn (several CPUs)"),
+    row("halts", &[], EMULATOR, Unit::Count, Family::Rest, "hlt instructions, by which an idle CPU waits for an interrupt (several CPUs)"),
+    MetricRow { better: Better::Neither, ..row("cpu-turns", &[], EMULATOR, Unit::Count, Family::Rest, "times that the emulator went on with another CPU (several CPUs)") },
+    of_cpu("instructions-cpu0", "instructions retired on CPU 0 (several CPUs)"),
+    of_cpu("instructions-cpu1", "instructions retired on CPU 1 (several CPUs)"),
+    of_cpu("instructions-cpu2", "instructions retired on CPU 2 (several CPUs)"),
+    of_cpu("instructions-cpu3", "instructions retired on CPU 3 (several CPUs)"),
+    of_cpu("instructions-cpu4", "instructions retired on CPU 4 (several CPUs)"),
+    of_cpu("instructions-cpu5", "instructions retired on CPU 5 (several CPUs)"),
+    of_cpu("instructions-cpu6", "instructions retired on CPU 6 (several CPUs)"),
+    of_cpu("instructions-cpu7", "instructions retired on CPU 7 (several CPUs)"),
     row("instruction-starts", &[], EMULATOR, Unit::Count, Family::Control, "instructions begun by the emulator: with string iterations, and with those that faulted"),
     modelled("model-branch-misses", Kind::Modelled, "branches that the model of a predictor mispredicts"),
     modelled("model-L1-icache-misses", Kind::Modelled, "misses of the model of a level 1 instruction cache"),

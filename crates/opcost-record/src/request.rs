@@ -4,6 +4,7 @@
 //! ```text
 //! opcost-request 3
 //! vary 7 30
+//! cpus 2
 //! job command
 //! program /bin/gzip
 //! argv gzip
@@ -11,7 +12,7 @@
 //! argv my%20file
 //! env PATH=/bin
 //! cwd /root
-//! end 8
+//! end 9
 //! ```
 //!
 //! The frame is that of [`framing`](crate::framing). Bytes other than printable ASCII, and `%`, are
@@ -52,13 +53,15 @@ pub struct GuestRequest {
     /// What makes this run another one than others from the same booted state; `None` for a guest
     /// whose boot was already its own.
     pub variation: Option<Variation>,
+    /// How many CPUs the kernel is to have started; `None`: that does not matter.
+    pub cpus: Option<u32>,
     /// What to do.
     pub job: GuestJob,
 }
 
 impl From<GuestJob> for GuestRequest {
     fn from(job: GuestJob) -> GuestRequest {
-        GuestRequest { variation: None, job }
+        GuestRequest { variation: None, cpus: None, job }
     }
 }
 
@@ -127,6 +130,9 @@ impl GuestRequest {
         if let Some(Variation { seed, padding_bytes }) = self.variation {
             lines.push(format!("vary {seed} {padding_bytes}"));
         }
+        if let Some(cpus) = self.cpus {
+            lines.push(format!("cpus {cpus}"));
+        }
         match &self.job {
             GuestJob::Symbols => lines.push("job symbols".to_string()),
             GuestJob::Workload { name, params, seed, paths, env } => {
@@ -170,6 +176,7 @@ impl GuestRequest {
 #[derive(Default)]
 struct Items {
     variation: Option<Variation>,
+    cpus: Option<u32>,
     job: Option<String>,
     name: Option<String>,
     params: Vec<(String, String)>,
@@ -192,6 +199,7 @@ impl Items {
                     padding_bytes: padding.parse().map_err(number)?,
                 });
             }
+            "cpus" => self.cpus = Some(value.parse().map_err(|_| "not a number")?),
             "job" => self.job = Some(value.to_string()),
             "name" => self.name = Some(plain(value)?),
             "param" => {
@@ -213,7 +221,7 @@ impl Items {
     }
 
     fn into_request(self) -> Result<GuestRequest, &'static str> {
-        Ok(GuestRequest { variation: self.variation, job: self.into_job()? })
+        Ok(GuestRequest { variation: self.variation, cpus: self.cpus, job: self.into_job()? })
     }
 
     fn into_job(self) -> Result<GuestJob, &'static str> {
@@ -310,7 +318,8 @@ mod tests {
             (any::<u32>(), any::<u16>())
                 .prop_map(|(seed, padding_bytes)| Variation { seed, padding_bytes }),
         );
-        (variation, job).prop_map(|(variation, job)| GuestRequest { variation, job })
+        (variation, prop::option::of(any::<u32>()), job)
+            .prop_map(|(variation, cpus, job)| GuestRequest { variation, cpus, job })
     }
 
     proptest! {
@@ -342,9 +351,9 @@ mod tests {
             env: vec![("PATH".into(), "/bin".into())],
             cwd: "/root".into(),
         });
-        let request = GuestRequest { variation, job };
-        let text = "opcost-request 3\nvary 7 30\njob command\nprogram /bin/gzip\nargv gzip\nargv -9\n\
-                    argv my%20file\nenv PATH=/bin\ncwd /root\nend 8\n";
+        let request = GuestRequest { variation, cpus: Some(2), job };
+        let text = "opcost-request 3\nvary 7 30\ncpus 2\njob command\nprogram /bin/gzip\nargv gzip\nargv -9\n\
+                    argv my%20file\nenv PATH=/bin\ncwd /root\nend 9\n";
         assert_eq!(request.format(), text);
     }
 

@@ -22,6 +22,7 @@ mod copy;
 mod error;
 mod figure;
 mod fileio;
+mod futex;
 mod gate;
 #[cfg(target_arch = "x86_64")]
 mod immediate;

@@ -181,7 +181,7 @@ mod tests {
             params.pairs().iter().map(|(name, value)| format!("{name}={value}")).collect();
         assert_eq!(
             pairs.join(" "),
-            "ops=1000000 seccomp=off procs=1 threads=0 scale=off oversubscribe=off slots=7 pages=16 touch=0.5 neighbours=0"
+            "ops=1000000 seccomp=off procs=1 threads=0 scale=off oversubscribe=off pin=off slots=7 pages=16 touch=0.5 neighbours=0"
         );
         assert_eq!(params.number("slots"), 7);
         assert_eq!(params.chance("touch"), 0.5);
@@ -193,12 +193,12 @@ mod tests {
         assert_eq!(
             refused("mmap", &[("slot", "3")]),
             "workload 'mmap' has no parameter 'slot' (did you mean 'slots'?); \
-             it has: ops, seccomp, procs, threads, scale, oversubscribe, slots, pages, touch, neighbours"
+             it has: ops, seccomp, procs, threads, scale, oversubscribe, pin, slots, pages, touch, neighbours"
         );
         assert_eq!(
             refused("syscall", &[("temperature", "3")]),
             "workload 'syscall' has no parameter 'temperature'; \
-             it has: ops, seccomp, procs, threads, scale, oversubscribe, call, pollute, unroll, extra"
+             it has: ops, seccomp, procs, threads, scale, oversubscribe, pin, call, pollute, unroll, extra"
         );
     }
 

@@ -40,7 +40,7 @@ pub struct WorkloadSpec {
 pub(crate) const SCALE: &str = "scale";
 
 /// The parameters that every workload has; the default of `ops` is the workload's.
-const COMMON: [ParamSpec; 6] = [
+const COMMON: [ParamSpec; 7] = [
     ParamSpec {
         name: "ops",
         default: "",
@@ -83,6 +83,13 @@ const COMMON: [ParamSpec; 6] = [
         default: "off",
         values: "off|on",
         help: "whether there may be more tasks than CPUs, which then wait for each other's turns",
+        check: |value| one_of(value, &["off", "on"]),
+    },
+    ParamSpec {
+        name: "pin",
+        default: "off",
+        values: "off|on",
+        help: "whether each task stays on one CPU, the tasks on as many CPUs as there are",
         check: |value| one_of(value, &["off", "on"]),
     },
 ];

@@ -34,6 +34,8 @@ pub(crate) struct Tasks {
     pub(crate) number: usize,
     /// Whether each task reads the clock before and after its work.
     pub(crate) timed: bool,
+    /// Whether each task stays on one CPU.
+    pub(crate) pinned: bool,
 }
 
 impl Tasks {
@@ -43,11 +45,12 @@ impl Tasks {
     /// [`WorkError::TwoKindsOfTasks`] and [`WorkError::Oversubscribed`].
     pub(crate) fn of(params: &Params) -> Result<Option<Tasks>, WorkError> {
         let (procs, threads) = (params.number("procs"), params.number("threads"));
-        let timed = params.text("scale") == "on";
+        let (timed, pinned) = (params.text("scale") == "on", params.text("pin") == "on");
+        let of = |kind, number: u64| Tasks { kind, number: number as usize, timed, pinned };
         let tasks = match (procs, threads) {
-            (1, 0) if !timed => None,
-            (_, 0) => Some(Tasks { kind: TaskKind::Process, number: procs as usize, timed }),
-            (1, _) => Some(Tasks { kind: TaskKind::Thread, number: threads as usize, timed }),
+            (1, 0) if !timed && !pinned => None,
+            (_, 0) => Some(of(TaskKind::Process, procs)),
+            (1, _) => Some(of(TaskKind::Thread, threads)),
             _ => return Err(WorkError::TwoKindsOfTasks { procs, threads }),
         };
         let number = tasks.map_or(1, |tasks| tasks.number);
@@ -69,9 +72,21 @@ pub(crate) fn current() -> usize {
     CURRENT.get()
 }
 
-/// Makes the calling thread the task of that index.
-pub(crate) fn become_task(index: usize) {
+/// Makes the calling thread the task of that index; `pinned`: on one of the CPUs that it may use.
+pub(crate) fn become_task(index: usize, pinned: bool) -> Result<(), WorkError> {
     CURRENT.set(index);
+    if pinned {
+        let pin = || {
+            let cpus = affinity::allowed_cpus()?;
+            affinity::set_affinity(cpus[index % cpus.len()])
+        };
+        pin().map_err(|source| WorkError::Setup {
+            what: format!("keep task {} on one CPU", index + 1),
+            source,
+            advice: "leave 'pin' off",
+        })?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -90,7 +105,9 @@ mod tests {
     fn one_process_works_itself_unless_it_is_to_be_timed() {
         let tasks_of = |given: &[(&str, &str)]| tasks(given).unwrap();
         assert_eq!(tasks_of(&[]), None);
-        let one = |kind, timed| Some(Tasks { kind, number: 1, timed });
+        let one = |kind, timed| Some(Tasks { kind, number: 1, timed, pinned: false });
+        let pinned = tasks_of(&[("pin", "on")]).unwrap();
+        assert_eq!((pinned.number, pinned.pinned), (1, true));
         assert_eq!(tasks_of(&[("scale", "on")]), one(TaskKind::Process, true));
         assert_eq!(tasks_of(&[("threads", "1")]), one(TaskKind::Thread, false));
         let three = tasks_of(&[("procs", "3"), ("oversubscribe", "on")]).unwrap();
@@ -122,7 +139,7 @@ mod tests {
 
     #[test]
     fn threads_have_indices_of_their_own() {
-        become_task(3);
+        become_task(3, true).unwrap();
         assert_eq!(std::thread::spawn(current).join().unwrap(), 0);
         assert_eq!(current(), 3);
     }

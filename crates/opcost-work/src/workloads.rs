@@ -3,13 +3,14 @@
 #[cfg(target_arch = "x86_64")]
 use crate::immediate;
 use crate::spec::WorkloadSpec;
-use crate::{build, copy, fileio, lock, mapfile, mmap, pipe, pvops, syscall};
+use crate::{build, copy, fileio, futex, lock, mapfile, mmap, pipe, pvops, syscall};
 
 /// Every workload, in the order in which lists show them.
 pub static WORKLOADS: &[WorkloadSpec] = &[
     build::SPEC,
     copy::SPEC,
     fileio::SPEC,
+    futex::SPEC,
     #[cfg(target_arch = "x86_64")]
     immediate::SPEC,
     lock::SPEC,

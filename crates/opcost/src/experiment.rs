@@ -273,6 +273,12 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<u32>,
 
+    /// CPUs of the emulated machine, up to 8; they take turns on one thread, so that counts stay exact
+    /// (QEMU 10.0 or later) [default: 1]
+    #[arg(long, value_name = "N", help_heading = GUEST)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<u32>,
+
     /// Disk of the emulated machine, in its memory, mounted on /disk: FILESYSTEM[,OPTION…]:SIZE
     /// with mount options, for example ext4:64M or ext4,data=journal:64M. The file systems are
     /// ext4, ext3 and ext2. If it is repeated, each disk makes a variant [default: none]
@@ -408,6 +414,9 @@ pub struct Variant {
     /// Memory of its emulated machine, MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<u32>,
+    /// CPUs of its emulated machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<u32>,
     /// Disk of its emulated machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<String>,

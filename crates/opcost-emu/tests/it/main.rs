@@ -8,3 +8,4 @@ mod kernel;
 mod machine;
 mod programs;
 mod self_test;
+mod vcpus;

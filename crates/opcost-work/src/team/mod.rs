@@ -97,7 +97,7 @@ impl Team {
         };
         for index in 0..tasks.number {
             let (board, prepare) = (Arc::clone(&team.board), prepare.clone());
-            let life = move || run_task(&board, index, tasks.timed, &prepare);
+            let life = move || run_task(&board, index, tasks, &prepare);
             let member = match tasks.kind {
                 TaskKind::Process => Member::Process(Process::fork(life)?),
                 TaskKind::Thread => Member::Thread(Thread::start(life)?),
@@ -206,10 +206,10 @@ impl Crew for Team {
 fn run_task<C: Crew>(
     board: &Board,
     index: usize,
-    timed: bool,
+    tasks: Tasks,
     prepare: &impl Fn(usize) -> Result<C, WorkError>,
 ) -> i32 {
-    let outcome = catch_unwind(AssertUnwindSafe(|| follow_steps(board, index, timed, prepare)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| follow_steps(board, index, tasks, prepare)));
     let message = match outcome {
         Ok(Ok(())) => return 0,
         Ok(Err(error)) => error.to_string(),
@@ -222,10 +222,11 @@ fn run_task<C: Crew>(
 fn follow_steps<C: Crew>(
     board: &Board,
     index: usize,
-    timed: bool,
+    tasks: Tasks,
     prepare: &impl Fn(usize) -> Result<C, WorkError>,
 ) -> Result<(), WorkError> {
-    become_task(index);
+    become_task(index, tasks.pinned)?;
+    let timed = tasks.timed;
     // As a closure, since work that is not timed reads no clock.
     let now_ns = || if timed { monotonic_ns() } else { 0 };
 

@@ -267,7 +267,7 @@ impl Crew for Idle {
     }
 }
 
-const THREE: Tasks = Tasks { kind: TaskKind::Process, number: 3, timed: false };
+const THREE: Tasks = Tasks { kind: TaskKind::Process, number: 3, timed: false, pinned: false };
 
 /// Lets three processes go through the steps up to their report.
 fn report_of_three(invariants: usize) -> Result<Vec<Report>, WorkError> {

@@ -159,12 +159,14 @@ fn different_machine(variants: [VariantOf<'_>; 2]) -> Option<(&'static str, Stri
             let (emulator, of_other) =
                 (named(&first.emulator_version), named(&second.emulator_version));
             let memory = [guest, other].map(|guest| guest.memory_mib.to_string());
+            let cpus = [guest, other].map(|guest| guest.cpus.to_string());
             differs("the emulators differ", &emulator, &of_other)
                 .or_else(|| {
                     differs("opcost differs", &first.opcost_version, &second.opcost_version)
                 })
                 .or_else(|| differs("the emulated CPUs differ", &guest.cpu_model, &other.cpu_model))
                 .or_else(|| differs("the memories differ, MiB", &memory[0], &memory[1]))
+                .or_else(|| differs("the numbers of CPUs differ", &cpus[0], &cpus[1]))
         }
         _ => differs("the CPUs differ", &named(&first.cpu_model), &named(&second.cpu_model)),
     };

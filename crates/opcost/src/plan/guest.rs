@@ -74,12 +74,33 @@ pub struct GuestPlan {
     pub cpu_model: String,
     /// Memory, MiB.
     pub memory_mib: u32,
+    /// CPUs, which take turns.
+    #[serde(default = "one_cpu", skip_serializing_if = "is_one_cpu")]
+    pub cpus: u32,
     /// Its disk, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskSpec>,
 }
 
+fn one_cpu() -> u32 {
+    1
+}
+
+fn is_one_cpu(cpus: &u32) -> bool {
+    *cpus == one_cpu()
+}
+
+/// How many CPUs every machine has at least; a variant without a machine has none.
+pub(crate) fn fewest_cpus<'a>(guests: impl Iterator<Item = Option<&'a GuestPlan>>) -> u32 {
+    guests.flatten().map(|guest| guest.cpus).min().unwrap_or(one_cpu())
+}
+
 impl GuestPlan {
+    /// How many CPUs its kernel has to start; `None` where it starts one in any case.
+    pub fn cpus_wanted(&self) -> Option<u32> {
+        Some(self.cpus).filter(|cpus| *cpus > 1)
+    }
+
     /// The machine in one line: what of it differs from the default.
     pub fn describe(&self) -> String {
         let mut parts = Vec::new();
@@ -100,6 +121,9 @@ impl GuestPlan {
         if self.kernel.is_some() {
             parts.push(format!("{} MiB", self.memory_mib));
         }
+        if self.cpus > 1 {
+            parts.push(format!("{} CPUs", self.cpus));
+        }
         if let Some(disk) = &self.disk {
             parts.push(format!("disk {disk} in memory"));
         }
@@ -109,8 +133,9 @@ impl GuestPlan {
 
 /// The metrics that runs on an emulated machine have.
 ///
-/// `kernel`: whether a kernel is booted; user-mode emulation sees no kernel's events.
-pub(crate) fn metrics(model: bool, kernel: bool) -> Vec<MetricKey> {
+/// `kernel`: whether a kernel is booted; user-mode emulation sees no kernel's events. `cpus`: how many
+/// every machine has at least.
+pub(crate) fn metrics(model: bool, kernel: bool, cpus: u32) -> Vec<MetricKey> {
     let both: &[Domain] =
         if kernel { &[Domain::All, Domain::User, Domain::Kernel] } else { &[Domain::User] };
     let whole = if kernel { Domain::All } else { Domain::User };
@@ -132,6 +157,11 @@ pub(crate) fn metrics(model: bool, kernel: bool) -> Vec<MetricKey> {
             "model-LLC-misses",
             "estimated-cycles",
         ]);
+    }
+    if cpus > 1 {
+        let whole = |name: &str| MetricKey::new(name, Domain::All, EMULATOR);
+        metrics.extend(["pauses", "halts", "cpu-turns"].map(whole));
+        metrics.extend((0..cpus).map(|cpu| whole(&format!("instructions-cpu{cpu}"))));
     }
     // A system call is the program's and the kernel's.
     metrics.push(MetricKey::new("system-calls", Domain::All, EMULATOR));

@@ -241,7 +241,11 @@ impl Plan {
     /// The metrics that every run should have.
     pub fn metrics(&self) -> Vec<MetricKey> {
         match self.emulation() {
-            Some(emulation) => guest::metrics(emulation.model.is_some(), self.boots_kernels()),
+            Some(emulation) => {
+                let cpus =
+                    guest::fewest_cpus(self.variants.iter().map(|variant| variant.guest.as_ref()));
+                guest::metrics(emulation.model.is_some(), self.boots_kernels(), cpus)
+            }
             None => judged::metrics_judged(&self.events, self.scope(), &self.primary),
         }
     }

@@ -16,6 +16,8 @@ use std::path::PathBuf;
 
 /// Memory of an emulated machine, MiB, where nothing else is said.
 const MEMORY_MIB: u32 = 512;
+/// The most CPUs of a machine: those that the plugin tells apart.
+const CPUS_MAX: u32 = 8;
 /// A run is stopped after that time: a guest that hangs would never end.
 pub(super) const LIMIT_MS: u64 = 30 * 60 * 1000;
 /// The most machines at the same time by default; each has its memory.
@@ -38,6 +40,7 @@ pub(super) fn name_by_machine(guest: &GuestPlan, all: &[Option<GuestPlan>]) -> O
         differs(&|guest| if guest.boot.is_empty() { "default".into() } else { guest.boot.clone() }),
         differs(&|guest| guest.cpu_model.clone()),
         named("MiB=", differs(&|guest| guest.memory_mib.to_string())),
+        named("CPUs=", differs(&|guest| guest.cpus.to_string())),
         differs(&|guest| guest.disk.as_ref().map_or("no disk".into(), DiskSpec::to_string)),
     ]
     .into_iter()
@@ -122,6 +125,7 @@ pub(super) fn resolve_emulation(
             ("model", experiment.model),
             ("cache", !experiment.cache.is_empty()),
             ("memory-mib", experiment.memory_mib.is_some()),
+            ("cpus", experiment.cpus.is_some()),
             ("jobs", experiment.jobs.is_some()),
             ("kernels", !experiment.kernels.is_empty()),
             ("kernel-tree", experiment.kernel_tree.is_some()),
@@ -214,6 +218,7 @@ pub(super) fn resolve_guest(
             ("boot", variant.boot.is_some()),
             ("cpu-model", variant.cpu_model.is_some()),
             ("memory-mib", variant.memory_mib.is_some()),
+            ("cpus", variant.cpus.is_some()),
             ("disk", variant.disk.is_some()),
         ];
         return match given.iter().find(|(_, given)| *given) {
@@ -230,6 +235,10 @@ pub(super) fn resolve_guest(
     let boot = variant.boot.clone().unwrap_or_default();
     if !(64..=65_536).contains(&memory_mib) {
         return Err(fail(Status::Usage, format!("--memory-mib {memory_mib}: give 64 to 65536")));
+    }
+    let cpus = variant.cpus.or(experiment.cpus).unwrap_or(1);
+    if !(1..=CPUS_MAX).contains(&cpus) {
+        return Err(fail(Status::Usage, format!("--cpus {cpus}: give 1 to {CPUS_MAX}")));
     }
     if boot.contains(['\n', '\0']) {
         return Err(fail(Status::Usage, "--boot: options stand in one line"));
@@ -250,6 +259,7 @@ pub(super) fn resolve_guest(
         }
         let given = [
             ("boot", !boot.is_empty(), ""),
+            ("cpus", cpus > 1, ", since the program has one thread there"),
             ("disk", disk.is_some(), ""),
             ("pack", !experiment.pack.is_empty(), FILES_ARE_HERE),
             ("pack-used", experiment.pack_used, FILES_ARE_HERE),
@@ -273,6 +283,7 @@ pub(super) fn resolve_guest(
         boot,
         cpu_model: variant.cpu_model.clone().unwrap_or_else(|| CPU_MODEL.into()),
         memory_mib,
+        cpus,
         disk,
     }))
 }

@@ -55,6 +55,25 @@ fn one_kernel_booted_two_ways_is_a_comparison() {
 }
 
 #[test]
+fn several_cpus_have_figures_of_their_own_where_every_variant_has_them() {
+    let figures = |asked: &Experiment| {
+        let metrics = plan(asked).metrics().into_iter().map(|key| key.name);
+        metrics.filter(|name| name.contains("cpu") || name == "halts").collect::<Vec<_>>()
+    };
+    let boots = vec!["quiet".to_string(), String::new()];
+    let two = || Experiment { boot: boots.clone(), ..emulated(vec![one_workload()]) };
+    assert_eq!(figures(&two()), Vec::<String>::new());
+    let all = Experiment { cpus: Some(2), ..two() };
+    assert_eq!(figures(&all), ["halts", "cpu-turns", "instructions-cpu0", "instructions-cpu1"]);
+    let guest = plan(&all).variants[0].guest.clone().unwrap();
+    assert_eq!(guest.describe(), "kernel a, boot options quiet, 512 MiB, 2 CPUs");
+    let own = Variant { cpus: Some(4), ..one_workload() };
+    let some = emulated(vec![one_workload(), own]);
+    assert_eq!(plan(&some).variants[1].name, "CPUs=4");
+    assert_eq!(figures(&some), Vec::<String>::new());
+}
+
+#[test]
 fn disks_given_twice_are_two_variants_and_a_machine_has_room_for_its_own() {
     let disks = |texts: &[&str]| texts.iter().map(ToString::to_string).collect::<Vec<_>>();
     let asked =
@@ -251,6 +270,8 @@ fn what_has_no_meaning_is_refused() {
         refusal(&primary).contains("not counted on this emulated machine; there are instructions,")
     );
     for (asked, why) in [
+        (Experiment { cpus: Some(9), ..two() }, "--cpus 9: give 1 to 8"),
+        (Experiment { cpus: Some(0), ..two() }, "--cpus 0"),
         (Experiment { memory_mib: Some(1), ..two() }, "--memory-mib 1"),
         (Experiment { jobs: Some(0), ..two() }, "--jobs 0"),
         (Experiment { boot: vec!["a\nb".into()], ..two() }, "one line"),
@@ -272,6 +293,8 @@ fn commands_without_a_kernel_are_counted_in_user_mode() {
     assert_eq!(plan.primary.label(), "instructions:u");
     assert!(!plan.boots_kernels());
     assert!(plan.metrics().iter().all(|key| key.name != "page-faults"));
+    let several = Experiment { cpus: Some(2), ..asked.clone() };
+    assert!(refusal(&several).contains("--cpus has no meaning with --kernel none, since"));
     let packing = Experiment { pack_used: true, ..asked };
     assert!(refusal(&packing).contains("--pack-used has no meaning with --kernel none, since"));
     let mixed = Variant { kernel: Some("a".into()), ..command("/bin/true -y") };

@@ -50,7 +50,8 @@ pub(super) fn measured_by_emulator(
             "some variants boot a kernel and others do not; their counts cannot be compared",
         ));
     }
-    let metrics = guest::metrics(emulation.model.is_some(), kernel);
+    let cpus = guest::fewest_cpus(variants.iter().map(|variant| variant.guest.as_ref()));
+    let metrics = guest::metrics(emulation.model.is_some(), kernel, cpus);
     let wanted = experiment.primary.as_deref().unwrap_or("instructions");
     let found = metrics
         .iter()

@@ -195,6 +195,7 @@ fn variant(plan: &VariantPlan, kernels: &mut BTreeMap<String, KernelRecipe>) -> 
         variant.boot = Some(guest.boot.clone()).filter(|boot| !boot.is_empty());
         variant.cpu_model = Some(guest.cpu_model.clone());
         variant.memory_mib = Some(guest.memory_mib);
+        variant.cpus = Some(guest.cpus).filter(|cpus| *cpus > 1);
         variant.disk = guest.disk.as_ref().map(ToString::to_string);
     }
     variant
@@ -295,6 +296,7 @@ mod tests {
         written.model = true;
         written.cache = vec!["l1d=48K:12:64".into()];
         written.variants[0].memory_mib = Some(1024);
+        written.variants[0].cpus = Some(2);
         written.variants[1].disk = Some("ext4,data=journal:64M".into());
         let text = check(&written, &here());
         assert!(text.contains("l1d=49152:12:64"), "{text}");

@@ -51,12 +51,13 @@ const PATCHED: [Row; 8] = [
     ("copy:ops=12800,size=real", 5.0),
 ];
 
-const CALLS: [Row; 6] = [
+const CALLS: [Row; 7] = [
     ("syscall:ops=12800", SHARE_MAX),
     ("syscall:ops=12800,call=read", SHARE_MAX),
     ("syscall:ops=12800,call=clock_gettime", SHARE_MAX),
     ("syscall:ops=12800,call=clock_gettime-vdso", SHARE_MAX),
     ("pipe:ops=2000", SHARE_MAX),
+    ("futex:ops=2000", SHARE_MAX),
     ("mmap:ops=20000", SHARE_MAX),
 ];
 

@@ -70,6 +70,14 @@ impl Emulator {
         Some(Emulator { qemu, folder: TempDir::new().unwrap() })
     }
 
+    /// The first number of QEMU's version.
+    pub(crate) fn major_version(&self) -> u32 {
+        let told = Command::new(self.qemu).arg("--version").output().unwrap().stdout;
+        let told = String::from_utf8_lossy(&told).into_owned();
+        let version = told.split_once("version ").and_then(|(_, rest)| rest.split_once('.'));
+        version.and_then(|(major, _)| major.parse().ok()).expect(&told)
+    }
+
     /// The folder for the test's files.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()

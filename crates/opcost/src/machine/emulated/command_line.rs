@@ -109,8 +109,15 @@ pub(super) fn system(guest: &GuestPlan, files: &GuestFiles<'_>, inputs: Inputs) 
         ("-device", channel_device.as_ref()),
         ("-device", exit_device.as_ref()),
     ];
+    let cpus =
+        if guest.cpus > 1 { vec!["-smp".into(), guest.cpus.to_string().into()] } else { vec![] };
     let pairs = pairs.into_iter().flat_map(|(name, value)| [name.into(), value.into()]);
-    BARE.iter().map(OsString::from).chain(pairs).chain(start(guest, files.start)).collect()
+    BARE.iter()
+        .map(OsString::from)
+        .chain(pairs)
+        .chain(cpus)
+        .chain(start(guest, files.start))
+        .collect()
 }
 
 /// The identity of the guest's memory, where its state is kept.
@@ -260,6 +267,7 @@ mod tests {
             boot: "mitigations=off".into(),
             cpu_model: "Skylake-Client-v1".into(),
             memory_mib: 256,
+            cpus: 1,
             disk: None,
         }
     }
@@ -295,6 +303,9 @@ mod tests {
         ] {
             assert!(line.contains(part), "{part} in {line}");
         }
+        assert!(!line.contains("-smp"), "{line}");
+        let line = text(&system(&GuestPlan { cpus: 2, ..guest() }, &files(), inputs()));
+        assert!(line.contains(" -smp 2 -initrd /i"), "{line}");
         let disk = Some(DiskSpec::parse("ext4:64M").unwrap());
         let line = text(&system(&GuestPlan { disk, ..guest() }, &files(), inputs()));
         assert!(

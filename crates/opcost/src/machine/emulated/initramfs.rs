@@ -49,6 +49,7 @@ const ETC: [(&str, &str); 4] = [
 pub struct Initramfs {
     tree: Tree,
     job: GuestJob,
+    cpus: Option<u32>,
     programs: Programs,
 }
 
@@ -142,14 +143,22 @@ impl Initramfs {
             }
         }
         tree.put(INIT, Node::File { mode: 0o755, contents });
-        let mut initramfs = Initramfs { tree, job, programs };
+        let mut initramfs = Initramfs { tree, job, cpus: None, programs };
         initramfs.put_request();
         Ok(initramfs)
     }
 
     fn put_request(&mut self) {
-        let contents = GuestRequest::from(self.job.clone()).format().into_bytes();
+        let (cpus, job) = (self.cpus, self.job.clone());
+        let contents = GuestRequest { variation: None, cpus, job }.format().into_bytes();
         self.tree.put(request::PATH, Node::File { mode: 0o600, contents });
+    }
+
+    /// For a guest that fails unless its kernel has started so many CPUs.
+    pub fn with_cpus(mut self, cpus: Option<u32>) -> Initramfs {
+        self.cpus = cpus;
+        self.put_request();
+        self
     }
 
     /// With a disk.

@@ -98,6 +98,8 @@ impl<'a> Emulated<'a> {
         let tools = Tools::find(emulator).status(Status::Missing)?;
         if emulator == Emulator::System {
             let guests = plan.variants.iter().filter_map(|variant| variant.guest.as_ref());
+            let cpus = guests.clone().map(|guest| guest.cpus).max().unwrap_or(1);
+            tools.check_cpus(cpus).status(Status::Missing)?;
             let models: BTreeSet<&str> = guests.map(|guest| guest.cpu_model.as_str()).collect();
             for model in models {
                 cpu::check(&tools, model).map_err(HasStatus::carried)?;
@@ -186,7 +188,8 @@ impl<'a> Emulated<'a> {
                         let Inputs { seed, padding_bytes, aslr } = inputs;
                         let variation = Some(Variation { seed, padding_bytes });
                         let job = job.clone().with_paths(paths.collect());
-                        let text = GuestRequest { variation, job }.format();
+                        let cpus = guest.cpus_wanted();
+                        let text = GuestRequest { variation, cpus, job }.format();
                         request = files.write("request", text.as_bytes())?;
                         let start = if let Some(direct) = Direct::of(slot, state, &self.direct) {
                             self.direct.push(direct);

@@ -200,7 +200,8 @@ impl Emulated<'_> {
                 Initramfs::for_command(&self.tools.guest, &CommandPack { used, ..command })
             }
         }
-        .status(Status::WorkFailed)?;
+        .status(Status::WorkFailed)?
+        .with_cpus(guest.cpus_wanted());
         let programs = initramfs.programs().clone();
         let boot = match &guest.kernel {
             Some(spec) => {

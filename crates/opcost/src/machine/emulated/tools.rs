@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 /// The oldest QEMU whose plugin interface has all we use and which was tried.
 const QEMU_OLDEST: (u32, u32) = (7, 2);
 
+/// The oldest whose machines may have several CPUs: older ones hang, or number them otherwise.
+const QEMU_OLDEST_FOR_SEVERAL: (u32, u32) = (10, 0);
+
 /// A part of opcost that is a file of its own.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Artefact {
@@ -100,6 +103,13 @@ pub enum ToolError {
         /// The package that has it.
         package: &'static str,
     },
+    /// QEMU is too old for machines with several CPUs.
+    OldForSeveral {
+        /// The program.
+        path: PathBuf,
+        /// Its version.
+        found: String,
+    },
     /// A part of opcost is missing.
     NoArtefact {
         /// The file.
@@ -126,6 +136,14 @@ impl ToolError {
                     path.display()
                 )
             }
+            ToolError::OldForSeveral { path, found } => {
+                let (major, minor) = QEMU_OLDEST_FOR_SEVERAL;
+                format!(
+                    "{} is version {found}, and guests with several CPUs need {major}.{minor} or \
+                     later: earlier ones hang",
+                    path.display()
+                )
+            }
             ToolError::NoArtefact { name, looked } => {
                 format!("{name} is not beside opcost (looked in {looked})")
             }
@@ -143,6 +161,9 @@ impl ToolError {
             }
             ToolError::NoVersion { package, .. } => format!("reinstall Debian's package {package}"),
             ToolError::Old { package, .. } => format!("upgrade {package}"),
+            ToolError::OldForSeveral { .. } => "on Debian 12 install it from backports (apt-get \
+                 install -t bookworm-backports qemu-system-x86), or give --cpus 1"
+                .to_string(),
             ToolError::NoKernel => {
                 "build it once with script/kernel in opcost's source (some minutes), \
                 or name another, as in --kernel debian:cloud; --kernel none counts a command alone"
@@ -184,6 +205,21 @@ impl Tools {
             plugin: artefact(Artefact::Plugin)?,
             guest: artefact(Artefact::Guest)?,
         })
+    }
+}
+
+impl Tools {
+    /// Checks that a machine may have so many CPUs.
+    ///
+    /// # Errors
+    /// [`ToolError::OldForSeveral`]: QEMU is too old for more than one.
+    pub fn check_cpus(&self, cpus: u32) -> Result<(), ToolError> {
+        let found = version_number(&self.qemu_version);
+        if cpus > 1 && found.is_some_and(|found| found < QEMU_OLDEST_FOR_SEVERAL) {
+            let (path, found) = (self.qemu.clone(), self.qemu_version.clone());
+            return Err(ToolError::OldForSeveral { path, found });
+        }
+        Ok(())
     }
 }
 
@@ -273,6 +309,23 @@ mod tests {
         assert_eq!(error.remedy(), "reinstall Debian's package qemu-user");
         assert_eq!(error.to_string(), format!("{}; {}", error.what(), error.remedy()));
         assert!((5, 2) < QEMU_OLDEST && (10, 0) > QEMU_OLDEST);
+    }
+
+    #[test]
+    fn several_cpus_need_a_later_emulator() {
+        let tools = |qemu_version: &str| Tools {
+            qemu: "/usr/bin/qemu".into(),
+            qemu_version: qemu_version.into(),
+            plugin: "/p".into(),
+            guest: "/g".into(),
+        };
+        for (version, cpus) in [("7.2.22 (Debian)", 1), ("10.0.2", 2), ("11.1.3", 8)] {
+            tools(version).check_cpus(cpus).unwrap();
+        }
+        for version in ["7.2.22 (Debian)", "9.2.0"] {
+            let error = tools(version).check_cpus(2).unwrap_err();
+            assert!(error.to_string().contains("bookworm-backports"), "{error}");
+        }
     }
 
     #[test]

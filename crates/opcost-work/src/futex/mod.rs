@@ -1,0 +1,207 @@
+//! The `futex` workload: tasks that take turns, each woken by the one before it.
+//!
+//! Every task has a word of its own. Whoever has the turn adds one to the word of the next task and
+//! wakes it, then waits until its own word has changed. That is the kernel's way from a wake-up to the
+//! task that was woken: on one CPU by switching to it, on several by interrupting another CPU.
+
+use crate::error::WorkError;
+use crate::gate::{Gate, Kernel, Nothing};
+use crate::invariant::{PAGE_FAULTS_EXPECTED, count, hash};
+use crate::params::Params;
+use crate::random::fold;
+use crate::spec::WorkloadSpec;
+use crate::task::{self, TASKS_MAX};
+use crate::work::Work;
+use opcost_record::Invariant;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
+    name: "futex",
+    summary: "threads that take turns: each wakes the next and waits for its own turn",
+    operation: "one turn: the next task is woken, and the own turn waited for",
+    ops_default: "100000",
+    programs: None,
+    figures: &[],
+    params: &[],
+    prepare: |params, _| Ok(Box::new(Turns::prepare(params))),
+};
+
+/// Operations of the warm-up.
+const WARM_UP_OPS: u64 = 100;
+
+/// The turns that a task was given, alone in its cache line.
+#[repr(align(64))]
+struct Word(AtomicU32);
+
+/// The words of the tasks; each process has its own. The first turn is the first task's.
+static WORDS: [Word; TASKS_MAX] = {
+    let mut words = [const { Word(AtomicU32::new(0)) }; TASKS_MAX];
+    words[0] = Word(AtomicU32::new(1));
+    words
+};
+
+/// The turns that were had, by all tasks. Loaded and stored, never changed in one step: two tasks that
+/// had a turn at the same time would lose some.
+static TURNS: AtomicU64 = AtomicU64::new(0);
+
+/// What a pass over the operations did.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+struct Pass {
+    done: u64,
+}
+
+/// A system call that failed.
+struct Failed {
+    op: u64,
+    returned: usize,
+}
+
+struct Turns {
+    me: usize,
+    /// Tasks that take turns.
+    rivals: usize,
+    /// The turns that this task had.
+    taken: u32,
+    ops: u64,
+    work: Pass,
+    twin: Pass,
+}
+
+impl Turns {
+    fn prepare(params: &Params) -> Self {
+        let rivals = params.number("threads").max(1) as usize;
+        Turns {
+            me: task::current(),
+            rivals,
+            taken: 0,
+            ops: params.number("ops"),
+            work: Pass::default(),
+            twin: Pass::default(),
+        }
+    }
+
+    /// Takes `ops` turns, through the kernel or through nothing; stops at the first call that fails.
+    #[inline(never)]
+    fn pass<G: Gate>(&mut self, ops: u64) -> Result<Pass, Failed> {
+        let own = &WORDS[self.me].0;
+        let next = &WORDS[(self.me + 1) % self.rivals].0;
+        let mut pass = Pass::default();
+        while pass.done < ops {
+            // A signal, or a turn that was given meanwhile, ends the wait as well.
+            while G::WORKS && own.load(Ordering::Acquire) == self.taken {
+                futex::<G>(own, libc::FUTEX_WAIT, self.taken);
+            }
+            if G::WORKS {
+                self.taken = self.taken.wrapping_add(1);
+                TURNS.store(TURNS.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                // Release: the next task sees the turn that was counted.
+                next.fetch_add(1, Ordering::Release);
+            }
+            let returned = futex::<G>(next, libc::FUTEX_WAKE, 1);
+            if returned > 1 {
+                return Err(Failed { op: pass.done, returned });
+            }
+            pass.done += 1;
+        }
+        Ok(pass)
+    }
+
+    fn through_the_kernel(&mut self, ops: u64) -> Result<Pass, WorkError> {
+        self.pass::<Kernel>(ops).map_err(|Failed { op, returned }| WorkError::Call {
+            call: "futex",
+            op: op + 1,
+            ops,
+            returned,
+            expected: 1,
+        })
+    }
+
+    fn hash_of(&self, pass: Pass) -> u64 {
+        fold(self.rivals as u64, pass.done)
+    }
+}
+
+/// Waits while a word holds a value, or wakes so many that wait; what the kernel returns.
+#[inline(always)]
+fn futex<G: Gate>(word: &AtomicU32, operation: libc::c_int, value: u32) -> usize {
+    let operation = (operation | libc::FUTEX_PRIVATE_FLAG) as usize;
+    // No time limit: the fourth argument is null.
+    let arguments = [word.as_ptr() as usize, operation, value as usize, 0, 0, 0];
+    // SAFETY: the kernel reads the word, an atomic, and changes no memory (futex(2)).
+    unsafe { G::call(libc::SYS_futex as usize, arguments, 0) }
+}
+
+impl Work for Turns {
+    fn ops(&self) -> u64 {
+        self.ops
+    }
+
+    fn warm_up(&mut self) -> Result<(), WorkError> {
+        let _ = std::hint::black_box(self.pass::<Nothing>(WARM_UP_OPS));
+        self.through_the_kernel(WARM_UP_OPS).map(|_| ())
+    }
+
+    fn twin(&mut self) {
+        // Through nothing no call fails.
+        self.twin = self.pass::<Nothing>(self.ops).unwrap_or_default();
+    }
+
+    fn work(&mut self) -> Result<(), WorkError> {
+        self.work = self.through_the_kernel(self.ops)?;
+        Ok(())
+    }
+
+    fn invariants(&mut self) -> Result<Vec<Invariant>, WorkError> {
+        let (counted, each) = (TURNS.load(Ordering::Relaxed), WARM_UP_OPS + self.ops);
+        let expected = self.rivals as u64 * each;
+        if counted != expected {
+            return Err(WorkError::Unprotected { lock: "futex", counted, expected });
+        }
+        let (twin, work) = (self.hash_of(self.twin), self.hash_of(self.work));
+        if twin != work {
+            return Err(WorkError::Twin { twin, work });
+        }
+        Ok(vec![hash(work), count("ops-futex", self.work.done), count(PAGE_FAULTS_EXPECTED, 0)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::in_child::{in_child, measured, value};
+    use crate::invariant::PAGE_FAULTS;
+
+    #[test]
+    fn every_task_has_all_its_turns() {
+        for (threads, turns) in [("0", 200), ("1", 200), ("2", 400), ("5", 1000)] {
+            let given = [("ops", "200"), ("threads", threads), ("oversubscribe", "on")];
+            // An error, were a turn missing or had twice.
+            let report = measured(&SPEC, &given, 1).unwrap();
+            assert_eq!(report.ops, Some(turns), "{threads} threads");
+            assert_eq!(value(&report, "ops-futex"), "200");
+            assert_eq!(value(&report, PAGE_FAULTS), "0");
+        }
+    }
+
+    #[test]
+    fn processes_take_turns_with_themselves() {
+        let given = [("ops", "100"), ("procs", "2"), ("oversubscribe", "on")];
+        assert_eq!(measured(&SPEC, &given, 1).unwrap().ops, Some(200));
+    }
+
+    #[test]
+    fn a_turn_had_twice_is_an_error() {
+        let said = in_child(|| {
+            let params = SPEC.resolve(&[("ops".into(), "100".into())]).unwrap();
+            let mut turns = Turns::prepare(&params);
+            turns.warm_up().unwrap();
+            turns.twin();
+            turns.work().unwrap();
+            turns.invariants().unwrap();
+            TURNS.fetch_add(1, Ordering::Relaxed);
+            turns.invariants().unwrap_err().to_string()
+        });
+        let said = said.unwrap();
+        assert!(said.contains("counted 201 acquisitions where there were 200"), "{said}");
+    }
+}
