@@ -374,7 +374,7 @@ impl Api {
     }
 }
 
-fn look_up(name: &CStr) -> Result<*mut c_void, String> {
+pub(crate) fn look_up(name: &CStr) -> Result<*mut c_void, String> {
     find(name).ok_or_else(|| {
         let name = name.to_string_lossy();
         format!(

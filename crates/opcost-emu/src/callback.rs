@@ -8,6 +8,7 @@ use crate::api;
 use crate::block::{Block, MarkerSite};
 use crate::core::Core;
 use crate::decode::Repeat;
+use crate::rcu;
 use crate::refusal::{self, Refusal};
 use crate::repeat::Site;
 use crate::report::write_error;
@@ -312,7 +313,8 @@ pub(crate) fn on_vcpu(vcpu: c_uint) {
                 .into())
         }
     };
-    if let Err(message) = told {
+    // SAFETY: QEMU makes its vCPUs on the thread that runs them.
+    if let Err(message) = told.and_then(|()| unsafe { rcu::keep_turns() }) {
         core.failure.get_or_insert(message);
     }
 }

@@ -80,6 +80,7 @@ mod install;
 mod low;
 mod mapped;
 mod model;
+mod rcu;
 mod refusal;
 mod region;
 mod repeat;

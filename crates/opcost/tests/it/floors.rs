@@ -53,7 +53,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
                 "tree",
                 "vcpu",
             ],
-            &["arguments", "region", "report"],
+            &["arguments", "rcu", "region", "report"],
             &["repeat"],
             &["block"],
             &["blocks"],

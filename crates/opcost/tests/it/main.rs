@@ -54,6 +54,7 @@ mod report_browser;
 mod sampling;
 mod schema;
 mod selftest;
+mod several_cpus;
 mod store_damage;
 mod store_disk;
 mod store_forget;

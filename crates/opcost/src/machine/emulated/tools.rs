@@ -206,9 +206,7 @@ impl Tools {
             guest: artefact(Artefact::Guest)?,
         })
     }
-}
 
-impl Tools {
     /// Checks that a machine may have so many CPUs.
     ///
     /// # Errors
