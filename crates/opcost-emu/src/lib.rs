@@ -42,7 +42,7 @@
 //!
 //! # Limits
 //! One thread: in user mode a second thread, a child process and a successful `execve` make the
-//! report an error; a machine needs `-accel tcg,thread=single`. Memory: at most 2^21 blocks of
+//! report an error; a machine needs `-accel tcg,thread=single` and has 8 vCPUs at most. Memory: at most 2^21 blocks of
 //! about 400 bytes, then the report is an error; 2^20 contexts (64 bytes, 8 in the index), then cost
 //! goes to `[other contexts]`; 2^18 open calls of 24 bytes in the kernel and in each of 4096 tasks,
 //! then deeper ones are not followed; the models take their number of lines times 8 bytes and 80 KiB.
@@ -53,7 +53,8 @@
 //! far the last block came (`block.rs`). From version 3 of the API on QEMU's own code compares, counts
 //! and stores; the plugin is called only where control leaves a function or something must be put
 //! right. Before, a callback does the same for each block. Both ways change the same cells, so all
-//! that follows is one code: who was called, what was cut short, what a fault takes back.
+//! that follows is one code: who was called, what was cut short, what a fault takes back. Several vCPUs
+//! are counted by callbacks in all versions: QEMU's own code would not see that another has its turn.
 //!
 //! # Speed
 //! docs/emulation.md has ratios for each QEMU; `benches/speed.rs` and `script/bench` take such ratios.

@@ -1,6 +1,6 @@
-//! The `futex` workload: tasks that take turns, each woken by the one before it.
+//! The `futex` workload: a baton that goes round, each task woken by the one before it.
 //!
-//! Every task has a word of its own. Whoever has the turn adds one to the word of the next task and
+//! Every task has a word of its own. Whoever has the baton adds one to the word of the next task and
 //! wakes it, then waits until its own word has changed. That is the kernel's way from a wake-up to the
 //! task that was woken: on one CPU by switching to it, on several by interrupting another CPU.
 
@@ -17,32 +17,32 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 pub(crate) const SPEC: WorkloadSpec = WorkloadSpec {
     name: "futex",
-    summary: "threads that take turns: each wakes the next and waits for its own turn",
-    operation: "one turn: the next task is woken, and the own turn waited for",
+    summary: "a baton that goes from thread to thread, each woken by the one before",
+    operation: "one handover: the baton is waited for, and the next task woken",
     ops_default: "100000",
     programs: None,
     figures: &[],
     params: &[],
-    prepare: |params, _| Ok(Box::new(Turns::prepare(params))),
+    prepare: |params, _| Ok(Box::new(Runner::prepare(params))),
 };
 
 /// Operations of the warm-up.
 const WARM_UP_OPS: u64 = 100;
 
-/// The turns that a task was given, alone in its cache line.
+/// How often a task was given the baton, alone in its cache line.
 #[repr(align(64))]
 struct Word(AtomicU32);
 
-/// The words of the tasks; each process has its own. The first turn is the first task's.
+/// The words of the tasks; each process has its own. The first task begins with the baton.
 static WORDS: [Word; TASKS_MAX] = {
     let mut words = [const { Word(AtomicU32::new(0)) }; TASKS_MAX];
     words[0] = Word(AtomicU32::new(1));
     words
 };
 
-/// The turns that were had, by all tasks. Loaded and stored, never changed in one step: two tasks that
-/// had a turn at the same time would lose some.
-static TURNS: AtomicU64 = AtomicU64::new(0);
+/// The handovers, of all tasks. Loaded and stored, never changed in one step: two tasks that had the
+/// baton at the same time would lose some.
+static HANDED: AtomicU64 = AtomicU64::new(0);
 
 /// What a pass over the operations did.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -56,21 +56,21 @@ struct Failed {
     returned: usize,
 }
 
-struct Turns {
+struct Runner {
     me: usize,
-    /// Tasks that take turns.
+    /// Tasks that it goes round.
     rivals: usize,
-    /// The turns that this task had.
+    /// How often this task had it.
     taken: u32,
     ops: u64,
     work: Pass,
     twin: Pass,
 }
 
-impl Turns {
+impl Runner {
     fn prepare(params: &Params) -> Self {
         let rivals = params.number("threads").max(1) as usize;
-        Turns {
+        Runner {
             me: task::current(),
             rivals,
             taken: 0,
@@ -80,21 +80,21 @@ impl Turns {
         }
     }
 
-    /// Takes `ops` turns, through the kernel or through nothing; stops at the first call that fails.
+    /// Hands it on `ops` times, through the kernel or through nothing; stops at the first call that fails.
     #[inline(never)]
     fn pass<G: Gate>(&mut self, ops: u64) -> Result<Pass, Failed> {
         let own = &WORDS[self.me].0;
         let next = &WORDS[(self.me + 1) % self.rivals].0;
         let mut pass = Pass::default();
         while pass.done < ops {
-            // A signal, or a turn that was given meanwhile, ends the wait as well.
+            // A signal, or a baton that came meanwhile, ends the wait as well.
             while G::WORKS && own.load(Ordering::Acquire) == self.taken {
                 futex::<G>(own, libc::FUTEX_WAIT, self.taken);
             }
             if G::WORKS {
                 self.taken = self.taken.wrapping_add(1);
-                TURNS.store(TURNS.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-                // Release: the next task sees the turn that was counted.
+                HANDED.store(HANDED.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                // Release: the next task sees what was counted.
                 next.fetch_add(1, Ordering::Release);
             }
             let returned = futex::<G>(next, libc::FUTEX_WAKE, 1);
@@ -121,7 +121,7 @@ impl Turns {
     }
 }
 
-/// Waits while a word holds a value, or wakes so many that wait; what the kernel returns.
+/// Waits while a word holds a value, or wakes so many that wait; what the kernel rerunner.
 #[inline(always)]
 fn futex<G: Gate>(word: &AtomicU32, operation: libc::c_int, value: u32) -> usize {
     let operation = (operation | libc::FUTEX_PRIVATE_FLAG) as usize;
@@ -131,7 +131,7 @@ fn futex<G: Gate>(word: &AtomicU32, operation: libc::c_int, value: u32) -> usize
     unsafe { G::call(libc::SYS_futex as usize, arguments, 0) }
 }
 
-impl Work for Turns {
+impl Work for Runner {
     fn ops(&self) -> u64 {
         self.ops
     }
@@ -152,7 +152,7 @@ impl Work for Turns {
     }
 
     fn invariants(&mut self) -> Result<Vec<Invariant>, WorkError> {
-        let (counted, each) = (TURNS.load(Ordering::Relaxed), WARM_UP_OPS + self.ops);
+        let (counted, each) = (HANDED.load(Ordering::Relaxed), WARM_UP_OPS + self.ops);
         let expected = self.rivals as u64 * each;
         if counted != expected {
             return Err(WorkError::Unprotected { lock: "futex", counted, expected });
@@ -172,34 +172,34 @@ mod tests {
     use crate::invariant::PAGE_FAULTS;
 
     #[test]
-    fn every_task_has_all_its_turns() {
-        for (threads, turns) in [("0", 200), ("1", 200), ("2", 400), ("5", 1000)] {
+    fn the_baton_goes_round_as_often_as_it_has_to() {
+        for (threads, handed) in [("0", 200), ("1", 200), ("2", 400), ("5", 1000)] {
             let given = [("ops", "200"), ("threads", threads), ("oversubscribe", "on")];
-            // An error, were a turn missing or had twice.
+            // An error, were a handover missing.
             let report = measured(&SPEC, &given, 1).unwrap();
-            assert_eq!(report.ops, Some(turns), "{threads} threads");
+            assert_eq!(report.ops, Some(handed), "{threads} threads");
             assert_eq!(value(&report, "ops-futex"), "200");
             assert_eq!(value(&report, PAGE_FAULTS), "0");
         }
     }
 
     #[test]
-    fn processes_take_turns_with_themselves() {
+    fn processes_have_batons_of_their_own() {
         let given = [("ops", "100"), ("procs", "2"), ("oversubscribe", "on")];
         assert_eq!(measured(&SPEC, &given, 1).unwrap().ops, Some(200));
     }
 
     #[test]
-    fn a_turn_had_twice_is_an_error() {
+    fn a_handover_too_many_is_an_error() {
         let said = in_child(|| {
             let params = SPEC.resolve(&[("ops".into(), "100".into())]).unwrap();
-            let mut turns = Turns::prepare(&params);
-            turns.warm_up().unwrap();
-            turns.twin();
-            turns.work().unwrap();
-            turns.invariants().unwrap();
-            TURNS.fetch_add(1, Ordering::Relaxed);
-            turns.invariants().unwrap_err().to_string()
+            let mut runner = Runner::prepare(&params);
+            runner.warm_up().unwrap();
+            runner.twin();
+            runner.work().unwrap();
+            runner.invariants().unwrap();
+            HANDED.fetch_add(1, Ordering::Relaxed);
+            runner.invariants().unwrap_err().to_string()
         });
         let said = said.unwrap();
         assert!(said.contains("counted 201 acquisitions where there were 200"), "{said}");

@@ -93,8 +93,8 @@ pub fn doctor(globals: &Globals, args: &DoctorArgs) -> Result<Status> {
     findings.push(steal(root));
     findings.push(seccomp(root));
     let interrupt = Interrupt::install().context("cannot catch signals").status(Status::Missing)?;
-    findings.push(emulation("emulated machine", Emulator::System, &interrupt));
-    findings.push(emulation("emulated programs", Emulator::User, &interrupt));
+    findings.extend(emulation("emulated machine", Emulator::System, &interrupt));
+    findings.extend(emulation("emulated programs", Emulator::User, &interrupt));
     findings.push(guests());
     findings.push(store(globals)?);
     let text = if args.json {
@@ -142,22 +142,27 @@ fn counters(root: &Path) -> Finding {
     Finding::bad("hardware counters", Health::Missing, "none: no PMU here", remedy)
 }
 
-/// Whether every instruction can be counted under an emulator, as its self-test shows.
-fn emulation(subject: &'static str, emulator: Emulator, interrupt: &Interrupt) -> Finding {
-    match try_out(emulator, interrupt) {
-        Ok(tools) => Finding::good(
-            subject,
-            format!(
-                "its self-test counted exactly: {} {}; no PMU or root needed: --machine emulated",
-                tools.qemu.display(),
-                tools.qemu_version
-            ),
-        ),
+/// Whether every instruction can be counted under an emulator, as its self-test shows; and what keeps a
+/// machine from having several CPUs.
+fn emulation(subject: &'static str, emulator: Emulator, interrupt: &Interrupt) -> Vec<Finding> {
+    let tools = match try_out(emulator, interrupt) {
+        Ok(tools) => tools,
         Err(error) => {
             let (what, remedy) = refusal(&error);
-            Finding::bad(subject, Health::Missing, what, remedy)
+            return vec![Finding::bad(subject, Health::Missing, what, remedy)];
         }
+    };
+    let what = format!(
+        "its self-test counted exactly: {} {}; no PMU or root needed: --machine emulated",
+        tools.qemu.display(),
+        tools.qemu_version
+    );
+    let mut findings = vec![Finding::good(subject, what)];
+    if let (Emulator::System, Err(error)) = (emulator, tools.check_cpus(2)) {
+        let (what, remedy) = (error.what(), error.remedy());
+        findings.push(Finding::bad("several CPUs", Health::Missing, what, remedy));
     }
+    findings
 }
 
 /// The kernel of guests where no other is asked for.
