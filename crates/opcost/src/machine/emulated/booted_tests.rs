@@ -1,8 +1,12 @@
 //! What becomes of kept states that are damaged, half made or refused, with shell scripts as QEMU.
 
 use super::*;
-use crate::machine::emulated::Tools;
+use crate::machine::RunEnd;
+use crate::machine::emulated::{Direct, Tools};
+use crate::plan::Slot;
 use crate::scratch::Scratch;
+use opcost_record::metric::EMULATOR;
+use opcost_record::{Domain, MetricKey, Outcome, Reading, Report, WORK};
 use std::os::unix::fs::PermissionsExt;
 use tempfile::TempDir;
 
@@ -82,15 +86,20 @@ impl Desk {
         self.place()
     }
 
-    /// Has a QEMU go on from the state; what goes wrong.
-    fn restore(&self, script: &str) -> String {
+    /// A state to go on from.
+    fn state(&self) -> BootedState {
         let place = self.made();
-        let state = BootedState {
+        BootedState {
             memory: place.join(MEMORY),
             devices: place.join(DEVICES),
-            folder: place.clone(),
+            folder: place,
             _using: lock_file(self.folder.path(), "abc").unwrap(),
-        };
+        }
+    }
+
+    /// Has a QEMU go on from the state; what goes wrong.
+    fn restore(&self, script: &str) -> String {
+        let (state, place) = (self.state(), self.place());
         let interrupt = Box::leak(Box::new(Interrupt::none()));
         let words = ["sh", "-c", script].map(OsString::from);
         let files = Files::new(self.folder.path(), "run").unwrap();
@@ -235,4 +244,41 @@ fn a_qemu_that_does_not_go_on_says_why_and_costs_the_state() {
     }
     let killed = desk.restore("kill -KILL $$");
     assert!(killed.contains("the emulator ended; signal 9 ended it"), "{killed}");
+}
+
+/// A run of so many instructions, the same inputs each time.
+fn run(slot: u32, instructions: u64) -> (Slot, Vec<RunEnd>) {
+    let slot = Slot { slot, variant: 0, block: None, padding_bytes: 3, guest_seed: 7 };
+    let key = MetricKey {
+        name: "instructions".into(),
+        domain: Domain::All,
+        source: EMULATOR.into(),
+        region: WORK.into(),
+    };
+    let readings = vec![Reading::plain(key, instructions)];
+    let report = Report { readings, ..Report::default() };
+    let (outcome, exit_code, profile) = (Outcome::Finished, Some(0), None);
+    (slot, vec![RunEnd { started_unix_ns: 1, outcome, exit_code, report, profile }])
+}
+
+#[test]
+fn a_state_that_agreed_with_a_boot_is_not_blamed_for_runs_that_do_not_repeat() {
+    let desk = Desk::new();
+    let compare = |restored: &[u64]| {
+        let state = desk.state();
+        let (slot, ends) = run(0, 100);
+        let mut all = vec![Direct::of(&slot, &state, &[]).unwrap()];
+        Direct::compare(&mut all, &slot, &ends, &state).unwrap();
+        let mut later = restored.iter().enumerate();
+        let compared = later.try_for_each(|(at, instructions)| {
+            let (slot, ends) = run(at as u32 + 1, *instructions);
+            Direct::compare(&mut all, &slot, &ends, &state)
+        });
+        (compared.map_err(|error| error.to_string()), state.is_checked(), desk.place().exists())
+    };
+    let (error, ..) = compare(&[99, 100]);
+    let error = error.unwrap_err();
+    assert!(error.contains("has 99 instructions, one that boots by itself has 100"), "{error}");
+    assert!(!desk.place().exists(), "a state that never agreed is removed");
+    assert_eq!(compare(&[100, 100, 99]), (Ok(()), true, true));
 }
