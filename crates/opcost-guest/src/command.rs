@@ -12,7 +12,7 @@ use std::io::{self, Read};
 const OUTPUTS: [(FrameKind, &str); 2] =
     [(FrameKind::Stdout, "/opcost/stdout"), (FrameKind::Stderr, "/opcost/stderr")];
 
-/// Runs the program between markers, then sends its output and how it ended.
+/// Runs the program between markers, then sends its output, if that is asked for, and how it ended.
 pub(crate) fn run(channel: &mut Channel, request: &GuestCommand) -> Result<(), JobError> {
     let [stdout, stderr] = OUTPUTS.map(|(_, path)| {
         File::create(path)
@@ -27,7 +27,7 @@ pub(crate) fn run(channel: &mut Channel, request: &GuestCommand) -> Result<(), J
         Status::Code(code) => GuestExit::Code(code),
         Status::Signal(signal) => GuestExit::Signal(signal),
     };
-    for (kind, path) in OUTPUTS {
+    for (kind, path) in OUTPUTS.into_iter().filter(|_| request.sends_output) {
         let (bytes, dropped) = start_of(path).map_err(JobError::system(format!("read {path}")))?;
         send(channel, kind, &bytes)?;
         if dropped > 0 {

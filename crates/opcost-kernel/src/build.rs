@@ -273,6 +273,8 @@ fn make(
     removed?;
     let description = Description {
         name: ingredients.name.clone(),
+        names: Vec::new(),
+        commit: ingredients.source.commit().map(str::to_string),
         key: key.to_string(),
         release: image.release,
         digest: image.digest,

@@ -34,7 +34,7 @@ pub(crate) const FUNCTIONS: &str = "functions";
 const DESCRIPTION: &str = "kernel.json";
 
 const RETRY_LOCK_EVERY: Duration = Duration::from_millis(200);
-/// How many characters of a key say which it is.
+/// How many characters of a key or commit say which it is.
 pub(crate) const KEY_SHOWN: usize = 12;
 
 /// Waits until nobody else works on `id`, for which there is a file in `folder`; it is free again when
@@ -75,8 +75,14 @@ pub fn lock(
 /// What is known of an entry besides its files.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Description {
-    /// The name it was made under.
+    /// The name it was made under; of a commit the revision that was asked for.
     pub name: String,
+    /// The names that mean it today; empty for packages and commits.
+    #[serde(skip)]
+    pub names: Vec<String>,
+    /// The commit that it was built from, if it was one of a git tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
     /// The digest of everything it was made of.
     pub key: String,
     /// Its release, as `uname -r` shows it, if the image says so.
@@ -96,6 +102,35 @@ pub struct Description {
     /// How many objects the build made; absent for a package and in older entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objects: Option<u64>,
+}
+
+/// How many characters of a key or commit a user has to give.
+const BEGINNING_MIN: usize = 6;
+
+impl Description {
+    /// Whether a user's word means this kernel: a name that it has today, a package's name, or the
+    /// beginning of its key or commit.
+    ///
+    /// A revision such as HEAD means none: it names another commit tomorrow.
+    pub fn is_meant_by(&self, word: &str) -> bool {
+        let begins = |whole: &str| word.len() >= BEGINNING_MIN && whole.starts_with(word);
+        self.names.iter().any(|name| name == word)
+            || (self.compiler.is_none() && self.name == word)
+            || begins(&self.key)
+            || self.commit.as_deref().is_some_and(begins)
+    }
+
+    /// How lists and messages name it.
+    pub fn shown_name(&self) -> String {
+        match (&self.commit, &self.names[..]) {
+            (_, names @ [_, ..]) => names.join(", "),
+            (Some(commit), []) => {
+                format!("{} ({})", commit.get(..KEY_SHOWN).unwrap_or(commit), self.name)
+            }
+            (None, []) if self.compiler.is_some() => format!("(formerly {})", self.name),
+            (None, []) => self.name.clone(),
+        }
+    }
 }
 
 /// The folder.
@@ -209,36 +244,32 @@ impl Cache {
         names
     }
 
-    /// The entry that a name, or the beginning of a key, means.
+    /// The built kernel that a word means, as [`Description::is_meant_by`] says.
     pub(crate) fn find_built(&self, name: &str) -> Result<Kernel, KernelError> {
-        let names = self.names();
-        let by_name = names.get(name).and_then(|key| self.find(&self.path(&[key]), name));
-        let by_key = || {
-            let entries = self.entries().into_iter();
-            let mut found = entries.filter(|(_, entry)| {
-                name.len() >= 6 && entry.key.starts_with(name) && entry.compiler.is_some()
-            });
-            // Two keys that begin alike are told apart by more of them.
-            let (path, entry) = found.next().filter(|_| found.next().is_none())?;
-            self.find(&path, &entry.name)
+        let entries = self.entries().into_iter();
+        let mut meant =
+            entries.filter(|(_, entry)| entry.compiler.is_some() && entry.is_meant_by(name));
+        // A name is given to one kernel; two keys that begin alike are told apart by more of them.
+        let one = meant.next().filter(|_| meant.next().is_none());
+        let shown = |entry: &Description| match entry.names.iter().any(|one| one == name) {
+            true => name.to_string(),
+            false => entry.shown_name(),
         };
-        by_name.or_else(by_key).ok_or_else(|| KernelError::NotBuilt {
-            name: name.to_string(),
-            nearest: did_you_mean(name, names.keys().map(String::as_str)),
+        one.and_then(|(path, entry)| self.find(&path, &shown(&entry))).ok_or_else(|| {
+            KernelError::NotBuilt {
+                name: name.to_string(),
+                nearest: did_you_mean(name, self.names().keys().map(String::as_str)),
+            }
         })
     }
 
-    /// Removes the kernels that a name, or the beginning of a key, means. Result: what was removed.
+    /// Removes the kernels that a word means. Result: what was removed.
     pub(crate) fn forget(&self, name: &str) -> Result<Vec<Description>, KernelError> {
-        let means = |entry: &Description| {
-            entry.name.split(", ").any(|one| one == name)
-                || (name.len() >= 6 && entry.key.starts_with(name))
-        };
         let mut removed = Vec::new();
         for (path, entry) in self.entries() {
-            if means(&entry) {
+            if entry.is_meant_by(name) {
                 remove(&path)?;
-                for (one, _) in self.names().iter().filter(|(_, key)| **key == entry.key) {
+                for one in &entry.names {
                     let path = self.path(&["names", one]);
                     fs::remove_file(&path).map_err(KernelError::file("remove", &path))?;
                 }
@@ -254,17 +285,15 @@ impl Cache {
         let mut found: Vec<(PathBuf, Description)> = Vec::new();
         for path in [folder_of(&self.root), folder_of(&self.path(&["debian"]))].concat() {
             if let Some(mut description) = describe(&path) {
-                // The names it has today, if any.
                 let of_key = names.iter().filter(|(_, key)| **key == description.key);
-                let today = of_key.map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
-                if !today.is_empty() {
-                    description.name = today;
-                }
+                description.names = of_key.map(|(name, _)| name.clone()).collect();
                 found.push((path, description));
             }
         }
         found.sort_by(|(_, a), (_, b)| {
-            (a.compiler.is_none(), &a.name, &a.key).cmp(&(b.compiler.is_none(), &b.name, &b.key))
+            let place =
+                |one: &Description| (one.compiler.is_none(), one.shown_name(), one.key.clone());
+            place(a).cmp(&place(b))
         });
         found
     }
@@ -294,4 +323,52 @@ pub(crate) fn move_into_place(made: &Path, place: &Path) -> Result<(), KernelErr
     let folder = place.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(folder).map_err(KernelError::file("make", folder))?;
     fs::rename(made, place).map_err(KernelError::file("write", place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(name: &str, key: &str, names: &[&str], commit: Option<&str>) -> Description {
+        Description {
+            name: name.into(),
+            names: names.iter().map(|name| name.to_string()).collect(),
+            commit: commit.map(str::to_string),
+            key: key.into(),
+            release: None,
+            digest: String::new(),
+            image_bytes: 0,
+            made_from: Vec::new(),
+            compiler: Some("gcc".into()),
+            made_unix_ns: 0,
+            build_ns: None,
+            objects: None,
+        }
+    }
+
+    #[test]
+    fn a_word_means_a_name_of_today_or_the_beginning_of_a_key_or_commit() {
+        let check = |entry: &Description, shown: &str, means: &[&str], not: &[&str]| {
+            assert_eq!(entry.shown_name(), shown);
+            for word in means {
+                assert!(entry.is_meant_by(word), "{word} is {shown}");
+            }
+            for word in not {
+                assert!(!entry.is_meant_by(word), "{word} is not {shown}");
+            }
+        };
+        let named = entry("old", "0123456789abcdef", &["command", "mine"], None);
+        let means = ["command", "mine", "012345", "0123456789abcdef"];
+        check(&named, "command, mine", &means, &["old", "01234", "command, mine", "", "comm"]);
+        // Another kernel was built under its name later.
+        let replaced = entry("mine", "aabbccddee", &[], None);
+        check(&replaced, "(formerly mine)", &["aabbcc"], &["mine", "(formerly mine)"]);
+        let commit = "c1b8f55a0d0e9f3bc1b8f55a0d0e9f3bc1b8f55a";
+        let revision = entry("HEAD", "ffeeddccbb", &[], Some(commit));
+        let means = ["c1b8f5", "c1b8f55a0d0e", commit, "ffeedd"];
+        check(&revision, "c1b8f55a0d0e (HEAD)", &means, &["HEAD", "c1b8f"]);
+        let package =
+            Description { compiler: None, ..entry("debian:cloud", "dddddddd", &[], None) };
+        check(&package, "debian:cloud", &["debian:cloud", "dddddd"], &["debian"]);
+    }
 }

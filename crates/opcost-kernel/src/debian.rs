@@ -62,6 +62,8 @@ pub(super) fn fetch(
                     })?;
                     let description = Description {
                         name,
+                        names: Vec::new(),
+                        commit: None,
                         key: image.digest.clone(),
                         release: image.release,
                         digest: image.digest,

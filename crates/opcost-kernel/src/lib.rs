@@ -239,6 +239,8 @@ mod tests {
         let digest = image::digest(&image);
         let description = cache::Description {
             name: "mine".into(),
+            names: Vec::new(),
+            commit: None,
             key: "abc".into(),
             release: None,
             digest: digest.clone(),

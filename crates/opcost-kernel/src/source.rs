@@ -65,6 +65,14 @@ impl Source {
         }
     }
 
+    /// The commit that it is, if any.
+    pub(super) fn commit(&self) -> Option<&str> {
+        match self {
+            Source::Commit(revision) => Some(&revision.commit),
+            Source::Tarball(_) | Source::Tree(_) => None,
+        }
+    }
+
     /// What it consists of, as a digest: of a tarball its bytes; of a tree the names, modes and
     /// contents of all files but git's. Times and git's state do not count, since the build reads
     /// neither (LOCALVERSION is set).

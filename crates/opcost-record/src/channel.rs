@@ -310,6 +310,24 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Frame>, ChannelError> {
     }
 }
 
+/// Where the first frame begins that a guest sends after its work; `None` if there is none.
+///
+/// Before its work a guest introduces itself: kernel, processor, modules, notes.
+pub fn after_work(bytes: &[u8]) -> Option<usize> {
+    let mut reader = Reader { bytes, at: 0 };
+    reader.line()?;
+    loop {
+        let at = reader.at;
+        let FrameLine { word, length, .. } = reader.frame_line().ok()??;
+        match FrameKind::from_word(word) {
+            Some(FrameKind::Note | FrameKind::Uname | FrameKind::Cpuinfo | FrameKind::Modules) => {
+                reader.take(length.checked_add(1)?)?
+            }
+            _ => return Some(at),
+        };
+    }
+}
+
 fn cut_short(frames: &[Frame]) -> ChannelError {
     let last_error = frames.iter().rev().find(|frame| frame.kind == FrameKind::Error);
     ChannelError::CutShort { frames: frames.len(), last_error: last_error.map(Frame::text) }
@@ -497,5 +515,18 @@ mod tests {
         for text in ["", "code", "code x", "timeout 1", "signal 9 "] {
             assert_eq!(text.parse::<GuestExit>(), Err(ChannelError::Exit(text.into())));
         }
+    }
+
+    #[test]
+    fn what_comes_after_the_work_is_found() {
+        let mut bytes = Vec::new();
+        let mut writer = ChannelWriter::start(&mut bytes).unwrap();
+        writer.send(FrameKind::Uname, b"Linux\nframe report 1\n").unwrap();
+        writer.send(FrameKind::Cpuinfo, &[b'x'; 9000]).unwrap();
+        let before = writer.inner.len();
+        writer.send(FrameKind::Report, b"r").unwrap();
+        writer.end().unwrap();
+        assert_eq!(after_work(&bytes), Some(before));
+        assert_eq!([after_work(&bytes[..before]), after_work(b""), after_work(b"x\ny")], [None; 3]);
     }
 }

@@ -2,7 +2,7 @@
 //! guest that was booted before it was known.
 //!
 //! ```text
-//! opcost-request 3
+//! opcost-request 4
 //! vary 7 30
 //! cpus 2
 //! job command
@@ -12,7 +12,8 @@
 //! argv my%20file
 //! env PATH=/bin
 //! cwd /root
-//! end 9
+//! output sent
+//! end 10
 //! ```
 //!
 //! The frame is that of [`framing`](crate::framing). Bytes other than printable ASCII, and `%`, are
@@ -25,7 +26,7 @@ use std::path::PathBuf;
 
 /// The format.
 pub static FORMAT: Format = Format {
-    header: "opcost-request 3",
+    header: "opcost-request 4",
     name: "the request",
     peer: "guest",
     empty: "the request is empty",
@@ -111,6 +112,9 @@ pub struct GuestCommand {
     pub env: Vec<(OsString, OsString)>,
     /// The working directory, absolute.
     pub cwd: PathBuf,
+    /// Whether what it printed is sent to the host, which takes the emulator more than a microsecond a
+    /// byte.
+    pub sends_output: bool,
 }
 
 impl GuestJob {
@@ -153,6 +157,8 @@ impl GuestRequest {
                 );
                 lines.extend(command.env.iter().map(variable));
                 lines.push(format!("cwd {}", escaped(command.cwd.as_os_str().as_bytes())));
+                let output = if command.sends_output { "sent" } else { "kept" };
+                lines.push(format!("output {output}"));
             }
         }
         FORMAT.write(&lines)
@@ -186,6 +192,7 @@ struct Items {
     argv: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
     cwd: Option<OsString>,
+    sends_output: Option<bool>,
 }
 
 impl Items {
@@ -215,6 +222,13 @@ impl Items {
                 self.env.push((unescaped(name)?, unescaped(value)?));
             }
             "cwd" => self.cwd = Some(unescaped(value)?),
+            "output" => {
+                self.sends_output = Some(match value {
+                    "sent" => true,
+                    "kept" => false,
+                    _ => return Err("neither 'sent' nor 'kept'"),
+                });
+            }
             _ => return Err("unknown item"),
         }
         Ok(())
@@ -239,6 +253,7 @@ impl Items {
                 argv: self.argv,
                 env: self.env,
                 cwd: self.cwd.ok_or("cwd")?.into(),
+                sends_output: self.sends_output.ok_or("output")?,
             })),
             _ => Err("known job"),
         }
@@ -307,10 +322,11 @@ mod tests {
                 env,
             },
         );
-        let command = (bytes(), prop::collection::vec(bytes(), 0..4), pairs(), bytes()).prop_map(
-            |(program, argv, env, cwd)| {
+        let words = prop::collection::vec(bytes(), 0..4);
+        let command = (bytes(), words, pairs(), bytes(), any::<bool>()).prop_map(
+            |(program, argv, env, cwd, sends_output)| {
                 let (program, cwd) = (program.into(), cwd.into());
-                GuestJob::Command(GuestCommand { program, argv, env, cwd })
+                GuestJob::Command(GuestCommand { program, argv, env, cwd, sends_output })
             },
         );
         let job = prop_oneof![Just(GuestJob::Symbols), workload, command];
@@ -336,7 +352,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_it_panic(text in "\\PC{0,80}", lines in "((job|vary|param|path|env|argv|end) [%=a-zé0-9]{0,6}\n){0,6}") {
+        fn no_text_makes_it_panic(text in "\\PC{0,80}", lines in "((job|vary|param|path|env|argv|output|end) [%=a-zé0-9]{0,6}\n){0,6}") {
             let _ = GuestRequest::parse(&text);
             let _ = GuestRequest::parse(&format!("{}\n{lines}", FORMAT.header));
         }
@@ -350,10 +366,11 @@ mod tests {
             argv: vec!["gzip".into(), "-9".into(), "my file".into()],
             env: vec![("PATH".into(), "/bin".into())],
             cwd: "/root".into(),
+            sends_output: true,
         });
         let request = GuestRequest { variation, cpus: Some(2), job };
-        let text = "opcost-request 3\nvary 7 30\ncpus 2\njob command\nprogram /bin/gzip\nargv gzip\nargv -9\n\
-                    argv my%20file\nenv PATH=/bin\ncwd /root\nend 9\n";
+        let text = "opcost-request 4\nvary 7 30\ncpus 2\njob command\nprogram /bin/gzip\nargv gzip\nargv -9\n\
+                    argv my%20file\nenv PATH=/bin\ncwd /root\noutput sent\nend 10\n";
         assert_eq!(request.format(), text);
     }
 
@@ -375,6 +392,7 @@ mod tests {
         assert!(fault("argv %4\n").contains("hexadecimal"));
         assert!(fault("argv %+4\n").contains("hexadecimal"));
         assert!(fault("job symbols\nend 2\n").contains("cut short after 1 lines"));
+        assert!(fault("output lost\n").contains("neither 'sent' nor 'kept'"));
         assert!(fault("lunch now\n").contains("unknown item"));
     }
 }

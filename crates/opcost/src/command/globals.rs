@@ -20,6 +20,10 @@ pub struct Globals {
     #[arg(long, short = 'q', global = true)]
     pub quiet: bool,
 
+    /// Say also where the seconds of a recording on the emulated machine went
+    #[arg(long, global = true, conflicts_with = "quiet")]
+    pub verbose: bool,
+
     /// Never use colour (the environment variable NO_COLOR does the same)
     #[arg(long, global = true)]
     pub no_color: bool,

@@ -126,7 +126,9 @@ fn list_kernels(args: &ListArgs) -> Result<Status> {
             .iter()
             .map(|(path, entry)| {
                 json!({
-                    "name": entry.name,
+                    "name": entry.shown_name(),
+                    "revision": entry.commit.as_ref().map(|_| &entry.name),
+                    "commit": entry.commit,
                     "release": entry.release,
                     "key": entry.key,
                     "digest": entry.digest,
@@ -158,7 +160,13 @@ fn table(entries: &[Description]) -> String {
     for entry in entries {
         let megabytes = format!("{:.1} MB", entry.image_bytes as f64 / 1e6);
         let release = entry.release.as_deref().unwrap_or("?");
-        text += &row(&entry.name, release, short(&entry.key), &megabytes, &day(entry.made_unix_ns));
+        text += &row(
+            &entry.shown_name(),
+            release,
+            short(&entry.key),
+            &megabytes,
+            &day(entry.made_unix_ns),
+        );
         let _ = writeln!(text, "  of {}", fit(&entry.made_from.join(", "), 75).trim_end());
     }
     text
@@ -184,6 +192,8 @@ mod tests {
     fn the_table_has_eighty_columns() {
         let entry = Description {
             name: "base+paravirt+no-identity-patching".into(),
+            names: Vec::new(),
+            commit: None,
             key: "0123456789abcdef".into(),
             release: Some("6.1.0-56-cloud-amd64".into()),
             digest: "00".into(),

@@ -15,7 +15,7 @@ use std::time::UNIX_EPOCH;
 /// Arguments of `opcost kernel forget`.
 #[derive(Args, Debug)]
 pub(super) struct ForgetArgs {
-    /// The kernels: their names, or the beginnings of their keys
+    /// The kernels: their names, or the beginnings of their keys or commits
     #[arg(value_name = "KERNEL", required_unless_present = "states")]
     kernels: Vec<String>,
 
@@ -96,8 +96,11 @@ pub(super) fn forget(args: &ForgetArgs) -> Result<Status> {
             removed.iter().any(|kernel| kernel.digest == entry.description.kernel_digest)
         });
         for kernel in &removed {
-            text += &format!("removed kernel {} ({})\n", kernel.name, short(&kernel.key));
+            text += &format!("removed kernel {} ({})\n", kernel.shown_name(), short(&kernel.key));
         }
+    }
+    if args.states {
+        booted::sweep(&folder);
     }
     let (mut bytes, mut count) = (0, 0);
     for entry in &entries {

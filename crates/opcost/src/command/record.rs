@@ -132,7 +132,19 @@ pub(super) fn record(
     output: &OutputArgs,
 ) -> Result<Status> {
     let mut progress = progress::for_terminal(globals.quiet);
-    let (ending, recording) = make_runs(plan, earlier, on, writer, progress.as_mut())?;
+    let (machine, state, interrupt) = on;
+    if globals.verbose {
+        machine.keep_seconds();
+    }
+    let made =
+        make_runs(plan, earlier, (&mut *machine, state, interrupt), writer, progress.as_mut());
+    if globals.verbose {
+        match machine.seconds() {
+            Some(text) => eprint!("{text}"),
+            None => eprintln!("opcost: --verbose has nothing to add on this machine"),
+        }
+    }
+    let (ending, recording) = made?;
     let id = &recording.id;
     match ending {
         Ending::Complete | Ending::Stopped(_) => present(globals, &recording, output),

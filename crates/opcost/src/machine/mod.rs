@@ -114,6 +114,14 @@ pub trait Machine {
         Ok(())
     }
 
+    /// Has the machine note what the phases of its runs take.
+    fn keep_seconds(&mut self) {}
+
+    /// What all phases took so far, as lines; `None` where a machine does not note it.
+    fn seconds(&self) -> Option<String> {
+        None
+    }
+
     /// The machine's state, if the runs showed more of it than was known before.
     fn state_now(&self) -> Option<MachineState> {
         None

@@ -1,18 +1,29 @@
 //! Guests that are booted once: what is kept of them, and what becomes of damage to it.
 
-use crate::lab::{Ended, Lab, Started};
+use crate::lab::{Ended, Lab, Started, wait_until};
 use crate::needs;
 use serde_json::Value;
 use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
-/// A comparison in a guest, its cache in the lab's folder.
+/// The words of a comparison in a guest.
+fn words<'a>(kernel: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let first = ["compare", "--machine", "emulated", "--kernel", kernel, "--seed", "1"];
+    let then = ["--pairs", "1", "-w", "copy:ops=50,path=sse2", "-w", "copy:ops=50,path=rep-movsb"];
+    [&first[..], &then, &["--json"], more].concat()
+}
+
+/// A comparison in a guest that begins, its cache in the lab's folder.
+fn begin(lab: &Lab, kernel: &str, more: &[&str]) -> Child {
+    let mut command = lab.command(&words(kernel, more));
+    command.env("XDG_CACHE_HOME", lab.path("cache")).spawn().unwrap()
+}
+
 fn compare(lab: &Lab, kernel: &str, more: &[&str]) -> Ended {
-    let mut command = lab.command(&["compare", "--machine", "emulated", "--kernel", kernel]);
-    command.args(["--seed", "1", "--pairs", "2", "--json"]);
-    command.args(["-w", "copy:ops=50,path=sse2", "-w", "copy:ops=50,path=rep-movsb"]).args(more);
-    command.env("XDG_CACHE_HOME", lab.path("cache"));
-    command.spawn().unwrap().end()
+    begin(lab, kernel, more).end()
 }
 
 /// The folders of the states that are kept.
@@ -22,9 +33,11 @@ fn states(lab: &Lab) -> Vec<PathBuf> {
 }
 
 /// What the recording says of each metric.
-fn metrics(ended: &Ended) -> Value {
+fn values(ended: &Ended) -> Vec<[Value; 3]> {
     let shown: Value = serde_json::from_str(&ended.stdout).unwrap();
-    shown["opcost"]["metrics"].clone()
+    let metrics = shown["opcost"]["metrics"].as_array().unwrap().iter();
+    let of = |metric: &Value| ["metric", "value_baseline", "value"].map(|key| metric[key].clone());
+    metrics.map(of).collect()
 }
 
 fn made(state: &Path) -> Value {
@@ -32,31 +45,77 @@ fn made(state: &Path) -> Value {
     serde_json::from_str::<Value>(&text).unwrap()["made_unix_ns"].clone()
 }
 
+const QUICK: [&str; 2] = ["--warmup", "0"];
+
 #[test]
-fn a_state_is_kept_once_told_from_damage_and_equals_a_boot() {
+fn a_state_is_made_once_told_from_another_and_equals_a_boot() {
     let Some(kernel) = needs::kernel() else { return };
     let lab = Lab::new();
     // Its warm-up run booted by itself; that it gave the same is what the note says.
-    let first = compare(&lab, &kernel, &[]).expect(0);
+    let first = compare(&lab, &kernel, &["--verbose"]).expect(0);
+    let first_values = values(&first);
+    // The phases of guests that boot and of guests that go on are told apart.
+    let times = |phase: &str| {
+        let row = first.stderr.lines().find_map(|line| line.trim_start().strip_prefix(phase));
+        row.and_then(|row| row.split_whitespace().next()?.parse::<u32>().ok())
+    };
+    let phases = [
+        ("a guest boots whose state is kept", 1),
+        ("guests boot, up to their first word", 1),
+        ("QEMU reads the kept state", 3),
+        ("guests set up and do their work", 4),
+        ("guests report and end, the plugin too", 4),
+    ];
+    for (phase, expected) in phases {
+        assert_eq!(times(phase), Some(expected), "{phase}: {}", first.stderr);
+    }
+    let first = first_values;
     let [state] = &states(&lab)[..] else { panic!("{:?}", states(&lab)) };
     assert!(state.join("checked").is_file());
-    let (first, whole) = (metrics(&first), made(state));
-    let again = metrics(&compare(&lab, &kernel, &[]).expect(0));
-    assert_eq!((&again, &made(state)), (&first, &whole));
+    let whole = made(state);
+    assert_eq!(values(&compare(&lab, &kernel, &QUICK).expect(0)), first);
+    assert_eq!(made(state), whole);
 
-    // What is cut short is made anew, and what was left by a killed opcost is in nobody's way.
-    fs::create_dir_all(state.with_extension("making")).unwrap();
-    let memory = File::options().write(true).open(state.join("memory")).unwrap();
-    memory.set_len(1 << 20).unwrap();
-    assert_eq!(metrics(&compare(&lab, &kernel, &[]).expect(0)), first);
-    let whole_again = made(state);
-    assert_ne!(whole_again, whole);
-    let mut devices = fs::read(state.join("devices")).unwrap();
-    devices[1000] ^= 1;
-    fs::write(state.join("devices"), devices).unwrap();
-    assert_eq!(metrics(&compare(&lab, &kernel, &[]).expect(0)), first);
-    assert_ne!(made(state), whole_again);
+    // The description of another state came here. Whoever makes it anew is killed meanwhile.
+    let description = state.join("state.json");
+    let text = fs::read_to_string(&description).unwrap();
+    let key = state.file_name().unwrap().to_str().unwrap();
+    fs::write(&description, text.replace(key, &key.chars().rev().collect::<String>())).unwrap();
+    let half_made = state.with_extension("making");
+    let killed = begin(&lab, &kernel, &QUICK);
+    wait_until("a state that is being made", || half_made.join("memory").is_file().then_some(()));
+    killed.signal(libc::SIGKILL);
+    assert_eq!(killed.end().status, None);
+    assert!(half_made.is_dir() && !state.exists());
 
+    // Two that want the same state make it once.
+    let both = [0, 1].map(|_| begin(&lab, &kernel, &QUICK)).map(|one| one.end().expect(0));
+    assert!(both.iter().all(|one| values(one) == first));
+    let waited = |one: &&Ended| one.stderr.contains("another opcost is making it: waiting");
+    assert_eq!(both.iter().filter(waited).count(), 1);
+    let makes = |one: &&Ended| one.stderr.contains("to keep its state");
+    assert_eq!(both.iter().filter(makes).count(), 1);
+    assert!(!half_made.exists());
+    assert_ne!(made(state), whole);
+
+    // A guest whose memory is gone dies, and its state goes with it.
+    let mut memory = File::options().read(true).write(true).open(state.join("memory")).unwrap();
+    let length = memory.metadata().unwrap().len();
+    // QEMU looks at the firmware in the first MiB, and refuses a state without it.
+    let mut firmware = vec![0; 1 << 20];
+    memory.read_exact(&mut firmware).unwrap();
+    memory.set_len(0).and_then(|()| memory.set_len(length)).unwrap();
+    memory.write_all_at(&firmware, 0).unwrap();
+    let died = compare(&lab, &kernel, &QUICK).expect(4);
+    let removed =
+        "it went on from a kept state; the kept state is removed: run this again, or with";
+    died.says(&["the guest", removed]);
+    assert!(!state.exists());
+}
+
+#[test]
+fn states_are_listed_and_removed() {
+    let lab = Lab::new();
     let kernel = |more: &[&str]| {
         let mut command = lab.command(&["kernel"]);
         command.args(more).env("XDG_CACHE_HOME", lab.path("cache")).spawn().unwrap().end()
@@ -65,19 +124,57 @@ fn a_state_is_kept_once_told_from_damage_and_equals_a_boot() {
         let said = kernel(more).expect(0).stdout;
         assert!(said.contains(part), "{said}");
     };
+    says(&["list", "--states"], "no states of booted guests are kept");
+    let description = r#"{"key": "0123456789abcdef", "kernel": "k", "kernel_digest": "d", "emulator": "7.2",
+        "machine": "max, 512 MiB", "made_unix_ns": 1, "memory_bytes": 1, "devices_digest": "d"}"#;
+    let place = "cache/opcost/booted/0123456789abcdef";
+    lab.write(&format!("{place}/state.json"), description);
+    lab.write(&format!("{place}/memory"), "m");
+    lab.write("cache/opcost/booted/fedcba.making/memory", "m");
     says(&["list"], "1 kept state of booted guests");
-    says(&["list", "--states"], "KERNEL");
+    says(&["list", "--states"], "max, 512 MiB");
     kernel(&["forget", "nope"]).expect(5).says(&["no kernel 'nope' in the cache"]);
     says(&["forget", "--states"], "removed 1 kept state of booted guests");
-    assert_eq!(states(&lab).len(), 0);
+    assert!(!lab.exists(place) && !lab.exists("cache/opcost/booted/fedcba.making"));
+}
+
+/// Runs a comparison whose cache is a mount of its own; `None`, said aloud, where nobody may mount.
+fn compare_on(lab: &Lab, mount: &str, kernel: &str) -> Option<Ended> {
+    let may = |words: &&&[&str]| {
+        let mut asked = Command::new("unshare");
+        let asked = asked.args(**words).args(["mount", "-t", "tmpfs", "none", "/tmp"]);
+        asked.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    };
+    let ways = [&["--mount"][..], &["--map-root-user", "--mount"]];
+    let Some(way) = ways.iter().find(may) else {
+        opcost_skip::skip!("nothing may be mounted here (unshare --mount)");
+        return None;
+    };
+    fs::create_dir_all(lab.path("cache")).unwrap();
+    let line = format!("{mount} && exec \"$OPCOST\" \"$@\"");
+    let mut command = lab.shell("exec unshare \"$@\"");
+    command.arg("sh").args(*way).args(["sh", "-c", &line, "sh"]);
+    command.args(words(kernel, &QUICK)).env("XDG_CACHE_HOME", lab.path("cache"));
+    Some(command.spawn().unwrap().end())
 }
 
 #[test]
-fn without_a_place_for_states_every_run_boots_and_says_so() {
+fn a_cache_that_is_full_or_cannot_be_written_to_is_said_and_every_run_boots() {
     let Some(kernel) = needs::kernel() else { return };
     let lab = Lab::new();
-    lab.write("cache/opcost/booted", "");
-    let ended = compare(&lab, &kernel, &["--warmup", "0"]).expect(0);
-    assert!(ended.stderr.contains("no state of a guest with kernel"), "{}", ended.stderr);
-    assert_eq!(metrics(&ended)[0]["verdict"], "changed");
+    let Some(full) =
+        compare_on(&lab, "mount -t tmpfs -o size=8m none \"$XDG_CACHE_HOME\"", &kernel)
+    else {
+        return;
+    };
+    let full = full.expect(0).says(&[
+        "no state of a guest with kernel",
+        "can be kept: there is no room for the guest's memory in '",
+        "free some, or put the cache elsewhere (XDG_CACHE_HOME)",
+    ]);
+    let unwritable = "mount --bind \"$XDG_CACHE_HOME\" \"$XDG_CACHE_HOME\" && \
+                      mount -o remount,bind,ro \"$XDG_CACHE_HOME\"";
+    let unwritable = compare_on(&lab, unwritable, &kernel).unwrap().expect(0);
+    assert_eq!(values(&unwritable), values(&full));
+    unwritable.says(&["no state of a guest with kernel", "Read-only file system"]);
 }

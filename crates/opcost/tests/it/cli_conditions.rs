@@ -262,3 +262,11 @@ fn every_run_has_a_count_of_its_own() {
     let (least, most) = (faults.iter().min().unwrap(), faults.iter().max().unwrap());
     assert!(*least > 10 && *most < 2 * least, "{faults:?}");
 }
+
+#[test]
+fn verbose_is_for_the_emulated_machine_and_says_so() {
+    let lab = Lab::new();
+    let args = ["compare", "true", "true ", "-n", "2", "--verbose"];
+    lab.run(&args).expect(0).says(&["--verbose has nothing to add on this machine"]);
+    lab.run(&[&args[..], &["-q"]].concat()).expect(2).says(&["cannot be used with"]);
+}

@@ -134,6 +134,19 @@ fn a_killed_build_of_a_revision_is_not_taken_for_a_kernel() {
     assert!(!again.stderr.contains("building"), "{}", again.stderr);
     let list = run(&lab, &["kernel", "list"]).expect(0).stdout;
     assert!(list.contains("/linux at ") && list.contains("tiny.config"), "{list}");
+
+    // HEAD may be another commit by now: the list has the commit, and only the commit means it.
+    let mut git = Command::new("git");
+    let asked = git.arg("-C").arg(lab.path("linux")).args(["rev-parse", "HEAD"]).output().unwrap();
+    let head = String::from_utf8(asked.stdout).unwrap();
+    let commit = &head[..12];
+    assert!(list.contains(&format!("\n{commit} (HEAD) ")), "{list}");
+    let json = run(&lab, &["kernel", "list", "--json"]).expect(0).stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json[0]["revision"], &json[0]["commit"]), (&"HEAD".into(), &head.trim().into()));
+    run(&lab, &["kernel", "forget", "HEAD"]).expect(5).says(&["no kernel 'HEAD' in the cache"]);
+    let gone = run(&lab, &["kernel", "forget", commit]).expect(0).stdout;
+    assert!(gone.starts_with(&format!("removed kernel {commit} (HEAD) (")), "{gone}");
 }
 
 #[test]

@@ -32,6 +32,7 @@ fn command(program: &str, argv: &[&str], cwd: &Path) -> CommandPack {
         cwd: cwd.into(),
         pack: Vec::new(),
         used: Vec::new(),
+        sends_output: true,
     }
 }
 
@@ -145,10 +146,13 @@ fn commands_bring_output_and_status_back() {
 fn a_command_that_is_killed_for_its_memory_is_told_of() {
     let Some((kernel, guest)) = machine() else { return };
     // It keeps the last line, which never ends.
-    let command = command("/usr/bin/tail", &["tail", "/dev/zero"], Path::new("/"));
+    let mut command = command("/usr/bin/tail", &["tail", "/dev/zero"], Path::new("/"));
+    command.sends_output = false;
     let frames = boot_in(96, &kernel, &Initramfs::for_command(&guest, &command).unwrap());
     assert_eq!(exit(&frames), GuestExit::Signal(9), "{frames:?}");
     assert!(text(&frames, FrameKind::Note).contains("Out of memory"), "{frames:?}");
+    let output = [FrameKind::Stdout, FrameKind::Stderr];
+    assert!(frames.iter().all(|frame| !output.contains(&frame.kind)), "nobody asked for it");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! KEY/        memory, devices, state.json; `used` and `checked`, whose times say when
-//! KEY.making  while it is not whole
+//! KEY.making  while it is not whole; the next opcost removes what a killed one left
 //! locks/      KEY.making: whoever makes it; KEY.using: who goes on from it (shared) or removes it
 //! ```
 //!
@@ -14,6 +14,7 @@ use super::command_line::{self, GuestFiles, Inputs, MONITOR_FD, Start};
 use super::flight::{Files, Flight};
 use super::monitor::{Monitor, MonitorError};
 use super::outcome::{self, Traces};
+use super::seconds::Spent;
 use super::{Emulated, cache_folder};
 use crate::exit::{Status, fail};
 use crate::machine::state::program_state;
@@ -22,15 +23,15 @@ use anyhow::Result;
 use opcost_kernel::Kernel;
 use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
-use opcost_sys::spawn::Spawn;
+use opcost_sys::spawn::{EndedBy, Spawn, Status as ProgramStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How long a boot, or going on from a state, may take.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -41,15 +42,27 @@ pub const KEPT_BYTES_MAX: u64 = 2 << 30;
 /// How long a comparison with a direct boot is believed.
 const CHECKED_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// How long a state's last bytes may take after QEMU has ended.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(30);
+
+/// What the kernel ends a program with whose mapped file has no room left (mmap(2)).
+const SIGBUS: i32 = 7;
+
 const MEMORY: &str = "memory";
 const DEVICES: &str = "devices";
 const DESCRIPTION: &str = "state.json";
 const USED: &str = "used";
 const CHECKED: &str = "checked";
+const LOCKS: &str = "locks";
+/// Ending of the names of a state that is being made, and of the lock of whoever makes it.
+const MAKING: &str = "making";
 
 /// What is known of a kept state.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Description {
+    /// The state's key; empty in states of an older opcost, which are made anew.
+    #[serde(default)]
+    key: String,
     /// The kernel's name.
     pub kernel: String,
     /// SHA-256 of the kernel's image, hexadecimal.
@@ -112,29 +125,51 @@ impl BootedState {
     /// Lets a QEMU that waits for a state go on from this one; result: whether no signal came.
     ///
     /// # Errors
-    /// It cannot; the message says what to do.
-    pub(super) fn restore(&self, mut monitor: Monitor<'_>) -> Result<bool> {
+    /// It cannot, and the state is removed; the message says why and what to do.
+    pub(super) fn restore(
+        &self,
+        flight: &mut Flight,
+        mut monitor: Monitor<'_>,
+        interrupt: &Interrupt,
+    ) -> Result<bool> {
         let mut go_on = || -> Result<(), MonitorError> {
             monitor.begin()?;
+            flight.mark("QEMU starts, the plugin reads symbols");
             let uri = format!("exec:cat {}", quoted(&self.devices));
             monitor.execute("migrate-incoming", json!({ "uri": uri }))?;
             monitor.migrated()?;
+            flight.mark("QEMU reads the kept state");
             monitor.execute("cont", serde_json::Value::Null)
         };
-        match go_on() {
-            Ok(()) => Ok(true),
-            Err(MonitorError::Interrupted) => Ok(false),
-            Err(error) => {
-                self.forget();
-                let what = format!(
-                    "cannot go on from the kept state of a booted guest: {error}; the state is \
-                     removed: run this again, or with --fresh-boots"
-                );
-                Err(fail(Status::Missing, what))
+        let error = match go_on() {
+            Ok(()) => {
+                flight.monitor = Some(monitor.into_socket());
+                return Ok(true);
             }
+            Err(MonitorError::Interrupted) => return Ok(false),
+            Err(error) => error,
+        };
+        self.forget();
+        let mut cause = format!("cannot go on from the kept state of a booted guest: {error}");
+        // A QEMU that refuses a state says so and ends.
+        if let Ok(Some(exit)) = flight.wait(Some(LIMIT_OF_REFUSAL), interrupt)
+            && exit.ended_by == EndedBy::Itself
+        {
+            cause += &match exit.status {
+                ProgramStatus::Code(code) => format!("; its status is {code}"),
+                ProgramStatus::Signal(signal) => format!("; signal {signal} ended it"),
+            };
         }
+        let said = outcome::with_last_lines(cause, "the emulator", &flight.files.tail("stderr"));
+        Err(fail(Status::Missing, format!("{said}\n{REMOVED}")))
     }
 }
+
+/// What became of a state that no run can go on from, and what to do.
+pub(super) const REMOVED: &str = "the kept state is removed: run this again, or with --fresh-boots";
+
+/// How long a QEMU may take to end after it refused a state.
+const LIMIT_OF_REFUSAL: Duration = Duration::from_secs(5);
 
 /// A path for a shell, in quotes.
 fn quoted(path: &Path) -> String {
@@ -191,6 +226,25 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Removes what killed opcosts left half made; what somebody makes just now stays.
+pub fn sweep(folder: &Path) {
+    for at in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = at.path();
+        if path.extension() != Some(OsStr::new(MAKING)) {
+            continue;
+        }
+        let locks = folder.join(LOCKS);
+        let _ = fs::create_dir_all(&locks);
+        let lock = OpenOptions::new().create(true).append(true).open(locks.join(at.file_name()));
+        if let Ok(lock) = lock
+            && lock.try_lock().is_ok()
+        {
+            // The next opcost tries again.
+            let _ = remove(&path);
+        }
+    }
+}
+
 /// Removes what was not used for longest until all states fit.
 fn make_room(folder: &Path) {
     let mut bytes = 0;
@@ -204,7 +258,7 @@ fn make_room(folder: &Path) {
 }
 
 fn lock_file(folder: &Path, key: &str) -> io::Result<File> {
-    let locks = folder.join("locks");
+    let locks = folder.join(LOCKS);
     fs::create_dir_all(&locks)?;
     OpenOptions::new().create(true).append(true).open(locks.join(format!("{key}.using")))
 }
@@ -213,10 +267,11 @@ fn describe(folder: &Path) -> Option<Description> {
     serde_json::from_slice(&fs::read(folder.join(DESCRIPTION)).ok()?).ok()
 }
 
-/// Whether the files are those that were written.
+/// Whether the files are those that were written, for this folder's key.
 fn is_whole(folder: &Path) -> bool {
     let whole = || {
         let description = describe(folder)?;
+        (folder.file_name() == Some(OsStr::new(&description.key))).then_some(())?;
         let memory = fs::metadata(folder.join(MEMORY)).ok()?;
         let devices = fs::read(folder.join(DEVICES)).ok()?;
         let same = memory.len() == description.memory_bytes
@@ -268,9 +323,10 @@ impl Emulated<'_> {
         let interrupted = || fail(Status::Interrupted, "interrupted before the first run");
         let folder = folder()?;
         let key = self.key(kernel, guest, aslr, contents);
+        sweep(&folder);
         let making = opcost_kernel::lock(
-            &folder.join("locks"),
-            &format!("{key}.making"),
+            &folder.join(LOCKS),
+            &format!("{key}.{MAKING}"),
             self.interrupt,
             say,
         );
@@ -312,15 +368,9 @@ impl Emulated<'_> {
             channel: nowhere,
         };
         let line = command_line::system(guest, &files, boot_inputs(aslr));
-        let mut text = line.join(std::ffi::OsStr::new("\n")).into_encoded_bytes();
         let qemu = program_state(&self.tools.qemu).map(|state| state.sha256).unwrap_or_default();
-        for part in [&self.tools.qemu_version, &qemu, &kernel.digest] {
-            text.push(b'\n');
-            text.extend_from_slice(part.as_bytes());
-        }
-        text.push(b'\n');
-        text.extend_from_slice(opcost_kernel::digest(initrd).as_bytes());
-        opcost_kernel::digest(&text)
+        let initrd = opcost_kernel::digest(initrd);
+        key_of(&line, &[&self.tools.qemu_version, &qemu, &kernel.digest, &initrd])
     }
 
     /// Boots a guest, stops it where it waits, and puts its state to `place`.
@@ -333,7 +383,7 @@ impl Emulated<'_> {
         place: &Path,
     ) -> Result<(), NotKept> {
         let because = |error: anyhow::Error| NotKept::Because(format!("{error:#}"));
-        let fresh = place.with_extension("making");
+        let fresh = place.with_extension(MAKING);
         let made = || -> io::Result<()> {
             remove(&fresh)?;
             remove(place)?;
@@ -346,11 +396,11 @@ impl Emulated<'_> {
         let files = self.files("booted").map_err(because)?;
         let (memory, devices) = (fresh.join(MEMORY), fresh.join(DEVICES));
         let start = Start::Stop { initrd, memory: &memory };
-        self.boot_and_stop(kernel, guest, aslr, start, (files, &devices)).inspect_err(|_| {
-            let _ = fs::remove_dir_all(&fresh);
-        })?;
+        let stopped = self.boot_and_stop(kernel, guest, aslr, start, (files, &devices));
         let keep = || -> io::Result<()> {
+            let key = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let description = Description {
+                key,
                 kernel: kernel.name.clone(),
                 kernel_digest: kernel.digest.clone(),
                 emulator: self.tools.qemu_version.clone(),
@@ -362,7 +412,9 @@ impl Emulated<'_> {
             fs::write(fresh.join(DESCRIPTION), serde_json::to_vec_pretty(&description)?)?;
             fs::rename(&fresh, place)
         };
-        keep().map_err(cannot)
+        stopped.and_then(|()| keep().map_err(cannot)).inspect_err(|_| {
+            let _ = remove(&fresh);
+        })
     }
 
     fn boot_and_stop(
@@ -392,6 +444,9 @@ impl Emulated<'_> {
                 let Some(exit) = flight.wait(Some(LIMIT), self.interrupt).map_err(because)? else {
                     return Err(NotKept::Interrupted);
                 };
+                if exit.status == ProgramStatus::Signal(SIGBUS) {
+                    return Err(NotKept::Because(no_room(start)));
+                }
                 let (stderr, console) = (flight.files.tail("stderr"), flight.files.tail("console"));
                 let traces = Traces {
                     exit: &exit,
@@ -410,14 +465,61 @@ impl Emulated<'_> {
             }
             Err(error) => return Err(error.into()),
         }
-        let uri = format!("exec:cat >{}", quoted(devices));
+        // QEMU takes a state for written that its reader could not write.
+        let (written, said) = (flight.files.path("written"), flight.files.path("said"));
+        let [to, said_to, end] = [devices, &said, &written].map(quoted);
+        let uri = format!("exec:cat 2>{said_to} >{to}; echo $? >{end}");
         monitor.execute("migrate", json!({ "uri": uri }))?;
         monitor.migrated()?;
         // It may be gone before it answers.
         let _ = monitor.execute("quit", serde_json::Value::Null);
         match flight.wait(Some(LIMIT), self.interrupt).map_err(because)? {
-            Some(_) => Ok(()),
-            None => Err(NotKept::Interrupted),
+            Some(exit) => {
+                self.note("  a guest boots whose state is kept", Spent::of_emulator(&exit))
+            }
+            None => return Err(NotKept::Interrupted),
+        }
+        wait_for_status(&written, WRITTEN_WITHIN).map_err(|status| {
+            let said = flight.files.tail("said");
+            let said = said.lines().next().map_or(status, str::to_string);
+            NotKept::Because(format!("cannot write '{}': {said}", devices.display()))
+        })
+    }
+}
+
+/// The digest of QEMU's arguments and of what else a boot depends on.
+fn key_of(line: &[OsString], others: &[&str]) -> String {
+    let mut text = line.join(OsStr::new("\n")).into_encoded_bytes();
+    for part in others {
+        text.push(b'\n');
+        text.extend_from_slice(part.as_bytes());
+    }
+    opcost_kernel::digest(&text)
+}
+
+/// Why a guest got no memory whose file could not grow.
+fn no_room(start: Start<'_>) -> String {
+    let place = match start {
+        Start::Stop { memory, .. } => memory.display().to_string(),
+        _ => "its file".into(),
+    };
+    format!(
+        "there is no room for the guest's memory in '{place}'; free some, or put the cache elsewhere \
+         (XDG_CACHE_HOME)"
+    )
+}
+
+/// Waits until a shell has written how a command ended; the error is that it failed, or did not end.
+fn wait_for_status(path: &Path, limit: Duration) -> Result<(), String> {
+    let begun = Instant::now();
+    loop {
+        match fs::read_to_string(path).as_deref() {
+            Ok("0\n") => return Ok(()),
+            Ok(text) if text.ends_with('\n') => {
+                return Err(format!("cat ended with {}", text.trim()));
+            }
+            _ if begun.elapsed() > limit => return Err("cat did not end".into()),
+            _ => std::thread::sleep(Duration::from_millis(2)),
         }
     }
 }
@@ -434,3 +536,7 @@ pub(super) fn launch<'a>(
     // Its end of the socket closes here, or its own end would not be noticed.
     Ok((Flight::launch(spawn, files)?, monitor))
 }
+
+#[cfg(test)]
+#[path = "booted_tests.rs"]
+mod tests;

@@ -1,5 +1,6 @@
 //! One process of the emulator, from its start to its end, and the files that it writes.
 
+use super::seconds::Watch;
 use crate::exit::{Status, WithStatus, fail};
 use anyhow::{Context, Result};
 use opcost_sys::clock::unix_ns;
@@ -7,6 +8,7 @@ use opcost_sys::interrupt::Interrupt;
 use opcost_sys::spawn::{EndedBy, Exit, Held, Output, Running, Spawn};
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -69,6 +71,11 @@ pub(super) struct Flight {
     pub(super) files: Files,
     /// When it was let go, nanoseconds since 1970.
     pub(super) started_unix_ns: u64,
+    /// The monitor's socket of a guest that goes on from a kept state, open until the end: QEMU's main
+    /// loop would wake when it closes, and may then move the clock of a guest that is idle.
+    pub(super) monitor: Option<UnixStream>,
+    /// Whoever notes what its guest's phases take, where that is asked for.
+    pub(super) watch: Option<Watch>,
 }
 
 impl Flight {
@@ -84,7 +91,20 @@ impl Flight {
         let started_unix_ns = unix_ns();
         let running =
             spawn.hold().and_then(Held::release).map_err(|error| fail(Status::Missing, error))?;
-        Ok(Flight { running, files, started_unix_ns })
+        Ok(Flight { running, files, started_unix_ns, monitor: None, watch: None })
+    }
+
+    /// Notes from now on what the phases of its guest take.
+    pub(super) fn watched(mut self) -> Flight {
+        self.watch = Some(Watch::begin(self.running.pid(), self.files.path("channel")));
+        self
+    }
+
+    /// Notes that a phase of its guest ends.
+    pub(super) fn mark(&mut self, what: &'static str) {
+        if let Some(watch) = &mut self.watch {
+            watch.mark(what);
+        }
     }
 
     /// Waits for the end; `None` if a signal interrupted it.

@@ -17,6 +17,7 @@ mod outcome;
 mod packing;
 mod prepared;
 pub mod probe;
+mod seconds;
 mod self_test;
 mod tools;
 mod tree;
@@ -35,12 +36,14 @@ use booted::BootedState;
 use command_line::{GuestFiles, Inputs, Start};
 use flight::{Files, Flight};
 use opcost_record::request::{GuestRequest, PADDING, Variation};
-use opcost_record::{Family, MetricKey, Outcome, Reading, WORKLOAD};
+use opcost_record::{Failure, Family, MetricKey, Outcome, Reading, WORKLOAD};
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::spawn::{Output, Spawn};
 use opcost_sys::xdg;
 use outcome::Traces;
 use prepared::{Boot, Initrd, Prepared};
+use seconds::{Lap, Seconds, Spent};
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
@@ -77,6 +80,10 @@ pub struct Emulated<'a> {
     jobs: usize,
     /// Everything that runs write; removed with this value.
     folder: Scratch,
+    /// What phases took so far.
+    seconds: RefCell<Seconds>,
+    /// Whether guests are watched, so that the phases of runs are told apart.
+    watching: bool,
 }
 
 impl<'a> Emulated<'a> {
@@ -94,6 +101,7 @@ impl<'a> Emulated<'a> {
         say: &mut dyn FnMut(&str, Option<&str>),
     ) -> Result<Emulated<'a>> {
         let emulation = plan.emulation().context("the plan is not for this machine")?;
+        let mut lap = Lap::begin();
         let emulator = if plan.boots_kernels() { Emulator::System } else { Emulator::User };
         let tools = Tools::find(emulator).status(Status::Missing)?;
         if emulator == Emulator::System {
@@ -130,7 +138,10 @@ impl<'a> Emulated<'a> {
             environments,
             jobs: emulation.jobs,
             folder,
+            seconds: RefCell::default(),
+            watching: false,
         };
+        emulated.note("QEMU is found and tested", lap.end());
         for index in 0..plan.variants.len() {
             let prepared = emulated
                 .prepare(plan, index, say)
@@ -157,6 +168,7 @@ impl<'a> Emulated<'a> {
     /// Starts one machine; `None` if a signal came. `runs`: those that its work makes, one or the runs of a
     /// process.
     fn start(&mut self, plan: &Plan, runs: &[Slot]) -> Result<Option<Flight>> {
+        let mut lap = Lap::begin();
         let slot = &runs[0];
         let index = usize::from(slot.variant);
         let prepared = &self.prepared[index];
@@ -233,10 +245,24 @@ impl<'a> Emulated<'a> {
         };
         spawn.cpu = plan.cpu;
         spawn.aslr = opcost_sys::spawn::Aslr::Fixed;
-        let Some(state) = restored else { return Flight::launch(spawn, files).map(Some) };
+        self.note("opcost writes what a run needs", lap.end());
+        let Some(state) = restored else {
+            return Ok(Some(self.started(Flight::launch(spawn, files)?)));
+        };
         let (flight, monitor) = booted::launch(spawn, files, self.interrupt)?;
-        let going_on = state.restore(monitor).with_context(|| flight.files.tail("stderr"))?;
+        let mut flight = self.started(flight);
+        let going_on = state.restore(&mut flight, monitor, self.interrupt)?;
         Ok(going_on.then_some(flight))
+    }
+
+    /// Notes what a phase took.
+    fn note(&self, what: &'static str, spent: Spent) {
+        self.seconds.borrow_mut().add(what, spent);
+    }
+
+    /// A process of a run that was just started; watched, if that is asked for.
+    fn started(&self, flight: Flight) -> Flight {
+        if self.watching { flight.watched() } else { flight }
     }
 
     /// A fresh folder for the files of one run.
@@ -256,6 +282,10 @@ impl<'a> Emulated<'a> {
         let limit_ms = plan.timeout_ms.map(|ms| ms.saturating_mul(runs.len() as u64));
         let limit = limit_ms.map(Duration::from_millis);
         let Some(exit) = flight.wait(limit, self.interrupt)? else { return Ok(None) };
+        for (what, spent) in flight.watch.take().into_iter().flat_map(|watch| watch.end(&exit)) {
+            self.note(what, spent);
+        }
+        let mut lap = Lap::begin();
         let files = &flight.files;
         let (stderr, console) = (files.tail("stderr"), files.tail("console"));
         let report = fs::read_to_string(files.path("report")).ok();
@@ -269,8 +299,10 @@ impl<'a> Emulated<'a> {
             modules: boot.and_then(Boot::modules),
         };
         let mut mapped = Vec::new();
+        let mut died = false;
         let mut ends = if boot.is_some() {
             let channel = fs::read(files.path("channel")).unwrap_or_default();
+            died = outcome::guest_died(&traces, &channel);
             if plan.show_output {
                 outcome::show_output(&channel);
             }
@@ -299,7 +331,18 @@ impl<'a> Emulated<'a> {
             end.report.readings.retain(|reading| is_wanted(&reading.key));
         }
         flight.files.remove();
+        self.note("opcost reads what runs left", lap.end());
         if let Some(Boot { initrd: Initrd::Booted { state, .. }, kernel, .. }) = &prepared.boot {
+            let direct = self.direct.iter().any(|direct| direct.slot.slot == runs[0].slot);
+            if died && !direct {
+                // The work may have killed it, but the state is made again in a second.
+                state.forget();
+                for end in &mut ends {
+                    if let Outcome::Failed(Failure::Work { detail }) = &mut end.outcome {
+                        *detail += &format!("\nit went on from a kept state; {}", booted::REMOVED);
+                    }
+                }
+            }
             Direct::compare(&mut self.direct, &runs[0], &ends, state)
                 .with_context(|| format!("kernel {}", kernel.name))?;
         }
@@ -314,6 +357,9 @@ struct Direct {
     state: PathBuf,
     /// What the runs of its process read, when it has ended well.
     readings: Option<Vec<Vec<Reading>>>,
+    /// Whether a run from the state gave the same. What differs later does not repeat, which the
+    /// ledger says; the state is not to blame.
+    agreed: bool,
 }
 
 impl Direct {
@@ -322,7 +368,12 @@ impl Direct {
     fn of(slot: &Slot, state: &BootedState, earlier: &[Direct]) -> Option<Direct> {
         let known = |direct: &Direct| direct.state == state.folder();
         let wanted = slot.block.is_none() && !state.is_checked() && !earlier.iter().any(known);
-        wanted.then(|| Direct { slot: *slot, state: state.folder().into(), readings: None })
+        wanted.then(|| Direct {
+            slot: *slot,
+            state: state.folder().into(),
+            readings: None,
+            agreed: false,
+        })
     }
 
     /// Compares the runs of a process with one that booted by itself for the same.
@@ -341,7 +392,7 @@ impl Direct {
         let readings: Vec<Vec<Reading>> =
             ends.iter().map(|end| end.report.readings.clone()).collect();
         let inputs = |slot: &Slot| (slot.variant, slot.guest_seed, slot.padding_bytes);
-        let same = |direct: &&mut Direct| inputs(&direct.slot) == inputs(slot);
+        let same = |direct: &&mut Direct| !direct.agreed && inputs(&direct.slot) == inputs(slot);
         let Some(direct) = all.iter_mut().find(same) else { return Ok(()) };
         let Some(known) = &direct.readings else {
             if direct.slot.slot == slot.slot {
@@ -351,6 +402,7 @@ impl Direct {
         };
         let pairs = known.iter().flatten().zip(readings.iter().flatten());
         let Some((booted, restored)) = pairs.into_iter().find(|(one, other)| one != other) else {
+            direct.agreed = true;
             state.set_checked();
             return Ok(());
         };
@@ -408,6 +460,14 @@ impl Machine for Emulated<'_> {
 
     fn environment(&self, variant: usize) -> Option<&[(OsString, OsString)]> {
         Some(&self.environments[variant])
+    }
+
+    fn keep_seconds(&mut self) {
+        self.watching = true;
+    }
+
+    fn seconds(&self) -> Option<String> {
+        Some(self.seconds.borrow().text())
     }
 
     fn state_now(&self) -> Option<MachineState> {

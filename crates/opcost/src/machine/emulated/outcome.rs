@@ -37,6 +37,11 @@ pub(super) struct Traces<'a> {
 
 /// A failure with its cause and the last words of whoever knew most.
 fn failed(cause: impl std::fmt::Display, said_by: &str, said: &str) -> Failure {
+    Failure::Work { detail: with_last_lines(cause, said_by, said) }
+}
+
+/// A cause with the last words of whoever knew most.
+pub(super) fn with_last_lines(cause: impl std::fmt::Display, said_by: &str, said: &str) -> String {
     let lines: Vec<&str> =
         said.lines().map(str::trim_end).filter(|line| !line.trim().is_empty()).collect();
     let last = &lines[lines.len().saturating_sub(LINES_SHOWN)..];
@@ -44,7 +49,7 @@ fn failed(cause: impl std::fmt::Display, said_by: &str, said: &str) -> Failure {
         [] => format!("; {said_by} said nothing"),
         last => format!("; the last lines of {said_by}:\n  {}", last.join("\n  ")),
     };
-    Failure::Work { detail: format!("{cause}{said}") }
+    format!("{cause}{said}")
 }
 
 /// What a guest said, with or without the plugin.
@@ -77,9 +82,8 @@ pub(super) fn guest_frames(traces: &Traces<'_>, channel: &[u8]) -> Result<Vec<Fr
             ));
         }
     }
-    let panic = traces.console.lines().find(|line| line.contains("Kernel panic - not syncing"));
     let frames = channel::parse(channel);
-    if let Some(panic) = panic {
+    if let Some(panic) = panic(traces.console) {
         let cause = panic.split("Kernel panic").nth(1).map_or(panic, |rest| rest.trim());
         return Err(failed(
             format!("the guest's kernel panicked {cause}"),
@@ -107,6 +111,18 @@ pub(super) fn guest_frames(traces: &Traces<'_>, channel: &[u8]) -> Result<Vec<Fr
         return Err(Failure::Work { detail: format!("{}{notes}", text.trim_end()) });
     }
     Ok(frames)
+}
+
+/// The line of a console that tells of a kernel's panic.
+fn panic(console: &str) -> Option<&str> {
+    console.lines().find(|line| line.contains("Kernel panic - not syncing"))
+}
+
+/// Whether a machine or its kernel ended before the guest had said all that it had to say.
+pub(super) fn guest_died(traces: &Traces<'_>, channel: &[u8]) -> bool {
+    let ended = matches!(traces.exit.status, Status::Code(0 | DEBUG_EXIT));
+    let whole = ended && panic(traces.console).is_none() && channel::parse(channel).is_ok();
+    traces.exit.ended_by == EndedBy::Itself && !whole
 }
 
 fn of_kind(frames: &[Frame], kind: FrameKind) -> impl Iterator<Item = &Frame> {

@@ -1,6 +1,6 @@
 //! Every way in which a run on an emulated machine can end.
 
-use super::{Traces, of_guest, of_program};
+use super::{Traces, guest_died, of_guest, of_program};
 use crate::machine::RunEnd;
 use opcost_record::channel::{ChannelWriter, FrameKind};
 use opcost_record::emulation::{self, RegionCost, ReportWriter};
@@ -306,4 +306,18 @@ fn modules_that_are_elsewhere_are_an_error() {
     assert!(error.contains("brd 0x10, ext4 0x30 instead of brd 0x10, ext4 0x20;"), "{error}");
     assert!(run(Some(here), None).contains("symbols: none instead of"));
     assert!(run(None, Some(there)).contains("ext4 0x30 instead of none;"));
+}
+
+#[test]
+fn a_guest_that_fails_its_work_has_not_died() {
+    let said = channel(&[(FrameKind::Error, "no such program")]);
+    let died = |exit: &Exit, console: &str, channel: &[u8]| {
+        let (limit_ms, plugin, modules) = (None, None, None);
+        guest_died(&Traces { exit, limit_ms, stderr: "", console, plugin, modules }, channel)
+    };
+    let (well, timeout) = (ended(Status::Code(0)), exit(Status::Signal(9), EndedBy::Timeout));
+    assert!(!died(&well, "", &said) && !died(&timeout, "", &[]));
+    assert!(died(&well, "", &said[..said.len() - 1]));
+    assert!(died(&well, "", &[]) && died(&ended(Status::Signal(9)), "", &said));
+    assert!(died(&well, "Kernel panic - not syncing: x\n", &said));
 }

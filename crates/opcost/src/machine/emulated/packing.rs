@@ -37,6 +37,8 @@ pub struct CommandPack {
     pub pack: Vec<PackItem>,
     /// What it used in a run on this machine, absolute; what cannot be had in a guest is left out.
     pub used: Vec<PathBuf>,
+    /// Whether what it prints is wanted here.
+    pub sends_output: bool,
 }
 
 /// What is packed with a built-in workload.
@@ -163,6 +165,7 @@ pub(super) fn pack_command(
         argv: command.argv.clone(),
         env: command.env.clone(),
         cwd: command.cwd.clone(),
+        sends_output: command.sends_output,
     };
     Ok((request, Programs { files, executed: Some(executed) }))
 }
@@ -322,7 +325,10 @@ impl<'a> Packing<'a> {
         if of_guest || !is_readable() {
             return Ok(());
         }
-        self.tree.keep_time(real, &metadata);
+        // A folder's changes with every file that is made in it, and with it all that is packed.
+        if metadata.is_file() {
+            self.tree.keep_time(real, &metadata);
+        }
         match self.named(path, false) {
             // It leads through one of these, as /proc/self/exe does.
             Err(PackError::Tree(TreeError::OwnFileSystem(_))) => Ok(()),
@@ -412,6 +418,7 @@ mod tests {
             cwd: cwd.into(),
             pack: Vec::new(),
             used: Vec::new(),
+            sends_output: false,
         }
     }
 
@@ -489,7 +496,7 @@ mod tests {
             assert!(!tree.has(&cwd.join(name)), "{name}");
         }
         let shell = Path::new("/bin/sh").canonicalize().unwrap();
-        assert_eq!(tree.changed_s(&shell), None);
+        assert_eq!([tree.changed_s(&shell), tree.changed_s(&cwd.join("sub"))], [None; 2]);
     }
 
     #[test]

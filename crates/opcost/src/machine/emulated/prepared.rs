@@ -7,6 +7,7 @@ use super::initramfs::{CommandPack, Initramfs, PackItem, PackedDisk, WorkloadPac
 use super::libraries::Elf;
 use super::outcome::{self, Traces};
 use super::packing::{Programs, programs_here};
+use super::seconds::{Lap, Spent};
 use super::tree::PackedFile;
 use super::{Emulated, cache_folder};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
@@ -36,6 +37,9 @@ use std::time::Duration;
 
 /// A boot that only asks the kernel for its symbols is over long before.
 const SYMBOLS_LIMIT: Duration = Duration::from_secs(300);
+
+/// The phase in which the plugin's symbols are written.
+const SYMBOLS: &str = "symbols of programs are read";
 
 /// A kernel with the files of its guest.
 pub(super) struct Boot {
@@ -162,6 +166,7 @@ impl Emulated<'_> {
     ) -> Result<Prepared> {
         let variant = &plan.variants[index];
         let guest = variant.guest.as_ref().context("the variant has no machine")?;
+        let mut lap = Lap::begin();
         let files = self.files(&format!("variant-{index}"))?;
         let pack = plan.emulation().into_iter().flat_map(|emulation| &emulation.pack);
         let pack: Result<Vec<PackItem>, _> =
@@ -176,6 +181,7 @@ impl Emulated<'_> {
                 cwd: cwd.clone(),
                 pack,
                 used: Vec::new(),
+                sends_output: plan.show_output,
             }),
             WorkPlan::Workload { .. } => None,
         };
@@ -184,12 +190,15 @@ impl Emulated<'_> {
         {
             let programs = programs_here(&command).status(Status::WorkFailed)?;
             let symbols = files.path("symbols");
-            return Prepared::of(&programs, None, None, symbols);
+            let prepared = Prepared::of(&programs, None, None, symbols);
+            self.note(SYMBOLS, lap.end());
+            return prepared;
         }
         let used = match plan.emulation().is_some_and(|emulation| emulation.pack_used) {
             true => self.files_used(plan, index, say)?,
             false => Vec::new(),
         };
+        self.note("commands run here to see which files they use", lap.end());
         let initramfs = match &variant.work {
             WorkPlan::Workload { name, params } => {
                 let pack = workload_pack(name, params, &self.environments[index], cwd, pack)?;
@@ -203,6 +212,7 @@ impl Emulated<'_> {
         .status(Status::WorkFailed)?
         .with_cpus(guest.cpus_wanted());
         let programs = initramfs.programs().clone();
+        self.note("files are packed", lap.end());
         let boot = match &guest.kernel {
             Some(spec) => {
                 let cache = opcost_kernel::default_cache().map_err(HasStatus::carried)?;
@@ -215,6 +225,7 @@ impl Emulated<'_> {
                     Some(disk) => initramfs.with_disk(disk),
                     None => initramfs,
                 };
+                self.note("kernels and their symbols are found", lap.end());
                 let booted_once = plan.emulation().is_some_and(|emulation| emulation.booted_once);
                 let state = match booted_once {
                     true => self.waiting(plan, &kernel, guest, &initramfs, &files, say)?,
@@ -230,13 +241,16 @@ impl Emulated<'_> {
                         Initrd::Written(files.write("initrd", &bytes)?)
                     }
                 };
+                self.note("kept states are found or made", lap.end());
                 Some(Boot { kernel, spec: spec.clone(), disk: guest.disk.clone(), known, initrd })
             }
             None => None,
         };
         let known = boot.as_ref().map(|boot| boot.known.clone());
         let kernel = known.as_ref().map(|known| &known.symbols);
-        Prepared::of(&programs, boot, kernel, files.path("symbols"))
+        let prepared = Prepared::of(&programs, boot, kernel, files.path("symbols"));
+        self.note(SYMBOLS, lap.end());
+        prepared
     }
 
     /// The kept state of a guest with these files that waits for a request, and where the files are;
@@ -403,6 +417,7 @@ impl Emulated<'_> {
         let spawn = Spawn { env: Some(Vec::new()), ..Spawn::new(&self.tools.qemu, argv) };
         let mut flight = Flight::launch(spawn, files)?;
         let exit = flight.wait_in_preparation(SYMBOLS_LIMIT, self.interrupt)?;
+        self.note("  a boot asks a kernel for its symbols", Spent::of_emulator(&exit));
         let (stderr, console) = (flight.files.tail("stderr"), flight.files.tail("console"));
         let traces = Traces {
             exit: &exit,

@@ -244,8 +244,7 @@ pub fn default_kernel() -> Result<KernelSpec, ToolError> {
         return Ok(KernelSpec::Image(image));
     }
     let entries = default_cache().map(|cache| kept(&cache)).unwrap_or_default();
-    let is_it = |name: &str| name.split(", ").any(|one| one == DEFAULT_KERNEL);
-    match entries.iter().any(|(_, entry)| is_it(&entry.name)) {
+    match entries.iter().any(|(_, entry)| entry.is_meant_by(DEFAULT_KERNEL)) {
         true => Ok(KernelSpec::Built(DEFAULT_KERNEL.to_string())),
         false => Err(ToolError::NoKernel),
     }

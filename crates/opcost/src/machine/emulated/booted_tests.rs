@@ -1,0 +1,285 @@
+//! What becomes of kept states that are damaged, half made or refused, with shell scripts as QEMU.
+
+use super::*;
+use crate::machine::RunEnd;
+use crate::machine::emulated::{Direct, Tools};
+use crate::plan::Slot;
+use crate::scratch::Scratch;
+use opcost_record::metric::EMULATOR;
+use opcost_record::{Domain, MetricKey, Outcome, Reading, Report, WORK};
+use std::os::unix::fs::PermissionsExt;
+use tempfile::TempDir;
+
+/// A QEMU that stops at once and writes a state of a few bytes.
+///
+/// `$memory` and `$devices` are where they go.
+const SAVES: &str = r#"
+printf '{"QMP": {}}\n{"return": {}}\n{"return": {}}\n{"event": "STOP"}\n' >&3
+read -r line <&3; read -r line <&3; read -r line <&3
+line=${line##*exec:}
+echo memory >"$memory"
+BEFORE
+echo devices | sh -c "${line%%\"*}"
+printf '{"return": {}}\n{"data": {"status": "completed"}}\n{"return": {}}\n' >&3
+"#;
+
+/// A folder for states, and an emulated machine whose QEMU is a script.
+struct Desk {
+    folder: TempDir,
+}
+
+impl Desk {
+    fn new() -> Desk {
+        Desk { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn place(&self) -> PathBuf {
+        self.folder.path().join("abc")
+    }
+
+    fn emulated(&self, script: &str) -> Emulated<'static> {
+        let qemu = self.folder.path().join("qemu");
+        let find = r#"for one; do case $one in *mem-path=*) memory=${one##*mem-path=};; esac; done
+                      devices=${memory%memory}devices"#;
+        fs::write(&qemu, format!("#!/bin/sh\n{find}\n{script}\n")).unwrap();
+        fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755)).unwrap();
+        Emulated {
+            interrupt: Box::leak(Box::new(Interrupt::none())),
+            tools: Tools {
+                qemu,
+                qemu_version: "9.9.9".into(),
+                plugin: PathBuf::new(),
+                guest: PathBuf::new(),
+            },
+            direct: Vec::new(),
+            plugin_arguments: Vec::new(),
+            qemu_environment: Vec::new(),
+            prepared: Vec::new(),
+            learned: false,
+            environments: Vec::new(),
+            jobs: 1,
+            folder: Scratch::new().unwrap(),
+            seconds: std::cell::RefCell::default(),
+            watching: false,
+        }
+    }
+
+    /// Has a script make a state; the error is why there is none.
+    fn make(&self, script: &str) -> Result<(), String> {
+        let made = self.emulated(script).make(
+            &kernel(),
+            &guest(),
+            Aslr::Fixed,
+            Path::new("/initrd"),
+            &self.place(),
+        );
+        made.map_err(|not| match not {
+            NotKept::Because(why) => why,
+            NotKept::Interrupted => "interrupted".into(),
+        })
+    }
+
+    /// A whole state.
+    fn made(&self) -> PathBuf {
+        self.make(&SAVES.replace("BEFORE", "")).unwrap();
+        assert!(is_whole(&self.place()));
+        self.place()
+    }
+
+    /// A state to go on from.
+    fn state(&self) -> BootedState {
+        let place = self.made();
+        BootedState {
+            memory: place.join(MEMORY),
+            devices: place.join(DEVICES),
+            folder: place,
+            _using: lock_file(self.folder.path(), "abc").unwrap(),
+        }
+    }
+
+    /// Has a QEMU go on from the state; what goes wrong.
+    fn restore(&self, script: &str) -> String {
+        let (state, place) = (self.state(), self.place());
+        let interrupt = Box::leak(Box::new(Interrupt::none()));
+        let words = ["sh", "-c", script].map(OsString::from);
+        let files = Files::new(self.folder.path(), "run").unwrap();
+        let spawn = Spawn::new(Path::new("/bin/sh"), words);
+        let (mut flight, monitor) = launch(spawn, files, interrupt).unwrap();
+        let error = state.restore(&mut flight, monitor, interrupt).unwrap_err();
+        assert!(!place.exists(), "the state is removed");
+        error.to_string()
+    }
+}
+
+fn kernel() -> Kernel {
+    Kernel {
+        name: "k".into(),
+        image: "/k".into(),
+        system_map: None,
+        vmlinux: None,
+        config: None,
+        modules: None,
+        digest: "d1".into(),
+        release: None,
+    }
+}
+
+fn guest() -> GuestPlan {
+    GuestPlan {
+        kernel: None,
+        kernel_name: "k".into(),
+        boot: String::new(),
+        cpu_model: "max".into(),
+        memory_mib: 256,
+        cpus: 1,
+        disk: None,
+    }
+}
+
+#[test]
+fn another_emulator_processor_kernel_or_file_has_another_key() {
+    let desk = Desk::new();
+    let mut emulated = desk.emulated("");
+    let key = |emulated: &Emulated<'_>, kernel, guest| {
+        emulated.key(&kernel, &guest, Aslr::Fixed, b"files")
+    };
+    let mut keys = vec![key(&emulated, kernel(), guest())];
+    assert_eq!(key(&emulated, kernel(), guest()), keys[0]);
+    keys.push(emulated.key(&kernel(), &guest(), Aslr::Fixed, b"other files"));
+    keys.push(emulated.key(&kernel(), &guest(), Aslr::Randomised, b"files"));
+    keys.push(key(&emulated, Kernel { digest: "d2".into(), ..kernel() }, guest()));
+    for other in [
+        GuestPlan { cpu_model: "max,-erms".into(), ..guest() },
+        GuestPlan { memory_mib: 512, ..guest() },
+        GuestPlan { boot: "mitigations=off".into(), ..guest() },
+    ] {
+        keys.push(key(&emulated, kernel(), other));
+    }
+    // A QEMU that calls itself the same and is another program.
+    keys.push(key(&desk.emulated("exit 0"), kernel(), guest()));
+    emulated.tools.qemu_version = "9.9.10".into();
+    keys.push(key(&emulated, kernel(), guest()));
+    let count = keys.len();
+    keys.sort();
+    keys.dedup();
+    assert_eq!(keys.len(), count);
+}
+
+#[test]
+fn only_what_was_written_for_its_key_is_whole() {
+    let desk = Desk::new();
+    let damage = |what: &dyn Fn(&Path)| {
+        let place = desk.made();
+        what(&place);
+        assert!(!is_whole(&place));
+    };
+    damage(&|place| {
+        File::options().write(true).open(place.join(MEMORY)).unwrap().set_len(3).unwrap()
+    });
+    damage(&|place| fs::write(place.join(DEVICES), "devicez\n").unwrap());
+    damage(&|place| fs::write(place.join(DESCRIPTION), "{").unwrap());
+    damage(&|place| fs::remove_file(place.join(DESCRIPTION)).unwrap());
+    damage(&|place| fs::remove_file(place.join(MEMORY)).unwrap());
+    // Of another key: with the files it belongs to, or alone.
+    let other = desk.folder.path().join("other");
+    fs::rename(desk.made(), &other).unwrap();
+    assert!(!is_whole(&other));
+    damage(&|place| {
+        let text = fs::read_to_string(place.join(DESCRIPTION)).unwrap();
+        fs::write(place.join(DESCRIPTION), text.replace("\"abc\"", "\"abd\"")).unwrap();
+    });
+    assert_eq!(kept(desk.folder.path()).len(), 2, "both can be listed and forgotten");
+}
+
+#[test]
+fn a_state_that_cannot_be_written_is_none_and_says_why() {
+    let desk = Desk::new();
+    let cannot = |script: &str, said: &str| {
+        let why = desk.make(script).unwrap_err();
+        assert!(why.contains(said), "{why}");
+        let left = [desk.place(), desk.place().with_extension(MAKING)];
+        assert!(left.iter().all(|path| !path.exists()), "{why}");
+    };
+    cannot("kill -BUS $$", "there is no room for the guest's memory in '");
+    cannot("kill -KILL $$", "signal 9 ended the emulator");
+    // QEMU has written its state, and the disk was full.
+    cannot(&SAVES.replace("BEFORE", "ln -s /dev/full \"$devices\""), "No space left on device");
+    let unwritable = SAVES.replace("BEFORE", "rm \"$memory\"");
+    cannot(&unwritable, "abc.making': No such file or directory");
+}
+
+#[test]
+fn what_a_killed_opcost_left_is_removed_unless_somebody_makes_it() {
+    let desk = Desk::new();
+    let folder = desk.folder.path();
+    let whole = desk.made();
+    let [left, making] = ["left", "now"].map(|name| folder.join(name).with_extension(MAKING));
+    for path in [&left, &making] {
+        fs::create_dir_all(path).unwrap();
+    }
+    let locks = folder.join(LOCKS);
+    let lock = opcost_kernel::lock(&locks, "now.making", &Interrupt::none(), &mut |_, _| {});
+    sweep(folder);
+    assert_eq!([left.exists(), making.exists(), whole.exists()], [false, true, true]);
+    drop(lock.unwrap());
+    sweep(folder);
+    assert!(!making.exists());
+}
+
+#[test]
+fn a_qemu_that_does_not_go_on_says_why_and_costs_the_state() {
+    let desk = Desk::new();
+    let refused = desk.restore(
+        r#"printf '{"QMP": {}}\n{"return": {}}\n{"return": {}}\n{"return": {}}\n' >&3
+           printf '{"data": {"status": "failed"}}\n' >&3
+           for i in 1 2 3; do read -r line <&3; done
+           echo 'load of migration failed: Invalid argument' >&2; exit 1"#,
+    );
+    for part in [
+        "cannot go on from the kept state of a booted guest: the emulator refused migrate: it failed; \
+         its status is 1",
+        "load of migration failed: Invalid argument",
+        "the kept state is removed: run this again, or with --fresh-boots",
+    ] {
+        assert!(refused.contains(part), "no '{part}' in: {refused}");
+    }
+    let killed = desk.restore("kill -KILL $$");
+    assert!(killed.contains("the emulator ended; signal 9 ended it"), "{killed}");
+}
+
+/// A run of so many instructions, the same inputs each time.
+fn run(slot: u32, instructions: u64) -> (Slot, Vec<RunEnd>) {
+    let slot = Slot { slot, variant: 0, block: None, padding_bytes: 3, guest_seed: 7 };
+    let key = MetricKey {
+        name: "instructions".into(),
+        domain: Domain::All,
+        source: EMULATOR.into(),
+        region: WORK.into(),
+    };
+    let readings = vec![Reading::plain(key, instructions)];
+    let report = Report { readings, ..Report::default() };
+    let (outcome, exit_code, profile) = (Outcome::Finished, Some(0), None);
+    (slot, vec![RunEnd { started_unix_ns: 1, outcome, exit_code, report, profile }])
+}
+
+#[test]
+fn a_state_that_agreed_with_a_boot_is_not_blamed_for_runs_that_do_not_repeat() {
+    let desk = Desk::new();
+    let compare = |restored: &[u64]| {
+        let state = desk.state();
+        let (slot, ends) = run(0, 100);
+        let mut all = vec![Direct::of(&slot, &state, &[]).unwrap()];
+        Direct::compare(&mut all, &slot, &ends, &state).unwrap();
+        let mut later = restored.iter().enumerate();
+        let compared = later.try_for_each(|(at, instructions)| {
+            let (slot, ends) = run(at as u32 + 1, *instructions);
+            Direct::compare(&mut all, &slot, &ends, &state)
+        });
+        (compared.map_err(|error| error.to_string()), state.is_checked(), desk.place().exists())
+    };
+    let (error, ..) = compare(&[99, 100]);
+    let error = error.unwrap_err();
+    assert!(error.contains("has 99 instructions, one that boots by itself has 100"), "{error}");
+    assert!(!desk.place().exists(), "a state that never agreed is removed");
+    assert_eq!(compare(&[100, 100, 99]), (Ok(()), true, true));
+}
