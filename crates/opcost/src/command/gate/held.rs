@@ -10,13 +10,16 @@ use crate::gate::baseline::{Baseline, BaselineFigure};
 use crate::gate::counts::{self, Count, counts, only_block};
 use crate::gate::judge::{Held, judge, judge_comparison};
 use crate::gate::key::FigureKey;
-use crate::gate::report::{CaseFailure, CaseReport, FigureReport, Outcome, accepts_new};
+use crate::gate::report::{CaseFailure, CaseReport, FigureReport, Outcome, Place, accepts_new};
 use crate::gate::suite::{Case, Suite, WatchedFigure};
 use crate::gate::trailer::Accepted;
 use crate::phases::Phases;
+use crate::plan::GUEST_TREE;
 use anyhow::Result;
 use opcost_kernel::{RepositoryCommit, short_commit};
+use opcost_profile::symbolise::{Declared, declared};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 /// What a tip is held against.
 pub(super) enum Standard {
@@ -81,7 +84,10 @@ impl Gate<'_> {
         };
         let built = self.trees.built(&self.tip, "tip", recipe(case), &mut self.phases);
         match of_case(built)? {
-            Ok(tip) if case.is_exact() => self.exact(case, &tip, &mut report)?,
+            Ok(tip) if case.is_exact() => {
+                self.exact(case, &tip, &mut report)?;
+                report.place = Self::place(&tip, &report);
+            }
             Ok(tip) => self.varying(case, &tip, &mut report)?,
             Err(failure) => report.failure = Some(failure),
         }
@@ -184,6 +190,22 @@ impl Gate<'_> {
             explained(&base, tip, report);
         }
         Ok(())
+    }
+
+    /// Where the function is that costs most of what came on top, if it is the revision's own.
+    fn place(built: &Built, report: &CaseReport) -> Option<Place> {
+        let functions = report.functions.as_ref()?;
+        let own = functions.rows.iter().filter(|row| row.own.change > 0.0);
+        let row = own.max_by(|one, other| one.own.change.total_cmp(&other.own.change))?;
+        let module = Path::new(&row.module);
+        let program = module.strip_prefix(GUEST_TREE).map_or(module.to_path_buf(), |below| {
+            built.folder.join(below)
+        });
+        let program = program.starts_with(&built.folder).then_some(program)?;
+        let Declared { file, line } = declared(&std::fs::read(program).ok()?, &row.symbol)?;
+        let file = built.folder.join(file);
+        let below = file.strip_prefix(&built.folder).ok()?.to_str()?.to_string();
+        Some(Place { file: below, line: line.into() })
     }
 
     /// The base of a case, built and counted, or as an earlier gate counted it.

@@ -24,6 +24,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, FileTimes};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -33,6 +34,8 @@ use std::time::SystemTime;
 const KEPT_MAX: usize = 12;
 /// Lines of a failed build that an error shows.
 const LINES_SHOWN: usize = 12;
+/// Room that a build needs at least.
+const ROOM_BYTES: usize = 64 << 10;
 /// Digits of a key: enough to tell trees apart, the same for all, so that paths have one length.
 const KEY_DIGITS: usize = 16;
 
@@ -156,11 +159,13 @@ impl<'a> Trees<'a> {
     fn remove(&self, key: &str) -> Result<()> {
         let folder = self.home.join("trees").join(key);
         if folder.exists() {
-            // Without its mark first: half a tree is not taken for one.
-            let _ = fs::remove_file(folder.join("built"));
-            fs::remove_dir_all(&folder)
+            // Compilers of an opcost that was killed may still be writing to theirs.
+            let left = folder.with_file_name(format!("left-{key}-{}", std::process::id()));
+            fs::rename(&folder, &left)
                 .with_context(|| format!("cannot remove '{}'", folder.display()))
                 .status(Status::Missing)?;
+            // The next opcost tries again.
+            let _ = fs::remove_dir_all(left);
         }
         git(&self.own_repository(), &[&"worktree", &"prune"], &[]).map(drop)
     }
@@ -293,6 +298,7 @@ impl<'a> Trees<'a> {
             (_, ProcessStatus::Code(code)) => format!("ended with status {code}"),
             (_, ProcessStatus::Signal(signal)) => format!("was killed by signal {signal}"),
         };
+        self.check_room()?;
         let said = fs::read(&log).unwrap_or_default();
         let said: Vec<&[u8]> =
             said.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).collect();
@@ -305,6 +311,24 @@ impl<'a> Trees<'a> {
             log.display()
         );
         Err(fail(Status::WorkFailed, why))
+    }
+
+    /// Whether a build may have failed for lack of room: then there is none for its log either.
+    fn check_room(&self) -> Result<()> {
+        let probe = self.home.join("room");
+        let written = fs::write(&probe, vec![0; ROOM_BYTES]);
+        let _ = fs::remove_file(&probe);
+        match written {
+            Err(error) if error.kind() == ErrorKind::StorageFull => {
+                let why = format!(
+                    "the disk that has '{}' is full, so no revision can be built there; make room, or set \
+                     XDG_CACHE_HOME to a folder of another disk",
+                    self.home.display()
+                );
+                Err(fail(Status::Missing, why))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What a compiler says of its version: its first line.
@@ -357,7 +381,7 @@ fn git(folder: &Path, words: &[&dyn AsRef<OsStr>], env: &[(&str, &OsStr)]) -> Re
         git.env_remove(name);
     }
     git.arg("-C").arg(folder).args(GIT_QUIET).args(words).envs(env.iter().copied());
-    let output = git.env("LC_ALL", "C").stdin(Stdio::null()).output();
+    let output = git.env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0").stdin(Stdio::null()).output();
     let output = output.context("cannot run git").status(Status::Missing)?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_string());

@@ -102,6 +102,10 @@ fn table(text: &mut String, report: &GateReport) {
     if !rest.is_empty() {
         let _ = writeln!(text, "\nWithout a change: {}.", escape(&rest.join(", ")));
     }
+    for orphan in &report.orphans {
+        let orphan = escape(orphan);
+        let _ = writeln!(text, "\n{orphan}: the baseline has it, and the suite has no such case.");
+    }
     for trailer in report.accepted() {
         let _ = writeln!(text, "\n{} accepts: `{}`", trailer.commit, trailer.text.replace('`', "'"));
     }

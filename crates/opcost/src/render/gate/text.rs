@@ -31,6 +31,10 @@ pub(super) fn render(view: &GateView<'_>) -> String {
             }
         }
     }
+    for orphan in &report.orphans {
+        page.line("");
+        page.wrap(YELLOW, "  ", &format!("{orphan}: the baseline has it, and the suite has no such case"));
+    }
     for case in &report.cases {
         of_functions(&mut page, case);
     }
@@ -157,7 +161,10 @@ fn of_functions(page: &mut Page, case: &CaseReport) {
     let Some(functions) = &case.functions else { return };
     let (total, lines) = lines(functions);
     page.line("");
-    page.wrap(BOLD, "  ", &format!("where {total} {} of {} come from", functions.unit(), case.name));
+    let place = case.place.as_ref().map_or(String::new(), |place| {
+        format!(" ({}:{})", place.file, place.line)
+    });
+    page.wrap(BOLD, "  ", &format!("where {total} {} of {} come from{place}", functions.unit(), case.name));
     let change_width = lines.iter().map(|line| line.change.width()).max().unwrap_or(0);
     let name_width = lines.iter().map(|line| line.name.width()).max().unwrap_or(0);
     let name_width = name_width.min(page.width.saturating_sub(change_width + 8) / 2).max(16);

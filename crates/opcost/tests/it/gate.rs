@@ -1,0 +1,311 @@
+//! `opcost gate` in a user's repository: what it answers, what it refuses, and that it leaves nothing there.
+
+use crate::lab::{Ended, Lab, Started, with_mounts};
+use crate::needs;
+use std::fs;
+use std::process::Command;
+
+/// A lab with a repository, and caches of its own.
+struct Yard {
+    lab: Lab,
+}
+
+/// A suite of one case of the host, which is decided by hardly any runs.
+const HOST: &str = "[case.work]\nmachine = 'host'\nbuild = './build'\nartifact = 'work'\ncommand = './work'\n\
+                    pairs = 4\nlimit = '10000%'\n";
+
+impl Yard {
+    /// One commit: a build that copies a script, which is the program.
+    fn new(suite: &str) -> Option<Yard> {
+        if !needs::programs(&["git"]) {
+            return None;
+        }
+        let yard = Yard { lab: Lab::new() };
+        yard.git(&["init", "--quiet", "--initial-branch=main", "repository"], "");
+        yard.write("opcost.toml", suite);
+        yard.script("build", "cp work.in work");
+        yard.script("work.in", ":");
+        yard.write(".gitignore", "/work\n/started\n");
+        yard.commit("One");
+        Some(yard)
+    }
+
+    fn git(&self, words: &[&str], below: &str) -> String {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(self.lab.path(below)).args(["-c", "user.name=a", "-c", "user.email=a@b"]);
+        let output = git.args(words).env("GIT_CONFIG_GLOBAL", "/dev/null").output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn in_repository(&self, words: &[&str]) -> String {
+        self.git(words, "repository")
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        self.lab.write(&format!("repository/{name}"), text);
+    }
+
+    fn script(&self, name: &str, text: &str) {
+        self.lab.script(&format!("repository/{name}"), text);
+    }
+
+    fn commit(&self, message: &str) {
+        self.in_repository(&["add", "--all"]);
+        self.in_repository(&["commit", "--quiet", "--allow-empty", "--message", message]);
+    }
+
+    fn command(&self, more: &[&str]) -> Command {
+        let mut command = self.lab.command(&["gate", "--quiet"]);
+        command.args(more).current_dir(self.lab.path("repository"));
+        command.env("XDG_CACHE_HOME", self.lab.path("cache"));
+        command
+    }
+
+    fn gate(&self, more: &[&str]) -> Ended {
+        self.command(more).spawn().unwrap().end()
+    }
+
+    /// All that git knows of the repository, and every file of it.
+    fn state(&self) -> (String, Vec<String>) {
+        let known = ["status --porcelain", "worktree list", "for-each-ref", "count-objects"]
+            .map(|words| self.in_repository(&words.split(' ').collect::<Vec<_>>()))
+            .concat();
+        let mut files = Vec::new();
+        let mut folders = vec![self.lab.path("repository")];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let entry = entry.unwrap();
+                if entry.file_type().unwrap().is_dir() {
+                    folders.push(entry.path());
+                }
+                let changed = entry.metadata().unwrap().modified().unwrap();
+                // git itself refreshes its index when somebody asks for the status.
+                if entry.file_name() != "index" && !entry.file_type().unwrap().is_dir() {
+                    files.push(format!("{} {changed:?}", entry.path().display()));
+                }
+            }
+        }
+        files.sort();
+        (known, files)
+    }
+
+    /// Folders of trees in the cache.
+    fn trees(&self) -> Vec<String> {
+        let gate = fs::read_dir(self.lab.path("cache/opcost/gate")).into_iter().flatten().flatten();
+        let trees = gate.flat_map(|entry| fs::read_dir(entry.path().join("trees")).into_iter().flatten().flatten());
+        let folders = trees.filter(|entry| entry.path().is_dir());
+        folders.map(|entry| entry.file_name().into_string().unwrap()).collect()
+    }
+}
+
+#[test]
+fn what_cannot_be_compared_is_named_with_its_remedy() {
+    let Some(yard) = Yard::new(HOST) else { return };
+    // Outside of a repository.
+    let outside = yard.lab.run(&["gate", "--base", "HEAD"]);
+    outside.expect(2).says(&["not a git repository", "run this inside the checkout"]);
+    yard.gate(&[]).expect(2).says(&["has no upstream branch", "--base origin/main"]);
+    yard.gate(&["--base", "nope"]).expect(2).says(&["git knows no revision 'nope'"]);
+    yard.gate(&["--base", "HEAD", "--case", "wrok"]).expect(2).says(&["did you mean work?"]);
+    yard.gate(&["--baseline", "none"]).expect(2).says(&["is measured on this host", "--base"]);
+    yard.write("opcost.toml", "[case.work]\ncomand = 'x'\n");
+    yard.gate(&["--base", "HEAD"]).expect(2).says(&["unknown key 'comand' (did you mean command?)"]);
+    fs::remove_file(yard.lab.path("repository/opcost.toml")).unwrap();
+    yard.gate(&["--base", "HEAD"]).expect(2).says(&["there is no suite", "[case.parse]"]);
+}
+
+#[test]
+fn baselines_that_say_nothing_are_no_pass() {
+    let Some(yard) = Yard::new("[case.work]\ncommand = './work'\n") else { return };
+    let refused = |text: &str, part: &str| {
+        yard.write("figures", text);
+        yard.gate(&["--baseline", "figures"]).expect(3).says(&["baseline 'figures'", part]);
+    };
+    yard.gate(&["--baseline", "figures"]).expect(3).says(&["there is no baseline", "--update"]);
+    refused("opcost-baseline 2\n", "has format 2");
+    refused("opcost-baseline 1\n<<<<<<< HEAD\n", "line 2: git left a conflict");
+    refused("opcost-baseline 1\nwork instructions many - k=v\n", "line 2: 'many' is no count");
+    refused("figures\n", "this is no baseline file");
+    yard.gate(&["--baseline", "figures", "--update"]).expect(3).says(&["this is no baseline file"]);
+}
+
+#[test]
+fn a_shallow_clone_says_what_to_fetch() {
+    let Some(yard) = Yard::new(HOST) else { return };
+    yard.commit("Two");
+    yard.in_repository(&["checkout", "--quiet", "-b", "change"]);
+    yard.commit("Three");
+    yard.in_repository(&["checkout", "--quiet", "main"]);
+    yard.commit("Four");
+    let from = format!("file://{}", yard.lab.path("repository").display());
+    yard.git(&["clone", "--quiet", "--depth=1", "--no-single-branch", &from, "shallow"], "");
+    yard.git(&["checkout", "--quiet", "change"], "shallow");
+    let gate = |more: &[&str]| {
+        let mut command = yard.command(more);
+        command.current_dir(yard.lab.path("shallow"));
+        command.spawn().unwrap().end()
+    };
+    yard.git(&["branch", "--quiet", "--set-upstream-to=origin/main"], "shallow");
+    gate(&[]).expect(2).says(&["went apart", "fetch-depth: 0"]);
+    gate(&["--base", "HEAD~1"]).expect(2).says(&["no revision 'HEAD~1'", "fetch-depth: 0"]);
+}
+
+#[test]
+fn builds_that_fail_are_shown_and_leave_the_repository_alone() {
+    let Some(yard) = Yard::new(HOST) else { return };
+    yard.script("build", "echo compiling; echo 'work.in:3: no such thing' >&2; exit 7");
+    yard.commit("Does not build");
+    yard.script("build", "true");
+    yard.commit("Makes nothing");
+    let before = yard.state();
+    let ended = yard.gate(&["--base", "HEAD~2", "--tip", "HEAD~1"]).expect(4);
+    for part in ["tip ", "Does not build", "'./build' ended with status 7", "work.in:3: no such thing", ".log"] {
+        assert!(ended.stdout.contains(part), "no '{part}' in {}", ended.stdout);
+    }
+    // A new case may fail on the base; one that the base has may not.
+    let ended = yard.gate(&["--base", "HEAD~1", "--tip", "HEAD~2"]).expect(4);
+    assert!(ended.stdout.contains("base ") && ended.stdout.contains("status 7"), "{}", ended.stdout);
+    let ended = yard.gate(&["--base", "HEAD~2"]).expect(4);
+    assert!(ended.stdout.contains("has no 'work' after './build'"), "{}", ended.stdout);
+    yard.gate(&["--base", "HEAD~2", "--soft"]).expect(0);
+    assert_eq!(yard.state(), before);
+}
+
+#[test]
+fn a_metric_that_varies_gets_the_usual_verdicts() {
+    let Some(yard) = Yard::new(HOST) else { return };
+    yard.script("work.in", "exec true");
+    yard.commit("Two");
+    yard.write("new", "not committed\n");
+    let before = yard.state();
+    // Four pairs cannot decide, and what is undecided is no pass.
+    let ended = yard.gate(&["--base", "HEAD~1"]).expect(3);
+    assert!(ended.stdout.contains("wall"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("changes of 1 file that are not committed"), "{}", ended.stdout);
+    assert_eq!(yard.state(), before);
+    // What is not committed is measured if somebody asks for it.
+    yard.script("work.in", "exit 5");
+    let ended = yard.gate(&["--base", "HEAD", "--worktree"]).expect(4);
+    assert!(ended.stdout.contains("it ended with status 5"), "{}", ended.stdout);
+    assert_eq!(yard.trees().len(), 3);
+    // A hook tells git where it is; that leads nobody astray.
+    let mut hook = yard.command(&["--base", "HEAD~1", "--tip", "HEAD"]);
+    hook.env("GIT_DIR", yard.lab.path("elsewhere")).env("GIT_INDEX_FILE", "nowhere");
+    hook.spawn().unwrap().end().expect(3);
+}
+
+#[test]
+fn what_a_killed_gate_leaves_is_removed_by_the_next() {
+    let Some(yard) = Yard::new(HOST) else { return };
+    let before = yard.state();
+    let started = yard.lab.path("started");
+    yard.script("build", &format!("echo $$ > {}; exec sleep 100", started.display()));
+    yard.commit("Builds for ever");
+    yard.script("build", "cp work.in work");
+    yard.commit("Builds again");
+    let during = yard.state();
+    let mut killed = yard.command(&["--base", "HEAD~2", "--tip", "HEAD~1"]).spawn().unwrap();
+    let build = yard.lab.wait_for("started");
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    // A compiler that outlives its opcost writes to nobody else's tree.
+    // SAFETY: kill takes integers only; the process sleeps, so the number is its.
+    assert_eq!(unsafe { libc::kill(build.trim().parse().unwrap(), libc::SIGKILL) }, 0);
+    assert_eq!(yard.state(), during);
+    assert_eq!(yard.trees().len(), 1, "half a tree");
+    yard.gate(&["--base", "HEAD~2"]).expect(3);
+    assert_eq!(yard.trees().len(), 2, "those of both sides");
+    assert_eq!(yard.state(), during);
+    assert_ne!(before, during);
+}
+
+#[test]
+fn a_full_disk_ends_a_gate_and_leaves_nothing() {
+    let Some(yard) = Yard::new(HOST) else { return };
+    yard.script("build", "head -c 4m /dev/zero > work");
+    yard.commit("Builds something large");
+    let before = yard.state();
+    fs::create_dir_all(yard.lab.path("cache")).unwrap();
+    let script = r#"
+        mount -t tmpfs -o size=1m none cache
+        cd repository
+        status=0
+        XDG_CACHE_HOME=$PWD/../cache $OPCOST gate --quiet --base HEAD~1 > ../full.out 2> ../full.err || status=$?
+        echo $status > ../full.status
+        ls ../cache/opcost/gate/*/trees > ../full.trees
+    "#;
+    let Some(ended) = with_mounts(&yard.lab, script) else {
+        opcost_skip::skip!("this user may not mount anything (unshare --mount)");
+        return;
+    };
+    ended.expect(0);
+    assert_eq!(yard.lab.read("full.status"), "5\n");
+    let error = yard.lab.read("full.err");
+    for part in ["the disk that has", "is full", "XDG_CACHE_HOME"] {
+        assert!(error.contains(part), "no '{part}' in {error}");
+    }
+    assert!(yard.lab.lines("full.trees").iter().all(|name| name.ends_with(".log")));
+    assert_eq!(yard.state(), before);
+}
+
+/// A program whose instructions are as many as its loop has rounds.
+fn work(rounds: u32) -> String {
+    format!("at=0\nwhile [ $at -lt {rounds} ]; do at=$((at + 1)); done")
+}
+
+#[test]
+fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
+    let Some(kernel) = needs::kernel() else { return };
+    let suite = |cpu: &str| {
+        format!(
+            "kernel = '{kernel}'\ncpu-model = '{cpu}'\nbuild = './build'\nartifact = 'work'\nlimit = '0.5%'\n\
+             metric = 'instructions:u'\n[case.loop]\ncommand = './work'\n"
+        )
+    };
+    let Some(yard) = Yard::new(&suite("max")) else { return };
+    yard.script("work.in", &work(1000));
+    yard.commit("A loop");
+    let check = ["--baseline", "figures"];
+    yard.gate(&["--baseline", "figures", "--update"]).expect(0);
+    let figures = yard.lab.read("repository/figures");
+    assert!(figures.starts_with("opcost-baseline 1\n\nloop instructions:u "), "{figures}");
+    yard.commit("The baseline");
+    let same = yard.gate(&check).expect(0);
+    assert!(same.stdout.contains("1 figure the same"), "{}", same.stdout);
+
+    // A cost beyond the limit names its function, until a commit accepts it.
+    yard.script("work.in", &work(1100));
+    yard.commit("More rounds");
+    let out = yard.lab.path("report.json");
+    let worse = yard.gate(&["--baseline", "figures", "--export-json", out.to_str().unwrap()]).expect(1);
+    for part in ["▲ more than 0.50 %", "come from", "Opcost-accept: loop +"] {
+        assert!(worse.stdout.contains(part), "no '{part}' in {}", worse.stdout);
+    }
+    let report: serde_json::Value = serde_json::from_str(&yard.lab.read("report.json")).unwrap();
+    let ratio = report["cases"][0]["figures"][0]["change_ratio"].as_f64().unwrap();
+    yard.commit(&format!("Accepted\n\nOpcost-accept: loop +{:.1}%", 100.0 * ratio + 0.1));
+    let accepted = yard.gate(&check).expect(0);
+    assert!(accepted.stdout.contains("accepts: loop +"), "{}", accepted.stdout);
+
+    // The same from a base, whose count is the baseline's.
+    let based = yard.gate(&["--base", "HEAD~2", "--json"]).expect(0);
+    let based: serde_json::Value = serde_json::from_str(&based.stdout).unwrap();
+    let figure = |report: &serde_json::Value, name: &str| report["cases"][0]["figures"][0][name].clone();
+    for name in ["baseline", "value", "floor"] {
+        assert_eq!(figure(&based, name), figure(&report, name), "{name}");
+    }
+
+    // Another CPU is another question.
+    yard.write("opcost.toml", &suite("Skylake-Client-v1"));
+    let other = yard.gate(&check).expect(3);
+    let words = "cpu is Skylake-Client-v1, the baseline has max";
+    assert!(other.stdout.split_whitespace().collect::<Vec<_>>().join(" ").contains(words), "{}", other.stdout);
+
+    // A case without a baseline, and a baseline without a case.
+    yard.write("opcost.toml", &suite("max").replace("case.loop", "case.turns"));
+    let renamed = yard.gate(&check).expect(3);
+    for part in ["has no baseline", "turns"] {
+        assert!(renamed.stdout.contains(part), "no '{part}' in {}", renamed.stdout);
+    }
+}
