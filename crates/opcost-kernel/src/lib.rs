@@ -22,7 +22,9 @@ mod tools;
 pub use build::short;
 pub use cache::{Description, lock};
 pub use error::{KERNEL, KernelError};
-pub use git::{Commit, GIT_VARIABLES, QUIET as GIT_QUIET, commits, find_revision, short as short_commit};
+pub use git::{
+    Commit, GIT_VARIABLES, QUIET as GIT_QUIET, commits, find_revision, short as short_commit,
+};
 pub use image::digest;
 pub use modules::Module;
 pub use repository::{Repository, RepositoryCommit};

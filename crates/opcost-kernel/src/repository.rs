@@ -41,7 +41,8 @@ impl Repository {
         };
         let top = ask(folder, &["rev-parse", "--show-toplevel"]).map_err(none)?;
         let top = PathBuf::from(top);
-        let path = |name: &str| ask(&top, &["rev-parse", "--git-path", name]).map(|path| top.join(path));
+        let path =
+            |name: &str| ask(&top, &["rev-parse", "--git-path", name]).map(|path| top.join(path));
         Ok(Repository { objects: path("objects")?, index: path("index")?, top })
     }
 
@@ -126,7 +127,8 @@ impl Repository {
         trailer: &str,
     ) -> Result<Vec<(String, String)>, KernelError> {
         let range = format!("{base}..{tip}");
-        let format = format!("--format=%x01%H%x02%(trailers:key={trailer},valueonly,unfold,separator=%x02)");
+        let format =
+            format!("--format=%x01%H%x02%(trailers:key={trailer},valueonly,unfold,separator=%x02)");
         let text = self.ask(&["log", "--no-show-signature", &format, &range])?;
         let of_commit = |entry: &str| {
             let mut parts = entry.trim_end().split('\u{2}').map(String::from);

@@ -24,7 +24,8 @@ pub struct Declared {
 pub fn declared(file: &[u8], symbol: &str) -> Option<Declared> {
     let object = object::File::parse(file).ok()?;
     let is_it = |name: &str| name == symbol || demangle(name) == symbol;
-    let found = object.symbols().filter(|one| one.kind() == SymbolKind::Text && one.is_definition());
+    let found =
+        object.symbols().filter(|one| one.kind() == SymbolKind::Text && one.is_definition());
     let mut found = found.filter(|one| one.name().is_ok_and(is_it)).map(|one| one.address());
     let address = found.next()?;
     if found.any(|other| other != address) {
@@ -51,8 +52,11 @@ mod tests {
     fn a_function_s_line_is_what_the_compiler_says() {
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("work.c");
-        std::fs::write(&source, "int one(int a)\n{\n\treturn a + 1;\n}\n\nint main(void)\n{\n\treturn one(-1);\n}\n")
-            .unwrap();
+        std::fs::write(
+            &source,
+            "int one(int a)\n{\n\treturn a + 1;\n}\n\nint main(void)\n{\n\treturn one(-1);\n}\n",
+        )
+        .unwrap();
         let program = folder.path().join("work");
         let build = |options: &[&str]| {
             let cc = Command::new("cc").args(options).arg("-o").arg(&program).arg(&source).status();

@@ -50,7 +50,9 @@ pub enum BaselineError {
     )]
     Newer(u32),
     /// git could not merge it.
-    #[error("line {0}: git left a conflict here; measure anew with --update instead of merging by hand")]
+    #[error(
+        "line {0}: git left a conflict here; measure anew with --update instead of merging by hand"
+    )]
     Conflict(usize),
     /// A line has another form.
     #[error("line {line}: {what}; lines are written by --update and not by hand")]
@@ -140,7 +142,10 @@ type Line = ((String, String), BaselineFigure);
 fn parse_line(line: &str) -> Result<Line, String> {
     let words: Vec<&str> = line.split(' ').collect();
     let [case, metric, value, floor, key] = words[..] else {
-        return Err(format!("expected 'CASE METRIC VALUE FLOOR KEY', and there are {} words", words.len()));
+        return Err(format!(
+            "expected 'CASE METRIC VALUE FLOOR KEY', and there are {} words",
+            words.len()
+        ));
     };
     let name = |word: &str| {
         let name = unescaped(word).filter(|name| !name.is_empty());
@@ -164,8 +169,11 @@ mod tests {
 
     fn figure() -> impl Strategy<Value = BaselineFigure> {
         let key = prop::collection::btree_map("\\PC{1,9}", "\\PC{1,9}", 1..4);
-        (any::<u64>(), any::<Option<u64>>(), key)
-            .prop_map(|(value, floor, key)| BaselineFigure { value, floor, key: FigureKey::new(key) })
+        (any::<u64>(), any::<Option<u64>>(), key).prop_map(|(value, floor, key)| BaselineFigure {
+            value,
+            floor,
+            key: FigureKey::new(key),
+        })
     }
 
     proptest! {
@@ -186,7 +194,8 @@ mod tests {
 
     #[test]
     fn lines_are_sorted_and_apart() {
-        let text = format!("opcost-baseline 1\nb instructions 2 - {KEY}\na instructions 17 3 {KEY}\n");
+        let text =
+            format!("opcost-baseline 1\nb instructions 2 - {KEY}\na instructions 17 3 {KEY}\n");
         let baseline = Baseline::parse(&text).unwrap();
         let sorted =
             format!("opcost-baseline 1\n\na instructions 17 3 {KEY}\n\nb instructions 2 - {KEY}\n");

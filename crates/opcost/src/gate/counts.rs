@@ -118,9 +118,12 @@ fn function_count(recording: &Recording, name: &str) -> Result<u64, String> {
     if rows.is_empty() {
         let known = costs.rows.iter().map(|row| row.symbol.as_str());
         let near = did_you_mean(name, known);
-        return Err(format!("the work never ran such a function, or it is a part of its callers{near}"));
+        return Err(format!(
+            "the work never ran such a function, or it is a part of its callers{near}"
+        ));
     }
-    let ops = recording.records.iter().find_map(|run| run.ops).filter(|_| costs.per_op).unwrap_or(1);
+    let ops =
+        recording.records.iter().find_map(|run| run.ops).filter(|_| costs.per_op).unwrap_or(1);
     Ok(rows.iter().map(|row| (row.own * ops as f64).round() as u64).sum())
 }
 
@@ -192,7 +195,8 @@ const GUEST_CPUS: u32 = 1;
 
 /// The digest of what a case tells its work to do.
 fn work(variant: &VariantPlan, aslr: Aslr, tree: &Path) -> String {
-    let below = |path: &Path| path.strip_prefix(tree).unwrap_or(path).to_string_lossy().into_owned();
+    let below =
+        |path: &Path| path.strip_prefix(tree).unwrap_or(path).to_string_lossy().into_owned();
     let mut words: Vec<String> = match &variant.work {
         WorkPlan::Command { program, argv, .. } => {
             let argv = argv.iter().map(|word| word.to_string_lossy().into_owned());

@@ -61,7 +61,8 @@ pub fn judge(
             (figure.value, figure.floor)
         }
     };
-    let outcome = outcome(baseline, value, floor, limit, count.better, &for_metric(trailers, &count.metric));
+    let outcome =
+        outcome(baseline, value, floor, limit, count.better, &for_metric(trailers, &count.metric));
     report(Some(baseline), floor, outcome)
 }
 
@@ -115,7 +116,8 @@ fn wrong_unit(limit: Option<Limit>, unit: Unit) -> Option<String> {
         Unit::Ticks => "ticks",
         Unit::Count => "a count",
     };
-    (given != unit).then(|| format!("its limit is {}, and the figure is {}", word(given), word(unit)))
+    (given != unit)
+        .then(|| format!("its limit is {}, and the figure is {}", word(given), word(unit)))
 }
 
 /// Holds metrics that vary against their limits: the verdicts of the comparison decide.
@@ -129,7 +131,9 @@ pub fn judge_comparison(
 ) -> Vec<FigureReport> {
     let row_of = |name: &String| {
         let rows = || comparison.rows.iter();
-        rows().find(|row| row.label == *name).or_else(|| rows().find(|row| row.key.label() == *name))
+        rows()
+            .find(|row| row.label == *name)
+            .or_else(|| rows().find(|row| row.key.label() == *name))
     };
     if watched.is_empty() {
         let primary = comparison.rows.iter().filter(|row| row.primary);
@@ -176,9 +180,11 @@ fn judge_row(
         }
         (Ok(found), Some(_)) if !found.undecided.is_empty() => Outcome::Undecided(reason),
         (Ok(_), Some(change)) => match change.verdict {
-            Verdict::Unchanged => Outcome::Unchanged(change.mde_ratio.map_or(String::new(), |mde| {
-                format!("; {} would have been", magnitude(mde))
-            })),
+            Verdict::Unchanged => Outcome::Unchanged(
+                change
+                    .mde_ratio
+                    .map_or(String::new(), |mde| format!("; {} would have been", magnitude(mde))),
+            ),
             _ if is_improved(row, change.change_ratio, limit) => Outcome::Improved,
             _ => Outcome::WithinLimit,
         },
@@ -254,7 +260,10 @@ mod tests {
     fn a_known_cost_is_accepted_as_far_as_its_trailer_says() {
         let limit = Some("0.1%");
         let accepted = of(1_020_900, limit, &["parse +2.1%"]);
-        assert!(matches!(&accepted, Outcome::Accepted(by) if by[0].text == "parse +2.1%"), "{accepted:?}");
+        assert!(
+            matches!(&accepted, Outcome::Accepted(by) if by[0].text == "parse +2.1%"),
+            "{accepted:?}"
+        );
         assert_eq!(of(1_030_000, limit, &["parse +2.1%"]), Outcome::Exceeded);
         assert_eq!(of(1_020_900, limit, &["parse page-faults +2.1%"]), Outcome::Exceeded);
         assert_eq!(of(1_000_500, limit, &["parse +2.1%"]), Outcome::WithinLimit);
@@ -265,7 +274,10 @@ mod tests {
         let figure = BaselineFigure { value: 1, floor: None, key: key("Skylake-Client-v1") };
         let judged = |held: &Held<'_>| judge(&count(100), &key("max"), held, None, &[]);
         let report = judged(&Held::Baseline(Some(&figure)));
-        assert_eq!(report.words(), "not comparable: cpu is max, the baseline has Skylake-Client-v1");
+        assert_eq!(
+            report.words(),
+            "not comparable: cpu is max, the baseline has Skylake-Client-v1"
+        );
         assert_eq!(judged(&Held::Baseline(None)).outcome, Outcome::NoBaseline);
         let gone = Count { value: Err("the counts do not repeat".into()), ..count(1) };
         assert_eq!(

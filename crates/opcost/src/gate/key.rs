@@ -39,7 +39,8 @@ impl FigureKey {
     pub fn parse(word: &str) -> Result<FigureKey, String> {
         let mut parts = BTreeMap::new();
         for part in word.split(';') {
-            let pair = part.split_once('=').filter(|(name, value)| !name.is_empty() && !value.is_empty());
+            let pair =
+                part.split_once('=').filter(|(name, value)| !name.is_empty() && !value.is_empty());
             let pair = pair.and_then(|(name, value)| Some((unescaped(name)?, unescaped(value)?)));
             let Some((name, value)) = pair else { return Err(part.to_string()) };
             if parts.insert(name, value).is_some() {
@@ -150,7 +151,10 @@ mod tests {
             FigureKey::new(all)
         };
         let baseline = key("max,-avx512f", &[("compiler", "cc (Debian) 12")]);
-        assert_eq!(baseline.to_string(), "arch=x86_64;compiler=cc%20(Debian)%2012;cpu=max,-avx512f");
+        assert_eq!(
+            baseline.to_string(),
+            "arch=x86_64;compiler=cc%20(Debian)%2012;cpu=max,-avx512f"
+        );
         let words: Vec<String> = baseline
             .differences(&key("max", &[("libc.so.6", "1a2b")]))
             .iter()

@@ -347,13 +347,17 @@ impl GateReport {
             }
         }
         for case in &self.cases {
-            if let (Some(words), true) = (case.failure_words(), case.verdict() != GateVerdict::MayLand) {
+            if let (Some(words), true) =
+                (case.failure_words(), case.verdict() != GateVerdict::MayLand)
+            {
                 open.push(format!("{} {words}", case.name));
             } else if case.figures.is_empty() && case.failure.is_none() {
                 open.push(format!("{} has no figure", case.name));
             }
         }
-        open.extend(self.orphans.iter().map(|orphan| format!("the suite has no case for {orphan}")));
+        open.extend(
+            self.orphans.iter().map(|orphan| format!("the suite has no case for {orphan}")),
+        );
         let first = |of: &[String]| match of {
             [] => String::new(),
             [one] => one.clone(),
@@ -411,7 +415,9 @@ impl GateReport {
             }
             Against::Base(_) => None,
         };
-        let any = |wanted: fn(&Outcome) -> bool| self.figures().any(|(_, figure)| wanted(&figure.outcome));
+        let any = |wanted: fn(&Outcome) -> bool| {
+            self.figures().any(|(_, figure)| wanted(&figure.outcome))
+        };
         for (case, figure) in self.figures() {
             if figure.outcome == Outcome::Exceeded
                 && let Some(amount) = figure.acceptance()

@@ -118,17 +118,24 @@ impl Suite {
     /// # Errors
     /// The line and column, or the case and the key, with what was expected there.
     pub fn parse(text: &str) -> Result<Suite, SuiteError> {
-        let mut defaults: Table =
-            text.parse().map_err(|error: toml::de::Error| SuiteError(error.to_string().trim_end().into()))?;
+        let mut defaults: Table = text
+            .parse()
+            .map_err(|error: toml::de::Error| SuiteError(error.to_string().trim_end().into()))?;
         let cases = match defaults.remove("case") {
             Some(Value::Table(cases)) if !cases.is_empty() => cases,
             Some(_) => return Err(SuiteError("write a case as a table: [case.NAME]".into())),
-            None => return Err(SuiteError("there is no case; add one, [case.NAME] with a command".into())),
+            None => {
+                return Err(SuiteError(
+                    "there is no case; add one, [case.NAME] with a command".into(),
+                ));
+            }
         };
         check_keys(&defaults).map_err(|what| SuiteError(format!("above the cases: {what}")))?;
         let cases = cases.into_iter().map(|(name, of_case)| {
             let wrong = |what: String| SuiteError(format!("case '{}': {what}", printable(&name)));
-            if name.is_empty() || !name.chars().all(|char| char.is_alphanumeric() || "-_.+/".contains(char)) {
+            if name.is_empty()
+                || !name.chars().all(|char| char.is_alphanumeric() || "-_.+/".contains(char))
+            {
                 return Err(wrong("a case's name has letters, digits and -_.+/ only".into()));
             }
             let Value::Table(of_case) = of_case else {
@@ -152,7 +159,9 @@ impl Suite {
             if !known.contains(name) {
                 let near = did_you_mean(name, known.iter().map(String::as_str));
                 let known = known.join(", ");
-                return Err(SuiteError(format!("--case {name}: there is no such case{near}; there are: {known}")));
+                return Err(SuiteError(format!(
+                    "--case {name}: there is no such case{near}; there are: {known}"
+                )));
             }
         }
         self.cases.retain(|case| names.is_empty() || names.contains(&case.name));
@@ -331,16 +340,28 @@ mod tests {
             ("[case]", "write a case as a table"),
             ("case.a = 1", "case 'a': write it as a table: [case.a]"),
             ("[case.a]\ncomand = 'x'", "case 'a': unknown key 'comand' (did you mean command?)"),
-            ("limt = '1%'\n[case.a]\ncommand = 'x'", "above the cases: unknown key 'limt' (did you mean limit?)"),
+            (
+                "limt = '1%'\n[case.a]\ncommand = 'x'",
+                "above the cases: unknown key 'limt' (did you mean limit?)",
+            ),
             ("[case.a]\ncommand = 'x'\nmemory_mib = 1", "did you mean memory-mib?"),
             ("[case.a]", "case 'a': give it a command or a workload"),
             ("[case.a]\ncommand = 'x'\nworkload = 'mmap'", "and not both"),
             ("[case.a]\ncommand = 1", "case 'a': "),
-            ("[case.a]\ncommand = 'x'\nlimit = '5 parsecs'", "case 'a': limit: '5 parsecs' is no limit"),
+            (
+                "[case.a]\ncommand = 'x'\nlimit = '5 parsecs'",
+                "case 'a': limit: '5 parsecs' is no limit",
+            ),
             ("[case.a]\ncommand = 'x'\npairs = 3", "pairs: counts of the emulated machine repeat"),
-            ("[case.a]\ncommand = 'x'\nprimary = 'wall'", "primary has no meaning for a gate: write metric"),
+            (
+                "[case.a]\ncommand = 'x'\nprimary = 'wall'",
+                "primary has no meaning for a gate: write metric",
+            ),
             ("[case.a]\ncommand = 'x'\ncpu-model = ['a', 'b']", "cpu-model: a case has one"),
-            ("[case.a]\ncommand = 'x'\nmachine = 'host'\nfunction = 'f'", "function f: functions are counted on"),
+            (
+                "[case.a]\ncommand = 'x'\nmachine = 'host'\nfunction = 'f'",
+                "function f: functions are counted on",
+            ),
             ("[case.a]\ncommand = 'x'\nmetric = ''", "a metric or function without a name"),
             ("[case.'a b']\ncommand = 'x'", "case 'a b': a case's name has letters"),
             ("[case.a\n", "line 1, column"),
@@ -355,11 +376,18 @@ mod tests {
         let suite = Suite::parse("command = 'x'\n[case.parse]\n[case.print]\n").unwrap();
         let names = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-            suite.clone().select(&names).map(|suite| suite.cases.len()).map_err(|error| error.to_string())
+            suite
+                .clone()
+                .select(&names)
+                .map(|suite| suite.cases.len())
+                .map_err(|error| error.to_string())
         };
         assert_eq!((names(&[]), names(&["print"])), (Ok(2), Ok(1)));
         let error = names(&["pirnt"]).unwrap_err();
-        assert_eq!(error, "--case pirnt: there is no such case (did you mean print?); there are: parse, print");
+        assert_eq!(
+            error,
+            "--case pirnt: there is no such case (did you mean print?); there are: parse, print"
+        );
     }
 
     #[test]

@@ -115,7 +115,9 @@ mod tests {
         assert_eq!(amount("parse new"), Ok(Amount::New));
         let of_metric = Accepted::parse("c0ffee", "parse  page-faults +3").unwrap();
         assert_eq!(of_metric.metric.as_deref(), Some("page-faults"));
-        for wrong in ["", "parse", "parse 2%", "parse -2%", "parse +", "parse +%", "parse +1e9", "a b c +1"] {
+        for wrong in
+            ["", "parse", "parse 2%", "parse -2%", "parse +", "parse +%", "parse +1e9", "a b c +1"]
+        {
             assert!(amount(wrong).is_err(), "{wrong}");
         }
     }

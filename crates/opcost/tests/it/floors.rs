@@ -197,8 +197,17 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
 
 /// Modules of opcost that see no clock, file, process or variable, as all of opcost-size: what they are
 /// given decides.
-const PURE: [&str; 9] =
-    ["comparison", "failure", "gate", "history", "number", "plan", "recording", "render", "stopping"];
+const PURE: [&str; 9] = [
+    "comparison",
+    "failure",
+    "gate",
+    "history",
+    "number",
+    "plan",
+    "recording",
+    "render",
+    "stopping",
+];
 
 /// A crate's source without its tests and comments: the file below `src`, and its text.
 fn sources(name: &str) -> Vec<(PathBuf, String)> {

@@ -93,7 +93,9 @@ impl Yard {
     /// Folders of trees in the cache.
     fn trees(&self) -> Vec<String> {
         let gate = fs::read_dir(self.lab.path("cache/opcost/gate")).into_iter().flatten().flatten();
-        let trees = gate.flat_map(|entry| fs::read_dir(entry.path().join("trees")).into_iter().flatten().flatten());
+        let trees = gate.flat_map(|entry| {
+            fs::read_dir(entry.path().join("trees")).into_iter().flatten().flatten()
+        });
         let folders = trees.filter(|entry| entry.path().is_dir());
         folders.map(|entry| entry.file_name().into_string().unwrap()).collect()
     }
@@ -110,7 +112,9 @@ fn what_cannot_be_compared_is_named_with_its_remedy() {
     yard.gate(&["--base", "HEAD", "--case", "wrok"]).expect(2).says(&["did you mean work?"]);
     yard.gate(&["--baseline", "none"]).expect(2).says(&["is measured on this host", "--base"]);
     yard.write("opcost.toml", "[case.work]\ncomand = 'x'\n");
-    yard.gate(&["--base", "HEAD"]).expect(2).says(&["unknown key 'comand' (did you mean command?)"]);
+    yard.gate(&["--base", "HEAD"])
+        .expect(2)
+        .says(&["unknown key 'comand' (did you mean command?)"]);
     fs::remove_file(yard.lab.path("repository/opcost.toml")).unwrap();
     yard.gate(&["--base", "HEAD"]).expect(2).says(&["there is no suite", "[case.parse]"]);
 }
@@ -160,12 +164,22 @@ fn builds_that_fail_are_shown_and_leave_the_repository_alone() {
     yard.commit("Makes nothing");
     let before = yard.state();
     let ended = yard.gate(&["--base", "HEAD~2", "--tip", "HEAD~1"]).expect(4);
-    for part in ["tip ", "Does not build", "'./build' ended with status 7", "work.in:3: no such thing", ".log"] {
+    for part in [
+        "tip ",
+        "Does not build",
+        "'./build' ended with status 7",
+        "work.in:3: no such thing",
+        ".log",
+    ] {
         assert!(ended.stdout.contains(part), "no '{part}' in {}", ended.stdout);
     }
     // A new case may fail on the base; one that the base has may not.
     let ended = yard.gate(&["--base", "HEAD~1", "--tip", "HEAD~2"]).expect(4);
-    assert!(ended.stdout.contains("base ") && ended.stdout.contains("status 7"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("base ") && ended.stdout.contains("status 7"),
+        "{}",
+        ended.stdout
+    );
     let ended = yard.gate(&["--base", "HEAD~2"]).expect(4);
     assert!(ended.stdout.contains("has no 'work' after './build'"), "{}", ended.stdout);
     yard.gate(&["--base", "HEAD~2", "--soft"]).expect(0);
@@ -215,7 +229,7 @@ fn what_a_killed_gate_leaves_is_removed_by_the_next() {
     assert_eq!(yard.state(), during);
     assert_eq!(yard.trees().len(), 1, "half a tree");
     yard.gate(&["--base", "HEAD~2"]).expect(3);
-    assert_eq!(yard.trees().len(), 2, "those of both sides");
+    assert_eq!(yard.trees().len(), 1, "both sides are one tree, and the half one is gone");
     assert_eq!(yard.state(), during);
     assert_ne!(before, during);
 }
@@ -278,7 +292,8 @@ fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
     yard.script("work.in", &work(1100));
     yard.commit("More rounds");
     let out = yard.lab.path("report.json");
-    let worse = yard.gate(&["--baseline", "figures", "--export-json", out.to_str().unwrap()]).expect(1);
+    let worse =
+        yard.gate(&["--baseline", "figures", "--export-json", out.to_str().unwrap()]).expect(1);
     for part in ["▲ more than 0.50 %", "come from", "Opcost-accept: loop +"] {
         assert!(worse.stdout.contains(part), "no '{part}' in {}", worse.stdout);
     }
@@ -291,7 +306,8 @@ fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
     // The same from a base, whose count is the baseline's.
     let based = yard.gate(&["--base", "HEAD~2", "--json"]).expect(0);
     let based: serde_json::Value = serde_json::from_str(&based.stdout).unwrap();
-    let figure = |report: &serde_json::Value, name: &str| report["cases"][0]["figures"][0][name].clone();
+    let figure =
+        |report: &serde_json::Value, name: &str| report["cases"][0]["figures"][0][name].clone();
     for name in ["baseline", "value", "floor"] {
         assert_eq!(figure(&based, name), figure(&report, name), "{name}");
     }
@@ -300,7 +316,11 @@ fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
     yard.write("opcost.toml", &suite("Skylake-Client-v1"));
     let other = yard.gate(&check).expect(3);
     let words = "cpu is Skylake-Client-v1, the baseline has max";
-    assert!(other.stdout.split_whitespace().collect::<Vec<_>>().join(" ").contains(words), "{}", other.stdout);
+    assert!(
+        other.stdout.split_whitespace().collect::<Vec<_>>().join(" ").contains(words),
+        "{}",
+        other.stdout
+    );
 
     // A case without a baseline, and a baseline without a case.
     yard.write("opcost.toml", &suite("max").replace("case.loop", "case.turns"));
@@ -308,4 +328,91 @@ fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
     for part in ["has no baseline", "turns"] {
         assert!(renamed.stdout.contains(part), "no '{part}' in {}", renamed.stdout);
     }
+}
+
+/// Runs a script of this repository in the lab's repository, with programs of the test before others.
+fn script_ci(yard: &Yard, name: &str, environment: &[(&str, &str)]) -> Ended {
+    let script = crate::tidy::root().join("script/ci").join(name);
+    let mut command = yard.lab.shell(&format!("exec '{}'", script.display()));
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.current_dir(yard.lab.path("repository"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("GITHUB_")) {
+        command.env_remove(name);
+    }
+    command.env("PATH", format!("{}:{path}", yard.lab.path("bin").display()));
+    command.env("OPCOST", crate::lab::OPCOST).env("XDG_CACHE_HOME", yard.lab.path("cache"));
+    command.env("OPCOST_REPORT", yard.lab.path("report")).envs(environment.iter().copied());
+    command.spawn().unwrap().end()
+}
+
+#[test]
+fn a_job_leaves_a_report_whatever_happens() {
+    let Some(yard) = Yard::new(&HOST.replace("'10000%'", "'10000%'\nmetric = 'page-faults'"))
+    else {
+        return;
+    };
+    yard.commit("Two");
+    let summary = yard.lab.path("summary");
+    let job = |more: &[(&str, &str)]| {
+        let all = [
+            &[("GITHUB_STEP_SUMMARY", summary.to_str().unwrap()), ("GITHUB_ACTIONS", "true")],
+            more,
+        ]
+        .concat();
+        script_ci(&yard, "gate", &all)
+    };
+    // Four pairs decide nothing, so there is no answer, and it is in every file.
+    job(&[("GITHUB_REF", "refs/pull/17/merge")]).expect(3);
+    assert!(yard.lab.read("report/comment.md").starts_with("<!-- opcost gate -->\n❔ **No answer"));
+    assert!(yard.lab.read("summary").contains("No answer"));
+    assert_eq!(yard.lab.read("report/number"), "17\n");
+    for name in ["gate.json", "junit.xml", "metrics.txt", "annotations"] {
+        assert!(yard.lab.exists(&format!("report/{name}")), "{name}");
+    }
+    job(&[("OPCOST_SOFT", "1")]).expect(0);
+    // A gate that could not begin says so, too.
+    job(&[("OPCOST_BASE", "nope")]).expect(2).says(&["git knows no revision 'nope'"]);
+    assert!(yard.lab.read("report/comment.md").contains("ended with status 2"));
+    // The target branch that is not there is named.
+    job(&[("GITHUB_BASE_REF", "main")]).expect(2).says(&["git knows no revision 'origin/main'"]);
+}
+
+#[test]
+fn one_comment_is_posted_and_then_edited() {
+    let Some(yard) = Yard::new(HOST) else { return };
+    let called = yard.lab.path("called");
+    // What gh was asked, and the answers of a repository whose pull request 17 has what $COMMENT says.
+    let gh = "echo \"$*\" >> CALLED\ncase \"$*\" in\n*--jq\\ .head.sha) echo c0ffee ;;\n*--paginate*) echo \"$COMMENT\" ;;\nesac";
+    yard.lab.script("bin/gh", &gh.replace("CALLED", called.to_str().unwrap()));
+    let comment = |body: &str, known: &str, head: &str| {
+        yard.lab.write("report/comment.md", body);
+        fs::write(&called, "").unwrap();
+        let environment =
+            [("GITHUB_REPOSITORY", "ann/words"), ("COMMENT", known), ("OPCOST_HEAD", head)];
+        script_ci(&yard, "comment", &environment)
+    };
+    yard.lab.write("report/number", "17\n");
+    let worse = "<!-- opcost gate -->\n❌ **The change must not land.**\n\n| case |\n";
+    let same = "<!-- opcost gate -->\n✅ **The change may land.** Nothing has to be done.\n";
+    comment(worse, "", "c0ffee").expect(0);
+    assert!(
+        yard.lab
+            .read("called")
+            .contains("--method POST repos/ann/words/issues/17/comments --field body=@")
+    );
+    comment(worse, "5", "c0ffee").expect(0);
+    assert!(yard.lab.read("called").contains("--method PATCH repos/ann/words/issues/comments/5"));
+    // Nobody has to read that nothing changed, but what was said before is corrected.
+    comment(same, "", "c0ffee").expect(0);
+    assert!(!yard.lab.read("called").contains("--method"));
+    comment(same, "5", "c0ffee").expect(0);
+    assert!(yard.lab.read("called").contains("--method PATCH"));
+    // A fork's job wrote these files.
+    comment(worse, "5", "decade")
+        .expect(2)
+        .says(&["pull request 17 is at c0ffee, and the report is of decade"]);
+    comment("hello\n", "", "c0ffee").expect(2).says(&["is no report of opcost gate"]);
+    yard.lab.write("report/number", "17/../../x\n");
+    comment(worse, "", "c0ffee").expect(2).says(&["is no number of a pull request"]);
+    assert!(!yard.lab.read("called").contains("--method"));
 }

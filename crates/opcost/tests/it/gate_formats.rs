@@ -3,7 +3,8 @@
 use opcost::comparison::{CallerRow, FunctionComparison, FunctionRow, FunctionVerdict, Sides};
 use opcost::gate::key::{FigureKey, KeyDifference};
 use opcost::gate::report::{
-    Against, CaseFailure, CaseReport, FigureReport, GateReport, GateVerdict, Outcome, Place, RevisionSide,
+    Against, CaseFailure, CaseReport, FigureReport, GateReport, GateVerdict, Outcome, Place,
+    RevisionSide,
 };
 use opcost::gate::trailer::Accepted;
 use opcost::render::Style;
@@ -107,21 +108,44 @@ fn everything() -> GateReport {
         baseline: Some("Skylake-Client-v1".into()),
         now: Some("max".into()),
     };
-    let mut wall = figure("wall", [0.0; 2], Some("5%"), Outcome::Unchanged("; 1.20 % would have been".into()));
-    (wall.unit, wall.baseline, wall.value, wall.floor) = (Unit::Ns, Some(2.5e6), Some(2.51e6), None);
+    let mut wall =
+        figure("wall", [0.0; 2], Some("5%"), Outcome::Unchanged("; 1.20 % would have been".into()));
+    (wall.unit, wall.baseline, wall.value, wall.floor) =
+        (Unit::Ns, Some(2.5e6), Some(2.51e6), None);
     let mut cases = vec![
         parse,
-        case("print", vec![figure("instructions", [500_000.0, 510_000.0], limit, Outcome::Accepted(vec![accepted]))]),
+        case(
+            "print",
+            vec![figure(
+                "instructions",
+                [500_000.0, 510_000.0],
+                limit,
+                Outcome::Accepted(vec![accepted]),
+            )],
+        ),
         case("sort", vec![figure("instructions", [7e5, 6e5], limit, Outcome::Improved)]),
         case("read", vec![figure("instructions", [7e5, 700_100.0], limit, Outcome::WithinFloor)]),
-        case("write", vec![figure("instructions", [1.0, 1.0], limit, Outcome::NotComparable(vec![other]))]),
+        case(
+            "write",
+            vec![figure("instructions", [1.0, 1.0], limit, Outcome::NotComparable(vec![other]))],
+        ),
         case("time", vec![wall]),
-        case("odd", vec![figure("instructions", [1.0, 1.0], limit, Outcome::Refused("its counts do not repeat: 1, then 2".into()))]),
+        case(
+            "odd",
+            vec![figure(
+                "instructions",
+                [1.0, 1.0],
+                limit,
+                Outcome::Refused("its counts do not repeat: 1, then 2".into()),
+            )],
+        ),
     ];
     for figure in cases.iter_mut().flat_map(|case| &mut case.figures) {
         match figure.outcome {
             Outcome::NotComparable(_) => (figure.baseline, figure.floor) = (None, None),
-            Outcome::Refused(_) => (figure.baseline, figure.value, figure.floor) = (None, None, None),
+            Outcome::Refused(_) => {
+                (figure.baseline, figure.value, figure.floor) = (None, None, None)
+            }
             _ => {}
         }
     }
@@ -163,7 +187,8 @@ fn what_programs_read_is_what_they_expect() {
     let json: serde_json::Value = serde_json::from_str(&shown(&report, "json", false)).unwrap();
     assert_eq!(json["verdict"], "exceeded");
     assert_eq!(json["cases"][0]["figures"][0]["change_ratio"], 0.005);
-    let bencher: serde_json::Value = serde_json::from_str(&shown(&report, "bencher", false)).unwrap();
+    let bencher: serde_json::Value =
+        serde_json::from_str(&shown(&report, "bencher", false)).unwrap();
     assert_eq!(bencher["parse"]["instructions"]["value"], 1_005_000.0);
     assert!(bencher.get("fresh").is_none() && bencher.get("odd").is_none(), "nothing is not 0");
     let junit = shown(&report, "junit", false);
@@ -178,7 +203,10 @@ fn what_programs_read_is_what_they_expect() {
     }
     assert_eq!(cases, 11);
     let soft = shown(&report, "annotations", true);
-    assert!(!soft.contains("::error") && soft.contains("::warning file=src/parse.c,line=17,"), "{soft}");
+    assert!(
+        !soft.contains("::error") && soft.contains("::warning file=src/parse.c,line=17,"),
+        "{soft}"
+    );
 }
 
 #[test]

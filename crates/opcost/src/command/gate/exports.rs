@@ -38,7 +38,9 @@ impl GateExports {
         if let [name, ..] = printed[..]
             && (printed.len() > 1 || format_given)
         {
-            let why = format!("--export-{name} -: standard output takes one format; give the others a file");
+            let why = format!(
+                "--export-{name} -: standard output takes one format; give the others a file"
+            );
             return Err(fail(Status::Usage, why));
         }
         let files = self.files.iter().filter(|(_, path)| !is_standard_output(path));

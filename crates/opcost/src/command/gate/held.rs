@@ -182,9 +182,10 @@ impl Gate<'_> {
             }
         };
         let trailers = self.trailers_of(case);
-        let judged = counted.iter().zip(&of_base).map(|(count, base)| {
-            judge(count, &tip.key, &Held::Base(base), case.limit, &trailers)
-        });
+        let judged = counted
+            .iter()
+            .zip(&of_base)
+            .map(|(count, base)| judge(count, &tip.key, &Held::Base(base), case.limit, &trailers));
         report.figures = judged.collect();
         if report.figures.iter().any(is_explained_by_functions) {
             explained(&base, tip, report);
@@ -198,9 +199,9 @@ impl Gate<'_> {
         let own = functions.rows.iter().filter(|row| row.own.change > 0.0);
         let row = own.max_by(|one, other| one.own.change.total_cmp(&other.own.change))?;
         let module = Path::new(&row.module);
-        let program = module.strip_prefix(GUEST_TREE).map_or(module.to_path_buf(), |below| {
-            built.folder.join(below)
-        });
+        let program = module
+            .strip_prefix(GUEST_TREE)
+            .map_or(module.to_path_buf(), |below| built.folder.join(below));
         let program = program.starts_with(&built.folder).then_some(program)?;
         let Declared { file, line } = declared(&std::fs::read(program).ok()?, &row.symbol)?;
         let file = built.folder.join(file);
@@ -252,8 +253,9 @@ impl Gate<'_> {
             count.map(|count| *count as f64) == figure.baseline
         };
         if !report.figures.iter().filter(|figure| is_explained_by_functions(figure)).all(is_it) {
-            report.functions_missing =
-                Some(format!("{shown}, which wrote the baseline, does not count what the baseline says"));
+            report.functions_missing = Some(format!(
+                "{shown}, which wrote the baseline, does not count what the baseline says"
+            ));
             return Ok(());
         }
         report.recordings[0] = Some(base.recording.id.clone());
@@ -289,7 +291,8 @@ impl Gate<'_> {
             return Ok(());
         }
         let watched: Vec<String> = case.watched.iter().map(WatchedFigure::label).collect();
-        report.figures = judge_comparison(&comparison, &watched, case.limit, &self.trailers_of(case));
+        report.figures =
+            judge_comparison(&comparison, &watched, case.limit, &self.trailers_of(case));
         report.functions = comparison.functions.into_iter().find(|functions| functions.shifted());
         Ok(())
     }

@@ -112,7 +112,8 @@ impl Bench<'_> {
             .map(|(name, built)| {
                 let mut variant = work.clone();
                 variant.name = Some(name.to_string());
-                variant.cwd = Some(built.folder.join(experiment.cwd.as_deref().unwrap_or(Path::new(""))));
+                variant.cwd =
+                    Some(built.folder.join(experiment.cwd.as_deref().unwrap_or(Path::new(""))));
                 variant
             })
             .collect();
@@ -126,7 +127,8 @@ impl Bench<'_> {
         let mut experiment = case.experiment.clone();
         experiment.seed = experiment.seed.or(Some(SEED));
         experiment.pairs = Some(seeds.count());
-        experiment.cwd = Some(built.folder.join(experiment.cwd.as_deref().unwrap_or(Path::new(""))));
+        experiment.cwd =
+            Some(built.folder.join(experiment.cwd.as_deref().unwrap_or(Path::new(""))));
         let paths = experiment.kernel_tree.iter_mut().chain(&mut experiment.kernel_config);
         paths.for_each(|path| *path = self.top.join(&*path));
         for kernel in experiment.kernel.iter_mut().filter(|kernel| kernel.starts_with("./")) {
@@ -165,7 +167,8 @@ impl Bench<'_> {
         match ending {
             Ending::Complete | Ending::Stopped(_) => Ok(recording),
             Ending::Interrupted => {
-                let why = format!("interrupted; what was measured is in recording {}", recording.id);
+                let why =
+                    format!("interrupted; what was measured is in recording {}", recording.id);
                 Err(fail(Status::Interrupted, why))
             }
             Ending::Failed { variant, failure, .. } => {
@@ -183,7 +186,9 @@ pub(super) fn store_path(globals: &Globals, beside: PathBuf) -> Result<PathBuf> 
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder {
         std::fs::create_dir_all(folder)
-            .with_context(|| format!("cannot make the folder '{}' for recordings", folder.display()))
+            .with_context(|| {
+                format!("cannot make the folder '{}' for recordings", folder.display())
+            })
             .status(Status::Missing)?;
     }
     Ok(path)

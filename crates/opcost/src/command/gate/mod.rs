@@ -202,7 +202,9 @@ fn read_suite(args: &GateArgs, repository: &Repository) -> Result<Suite> {
     })?;
     let suite = Suite::parse(&text).with_context(|| format!("'{shown}'")).status(Status::Usage)?;
     let suite = suite.select(&args.case).status(Status::Usage)?;
-    if let (Some(baseline), Some(case)) = (&args.baseline, suite.cases.iter().find(|case| !case.is_exact())) {
+    if let (Some(baseline), Some(case)) =
+        (&args.baseline, suite.cases.iter().find(|case| !case.is_exact()))
+    {
         let why = format!(
             "case '{}' is measured on this host, whose figures vary, and '{}' holds exact counts; compare it with \
              a revision (--base), or name the other cases with --case",
@@ -322,7 +324,10 @@ fn read_baseline(path: &Path, update: bool) -> Result<Baseline> {
             return Err(fail(Status::NotComparable, why));
         }
         Err(error) => {
-            return Err(fail(Status::Usage, format!("cannot read the baseline '{shown}': {error}")));
+            return Err(fail(
+                Status::Usage,
+                format!("cannot read the baseline '{shown}': {error}"),
+            ));
         }
     };
     match Baseline::parse(&text) {
@@ -334,13 +339,15 @@ fn read_baseline(path: &Path, update: bool) -> Result<Baseline> {
 
 /// Writes the file as a whole or not at all.
 fn write_baseline(path: &Path, text: &str) -> Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let written = tempfile::Builder::new().prefix(".opcost-baseline").tempfile_in(folder).and_then(|file| {
-        use std::os::unix::fs::PermissionsExt;
-        std::fs::write(file.path(), text)?;
-        std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o644))?;
-        file.persist(path).map_err(|error| error.error)
-    });
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let written =
+        tempfile::Builder::new().prefix(".opcost-baseline").tempfile_in(folder).and_then(|file| {
+            use std::os::unix::fs::PermissionsExt;
+            std::fs::write(file.path(), text)?;
+            std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o644))?;
+            file.persist(path).map_err(|error| error.error)
+        });
     written
         .map(drop)
         .with_context(|| format!("cannot write the baseline '{}'", path.display()))

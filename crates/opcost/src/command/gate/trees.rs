@@ -15,7 +15,9 @@
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::phases::Phases;
 use anyhow::{Context, Result};
-use opcost_kernel::{GIT_QUIET, GIT_VARIABLES, Repository, RepositoryCommit, digest, lock, short_commit};
+use opcost_kernel::{
+    GIT_QUIET, GIT_VARIABLES, Repository, RepositoryCommit, digest, lock, short_commit,
+};
 use opcost_record::printable::printable_bytes;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::spawn::{EndedBy, Output, Spawn, Status as ProcessStatus};
@@ -41,7 +43,16 @@ const KEY_DIGITS: usize = 16;
 
 /// Variables that common builds read.
 const BUILD_VARIABLES: [&str; 10] = [
-    "CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "RUSTFLAGS", "RUSTC", "MAKEFLAGS", "GOFLAGS",
+    "CC",
+    "CXX",
+    "CFLAGS",
+    "CXXFLAGS",
+    "CPPFLAGS",
+    "LDFLAGS",
+    "RUSTFLAGS",
+    "RUSTC",
+    "MAKEFLAGS",
+    "GOFLAGS",
 ];
 
 /// The place in the cache for one repository.
@@ -119,13 +130,23 @@ impl<'a> Trees<'a> {
     }
 
     fn git_of_user(&self, words: &[&str]) -> Result<String> {
-        let words: Vec<&dyn AsRef<OsStr>> = words.iter().map(|word| word as &dyn AsRef<OsStr>).collect();
+        let words: Vec<&dyn AsRef<OsStr>> =
+            words.iter().map(|word| word as &dyn AsRef<OsStr>).collect();
         git(&self.repository.top, &words, &[])
     }
 
     fn lock(&self, id: &str, phases: &mut Phases) -> Result<File> {
-        lock(&self.home.join("locks"), id, self.interrupt, &mut |phase, done| phases.tell(phase, done))
-            .map_err(HasStatus::carried)
+        lock(&self.home.join("locks"), id, self.interrupt, &mut |phase, done| {
+            phases.tell(phase, done)
+        })
+        .map_err(HasStatus::carried)
+    }
+
+    /// Marks a tree as in use, unless somebody builds it. Both sides may be one tree.
+    fn try_use(&self, key: &str) -> Option<File> {
+        let lock =
+            File::options().create(true).append(true).open(self.home.join("locks").join(key));
+        lock.ok().filter(|lock| lock.try_lock_shared().is_ok())
     }
 
     /// Removes trees whose build did not end, and those that were not used for longest.
@@ -148,8 +169,9 @@ impl<'a> Trees<'a> {
 
     /// Removes a tree that nobody builds or runs.
     fn remove_unless_used(&self, key: &str) {
-        let lock = self.home.join("locks").join(key);
-        let Ok(lock) = File::options().create(true).append(true).open(lock) else { return };
+        let lock =
+            File::options().create(true).append(true).open(self.home.join("locks").join(key));
+        let Ok(lock) = lock else { return };
         if lock.try_lock().is_ok() {
             // The next opcost tries again.
             let _ = self.remove(key);
@@ -186,9 +208,11 @@ impl<'a> Trees<'a> {
         let top = &self.repository.top;
         git(top, &[&"add", &"--all", &"--", &"."], &env)?;
         let tree = git(top, &[&"write-tree"], &env)?;
-        let nobody = ["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"];
+        let nobody =
+            ["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"];
         let nobody = nobody.map(|name| (name, OsStr::new("opcost")));
-        let dates = ["GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"].map(|name| (name, OsStr::new("@0 +0000")));
+        let dates =
+            ["GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"].map(|name| (name, OsStr::new("@0 +0000")));
         let env = [&env[..], &nobody, &dates].concat();
         let subject = "the working tree";
         let id = git(top, &[&"commit-tree", &tree, &"-m", &subject], &env)?;
@@ -224,17 +248,21 @@ impl<'a> Trees<'a> {
         let place = self.home.join("trees").join(&key);
         let folder = place.join("tree");
         let shown = format!("{side} {} ({})", short_commit(&commit.id), commit.subject);
-        let in_use = self.lock(&key, phases)?;
         let missing = |folder: &Path| {
             let mut artifacts = recipe.artifacts.iter();
             artifacts.find(|artifact| !folder.join(artifact).exists())
         };
         let mark = place.join("built");
-        if mark.is_file() && missing(&folder).is_none() {
+        let is_built = || mark.is_file() && missing(&folder).is_none();
+        if let Some(in_use) = self.try_use(&key).filter(|_| is_built()) {
             // Those that are used are kept.
             let used = FileTimes::new().set_modified(SystemTime::now());
             let _ = File::options().append(true).open(&mark).and_then(|mark| mark.set_times(used));
-        } else {
+            return Ok(Built { folder, key, compiler, _in_use: in_use });
+        }
+        let in_use = self.lock(&key, phases)?;
+        // Another opcost may have built it meanwhile.
+        if !is_built() {
             self.remove(&key)?;
             self.build(commit, recipe.build, &key, &shown, phases).inspect_err(|_| {
                 // The error of building is the one to report.
@@ -300,8 +328,10 @@ impl<'a> Trees<'a> {
         };
         self.check_room()?;
         let said = fs::read(&log).unwrap_or_default();
-        let said: Vec<&[u8]> =
-            said.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).collect();
+        let said: Vec<&[u8]> = said
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.trim_ascii().is_empty())
+            .collect();
         let last = said.len().saturating_sub(LINES_SHOWN);
         let lines: Vec<String> =
             said[last..].iter().map(|line| format!("\n    {}", printable_bytes(line))).collect();
@@ -339,8 +369,13 @@ impl<'a> Trees<'a> {
             return Ok(known.clone());
         }
         let words = shlex::split(&name).filter(|words| !words.is_empty());
-        let words = words.ok_or_else(|| fail(Status::Usage, format!("compiler '{name}' is no command")))?;
-        let said = Command::new(&words[0]).args(&words[1..]).arg("--version").stdin(Stdio::null()).output();
+        let words =
+            words.ok_or_else(|| fail(Status::Usage, format!("compiler '{name}' is no command")))?;
+        let said = Command::new(&words[0])
+            .args(&words[1..])
+            .arg("--version")
+            .stdin(Stdio::null())
+            .output();
         let line = said.ok().filter(|said| said.status.success()).and_then(|said| {
             let text = String::from_utf8_lossy(&said.stdout).into_owned();
             text.lines().next().map(|line| line.trim().to_string()).filter(|line| !line.is_empty())
@@ -381,7 +416,8 @@ fn git(folder: &Path, words: &[&dyn AsRef<OsStr>], env: &[(&str, &OsStr)]) -> Re
         git.env_remove(name);
     }
     git.arg("-C").arg(folder).args(GIT_QUIET).args(words).envs(env.iter().copied());
-    let output = git.env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0").stdin(Stdio::null()).output();
+    let output =
+        git.env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0").stdin(Stdio::null()).output();
     let output = output.context("cannot run git").status(Status::Missing)?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_string());

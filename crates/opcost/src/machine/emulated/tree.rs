@@ -463,8 +463,14 @@ mod tests {
         let all = ["/home", "/home/ann", "/home/ann/short", "/lib", "/lib/c.so", "/tree"];
         let below = ["/tree/bench", "/tree/lib", "/tree/lib/a.so"];
         let tree = made("code");
-        assert_eq!(paths(&tree), [&all[..], &below].concat().iter().map(Path::new).collect::<Vec<_>>());
-        assert_eq!(tree.nodes[Path::new("/home/ann/short")], Node::Link { target: "/tree/lib".into() });
+        assert_eq!(
+            paths(&tree),
+            [&all[..], &below].concat().iter().map(Path::new).collect::<Vec<_>>()
+        );
+        assert_eq!(
+            tree.nodes[Path::new("/home/ann/short")],
+            Node::Link { target: "/tree/lib".into() }
+        );
         let tree = made("code with /home/ann/cache/one/lib in it");
         let old = Path::new("/home/ann/cache/one");
         assert_eq!(tree.nodes[old], Node::Link { target: "/tree".into() });

@@ -31,13 +31,19 @@ pub(super) fn render(view: &GateView<'_>) -> String {
                 GateVerdict::NoAnswer => "warning",
                 _ => continue,
             };
-            let change = figure.change_words().map_or(String::new(), |change| format!("{change}: "));
+            let change =
+                figure.change_words().map_or(String::new(), |change| format!("{change}: "));
             let title = format!("opcost: {} {}", case.name, figure.metric);
             say(command, &place, &title, &format!("{change}{}", figure.words()));
         }
     }
     for orphan in &view.report.orphans {
-        say("warning", "", &format!("opcost: {orphan}"), "the baseline has it, and the suite has no such case");
+        say(
+            "warning",
+            "",
+            &format!("opcost: {orphan}"),
+            "the baseline has it, and the suite has no such case",
+        );
     }
     text
 }

@@ -46,7 +46,8 @@ pub(super) fn render(view: &GateView<'_>) -> String {
     for orphan in &report.orphans {
         tests += 1;
         skipped += 1;
-        let _ = writeln!(body, "    <testcase classname=\"opcost.{}\" name=\"all\">", escaped(orphan));
+        let _ =
+            writeln!(body, "    <testcase classname=\"opcost.{}\" name=\"all\">", escaped(orphan));
         close(&mut body, Some("skipped"), "the suite has no such case", "");
     }
     format!(

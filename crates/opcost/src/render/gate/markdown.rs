@@ -13,7 +13,8 @@ const MARKER: &str = "<!-- opcost gate -->";
 const CHARACTERS_MAX: usize = 65_536;
 
 /// What is said where the rest had no room.
-const CUT: &str = "\n\nThe rest has no room in a comment; the job's log and `--export-text` have it.\n";
+const CUT: &str =
+    "\n\nThe rest has no room in a comment; the job's log and `--export-text` have it.\n";
 
 pub(super) fn render(view: &GateView<'_>) -> String {
     let report = view.report;
@@ -41,9 +42,11 @@ pub(super) fn render(view: &GateView<'_>) -> String {
     table(&mut text, report);
     let mut details: Vec<String> = Vec::new();
     for case in &report.cases {
-        if let (Some(words), true) = (case.failure_words(), case.verdict() != GateVerdict::MayLand) {
+        if let (Some(words), true) = (case.failure_words(), case.verdict() != GateVerdict::MayLand)
+        {
             let summary = format!("{}: what failed", case.name);
-            details.push(folded(&summary, &format!("```\n{}\n```\n", words.replace("```", "` ` `"))));
+            details
+                .push(folded(&summary, &format!("```\n{}\n```\n", words.replace("```", "` ` `"))));
         }
         details.extend(of_functions(case));
     }
@@ -82,7 +85,9 @@ fn table(text: &mut String, report: &GateReport) {
     let shown: Vec<_> =
         report.figures().filter(|(_, figure)| figure.outcome.is_worth_a_row()).collect();
     if !shown.is_empty() {
-        text.push_str("\n| case | metric | baseline | tip | change | |\n|:---|:---|---:|---:|---:|:---|\n");
+        text.push_str(
+            "\n| case | metric | baseline | tip | change | |\n|:---|:---|---:|---:|---:|:---|\n",
+        );
     }
     for (case, figure) in shown {
         let [baseline, value] = both(figure.baseline, figure.value, figure.unit);
@@ -107,7 +112,8 @@ fn table(text: &mut String, report: &GateReport) {
         let _ = writeln!(text, "\n{orphan}: the baseline has it, and the suite has no such case.");
     }
     for trailer in report.accepted() {
-        let _ = writeln!(text, "\n{} accepts: `{}`", trailer.commit, trailer.text.replace('`', "'"));
+        let _ =
+            writeln!(text, "\n{} accepts: `{}`", trailer.commit, trailer.text.replace('`', "'"));
     }
     for note in &report.notes {
         let _ = writeln!(text, "\nNote: {}.", escape(note));
@@ -136,7 +142,11 @@ fn of_functions(case: &CaseReport) -> Option<String> {
 }
 
 fn reproduction(report: &GateReport) -> String {
-    let mut body = format!("{} → {}\n\n", escape(&against_words(&report.against)), escape(&side_words(&report.tip)));
+    let mut body = format!(
+        "{} → {}\n\n",
+        escape(&against_words(&report.against)),
+        escape(&side_words(&report.tip))
+    );
     let command = match &report.against {
         crate::gate::report::Against::Base(side) => {
             format!("opcost gate --base {} --tip {}", side.commit, report.tip.commit)
@@ -148,7 +158,13 @@ fn reproduction(report: &GateReport) -> String {
     let _ = writeln!(body, "```\n{command}\n```");
     for case in report.cases.iter().filter(|case| !case.work.is_empty()) {
         let ids: Vec<&str> = case.recordings.iter().flatten().map(String::as_str).collect();
-        let _ = writeln!(body, "- {}: `{}`, recorded as {}", escape(&case.name), case.work.replace('`', "'"), ids.join(" and "));
+        let _ = writeln!(
+            body,
+            "- {}: `{}`, recorded as {}",
+            escape(&case.name),
+            case.work.replace('`', "'"),
+            ids.join(" and ")
+        );
     }
     let mut keys: Vec<String> = Vec::new();
     for case in &report.cases {

@@ -38,7 +38,11 @@ pub struct GateFormat {
 
 /// Every format.
 pub static GATE_FORMATS: &[GateFormat] = &[
-    GateFormat { name: "text", help: "the answer for people", render: |view| Ok(text::render(view)) },
+    GateFormat {
+        name: "text",
+        help: "the answer for people",
+        render: |view| Ok(text::render(view)),
+    },
     GateFormat {
         name: "markdown",
         help: "a comment for a pull request, to be edited in place",
@@ -73,7 +77,8 @@ pub static GATE_FORMATS: &[GateFormat] = &[
 /// # Errors
 /// The name is none of [`GATE_FORMATS`]' (the command line lets no other through).
 pub fn render(format: &str, view: &GateView<'_>) -> Result<String> {
-    let format = GATE_FORMATS.iter().find(|known| known.name == format).context("unknown format")?;
+    let format =
+        GATE_FORMATS.iter().find(|known| known.name == format).context("unknown format")?;
     (format.render)(view)
 }
 

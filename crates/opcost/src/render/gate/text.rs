@@ -33,13 +33,20 @@ pub(super) fn render(view: &GateView<'_>) -> String {
     }
     for orphan in &report.orphans {
         page.line("");
-        page.wrap(YELLOW, "  ", &format!("{orphan}: the baseline has it, and the suite has no such case"));
+        page.wrap(
+            YELLOW,
+            "  ",
+            &format!("{orphan}: the baseline has it, and the suite has no such case"),
+        );
     }
     for case in &report.cases {
         of_functions(&mut page, case);
     }
     let differing = report.figures().filter(|(_, figure)| {
-        matches!(figure.outcome, Outcome::NotComparable(_) | Outcome::Refused(_) | Outcome::Undecided(_))
+        matches!(
+            figure.outcome,
+            Outcome::NotComparable(_) | Outcome::Refused(_) | Outcome::Undecided(_)
+        )
     });
     let differing: Vec<_> = differing.collect();
     if !differing.is_empty() {
@@ -104,7 +111,11 @@ fn table(page: &mut Page, view: &GateView<'_>) {
         .report
         .figures()
         .map(|(case, figure)| Shown {
-            case: if std::mem::replace(&mut last, &case.name) == case.name { "" } else { &case.name },
+            case: if std::mem::replace(&mut last, &case.name) == case.name {
+                ""
+            } else {
+                &case.name
+            },
             figure,
             sides: both(figure.baseline, figure.value, figure.unit),
             change: figure.change_words().unwrap_or_default(),
@@ -115,8 +126,11 @@ fn table(page: &mut Page, view: &GateView<'_>) {
     };
     let case_width = width(&|row| row.case.width(), 0, NAME_WIDTH_MAX);
     let metric_width = width(&|row| row.figure.metric.width(), 0, NAME_WIDTH_MAX);
-    let side_width =
-        width(&|row| row.sides.iter().map(|side| side.width()).max().unwrap_or(0), "baseline".len(), 20);
+    let side_width = width(
+        &|row| row.sides.iter().map(|side| side.width()).max().unwrap_or(0),
+        "baseline".len(),
+        20,
+    );
     let change_width = width(&|row| row.change.width(), "change".len(), 16);
     let head = format!(
         "  {}  {}  {}  {}  {}",
@@ -161,10 +175,15 @@ fn of_functions(page: &mut Page, case: &CaseReport) {
     let Some(functions) = &case.functions else { return };
     let (total, lines) = lines(functions);
     page.line("");
-    let place = case.place.as_ref().map_or(String::new(), |place| {
-        format!(" ({}:{})", place.file, place.line)
-    });
-    page.wrap(BOLD, "  ", &format!("where {total} {} of {} come from{place}", functions.unit(), case.name));
+    let place = case
+        .place
+        .as_ref()
+        .map_or(String::new(), |place| format!(" ({}:{})", place.file, place.line));
+    page.wrap(
+        BOLD,
+        "  ",
+        &format!("where {total} {} of {} come from{place}", functions.unit(), case.name),
+    );
     let change_width = lines.iter().map(|line| line.change.width()).max().unwrap_or(0);
     let name_width = lines.iter().map(|line| line.name.width()).max().unwrap_or(0);
     let name_width = name_width.min(page.width.saturating_sub(change_width + 8) / 2).max(16);
