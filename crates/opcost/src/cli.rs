@@ -6,6 +6,7 @@ use crate::command::compare::{self, CompareArgs};
 use crate::command::diff::{self, DiffArgs};
 use crate::command::doctor::DoctorArgs;
 use crate::command::forget::ForgetArgs;
+use crate::command::gate::series::{self, SeriesArgs};
 use crate::command::gate::{self, GateArgs};
 use crate::command::globals::Globals;
 use crate::command::history::HistoryArgs;
@@ -59,6 +60,9 @@ pub enum Action {
     /// Answer whether a change may land: a revision against its base, or against committed figures
     #[command(after_help = gate::EXAMPLES)]
     Gate(GateArgs),
+    /// Show what each commit of a series did to each case of the suite
+    #[command(after_help = series::EXAMPLES)]
+    Series(SeriesArgs),
     /// Resume an interrupted recording
     Resume(ResumeArgs),
     /// Show a recording again

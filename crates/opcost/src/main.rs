@@ -35,6 +35,7 @@ fn act(Cli { action, globals }: &Cli) -> Result<Status> {
         Action::Measure(args) => measure::measure(globals, args),
         Action::Run(args) => run::run(globals, args),
         Action::Gate(args) => gate::gate(globals, args),
+        Action::Series(args) => gate::series::series(globals, args),
         Action::Resume(args) => resume::resume(globals, args),
         Action::Show(args) => show::show(globals, args),
         Action::Report(args) => report::report(globals, args),

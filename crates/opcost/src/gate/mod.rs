@@ -6,5 +6,6 @@ pub mod counts;
 pub mod judge;
 pub mod key;
 pub mod report;
+pub mod series;
 pub mod suite;
 pub mod trailer;

@@ -43,8 +43,8 @@ impl GateExports {
             );
             return Err(fail(Status::Usage, why));
         }
-        let files = self.files.iter().filter(|(_, path)| !is_standard_output(path));
-        files.map(|(name, path)| check_folder(&format!("--export-{name}"), path)).collect()
+        let mut files = self.files.iter().filter(|(_, path)| !is_standard_output(path));
+        files.try_for_each(|(name, path)| check_folder(&format!("--export-{name}"), path))
     }
 
     /// Writes every file.

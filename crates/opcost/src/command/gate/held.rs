@@ -57,7 +57,7 @@ fn of_case<T>(result: Result<T>) -> Result<Result<T, CaseFailure>> {
 }
 
 /// The recipe of a case.
-fn recipe(case: &Case) -> Recipe<'_> {
+pub(super) fn recipe(case: &Case) -> Recipe<'_> {
     Recipe {
         build: case.build.as_deref(),
         compiler: case.compiler.as_deref(),

@@ -6,6 +6,7 @@
 mod exports;
 mod held;
 mod measure;
+pub mod series;
 mod trees;
 
 use crate::command::exports::check_folder;
@@ -99,13 +100,7 @@ pub fn gate(globals: &Globals, args: &GateArgs) -> Result<Status> {
     if let Some(baseline) = &args.baseline {
         check_folder("--baseline", baseline)?;
     }
-    let interrupt = Interrupt::install()
-        .context("cannot install the signal handler")
-        .status(Status::Missing)?;
-    let here = std::env::current_dir()
-        .context("cannot read the working directory")
-        .status(Status::Missing)?;
-    let repository = Repository::find(&here).map_err(HasStatus::carried)?;
+    let Place { interrupt, here, repository } = Place::find()?;
     let suite = read_suite(args, &repository)?;
     let mut notes = Vec::new();
     let tip_name = args.tip.as_deref().unwrap_or("HEAD");
@@ -187,8 +182,30 @@ pub fn gate(globals: &Globals, args: &GateArgs) -> Result<Status> {
     })
 }
 
-fn read_suite(args: &GateArgs, repository: &Repository) -> Result<Suite> {
-    let path = args.suite.clone().unwrap_or_else(|| repository.top.join(SUITE));
+/// Where a command runs.
+struct Place {
+    interrupt: Interrupt,
+    here: PathBuf,
+    repository: Repository,
+}
+
+impl Place {
+    /// The repository around the working directory.
+    fn find() -> Result<Place> {
+        let interrupt = Interrupt::install()
+            .context("cannot install the signal handler")
+            .status(Status::Missing)?;
+        let here = std::env::current_dir()
+            .context("cannot read the working directory")
+            .status(Status::Missing)?;
+        let repository = Repository::find(&here).map_err(HasStatus::carried)?;
+        Ok(Place { interrupt, here, repository })
+    }
+}
+
+/// Reads the suite of a repository, or the one that was named.
+fn suite_at(named: Option<&Path>, repository: &Repository) -> Result<Suite> {
+    let path = named.map_or_else(|| repository.top.join(SUITE), Path::to_path_buf);
     let shown = path.display();
     let text = std::fs::read_to_string(&path).map_err(|error| {
         let why = match error.kind() {
@@ -200,7 +217,12 @@ fn read_suite(args: &GateArgs, repository: &Repository) -> Result<Suite> {
         };
         fail(Status::Usage, why)
     })?;
-    let suite = Suite::parse(&text).with_context(|| format!("'{shown}'")).status(Status::Usage)?;
+    Suite::parse(&text).with_context(|| format!("'{shown}'")).status(Status::Usage)
+}
+
+/// The cases that are asked for.
+fn read_suite(args: &GateArgs, repository: &Repository) -> Result<Suite> {
+    let suite = suite_at(args.suite.as_deref(), repository)?;
     let suite = suite.select(&args.case).status(Status::Usage)?;
     if let (Some(baseline), Some(case)) =
         (&args.baseline, suite.cases.iter().find(|case| !case.is_exact()))

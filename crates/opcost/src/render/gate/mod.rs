@@ -8,6 +8,7 @@ mod json;
 mod junit;
 mod markdown;
 mod openmetrics;
+pub mod series;
 mod text;
 
 use super::Style;
