@@ -110,6 +110,17 @@ fn what_cannot_be_compared_is_named_with_its_remedy() {
     yard.gate(&[]).expect(2).says(&["has no upstream branch", "--base origin/main"]);
     yard.gate(&["--base", "nope"]).expect(2).says(&["git knows no revision 'nope'"]);
     yard.gate(&["--base", "HEAD", "--case", "wrok"]).expect(2).says(&["did you mean work?"]);
+    let series = |range: &str| {
+        let mut series = yard.lab.command(&["series", "--quiet", range]);
+        series
+            .current_dir(yard.lab.path("repository"))
+            .env("XDG_CACHE_HOME", yard.lab.path("cache"));
+        series.spawn().unwrap().end()
+    };
+    series("HEAD").expect(2).says(&["give the commits as BASE..TIP"]);
+    series("HEAD...HEAD").expect(2).says(&["give the commits as BASE..TIP"]);
+    series("HEAD..HEAD").expect(2).says(&["is measured on this host"]);
+    series("nope..HEAD").expect(2).says(&["is measured on this host"]);
     yard.gate(&["--baseline", "none"]).expect(2).says(&["is measured on this host", "--base"]);
     yard.write("opcost.toml", "[case.work]\ncomand = 'x'\n");
     yard.gate(&["--base", "HEAD"])
@@ -311,6 +322,20 @@ fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
     for name in ["baseline", "value", "floor"] {
         assert_eq!(figure(&based, name), figure(&report, name), "{name}");
     }
+
+    // A series of the same commits: what each did adds up to what both did.
+    let mut series = yard.lab.command(&["series", "--quiet", "HEAD~2..HEAD", "--json"]);
+    series.current_dir(yard.lab.path("repository")).env("XDG_CACHE_HOME", yard.lab.path("cache"));
+    let series: serde_json::Value =
+        serde_json::from_str(&series.spawn().unwrap().end().expect(0).stdout).unwrap();
+    let [first, second] = &series["figures"][0]["steps"].as_array().unwrap()[..] else {
+        panic!("{series}")
+    };
+    assert_eq!(first["change"].as_f64(), figure(&based, "change").as_f64());
+    assert_eq!(
+        (second["change"].as_i64(), &series["figures"][0]["total"]["change"]),
+        (Some(0), &first["change"])
+    );
 
     // Another CPU is another question.
     yard.write("opcost.toml", &suite("Skylake-Client-v1"));

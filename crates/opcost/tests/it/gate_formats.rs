@@ -6,9 +6,10 @@ use opcost::gate::report::{
     Against, CaseFailure, CaseReport, FigureReport, GateReport, GateVerdict, Outcome, Place,
     RevisionSide,
 };
+use opcost::gate::series::{Series, SeriesFigure, SeriesRow};
 use opcost::gate::trailer::Accepted;
 use opcost::render::Style;
-use opcost::render::gate::{GATE_FORMATS, GateView, render};
+use opcost::render::gate::{GATE_FORMATS, GateView, render, series as series_page};
 use opcost_record::{Better, Unit};
 use quick_xml::events::Event;
 
@@ -258,4 +259,53 @@ fn the_worst_case_decides() {
         report.cases[0].failure = Some(CaseFailure::New { why: String::new(), accepted: by });
     };
     assert_eq!(verdict(&accepted), GateVerdict::MayLand);
+}
+
+#[test]
+fn a_series_adds_up_in_every_format() {
+    let figure = |case: &str, base: Result<u64, String>| SeriesFigure {
+        case: case.into(),
+        metric: "instructions".into(),
+        unit: Unit::Count,
+        better: Better::Lower,
+        base,
+        floor: Some(50),
+    };
+    let failed =
+        || Err("parse: the build 'make' ended with status 2\n    main.c:3: error".to_string());
+    let row = |commit: char, parse: Result<u64, String>| SeriesRow {
+        side: RevisionSide {
+            subject:
+                "Parse lines that are longer than any terminal is wide, whatever it takes to do so"
+                    .into(),
+            ..side("", commit)
+        },
+        values: vec![parse, Ok(7_000)],
+    };
+    let series = Series {
+        base: side("main", 'a'),
+        range: "main..HEAD".into(),
+        figures: vec![figure("parse", Ok(1_000_000)), figure("sort", Ok(7_000))],
+        rows: vec![
+            row('b', Ok(1_280_000)),
+            row('c', failed()),
+            row('d', Ok(1_000_040)),
+            row('e', Ok(1_000_080)),
+            row('f', Ok(1_005_000)),
+        ],
+    };
+    let text = series_page::text(&series, &Style::plain());
+    let mail = series_page::mail(&series);
+    for (shown, width) in [(&text, 80), (&mail, 72)] {
+        assert_eq!(shown.lines().find(|line| line.chars().count() > width), None);
+    }
+    insta::assert_snapshot!("series_text", text);
+    insta::assert_snapshot!("series_mail", mail);
+    let json: serde_json::Value =
+        serde_json::from_str(&series_page::json(&series).unwrap()).unwrap();
+    let steps = json["figures"][0]["steps"].as_array().unwrap();
+    let sum: i64 = steps.iter().filter_map(|step| step["change"].as_i64()).sum();
+    assert_eq!(json["figures"][0]["total"]["change"], sum);
+    assert_eq!(sum, 5_000);
+    assert!(steps[1]["unknown"].as_str().unwrap().contains("status 2"));
 }

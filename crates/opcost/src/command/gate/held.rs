@@ -201,11 +201,11 @@ impl Gate<'_> {
         let module = Path::new(&row.module);
         let program = module
             .strip_prefix(GUEST_TREE)
-            .map_or(module.to_path_buf(), |below| built.folder.join(below));
-        let program = program.starts_with(&built.folder).then_some(program)?;
+            .map_or(module.to_path_buf(), |below| built.site.folder.join(below));
+        let program = program.starts_with(&built.site.folder).then_some(program)?;
         let Declared { file, line } = declared(&std::fs::read(program).ok()?, &row.symbol)?;
-        let file = built.folder.join(file);
-        let below = file.strip_prefix(&built.folder).ok()?.to_str()?.to_string();
+        let file = built.site.folder.join(file);
+        let below = file.strip_prefix(&built.site.folder).ok()?.to_str()?.to_string();
         Some(Place { file: below, line: line.into() })
     }
 
@@ -217,10 +217,11 @@ impl Gate<'_> {
         seeds: Seeds,
         alike: &FigureKey,
     ) -> Result<Measured> {
-        let built = self.trees.built(commit, "base", recipe(case), &mut self.phases)?;
-        if let Some(before) = self.bench.counted_before(case, &built, seeds, alike)? {
+        let site = self.trees.site(commit, recipe(case))?;
+        if let Some(before) = self.bench.counted_before(case, &site, seeds, alike)? {
             return Ok(before);
         }
+        let built = self.trees.built(commit, "base", recipe(case), &mut self.phases)?;
         self.phases.tell(&format!("counting {} on the base", case.name), None);
         self.bench.count(case, &built, seeds)
     }

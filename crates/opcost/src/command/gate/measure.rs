@@ -1,6 +1,6 @@
 //! From a case and a built revision to a recording.
 
-use super::trees::Built;
+use super::trees::{Built, Site};
 use crate::command::globals::Globals;
 use crate::command::record::{machine_for, make_runs};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
@@ -67,20 +67,20 @@ impl Seeds {
 impl Bench<'_> {
     /// Counts a case of one revision.
     pub(super) fn count(&self, case: &Case, built: &Built, seeds: Seeds) -> Result<Measured> {
-        let plan = self.plan(case, built, seeds)?;
+        let plan = self.plan(case, &built.site, seeds)?;
         let recording = self.record(plan)?;
-        Ok(Measured { key: self.key(&recording, built), recording })
+        Ok(Measured { key: Self::key(&recording, &built.site), recording })
     }
 
     /// The same, as an earlier gate recorded it, if that depends on the same things as `alike`.
     pub(super) fn counted_before(
         &self,
         case: &Case,
-        built: &Built,
+        site: &Site,
         seeds: Seeds,
         alike: &FigureKey,
     ) -> Result<Option<Measured>> {
-        let experiment = self.experiment(case, built, seeds);
+        let experiment = self.experiment(case, site, seeds);
         let Ok(store) = Store::open_for_reading(&self.store) else { return Ok(None) };
         let heads = store.list().map_err(StoreError::carried)?;
         let mut heads = heads.iter().rev().filter(|head| {
@@ -91,12 +91,12 @@ impl Bench<'_> {
         let Some(head) = heads.next() else { return Ok(None) };
         // A damaged one is made again.
         let Ok(recording) = store.read(&head.id) else { return Ok(None) };
-        let measured = Measured { key: self.key(&recording, built), recording };
+        let measured = Measured { key: Self::key(&recording, site), recording };
         Ok(Some(measured).filter(|measured| measured.key == *alike))
     }
 
-    fn key(&self, recording: &Recording, built: &Built) -> FigureKey {
-        counts::key(recording, built.compiler.as_deref(), &built.folder)
+    fn key(recording: &Recording, site: &Site) -> FigureKey {
+        counts::key(recording, site.compiler.as_deref(), &site.folder)
     }
 
     /// Compares a case of two revisions by a metric that varies: their runs alternate.
@@ -112,39 +112,39 @@ impl Bench<'_> {
             .map(|(name, built)| {
                 let mut variant = work.clone();
                 variant.name = Some(name.to_string());
-                variant.cwd =
-                    Some(built.folder.join(experiment.cwd.as_deref().unwrap_or(Path::new(""))));
+                variant.cwd = Some(
+                    built.site.folder.join(experiment.cwd.as_deref().unwrap_or(Path::new(""))),
+                );
                 variant
             })
             .collect();
         experiment.cwd = None;
-        let keys: Vec<&str> = sides.iter().map(|(_, built)| built.key.as_str()).collect();
+        let keys: Vec<&str> = sides.iter().map(|(_, built)| built.site.key.as_str()).collect();
         experiment.label = Some(keys.join(" "));
         self.record(resolve(&experiment, &HostSurroundings)?)
     }
 
-    fn experiment(&self, case: &Case, built: &Built, seeds: Seeds) -> Experiment {
+    fn experiment(&self, case: &Case, site: &Site, seeds: Seeds) -> Experiment {
         let mut experiment = case.experiment.clone();
         experiment.seed = experiment.seed.or(Some(SEED));
         experiment.pairs = Some(seeds.count());
-        experiment.cwd =
-            Some(built.folder.join(experiment.cwd.as_deref().unwrap_or(Path::new(""))));
+        experiment.cwd = Some(site.folder.join(experiment.cwd.as_deref().unwrap_or(Path::new(""))));
         let paths = experiment.kernel_tree.iter_mut().chain(&mut experiment.kernel_config);
         paths.for_each(|path| *path = self.top.join(&*path));
         for kernel in experiment.kernel.iter_mut().filter(|kernel| kernel.starts_with("./")) {
-            *kernel = built.folder.join(&kernel[2..]).to_string_lossy().into_owned();
+            *kernel = site.folder.join(&kernel[2..]).to_string_lossy().into_owned();
         }
         // What the recording is of, to find it again.
         let text = experiment.to_toml().unwrap_or_default();
-        let text = format!("{}\n{}\n{text}", built.key, env!("CARGO_PKG_VERSION"));
+        let text = format!("{}\n{}\n{text}", site.key, env!("CARGO_PKG_VERSION"));
         experiment.label = Some(digest(text.as_bytes())[..16].to_string());
         experiment
     }
 
-    fn plan(&self, case: &Case, built: &Built, seeds: Seeds) -> Result<Plan> {
-        let mut plan = resolve(&self.experiment(case, built, seeds), &HostSurroundings)?;
+    fn plan(&self, case: &Case, site: &Site, seeds: Seeds) -> Result<Plan> {
+        let mut plan = resolve(&self.experiment(case, site, seeds), &HostSurroundings)?;
         for variant in &mut plan.variants {
-            variant.tree = Some(built.folder.clone());
+            variant.tree = Some(site.folder.clone());
         }
         Ok(plan)
     }

@@ -225,12 +225,13 @@ impl Walk<'_> {
         which: &str,
         seeds: Seeds,
     ) -> Result<Measured> {
-        let built = self.trees.built(commit, which, recipe(case), &mut self.phases)?;
+        let site = self.trees.site(commit, recipe(case))?;
         if let Some((_, tip)) = self.fresh.get(&case.name)
-            && let Some(before) = self.bench.counted_before(case, &built, seeds, &tip.key)?
+            && let Some(before) = self.bench.counted_before(case, &site, seeds, &tip.key)?
         {
             return Ok(before);
         }
+        let built = self.trees.built(commit, which, recipe(case), &mut self.phases)?;
         self.phases
             .tell(&format!("counting {} at {which} {}", case.name, short_commit(&commit.id)), None);
         self.bench.count(case, &built, seeds)

@@ -64,14 +64,21 @@ pub(super) struct Trees<'a> {
     compilers: RefCell<BTreeMap<String, String>>,
 }
 
-/// A revision that is built.
-pub(super) struct Built {
-    /// Its tree.
+/// The place of a build, whether it is built or not.
+#[derive(Clone, Debug)]
+pub(super) struct Site {
+    /// The revision's tree.
     pub(super) folder: PathBuf,
     /// What tells it from other builds.
     pub(super) key: String,
     /// The version of the compiler; `None` of what needs no building.
     pub(super) compiler: Option<String>,
+}
+
+/// A revision that is built.
+pub(super) struct Built {
+    /// Where.
+    pub(super) site: Site,
     /// Others see that it is in use.
     _in_use: File,
 }
@@ -219,19 +226,11 @@ impl<'a> Trees<'a> {
         Ok(RepositoryCommit { id, tree, subject: subject.into() })
     }
 
-    /// Builds a revision, unless that was done before.
-    ///
-    /// `side`: what the user calls it.
+    /// Where a revision is built, or would be.
     ///
     /// # Errors
-    /// The build fails, or does not make its artifacts: status "work failed".
-    pub(super) fn built(
-        &self,
-        commit: &RepositoryCommit,
-        side: &str,
-        recipe: Recipe<'_>,
-        phases: &mut Phases,
-    ) -> Result<Built> {
+    /// Nobody knows the version of the compiler that the case names: status "work failed".
+    pub(super) fn site(&self, commit: &RepositoryCommit, recipe: Recipe<'_>) -> Result<Site> {
         let compiler = match recipe.build {
             Some(_) => Some(self.compiler(recipe.compiler)?),
             None => None,
@@ -245,31 +244,49 @@ impl<'a> Trees<'a> {
             parts.extend(variables);
         }
         let key = digest(parts.join("\0").as_bytes())[..KEY_DIGITS].to_string();
-        let place = self.home.join("trees").join(&key);
-        let folder = place.join("tree");
+        let folder = self.home.join("trees").join(&key).join("tree");
+        Ok(Site { folder, key, compiler })
+    }
+
+    /// Builds a revision, unless that was done before.
+    ///
+    /// `side`: what the user calls it.
+    ///
+    /// # Errors
+    /// The build fails, or does not make its artifacts: status "work failed".
+    pub(super) fn built(
+        &self,
+        commit: &RepositoryCommit,
+        side: &str,
+        recipe: Recipe<'_>,
+        phases: &mut Phases,
+    ) -> Result<Built> {
+        let site = self.site(commit, recipe)?;
+        let Site { folder, key, .. } = &site;
+        let place = self.home.join("trees").join(key);
         let shown = format!("{side} {} ({})", short_commit(&commit.id), commit.subject);
         let missing = |folder: &Path| {
             let mut artifacts = recipe.artifacts.iter();
             artifacts.find(|artifact| !folder.join(artifact).exists())
         };
         let mark = place.join("built");
-        let is_built = || mark.is_file() && missing(&folder).is_none();
-        if let Some(in_use) = self.try_use(&key).filter(|_| is_built()) {
+        let is_built = || mark.is_file() && missing(folder).is_none();
+        if let Some(in_use) = self.try_use(key).filter(|_| is_built()) {
             // Those that are used are kept.
             let used = FileTimes::new().set_modified(SystemTime::now());
             let _ = File::options().append(true).open(&mark).and_then(|mark| mark.set_times(used));
-            return Ok(Built { folder, key, compiler, _in_use: in_use });
+            return Ok(Built { site, _in_use: in_use });
         }
-        let in_use = self.lock(&key, phases)?;
+        let in_use = self.lock(key, phases)?;
         // Another opcost may have built it meanwhile.
         if !is_built() {
-            self.remove(&key)?;
-            self.build(commit, recipe.build, &key, &shown, phases).inspect_err(|_| {
+            self.remove(key)?;
+            self.build(commit, recipe.build, key, &shown, phases).inspect_err(|_| {
                 // The error of building is the one to report.
-                let _ = self.remove(&key);
+                let _ = self.remove(key);
             })?;
-            if let Some(artifact) = missing(&folder) {
-                let _ = self.remove(&key);
+            if let Some(artifact) = missing(folder) {
+                let _ = self.remove(key);
                 let build = recipe.build.unwrap_or("nothing");
                 let why = format!("{shown}: its tree has no '{artifact}' after '{build}'");
                 return Err(fail(Status::WorkFailed, why));
@@ -281,7 +298,7 @@ impl<'a> Trees<'a> {
             .lock_shared()
             .with_context(|| format!("cannot lock '{key}' for running"))
             .status(Status::Missing)?;
-        Ok(Built { folder, key, compiler, _in_use: in_use })
+        Ok(Built { site, _in_use: in_use })
     }
 
     fn build(

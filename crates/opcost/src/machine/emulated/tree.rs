@@ -1,5 +1,6 @@
 //! The files of an initramfs, and how files of this machine get into it.
 
+use object::{Object, ObjectSegment};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
@@ -226,7 +227,10 @@ impl Tree {
     pub(super) fn relocate(&mut self, from: &Path, to: &Path) {
         let relocated = |path: &Path| moved(path, from, to);
         let spoken_of = |node: &Node| match node {
-            Node::File { contents, .. } => has(contents, from.as_os_str().as_bytes()),
+            Node::File { contents, .. } => {
+                let wanted = from.as_os_str().as_bytes();
+                used_parts(contents).into_iter().any(|part| has(part, wanted))
+            }
             _ => false,
         };
         let mut is_spoken_of = false;
@@ -336,6 +340,16 @@ pub(super) fn moved(path: &Path, from: &Path, to: &Path) -> PathBuf {
         Ok(rest) => to.join(rest),
         Err(_) => path.to_path_buf(),
     }
+}
+
+/// What of a file a program may read: of ELF files what is loaded, which debug information is not.
+fn used_parts(contents: &[u8]) -> Vec<&[u8]> {
+    let Ok(file) = object::File::parse(contents) else { return vec![contents] };
+    let part = |(at, length): (u64, u64)| {
+        let at = usize::try_from(at).ok()?;
+        contents.get(at..at.checked_add(usize::try_from(length).ok()?)?)
+    };
+    file.segments().filter_map(|segment| part(segment.file_range())).collect()
 }
 
 /// Whether bytes hold others.
