@@ -334,7 +334,7 @@ impl GateReport {
 
     /// The answer in one sentence.
     pub fn headline(&self) -> String {
-        let (mut exceeded, mut open) = (Vec::new(), Vec::new());
+        let (mut exceeded, mut open, mut failed) = (Vec::new(), Vec::new(), Vec::new());
         for (case, figure) in self.figures() {
             let named = || format!("{} {}", case.name, figure.metric);
             match figure.outcome.verdict() {
@@ -346,15 +346,18 @@ impl GateReport {
                 _ => {}
             }
         }
-        for case in &self.cases {
-            if let (Some(words), true) =
-                (case.failure_words(), case.verdict() != GateVerdict::MayLand)
-            {
-                open.push(format!("{} {words}", case.name));
-            } else if case.figures.is_empty() && case.failure.is_none() {
-                open.push(format!("{} has no figure", case.name));
+        for (cases, verdict, words) in self.failures() {
+            let first = words.lines().next().unwrap_or_default();
+            let words = format!("{} {first}", cases.join(", "));
+            match verdict {
+                GateVerdict::MayLand => {}
+                GateVerdict::Failed => failed.push(words),
+                _ => open.push(words),
             }
         }
+        let empty = |case: &&CaseReport| case.figures.is_empty() && case.failure.is_none();
+        let empty = self.cases.iter().filter(empty);
+        open.extend(empty.map(|case| format!("{} has no figure", case.name)));
         open.extend(
             self.orphans.iter().map(|orphan| format!("the suite has no case for {orphan}")),
         );
@@ -370,7 +373,7 @@ impl GateReport {
                 "No answer: there was nothing to measure.".into()
             }
             GateVerdict::NoAnswer => format!("No answer: {}.", first(&open)),
-            GateVerdict::Failed => format!("No answer, something failed: {}.", first(&open)),
+            GateVerdict::Failed => format!("No answer, something failed: {}.", first(&failed)),
             GateVerdict::Exceeded => format!("The change must not land: {}.", first(&exceeded)),
         }
     }
@@ -404,6 +407,24 @@ impl GateReport {
             format!("{}{noun} {words}", grouped(*count as u64))
         });
         parts.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Why cases have no figures: each reason once, with its cases. Cases that are built alike fail
+    /// alike.
+    pub fn failures(&self) -> Vec<(Vec<&str>, GateVerdict, String)> {
+        let mut failures: Vec<(Vec<&str>, GateVerdict, String)> = Vec::new();
+        for case in &self.cases {
+            let Some(words) = case.failure_words() else { continue };
+            let verdict = case.verdict();
+            let same = |known: &&mut (Vec<&str>, GateVerdict, String)| {
+                known.1 == verdict && known.2 == words
+            };
+            match failures.iter_mut().find(same) {
+                Some((cases, ..)) => cases.push(&case.name),
+                None => failures.push((vec![&case.name], verdict, words)),
+            }
+        }
+        failures
     }
 
     /// What has to be done, one sentence each.

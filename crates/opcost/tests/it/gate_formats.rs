@@ -253,6 +253,20 @@ fn the_worst_case_decides() {
         report.cases[1].failure = Some(CaseFailure::Failed("the build failed".into()));
     };
     assert_eq!(verdict(&failed), GateVerdict::Failed);
+    // Cases that are built alike fail alike, which is said once.
+    let mut report = everything();
+    for case in report.cases.iter_mut().take(2) {
+        case.failure =
+            Some(CaseFailure::Failed("tip: the build 'make' failed\n    a.c:3: error".into()));
+        case.figures.clear();
+    }
+    let text = shown(&report, "text", false);
+    assert_eq!(text.matches("a.c:3: error").count(), 1, "{text}");
+    assert!(
+        text.contains("parse, print: tip: the build 'make' failed\n    a.c:3: error\n"),
+        "{text}"
+    );
+    assert!(report.headline().ends_with("failed: parse, print tip: the build 'make' failed."));
     let accepted = |report: &mut GateReport| {
         keep(&["fresh"])(report);
         let by = Accepted::parse("bbbbbbbbbbbb", "fresh new").ok();

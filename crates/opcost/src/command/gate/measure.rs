@@ -25,6 +25,8 @@ use std::path::{Path, PathBuf};
 
 /// The seed of a case that names none: the same on every computer, so that counts are.
 const SEED: u64 = 1;
+/// Recordings that the store of a repository's gates keeps; the oldest go first.
+const RECORDINGS_MAX: usize = 300;
 /// How long a case of the host is measured, unless it says otherwise.
 const BUDGET: &str = "30s";
 
@@ -177,6 +179,22 @@ impl Bench<'_> {
                 Err(fail(Status::WorkFailed, why))
             }
         }
+    }
+}
+
+/// Deletes the oldest recordings of a store of gates, if there are too many. What cannot be deleted stays.
+pub(super) fn forget_old(globals: &Globals, store: &Path) {
+    // What a user named is the user's.
+    if globals.store.is_some() {
+        return;
+    }
+    let Ok(mut store) = Store::open_for_writing(store) else { return };
+    let heads = store.list().unwrap_or_default();
+    let surplus = heads.len().saturating_sub(RECORDINGS_MAX);
+    let ended = heads.iter().filter(|head| head.state != State::Running);
+    let oldest: Vec<String> = ended.take(surplus).map(|head| head.id.clone()).collect();
+    if !oldest.is_empty() {
+        let _ = store.forget(&oldest, false);
     }
 }
 

@@ -23,7 +23,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use exports::GateExports;
 use held::{Gate, Standard};
-use measure::{Bench, store_path};
+use measure::{Bench, forget_old, store_path};
 use opcost_kernel::{Repository, RepositoryCommit};
 use opcost_record::printable::printable;
 use opcost_sys::interrupt::Interrupt;
@@ -126,6 +126,7 @@ pub fn gate(globals: &Globals, args: &GateArgs) -> Result<Status> {
         }
     };
     let store = store_path(globals, trees.store())?;
+    forget_old(globals, &store);
     let base_suite = |commit: &RepositoryCommit| {
         let text = repository.text_of(&commit.id, SUITE)?;
         Suite::parse(&text).ok()

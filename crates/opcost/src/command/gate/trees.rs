@@ -12,7 +12,7 @@
 //! gate/REPOSITORY/locks/KEY           locked while somebody builds (alone) or runs (shared)
 //! ```
 
-use crate::exit::{HasStatus, Status, WithStatus, fail};
+use crate::exit::{HasStatus, Status, WithStatus, fail, in_words, status_of};
 use crate::phases::Phases;
 use anyhow::{Context, Result};
 use opcost_kernel::{
@@ -62,6 +62,8 @@ pub(super) struct Trees<'a> {
     interrupt: &'a Interrupt,
     /// What each compiler says of its version.
     compilers: RefCell<BTreeMap<String, String>>,
+    /// Builds that failed, with the reason: cases that are built alike need not try again.
+    failed: RefCell<BTreeMap<String, String>>,
 }
 
 /// The place of a build, whether it is built or not.
@@ -105,7 +107,13 @@ impl<'a> Trees<'a> {
         }
         // Guests have the place that links lead to.
         let home = home.canonicalize().unwrap_or(home);
-        let trees = Trees { repository, home, interrupt, compilers: RefCell::default() };
+        let trees = Trees {
+            repository,
+            home,
+            interrupt,
+            compilers: RefCell::default(),
+            failed: RefCell::default(),
+        };
         trees.begin_repository()?;
         trees.sweep();
         Ok(trees)
@@ -263,6 +271,9 @@ impl<'a> Trees<'a> {
     ) -> Result<Built> {
         let site = self.site(commit, recipe)?;
         let Site { folder, key, .. } = &site;
+        if let Some(why) = self.failed.borrow().get(key) {
+            return Err(fail(Status::WorkFailed, why));
+        }
         let place = self.home.join("trees").join(key);
         let shown = format!("{side} {} ({})", short_commit(&commit.id), commit.subject);
         let missing = |folder: &Path| {
@@ -281,9 +292,12 @@ impl<'a> Trees<'a> {
         // Another opcost may have built it meanwhile.
         if !is_built() {
             self.remove(key)?;
-            self.build(commit, recipe.build, key, &shown, phases).inspect_err(|_| {
+            self.build(commit, recipe.build, key, &shown, phases).inspect_err(|error| {
                 // The error of building is the one to report.
                 let _ = self.remove(key);
+                if status_of(error) == Some(Status::WorkFailed) {
+                    self.failed.borrow_mut().insert(key.clone(), in_words(error));
+                }
             })?;
             if let Some(artifact) = missing(folder) {
                 let _ = self.remove(key);

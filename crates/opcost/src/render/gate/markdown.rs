@@ -41,15 +41,14 @@ pub(super) fn render(view: &GateView<'_>) -> String {
     }
     table(&mut text, report);
     let mut details: Vec<String> = Vec::new();
-    for case in &report.cases {
-        if let (Some(words), true) = (case.failure_words(), case.verdict() != GateVerdict::MayLand)
-        {
-            let summary = format!("{}: what failed", case.name);
-            details
-                .push(folded(&summary, &format!("```\n{}\n```\n", words.replace("```", "` ` `"))));
+    for (cases, verdict, words) in report.failures() {
+        if verdict != GateVerdict::MayLand {
+            let summary = format!("{}: what failed", cases.join(", "));
+            let words = words.replace("```", "` ` `");
+            details.push(folded(&summary, &format!("```\n{words}\n```\n")));
         }
-        details.extend(of_functions(case));
     }
+    details.extend(report.cases.iter().filter_map(of_functions));
     details.push(folded("Reproduction and environment", &reproduction(report)));
     let room = CHARACTERS_MAX - CUT.chars().count();
     // One after the other, so that what matters most has room.

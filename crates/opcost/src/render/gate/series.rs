@@ -117,7 +117,7 @@ fn table(page: &mut Page, series: &Series, figure: usize) {
         series.rows.iter().map(|row| opcost_kernel::short_commit(&row.side.commit)).collect();
     let id_width = ids.iter().map(|id| id.width()).max().unwrap_or(0).max("all".len());
     let room =
-        page.width.saturating_sub(id_width + widths[0] + widths[1] + 8).max(SUBJECT_WIDTH_MIN);
+        page.width.saturating_sub(id_width + widths[0] + widths[1] + 10).max(SUBJECT_WIDTH_MIN);
     let mut line = |id: &str, cells: &[String; 2], step: &Step, subject: &str| {
         let figures = format!("{}  {}", align(&cells[0], widths[0]), align(&cells[1], widths[1]));
         let subject = fit_subject(subject, room);

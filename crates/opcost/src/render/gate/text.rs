@@ -19,15 +19,13 @@ pub(super) fn render(view: &GateView<'_>) -> String {
         page.line("");
         table(&mut page, view);
     }
-    for case in &report.cases {
-        if let Some(words) = case.failure_words() {
-            page.line("");
-            for (at, line) in format!("{}: {words}", case.name).lines().enumerate() {
-                if at == 0 {
-                    page.wrap(color(case.verdict()), "  ", line);
-                } else {
-                    page.line(line);
-                }
+    for (cases, verdict, words) in report.failures() {
+        page.line("");
+        for (at, line) in format!("{}: {words}", cases.join(", ")).lines().enumerate() {
+            match at {
+                0 => page.wrap(color(verdict), "  ", line),
+                // Lines of a compiler, as they are.
+                _ => page.line(line),
             }
         }
     }
