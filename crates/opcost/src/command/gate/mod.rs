@@ -37,7 +37,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   opcost gate --baseline opcost.baseline --update
   opcost gate --baseline opcost.baseline --case parse
 
-Exit status: 0 the change may land, 1 a limit is exceeded, 2 usage, 3 not comparable, refused or nothing
+Exit status: 0 the change may land, 1 a limit is exceeded, 2 usage, 3 not comparable, refused or nothing \
 matched, 4 a build or the work failed, 5 a tool or the environment is missing, 130 interrupted";
 
 /// The suite's file, in the top folder of a repository.
@@ -50,7 +50,7 @@ pub struct GateArgs {
     #[arg(long, value_name = "REV", conflicts_with = "baseline")]
     base: Option<String>,
 
-    /// Committed file of figures to compare with; the base then is neither built nor measured
+    /// Committed file of figures to compare with, in place of a revision
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
 

@@ -46,29 +46,25 @@ pub static GATE_FORMATS: &[GateFormat] = &[
     },
     GateFormat {
         name: "markdown",
-        help: "a comment for a pull request, to be edited in place",
+        help: "a comment for a pull request",
         render: |view| Ok(markdown::render(view)),
     },
     GateFormat { name: "json", help: "everything as JSON", render: json::render },
-    GateFormat {
-        name: "junit",
-        help: "JUnit's XML, a test case for each figure",
-        render: |view| Ok(junit::render(view)),
-    },
+    GateFormat { name: "junit", help: "JUnit's XML", render: |view| Ok(junit::render(view)) },
     GateFormat { name: "bencher", help: "Bencher's metric format (BMF)", render: bencher::render },
     GateFormat {
         name: "github-benchmark",
-        help: "the JSON of github-action-benchmark (customSmallerIsBetter)",
+        help: "github-action-benchmark's JSON",
         render: github_benchmark::render,
     },
     GateFormat {
         name: "openmetrics",
-        help: "OpenMetrics, for GitLab's reports:metrics",
+        help: "OpenMetrics",
         render: |view| Ok(openmetrics::render(view)),
     },
     GateFormat {
         name: "annotations",
-        help: "GitHub's ::error lines for figures beyond their limits",
+        help: "GitHub's ::error lines",
         render: |view| Ok(annotations::render(view)),
     },
 ];
