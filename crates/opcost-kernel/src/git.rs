@@ -17,13 +17,30 @@ use std::time::Duration;
 const LOG_LIMIT: Duration = Duration::from_secs(90);
 
 /// Arguments of every git: no hook of the user's runs, and no daemon or housekeeping is left behind.
-pub(super) const QUIET: [&str; 6] =
+pub const QUIET: [&str; 6] =
     ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0"];
 
+/// Variables by which a hook tells git which repository it is in. They would lead a git that asks about
+/// another folder astray.
+pub const GIT_VARIABLES: [&str; 8] = [
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_PREFIX",
+    "GIT_COMMON_DIR",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_NAMESPACE",
+];
+
 /// Asks git about a folder; the error is what git says.
-fn ask(folder: &Path, words: &[&str]) -> Result<String, KernelError> {
+pub(super) fn ask(folder: &Path, words: &[&str]) -> Result<String, KernelError> {
     let mut git = Command::new("git");
     git.arg("-C").arg(folder).args(QUIET).args(words).env("LC_ALL", "C");
+    // The folder says which repository is meant, and not the hook that opcost may run in.
+    for name in GIT_VARIABLES {
+        git.env_remove(name);
+    }
     // Looking must not change the repository that is looked at.
     let output = git.env("GIT_OPTIONAL_LOCKS", "0").stdin(Stdio::null()).output();
     let output = output.map_err(|error| match error.kind() {

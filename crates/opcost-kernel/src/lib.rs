@@ -13,6 +13,7 @@ mod git;
 mod image;
 mod kconfig;
 mod modules;
+mod repository;
 mod source;
 mod spec;
 mod step;
@@ -21,9 +22,12 @@ mod tools;
 pub use build::short;
 pub use cache::{Description, lock};
 pub use error::{KERNEL, KernelError};
-pub use git::{Commit, commits, find_revision, short as short_commit};
+pub use git::{
+    Commit, GIT_VARIABLES, QUIET as GIT_QUIET, commits, find_revision, short as short_commit,
+};
 pub use image::digest;
 pub use modules::Module;
+pub use repository::{Repository, RepositoryCommit};
 pub use spec::{DebianImage, Flavour, KernelSpec, Recipe, Revision};
 
 use build::Builder;

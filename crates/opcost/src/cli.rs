@@ -6,6 +6,8 @@ use crate::command::compare::{self, CompareArgs};
 use crate::command::diff::{self, DiffArgs};
 use crate::command::doctor::DoctorArgs;
 use crate::command::forget::ForgetArgs;
+use crate::command::gate::series::{self, SeriesArgs};
+use crate::command::gate::{self, GateArgs};
 use crate::command::globals::Globals;
 use crate::command::history::HistoryArgs;
 use crate::command::import::{ImportArgs, formats_help};
@@ -55,6 +57,12 @@ pub enum Action {
     Measure(MeasureArgs),
     /// Run an experiment file
     Run(RunArgs),
+    /// Answer whether a change may land: a revision against its base, or against committed figures
+    #[command(after_help = gate::EXAMPLES)]
+    Gate(GateArgs),
+    /// Show what each commit of a series did to each case of the suite
+    #[command(after_help = series::EXAMPLES)]
+    Series(SeriesArgs),
     /// Resume an interrupted recording
     Resume(ResumeArgs),
     /// Show a recording again

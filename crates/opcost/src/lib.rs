@@ -12,6 +12,7 @@ pub mod comparison;
 pub mod exit;
 pub mod experiment;
 pub mod failure;
+pub mod gate;
 pub mod history;
 pub mod hook;
 pub mod import;

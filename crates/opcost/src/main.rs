@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::CommandFactory;
 use opcost::cli::{Action, Cli, arguments, parsed, version};
 use opcost::command::{
-    attach, compare, completions, diff, doctor, forget, history, import, kernel, list, man,
+    attach, compare, completions, diff, doctor, forget, gate, history, import, kernel, list, man,
     measure, output, profile, report, resume, run, selftest, show, size, top,
 };
 use opcost::exit::{Status, in_words, status_of};
@@ -34,6 +34,8 @@ fn act(Cli { action, globals }: &Cli) -> Result<Status> {
         Action::Compare(args) => compare::compare(globals, args),
         Action::Measure(args) => measure::measure(globals, args),
         Action::Run(args) => run::run(globals, args),
+        Action::Gate(args) => gate::gate(globals, args),
+        Action::Series(args) => gate::series::series(globals, args),
         Action::Resume(args) => resume::resume(globals, args),
         Action::Show(args) => show::show(globals, args),
         Action::Report(args) => report::report(globals, args),

@@ -4,6 +4,7 @@
 //! shown. A name is never guessed: a file that is not the one that was sampled has none to give, and
 //! its code is one row that says why.
 
+mod declared;
 mod file;
 mod frameless;
 mod inline;
@@ -24,6 +25,7 @@ use std::cmp::Reverse;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
+pub use declared::{Declared, declared};
 pub use file::contents;
 pub use kernel::{KernelSource, running_build_id};
 pub use relative::{LookedUp, look_up};

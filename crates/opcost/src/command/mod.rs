@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod exports;
 pub mod forget;
 mod function_option;
+pub mod gate;
 pub mod globals;
 pub mod history;
 pub mod import;

@@ -377,6 +377,7 @@ fn plan(
         prepare: None,
         guest: None,
         revision: None,
+        tree: None,
     };
     Plan {
         experiment,

@@ -147,7 +147,14 @@ pub struct VariantPlan {
     /// The commit around its working directory, where that is in a git repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
+    /// A folder of this machine that is at [`GUEST_TREE`] in the guest, with all of it that is packed,
+    /// so that counts do not depend on where it is here; `None` where nothing is moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<PathBuf>,
 }
+
+/// Where the guest has [`VariantPlan::tree`].
+pub const GUEST_TREE: &str = "/tree";
 
 impl VariantPlan {
     /// What it runs and on what, as one line of text.

@@ -9,6 +9,7 @@ mod csv;
 pub mod diff;
 mod function_table;
 mod functions;
+pub mod gate;
 pub mod history;
 pub mod html;
 mod imported;

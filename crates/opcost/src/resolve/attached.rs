@@ -75,6 +75,7 @@ pub fn resolve_attached(
         prepare: None,
         guest: None,
         revision: None,
+        tree: None,
     };
     let variants: Vec<VariantPlan> = values.into_iter().map(variant).collect();
     let seed = asked.seed.unwrap_or_else(|| surroundings.draw_seed());

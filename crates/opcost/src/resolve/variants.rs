@@ -62,6 +62,7 @@ pub(super) fn resolve_variants(
             work,
             env,
             revision: None,
+            tree: None,
             cwd: Some(cwd),
             prepare: variant.prepare.clone().or_else(|| experiment.prepare.clone()),
         });

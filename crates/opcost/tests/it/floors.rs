@@ -15,7 +15,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["failure", "plan"],
             &["experiment", "hook", "progress", "recording", "stopping"],
             &["comparison", "import", "resolve", "store"],
-            &["history", "work_process"],
+            &["gate", "history", "work_process"],
             &["machine", "render"],
             &["run"],
             &["command"],
@@ -84,7 +84,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["disk", "error", "kconfig"],
             &["config", "functions", "image", "modules", "spec", "step"],
             &["cache", "git", "tools"],
-            &["source"],
+            &["repository", "source"],
             &["build"],
             &["debian"],
         ],
@@ -199,8 +199,17 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
 
 /// Modules of opcost that see no clock, file, process or variable, as all of opcost-size: what they are
 /// given decides.
-const PURE: [&str; 8] =
-    ["comparison", "failure", "history", "number", "plan", "recording", "render", "stopping"];
+const PURE: [&str; 9] = [
+    "comparison",
+    "failure",
+    "gate",
+    "history",
+    "number",
+    "plan",
+    "recording",
+    "render",
+    "stopping",
+];
 
 /// A crate's source without its tests and comments: the file below `src`, and its text.
 fn sources(name: &str) -> Vec<(PathBuf, String)> {

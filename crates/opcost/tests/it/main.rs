@@ -27,6 +27,8 @@ mod events_verdict;
 mod few_layouts;
 mod floors;
 mod functions;
+mod gate;
+mod gate_formats;
 mod guest_boot;
 mod history;
 mod import;

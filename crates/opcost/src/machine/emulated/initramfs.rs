@@ -5,7 +5,7 @@ use super::libraries::Elf;
 pub use super::libraries::LibraryError;
 pub use super::packing::{CommandPack, PackError, PackItem, WorkloadPack};
 use super::packing::{Programs, pack_command, pack_workload};
-use super::tree::{Node, Tree};
+use super::tree::{Node, Tree, moved};
 pub use super::tree::{PACK_BYTES_MAX, PackedFile, TreeError};
 use opcost_record::disk::{self, GuestDisk};
 use opcost_record::request::{self, GuestJob, GuestRequest};
@@ -172,6 +172,23 @@ impl Initramfs {
         for (module, contents) in packed.description.modules.iter().zip(&packed.modules) {
             put(&module.path, contents);
         }
+        self
+    }
+
+    /// With a folder of this machine at another place of the guest, and the command's own paths with it:
+    /// what the guest does then does not depend on where the folder is here.
+    pub(super) fn relocated(mut self, from: &Path, to: &Path) -> Initramfs {
+        self.tree.relocate(from, to);
+        if let GuestJob::Command(command) = &mut self.job {
+            for path in [&mut command.program, &mut command.cwd] {
+                *path = moved(path, from, to);
+            }
+        }
+        let Programs { files, executed } = &mut self.programs;
+        for path in files.iter_mut().map(|file| &mut file.guest).chain(executed) {
+            *path = moved(path, from, to);
+        }
+        self.put_request();
         self
     }
 

@@ -13,7 +13,7 @@ use super::{Emulated, cache_folder};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::hook::{Hook, HookEnd, HookRunner, HookShell, HookVariant};
 use crate::machine::state::program_state;
-use crate::plan::{Aslr, GuestPlan, Plan, WorkPlan};
+use crate::plan::{Aslr, GUEST_TREE, GuestPlan, Plan, WorkPlan};
 use crate::recording::{KernelState, MachineState, ProgramState};
 use anyhow::{Context, Result};
 use opcost_kernel::disk::DiskSpec;
@@ -211,6 +211,10 @@ impl Emulated<'_> {
         }
         .status(Status::WorkFailed)?
         .with_cpus(guest.cpus_wanted());
+        let initramfs = match &variant.tree {
+            Some(tree) => initramfs.relocated(tree, Path::new(GUEST_TREE)),
+            None => initramfs,
+        };
         let programs = initramfs.programs().clone();
         self.note("files are packed", lap.end());
         let boot = match &guest.kernel {

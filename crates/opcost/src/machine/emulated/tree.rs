@@ -1,9 +1,11 @@
 //! The files of an initramfs, and how files of this machine get into it.
 
+use object::{Object, ObjectSegment};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
@@ -220,6 +222,41 @@ impl Tree {
         Ok(at)
     }
 
+    /// Gives all that is below a folder a place below another one, which is not there yet. If a file
+    /// speaks of the old place, a link stands there.
+    pub(super) fn relocate(&mut self, from: &Path, to: &Path) {
+        let relocated = |path: &Path| moved(path, from, to);
+        let spoken_of = |node: &Node| match node {
+            Node::File { contents, .. } => {
+                let wanted = from.as_os_str().as_bytes();
+                used_parts(contents).into_iter().any(|part| has(part, wanted))
+            }
+            _ => false,
+        };
+        let mut is_spoken_of = false;
+        for (path, node) in std::mem::take(&mut self.nodes) {
+            is_spoken_of |= path.starts_with(from) && spoken_of(&node);
+            let node = match node {
+                Node::Link { target } => Node::Link { target: relocated(&target) },
+                other => other,
+            };
+            self.nodes.insert(relocated(&path), node);
+        }
+        let times = std::mem::take(&mut self.changed_s);
+        self.changed_s = times.into_iter().map(|(path, time)| (relocated(&path), time)).collect();
+        // What led there only is not worth a place.
+        for folder in from.ancestors().skip(1).filter(|folder| folder.parent().is_some()) {
+            let next = self.nodes.range(folder.to_path_buf()..).nth(1);
+            if next.is_some_and(|(path, _)| path.starts_with(folder)) {
+                break;
+            }
+            self.nodes.remove(folder);
+        }
+        if is_spoken_of {
+            self.put(from, Node::Link { target: to.to_path_buf() });
+        }
+    }
+
     /// Packs one regular file of this machine at any path of the guest.
     pub(super) fn pack_file(
         &mut self,
@@ -294,6 +331,38 @@ fn parts(path: &Path) -> VecDeque<OsString> {
     let names =
         path.components().filter(|part| !matches!(part, Component::RootDir | Component::CurDir));
     names.map(|part| part.as_os_str().to_os_string()).collect()
+}
+
+/// The place of a path when a folder has another one.
+pub(super) fn moved(path: &Path, from: &Path, to: &Path) -> PathBuf {
+    match path.strip_prefix(from) {
+        Ok(rest) if rest.as_os_str().is_empty() => to.to_path_buf(),
+        Ok(rest) => to.join(rest),
+        Err(_) => path.to_path_buf(),
+    }
+}
+
+/// What of a file a program may read: of ELF files what is loaded, which debug information is not.
+fn used_parts(contents: &[u8]) -> Vec<&[u8]> {
+    let Ok(file) = object::File::parse(contents) else { return vec![contents] };
+    let part = |(at, length): (u64, u64)| {
+        let at = usize::try_from(at).ok()?;
+        contents.get(at..at.checked_add(usize::try_from(length).ok()?)?)
+    };
+    file.segments().filter_map(|segment| part(segment.file_range())).collect()
+}
+
+/// Whether bytes hold others.
+fn has(bytes: &[u8], wanted: &[u8]) -> bool {
+    let Some(first) = wanted.first() else { return true };
+    let mut rest = bytes;
+    while let Some(at) = rest.iter().position(|byte| byte == first) {
+        if rest[at..].starts_with(wanted) {
+            return true;
+        }
+        rest = &rest[at + 1..];
+    }
+    false
 }
 
 fn mode_of(metadata: &Metadata) -> u32 {
@@ -391,5 +460,33 @@ mod tests {
         assert_eq!(paths(&tree), expected.map(Path::new));
         let error = tree.pack_directory(root, Path::new("/dev/x")).unwrap_err();
         assert!(matches!(error, TreeError::OwnFileSystem(_)));
+    }
+
+    #[test]
+    fn a_folder_that_is_moved_leaves_no_trace_but_what_files_speak_of() {
+        let file = |text: &str| Node::File { mode: 0o755, contents: text.into() };
+        let made = |text: &str| {
+            let mut tree = Tree::default();
+            tree.put("/home/ann/cache/one/bench", file(text));
+            tree.put("/home/ann/cache/one/lib/a.so", file("a"));
+            tree.put("/home/ann/short", Node::Link { target: "/home/ann/cache/one/lib".into() });
+            tree.put("/lib/c.so", file("/home/ann/cache/one"));
+            tree.relocate(Path::new("/home/ann/cache/one"), Path::new("/tree"));
+            tree
+        };
+        let all = ["/home", "/home/ann", "/home/ann/short", "/lib", "/lib/c.so", "/tree"];
+        let below = ["/tree/bench", "/tree/lib", "/tree/lib/a.so"];
+        let tree = made("code");
+        assert_eq!(
+            paths(&tree),
+            [&all[..], &below].concat().iter().map(Path::new).collect::<Vec<_>>()
+        );
+        assert_eq!(
+            tree.nodes[Path::new("/home/ann/short")],
+            Node::Link { target: "/tree/lib".into() }
+        );
+        let tree = made("code with /home/ann/cache/one/lib in it");
+        let old = Path::new("/home/ann/cache/one");
+        assert_eq!(tree.nodes[old], Node::Link { target: "/tree".into() });
     }
 }

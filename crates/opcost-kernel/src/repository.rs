@@ -1,0 +1,168 @@
+//! Questions about the history of any git repository of a user's. Nothing here writes to it.
+
+use super::error::KernelError;
+use super::git::{ask, short};
+use std::path::{Path, PathBuf};
+
+/// A user's repository.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Repository {
+    /// The top folder of the checkout.
+    pub top: PathBuf,
+    /// Where its objects are.
+    pub objects: PathBuf,
+    /// The index of the checkout.
+    pub index: PathBuf,
+}
+
+/// A commit.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct RepositoryCommit {
+    /// Its name, whole.
+    pub id: String,
+    /// The name of its tree, whole.
+    pub tree: String,
+    /// The first line of its message.
+    pub subject: String,
+}
+
+impl Repository {
+    /// The repository around a folder.
+    ///
+    /// # Errors
+    /// There is none, or it has no checkout.
+    pub fn find(folder: &Path) -> Result<Repository, KernelError> {
+        let none = |error| match error {
+            KernelError::Usage(said) => KernelError::Usage(format!(
+                "{}: {said}; run this inside the checkout of a git repository",
+                folder.display()
+            )),
+            other => other,
+        };
+        let top = ask(folder, &["rev-parse", "--show-toplevel"]).map_err(none)?;
+        let top = PathBuf::from(top);
+        let path =
+            |name: &str| ask(&top, &["rev-parse", "--git-path", name]).map(|path| top.join(path));
+        Ok(Repository { objects: path("objects")?, index: path("index")?, top })
+    }
+
+    fn ask(&self, words: &[&str]) -> Result<String, KernelError> {
+        ask(&self.top, words)
+    }
+
+    /// The commit that a user's word means.
+    ///
+    /// # Errors
+    /// git knows none of that name.
+    pub fn commit(&self, name: &str) -> Result<RepositoryCommit, KernelError> {
+        let wanted = format!("{name}^{{commit}}");
+        let words = ["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted];
+        let id = self.ask(&words).map_err(|error| match error {
+            KernelError::Usage(_) => {
+                let more = match (self.is_shallow(), name) {
+                    (true, _) => format!("; {}", SHALLOW),
+                    (false, "HEAD") => "; nothing is committed yet".to_string(),
+                    _ => "; see git branch -a, git tag".to_string(),
+                };
+                KernelError::Usage(format!("git knows no revision '{name}' here{more}"))
+            }
+            other => other,
+        })?;
+        let text = self.ask(&["log", "-1", "--no-show-signature", "--format=%T%x09%s", &id])?;
+        let (tree, subject) = text.split_once('\t').unwrap_or((&text, ""));
+        Ok(RepositoryCommit { id, tree: tree.into(), subject: subject.into() })
+    }
+
+    /// Whether commits of its history are missing.
+    pub fn is_shallow(&self) -> bool {
+        self.ask(&["rev-parse", "--is-shallow-repository"]).is_ok_and(|said| said == "true")
+    }
+
+    /// The branch that the checked out one is to go to; `None` if nobody said.
+    pub fn upstream(&self) -> Option<String> {
+        let words = ["rev-parse", "--abbrev-ref", "--symbolic-full-name", "@{upstream}"];
+        self.ask(&words).ok().filter(|name| !name.is_empty())
+    }
+
+    /// The commit from which two went apart.
+    ///
+    /// # Errors
+    /// There is none, or it was not fetched.
+    pub fn merge_base(&self, one: &str, other: &str) -> Result<String, KernelError> {
+        let found = self.ask(&["merge-base", one, other]);
+        found.map_err(|error| match error {
+            KernelError::Usage(_) if self.is_shallow() => KernelError::Usage(format!(
+                "no commit is known from which {} and {} went apart: {SHALLOW}",
+                short(one),
+                short(other)
+            )),
+            KernelError::Usage(_) => KernelError::Usage(format!(
+                "{} and {} have no commit in common; name another with --base",
+                short(one),
+                short(other)
+            )),
+            other => other,
+        })
+    }
+
+    /// The commits that a later one has and an earlier one has not, the oldest first; first parents only.
+    ///
+    /// # Errors
+    /// git's.
+    pub fn commits_between(&self, base: &str, tip: &str) -> Result<Vec<String>, KernelError> {
+        let range = format!("{base}..{tip}");
+        let text = self.ask(&["rev-list", "--reverse", "--first-parent", &range])?;
+        Ok(text.lines().map(str::to_string).collect())
+    }
+
+    /// The values of a trailer in all commits that a later one has and an earlier one has not, with the
+    /// commit that has each, shortened.
+    ///
+    /// # Errors
+    /// git's.
+    pub fn trailers(
+        &self,
+        base: &str,
+        tip: &str,
+        trailer: &str,
+    ) -> Result<Vec<(String, String)>, KernelError> {
+        let range = format!("{base}..{tip}");
+        let format =
+            format!("--format=%x01%H%x02%(trailers:key={trailer},valueonly,unfold,separator=%x02)");
+        let text = self.ask(&["log", "--no-show-signature", &format, &range])?;
+        let of_commit = |entry: &str| {
+            let mut parts = entry.trim_end().split('\u{2}').map(String::from);
+            let commit = parts.next().unwrap_or_default();
+            let commit = short(&commit).to_string();
+            let values = parts.filter(|value| !value.trim().is_empty());
+            values.map(|value| (commit.clone(), value)).collect::<Vec<_>>()
+        };
+        Ok(text.split('\u{1}').skip(1).flat_map(of_commit).collect())
+    }
+
+    /// The last commit before and with `tip` that changed a file; `None` if none did.
+    pub fn last_change(&self, tip: &str, file: &Path) -> Option<String> {
+        let file = file.to_str()?;
+        let words = ["log", "-1", "--no-show-signature", "--format=%H", tip, "--", file];
+        self.ask(&words).ok().filter(|commit| !commit.is_empty())
+    }
+
+    /// The files of the checkout that differ from its HEAD or are new, as far as nobody ignores them.
+    ///
+    /// # Errors
+    /// git's.
+    pub fn changed_files(&self) -> Result<Vec<String>, KernelError> {
+        let text = self.ask(&["status", "--porcelain", "-z", "--no-renames"])?;
+        let name = |entry: &str| entry.get(3..).map(str::to_string);
+        Ok(text.split('\0').filter_map(name).collect())
+    }
+
+    /// The text of a file as a revision has it; `None` if it has none.
+    pub fn text_of(&self, revision: &str, file: &str) -> Option<String> {
+        self.ask(&["show", &format!("{revision}:{file}")]).ok()
+    }
+}
+
+/// What to do about commits that are missing.
+const SHALLOW: &str = "this clone is shallow and lacks older commits; fetch them with git fetch --unshallow (on \
+     GitHub: fetch-depth: 0 for actions/checkout, on GitLab: GIT_DEPTH: 0)";

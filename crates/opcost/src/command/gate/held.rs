@@ -1,0 +1,343 @@
+//! One case of a gate: measured, and held against its base or baseline.
+
+use super::measure::{Bench, Measured, Seeds};
+use super::trees::{Built, Recipe, Trees};
+use crate::comparison::call_tree::VariantOf;
+use crate::comparison::compare;
+use crate::comparison::difference::{WORK_RULE, difference};
+use crate::exit::{Status, in_words, status_of};
+use crate::gate::baseline::{Baseline, BaselineFigure};
+use crate::gate::counts::{self, Count, counts, only_block};
+use crate::gate::judge::{Held, judge, judge_comparison};
+use crate::gate::key::FigureKey;
+use crate::gate::report::{CaseFailure, CaseReport, FigureReport, Outcome, Place, accepts_new};
+use crate::gate::suite::{Case, Suite, WatchedFigure};
+use crate::gate::trailer::Accepted;
+use crate::phases::Phases;
+use crate::plan::GUEST_TREE;
+use anyhow::Result;
+use opcost_kernel::{RepositoryCommit, short_commit};
+use opcost_profile::symbolise::{Declared, declared};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// What a tip is held against.
+pub(super) enum Standard {
+    /// A revision.
+    Base(RepositoryCommit),
+    /// A file of figures, and the commit that wrote them.
+    Baseline { held: Baseline, written: Option<RepositoryCommit> },
+}
+
+/// A gate at work.
+pub(super) struct Gate<'a> {
+    pub(super) bench: Bench<'a>,
+    pub(super) trees: &'a Trees<'a>,
+    pub(super) standard: Standard,
+    /// The cases that the base's own suite has; `None`: it has no suite, or there is no base.
+    pub(super) known_to_base: Option<BTreeSet<String>>,
+    pub(super) tip: RepositoryCommit,
+    pub(super) trailers: Vec<Accepted>,
+    pub(super) update: bool,
+    /// The figures of the tip, for a new baseline.
+    pub(super) updated: BTreeMap<(String, String), BaselineFigure>,
+    pub(super) phases: Phases,
+}
+
+/// What is wrong with a case alone; everything else ends the gate.
+fn of_case<T>(result: Result<T>) -> Result<Result<T, CaseFailure>> {
+    match result {
+        Ok(value) => Ok(Ok(value)),
+        Err(error) => match status_of(&error) {
+            Some(Status::WorkFailed) => Ok(Err(CaseFailure::Failed(in_words(&error)))),
+            Some(Status::NotComparable) => Ok(Err(CaseFailure::Refused(in_words(&error)))),
+            _ => Err(error),
+        },
+    }
+}
+
+/// The recipe of a case.
+pub(super) fn recipe(case: &Case) -> Recipe<'_> {
+    Recipe {
+        build: case.build.as_deref(),
+        compiler: case.compiler.as_deref(),
+        artifacts: &case.artifact,
+    }
+}
+
+impl Gate<'_> {
+    /// Measures a case and judges it.
+    ///
+    /// # Errors
+    /// What no other case would survive: a tool is missing, the user interrupts, the suite is wrong.
+    pub(super) fn case(&mut self, case: &Case) -> Result<CaseReport> {
+        let mut report = CaseReport {
+            name: case.name.clone(),
+            work: String::new(),
+            figures: Vec::new(),
+            failure: None,
+            functions: None,
+            functions_missing: None,
+            recordings: [None, None],
+            key: FigureKey::default(),
+            place: None,
+        };
+        let built = self.trees.built(&self.tip, "tip", recipe(case), &mut self.phases);
+        match of_case(built)? {
+            Ok(tip) if case.is_exact() => {
+                self.exact(case, &tip, &mut report)?;
+                report.place = Self::place(&tip, &report);
+            }
+            Ok(tip) => self.varying(case, &tip, &mut report)?,
+            Err(failure) => report.failure = Some(failure),
+        }
+        Ok(report)
+    }
+
+    fn trailers_of(&self, case: &Case) -> Vec<Accepted> {
+        self.trailers.iter().filter(|trailer| trailer.case == case.name).cloned().collect()
+    }
+
+    /// What the failure of a case on the base means: a case that the base does not know is new.
+    fn on_base(&self, case: &Case, failure: CaseFailure) -> CaseFailure {
+        let is_new = self.known_to_base.as_ref().is_none_or(|known| !known.contains(&case.name));
+        match failure {
+            CaseFailure::Failed(why) if is_new => {
+                CaseFailure::New { why, accepted: accepts_new(&self.trailers, &case.name) }
+            }
+            other => other,
+        }
+    }
+
+    /// A case whose counts are exact: each side is counted by itself.
+    fn exact(&mut self, case: &Case, tip: &Built, report: &mut CaseReport) -> Result<()> {
+        let seeds = if self.update { Seeds::Floor } else { Seeds::One };
+        self.phases.tell(&format!("counting {}", case.name), None);
+        let measured = match of_case(self.bench.count(case, tip, seeds))? {
+            Ok(measured) => measured,
+            Err(failure) => {
+                report.failure = Some(failure);
+                return Ok(());
+            }
+        };
+        report.work = counts::describe(&measured.recording);
+        report.recordings[1] = Some(measured.recording.id.clone());
+        report.key = measured.key.clone();
+        let counted = match counts(&measured.recording, &case.watched) {
+            Ok(counted) => counted,
+            Err(why) => {
+                report.failure = Some(CaseFailure::Refused(why));
+                return Ok(());
+            }
+        };
+        for count in &counted {
+            if let (Ok(value), true) = (&count.value, self.update) {
+                let (value, floor) = (*value, count.floor);
+                let figure = BaselineFigure { value, floor, key: measured.key.clone() };
+                self.updated.insert((case.name.clone(), count.metric.clone()), figure);
+            }
+        }
+        match &self.standard {
+            Standard::Base(commit) => {
+                let commit = commit.clone();
+                self.against_base(case, &commit, &measured, &counted, report)
+            }
+            Standard::Baseline { held, written } => {
+                let trailers = self.trailers_of(case);
+                let judged = counted.iter().map(|count| {
+                    let figure = held.figure(&case.name, &count.metric);
+                    judge(count, &measured.key, &Held::Baseline(figure), case.limit, &trailers)
+                });
+                report.figures = judged.collect();
+                let written = written.clone();
+                if !self.update && report.figures.iter().any(is_explained_by_functions) {
+                    self.explain(case, written.as_ref(), &measured, report)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn against_base(
+        &mut self,
+        case: &Case,
+        commit: &RepositoryCommit,
+        tip: &Measured,
+        counted: &[Count],
+        report: &mut CaseReport,
+    ) -> Result<()> {
+        let base = match of_case(self.base(case, commit, Seeds::Floor, &tip.key))? {
+            Ok(base) => base,
+            Err(failure) => {
+                report.failure = Some(self.on_base(case, failure));
+                return Ok(());
+            }
+        };
+        report.recordings[0] = Some(base.recording.id.clone());
+        let of_base = match counts(&base.recording, &case.watched) {
+            Ok(of_base) => of_base,
+            Err(why) => {
+                report.failure = Some(CaseFailure::Refused(format!("of the base, {why}")));
+                return Ok(());
+            }
+        };
+        let trailers = self.trailers_of(case);
+        let judged = counted
+            .iter()
+            .zip(&of_base)
+            .map(|(count, base)| judge(count, &tip.key, &Held::Base(base), case.limit, &trailers));
+        report.figures = judged.collect();
+        if report.figures.iter().any(is_explained_by_functions) {
+            explained(&base, tip, report);
+        }
+        Ok(())
+    }
+
+    /// Where the function is that costs most of what came on top, if it is the revision's own.
+    fn place(built: &Built, report: &CaseReport) -> Option<Place> {
+        let functions = report.functions.as_ref()?;
+        let own = functions.rows.iter().filter(|row| row.own.change > 0.0);
+        let row = own.max_by(|one, other| one.own.change.total_cmp(&other.own.change))?;
+        let module = Path::new(&row.module);
+        let program = module
+            .strip_prefix(GUEST_TREE)
+            .map_or(module.to_path_buf(), |below| built.site.folder.join(below));
+        let program = program.starts_with(&built.site.folder).then_some(program)?;
+        let Declared { file, line } = declared(&std::fs::read(program).ok()?, &row.symbol)?;
+        let file = built.site.folder.join(file);
+        let below = file.strip_prefix(&built.site.folder).ok()?.to_str()?.to_string();
+        Some(Place { file: below, line: line.into() })
+    }
+
+    /// The base of a case, built and counted, or as an earlier gate counted it.
+    fn base(
+        &mut self,
+        case: &Case,
+        commit: &RepositoryCommit,
+        seeds: Seeds,
+        alike: &FigureKey,
+    ) -> Result<Measured> {
+        let site = self.trees.site(commit, recipe(case))?;
+        if let Some(before) = self.bench.counted_before(case, &site, seeds, alike)? {
+            return Ok(before);
+        }
+        let built = self.trees.built(commit, "base", recipe(case), &mut self.phases)?;
+        self.phases.tell(&format!("counting {} on the base", case.name), None);
+        self.bench.count(case, &built, seeds)
+    }
+
+    /// Asks the revision that the baseline is of where a change comes from.
+    fn explain(
+        &mut self,
+        case: &Case,
+        written: Option<&RepositoryCommit>,
+        tip: &Measured,
+        report: &mut CaseReport,
+    ) -> Result<()> {
+        let Some(commit) = written else {
+            report.functions_missing = Some("no commit has the baseline file yet".into());
+            return Ok(());
+        };
+        let shown = short_commit(&commit.id).to_string();
+        let base = match of_case(self.base(case, commit, Seeds::One, &tip.key))? {
+            Ok(base) => base,
+            Err(_) => {
+                report.functions_missing =
+                    Some(format!("{shown}, which wrote the baseline, cannot be built and run"));
+                return Ok(());
+            }
+        };
+        let of_base = counts(&base.recording, &case.watched).unwrap_or_default();
+        let is_it = |figure: &FigureReport| {
+            let base = of_base.iter().find(|count| count.metric == figure.metric);
+            let count = base.and_then(|count| count.value.as_ref().ok());
+            count.map(|count| *count as f64) == figure.baseline
+        };
+        if !report.figures.iter().filter(|figure| is_explained_by_functions(figure)).all(is_it) {
+            report.functions_missing = Some(format!(
+                "{shown}, which wrote the baseline, does not count what the baseline says"
+            ));
+            return Ok(());
+        }
+        report.recordings[0] = Some(base.recording.id.clone());
+        explained(&base, tip, report);
+        Ok(())
+    }
+
+    /// A case whose figures vary: the runs of both sides alternate.
+    fn varying(&mut self, case: &Case, tip: &Built, report: &mut CaseReport) -> Result<()> {
+        let Standard::Base(commit) = &self.standard else { return Ok(()) };
+        let built = self.trees.built(commit, "base", recipe(case), &mut self.phases);
+        let base = match of_case(built)? {
+            Ok(base) => base,
+            Err(failure) => {
+                report.failure = Some(self.on_base(case, failure));
+                return Ok(());
+            }
+        };
+        self.phases.tell(&format!("measuring {}", case.name), None);
+        self.phases.end();
+        let recording = match of_case(self.bench.compare(case, [("base", &base), ("tip", tip)]))? {
+            Ok(recording) => recording,
+            Err(failure) => {
+                report.failure = Some(self.on_base(case, failure));
+                return Ok(());
+            }
+        };
+        report.work = counts::describe(&recording);
+        report.recordings = [None, Some(recording.id.clone())];
+        let comparison = compare(&recording).0;
+        if let Some(why) = counts::refusal(&comparison) {
+            report.failure = Some(CaseFailure::Refused(why));
+            return Ok(());
+        }
+        let watched: Vec<String> = case.watched.iter().map(WatchedFigure::label).collect();
+        report.figures =
+            judge_comparison(&comparison, &watched, case.limit, &self.trailers_of(case));
+        report.functions = comparison.functions.into_iter().find(|functions| functions.shifted());
+        Ok(())
+    }
+
+    /// Figures of the baseline without a case; `whole`: whether the whole suite was measured.
+    pub(super) fn orphans(&self, suite: &Suite, whole: bool) -> Vec<String> {
+        let Standard::Baseline { held, .. } = &self.standard else { return Vec::new() };
+        let is_known = |case: &str| suite.cases.iter().any(|known| known.name == case);
+        held.cases().filter(|case| whole && !is_known(case)).map(str::to_string).collect()
+    }
+
+    /// The baseline with the tip's figures; `whole`: whether the whole suite was measured.
+    pub(super) fn new_baseline(&self, suite: &Suite, whole: bool) -> Baseline {
+        let mut baseline = match &self.standard {
+            Standard::Baseline { held, .. } => held.clone(),
+            Standard::Base(_) => Baseline::default(),
+        };
+        let measured = |case: &str| suite.cases.iter().any(|known| known.name == case);
+        // A case that failed keeps what it had.
+        let is_fresh = |case: &str| self.updated.keys().any(|(fresh, _)| fresh == case);
+        baseline.figures.retain(|(case, _), _| match measured(case) {
+            true => !is_fresh(case),
+            false => !whole,
+        });
+        baseline.figures.extend(self.updated.clone());
+        baseline
+    }
+}
+
+/// Whether functions say where a figure's change comes from: it changed, and instructions are its cost.
+fn is_explained_by_functions(figure: &FigureReport) -> bool {
+    let changed = matches!(
+        figure.outcome,
+        Outcome::Exceeded | Outcome::Improved | Outcome::Accepted(_) | Outcome::WithinLimit
+    );
+    changed && (figure.metric.starts_with("instructions") || figure.metric.starts_with("function:"))
+}
+
+/// Says which functions a change comes from: those of the first block, whose inputs both sides have.
+fn explained(base: &Measured, tip: &Measured, report: &mut CaseReport) {
+    let [one, two] = [base, tip].map(|side| only_block(&side.recording, 0));
+    let sides = [&one, &two].map(|recording| VariantOf { recording, variant: 0 });
+    match difference(sides, &[WORK_RULE.to_string()]) {
+        Ok(difference) => report.functions = Some(difference.functions),
+        Err(error) => report.functions_missing = Some(error.to_string()),
+    }
+}

@@ -1,0 +1,378 @@
+//! `opcost gate`: may this change land?
+//!
+//! A suite (`opcost.toml`) says what is measured. The tip and its base, or a committed baseline file, are
+//! compared case by case; a limit, the layout floor and the commits' trailers decide.
+
+mod exports;
+mod held;
+mod measure;
+pub mod series;
+mod trees;
+
+use crate::command::exports::check_folder;
+use crate::command::globals::Globals;
+use crate::command::output::print;
+use crate::exit::{HasStatus, Status, WithStatus, fail};
+use crate::gate::baseline::Baseline;
+use crate::gate::report::{Against, GateReport, GateVerdict, RevisionSide};
+use crate::gate::suite::Suite;
+use crate::gate::trailer::{Accepted, TRAILER};
+use crate::phases::Phases;
+use crate::render::gate as page;
+use anyhow::{Context, Result};
+use clap::Args;
+use exports::GateExports;
+use held::{Gate, Standard};
+use measure::{Bench, forget_old, store_path};
+use opcost_kernel::{Repository, RepositoryCommit};
+use opcost_record::printable::printable;
+use opcost_sys::interrupt::Interrupt;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use trees::Trees;
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  opcost gate                                the checked out commit against its upstream branch
+  opcost gate --base origin/main
+  opcost gate --baseline opcost.baseline --update
+  opcost gate --baseline opcost.baseline --case parse
+
+Exit status: 0 the change may land, 1 a limit is exceeded, 2 usage, 3 not comparable, refused or nothing \
+matched, 4 a build or the work failed, 5 a tool or the environment is missing, 130 interrupted";
+
+/// The suite's file, in the top folder of a repository.
+const SUITE: &str = "opcost.toml";
+
+/// Arguments of `opcost gate`.
+#[derive(Args, Debug)]
+pub struct GateArgs {
+    /// Revision to compare with [default: where the checked out branch left its upstream branch]
+    #[arg(long, value_name = "REV", conflicts_with = "baseline")]
+    base: Option<String>,
+
+    /// Committed file of figures to compare with, in place of a revision
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+
+    /// Write the figures of the tip to the baseline file
+    #[arg(long, requires = "baseline")]
+    update: bool,
+
+    /// Revision that is to land [default: HEAD]
+    #[arg(long, value_name = "REV", conflicts_with = "worktree")]
+    tip: Option<String>,
+
+    /// Measure what is in the checkout now, uncommitted changes and new files included
+    #[arg(long)]
+    worktree: bool,
+
+    /// Only this case; may be repeated [default: all]
+    #[arg(long, value_name = "NAME")]
+    case: Vec<String>,
+
+    /// The suite's file [default: opcost.toml in the repository's top folder]
+    #[arg(long, value_name = "FILE")]
+    suite: Option<PathBuf>,
+
+    /// Report, and end with status 0 whatever the answer is
+    #[arg(long)]
+    soft: bool,
+
+    /// What to print on standard output [default: text]
+    #[arg(long, value_name = "FORMAT", help_heading = "Output", value_parser = exports::format_names())]
+    format: Option<String>,
+
+    /// Print JSON on standard output; --json - is the same
+    #[arg(long, help_heading = "Output", conflicts_with = "format")]
+    json: bool,
+
+    #[command(flatten)]
+    exports: GateExports,
+}
+
+/// `opcost gate`.
+///
+/// # Errors
+/// What is wrong with the repository, the suite or the tools; what a case comes to is in the report.
+pub fn gate(globals: &Globals, args: &GateArgs) -> Result<Status> {
+    let format = if args.json { "json" } else { args.format.as_deref().unwrap_or("text") };
+    args.exports.check(args.json || args.format.is_some())?;
+    if let Some(baseline) = &args.baseline {
+        check_folder("--baseline", baseline)?;
+    }
+    let Place { interrupt, here, repository } = Place::find()?;
+    let suite = read_suite(args, &repository)?;
+    let mut notes = Vec::new();
+    let tip_name = args.tip.as_deref().unwrap_or("HEAD");
+    let head = repository.commit(tip_name).map_err(HasStatus::carried)?;
+    let against = against(args, &repository, &head)?;
+    let trees = Trees::open(&repository, &interrupt)?;
+    let tip = match args.worktree {
+        true => trees.snapshot()?,
+        false => {
+            notes.extend(note_changes(args, &repository)?);
+            head.clone()
+        }
+    };
+    let (trailers, misunderstood) = trailers(args, &repository, &against, &head)?;
+    notes.extend(misunderstood);
+    let standard = match &against {
+        Side::Base { commit, .. } => Standard::Base(commit.clone()),
+        Side::Baseline(path) => {
+            let held = read_baseline(path, args.update)?;
+            let written = repository.last_change(&head.id, &here.join(path));
+            let written = written.map(|commit| repository.commit(&commit)).transpose();
+            Standard::Baseline { held, written: written.map_err(HasStatus::carried)? }
+        }
+    };
+    let store = store_path(globals, trees.store())?;
+    forget_old(globals, &store);
+    let base_suite = |commit: &RepositoryCommit| {
+        let text = repository.text_of(&commit.id, SUITE)?;
+        Suite::parse(&text).ok()
+    };
+    let mut gate = Gate {
+        bench: Bench { globals, interrupt: &interrupt, store, top: repository.top.clone() },
+        trees: &trees,
+        known_to_base: match &standard {
+            Standard::Base(commit) => base_suite(commit)
+                .map(|suite| suite.cases.into_iter().map(|case| case.name).collect()),
+            Standard::Baseline { .. } => None,
+        },
+        standard,
+        tip: tip.clone(),
+        trailers,
+        update: args.update,
+        updated: BTreeMap::new(),
+        phases: Phases::new(globals.quiet),
+    };
+    let cases = suite.cases.iter().map(|case| gate.case(case));
+    let cases = cases.collect::<Result<Vec<_>>>()?;
+    gate.phases.end();
+    let whole = args.case.is_empty();
+    let mut report = GateReport {
+        orphans: gate.orphans(&suite, whole),
+        against: against.shown(),
+        tip: RevisionSide {
+            name: if args.worktree { "the working tree".into() } else { tip_name.into() },
+            commit: tip.id.clone(),
+            subject: printable(&tip.subject),
+        },
+        cases,
+        notes,
+        updated: false,
+    };
+    if let (Some(path), true) = (&args.baseline, args.update) {
+        let text = gate.new_baseline(&suite, whole).format();
+        write_baseline(path, &text)?;
+        report.updated = true;
+        report.orphans.clear();
+    }
+    let style = globals.style();
+    let view = page::GateView { report: &report, style: &style, soft: args.soft };
+    if !args.exports.prints() {
+        print(&page::render(format, &view)?)?;
+    }
+    args.exports.write(&view)?;
+    Ok(match report.verdict() {
+        _ if args.soft => Status::Done,
+        GateVerdict::MayLand => Status::Done,
+        GateVerdict::Exceeded => Status::Regression,
+        GateVerdict::NoAnswer => Status::NotComparable,
+        GateVerdict::Failed => Status::WorkFailed,
+    })
+}
+
+/// Where a command runs.
+struct Place {
+    interrupt: Interrupt,
+    here: PathBuf,
+    repository: Repository,
+}
+
+impl Place {
+    /// The repository around the working directory.
+    fn find() -> Result<Place> {
+        let interrupt = Interrupt::install()
+            .context("cannot install the signal handler")
+            .status(Status::Missing)?;
+        let here = std::env::current_dir()
+            .context("cannot read the working directory")
+            .status(Status::Missing)?;
+        let repository = Repository::find(&here).map_err(HasStatus::carried)?;
+        Ok(Place { interrupt, here, repository })
+    }
+}
+
+/// Reads the suite of a repository, or the one that was named.
+fn suite_at(named: Option<&Path>, repository: &Repository) -> Result<Suite> {
+    let path = named.map_or_else(|| repository.top.join(SUITE), Path::to_path_buf);
+    let shown = path.display();
+    let text = std::fs::read_to_string(&path).map_err(|error| {
+        let why = match error.kind() {
+            std::io::ErrorKind::NotFound => format!(
+                "there is no suite '{shown}'; write one, for example\n\n  [case.parse]\n  build = \"make\"\n  \
+                 command = \"./bench parse\"\n  limit = \"0.1% or 10000\"\n"
+            ),
+            _ => format!("cannot read the suite '{shown}': {error}"),
+        };
+        fail(Status::Usage, why)
+    })?;
+    Suite::parse(&text).with_context(|| format!("'{shown}'")).status(Status::Usage)
+}
+
+/// The cases that are asked for.
+fn read_suite(args: &GateArgs, repository: &Repository) -> Result<Suite> {
+    let suite = suite_at(args.suite.as_deref(), repository)?;
+    let suite = suite.select(&args.case).status(Status::Usage)?;
+    if let (Some(baseline), Some(case)) =
+        (&args.baseline, suite.cases.iter().find(|case| !case.is_exact()))
+    {
+        let why = format!(
+            "case '{}' is measured on this host, whose figures vary, and '{}' holds exact counts; compare it with \
+             a revision (--base), or name the other cases with --case",
+            case.name,
+            baseline.display()
+        );
+        return Err(fail(Status::Usage, why));
+    }
+    Ok(suite)
+}
+
+/// What the change is held against, as the arguments say it.
+enum Side {
+    Base { name: String, commit: RepositoryCommit },
+    Baseline(PathBuf),
+}
+
+impl Side {
+    fn shown(&self) -> Against {
+        match self {
+            Side::Base { name, commit } => Against::Base(RevisionSide {
+                name: name.clone(),
+                commit: commit.id.clone(),
+                subject: printable(&commit.subject),
+            }),
+            Side::Baseline(path) => Against::Baseline { path: path.display().to_string() },
+        }
+    }
+}
+
+fn against(args: &GateArgs, repository: &Repository, head: &RepositoryCommit) -> Result<Side> {
+    if let Some(path) = &args.baseline {
+        return Ok(Side::Baseline(path.clone()));
+    }
+    if let Some(name) = &args.base {
+        let commit = repository.commit(name).map_err(HasStatus::carried)?;
+        return Ok(Side::Base { name: name.clone(), commit });
+    }
+    let Some(upstream) = repository.upstream() else {
+        let why = "the checked out branch has no upstream branch, so nobody knows what to compare with; say it, for \
+                   example --base origin/main, or --baseline FILE";
+        return Err(fail(Status::Usage, why));
+    };
+    let other = repository.commit(&upstream).map_err(HasStatus::carried)?;
+    let base = repository.merge_base(&other.id, &head.id).map_err(HasStatus::carried)?;
+    if base == head.id && !args.worktree {
+        let why = format!(
+            "{upstream} already has the commit that is checked out, so there is nothing to compare; name an earlier \
+             revision, for example --base HEAD~1, or measure uncommitted changes with --worktree"
+        );
+        return Err(fail(Status::NotComparable, why));
+    }
+    let commit = repository.commit(&base).map_err(HasStatus::carried)?;
+    Ok(Side::Base { name: format!("merge base with {upstream}"), commit })
+}
+
+/// What is said of changes that nobody asked to measure.
+fn note_changes(args: &GateArgs, repository: &Repository) -> Result<Option<String>> {
+    if args.tip.is_some() {
+        return Ok(None);
+    }
+    let changed = repository.changed_files().map_err(HasStatus::carried)?;
+    let baseline = args.baseline.as_deref().and_then(Path::file_name);
+    let other = changed.iter().filter(|file| Path::new(file).file_name() != baseline);
+    Ok(match other.count() {
+        0 => None,
+        count => Some(format!(
+            "HEAD is measured: changes of {} {} that are not committed are left out; --worktree measures them",
+            count,
+            if count == 1 { "file" } else { "files" }
+        )),
+    })
+}
+
+/// The costs that commits accept, and what was not understood of them.
+fn trailers(
+    args: &GateArgs,
+    repository: &Repository,
+    against: &Side,
+    head: &RepositoryCommit,
+) -> Result<(Vec<Accepted>, Vec<String>)> {
+    let base = match against {
+        Side::Base { commit, .. } => Some(commit.id.clone()),
+        // Costs that were accepted before are in the file.
+        Side::Baseline(path) => {
+            let here = std::env::current_dir().unwrap_or_default();
+            repository.last_change(&head.id, &here.join(path))
+        }
+    };
+    let Some(base) = base.filter(|_| !args.update) else { return Ok((Vec::new(), Vec::new())) };
+    let found = repository.trailers(&base, &head.id, TRAILER).map_err(HasStatus::carried)?;
+    let (mut accepted, mut notes) = (Vec::new(), Vec::new());
+    for (commit, text) in found {
+        match Accepted::parse(&commit, &text) {
+            Ok(one) => accepted.push(one),
+            Err(other) => notes.push(format!(
+                "{} has '{TRAILER}: {}', which accepts nothing; write for example '{TRAILER}: parse +2.1%'",
+                other.commit, other.text
+            )),
+        }
+    }
+    Ok((accepted, notes))
+}
+
+/// The baseline file; none if it is to be written and there is nothing to keep of it.
+fn read_baseline(path: &Path, update: bool) -> Result<Baseline> {
+    let shown = path.display();
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && update => {
+            return Ok(Baseline::default());
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let why = format!(
+                "there is no baseline '{shown}'; make it with opcost gate --baseline {shown} --update, and commit it"
+            );
+            return Err(fail(Status::NotComparable, why));
+        }
+        Err(error) => {
+            return Err(fail(
+                Status::Usage,
+                format!("cannot read the baseline '{shown}': {error}"),
+            ));
+        }
+    };
+    match Baseline::parse(&text) {
+        Ok(baseline) => Ok(baseline),
+        Err(error) if update && error.is_mended_by_update() => Ok(Baseline::default()),
+        Err(error) => Err(fail(Status::NotComparable, format!("baseline '{shown}': {error}"))),
+    }
+}
+
+/// Writes the file as a whole or not at all.
+fn write_baseline(path: &Path, text: &str) -> Result<()> {
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let written =
+        tempfile::Builder::new().prefix(".opcost-baseline").tempfile_in(folder).and_then(|file| {
+            use std::os::unix::fs::PermissionsExt;
+            std::fs::write(file.path(), text)?;
+            std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o644))?;
+            file.persist(path).map_err(|error| error.error)
+        });
+    written
+        .map(drop)
+        .with_context(|| format!("cannot write the baseline '{}'", path.display()))
+        .status(Status::Missing)
+}

@@ -1,0 +1,239 @@
+//! `opcost series`: what each commit did to each case of a suite.
+
+use super::held::recipe;
+use super::measure::{Bench, Measured, Seeds, store_path};
+use super::trees::Trees;
+use super::{Place, SUITE, suite_at};
+use crate::command::globals::Globals;
+use crate::command::output::print;
+use crate::exit::{HasStatus, Status, WithStatus, fail, in_words, status_of};
+use crate::gate::counts::{Count, counts};
+use crate::gate::report::RevisionSide;
+use crate::gate::series::{Series, SeriesFigure, SeriesRow};
+use crate::gate::suite::{Case, WatchedFigure};
+use crate::phases::Phases;
+use crate::render::gate::series as page;
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use opcost_kernel::{RepositoryCommit, short_commit};
+use opcost_record::printable::printable;
+use opcost_record::{Better, Unit};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  opcost series main..HEAD
+  opcost series v1.2..v1.3 --case parse --format mail";
+
+/// Arguments of `opcost series`.
+#[derive(Args, Debug)]
+pub struct SeriesArgs {
+    /// The commits, BASE..TIP, as git log takes them; the tip is HEAD if it is left out
+    #[arg(value_name = "BASE..TIP")]
+    range: String,
+
+    /// Only this case; may be repeated [default: all]
+    #[arg(long, value_name = "NAME")]
+    case: Vec<String>,
+
+    /// The suite's file [default: opcost.toml in the repository's top folder]
+    #[arg(long, value_name = "FILE")]
+    suite: Option<PathBuf>,
+
+    /// What to print; mail is for a cover letter, in 72 columns [default: text]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: Option<SeriesFormat>,
+
+    /// Print JSON; --json - is the same
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum SeriesFormat {
+    Text,
+    Mail,
+    Json,
+}
+
+/// `opcost series`.
+///
+/// # Errors
+/// What is wrong with the repository, the range, the suite or the tools; a commit that does not build is a row.
+pub fn series(globals: &Globals, args: &SeriesArgs) -> Result<Status> {
+    let Place { interrupt, repository, .. } = Place::find()?;
+    let (base_name, tip_name) = match args.range.split_once("..") {
+        Some((base, tip)) if !base.is_empty() && !tip.starts_with('.') => {
+            (base, if tip.is_empty() { "HEAD" } else { tip })
+        }
+        _ => {
+            let why =
+                format!("{}: give the commits as BASE..TIP, for example main..HEAD", args.range);
+            return Err(fail(Status::Usage, why));
+        }
+    };
+    let suite = suite_at(args.suite.as_deref(), &repository)?;
+    let suite = suite.select(&args.case).status(Status::Usage)?;
+    if let Some(case) = suite.cases.iter().find(|case| !case.is_exact()) {
+        let why = format!(
+            "case '{}' of {SUITE} is measured on this host, whose figures vary from commit to commit; name the others \
+             with --case",
+            case.name
+        );
+        return Err(fail(Status::Usage, why));
+    }
+    let base = repository.commit(base_name).map_err(HasStatus::carried)?;
+    let tip = repository.commit(tip_name).map_err(HasStatus::carried)?;
+    let commits = repository.commits_between(&base.id, &tip.id).map_err(HasStatus::carried)?;
+    if commits.is_empty() {
+        let why =
+            format!("{tip_name} has no commit that {base_name} has not; name an earlier base");
+        return Err(fail(Status::NotComparable, why));
+    }
+    let trees = Trees::open(&repository, &interrupt)?;
+    let store = store_path(globals, trees.store())?;
+    let mut walk = Walk {
+        bench: Bench { globals, interrupt: &interrupt, store, top: repository.top.clone() },
+        trees: &trees,
+        phases: Phases::new(globals.quiet),
+        fresh: BTreeMap::new(),
+    };
+    let mut figures = Vec::new();
+    for case in &suite.cases {
+        walk.begin(case, &tip)?;
+        let counted = walk.counted(case, &base, "base", Seeds::Floor)?;
+        figures.extend(of_base(case, counted));
+    }
+    let mut rows = Vec::new();
+    for (at, id) in commits.iter().enumerate() {
+        let commit = repository.commit(id).map_err(HasStatus::carried)?;
+        let which = format!("commit {} of {},", at + 1, commits.len());
+        let mut values = Vec::new();
+        for case in &suite.cases {
+            let counted = walk.counted(case, &commit, &which, Seeds::One)?;
+            let of_case = figures.iter().filter(|figure| figure.case == case.name);
+            values.extend(of_case.map(|figure| match &counted {
+                Ok(counts) => match counts.iter().find(|count| count.metric == figure.metric) {
+                    Some(count) => count.value.clone(),
+                    None => Err(format!("{}: no run has {}", case.name, figure.metric)),
+                },
+                Err(why) => Err(format!("{}: {why}", case.name)),
+            }));
+        }
+        rows.push(SeriesRow { side: shown(&commit, short_commit(&commit.id)), values });
+    }
+    walk.phases.end();
+    let series = Series { base: shown(&base, base_name), range: args.range.clone(), figures, rows };
+    let format =
+        if args.json { SeriesFormat::Json } else { args.format.unwrap_or(SeriesFormat::Text) };
+    print(&match format {
+        SeriesFormat::Text => page::text(&series, &globals.style()),
+        SeriesFormat::Mail => page::mail(&series),
+        SeriesFormat::Json => page::json(&series)?,
+    })?;
+    let failed = series.rows.iter().flat_map(|row| &row.values).all(Result::is_err);
+    Ok(if failed { Status::WorkFailed } else { Status::Done })
+}
+
+fn shown(commit: &RepositoryCommit, name: &str) -> RevisionSide {
+    RevisionSide {
+        name: name.into(),
+        commit: commit.id.clone(),
+        subject: printable(&commit.subject),
+    }
+}
+
+/// The figures of a case at the base; a base that cannot be counted has their names all the same.
+fn of_base(case: &Case, counted: Result<Vec<Count>, String>) -> Vec<SeriesFigure> {
+    let figure = |metric: String, unit, better, base, floor| SeriesFigure {
+        case: case.name.clone(),
+        metric,
+        unit,
+        better,
+        base,
+        floor,
+    };
+    match counted {
+        Ok(counts) => counts
+            .into_iter()
+            .map(|count| figure(count.metric, count.unit, count.better, count.value, count.floor))
+            .collect(),
+        Err(why) => {
+            let mut names: Vec<String> = case.watched.iter().map(WatchedFigure::label).collect();
+            if names.is_empty() {
+                names.push("instructions".into());
+            }
+            let unknown = |name| figure(name, Unit::Count, Better::Lower, Err(why.clone()), None);
+            names.into_iter().map(unknown).collect()
+        }
+    }
+}
+
+/// Whether an error is a commit's own: it does not build, or its work fails.
+fn is_of_commit(status: Status) -> bool {
+    matches!(status, Status::WorkFailed | Status::NotComparable)
+}
+
+/// What goes from commit to commit.
+struct Walk<'a> {
+    bench: Bench<'a>,
+    trees: &'a Trees<'a>,
+    phases: Phases,
+    /// The tip of each case, counted by this process: the others' earlier recordings must depend on the same.
+    fresh: BTreeMap<String, (String, Measured)>,
+}
+
+impl Walk<'_> {
+    /// Counts a case at the tip.
+    fn begin(&mut self, case: &Case, tip: &RepositoryCommit) -> Result<()> {
+        match self.measured(case, tip, "tip", Seeds::One) {
+            Ok(measured) => {
+                self.fresh.insert(case.name.clone(), (tip.id.clone(), measured));
+                Ok(())
+            }
+            // The row of the tip says why there is nothing.
+            Err(error) if status_of(&error).is_some_and(is_of_commit) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The counts of a case at a commit, as an earlier command made them if it did; `Err` says why a
+    /// commit has none.
+    fn counted(
+        &mut self,
+        case: &Case,
+        commit: &RepositoryCommit,
+        which: &str,
+        seeds: Seeds,
+    ) -> Result<Result<Vec<Count>, String>> {
+        if let Some((tip, measured)) = self.fresh.get(&case.name)
+            && *tip == commit.id
+        {
+            return Ok(counts(&measured.recording, &case.watched));
+        }
+        match self.measured(case, commit, which, seeds) {
+            Ok(measured) => Ok(counts(&measured.recording, &case.watched)),
+            Err(error) if status_of(&error).is_some_and(is_of_commit) => Ok(Err(in_words(&error))),
+            Err(error) => Err(error).context(format!("commit {}", short_commit(&commit.id))),
+        }
+    }
+
+    fn measured(
+        &mut self,
+        case: &Case,
+        commit: &RepositoryCommit,
+        which: &str,
+        seeds: Seeds,
+    ) -> Result<Measured> {
+        let site = self.trees.site(commit, recipe(case))?;
+        if let Some((_, tip)) = self.fresh.get(&case.name)
+            && let Some(before) = self.bench.counted_before(case, &site, seeds, &tip.key)?
+        {
+            return Ok(before);
+        }
+        let built = self.trees.built(commit, which, recipe(case), &mut self.phases)?;
+        self.phases
+            .tell(&format!("counting {} at {which} {}", case.name, short_commit(&commit.id)), None);
+        self.bench.count(case, &built, seeds)
+    }
+}

@@ -1,0 +1,460 @@
+//! Revisions of a user's repository, checked out and built in opcost's cache.
+//!
+//! The user's repository is only read. A repository of opcost's own borrows its objects (`objects/info/alternates`)
+//! and has the worktrees, so git's list of the user's worktrees stays as it is. Builds are kept by the
+//! revision's tree, the build command, the compiler's version and the variables that builds read.
+//!
+//! ```text
+//! gate/REPOSITORY/git                 the repository that has the worktrees
+//! gate/REPOSITORY/trees/KEY/tree      a worktree, built
+//! gate/REPOSITORY/trees/KEY/built     there once the build has ended well
+//! gate/REPOSITORY/trees/KEY.log       what the build printed
+//! gate/REPOSITORY/locks/KEY           locked while somebody builds (alone) or runs (shared)
+//! ```
+
+use crate::exit::{HasStatus, Status, WithStatus, fail, in_words, status_of};
+use crate::phases::Phases;
+use anyhow::{Context, Result};
+use opcost_kernel::{
+    GIT_QUIET, GIT_VARIABLES, Repository, RepositoryCommit, digest, lock, short_commit,
+};
+use opcost_record::printable::printable_bytes;
+use opcost_sys::interrupt::Interrupt;
+use opcost_sys::spawn::{EndedBy, Output, Spawn, Status as ProcessStatus};
+use opcost_sys::xdg;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, FileTimes};
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::SystemTime;
+
+/// Built trees of a repository that are kept; those that were not used for longest go first.
+const KEPT_MAX: usize = 12;
+/// Lines of a failed build that an error shows.
+const LINES_SHOWN: usize = 12;
+/// Room that a build needs at least.
+const ROOM_BYTES: usize = 64 << 10;
+/// Digits of a key: enough to tell trees apart, the same for all, so that paths have one length.
+const KEY_DIGITS: usize = 16;
+
+/// Variables that common builds read.
+const BUILD_VARIABLES: [&str; 10] = [
+    "CC",
+    "CXX",
+    "CFLAGS",
+    "CXXFLAGS",
+    "CPPFLAGS",
+    "LDFLAGS",
+    "RUSTFLAGS",
+    "RUSTC",
+    "MAKEFLAGS",
+    "GOFLAGS",
+];
+
+/// The place in the cache for one repository.
+pub(super) struct Trees<'a> {
+    repository: &'a Repository,
+    home: PathBuf,
+    interrupt: &'a Interrupt,
+    /// What each compiler says of its version.
+    compilers: RefCell<BTreeMap<String, String>>,
+    /// Builds that failed, with the reason: cases that are built alike need not try again.
+    failed: RefCell<BTreeMap<String, String>>,
+}
+
+/// The place of a build, whether it is built or not.
+#[derive(Clone, Debug)]
+pub(super) struct Site {
+    /// The revision's tree.
+    pub(super) folder: PathBuf,
+    /// What tells it from other builds.
+    pub(super) key: String,
+    /// The version of the compiler; `None` of what needs no building.
+    pub(super) compiler: Option<String>,
+}
+
+/// A revision that is built.
+pub(super) struct Built {
+    /// Where.
+    pub(super) site: Site,
+    /// Others see that it is in use.
+    _in_use: File,
+}
+
+/// How a case is built.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Recipe<'a> {
+    pub(super) build: Option<&'a str>,
+    pub(super) compiler: Option<&'a str>,
+    pub(super) artifacts: &'a [String],
+}
+
+impl<'a> Trees<'a> {
+    /// Makes the place, and removes what a killed opcost left there.
+    pub(super) fn open(repository: &'a Repository, interrupt: &'a Interrupt) -> Result<Trees<'a>> {
+        let cache = xdg::cache_folder().ok_or_else(|| {
+            let why = "neither XDG_CACHE_HOME nor HOME says where builds are kept; set one of them";
+            fail(Status::Usage, why)
+        })?;
+        let id = digest(repository.top.as_os_str().as_bytes());
+        let home = cache.join("gate").join(&id[..KEY_DIGITS]);
+        for folder in ["trees", "locks"] {
+            make_folder(&home.join(folder))?;
+        }
+        // Guests have the place that links lead to.
+        let home = home.canonicalize().unwrap_or(home);
+        let trees = Trees {
+            repository,
+            home,
+            interrupt,
+            compilers: RefCell::default(),
+            failed: RefCell::default(),
+        };
+        trees.begin_repository()?;
+        trees.sweep();
+        Ok(trees)
+    }
+
+    /// Where recordings go unless somebody names another store: beside what was measured.
+    pub(super) fn store(&self) -> PathBuf {
+        self.home.join("recordings.sqlite")
+    }
+
+    fn own_repository(&self) -> PathBuf {
+        self.home.join("git")
+    }
+
+    fn begin_repository(&self) -> Result<()> {
+        let own = self.own_repository();
+        let _lock = self.lock("git", &mut Phases::new(true))?;
+        let format = self.git_of_user(&["rev-parse", "--show-object-format"]).unwrap_or_default();
+        let format = if format.is_empty() { "sha1" } else { format.as_str() };
+        git(
+            &self.home,
+            &[&"init", &"--quiet", &"--bare", &format!("--object-format={format}"), &own],
+            &[],
+        )?;
+        let alternates = own.join("objects/info/alternates");
+        let mut text = self.repository.objects.as_os_str().as_bytes().to_vec();
+        text.push(b'\n');
+        write(&alternates, &text)
+    }
+
+    fn git_of_user(&self, words: &[&str]) -> Result<String> {
+        let words: Vec<&dyn AsRef<OsStr>> =
+            words.iter().map(|word| word as &dyn AsRef<OsStr>).collect();
+        git(&self.repository.top, &words, &[])
+    }
+
+    fn lock(&self, id: &str, phases: &mut Phases) -> Result<File> {
+        lock(&self.home.join("locks"), id, self.interrupt, &mut |phase, done| {
+            phases.tell(phase, done)
+        })
+        .map_err(HasStatus::carried)
+    }
+
+    /// Marks a tree as in use, unless somebody builds it. Both sides may be one tree.
+    fn try_use(&self, key: &str) -> Option<File> {
+        let lock =
+            File::options().create(true).append(true).open(self.home.join("locks").join(key));
+        lock.ok().filter(|lock| lock.try_lock_shared().is_ok())
+    }
+
+    /// Removes trees whose build did not end, and those that were not used for longest.
+    fn sweep(&self) {
+        let mut built: Vec<(SystemTime, String)> = Vec::new();
+        for entry in fs::read_dir(self.home.join("trees")).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if !entry.path().is_dir() {
+                continue;
+            }
+            match fs::metadata(entry.path().join("built")).and_then(|built| built.modified()) {
+                Ok(used) => built.push((used, name)),
+                Err(_) => self.remove_unless_used(&name),
+            }
+        }
+        built.sort();
+        let surplus = built.len().saturating_sub(KEPT_MAX);
+        built.iter().take(surplus).for_each(|(_, name)| self.remove_unless_used(name));
+    }
+
+    /// Removes a tree that nobody builds or runs.
+    fn remove_unless_used(&self, key: &str) {
+        let lock =
+            File::options().create(true).append(true).open(self.home.join("locks").join(key));
+        let Ok(lock) = lock else { return };
+        if lock.try_lock().is_ok() {
+            // The next opcost tries again.
+            let _ = self.remove(key);
+        }
+    }
+
+    fn remove(&self, key: &str) -> Result<()> {
+        let folder = self.home.join("trees").join(key);
+        if folder.exists() {
+            // Compilers of an opcost that was killed may still be writing to theirs.
+            let left = folder.with_file_name(format!("left-{key}-{}", std::process::id()));
+            fs::rename(&folder, &left)
+                .with_context(|| format!("cannot remove '{}'", folder.display()))
+                .status(Status::Missing)?;
+            // The next opcost tries again.
+            let _ = fs::remove_dir_all(left);
+        }
+        git(&self.own_repository(), &[&"worktree", &"prune"], &[]).map(drop)
+    }
+
+    /// What is in the checkout now, new files included that nobody ignores, as a commit of opcost's own
+    /// repository.
+    pub(super) fn snapshot(&self) -> Result<RepositoryCommit> {
+        let _lock = self.lock("git", &mut Phases::new(true))?;
+        let own = self.own_repository();
+        let index = self.home.join("index");
+        // The user's index knows which files did not change.
+        let _ = fs::copy(&self.repository.index, &index);
+        let env: [(&str, &OsStr); 3] = [
+            ("GIT_DIR", own.as_os_str()),
+            ("GIT_WORK_TREE", self.repository.top.as_os_str()),
+            ("GIT_INDEX_FILE", index.as_os_str()),
+        ];
+        let top = &self.repository.top;
+        git(top, &[&"add", &"--all", &"--", &"."], &env)?;
+        let tree = git(top, &[&"write-tree"], &env)?;
+        let nobody =
+            ["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"];
+        let nobody = nobody.map(|name| (name, OsStr::new("opcost")));
+        let dates =
+            ["GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"].map(|name| (name, OsStr::new("@0 +0000")));
+        let env = [&env[..], &nobody, &dates].concat();
+        let subject = "the working tree";
+        let id = git(top, &[&"commit-tree", &tree, &"-m", &subject], &env)?;
+        Ok(RepositoryCommit { id, tree, subject: subject.into() })
+    }
+
+    /// Where a revision is built, or would be.
+    ///
+    /// # Errors
+    /// Nobody knows the version of the compiler that the case names: status "work failed".
+    pub(super) fn site(&self, commit: &RepositoryCommit, recipe: Recipe<'_>) -> Result<Site> {
+        let compiler = match recipe.build {
+            Some(_) => Some(self.compiler(recipe.compiler)?),
+            None => None,
+        };
+        let variables = BUILD_VARIABLES.iter().filter_map(|name| {
+            Some(format!("{name}={}", std::env::var_os(name)?.to_string_lossy()))
+        });
+        let mut parts = vec![commit.tree.clone()];
+        if let (Some(build), Some(compiler)) = (recipe.build, &compiler) {
+            parts.extend([build.to_string(), compiler.clone()]);
+            parts.extend(variables);
+        }
+        let key = digest(parts.join("\0").as_bytes())[..KEY_DIGITS].to_string();
+        let folder = self.home.join("trees").join(&key).join("tree");
+        Ok(Site { folder, key, compiler })
+    }
+
+    /// Builds a revision, unless that was done before.
+    ///
+    /// `side`: what the user calls it.
+    ///
+    /// # Errors
+    /// The build fails, or does not make its artifacts: status "work failed".
+    pub(super) fn built(
+        &self,
+        commit: &RepositoryCommit,
+        side: &str,
+        recipe: Recipe<'_>,
+        phases: &mut Phases,
+    ) -> Result<Built> {
+        let site = self.site(commit, recipe)?;
+        let Site { folder, key, .. } = &site;
+        if let Some(why) = self.failed.borrow().get(key) {
+            return Err(fail(Status::WorkFailed, why));
+        }
+        let place = self.home.join("trees").join(key);
+        let shown = format!("{side} {} ({})", short_commit(&commit.id), commit.subject);
+        let missing = |folder: &Path| {
+            let mut artifacts = recipe.artifacts.iter();
+            artifacts.find(|artifact| !folder.join(artifact).exists())
+        };
+        let mark = place.join("built");
+        let is_built = || mark.is_file() && missing(folder).is_none();
+        if let Some(in_use) = self.try_use(key).filter(|_| is_built()) {
+            // Those that are used are kept.
+            let used = FileTimes::new().set_modified(SystemTime::now());
+            let _ = File::options().append(true).open(&mark).and_then(|mark| mark.set_times(used));
+            return Ok(Built { site, _in_use: in_use });
+        }
+        let in_use = self.lock(key, phases)?;
+        // Another opcost may have built it meanwhile.
+        if !is_built() {
+            self.remove(key)?;
+            self.build(commit, recipe.build, key, &shown, phases).inspect_err(|error| {
+                // The error of building is the one to report.
+                let _ = self.remove(key);
+                if status_of(error) == Some(Status::WorkFailed) {
+                    self.failed.borrow_mut().insert(key.clone(), in_words(error));
+                }
+            })?;
+            if let Some(artifact) = missing(folder) {
+                let _ = self.remove(key);
+                let build = recipe.build.unwrap_or("nothing");
+                let why = format!("{shown}: its tree has no '{artifact}' after '{build}'");
+                return Err(fail(Status::WorkFailed, why));
+            }
+            write(&mark, format!("{}\n", commit.id).as_bytes())?;
+        }
+        // Others may run it as well, and nobody removes it.
+        in_use
+            .lock_shared()
+            .with_context(|| format!("cannot lock '{key}' for running"))
+            .status(Status::Missing)?;
+        Ok(Built { site, _in_use: in_use })
+    }
+
+    fn build(
+        &self,
+        commit: &RepositoryCommit,
+        build: Option<&str>,
+        key: &str,
+        shown: &str,
+        phases: &mut Phases,
+    ) -> Result<()> {
+        let folder = self.home.join("trees").join(key).join("tree");
+        phases.tell(&format!("checking out {shown}"), None);
+        {
+            let _lock = self.lock("git", phases)?;
+            make_folder(folder.parent().unwrap_or(&folder))?;
+            let words: [&dyn AsRef<OsStr>; 7] =
+                [&"worktree", &"add", &"--quiet", &"--force", &"--detach", &folder, &commit.id];
+            git(&self.own_repository(), &words, &[])?;
+        }
+        let Some(build) = build else { return Ok(()) };
+        phases.tell(&format!("building {shown}: {build}"), None);
+        let log = self.home.join("trees").join(format!("{key}.log"));
+        let file = File::create(&log)
+            .with_context(|| format!("cannot write '{}'", log.display()))
+            .status(Status::Missing)?;
+        let output = || Ok::<_, std::io::Error>(Output::File(file.try_clone()?.into()));
+        let words = ["sh", "-c", build].map(OsString::from);
+        let variables = std::env::vars_os();
+        let env = variables.filter(|(name, _)| GIT_VARIABLES.iter().all(|git| name != git));
+        let spawn = Spawn {
+            cwd: Some(folder),
+            env: Some(env.collect()),
+            stdout: output().status(Status::Missing)?,
+            stderr: output().status(Status::Missing)?,
+            ..Spawn::new("/bin/sh", words)
+        };
+        let running = spawn.hold().and_then(|held| held.release()).status(Status::Missing)?;
+        let exit = { running }.wait(None, self.interrupt).status(Status::Missing)?;
+        let how = match (exit.ended_by, exit.status) {
+            (EndedBy::Interrupt, _) => return Err(fail(Status::Interrupted, "interrupted")),
+            (_, ProcessStatus::Code(0)) => return Ok(()),
+            (_, ProcessStatus::Code(code)) => format!("ended with status {code}"),
+            (_, ProcessStatus::Signal(signal)) => format!("was killed by signal {signal}"),
+        };
+        self.check_room()?;
+        let said = fs::read(&log).unwrap_or_default();
+        let said: Vec<&[u8]> = said
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.trim_ascii().is_empty())
+            .collect();
+        let last = said.len().saturating_sub(LINES_SHOWN);
+        let lines: Vec<String> =
+            said[last..].iter().map(|line| format!("\n    {}", printable_bytes(line))).collect();
+        let why = format!(
+            "{shown}: the build '{build}' {how}{}\n  all that it printed is in {}",
+            lines.concat(),
+            log.display()
+        );
+        Err(fail(Status::WorkFailed, why))
+    }
+
+    /// Whether a build may have failed for lack of room: then there is none for its log either.
+    fn check_room(&self) -> Result<()> {
+        let probe = self.home.join("room");
+        let written = fs::write(&probe, vec![0; ROOM_BYTES]);
+        let _ = fs::remove_file(&probe);
+        match written {
+            Err(error) if error.kind() == ErrorKind::StorageFull => {
+                let why = format!(
+                    "the disk that has '{}' is full, so no revision can be built there; make room, or set \
+                     XDG_CACHE_HOME to a folder of another disk",
+                    self.home.display()
+                );
+                Err(fail(Status::Missing, why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What a compiler says of its version: its first line.
+    fn compiler(&self, given: Option<&str>) -> Result<String> {
+        let usual = || std::env::var("CC").ok().filter(|cc| !cc.trim().is_empty());
+        let name = given.map(String::from).or_else(usual).unwrap_or_else(|| "cc".into());
+        if let Some(known) = self.compilers.borrow().get(&name) {
+            return Ok(known.clone());
+        }
+        let words = shlex::split(&name).filter(|words| !words.is_empty());
+        let words =
+            words.ok_or_else(|| fail(Status::Usage, format!("compiler '{name}' is no command")))?;
+        let said = Command::new(&words[0])
+            .args(&words[1..])
+            .arg("--version")
+            .stdin(Stdio::null())
+            .output();
+        let line = said.ok().filter(|said| said.status.success()).and_then(|said| {
+            let text = String::from_utf8_lossy(&said.stdout).into_owned();
+            text.lines().next().map(|line| line.trim().to_string()).filter(|line| !line.is_empty())
+        });
+        let version = match (line, given) {
+            (Some(line), _) => line,
+            // Whoever builds without a C compiler need not name one.
+            (None, None) => "none".into(),
+            (None, Some(_)) => {
+                let why = format!(
+                    "compiler '{name}': '{name} --version' does not say which version it is; name another \
+                     in opcost.toml"
+                );
+                return Err(fail(Status::WorkFailed, why));
+            }
+        };
+        self.compilers.borrow_mut().insert(name, version.clone());
+        Ok(version)
+    }
+}
+
+fn make_folder(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make the folder '{}'", folder.display()))
+        .status(Status::Missing)
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    fs::write(path, bytes)
+        .with_context(|| format!("cannot write '{}'", path.display()))
+        .status(Status::Missing)
+}
+
+/// Runs git in a folder; gives what it prints.
+fn git(folder: &Path, words: &[&dyn AsRef<OsStr>], env: &[(&str, &OsStr)]) -> Result<String> {
+    let mut git = Command::new("git");
+    for name in GIT_VARIABLES {
+        git.env_remove(name);
+    }
+    git.arg("-C").arg(folder).args(GIT_QUIET).args(words).envs(env.iter().copied());
+    let output =
+        git.env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0").stdin(Stdio::null()).output();
+    let output = output.context("cannot run git").status(Status::Missing)?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_string());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+    let what: Vec<_> = words.iter().take(2).map(|word| word.as_ref().to_string_lossy()).collect();
+    let why = format!("git {} in {}: {said}", what.join(" "), folder.display());
+    Err(fail(Status::Missing, why))
+}

@@ -1,0 +1,232 @@
+//! The baseline file: what each figure of a suite was, committed beside the sources.
+//!
+//! ```text
+//! opcost-baseline 1
+//!
+//! parse instructions 1234567 210 arch=x86_64;cpu=max;…
+//!
+//! print instructions 500123 77 arch=x86_64;cpu=max;…
+//! ```
+//!
+//! One line a figure: case, metric, value, layout floor (`-`: not known), key. Lines are sorted, with an
+//! empty line before each: git merges changes of neighbouring lines only if a common line is between them.
+
+use super::key::{FigureKey, escaped, unescaped};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+const NAME: &str = "opcost-baseline";
+/// The version that this opcost writes, the newest that it reads.
+const VERSION: u32 = 1;
+
+/// The figures of a baseline file, by case and metric.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Baseline {
+    /// The figures.
+    pub figures: BTreeMap<(String, String), BaselineFigure>,
+}
+
+/// One figure.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct BaselineFigure {
+    /// The count.
+    pub value: u64,
+    /// How far seeds and layouts alone move it; `None` where that was not measured.
+    pub floor: Option<u64>,
+    /// What it depends on.
+    pub key: FigureKey,
+}
+
+/// Why a text is no baseline file.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum BaselineError {
+    /// The first line says something else.
+    #[error("line 1: expected '{NAME} {VERSION}'; this is no baseline file")]
+    Header,
+    /// A newer opcost wrote it.
+    #[error(
+        "the file has format {0}, and this opcost reads formats up to {VERSION}; use the opcost that wrote it, \
+         or a newer one"
+    )]
+    Newer(u32),
+    /// git could not merge it.
+    #[error(
+        "line {0}: git left a conflict here; measure anew with --update instead of merging by hand"
+    )]
+    Conflict(usize),
+    /// A line has another form.
+    #[error("line {line}: {what}; lines are written by --update and not by hand")]
+    Line {
+        /// Its number.
+        line: usize,
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+impl BaselineError {
+    /// Whether `--update` may write over the file: not over what a newer opcost knows.
+    pub fn is_mended_by_update(&self) -> bool {
+        !matches!(self, BaselineError::Newer(_) | BaselineError::Header)
+    }
+}
+
+impl Baseline {
+    /// Reads a file's text.
+    ///
+    /// # Errors
+    /// [`BaselineError`] names the line.
+    pub fn parse(text: &str) -> Result<Baseline, BaselineError> {
+        let mut lines = text.lines().zip(1..);
+        let conflict = |line: &str| {
+            let words = ["<<<<<<<", "=======", ">>>>>>>", "|||||||"];
+            words.iter().any(|word| line.starts_with(word))
+        };
+        let header = lines.next().map_or("", |(line, _)| line);
+        if conflict(header) {
+            return Err(BaselineError::Conflict(1));
+        }
+        let version = header.strip_prefix(NAME).and_then(|rest| rest.strip_prefix(' '));
+        match version.and_then(|version| version.parse().ok()) {
+            Some(VERSION) => {}
+            Some(newer) if newer > VERSION => return Err(BaselineError::Newer(newer)),
+            _ => return Err(BaselineError::Header),
+        }
+        let mut baseline = Baseline::default();
+        for (line, number) in lines.filter(|(line, _)| !line.is_empty()) {
+            if conflict(line) {
+                return Err(BaselineError::Conflict(number));
+            }
+            let (name, figure) =
+                parse_line(line).map_err(|what| BaselineError::Line { line: number, what })?;
+            if baseline.figures.contains_key(&name) {
+                let what = format!("{} {} is there twice", name.0, name.1);
+                return Err(BaselineError::Line { line: number, what });
+            }
+            baseline.figures.insert(name, figure);
+        }
+        Ok(baseline)
+    }
+
+    /// The file's text.
+    pub fn format(&self) -> String {
+        let mut lines: Vec<String> = Vec::new();
+        for ((case, metric), BaselineFigure { value, floor, key }) in &self.figures {
+            let floor = floor.map_or("-".into(), |floor| floor.to_string());
+            lines.push(format!("{} {} {value} {floor} {key}", escaped(case), escaped(metric)));
+        }
+        lines.sort();
+        let mut text = format!("{NAME} {VERSION}\n");
+        for line in lines {
+            let _ = write!(text, "\n{line}\n");
+        }
+        text
+    }
+
+    /// The cases that have figures.
+    pub fn cases(&self) -> impl Iterator<Item = &str> {
+        let mut last = None;
+        self.figures.keys().filter_map(move |(case, _)| {
+            (last.replace(case) != Some(case)).then_some(case.as_str())
+        })
+    }
+
+    /// A figure.
+    pub fn figure(&self, case: &str, metric: &str) -> Option<&BaselineFigure> {
+        self.figures.get(&(case.to_string(), metric.to_string()))
+    }
+}
+
+type Line = ((String, String), BaselineFigure);
+
+fn parse_line(line: &str) -> Result<Line, String> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let [case, metric, value, floor, key] = words[..] else {
+        return Err(format!(
+            "expected 'CASE METRIC VALUE FLOOR KEY', and there are {} words",
+            words.len()
+        ));
+    };
+    let name = |word: &str| {
+        let name = unescaped(word).filter(|name| !name.is_empty());
+        name.ok_or_else(|| format!("'{word}' is no name"))
+    };
+    let number = |word: &str| {
+        let digits = word.bytes().all(|byte| byte.is_ascii_digit());
+        word.parse().ok().filter(|_| digits).ok_or_else(|| format!("'{word}' is no count"))
+    };
+    let floor = if floor == "-" { None } else { Some(number(floor)?) };
+    let key = FigureKey::parse(key).map_err(|part| format!("'{part}' is no part of a key"))?;
+    Ok(((name(case)?, name(metric)?), BaselineFigure { value: number(value)?, floor, key }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const KEY: &str = "arch=x86_64;cpu=max";
+
+    fn figure() -> impl Strategy<Value = BaselineFigure> {
+        let key = prop::collection::btree_map("\\PC{1,9}", "\\PC{1,9}", 1..4);
+        (any::<u64>(), any::<Option<u64>>(), key).prop_map(|(value, floor, key)| BaselineFigure {
+            value,
+            floor,
+            key: FigureKey::new(key),
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(figures in prop::collection::btree_map(("\\PC{1,9}", "\\PC{1,9}"), figure(), 0..5)) {
+            let baseline = Baseline { figures };
+            prop_assert_eq!(Baseline::parse(&baseline.format()), Ok(baseline));
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in "\\PC*") {
+            let _ = Baseline::parse(&text);
+            if let Ok(baseline) = Baseline::parse(&format!("opcost-baseline 1\n{text}")) {
+                prop_assert_eq!(Baseline::parse(&baseline.format()), Ok(baseline));
+            }
+        }
+    }
+
+    #[test]
+    fn lines_are_sorted_and_apart() {
+        let text =
+            format!("opcost-baseline 1\nb instructions 2 - {KEY}\na instructions 17 3 {KEY}\n");
+        let baseline = Baseline::parse(&text).unwrap();
+        let sorted =
+            format!("opcost-baseline 1\n\na instructions 17 3 {KEY}\n\nb instructions 2 - {KEY}\n");
+        assert_eq!(baseline.format(), sorted);
+        assert_eq!(baseline.cases().collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(baseline.figure("a", "instructions").unwrap().floor, Some(3));
+        assert_eq!(baseline.figure("b", "instructions").unwrap().floor, None);
+    }
+
+    #[test]
+    fn damage_is_named_by_its_line() {
+        let error = |lines: &str| {
+            Baseline::parse(&format!("opcost-baseline 1\n{lines}")).unwrap_err().to_string()
+        };
+        for (lines, part) in [
+            ("a instructions 17 3".into(), "line 2: expected 'CASE METRIC VALUE FLOOR KEY'"),
+            (format!("a instructions 17k 3 {KEY}"), "line 2: '17k' is no count"),
+            (format!("a instructions +17 3 {KEY}"), "line 2: '+17' is no count"),
+            (format!("a instructions 17 3 {KEY};cpu=max"), "line 2: 'cpu=max' is no part of a key"),
+            (format!("a i 1 1 {KEY}\n\na i 2 1 {KEY}"), "line 4: a i is there twice"),
+            ("<<<<<<< HEAD".into(), "line 2: git left a conflict"),
+            (format!("a i 1 1 {KEY}\n=======\n"), "line 3: git left a conflict"),
+        ] {
+            let error = error(&lines);
+            assert!(error.starts_with(part), "{error}");
+        }
+        assert_eq!(Baseline::parse("opcost-baseline 2\n"), Err(BaselineError::Newer(2)));
+        for other in ["", "a instructions 17 3 k=1", "opcost-baseline", "opcost-baseline one"] {
+            assert_eq!(Baseline::parse(other), Err(BaselineError::Header), "{other}");
+        }
+        assert!(!BaselineError::Newer(2).is_mended_by_update());
+        assert!(BaselineError::Conflict(3).is_mended_by_update());
+    }
+}

@@ -1,0 +1,223 @@
+//! The counts of one revision, from its recording.
+
+use super::key::FigureKey;
+use super::suite::WatchedFigure;
+use crate::comparison::{Comparison, Severity, compare};
+use crate::plan::{Aslr, VariantPlan, WorkPlan};
+use crate::recording::Recording;
+use opcost_kernel::KernelSpec;
+use opcost_record::emulation::COUNTING_VERSION;
+use opcost_record::nearest::did_you_mean;
+use opcost_record::printable::{hexadecimal, printable};
+use opcost_record::{Better, MetricId, MetricKey, Outcome, Unit};
+use opcost_stats::relevance;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// One count of one revision.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Count {
+    /// Its name, as baseline files have it.
+    pub metric: String,
+    /// Its unit.
+    pub unit: Unit,
+    /// Which direction is better.
+    pub better: Better,
+    /// The count, or why there is none.
+    pub value: Result<u64, String>,
+    /// How far seeds and layouts alone move it; `None` where too few were run.
+    pub floor: Option<u64>,
+}
+
+/// The watched counts of a recording of one variant: those of its first block, whose inputs are the same
+/// in every recording of the case.
+///
+/// # Errors
+/// The ledger refuses the runs, in words.
+pub fn counts(recording: &Recording, watched: &[WatchedFigure]) -> Result<Vec<Count>, String> {
+    if let Some(why) = refusal(&compare(recording).0) {
+        return Err(why);
+    }
+    if watched.is_empty() {
+        let primary = recording.plan.primary.label();
+        return Ok(vec![of_metric(recording, &primary)]);
+    }
+    let counts = watched.iter().map(|figure| match figure {
+        WatchedFigure::Metric(name) => of_metric(recording, name),
+        WatchedFigure::Function(name) => of_function(recording, name, &figure.label()),
+    });
+    Ok(counts.collect())
+}
+
+/// Why the ledger refuses the runs, if it does.
+pub fn refusal(comparison: &Comparison) -> Option<String> {
+    let refuses = |severity, waived: bool| severity == Severity::Refuse && !waived;
+    let mut ledger = comparison.ledger.iter();
+    let entry = ledger.find(|entry| refuses(entry.severity, entry.waived))?;
+    Some(format!("{} ({})", entry.detail, entry.rule))
+}
+
+/// The counts of finished runs, by block; those of warm-up runs stand under none.
+fn by_block(recording: &Recording, metric: MetricId) -> BTreeMap<Option<u32>, u64> {
+    let finished = recording.records.iter().filter(|run| run.outcome == Outcome::Finished);
+    finished.filter_map(|run| Some((run.block, run.sample(metric)?.value))).collect()
+}
+
+fn of_metric(recording: &Recording, name: &str) -> Count {
+    let keys = recording.dictionary.keys();
+    let key = keys.iter().find(|key| key.label() == name);
+    let row = key.map(MetricKey::row);
+    let counts = |key| recording.dictionary.id(key).map(|id| by_block(recording, id));
+    let counts = key.and_then(counts).unwrap_or_default();
+    let value = match (key, counts.get(&None), counts.get(&Some(0))) {
+        (None, ..) => {
+            let known: Vec<String> = keys.iter().map(MetricKey::label).collect();
+            let near = did_you_mean(name, known.iter().map(String::as_str));
+            Err(format!("the runs have no such metric{near}"))
+        }
+        (_, Some(repeated), Some(first)) if repeated != first => {
+            Err(format!("its counts do not repeat: {first}, then {repeated}"))
+        }
+        (_, _, Some(first)) => Ok(*first),
+        _ => Err("no run has it".into()),
+    };
+    Count {
+        metric: name.to_string(),
+        unit: row.map_or(Unit::Count, |row| row.unit),
+        better: row.map_or(Better::Neither, |row| row.better),
+        value,
+        floor: floor(counts.iter().filter(|(block, _)| block.is_some()).map(|(_, count)| *count)),
+    }
+}
+
+/// How far seeds and layouts alone move a count, rounded up.
+fn floor(counts: impl Iterator<Item = u64>) -> Option<u64> {
+    let counts: Vec<f64> = counts.map(|count| count as f64).collect();
+    relevance::floor(&counts).map(|floor| floor.ceil() as u64)
+}
+
+fn of_function(recording: &Recording, name: &str, label: &str) -> Count {
+    let blocks = recording.plan.blocks.len() as u32;
+    let counts = (0..blocks).map(|block| function_count(&only_block(recording, block), name));
+    let counts: Vec<Result<u64, String>> = counts.collect();
+    let known: Vec<u64> = counts.iter().filter_map(|count| count.clone().ok()).collect();
+    Count {
+        metric: label.to_string(),
+        unit: Unit::Count,
+        better: Better::Lower,
+        floor: floor(known.into_iter()),
+        value: counts.into_iter().next().unwrap_or_else(|| Err("no run has it".into())),
+    }
+}
+
+/// The instructions of a function's own code in a recording of one run.
+fn function_count(recording: &Recording, name: &str) -> Result<u64, String> {
+    let costs = compare(recording).0.function_costs.ok_or("no run has a profile")?;
+    let rows: Vec<_> = costs.rows.iter().filter(|row| row.symbol == name).collect();
+    if rows.is_empty() {
+        let known = costs.rows.iter().map(|row| row.symbol.as_str());
+        let near = did_you_mean(name, known);
+        return Err(format!(
+            "the work never ran such a function, or it is a part of its callers{near}"
+        ));
+    }
+    let ops =
+        recording.records.iter().find_map(|run| run.ops).filter(|_| costs.per_op).unwrap_or(1);
+    Ok(rows.iter().map(|row| (row.own * ops as f64).round() as u64).sum())
+}
+
+/// A recording with the runs of one block only.
+pub fn only_block(recording: &Recording, block: u32) -> Recording {
+    let mut only = recording.clone();
+    only.records.retain(|run| run.block == Some(block));
+    let slots: Vec<u32> = only.records.iter().map(|run| run.slot).collect();
+    only.profiles.retain(|(slot, _)| slots.contains(slot));
+    only
+}
+
+/// The files that every recording of the emulated machine lists before those of the work: QEMU, the plugin
+/// and the guest's init.
+const TOOLS: usize = 3;
+
+/// Digits of a digest in a key.
+const DIGITS: usize = 12;
+
+/// What the counts of a recording depend on beside the revision that was built.
+///
+/// `compiler`: what built the revision, if it was built; `tree`: where it was built.
+pub fn key(recording: &Recording, compiler: Option<&str>, tree: &Path) -> FigureKey {
+    let plan = &recording.plan;
+    let mut parts: Vec<(String, String)> = Vec::new();
+    let mut add = |name: &str, value: String| parts.push((name.into(), value));
+    add("arch", "x86_64".into());
+    add("opcost", COUNTING_VERSION.to_string());
+    add("seed", plan.seed.to_string());
+    add("compiler", compiler.unwrap_or_default().into());
+    let variant = &plan.variants[0];
+    if let Some(guest) = &variant.guest {
+        add("cpu", guest.cpu_model.clone());
+        add("boot", guest.boot.clone());
+        add("disk", guest.disk.as_ref().map_or(String::new(), ToString::to_string));
+        if guest.kernel.is_some() {
+            add("cpus", guest.cpus.to_string());
+            add("memory", guest.memory_mib.to_string());
+        } else {
+            // Nothing moves the program, and its path is on its stack.
+            add("path", tree.as_os_str().len().to_string());
+        }
+    }
+    add("work", work(variant, plan.aslr, tree));
+    if let Some(state) = recording.machine.last() {
+        add("emulator", state.emulator_version.clone().unwrap_or_default());
+        // A kernel that the revision itself was built into is the thing under test.
+        let is_tested = match variant.guest.as_ref().and_then(|guest| guest.kernel.as_ref()) {
+            Some(KernelSpec::Image(path) | KernelSpec::BuildDir(path)) => path.starts_with(tree),
+            _ => false,
+        };
+        for kernel in state.kernels.iter().filter(|_| !is_tested) {
+            add("kernel", format!("{:.DIGITS$}", kernel.digest));
+        }
+        // A workload's code is in the guest's init.
+        let is_workload = matches!(variant.work, WorkPlan::Workload { .. });
+        let tools = state.programs.iter().take(TOOLS).skip(TOOLS - usize::from(is_workload));
+        let others = state.programs.iter().skip(TOOLS).filter(|file| !file.path.starts_with(tree));
+        for file in tools.chain(others) {
+            let name = file.path.file_name().unwrap_or_default().to_string_lossy();
+            add(&name, format!("{:.DIGITS$}", file.sha256));
+        }
+    }
+    FigureKey::new(parts)
+}
+
+/// The digest of what a case tells its work to do.
+fn work(variant: &VariantPlan, aslr: Aslr, tree: &Path) -> String {
+    let below =
+        |path: &Path| path.strip_prefix(tree).unwrap_or(path).to_string_lossy().into_owned();
+    let mut words: Vec<String> = match &variant.work {
+        WorkPlan::Command { program, argv, .. } => {
+            let argv = argv.iter().map(|word| word.to_string_lossy().into_owned());
+            std::iter::once(below(program)).chain(argv).collect()
+        }
+        WorkPlan::Workload { name, params } => {
+            let params = params.iter().map(|(key, value)| format!("{key}={value}"));
+            std::iter::once(name.clone()).chain(params).collect()
+        }
+    };
+    words.push(variant.cwd.as_deref().map(below).unwrap_or_default());
+    words.push(serde_json::to_string(&aslr).unwrap_or_default());
+    words.extend(variant.prepare.clone());
+    words.extend(variant.env.iter().map(|(key, value)| format!("{key}={value}")));
+    let mut digest = Sha256::new();
+    for word in words {
+        // With its length, so that no two lists are one text.
+        digest.update((word.len() as u64).to_le_bytes());
+        digest.update(word);
+    }
+    format!("{:.DIGITS$}", hexadecimal(&digest.finalize()))
+}
+
+/// What a case runs, in one line.
+pub fn describe(recording: &Recording) -> String {
+    printable(&recording.plan.variants[0].work.describe())
+}

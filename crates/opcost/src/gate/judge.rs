@@ -1,0 +1,300 @@
+//! Holds a figure against its baseline.
+
+use super::baseline::BaselineFigure;
+use super::counts::Count;
+use super::key::FigureKey;
+use super::report::{FigureReport, Outcome};
+use super::trailer::{Accepted, accepts};
+use crate::comparison::limit::{FailOn, Limit, Watched, exceeded};
+use crate::comparison::{Comparison, Row, Verdict};
+use crate::number::magnitude;
+use opcost_record::{Better, Unit};
+
+/// What a count is held against.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Held<'a> {
+    /// A count of the base, with its floor.
+    Base(&'a Count),
+    /// A line of a baseline file; `None`: there is none.
+    Baseline(Option<&'a BaselineFigure>),
+}
+
+/// Holds an exact count against its baseline.
+///
+/// `trailers`: those of the case.
+pub fn judge(
+    count: &Count,
+    key: &FigureKey,
+    held: &Held<'_>,
+    limit: Option<Limit>,
+    trailers: &[Accepted],
+) -> FigureReport {
+    let report = |baseline: Option<u64>, floor: Option<u64>, outcome| FigureReport {
+        metric: count.metric.clone(),
+        unit: count.unit,
+        better: count.better,
+        baseline: baseline.map(|value| value as f64),
+        value: count.value.as_ref().ok().map(|value| *value as f64),
+        floor: floor.map(|floor| floor as f64),
+        limit,
+        outcome,
+    };
+    let refused = |why: &str| report(None, None, Outcome::Refused(why.to_string()));
+    if let Some(why) = wrong_unit(limit, count.unit) {
+        return refused(&why);
+    }
+    let value = match &count.value {
+        Ok(value) => *value,
+        Err(why) => return refused(why),
+    };
+    let (baseline, floor) = match held {
+        Held::Base(base) => match &base.value {
+            Ok(baseline) => (*baseline, base.floor),
+            Err(why) => return refused(&format!("of the base, {why}")),
+        },
+        Held::Baseline(None) => return report(None, None, Outcome::NoBaseline),
+        Held::Baseline(Some(figure)) => {
+            let differences = figure.key.differences(key);
+            if !differences.is_empty() {
+                return report(None, None, Outcome::NotComparable(differences));
+            }
+            (figure.value, figure.floor)
+        }
+    };
+    let outcome =
+        outcome(baseline, value, floor, limit, count.better, &for_metric(trailers, &count.metric));
+    report(Some(baseline), floor, outcome)
+}
+
+/// The trailers that speak of a metric.
+fn for_metric<'a>(trailers: &'a [Accepted], metric: &str) -> Vec<&'a Accepted> {
+    let speaks = |of: &&Accepted| of.metric.as_deref().is_none_or(|named| named == metric);
+    trailers.iter().filter(speaks).collect()
+}
+
+fn outcome(
+    baseline: u64,
+    value: u64,
+    floor: Option<u64>,
+    limit: Option<Limit>,
+    better: Better,
+    trailers: &[&Accepted],
+) -> Outcome {
+    let size = value.abs_diff(baseline);
+    if size == 0 {
+        return Outcome::Same;
+    }
+    if floor.is_some_and(|floor| size <= floor) {
+        return Outcome::WithinFloor;
+    }
+    let (amount, base) = (size as f64, baseline as f64);
+    let ratio = if baseline == 0 { f64::INFINITY } else { amount / base };
+    if limit.is_some_and(|limit| !limit.is_exceeded(ratio, amount)) {
+        return Outcome::WithinLimit;
+    }
+    let worse = match better {
+        Better::Lower => value > baseline,
+        Better::Higher => value < baseline,
+        // Who watches it wants to know of either.
+        Better::Neither => true,
+    };
+    match worse {
+        false => Outcome::Improved,
+        true if accepts(trailers, base, amount) => {
+            Outcome::Accepted(trailers.iter().map(|trailer| (*trailer).clone()).collect())
+        }
+        true => Outcome::Exceeded,
+    }
+}
+
+/// A limit of another unit than the figure's, in words.
+fn wrong_unit(limit: Option<Limit>, unit: Unit) -> Option<String> {
+    let given = limit?.absolute?.unit?;
+    let word = |unit: Unit| match unit {
+        Unit::Ns => "a time",
+        Unit::Bytes => "bytes",
+        Unit::Ticks => "ticks",
+        Unit::Count => "a count",
+    };
+    (given != unit)
+        .then(|| format!("its limit is {}, and the figure is {}", word(given), word(unit)))
+}
+
+/// Holds metrics that vary against their limits: the verdicts of the comparison decide.
+///
+/// `watched`: names of metrics; none: the primary one.
+pub fn judge_comparison(
+    comparison: &Comparison,
+    watched: &[String],
+    limit: Option<Limit>,
+    trailers: &[Accepted],
+) -> Vec<FigureReport> {
+    let row_of = |name: &String| {
+        let rows = || comparison.rows.iter();
+        rows()
+            .find(|row| row.label == *name)
+            .or_else(|| rows().find(|row| row.key.label() == *name))
+    };
+    if watched.is_empty() {
+        let primary = comparison.rows.iter().filter(|row| row.primary);
+        return primary.map(|row| judge_row(comparison, row, limit, trailers)).collect();
+    }
+    let judged = watched.iter().map(|name| match row_of(name) {
+        Some(row) => judge_row(comparison, row, limit, trailers),
+        None => FigureReport {
+            metric: name.clone(),
+            unit: Unit::Count,
+            better: Better::Neither,
+            baseline: None,
+            value: None,
+            floor: None,
+            limit,
+            outcome: Outcome::Refused("the runs have no such metric".into()),
+        },
+    });
+    judged.collect()
+}
+
+fn judge_row(
+    comparison: &Comparison,
+    row: &Row,
+    limit: Option<Limit>,
+    trailers: &[Accepted],
+) -> FigureReport {
+    let center = |side: usize| row.values.get(side)?.as_ref().map(|figures| figures.center());
+    let (baseline, value) = (center(0), center(1));
+    let change = row.changes.first();
+    let reason = change.map_or("", |change| change.reason.as_str()).to_string();
+    let named = FailOn { what: Watched::Metric(row.label.clone()), limit };
+    let outcome = match (exceeded(comparison, &[named]), change) {
+        (Err(error), _) => Outcome::Refused(error.to_string()),
+        (Ok(_), None) => Outcome::Refused("the runs have no change of it".into()),
+        (Ok(found), Some(change)) if !found.exceeded.is_empty() => {
+            let of_metric = for_metric(trailers, &row.label);
+            let base = baseline.unwrap_or_default();
+            let size = change.change_ratio.map_or(f64::INFINITY, |ratio| (ratio * base).abs());
+            match accepts(&of_metric, base, size) {
+                true => Outcome::Accepted(of_metric.into_iter().cloned().collect()),
+                false => Outcome::Exceeded,
+            }
+        }
+        (Ok(found), Some(_)) if !found.undecided.is_empty() => Outcome::Undecided(reason),
+        (Ok(_), Some(change)) => match change.verdict {
+            Verdict::Unchanged => Outcome::Unchanged(
+                change
+                    .mde_ratio
+                    .map_or(String::new(), |mde| format!("; {} would have been", magnitude(mde))),
+            ),
+            _ if is_improved(row, change.change_ratio, limit) => Outcome::Improved,
+            _ => Outcome::WithinLimit,
+        },
+    };
+    FigureReport {
+        metric: row.label.clone(),
+        unit: row.unit,
+        better: row.better,
+        baseline,
+        value,
+        floor: None,
+        limit,
+        outcome,
+    }
+}
+
+fn is_improved(row: &Row, ratio: Option<f64>, limit: Option<Limit>) -> bool {
+    let Some(ratio) = ratio else { return false };
+    let better = match row.better {
+        Better::Lower => ratio < 0.0,
+        Better::Higher => ratio > 0.0,
+        Better::Neither => false,
+    };
+    better && limit.and_then(|limit| limit.ratio).is_none_or(|limit| ratio.abs() > limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(value: u64) -> Count {
+        Count {
+            metric: "instructions".into(),
+            unit: Unit::Count,
+            better: Better::Lower,
+            value: Ok(value),
+            floor: None,
+        }
+    }
+
+    fn key(cpu: &str) -> FigureKey {
+        FigureKey::new([("cpu", cpu)])
+    }
+
+    /// What comes of a count over a baseline of 1,000,000 with a floor of 200.
+    fn of(value: u64, limit: Option<&str>, trailers: &[&str]) -> Outcome {
+        let trailers: Vec<Accepted> =
+            trailers.iter().map(|text| Accepted::parse("c0ffee", text).unwrap()).collect();
+        let figure = BaselineFigure { value: 1_000_000, floor: Some(200), key: key("max") };
+        let limit = limit.map(|limit| limit.parse().unwrap());
+        judge(&count(value), &key("max"), &Held::Baseline(Some(&figure)), limit, &trailers).outcome
+    }
+
+    #[test]
+    fn floor_and_limit_both_allow() {
+        let both = Some("0.1% or 10000");
+        assert_eq!(of(1_000_000, both, &[]), Outcome::Same);
+        assert_eq!(of(1_000_200, None, &[]), Outcome::WithinFloor);
+        assert_eq!(of(999_800, None, &[]), Outcome::WithinFloor);
+        assert_eq!(of(1_000_201, None, &[]), Outcome::Exceeded);
+        assert_eq!(of(999_799, None, &[]), Outcome::Improved);
+        // Either part is enough to allow it: the larger one decides.
+        assert_eq!(of(1_001_001, both, &[]), Outcome::WithinLimit);
+        assert_eq!(of(1_010_000, both, &[]), Outcome::WithinLimit);
+        assert_eq!(of(1_010_001, both, &[]), Outcome::Exceeded);
+        assert_eq!(of(989_999, both, &[]), Outcome::Improved);
+        assert_eq!(of(1_000_900, Some("0.1%"), &[]), Outcome::WithinLimit);
+        let Outcome::Refused(why) = of(1, Some("2ms"), &[]) else { panic!() };
+        assert_eq!(why, "its limit is a time, and the figure is a count");
+    }
+
+    #[test]
+    fn a_known_cost_is_accepted_as_far_as_its_trailer_says() {
+        let limit = Some("0.1%");
+        let accepted = of(1_020_900, limit, &["parse +2.1%"]);
+        assert!(
+            matches!(&accepted, Outcome::Accepted(by) if by[0].text == "parse +2.1%"),
+            "{accepted:?}"
+        );
+        assert_eq!(of(1_030_000, limit, &["parse +2.1%"]), Outcome::Exceeded);
+        assert_eq!(of(1_020_900, limit, &["parse page-faults +2.1%"]), Outcome::Exceeded);
+        assert_eq!(of(1_000_500, limit, &["parse +2.1%"]), Outcome::WithinLimit);
+    }
+
+    #[test]
+    fn another_key_is_no_regression_and_no_pass() {
+        let figure = BaselineFigure { value: 1, floor: None, key: key("Skylake-Client-v1") };
+        let judged = |held: &Held<'_>| judge(&count(100), &key("max"), held, None, &[]);
+        let report = judged(&Held::Baseline(Some(&figure)));
+        assert_eq!(
+            report.words(),
+            "not comparable: cpu is max, the baseline has Skylake-Client-v1"
+        );
+        assert_eq!(judged(&Held::Baseline(None)).outcome, Outcome::NoBaseline);
+        let gone = Count { value: Err("the counts do not repeat".into()), ..count(1) };
+        assert_eq!(
+            judged(&Held::Base(&gone)).outcome,
+            Outcome::Refused("of the base, the counts do not repeat".into())
+        );
+    }
+
+    #[test]
+    fn what_is_to_be_written_is_accepted() {
+        for value in [1_000_201, 1_005_000, 1_020_949, 1_000_000_000] {
+            let figure = BaselineFigure { value: 1_000_000, floor: Some(200), key: key("max") };
+            let held = Held::Baseline(Some(&figure));
+            let judged = judge(&count(value), &key("max"), &held, None, &[]);
+            assert_eq!(judged.outcome, Outcome::Exceeded);
+            let text = format!("parse {}", judged.acceptance().unwrap());
+            assert!(matches!(of(value, None, &[&text]), Outcome::Accepted(_)), "{text}");
+        }
+    }
+}

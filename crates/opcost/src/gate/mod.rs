@@ -1,0 +1,11 @@
+//! `opcost gate`, as far as it is pure: what a suite asks, what a baseline file says, and whether a change
+//! may land.
+
+pub mod baseline;
+pub mod counts;
+pub mod judge;
+pub mod key;
+pub mod report;
+pub mod series;
+pub mod suite;
+pub mod trailer;

@@ -1,0 +1,403 @@
+//! `opcost.toml`: the cases that a repository holds its changes against.
+//!
+//! A key above the first table is the default of every case.
+
+use crate::comparison::limit::Limit;
+use crate::experiment::{Command, Experiment, Scalar, Variant};
+use crate::plan::MachineKind;
+use opcost_record::nearest::did_you_mean;
+use opcost_record::printable::printable;
+use serde::de::value::Error as FieldsError;
+use serde::de::{Deserializer, Error as _, Visitor};
+use serde::{Deserialize, forward_to_deserialize_any};
+use std::collections::BTreeMap;
+use toml::{Table, Value};
+
+/// The cases of a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Suite {
+    /// The cases by name.
+    pub cases: Vec<Case>,
+}
+
+/// One case: work that each revision does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Case {
+    /// Its name.
+    pub name: String,
+    /// The figures that are held against the limit; none: the metric that decides by default.
+    pub watched: Vec<WatchedFigure>,
+    /// How much worse a figure may become; `None`: as much as layouts alone move it.
+    pub limit: Option<Limit>,
+    /// How a revision is built; `None`: it needs no building.
+    pub build: Option<String>,
+    /// Files that the build must make, relative to the revision's tree.
+    pub artifact: Vec<String>,
+    /// The program whose version tells one build from another; `None`: cc.
+    pub compiler: Option<String>,
+    /// Everything else, with one variant.
+    pub experiment: Experiment,
+}
+
+/// One figure of a case.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum WatchedFigure {
+    /// A metric, as tables show it.
+    Metric(String),
+    /// The instructions of a function's own code.
+    Function(String),
+}
+
+/// Why a text is no suite.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{0}")]
+pub struct SuiteError(String);
+
+/// What a case says beside an experiment's fields.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+#[derive(Default)]
+struct CaseFields {
+    command: Option<Command>,
+    workload: Option<String>,
+    params: BTreeMap<String, Scalar>,
+    metric: OneOrMany,
+    function: OneOrMany,
+    limit: Option<String>,
+    build: Option<String>,
+    artifact: OneOrMany,
+    compiler: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a string or a list of strings")]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Default for OneOrMany {
+    fn default() -> Self {
+        OneOrMany::Many(Vec::new())
+    }
+}
+
+impl From<OneOrMany> for Vec<String> {
+    fn from(texts: OneOrMany) -> Vec<String> {
+        match texts {
+            OneOrMany::One(text) => vec![text],
+            OneOrMany::Many(texts) => texts,
+        }
+    }
+}
+
+/// Fields of an experiment that a gate decides itself, and what to do instead.
+const DECIDED: [(&str, &str); 14] = [
+    ("name", "the case's name is its own"),
+    ("label", "recordings of a gate are labelled with what they measured"),
+    ("primary", "write metric"),
+    ("variant", "the two revisions are the variants"),
+    ("pairs-of-variants", "there are two revisions"),
+    ("until-settled", "opcost gate decides how many runs it makes"),
+    ("in-process", "two revisions are two programs"),
+    ("blocks-per-process", "two revisions are two programs"),
+    ("rebuild", "write build"),
+    ("blocks-per-build", "each revision is built once"),
+    ("setup", "write build, or prepare"),
+    ("cleanup", "opcost removes what it made"),
+    ("kernels", "name a kernel by kernel"),
+    ("fresh-boots", "leave it out"),
+];
+
+/// Fields that say how many runs are made, which exact counts do not need.
+const LENGTHS: [&str; 5] = ["pairs", "runs", "until-width", "budget", "warmup"];
+
+impl Suite {
+    /// Reads a file's text.
+    ///
+    /// # Errors
+    /// The line and column, or the case and the key, with what was expected there.
+    pub fn parse(text: &str) -> Result<Suite, SuiteError> {
+        let mut defaults: Table = text
+            .parse()
+            .map_err(|error: toml::de::Error| SuiteError(error.to_string().trim_end().into()))?;
+        let cases = match defaults.remove("case") {
+            Some(Value::Table(cases)) if !cases.is_empty() => cases,
+            Some(_) => return Err(SuiteError("write a case as a table: [case.NAME]".into())),
+            None => {
+                return Err(SuiteError(
+                    "there is no case; add one, [case.NAME] with a command".into(),
+                ));
+            }
+        };
+        check_keys(&defaults).map_err(|what| SuiteError(format!("above the cases: {what}")))?;
+        let cases = cases.into_iter().map(|(name, of_case)| {
+            let wrong = |what: String| SuiteError(format!("case '{}': {what}", printable(&name)));
+            if name.is_empty()
+                || !name.chars().all(|char| char.is_alphanumeric() || "-_.+/".contains(char))
+            {
+                return Err(wrong("a case's name has letters, digits and -_.+/ only".into()));
+            }
+            let Value::Table(of_case) = of_case else {
+                return Err(wrong(format!("write it as a table: [case.{name}]")));
+            };
+            check_keys(&of_case).map_err(&wrong)?;
+            let mut table = defaults.clone();
+            table.extend(of_case);
+            Case::read(&name, table).map_err(wrong)
+        });
+        Ok(Suite { cases: cases.collect::<Result<_, _>>()? })
+    }
+
+    /// The cases of these names; all, if none is named.
+    ///
+    /// # Errors
+    /// There is none of a name.
+    pub fn select(mut self, names: &[String]) -> Result<Suite, SuiteError> {
+        let known: Vec<String> = self.cases.iter().map(|case| case.name.clone()).collect();
+        for name in names {
+            if !known.contains(name) {
+                let near = did_you_mean(name, known.iter().map(String::as_str));
+                let known = known.join(", ");
+                return Err(SuiteError(format!(
+                    "--case {name}: there is no such case{near}; there are: {known}"
+                )));
+            }
+        }
+        self.cases.retain(|case| names.is_empty() || names.contains(&case.name));
+        Ok(self)
+    }
+}
+
+impl Case {
+    fn read(name: &str, mut table: Table) -> Result<Case, String> {
+        let mut own = Table::new();
+        for key in fields_of::<CaseFields>() {
+            own.extend(table.remove(*key).map(|value| (key.to_string(), value)));
+        }
+        let message = |error: toml::de::Error| error.to_string().trim_end().replace('\n', " ");
+        let fields: CaseFields = own.try_into().map_err(message)?;
+        let given: Vec<String> = table.keys().cloned().collect();
+        let mut experiment: Experiment = table.try_into().map_err(message)?;
+        let machine = *experiment.machine.get_or_insert(MachineKind::Emulated);
+        let length = LENGTHS.iter().find(|length| given.iter().any(|key| key == *length));
+        if let (MachineKind::Emulated, Some(length)) = (machine, length) {
+            return Err(format!(
+                "{length}: counts of the emulated machine repeat, so opcost gate makes one run a side; leave it out"
+            ));
+        }
+        for (key, values) in [
+            ("kernel", &experiment.kernel),
+            ("boot", &experiment.boot),
+            ("cpu-model", &experiment.cpu_model),
+            ("disk", &experiment.disk),
+        ] {
+            if values.len() > 1 {
+                return Err(format!("{key}: a case has one; write a case for each"));
+            }
+        }
+        if fields.command.is_none() == fields.workload.is_none() {
+            return Err("give it a command or a workload, and not both".into());
+        }
+        let limit = fields.limit.map(|limit| limit.parse().map_err(|why| format!("limit: {why}")));
+        let metrics = Vec::from(fields.metric).into_iter().map(WatchedFigure::Metric);
+        let functions = Vec::from(fields.function).into_iter().map(WatchedFigure::Function);
+        let watched: Vec<WatchedFigure> = metrics.chain(functions).collect();
+        if watched.iter().any(|figure| figure.name().is_empty()) {
+            return Err("a metric or function without a name".into());
+        }
+        if let (MachineKind::Host, Some(WatchedFigure::Function(function))) =
+            (machine, watched.iter().find(|figure| matches!(figure, WatchedFigure::Function(_))))
+        {
+            return Err(format!(
+                "function {function}: functions are counted on the emulated machine only; leave machine out"
+            ));
+        }
+        experiment.name = Some(format!("gate/{name}"));
+        experiment.variants = vec![Variant {
+            command: fields.command,
+            workload: fields.workload,
+            params: fields.params,
+            ..Variant::default()
+        }];
+        Ok(Case {
+            name: name.into(),
+            watched,
+            limit: limit.transpose()?,
+            build: fields.build,
+            artifact: fields.artifact.into(),
+            compiler: fields.compiler,
+            experiment,
+        })
+    }
+
+    /// Whether its counts are exact: those of the emulated machine.
+    pub fn is_exact(&self) -> bool {
+        self.experiment.machine == Some(MachineKind::Emulated)
+    }
+}
+
+impl WatchedFigure {
+    /// What stands before a function's name.
+    const OF_FUNCTION: &'static str = "function:";
+
+    /// As reports and baseline files have it.
+    pub fn label(&self) -> String {
+        match self {
+            WatchedFigure::Metric(metric) => metric.clone(),
+            WatchedFigure::Function(function) => format!("{}{function}", Self::OF_FUNCTION),
+        }
+    }
+
+    fn name(&self) -> &str {
+        let (WatchedFigure::Metric(name) | WatchedFigure::Function(name)) = self;
+        name
+    }
+}
+
+/// Refuses keys that nobody knows, and those that a gate decides.
+fn check_keys(table: &Table) -> Result<(), String> {
+    let known: Vec<&str> =
+        fields_of::<CaseFields>().iter().chain(fields_of::<Experiment>()).copied().collect();
+    for key in table.keys() {
+        if let Some((_, instead)) = DECIDED.iter().find(|(decided, _)| decided == key) {
+            return Err(format!("{key} has no meaning for a gate: {instead}"));
+        }
+        if !known.contains(&key.as_str()) {
+            let given = known.iter().filter(|known| DECIDED.iter().all(|(name, _)| name != *known));
+            let near = did_you_mean(key, given.copied());
+            return Err(format!("unknown key '{}'{near}", printable(key)));
+        }
+    }
+    Ok(())
+}
+
+/// The names of a struct's fields, as it declares them to whoever reads it.
+fn fields_of<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
+    struct Fields<'a>(&'a mut &'static [&'static str]);
+    impl<'de> Deserializer<'de> for Fields<'_> {
+        type Error = FieldsError;
+
+        fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, FieldsError> {
+            Err(FieldsError::custom("no struct"))
+        }
+
+        fn deserialize_struct<V: Visitor<'de>>(
+            self,
+            _: &'static str,
+            fields: &'static [&'static str],
+            _: V,
+        ) -> Result<V::Value, FieldsError> {
+            *self.0 = fields;
+            Err(FieldsError::custom("the fields are all that is asked for"))
+        }
+
+        forward_to_deserialize_any! {
+            bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option
+            unit unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+        }
+    }
+    let mut fields: &'static [&'static str] = &[];
+    let _ = T::deserialize(Fields(&mut fields));
+    fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        Suite::parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_case_is_an_experiment_with_a_limit() {
+        let text = "build = 'make'\nlimit = '0.1% or 10000'\n\n\
+                    [case.parse]\ncommand = './bench parse'\nartifact = 'bench'\n\n\
+                    [case.print]\ncommand = ['./bench', 'print']\nlimit = '1%'\nmetric = ['instructions', 'page-faults']\n\
+                    function = 'print_line'\ncpu-model = 'Skylake-Client-v1'\n\n\
+                    [case.wall]\nmachine = 'host'\ncommand = './bench'\nbudget = '5s'\nbuild = 'make fast'\n";
+        let cases = Suite::parse(text).unwrap().cases;
+        let [parse, print, wall] = &cases[..] else { panic!("{cases:?}") };
+        assert_eq!((parse.name.as_str(), parse.build.as_deref()), ("parse", Some("make")));
+        assert_eq!(parse.artifact, ["bench"]);
+        assert_eq!(parse.limit, Some("0.1% or 10000".parse().unwrap()));
+        assert!(parse.is_exact() && parse.watched.is_empty());
+        assert_eq!(parse.experiment.name.as_deref(), Some("gate/parse"));
+        let labels: Vec<String> = print.watched.iter().map(WatchedFigure::label).collect();
+        assert_eq!(labels, ["instructions", "page-faults", "function:print_line"]);
+        assert_eq!(print.limit, Some("1%".parse().unwrap()));
+        assert_eq!(print.experiment.cpu_model, ["Skylake-Client-v1"]);
+        assert_eq!(wall.build.as_deref(), Some("make fast"));
+        assert!(!wall.is_exact() && wall.experiment.budget.is_some());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, part) in [
+            ("", "there is no case; add one"),
+            ("case = 1", "write a case as a table"),
+            ("[case]", "write a case as a table"),
+            ("case.a = 1", "case 'a': write it as a table: [case.a]"),
+            ("[case.a]\ncomand = 'x'", "case 'a': unknown key 'comand' (did you mean command?)"),
+            (
+                "limt = '1%'\n[case.a]\ncommand = 'x'",
+                "above the cases: unknown key 'limt' (did you mean limit?)",
+            ),
+            ("[case.a]\ncommand = 'x'\nmemory_mib = 1", "did you mean memory-mib?"),
+            ("[case.a]", "case 'a': give it a command or a workload"),
+            ("[case.a]\ncommand = 'x'\nworkload = 'mmap'", "and not both"),
+            ("[case.a]\ncommand = 1", "case 'a': "),
+            (
+                "[case.a]\ncommand = 'x'\nlimit = '5 parsecs'",
+                "case 'a': limit: '5 parsecs' is no limit",
+            ),
+            ("[case.a]\ncommand = 'x'\npairs = 3", "pairs: counts of the emulated machine repeat"),
+            (
+                "[case.a]\ncommand = 'x'\nprimary = 'wall'",
+                "primary has no meaning for a gate: write metric",
+            ),
+            ("[case.a]\ncommand = 'x'\ncpu-model = ['a', 'b']", "cpu-model: a case has one"),
+            (
+                "[case.a]\ncommand = 'x'\nmachine = 'host'\nfunction = 'f'",
+                "function f: functions are counted on",
+            ),
+            ("[case.a]\ncommand = 'x'\nmetric = ''", "a metric or function without a name"),
+            ("[case.'a b']\ncommand = 'x'", "case 'a b': a case's name has letters"),
+            ("[case.a\n", "line 1, column"),
+        ] {
+            let error = error(text);
+            assert!(error.contains(part), "{text}\n{error}");
+        }
+    }
+
+    #[test]
+    fn cases_are_selected_by_name() {
+        let suite = Suite::parse("command = 'x'\n[case.parse]\n[case.print]\n").unwrap();
+        let names = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            suite
+                .clone()
+                .select(&names)
+                .map(|suite| suite.cases.len())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!((names(&[]), names(&["print"])), (Ok(2), Ok(1)));
+        let error = names(&["pirnt"]).unwrap_err();
+        assert_eq!(
+            error,
+            "--case pirnt: there is no such case (did you mean print?); there are: parse, print"
+        );
+    }
+
+    #[test]
+    fn what_a_gate_decides_are_fields_of_experiments() {
+        let known = fields_of::<Experiment>();
+        for (name, _) in DECIDED {
+            assert!(known.contains(&name), "{name} is no field");
+        }
+        for name in LENGTHS {
+            assert!(known.contains(&name), "{name} is no field");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! GitHub's commands for its log: an error for each figure beyond its limit, at the line of the function that
+//! costs most of what came on top, where that is known.
+
+use super::GateView;
+use crate::gate::report::GateVerdict;
+use std::fmt::Write as _;
+
+pub(super) fn render(view: &GateView<'_>) -> String {
+    let mut text = String::new();
+    let mut say = |command: &str, place: &str, title: &str, words: &str| {
+        let title = property(title);
+        let _ = writeln!(text, "::{command} {place}title={title}::{}", data(words));
+    };
+    // A check that passes whatever is found has no errors.
+    let beyond = if view.soft { "warning" } else { "error" };
+    for case in &view.report.cases {
+        let place = case.place.as_ref().map_or(String::new(), |place| {
+            format!("file={},line={},", property(&place.file), place.line)
+        });
+        if let Some(words) = case.failure_words() {
+            let command = match case.verdict() {
+                GateVerdict::Failed => beyond,
+                GateVerdict::MayLand => "notice",
+                _ => "warning",
+            };
+            say(command, "", &format!("opcost: {}", case.name), &words);
+        }
+        for figure in &case.figures {
+            let command = match figure.outcome.verdict() {
+                GateVerdict::Exceeded => beyond,
+                GateVerdict::NoAnswer => "warning",
+                _ => continue,
+            };
+            let change =
+                figure.change_words().map_or(String::new(), |change| format!("{change}: "));
+            let title = format!("opcost: {} {}", case.name, figure.metric);
+            say(command, &place, &title, &format!("{change}{}", figure.words()));
+        }
+    }
+    for orphan in &view.report.orphans {
+        say(
+            "warning",
+            "",
+            &format!("opcost: {orphan}"),
+            "the baseline has it, and the suite has no such case",
+        );
+    }
+    text
+}
+
+/// The text of a command (actions/toolkit, `command.ts`).
+fn data(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+/// The value of a command's property.
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}

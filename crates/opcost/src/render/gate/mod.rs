@@ -1,0 +1,111 @@
+//! A gate's report as bytes: one file and one row of [`GATE_FORMATS`] for each format.
+
+mod annotations;
+mod bencher;
+mod functions;
+mod github_benchmark;
+mod json;
+mod junit;
+mod markdown;
+mod openmetrics;
+pub mod series;
+mod text;
+
+use super::Style;
+use crate::gate::report::{Against, GateReport, RevisionSide};
+use crate::number::{figure, figures};
+use anyhow::{Context, Result};
+use opcost_record::Unit;
+
+/// Everything that a gate's report shows.
+#[derive(Clone, Copy)]
+pub struct GateView<'a> {
+    /// What the gate found.
+    pub report: &'a GateReport,
+    /// How to show it on a terminal.
+    pub style: &'a Style,
+    /// Whether the exit status is 0 whatever was found.
+    pub soft: bool,
+}
+
+/// A format.
+pub struct GateFormat {
+    /// Its name, as `--format` takes it and in `--export-NAME`.
+    pub name: &'static str,
+    /// What it is for.
+    pub help: &'static str,
+    render: fn(&GateView<'_>) -> Result<String>,
+}
+
+/// Every format.
+pub static GATE_FORMATS: &[GateFormat] = &[
+    GateFormat {
+        name: "text",
+        help: "the answer for people",
+        render: |view| Ok(text::render(view)),
+    },
+    GateFormat {
+        name: "markdown",
+        help: "a comment for a pull request",
+        render: |view| Ok(markdown::render(view)),
+    },
+    GateFormat { name: "json", help: "everything as JSON", render: json::render },
+    GateFormat { name: "junit", help: "JUnit's XML", render: |view| Ok(junit::render(view)) },
+    GateFormat { name: "bencher", help: "Bencher's metric format (BMF)", render: bencher::render },
+    GateFormat {
+        name: "github-benchmark",
+        help: "github-action-benchmark's JSON",
+        render: github_benchmark::render,
+    },
+    GateFormat {
+        name: "openmetrics",
+        help: "OpenMetrics",
+        render: |view| Ok(openmetrics::render(view)),
+    },
+    GateFormat {
+        name: "annotations",
+        help: "GitHub's ::error lines",
+        render: |view| Ok(annotations::render(view)),
+    },
+];
+
+/// Renders in the format of this name.
+///
+/// # Errors
+/// The name is none of [`GATE_FORMATS`]' (the command line lets no other through).
+pub fn render(format: &str, view: &GateView<'_>) -> Result<String> {
+    let format =
+        GATE_FORMATS.iter().find(|known| known.name == format).context("unknown format")?;
+    (format.render)(view)
+}
+
+/// What a change is held against, in words.
+fn against_words(against: &Against) -> String {
+    match against {
+        Against::Base(side) => side_words(side),
+        Against::Baseline { path } => format!("baseline {path}"),
+    }
+}
+
+/// `HEAD (c0ffee123456)`.
+fn side_words(side: &RevisionSide) -> String {
+    format!("{} ({})", side.name, opcost_kernel::short_commit(&side.commit))
+}
+
+/// A count whole, other figures as tables have them.
+fn exactly(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Count if value.fract() == 0.0 && value >= 0.0 => crate::number::grouped(value as u64),
+        _ => figure(value, unit),
+    }
+}
+
+/// Both figures of a row; a dash where there is none.
+fn both(baseline: Option<f64>, value: Option<f64>, unit: Unit) -> [String; 2] {
+    if unit == Unit::Count {
+        return [baseline, value].map(|side| side.map_or("–".into(), |side| exactly(side, unit)));
+    }
+    let known: Vec<f64> = [baseline, value].into_iter().flatten().collect();
+    let mut words = figures(&known, unit).into_iter();
+    [baseline, value].map(|side| side.and_then(|_| words.next()).unwrap_or_else(|| "–".into()))
+}

@@ -1,0 +1,26 @@
+//! OpenMetrics: the tip's figures, one gauge with labels for all.
+
+use super::GateView;
+use std::fmt::Write as _;
+
+pub(super) fn render(view: &GateView<'_>) -> String {
+    let mut text = String::from("# HELP opcost_figure A figure of the revision that is to land\n");
+    text.push_str("# TYPE opcost_figure gauge\n");
+    for (case, figure) in view.report.figures() {
+        if let Some(value) = figure.value {
+            let (name, metric) = (label(&case.name), label(&figure.metric));
+            let unit = figure.unit.symbol();
+            let _ = writeln!(
+                text,
+                "opcost_figure{{case=\"{name}\",metric=\"{metric}\",unit=\"{unit}\"}} {value}"
+            );
+        }
+    }
+    text.push_str("# EOF\n");
+    text
+}
+
+/// The value of a label.
+fn label(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}

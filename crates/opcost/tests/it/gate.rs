@@ -1,0 +1,472 @@
+//! `opcost gate` in a user's repository: what it answers, what it refuses, and that it leaves nothing there.
+
+use crate::lab::{Ended, Lab, Started, with_mounts};
+use crate::needs;
+use std::fs;
+use std::process::Command;
+
+/// A lab with a repository, and caches of its own.
+struct Yard {
+    lab: Lab,
+}
+
+/// A suite of one case of the host, which is decided by hardly any runs.
+const HOST: &str = "[case.work]\nmachine = 'host'\nbuild = './build'\nartifact = 'work'\ncommand = './work'\n\
+                    pairs = 4\nlimit = '10000%'\n";
+
+impl Yard {
+    /// One commit: a build that copies a script, which is the program.
+    fn new(suite: &str) -> Option<Yard> {
+        if !needs::programs(&["git"]) {
+            return None;
+        }
+        let yard = Yard { lab: Lab::new() };
+        yard.git(&["init", "--quiet", "--initial-branch=main", "repository"], "");
+        yard.write("opcost.toml", suite);
+        yard.script("build", "cp work.in work");
+        yard.script("work.in", ":");
+        yard.write(".gitignore", "/work\n/started\n");
+        yard.commit("One");
+        Some(yard)
+    }
+
+    fn git(&self, words: &[&str], below: &str) -> String {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(self.lab.path(below)).args(["-c", "user.name=a", "-c", "user.email=a@b"]);
+        let output = git.args(words).env("GIT_CONFIG_GLOBAL", "/dev/null").output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn in_repository(&self, words: &[&str]) -> String {
+        self.git(words, "repository")
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        self.lab.write(&format!("repository/{name}"), text);
+    }
+
+    fn script(&self, name: &str, text: &str) {
+        self.lab.script(&format!("repository/{name}"), text);
+    }
+
+    fn commit(&self, message: &str) {
+        self.in_repository(&["add", "--all"]);
+        self.in_repository(&["commit", "--quiet", "--allow-empty", "--message", message]);
+    }
+
+    fn command(&self, more: &[&str]) -> Command {
+        let mut command = self.lab.command(&["gate", "--quiet"]);
+        command.args(more).current_dir(self.lab.path("repository"));
+        command.env("XDG_CACHE_HOME", self.lab.path("cache"));
+        command
+    }
+
+    fn gate(&self, more: &[&str]) -> Ended {
+        self.command(more).spawn().unwrap().end()
+    }
+
+    /// All that git knows of the repository, and every file of it.
+    fn state(&self) -> (String, Vec<String>) {
+        let known = ["status --porcelain", "worktree list", "for-each-ref", "count-objects"]
+            .map(|words| self.in_repository(&words.split(' ').collect::<Vec<_>>()))
+            .concat();
+        let mut files = Vec::new();
+        let mut folders = vec![self.lab.path("repository")];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let entry = entry.unwrap();
+                if entry.file_type().unwrap().is_dir() {
+                    folders.push(entry.path());
+                }
+                let changed = entry.metadata().unwrap().modified().unwrap();
+                // git itself refreshes its index when somebody asks for the status.
+                if entry.file_name() != "index" && !entry.file_type().unwrap().is_dir() {
+                    files.push(format!("{} {changed:?}", entry.path().display()));
+                }
+            }
+        }
+        files.sort();
+        (known, files)
+    }
+
+    /// Folders of trees in the cache.
+    fn trees(&self) -> Vec<String> {
+        let gate = fs::read_dir(self.lab.path("cache/opcost/gate")).into_iter().flatten().flatten();
+        let trees = gate.flat_map(|entry| {
+            fs::read_dir(entry.path().join("trees")).into_iter().flatten().flatten()
+        });
+        let folders = trees.filter(|entry| entry.path().is_dir());
+        folders.map(|entry| entry.file_name().into_string().unwrap()).collect()
+    }
+}
+
+#[test]
+fn what_cannot_be_compared_is_named_with_its_remedy() {
+    let Some(yard) = Yard::new(HOST) else { return };
+    // Outside of a repository.
+    let outside = yard.lab.run(&["gate", "--base", "HEAD"]);
+    outside.expect(2).says(&["not a git repository", "run this inside the checkout"]);
+    yard.gate(&[]).expect(2).says(&["has no upstream branch", "--base origin/main"]);
+    yard.gate(&["--base", "nope"]).expect(2).says(&["git knows no revision 'nope'"]);
+    yard.gate(&["--base", "HEAD", "--case", "wrok"]).expect(2).says(&["did you mean work?"]);
+    let series = |range: &str| {
+        let mut series = yard.lab.command(&["series", "--quiet", range]);
+        series
+            .current_dir(yard.lab.path("repository"))
+            .env("XDG_CACHE_HOME", yard.lab.path("cache"));
+        series.spawn().unwrap().end()
+    };
+    series("HEAD").expect(2).says(&["give the commits as BASE..TIP"]);
+    series("HEAD...HEAD").expect(2).says(&["give the commits as BASE..TIP"]);
+    series("HEAD..HEAD").expect(2).says(&["is measured on this host"]);
+    series("nope..HEAD").expect(2).says(&["is measured on this host"]);
+    yard.gate(&["--baseline", "none"]).expect(2).says(&["is measured on this host", "--base"]);
+    yard.write("opcost.toml", "[case.work]\ncomand = 'x'\n");
+    yard.gate(&["--base", "HEAD"])
+        .expect(2)
+        .says(&["unknown key 'comand' (did you mean command?)"]);
+    fs::remove_file(yard.lab.path("repository/opcost.toml")).unwrap();
+    yard.gate(&["--base", "HEAD"]).expect(2).says(&["there is no suite", "[case.parse]"]);
+}
+
+#[test]
+fn baselines_that_say_nothing_are_no_pass() {
+    let Some(yard) = Yard::new("[case.work]\ncommand = './work'\n") else { return };
+    let refused = |text: &str, part: &str| {
+        yard.write("figures", text);
+        yard.gate(&["--baseline", "figures"]).expect(3).says(&["baseline 'figures'", part]);
+    };
+    yard.gate(&["--baseline", "figures"]).expect(3).says(&["there is no baseline", "--update"]);
+    refused("opcost-baseline 2\n", "has format 2");
+    refused("opcost-baseline 1\n<<<<<<< HEAD\n", "line 2: git left a conflict");
+    refused("opcost-baseline 1\nwork instructions many - k=v\n", "line 2: 'many' is no count");
+    refused("figures\n", "this is no baseline file");
+    yard.gate(&["--baseline", "figures", "--update"]).expect(3).says(&["this is no baseline file"]);
+}
+
+#[test]
+fn a_shallow_clone_says_what_to_fetch() {
+    let Some(yard) = Yard::new(HOST) else { return };
+    yard.commit("Two");
+    yard.in_repository(&["checkout", "--quiet", "-b", "change"]);
+    yard.commit("Three");
+    yard.in_repository(&["checkout", "--quiet", "main"]);
+    yard.commit("Four");
+    let from = format!("file://{}", yard.lab.path("repository").display());
+    yard.git(&["clone", "--quiet", "--depth=1", "--no-single-branch", &from, "shallow"], "");
+    yard.git(&["checkout", "--quiet", "change"], "shallow");
+    let gate = |more: &[&str]| {
+        let mut command = yard.command(more);
+        command.current_dir(yard.lab.path("shallow"));
+        command.spawn().unwrap().end()
+    };
+    yard.git(&["branch", "--quiet", "--set-upstream-to=origin/main"], "shallow");
+    gate(&[]).expect(2).says(&["went apart", "fetch-depth: 0"]);
+    gate(&["--base", "HEAD~1"]).expect(2).says(&["no revision 'HEAD~1'", "fetch-depth: 0"]);
+}
+
+#[test]
+fn builds_that_fail_are_shown_and_leave_the_repository_alone() {
+    let Some(yard) = Yard::new(HOST) else { return };
+    yard.script("build", "echo compiling; echo 'work.in:3: no such thing' >&2; exit 7");
+    yard.commit("Does not build");
+    yard.script("build", "true");
+    yard.commit("Makes nothing");
+    let before = yard.state();
+    let ended = yard.gate(&["--base", "HEAD~2", "--tip", "HEAD~1"]).expect(4);
+    for part in [
+        "tip ",
+        "Does not build",
+        "'./build' ended with status 7",
+        "work.in:3: no such thing",
+        ".log",
+    ] {
+        assert!(ended.stdout.contains(part), "no '{part}' in {}", ended.stdout);
+    }
+    // A new case may fail on the base; one that the base has may not.
+    let ended = yard.gate(&["--base", "HEAD~1", "--tip", "HEAD~2"]).expect(4);
+    assert!(
+        ended.stdout.contains("base ") && ended.stdout.contains("status 7"),
+        "{}",
+        ended.stdout
+    );
+    let ended = yard.gate(&["--base", "HEAD~2"]).expect(4);
+    assert!(ended.stdout.contains("has no 'work' after './build'"), "{}", ended.stdout);
+    yard.gate(&["--base", "HEAD~2", "--soft"]).expect(0);
+    assert_eq!(yard.state(), before);
+}
+
+#[test]
+fn a_metric_that_varies_gets_the_usual_verdicts() {
+    let Some(yard) = Yard::new(HOST) else { return };
+    yard.script("work.in", "exec true");
+    yard.commit("Two");
+    yard.write("new", "not committed\n");
+    let before = yard.state();
+    // Four pairs cannot decide, and what is undecided is no pass.
+    let ended = yard.gate(&["--base", "HEAD~1"]).expect(3);
+    assert!(ended.stdout.contains("wall"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("changes of 1 file that are not committed"), "{}", ended.stdout);
+    assert_eq!(yard.state(), before);
+    // What is not committed is measured if somebody asks for it.
+    yard.script("work.in", "exit 5");
+    let ended = yard.gate(&["--base", "HEAD", "--worktree"]).expect(4);
+    assert!(ended.stdout.contains("it ended with status 5"), "{}", ended.stdout);
+    assert_eq!(yard.trees().len(), 3);
+    // A hook tells git where it is; that leads nobody astray.
+    let mut hook = yard.command(&["--base", "HEAD~1", "--tip", "HEAD"]);
+    hook.env("GIT_DIR", yard.lab.path("elsewhere")).env("GIT_INDEX_FILE", "nowhere");
+    hook.spawn().unwrap().end().expect(3);
+}
+
+#[test]
+fn what_a_killed_gate_leaves_is_removed_by_the_next() {
+    let Some(yard) = Yard::new(HOST) else { return };
+    let before = yard.state();
+    let started = yard.lab.path("started");
+    yard.script("build", &format!("echo $$ > {}; exec sleep 100", started.display()));
+    yard.commit("Builds for ever");
+    yard.script("build", "cp work.in work");
+    yard.commit("Builds again");
+    let during = yard.state();
+    let mut killed = yard.command(&["--base", "HEAD~2", "--tip", "HEAD~1"]).spawn().unwrap();
+    let build = yard.lab.wait_for("started");
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    // A compiler that outlives its opcost writes to nobody else's tree.
+    // SAFETY: kill takes integers only; the process sleeps, so the number is its.
+    assert_eq!(unsafe { libc::kill(build.trim().parse().unwrap(), libc::SIGKILL) }, 0);
+    assert_eq!(yard.state(), during);
+    assert_eq!(yard.trees().len(), 1, "half a tree");
+    yard.gate(&["--base", "HEAD~2"]).expect(3);
+    assert_eq!(yard.trees().len(), 1, "both sides are one tree, and the half one is gone");
+    assert_eq!(yard.state(), during);
+    assert_ne!(before, during);
+}
+
+#[test]
+fn a_full_disk_ends_a_gate_and_leaves_nothing() {
+    let Some(yard) = Yard::new(HOST) else { return };
+    yard.script("build", "head -c 4m /dev/zero > work");
+    yard.commit("Builds something large");
+    let before = yard.state();
+    fs::create_dir_all(yard.lab.path("cache")).unwrap();
+    let script = r#"
+        mount -t tmpfs -o size=1m none cache
+        cd repository
+        status=0
+        XDG_CACHE_HOME=$PWD/../cache $OPCOST gate --quiet --base HEAD~1 > ../full.out 2> ../full.err || status=$?
+        echo $status > ../full.status
+        ls ../cache/opcost/gate/*/trees > ../full.trees
+    "#;
+    let Some(ended) = with_mounts(&yard.lab, script) else {
+        opcost_skip::skip!("this user may not mount anything (unshare --mount)");
+        return;
+    };
+    ended.expect(0);
+    assert_eq!(yard.lab.read("full.status"), "5\n");
+    let error = yard.lab.read("full.err");
+    for part in ["the disk that has", "is full", "XDG_CACHE_HOME"] {
+        assert!(error.contains(part), "no '{part}' in {error}");
+    }
+    assert!(yard.lab.lines("full.trees").iter().all(|name| name.ends_with(".log")));
+    assert_eq!(yard.state(), before);
+}
+
+/// A program whose instructions are as many as its loop has rounds.
+fn work(rounds: u32) -> String {
+    format!("at=0\nwhile [ $at -lt {rounds} ]; do at=$((at + 1)); done")
+}
+
+#[test]
+fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
+    let Some(kernel) = needs::kernel() else { return };
+    let suite = format!(
+        "kernel = '{kernel}'\nbuild = './build'\nartifact = 'work'\nlimit = '0.5%'\n\
+         metric = 'instructions:u'\n[case.loop]\ncommand = './work'\n"
+    );
+    let Some(yard) = Yard::new(&suite) else { return };
+    yard.script("work.in", &work(1000));
+    yard.commit("A loop");
+    let check = ["--baseline", "figures"];
+    yard.gate(&["--baseline", "figures", "--update"]).expect(0);
+    let figures = yard.lab.read("repository/figures");
+    assert!(figures.starts_with("opcost-baseline 1\n\nloop instructions:u "), "{figures}");
+    yard.commit("The baseline");
+    let same = yard.gate(&check).expect(0);
+    assert!(same.stdout.contains("1 figure the same"), "{}", same.stdout);
+
+    // A cost beyond the limit names its function, until a commit accepts it.
+    yard.script("work.in", &work(1100));
+    yard.commit("More rounds");
+    let out = yard.lab.path("report.json");
+    let worse =
+        yard.gate(&["--baseline", "figures", "--export-json", out.to_str().unwrap()]).expect(1);
+    for part in ["▲ more than 0.50 %", "come from", "Opcost-accept: loop +"] {
+        assert!(worse.stdout.contains(part), "no '{part}' in {}", worse.stdout);
+    }
+    let report: serde_json::Value = serde_json::from_str(&yard.lab.read("report.json")).unwrap();
+    let ratio = report["cases"][0]["figures"][0]["change_ratio"].as_f64().unwrap();
+    yard.commit(&format!("Accepted\n\nOpcost-accept: loop +{:.1}%", 100.0 * ratio + 0.1));
+
+    // The same from a base, whose count is the baseline's.
+    let based = yard.gate(&["--base", "HEAD~2", "--json"]).expect(0);
+    let based: serde_json::Value = serde_json::from_str(&based.stdout).unwrap();
+    let figure =
+        |report: &serde_json::Value, name: &str| report["cases"][0]["figures"][0][name].clone();
+    for name in ["baseline", "value", "floor"] {
+        assert_eq!(figure(&based, name), figure(&report, name), "{name}");
+    }
+
+    assert!(based["accepted"][0]["text"].as_str().unwrap().starts_with("loop +"), "{based}");
+
+    // A series of the same commits: what each did adds up to what both did.
+    let mut series = yard.lab.command(&["series", "--quiet", "HEAD~2..HEAD", "--json"]);
+    series.current_dir(yard.lab.path("repository")).env("XDG_CACHE_HOME", yard.lab.path("cache"));
+    let series: serde_json::Value =
+        serde_json::from_str(&series.spawn().unwrap().end().expect(0).stdout).unwrap();
+    let [first, second] = &series["figures"][0]["steps"].as_array().unwrap()[..] else {
+        panic!("{series}")
+    };
+    assert_eq!(first["change"].as_f64(), figure(&based, "change").as_f64());
+    assert_eq!(
+        (second["change"].as_i64(), &series["figures"][0]["total"]["change"]),
+        (Some(0), &first["change"])
+    );
+
+    // Another CPU is another question, and a baseline without a case is no pass.
+    let other =
+        figures.replace("cpu=max", "cpu=Skylake-Client-v1") + "\nturns instructions 1 - cpu=max\n";
+    yard.write("figures", &other);
+    let other = yard.gate(&check).expect(3);
+    let said = other.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "cpu is max, the baseline has Skylake-Client-v1",
+        "turns: the baseline has it, and the suite has no such case",
+        "Measure the baseline anew and commit it: opcost gate --baseline figures --update",
+    ] {
+        assert!(said.contains(part), "no '{part}' in {said}");
+    }
+}
+
+/// Runs a script of this repository in the lab's repository, with programs of the test before others.
+fn script_ci(yard: &Yard, name: &str, environment: &[(&str, &str)]) -> Ended {
+    let script = crate::tidy::root().join("script/ci").join(name);
+    let mut command = yard.lab.shell(&format!("exec '{}'", script.display()));
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.current_dir(yard.lab.path("repository"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("GITHUB_")) {
+        command.env_remove(name);
+    }
+    command.env("PATH", format!("{}:{path}", yard.lab.path("bin").display()));
+    command.env("OPCOST", crate::lab::OPCOST).env("XDG_CACHE_HOME", yard.lab.path("cache"));
+    command.env("OPCOST_REPORT", yard.lab.path("report")).envs(environment.iter().copied());
+    command.spawn().unwrap().end()
+}
+
+#[test]
+fn a_job_leaves_a_report_whatever_happens() {
+    let Some(yard) = Yard::new(&HOST.replace("'10000%'", "'10000%'\nmetric = 'page-faults'"))
+    else {
+        return;
+    };
+    yard.commit("Two");
+    let summary = yard.lab.path("summary");
+    let job = |more: &[(&str, &str)]| {
+        let all = [
+            &[("GITHUB_STEP_SUMMARY", summary.to_str().unwrap()), ("GITHUB_ACTIONS", "true")],
+            more,
+        ]
+        .concat();
+        script_ci(&yard, "gate", &all)
+    };
+    // Four pairs decide nothing, so there is no answer, and it is in every file.
+    job(&[("GITHUB_REF", "refs/pull/17/merge")]).expect(3);
+    assert!(yard.lab.read("report/comment.md").starts_with("<!-- opcost gate -->\n❔ **No answer"));
+    assert!(yard.lab.read("summary").contains("No answer"));
+    assert_eq!(yard.lab.read("report/number"), "17\n");
+    for name in ["gate.json", "junit.xml", "metrics.txt", "annotations"] {
+        assert!(yard.lab.exists(&format!("report/{name}")), "{name}");
+    }
+    job(&[("OPCOST_SOFT", "1")]).expect(0);
+    // A gate that could not begin says so, too.
+    job(&[("OPCOST_BASE", "nope")]).expect(2).says(&["git knows no revision 'nope'"]);
+    assert!(yard.lab.read("report/comment.md").contains("ended with status 2"));
+    // The target branch that is not there is named.
+    job(&[("GITHUB_BASE_REF", "main")]).expect(2).says(&["git knows no revision 'origin/main'"]);
+}
+
+#[test]
+fn one_comment_is_posted_and_then_edited() {
+    let Some(yard) = Yard::new(HOST) else { return };
+    let called = yard.lab.path("called");
+    // What gh was asked, and the answers of a repository whose pull request 17 has what $COMMENT says.
+    let gh = "echo \"$*\" >> CALLED\ncase \"$*\" in\n*--jq\\ .head.sha) echo c0ffee ;;\n*--paginate*) echo \"$COMMENT\" ;;\nesac";
+    yard.lab.script("bin/gh", &gh.replace("CALLED", called.to_str().unwrap()));
+    let comment = |body: &str, known: &str, head: &str| {
+        yard.lab.write("report/comment.md", body);
+        fs::write(&called, "").unwrap();
+        let environment =
+            [("GITHUB_REPOSITORY", "ann/words"), ("COMMENT", known), ("OPCOST_HEAD", head)];
+        script_ci(&yard, "comment", &environment)
+    };
+    yard.lab.write("report/number", "17\n");
+    let worse = "<!-- opcost gate -->\n❌ **The change must not land.**\n\n| case |\n";
+    let same = "<!-- opcost gate -->\n✅ **The change may land.** Nothing has to be done.\n";
+    comment(worse, "", "c0ffee").expect(0);
+    assert!(
+        yard.lab
+            .read("called")
+            .contains("--method POST repos/ann/words/issues/17/comments --field body=@")
+    );
+    comment(worse, "5", "c0ffee").expect(0);
+    assert!(yard.lab.read("called").contains("--method PATCH repos/ann/words/issues/comments/5"));
+    // Nobody has to read that nothing changed, but what was said before is corrected.
+    comment(same, "", "c0ffee").expect(0);
+    assert!(!yard.lab.read("called").contains("--method"));
+    comment(same, "5", "c0ffee").expect(0);
+    assert!(yard.lab.read("called").contains("--method PATCH"));
+    // A fork's job wrote these files.
+    comment(worse, "5", "decade")
+        .expect(2)
+        .says(&["pull request 17 is at c0ffee, and the report is of decade"]);
+    comment("hello\n", "", "c0ffee").expect(2).says(&["is no report of opcost gate"]);
+    yard.lab.write("report/number", "17/../../x\n");
+    comment(worse, "", "c0ffee").expect(2).says(&["is no number of a pull request"]);
+    assert!(!yard.lab.read("called").contains("--method"));
+}
+
+#[test]
+fn the_sample_repository_is_the_same_everywhere() {
+    if !needs::programs(&["git", "python3"]) {
+        return;
+    }
+    let lab = Lab::new();
+    let script = crate::tidy::root().join("examples/gate/make-repository");
+    let mut heads = Vec::new();
+    for name in ["one", "another/place"] {
+        let folder = lab.path(name);
+        let line = format!(
+            "'{}' '{}' && git -C '{}' log --oneline",
+            script.display(),
+            folder.display(),
+            folder.display()
+        );
+        let mut command = lab.shell(&line);
+        command.env("GIT_CONFIG_GLOBAL", "/dev/null");
+        let ended = command.spawn().unwrap().end().expect(0);
+        let commits: Vec<String> = ended.stdout.lines().skip(1).map(str::to_string).collect();
+        assert_eq!(commits.len(), 20);
+        heads.push(commits);
+    }
+    assert_eq!(heads[0], heads[1]);
+    // The page names commits by their place.
+    for (place, subject) in
+        [(6, "Refuse words that are too long"), (9, "Mix keys less"), (13, "Spread hashes better")]
+    {
+        assert!(heads[0][place].ends_with(subject), "{place}: {}", heads[0][place]);
+    }
+    let again = lab.shell(&format!("'{}' one", script.display())).spawn().unwrap().end();
+    again.expect(2).says(&["is there already"]);
+}

@@ -1,0 +1,325 @@
+//! A gate's report in every format.
+
+use opcost::comparison::{CallerRow, FunctionComparison, FunctionRow, FunctionVerdict, Sides};
+use opcost::gate::key::{FigureKey, KeyDifference};
+use opcost::gate::report::{
+    Against, CaseFailure, CaseReport, FigureReport, GateReport, GateVerdict, Outcome, Place,
+    RevisionSide,
+};
+use opcost::gate::series::{Series, SeriesFigure, SeriesRow};
+use opcost::gate::trailer::Accepted;
+use opcost::render::Style;
+use opcost::render::gate::{GATE_FORMATS, GateView, render, series as series_page};
+use opcost_record::{Better, Unit};
+use quick_xml::events::Event;
+
+fn side(name: &str, commit: char) -> RevisionSide {
+    RevisionSide {
+        name: name.into(),
+        commit: commit.to_string().repeat(40),
+        subject: "Say | what <it> does".into(),
+    }
+}
+
+fn figure(metric: &str, sides: [f64; 2], limit: Option<&str>, outcome: Outcome) -> FigureReport {
+    FigureReport {
+        metric: metric.into(),
+        unit: Unit::Count,
+        better: Better::Lower,
+        baseline: Some(sides[0]),
+        value: Some(sides[1]),
+        floor: Some(210.0),
+        limit: limit.map(|limit| limit.parse().unwrap()),
+        outcome,
+    }
+}
+
+fn case(name: &str, figures: Vec<FigureReport>) -> CaseReport {
+    CaseReport {
+        name: name.into(),
+        work: format!("./bench {name}"),
+        figures,
+        failure: None,
+        functions: None,
+        functions_missing: None,
+        recordings: [Some("261123-1a".into()), Some("261123-2b".into())],
+        key: FigureKey::new([("arch", "x86_64"), ("cpu", "max"), ("emulator", "7.2.22")]),
+        place: None,
+    }
+}
+
+fn sides(value_baseline: f64, value: f64) -> Sides {
+    Sides { value_baseline, value, change: value - value_baseline }
+}
+
+fn functions() -> FunctionComparison {
+    let caller = |symbol: &str, one, two| CallerRow {
+        symbol: symbol.into(),
+        module: "/tree/bench".into(),
+        own: sides(one, two),
+        calls: sides(1.0, 1.0),
+    };
+    let row = |symbol: &str, module: &str, one, two, callers| {
+        let mut row = FunctionRow::default();
+        (row.symbol, row.module, row.own) = (symbol.into(), module.into(), sides(one, two));
+        (row.appeared, row.callers) = (one == 0.0, callers);
+        row
+    };
+    FunctionComparison {
+        baseline: 0,
+        variant: 1,
+        per_op: false,
+        sampled: None,
+        total: sides(1_000_000.0, 1_005_000.0),
+        verdict: FunctionVerdict::FewLayouts,
+        layouts: None,
+        rows: vec![
+            row(
+                "parse_line",
+                "/tree/bench",
+                100_000.0,
+                104_000.0,
+                vec![caller("main", 60_000.0, 63_000.0), caller("again<T>", 40_000.0, 41_000.0)],
+            ),
+            row("check", "/tree/bench", 0.0, 1_200.0, vec![caller("parse_line", 0.0, 1_200.0)]),
+            row("clear_page", "[kernel]", 5_300.0, 5_000.0, Vec::new()),
+        ],
+        unattributed: sides(0.0, 100.0),
+        modules: Vec::new(),
+        unmatched: None,
+    }
+}
+
+/// A report with every outcome.
+fn everything() -> GateReport {
+    let limit = Some("0.1% or 1000");
+    let accepted = Accepted::parse("bbbbbbbbbbbb", "print +2.1%").unwrap();
+    let mut parse = case(
+        "parse",
+        vec![
+            figure("instructions", [1e6, 1_005_000.0], limit, Outcome::Exceeded),
+            figure("page-faults", [52.0, 52.0], None, Outcome::Same),
+            figure("function:again<T>", [0.0, 12.0], limit, Outcome::WithinLimit),
+        ],
+    );
+    parse.functions = Some(functions());
+    parse.place = Some(Place { file: "src/parse.c".into(), line: 17 });
+    let other = KeyDifference {
+        part: "cpu".into(),
+        baseline: Some("Skylake-Client-v1".into()),
+        now: Some("max".into()),
+    };
+    let mut wall =
+        figure("wall", [0.0; 2], Some("5%"), Outcome::Unchanged("; 1.20 % would have been".into()));
+    (wall.unit, wall.baseline, wall.value, wall.floor) =
+        (Unit::Ns, Some(2.5e6), Some(2.51e6), None);
+    let mut cases = vec![
+        parse,
+        case(
+            "print",
+            vec![figure(
+                "instructions",
+                [500_000.0, 510_000.0],
+                limit,
+                Outcome::Accepted(vec![accepted]),
+            )],
+        ),
+        case("sort", vec![figure("instructions", [7e5, 6e5], limit, Outcome::Improved)]),
+        case("read", vec![figure("instructions", [7e5, 700_100.0], limit, Outcome::WithinFloor)]),
+        case(
+            "write",
+            vec![figure("instructions", [1.0, 1.0], limit, Outcome::NotComparable(vec![other]))],
+        ),
+        case("time", vec![wall]),
+        case(
+            "odd",
+            vec![figure(
+                "instructions",
+                [1.0, 1.0],
+                limit,
+                Outcome::Refused("its counts do not repeat: 1, then 2".into()),
+            )],
+        ),
+    ];
+    for figure in cases.iter_mut().flat_map(|case| &mut case.figures) {
+        match figure.outcome {
+            Outcome::NotComparable(_) => (figure.baseline, figure.floor) = (None, None),
+            Outcome::Refused(_) => {
+                (figure.baseline, figure.value, figure.floor) = (None, None, None)
+            }
+            _ => {}
+        }
+    }
+    cases.push(CaseReport {
+        failure: Some(CaseFailure::New { why: "there is no ./fresh".into(), accepted: None }),
+        ..case("fresh", Vec::new())
+    });
+    GateReport {
+        against: Against::Base(side("merge base with origin/main", 'a')),
+        tip: side("HEAD", 'b'),
+        cases,
+        orphans: vec!["gone".into()],
+        notes: vec!["HEAD is measured: changes of 2 files are left out".into()],
+        updated: false,
+    }
+}
+
+fn shown(report: &GateReport, format: &str, soft: bool) -> String {
+    render(format, &GateView { report, style: &Style::plain(), soft }).unwrap()
+}
+
+#[test]
+fn every_format_shows_every_outcome() {
+    let report = everything();
+    assert_eq!(report.verdict(), GateVerdict::Exceeded);
+    for format in GATE_FORMATS {
+        let text = shown(&report, format.name, false);
+        let text = text.replace(env!("CARGO_PKG_VERSION"), "VERSION");
+        insta::assert_snapshot!(format!("gate_{}", format.name), text);
+    }
+    let text = shown(&report, "text", false);
+    let long = text.lines().find(|line| line.chars().count() > 80);
+    assert_eq!(long, None);
+}
+
+#[test]
+fn what_programs_read_is_what_they_expect() {
+    let report = everything();
+    let json: serde_json::Value = serde_json::from_str(&shown(&report, "json", false)).unwrap();
+    assert_eq!(json["verdict"], "exceeded");
+    assert_eq!(json["cases"][0]["figures"][0]["change_ratio"], 0.005);
+    let bencher: serde_json::Value =
+        serde_json::from_str(&shown(&report, "bencher", false)).unwrap();
+    assert_eq!(bencher["parse"]["instructions"]["value"], 1_005_000.0);
+    assert!(bencher.get("fresh").is_none() && bencher.get("odd").is_none(), "nothing is not 0");
+    let junit = shown(&report, "junit", false);
+    let mut xml = quick_xml::Reader::from_str(&junit);
+    let mut cases = 0;
+    loop {
+        match xml.read_event().unwrap() {
+            Event::Eof => break,
+            Event::Start(element) if element.name().as_ref() == "testcase" => cases += 1,
+            _ => {}
+        }
+    }
+    assert_eq!(cases, 11);
+    let soft = shown(&report, "annotations", true);
+    assert!(
+        !soft.contains("::error") && soft.contains("::warning file=src/parse.c,line=17,"),
+        "{soft}"
+    );
+}
+
+#[test]
+fn a_comment_is_never_too_long() {
+    let mut report = everything();
+    let many = report.cases[0].clone();
+    for number in 0..400 {
+        let name = format!("case-{number}-{}", "x".repeat(60));
+        report.cases.push(CaseReport { name, ..many.clone() });
+    }
+    let text = shown(&report, "markdown", false);
+    assert!(text.chars().count() <= 65_536, "{}", text.chars().count());
+    assert!(text.starts_with("<!-- opcost gate -->\n❌ **The change must not land: parse instructions +0.50 %, and 400 more.**"));
+    assert!(text.ends_with("have it.\n"));
+}
+
+#[test]
+fn the_worst_case_decides() {
+    let verdict = |change: &dyn Fn(&mut GateReport)| {
+        let mut report = everything();
+        change(&mut report);
+        report.verdict()
+    };
+    let keep = |names: &'static [&str]| {
+        move |report: &mut GateReport| {
+            report.orphans.clear();
+            report.cases.retain(|case| names.contains(&case.name.as_str()));
+        }
+    };
+    assert_eq!(verdict(&keep(&["print", "sort", "read", "time"])), GateVerdict::MayLand);
+    for open in ["write", "odd", "fresh"] {
+        let of_one = |report: &mut GateReport| {
+            report.orphans.clear();
+            report.cases.retain(|case| case.name == open);
+        };
+        assert_eq!(verdict(&of_one), GateVerdict::NoAnswer, "{open}");
+    }
+    assert_eq!(verdict(&keep(&[])), GateVerdict::NoAnswer, "nothing matched");
+    // A baseline without a case is no pass.
+    let orphan = |report: &mut GateReport| report.cases.retain(|case| case.name == "read");
+    assert_eq!(verdict(&orphan), GateVerdict::NoAnswer);
+    let failed = |report: &mut GateReport| {
+        report.cases[1].failure = Some(CaseFailure::Failed("the build failed".into()));
+    };
+    assert_eq!(verdict(&failed), GateVerdict::Failed);
+    // Cases that are built alike fail alike, which is said once.
+    let mut report = everything();
+    for case in report.cases.iter_mut().take(2) {
+        case.failure =
+            Some(CaseFailure::Failed("tip: the build 'make' failed\n    a.c:3: error".into()));
+        case.figures.clear();
+    }
+    let text = shown(&report, "text", false);
+    assert_eq!(text.matches("a.c:3: error").count(), 1, "{text}");
+    assert!(
+        text.contains("parse, print: tip: the build 'make' failed\n    a.c:3: error\n"),
+        "{text}"
+    );
+    assert!(report.headline().ends_with("failed: parse, print tip: the build 'make' failed."));
+    let accepted = |report: &mut GateReport| {
+        keep(&["fresh"])(report);
+        let by = Accepted::parse("bbbbbbbbbbbb", "fresh new").ok();
+        report.cases[0].failure = Some(CaseFailure::New { why: String::new(), accepted: by });
+    };
+    assert_eq!(verdict(&accepted), GateVerdict::MayLand);
+}
+
+#[test]
+fn a_series_adds_up_in_every_format() {
+    let figure = |case: &str, base: Result<u64, String>| SeriesFigure {
+        case: case.into(),
+        metric: "instructions".into(),
+        unit: Unit::Count,
+        better: Better::Lower,
+        base,
+        floor: Some(50),
+    };
+    let failed =
+        || Err("parse: the build 'make' ended with status 2\n    main.c:3: error".to_string());
+    let row = |commit: char, parse: Result<u64, String>| SeriesRow {
+        side: RevisionSide {
+            subject:
+                "Parse lines that are longer than any terminal is wide, whatever it takes to do so"
+                    .into(),
+            ..side("", commit)
+        },
+        values: vec![parse, Ok(7_000)],
+    };
+    let series = Series {
+        base: side("main", 'a'),
+        range: "main..HEAD".into(),
+        figures: vec![figure("parse", Ok(1_000_000)), figure("sort", Ok(7_000))],
+        rows: vec![
+            row('b', Ok(1_280_000)),
+            row('c', failed()),
+            row('d', Ok(1_000_040)),
+            row('e', Ok(1_000_080)),
+            row('f', Ok(1_005_000)),
+        ],
+    };
+    let text = series_page::text(&series, &Style::plain());
+    let mail = series_page::mail(&series);
+    for (shown, width) in [(&text, 80), (&mail, 72)] {
+        assert_eq!(shown.lines().find(|line| line.chars().count() > width), None);
+    }
+    insta::assert_snapshot!("series_text", text);
+    insta::assert_snapshot!("series_mail", mail);
+    let json: serde_json::Value =
+        serde_json::from_str(&series_page::json(&series).unwrap()).unwrap();
+    let steps = json["figures"][0]["steps"].as_array().unwrap();
+    let sum: i64 = steps.iter().filter_map(|step| step["change"].as_i64()).sum();
+    assert_eq!(json["figures"][0]["total"]["change"], sum);
+    assert_eq!(sum, 5_000);
+    assert!(steps[1]["unknown"].as_str().unwrap().contains("status 2"));
+}
