@@ -142,10 +142,7 @@ impl BootedState {
             monitor.execute("cont", serde_json::Value::Null)
         };
         let error = match go_on() {
-            Ok(()) => {
-                flight.monitor = Some(monitor.into_socket());
-                return Ok(true);
-            }
+            Ok(()) => return Ok(true),
             Err(MonitorError::Interrupted) => return Ok(false),
             Err(error) => error,
         };

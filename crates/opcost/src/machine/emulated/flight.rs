@@ -8,7 +8,6 @@ use opcost_sys::interrupt::Interrupt;
 use opcost_sys::spawn::{EndedBy, Exit, Held, Output, Running, Spawn};
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -71,9 +70,6 @@ pub(super) struct Flight {
     pub(super) files: Files,
     /// When it was let go, nanoseconds since 1970.
     pub(super) started_unix_ns: u64,
-    /// The monitor's socket of a guest that goes on from a kept state, open until the end: QEMU's main
-    /// loop would wake when it closes, and may then move the clock of a guest that is idle.
-    pub(super) monitor: Option<UnixStream>,
     /// Whoever notes what its guest's phases take, where that is asked for.
     pub(super) watch: Option<Watch>,
 }
@@ -91,7 +87,7 @@ impl Flight {
         let started_unix_ns = unix_ns();
         let running =
             spawn.hold().and_then(Held::release).map_err(|error| fail(Status::Missing, error))?;
-        Ok(Flight { running, files, started_unix_ns, monitor: None, watch: None })
+        Ok(Flight { running, files, started_unix_ns, watch: None })
     }
 
     /// Notes from now on what the phases of its guest take.

@@ -44,11 +44,6 @@ pub(super) struct Monitor<'a> {
 }
 
 impl<'a> Monitor<'a> {
-    /// The socket, when all is said.
-    pub(super) fn into_socket(self) -> UnixStream {
-        self.reader.into_inner()
-    }
-
     /// A conversation that lasts `limit` at most, and the end of it that QEMU gets.
     pub(super) fn pair(
         limit: Duration,
