@@ -49,7 +49,7 @@ pub(crate) struct Core {
     pub(crate) vcpu: u32,
     /// Whether there is no other.
     pub(crate) one_vcpu: bool,
-    /// Which of several runs.
+    /// Finds the vCPU that runs, where there are several.
     pub(crate) vcpus: Vcpus,
     /// Where the cost of the block goes that began last.
     cost: *mut u64,

@@ -1,9 +1,10 @@
-//! Which vCPU runs, where there are several.
+//! Finds the vCPU that runs, where there are several.
 //!
 //! QEMU tells callbacks a vCPU's number. With all vCPUs on one thread it is the number of the one that
 //! *translated* the code (`gen_udata_cb` and `gen_plugin_u64_ptr` in accel/tcg/plugin-gen.c take a
-//! constant unless CF_PARALLEL is set). Which one runs is in QEMU's own variable `current_cpu`
-//! (include/hw/core/cpu.h): an address, whose number is known while QEMU makes the vCPU.
+//! constant unless CF_PARALLEL is set). QEMU's own variable `current_cpu` (include/hw/core/cpu.h) says
+//! which one runs: it holds an address, and QEMU makes one vCPU after the other, so that the plugin
+//! learns which number belongs to which address.
 
 use std::ffi::c_void;
 use std::ptr;

@@ -9,6 +9,9 @@ use std::io::{Read, Write};
 use std::os::fd::FromRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+/// No test's work takes a tenth of it.
+const STUCK_S: u32 = 300;
+
 /// Runs `task` in a forked process; its text, or how the process ended.
 pub(crate) fn in_child(task: impl FnOnce() -> String) -> Result<String, String> {
     let mut ends = [0; 2];
@@ -22,6 +25,8 @@ pub(crate) fn in_child(task: impl FnOnce() -> String) -> Result<String, String> 
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0);
     if pid == 0 {
+        // SAFETY: the alarm ends this process only. Tasks that wait for each other for ever fail the test.
+        unsafe { libc::alarm(STUCK_S) };
         let status = match catch_unwind(AssertUnwindSafe(task)) {
             Ok(text) => i32::from(writer.write_all(text.as_bytes()).is_err()),
             Err(_) => 101,

@@ -71,7 +71,8 @@ impl Runner {
     fn prepare(params: &Params) -> Self {
         let rivals = params.number("threads").max(1) as usize;
         Runner {
-            me: task::current(),
+            // A process shares its words with nobody, whichever task it is.
+            me: task::current() % rivals,
             rivals,
             taken: 0,
             ops: params.number("ops"),
@@ -115,13 +116,9 @@ impl Runner {
             expected: 1,
         })
     }
-
-    fn hash_of(&self, pass: Pass) -> u64 {
-        fold(self.rivals as u64, pass.done)
-    }
 }
 
-/// Waits while a word holds a value, or wakes so many that wait; what the kernel rerunner.
+/// Waits while a word holds a value, or wakes that many waiting tasks; returns what the kernel returned.
 #[inline(always)]
 fn futex<G: Gate>(word: &AtomicU32, operation: libc::c_int, value: u32) -> usize {
     let operation = (operation | libc::FUTEX_PRIVATE_FLAG) as usize;
@@ -157,7 +154,7 @@ impl Work for Runner {
         if counted != expected {
             return Err(WorkError::Unprotected { lock: "futex", counted, expected });
         }
-        let (twin, work) = (self.hash_of(self.twin), self.hash_of(self.work));
+        let (twin, work) = (fold(0, self.twin.done), fold(0, self.work.done));
         if twin != work {
             return Err(WorkError::Twin { twin, work });
         }

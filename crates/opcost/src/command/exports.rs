@@ -1,46 +1,104 @@
-//! Files that a comparison is exported to.
+//! Files that results are exported to: a flag `--export-NAME FILE` for each format of a table.
 
-use super::output::print;
+use super::output::print_bytes;
 use crate::exit::{Status, WithStatus, fail};
 use crate::render::{FORMATS, Style, View, render};
 use anyhow::{Context, Result};
 use clap::{Arg, ArgMatches, Command};
+use std::fmt::Debug;
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
-/// Files to export to: `--export-NAME FILE` for each format.
-#[derive(Clone, Debug, Default)]
-pub struct Exports {
-    files: Vec<(&'static str, PathBuf)>,
+/// A table of formats.
+pub trait Table: Clone + Debug + Default + Send + Sync + 'static {
+    /// The heading of its flags in the help.
+    const HEADING: &'static str;
+
+    /// The name of each format, and the help of its flag.
+    fn rows() -> Vec<(&'static str, String)>;
 }
 
-impl Exports {
+/// Files to export to, in the formats of a table.
+#[derive(Clone, Debug, Default)]
+pub struct ExportFiles<T: Table> {
+    files: Vec<(&'static str, PathBuf)>,
+    table: PhantomData<T>,
+}
+
+impl<T: Table> ExportFiles<T> {
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
     /// Fails early if a file could not be written later.
+    ///
+    /// `other`: the option that takes standard output already, if one does.
     ///
     /// # Errors
     /// Names the file whose folder does not exist, or the formats that would share standard output.
-    pub fn check(&self) -> Result<()> {
-        let mut printed = None;
+    pub fn check(&self, other: Option<&str>) -> Result<()> {
+        let mut printed = other.map(str::to_string);
         for (name, path) in &self.files {
-            if is_standard_output(path) {
-                if let Some(first) = printed.replace(name) {
-                    let text = format!(
-                        "--export-{first} - and --export-{name} -: standard output takes one of \
-                         them; give the other a file"
-                    );
-                    return Err(fail(Status::Usage, text));
-                }
+            if !is_standard_output(path) {
+                check_folder(&format!("--export-{name}"), path)?;
                 continue;
             }
-            check_folder(&format!("--export-{name}"), path)?;
+            if let Some(first) = printed.replace(format!("--export-{name} -")) {
+                let text = format!(
+                    "{first} and --export-{name} -: standard output takes one of them; give \
+                     --export-{name} a file"
+                );
+                return Err(fail(Status::Usage, text));
+            }
         }
         Ok(())
     }
 
-    /// The format that goes to standard output (`--export-NAME -`), where nothing else must.
-    pub fn printed(&self) -> Option<&'static str> {
-        self.files.iter().find(|(_, path)| is_standard_output(path)).map(|(name, _)| *name)
+    /// The option by which a format takes standard output, where nothing else must go.
+    pub fn printing(&self) -> Option<String> {
+        let (name, _) = self.files.iter().find(|(_, path)| is_standard_output(path))?;
+        Some(format!("--export-{name} -"))
     }
 
+    /// Writes every file.
+    ///
+    /// `render`: the bytes in the format of this name.
+    ///
+    /// # Errors
+    /// Those of `render`; names the file that cannot be written.
+    pub fn write_each(&self, render: impl Fn(&'static str) -> Result<Vec<u8>>) -> Result<()> {
+        for (name, path) in &self.files {
+            let bytes = render(name)?;
+            if is_standard_output(path) {
+                print_bytes(&bytes)?;
+                continue;
+            }
+            std::fs::write(path, bytes)
+                .with_context(|| format!("cannot write '{}'", path.display()))
+                .status(Status::Missing)?;
+        }
+        Ok(())
+    }
+}
+
+/// Files that a comparison is exported to.
+pub type Exports = ExportFiles<Comparisons>;
+
+/// The formats of a comparison.
+#[derive(Clone, Debug, Default)]
+pub struct Comparisons;
+
+impl Table for Comparisons {
+    const HEADING: &'static str = "Output";
+
+    fn rows() -> Vec<(&'static str, String)> {
+        let help = |help| format!("Write {help} to FILE; - prints it in place of the table");
+        FORMATS.iter().map(|format| (format.name, help(format.help))).collect()
+    }
+}
+
+impl Exports {
     /// Writes every file.
     ///
     /// # Errors
@@ -48,17 +106,13 @@ impl Exports {
     pub fn write(&self, view: &View<'_>) -> Result<()> {
         let style = Style::plain().with_full_names(view.style.full_names);
         let plain = View { style: &style, ..*view };
-        for (name, path) in &self.files {
-            if is_standard_output(path) {
-                print(&render(name, &plain)?)?;
-                continue;
-            }
-            std::fs::write(path, render(name, &plain)?)
-                .with_context(|| format!("cannot write '{}'", path.display()))
-                .status(Status::Missing)?;
-        }
-        Ok(())
+        self.write_each(|name| render(name, &plain).map(String::into_bytes))
     }
+}
+
+/// The option that says what to print.
+pub(super) fn printed_by(format: Option<&str>, json: bool) -> Option<String> {
+    format.map(|name| format!("--format {name}")).or(json.then(|| "--json".to_string()))
 }
 
 fn is_standard_output(path: &Path) -> bool {
@@ -77,39 +131,35 @@ pub(super) fn check_folder(option: &str, path: &Path) -> Result<()> {
     }
 }
 
-/// The flag `--export-NAME FILE`.
-pub(super) fn export_argument(name: &str, help: &str) -> Arg {
-    let name = format!("export-{name}");
-    Arg::new(name.clone())
-        .long(name)
-        .value_name("FILE")
-        .value_parser(clap::value_parser!(PathBuf))
-        .help(help.to_string())
-}
-
-// Written by hand so that a new row of FORMATS has its flag.
-impl clap::FromArgMatches for Exports {
+// Written by hand so that a new row of a table has its flag.
+impl<T: Table> clap::FromArgMatches for ExportFiles<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut exports = Exports::default();
+        let mut exports = ExportFiles { files: Vec::new(), table: PhantomData };
         exports.update_from_arg_matches(matches)?;
         Ok(exports)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        for format in FORMATS {
-            if let Some(path) = matches.get_one::<PathBuf>(&format!("export-{}", format.name)) {
-                self.files.push((format.name, path.clone()));
+        for (name, _) in T::rows() {
+            if let Some(path) = matches.get_one::<PathBuf>(&format!("export-{name}")) {
+                self.files.push((name, path.clone()));
             }
         }
         Ok(())
     }
 }
 
-impl clap::Args for Exports {
+impl<T: Table> clap::Args for ExportFiles<T> {
     fn augment_args(command: Command) -> Command {
-        FORMATS.iter().fold(command, |command, format| {
-            let help = format!("Write {} to FILE; - prints it in place of the table", format.help);
-            command.arg(export_argument(format.name, &help).help_heading("Output"))
+        T::rows().into_iter().fold(command, |command, (name, help)| {
+            let name = format!("export-{name}");
+            let argument = Arg::new(name.clone())
+                .long(name)
+                .value_name("FILE")
+                .value_parser(clap::value_parser!(PathBuf))
+                .help(help)
+                .help_heading(T::HEADING);
+            command.arg(argument)
         })
     }
 

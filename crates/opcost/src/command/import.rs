@@ -1,6 +1,6 @@
 //! `opcost import`.
 
-use crate::command::exports::Exports;
+use crate::command::exports::{Exports, printed_by};
 use crate::command::globals::Globals;
 use crate::command::output::{OutputArgs, present, print};
 use crate::comparison::limit::FailOn;
@@ -79,7 +79,7 @@ pub fn formats_help() -> String {
 
 /// Reads the files, stores them as a recording and shows it.
 pub fn import(globals: &Globals, args: &ImportArgs) -> Result<Status> {
-    args.exports.check()?;
+    args.exports.check(printed_by(None, args.json).as_deref())?;
     let mut files = Vec::new();
     for given in &args.files {
         files.extend(read_given(given, args.format.as_deref(), args.files.len() == 1)?);

@@ -1,11 +1,11 @@
 //! A comparison on standard output and in files.
 
 use super::globals::Globals;
-use crate::command::exports::Exports;
+use crate::command::exports::{Exports, printed_by};
 use crate::command::kernel_commits;
 use crate::comparison;
 use crate::comparison::limit::{self, FailOn};
-use crate::exit::{Status, WithStatus, fail};
+use crate::exit::{Status, WithStatus};
 use crate::recording::Recording;
 use crate::render;
 use anyhow::{Context, Result};
@@ -51,26 +51,27 @@ impl OutputArgs {
     /// # Errors
     /// Names the option.
     pub fn check(&self) -> Result<()> {
-        self.exports.check()?;
-        let other = match (&self.format, self.json) {
-            (Some(format), _) => format!("--format {format}"),
-            (None, true) => "--json".to_string(),
-            (None, false) => return Ok(()),
-        };
-        match self.exports.printed() {
-            None => Ok(()),
-            Some(name) => Err(fail(
-                Status::Usage,
-                format!(
-                    "--export-{name} - and {other}: standard output takes one of them; give --export-{name} a file"
-                ),
-            )),
-        }
+        self.exports.check(printed_by(self.format.as_deref(), self.json).as_deref())
+    }
+
+    /// The option by which the comparison takes standard output, if one was given.
+    pub fn printing(&self) -> Option<String> {
+        self.exports.printing().or(printed_by(self.format.as_deref(), self.json))
     }
 }
 
 /// Compares and prints.
 pub(crate) fn present(
+    globals: &Globals,
+    recording: &Recording,
+    output: &OutputArgs,
+) -> Result<Status> {
+    present_unless(false, globals, recording, output)
+}
+
+/// Compares; prints unless something else took standard output.
+pub(crate) fn present_unless(
+    taken: bool,
     globals: &Globals,
     recording: &Recording,
     output: &OutputArgs,
@@ -81,7 +82,7 @@ pub(crate) fn present(
     let format = if output.json { "json" } else { output.format.as_deref().unwrap_or("text") };
     let view =
         render::View { recording, comparison: &comparison, warnings: &warnings, style: &style };
-    if output.exports.printed().is_none() {
+    if !taken && output.exports.printing().is_none() {
         print(&render::render(format, &view)?)?;
     }
     output.exports.write(&view)?;
@@ -108,7 +109,12 @@ pub fn show_version(text: &str) -> Result<Status> {
 
 /// Writes to standard output; a reader that has gone away is no error.
 pub(crate) fn print(text: &str) -> Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
+    print_bytes(text.as_bytes())
+}
+
+/// Writes to standard output; a reader that has gone away is no error.
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<()> {
+    match std::io::stdout().write_all(bytes) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(error).context("cannot write to standard output").status(Status::Missing)
         }

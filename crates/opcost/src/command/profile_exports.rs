@@ -1,39 +1,36 @@
 //! Files that profiles are exported to.
 
-use super::exports::{check_folder, export_argument};
+use super::exports::{ExportFiles, Table};
 use crate::comparison::call_tree::{CallTree, VariantOf};
-use crate::exit::{HasStatus, Status, WithStatus, fail};
+use crate::exit::{HasStatus, Status, fail};
 use crate::recording::Recording;
 use crate::render::profile::{PROFILE_FORMATS, ProfileFormat};
 use anyhow::{Context, Result};
-use clap::{ArgMatches, Command};
 use opcost_record::nearest::did_you_mean;
 use opcost_record::printable::printable;
-use std::path::{Path, PathBuf};
 
-/// Files to export profiles to: `--export-NAME FILE` for each format.
+/// Files that profiles are exported to.
+pub type ProfileExports = ExportFiles<Profiles>;
+
+/// The formats of profiles.
 #[derive(Clone, Debug, Default)]
-pub struct ProfileExports {
-    files: Vec<(&'static str, PathBuf)>,
+pub struct Profiles;
+
+impl Table for Profiles {
+    const HEADING: &'static str = "Profiles";
+
+    fn rows() -> Vec<(&'static str, String)> {
+        let help = |help| format!("Write to FILE {help}; - prints it in place of the table");
+        PROFILE_FORMATS.iter().map(|format| (format.name, help(format.help))).collect()
+    }
+}
+
+/// The format of this name.
+fn format(name: &str) -> Result<&'static ProfileFormat> {
+    PROFILE_FORMATS.iter().find(|format| format.name == name).context("unknown format")
 }
 
 impl ProfileExports {
-    /// Whether there is nothing to write.
-    pub fn is_empty(&self) -> bool {
-        self.files.is_empty()
-    }
-
-    /// Fails early if a file could not be written later.
-    ///
-    /// # Errors
-    /// Names the file whose folder does not exist.
-    pub fn check(&self) -> Result<()> {
-        for (name, path) in &self.files {
-            check_folder(&format!("--export-{name}"), path)?;
-        }
-        Ok(())
-    }
-
     /// Writes every file.
     ///
     /// `named`: names of variants; all of the recording if there are none.
@@ -42,9 +39,8 @@ impl ProfileExports {
     /// No such variant, more than fit into a file, no profiles, a file that cannot be written.
     pub fn write(&self, recording: &Recording, named: &[String]) -> Result<()> {
         let variants = chosen(recording, named)?;
-        for (name, path) in &self.files {
-            let format = PROFILE_FORMATS.iter().find(|format| format.name == *name);
-            let format = format.context("unknown format")?;
+        self.write_each(|name| {
+            let format = format(name)?;
             if variants.len() > format.variants_max {
                 let why = format!(
                     "--export-{name} has room for {} variants: say which with --variant NAME; \
@@ -56,9 +52,8 @@ impl ProfileExports {
                 return Err(fail(Status::Usage, why));
             }
             let tree = CallTree::of(&variants).map_err(HasStatus::carried)?;
-            write(format, &tree, path)?;
-        }
-        Ok(())
+            format.render(&tree)
+        })
     }
 
     /// Writes every file, of a tree with one side.
@@ -66,18 +61,8 @@ impl ProfileExports {
     /// # Errors
     /// A file that cannot be written.
     pub fn write_tree(&self, tree: &CallTree) -> Result<()> {
-        for (name, path) in &self.files {
-            let format = PROFILE_FORMATS.iter().find(|format| format.name == *name);
-            write(format.context("unknown format")?, tree, path)?;
-        }
-        Ok(())
+        self.write_each(|name| format(name)?.render(tree))
     }
-}
-
-fn write(format: &ProfileFormat, tree: &CallTree, path: &Path) -> Result<()> {
-    std::fs::write(path, format.render(tree)?)
-        .with_context(|| format!("cannot write '{}'", path.display()))
-        .status(Status::Missing)
 }
 
 fn names(recording: &Recording) -> Vec<&str> {
@@ -115,35 +100,4 @@ fn chosen<'a>(recording: &'a Recording, named: &[String]) -> Result<Vec<VariantO
         return Ok(all.map(|variant| VariantOf { recording, variant }).collect());
     }
     named.iter().map(|name| find_variant(recording, name)).collect()
-}
-
-// Written by hand so that a new row of PROFILE_FORMATS has its flag.
-impl clap::FromArgMatches for ProfileExports {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut exports = ProfileExports::default();
-        exports.update_from_arg_matches(matches)?;
-        Ok(exports)
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        for format in PROFILE_FORMATS {
-            if let Some(path) = matches.get_one::<PathBuf>(&format!("export-{}", format.name)) {
-                self.files.push((format.name, path.clone()));
-            }
-        }
-        Ok(())
-    }
-}
-
-impl clap::Args for ProfileExports {
-    fn augment_args(command: Command) -> Command {
-        PROFILE_FORMATS.iter().fold(command, |command, format| {
-            let help = format!("Write to FILE {}", format.help);
-            command.arg(export_argument(format.name, &help).help_heading("Profiles"))
-        })
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
 }

@@ -1,7 +1,7 @@
 //! `opcost show`: a recording again.
 
 use super::globals::Globals;
-use super::output::{OutputArgs, present};
+use super::output::{OutputArgs, present_unless};
 use crate::command::profile_exports::ProfileExports;
 use crate::comparison;
 use crate::exit::{HasStatus, Status, fail};
@@ -47,7 +47,7 @@ pub fn show(globals: &Globals, args: &ShowArgs) -> Result<Status> {
         plan::find_rule(rule)?;
     }
     args.output.check()?;
-    args.profiles.check()?;
+    args.profiles.check(args.output.printing().as_deref())?;
     if args.profiles.is_empty() && !args.variant.is_empty() {
         return Err(fail(
             Status::Usage,
@@ -61,7 +61,8 @@ pub fn show(globals: &Globals, args: &ShowArgs) -> Result<Status> {
     recording.plan.allow.extend(args.allow.iter().cloned());
     take_matches(&mut recording, &args.matches)?;
     args.profiles.write(&recording, &args.variant)?;
-    let presented = present(globals, &recording, &args.output);
+    let taken = args.profiles.printing().is_some();
+    let presented = present_unless(taken, globals, &recording, &args.output);
     // The process ends: the memory of 100,000 runs goes back at once, and not piece by piece.
     std::mem::forget(recording);
     presented

@@ -102,7 +102,7 @@ pub struct FigureReport {
     pub metric: String,
     /// Its unit.
     pub unit: Unit,
-    /// Which direction is better.
+    /// The direction that is better.
     pub better: Better,
     /// What the base or the baseline file has.
     pub baseline: Option<f64>,
@@ -131,9 +131,9 @@ pub enum Outcome {
     Accepted(Vec<Accepted>),
     /// Worse than its limit.
     Exceeded,
-    /// Of a metric that varies: no change was found, and how small a change would have been found.
+    /// No change was found of a metric that varies; the text says how small a change would have been.
     Unchanged(String),
-    /// Of a metric that varies: the runs cannot tell.
+    /// The runs cannot tell, as the metric varies; the text says why.
     Undecided(String),
     /// The figures depend on different things.
     NotComparable(Vec<KeyDifference>),
@@ -205,7 +205,7 @@ impl Outcome {
 }
 
 impl FigureReport {
-    /// What it is more than the baseline.
+    /// The figure less its baseline.
     pub fn change(&self) -> Option<f64> {
         Some(self.value? - self.baseline?)
     }

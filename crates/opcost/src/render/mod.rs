@@ -23,6 +23,7 @@ pub mod profile;
 pub mod sampled;
 pub mod size;
 mod text;
+mod xml;
 
 use crate::comparison::{Comparison, Warning};
 use crate::recording::Recording;
@@ -44,7 +45,7 @@ pub struct View<'a> {
 pub struct Format {
     /// Its name, as `--format` takes it and in `--export-NAME`.
     pub name: &'static str,
-    /// What it is for.
+    /// The sentence of its help.
     pub help: &'static str,
     render: fn(&View<'_>) -> Result<String>,
 }

@@ -90,6 +90,7 @@ fn stacks_are_exported() {
     let file = file.to_str().unwrap();
     printed(&["profile", "-i", file, "--export-folded", folded.to_str().unwrap()]);
     let text = std::fs::read_to_string(&folded).unwrap();
+    assert_eq!(printed(&["profile", "-i", file, "--export-folded", "-"]), text, "nothing else");
     let figure = |line: &str| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap();
     let total = json(&["profile", "-i", file, "--json"])["cost"].as_u64().unwrap();
     assert_eq!(text.lines().map(figure).sum::<u64>(), total);

@@ -449,6 +449,12 @@ fn show_exports_profiles_and_diff_compares_them() {
         lab.output(&["show", "--variant", "2", "--export-folded", "second.folded"]);
         lab.lines("second.folded")
     });
+    assert_eq!(lab.output(&["show", "--export-folded", "-"]), lab.read("both.folded"));
+    assert!(!lab.exists("-"), "no file has that name");
+    for other in [&["--json"][..], &["--format", "csv"], &["--export-json", "-"]] {
+        let args = [&["show", "--export-folded", "-"], other].concat();
+        lab.run(&args).expect(2).says(&["standard output takes one of them"]);
+    }
     let text = lab.output(&["diff"]);
     assert!(text.starts_with("on against off"), "{text}");
     let document = lab.json(&["diff", &id, "--json", "-"]);

@@ -258,7 +258,7 @@ struct Target {
 }
 
 fn measure(globals: &Globals, output: &OutputArgs, plan: &Plan, target: Target) -> Result<Status> {
-    output.exports.check()?;
+    output.check()?;
     let interrupt = Interrupt::install()
         .context("cannot install the signal handler")
         .status(Status::Missing)?;

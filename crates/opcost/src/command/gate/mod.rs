@@ -9,7 +9,7 @@ mod measure;
 pub mod series;
 mod trees;
 
-use crate::command::exports::check_folder;
+use crate::command::exports::{check_folder, printed_by};
 use crate::command::globals::Globals;
 use crate::command::output::print;
 use crate::exit::{HasStatus, Status, WithStatus, fail};
@@ -96,7 +96,7 @@ pub struct GateArgs {
 /// What is wrong with the repository, the suite or the tools; what a case comes to is in the report.
 pub fn gate(globals: &Globals, args: &GateArgs) -> Result<Status> {
     let format = if args.json { "json" } else { args.format.as_deref().unwrap_or("text") };
-    args.exports.check(args.json || args.format.is_some())?;
+    args.exports.check(printed_by(args.format.as_deref(), args.json).as_deref())?;
     if let Some(baseline) = &args.baseline {
         check_folder("--baseline", baseline)?;
     }
@@ -170,7 +170,7 @@ pub fn gate(globals: &Globals, args: &GateArgs) -> Result<Status> {
     }
     let style = globals.style();
     let view = page::GateView { report: &report, style: &style, soft: args.soft };
-    if !args.exports.prints() {
+    if args.exports.printing().is_none() {
         print(&page::render(format, &view)?)?;
     }
     args.exports.write(&view)?;

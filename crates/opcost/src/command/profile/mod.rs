@@ -2,6 +2,7 @@
 
 mod source;
 
+use crate::command::exports::printed_by;
 use crate::command::function_option::the_function;
 use crate::command::globals::Globals;
 use crate::command::output::print;
@@ -96,7 +97,7 @@ pub fn formats_help() -> String {
 /// # Errors
 /// What is wrong with the file, no such function, a file that cannot be written.
 pub fn profile(globals: &Globals, args: &ProfileArgs) -> Result<Status> {
-    args.exports.check()?;
+    args.exports.check(printed_by(None, args.json).as_deref())?;
     let Subject { name, profile, ops, failure } = subject(args)?;
     let ops = args.ops.or(ops);
     if !args.exports.is_empty() {
@@ -115,7 +116,9 @@ pub fn profile(globals: &Globals, args: &ProfileArgs) -> Result<Status> {
         order: args.sort.order(&profile.table),
         naming: profile.table.naming(),
     };
-    if args.json {
+    if args.exports.printing().is_some() {
+        // The stacks are there in place of the table.
+    } else if args.json {
         let text = serde_json::to_string_pretty(&page::json(&view)).context("profile to JSON")?;
         print(&(text + "\n"))?;
     } else {

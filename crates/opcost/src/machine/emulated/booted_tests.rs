@@ -180,7 +180,7 @@ fn only_what_was_written_for_its_key_is_whole() {
     damage(&|place| fs::write(place.join(DESCRIPTION), "{").unwrap());
     damage(&|place| fs::remove_file(place.join(DESCRIPTION)).unwrap());
     damage(&|place| fs::remove_file(place.join(MEMORY)).unwrap());
-    // Of another key: with the files it belongs to, or alone.
+    // A state has another key, with the files it belongs to or alone.
     let other = desk.folder.path().join("other");
     fs::rename(desk.made(), &other).unwrap();
     assert!(!is_whole(&other));

@@ -2,7 +2,7 @@
 
 use super::{GateView, both};
 use crate::gate::report::{CaseReport, FigureReport, GateVerdict};
-use opcost_record::printable::is_obeyed;
+use crate::render::xml::escape;
 use std::fmt::Write as _;
 
 pub(super) fn render(view: &GateView<'_>) -> String {
@@ -47,7 +47,7 @@ pub(super) fn render(view: &GateView<'_>) -> String {
         tests += 1;
         skipped += 1;
         let _ =
-            writeln!(body, "    <testcase classname=\"opcost.{}\" name=\"all\">", escaped(orphan));
+            writeln!(body, "    <testcase classname=\"opcost.{}\" name=\"all\">", escape(orphan));
         close(&mut body, Some("skipped"), "the suite has no such case", "");
     }
     format!(
@@ -69,7 +69,7 @@ fn out(figure: &FigureReport) -> String {
 }
 
 fn open(body: &mut String, case: &CaseReport, name: &str) {
-    let (class, name) = (escaped(&case.name), escaped(name));
+    let (class, name) = (escape(&case.name), escape(name));
     let _ = writeln!(body, "    <testcase classname=\"opcost.{class}\" name=\"{name}\">");
 }
 
@@ -79,30 +79,12 @@ fn close(body: &mut String, element: Option<&str>, words: &str, out: &str) {
         let _ = writeln!(
             body,
             "      <{element} message=\"{}\">{}</{element}>",
-            escaped(first),
-            escaped(words)
+            escape(first),
+            escape(words)
         );
     }
     if !out.is_empty() {
-        let _ = writeln!(body, "      <system-out>{}</system-out>", escaped(out));
+        let _ = writeln!(body, "      <system-out>{}</system-out>", escape(out));
     }
     body.push_str("    </testcase>\n");
-}
-
-/// A text as XML takes it; XML 1.0 has no place for control characters.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for char in text.chars() {
-        match char {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\n' => escaped.push('\n'),
-            '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
-            _ if is_obeyed(char) => escaped.extend(char.escape_unicode()),
-            _ => escaped.push(char),
-        }
-    }
-    escaped
 }

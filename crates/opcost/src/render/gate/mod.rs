@@ -32,7 +32,7 @@ pub struct GateView<'a> {
 pub struct GateFormat {
     /// Its name, as `--format` takes it and in `--export-NAME`.
     pub name: &'static str,
-    /// What it is for.
+    /// The sentence of its help.
     pub help: &'static str,
     render: fn(&GateView<'_>) -> Result<String>,
 }

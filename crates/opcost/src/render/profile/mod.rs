@@ -20,7 +20,7 @@ fn of_runs(runs: u64) -> String {
 pub struct ProfileFormat {
     /// Its name, in `--export-NAME`.
     pub name: &'static str,
-    /// What it is for.
+    /// The sentence of its help.
     pub help: &'static str,
     /// Variants that one file can hold.
     pub variants_max: usize,

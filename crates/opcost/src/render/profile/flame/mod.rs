@@ -10,6 +10,7 @@ mod legend;
 
 use crate::render::functions::signed_figure;
 use crate::render::names::{cut, label};
+use crate::render::xml::escape;
 
 use crate::comparison::call_tree::{CallNode, CallTree};
 use crate::number::{figure, grouped, percent};
@@ -370,24 +371,6 @@ fn share(change: f64, total: f64) -> String {
 /// A part in percent of a whole.
 fn portion(part: f64, whole: f64) -> String {
     share(part, whole).replace('+', "")
-}
-
-/// Text as XML has it; what XML cannot hold is replaced (XML 1.0, 2.2).
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\n' => escaped.push('\n'),
-            '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
-            c if c.is_control() => escaped.push('\u{fffd}'),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]

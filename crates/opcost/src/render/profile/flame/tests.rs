@@ -94,7 +94,7 @@ fn names_are_escaped_and_the_method_of_long_ones_shows() {
     let name = "std::map<int, \"a\" & 'b'>\u{1}::operator[](std::pair<unsigned long, unsigned long> const&)";
     let tree = tree(&["<one>"], &[(None, name, &[(1, 100)]), (None, "other", &[(1, 900)])]);
     let svg = flame_graph(&tree);
-    assert!(svg.contains("std::map&lt;int, &quot;a&quot; &amp; 'b'&gt;\u{fffd}::operator"));
+    assert!(svg.contains("std::map&lt;int, &quot;a&quot; &amp; 'b'&gt;\\u{1}::operator"));
     assert!(svg.contains("&lt;one&gt;: 1 instructions/op"));
     let labels = between(&svg, "<text x=", "</text>");
     assert!(labels.iter().any(|label| label.ends_with("…operator[](…)")), "{labels:?}");
