@@ -85,6 +85,15 @@ impl Kernel {
     }
 }
 
+/// The options that a configuration or a fragment sets, by name without `CONFIG_`; `n` of those that are
+/// not set.
+///
+/// # Errors
+/// The file cannot be read, or a line is none of a configuration.
+pub fn options_of(path: &Path) -> Result<BTreeMap<String, String>, KernelError> {
+    Config::read(path).map(|Config(options)| options)
+}
+
 /// Makes a kernel ready to boot: builds or downloads it, unless the cache has it already.
 ///
 /// `cache` is the folder that [`default_cache`] names; `for_disk` asks for the modules that disks

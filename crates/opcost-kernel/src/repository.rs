@@ -115,6 +115,29 @@ impl Repository {
         Ok(text.lines().map(str::to_string).collect())
     }
 
+    /// Whether one commit is another's ancestor, or the same.
+    pub fn is_ancestor(&self, one: &str, other: &str) -> bool {
+        self.ask(&["merge-base", "--is-ancestor", one, other]).is_ok()
+    }
+
+    /// The parents of a commit, the first one first.
+    ///
+    /// # Errors
+    /// git's.
+    pub fn parents(&self, commit: &str) -> Result<Vec<String>, KernelError> {
+        let text = self.ask(&["rev-list", "--parents", "--max-count=1", commit])?;
+        Ok(text.split(' ').skip(1).map(str::to_string).collect())
+    }
+
+    /// Who wrote a commit, with the address, and on which day.
+    ///
+    /// # Errors
+    /// git's.
+    pub fn author(&self, commit: &str) -> Result<String, KernelError> {
+        let format = "--format=%an <%ae>, %as";
+        self.ask(&["log", "-1", "--no-show-signature", "--no-mailmap", format, commit])
+    }
+
     /// The values of a trailer in all commits that a later one has and an earlier one has not, with the
     /// commit that has each, shortened.
     ///

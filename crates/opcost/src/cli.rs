@@ -2,6 +2,7 @@
 //! completions derive from it.
 
 use crate::command::attach::{self, AttachArgs};
+use crate::command::bisect::{self, BisectArgs};
 use crate::command::compare::{self, CompareArgs};
 use crate::command::diff::{self, DiffArgs};
 use crate::command::doctor::DoctorArgs;
@@ -63,6 +64,9 @@ pub enum Action {
     /// Show what each commit of a series did to each case of the suite
     #[command(after_help = series::EXAMPLES)]
     Series(SeriesArgs),
+    /// Find the commits, or the options, that made a count what it is
+    #[command(after_help = bisect::EXAMPLES)]
+    Bisect(BisectArgs),
     /// Resume an interrupted recording
     Resume(ResumeArgs),
     /// Show a recording again

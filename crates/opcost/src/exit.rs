@@ -22,6 +22,10 @@ pub enum Status {
     WorkFailed = 4,
     /// A tool or something of the environment is missing or broken.
     Missing = 5,
+    /// With `bisect --checkout`: the commit cannot be tested (git-bisect(1)).
+    Untestable = 125,
+    /// With `bisect --checkout`: git's search must end (git-bisect(1)).
+    Abort = 128,
     /// Interrupted by a signal.
     Interrupted = 130,
 }

@@ -6,8 +6,8 @@ use anyhow::Result;
 use clap::CommandFactory;
 use opcost::cli::{Action, Cli, arguments, parsed, version};
 use opcost::command::{
-    attach, compare, completions, diff, doctor, forget, gate, history, import, kernel, list, man,
-    measure, output, profile, report, resume, run, selftest, show, size, top,
+    attach, bisect, compare, completions, diff, doctor, forget, gate, history, import, kernel,
+    list, man, measure, output, profile, report, resume, run, selftest, show, size, top,
 };
 use opcost::exit::{Status, in_words, status_of};
 use opcost::work_process;
@@ -36,6 +36,7 @@ fn act(Cli { action, globals }: &Cli) -> Result<Status> {
         Action::Run(args) => run::run(globals, args),
         Action::Gate(args) => gate::gate(globals, args),
         Action::Series(args) => gate::series::series(globals, args),
+        Action::Bisect(args) => bisect::bisect(globals, args),
         Action::Resume(args) => resume::resume(globals, args),
         Action::Show(args) => show::show(globals, args),
         Action::Report(args) => report::report(globals, args),

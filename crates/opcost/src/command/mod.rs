@@ -1,6 +1,7 @@
 //! Commands, one file or folder each: its arguments and its flow from them to bytes.
 
 pub mod attach;
+pub mod bisect;
 pub mod compare;
 pub mod completions;
 pub mod diff;

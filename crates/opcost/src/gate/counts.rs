@@ -127,6 +127,33 @@ fn function_count(recording: &Recording, name: &str) -> Result<u64, String> {
     Ok(rows.iter().map(|row| (row.own * ops as f64).round() as u64).sum())
 }
 
+/// The instructions of every function's own code by its symbol, and how far seeds and layouts alone move
+/// each; nothing where no run has a profile.
+pub fn functions(recording: &Recording) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
+    let blocks = recording.plan.blocks.len() as u32;
+    let of_blocks: Vec<_> =
+        (0..blocks).map(|block| own_counts(&only_block(recording, block))).collect();
+    let of = |block: &BTreeMap<String, u64>, name: &String| block.get(name).copied().unwrap_or(0);
+    let first = of_blocks.first().cloned().unwrap_or_default();
+    let floors = first.keys().filter_map(|name| {
+        Some((name.clone(), floor(of_blocks.iter().map(|block| of(block, name)))?))
+    });
+    let floors = floors.collect();
+    (first, floors)
+}
+
+/// The instructions of every function's own code in a recording of one run.
+fn own_counts(recording: &Recording) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    let Some(costs) = compare(recording).0.function_costs else { return counts };
+    let ops = recording.records.iter().find_map(|run| run.ops);
+    let ops = ops.filter(|_| costs.per_op).unwrap_or(1);
+    for row in &costs.rows {
+        *counts.entry(row.symbol.clone()).or_default() += (row.own * ops as f64).round() as u64;
+    }
+    counts
+}
+
 /// A recording with the runs of one block only.
 pub fn only_block(recording: &Recording, block: u32) -> Recording {
     let mut only = recording.clone();
@@ -145,8 +172,14 @@ const DIGITS: usize = 12;
 
 /// What the counts of a recording depend on beside the revision that was built.
 ///
-/// `compiler`: what built the revision, if it was built; `tree`: where it was built.
-pub fn key(recording: &Recording, compiler: Option<&str>, tree: &Path) -> FigureKey {
+/// `compiler`: what built the revision, if it was built; `tree`: where it was built; `is_kernel`: whether
+/// the revision is the kernel that was booted.
+pub fn key(
+    recording: &Recording,
+    compiler: Option<&str>,
+    tree: &Path,
+    is_kernel: bool,
+) -> FigureKey {
     let plan = &recording.plan;
     let mut parts: Vec<(String, String)> = Vec::new();
     let mut add = |name: &str, value: String| parts.push((name.into(), value));
@@ -173,7 +206,7 @@ pub fn key(recording: &Recording, compiler: Option<&str>, tree: &Path) -> Figure
         // A kernel that the revision itself was built into is the thing under test.
         let is_tested = match variant.guest.as_ref().and_then(|guest| guest.kernel.as_ref()) {
             Some(KernelSpec::Image(path) | KernelSpec::BuildDir(path)) => path.starts_with(tree),
-            _ => false,
+            _ => is_kernel,
         };
         for kernel in state.kernels.iter().filter(|_| !is_tested) {
             add("kernel", format!("{:.DIGITS$}", kernel.digest));

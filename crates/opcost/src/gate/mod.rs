@@ -2,10 +2,13 @@
 //! may land.
 
 pub mod baseline;
+pub mod bisect;
 pub mod counts;
+pub mod edits;
 pub mod judge;
 pub mod key;
 pub mod report;
+pub mod search;
 pub mod series;
 pub mod suite;
 pub mod trailer;

@@ -170,6 +170,14 @@ impl Suite {
 }
 
 impl Case {
+    /// A case of a table that stands alone.
+    ///
+    /// # Errors
+    /// The key, with what was expected there.
+    pub fn of_table(name: &str, table: Table) -> Result<Case, SuiteError> {
+        check_keys(&table).and_then(|()| Case::read(name, table)).map_err(SuiteError)
+    }
+
     fn read(name: &str, mut table: Table) -> Result<Case, String> {
         let mut own = Table::new();
         for key in fields_of::<CaseFields>() {
@@ -229,6 +237,12 @@ impl Case {
             compiler: fields.compiler,
             experiment,
         })
+    }
+
+    /// Whether each revision is itself the kernel to boot: kernels are configured, and none is named.
+    pub fn tests_kernel(&self) -> bool {
+        let Experiment { kernel, kernel_tree, kernel_config, .. } = &self.experiment;
+        !kernel_config.is_empty() && kernel.is_empty() && kernel_tree.is_none()
     }
 
     /// Whether its counts are exact: those of the emulated machine.

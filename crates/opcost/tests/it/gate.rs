@@ -6,8 +6,8 @@ use std::fs;
 use std::process::Command;
 
 /// A lab with a repository, and caches of its own.
-struct Yard {
-    lab: Lab,
+pub(crate) struct Yard {
+    pub(crate) lab: Lab,
 }
 
 /// A suite of one case of the host, which is decided by hardly any runs.
@@ -16,7 +16,7 @@ const HOST: &str = "[case.work]\nmachine = 'host'\nbuild = './build'\nartifact =
 
 impl Yard {
     /// One commit: a build that copies a script, which is the program.
-    fn new(suite: &str) -> Option<Yard> {
+    pub(crate) fn new(suite: &str) -> Option<Yard> {
         if !needs::programs(&["git"]) {
             return None;
         }
@@ -38,28 +38,33 @@ impl Yard {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    fn in_repository(&self, words: &[&str]) -> String {
+    pub(crate) fn in_repository(&self, words: &[&str]) -> String {
         self.git(words, "repository")
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         self.lab.write(&format!("repository/{name}"), text);
     }
 
-    fn script(&self, name: &str, text: &str) {
+    pub(crate) fn script(&self, name: &str, text: &str) {
         self.lab.script(&format!("repository/{name}"), text);
     }
 
-    fn commit(&self, message: &str) {
+    pub(crate) fn commit(&self, message: &str) {
         self.in_repository(&["add", "--all"]);
         self.in_repository(&["commit", "--quiet", "--allow-empty", "--message", message]);
     }
 
-    fn command(&self, more: &[&str]) -> Command {
-        let mut command = self.lab.command(&["gate", "--quiet"]);
-        command.args(more).current_dir(self.lab.path("repository"));
+    /// opcost in the repository, with caches of its own.
+    pub(crate) fn opcost(&self, words: &[&str]) -> Command {
+        let mut command = self.lab.command(words);
+        command.current_dir(self.lab.path("repository"));
         command.env("XDG_CACHE_HOME", self.lab.path("cache"));
         command
+    }
+
+    fn command(&self, more: &[&str]) -> Command {
+        self.opcost(&[&["gate", "--quiet"], more].concat())
     }
 
     fn gate(&self, more: &[&str]) -> Ended {
@@ -67,7 +72,7 @@ impl Yard {
     }
 
     /// All that git knows of the repository, and every file of it.
-    fn state(&self) -> (String, Vec<String>) {
+    pub(crate) fn state(&self) -> (String, Vec<String>) {
         let known = ["status --porcelain", "worktree list", "for-each-ref", "count-objects"]
             .map(|words| self.in_repository(&words.split(' ').collect::<Vec<_>>()))
             .concat();
@@ -110,13 +115,7 @@ fn what_cannot_be_compared_is_named_with_its_remedy() {
     yard.gate(&[]).expect(2).says(&["has no upstream branch", "--base origin/main"]);
     yard.gate(&["--base", "nope"]).expect(2).says(&["git knows no revision 'nope'"]);
     yard.gate(&["--base", "HEAD", "--case", "wrok"]).expect(2).says(&["did you mean work?"]);
-    let series = |range: &str| {
-        let mut series = yard.lab.command(&["series", "--quiet", range]);
-        series
-            .current_dir(yard.lab.path("repository"))
-            .env("XDG_CACHE_HOME", yard.lab.path("cache"));
-        series.spawn().unwrap().end()
-    };
+    let series = |range: &str| yard.opcost(&["series", "--quiet", range]).spawn().unwrap().end();
     series("HEAD").expect(2).says(&["give the commits as BASE..TIP"]);
     series("HEAD...HEAD").expect(2).says(&["give the commits as BASE..TIP"]);
     series("HEAD..HEAD").expect(2).says(&["is measured on this host"]);
@@ -322,8 +321,7 @@ fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
     assert!(based["accepted"][0]["text"].as_str().unwrap().starts_with("loop +"), "{based}");
 
     // A series of the same commits: what each did adds up to what both did.
-    let mut series = yard.lab.command(&["series", "--quiet", "HEAD~2..HEAD", "--json"]);
-    series.current_dir(yard.lab.path("repository")).env("XDG_CACHE_HOME", yard.lab.path("cache"));
+    let mut series = yard.opcost(&["series", "--quiet", "HEAD~2..HEAD", "--json"]);
     let series: serde_json::Value =
         serde_json::from_str(&series.spawn().unwrap().end().expect(0).stdout).unwrap();
     let [first, second] = &series["figures"][0]["steps"].as_array().unwrap()[..] else {

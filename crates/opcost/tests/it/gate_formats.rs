@@ -1,6 +1,7 @@
 //! A gate's report in every format.
 
 use opcost::comparison::{CallerRow, FunctionComparison, FunctionRow, FunctionVerdict, Sides};
+use opcost::gate::bisect::{BisectStep, BisectedFigure, Bisection, Check, Suspect, SuspectKind};
 use opcost::gate::key::{FigureKey, KeyDifference};
 use opcost::gate::report::{
     Against, CaseFailure, CaseReport, FigureReport, GateReport, GateVerdict, Outcome, Place,
@@ -9,7 +10,9 @@ use opcost::gate::report::{
 use opcost::gate::series::{Series, SeriesFigure, SeriesRow};
 use opcost::gate::trailer::Accepted;
 use opcost::render::Style;
-use opcost::render::gate::{GATE_FORMATS, GateView, render, series as series_page};
+use opcost::render::gate::{
+    GATE_FORMATS, GateView, bisect as bisect_page, render, series as series_page,
+};
 use opcost_record::{Better, Unit};
 use quick_xml::events::Event;
 
@@ -322,4 +325,74 @@ fn a_series_adds_up_in_every_format() {
     assert_eq!(json["figures"][0]["total"]["change"], sum);
     assert_eq!(sum, 5_000);
     assert!(steps[1]["unknown"].as_str().unwrap().contains("status 2"));
+}
+
+#[test]
+fn a_bisection_adds_up_in_every_format() {
+    let suspect = |commit: char, title: &str| Suspect {
+        id: commit.to_string().repeat(40),
+        title: title.into(),
+        author: Some("A Developer <dev@example.org>, 2026-01-02".into()),
+    };
+    let step = |suspects: Vec<Suspect>, change: i128| BisectStep {
+        suspects,
+        from: 1_000_000,
+        change,
+        functions: vec![("parse_line".into(), change), ("hash".into(), -change)],
+        alone: None,
+        inside: Vec::new(),
+        of_merge: None,
+        check: None,
+    };
+    let check = Check {
+        recording: "261121-c0ffee".into(),
+        conclusion:
+            "bbbbbbbbbbbb against parent: instructions +28.0 %, real (in each of 5 layouts)".into(),
+        functions: Some(functions()),
+        differences: vec!["CONFIG_PARAVIRT: n, then y".into()],
+    };
+    let long = "Parse lines that are longer than any terminal is wide, whatever it takes to do so";
+    let merge = BisectStep {
+        inside: vec![BisectStep { check: Some(check), ..step(vec![suspect('b', long)], 280_000) }],
+        of_merge: Some(4_000),
+        ..step(vec![suspect('c', "Merge branch 'lines'")], 284_000)
+    };
+    let open = step(vec![suspect('d', "Break the build"), suspect('e', "Mend it")], -9_500);
+    let bisection = Bisection {
+        case: "parse".into(),
+        work: "./bench parse".into(),
+        kind: SuspectKind::Commit,
+        ends: [suspect('a', "Begin"), suspect('f', "End")],
+        figure: BisectedFigure {
+            name: "instructions".into(),
+            unit: Unit::Count,
+            better: Better::Lower,
+            values: [1_000_000, 1_274_700],
+            floor: Some(50),
+            least_step: 1_400,
+        },
+        points: 40,
+        counted: 12,
+        known: 3,
+        steps: vec![merge, open],
+        rest: 200,
+        untestable: vec![(
+            suspect('d', "Break the build"),
+            "the build 'make' ended with status 2".into(),
+        )],
+        notes: vec!["v1 came by a merge".into()],
+        command: "opcost bisect --good v1 --bad HEAD".into(),
+    };
+    let text = bisect_page::text(&bisection, &Style::plain());
+    let mail = bisect_page::mail(&bisection);
+    for (shown, width) in [(&text, 80), (&mail, 72)] {
+        assert_eq!(shown.lines().skip(1).find(|line| line.chars().count() > width), None);
+    }
+    insta::assert_snapshot!("bisect_text", text);
+    insta::assert_snapshot!("bisect_mail", mail);
+    let json: serde_json::Value =
+        serde_json::from_str(&bisect_page::json(&bisection).unwrap()).unwrap();
+    let steps = json["steps"].as_array().unwrap();
+    let sum: i64 = steps.iter().map(|step| step["change"].as_i64().unwrap()).sum();
+    assert_eq!(json["change"], sum + json["rest"].as_i64().unwrap());
 }

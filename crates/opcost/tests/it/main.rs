@@ -2,6 +2,7 @@
 
 mod across;
 mod attach;
+mod bisect;
 mod boot;
 mod booted;
 #[path = "../../../opcost-attach/tests/made/mod.rs"]

@@ -1,6 +1,6 @@
 //! One case of a gate: measured, and held against its base or baseline.
 
-use super::measure::{Bench, Measured, Seeds};
+use super::measure::{Bench, Measured, Seeds, Side};
 use super::trees::{Built, Recipe, Trees};
 use crate::comparison::call_tree::VariantOf;
 use crate::comparison::compare;
@@ -57,11 +57,12 @@ fn of_case<T>(result: Result<T>) -> Result<Result<T, CaseFailure>> {
 }
 
 /// The recipe of a case.
-pub(super) fn recipe(case: &Case) -> Recipe<'_> {
+pub(in crate::command) fn recipe(case: &Case) -> Recipe<'_> {
     Recipe {
         build: case.build.as_deref(),
         compiler: case.compiler.as_deref(),
         artifacts: &case.artifact,
+        kernel_config: if case.tests_kernel() { &case.experiment.kernel_config } else { &[] },
     }
 }
 
@@ -218,7 +219,7 @@ impl Gate<'_> {
         alike: &FigureKey,
     ) -> Result<Measured> {
         let site = self.trees.site(commit, recipe(case))?;
-        if let Some(before) = self.bench.counted_before(case, &site, seeds, alike)? {
+        if let Some(before) = self.bench.counted_before(case, &site, seeds, &|key| key == alike)? {
             return Ok(before);
         }
         let built = self.trees.built(commit, "base", recipe(case), &mut self.phases)?;
@@ -277,7 +278,9 @@ impl Gate<'_> {
         };
         self.phases.tell(&format!("measuring {}", case.name), None);
         self.phases.end();
-        let recording = match of_case(self.bench.compare(case, [("base", &base), ("tip", tip)]))? {
+        let recording = match of_case(self.bench.compare(
+            [("base", &base), ("tip", tip)].map(|(name, built)| Side { name, case, built }),
+        ))? {
             Ok(recording) => recording,
             Err(failure) => {
                 report.failure = Some(self.on_base(case, failure));

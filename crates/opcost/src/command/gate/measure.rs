@@ -4,13 +4,13 @@ use super::trees::{Built, Site};
 use crate::command::globals::Globals;
 use crate::command::record::{machine_for, make_runs};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Variant};
 use crate::failure;
 use crate::gate::counts;
 use crate::gate::key::FigureKey;
 use crate::gate::suite::Case;
 use crate::machine::host::HostSurroundings;
-use crate::plan::Plan;
+use crate::plan::{MachineKind, Plan};
 use crate::progress;
 use crate::recording::{Recording, State};
 use crate::resolve::resolve;
@@ -31,26 +31,37 @@ const RECORDINGS_MAX: usize = 300;
 const BUDGET: &str = "30s";
 
 /// Makes recordings.
-pub(super) struct Bench<'a> {
-    pub(super) globals: &'a Globals,
-    pub(super) interrupt: &'a Interrupt,
+pub(in crate::command) struct Bench<'a> {
+    pub(in crate::command) globals: &'a Globals,
+    pub(in crate::command) interrupt: &'a Interrupt,
     /// Where recordings go.
-    pub(super) store: PathBuf,
+    pub(in crate::command) store: PathBuf,
     /// The top folder of the user's checkout, where paths of kernels start.
-    pub(super) top: PathBuf,
+    pub(in crate::command) top: PathBuf,
 }
 
 /// What was measured of one revision.
-pub(super) struct Measured {
+pub(in crate::command) struct Measured {
     /// The recording.
-    pub(super) recording: Recording,
+    pub(in crate::command) recording: Recording,
     /// What its counts depend on.
-    pub(super) key: FigureKey,
+    pub(in crate::command) key: FigureKey,
+}
+
+/// One side of a comparison.
+#[derive(Clone, Copy)]
+pub(in crate::command) struct Side<'a> {
+    /// What to call it.
+    pub(in crate::command) name: &'a str,
+    /// What it runs, and on what.
+    pub(in crate::command) case: &'a Case,
+    /// The revision.
+    pub(in crate::command) built: &'a Built,
 }
 
 /// How many seeds a recording of exact counts has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Seeds {
+pub(in crate::command) enum Seeds {
     /// One, which is repeated.
     One,
     /// As many as it takes to say how far they alone move a count.
@@ -68,85 +79,149 @@ impl Seeds {
 
 impl Bench<'_> {
     /// Counts a case of one revision.
-    pub(super) fn count(&self, case: &Case, built: &Built, seeds: Seeds) -> Result<Measured> {
+    pub(in crate::command) fn count(
+        &self,
+        case: &Case,
+        built: &Built,
+        seeds: Seeds,
+    ) -> Result<Measured> {
         let plan = self.plan(case, &built.site, seeds)?;
         let recording = self.record(plan)?;
         Ok(Measured { key: Self::key(&recording, &built.site), recording })
     }
 
-    /// The same, as an earlier gate recorded it, if that depends on the same things as `alike`.
-    pub(super) fn counted_before(
+    /// The same, as an earlier gate recorded it, if what that depends on is `alike`.
+    pub(in crate::command) fn counted_before(
         &self,
         case: &Case,
         site: &Site,
         seeds: Seeds,
-        alike: &FigureKey,
+        alike: &dyn Fn(&FigureKey) -> bool,
     ) -> Result<Option<Measured>> {
         let experiment = self.experiment(case, site, seeds);
-        let Ok(store) = Store::open_for_reading(&self.store) else { return Ok(None) };
-        let heads = store.list().map_err(StoreError::carried)?;
-        let mut heads = heads.iter().rev().filter(|head| {
-            head.state == State::Finished
-                && head.label == experiment.label
-                && Some(&head.experiment) == experiment.name.as_ref()
-        });
-        let Some(head) = heads.next() else { return Ok(None) };
-        // A damaged one is made again.
-        let Ok(recording) = store.read(&head.id) else { return Ok(None) };
-        let measured = Measured { key: Self::key(&recording, site), recording };
-        Ok(Some(measured).filter(|measured| measured.key == *alike))
+        let name = experiment.name.as_deref().unwrap_or_default();
+        let recording = self.recorded(experiment.label.as_deref(), name)?;
+        let measured =
+            recording.map(|recording| Measured { key: Self::key(&recording, site), recording });
+        Ok(measured.filter(|measured| alike(&measured.key)))
     }
 
     fn key(recording: &Recording, site: &Site) -> FigureKey {
-        counts::key(recording, site.compiler.as_deref(), &site.folder)
+        let is_kernel = site.kernel().is_some();
+        counts::key(recording, site.compiler.as_deref(), &site.folder, is_kernel)
     }
 
-    /// Compares a case of two revisions by a metric that varies: their runs alternate.
-    pub(super) fn compare(&self, case: &Case, sides: [(&str, &Built); 2]) -> Result<Recording> {
-        let mut experiment = case.experiment.clone();
+    /// Compares a case of two revisions, or of two machines: the runs alternate, as many as it takes.
+    pub(in crate::command) fn compare(&self, sides: [Side<'_>; 2]) -> Result<Recording> {
+        self.record(self.plan_of_sides(sides)?)
+    }
+
+    /// The same, as an earlier command recorded it, if what that depends on is `alike`.
+    pub(in crate::command) fn compared_before(
+        &self,
+        sides: [Side<'_>; 2],
+        alike: &dyn Fn(&FigureKey) -> bool,
+    ) -> Result<Option<Recording>> {
+        let plan = self.plan_of_sides(sides)?;
+        let found = self.recorded(plan.label.as_deref(), plan.experiment.as_str())?;
+        let is_alike = |found: &Recording| alike(&Self::key(found, &sides[0].built.site));
+        Ok(found.filter(is_alike))
+    }
+
+    fn plan_of_sides(&self, sides: [Side<'_>; 2]) -> Result<Plan> {
+        let mut experiment = self.of_case(sides[0].case);
+        let is_host = experiment.machine == Some(MachineKind::Host);
         let Experiment { pairs, until_width, budget, .. } = &experiment;
-        if pairs.is_none() && until_width.is_none() && budget.is_none() {
+        if is_host && pairs.is_none() && until_width.is_none() && budget.is_none() {
             experiment.budget = BUDGET.parse().ok();
         }
         let work = experiment.variants.remove(0);
+        let cwd = experiment.cwd.take();
         experiment.variants = sides
             .iter()
-            .map(|(name, built)| {
-                let mut variant = work.clone();
-                variant.name = Some(name.to_string());
-                variant.cwd = Some(
-                    built.site.folder.join(experiment.cwd.as_deref().unwrap_or(Path::new(""))),
-                );
+            .map(|Side { name, case, built }| {
+                let mut variant = Variant { name: Some(name.to_string()), ..work.clone() };
+                let of_case = &case.experiment;
+                variant.kernel = of_case.kernel.first().cloned();
+                variant.boot = of_case.boot.first().cloned();
+                variant.cpu_model = of_case.cpu_model.first().cloned();
+                match built.site.kernel() {
+                    Some(commit) => variant.kernel = Some(commit.to_string()),
+                    None => variant.cwd = Some(built.site.below(cwd.as_deref())),
+                }
                 variant
             })
             .collect();
-        experiment.cwd = None;
-        let keys: Vec<&str> = sides.iter().map(|(_, built)| built.site.key.as_str()).collect();
-        experiment.label = Some(keys.join(" "));
-        self.record(resolve(&experiment, &HostSurroundings)?)
+        for fields in [&mut experiment.kernel, &mut experiment.boot, &mut experiment.cpu_model] {
+            fields.clear();
+        }
+        experiment.kernels.extend(sides[1].case.experiment.kernels.clone());
+        if sides[0].built.site.kernel().is_some() {
+            experiment.kernel_tree = Some(self.top.clone());
+        }
+        let keys: Vec<&str> = sides.iter().map(|side| side.built.site.key.as_str()).collect();
+        experiment.label = Some(Self::label(&keys.join(" "), &experiment));
+        let mut plan = resolve(&experiment, &HostSurroundings)?;
+        if !is_host {
+            for (variant, side) in plan.variants.iter_mut().zip(sides) {
+                variant.tree = side.built.site.tree();
+            }
+        }
+        Ok(plan)
+    }
+
+    /// What a recording is of, to find it again.
+    fn label(keys: &str, experiment: &Experiment) -> String {
+        let text = experiment.to_toml().unwrap_or_default();
+        let text = format!("{keys}\n{}\n{text}", env!("CARGO_PKG_VERSION"));
+        digest(text.as_bytes())[..16].to_string()
+    }
+
+    /// The newest finished recording with a label; a damaged one is made again.
+    fn recorded(&self, label: Option<&str>, experiment: &str) -> Result<Option<Recording>> {
+        let Ok(store) = Store::open_for_reading(&self.store) else { return Ok(None) };
+        let heads = store.list().map_err(StoreError::carried)?;
+        let head = heads.iter().rev().find(|head| {
+            matches!(head.state, State::Finished | State::StoppedSettled)
+                && head.label.as_deref() == label
+                && head.experiment == experiment
+        });
+        Ok(head.and_then(|head| store.read(&head.id).ok()))
+    }
+
+    /// The experiment of a case, whose paths start in the user's checkout.
+    fn of_case(&self, case: &Case) -> Experiment {
+        let mut experiment = case.experiment.clone();
+        if case.is_exact() {
+            experiment.seed = experiment.seed.or(Some(SEED));
+        }
+        let paths = experiment.kernel_tree.iter_mut().chain(&mut experiment.kernel_config);
+        paths.for_each(|path| *path = self.top.join(&*path));
+        experiment
     }
 
     fn experiment(&self, case: &Case, site: &Site, seeds: Seeds) -> Experiment {
-        let mut experiment = case.experiment.clone();
-        experiment.seed = experiment.seed.or(Some(SEED));
+        let mut experiment = self.of_case(case);
         experiment.pairs = Some(seeds.count());
-        experiment.cwd = Some(site.folder.join(experiment.cwd.as_deref().unwrap_or(Path::new(""))));
-        let paths = experiment.kernel_tree.iter_mut().chain(&mut experiment.kernel_config);
-        paths.for_each(|path| *path = self.top.join(&*path));
+        match site.kernel() {
+            Some(commit) => {
+                experiment.kernel_tree = Some(self.top.clone());
+                experiment.kernel = vec![commit.to_string()];
+                experiment.cwd = None;
+            }
+            None => experiment.cwd = Some(site.below(experiment.cwd.as_deref())),
+        }
         for kernel in experiment.kernel.iter_mut().filter(|kernel| kernel.starts_with("./")) {
             *kernel = site.folder.join(&kernel[2..]).to_string_lossy().into_owned();
         }
-        // What the recording is of, to find it again.
-        let text = experiment.to_toml().unwrap_or_default();
-        let text = format!("{}\n{}\n{text}", site.key, env!("CARGO_PKG_VERSION"));
-        experiment.label = Some(digest(text.as_bytes())[..16].to_string());
+        experiment.label = Some(Self::label(&site.key, &experiment));
         experiment
     }
 
     fn plan(&self, case: &Case, site: &Site, seeds: Seeds) -> Result<Plan> {
         let mut plan = resolve(&self.experiment(case, site, seeds), &HostSurroundings)?;
         for variant in &mut plan.variants {
-            variant.tree = Some(site.folder.clone());
+            variant.tree = site.tree();
         }
         Ok(plan)
     }
@@ -183,7 +258,7 @@ impl Bench<'_> {
 }
 
 /// Deletes the oldest recordings of a store of gates, if there are too many. What cannot be deleted stays.
-pub(super) fn forget_old(globals: &Globals, store: &Path) {
+pub(in crate::command) fn forget_old(globals: &Globals, store: &Path) {
     // What a user named is the user's.
     if globals.store.is_some() {
         return;
@@ -199,7 +274,7 @@ pub(super) fn forget_old(globals: &Globals, store: &Path) {
 }
 
 /// Where recordings of a gate go: where the user says, else beside its builds.
-pub(super) fn store_path(globals: &Globals, beside: PathBuf) -> Result<PathBuf> {
+pub(in crate::command) fn store_path(globals: &Globals, beside: PathBuf) -> Result<PathBuf> {
     let path = globals.store.clone().unwrap_or(beside);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder {

@@ -4,10 +4,10 @@
 //! compared case by case; a limit, the layout floor and the commits' trailers decide.
 
 mod exports;
-mod held;
-mod measure;
+pub(super) mod held;
+pub(super) mod measure;
 pub mod series;
-mod trees;
+pub(super) mod trees;
 
 use crate::command::exports::{check_folder, printed_by};
 use crate::command::globals::Globals;
@@ -41,7 +41,7 @@ Exit status: 0 the change may land, 1 a limit is exceeded, 2 usage, 3 not compar
 matched, 4 a build or the work failed, 5 a tool or the environment is missing, 130 interrupted";
 
 /// The suite's file, in the top folder of a repository.
-const SUITE: &str = "opcost.toml";
+pub(super) const SUITE: &str = "opcost.toml";
 
 /// Arguments of `opcost gate`.
 #[derive(Args, Debug)]
@@ -184,15 +184,15 @@ pub fn gate(globals: &Globals, args: &GateArgs) -> Result<Status> {
 }
 
 /// Where a command runs.
-struct Place {
-    interrupt: Interrupt,
-    here: PathBuf,
-    repository: Repository,
+pub(super) struct Place {
+    pub(super) interrupt: Interrupt,
+    pub(super) here: PathBuf,
+    pub(super) repository: Repository,
 }
 
 impl Place {
     /// The repository around the working directory.
-    fn find() -> Result<Place> {
+    pub(super) fn find() -> Result<Place> {
         let interrupt = Interrupt::install()
             .context("cannot install the signal handler")
             .status(Status::Missing)?;
@@ -205,7 +205,7 @@ impl Place {
 }
 
 /// Reads the suite of a repository, or the one that was named.
-fn suite_at(named: Option<&Path>, repository: &Repository) -> Result<Suite> {
+pub(super) fn suite_at(named: Option<&Path>, repository: &Repository) -> Result<Suite> {
     let path = named.map_or_else(|| repository.top.join(SUITE), Path::to_path_buf);
     let shown = path.display();
     let text = std::fs::read_to_string(&path).map_err(|error| {

@@ -227,7 +227,8 @@ impl Walk<'_> {
     ) -> Result<Measured> {
         let site = self.trees.site(commit, recipe(case))?;
         if let Some((_, tip)) = self.fresh.get(&case.name)
-            && let Some(before) = self.bench.counted_before(case, &site, seeds, &tip.key)?
+            && let Some(before) =
+                self.bench.counted_before(case, &site, seeds, &|key| *key == tip.key)?
         {
             return Ok(before);
         }

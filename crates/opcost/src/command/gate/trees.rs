@@ -56,7 +56,7 @@ const BUILD_VARIABLES: [&str; 10] = [
 ];
 
 /// The place in the cache for one repository.
-pub(super) struct Trees<'a> {
+pub(in crate::command) struct Trees<'a> {
     repository: &'a Repository,
     home: PathBuf,
     interrupt: &'a Interrupt,
@@ -68,34 +68,79 @@ pub(super) struct Trees<'a> {
 
 /// The place of a build, whether it is built or not.
 #[derive(Clone, Debug)]
-pub(super) struct Site {
+pub(in crate::command) struct Site {
     /// The revision's tree.
-    pub(super) folder: PathBuf,
+    pub(in crate::command) folder: PathBuf,
     /// What tells it from other builds.
-    pub(super) key: String,
+    pub(in crate::command) key: String,
     /// The version of the compiler; `None` of what needs no building.
-    pub(super) compiler: Option<String>,
+    pub(in crate::command) compiler: Option<String>,
+    /// What the revision is in the guest.
+    pub(in crate::command) role: Role,
+}
+
+/// What a revision is in the guest.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(in crate::command) enum Role {
+    /// The tree that has the program.
+    Tree,
+    /// The kernel, which this commit becomes; nothing is built in the site's folder.
+    Kernel(String),
+    /// Nothing: something else is under test.
+    Bystander,
+}
+
+impl Site {
+    /// A folder of the revision.
+    pub(in crate::command) fn below(&self, folder: Option<&Path>) -> PathBuf {
+        self.folder.join(folder.unwrap_or(Path::new("")))
+    }
+
+    /// The tree that guests see; a kernel's source is of no use to them.
+    pub(in crate::command) fn tree(&self) -> Option<PathBuf> {
+        (self.role == Role::Tree).then(|| self.folder.clone())
+    }
+
+    /// The commit that is the kernel.
+    pub(in crate::command) fn kernel(&self) -> Option<&str> {
+        match &self.role {
+            Role::Kernel(commit) => Some(commit),
+            _ => None,
+        }
+    }
 }
 
 /// A revision that is built.
-pub(super) struct Built {
+pub(in crate::command) struct Built {
     /// Where.
-    pub(super) site: Site,
+    pub(in crate::command) site: Site,
     /// Others see that it is in use.
-    _in_use: File,
+    _in_use: Option<File>,
+}
+
+impl Built {
+    /// What needs no building.
+    pub(in crate::command) fn ready(site: Site) -> Built {
+        Built { site, _in_use: None }
+    }
 }
 
 /// How a case is built.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Recipe<'a> {
-    pub(super) build: Option<&'a str>,
-    pub(super) compiler: Option<&'a str>,
-    pub(super) artifacts: &'a [String],
+pub(in crate::command) struct Recipe<'a> {
+    pub(in crate::command) build: Option<&'a str>,
+    pub(in crate::command) compiler: Option<&'a str>,
+    pub(in crate::command) artifacts: &'a [String],
+    /// Files that configure the revision, if that is a kernel.
+    pub(in crate::command) kernel_config: &'a [PathBuf],
 }
 
 impl<'a> Trees<'a> {
     /// Makes the place, and removes what a killed opcost left there.
-    pub(super) fn open(repository: &'a Repository, interrupt: &'a Interrupt) -> Result<Trees<'a>> {
+    pub(in crate::command) fn open(
+        repository: &'a Repository,
+        interrupt: &'a Interrupt,
+    ) -> Result<Trees<'a>> {
         let cache = xdg::cache_folder().ok_or_else(|| {
             let why = "neither XDG_CACHE_HOME nor HOME says where builds are kept; set one of them";
             fail(Status::Usage, why)
@@ -120,7 +165,7 @@ impl<'a> Trees<'a> {
     }
 
     /// Where recordings go unless somebody names another store: beside what was measured.
-    pub(super) fn store(&self) -> PathBuf {
+    pub(in crate::command) fn store(&self) -> PathBuf {
         self.home.join("recordings.sqlite")
     }
 
@@ -209,7 +254,7 @@ impl<'a> Trees<'a> {
 
     /// What is in the checkout now, new files included that nobody ignores, as a commit of opcost's own
     /// repository.
-    pub(super) fn snapshot(&self) -> Result<RepositoryCommit> {
+    pub(in crate::command) fn snapshot(&self) -> Result<RepositoryCommit> {
         let _lock = self.lock("git", &mut Phases::new(true))?;
         let own = self.own_repository();
         let index = self.home.join("index");
@@ -238,7 +283,14 @@ impl<'a> Trees<'a> {
     ///
     /// # Errors
     /// Nobody knows the version of the compiler that the case names: status "work failed".
-    pub(super) fn site(&self, commit: &RepositoryCommit, recipe: Recipe<'_>) -> Result<Site> {
+    pub(in crate::command) fn site(
+        &self,
+        commit: &RepositoryCommit,
+        recipe: Recipe<'_>,
+    ) -> Result<Site> {
+        if !recipe.kernel_config.is_empty() {
+            return self.kernel_site(commit, recipe.kernel_config);
+        }
         let compiler = match recipe.build {
             Some(_) => Some(self.compiler(recipe.compiler)?),
             None => None,
@@ -253,7 +305,25 @@ impl<'a> Trees<'a> {
         }
         let key = digest(parts.join("\0").as_bytes())[..KEY_DIGITS].to_string();
         let folder = self.home.join("trees").join(&key).join("tree");
-        Ok(Site { folder, key, compiler })
+        Ok(Site { folder, key, compiler, role: Role::Tree })
+    }
+
+    /// A kernel is built where all kernels are, when it is booted.
+    fn kernel_site(&self, commit: &RepositoryCommit, config: &[PathBuf]) -> Result<Site> {
+        let mut parts = commit.tree.as_bytes().to_vec();
+        for path in config {
+            let path = self.repository.top.join(path);
+            let text = fs::read(&path)
+                .with_context(|| format!("cannot read the configuration '{}'", path.display()))
+                .status(Status::Usage)?;
+            parts.extend(digest(&text).as_bytes());
+        }
+        Ok(Site {
+            folder: self.repository.top.clone(),
+            key: digest(&parts)[..KEY_DIGITS].to_string(),
+            compiler: None,
+            role: Role::Kernel(commit.id.clone()),
+        })
     }
 
     /// Builds a revision, unless that was done before.
@@ -262,7 +332,7 @@ impl<'a> Trees<'a> {
     ///
     /// # Errors
     /// The build fails, or does not make its artifacts: status "work failed".
-    pub(super) fn built(
+    pub(in crate::command) fn built(
         &self,
         commit: &RepositoryCommit,
         side: &str,
@@ -270,6 +340,9 @@ impl<'a> Trees<'a> {
         phases: &mut Phases,
     ) -> Result<Built> {
         let site = self.site(commit, recipe)?;
+        if site.kernel().is_some() {
+            return Ok(Built::ready(site));
+        }
         let Site { folder, key, .. } = &site;
         if let Some(why) = self.failed.borrow().get(key) {
             return Err(fail(Status::WorkFailed, why));
@@ -286,7 +359,7 @@ impl<'a> Trees<'a> {
             // Those that are used are kept.
             let used = FileTimes::new().set_modified(SystemTime::now());
             let _ = File::options().append(true).open(&mark).and_then(|mark| mark.set_times(used));
-            return Ok(Built { site, _in_use: in_use });
+            return Ok(Built { site, _in_use: Some(in_use) });
         }
         let in_use = self.lock(key, phases)?;
         // Another opcost may have built it meanwhile.
@@ -312,7 +385,7 @@ impl<'a> Trees<'a> {
             .lock_shared()
             .with_context(|| format!("cannot lock '{key}' for running"))
             .status(Status::Missing)?;
-        Ok(Built { site, _in_use: in_use })
+        Ok(Built { site, _in_use: Some(in_use) })
     }
 
     fn build(

@@ -2,6 +2,7 @@
 
 mod annotations;
 mod bencher;
+pub mod bisect;
 mod functions;
 mod github_benchmark;
 mod json;

@@ -1,0 +1,246 @@
+//! The line of commits between two revisions, and the lines within merges.
+
+use super::walk::{Desk, Point, Walk};
+use super::{BisectArgs, begin, count_ends, report, steps_of};
+use crate::command::gate::measure::{Seeds, store_path};
+use crate::command::gate::trees::Trees;
+use crate::command::gate::{Place, suite_at};
+use crate::command::globals::Globals;
+use crate::exit::{HasStatus, Status, WithStatus, fail};
+use crate::gate::bisect::{BisectStep, Bisection, Suspect, SuspectKind};
+use crate::gate::search::{Found, Search};
+use crate::gate::suite::Case;
+use anyhow::Result;
+use opcost_kernel::{Repository, RepositoryCommit, short_commit};
+use opcost_record::printable::printable;
+
+/// Merges within merges are followed so deep.
+const DEPTH_MAX: usize = 4;
+
+/// What of a repository is searched.
+struct Commits<'a> {
+    repository: &'a Repository,
+    case: Case,
+}
+
+/// `opcost bisect` between two commits.
+pub(super) fn bisect(globals: &Globals, args: &BisectArgs) -> Result<Bisection> {
+    let Place { interrupt, repository, .. } = Place::find()?;
+    let case = args.case(&repository)?;
+    let commits = Commits { repository: &repository, case };
+    let commit = |name: &str| repository.commit(name).map_err(HasStatus::carried);
+    let (good, bad_name) = (commit(&args.good)?, args.bad.as_deref().unwrap_or("HEAD"));
+    let bad = commit(bad_name)?;
+    let (line, notes) = commits.between(&args.good, &good, bad_name, &bad)?;
+    let trees = Trees::open(&repository, &interrupt)?;
+    let place = (store_path(globals, trees.store())?, repository.top.clone());
+    let kind = SuspectKind::Commit;
+    let walk = begin(globals, &interrupt, Some(&repository), place, args, &commits.case, kind);
+    let refusal = "give an earlier good or a later bad revision, or another figure with --metric or --function";
+    let names = [&line[0], &line[line.len() - 1]].map(|point| point.suspect.shown());
+    let mut ends = count_ends(walk, globals, &line, [&names[0], &names[1]], refusal)?;
+    let search = ends.walk.search(&mut ends.desk, &line, [&ends.good, &ends.bad])?;
+    let mut bisection = report(&ends, &search, &line, args.command_line());
+    bisection.notes.extend(notes);
+    let found = search.steps();
+    let figure = bisection.figure.name.clone();
+    for (step, found) in bisection.steps.iter_mut().zip(found) {
+        let (walk, desk) = (&mut ends.walk, &mut ends.desk);
+        commits.look_inside(walk, desk, (&line, &found), &figure, step, DEPTH_MAX)?;
+    }
+    bisection.known = ends.walk.known;
+    Ok(bisection)
+}
+
+/// `opcost bisect --checkout`: the answer for the commit that is checked out.
+pub(super) fn checkout(globals: &Globals, args: &BisectArgs) -> Result<Status> {
+    let Place { interrupt, repository, .. } = Place::find()?;
+    let commits = Commits { repository: &repository, case: args.case(&repository)? };
+    let good = repository.commit(&args.good).map_err(HasStatus::carried)?;
+    let here = repository.commit("HEAD").map_err(HasStatus::carried)?;
+    let trees = Trees::open(&repository, &interrupt)?;
+    let place = (store_path(globals, trees.store())?, repository.top.clone());
+    let kind = SuspectKind::Commit;
+    let mut walk = begin(globals, &interrupt, Some(&repository), place, args, &commits.case, kind);
+    let mut desk = Desk::open(&walk, globals)?;
+    let [good, here] = [commits.point(good)?, commits.point(here)?];
+    let shown = here.suspect.shown();
+    let reading = match walk.read(&mut desk, &here, "the checked out commit", Seeds::One, true)? {
+        Ok(reading) => reading,
+        Err(why) => {
+            eprintln!("opcost: {shown} cannot be tested: {why}");
+            return Ok(Status::Untestable);
+        }
+    };
+    walk.take_key(&reading);
+    let of_good = walk.read(&mut desk, &good, "the good end", Seeds::Floor, false)?;
+    let of_good =
+        of_good.map_err(|why| super::untestable_end("good", &good.suspect.shown(), &why))?;
+    walk.watch(&of_good, &reading);
+    let bad = args.bad.as_deref().map(|name| repository.commit(name).map_err(HasStatus::carried));
+    let mut search = Search::new(2, walk.floors.clone());
+    search.learn(0, Ok(walk.figures(&of_good)));
+    search.learn(1, Ok(walk.figures(&reading)));
+    let figure = reading.count.metric.clone();
+    let change = search.change(0, 1, &figure);
+    let is_bad = match bad.transpose()? {
+        None => !search.moved(0, 1).is_empty(),
+        Some(bad) => {
+            let bad = commits.point(bad)?;
+            let of_bad = walk.read(&mut desk, &bad, "the bad end", Seeds::One, false)?;
+            let of_bad =
+                of_bad.map_err(|why| super::untestable_end("bad", &bad.suspect.shown(), &why))?;
+            let mut ends = Search::new(2, walk.floors.clone());
+            ends.learn(0, Ok(walk.figures(&of_good)));
+            ends.learn(1, Ok(walk.figures(&of_bad)));
+            let whole = ends.change(0, 1, &figure);
+            change.signum() == whole.signum() && 2 * change.unsigned_abs() > whole.unsigned_abs()
+        }
+    };
+    let (word, status) = match is_bad {
+        false => ("good", Status::Done),
+        true => ("bad", Status::Regression),
+    };
+    if !globals.quiet {
+        let change = crate::render::gate::bisect::signed(change);
+        eprintln!("opcost: {shown} is {word}: {figure} {change} against {}", good.suspect.name());
+    }
+    Ok(status)
+}
+
+impl BisectArgs {
+    /// The case of the suite, or the one that the arguments make.
+    pub(super) fn case(&self, repository: &Repository) -> Result<Case> {
+        if let Some(case) = self.own_case()? {
+            return Ok(case);
+        }
+        let suite = suite_at(self.suite.as_deref(), repository)?;
+        let names: Vec<String> = self.case.iter().cloned().collect();
+        let mut cases = suite.select(&names).status(Status::Usage)?.cases;
+        if cases.len() > 1 {
+            let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
+            let why = format!("say which case with --case; there are: {}", names.join(", "));
+            return Err(fail(Status::Usage, why));
+        }
+        let mut case = cases.remove(0);
+        if !self.kernel_config.is_empty() {
+            case.experiment.kernel_config.clone_from(&self.kernel_config);
+        }
+        self.checked(case)
+    }
+}
+
+impl Commits<'_> {
+    fn point(&self, commit: RepositoryCommit) -> Result<Point> {
+        let author = self.repository.author(&commit.id).map_err(HasStatus::carried)?;
+        let suspect = Suspect {
+            id: commit.id.clone(),
+            title: printable(&commit.subject),
+            author: Some(printable(&author)),
+        };
+        Ok(Point { suspect, case: self.case.clone(), revision: Some(commit) })
+    }
+
+    fn point_of(&self, id: &str) -> Result<Point> {
+        self.point(self.repository.commit(id).map_err(HasStatus::carried)?)
+    }
+
+    /// The points from a good commit to a bad one, and what is to be known of them.
+    fn between(
+        &self,
+        good_name: &str,
+        good: &RepositoryCommit,
+        bad_name: &str,
+        bad: &RepositoryCommit,
+    ) -> Result<(Vec<Point>, Option<String>)> {
+        let ask = self.repository;
+        if good.id == bad.id {
+            let why = format!("{good_name} and {bad_name} are one commit; give two");
+            return Err(fail(Status::Usage, why));
+        }
+        if !ask.is_ancestor(&good.id, &bad.id) {
+            if ask.is_ancestor(&bad.id, &good.id) {
+                let why = format!(
+                    "{bad_name} is older than {good_name}: the ends are swapped. For a change that is gone, give \
+                     the older revision as --good all the same"
+                );
+                return Err(fail(Status::Usage, why));
+            }
+            let base = ask.merge_base(&good.id, &bad.id).map_err(HasStatus::carried)?;
+            let why = format!(
+                "{good_name} is no ancestor of {bad_name}; they went apart at {0}: search from there with --good {0}",
+                short_commit(&base)
+            );
+            return Err(fail(Status::Usage, why));
+        }
+        let ids = ask.commits_between(&good.id, &bad.id).map_err(HasStatus::carried)?;
+        let mut points = ids.iter().map(|id| self.point_of(id)).collect::<Result<Vec<_>>>()?;
+        // A good commit that came by a merge is not on the line of first parents; its place there is.
+        let first = ids.first().map_or(bad.id.as_str(), String::as_str);
+        let parents = ask.parents(first).map_err(HasStatus::carried)?;
+        let before = parents.first().filter(|parent| **parent != good.id);
+        let note = before.map(|before| {
+            format!(
+                "{good_name} came by a merge; the search begins where it left the line of first parents, at {}",
+                short_commit(before)
+            )
+        });
+        let begin = match before {
+            Some(before) => self.point_of(before)?,
+            None => self.point(good.clone())?,
+        };
+        points.insert(0, begin);
+        Ok((points, note))
+    }
+
+    /// Checks the culprit of a step; if it is a merge, searches the commits that it brought.
+    fn look_inside<'a>(
+        &self,
+        walk: &mut Walk<'a>,
+        desk: &mut Desk<'a>,
+        (points, found): (&[Point], &Found),
+        figure: &str,
+        step: &mut BisectStep,
+        depth: usize,
+    ) -> Result<()> {
+        if found.to - found.from != 1 {
+            return Ok(());
+        }
+        let (before, culprit) = (&points[found.from], &points[found.to]);
+        let parents = self.repository.parents(&culprit.suspect.id).map_err(HasStatus::carried)?;
+        if let ([first, second, ..], 1..) = (&parents[..], depth) {
+            let base = self.repository.merge_base(first, second).map_err(HasStatus::carried)?;
+            let ids = self.repository.commits_between(&base, second).map_err(HasStatus::carried)?;
+            let ids = std::iter::once(base).chain(ids);
+            let line = ids.map(|id| self.point_of(&id)).collect::<Result<Vec<_>>>()?;
+            step.of_merge = Some(step.change);
+            if let [begin, .., end] = &line[..] {
+                let begin = walk.read(desk, begin, "the merge's base", Seeds::One, false)?;
+                let end = walk.read(desk, end, "the merged commit", Seeds::One, false)?;
+                if let (Ok(begin), Ok(end)) = (begin, end) {
+                    let search = walk.search(desk, &line, [&begin, &end])?;
+                    let steps = steps_of(&search, &line, figure);
+                    for (mut inner, found) in steps.into_iter().zip(search.steps()) {
+                        self.look_inside(
+                            walk,
+                            desk,
+                            (&line, &found),
+                            figure,
+                            &mut inner,
+                            depth - 1,
+                        )?;
+                        step.inside.push(inner);
+                    }
+                    let brought: i128 = step.inside.iter().map(|inner| inner.change).sum();
+                    step.of_merge = Some(step.change - brought);
+                }
+            }
+            // The commits that it brought are checked in its place.
+            if !step.inside.is_empty() {
+                return Ok(());
+            }
+        }
+        step.check = Some(walk.check(desk, before, culprit)?);
+        Ok(())
+    }
+}

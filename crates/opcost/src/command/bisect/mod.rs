@@ -1,0 +1,370 @@
+//! `opcost bisect`: which commits, or which options, made a count what it is.
+
+mod commits;
+mod options;
+mod walk;
+
+use crate::command::gate::measure::Seeds;
+use crate::command::globals::Globals;
+use crate::command::output::print;
+use crate::exit::{Status, WithStatus, fail, in_words, status_of};
+use crate::gate::bisect::{BisectStep, BisectedFigure, Bisection, SuspectKind};
+use crate::gate::search::{Found, Search};
+use crate::gate::suite::{Case, WatchedFigure};
+use crate::number::grouped;
+use crate::render::gate::bisect as page;
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use opcost_kernel::Repository;
+use opcost_sys::interrupt::Interrupt;
+use options::OptionKind;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Instant;
+use walk::{Desk, Point, Reading, Walk};
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  opcost bisect --good v1.2 --bad HEAD --case parse
+  opcost bisect --good v1.2 --bad HEAD --build make -- ./bench parse
+  opcost bisect --good v6.11 --bad v6.12 --kernel-config small.config -w syscall
+  git bisect run opcost bisect --checkout --good v1.2 --case parse
+  opcost bisect --options boot --good '' --bad 'mitigations=off nopti' -w syscall
+
+Exit status: 0 culprits were found, 2 usage, 3 the ends do not differ or nothing could be tested, 4 an end \
+cannot be built or run, 5 a tool or the environment is missing, 130 interrupted; with --checkout 0 good, 1 bad, \
+125 cannot be tested, 128 or more anything else";
+
+/// Arguments of `opcost bisect`.
+#[derive(Args, Debug)]
+pub struct BisectArgs {
+    /// The good end: a revision, or with --options the options to begin with
+    #[arg(long, value_name = "REV", allow_hyphen_values = true)]
+    good: String,
+
+    /// The bad end: a revision, or with --options the options to end with [default: HEAD]
+    #[arg(long, value_name = "REV", allow_hyphen_values = true)]
+    bad: Option<String>,
+
+    /// Search options in place of commits: between two kernel configurations (files), kernel command
+    /// lines, CPU models with features, or lists of compiler flags (the build sees them in CFLAGS)
+    #[arg(long, value_enum, value_name = "KIND", requires = "bad", conflicts_with = "checkout")]
+    options: Option<OptionKind>,
+
+    /// Answer for the checked out commit alone, as git bisect run expects it: with --bad, what is
+    /// nearer to that end is bad, else whatever moved
+    #[arg(long)]
+    checkout: bool,
+
+    /// The suite's case [default: the only one]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["workload", "command"])]
+    case: Option<String>,
+
+    /// The suite's file [default: opcost.toml in the repository's top folder]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "command"])]
+    suite: Option<PathBuf>,
+
+    /// Search for what moved the instructions of this function's own code
+    #[arg(long, value_name = "NAME", conflicts_with = "metric")]
+    function: Option<String>,
+
+    /// Search for what moved this metric [default: the case's first figure, and where that is the
+    /// instructions, the functions that moved with them]
+    #[arg(long, value_name = "NAME")]
+    metric: Option<String>,
+
+    /// Built-in workload to run in place of a case
+    #[arg(long, short = 'w', value_name = "NAME")]
+    workload: Option<String>,
+
+    /// Parameter of the workload; may be repeated
+    #[arg(long, short = 'p', value_name = "KEY=VALUE", requires = "workload")]
+    param: Vec<String>,
+
+    /// Kernel to boot for a workload or command in place of a case, as compare takes it
+    #[arg(long, value_name = "KERNEL", conflicts_with = "kernel_config")]
+    kernel: Option<String>,
+
+    /// How a revision is built, for a command in place of a case
+    #[arg(long, value_name = "COMMAND", requires = "command")]
+    build: Option<String>,
+
+    /// Configuration of the kernel that each revision becomes; may be repeated, see opcost kernel
+    /// build. The repository is then one of Linux
+    #[arg(long, value_name = "FILE")]
+    kernel_config: Vec<PathBuf>,
+
+    /// Kernel source tree, for --options kernel-config [default: Debian's newest linux-source package]
+    #[arg(long, value_name = "DIR", requires = "options")]
+    kernel_source: Option<PathBuf>,
+
+    /// Points that are built and counted at the same time
+    #[arg(long, short = 'j', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    jobs: u16,
+
+    /// What to print; mail is a report of a regression, in 72 columns [default: text]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: Option<BisectFormat>,
+
+    /// Print JSON; --json - is the same
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+
+    /// Command to run in place of a case; its words are not read by a shell
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "workload")]
+    command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum BisectFormat {
+    Text,
+    Mail,
+    Json,
+}
+
+/// `opcost bisect`.
+///
+/// # Errors
+/// What is wrong with the repository, the ends, the suite or the tools; with `--checkout` every error ends
+/// git's search.
+pub fn bisect(globals: &Globals, args: &BisectArgs) -> Result<Status> {
+    if args.checkout {
+        return commits::checkout(globals, args).map_err(|error| match status_of(&error) {
+            Some(Status::Interrupted) => error,
+            _ => fail(Status::Abort, in_words(&error)),
+        });
+    }
+    let bisection = match args.options {
+        Some(kind) => options::bisect(globals, args, kind)?,
+        None => commits::bisect(globals, args)?,
+    };
+    let format =
+        if args.json { BisectFormat::Json } else { args.format.unwrap_or(BisectFormat::Text) };
+    print(&match format {
+        BisectFormat::Text => page::text(&bisection, &globals.style()),
+        BisectFormat::Mail => page::mail(&bisection),
+        BisectFormat::Json => page::json(&bisection)?,
+    })?;
+    Ok(if bisection.steps.is_empty() { Status::NotComparable } else { Status::Done })
+}
+
+impl BisectArgs {
+    /// The figure that is asked for; `None`: the one that decides by default.
+    fn watched(&self, case: &Case) -> Option<WatchedFigure> {
+        let function = self.function.clone().map(WatchedFigure::Function);
+        let metric = self.metric.clone().map(WatchedFigure::Metric);
+        function.or(metric).or_else(|| case.watched.first().cloned())
+    }
+
+    /// The command that does this again.
+    fn command_line(&self) -> String {
+        let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+        let words = std::iter::once("opcost".to_string()).chain(words);
+        let words: Vec<String> = words.collect();
+        shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
+    }
+
+    /// The case that a command or workload among the arguments makes.
+    fn own_case(&self) -> Result<Option<Case>> {
+        let mut table = toml::Table::new();
+        if let Some(workload) = &self.workload {
+            table.insert("workload".into(), workload.clone().into());
+            let mut params = toml::Table::new();
+            for param in &self.param {
+                let Some((name, value)) = param.split_once('=') else {
+                    let why = format!("--param {param}: write it as KEY=VALUE");
+                    return Err(fail(Status::Usage, why));
+                };
+                params.insert(name.into(), value.into());
+            }
+            table.insert("params".into(), params.into());
+        } else if !self.command.is_empty() {
+            let words = self.command.iter().map(|word| word.to_string_lossy().into_owned());
+            table.insert("command".into(), words.collect::<Vec<_>>().into());
+            table.extend(self.build.clone().map(|build| ("build".to_string(), build.into())));
+        } else {
+            return Ok(None);
+        }
+        table.extend(self.kernel.clone().map(|kernel| ("kernel".to_string(), kernel.into())));
+        let name = self.workload.as_deref().unwrap_or("command");
+        let mut case = Case::of_table(name, table).status(Status::Usage)?;
+        case.experiment.kernel_config.clone_from(&self.kernel_config);
+        self.checked(case).map(Some)
+    }
+
+    /// Refuses a case whose figures vary: one run of each point says nothing then.
+    fn checked(&self, case: Case) -> Result<Case> {
+        if case.is_exact() {
+            return Ok(case);
+        }
+        let why = format!(
+            "case '{}' is measured on this host, whose figures vary from run to run; opcost bisect goes by exact counts",
+            case.name
+        );
+        Err(fail(Status::Usage, why))
+    }
+}
+
+/// A line of points with counted ends.
+struct Ends<'a> {
+    walk: Walk<'a>,
+    desk: Desk<'a>,
+    good: Reading,
+    bad: Reading,
+}
+
+/// Counts both ends, and refuses those that do not differ.
+///
+/// `names`: what they are called; `refusal`: what to do if they do not.
+fn count_ends<'a>(
+    walk: Walk<'a>,
+    globals: &'a Globals,
+    points: &[Point],
+    names: [&str; 2],
+    refusal: &str,
+) -> Result<Ends<'a>> {
+    let mut walk = walk;
+    let mut desk = Desk::open(&walk, globals)?;
+    let began = Instant::now();
+    let [Some(first), Some(last)] = [points.first(), points.last()] else {
+        return Err(fail(Status::NotComparable, "there is nothing between the ends"));
+    };
+    let bad = walk.read(&mut desk, last, "the bad end", Seeds::One, true)?;
+    let bad = bad.map_err(|why| untestable_end("bad", names[1], &why))?;
+    walk.take_key(&bad);
+    let good = walk.read(&mut desk, first, "the good end", Seeds::Floor, false)?;
+    let good = good.map_err(|why| untestable_end("good", names[0], &why))?;
+    walk.watch(&good, &bad);
+    let mut search = Search::new(2, walk.floors.clone());
+    search.learn(0, Ok(walk.figures(&good)));
+    search.learn(1, Ok(walk.figures(&bad)));
+    let [from, to] = [&good, &bad].map(|reading| reading.count.value.clone().unwrap_or(0));
+    let name = &good.count.metric;
+    if search.moved(0, 1).is_empty() {
+        let floor = good.count.floor.unwrap_or(0);
+        let alone = match from == to {
+            true => String::new(),
+            false => format!(", and layouts alone move it by up to {}", grouped(floor)),
+        };
+        let why = format!(
+            "the ends do not differ: {name}: {} at {} and {} at {}{alone}; {refusal}",
+            grouped(from),
+            names[0],
+            grouped(to),
+            names[1],
+        );
+        return Err(fail(Status::NotComparable, why));
+    }
+    if !globals.quiet {
+        let (between, words) = (points.len() - 2, walk.kind.words(points.len() - 1));
+        let cost = (usize::BITS - between.leading_zeros()) as usize;
+        let each = began.elapsed().as_secs() / 2;
+        let each = match each {
+            0..2 => String::new(),
+            seconds => format!(", each some {seconds} s as the ends took"),
+        };
+        let floor = good
+            .count
+            .floor
+            .map_or(String::new(), |floor| format!(" (layouts alone: up to {})", grouped(floor)));
+        eprintln!(
+            "opcost: {name}: {} → {}{floor}; {} {words} to search take {cost} more counts for one culprit{each}",
+            grouped(from),
+            grouped(to),
+            points.len() - 1,
+        );
+    }
+    Ok(Ends { walk, desk, good, bad })
+}
+
+fn untestable_end(which: &str, name: &str, why: &str) -> anyhow::Error {
+    let why = format!("the {which} end {name}: {why}");
+    fail(Status::WorkFailed, why)
+}
+
+/// The steps of a search as a report has them.
+fn steps_of(search: &Search, points: &[Point], figure: &str) -> Vec<BisectStep> {
+    let steps = search.steps().into_iter().map(|Found { from, to }| {
+        let mut functions: Vec<(String, i128)> = search
+            .moved(from, to)
+            .into_iter()
+            .filter_map(|name| {
+                let function = name.strip_prefix("function:").filter(|_| name != figure)?;
+                Some((function.to_string(), search.change(from, to, name)))
+            })
+            .collect();
+        functions.sort_by_key(|(_, change)| std::cmp::Reverse(change.unsigned_abs()));
+        let at = search.figures(from).and_then(|figures| figures.get(figure)).copied();
+        BisectStep {
+            suspects: points[from + 1..=to].iter().map(|point| point.suspect.clone()).collect(),
+            from: at.unwrap_or(0),
+            change: search.change(from, to, figure),
+            functions,
+            alone: None,
+            inside: Vec::new(),
+            of_merge: None,
+            check: None,
+        }
+    });
+    steps.collect()
+}
+
+/// The report of a search, without the checks of its culprits.
+fn report(ends: &Ends<'_>, search: &Search, points: &[Point], command: String) -> Bisection {
+    let Ends { walk, good, bad, .. } = ends;
+    let figure = &good.count;
+    let value = |reading: &Reading| reading.count.value.clone().unwrap_or(0);
+    let untestable = search.untestable();
+    let untestable =
+        untestable.map(|(point, why)| (points[point].suspect.clone(), why.to_string()));
+    let ends = [&points[0], &points[points.len() - 1]].map(|point| point.suspect.clone());
+    Bisection {
+        case: points[0].case.name.clone(),
+        work: bad.work.clone(),
+        kind: walk.kind,
+        ends,
+        figure: BisectedFigure {
+            name: figure.metric.clone(),
+            unit: figure.unit,
+            better: figure.better,
+            values: [value(good), value(bad)],
+            floor: figure.floor,
+            least_step: walk.floors.get(&figure.metric).copied().unwrap_or(0),
+        },
+        points: points.len() - 1,
+        counted: search.looked_at(),
+        known: walk.known,
+        steps: steps_of(search, points, &figure.metric),
+        rest: search.rest(&figure.metric),
+        untestable: untestable.collect(),
+        notes: Vec::new(),
+        command,
+    }
+}
+
+/// A walk that knows nothing yet.
+fn begin<'a>(
+    globals: &'a Globals,
+    interrupt: &'a Interrupt,
+    repository: Option<&'a Repository>,
+    place: (PathBuf, PathBuf),
+    args: &BisectArgs,
+    case: &Case,
+    kind: SuspectKind,
+) -> Walk<'a> {
+    let (store, top) = place;
+    Walk {
+        globals,
+        interrupt,
+        repository,
+        store,
+        top,
+        jobs: usize::from(args.jobs),
+        kind,
+        watched: args.watched(case),
+        key: None,
+        names: BTreeSet::new(),
+        floors: Default::default(),
+        known: 0,
+    }
+}

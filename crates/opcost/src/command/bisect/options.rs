@@ -1,0 +1,317 @@
+//! The line of option sets between two: each point has one difference more than the one before it.
+//!
+//! What each step of the line moves adds up to the whole change. What an option moves alone, added to the
+//! good end, differs from its step by how it interacts with those before it.
+
+use super::walk::Point;
+use super::{BisectArgs, begin, count_ends, report};
+use crate::command::gate::Place;
+use crate::command::gate::measure::{Seeds, store_path};
+use crate::command::globals::Globals;
+use crate::exit::{HasStatus, Status, WithStatus, cause, fail};
+use crate::experiment::KernelRecipe;
+use crate::gate::bisect::{Bisection, Suspect, SuspectKind};
+use crate::gate::edits::{Edit, edits, is_setting, with_edits};
+use crate::gate::suite::Case;
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use opcost_kernel::{KernelError, RepositoryCommit, digest, options_of};
+use opcost_sys::interrupt::Interrupt;
+use opcost_sys::xdg;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// What sort of options is searched.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(super) enum OptionKind {
+    /// Kernel configurations: two files, whole or fragments.
+    KernelConfig,
+    /// Options of the kernel's command line.
+    Boot,
+    /// CPU models with features: `max` and `max,-avx2`.
+    Cpu,
+    /// Compiler flags, which the build sees in CFLAGS.
+    Cflags,
+}
+
+impl OptionKind {
+    fn kind(self) -> SuspectKind {
+        match self {
+            OptionKind::KernelConfig => SuspectKind::Option,
+            _ => SuspectKind::Word,
+        }
+    }
+
+    fn separator(self) -> char {
+        if self == OptionKind::Cpu { ',' } else { ' ' }
+    }
+}
+
+/// `opcost bisect --options`.
+pub(super) fn bisect(globals: &Globals, args: &BisectArgs, kind: OptionKind) -> Result<Bisection> {
+    let bad = args.bad.as_deref().unwrap_or_default();
+    let own = args.own_case()?;
+    let needs_revision = own.as_ref().is_none_or(|case| case.build.is_some());
+    if kind == OptionKind::Cflags && !needs_revision {
+        let why =
+            "--options cflags: nothing is built; give a case that is, or --build and a command";
+        return Err(fail(Status::Usage, why));
+    }
+    let cache = xdg::cache_folder().ok_or_else(|| {
+        fail(
+            Status::Usage,
+            "neither XDG_CACHE_HOME nor HOME says where files are kept; set one of them",
+        )
+    })?;
+    let home = cache.join("bisect");
+    let recordings = home.join("recordings.sqlite");
+    if let (Some(case), false) = (&own, needs_revision) {
+        let interrupt = Interrupt::install()
+            .context("cannot install the signal handler")
+            .status(Status::Missing)?;
+        let here = std::env::current_dir()
+            .context("cannot read the working directory")
+            .status(Status::Missing)?;
+        let line = line(args, kind, case, None, &home, bad)?;
+        let place = (store_path(globals, recordings)?, here);
+        let walk = begin(globals, &interrupt, None, place, args, case, kind.kind());
+        return search(globals, args, walk, line);
+    }
+    let Place { interrupt, repository, .. } = Place::find()?;
+    let case = args.case(&repository)?;
+    let head = repository.commit("HEAD").map_err(HasStatus::carried)?;
+    let line = line(args, kind, &case, Some(&head), &home, bad)?;
+    let place = (store_path(globals, recordings)?, repository.top.clone());
+    let walk = begin(globals, &interrupt, Some(&repository), place, args, &case, kind.kind());
+    search(globals, args, walk, line)
+}
+
+fn search<'a>(
+    globals: &'a Globals,
+    args: &BisectArgs,
+    walk: super::Walk<'a>,
+    line: Line,
+) -> Result<Bisection> {
+    let Line { points, alone, ends: names } = line;
+    let refusal = match args.options {
+        Some(OptionKind::Cflags) => {
+            "the flags have no effect on it, perhaps since the Makefile sets CFLAGS itself (then write \
+             build = 'make CFLAGS=\"$CFLAGS\"'); see another figure with --metric or --function"
+        }
+        _ => "the options have no effect on it; see another figure with --metric or --function",
+    };
+    let mut ends = count_ends(walk, globals, &points, [&names[0], &names[1]], refusal)?;
+    let found = ends.walk.search(&mut ends.desk, &points, [&ends.good, &ends.bad])?;
+    let mut bisection = report(&ends, &found, &points, args.command_line());
+    bisection.ends = names.map(|id| Suspect { id, ..Suspect::default() });
+    let name = bisection.figure.name.clone();
+    for (step, found) in bisection.steps.iter_mut().zip(found.steps()) {
+        if found.to - found.from != 1 {
+            continue;
+        }
+        let (before, culprit) = (&points[found.from], &points[found.to]);
+        step.check = Some(ends.walk.check(&mut ends.desk, before, culprit)?);
+        // The first step is made at the good end already.
+        step.alone = if found.from == 0 {
+            Some(step.change)
+        } else {
+            let reading =
+                ends.walk.read(&mut ends.desk, &alone[found.to - 1], "alone", Seeds::One, false)?;
+            let value =
+                reading.ok().and_then(|reading| ends.walk.figures(&reading).get(&name).copied());
+            value.map(|value| i128::from(value) - i128::from(bisection.figure.values[0]))
+        };
+    }
+    bisection.known = ends.walk.known;
+    Ok(bisection)
+}
+
+/// Points from one set of options to another, and each option alone on top of the first set.
+struct Line {
+    points: Vec<Point>,
+    alone: Vec<Point>,
+    /// What the ends are called.
+    ends: [String; 2],
+}
+
+fn line(
+    args: &BisectArgs,
+    kind: OptionKind,
+    case: &Case,
+    revision: Option<&RepositoryCommit>,
+    home: &Path,
+    bad: &str,
+) -> Result<Line> {
+    let good = args.good.as_str();
+    let point = |suspect: Suspect, case: Case| Point { suspect, case, revision: revision.cloned() };
+    let end = |id: &str| Suspect { id: id.into(), ..Suspect::default() };
+    let ends = [good, bad].map(|end| match end.trim() {
+        "" => "(none)".to_string(),
+        words => words.to_string(),
+    });
+    let same = |what: &str| {
+        let [good, bad] = &ends;
+        let why = format!("{good} and {bad}: {what}, so there is nothing to search");
+        fail(Status::NotComparable, why)
+    };
+    if kind == OptionKind::KernelConfig {
+        let [from, to] = [good, bad].map(|path| options_of(Path::new(path)));
+        let [from, to] = [from.map_err(HasStatus::carried)?, to.map_err(HasStatus::carried)?];
+        let here = std::env::current_dir().unwrap_or_default();
+        let fragments: Vec<PathBuf> =
+            args.kernel_config.iter().map(|file| here.join(file)).collect();
+        let source = args.kernel_source.as_ref().map(|source| here.join(source));
+        let differing = differing(&from, &to);
+        if differing.is_empty() {
+            return Err(same("both files set the same options"));
+        }
+        // What only the second end forbids is no change at the first, and keeps defaults out on the way.
+        let forbidden =
+            to.iter().filter(|(name, value)| *value == "n" && !from.contains_key(*name));
+        let mut common = from.clone();
+        common.extend(forbidden.map(|(name, value)| (name.clone(), value.clone())));
+        let set = |chosen: &[&Differing]| {
+            let mut options = common.clone();
+            for one in chosen {
+                match &one.to {
+                    Some(value) => options.insert(one.name.clone(), value.clone()),
+                    None => options.remove(&one.name),
+                };
+            }
+            with_config(case, home, &fragments, source.as_ref(), &options)
+        };
+        let suspect = |one: &Differing| Suspect {
+            id: format!("CONFIG_{}", one.name),
+            title: format!("{} → {}", shown(one.from.as_ref()), shown(one.to.as_ref())),
+            author: None,
+        };
+        let mut points = vec![point(end(&ends[0]), set(&[])?)];
+        let mut alone = Vec::new();
+        for (at, one) in differing.iter().enumerate() {
+            let chosen: Vec<&Differing> = differing[..=at].iter().collect();
+            points.push(point(suspect(one), set(&chosen)?));
+            alone.push(point(suspect(one), set(&[one])?));
+        }
+        return Ok(Line { points, alone, ends });
+    }
+    let separator = kind.separator();
+    let words = |text: &str| -> Vec<String> {
+        let words = text.split(separator).map(str::trim).filter(|word| !word.is_empty());
+        words.map(str::to_string).collect()
+    };
+    let (from, to) = (words(good), words(bad));
+    let found = edits(&from, &to, |one, other| kind != OptionKind::Cpu && is_setting(one, other));
+    if found.is_empty() {
+        return Err(same("both have the same words"));
+    }
+    let of = |applied: &[bool]| {
+        let text = with_edits(&from, &found, applied).join(&separator.to_string());
+        with_words(case, kind, &text)
+    };
+    let suspect =
+        |edit: &Edit| Suspect { id: edit.word().into(), title: edit.title(), author: None };
+    let mut points = vec![point(end(&ends[0]), of(&vec![false; found.len()]))];
+    let mut alone = Vec::new();
+    for (at, edit) in found.iter().enumerate() {
+        let applied: Vec<bool> = (0..found.len()).map(|other| other <= at).collect();
+        points.push(point(suspect(edit), of(&applied)));
+        let only: Vec<bool> = (0..found.len()).map(|other| other == at).collect();
+        alone.push(point(suspect(edit), of(&only)));
+    }
+    Ok(Line { points, alone, ends })
+}
+
+fn shown(value: Option<&String>) -> &str {
+    value.map_or("not said", String::as_str)
+}
+
+/// An option that two configurations set to different values.
+struct Differing {
+    name: String,
+    from: Option<String>,
+    to: Option<String>,
+}
+
+fn differing(from: &BTreeMap<String, String>, to: &BTreeMap<String, String>) -> Vec<Differing> {
+    let mut names: Vec<&String> = from.keys().chain(to.keys()).collect();
+    names.sort();
+    names.dedup();
+    let off = |value: Option<&String>| value.is_none_or(|value| value == "n");
+    let differing = names.into_iter().filter_map(|name| {
+        let (one, other) = (from.get(name), to.get(name));
+        let same = one == other || (off(one) && off(other));
+        (!same).then(|| Differing { name: name.clone(), from: one.cloned(), to: other.cloned() })
+    });
+    differing.collect()
+}
+
+/// A case on a kernel with these options over the fragments that all points have.
+fn with_config(
+    case: &Case,
+    home: &Path,
+    fragments: &[PathBuf],
+    source: Option<&PathBuf>,
+    options: &BTreeMap<String, String>,
+) -> Result<Case> {
+    let mut text = String::new();
+    for (name, value) in options {
+        let _ = match value.as_str() {
+            "n" => writeln!(text, "# CONFIG_{name} is not set"),
+            value => writeln!(text, "CONFIG_{name}={value}"),
+        };
+    }
+    let name = format!("options-{}", &digest(text.as_bytes())[..12]);
+    let folder = home.join("configs");
+    let path = folder.join(format!("{name}.config"));
+    std::fs::create_dir_all(&folder)
+        .and_then(|()| std::fs::write(&path, text))
+        .with_context(|| format!("cannot write '{}'", path.display()))
+        .status(Status::Missing)?;
+    let config = fragments.iter().cloned().chain([path]).collect();
+    let source = source.cloned();
+    let mut case = case.clone();
+    case.experiment.kernel_config.clear();
+    case.experiment.kernel = vec![name.clone()];
+    case.experiment.kernels = [(name, KernelRecipe { source, config, patch: Vec::new() })].into();
+    Ok(case)
+}
+
+/// A case whose kernel cannot have some options yet, as others that they need come later: without them.
+///
+/// `None`: the error is another one.
+pub(super) fn softened(case: &Case, error: &anyhow::Error) -> Result<Option<Case>> {
+    let Some(KernelError::Options(lines)) = cause::<KernelError>(error) else { return Ok(None) };
+    let refused = lines.iter().filter_map(|line| {
+        let rest = line.trim_start().trim_start_matches("# ").strip_prefix("CONFIG_")?;
+        let end = rest.find(|char: char| !char.is_ascii_alphanumeric() && char != '_');
+        Some(rest[..end.unwrap_or(rest.len())].to_string())
+    });
+    let refused: Vec<String> = refused.collect();
+    let Some((_, recipe)) = case.experiment.kernels.iter().next() else { return Ok(None) };
+    let Some((path, fragments)) = recipe.config.split_last() else { return Ok(None) };
+    let mut options = options_of(path).map_err(HasStatus::carried)?;
+    let before = options.len();
+    options.retain(|name, _| !refused.contains(name));
+    if options.len() == before {
+        return Ok(None);
+    }
+    let home = path.parent().and_then(Path::parent).unwrap_or(Path::new("."));
+    with_config(case, home, fragments, recipe.source.as_ref(), &options).map(Some)
+}
+
+/// A case on a machine, or built, with these words.
+fn with_words(case: &Case, kind: OptionKind, words: &str) -> Case {
+    let mut case = case.clone();
+    match kind {
+        OptionKind::Boot => case.experiment.boot = vec![words.to_string()],
+        OptionKind::Cpu => case.experiment.cpu_model = vec![words.to_string()],
+        OptionKind::Cflags => {
+            let quoted =
+                shlex::try_quote(words).map_or_else(|_| String::new(), |word| word.into_owned());
+            case.build = case.build.map(|build| format!("export CFLAGS={quoted}; {build}"));
+        }
+        OptionKind::KernelConfig => {}
+    }
+    case
+}

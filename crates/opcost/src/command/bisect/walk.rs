@@ -1,0 +1,428 @@
+//! From point to point of a line: built, counted, and told which to look at next.
+
+use super::options::softened;
+use crate::command::gate::held::recipe;
+use crate::command::gate::measure::{Bench, Measured, Seeds, Side};
+use crate::command::gate::trees::{Built, Role, Site, Trees};
+use crate::command::globals::Globals;
+use crate::comparison::compare;
+use crate::exit::{Status, in_words, status_of};
+use crate::gate::bisect::{Check, Suspect, SuspectKind};
+use crate::gate::counts::{Count, counts, functions};
+use crate::gate::key::FigureKey;
+use crate::gate::search::{Figures, Search};
+use crate::gate::suite::{Case, WatchedFigure};
+use crate::number::grouped;
+use crate::phases::Phases;
+use anyhow::Result;
+use opcost_kernel::{Repository, RepositoryCommit};
+use opcost_sys::interrupt::Interrupt;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::thread;
+
+/// Functions that are watched beside the figure, at most: those that moved most between the ends.
+const FUNCTIONS_MAX: usize = 20;
+/// A function is watched if it moved by more than this part of what moved most.
+const PART_MIN: u64 = 20;
+/// A step is no smaller than this part of the change between the ends.
+const STEPS_MAX: u64 = 200;
+/// Parts of a key that have to agree between two sets of options.
+const SAME_FOR_OPTIONS: [&str; 4] = ["arch", "opcost", "emulator", "seed"];
+
+/// One point of a line.
+pub(super) struct Point {
+    /// Who moved the figures, if it is this point.
+    pub(super) suspect: Suspect,
+    /// What is run, and on what.
+    pub(super) case: Case,
+    /// The revision that is built; `None` if none is.
+    pub(super) revision: Option<RepositoryCommit>,
+}
+
+/// What goes from point to point.
+pub(super) struct Walk<'a> {
+    pub(super) globals: &'a Globals,
+    pub(super) interrupt: &'a Interrupt,
+    pub(super) repository: Option<&'a Repository>,
+    /// Where recordings go.
+    pub(super) store: PathBuf,
+    /// Where paths of cases start.
+    pub(super) top: PathBuf,
+    /// How many points are built and counted at the same time.
+    pub(super) jobs: usize,
+    pub(super) kind: SuspectKind,
+    /// The figure; `None`: the one that decides by default.
+    pub(super) watched: Option<WatchedFigure>,
+    /// What the counts of the bad end depend on.
+    pub(super) key: Option<FigureKey>,
+    /// The functions that are watched beside the figure.
+    pub(super) names: BTreeSet<String>,
+    /// How far each figure moves without a cause.
+    pub(super) floors: Figures,
+    /// Points that an earlier opcost had counted.
+    pub(super) known: usize,
+}
+
+/// What one thread works with.
+pub(super) struct Desk<'a> {
+    pub(super) trees: Option<Trees<'a>>,
+    bench: Bench<'a>,
+    phases: Phases,
+}
+
+/// What was counted at a point.
+pub(super) struct Reading {
+    /// The figure that is told first.
+    pub(super) count: Count,
+    /// The instructions of every function's own code.
+    functions: Figures,
+    /// How far these move without a cause.
+    function_floors: Figures,
+    key: FigureKey,
+    /// What was run, in a line.
+    pub(super) work: String,
+    /// Whether an earlier opcost had counted it.
+    known: bool,
+}
+
+/// What is wrong with a point alone; everything else ends the search.
+fn is_of_point(status: Status) -> bool {
+    matches!(status, Status::WorkFailed | Status::NotComparable | Status::Usage)
+}
+
+/// How much a figure has to move by to be a step: by more than it does without a cause, and by a part of
+/// what it moves between the ends that somebody would look for.
+fn least_step(floor: u64, change: u64) -> u64 {
+    floor.max(change / STEPS_MAX)
+}
+
+impl<'a> Desk<'a> {
+    /// A desk for one thread.
+    pub(super) fn open(walk: &Walk<'a>, globals: &'a Globals) -> Result<Desk<'a>> {
+        let trees = walk.repository.map(|of| Trees::open(of, walk.interrupt)).transpose()?;
+        let (store, top) = (walk.store.clone(), walk.top.clone());
+        let bench = Bench { globals, interrupt: walk.interrupt, store, top };
+        Ok(Desk { trees, bench, phases: Phases::new(globals.quiet) })
+    }
+}
+
+impl<'a> Walk<'a> {
+    fn built(&self, desk: &mut Desk<'_>, point: &Point, which: &str) -> Result<Built> {
+        match (&point.revision, &desk.trees) {
+            (Some(commit), Some(trees)) => {
+                trees.built(commit, which, recipe(&point.case), &mut desk.phases)
+            }
+            _ => Ok(Built::ready(self.bystander())),
+        }
+    }
+
+    /// The place of what needs no revision.
+    fn bystander(&self) -> Site {
+        Site { folder: self.top.clone(), key: "none".into(), compiler: None, role: Role::Bystander }
+    }
+
+    /// Counts a point, unless an earlier opcost did; `Err` within says why it cannot be tested.
+    ///
+    /// `fresh`: whether it is counted in any case.
+    pub(super) fn read(
+        &self,
+        desk: &mut Desk<'_>,
+        point: &Point,
+        which: &str,
+        seeds: Seeds,
+        fresh: bool,
+    ) -> Result<Result<Reading, String>> {
+        let of_point = |error: anyhow::Error| match status_of(&error) {
+            Some(status) if is_of_point(status) => Ok(in_words(&error)),
+            _ => Err(error),
+        };
+        let (measured, known) = match self.measured(desk, point, which, seeds, fresh) {
+            Ok(measured) => measured,
+            Err(error) => return of_point(error).map(Err),
+        };
+        if let Some(key) = self.key.as_ref().filter(|key| !self.is_alike(key, &measured.key)) {
+            let differences = key.differences(&measured.key);
+            let words: Vec<String> = differences
+                .iter()
+                .map(|difference| {
+                    let word = |side: &Option<String>| side.clone().unwrap_or("none".into());
+                    let (part, bad) = (&difference.part, word(&difference.baseline));
+                    format!("{part} is {}, the bad end has {bad}", word(&difference.now))
+                })
+                .collect();
+            return Ok(Err(format!("its counts depend on other things: {}", words.join("; "))));
+        }
+        let watched: Vec<WatchedFigure> = self.watched.iter().cloned().collect();
+        let count = match counts(&measured.recording, &watched) {
+            Ok(counts) => counts.into_iter().next(),
+            Err(why) => return Ok(Err(why)),
+        };
+        let Some(count) = count else { return Ok(Err("no run has the figure".into())) };
+        if let Err(why) = &count.value {
+            return Ok(Err(format!("{}: {why}", count.metric)));
+        }
+        let of_function = matches!(self.watched, Some(WatchedFigure::Function(_)));
+        let explains = !of_function && count.metric.starts_with("instructions");
+        let (functions, function_floors) =
+            if explains { functions(&measured.recording) } else { Default::default() };
+        let work = crate::gate::counts::describe(&measured.recording);
+        let key = measured.key;
+        Ok(Ok(Reading { count, functions, function_floors, key, work, known }))
+    }
+
+    fn is_alike(&self, one: &FigureKey, other: &FigureKey) -> bool {
+        match self.kind {
+            SuspectKind::Commit => one == other,
+            // The options under test are parts of the key.
+            SuspectKind::Option | SuspectKind::Word => one
+                .differences(other)
+                .iter()
+                .all(|difference| !SAME_FOR_OPTIONS.contains(&difference.part.as_str())),
+        }
+    }
+
+    /// A point whose kernel cannot have an option before another has it without the former.
+    fn measured(
+        &self,
+        desk: &mut Desk<'_>,
+        point: &Point,
+        which: &str,
+        seeds: Seeds,
+        fresh: bool,
+    ) -> Result<(Measured, bool)> {
+        let mut case = point.case.clone();
+        loop {
+            match self.measured_as(&case, desk, point, which, seeds, fresh) {
+                Ok(measured) => return Ok(measured),
+                Err(error) => match softened(&case, &error)? {
+                    Some(softer) => case = softer,
+                    None => return Err(error),
+                },
+            }
+        }
+    }
+
+    fn measured_as(
+        &self,
+        case: &Case,
+        desk: &mut Desk<'_>,
+        point: &Point,
+        which: &str,
+        seeds: Seeds,
+        fresh: bool,
+    ) -> Result<(Measured, bool)> {
+        let site = match (&point.revision, &desk.trees) {
+            (Some(commit), Some(trees)) => trees.site(commit, recipe(case))?,
+            _ => self.bystander(),
+        };
+        if let (Some(key), false) = (&self.key, fresh) {
+            let alike = |other: &FigureKey| self.is_alike(key, other);
+            if let Some(before) = desk.bench.counted_before(case, &site, seeds, &alike)? {
+                return Ok((before, true));
+            }
+        }
+        let built = self.built(desk, point, which)?;
+        let phase = format!("counting {which} {}", point.suspect.shown());
+        desk.phases.tell(phase.trim_end(), None);
+        Ok((desk.bench.count(case, &built, seeds)?, false))
+    }
+
+    /// The figures of a reading that the search looks at.
+    pub(super) fn figures(&self, reading: &Reading) -> Figures {
+        let of_function =
+            |name: &String| Some((format!("function:{name}"), *reading.functions.get(name)?));
+        let functions = self.names.iter().filter_map(of_function);
+        let count = reading.count.value.clone().unwrap_or_default();
+        functions.chain([(reading.count.metric.clone(), count)]).collect()
+    }
+
+    /// Takes from the readings of both ends what to watch, and how far it moves without a cause.
+    pub(super) fn watch(&mut self, good: &Reading, bad: &Reading) {
+        let value = |reading: &Reading| reading.count.value.clone().unwrap_or(0);
+        let floor = least_step(good.count.floor.unwrap_or(0), value(good).abs_diff(value(bad)));
+        let of = |reading: &Reading, name: &str| reading.functions.get(name).copied().unwrap_or(0);
+        let names = good.functions.keys().chain(bad.functions.keys());
+        let mut moved: Vec<(u64, String)> = names
+            .map(|name| (of(good, name).abs_diff(of(bad, name)), name.clone()))
+            .filter(|(size, name)| {
+                *size > good.function_floors.get(name).copied().unwrap_or(0).max(floor)
+            })
+            .collect();
+        moved.sort();
+        moved.dedup();
+        let size_of = |name: &String| of(good, name).abs_diff(of(bad, name));
+        let most = moved.last().map_or(0, |(size, _)| *size);
+        moved.retain(|(size, _)| size.saturating_mul(PART_MIN) > most);
+        let names = moved.into_iter().rev().take(FUNCTIONS_MAX).map(|(_, name)| name);
+        self.names = names.collect();
+        let of_functions = self.names.iter().map(|name| {
+            let own = good.function_floors.get(name).copied().unwrap_or(0);
+            (format!("function:{name}"), least_step(own, size_of(name)))
+        });
+        self.floors = of_functions.chain([(good.count.metric.clone(), floor)]).collect();
+    }
+
+    /// Takes a reading for what all others have to depend on.
+    pub(super) fn take_key(&mut self, reading: &Reading) {
+        self.key = Some(reading.key.clone());
+    }
+
+    /// Looks at points until every step between the ends is found.
+    ///
+    /// `good`, `bad`: the readings of the ends.
+    pub(super) fn search(
+        &mut self,
+        desk: &mut Desk<'a>,
+        points: &[Point],
+        ends: [&Reading; 2],
+    ) -> Result<Search> {
+        let mut search = Search::new(points.len(), self.floors.clone());
+        search.learn(0, Ok(self.figures(ends[0])));
+        search.learn(points.len() - 1, Ok(self.figures(ends[1])));
+        loop {
+            let next = search.next(self.jobs);
+            if next.is_empty() {
+                return Ok(search);
+            }
+            let found = self.look_at(desk, points, &next, search.looked_at())?;
+            for (point, reading) in next.into_iter().zip(found) {
+                self.known += usize::from(reading.as_ref().is_ok_and(|reading| reading.known));
+                let figures = reading.map(|reading| self.figures(&reading));
+                search.learn(point, figures);
+                self.tell(desk, &search, points, point);
+            }
+        }
+    }
+
+    fn look_at(
+        &self,
+        desk: &mut Desk<'a>,
+        points: &[Point],
+        next: &[usize],
+        looked_at: usize,
+    ) -> Result<Vec<Result<Reading, String>>> {
+        let which = |at: usize| format!("count {},", looked_at + at + 1);
+        if let [point] = next[..] {
+            return Ok(vec![self.read(desk, &points[point], &which(0), Seeds::One, false)?]);
+        }
+        let names: Vec<&str> = next.iter().map(|point| points[*point].suspect.name()).collect();
+        desk.phases.tell(&format!("building and counting {}", names.join(", ")), None);
+        // What several threads say at the same time nobody can read.
+        let quiet = Globals { quiet: true, ..self.globals.clone() };
+        let read = |at: usize, point: usize| {
+            let mut desk = Desk::open(self, &quiet)?;
+            self.read(&mut desk, &points[point], &which(at), Seeds::One, false)
+        };
+        thread::scope(|scope| {
+            let threads: Vec<_> = next
+                .iter()
+                .enumerate()
+                .map(|(at, point)| scope.spawn(move || read(at, *point)))
+                .collect();
+            let joined = threads.into_iter().map(|thread| match thread.join() {
+                Ok(read) => read,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            joined.collect()
+        })
+    }
+
+    /// Says what was found at a point.
+    fn tell(&self, desk: &mut Desk<'_>, search: &Search, points: &[Point], point: usize) {
+        desk.phases.end();
+        desk.phases = Phases::new(self.globals.quiet);
+        if self.globals.quiet {
+            return;
+        }
+        let last = points.len() - 1;
+        let found = match search.figures(point) {
+            None => {
+                let why = search.untestable().find(|(at, _)| *at == point);
+                let why = why.and_then(|(_, why)| why.lines().next()).unwrap_or_default();
+                format!("cannot be tested: {why}")
+            }
+            Some(_) => {
+                let level = match [search.moved(0, point), search.moved(point, last)] {
+                    [good, _] if good.is_empty() => "as the good end",
+                    [_, bad] if bad.is_empty() => "as the bad end",
+                    _ => "as neither end: there is more than one step",
+                };
+                let figure = self.floors.keys().find(|name| !name.starts_with("function:"));
+                let figure = figure.or(self.floors.keys().next());
+                let value = figure.and_then(|name| search.figures(point)?.get(name));
+                let (name, value) =
+                    (figure.map_or("", String::as_str), value.copied().unwrap_or(0));
+                format!("{name} {}, {level}", grouped(value))
+            }
+        };
+        eprintln!("opcost: {}: {found}", points[point].suspect.shown());
+    }
+
+    /// A case whose metric that decides is the one that was searched.
+    fn as_asked(&self, case: &Case) -> Case {
+        let mut case = case.clone();
+        if let Some(WatchedFigure::Metric(metric)) = &self.watched {
+            case.experiment.primary = Some(metric.clone());
+        }
+        case
+    }
+
+    /// Compares a culprit with what was before it, in the whole experiment.
+    pub(super) fn check(
+        &self,
+        desk: &mut Desk<'_>,
+        before: &Point,
+        culprit: &Point,
+    ) -> Result<Check> {
+        let of_culprit = |error: anyhow::Error| match status_of(&error) {
+            Some(status) if is_of_point(status) => Ok(Check {
+                recording: String::new(),
+                conclusion: in_words(&error),
+                functions: None,
+                differences: Vec::new(),
+            }),
+            _ => Err(error),
+        };
+        let built = [before, culprit].map(|point| self.built(desk, point, "checked"));
+        let [one, other] = match built {
+            [Ok(one), Ok(other)] => [one, other],
+            [Err(error), _] | [_, Err(error)] => return of_culprit(error),
+        };
+        desk.phases.tell(&format!("checking {}", culprit.suspect.shown()), None);
+        desk.phases.end();
+        let name = match self.kind {
+            SuspectKind::Commit => culprit.suspect.name(),
+            SuspectKind::Option | SuspectKind::Word => "with",
+        };
+        let [without, with] = [before, culprit].map(|point| self.as_asked(&point.case));
+        let sides = [
+            Side {
+                name: if self.kind == SuspectKind::Commit { "parent" } else { "without" },
+                case: &without,
+                built: &one,
+            },
+            Side { name, case: &with, built: &other },
+        ];
+        let alike =
+            |other: &FigureKey| self.key.as_ref().is_some_and(|key| self.is_alike(key, other));
+        let made = match desk.bench.compared_before(sides, &alike) {
+            Ok(Some(recording)) => Ok(recording),
+            Ok(None) => desk.bench.compare(sides),
+            Err(error) => Err(error),
+        };
+        let recording = match made {
+            Ok(recording) => recording,
+            Err(error) => return of_culprit(error),
+        };
+        desk.phases = Phases::new(self.globals.quiet);
+        let comparison = compare(&recording).0;
+        let differences = comparison.differences.iter().flat_map(|one| one.lines.clone());
+        Ok(Check {
+            recording: recording.id.clone(),
+            conclusion: comparison.conclusions.join("; "),
+            differences: differences.collect(),
+            functions: comparison.functions.into_iter().find(|functions| functions.shifted()),
+        })
+    }
+}

@@ -1,0 +1,233 @@
+//! `opcost bisect` in a user's repository: every culprit with its share, what cannot be tested, and what is refused.
+
+use crate::gate::Yard;
+use crate::lab::{Ended, Started};
+use crate::needs;
+use serde_json::Value;
+use std::process::Command;
+
+/// A program whose instructions are as many as its loop has rounds.
+fn work(rounds: u32) -> String {
+    format!("at=0\nwhile [ $at -lt {rounds} ]; do at=$((at + 1)); done")
+}
+
+/// A repository with a suite of one exact case, which a fresh recording counts in user space only.
+fn yard() -> Option<Yard> {
+    let kernel = needs::kernel()?;
+    let suite = format!(
+        "kernel = '{kernel}'\nbuild = './build'\nartifact = 'work'\nmetric = 'instructions:u'\n\
+         [case.loop]\ncommand = './work'\n"
+    );
+    Yard::new(&suite)
+}
+
+impl Yard {
+    fn rounds(&self, rounds: u32, message: &str) {
+        self.script("work.in", &work(rounds));
+        self.commit(message);
+    }
+
+    fn bisect(&self, more: &[&str]) -> Ended {
+        self.opcost(&[&["bisect", "--quiet"], more].concat()).spawn().unwrap().end()
+    }
+}
+
+fn json(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.stdout).expect("JSON")
+}
+
+fn titles(steps: &Value) -> Vec<Vec<&str>> {
+    let steps = steps.as_array().unwrap().iter();
+    steps
+        .map(|step| {
+            let suspects = step["suspects"].as_array().unwrap().iter();
+            suspects.map(|suspect| suspect["title"].as_str().unwrap()).collect()
+        })
+        .collect()
+}
+
+fn sum(steps: &Value) -> i64 {
+    steps.as_array().unwrap().iter().map(|step| step["change"].as_i64().unwrap()).sum()
+}
+
+#[test]
+fn every_culprit_is_found_with_its_share() {
+    let Some(yard) = yard() else { return };
+    yard.rounds(1000, "Begin");
+    yard.write("notes", "one");
+    yard.commit("Notes");
+    yard.rounds(1300, "Dearer");
+    yard.script("build", "exit 1");
+    yard.commit("Does not build");
+    yard.script("build", "cp work.in work");
+    yard.commit("Builds");
+    yard.rounds(1200, "Cheaper");
+    yard.write("notes", "two");
+    yard.commit("More notes");
+    let before = yard.state();
+    let ends = ["--good", "HEAD~6", "--bad", "HEAD"];
+    let found = yard.bisect(&[&ends[..], &["--json"]].concat()).expect(0);
+    let found = json(&found);
+    let steps = &found["steps"];
+    assert_eq!(titles(steps), [["Dearer"], ["Cheaper"]]);
+    assert_eq!(
+        found["values"][1].as_i64(),
+        Some(found["values"][0].as_i64().unwrap() + sum(steps))
+    );
+    assert!(steps[0]["change"].as_i64().unwrap() > 0 && steps[1]["change"].as_i64().unwrap() < 0);
+    assert_eq!(found["untestable"][0]["suspect"]["title"], "Does not build");
+    let check = steps[0]["check"]["conclusion"].as_str().unwrap();
+    assert!(check.contains("against parent: instructions:u +"), "{check}");
+    assert_eq!(yard.state(), before);
+
+    // Once more, nothing but the bad end is counted: what was found is kept.
+    let again = json(&yard.bisect(&[&ends[..], &["--json"]].concat()).expect(0));
+    assert_eq!(again["steps"], *steps);
+    let counted = |found: &Value| found["counted"].as_i64().unwrap();
+    let untestable = found["untestable"].as_array().unwrap().len() as i64;
+    assert!(
+        again["counted_before"].as_i64().unwrap() >= counted(&found) - untestable - 2,
+        "{again}"
+    );
+    let mail =
+        yard.bisect(&[&ends[..], &["--format", "mail", "-j", "2"]].concat()).expect(0).stdout;
+    for part in
+        ["Subject: [regression] instructions:u of loop: +", "Cc: a <a@b>", "#regzbot introduced: "]
+    {
+        assert!(mail.contains(part), "no '{part}' in {mail}");
+    }
+    let mut body = mail.split_once("To see it again").unwrap().0.lines().skip(1);
+    assert_eq!(body.find(|line| line.chars().count() > 72), None, "{mail}");
+
+    // git's own search gets the answers that it understands.
+    let answer = |commit: &str, more: &[&str]| {
+        yard.in_repository(&["checkout", "--quiet", "--detach", commit]);
+        let ended = yard.bisect(&[&["--checkout", "--good", "main~6"], more].concat());
+        ended.status.expect("no signal")
+    };
+    assert_eq!(answer("main~5", &[]), 0);
+    assert_eq!(
+        answer("main", &["--bad", "main~4"]),
+        1,
+        "200 rounds more, nearer to 300 than to none"
+    );
+    assert_eq!(answer("main~3", &[]), 125);
+    assert_eq!(answer("main", &["--case", "lop"]), 128);
+}
+
+#[test]
+fn a_merge_is_searched_within() {
+    let Some(yard) = yard() else { return };
+    yard.rounds(1000, "Begin");
+    yard.in_repository(&["checkout", "--quiet", "-b", "side"]);
+    yard.rounds(1400, "Dearer on the side");
+    yard.write("notes", "one");
+    yard.commit("Notes on the side");
+    yard.in_repository(&["checkout", "--quiet", "main"]);
+    yard.write("other", "one");
+    yard.commit("Meanwhile");
+    yard.in_repository(&["merge", "--quiet", "--no-ff", "--no-edit", "side"]);
+    let found = yard.bisect(&["--good", "HEAD~2", "--bad", "HEAD", "--json"]).expect(0);
+    let steps = &json(&found)["steps"];
+    assert_eq!(titles(steps), [["Merge branch 'side'"]]);
+    assert_eq!(titles(&steps[0]["inside"]), [["Dearer on the side"]]);
+    assert_eq!(steps[0]["of_merge"], 0);
+    assert_eq!(sum(&steps[0]["inside"]), sum(steps));
+}
+
+#[test]
+fn words_of_a_build_are_searched_like_commits() {
+    let Some(yard) = yard() else { return };
+    let text = work(1000).replace("1000", "$((1000 ROUNDS))");
+    yard.script("work.in", &text);
+    yard.script(
+        "build",
+        "sed \"s/ROUNDS/$(echo \" $CFLAGS\" | sed 's/ -D/ + /g')/\" work.in > work; chmod +x work",
+    );
+    yard.commit("Flags are rounds");
+    let ends = ["--good", "-D100", "--bad", "-D100 -D300", "--options", "cflags"];
+    let found = json(&yard.bisect(&[&ends[..], &["--json"]].concat()).expect(0));
+    let step = &found["steps"][0];
+    assert_eq!(step["suspects"][0]["id"], "-D300", "{found}");
+    assert_eq!((&step["change"], &step["alone"]), (&found["change"], &found["change"]));
+    yard.bisect(&["--options", "cflags", "--good", "-O1", "--bad", "-O1"])
+        .expect(3)
+        .says(&["both have the same words"]);
+}
+
+#[test]
+fn ends_that_say_nothing_are_refused() {
+    let Some(yard) = yard() else { return };
+    yard.rounds(1000, "Begin");
+    yard.write("notes", "one");
+    yard.commit("Notes");
+    let refused = |words: &[&str], status: i32, parts: &[&str]| {
+        yard.bisect(words).expect(status).says(parts);
+    };
+    refused(
+        &["--good", "HEAD~1"],
+        3,
+        &["the ends do not differ: instructions:u: ", "give an earlier good"],
+    );
+    refused(
+        &["--good", "HEAD", "--bad", "HEAD~1"],
+        2,
+        &["HEAD~1 is older than HEAD: the ends are swapped"],
+    );
+    refused(&["--good", "HEAD", "--bad", "HEAD"], 2, &["are one commit"]);
+    refused(&["--good", "nope"], 2, &["git knows no revision 'nope'"]);
+    refused(&["--good", "HEAD~1", "--case", "lop"], 2, &["did you mean loop?"]);
+    refused(&["--good", "HEAD~1", "-w", "syscall", "-p", "ops"], 2, &["write it as KEY=VALUE"]);
+    refused(
+        &["--good", "a", "--bad", "b", "--options", "cflags", "-w", "syscall"],
+        2,
+        &["nothing is built"],
+    );
+    refused(
+        &["--good", "HEAD~1", "--function", "nosuch"],
+        4,
+        &["the bad end", "the work never ran such a function"],
+    );
+    yard.script("build", "exit 7");
+    yard.commit("Does not build");
+    refused(&["--good", "HEAD~2"], 4, &["the bad end", "ended with status 7"]);
+    yard.in_repository(&["checkout", "--quiet", "--orphan", "other"]);
+    yard.commit("Alone");
+    refused(&["--good", "main"], 2, &["have no commit in common"]);
+    yard.write("opcost.toml", "[case.work]\nmachine = 'host'\ncommand = './work'\n");
+    refused(&["--good", "main"], 2, &["figures vary from run to run"]);
+    let outside = yard.lab.run(&["bisect", "--good", "HEAD~1"]);
+    outside.expect(2).says(&["not a git repository"]);
+}
+
+#[test]
+fn a_killed_search_goes_on_where_it_was() {
+    let Some(yard) = yard() else { return };
+    let slow = yard.lab.path("started");
+    yard.rounds(1000, "Begin");
+    // The build of the commit that is looked at first waits for ever, until somebody says otherwise.
+    let build = format!(
+        "cp work.in work; [ -e {0}.go ] || {{ echo $$ > {0}; exec sleep 100; }}",
+        slow.display()
+    );
+    yard.script("build", &build);
+    yard.commit("Waits");
+    yard.script("build", "cp work.in work");
+    yard.rounds(1200, "Dearer");
+    yard.write("notes", "one");
+    yard.commit("Notes");
+    let before = yard.state();
+    let ends = ["--good", "HEAD~3", "--json"];
+    let mut search: Command = yard.opcost(&[&["bisect", "--quiet"], &ends[..]].concat());
+    let mut killed = search.spawn().unwrap();
+    let build = yard.lab.wait_for("started");
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    // SAFETY: kill takes integers only; the process sleeps, so the number is its.
+    assert_eq!(unsafe { libc::kill(build.trim().parse().unwrap(), libc::SIGKILL) }, 0);
+    assert_eq!(yard.state(), before);
+    yard.lab.write("started.go", "");
+    let found = json(&yard.bisect(&ends).expect(0));
+    assert_eq!(titles(&found["steps"]), [["Dearer"]]);
+    assert_eq!(yard.state(), before);
+}
