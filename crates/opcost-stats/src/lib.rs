@@ -22,6 +22,7 @@
 //! | [`counts`] | two counts of samples: which side has the higher rate |
 //! | [`mod@welch`], [`rank_sum`] | figures of others, whose order of runs nobody knows |
 //! | [`mod@change_point`] | where a series of recordings changed |
+//! | [`step`] | where one step lies among points whose figures vary, for bisection |
 //! | [`bootstrap`], [`summary`] | figures for display, whole units of the highest random level drawn |
 //! | [`mod@drift`], [`mod@autocorrelation`], [`mod@first_runs`], [`mod@outliers`] | what to know of a series of runs; changes no verdict |
 //! | [`schedule`], [`random`] | the order of runs, and the generator behind every draw |
@@ -54,6 +55,7 @@ pub mod rank_sum;
 pub mod relevance;
 pub mod schedule;
 pub mod sign;
+pub mod step;
 pub mod summary;
 mod walsh;
 pub mod welch;

@@ -194,8 +194,10 @@ fn ends_that_say_nothing_are_refused() {
     yard.in_repository(&["checkout", "--quiet", "--orphan", "other"]);
     yard.commit("Alone");
     refused(&["--good", "main"], 2, &["have no commit in common"]);
-    yard.write("opcost.toml", "[case.work]\nmachine = 'host'\ncommand = './work'\n");
-    refused(&["--good", "main"], 2, &["figures vary from run to run"]);
+    yard.write("opcost.toml", "[case.work]\nmachine = 'host'\nbuild = ':'\ncommand = './work'\n");
+    let flags = ["--options", "cflags", "--good", "-O1", "--bad", "-O2"];
+    refused(&flags, 2, &["goes by exact counts", "leave out machine"]);
+    refused(&["--good", "main", "--checkout"], 128, &["--checkout goes by exact counts"]);
     let outside = yard.lab.run(&["bisect", "--good", "HEAD~1"]);
     outside.expect(2).says(&["not a git repository"]);
 }
@@ -230,4 +232,35 @@ fn a_killed_search_goes_on_where_it_was() {
     let found = json(&yard.bisect(&ends).expect(0));
     assert_eq!(titles(&found["steps"]), [["Dearer"]]);
     assert_eq!(yard.state(), before);
+}
+
+#[test]
+fn a_figure_that_varies_has_a_probable_culprit() {
+    let suite = "[case.work]\nmachine = 'host'\nbuild = './build'\nartifact = 'work'\n\
+                 command = './work'\npairs = 12\n";
+    let Some(yard) = Yard::new(suite) else { return };
+    for notes in ["one", "two", "three"] {
+        yard.write("notes", notes);
+        yard.commit(notes);
+    }
+    yard.rounds(20_000, "Much dearer");
+    yard.write("notes", "four");
+    yard.commit("four");
+    let found = yard.bisect(&["--good", "HEAD~5", "--metric", "task-clock", "--json"]).expect(0);
+    let found = json(&found);
+    assert_eq!(titles(&found["steps"]), [["Much dearer"]]);
+    assert_eq!(found["metric"], "task-clock");
+    let note = found["notes"][0].as_str().unwrap();
+    assert!(
+        note.starts_with("the figure varies, so one step was assumed; it lies here with"),
+        "{note}"
+    );
+    let text = yard.bisect(&["--good", "HEAD~5"]).expect(0).stdout;
+    assert!(text.contains("wall: ") && text.contains("Much dearer"), "{text}");
+    let same = yard.bisect(&["--good", "HEAD~5", "--bad", "HEAD~2"]);
+    same.expect(3).says(&["give an earlier good or a later bad revision"]);
+    for wrong in ["2", "0.4", "x"] {
+        let wrong = yard.bisect(&["--good", "HEAD~5", "--posterior", wrong]);
+        wrong.expect(2).says(&["write a probability of 0.5 or more"]);
+    }
 }

@@ -1,7 +1,7 @@
 //! The line of commits between two revisions, and the lines within merges.
 
 use super::walk::{Desk, Point, Walk};
-use super::{BisectArgs, begin, count_ends, report, steps_of};
+use super::{BisectArgs, begin, count_ends, noisy, report, steps_of};
 use crate::command::gate::measure::{Seeds, store_path};
 use crate::command::gate::trees::Trees;
 use crate::command::gate::{Place, suite_at};
@@ -18,9 +18,9 @@ use opcost_record::printable::printable;
 const DEPTH_MAX: usize = 4;
 
 /// What of a repository is searched.
-struct Commits<'a> {
+pub(super) struct Commits<'a> {
     repository: &'a Repository,
-    case: Case,
+    pub(super) case: Case,
 }
 
 /// `opcost bisect` between two commits.
@@ -35,7 +35,12 @@ pub(super) fn bisect(globals: &Globals, args: &BisectArgs) -> Result<Bisection> 
     let trees = Trees::open(&repository, &interrupt)?;
     let place = (store_path(globals, trees.store())?, repository.top.clone());
     let kind = SuspectKind::Commit;
-    let walk = begin(globals, &interrupt, Some(&repository), place, args, &commits.case, kind);
+    let mut walk = begin(globals, &interrupt, Some(&repository), place, args, &commits.case, kind);
+    if !commits.case.is_exact() {
+        let mut bisection = noisy::search(globals, args, &commits, &mut walk, &line)?;
+        bisection.notes.extend(notes);
+        return Ok(bisection);
+    }
     let refusal = "give an earlier good or a later bad revision, or another figure with --metric or --function";
     let names = [&line[0], &line[line.len() - 1]].map(|point| point.suspect.shown());
     let mut ends = count_ends(walk, globals, &line, [&names[0], &names[1]], refusal)?;
@@ -56,6 +61,7 @@ pub(super) fn bisect(globals: &Globals, args: &BisectArgs) -> Result<Bisection> 
 pub(super) fn checkout(globals: &Globals, args: &BisectArgs) -> Result<Status> {
     let Place { interrupt, repository, .. } = Place::find()?;
     let commits = Commits { repository: &repository, case: args.case(&repository)? };
+    args.check_exact(&commits.case)?;
     let good = repository.commit(&args.good).map_err(HasStatus::carried)?;
     let here = repository.commit("HEAD").map_err(HasStatus::carried)?;
     let trees = Trees::open(&repository, &interrupt)?;
@@ -126,7 +132,7 @@ impl BisectArgs {
         if !self.kernel_config.is_empty() {
             case.experiment.kernel_config.clone_from(&self.kernel_config);
         }
-        self.checked(case)
+        Ok(case)
     }
 }
 

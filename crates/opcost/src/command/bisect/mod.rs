@@ -1,6 +1,7 @@
 //! `opcost bisect`: which commits, or which options, made a count what it is.
 
 mod commits;
+mod noisy;
 mod options;
 mod walk;
 
@@ -98,6 +99,10 @@ pub struct BisectArgs {
     #[arg(long, value_name = "DIR", requires = "options")]
     kernel_source: Option<PathBuf>,
 
+    /// How probable the place of the culprit has to be, if the figure varies
+    #[arg(long, value_name = "P", default_value_t = 0.95, value_parser = probability)]
+    posterior: f64,
+
     /// Points that are built and counted at the same time
     #[arg(long, short = 'j', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: u16,
@@ -189,20 +194,27 @@ impl BisectArgs {
         let name = self.workload.as_deref().unwrap_or("command");
         let mut case = Case::of_table(name, table).status(Status::Usage)?;
         case.experiment.kernel_config.clone_from(&self.kernel_config);
-        self.checked(case).map(Some)
+        Ok(Some(case))
     }
 
-    /// Refuses a case whose figures vary: one run of each point says nothing then.
-    fn checked(&self, case: Case) -> Result<Case> {
+    /// Refuses a case whose figures vary, where one run of each point has to say all.
+    fn check_exact(&self, case: &Case) -> Result<()> {
         if case.is_exact() {
-            return Ok(case);
+            return Ok(());
         }
+        let option = if self.checkout { "--checkout" } else { "--options" };
         let why = format!(
-            "case '{}' is measured on this host, whose figures vary from run to run; opcost bisect goes by exact counts",
+            "{option} goes by exact counts, and case '{}' is measured on this host, whose figures vary from run to \
+             run; leave out machine, or search commits without {option}",
             case.name
         );
         Err(fail(Status::Usage, why))
     }
+}
+
+fn probability(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (0.5..1.0).contains(number));
+    number.ok_or_else(|| "write a probability of 0.5 or more and less than 1".into())
 }
 
 /// A line of points with counted ends.

@@ -80,6 +80,7 @@ pub(super) fn bisect(globals: &Globals, args: &BisectArgs, kind: OptionKind) -> 
     }
     let Place { interrupt, repository, .. } = Place::find()?;
     let case = args.case(&repository)?;
+    args.check_exact(&case)?;
     let head = repository.commit("HEAD").map_err(HasStatus::carried)?;
     let line = line(args, kind, &case, Some(&head), &home, bad)?;
     let place = (store_path(globals, recordings)?, repository.top.clone());

@@ -14,6 +14,7 @@ use crate::gate::search::{Figures, Search};
 use crate::gate::suite::{Case, WatchedFigure};
 use crate::number::grouped;
 use crate::phases::Phases;
+use crate::recording::Recording;
 use anyhow::Result;
 use opcost_kernel::{Repository, RepositoryCommit};
 use opcost_sys::interrupt::Interrupt;
@@ -366,6 +367,34 @@ impl<'a> Walk<'a> {
             case.experiment.primary = Some(metric.clone());
         }
         case
+    }
+
+    /// Compares two points run by run.
+    ///
+    /// `look`: how many pairs, and which look it is, as each draws an order of its own; `None`: as the case says.
+    pub(super) fn compare(
+        &self,
+        desk: &mut Desk<'_>,
+        points: [&Point; 2],
+        look: Option<(u32, u64)>,
+    ) -> Result<Recording> {
+        let cases = points.map(|point| {
+            let mut case = self.as_asked(&point.case);
+            if let Some((pairs, look)) = look {
+                let experiment = &mut case.experiment;
+                (experiment.pairs, experiment.seed) = (Some(pairs), Some(look));
+                (experiment.budget, experiment.until_width) = (None, None);
+            }
+            case
+        });
+        let [one, other] = points;
+        let built = [self.built(desk, one, "good")?, self.built(desk, other, "point")?];
+        desk.phases.tell(&format!("measuring {}", other.suspect.shown()), None);
+        desk.phases.end();
+        let side = |at: usize, name| Side { name, case: &cases[at], built: &built[at] };
+        let recording = desk.bench.compare([side(0, "before"), side(1, other.suspect.name())]);
+        desk.phases = Phases::new(self.globals.quiet);
+        recording
     }
 
     /// Compares a culprit with what was before it, in the whole experiment.

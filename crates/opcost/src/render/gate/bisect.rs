@@ -1,13 +1,14 @@
 //! What a bisection found: for a terminal, as a mail, as JSON.
 
+use super::exactly;
 use super::functions::{FunctionLine, lines};
 use crate::gate::bisect::{BisectStep, Bisection, Check, Suspect, SuspectKind};
-use crate::number::grouped;
+use crate::number::{figure, grouped};
 use crate::render::Style;
 use crate::render::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, fit};
 use anyhow::{Context, Result};
-use opcost_record::Better;
 use opcost_record::printable::printable;
+use opcost_record::{Better, Unit};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use unicode_width::UnicodeWidthStr;
@@ -40,7 +41,7 @@ pub fn text(bisection: &Bisection, style: &Style) -> String {
     page.line("");
     table(&mut page, bisection);
     for step in bisection.steps.iter().flat_map(all) {
-        details(&mut page, bisection, step);
+        details(&mut page, step);
     }
     ending(&mut page, bisection);
     page.line("");
@@ -76,7 +77,7 @@ pub fn mail(bisection: &Bisection) -> String {
     page.line("");
     table(&mut page, bisection);
     for step in bisection.steps.iter().flat_map(all) {
-        details(&mut page, bisection, step);
+        details(&mut page, step);
     }
     ending(&mut page, bisection);
     page.line("");
@@ -104,6 +105,15 @@ fn capital(text: &str) -> String {
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }
 
+/// A change of the figure in its unit.
+fn amount(bisection: &Bisection, change: i128) -> String {
+    match (bisection.figure.unit, change) {
+        (Unit::Count, _) | (_, 0) => signed(change),
+        (unit, ..0) => format!("−{}", figure(change.unsigned_abs() as f64, unit)),
+        (unit, _) => format!("+{}", figure(change as f64, unit)),
+    }
+}
+
 fn share(bisection: &Bisection, from: u64, change: i128) -> String {
     let figure = bisection.as_figure(from, change);
     figure.change_words().unwrap_or_else(|| signed(change))
@@ -124,7 +134,8 @@ fn heading(page: &mut Page, bisection: &Bisection) {
         "",
         &format!("{} · {points} {words}, {} counts{known}", bisection.work, bisection.counted),
     );
-    let [from, to] = bisection.figure.values.map(grouped);
+    let unit = bisection.figure.unit;
+    let [from, to] = bisection.figure.values.map(|value| exactly(value as f64, unit));
     let floor = bisection.figure.floor.filter(|floor| *floor > 0).map_or(String::new(), |floor| {
         format!("; layouts alone move it by up to {}", grouped(floor))
     });
@@ -136,7 +147,7 @@ fn heading(page: &mut Page, bisection: &Bisection) {
         &format!(
             "{}: {from} → {to}, {} ({}){floor}",
             bisection.figure.name,
-            signed(change),
+            amount(bisection, change),
             share(bisection, bisection.figure.values[0], change)
         ),
     );
@@ -162,7 +173,7 @@ struct Row {
 
 fn rows(bisection: &Bisection, step: &BisectStep, depth: usize) -> Vec<Row> {
     let indent = "  ".repeat(depth);
-    let cells = |change| [signed(change), share(bisection, step.from, change)];
+    let cells = |change| [amount(bisection, change), share(bisection, step.from, change)];
     let mut more = Vec::new();
     if !step.functions.is_empty() {
         let shown = step.functions.iter().take(FUNCTIONS_SHOWN);
@@ -173,7 +184,7 @@ fn rows(bisection: &Bisection, step: &BisectStep, depth: usize) -> Vec<Row> {
         more.push(shown.join(", "));
     }
     if let Some(alone) = step.alone.filter(|alone| *alone != step.change) {
-        more.push(format!("alone {}, the rest by what came before it", signed(alone)));
+        more.push(format!("alone {}, the rest by what came before it", amount(bisection, alone)));
     }
     let mut rows: Vec<Row> = match &step.suspects[..] {
         [one] => vec![Row {
@@ -221,7 +232,7 @@ fn table(page: &mut Page, bisection: &Bisection) {
     let sum = |id: &str, change: i128, title: &str| Row {
         id: id.into(),
         change,
-        cells: [signed(change), share(bisection, from, change)],
+        cells: [amount(bisection, change), share(bisection, from, change)],
         title: title.into(),
         more: Vec::new(),
     };
@@ -249,7 +260,7 @@ fn table(page: &mut Page, bisection: &Bisection) {
 }
 
 /// What the check of a culprit said.
-fn details(page: &mut Page, bisection: &Bisection, step: &BisectStep) {
+fn details(page: &mut Page, step: &BisectStep) {
     let (Some(check), [suspect]) = (&step.check, &step.suspects[..]) else { return };
     page.line("");
     page.wrap(BOLD, "  ", &suspect.shown());
@@ -257,11 +268,9 @@ fn details(page: &mut Page, bisection: &Bisection, step: &BisectStep) {
         page.wrap(DIM, "    ", &format!("by {author}"));
     }
     let Check { recording, conclusion, functions, differences } = check;
-    let against =
-        if bisection.kind == SuspectKind::Commit { "its parent" } else { "the set without it" };
     let stored =
         if recording.is_empty() { String::new() } else { format!(" (recording {recording})") };
-    page.wrap(PLAIN, "    ", &format!("checked against {against}: {conclusion}{stored}"));
+    page.wrap(PLAIN, "    ", &format!("checked: {conclusion}{stored}"));
     for line in differences {
         page.wrap(YELLOW, "    ", line);
     }

@@ -1,0 +1,215 @@
+//! The line of commits for a figure that varies: where its one step probably lies.
+
+use super::commits::Commits;
+use super::walk::{Desk, Point, Walk};
+use super::{BisectArgs, in_words, status_of};
+use crate::command::globals::Globals;
+use crate::comparison::{Change, Row, Verdict, compare};
+use crate::exit::{Status, fail};
+use crate::gate::bisect::{BisectStep, BisectedFigure, Bisection, Check, SuspectKind};
+use crate::number::{magnitude, percent};
+use crate::recording::Recording;
+use anyhow::Result;
+use opcost_stats::step::StepPosterior;
+use opcost_stats::summary;
+
+/// Pairs of runs that a look at a point takes.
+const PAIRS: u32 = 6;
+/// Looks that a search takes at most for each halving that it would take without noise.
+const LOOKS_MAX: usize = 8;
+/// Turns the median distance from the median, of normal numbers, into their standard deviation.
+const MAD_TO_SD: f64 = 1.4826;
+
+/// What is compared of a recording.
+struct Judged {
+    row: Row,
+    change: Change,
+    /// Logarithms of variant over baseline, pair by pair.
+    differences: Vec<f64>,
+    conclusion: String,
+}
+
+fn judged(recording: &Recording) -> Result<Judged, String> {
+    let comparison = compare(recording).0;
+    let conclusion = comparison.conclusions.join("; ");
+    if comparison.refused() {
+        return Err(conclusion);
+    }
+    let mut rows = comparison.rows.into_iter();
+    let Some(row) = rows.find(|row| row.primary) else { return Err(conclusion) };
+    let Some(change) = row.changes.first().cloned() else {
+        return Err("the runs have no change of it".into());
+    };
+    let differences = change.paired.as_ref().map(|paired| paired.differences().to_vec());
+    let differences = differences.ok_or("its runs cannot be compared in pairs")?;
+    Ok(Judged { row, change, differences, conclusion })
+}
+
+/// Searches for one step of a figure that varies.
+pub(super) fn search(
+    globals: &Globals,
+    args: &BisectArgs,
+    commits: &Commits<'_>,
+    walk: &mut Walk<'_>,
+    points: &[Point],
+) -> Result<Bisection> {
+    let mut desk = Desk::open(walk, globals)?;
+    let last = points.len() - 1;
+    let ends = walk.compared(&mut desk, [&points[0], &points[last]], None)?;
+    let ends = ends.map_err(|why| fail(Status::WorkFailed, format!("the ends: {why}")))?;
+    let whole = judged(&ends).map_err(|why| fail(Status::NotComparable, why))?;
+    if whole.change.verdict != Verdict::Changed {
+        let why = format!(
+            "{}; give an earlier good or a later bad revision, or more runs with budget in the case",
+            whole.conclusion
+        );
+        return Err(fail(Status::NotComparable, why));
+    }
+    let (size, scale) = center_and_scale(&whole.differences);
+    let mut posterior = StepPosterior::new(last, size, scale);
+    let level = args.posterior;
+    let halvings = (usize::BITS - (last - 1).leading_zeros()).max(1) as usize;
+    let looks_max = halvings * LOOKS_MAX;
+    if !globals.quiet {
+        eprintln!(
+            "opcost: {}; {last} commits to search take {halvings} to {looks_max} looks of {PAIRS} pairs",
+            whole.conclusion
+        );
+    }
+    let mut untestable: Vec<(usize, String)> = Vec::new();
+    let mut counted = 2;
+    for look in 0..looks_max {
+        if posterior.credible(level).len() <= 1 {
+            break;
+        }
+        let can = |point: &usize| untestable.iter().all(|(other, _)| other != point);
+        let Some(point) = posterior.next((1..last).filter(can)) else { break };
+        counted += 1;
+        let sides = [&points[0], &points[point]];
+        let look = Some((PAIRS, look as u64 + 1));
+        let found = walk.compared(&mut desk, sides, look)?;
+        let found = found.and_then(|recording| judged(&recording));
+        let shown = points[point].suspect.shown();
+        match found {
+            Err(why) => {
+                eprintln!(
+                    "opcost: {shown} cannot be tested: {}",
+                    why.lines().next().unwrap_or_default()
+                );
+                untestable.push((point, why));
+            }
+            Ok(found) => {
+                posterior.learn(point, &found.differences);
+                let best = posterior.credible(level);
+                if !globals.quiet {
+                    let change = found.change.change_ratio.map_or("?".into(), percent);
+                    eprintln!(
+                        "opcost: {shown}: {change} against the good end; {} {} left at {}",
+                        best.len(),
+                        SuspectKind::Commit.words(best.len()),
+                        magnitude(level)
+                    );
+                }
+            }
+        }
+    }
+    let places = posterior.credible(level);
+    let probability: f64 = posterior.probabilities()[places.clone()].iter().sum();
+    let suspects: Vec<_> =
+        points[places.start + 1..=places.end].iter().map(|point| point.suspect.clone()).collect();
+    let value = |side: usize| {
+        let figures = whole.row.values.get(side).and_then(Option::as_ref);
+        figures.map_or(0, |figures| figures.center().max(0.0).round() as u64)
+    };
+    let values = [value(0), value(1)];
+    let check = match places.len() {
+        1 => {
+            let sides = [&points[places.start], &points[places.end]];
+            let recording = walk.compared(&mut desk, sides, None)?;
+            Some(match recording {
+                Err(why) => Check {
+                    recording: String::new(),
+                    conclusion: why,
+                    functions: None,
+                    differences: Vec::new(),
+                },
+                Ok(recording) => Check {
+                    conclusion: match judged(&recording) {
+                        Ok(judged) => judged.conclusion,
+                        Err(why) => why,
+                    },
+                    recording: recording.id,
+                    functions: None,
+                    differences: Vec::new(),
+                },
+            })
+        }
+        _ => None,
+    };
+    let note = format!(
+        "the figure varies, so one step was assumed; it lies here with a probability of {}",
+        magnitude(probability)
+    );
+    Ok(Bisection {
+        case: commits.case.name.clone(),
+        work: crate::gate::counts::describe(&ends),
+        kind: SuspectKind::Commit,
+        ends: [&points[0], &points[last]].map(|point| point.suspect.clone()),
+        figure: BisectedFigure {
+            name: whole.row.label.clone(),
+            unit: whole.row.unit,
+            better: whole.row.better,
+            values,
+            floor: None,
+            least_step: 0,
+        },
+        points: last,
+        counted,
+        known: walk.known,
+        steps: vec![BisectStep {
+            suspects,
+            from: values[0],
+            change: i128::from(values[1]) - i128::from(values[0]),
+            functions: Vec::new(),
+            alone: None,
+            inside: Vec::new(),
+            of_merge: None,
+            check,
+        }],
+        rest: 0,
+        untestable: untestable
+            .into_iter()
+            .map(|(point, why)| (points[point].suspect.clone(), why))
+            .collect(),
+        notes: vec![note],
+        command: args.command_line(),
+    })
+}
+
+/// The median of differences, and how far they scatter around it.
+fn center_and_scale(differences: &[f64]) -> (f64, f64) {
+    let center = summary::median(differences).unwrap_or(0.0);
+    // Differences that are all alike scatter a little all the same.
+    let scale = MAD_TO_SD * summary::mad(differences).unwrap_or(0.0);
+    (center, scale.max(center.abs() / 100.0))
+}
+
+impl Walk<'_> {
+    /// Compares two points run by run; `Err` within says why they cannot be.
+    ///
+    /// `look`: how many pairs, and the number of the look, which draws another order; `None`: as the case says.
+    fn compared(
+        &mut self,
+        desk: &mut Desk<'_>,
+        sides: [&Point; 2],
+        look: Option<(u32, u64)>,
+    ) -> Result<Result<Recording, String>> {
+        match self.compare(desk, sides, look) {
+            Ok(recording) => Ok(Ok(recording)),
+            Err(error) => match status_of(&error) {
+                Some(Status::WorkFailed | Status::NotComparable) => Ok(Err(in_words(&error))),
+                _ => Err(error),
+            },
+        }
+    }
+}
