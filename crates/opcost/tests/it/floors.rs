@@ -130,7 +130,16 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
         &[
             &["binomial", "counts", "exact", "multiple", "normal", "random"],
             &["change_point", "schedule", "summary"],
-            &["autocorrelation", "block", "first_runs", "outliers", "relevance", "sign", "walsh"],
+            &[
+                "autocorrelation",
+                "block",
+                "first_runs",
+                "outliers",
+                "relevance",
+                "sign",
+                "step",
+                "walsh",
+            ],
             &["bootstrap", "drift", "rank"],
             &["power"],
             &["effect", "rank_sum", "welch"],
