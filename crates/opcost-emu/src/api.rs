@@ -384,7 +384,8 @@ pub(crate) fn look_up(name: &CStr) -> Result<*mut c_void, String> {
     })
 }
 
-fn find(name: &CStr) -> Option<*mut c_void> {
+/// A function or variable of QEMU, if it exports it.
+pub(crate) fn find(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: a null handle is RTLD_DEFAULT, and the name ends with a zero byte.
     let found = unsafe { dlsym(std::ptr::null_mut(), name.as_ptr()) };
     (!found.is_null()).then_some(found)

@@ -13,6 +13,8 @@ pub(crate) enum Window {
     Markers,
     /// From the first instruction to the end, as one region.
     Whole,
+    /// Never: only the guest's clock is kept as where something is counted.
+    Never,
 }
 
 /// Which accesses count the iterations of each repeated string instruction.
@@ -134,8 +136,16 @@ impl Arguments {
                 "symbols" if !value.is_empty() => arguments.symbols = Some(value.into()),
                 "out" | "symbols" => return Err(format!("argument '{text}' lacks a path")),
                 "window" => {
-                    arguments.window =
-                        [Window::Markers, Window::Whole][one_of(["markers", "whole"])?];
+                    arguments.window = match value {
+                        "markers" => Window::Markers,
+                        "whole" => Window::Whole,
+                        "never" => Window::Never,
+                        _ => {
+                            return Err(format!(
+                                "argument '{text}' is wrong: window is markers, whole or never"
+                            ));
+                        }
+                    };
                 }
                 "mode" => {
                     let wanted = one_of(["user", "system"])? == 1;
@@ -202,7 +212,7 @@ mod tests {
             (&["window=whole"][..], "out=PATH is missing"),
             (&["out="], "lacks a path"),
             (&["out=/r", "mode=system"], "emulates one program"),
-            (&["out=/r", "window=door"], "markers or whole"),
+            (&["out=/r", "window=door"], "window is markers, whole or never"),
             (&["out=/r", "lunch=1"], "unknown argument 'lunch=1'"),
             (&["out=/r", "filter-movs=X/1"], "is no filter"),
             (&["out=/r", "filter-movs=R/9"], "is no filter"),

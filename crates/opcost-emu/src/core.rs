@@ -525,7 +525,7 @@ impl Core {
 
     /// Writes the report, or why there is none, when the guest has ended.
     pub(crate) fn write_report(&mut self) {
-        if !refusal::is_first_process() {
+        if !refusal::is_first_process() || self.arguments.window == Window::Never {
             return;
         }
         let ended = match refusal::refused() {
@@ -555,6 +555,7 @@ impl Core {
         let now = self.reading(&Cost::default(), false);
         match self.arguments.window {
             Window::Whole => self.regions.stop(0, now)?,
+            Window::Never => {}
             Window::Markers => {
                 if let Some(open) = self.regions.open() {
                     return Err(format!(

@@ -9,8 +9,9 @@
 //! `key=value` behind the plugin's path, separated by commas:
 //! - `out=PATH`: the report; written as `PATH.tmp`, then renamed. Always needed.
 //! - `symbols=PATH`: symbols in the format of `opcost_record::symbols`.
-//! - `window=markers|whole`: count between markers, each run by itself where a marker ends it, or
-//!   from the first instruction to the end.
+//! - `window=markers|whole|never`: count between markers, each run by itself where a marker ends it, or
+//!   from the first instruction to the end, or nothing, without a report: halts then leave the guest's clock
+//!   as they do where something is counted (`halt.rs`).
 //! - `mode=user|system`: refuses the other.
 //! - `model=on|off`: caches and branch predictor; `l1i`, `l1d`, `llc` as `SIZE:WAYS:LINE`.
 //! - `profile=on|off`: cost by calling context.
@@ -77,6 +78,7 @@ mod counters;
 mod decode;
 mod events;
 mod frames;
+mod halt;
 mod install;
 mod low;
 mod mapped;

@@ -1,12 +1,13 @@
 //! Makes a [`Block`] of what QEMU translates, and asks QEMU to count in it.
 
 use crate::api::{self, Api, Beginning, Code};
-use crate::arguments::Filters;
+use crate::arguments::{Filters, Window};
 use crate::attribution::Owner;
 use crate::block::{Block, Ending, MarkerSite};
 use crate::callback;
 use crate::core::{Core, leak};
 use crate::decode::{Exit, Repeat, decode, may_end_with_repeat};
+use crate::halt;
 use crate::model::Model;
 use crate::refusal::{self, Refusal};
 use crate::repeat::Site;
@@ -71,7 +72,13 @@ impl Translator {
         }
         // SAFETY: the handle is QEMU's, and what it lends lives until the callback returns.
         let (start, sources, host) = unsafe { read(api, handle) };
-        if sources.is_empty() {
+        if core.arguments.system {
+            for source in sources.iter().filter(|source| halt::halts(source.code.bytes())) {
+                // SAFETY: the handle is QEMU's of the running callback.
+                unsafe { halt::keep_clock(api, source.handle) };
+            }
+        }
+        if sources.is_empty() || core.arguments.window == Window::Never {
             return;
         }
         let codes: Vec<&[u8]> = sources.iter().map(|source| source.code.bytes()).collect();

@@ -116,26 +116,42 @@ impl Emulator {
     ///
     /// `plugin_arguments`: each `key=value`; `arguments`: QEMU's own, or program and its arguments.
     pub(crate) fn run(&self, plugin_arguments: &[&str], arguments: &[&str]) -> Run {
+        self.run_in(&[], plugin_arguments, arguments)
+    }
+
+    /// The same with variables of QEMU's own environment.
+    pub(crate) fn run_in(
+        &self,
+        environment: &[(&str, &str)],
+        plugin_arguments: &[&str],
+        arguments: &[&str],
+    ) -> Run {
         let learned = Learned::of(self.qemu);
         let filters = learned.filters.iter().map(String::as_str);
         let plugin_arguments: Vec<&str> = filters.chain(plugin_arguments.iter().copied()).collect();
-        self.start(learned.api, &plugin_arguments, arguments)
+        self.start(environment, learned.api, &plugin_arguments, arguments)
     }
 
     /// Runs the self-test's program or image.
     pub(crate) fn run_probe(&self, api: Option<i32>, plugin_arguments: &[&str]) -> Run {
         if self.qemu == USER {
             let program = self.file("probe", &probe::user_program());
-            return self.start(api, plugin_arguments, &[&program]);
+            return self.start(&[], api, plugin_arguments, &[&program]);
         }
         let image = self.file("probe", &probe::system_image());
         let machine = ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-m", "16"];
         let quiet = ["-nodefaults", "-display", "none", "-kernel", &image];
         let arguments = [&machine[..], &quiet, &probe::SYSTEM_ARGUMENTS].concat();
-        self.start(api, plugin_arguments, &arguments)
+        self.start(&[], api, plugin_arguments, &arguments)
     }
 
-    fn start(&self, api: Option<i32>, plugin_arguments: &[&str], arguments: &[&str]) -> Run {
+    fn start(
+        &self,
+        environment: &[(&str, &str)],
+        api: Option<i32>,
+        plugin_arguments: &[&str],
+        arguments: &[&str],
+    ) -> Run {
         let report = self.folder().join("report");
         let _ = std::fs::remove_file(&report);
         let mut plugin = format!("{},out={}", plugin().display(), report.display());
@@ -149,6 +165,7 @@ impl Emulator {
             .args(arguments)
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .envs(environment.iter().copied())
             .envs(api.map(|version| (emulation::API_VARIABLE, version.to_string())))
             .stdin(Stdio::null())
             .output()

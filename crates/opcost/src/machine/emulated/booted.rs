@@ -15,12 +15,13 @@ use super::flight::{Files, Flight};
 use super::monitor::{Monitor, MonitorError};
 use super::outcome::{self, Traces};
 use super::seconds::Spent;
-use super::{Emulated, cache_folder};
+use super::{Emulated, Emulator, cache_folder};
 use crate::exit::{Status, fail};
 use crate::machine::state::program_state;
 use crate::plan::{Aslr, GuestPlan};
 use anyhow::Result;
 use opcost_kernel::Kernel;
+use opcost_record::emulation::COUNTING_VERSION;
 use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::spawn::{EndedBy, Spawn, Status as ProgramStatus};
@@ -367,7 +368,8 @@ impl Emulated<'_> {
         let line = command_line::system(guest, &files, boot_inputs(aslr));
         let qemu = program_state(&self.tools.qemu).map(|state| state.sha256).unwrap_or_default();
         let initrd = opcost_kernel::digest(initrd);
-        key_of(&line, &[&self.tools.qemu_version, &qemu, &kernel.digest, &initrd])
+        let counting = format!("counting {COUNTING_VERSION}");
+        key_of(&line, &[&self.tools.qemu_version, &qemu, &kernel.digest, &initrd, &counting])
     }
 
     /// Boots a guest, stops it where it waits, and puts its state to `place`.
@@ -428,7 +430,12 @@ impl Emulated<'_> {
             GuestFiles { kernel: &kernel.image, start, console: &console, channel: &channel };
         let mut argv: Vec<OsString> = vec![self.tools.qemu.clone().into()];
         argv.extend(command_line::system(guest, &guest_files, boot_inputs(aslr)));
-        let spawn = Spawn { env: Some(Vec::new()), ..Spawn::new(&self.tools.qemu, argv) };
+        // It keeps the clock as it is in the runs: a direct boot must come to the same state.
+        let (mode, report) = (Self::mode_argument(Emulator::System), files.path("report"));
+        let arguments = [mode, "window=never".into()];
+        argv.extend(command_line::plugin(&self.tools.plugin, &arguments, &[("out", &report)]));
+        let env = Some(self.qemu_environment.clone());
+        let spawn = Spawn { env, ..Spawn::new(&self.tools.qemu, argv) };
         let (mut flight, mut monitor) = launch(spawn, files, self.interrupt).map_err(because)?;
         let mut stopped = monitor.begin();
         if stopped.is_ok() {
