@@ -80,6 +80,7 @@ mod frames;
 mod install;
 mod low;
 mod mapped;
+mod message;
 mod model;
 mod rcu;
 mod refusal;
