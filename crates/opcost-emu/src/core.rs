@@ -494,12 +494,7 @@ impl Core {
     }
 
     /// The program says something about a region of its own; only what lies in the run counts.
-    fn mark_region(
-        &mut self,
-        block: &Block,
-        index: usize,
-        mark: RegionMark,
-    ) -> Result<(), String> {
+    fn mark_region(&mut self, block: &Block, index: usize, mark: RegionMark) -> Result<(), String> {
         if self.regions.open().is_none() {
             self.messages.forget();
             return Ok(());

@@ -79,9 +79,11 @@ impl Partial {
                 *digits += 1;
             }
             (Some(_), _) => {
-                return Err("a region's number of operations is longer than 64 bits; the header or \
+                return Err(
+                    "a region's number of operations is longer than 64 bits; the header or \
                             crate that marks it is damaged"
-                    .into());
+                        .into(),
+                );
             }
             (None, None) => self.half = Some(digit),
             // A name that is too long is refused when it is complete; its end is not kept.

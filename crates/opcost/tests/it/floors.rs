@@ -125,6 +125,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["alone", "function"],
         ],
     ),
+    ("opcost-region", &[&["mark"]]),
     ("opcost-skip", &[]),
     (
         "opcost-stats",
