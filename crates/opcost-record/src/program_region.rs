@@ -109,6 +109,33 @@ pub fn name(bytes: &[u8]) -> Result<&str, RegionError> {
     Ok(name)
 }
 
+/// What a program says over a socket: `b0 NAME` or `eOPERATIONS NAME`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Message<'m> {
+    /// The region with this name begins.
+    Begin(&'m [u8]),
+    /// The region with this name ends, after so many operations; 0 says nothing.
+    End(&'m [u8], u64),
+}
+
+impl Message<'_> {
+    /// Reads a message; `None` of anything else.
+    pub fn parse(message: &[u8]) -> Option<Message<'_>> {
+        let (kind, rest) = message.split_first()?;
+        let blank = rest.iter().position(|byte| *byte == b' ')?;
+        let (number, name) = (&rest[..blank], &rest[blank + 1..]);
+        if !number.iter().all(u8::is_ascii_digit) {
+            return None;
+        }
+        let operations = std::str::from_utf8(number).ok()?.parse().ok()?;
+        match (kind, operations) {
+            (b'b', 0) => Some(Message::Begin(name)),
+            (b'e', operations) => Some(Message::End(name, operations)),
+            _ => None,
+        }
+    }
+}
+
 /// What one region cost.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RegionSum<A> {

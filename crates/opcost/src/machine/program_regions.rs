@@ -1,8 +1,8 @@
 //! Regions that a program on this computer marks itself.
 //!
 //! The program connects to a socket at each begin and end, and waits. opcost reads the counters that it
-//! opened around the whole program: at an end first of all, at a begin right before it answers. A
-//! message is `b0 NAME` or `eOPERATIONS NAME`, then a byte 0; the answer is one byte.
+//! opened around the whole program: at an end first of all, at a begin right before it answers. Behind a
+//! message stands a byte 0; the answer is one byte.
 
 use super::RunEnd;
 use crate::exit::{Status, WithStatus};
@@ -10,7 +10,7 @@ use crate::scratch::Scratch;
 use crate::source::Source;
 use anyhow::{Context, Result, bail};
 use opcost_record::metric::{ENTRIES, OPERATIONS};
-use opcost_record::program_region::{Amounts, ProgramRegions, RegionSum, VARIABLE};
+use opcost_record::program_region::{Amounts, Message, ProgramRegions, RegionSum, VARIABLE};
 use opcost_record::{CountingTime, Domain, Failure, MetricKey, Outcome, Reading};
 use opcost_sys::spawn::Aside;
 use std::ffi::OsString;
@@ -152,10 +152,10 @@ impl<'a> Serving<'a> {
         let message =
             receive(&stream).context("cannot read what the program says of its regions")?;
         self.regions.pause(|| now);
-        match parse(&message) {
-            Some((b'b', name, _)) => self.regions.begin(name)?,
-            Some((b'e', name, operations)) => self.regions.end(name, operations)?,
-            _ => {
+        match Message::parse(&message) {
+            Some(Message::Begin(name)) => self.regions.begin(name)?,
+            Some(Message::End(name, operations)) => self.regions.end(name, operations)?,
+            None => {
                 let shown = message.escape_ascii();
                 bail!(
                     "the program said '{shown}' of a region, which this opcost does not understand; \
@@ -210,14 +210,6 @@ fn receive(stream: &UnixStream) -> io::Result<Vec<u8>> {
             return Ok(message);
         }
     }
-}
-
-/// What a message says: its kind, the region's name and the operations.
-fn parse(message: &[u8]) -> Option<(u8, &[u8], u64)> {
-    let (kind, rest) = message.split_first()?;
-    let blank = rest.iter().position(|byte| *byte == b' ')?;
-    let operations = std::str::from_utf8(&rest[..blank]).ok()?.parse().ok()?;
-    Some((*kind, &rest[blank + 1..], operations))
 }
 
 /// What is known of one region.

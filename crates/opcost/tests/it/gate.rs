@@ -350,6 +350,41 @@ fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
     }
 }
 
+#[test]
+fn a_region_of_a_program_is_held_against_a_limit() {
+    let Some(kernel) = needs::kernel() else { return };
+    if !needs::programs(&["cc"]) {
+        return;
+    }
+    let suite = format!(
+        "kernel = '{kernel}'\nbuild = './build'\nartifact = 'work'\nregions = true\nlimit = '0.1%'\n\
+         [case.sums]\ncommand = './work'\nmetric = ['sum/instructions:u', 'other/instructions:u']\n"
+    );
+    let Some(yard) = Yard::new(&suite) else { return };
+    let include = crate::tidy::root().join("crates/opcost-region/include");
+    yard.script("build", &format!("cc -O1 -I '{}' -x c work.in -o work", include.display()));
+    let program = |rounds: u32| {
+        format!(
+            "#include \"opcost.h\"\nstatic volatile int sink;\nint main(void) {{\n\
+             opcost_region_begin(\"sum\");\nfor (int at = 0; at < {rounds}; at++) sink += at;\n\
+             opcost_region_end(\"sum\", 0);\nopcost_region_begin(\"other\");\n\
+             for (int at = 0; at < 1000; at++) sink += at;\nopcost_region_end(\"other\", 0);\n\
+             return 0; }}\n"
+        )
+    };
+    yard.write("work.in", &program(1000));
+    yard.commit("A loop");
+    yard.write("work.in", &program(1010));
+    yard.commit("More rounds");
+    let ended = yard.gate(&["--base", "HEAD~1", "--json"]).expect(1);
+    let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let figures = report["cases"][0]["figures"].as_array().unwrap();
+    let of = |metric: &str| figures.iter().find(|figure| figure["metric"] == metric).unwrap();
+    let more = of("sum/instructions:u")["change_ratio"].as_f64().unwrap();
+    assert!((0.009..0.011).contains(&more), "{report:#}");
+    assert_eq!(of("other/instructions:u")["change"].as_f64(), Some(0.0), "{report:#}");
+}
+
 /// Runs a script of this repository in the lab's repository, with programs of the test before others.
 fn script_ci(yard: &Yard, name: &str, environment: &[(&str, &str)]) -> Ended {
     let script = crate::tidy::root().join("script/ci").join(name);
