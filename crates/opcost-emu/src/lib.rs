@@ -29,6 +29,9 @@
 //! kernel's, everything below it the user's. A kernel's code that runs below (16- and 32-bit code
 //! at boot, a bare image) counts as user; the API tells no privilege level.
 //!
+//! Regions that the program marks itself (`message.rs`) are counted beside the others, without contexts. Marks
+//! count only while `work` is open.
+//!
 //! # What is not exact
 //! - Calling contexts are inferred from blocks and stack slots. Totals never depend on them: the sum
 //!   over the contexts is checked against the total, and a report whose sums differ is an error.
