@@ -5,6 +5,7 @@ pub mod baseline;
 pub mod counts;
 pub mod judge;
 pub mod key;
+pub mod notes;
 pub mod report;
 pub mod series;
 pub mod suite;
