@@ -10,6 +10,7 @@ use crate::counters::{Cost, Counters, Figure};
 use crate::decode::{Exit, MarkerAt, Repeat};
 use crate::low;
 use crate::mapped::Mapped;
+use crate::message::{Message, Messages};
 use crate::model::Model;
 use crate::refusal;
 use crate::region::{Reading, Regions};
@@ -18,7 +19,8 @@ use crate::report::{Reports, write_error};
 use crate::tree::{NODES_MAX, Tree};
 use crate::vcpu::Vcpus;
 use crate::walk::{Left, Position, Walk, is_entry};
-use opcost_record::marker::REGIONS;
+use opcost_record::marker::{REGIONS, RegionMark};
+use opcost_record::program_region::ProgramRegions;
 use opcost_record::symbols::Landmark;
 use std::ptr;
 
@@ -71,6 +73,9 @@ pub(crate) struct Core {
     sums: Counters,
     landmarks: Vec<u64>,
     pub(crate) regions: Regions,
+    /// The regions that the program itself marks.
+    program_regions: ProgramRegions<Reading>,
+    messages: Messages,
     /// The runs that ended.
     pub(crate) reports: Reports,
     pub(crate) model: Option<Model>,
@@ -119,6 +124,8 @@ impl Core {
             sums: Counters::default(),
             landmarks,
             regions: Regions::default(),
+            program_regions: ProgramRegions::default(),
+            messages: Messages::default(),
             reports: Reports::default(),
             model,
             // A description that QEMU never gives: its highest bits are not used.
@@ -448,6 +455,12 @@ impl Core {
 
     /// A marker is reached at an instruction of a block that has begun.
     pub(crate) fn mark(&mut self, block: &Block, index: usize, marker: MarkerAt) {
+        if let MarkerAt::Region(mark) = marker {
+            if let Err(message) = self.mark_region(block, index, mark) {
+                self.failure.get_or_insert(message);
+            }
+            return;
+        }
         if self.arguments.window == Window::Whole {
             return;
         }
@@ -472,6 +485,7 @@ impl Core {
                     .map(|()| self.walk.tree.shift(node, region + 1, OUTSIDE, tail.instructions))
             }
             MarkerAt::RunEnd => self.end_run(),
+            MarkerAt::Region(_) => return,
         };
         if let Err(message) = done {
             self.failure.get_or_insert(message);
@@ -479,18 +493,50 @@ impl Core {
         self.choose_column();
     }
 
+    /// The program says something about a region of its own; only what lies in the run counts.
+    fn mark_region(&mut self, block: &Block, index: usize, mark: RegionMark) -> Result<(), String> {
+        if self.regions.open().is_none() {
+            self.messages.forget();
+            return Ok(());
+        }
+        let begins = matches!(mark, RegionMark::Begin | RegionMark::Stop);
+        if begins && self.program_regions.any_open() {
+            let now = self.reading(&block.tail(index), block.kernel);
+            self.program_regions.pause(|| now);
+        }
+        let done = match self.messages.take(mark)? {
+            None => return Ok(()),
+            Some(Message::Begin(name)) => self.program_regions.begin(&name),
+            Some(Message::End(name, operations)) => self.program_regions.end(&name, operations),
+        };
+        done.map_err(|error| error.to_string())?;
+        if self.program_regions.any_open() {
+            let now = self.reading(&block.tail(index + 1), block.kernel);
+            self.program_regions.resume(|| now);
+        }
+        Ok(())
+    }
+
     /// Writes down what the regions cost since the last run's end.
     fn end_run(&mut self) -> Result<(), String> {
         self.regions.check_run_end()?;
+        self.program_regions.check_end().map_err(|error| error.to_string())?;
         self.add_run()?;
         self.regions.clear();
+        self.program_regions = ProgramRegions::default();
         self.walk.tree.clear_regions();
         Ok(())
     }
 
     /// Adds what was counted since the last run's end to the report.
     fn add_run(&mut self) -> Result<(), String> {
-        let costs = costs(&self.arguments, &self.attribution, &self.walk.tree, &self.regions)?;
+        let costs = costs(
+            &self.arguments,
+            &self.attribution,
+            &self.walk.tree,
+            &self.regions,
+            &self.program_regions,
+        )?;
         self.reports.add(&self.arguments.out, &costs)
     }
 
@@ -552,6 +598,7 @@ impl Core {
         if let Some(message) = &self.failure {
             return Err(message.clone());
         }
+        self.program_regions.check_end().map_err(|error| error.to_string())?;
         let now = self.reading(&Cost::default(), false);
         match self.arguments.window {
             Window::Whole => self.regions.stop(0, now)?,

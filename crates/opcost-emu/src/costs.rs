@@ -9,6 +9,8 @@ use crate::region::{Reading, Regions};
 use crate::tree::Tree;
 use opcost_record::emulation::RegionCost;
 use opcost_record::marker::REGIONS;
+use opcost_record::metric::{ENTRIES, OPERATIONS};
+use opcost_record::program_region::ProgramRegions;
 use opcost_record::{Domain, Profile};
 
 /// What was counted since the last run's end.
@@ -20,6 +22,7 @@ pub(crate) fn costs(
     attribution: &Attribution,
     tree: &Tree,
     regions: &Regions,
+    program_regions: &ProgramRegions<Reading>,
 ) -> Result<Vec<RegionCost>, String> {
     let mut all = Vec::new();
     for (region, sum) in regions.sums() {
@@ -45,6 +48,13 @@ pub(crate) fn costs(
         let profile = if arguments.profile { profile } else { Profile::default() };
         all.push(RegionCost { region: REGIONS[region].into(), counts, profile });
     }
+    all.extend(program_regions.sums().iter().map(|sum| {
+        let mut counts = counts(arguments, tree.vcpus() > 1, &sum.amounts.counters);
+        landmark_counts(arguments, attribution, &sum.amounts, &mut counts);
+        counts.push((ENTRIES.into(), Domain::All, sum.entries));
+        counts.extend(sum.operations.map(|number| (OPERATIONS.into(), Domain::All, number)));
+        RegionCost { region: sum.name.clone(), counts, profile: Profile::default() }
+    }));
     Ok(all)
 }
 

@@ -4,7 +4,7 @@ use iced_x86::{
     Code, CpuidFeature, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction,
     InstructionInfoFactory, Mnemonic, OpAccess, Register,
 };
-use opcost_record::marker::{Marker, REGIONS};
+use opcost_record::marker::{Marker, REGIONS, RegionMark};
 use opcost_record::symbols::PAGE_BYTES;
 
 /// The longest instruction, bytes (Intel SDM volume 2, section 2.3.11).
@@ -100,6 +100,8 @@ pub(crate) enum MarkerAt {
     Stop(u8),
     /// Ends a run.
     RunEnd,
+    /// Part of a message about a region of the program's own.
+    Region(RegionMark),
 }
 
 fn marker(code: &[u8]) -> Option<MarkerAt> {
@@ -108,6 +110,7 @@ fn marker(code: &[u8]) -> Option<MarkerAt> {
         Marker::Start(name) => MarkerAt::Start(number(name)?),
         Marker::Stop(name) => MarkerAt::Stop(number(name)?),
         Marker::RunEnd => MarkerAt::RunEnd,
+        Marker::Region(mark) => MarkerAt::Region(mark),
     })
 }
 

@@ -30,6 +30,9 @@
 //! kernel's, everything below it the user's. A kernel's code that runs below (16- and 32-bit code
 //! at boot, a bare image) counts as user; the API tells no privilege level.
 //!
+//! Regions that the program marks itself (`message.rs`) are counted beside the others, without contexts. Marks
+//! count only while `work` is open.
+//!
 //! # What is not exact
 //! - Calling contexts are inferred from blocks and stack slots. Totals never depend on them: the sum
 //!   over the contexts is checked against the total, and a report whose sums differ is an error.
@@ -82,6 +85,7 @@ mod halt;
 mod install;
 mod low;
 mod mapped;
+mod message;
 mod model;
 mod rcu;
 mod refusal;

@@ -2,6 +2,7 @@
 
 use crate::counters::Counters;
 use opcost_record::marker::REGIONS;
+use opcost_record::program_region::Amounts;
 
 /// A reading of everything that is summed.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -11,6 +12,17 @@ pub(crate) struct Reading {
     /// Landmarks reached, by the place of their counter; then system calls of user mode, and turns of
     /// several vCPUs; then the raw counts of the self-test, three for each kind of string instruction.
     pub(crate) landmarks: Vec<u64>,
+}
+
+impl Amounts for Reading {
+    fn add_between(&mut self, from: &Reading, to: &Reading) {
+        self.counters.add_difference(&from.counters, &to.counters);
+        self.landmarks.resize(to.landmarks.len(), 0);
+        let differences = from.landmarks.iter().zip(&to.landmarks);
+        for (sum, (from, to)) in self.landmarks.iter_mut().zip(differences) {
+            *sum += to - from;
+        }
+    }
 }
 
 /// The regions and what they cost so far.
@@ -49,14 +61,7 @@ impl Regions {
         if open != region {
             return Err(format!("region '{name}' was stopped inside region '{}'", REGIONS[open]));
         }
-        let sum = self.sums[region].get_or_insert_default();
-        sum.counters.add_difference(&since.counters, &now.counters);
-        sum.landmarks.resize(now.landmarks.len(), 0);
-        for (sum, (from, to)) in
-            sum.landmarks.iter_mut().zip(since.landmarks.iter().zip(&now.landmarks))
-        {
-            *sum += to - from;
-        }
+        self.sums[region].get_or_insert_default().add_between(&since, &now);
         Ok(())
     }
 

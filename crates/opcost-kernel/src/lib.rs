@@ -27,7 +27,7 @@ pub use git::{
 };
 pub use image::digest;
 pub use modules::Module;
-pub use repository::{Repository, RepositoryCommit};
+pub use repository::{NotedCommit, Repository, RepositoryCommit};
 pub use spec::{DebianImage, Flavour, KernelSpec, Recipe, Revision};
 
 use build::Builder;

@@ -1,4 +1,5 @@
-//! Questions about the history of any git repository of a user's. Nothing here writes to it.
+//! Questions about the history of any git repository of a user's. Nothing here writes to it but
+//! [`Repository::set_note`].
 
 use super::error::KernelError;
 use super::git::{ask, short};
@@ -25,6 +26,20 @@ pub struct RepositoryCommit {
     /// The first line of its message.
     pub subject: String,
 }
+
+/// A commit with a note of opcost.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct NotedCommit {
+    /// Its name, whole.
+    pub id: String,
+    /// The first line of its message.
+    pub subject: String,
+    /// The note.
+    pub note: String,
+}
+
+/// Where notes of opcost are.
+const NOTES: &str = "--ref=opcost";
 
 impl Repository {
     /// The repository around a folder.
@@ -178,6 +193,41 @@ impl Repository {
         let text = self.ask(&["status", "--porcelain", "-z", "--no-renames"])?;
         let name = |entry: &str| entry.get(3..).map(str::to_string);
         Ok(text.split('\0').filter_map(name).collect())
+    }
+
+    /// The note of opcost that a commit has (`git notes --ref=opcost`); `None` if it has none.
+    pub fn note(&self, commit: &str) -> Option<String> {
+        self.ask(&["notes", NOTES, "show", commit]).ok()
+    }
+
+    /// Gives a commit a note of opcost, in place of one that it has.
+    ///
+    /// # Errors
+    /// git's: for example, it does not know who commits.
+    pub fn set_note(&self, commit: &str, text: &str) -> Result<(), KernelError> {
+        let file = tempfile::NamedTempFile::new()
+            .map_err(KernelError::file("make a temporary file in", &std::env::temp_dir()))?;
+        std::fs::write(file.path(), text).map_err(KernelError::file("write", file.path()))?;
+        let path = file.path().to_string_lossy();
+        self.ask(&["notes", NOTES, "add", "--force", "--file", &path, commit]).map(drop)
+    }
+
+    /// The commits before and with `tip` that have a note of opcost, the oldest first; first parents only.
+    ///
+    /// # Errors
+    /// git's.
+    pub fn noted(&self, tip: &str) -> Result<Vec<NotedCommit>, KernelError> {
+        let format = "--format=%x01%H%x02%s%x02%N";
+        let words =
+            ["log", "--first-parent", "--no-show-signature", "--reverse", "--notes=opcost", format];
+        let text = self.ask(&[&words[..], &["--end-of-options", tip]].concat())?;
+        let noted = |entry: &str| {
+            let mut parts = entry.splitn(3, '\u{2}').map(str::trim);
+            let (id, subject, note) = (parts.next()?, parts.next()?, parts.next()?);
+            let (id, subject, note) = (id.into(), subject.into(), note.to_string());
+            (!note.is_empty()).then_some(NotedCommit { id, subject, note })
+        };
+        Ok(text.split('\u{1}').filter_map(noted).collect())
     }
 
     /// The text of a file as a revision has it; `None` if it has none.

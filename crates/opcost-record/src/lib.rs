@@ -16,6 +16,7 @@ pub mod metric;
 pub mod nearest;
 pub mod printable;
 pub mod profile;
+pub mod program_region;
 mod record;
 mod region;
 pub mod request;

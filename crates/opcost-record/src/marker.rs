@@ -17,6 +17,9 @@ pub const STOP: u32 = MAGIC | 0x200;
 /// What ends a run, where a program makes several: what its regions cost is reported by itself.
 pub const RUN_END: u32 = MAGIC | 0x300;
 
+/// Marks of a program's own regions: the lowest byte is a [`RegionMark`].
+pub const REGION_MARK: u32 = MAGIC | 0x400;
+
 /// The first three bytes of a marker; the displacement follows, least byte first.
 pub const OPCODE: [u8; 3] = [0x0f, 0x1f, 0x80];
 
@@ -32,6 +35,54 @@ pub enum Marker {
     Stop(&'static str),
     /// What the regions cost since the last such marker is a run's.
     RunEnd,
+    /// Part of a message about a region of the program's own.
+    Region(RegionMark),
+}
+
+/// One mark of a message about a program's own region.
+///
+/// A message is a sequence of marks, since a plugin of QEMU 7.2 can read neither registers nor memory:
+/// `Begin`, the name as digits, `Start`, or `Stop`, the name as digits, `Operations`, a number as
+/// digits, `End`. A digit has four bits, the lower ones of a byte or number first.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RegionMark {
+    /// Four bits of what the message says.
+    Digit(u8),
+    /// A message begins; the region that it names starts with the message's end.
+    Begin,
+    /// The message ends, and the region starts with the next instruction.
+    Start,
+    /// The region stops before this instruction, and a message begins that names it.
+    Stop,
+    /// The name is complete; the number of operations follows.
+    Operations,
+    /// The message ends.
+    End,
+}
+
+impl RegionMark {
+    const WORDS: [(RegionMark, u32); 5] = [
+        (RegionMark::Begin, 0x10),
+        (RegionMark::Start, 0x11),
+        (RegionMark::Stop, 0x20),
+        (RegionMark::Operations, 0x21),
+        (RegionMark::End, 0x22),
+    ];
+
+    /// The mark with this lowest byte of a displacement.
+    fn decode(byte: u32) -> Option<RegionMark> {
+        if byte < 16 {
+            return Some(RegionMark::Digit(byte as u8));
+        }
+        Self::WORDS.into_iter().find(|(_, word)| *word == byte).map(|(mark, _)| mark)
+    }
+
+    /// The displacement of the marker.
+    pub fn displacement(self) -> u32 {
+        let word = Self::WORDS.into_iter().find(|(mark, _)| *mark == self).map(|(_, word)| word);
+        let digit = if let RegionMark::Digit(digit) = self { u32::from(digit & 15) } else { 0 };
+        REGION_MARK | word.unwrap_or(digit)
+    }
 }
 
 impl Marker {
@@ -43,6 +94,9 @@ impl Marker {
         let displacement = u32::from_le_bytes(displacement.try_into().ok()?);
         if displacement == RUN_END {
             return Some(Marker::RunEnd);
+        }
+        if displacement & !0xff == REGION_MARK {
+            return RegionMark::decode(displacement & 0xff).map(Marker::Region);
         }
         let region = *REGIONS.get((displacement & 0xff) as usize)?;
         match displacement & !0xff {
@@ -58,6 +112,7 @@ impl Marker {
             Marker::Start(name) => (START, name),
             Marker::Stop(name) => (STOP, name),
             Marker::RunEnd => return Some(RUN_END),
+            Marker::Region(mark) => return Some(mark.displacement()),
         };
         let number = REGIONS.iter().position(|region| *region == name)?;
         Some(kind | number as u32)
@@ -72,7 +127,8 @@ mod tests {
     fn markers_round_trip() {
         let regions = REGIONS.into_iter();
         let ends = regions.flat_map(|region| [Marker::Start(region), Marker::Stop(region)]);
-        for marker in ends.chain([Marker::RunEnd]) {
+        let marks = (0..16).map(RegionMark::Digit).chain(RegionMark::WORDS.map(|(mark, _)| mark));
+        for marker in ends.chain([Marker::RunEnd]).chain(marks.map(Marker::Region)) {
             let mut code = OPCODE.to_vec();
             code.extend(marker.displacement().unwrap().to_le_bytes());
             assert_eq!(Marker::decode(&code), Some(marker));
@@ -87,5 +143,6 @@ mod tests {
         assert_eq!(Marker::decode(&[0x0f, 0x1f, 0x80, 0xff, 0x01, 0x63, 0x6f]), None);
         assert_eq!(Marker::decode(&[0x0f, 0x1f, 0x80, 0x00, 0x01, 0x63]), None);
         assert_eq!(Marker::decode(&[0x0f, 0x1f, 0x80, 0x01, 0x03, 0x63, 0x6f]), None);
+        assert_eq!(Marker::decode(&[0x0f, 0x1f, 0x80, 0x23, 0x04, 0x63, 0x6f]), None);
     }
 }

@@ -190,6 +190,16 @@ const fn condition(name: &'static str, unit: Unit, help: &'static str) -> Metric
     MetricRow { per_op: false, ..row(name, &[], "conditions", unit, Family::Control, help) }
 }
 
+/// Times that a program entered a region of its own.
+pub const ENTRIES: &str = "entries";
+/// Operations that a program performed in a region of its own.
+pub const OPERATIONS: &str = "operations";
+
+/// What a program says of a region of its own.
+const fn of_region(name: &'static str, help: &'static str) -> MetricRow {
+    MetricRow { per_op: false, ..row(name, &[], "regions", Unit::Count, Family::Control, help) }
+}
+
 /// What is known of a sampled profile beside its costs.
 const fn sampled(name: &'static str, help: &'static str) -> MetricRow {
     MetricRow { per_op: false, ..row(name, &[], "sampling", Unit::Count, Family::Control, help) }
@@ -295,6 +305,8 @@ pub static METRICS: &[MetricRow] = &[
     condition("cpu-frequency-khz", Unit::Count, "clock of the fastest CPU that may run the work when the run had ended, kHz"),
     condition("processes-left", Unit::Count, "processes that a run left behind, alive when it had ended"),
     condition("processes-unended", Unit::Count, "of the processes that a run left behind, those that opcost could not end"),
+    of_region(ENTRIES, "times that the program entered its region (--regions)"),
+    of_region(OPERATIONS, "operations that the program says it performed in its region (--regions)"),
     condition("temperature-millidegrees", Unit::Count, "hottest thermal zone when the run had ended, thousandths of a degree Celsius"),
     sampled("profile-samples", "samples of the run's profile"),
     sampled("profile-lost", "samples and other events that the profiler had no room for"),
@@ -312,7 +324,7 @@ pub struct MetricKey {
     pub domain: Domain,
     /// Who counted: `perf_event`, `clock`, `rusage`, …
     pub source: String,
-    /// The region counted: [`WORK`](crate::WORK), [`TWIN`](crate::TWIN), or a workload's own phase.
+    /// The region counted: [`WORK`](crate::WORK), [`TWIN`](crate::TWIN), or one that a program marked.
     pub region: String,
 }
 
@@ -332,9 +344,18 @@ impl MetricKey {
         MetricRow::describe(&self.name)
     }
 
-    /// The name with its domain, as `-e` takes it and tables show it: `instructions:k`.
+    /// Whether the region is one that the program itself marked and named.
+    pub fn is_of_program_region(&self) -> bool {
+        ![crate::WORK, crate::TWIN].contains(&self.region.as_str())
+    }
+
+    /// The name with its domain, as `-e` takes it and tables show it: `instructions:k`; behind the name
+    /// of a region that the program marked: `parse/instructions`.
     pub fn label(&self) -> String {
-        format!("{}{}", self.name, self.domain.suffix())
+        match self.is_of_program_region() {
+            true => format!("{}/{}{}", self.region, self.name, self.domain.suffix()),
+            false => format!("{}{}", self.name, self.domain.suffix()),
+        }
     }
 }
 

@@ -167,6 +167,12 @@ pub struct Experiment {
     #[serde(rename = "events", skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<String>,
 
+    /// Count each region by itself that the program marks with opcost.h or the crate opcost-region; a
+    /// run that marks none has failed. For commands
+    #[arg(long, help_heading = METRICS)]
+    #[serde(skip_serializing_if = "is_false")]
+    pub regions: bool,
+
     /// The metric that decides, declared before the first run [default: wall]
     #[arg(long, value_name = "METRIC", help_heading = METRICS)]
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -16,6 +16,25 @@ const PROLOGUE: &str = "
 .macro RUN_END
  .byte 0x0f,0x1f,0x80,0x00,0x03,0x63,0x6f
 .endm
+.macro MARK number
+ .byte 0x0f,0x1f,0x80,\\number,0x04,0x63,0x6f
+.endm
+.macro DIGITS byte
+ MARK (\\byte&15)
+ MARK (\\byte>>4)
+.endm
+.macro ENTER name
+ MARK 0x10
+ DIGITS \\name
+ MARK 0x11
+.endm
+.macro LEAVE name, operations
+ MARK 0x20
+ DIGITS \\name
+ MARK 0x21
+ DIGITS \\operations
+ MARK 0x22
+.endm
 .macro EXIT
  mov $60,%eax
  xor %edi,%edi
@@ -497,6 +516,48 @@ fn markers_out_of_order_are_reported() {
         ("_start: START\n .byte 0x0f,0x1f,0x80,0x01,0x01,0x63,0x6f\n EXIT", "inside region 'work'"),
     ] {
         let Some(run) = run(source, &[]) else { return };
+        assert!(run.error().contains(part), "{source}: {}", run.error());
+    }
+}
+
+#[test]
+fn regions_of_the_program_are_counted_each_by_itself() {
+    // In the region a: 2 + 3 nops twice, and the region b with its 4; no mark counts.
+    let source = "_start: ENTER 'x'\n nop\n LEAVE 'x',0\n START\n mov $2,%ebx
+1: ENTER 'a'\n nop\n nop\n ENTER 'b'\n nop\n nop\n nop\n nop\n LEAVE 'b',0\n nop\n nop\n nop\n LEAVE 'a',5
+ dec %ebx\n jnz 1b\n STOP\n ENTER 'y'\n EXIT";
+    let Some(run) = run(source, &[]) else { return };
+    let emulation = run.regions();
+    let names: Vec<&str> = emulation.iter().map(|region| region.region.as_str()).collect();
+    assert_eq!(names, ["work", "a", "b"]);
+    check(&emulation[1], &[("instructions", 18), ("entries", 2), ("operations", 10)]);
+    check(&emulation[2], &[("instructions", 8), ("entries", 2)]);
+    assert_eq!(emulation[2].count("operations", Domain::All), None);
+    // The whole counts the marks: 4 of each begin, 6 or 7 of each end.
+    check(&emulation[0], &[("instructions", 1 + 2 * (9 + 2 * 4 + 2 * 7 + 2))]);
+}
+
+#[test]
+fn regions_of_a_whole_program_are_counted() {
+    let source = "_start: ENTER 'a'\n nop\n nop\n LEAVE 'a',0\n EXIT";
+    let Some(run) = run(source, &["window=whole"]) else { return };
+    check(&run.regions()[1], &[("instructions", 2), ("loads", 0), ("entries", 1)]);
+}
+
+#[test]
+fn wrong_marks_of_a_program_are_reported() {
+    for (source, part) in [
+        ("LEAVE 'a',1", "region 'a' was ended, but it was not open"),
+        ("ENTER 'a'\n ENTER 'a'", "region 'a' was begun again"),
+        ("ENTER 'a'", "region 'a' was begun and never ended"),
+        ("ENTER 'a'\n LEAVE 'a',1\n ENTER 'a'\n LEAVE 'a',0", "and also without"),
+        ("MARK 0x10\n MARK 0x10", "at the same moment"),
+        ("ENTER ' '", "a blank"),
+        ("MARK 0x10\n MARK 0x11", "it is empty"),
+        ("MARK 0x10\n .rept 201\n DIGITS 'a'\n .endr\n MARK 0x11", "longer than 200"),
+    ] {
+        let source = format!("_start: START\n {source}\n STOP\n EXIT");
+        let Some(run) = run(&source, &[]) else { return };
         assert!(run.error().contains(part), "{source}: {}", run.error());
     }
 }

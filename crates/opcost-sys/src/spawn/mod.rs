@@ -20,7 +20,7 @@ mod syscall;
 pub use error::{SpawnError, Stage};
 pub use held::Held;
 pub use program::{FindError, find_program};
-pub use running::{EndedBy, Exit, Running, Status};
+pub use running::{Aside, EndedBy, Exit, Running, Status};
 pub use spawner::Spawner;
 
 use std::ffi::OsString;

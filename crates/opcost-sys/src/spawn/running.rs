@@ -147,6 +147,18 @@ pub(super) enum PeakFloor {
     Bytes(u64),
 }
 
+/// Something to attend to while a command runs.
+pub trait Aside {
+    /// What becomes readable when there is something to do.
+    fn as_fd(&self) -> BorrowedFd<'_>;
+
+    /// It became readable.
+    ///
+    /// # Errors
+    /// The command cannot be waited for any longer.
+    fn attend(&mut self) -> io::Result<()>;
+}
+
 impl Running {
     /// The command's process.
     pub fn pid(&self) -> i32 {
@@ -176,6 +188,19 @@ impl Running {
     /// # Errors
     /// `InvalidInput` if it was waited for before; otherwise the system's error.
     pub fn wait(&mut self, limit: Option<Duration>, interrupt: &Interrupt) -> io::Result<Exit> {
+        self.wait_beside(limit, interrupt, None)
+    }
+
+    /// The same; meanwhile something else is attended to.
+    ///
+    /// # Errors
+    /// Those of [`wait`](Self::wait), and of `aside`.
+    pub fn wait_beside(
+        &mut self,
+        limit: Option<Duration>,
+        interrupt: &Interrupt,
+        aside: Option<&mut dyn Aside>,
+    ) -> io::Result<Exit> {
         if self.child.reaped {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -185,8 +210,8 @@ impl Running {
         let mut ended_by = EndedBy::Itself;
         let mut ended_ns = None;
         let notice = interrupt.as_fd();
-        if limit.is_some() || notice.is_some() {
-            ended_by = self.watch(limit, notice)?;
+        if limit.is_some() || notice.is_some() || aside.is_some() {
+            ended_by = self.watch(limit, notice, aside)?;
             match ended_by {
                 EndedBy::Itself => ended_ns = Some(monotonic_ns()),
                 EndedBy::Timeout | EndedBy::Interrupt => self.child.kill_group(),
@@ -214,11 +239,14 @@ impl Running {
         &self,
         limit: Option<Duration>,
         notice: Option<BorrowedFd<'_>>,
+        mut aside: Option<&mut dyn Aside>,
     ) -> io::Result<EndedBy> {
         let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         // A pidfd is readable once its process has ended (pidfd_open(2)); poll skips entries < 0.
         let pidfd = self.child.pidfd.as_ref().map_or(-1, |fd| fd.as_raw_fd());
-        let mut entries = [entry(pidfd), entry(notice.map_or(-1, |fd| fd.as_raw_fd()))];
+        let notice = notice.map_or(-1, |fd| fd.as_raw_fd());
+        let beside = aside.as_ref().map_or(-1, |aside| aside.as_fd().as_raw_fd());
+        let mut entries = [entry(pidfd), entry(notice), entry(beside)];
         // A limit of centuries is none.
         let deadline_ns = limit.and_then(|limit| {
             let limit_ns = u64::try_from(limit.as_nanos()).ok()?;
@@ -231,10 +259,20 @@ impl Running {
                 tv_nsec: (ns % 1_000_000_000) as _,
             });
             let timeout = left.as_ref().map_or(std::ptr::null(), |left| &raw const *left);
-            // SAFETY: two valid entries; a timeout that is null or lives in `left`; no signal mask.
-            let ready = unsafe { libc::ppoll(entries.as_mut_ptr(), 2, timeout, std::ptr::null()) };
+            // SAFETY: three valid entries; a timeout that is null or lives in `left`; no signal mask.
+            let ready = unsafe { libc::ppoll(entries.as_mut_ptr(), 3, timeout, std::ptr::null()) };
             match ready {
                 0 => return Ok(EndedBy::Timeout),
+                // Before the end: a last message may lie there still.
+                1.. if entries[2].revents != 0 && entries[1].revents == 0 => {
+                    if let Some(aside) = &mut aside {
+                        aside.attend()?;
+                    }
+                    // What never rests is stopped all the same.
+                    if deadline_ns.is_some_and(|deadline| monotonic_ns() >= deadline) {
+                        return Ok(EndedBy::Timeout);
+                    }
+                }
                 1.. if entries[0].revents != 0 => return Ok(EndedBy::Itself),
                 1.. => return Ok(EndedBy::Interrupt),
                 _ => {

@@ -3,21 +3,27 @@
 use crate::command::globals::Globals;
 use crate::command::output::print;
 use crate::comparison::limit::{FailOn, Watched};
-use crate::exit::{HasStatus, Status, fail};
+use crate::exit::{HasStatus, Status, WithStatus, fail};
+use crate::gate::notes::NotesHistory;
 use crate::history::{Question, history};
 use crate::recording::Recording;
 use crate::render::history as page;
 use crate::store::{Listed, Store, StoreError, StoreErrorKind};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
+use opcost_kernel::{Repository, short_commit};
 use opcost_record::nearest::did_you_mean;
 use opcost_record::printable::printable;
 
 /// Arguments of `opcost history`.
 #[derive(Args, Debug)]
 pub struct HistoryArgs {
-    /// The experiment: its name, as opcost list recordings shows it
+    /// The experiment: its name, as opcost list recordings shows it; with --notes a case of opcost.toml
     pub experiment: String,
+
+    /// Show what opcost gate --notes kept of a case in this repository, commit by commit up to HEAD
+    #[arg(long, conflicts_with_all = ["variant", "fail_on"])]
+    pub notes: bool,
 
     /// The metric, as tables show it; may be repeated [default: the primary one]
     #[arg(long, value_name = "METRIC")]
@@ -46,6 +52,9 @@ pub fn show(globals: &Globals, args: &HistoryArgs) -> Result<Status> {
             "--fail-on {fail_on}: opcost history takes regression or regression=LIMIT; --metric names the metric"
         );
         return Err(fail(Status::Usage, why));
+    }
+    if args.notes {
+        return show_notes(args);
     }
     let store = Store::open_for_reading(&globals.store_path()?).map_err(StoreError::carried)?;
     let Listed { heads, damaged } = store.list_all().map_err(StoreError::carried)?;
@@ -90,6 +99,33 @@ pub fn show(globals: &Globals, args: &HistoryArgs) -> Result<Status> {
     print(&text)?;
     let failed = args.fail_on.as_ref().is_some_and(|fail_on| history.regressed_by(fail_on.limit));
     Ok(if failed { Status::Regression } else { Status::Done })
+}
+
+/// Shows a case's figures as the notes of commits have them.
+fn show_notes(args: &HistoryArgs) -> Result<Status> {
+    let here = std::env::current_dir()
+        .context("cannot read the working directory")
+        .status(Status::Missing)?;
+    let repository = Repository::find(&here).map_err(HasStatus::carried)?;
+    let noted = repository.noted("HEAD").map_err(HasStatus::carried)?;
+    let noted: Vec<(&str, &str, &str)> =
+        noted.iter().map(|commit| (&*commit.id, &*commit.subject, &*commit.note)).collect();
+    let (history, unreadable) = NotesHistory::of(&noted, &args.experiment, &args.metric);
+    for (commit, why) in &unreadable {
+        eprintln!("opcost: the note of {} is left out: {}", short_commit(commit), printable(why));
+    }
+    if history.series.is_empty() {
+        let known = history.known.iter().map(String::as_str);
+        let near = did_you_mean(&args.experiment, known);
+        let why = format!(
+            "no commit up to HEAD has a note of such a figure of case '{}'{near}; opcost gate --notes writes \
+             them, and git fetch origin 'refs/notes/opcost:refs/notes/opcost' fetches those of others",
+            args.experiment
+        );
+        return Err(fail(Status::Usage, why));
+    }
+    print(&if args.json { history.json() } else { history.text() })?;
+    Ok(Status::Done)
 }
 
 /// Says on standard error which recording is left out.

@@ -227,7 +227,9 @@ fn check_limits(plan: &Plan, limits: &[FailOn]) -> Result<()> {
         let metrics = plan.metrics();
         // What a workload reports of its own work is no part of the plan.
         let reported = MetricRow::find(name).is_some_and(|row| row.source == WORKLOAD);
-        if !reported && !metrics.iter().any(is) {
+        // What regions a program has only its runs say.
+        let of_region = plan.regions() && name.ends_with(&format!("/{}", plan.primary.label()));
+        if !reported && !of_region && !metrics.iter().any(is) {
             let known: Vec<String> = metrics.iter().map(MetricKey::label).collect();
             let near = did_you_mean(name, known.iter().map(String::as_str));
             let why = format!(

@@ -1,7 +1,7 @@
 //! From a recording to a comparison.
 
 use super::attribution::check_matches;
-use super::columns::{Column, Columns, WALL, blocks, per_second, same_in_each_unit};
+use super::columns::{Column, Columns, WALL, blocks, operations_of, per_second, same_in_each_unit};
 use super::per_megabyte::per_megabyte;
 use super::repeatable::Repeats;
 use super::threads_max;
@@ -239,7 +239,7 @@ fn rows(recording: &Recording, columns: &Columns) -> Vec<Row> {
     let shown = keys
         .iter()
         .zip(&columns.by_metric)
-        .filter(|(key, _)| key.region == WORK && key.row().family != Family::Control)
+        .filter(|(key, _)| is_shown(&recording.plan, key) && key.row().family != Family::Control)
         .filter(|(key, _)| recording.plan.judges(key))
         // Of a second, the seconds are no figure.
         .filter(|(key, _)| !(per_second(&recording.plan) && key.name == WALL))
@@ -252,8 +252,19 @@ fn rows(recording: &Recording, columns: &Columns) -> Vec<Row> {
         let listed = opcost_record::METRICS.iter().position(|row| row.name == key.name);
         (listed.unwrap_or(usize::MAX), key.clone())
     };
-    rows.sort_by_key(|row| (!row.primary, place(&row.key)));
+    // A program's own regions stand together, in the order in which it began them.
+    let of_region = |key: &MetricKey| {
+        key.is_of_program_region().then(|| recording.dictionary.id(key)).flatten()
+    };
+    rows.sort_by_key(|row| (!row.primary, of_region(&row.key), place(&row.key)));
     rows
+}
+
+/// Whether a metric has a row: those of the work, and of each region that the program marks the one
+/// that decides.
+fn is_shown(plan: &Plan, key: &MetricKey) -> bool {
+    let decides = key.name == plan.primary.name && key.domain == plan.primary.domain;
+    key.region == WORK || key.is_of_program_region() && decides
 }
 
 /// Whether the analysis takes so long that a second CPU is worth its start.
@@ -267,6 +278,7 @@ fn row(recording: &Recording, repeats: &Repeats<'_>, key: &MetricKey, columns: &
     let twice = recording.dictionary.keys().iter().any(|other| {
         other.region == key.region && other.label() == key.label() && other.source != key.source
     });
+    let own = key.is_of_program_region();
     let has_ops = recording.records.iter().any(|record| record.ops.is_some());
     let mut values: Vec<Option<Figures>> = columns.iter().map(summarise).collect();
     if is_alone(plan) {
@@ -295,8 +307,12 @@ fn row(recording: &Recording, repeats: &Repeats<'_>, key: &MetricKey, columns: &
         unit: described.unit,
         kind: described.kind,
         better: described.better,
-        family: described.family,
-        per_op: described.per_op && has_ops,
+        // Many regions are no reason to ask more of the figures that people decide by.
+        family: if own { Family::Rest } else { described.family },
+        per_op: match own {
+            true => operations_of(recording, key).is_some(),
+            false => described.per_op && has_ops,
+        },
         exact: columns.iter().all(|column| column.alike().is_some()),
         changes: changes.collect(),
         values,

@@ -4,7 +4,8 @@ use super::threads_max;
 use crate::plan::Plan;
 use crate::recording::Recording;
 use opcost_profile::parallel;
-use opcost_record::{MetricId, Record};
+use opcost_record::metric::OPERATIONS;
+use opcost_record::{MetricId, MetricKey, Record};
 use opcost_stats::{Block, Total};
 use std::num::NonZeroU64;
 
@@ -68,11 +69,23 @@ impl Columns {
 /// Runs from which on a thread a variant pays.
 const MANY_RUNS: usize = 5_000;
 
+/// The metric that has the operations by which figures of a program's own region are divided.
+pub(super) fn operations_of(recording: &Recording, key: &MetricKey) -> Option<MetricId> {
+    if !key.is_of_program_region() || !key.row().per_op {
+        return None;
+    }
+    let keys = recording.dictionary.keys();
+    let is_it = |other: &MetricKey| other.name == OPERATIONS && other.region == key.region;
+    keys.iter().position(is_it).map(|id| id as MetricId)
+}
+
 /// The columns of one variant by metric, and whether each metric's figures are the integers as they were
 /// read.
 fn of_variant(recording: &Recording, records: &[&Record]) -> (Vec<Column>, Vec<bool>) {
     let keys = recording.dictionary.keys();
     let per_op: Vec<bool> = keys.iter().map(|key| key.row().per_op).collect();
+    let operations: Vec<Option<MetricId>> =
+        keys.iter().map(|key| operations_of(recording, key)).collect();
     let mut by_metric = vec![Column::default(); keys.len()];
     let plan = &recording.plan;
     let per_second = per_second(plan);
@@ -87,7 +100,13 @@ fn of_variant(recording: &Recording, records: &[&Record]) -> (Vec<Column>, Vec<b
         let ops = record.ops.and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MIN);
         for sample in &record.samples {
             let metric = usize::from(sample.metric);
-            let ops = if per_op[metric] { ops } else { NonZeroU64::MIN };
+            let own = operations[metric].and_then(|id| record.sample(id));
+            let own = own.and_then(|sample| NonZeroU64::new(sample.value));
+            let ops = match keys[metric].is_of_program_region() {
+                true => own.unwrap_or(NonZeroU64::MIN),
+                false if per_op[metric] => ops,
+                false => NonZeroU64::MIN,
+            };
             let total = Total { value: sample.value, ops };
             let figure = match period_ns.filter(|_| per_op[metric]) {
                 Some(period_ns) => Total { ops: period_ns, ..total }.per_op() * NS_IN_SECOND,

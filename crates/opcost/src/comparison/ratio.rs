@@ -31,10 +31,10 @@ pub fn ratios(comparison: &Comparison) -> Vec<RatioRow> {
     let mut rows = Vec::new();
     for (name, numerator, denominator) in RATIOS {
         let found = rows.len();
-        for above in comparison.rows.iter().filter(|row| row.key.name == numerator) {
-            let below = comparison
-                .rows
-                .iter()
+        // A region that the program marks has one metric only, and no ratio.
+        let of_work = || comparison.rows.iter().filter(|row| !row.key.is_of_program_region());
+        for above in of_work().filter(|row| row.key.name == numerator) {
+            let below = of_work()
                 .find(|row| row.key.name == denominator && row.key.domain == above.key.domain);
             let Some(below) = below else { continue };
             if let Some(values) = divide(above, below) {

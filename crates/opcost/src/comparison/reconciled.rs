@@ -77,6 +77,8 @@ pub(super) fn other_times(comparison: &Comparison, primary: &Row, index: usize) 
 
 fn aspect(row: &Row) -> Option<Aspect> {
     match row.unit {
+        // A part of the work, which may go another way than the whole.
+        _ if row.key.is_of_program_region() => None,
         Unit::Ns | Unit::Ticks => Some(Aspect::Time),
         // An estimate of cycles is made of counts, and no time that answers for them.
         Unit::Count if row.kind != Kind::Counted => None,
@@ -96,7 +98,9 @@ fn best<'a>(
 ) -> Option<&'a Row> {
     let judged = |row: &&Row| {
         let verdict = row.changes[index].verdict;
-        matches!(verdict, Verdict::Changed | Verdict::Unchanged) && !row.primary
+        matches!(verdict, Verdict::Changed | Verdict::Unchanged)
+            && !row.primary
+            && !row.key.is_of_program_region()
     };
     let named = |name: &&str| {
         // Of the same mode, if there is one: kernel time and the kernel's instructions.

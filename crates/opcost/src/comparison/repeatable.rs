@@ -120,7 +120,7 @@ impl Deviation<'_> {
 
     fn describe(&self) -> String {
         let label = self.key.label();
-        let region = &self.key.region;
+        let region = if self.key.is_of_program_region() { "its region" } else { &self.key.region };
         match self.values {
             [Some(one), Some(two)] => format!(
                 "{label} ({region}) differed by {} ({}): {} and {}",

@@ -7,6 +7,7 @@ pub mod counts;
 pub mod edits;
 pub mod judge;
 pub mod key;
+pub mod notes;
 pub mod report;
 pub mod search;
 pub mod series;

@@ -1,6 +1,7 @@
 //! This computer: runs are processes under its own kernel.
 
 use super::emulated::default_kernel;
+use super::program_regions::{self, Serving, Socket};
 use super::window::Window;
 use super::{Machine, RunEnd, Together, outcome};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
@@ -28,7 +29,7 @@ use opcost_sys::perf::{
     CounterId, EventAttr, LivePerf, OpenContext, PerfKernel, Refusal, SamplingTarget, explain,
 };
 use opcost_sys::spawn::{
-    EndedBy, Exit, Held, Output, Spawn, SpawnError, Spawner, Status as ExitStatus,
+    Aside, EndedBy, Exit, Held, Output, Spawn, SpawnError, Spawner, Status as ExitStatus,
 };
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -57,6 +58,8 @@ pub struct Host<'a> {
     spawner: Option<Spawner>,
     /// Where processes go that a run leaves behind; `None` where they cannot be found.
     orphanage: Option<Orphanage>,
+    /// Where programs say which region begins and ends, if they are to.
+    socket: Option<Socket>,
     /// The last run's samples, where it was sampled.
     recorded: Option<Recorded>,
     /// What the kernel let us sample of it.
@@ -87,8 +90,13 @@ impl<'a> Host<'a> {
             true => Spawner::start().ok(),
             false => None,
         };
+        let socket = match plan.regions() {
+            true => Some(Socket::open()?),
+            false => None,
+        };
         Ok(Host {
             spawner,
+            socket,
             orphanage: Orphanage::open().ok(),
             interrupt,
             surroundings: sources(&context),
@@ -151,6 +159,9 @@ impl<'a> Host<'a> {
             env.push((PADDING.into(), "x".repeat(usize::from(slot.padding_bytes)).into()));
         }
         let output = || if plan.show_output { Output::Inherit } else { Output::Null };
+        if let Some(socket) = &self.socket {
+            socket.name_in(&mut env);
+        }
         Spawn {
             program,
             argv,
@@ -177,7 +188,7 @@ impl<'a> Host<'a> {
             cpu: plan.cpu,
             sampled: plan.sampling().is_some(),
         });
-        let Launched { started_unix_ns, exit, intake, left } =
+        let Launched { started_unix_ns, exit, intake, left, regions } =
             self.launch(plan, 1, spawn, &mut around)?;
         if exit.ended_by == EndedBy::Interrupt {
             return Ok(None);
@@ -189,13 +200,25 @@ impl<'a> Host<'a> {
         self.read_surroundings(&exit, &mut report.readings)?;
         report.readings.extend(left.into_iter().flat_map(left_behind));
         let profile = self.profile(intake, Some(0..=u64::MAX), &mut report.readings)?;
-        Ok(Some(RunEnd {
+        let mut end = RunEnd {
             started_unix_ns,
             outcome: outcome(plan, exit.ended_by, exit.status),
             exit_code: exit_code(&exit),
             report,
             profile,
-        }))
+        };
+        match regions {
+            Some(Ok(readings)) => {
+                end.report.readings.extend(readings);
+                program_regions::require(&mut end);
+            }
+            // How the program ended says more.
+            Some(Err(detail)) if end.outcome == Outcome::Finished => {
+                end.outcome = Outcome::Failed(Failure::Work { detail });
+            }
+            _ => {}
+        }
+        Ok(Some(end))
     }
 
     /// Has a process perform a workload: one run, or several in one process; a [`RunEnd`] for each.
@@ -217,7 +240,7 @@ impl<'a> Host<'a> {
         // the request unread, which is no error of its own.
         let sender = thread::spawn(move || request_writer.write_all(text.as_bytes()));
         let receiver = thread::spawn(move || read_reports(report_reader));
-        let Launched { started_unix_ns, exit, intake, left } =
+        let Launched { started_unix_ns, exit, intake, left, .. } =
             self.launch(plan, runs, spawn, &mut [])?;
         let (_, reports) = (sender.join(), receiver.join());
         let (reports, problem) =
@@ -307,7 +330,11 @@ impl<'a> Host<'a> {
         }
         let mut running = held.release().map_err(launch_failure)?;
         let limit = plan.timeout_ms.map(|ms| Duration::from_millis(ms.saturating_mul(runs as u64)));
-        let exit = running.wait(limit, self.interrupt).context("cannot wait for the process")?;
+        let mut serving = self.socket.as_ref().map(|socket| Serving::new(socket, around));
+        let aside = serving.as_mut().map(|serving| serving as &mut dyn Aside);
+        let exit = running.wait_beside(limit, self.interrupt, aside);
+        let exit = exit.context("cannot wait for the process")?;
+        let regions = serving.map(Serving::end);
         for source in around.iter_mut().rev() {
             source.stop()?;
         }
@@ -325,7 +352,7 @@ impl<'a> Host<'a> {
             None => None,
         };
         let intake = collecting.map(Collecting::stop).transpose().context("cannot read samples")?;
-        Ok(Launched { started_unix_ns, exit, intake, left })
+        Ok(Launched { started_unix_ns, exit, intake, left, regions })
     }
 
     /// What else went on, if its window has been closed.
@@ -399,6 +426,8 @@ struct Launched {
     exit: Exit,
     intake: Option<Intake>,
     left: Option<Left>,
+    /// What the program's own regions cost, or what is wrong with them; `None` if they were not asked for.
+    regions: Option<Result<Vec<Reading>, String>>,
 }
 
 /// What a run left behind, as readings.

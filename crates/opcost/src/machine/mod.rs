@@ -2,6 +2,7 @@
 
 pub mod emulated;
 pub mod host;
+mod program_regions;
 pub mod revision;
 mod state;
 mod window;

@@ -36,6 +36,7 @@ pub use target::{HostPlan, Target};
 use crate::source::Scope;
 use opcost_record::MetricKey;
 use opcost_record::printable::printable;
+use opcost_record::program_region;
 use opcost_work::WorkloadSpec;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -255,6 +256,12 @@ impl Plan {
             }
             None => judged::metrics_judged(&self.events, self.scope(), &self.primary),
         }
+    }
+
+    /// Whether the program marks regions of its own.
+    pub fn regions(&self) -> bool {
+        let asked = (program_region::VARIABLE.to_string(), program_region::MARK.to_string());
+        self.variants.iter().any(|variant| variant.env.contains(&asked))
     }
 
     /// Whether the runs boot kernels of their own.

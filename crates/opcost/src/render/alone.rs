@@ -2,6 +2,7 @@
 
 use super::View;
 use super::imported::unit_written;
+use super::json::name_region;
 use super::page::{BOLD, DIM, PLAIN, Page, align, fit};
 use super::text::{heading, twin};
 use crate::comparison::{Comparison, FIGURE_LEVEL, Figures, FunctionCost, FunctionCosts, Row};
@@ -216,7 +217,7 @@ pub(super) fn figures_json(view: &View<'_>) -> Vec<Value> {
     for row in &comparison.rows {
         for (variant, side) in comparison.variants.iter().zip(&row.values) {
             let Some(side) = side else { continue };
-            figures.push(json!({
+            let mut figure = json!({
                 "metric": row.key.name,
                 "domain": row.key.domain,
                 "unit": unit_written(view.recording, row).unwrap_or(row.unit.symbol()),
@@ -238,7 +239,9 @@ pub(super) fn figures_json(view: &View<'_>) -> Vec<Value> {
                 "ci_level": side.interval.map(|_| FIGURE_LEVEL),
                 "multiplexed": side.multiplexed,
                 "values": Some(&side.values).filter(|values| values.len() <= VALUES_MAX),
-            }));
+            });
+            name_region(row, &mut figure);
+            figures.push(figure);
         }
     }
     figures

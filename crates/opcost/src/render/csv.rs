@@ -77,7 +77,9 @@ fn columns(recording: &Recording) -> Vec<Column> {
 fn heading(recording: &Recording, column: &Column) -> String {
     let (Column::Value(metric) | Column::RunningShare(metric)) = column;
     let Some(key) = recording.dictionary.key(*metric) else { return String::new() };
-    let region = if key.region == WORK { String::new() } else { format!(" ({})", key.region) };
+    // The label of a program's own region has its name already.
+    let labelled = key.region == WORK || key.is_of_program_region();
+    let region = if labelled { String::new() } else { format!(" ({})", key.region) };
     let name = format!("{} {}{region}", key.source, key.label());
     match (column, key.row().unit.symbol()) {
         (Column::RunningShare(_), _) => format!("{name} running_share"),

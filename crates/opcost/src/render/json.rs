@@ -156,7 +156,7 @@ pub(super) fn metric(
     names: (&String, &String),
     sides: [Option<f64>; 2],
 ) -> Value {
-    json!({
+    let mut metric = json!({
         "metric": row.key.name,
         "domain": row.key.domain,
         "unit": row.unit.symbol(),
@@ -188,7 +188,17 @@ pub(super) fn metric(
         "change_ratio_max": change.layouts.and_then(|layouts| layouts.range).map(|(_, most)| most),
         "verdict": change.verdict,
         "reason": change.reason,
-    })
+    });
+    name_region(row, &mut metric);
+    metric
+}
+
+/// Names the region of a row, if the program marked it, and the row as `--fail-on` and a gate's suite do.
+pub(super) fn name_region(row: &Row, shown: &mut Value) {
+    if row.key.is_of_program_region() {
+        shown["region"] = json!(row.key.region);
+        shown["label"] = json!(row.label);
+    }
 }
 
 /// Every function of every comparison, those that changed most first; behind them what no function

@@ -10,6 +10,7 @@ use crate::sampling::SamplingPlan;
 use crate::source::perf_event::{DEFAULT_EVENTS, syntax};
 use crate::time::TimeLimit;
 use opcost_kernel::KernelSpec;
+use opcost_record::program_region::VARIABLE;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -67,6 +68,7 @@ impl Plan {
             environment: Some(self.environment),
             cwd,
             show_output: self.show_output,
+            regions: self.regions(),
             ignore_failure: self.ignore_failure,
             events: self.event_texts(),
             primary: Some(self.primary.label()),
@@ -149,7 +151,7 @@ fn cache_texts(caches: &CachesPlan) -> Vec<String> {
 fn variant(plan: &VariantPlan, kernels: &mut BTreeMap<String, KernelRecipe>) -> Variant {
     let mut variant = Variant {
         name: Some(plan.name.clone()),
-        env: plan.env.iter().cloned().collect(),
+        env: plan.env.iter().filter(|(key, _)| key != VARIABLE).cloned().collect(),
         cwd: plan.cwd.clone(),
         prepare: plan.prepare.clone(),
         ..Variant::default()

@@ -7,6 +7,7 @@ use crate::plan::{GuestPlan, VariantPlan, WorkPlan, shell_syntax};
 use anyhow::{Context, Result};
 use opcost_record::nearest::did_you_mean;
 use opcost_record::printable::{printable, printable_bytes};
+use opcost_record::program_region;
 use opcost_sys::spawn::find_program;
 use opcost_work::WorkloadSpec;
 use std::ffi::OsString;
@@ -54,6 +55,9 @@ pub(super) fn resolve_variants(
             }
             env.push((key.clone(), value.clone()));
         }
+        if experiment.regions {
+            mark_regions(&work, &mut env)?;
+        }
         let guest = guest::resolve_guest(experiment, variant, &work, surroundings)
             .with_context(|| format!("variant {which}"))?;
         plans.push(VariantPlan {
@@ -96,6 +100,22 @@ pub(super) fn resolve_variants(
         }
     }
     Ok(plans)
+}
+
+/// Has a command mark its regions.
+fn mark_regions(work: &WorkPlan, env: &mut Vec<(String, String)>) -> Result<()> {
+    if let WorkPlan::Workload { name, .. } = work {
+        return Err(fail(
+            Status::Usage,
+            format!(
+                "--regions: workload {name} has no regions of its own besides its operations, which \
+                 opcost counts by themselves already; leave it out"
+            ),
+        ));
+    }
+    env.retain(|(key, _)| key != program_region::VARIABLE);
+    env.push((program_region::VARIABLE.into(), program_region::MARK.into()));
+    Ok(())
 }
 
 /// The working directory as an absolute path.

@@ -87,6 +87,14 @@ pub trait Source {
         Ok(())
     }
 
+    /// Adds what its running sums are at this moment, always in the same order, for regions that the
+    /// program marks; `None` of a counter that has no place on the hardware. It adds nothing if it
+    /// cannot tell before the program ends.
+    fn now(&self, sums: &mut Vec<Option<Reading>>) -> Result<()> {
+        let _ = sums;
+        Ok(())
+    }
+
     /// Gives what was counted between the last start and stop; `exit` tells how a command ended.
     fn read(
         &mut self,

@@ -49,6 +49,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
                 "frames",
                 "low",
                 "mapped",
+                "message",
                 "refusal",
                 "tree",
                 "vcpu",
@@ -107,7 +108,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
         "opcost-record",
         &[
             &["channel", "framing", "leb128", "nearest", "printable", "profile", "region"],
-            &["disk", "marker", "metric", "request", "symbols"],
+            &["disk", "marker", "metric", "program_region", "request", "symbols"],
             &["emulation", "record"],
             &["wire"],
         ],
@@ -124,6 +125,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["alone", "function"],
         ],
     ),
+    ("opcost-region", &[&["mark"]]),
     ("opcost-skip", &[]),
     (
         "opcost-stats",

@@ -348,6 +348,89 @@ fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
     }
 }
 
+#[test]
+fn a_region_of_a_program_is_held_against_a_limit() {
+    let Some(kernel) = needs::kernel() else { return };
+    if !needs::programs(&["cc"]) {
+        return;
+    }
+    let suite = format!(
+        "kernel = '{kernel}'\nbuild = './build'\nartifact = 'work'\nregions = true\nlimit = '0.1%'\n\
+         [case.sums]\ncommand = './work'\nmetric = ['sum/instructions:u', 'other/instructions:u']\n"
+    );
+    let Some(yard) = Yard::new(&suite) else { return };
+    let include = crate::tidy::root().join("crates/opcost-region/include");
+    yard.script("build", &format!("cc -O1 -I '{}' -x c work.in -o work", include.display()));
+    let program = |rounds: u32| {
+        format!(
+            "#include \"opcost.h\"\nstatic volatile int sink;\nint main(void) {{\n\
+             opcost_region_begin(\"sum\");\nfor (int at = 0; at < {rounds}; at++) sink += at;\n\
+             opcost_region_end(\"sum\", 0);\nopcost_region_begin(\"other\");\n\
+             for (int at = 0; at < 1000; at++) sink += at;\nopcost_region_end(\"other\", 0);\n\
+             return 0; }}\n"
+        )
+    };
+    yard.write("work.in", &program(1000));
+    yard.commit("A loop");
+    yard.write("work.in", &program(1010));
+    yard.commit("More rounds");
+    let ended = yard.gate(&["--base", "HEAD~1", "--json"]).expect(1);
+    let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let figures = report["cases"][0]["figures"].as_array().unwrap();
+    let of = |metric: &str| figures.iter().find(|figure| figure["metric"] == metric).unwrap();
+    let more = of("sum/instructions:u")["change_ratio"].as_f64().unwrap();
+    assert!((0.009..0.011).contains(&more), "{report:#}");
+    assert_eq!(of("other/instructions:u")["change"].as_f64(), Some(0.0), "{report:#}");
+}
+
+#[test]
+fn notes_of_commits_keep_figures_without_a_server() {
+    let Some(kernel) = needs::kernel() else { return };
+    let suite = format!(
+        "kernel = '{kernel}'\nbuild = './build'\nartifact = 'work'\nlimit = '50%'\n\
+         metric = 'instructions:u'\n[case.loop]\ncommand = './work'\n"
+    );
+    let Some(yard) = Yard::new(&suite) else { return };
+    let history = |more: &[&str]| {
+        let mut command = yard.lab.command(&[&["history", "--notes"][..], more].concat());
+        command.current_dir(yard.lab.path("repository"));
+        command.spawn().unwrap().end()
+    };
+    history(&["loop"]).expect(2).says(&["no commit up to HEAD has a note", "opcost gate --notes"]);
+    yard.script("work.in", &work(1000));
+    yard.commit("A loop");
+    yard.script("work.in", &work(1100));
+    yard.commit("More rounds");
+    yard.in_repository(&["config", "user.name", "a"]);
+    yard.in_repository(&["config", "user.email", "a@b"]);
+    let before = yard.state();
+    yard.gate(&["--base", "HEAD~2", "--tip", "HEAD~1", "--notes", "--soft"]).expect(0);
+    yard.gate(&["--base", "HEAD~1", "--notes"]).expect(0);
+    // Again changes nothing, and the checkout is as it was.
+    let note = yard.in_repository(&["notes", "--ref=opcost", "show", "HEAD"]);
+    yard.gate(&["--base", "HEAD~1", "--notes"]).expect(0);
+    assert_eq!(yard.in_repository(&["notes", "--ref=opcost", "show", "HEAD"]), note);
+    assert!(note.starts_with("opcost-baseline 1\n\nloop instructions:u "), "{note}");
+    let work_tree = |state: &(String, Vec<String>)| {
+        let files = state.1.iter().filter(|file| !file.contains(".git"));
+        files.cloned().collect::<Vec<String>>()
+    };
+    assert_eq!(work_tree(&before), work_tree(&yard.state()));
+    let shown = history(&["loop"]).expect(0).stdout;
+    assert!(shown.contains("loop instructions:u · 2 commits with notes"), "{shown}");
+    assert!(shown.contains(" %  More rounds"), "{shown}");
+    let json: serde_json::Value =
+        serde_json::from_str(&history(&["loop", "--json"]).expect(0).stdout).unwrap();
+    let points = json["series"][0]["points"].as_array().unwrap();
+    assert_eq!((points.len(), &points[1]["before"]), (2, &points[0]["value"]), "{json}");
+    // A note of somebody else is neither read nor written over.
+    yard.in_repository(&["notes", "--ref=opcost", "add", "--force", "-m", "hello", "HEAD"]);
+    yard.gate(&["--base", "HEAD~1", "--notes"]).expect(3).says(&["this is no baseline file"]);
+    let damaged = history(&["loop"]).expect(0);
+    assert!(damaged.stderr.contains("is left out"), "{}", damaged.stderr);
+    assert!(damaged.stdout.contains("1 commit with a note"), "{}", damaged.stdout);
+}
+
 /// Runs a script of this repository in the lab's repository, with programs of the test before others.
 fn script_ci(yard: &Yard, name: &str, environment: &[(&str, &str)]) -> Ended {
     let script = crate::tidy::root().join("script/ci").join(name);

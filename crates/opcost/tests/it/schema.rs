@@ -16,7 +16,7 @@ fn validator() -> Validator {
 
 /// Fails unless a document is what the schema says.
 #[track_caller]
-fn check(document: &Value) {
+pub(crate) fn check(document: &Value) {
     let faults: Vec<String> = validator()
         .iter_errors(document)
         .map(|error| format!("{}: {error:.300}", error.instance_path()))

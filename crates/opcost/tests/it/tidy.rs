@@ -37,12 +37,13 @@ pub(crate) fn with_ending(ending: &str) -> Vec<(PathBuf, String)> {
 
 #[test]
 fn imports_point_one_way() {
-    let allowed: [(&str, &[&str]); 14] = [
+    let allowed: [(&str, &[&str]); 15] = [
         ("opcost-attach", &["opcost-record", "opcost-sys", "patchpoint"]),
         ("opcost-emu", &["opcost-record"]),
         ("opcost-kernel", &["opcost-record", "opcost-sys"]),
         ("opcost-profile", &["opcost-record"]),
         ("opcost-record", &[]),
+        ("opcost-region", &[]),
         ("opcost-size", &["opcost-profile", "opcost-record"]),
         ("opcost-skip", &[]),
         ("opcost-stats", &["opcost-record"]),

@@ -238,6 +238,14 @@ impl Run {
         parsed.runs.into_iter().map(of_run).collect()
     }
 
+    /// Every region of the only run.
+    pub(crate) fn regions(&self) -> Vec<RegionCost> {
+        let mut parsed = emulation::parse(&self.report)
+            .unwrap_or_else(|error| panic!("{error}\n{}\n{}", self.output, self.errors));
+        assert_eq!(parsed.runs.len(), 1);
+        parsed.runs.remove(0)
+    }
+
     /// The error that the plugin reported.
     pub(crate) fn error(&self) -> String {
         emulation::parse(&self.report).expect_err("an error was expected").to_string()

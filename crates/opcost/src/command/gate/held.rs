@@ -39,7 +39,7 @@ pub(super) struct Gate<'a> {
     pub(super) tip: RepositoryCommit,
     pub(super) trailers: Vec<Accepted>,
     pub(super) update: bool,
-    /// The figures of the tip, for a new baseline.
+    /// The figures of the tip, for a new baseline or a note.
     pub(super) updated: BTreeMap<(String, String), BaselineFigure>,
     pub(super) phases: Phases,
 }
@@ -132,7 +132,7 @@ impl Gate<'_> {
             }
         };
         for count in &counted {
-            if let (Ok(value), true) = (&count.value, self.update) {
+            if let Ok(value) = &count.value {
                 let (value, floor) = (*value, count.floor);
                 let figure = BaselineFigure { value, floor, key: measured.key.clone() };
                 self.updated.insert((case.name.clone(), count.metric.clone()), figure);

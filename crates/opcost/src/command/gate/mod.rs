@@ -14,6 +14,7 @@ use crate::command::globals::Globals;
 use crate::command::output::print;
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::gate::baseline::Baseline;
+use crate::gate::notes;
 use crate::gate::report::{Against, GateReport, GateVerdict, RevisionSide};
 use crate::gate::suite::Suite;
 use crate::gate::trailer::{Accepted, TRAILER};
@@ -24,7 +25,7 @@ use clap::Args;
 use exports::GateExports;
 use held::{Gate, Standard};
 use measure::{Bench, forget_old, store_path};
-use opcost_kernel::{Repository, RepositoryCommit};
+use opcost_kernel::{Repository, RepositoryCommit, short_commit};
 use opcost_record::printable::printable;
 use opcost_sys::interrupt::Interrupt;
 use std::collections::BTreeMap;
@@ -65,6 +66,11 @@ pub struct GateArgs {
     /// Measure what is in the checkout now, uncommitted changes and new files included
     #[arg(long)]
     worktree: bool,
+
+    /// Keep the figures of the measured commit in the repository, as a note of the commit (git notes
+    /// --ref=opcost); opcost history --notes CASE shows them
+    #[arg(long, conflicts_with = "worktree")]
+    notes: bool,
 
     /// Only this case; may be repeated [default: all]
     #[arg(long, value_name = "NAME")]
@@ -167,6 +173,14 @@ pub fn gate(globals: &Globals, args: &GateArgs) -> Result<Status> {
         write_baseline(path, &text)?;
         report.updated = true;
         report.orphans.clear();
+    }
+    if args.notes {
+        let figures = gate.updated.clone();
+        let text = notes::noted(repository.note(&tip.id).as_deref(), figures);
+        let text = text.with_context(|| format!("the note of {}", short_commit(&tip.id)));
+        repository.set_note(&tip.id, &text.status(Status::NotComparable)?).map_err(|error| {
+            fail(Status::Missing, format!("cannot keep the figures as a note: {error}"))
+        })?;
     }
     let style = globals.style();
     let view = page::GateView { report: &report, style: &style, soft: args.soft };

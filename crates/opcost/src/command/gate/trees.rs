@@ -322,7 +322,7 @@ impl<'a> Trees<'a> {
             folder: self.repository.top.clone(),
             key: digest(&parts)[..KEY_DIGITS].to_string(),
             compiler: None,
-            role: Role::Kernel(commit.id.clone()),
+            role: Role::Kernel(short_commit(&commit.id).to_string()),
         })
     }
 

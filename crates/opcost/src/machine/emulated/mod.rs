@@ -26,6 +26,7 @@ pub use cpu::CpuError;
 pub use self_test::Unusable;
 pub use tools::{Artefact, Emulator, ToolError, Tools, VARIABLE, artefact, default_kernel};
 
+use super::program_regions;
 use super::{Machine, RunEnd, Together};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::plan::{EnvironmentPolicy, Group, Plan, Slot, VariantPlan, WorkPlan};
@@ -329,6 +330,9 @@ impl<'a> Emulated<'a> {
                 profile.modules = prepared.modules_of(profile);
             }
             end.report.readings.retain(|reading| is_wanted(&reading.key));
+        }
+        if plan.regions() {
+            ends.iter_mut().for_each(program_regions::require);
         }
         flight.files.remove();
         self.note("opcost reads what runs left", lap.end());

@@ -139,6 +139,19 @@ impl Source for Counters {
         Ok(())
     }
 
+    fn now(&self, sums: &mut Vec<Option<Reading>>) -> Result<()> {
+        let readings = self.snapshot()?.into_iter().zip(&self.events);
+        sums.extend(readings.map(|(reading, event)| {
+            let reading = reading?;
+            Some(Reading {
+                key: event.key.clone(),
+                value: reading.value,
+                time: Some(reading.time()),
+            })
+        }));
+        Ok(())
+    }
+
     fn read(&mut self, region: &str, _: Option<&Exit>, readings: &mut Vec<Reading>) -> Result<()> {
         for (counter, event) in self.open.iter().zip(&self.events) {
             let (Some(before), Some(after)) = (counter.before, counter.after) else {

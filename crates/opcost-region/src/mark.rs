@@ -1,0 +1,38 @@
+//! The marker instructions.
+
+/// Executes the marker whose displacement ends with this byte; nothing on processors other than x86-64.
+#[inline(always)]
+pub(crate) fn mark<const BYTE: u8>() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a NOP with a memory operand reads and writes nothing (Intel SDM volume 2, NOP); the
+    // compiler keeps memory accesses on their side of it, since it is not marked `nomem`.
+    unsafe {
+        std::arch::asm!(
+            ".byte 0x0f, 0x1f, 0x80, {byte}, 0x04, 0x63, 0x6f",
+            byte = const BYTE,
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
+/// Executes the marker of four bits.
+pub(crate) fn digit(digit: u8) {
+    match digit & 15 {
+        0 => mark::<0>(),
+        1 => mark::<1>(),
+        2 => mark::<2>(),
+        3 => mark::<3>(),
+        4 => mark::<4>(),
+        5 => mark::<5>(),
+        6 => mark::<6>(),
+        7 => mark::<7>(),
+        8 => mark::<8>(),
+        9 => mark::<9>(),
+        10 => mark::<10>(),
+        11 => mark::<11>(),
+        12 => mark::<12>(),
+        13 => mark::<13>(),
+        14 => mark::<14>(),
+        _ => mark::<15>(),
+    }
+}
