@@ -14,11 +14,6 @@ const IMAGE: &str = "
  .byte 0x0f,0x1f,0x80,0x00,0x02,0x63,0x6f
 .endm
 .set NEW, 0x800000
-.code32
-.globl _start
-.text
-.balign 4
-.long 0x1badb002, 0, -0x1badb002
 _start: cli
  mov $stack,%esp
  lgdt gdt_register
@@ -139,10 +134,9 @@ struct Bare {
 /// Runs the image with some work in it.
 fn run(work: &str, options: &[&str]) -> Option<Bare> {
     let emulator = Emulator::find(SYSTEM)?;
-    let link = ["-m32", "-Wl,-Ttext=0x100000", "-Wl,--section-start=.handlers=0x140000"];
-    let flat = ["-Wl,-Tdata=0x150000", "-Wl,-m,elf_i386", "-no-pie", "-Wl,-n"];
+    let link = ["-Wl,--section-start=.handlers=0x140000", "-Wl,-Tdata=0x150000"];
     let source = IMAGE.replace(" WORK\n", &format!("{work}\n"));
-    let image = emulator.build("bare.S", &source, &[&link[..], &flat].concat())?;
+    let image = emulator.build_image("bare.S", &source, &link)?;
     let symbols = emulator.file("symbols", SYMBOLS.as_bytes());
     let sent = emulator.folder().join("sent");
     let debug = format!("file:{}", sent.display());

@@ -4,11 +4,6 @@ use crate::emulator::{Emulator, SYSTEM, check};
 
 /// A multiboot image of 32-bit code; it sends how far the time stamp counter went to a file.
 const IMAGE: &str = "
-.code32
-.globl _start
-.text
-.balign 4
-.long 0x1badb002, 0, -0x1badb002
 _start: mov $stack,%esp
  mov $buffer,%edi
  mov $buffer,%esi
@@ -49,8 +44,7 @@ stack:
 #[test]
 fn the_guests_clock_goes_on_by_the_starts() {
     let Some(emulator) = Emulator::find(SYSTEM) else { return };
-    let options = ["-m32", "-Wl,-Ttext=0x100000", "-Wl,-m,elf_i386", "-no-pie", "-Wl,-n"];
-    let Some(image) = emulator.build("machine.S", IMAGE, &options) else { return };
+    let Some(image) = emulator.build_image("machine.S", IMAGE, &[]) else { return };
     let clock = emulator.folder().join("clock");
     let debug = format!("file:{}", clock.display());
     let arguments = [
@@ -95,11 +89,6 @@ fn the_guests_clock_goes_on_by_the_starts() {
 /// through the interrupt controller (8259). It sends a digest of the time stamp counter as it was after
 /// each halt.
 const HALTS: &str = "
-.code32
-.globl _start
-.text
-.balign 4
-.long 0x1badb002, 0, -0x1badb002
 _start: cli
  mov $stack,%esp
  lgdt gdt_register
@@ -183,8 +172,7 @@ int ppoll(void *files, unsigned long count, const void *limit, const void *mask)
 #[test]
 fn halts_leave_the_same_clock_however_busy_qemus_main_loop_is() {
     let Some(emulator) = Emulator::find(SYSTEM) else { return };
-    let options = ["-m32", "-Wl,-Ttext=0x100000", "-Wl,-m,elf_i386", "-no-pie", "-Wl,-n"];
-    let Some(image) = emulator.build("halts.S", HALTS, &options) else { return };
+    let Some(image) = emulator.build_image("halts.S", HALTS, &[]) else { return };
     let Some(library) = emulator.build("busy.c", NEVER_SLEEPS, &SHARED) else { return };
     let clock = emulator.folder().join("clock");
     let debug = format!("file:{}", clock.display());

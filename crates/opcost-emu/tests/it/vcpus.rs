@@ -5,11 +5,6 @@ use crate::emulator::{Emulator, Run, SYSTEM, check, count, paths, skip};
 /// A multiboot image of 32-bit code. CPU 0 starts CPU 1 (Intel SDM volume 3, section 9.4.4: INIT, then
 /// STARTUP with the page of the code), and both count down, each for several turns.
 const IMAGE: &str = "
-.code32
-.globl _start
-.text
-.balign 4
-.long 0x1badb002, 0, -0x1badb002
 _start: cli
  mov $stack,%esp
  mov $start16,%esi
@@ -89,8 +84,7 @@ fn image(emulator: &Emulator, more: &str) -> Option<String> {
         skip("two CPUs hang in this QEMU; 10.0 and later have no such fault");
         return None;
     }
-    let options = ["-m32", "-Wl,-Ttext=0x100000", "-Wl,-m,elf_i386", "-no-pie", "-Wl,-n"];
-    emulator.build("vcpus.S", &IMAGE.replace("MORE", more), &options)
+    emulator.build_image("vcpus.S", &IMAGE.replace("MORE", more), &[])
 }
 
 /// Runs the image on two CPUs; `buffer_mib`: room for translated code.

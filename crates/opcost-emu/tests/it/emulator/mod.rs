@@ -13,6 +13,15 @@ use tempfile::TempDir;
 pub(crate) mod probe;
 
 /// Emulates one program.
+/// The head of an image that a boot loader accepts (Multiboot Specification 0.6.96, section 3.1).
+const MULTIBOOT: &str = "
+.code32
+.globl _start
+.text
+.balign 4
+.long 0x1badb002, 0, -0x1badb002
+";
+
 pub(crate) const USER: &str = "qemu-x86_64";
 /// Emulates a whole machine.
 pub(crate) const SYSTEM: &str = "qemu-system-x86_64";
@@ -110,6 +119,12 @@ impl Emulator {
             .unwrap();
         assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
         Some(program)
+    }
+
+    /// Builds a multiboot image of 32-bit code, which begins at `_start` and at 1 MiB.
+    pub(crate) fn build_image(&self, name: &str, code: &str, more: &[&str]) -> Option<String> {
+        let flat = ["-m32", "-Wl,-Ttext=0x100000", "-Wl,-m,elf_i386", "-no-pie", "-Wl,-n"];
+        self.build(name, &format!("{MULTIBOOT}{code}"), &[&flat[..], more].concat())
     }
 
     /// Runs QEMU, with the filters that its self-test finds.

@@ -1,8 +1,8 @@
 //! The line of commits between two revisions, and the lines within merges.
 
-use super::walk::{Desk, Point, Walk};
+use super::walk::{Desk, How, Point, Walk};
 use super::{BisectArgs, begin, count_ends, noisy, report, steps_of};
-use crate::command::gate::measure::{Seeds, store_path};
+use crate::command::gate::measure::store_path;
 use crate::command::gate::trees::Trees;
 use crate::command::gate::{Place, suite_at};
 use crate::command::globals::Globals;
@@ -71,7 +71,7 @@ pub(super) fn checkout(globals: &Globals, args: &BisectArgs) -> Result<Status> {
     let mut desk = Desk::open(&walk, globals)?;
     let [good, here] = [commits.point(good)?, commits.point(here)?];
     let shown = here.suspect.shown();
-    let reading = match walk.read(&mut desk, &here, "the checked out commit", Seeds::One, true)? {
+    let reading = match walk.read(&mut desk, &here, How::anew("the checked out commit"))? {
         Ok(reading) => reading,
         Err(why) => {
             eprintln!("opcost: {shown} cannot be tested: {why}");
@@ -79,7 +79,7 @@ pub(super) fn checkout(globals: &Globals, args: &BisectArgs) -> Result<Status> {
         }
     };
     walk.take_key(&reading);
-    let of_good = walk.read(&mut desk, &good, "the good end", Seeds::Floor, false)?;
+    let of_good = walk.read(&mut desk, &good, How::with_floor("the good end"))?;
     let of_good =
         of_good.map_err(|why| super::untestable_end("good", &good.suspect.shown(), &why))?;
     walk.watch(&of_good, &reading);
@@ -93,7 +93,7 @@ pub(super) fn checkout(globals: &Globals, args: &BisectArgs) -> Result<Status> {
         None => !search.moved(0, 1).is_empty(),
         Some(bad) => {
             let bad = commits.point(bad)?;
-            let of_bad = walk.read(&mut desk, &bad, "the bad end", Seeds::One, false)?;
+            let of_bad = walk.read(&mut desk, &bad, How::kept("the bad end"))?;
             let of_bad =
                 of_bad.map_err(|why| super::untestable_end("bad", &bad.suspect.shown(), &why))?;
             let mut ends = Search::new(2, walk.floors.clone());
@@ -221,8 +221,8 @@ impl Commits<'_> {
             let line = ids.map(|id| self.point_of(&id)).collect::<Result<Vec<_>>>()?;
             step.of_merge = Some(step.change);
             if let [begin, .., end] = &line[..] {
-                let begin = walk.read(desk, begin, "the merge's base", Seeds::One, false)?;
-                let end = walk.read(desk, end, "the merged commit", Seeds::One, false)?;
+                let begin = walk.read(desk, begin, How::kept("the merge's base"))?;
+                let end = walk.read(desk, end, How::kept("the merged commit"))?;
                 if let (Ok(begin), Ok(end)) = (begin, end) {
                     let search = walk.search(desk, &line, [&begin, &end])?;
                     let steps = steps_of(&search, &line, figure);

@@ -5,7 +5,6 @@ mod noisy;
 mod options;
 mod walk;
 
-use crate::command::gate::measure::Seeds;
 use crate::command::globals::Globals;
 use crate::command::output::print;
 use crate::exit::{Status, WithStatus, fail, in_words, status_of};
@@ -23,7 +22,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Instant;
-use walk::{Desk, Point, Reading, Walk};
+use walk::{Desk, How, Point, Reading, Walk};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   opcost bisect --good v1.2 --bad HEAD --case parse
@@ -241,10 +240,10 @@ fn count_ends<'a>(
     let [Some(first), Some(last)] = [points.first(), points.last()] else {
         return Err(fail(Status::NotComparable, "there is nothing between the ends"));
     };
-    let bad = walk.read(&mut desk, last, "the bad end", Seeds::One, true)?;
+    let bad = walk.read(&mut desk, last, How::anew("the bad end"))?;
     let bad = bad.map_err(|why| untestable_end("bad", names[1], &why))?;
     walk.take_key(&bad);
-    let good = walk.read(&mut desk, first, "the good end", Seeds::Floor, false)?;
+    let good = walk.read(&mut desk, first, How::with_floor("the good end"))?;
     let good = good.map_err(|why| untestable_end("good", names[0], &why))?;
     walk.watch(&good, &bad);
     let mut search = Search::new(2, walk.floors.clone());

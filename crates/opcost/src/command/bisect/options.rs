@@ -3,10 +3,10 @@
 //! What each step of the line moves adds up to the whole change. What an option moves alone, added to the
 //! good end, differs from its step by how it interacts with those before it.
 
-use super::walk::Point;
+use super::walk::{How, Point};
 use super::{BisectArgs, begin, count_ends, report};
 use crate::command::gate::Place;
-use crate::command::gate::measure::{Seeds, store_path};
+use crate::command::gate::measure::store_path;
 use crate::command::globals::Globals;
 use crate::exit::{HasStatus, Status, WithStatus, cause, fail};
 use crate::experiment::KernelRecipe;
@@ -16,7 +16,6 @@ use crate::gate::suite::Case;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use opcost_kernel::{KernelError, RepositoryCommit, digest, options_of};
-use opcost_sys::interrupt::Interrupt;
 use opcost_sys::xdg;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -67,12 +66,7 @@ pub(super) fn bisect(globals: &Globals, args: &BisectArgs, kind: OptionKind) -> 
     let home = cache.join("bisect");
     let recordings = home.join("recordings.sqlite");
     if let (Some(case), false) = (&own, needs_revision) {
-        let interrupt = Interrupt::install()
-            .context("cannot install the signal handler")
-            .status(Status::Missing)?;
-        let here = std::env::current_dir()
-            .context("cannot read the working directory")
-            .status(Status::Missing)?;
+        let (interrupt, here) = Place::here()?;
         let line = line(args, kind, case, None, &home, bad)?;
         let place = (store_path(globals, recordings)?, here);
         let walk = begin(globals, &interrupt, None, place, args, case, kind.kind());
@@ -118,7 +112,7 @@ fn search<'a>(
             Some(step.change)
         } else {
             let reading =
-                ends.walk.read(&mut ends.desk, &alone[found.to - 1], "alone", Seeds::One, false)?;
+                ends.walk.read(&mut ends.desk, &alone[found.to - 1], How::kept("alone"))?;
             let value =
                 reading.ok().and_then(|reading| ends.walk.figures(&reading).get(&name).copied());
             value.map(|value| i128::from(value) - i128::from(bisection.figure.values[0]))

@@ -72,6 +72,31 @@ pub(super) struct Desk<'a> {
     phases: Phases,
 }
 
+/// How a point is counted, and what messages call it.
+#[derive(Clone, Copy)]
+pub(super) struct How<'a> {
+    which: &'a str,
+    seeds: Seeds,
+    fresh: bool,
+}
+
+impl<'a> How<'a> {
+    /// Once, unless an earlier opcost counted it.
+    pub(super) fn kept(which: &'a str) -> How<'a> {
+        How { which, seeds: Seeds::One, fresh: false }
+    }
+
+    /// Once, in any case.
+    pub(super) fn anew(which: &'a str) -> How<'a> {
+        How { which, seeds: Seeds::One, fresh: true }
+    }
+
+    /// In so many layouts that their effect is known, unless an earlier opcost did.
+    pub(super) fn with_floor(which: &'a str) -> How<'a> {
+        How { which, seeds: Seeds::Floor, fresh: false }
+    }
+}
+
 /// What was counted at a point.
 pub(super) struct Reading {
     /// The figure that is told first.
@@ -124,21 +149,17 @@ impl<'a> Walk<'a> {
     }
 
     /// Counts a point, unless an earlier opcost did; `Err` within says why it cannot be tested.
-    ///
-    /// `fresh`: whether it is counted in any case.
     pub(super) fn read(
         &self,
         desk: &mut Desk<'_>,
         point: &Point,
-        which: &str,
-        seeds: Seeds,
-        fresh: bool,
+        how: How<'_>,
     ) -> Result<Result<Reading, String>> {
         let of_point = |error: anyhow::Error| match status_of(&error) {
             Some(status) if is_of_point(status) => Ok(in_words(&error)),
             _ => Err(error),
         };
-        let (measured, known) = match self.measured(desk, point, which, seeds, fresh) {
+        let (measured, known) = match self.measured(desk, point, how) {
             Ok(measured) => measured,
             Err(error) => return of_point(error).map(Err),
         };
@@ -188,13 +209,11 @@ impl<'a> Walk<'a> {
         &self,
         desk: &mut Desk<'_>,
         point: &Point,
-        which: &str,
-        seeds: Seeds,
-        fresh: bool,
+        how: How<'_>,
     ) -> Result<(Measured, bool)> {
         let mut case = point.case.clone();
         loop {
-            match self.measured_as(&case, desk, point, which, seeds, fresh) {
+            match self.measured_as(&case, desk, point, how) {
                 Ok(measured) => return Ok(measured),
                 Err(error) => match softened(&case, &error)? {
                     Some(softer) => case = softer,
@@ -209,10 +228,9 @@ impl<'a> Walk<'a> {
         case: &Case,
         desk: &mut Desk<'_>,
         point: &Point,
-        which: &str,
-        seeds: Seeds,
-        fresh: bool,
+        how: How<'_>,
     ) -> Result<(Measured, bool)> {
+        let How { which, seeds, fresh } = how;
         let site = match (&point.revision, &desk.trees) {
             (Some(commit), Some(trees)) => trees.site(commit, recipe(case))?,
             _ => self.bystander(),
@@ -305,7 +323,7 @@ impl<'a> Walk<'a> {
     ) -> Result<Vec<Result<Reading, String>>> {
         let which = |at: usize| format!("count {},", looked_at + at + 1);
         if let [point] = next[..] {
-            return Ok(vec![self.read(desk, &points[point], &which(0), Seeds::One, false)?]);
+            return Ok(vec![self.read(desk, &points[point], How::kept(&which(0)))?]);
         }
         let names: Vec<&str> = next.iter().map(|point| points[*point].suspect.name()).collect();
         desk.phases.tell(&format!("building and counting {}", names.join(", ")), None);
@@ -313,7 +331,7 @@ impl<'a> Walk<'a> {
         let quiet = Globals { quiet: true, ..self.globals.clone() };
         let read = |at: usize, point: usize| {
             let mut desk = Desk::open(self, &quiet)?;
-            self.read(&mut desk, &points[point], &which(at), Seeds::One, false)
+            self.read(&mut desk, &points[point], How::kept(&which(at)))
         };
         thread::scope(|scope| {
             let threads: Vec<_> = next

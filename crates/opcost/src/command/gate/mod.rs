@@ -207,14 +207,20 @@ pub(super) struct Place {
 impl Place {
     /// The repository around the working directory.
     pub(super) fn find() -> Result<Place> {
+        let (interrupt, here) = Place::here()?;
+        let repository = Repository::find(&here).map_err(HasStatus::carried)?;
+        Ok(Place { interrupt, here, repository })
+    }
+
+    /// The working directory, and what a signal sets.
+    pub(super) fn here() -> Result<(Interrupt, PathBuf)> {
         let interrupt = Interrupt::install()
             .context("cannot install the signal handler")
             .status(Status::Missing)?;
         let here = std::env::current_dir()
             .context("cannot read the working directory")
             .status(Status::Missing)?;
-        let repository = Repository::find(&here).map_err(HasStatus::carried)?;
-        Ok(Place { interrupt, here, repository })
+        Ok((interrupt, here))
     }
 }
 

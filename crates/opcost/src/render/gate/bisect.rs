@@ -1,7 +1,7 @@
 //! What a bisection found: for a terminal, as a mail, as JSON.
 
 use super::exactly;
-use super::functions::{FunctionLine, lines};
+use super::functions::{lines, show_lines};
 use crate::gate::bisect::{BisectStep, Bisection, Check, Suspect, SuspectKind};
 use crate::number::{figure, grouped};
 use crate::render::Style;
@@ -37,14 +37,7 @@ pub fn signed(change: i128) -> String {
 /// The answer for a terminal.
 pub fn text(bisection: &Bisection, style: &Style) -> String {
     let mut page = Page::new(style);
-    heading(&mut page, bisection);
-    page.line("");
-    table(&mut page, bisection);
-    for step in bisection.steps.iter().flat_map(all) {
-        details(&mut page, step);
-    }
-    ending(&mut page, bisection);
-    page.line("");
+    contents(&mut page, bisection);
     let color = if bisection.steps.is_empty() { YELLOW } else { BOLD };
     page.wrap(color, "", &format!("{}.", capital(&bisection.headline())));
     page.into_text()
@@ -73,14 +66,7 @@ pub fn mail(bisection: &Bisection) -> String {
         page.line(&format!("Cc: {author}"));
     }
     page.line("");
-    heading(&mut page, bisection);
-    page.line("");
-    table(&mut page, bisection);
-    for step in bisection.steps.iter().flat_map(all) {
-        details(&mut page, step);
-    }
-    ending(&mut page, bisection);
-    page.line("");
+    contents(&mut page, bisection);
     page.line("To see it again:");
     page.line(&format!("  {}", printable(&bisection.command)));
     if bisection.kind == SuspectKind::Commit {
@@ -93,6 +79,18 @@ pub fn mail(bisection: &Bisection) -> String {
         }
     }
     page.into_text()
+}
+
+/// What was found, step by step.
+fn contents(page: &mut Page, bisection: &Bisection) {
+    heading(page, bisection);
+    page.line("");
+    table(page, bisection);
+    for step in bisection.steps.iter().flat_map(all) {
+        details(page, step);
+    }
+    ending(page, bisection);
+    page.line("");
 }
 
 /// A step and those within it.
@@ -277,24 +275,7 @@ fn details(page: &mut Page, step: &BisectStep) {
     let Some(functions) = functions else { return };
     let (total, lines) = lines(functions);
     page.wrap(PLAIN, "    ", &format!("where {total} {} come from", functions.unit()));
-    let change_width = lines.iter().map(|line| line.change.width()).max().unwrap_or(0);
-    let name_width = lines.iter().map(|line| line.name.width()).max().unwrap_or(0);
-    let name_width = name_width.min(page.width.saturating_sub(change_width + 10) / 2).max(16);
-    for FunctionLine { name, change, callers } in lines {
-        let name = page.name(&name, "", name_width);
-        let line = format!("      {}  {}", fit(&name, name_width), align(&change, change_width));
-        let from = callers.join(", ");
-        match from.is_empty() {
-            true => page.line(&line),
-            false if line.width() + 3 + from.width() <= page.width => {
-                page.line(&format!("{line} ← {from}"))
-            }
-            false => {
-                page.line(&line);
-                page.wrap(DIM, "        ← ", &from);
-            }
-        }
-    }
+    show_lines(page, lines, 6);
 }
 
 fn ending(page: &mut Page, bisection: &Bisection) {

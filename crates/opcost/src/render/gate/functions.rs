@@ -2,11 +2,16 @@
 
 use crate::comparison::{FunctionComparison, UNATTRIBUTED};
 use crate::render::functions::{behind, decimals_that_add_up, signed};
+use crate::render::page::{DIM, Page, align, fit};
+use unicode_width::UnicodeWidthStr;
 
 /// Functions of a case that are named, at most.
 pub(super) const FUNCTIONS_SHOWN: usize = 8;
 /// Callers of one function that are named.
 const CALLERS_SHOWN: usize = 3;
+
+/// Columns of a name, at least.
+const NAME_WIDTH_MIN: usize = 16;
 
 /// A function, or what stands for the others.
 pub(super) struct FunctionLine {
@@ -67,4 +72,29 @@ pub(super) fn lines(functions: &FunctionComparison) -> (String, Vec<FunctionLine
         add(UNATTRIBUTED.into(), rest);
     }
     (signed(total, decimals), lines)
+}
+
+/// Shows them as a table, `indent` columns from the left: name, change, and callers where there is room or
+/// below.
+pub(super) fn show_lines(page: &mut Page, lines: Vec<FunctionLine>, indent: usize) {
+    let change_width = lines.iter().map(|line| line.change.width()).max().unwrap_or(0);
+    let name_width = lines.iter().map(|line| line.name.width()).max().unwrap_or(0);
+    let room = page.width.saturating_sub(change_width + indent + 4) / 2;
+    let name_width = name_width.min(room).max(NAME_WIDTH_MIN);
+    let indent = " ".repeat(indent);
+    for FunctionLine { name, change, callers } in lines {
+        let name = page.name(&name, "", name_width);
+        let line = format!("{indent}{}  {}", fit(&name, name_width), align(&change, change_width));
+        let from = callers.join(", ");
+        match from.is_empty() {
+            true => page.line(&line),
+            false if line.width() + 3 + from.width() <= page.width => {
+                page.line(&format!("{line} ← {from}"));
+            }
+            false => {
+                page.line(&line);
+                page.wrap(DIM, &format!("{indent}  ← "), &from);
+            }
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! The answer for people, in 80 columns.
 
-use super::functions::{FunctionLine, lines};
+use super::functions::{lines, show_lines};
 use super::{GateView, against_words, both, side_words};
 use crate::gate::report::{CaseReport, FigureReport, GateVerdict, Outcome};
 use crate::render::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, fit};
@@ -182,22 +182,5 @@ fn of_functions(page: &mut Page, case: &CaseReport) {
         "  ",
         &format!("where {total} {} of {} come from{place}", functions.unit(), case.name),
     );
-    let change_width = lines.iter().map(|line| line.change.width()).max().unwrap_or(0);
-    let name_width = lines.iter().map(|line| line.name.width()).max().unwrap_or(0);
-    let name_width = name_width.min(page.width.saturating_sub(change_width + 8) / 2).max(16);
-    for FunctionLine { name, change, callers } in lines {
-        let name = page.name(&name, "", name_width);
-        let line = format!("    {}  {}", fit(&name, name_width), align(&change, change_width));
-        let from = callers.join(", ");
-        match from.is_empty() {
-            true => page.line(&line),
-            false if line.width() + 3 + from.width() <= page.width => {
-                page.line(&format!("{line} ← {from}"));
-            }
-            false => {
-                page.line(&line);
-                page.wrap(DIM, "      ← ", &from);
-            }
-        }
-    }
+    show_lines(page, lines, 4);
 }
