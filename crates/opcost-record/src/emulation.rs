@@ -15,7 +15,7 @@
 //! ([`RunEnd`](crate::marker::Marker::RunEnd)) makes one. In a run every region starts with its
 //! name; counts name a metric and a domain; then come the lines of its [`Profile`]. A region that
 //! was counted more than once in a run stands once, with the sums. Behind `work` and `twin` stand the
-//! regions that the program marked, with `entries` and `operations` among their counts. Behind all runs come the files of
+//! regions that the program marked, with `region-entries` and `region-ops` among their counts. Behind all runs come the files of
 //! which the program itself mapped code. The frame is that of [`framing`](crate::framing).
 
 use crate::framing::{Format, TextError, number, words};

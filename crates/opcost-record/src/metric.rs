@@ -191,9 +191,9 @@ const fn condition(name: &'static str, unit: Unit, help: &'static str) -> Metric
 }
 
 /// Times that a program entered a region of its own.
-pub const ENTRIES: &str = "entries";
+pub const ENTRIES: &str = "region-entries";
 /// Operations that a program performed in a region of its own.
-pub const OPERATIONS: &str = "operations";
+pub const OPERATIONS: &str = "region-ops";
 
 /// What a program says of a region of its own.
 const fn of_region(name: &'static str, help: &'static str) -> MetricRow {

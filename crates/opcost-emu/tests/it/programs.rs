@@ -530,9 +530,9 @@ fn regions_of_the_program_are_counted_each_by_itself() {
     let emulation = run.regions();
     let names: Vec<&str> = emulation.iter().map(|region| region.region.as_str()).collect();
     assert_eq!(names, ["work", "a", "b"]);
-    check(&emulation[1], &[("instructions", 18), ("entries", 2), ("operations", 10)]);
-    check(&emulation[2], &[("instructions", 8), ("entries", 2)]);
-    assert_eq!(emulation[2].count("operations", Domain::All), None);
+    check(&emulation[1], &[("instructions", 18), ("region-entries", 2), ("region-ops", 10)]);
+    check(&emulation[2], &[("instructions", 8), ("region-entries", 2)]);
+    assert_eq!(emulation[2].count("region-ops", Domain::All), None);
     // The whole counts the marks: 4 of each begin, 6 or 7 of each end.
     check(&emulation[0], &[("instructions", 1 + 2 * (9 + 2 * 4 + 2 * 7 + 2))]);
 }
@@ -541,7 +541,7 @@ fn regions_of_the_program_are_counted_each_by_itself() {
 fn regions_of_a_whole_program_are_counted() {
     let source = "_start: ENTER 'a'\n nop\n nop\n LEAVE 'a',0\n EXIT";
     let Some(run) = run(source, &["window=whole"]) else { return };
-    check(&run.regions()[1], &[("instructions", 2), ("loads", 0), ("entries", 1)]);
+    check(&run.regions()[1], &[("instructions", 2), ("loads", 0), ("region-entries", 1)]);
 }
 
 #[test]

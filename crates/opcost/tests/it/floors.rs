@@ -54,7 +54,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
                 "tree",
                 "vcpu",
             ],
-            &["arguments", "rcu", "region", "report"],
+            &["arguments", "halt", "rcu", "region", "report"],
             &["repeat"],
             &["block"],
             &["blocks"],
