@@ -56,11 +56,11 @@ fn regions_have_what_came_between_their_marks() {
     let expected = [
         "outer/wall 500",
         "outer/cycles:u 5",
-        "outer/entries 1",
+        "outer/region-entries 1",
         "a/wall 200",
         "a/cycles:u 2",
-        "a/entries 2",
-        "a/operations 12",
+        "a/region-entries 2",
+        "a/region-ops 12",
     ];
     assert_eq!(served(&messages, None).unwrap(), expected);
 }
@@ -68,7 +68,8 @@ fn regions_have_what_came_between_their_marks() {
 #[test]
 fn a_counter_that_was_not_there_all_the_time_has_no_figure() {
     let messages: [&[u8]; 4] = [b"b0 a\0", b"e0 a\0", b"b0 b\0", b"e0 b\0"];
-    let expected = ["a/wall 100", "a/entries 1", "b/wall 100", "b/cycles:u 1", "b/entries 1"];
+    let expected =
+        ["a/wall 100", "a/region-entries 1", "b/wall 100", "b/cycles:u 1", "b/region-entries 1"];
     assert_eq!(served(&messages, Some(3)).unwrap(), expected);
 }
 
