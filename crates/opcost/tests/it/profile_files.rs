@@ -97,6 +97,23 @@ fn stacks_are_exported() {
     assert!(text.lines().any(|line| line.contains(";main;recursive;")), "{text}");
 }
 
+/// Readers of JSON accept 128 levels, each caller takes two.
+#[test]
+fn deep_recursion_leaves_json_that_can_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("deep.folded");
+    let frames: Vec<String> = (0..200).map(|depth| format!("f{depth}")).collect();
+    std::fs::write(&file, format!("{} 10\n", frames.join(";"))).unwrap();
+    let document = json(&["profile", "-i", file.to_str().unwrap(), "--json", "--callers"]);
+    let leaf = &document["functions"][0];
+    assert_eq!(leaf["symbol"], "f199");
+    let (mut at, mut deep) = (&leaf["caller_tree"], 0);
+    while let Some(caller) = at["callers"].get(0) {
+        (at, deep) = (caller, deep + 1);
+    }
+    assert_eq!((deep, &at["callers_left_out"]), (50, &true.into()));
+}
+
 #[test]
 fn the_hook_of_a_call_counting_profiler_is_named() {
     let folder = tempfile::tempdir().unwrap();

@@ -94,20 +94,29 @@ fn function(view: &View<'_>, table: &FunctionTable, at: usize, cost: &FunctionCo
         && let Some(number) =
             sampled.profile.functions.iter().position(|function| *function == cost.function)
     {
-        document["caller_tree"] = tree(sampled, &caller_tree(sampled, number as u32));
+        document["caller_tree"] =
+            tree(sampled, &caller_tree(sampled, number as u32), CALLERS_DEEP_MAX);
     }
     document
 }
 
-fn tree(sampled: &Sampled, node: &CallerTree) -> Value {
+/// Callers of callers so deep: each takes two levels of JSON, of which common readers accept 128.
+const CALLERS_DEEP_MAX: usize = 50;
+
+fn tree(sampled: &Sampled, node: &CallerTree, deep: usize) -> Value {
     let function = &sampled.profile.functions[node.function as usize];
-    value!({
+    let shown = if deep > 0 { &node.callers[..] } else { &[] };
+    let mut document = value!({
         "symbol": function.symbol,
         "module": function.module,
         "cost": node.cost,
         "samples": node.samples,
-        "callers": node.callers.iter().map(|caller| tree(sampled, caller)).collect::<Vec<_>>(),
-    })
+        "callers": shown.iter().map(|caller| tree(sampled, caller, deep - 1)).collect::<Vec<_>>(),
+    });
+    if shown.len() < node.callers.len() {
+        document["callers_left_out"] = true.into();
+    }
+    document
 }
 
 fn lost(sampled: &Sampled) -> Value {
