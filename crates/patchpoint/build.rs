@@ -23,7 +23,8 @@ const SOURCES: [&str; 14] = [
 ];
 
 fn main() {
-    let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../patchpoint");
+    // In the repository links to the C library, in a package a copy.
+    let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("c");
     println!("cargo::rerun-if-env-changed=PATCHPOINT_LINK");
     println!("cargo::rustc-check-cfg=cfg(patchpoint_native)");
     let set = |name: &str| env::var(format!("CARGO_CFG_TARGET_{name}")).unwrap_or_default();

@@ -142,6 +142,11 @@ impl Attribution {
         self.landmarks.get(&address).copied()
     }
 
+    /// Whether the symbols say where the kernel is entered by a fault.
+    pub(crate) fn knows_faults(&self) -> bool {
+        self.landmarks.values().any(|(landmark, _)| *landmark == Landmark::Fault)
+    }
+
     /// The function at a kernel address.
     pub(crate) fn kernel_owner(&self, address: u64) -> Owner {
         let found = find(&self.kernel, address);

@@ -12,34 +12,59 @@
 
 use crate::cache::Fetch;
 use crate::counters::Cost;
-use crate::decode::{Exit, Facts, MarkerAt, Wait};
+use crate::decode::{Exit, Facts, MarkerAt, RETURN_BYTES, Wait, popped};
 use crate::repeat::Site;
-use crate::tree::ROOT;
 use opcost_record::symbols::Landmark;
-use std::cell::Cell;
 
 /// Runs of a block at most, two times: QEMU's blocks have at most 512 instructions (TCG_MAX_INSNS).
 const TAG_UNIT: u64 = 1024;
 /// [`Block::exit_tag`] that no tag equals, nor does a number a little below: the next block is always
 /// looked at.
 pub(crate) const NEVER: u64 = TAG_UNIT / 2 + TAG_UNIT / 4;
+/// What [`Cells::expected`] holds behind an access by itself, so that the next block is looked at.
+pub(crate) const CUT: u64 = NEVER + 1;
 
 /// What must be in [`Cells::expected`] for a block to go on without a closer look.
 ///
 /// `special`: whether more than cost and function must be looked at when it begins.
 pub(crate) fn tag(function: u32, special: bool) -> u64 {
-    (u64::from(function) * 2 + u64::from(special)) * TAG_UNIT
+    // No tag is 0: what is a little below one must not be less than 0.
+    ((u64::from(function) + 1) * 2 + u64::from(special)) * TAG_UNIT
+}
+
+/// What [`Cells::expected`] holds behind a block whose next block is always looked at, and whose cuts the
+/// kernel's entries tell: the block. Less than 0, as nothing else is, and 4 bytes where the block's address
+/// is low. So QEMU stores one number, where it otherwise stores the tag and the block.
+fn behind(block: *const Block, returns: bool) -> u64 {
+    let address = block.addr() as u64;
+    let sign = if address < LOW { !(LOW - 1) } else { 1 << 63 };
+    sign | address | u64::from(returns)
+}
+
+/// Addresses below are low, those of 31 bits.
+const LOW: u64 = 1 << 31;
+
+/// The block that [`Cells::expected`] holds, if it holds one.
+#[inline(always)]
+fn held(expected: u64) -> Option<*const Block> {
+    if expected >> 63 == 0 {
+        return None;
+    }
+    let address =
+        if expected >> 31 == u64::MAX >> 31 { expected & (LOW - 1) } else { expected << 1 >> 1 };
+    Some(std::ptr::with_exposed_provenance((address & !(align_of::<Block>() as u64 - 1)) as usize))
 }
 
 /// What changes with every block; QEMU's own code adds and stores here.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Cells {
-    /// The tag of blocks that may follow without a closer look, or how far the last block came.
+    /// The tag of blocks that may follow without a closer look, or how far the last block came, or the
+    /// last block itself.
     pub(crate) expected: u64,
     /// Instructions that the blocks retired which began.
     pub(crate) retired: u64,
-    /// The block that began last.
+    /// The block that began last, if `expected` does not hold it.
     pub(crate) last: &'static Block,
     /// The block whose last instruction was finished last, of those that tell.
     pub(crate) done: *const Block,
@@ -51,6 +76,26 @@ impl Cells {
     /// Behind a block that nothing follows without a closer look.
     pub(crate) fn behind(nowhere: &'static Block) -> Cells {
         Cells { expected: NEVER, retired: 0, last: nowhere, done: std::ptr::null(), slot: 0 }
+    }
+
+    /// The block that began last.
+    #[inline(always)]
+    pub(crate) fn prev(&self) -> &'static Block {
+        // SAFETY: such a number was made of a block, which lives for ever.
+        held(self.expected).map_or(self.last, |block| unsafe { &*block })
+    }
+
+    /// Whether the block that began last went to its end, a return that pops its address only, and its
+    /// slot is known by the stack pointer.
+    #[inline(always)]
+    pub(crate) fn returned(&self) -> bool {
+        self.expected & (1 << 63 | 1) == 1 << 63 | 1
+    }
+
+    /// The block that began last was left for an access to a device: the next is looked at.
+    pub(crate) fn cut(&mut self) {
+        self.last = self.prev();
+        self.expected = CUT;
     }
 }
 
@@ -83,8 +128,6 @@ pub(crate) struct Block {
     rest: Box<Rest>,
     /// Number of its function.
     pub(crate) function: u32,
-    /// The node that it called last.
-    pub(crate) called: Cell<u32>,
     /// Instructions it retires.
     pub(crate) retired: u16,
     /// Its bytes.
@@ -101,6 +144,11 @@ pub(crate) struct Block {
     pub(crate) kernel: bool,
     /// How its end is known.
     pub(crate) ending: Ending,
+    /// Whether the kernel's entries tell where it was cut, and the stack pointer its slot; else QEMU
+    /// steps through its runs, and a callback tells the slot.
+    pub(crate) by_entry: bool,
+    /// Bytes that its last instruction, a return, took off the stack.
+    pub(crate) popped: u16,
 }
 
 const _: () = assert!(size_of::<Block>() == 64);
@@ -187,6 +235,8 @@ impl Block {
         }
         let (cost, ends) = (cost(&facts), run_ends(&facts));
         let last = facts.last().copied();
+        let exit = last.map_or(Exit::Next, |last| last.exit);
+        let facts_len = facts.len();
         // A repeated string instruction is no run, but shows that the one in front of it was finished.
         let in_doubt = ends.last().is_some_and(|end| {
             usize::from(*end) + 1 < facts.len() && facts[usize::from(*end)].may_fault
@@ -211,15 +261,16 @@ impl Block {
             count,
             start,
             function: u32::MAX,
-            called: Cell::new(ROOT),
             retired: cost.instructions as u16,
             bytes,
             last_offset: offsets.last().copied().unwrap_or(0),
             further_runs: further_runs as u16,
-            exit: last.map_or(Exit::Next, |last| last.exit),
+            exit,
             at_entry: false,
             kernel: true,
             ending,
+            by_entry: false,
+            popped: codes[..facts_len].last().map_or(0, |code| popped(exit, code)),
             rest: Box::new(Rest {
                 fetch: Fetch::default(),
                 landmark: None,
@@ -239,6 +290,13 @@ impl Block {
             && matches!(self.exit, Exit::Call | Exit::CallIndirect | Exit::Return)
     }
 
+    /// Whether it ends with a jump or branch, and no doubt is left when the next block begins.
+    #[inline(always)]
+    pub(crate) fn jumps(&self) -> bool {
+        matches!(self.exit, Exit::Jump | Exit::Branch)
+            && (self.by_entry || self.ending == Ending::Sure)
+    }
+
     /// Whether more than cost and function must be looked at when it begins.
     #[inline(always)]
     pub(crate) fn special(&self) -> bool {
@@ -254,6 +312,20 @@ impl Block {
         let exit_tag = if turns { NEVER } else { tag(function, false) };
         self.begun_tag = exit_tag.wrapping_sub(self.further_runs.into());
         self
+    }
+
+    /// The same at its place: [`Cells::expected`] holds it where that tells all that is needed.
+    pub(crate) fn placed(mut self, place: *const Block) -> Block {
+        if self.by_entry && self.begun_tag == NEVER {
+            let returns = self.exit == Exit::Return && self.popped == RETURN_BYTES;
+            self.begun_tag = behind(place, returns);
+        }
+        self
+    }
+
+    /// Whether [`Cells::expected`] holds it when it has begun.
+    pub(crate) fn is_held(&self) -> bool {
+        held(self.begun_tag).is_some()
     }
 
     /// The tag of blocks that may follow it without a closer look.
@@ -272,6 +344,32 @@ impl Block {
     #[inline(always)]
     pub(crate) fn last_at(&self) -> u64 {
         self.start.wrapping_add(self.last_offset.into())
+    }
+
+    /// The same block, whose cuts the kernel's entries tell.
+    ///
+    /// `steps`: whether its last instruction has a step, which tells whether it went to its end.
+    pub(crate) fn told_by_entries(mut self, steps: bool) -> Block {
+        self.by_entry = true;
+        self.further_runs = steps.into();
+        self
+    }
+
+    /// Whether it is one instruction that accesses memory and hands over to the next: also what QEMU
+    /// executes by itself when an access cuts a block short.
+    pub(crate) fn is_one_access(&self) -> bool {
+        match &*self.facts {
+            [(one, _)] => {
+                one.exit == Exit::Next && one.repeat.is_none() && one.loads + one.stores > 0
+            }
+            _ => false,
+        }
+    }
+
+    /// Index of the instruction at an address.
+    pub(crate) fn index_of(&self, address: u64) -> Option<usize> {
+        let offset = u16::try_from(address.wrapping_sub(self.start)).ok()?;
+        self.facts.iter().position(|(_, known)| *known == offset)
     }
 
     /// The cost of the instructions from one index on.
@@ -366,7 +464,43 @@ mod tests {
             assert!(tag.is_multiple_of(TAG_UNIT));
         }
         assert_ne!(tag(3, false), tag(3, true));
+        for tag in [tag(0, false), tag(u32::MAX, true), NEVER] {
+            assert!((0..=runs).all(|runs| held(tag - runs).is_none()));
+        }
+        assert!(held(CUT).is_none());
         assert!((NEVER - runs..=NEVER).all(|cut| !cut.is_multiple_of(TAG_UNIT)));
+    }
+
+    #[test]
+    fn a_block_is_held_wherever_it_is() {
+        for address in [0x40, 0x7fff_ffc0, 0x8000_0000, 0x7fff_ffff_ffc0] {
+            for returns in [false, true] {
+                let block: *const Block = std::ptr::without_provenance(address);
+                let number = behind(block, returns);
+                assert_eq!(held(number).map(|held| held.addr()), Some(address));
+                let cells =
+                    Cells { expected: number, ..Cells::behind(Box::leak(Box::new(made(0, &[])))) };
+                assert_eq!(cells.returned(), returns);
+                assert_eq!(address >> 31 == 0, i32::try_from(number as i64).is_ok());
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_kernels_entries_tell_of_is_known_by_its_address() {
+        let block = made(0x1000, &[NOP, LOAD, RET]).told_by_entries(false).tagged(7, false, true);
+        assert_eq!((block.begun_tag, block.index_of(0x1001)), (NEVER, Some(1)));
+        assert_eq!(block.index_of(0x1002), None);
+        assert_eq!(block.index_of(0xfff), None);
+        assert_eq!(block.popped, 8);
+        let place = &raw const block;
+        let block = block.placed(place);
+        assert!(block.is_held() && block.exit_tag() == behind(place, true));
+        let stepped = made(0, &[LOAD, RET]).told_by_entries(true).tagged(7, false, true);
+        let stepped = stepped.placed(std::ptr::null());
+        assert_eq!((stepped.begun_tag, stepped.exit_tag()), (NEVER - 1, NEVER));
+        assert!(made(0, &[LOAD]).is_one_access() && !made(0, &[LOAD, NOP]).is_one_access());
+        assert!(!made(0, &[RET]).is_one_access() && !made(0, &[REP]).is_one_access());
     }
 
     #[test]

@@ -27,8 +27,11 @@ impl Blocks {
         self.read.len()
     }
 
-    /// Adds what is made with the place of its count.
-    pub(crate) fn add(&mut self, make: impl FnOnce(*mut u64) -> Block) -> &'static Block {
+    /// Adds what is made with its own place and that of its count.
+    pub(crate) fn add(
+        &mut self,
+        make: impl FnOnce(*const Block, *mut u64) -> Block,
+    ) -> &'static Block {
         let place = self.read.len();
         if place.is_multiple_of(CHUNK) {
             self.counts.push(low::zeros(CHUNK, self.low));
@@ -37,7 +40,7 @@ impl Blocks {
         // SAFETY: a chunk has room for that many, and no two have the same place.
         unsafe {
             let block = self.blocks[place / CHUNK].add(place % CHUNK);
-            block.write(make(self.counts[place / CHUNK].add(place % CHUNK)));
+            block.write(make(block, self.counts[place / CHUNK].add(place % CHUNK)));
             self.read.push(0);
             &*block
         }
@@ -68,7 +71,7 @@ mod tests {
         let mut blocks = Blocks::new(true);
         let all: Vec<&Block> = (0..2 * CHUNK as u64 + 5)
             .map(|start| {
-                blocks.add(|count| {
+                blocks.add(|_, count| {
                     let mut block = made(start, &[&[0x90]]);
                     block.count = count;
                     block

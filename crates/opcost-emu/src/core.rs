@@ -7,7 +7,7 @@ use crate::block::{Block, Cells, Ending, tag};
 use crate::blocks::Blocks;
 use crate::costs::costs;
 use crate::counters::{Cost, Counters, Figure};
-use crate::decode::{Exit, MarkerAt, Repeat};
+use crate::decode::{Exit, MarkerAt, RETURN_BYTES, Repeat};
 use crate::low;
 use crate::mapped::Mapped;
 use crate::message::{Message, Messages};
@@ -16,6 +16,7 @@ use crate::refusal;
 use crate::region::{Reading, Regions};
 use crate::repeat::Site;
 use crate::report::{Reports, write_error};
+use crate::stack::{Pushed, Stack};
 use crate::tree::{NODES_MAX, Tree};
 use crate::vcpu::Vcpus;
 use crate::walk::{Left, Position, Walk, is_entry};
@@ -86,6 +87,11 @@ pub(crate) struct Core {
     pub(crate) mapped: Mapped,
     /// Raw counts of every filter, by kind; for the self-test.
     pub(crate) probes: Box<[[u64; 3]; 7]>,
+    /// The guest's stack.
+    stack: Stack,
+    /// Whether the kernel's entries tell where the blocks are cut that are translated from now on, and the
+    /// stack pointer tells slots.
+    pub(crate) by_entry: bool,
     /// The first thing that makes the counts useless.
     pub(crate) failure: Option<String>,
 }
@@ -103,7 +109,7 @@ impl Core {
         let model = arguments.model.then(|| Model::new(&arguments));
         // In user mode the program's own memory may be low.
         let mut blocks = Blocks::new(arguments.system);
-        let nowhere = blocks.add(|count| Block::new(0, &[], Vec::new(), count));
+        let nowhere = blocks.add(|_, count| Block::new(0, &[], Vec::new(), count));
         let mut core = Core {
             cells: low::one(Cells::behind(nowhere), arguments.system),
             vcpu: 0,
@@ -133,6 +139,8 @@ impl Core {
             system_calls: 0,
             mapped: Mapped::default(),
             probes: Box::default(),
+            stack: Stack::new(),
+            by_entry: false,
             failure: None,
         };
         if core.arguments.window == Window::Whole {
@@ -176,7 +184,7 @@ impl Core {
     #[inline(always)]
     fn prev(&self) -> &'static Block {
         // SAFETY: as above.
-        unsafe { (*self.cells).last }
+        unsafe { (*self.cells).prev() }
     }
 
     /// Gives what the blocks retired that began since the last time to the context they began in.
@@ -225,20 +233,75 @@ impl Core {
     #[inline(always)]
     pub(crate) fn look(&mut self, vcpu: u32, begun: &Block) {
         self.attribute();
-        let prev = self.prev();
         // SAFETY: QEMU writes to the cells between callbacks only.
         let cells = unsafe { &mut *self.cells };
-        let whole = cells.expected == prev.exit_tag() && ptr::eq(cells.done, prev);
+        if cells.returned() && !begun.special() && self.model.is_none() {
+            // Half of all looks: the block that returned need not be read. There is one vCPU.
+            // SAFETY: the stack pointer's place was known when the block was translated.
+            let slot = unsafe { self.stack.slot(RETURN_BYTES) };
+            self.walk.returned(&mut self.position, slot, begun);
+            self.cost = self.walk.tree.cost(self.position.node);
+            return;
+        }
+        let prev = cells.prev();
+        let whole =
+            cells.expected == prev.exit_tag() && (prev.by_entry || ptr::eq(cells.done, prev));
         let same = vcpu == self.vcpu && self.suspect.is_none();
-        if !(whole && same && prev.calls_or_returns()) || begun.special() {
+        if !(whole && same) || begun.special() {
             return self.look_closely(vcpu, begun);
         }
+        if !prev.calls_or_returns() {
+            return match prev.jumps() && begun.tag != prev.exit_tag() {
+                true => self.jump(prev, begun),
+                false => self.look_closely(vcpu, begun),
+            };
+        }
         cells.done = ptr::null();
+        let slot = if prev.by_entry {
+            // SAFETY: the stack pointer's place was known when the block was translated.
+            unsafe { self.stack.slot(prev.popped) }
+        } else {
+            self.learn_stack(prev, begun, cells.slot);
+            cells.slot
+        };
         let left = Left::whole(prev);
-        self.walk.turn(&mut self.position, prev, left, cells.slot, begun);
+        self.walk.turn(&mut self.position, left, slot, begun);
         self.cost = self.walk.tree.cost(self.position.node);
         if let Some(model) = &mut self.model {
             model.transfer(&mut self.sums, &left, begun.start);
+        }
+    }
+
+    /// Follows a jump or branch, not cut short, to a block of another function that is not special.
+    #[inline(always)]
+    fn jump(&mut self, prev: &Block, begun: &Block) {
+        let left = Left::whole(prev);
+        self.walk.jump_whole(&mut self.position, left, begun);
+        self.cost = self.walk.tree.cost(self.position.node);
+        if let Some(model) = &mut self.model {
+            model.transfer(&mut self.sums, &left, begun.start);
+        }
+    }
+
+    /// Learns where the stack pointer is, from a call in the kernel.
+    #[inline(always)]
+    fn learn_stack(&mut self, call: &Block, begun: &Block, slot: u64) {
+        if self.stack.is_open() && call.exit == Exit::Call && call.kernel && begun.kernel {
+            self.learn_stack_slot(slot);
+        }
+    }
+
+    #[cold]
+    fn learn_stack_slot(&mut self, slot: u64) {
+        // Where a whole life counts, so do faults before the kernel has its entries. Several vCPUs have a
+        // stack each.
+        let wanted = self.arguments.window == Window::Markers
+            && self.arguments.system
+            && self.one_vcpu
+            && self.attribution.knows_faults();
+        // SAFETY: a block begins on the one vCPU.
+        if wanted && unsafe { self.stack.learn(slot) } {
+            self.by_entry = true;
         }
     }
 
@@ -249,7 +312,12 @@ impl Core {
             self.turn_to(vcpu);
         }
         let prev = self.prev();
-        let cut = self.settle(prev, begun);
+        let pushed = if prev.by_entry { self.pushed(prev, begun) } else { None };
+        let cut = if prev.by_entry {
+            self.settle_by_entry(prev, begun, pushed)
+        } else {
+            self.settle(prev, begun)
+        };
         self.settle_repeat(prev, begun);
         let left = Left::whole(prev);
         let goes_on = begun.tag == prev.exit_tag()
@@ -257,10 +325,17 @@ impl Core {
                 && prev.ending != Ending::Tells
                 && begun.tag == tag(prev.function, false);
         // SAFETY: QEMU writes to the cells between callbacks only.
-        let slot = unsafe {
+        let mut slot = unsafe {
             (*self.cells).done = ptr::null();
             (*self.cells).slot
         };
+        if prev.by_entry {
+            slot = match pushed {
+                Some(pushed) => pushed.stack.wrapping_sub(prev.popped.into()),
+                // SAFETY: the stack pointer's place was known when the block was translated.
+                None => unsafe { self.stack.slot(prev.popped) },
+            };
+        }
         if cut || !goes_on {
             self.walk.step(&mut self.position, left, cut, slot, begun);
             self.cost = self.walk.tree.cost(self.position.node);
@@ -296,6 +371,77 @@ impl Core {
     fn give(&mut self, instructions: u64) {
         // SAFETY: `cost` points into the tree, whose columns never move.
         unsafe { *self.cost = (*self.cost).wrapping_add(instructions) };
+    }
+
+    /// What the processor pushed, if a block is a handler's first and the last block's end or slot follows
+    /// from that.
+    fn pushed(&mut self, prev: &Block, next: &Block) -> Option<Pushed> {
+        let needed = match next.landmark?.0 {
+            Landmark::Fault => true,
+            Landmark::Trap | Landmark::Interrupt => prev.calls_or_returns(),
+            _ => false,
+        };
+        if !needed {
+            return None;
+        }
+        // SAFETY: the last block was translated when the stack pointer's place was known.
+        let pushed = unsafe { self.stack.pushed() };
+        if pushed.is_none() {
+            self.failure.get_or_insert_with(|| {
+                "the guest's stack could not be read where a handler began; this is a fault of opcost"
+                    .into()
+            });
+        }
+        pushed
+    }
+
+    /// Puts right what the last block did not finish, if the kernel's entries tell that; whether an
+    /// instruction of it will be begun again, or never finished.
+    ///
+    /// Three things cut a block short. A fault enters the kernel, and the processor pushes the address of
+    /// the instruction that will be begun again. QEMU leaves a block for an access to a device, executes the
+    /// instruction by itself with its memory callback only, and goes on behind it. And a store into the
+    /// block's own code leaves it, too: QEMU then executes the store again, as a block of one instruction.
+    fn settle_by_entry(&mut self, prev: &Block, next: &Block, pushed: Option<Pushed>) -> bool {
+        // SAFETY: QEMU writes to the cells between callbacks only.
+        let cells = unsafe { &*self.cells };
+        // SAFETY: blocks live for ever.
+        let alone = unsafe { cells.done.as_ref() }.filter(|done| !ptr::eq(*done, prev));
+        if let Some(index) = alone.and_then(|alone| prev.index_of(alone.start)) {
+            self.take_back(&prev.tail(index + 1), prev.kernel);
+            return index + 1 < prev.facts.len();
+        }
+        let landmark = next.landmark.map(|(landmark, _)| landmark);
+        let again = match (landmark, pushed) {
+            (Some(Landmark::Fault), Some(pushed)) => {
+                prev.index_of(pushed.instruction).filter(|index| {
+                    let facts = prev.facts[*index].0;
+                    facts.may_fault && facts.repeat.is_none() && !facts.never_retires
+                })
+            }
+            (None, _) if next.is_one_access() => prev
+                .index_of(next.start)
+                .filter(|index| prev.facts[*index].0.stores > 0 && self.left_early(prev, *index)),
+            _ => None,
+        };
+        let Some(index) = again else { return self.settle_refused(prev, next) };
+        self.take_back(&prev.tail(index + 1), prev.kernel);
+        // Hardware does not count an instruction that faulted; the emulator did begin it.
+        self.take_back(&Cost { starts: 0, ..prev.one(index) }, prev.kernel);
+        true
+    }
+
+    /// Whether a block in front of a store of its own, which begins now, was left there.
+    fn left_early(&self, prev: &Block, index: usize) -> bool {
+        // SAFETY: QEMU writes to the cells between callbacks only.
+        let expected = unsafe { (*self.cells).expected };
+        match prev.begun_tag == prev.exit_tag() {
+            // The kernel does not write to the block that it executes: it went to the end and came back.
+            true if prev.kernel => false,
+            // Control cannot come back to the store.
+            true => index < prev.facts.len(),
+            false => expected != prev.exit_tag(),
+        }
     }
 
     /// Puts right what the last block did not finish; whether an instruction of it will be begun
@@ -357,6 +503,9 @@ impl Core {
     fn inspect(&mut self, prev: &Block) -> Option<Suspect> {
         // SAFETY: QEMU writes to the cells between callbacks only.
         let cells = unsafe { &mut *self.cells };
+        if prev.by_entry {
+            return None;
+        }
         let missing = prev.exit_tag().wrapping_sub(cells.expected);
         let unfinished = prev.ending == Ending::Tells && !ptr::eq(cells.done, prev);
         if missing == 0 && !unfinished {
@@ -428,6 +577,10 @@ impl Core {
         let cells = unsafe { &mut *self.cells };
         cells.done = block;
         cells.slot = slot;
+        // The block was left for a device, if this is another that did not begin.
+        if cells.prev().by_entry {
+            cells.cut();
+        }
     }
 
     /// Whether an access to memory changes nothing in the model; `access`: QEMU's description of it.

@@ -2,10 +2,14 @@
 
 use iced_x86::{
     Code, CpuidFeature, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction,
-    InstructionInfoFactory, Mnemonic, OpAccess, Register,
+    InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess, Register,
 };
 use opcost_record::marker::{Marker, REGIONS, RegionMark};
 use opcost_record::symbols::PAGE_BYTES;
+use std::cell::RefCell;
+
+/// Bytes that a near return takes off the stack in 64-bit mode.
+pub(crate) const RETURN_BYTES: u16 = 8;
 
 /// The longest instruction, bytes (Intel SDM volume 2, section 2.3.11).
 const LENGTH_MAX: u64 = 15;
@@ -142,7 +146,21 @@ pub(crate) fn decode(address: u64, codes: &[&[u8]]) -> Vec<Facts> {
 }
 
 fn decode_in_mode(bits: u32, address: u64, codes: &[&[u8]], strict: bool) -> Option<Vec<Facts>> {
-    let mut factory = InstructionInfoFactory::new();
+    FACTORY.with_borrow_mut(|factory| decode_by(factory, bits, address, codes, strict))
+}
+
+thread_local! {
+    /// Made once: it holds memory of its own.
+    static FACTORY: RefCell<InstructionInfoFactory> = RefCell::new(InstructionInfoFactory::new());
+}
+
+fn decode_by(
+    factory: &mut InstructionInfoFactory,
+    bits: u32,
+    address: u64,
+    codes: &[&[u8]],
+    strict: bool,
+) -> Option<Vec<Facts>> {
     let mut all = Vec::with_capacity(codes.len());
     let mut at = address;
     for (index, code) in codes.iter().enumerate() {
@@ -160,7 +178,7 @@ fn decode_in_mode(bits: u32, address: u64, codes: &[&[u8]], strict: bool) -> Opt
             break;
         }
         all.push(if agrees {
-            Facts { marker: marker(code), ..facts(&instruction, &mut factory) }
+            Facts { marker: marker(code), ..facts(&instruction, factory) }
         } else {
             Facts {
                 loads: 0,
@@ -183,7 +201,8 @@ fn facts(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> Fac
     let exit = exit(instruction);
     let repeat = repeat(instruction);
     let (mut loads, mut stores) = (0, 0);
-    for memory in factory.info(instruction).used_memory() {
+    let memory_only = InstructionInfoOptions::NO_REGISTER_USAGE;
+    for memory in factory.info_options(instruction, memory_only).used_memory() {
         match memory.access() {
             OpAccess::Read | OpAccess::CondRead => loads += 1,
             OpAccess::Write | OpAccess::CondWrite => stores += 1,
@@ -247,6 +266,25 @@ fn faults_without_memory(instruction: &Instruction) -> bool {
         || instruction.is_privileged() && instruction.mnemonic() != Mnemonic::Hlt
         || segment != Register::None && segment.is_segment_register()
         || instruction.cpuid_features().contains(&CpuidFeature::FPU)
+}
+
+/// Where a jump, branch or call in 64-bit mode leads that names its target.
+pub(crate) fn target(address: u64, code: &[u8]) -> Option<u64> {
+    let instruction = Decoder::with_ip(64, code, address, DecoderOptions::NONE).decode();
+    let near = [instruction.is_jmp_short_or_near(), instruction.is_jcc_short_or_near()];
+    let others = [instruction.is_call_near(), instruction.is_jcx_short(), instruction.is_loopcc()];
+    let names = near.iter().chain(&others).any(|is| *is) || instruction.is_loop();
+    names.then(|| instruction.near_branch_target())
+}
+
+/// Bytes that the last instruction of a block took off the stack, by its code.
+pub(crate) fn popped(exit: Exit, code: &[u8]) -> u16 {
+    match (exit, code) {
+        // Intel SDM volume 2, RET: a near return with a number of bytes more.
+        (Exit::Return, [.., 0xc2, low, high]) => RETURN_BYTES + u16::from_le_bytes([*low, *high]),
+        (Exit::Return, _) => RETURN_BYTES,
+        _ => 0,
+    }
 }
 
 fn repeat(instruction: &Instruction) -> Option<Repeat> {
@@ -331,6 +369,22 @@ mod tests {
         assert_eq!(one(&[0xcd, 0x80]).exit, Exit::Enter); // int 0x80
         assert_eq!(one(&[0x48, 0xcf]).exit, Exit::Leave); // iretq
         assert_eq!(one(&[0x48, 0x0f, 0x07]).exit, Exit::Leave); // sysretq
+    }
+
+    #[test]
+    fn returns_pop_their_address_and_what_they_say() {
+        assert_eq!(popped(Exit::Return, &[0xc3]), 8);
+        assert_eq!(popped(Exit::Return, &[0xf3, 0xc3]), 8);
+        assert_eq!(popped(Exit::Return, &[0xc2, 0x10, 0x01]), 8 + 0x110);
+        assert_eq!(popped(Exit::Call, &[0xe8, 0, 0, 0xc2, 1]), 0);
+    }
+
+    #[test]
+    fn branches_name_their_targets() {
+        assert_eq!(target(0x1000, &[0x75, 0xfb]), Some(0xffd));
+        assert_eq!(target(0x1000, &[0xe8, 0, 1, 0, 0]), Some(0x1105));
+        assert_eq!(target(0x1000, &[0xe2, 0]), Some(0x1002));
+        assert_eq!(target(0x1000, &[0xff, 0xe0]), None);
     }
 
     #[test]

@@ -42,6 +42,8 @@
 //! - Two vCPUs in the same repeated string instruction may count one completion too many, if one
 //!   jumps behind it meanwhile.
 //! - An access to a device that is the last of an interrupted block may count as done.
+//! - A kernel that writes to the very block that it executes: the rest of that block counts once too
+//!   often, if the block's end leads back to the store. Programs may do so.
 //! - Models have no prefetching and no timing, and virtual addresses.
 //!
 //! # Limits
@@ -59,6 +61,12 @@
 //! right. Before, a callback does the same for each block. Both ways change the same cells, so all
 //! that follows is one code: who was called, what was cut short, what a fault takes back. Several vCPUs
 //! are counted by callbacks in all versions: QEMU's own code would not see that another has its turn.
+//!
+//! A program without a kernel, a machine with several vCPUs and `window=whole` have a step at each
+//! instruction that may fault, and a callback at each call and return. Where the symbols say how the
+//! kernel is entered, neither is needed (`Core::settle_by_entry`): the processor pushes the address of an
+//! instruction that faulted, and the stack pointer gives the slots (`stack.rs`). Both ways give the same
+//! counts and contexts.
 //!
 //! # Speed
 //! docs/emulation.md has ratios for each QEMU; `benches/speed.rs` and `script/bench` take such ratios.
@@ -92,6 +100,7 @@ mod refusal;
 mod region;
 mod repeat;
 mod report;
+mod stack;
 mod translate;
 mod tree;
 mod vcpu;

@@ -6,7 +6,7 @@ use crate::attribution::Owner;
 use crate::block::{Block, Ending, MarkerSite};
 use crate::callback;
 use crate::core::{Core, leak};
-use crate::decode::{Exit, Repeat, decode, may_end_with_repeat};
+use crate::decode::{Exit, Facts, Repeat, decode, may_end_with_repeat, target};
 use crate::halt;
 use crate::model::Model;
 use crate::refusal::{self, Refusal};
@@ -24,8 +24,9 @@ const BLOCKS_MAX: usize = 1 << 21;
 /// Addresses from here on are the kernel's in 64-bit mode: the upper half of the address space.
 const KERNEL_START: u64 = 1 << 63;
 
-/// What tells one block from another: address, instructions, hash of the code, function.
-type Key = (u64, usize, u64, u32);
+/// What tells one block from another: address, instructions, hash of the code, function, whether the
+/// kernel's entries tell its cuts.
+type Key = (u64, usize, u64, u32, bool);
 
 /// The blocks that were made, and the places behind repeated string instructions.
 #[derive(Default)]
@@ -72,7 +73,8 @@ impl Translator {
         }
         // SAFETY: the handle is QEMU's, and what it lends lives until the callback returns.
         let (start, sources, host) = unsafe { read(api, handle) };
-        if core.arguments.system {
+        // Guests with several CPUs repeat less often with it (docs/emulation.md).
+        if core.arguments.system && core.one_vcpu {
             for source in sources.iter().filter(|source| halt::halts(source.code.bytes())) {
                 // SAFETY: the handle is QEMU's of the running callback.
                 unsafe { halt::keep_clock(api, source.handle) };
@@ -94,7 +96,7 @@ impl Translator {
         };
         let mut hasher = DefaultHasher::new();
         codes.hash(&mut hasher);
-        let key = (start, codes.len(), hasher.finish(), owner.function);
+        let key = (start, codes.len(), hasher.finish(), owner.function, core.by_entry);
         let block = match self.blocks.get(&key) {
             Some(block) => *block,
             None => {
@@ -134,22 +136,31 @@ impl Translator {
             last.exit,
             Exit::Call | Exit::CallIndirect | Exit::Return | Exit::Leave | Exit::Enter
         );
-        let ends_doubtful = last.may_fault && last.repeat.is_none();
+        let by_entry = core.by_entry;
+        // What comes behind these tells more of them; the kernel's entries are special anyway.
+        let ends_doubtful = last.may_fault && last.repeat.is_none() && !by_entry;
         // The model's table of targets learns from each.
         let learns = core.model.is_some() && last.exit == Exit::JumpIndirect;
         let special = behind.is_some() || landmark.is_some();
         // A string instruction that faults is seen by what comes next; the block behind it is special.
         let repeats = last.repeat.is_some();
-        let turns = turns || ends_doubtful || learns || repeats || last.may_be_refused;
+        let faults = !by_entry && (repeats || last.may_be_refused);
+        let turns = turns || ends_doubtful || learns || faults;
+        let steps = by_entry && !kernel && may_reach_own_store(start, codes, &facts);
         let model = &core.model;
-        core.blocks.add(|count| {
+        core.blocks.add(|place, count| {
             let mut block = Block::new(start, codes, facts, count);
             let prepare = |model: &Model| model.prepare(start, block.end());
             block.fetch = model.as_ref().map(prepare).unwrap_or_default();
             block.repeats = repeats.then(|| self.site(block.end(), kernel));
             (block.landmark, block.behind) = (landmark, behind);
             (block.at_entry, block.kernel) = (owner.at_entry, kernel);
-            block.tagged(owner.function, special, turns)
+            let mut special = special;
+            if by_entry {
+                special |= block.is_one_access();
+                block = block.told_by_entries(steps);
+            }
+            block.tagged(owner.function, special, turns).placed(place)
         })
     }
 
@@ -191,12 +202,20 @@ impl Request<'_> {
                 );
             }
             let expected = &raw mut (*self.core.cells).expected;
-            for (first, run) in known.later_starts().zip(1..) {
-                let next = known.begun_tag.wrapping_add(run);
-                api.step_at_instruction(self.handles[first], expected, next);
+            if known.by_entry {
+                if known.begun_tag != known.exit_tag() {
+                    api.step_at_instruction(self.handles[last], expected, known.exit_tag());
+                }
+            } else {
+                for (first, run) in known.later_starts().zip(1..) {
+                    let next = known.begun_tag.wrapping_add(run);
+                    api.step_at_instruction(self.handles[first], expected, next);
+                }
             }
-            if known.ending == Ending::Tells {
-                let both = last_facts.loads > 0 && last_facts.stores > 0;
+            let tells =
+                if known.by_entry { known.is_one_access() } else { known.ending == Ending::Tells };
+            if tells {
+                let both = last_facts.loads > 0 && last_facts.stores > 0 && !known.by_entry;
                 let function = if both { callback::on_end_store } else { callback::on_end_access };
                 let instruction = self.handles[last];
                 (api.functions.on_memory)(
@@ -252,16 +271,18 @@ impl Request<'_> {
         // SAFETY: as the caller promises; cells and counts live for ever.
         unsafe {
             let expected = &raw mut (*cells).expected;
-            let stores = [
-                ((&raw mut (*cells).last).cast(), data.addr() as u64),
-                (expected, block.begun_tag),
-            ];
+            let last = ((&raw mut (*cells).last).cast(), data.addr() as u64);
+            // What the block leaves as it is need not be stored, nor what says the same.
+            let stores: &[(*mut u64, u64)] = match block.begun_tag {
+                tag if tag == block.tag => &[last],
+                tag if block.is_held() => &[(expected, tag)],
+                tag => &[last, (expected, tag)],
+            };
             let beginning = Beginning {
                 unless: (expected, block.tag),
                 call: (callback::on_turn, data),
                 adds: &[(block.count, 1), (&raw mut (*cells).retired, block.retired.into())],
-                // What the block leaves as it is need not be stored.
-                stores: &stores[..1 + usize::from(block.begun_tag != block.tag)],
+                stores,
             };
             if model || !self.core.one_vcpu || !self.api.begin_alone(self.handle, &beginning) {
                 let function = if model { callback::on_modelled_block } else { callback::on_block };
@@ -312,6 +333,36 @@ impl Request<'_> {
     }
 }
 
+/// Whether control may come from the end of a block to an instruction of its own that stores and does not
+/// end it.
+///
+/// A store into its own block cuts it short, and QEMU executes the store again, as a block by itself. That
+/// looks the same where control comes to the store and the budget of instructions ends behind it.
+fn may_reach_own_store(start: u64, codes: &[&[u8]], facts: &[Facts]) -> bool {
+    let mut at = start;
+    let mut stores = Vec::new();
+    for (code, facts) in codes.iter().zip(facts) {
+        if facts.stores > 0 && facts.exit == Exit::Next && facts.repeat.is_none() {
+            stores.push(at);
+        }
+        at = at.wrapping_add(code.len() as u64);
+    }
+    let (Some(last), Some(code)) = (facts.last(), codes[..facts.len()].last()) else {
+        return false;
+    };
+    match last.exit {
+        // To what is behind it, and to the kernel.
+        Exit::Next | Exit::Enter => false,
+        Exit::Branch | Exit::Jump | Exit::Call => {
+            match target(at.wrapping_sub(code.len() as u64), code) {
+                Some(target) => stores.contains(&target),
+                None => !stores.is_empty(),
+            }
+        }
+        Exit::JumpIndirect | Exit::CallIndirect | Exit::Return | Exit::Leave => !stores.is_empty(),
+    }
+}
+
 /// Address, instructions and the host address of the first, of a block.
 ///
 /// # Safety
@@ -345,4 +396,27 @@ unsafe fn page_of<'a>(host: *const u8) -> &'a [u8; PAGE_BYTES] {
     let within = host as usize % PAGE_BYTES;
     // SAFETY: guest memory is mapped by whole pages, aligned on the host as in the guest.
     unsafe { &*host.sub(within).cast::<[u8; PAGE_BYTES]>() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether control may come from a block's end to a store of its own.
+    fn reaches(codes: &[&[u8]]) -> bool {
+        may_reach_own_store(0x1000, codes, &decode(0x1000, codes))
+    }
+
+    #[test]
+    fn loops_to_a_store_of_their_own_are_known() {
+        let (store, load, nop) = (&[0x88, 0x06][..], &[0x8a, 0x06][..], &[0x90][..]);
+        assert!(reaches(&[store, nop, &[0x75, 0xfb]])); // jnz to the store
+        assert!(reaches(&[nop, store, &[0xe9, 0xf9, 0xff, 0xff, 0xff]])); // jmp to the store
+        assert!(!reaches(&[nop, store, &[0x75, 0xfb]])); // jnz to the nop
+        assert!(!reaches(&[load, nop, &[0x75, 0xfb]]));
+        assert!(!reaches(&[store, nop]));
+        assert!(reaches(&[store, &[0xc3]]) && !reaches(&[load, &[0xc3]]));
+        assert!(reaches(&[nop, store, &[0xff, 0xe0]]));
+        assert!(!reaches(&[store, &[0x0f, 0x05]]));
+    }
 }

@@ -1,7 +1,6 @@
 //! The calling context tree: a node for each chain of calls that was seen.
 
 use opcost_record::{Context, Function, Profile};
-use std::cell::Cell;
 
 /// The node above all others; it never has a cost.
 pub(crate) const ROOT: u32 = 0;
@@ -11,6 +10,8 @@ const OVERFLOW: u32 = 1;
 pub(crate) const NODES_MAX: usize = 1 << NODE_BITS;
 const NODE_BITS: u32 = 20;
 const NODE_MASK: u32 = (1 << NODE_BITS) - 1;
+/// Children that are found without the index: 4 bytes each.
+const FOUND_BITS: u32 = 14;
 
 /// What a region cost at one node.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,15 +30,13 @@ struct Node {
     parent: u32,
     function: u32,
     amounts: [Amount; COLUMNS],
-    /// Children that were found last, by the lowest bit of their functions' numbers; or the root.
-    found: [u32; 2],
 }
 
 const _: () = assert!(size_of::<Node>() == 64);
 
 impl Node {
     fn new(parent: u32, function: u32) -> Node {
-        Node { parent, function, amounts: Default::default(), found: [ROOT; 2] }
+        Node { parent, function, amounts: Default::default() }
     }
 }
 
@@ -48,6 +47,9 @@ pub(crate) struct Tree {
     /// Open addressing: a node, and above [`NODE_BITS`] some bits of its hash, so that others need not
     /// be looked at; the root where nothing is. The length is a power of two.
     index: Vec<u32>,
+    /// The children that were found last, by their hash as in the index: few enough for the host's caches,
+    /// as the index is not.
+    found: Box<[u32; 1 << FOUND_BITS]>,
     column: usize,
     nodes_max: usize,
     /// What the nodes cost on each vCPU but the first; these never move either.
@@ -70,7 +72,8 @@ impl Tree {
             amounts
         };
         let further = (1..vcpus).map(|_| amounts()).collect();
-        Tree { nodes, index: vec![ROOT; 1024], column: 0, nodes_max, further, vcpu: 0 }
+        let found = vec![ROOT; 1 << FOUND_BITS].try_into().expect("as many as there are");
+        Tree { nodes, index: vec![ROOT; 1024], found, column: 0, nodes_max, further, vcpu: 0 }
     }
 
     /// How many vCPUs are told apart.
@@ -145,17 +148,25 @@ impl Tree {
     }
 
     /// The child of a node that stands for a function, if there is one.
+    #[inline(always)]
     pub(crate) fn find(&mut self, parent: u32, function: u32) -> Option<u32> {
-        let found = self.nodes[parent as usize].found[function as usize % 2];
-        if self.is_child(found, parent, function) {
-            return Some(found);
+        let (near, mark) = place_and_mark(hash(parent, function), FOUND_BITS);
+        let found = self.found[near];
+        if found & !NODE_MASK == mark && self.is_child(found & NODE_MASK, parent, function) {
+            return Some(found & NODE_MASK);
         }
+        self.find_far(parent, function, near, mark)
+    }
+
+    /// The same by the index; `near` and `mark`: where it will be found then.
+    #[inline(never)]
+    fn find_far(&mut self, parent: u32, function: u32, near: usize, mark: u32) -> Option<u32> {
         let (place, _) = self.place(parent, function);
         let node = self.index[place] & NODE_MASK;
         if node == ROOT {
             return None;
         }
-        self.nodes[parent as usize].found[function as usize % 2] = node;
+        self.found[near] = node | mark;
         Some(node)
     }
 
@@ -165,20 +176,18 @@ impl Tree {
         node.parent == parent && node.function == function
     }
 
-    /// The same as [`child`](Self::child); `near`: the node that was found here last.
-    #[inline(always)]
-    pub(crate) fn child_near(&mut self, parent: u32, function: u32, near: &Cell<u32>) -> u32 {
-        if !self.is_child(near.get(), parent, function) {
-            near.set(self.child(parent, function));
-        }
-        near.get()
-    }
-
     /// The child of a node that stands for a function, made where there is none.
+    #[inline(always)]
     pub(crate) fn child(&mut self, parent: u32, function: u32) -> u32 {
         if let Some(node) = self.find(parent, function) {
             return node;
         }
+        self.make_child(parent, function)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_child(&mut self, parent: u32, function: u32) -> u32 {
         if parent == OVERFLOW || self.nodes.len() >= self.nodes_max {
             return OVERFLOW;
         }
@@ -202,13 +211,8 @@ impl Tree {
 
     /// The place of a node in the index, or the free one where it belongs, and its bits of the hash.
     fn place(&self, parent: u32, function: u32) -> (usize, u32) {
-        let key = u64::from(parent) << 32 | u64::from(function);
-        // Fibonacci hashing (Knuth, TAOCP volume 3, section 6.4): the upper bits are well mixed.
-        let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let bits = self.index.len().trailing_zeros();
-        // Those below the ones that tell the place.
-        let mark = ((hash << bits) >> 32) as u32 & !NODE_MASK;
-        let mut place = (hash >> (64 - bits)) as usize;
+        let (mut place, mark) = place_and_mark(hash(parent, function), bits);
         loop {
             let known = self.index[place];
             let same = known & !NODE_MASK == mark;
@@ -289,6 +293,18 @@ impl Tree {
     }
 }
 
+/// Fibonacci hashing (Knuth, TAOCP volume 3, section 6.4): the upper bits are well mixed.
+#[inline(always)]
+fn hash(parent: u32, function: u32) -> u64 {
+    (u64::from(parent) << 32 | u64::from(function)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// The first bits of a hash, and those below them that stand above [`NODE_BITS`].
+#[inline(always)]
+fn place_and_mark(hash: u64, bits: u32) -> (usize, u32) {
+    ((hash >> (64 - bits)) as usize, ((hash << bits) >> 32) as u32 & !NODE_MASK)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -318,11 +334,10 @@ mod tests {
     #[test]
     fn a_child_is_found_though_another_was_found_there_last() {
         let mut tree = Tree::new(0, 5000, 1);
-        let near = Cell::new(ROOT);
         for _ in 0..2 {
             for (parent, function) in (0..2000).map(|turn| (turn % 7, turn % 11 + 1)) {
                 let parent = if parent == 0 { ROOT } else { tree.child(ROOT, parent) };
-                let node = tree.child_near(parent, function, &near);
+                let node = tree.child(parent, function);
                 assert_eq!((tree.parent(node), tree.function(node)), (parent, function));
                 assert_eq!(tree.child(parent, function), node);
             }

@@ -159,24 +159,48 @@ impl Walk {
 
     /// The same after a block that ends with a call or a return, to one that is no landmark.
     #[inline(always)]
-    pub(crate) fn turn(
-        &mut self,
-        at: &mut Position,
-        prev: &Block,
-        left: Left,
-        slot: u64,
-        to: &Block,
-    ) {
+    pub(crate) fn turn(&mut self, at: &mut Position, left: Left, slot: u64, to: &Block) {
+        if left.exit == Exit::Return {
+            return self.returned(at, slot, to);
+        }
         at.resumed = None;
         self.switch(at, slot);
-        if left.exit == Exit::Return {
-            return self.back(at, slot, to);
-        }
         if to.at_entry || to.function != left.function {
             let frame = Frame { node: at.node, behind: left.end };
             self.frames(at, slot).push(slot, frame);
-            at.node = self.tree.child_near(at.node, to.function, &prev.called);
+            at.node = self.tree.child(at.node, to.function);
             self.tree.called(at.node);
+        }
+    }
+
+    /// The same after a return.
+    #[inline(always)]
+    pub(crate) fn returned(&mut self, at: &mut Position, slot: u64, to: &Block) {
+        at.resumed = None;
+        self.switch(at, slot);
+        self.back(at, slot, to);
+    }
+
+    /// The same after a block that ends with a jump or branch, to a block of another function that is no
+    /// landmark.
+    #[inline(always)]
+    pub(crate) fn jump_whole(&mut self, at: &mut Position, left: Left, to: &Block) {
+        at.resumed = None;
+        // As in `follow`.
+        let falls = left.exit == Exit::Branch && to.start == left.end;
+        let calls = to.at_entry && !falls;
+        if self.tree.function(at.node) == to.function && at.node != ROOT {
+            return;
+        }
+        let parent = self.tree.parent(at.node);
+        match self.tree.find(parent, to.function) {
+            Some(child) => {
+                at.node = child;
+                if calls {
+                    self.tree.called(child);
+                }
+            }
+            None => self.jump(at, to, calls),
         }
     }
 
@@ -186,7 +210,12 @@ impl Walk {
             // A repeated string instruction at the place has no callback of its own.
             past == 0 || past < 8 && to.behind.is_some()
         };
-        match self.frames(at, slot).pop(slot, to_frame) {
+        let mut found = self.frames(at, slot).pop(slot, to_frame);
+        // In 32-bit code a return takes off 4 bytes, where the slot is reckoned as if it took off 8.
+        if found.is_none() && self.system && slot >> 32 == 0 {
+            found = self.frames(at, slot).pop(slot.wrapping_add(4), to_frame);
+        }
+        match found {
             Some(frame) => at.node = frame.node,
             None => self.jump(at, to, to.at_entry),
         }

@@ -139,7 +139,9 @@ fn unpack(
     let exact = format!("{package}={version}");
     let what = format!("downloading Debian's {package} {version}");
     let argv = words(&[&"apt-get", &"-q", &"download", &exact]);
-    steps.run(&what, made, &argv, &[]).map_err(|error| match error {
+    let downloaded =
+        steps.run(&what, made, &argv, &[]).map_err(|error| no_room(error, package, made));
+    downloaded.map_err(|error| match error {
         KernelError::Step { lines, log, .. } => KernelError::Debian(format!(
             "cannot download {package} {version}: {}\n  check the network, and apt-get update if the mirror has a newer one by now; the whole output is in {}",
             lines.join("\n  "),
@@ -154,7 +156,8 @@ fn unpack(
     })?;
     let contents = made.join("contents");
     let argv = words(&[&"dpkg-deb", &"-x", &archive, &contents]);
-    steps.run(&format!("unpacking {package}"), made, &argv, &[])?;
+    let unpacked = steps.run(&format!("unpacking {package}"), made, &argv, &[]);
+    unpacked.map_err(|error| no_room(error, package, made))?;
     for (begin, to) in [("vmlinuz-", IMAGE), ("config-", CONFIG)] {
         let from = single_file(&contents.join("boot"), begin, "").ok_or_else(|| {
             KernelError::Debian(format!("the package {package} has no boot/{begin}* in it"))
@@ -166,6 +169,24 @@ fn unpack(
     remove(&contents)?;
     fs::remove_file(&archive).map_err(KernelError::file("remove", &archive))?;
     image::read(&made.join(IMAGE))
+}
+
+/// An error of apt or dpkg-deb, with what helps if the cache's file system is full.
+fn no_room(error: KernelError, package: &str, made: &Path) -> KernelError {
+    // The first text is the C library's; apt says the second one before it downloads.
+    let full = ["No space left on device", "enough free space"];
+    match error {
+        KernelError::Step { lines, .. }
+            if lines.iter().any(|line| full.iter().any(|words| line.contains(words))) =>
+        {
+            KernelError::Debian(format!(
+                "there is no room for {package} in '{}': {}\n  free some, or name another folder for the cache with XDG_CACHE_HOME",
+                made.display(),
+                lines.join("\n  "),
+            ))
+        }
+        error => error,
+    }
 }
 
 /// Copies the modules that disks need, and the list of what is built in, out of a package's folder
@@ -216,7 +237,8 @@ show*all-versions\ linux-image-cloud-amd64) echo 'Depends: linux-image-6.1.0-9-c
 show*linux-image-6.1.0-9-cloud-amd64) printf 'Package: x\nVersion: 1:6.1-2\n';;
 *) echo 'E: No packages found' >&2; exit 100;;
 esac"#;
-    const APT_GET: &str = r#"[ -e "$ROOT/offline" ] && { echo 'E: Failed to fetch x: no route'; exit 100; }
+    const APT_GET: &str = r#"[ -e "$ROOT/full" ] && { echo 'E: write (28: No space left on device)' >&2; exit 100; }
+[ -e "$ROOT/offline" ] && { echo 'E: Failed to fetch x: no route'; exit 100; }
 echo "$*" >> "$ROOT/downloads"; echo packed > x_1%3a6.1-2_amd64.deb"#;
     const DPKG_DEB: &str = r#"mkdir -p "$3/boot" && cp "$ROOT/image" "$3/boot/vmlinuz-6.1.0-9" && echo CONFIG_A=y > "$3/boot/config-6.1.0-9"
 mkdir -p "$3/lib/modules" && if [ -e "$ROOT/modules" ]; then cp -r "$ROOT/modules" "$3/lib/modules/6.1.0-9"; fi"#;
@@ -322,6 +344,10 @@ mkdir -p "$3/lib/modules" && if [ -e "$ROOT/modules" ]; then cp -r "$ROOT/module
             error.contains("E: Failed to fetch x: no route") && error.contains("network"),
             "{error}"
         );
+        fs::write(folder.path().join("full"), "").unwrap();
+        let error = fetched(folder.path(), "debian:cloud").unwrap_err();
+        assert!(error.contains("no room for linux-image-6.1.0-9-cloud-amd64 in '"), "{error}");
+        assert!(error.contains("XDG_CACHE_HOME") && !error.contains("network"), "{error}");
         fs::remove_file(folder.path().join("bin/apt-get")).unwrap();
         let error = fetched(folder.path(), "debian:cloud").unwrap_err();
         assert!(error.contains("there is no apt-get here"), "{error}");

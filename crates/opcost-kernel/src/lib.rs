@@ -174,14 +174,20 @@ pub fn functions_of(cache: &Path, digest: &str) -> Option<HashMap<String, Vec<St
     functions::read(&entry.join(cache::FUNCTIONS))
 }
 
+/// A bzImage with its symbols and its configuration, if they are beside it as `IMAGE.map` and `IMAGE.config`.
 fn from_image(path: &Path) -> Result<Kernel, KernelError> {
     let found = image::read(path)?;
+    let beside = |ending: &str| {
+        let mut file = path.as_os_str().to_owned();
+        file.push(ending);
+        Some(PathBuf::from(file)).filter(|file| file.is_file())
+    };
     Ok(Kernel {
         name: file_name(path),
         image: path.to_path_buf(),
-        system_map: None,
+        system_map: beside(".map"),
         vmlinux: None,
-        config: None,
+        config: beside(".config"),
         modules: None,
         digest: found.digest,
         release: found.release,
@@ -239,6 +245,21 @@ mod tests {
         let image = KernelSpec::Image(linux.join("arch/x86/boot/bzImage"));
         let kernel = prepared(&image, folder.path()).unwrap();
         assert_eq!((kernel.name.as_str(), kernel.config), ("bzImage", None));
+    }
+
+    #[test]
+    fn an_image_has_the_symbols_and_the_configuration_that_are_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("opcost-kernel");
+        fs::write(&path, image::tests::made("6.9.1")).unwrap();
+        fs::write(folder.path().join("opcost-kernel.config"), "CONFIG_A=y\n").unwrap();
+        let spec = KernelSpec::Image(path);
+        let kernel = prepared(&spec, folder.path()).unwrap();
+        assert_eq!(kernel.options().unwrap().unwrap()["A"], "y");
+        assert_eq!(kernel.system_map, None);
+        let map = folder.path().join("opcost-kernel.map");
+        fs::write(&map, "").unwrap();
+        assert_eq!(prepared(&spec, folder.path()).unwrap().system_map, Some(map));
     }
 
     #[test]

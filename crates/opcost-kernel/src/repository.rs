@@ -25,6 +25,21 @@ pub struct RepositoryCommit {
     pub tree: String,
     /// The first line of its message.
     pub subject: String,
+    /// Who wrote it, with the address, and on which day.
+    pub author: String,
+}
+
+impl RepositoryCommit {
+    /// How git prints a commit as [`parse`](Self::parse) reads it.
+    const FORMAT: &'static str = "--format=%H%x09%T%x09%an <%ae>, %as%x09%s";
+
+    /// Reads a line of that; what is missing is empty.
+    fn parse(line: &str) -> RepositoryCommit {
+        let mut parts = line.splitn(4, '\t').map(str::to_string);
+        let mut part = || parts.next().unwrap_or_default();
+        let (id, tree, author, subject) = (part(), part(), part(), part());
+        RepositoryCommit { id, tree, subject, author }
+    }
 }
 
 /// A commit with a note of opcost.
@@ -83,9 +98,9 @@ impl Repository {
             }
             other => other,
         })?;
-        let text = self.ask(&["log", "-1", "--no-show-signature", "--format=%T%x09%s", &id])?;
-        let (tree, subject) = text.split_once('\t').unwrap_or((&text, ""));
-        Ok(RepositoryCommit { id, tree: tree.into(), subject: subject.into() })
+        let words =
+            ["log", "-1", "--no-show-signature", "--no-mailmap", RepositoryCommit::FORMAT, &id];
+        self.ask(&words).map(|line| RepositoryCommit::parse(&line))
     }
 
     /// Whether commits of its history are missing.
@@ -124,10 +139,15 @@ impl Repository {
     ///
     /// # Errors
     /// git's.
-    pub fn commits_between(&self, base: &str, tip: &str) -> Result<Vec<String>, KernelError> {
+    pub fn commits_between(
+        &self,
+        base: &str,
+        tip: &str,
+    ) -> Result<Vec<RepositoryCommit>, KernelError> {
         let range = format!("{base}..{tip}");
-        let text = self.ask(&["rev-list", "--reverse", "--first-parent", &range])?;
-        Ok(text.lines().map(str::to_string).collect())
+        let order = ["log", "--no-show-signature", "--no-mailmap", "--reverse", "--first-parent"];
+        let text = self.ask(&[&order[..], &[RepositoryCommit::FORMAT, &range]].concat())?;
+        Ok(text.lines().map(RepositoryCommit::parse).collect())
     }
 
     /// Whether one commit is another's ancestor, or the same.
@@ -142,15 +162,6 @@ impl Repository {
     pub fn parents(&self, commit: &str) -> Result<Vec<String>, KernelError> {
         let text = self.ask(&["rev-list", "--parents", "--max-count=1", commit])?;
         Ok(text.split(' ').skip(1).map(str::to_string).collect())
-    }
-
-    /// Who wrote a commit, with the address, and on which day.
-    ///
-    /// # Errors
-    /// git's.
-    pub fn author(&self, commit: &str) -> Result<String, KernelError> {
-        let format = "--format=%an <%ae>, %as";
-        self.ask(&["log", "-1", "--no-show-signature", "--no-mailmap", format, commit])
     }
 
     /// The values of a trailer in all commits that a later one has and an earlier one has not, with the

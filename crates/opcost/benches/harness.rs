@@ -7,7 +7,7 @@
 
 use object::write::{Object, StandardSection, Symbol, SymbolSection};
 use object::{Architecture, BinaryFormat, Endianness, SymbolFlags, SymbolKind, SymbolScope};
-use opcost::experiment::{Command, Experiment, Variant};
+use opcost::experiment::{Command, Experiment, Seed, Variant};
 use opcost::machine::host::HostSurroundings;
 use opcost::plan::Plan;
 use opcost::recording::{MachineState, State};
@@ -274,7 +274,7 @@ fn record_many(store: &Path, runs: u32, metrics: usize) {
     let experiment = Experiment {
         pairs: Some(runs / 2),
         warmup: Some(0),
-        seed: Some(1),
+        seed: Some(Seed::Number(1)),
         variants: vec![command("true"), command("/bin/true")],
         ..Experiment::default()
     };

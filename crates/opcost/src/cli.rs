@@ -6,6 +6,7 @@ use crate::command::bisect::{self, BisectArgs};
 use crate::command::compare::{self, CompareArgs};
 use crate::command::diff::{self, DiffArgs};
 use crate::command::doctor::DoctorArgs;
+use crate::command::export::ExportArgs;
 use crate::command::forget::ForgetArgs;
 use crate::command::gate::series::{self, SeriesArgs};
 use crate::command::gate::{self, GateArgs};
@@ -18,7 +19,7 @@ use crate::command::measure::{self, MeasureArgs};
 use crate::command::profile::{self, ProfileArgs};
 use crate::command::report::ReportArgs;
 use crate::command::resume::ResumeArgs;
-use crate::command::run::RunArgs;
+use crate::command::run::{self, RunArgs};
 use crate::command::selftest::{self, SelftestArgs};
 use crate::command::show::ShowArgs;
 use crate::command::size::{self, SizeArgs};
@@ -56,7 +57,8 @@ pub enum Action {
     /// Measure one command or built-in workload: every metric with its spread
     #[command(after_help = measure::EXAMPLES)]
     Measure(MeasureArgs),
-    /// Run an experiment file
+    /// Run an experiment, from a file or one that ships with opcost
+    #[command(after_help = run::EXAMPLES)]
     Run(RunArgs),
     /// Answer whether a change may land: a revision against its base, or against committed figures
     #[command(after_help = gate::EXAMPLES)]
@@ -79,7 +81,9 @@ pub enum Action {
     /// Compare two profiles function by function: of one recording, of two, or of files
     #[command(after_help = format!("{}\n\n{}", diff::EXAMPLES, profile::formats_help()))]
     Diff(DiffArgs),
-    /// Read the results of other tools into the store and compare them
+    /// Write a recording as one file, which opcost import reads into another store
+    Export(ExportArgs),
+    /// Read recordings of opcost export, or results of other tools, into the store
     #[command(after_help = formats_help())]
     Import(ImportArgs),
     /// Show the recordings of one experiment over time, and where they changed
@@ -160,11 +164,14 @@ pub fn version(arguments: &[OsString]) -> Option<String> {
 }
 
 /// Arguments with `--json -` written as `--json`, and where `opcost diff` is given a `--baseline`,
-/// with the option repeated for each of several files behind it.
+/// with the option repeated for each of several files behind it. Who gives none asks for help.
 ///
 /// An option declared with several values would take what follows `--variant NAME` for one.
 fn spelled_out(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let given: Vec<OsString> = given.collect();
+    let mut given: Vec<OsString> = given.collect();
+    if given.len() == 1 {
+        given.push("--help".into());
+    }
     let of_files = given.iter().any(|argument| argument == "diff")
         && given.iter().any(|argument| argument == "--baseline");
     let mut arguments: Vec<OsString> = Vec::new();

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 const SCHEDULE: &str = "Schedule";
 const METRICS: &str = "Metrics";
@@ -83,12 +84,11 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warmup: Option<u32>,
 
-    /// Seed of the order of runs and of the workload's operations [default: drawn]
-    // TOML's integers end there.
-    #[arg(long, value_name = "N", help_heading = SCHEDULE,
-          value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    /// Seed of the order of runs, of layouts and of the workload's operations; `random` draws one
+    /// [default: 1 on the emulated machine, drawn on this host]
+    #[arg(long, value_name = "N|random", help_heading = SCHEDULE)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub seed: Option<u64>,
+    pub seed: Option<Seed>,
 
     /// Which variants to compare: each with the baseline, or every two
     #[arg(long, value_name = "WHICH", help_heading = SCHEDULE)]
@@ -438,6 +438,69 @@ pub enum Command {
     Argv(Vec<String>),
     /// The same, of which a word is no UTF-8; in TOML that is a list of its bytes.
     Words(#[serde(with = "crate::os_text::words")] Vec<OsString>),
+}
+
+impl Command {
+    /// A command whose words are known.
+    pub fn of_words(words: &[OsString]) -> Command {
+        let texts = words.iter().map(|word| word.to_str().map(str::to_string)).collect();
+        match texts {
+            Some(texts) => Command::Argv(texts),
+            None => Command::Words(words.to_vec()),
+        }
+    }
+}
+
+/// Where random numbers of an experiment begin.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(untagged, expecting = "a whole number from 0 on, or \"random\"")]
+pub enum Seed {
+    /// Here: the same again.
+    Number(u64),
+    /// Where nobody knows.
+    Drawn(SeedWord),
+}
+
+/// What stands for a seed that is drawn.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SeedWord {
+    /// `random`
+    Random,
+}
+
+impl Seed {
+    /// One that is drawn.
+    pub const RANDOM: Seed = Seed::Drawn(SeedWord::Random);
+    // TOML's integers end there.
+    const NUMBER_MAX: u64 = i64::MAX as u64;
+
+    /// The number; `None` where it is to be drawn.
+    pub fn number(self) -> Option<u64> {
+        match self {
+            Seed::Number(number) => Some(number),
+            Seed::Drawn(SeedWord::Random) => None,
+        }
+    }
+
+    /// The seed that this number is; `None` if it cannot be given.
+    pub fn of_number(number: u64) -> Option<Seed> {
+        (number <= Seed::NUMBER_MAX).then_some(Seed::Number(number))
+    }
+}
+
+impl FromStr for Seed {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Seed, String> {
+        match (text, text.parse().ok().and_then(Seed::of_number)) {
+            ("random", _) => Ok(Seed::RANDOM),
+            (_, Some(seed)) => Ok(seed),
+            (_, None) => {
+                Err(format!("a seed is a number from 0 to {}, or random", Seed::NUMBER_MAX))
+            }
+        }
+    }
 }
 
 /// A parameter's value as TOML may write it.

@@ -28,6 +28,7 @@ pub mod resolve;
 pub mod run;
 pub mod sampling;
 mod scratch;
+pub(crate) mod shipped;
 pub mod source;
 pub mod stopping;
 pub mod store;

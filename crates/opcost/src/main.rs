@@ -6,8 +6,8 @@ use anyhow::Result;
 use clap::CommandFactory;
 use opcost::cli::{Action, Cli, arguments, parsed, version};
 use opcost::command::{
-    attach, bisect, compare, completions, diff, doctor, forget, gate, history, import, kernel,
-    list, man, measure, output, profile, report, resume, run, selftest, show, size, top,
+    attach, bisect, compare, completions, diff, doctor, export, forget, gate, history, import,
+    kernel, list, man, measure, output, profile, report, resume, run, selftest, show, size, top,
 };
 use opcost::exit::{Status, in_words, status_of};
 use opcost::work_process;
@@ -42,6 +42,7 @@ fn act(Cli { action, globals }: &Cli) -> Result<Status> {
         Action::Report(args) => report::report(globals, args),
         Action::Profile(args) => profile::profile(globals, args),
         Action::Diff(args) => diff::diff(globals, args),
+        Action::Export(args) => export::export(globals, args),
         Action::Import(args) => import::import(globals, args),
         Action::History(args) => history::show(globals, args),
         Action::List(args) => list::list(globals, args),

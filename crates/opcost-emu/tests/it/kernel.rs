@@ -2,6 +2,7 @@
 
 use crate::emulator::{check, count};
 use crate::guest::{Guest, calls, chains};
+use opcost_record::Domain;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// System calls, page faults and signals of one task.
@@ -329,4 +330,78 @@ fn the_guests_clock_goes_on_by_the_starts_less_the_faults() {
     check(&work, &[("page-faults", 8000)]);
     let starts = count(&work, "instruction-starts");
     assert_eq!(booted.sent("clock"), starts - 8000 + 5);
+}
+
+/// Programs that write to the block that they execute, and loops that begin with a store.
+const WRITERS: &str = r#"
+__asm__(".text\n.type writer,@function\nwriter:\n"
+        "1: movb $0x90, 2f(%rip)\n nop\n2: nop\n dec %rdi\n jnz 1b\n ret\n.size writer,.-writer");
+__asm__(".text\n.type filler,@function\nfiller:\n"
+        "1: movb $1, (%rsi)\n dec %rdi\n jnz 1b\n ret\n.size filler,.-filler");
+extern void writer(long turns), filler(long turns, char *to);
+void program(char **arguments) {
+    static char byte;
+    call(10, 0x400000, 0x4000, 7);
+    writer(1);
+    START();
+    writer(TURNS);
+    filler(TURNS * 50000, &byte);
+    STOP();
+}
+"#;
+
+#[test]
+fn stores_into_the_block_that_executes_them_count_once() {
+    let Some(guest) = Guest::find() else { return };
+    let user = |turns: u64| {
+        let source = WRITERS.replace("TURNS", &format!("{turns}L"));
+        let work = guest.boot(&source, &[], &[]).run.work();
+        let get = |name| work.count(name, Domain::User).unwrap();
+        [get("instructions"), get("stores"), get("conditional-branches")]
+    };
+    let (few, many) = (user(1000), user(3000));
+    let each: Vec<u64> = many.iter().zip(few).map(|(many, few)| many - few).collect();
+    // Five instructions a turn, and three; of each one stores and one branches. Some of many ticks of the
+    // clock come right behind the store that the second loop begins with.
+    let turns = 2000;
+    assert_eq!(each, [turns * (5 + 150_000), turns * 50_001, turns * 50_001]);
+}
+
+/// 32-bit code, whose returns take off four bytes.
+const NARROW: &str = r#"
+__asm__(".text\n.type narrow,@function\nnarrow:\n"
+        " push %rbx\n push %rbp\n push %r12\n mov %rsp, %r12\n mov %edi, %ebx\n mov %rsi, %rsp\n"
+        " push $0x23\n push $outer\n lretq\n"
+        "3: mov %r12, %rsp\n pop %r12\n pop %rbp\n pop %rbx\n ret\n.size narrow,.-narrow\n"
+        ".code32\n.type outer,@function\nouter:\n"
+        "1: mov $3, %ecx\n call inner\n dec %ebx\n jnz 1b\n ljmp $0x33, $3b\n.size outer,.-outer\n"
+        ".type inner,@function\ninner: dec %ecx\n jz 2f\n call inner\n2: call leaf32\n ret\n.size inner,.-inner\n"
+        ".type leaf32,@function\nleaf32: nop\n ret\n.size leaf32,.-leaf32\n.code64");
+extern void narrow(long turns, char *stack);
+void program(char **arguments) {
+    char *stack = (char *)call_6(SYS_mmap, 0, 1 << 16, 3, 0x62);
+    START();
+    narrow(1000, stack + 4096);
+    STOP();
+}
+"#;
+
+#[test]
+fn calls_are_right_in_32_bit_code() {
+    let Some(guest) = Guest::find() else { return };
+    let map = "long call_6(long number, long a, long b, long c, long d) {\n\
+               register long r10 __asm__(\"r10\") = d, r8 __asm__(\"r8\") = -1, r9 __asm__(\"r9\") = 0;\n\
+               __asm__ volatile(\"syscall\" : \"+a\"(number) : \"D\"(a), \"S\"(b), \"d\"(c), \"r\"(r10), \n\
+               \"r\"(r8), \"r\"(r9) : \"rcx\", \"r11\", \"memory\");\n return number;\n}\n";
+    // QEMU 7.2 reads the stack of a far return as the kernel would, which SMAP forbids.
+    let machine = ["-cpu", "max,-smap"];
+    let profile = guest.boot(&format!("{map}{NARROW}"), &[], &machine).run.work().profile;
+    for (caller, symbol, expected) in
+        [("outer", "inner", 1000), ("inner", "inner", 2000), ("inner", "leaf32", 3000)]
+    {
+        assert_eq!(calls(&profile, caller, symbol), expected, "{caller} -> {symbol}");
+    }
+    // On the way back, at every depth.
+    let depths = chains(&profile, "leaf32");
+    assert!(depths.len() == 3 && depths.iter().all(|(_, calls)| *calls == 1000), "{depths:?}");
 }

@@ -194,7 +194,7 @@ impl Running {
     /// The same; meanwhile something else is attended to.
     ///
     /// # Errors
-    /// Those of [`wait`](Self::wait), and of `aside`.
+    /// Waiting fails as [`wait`](Self::wait) does, or `aside` fails.
     pub fn wait_beside(
         &mut self,
         limit: Option<Duration>,

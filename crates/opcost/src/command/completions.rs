@@ -4,11 +4,14 @@
 use crate::comparison::ledger::RULES;
 use crate::exit::Status;
 use crate::import::FORMATS;
+use crate::shipped::Shipped;
 use crate::store::Store;
 use anyhow::{Context, Result};
 use clap::Command;
 use clap_complete::Shell;
-use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use clap_complete::engine::{
+    ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
+};
 use clap_complete::env::{CompleteEnv, Shells};
 use opcost_record::METRICS;
 use opcost_work::{WORKLOADS, WorkloadSpec};
@@ -55,6 +58,7 @@ fn completed(mut command: Command) -> Command {
 
 fn with_values(command: Command) -> Command {
     let of_recordings = RECORDINGS.contains(&command.get_name());
+    let of_experiments = command.get_name() == "run";
     let command = command.mut_args(|arg| match (arg.get_id().as_str(), of_recordings) {
         ("workload", _) => arg.add(ArgValueCompleter::new(workloads)),
         ("events" | "primary" | "metric", _) => arg.add(ArgValueCompleter::new(metrics)),
@@ -64,6 +68,7 @@ fn with_values(command: Command) -> Command {
             arg.add(ArgValueCompleter::new(formats))
         }
         ("id" | "ids" | "recording" | "other", true) => arg.add(ArgValueCompleter::new(recordings)),
+        ("file", _) if of_experiments => arg.add(ArgValueCompleter::new(experiments)),
         _ => arg,
     });
     let names: Vec<String> =
@@ -72,7 +77,7 @@ fn with_values(command: Command) -> Command {
 }
 
 /// Commands of which an argument is a recording.
-const RECORDINGS: [&str; 5] = ["show", "resume", "report", "diff", "forget"];
+const RECORDINGS: [&str; 6] = ["show", "resume", "report", "diff", "forget", "export"];
 
 fn candidate(value: impl Into<String>, help: impl Into<String>) -> CompletionCandidate {
     CompletionCandidate::new(value.into()).help(Some(help.into().into()))
@@ -139,6 +144,15 @@ fn formats(current: &OsStr) -> Vec<CompletionCandidate> {
     beginning(current, FORMATS.iter().map(|row| (row.name.into(), row.help.into())))
 }
 
+/// Experiments that ship with opcost, then files.
+fn experiments(current: &OsStr) -> Vec<CompletionCandidate> {
+    let shipped = Shipped::here().experiments();
+    let names = shipped.into_iter().map(|(name, _)| (name, "ships with opcost".to_string()));
+    let mut found = beginning(current, names);
+    found.extend(PathCompleter::file().complete(current));
+    found
+}
+
 /// Recordings of the default store, newest first.
 fn recordings(current: &OsStr) -> Vec<CompletionCandidate> {
     let store = std::env::var_os("OPCOST_STORE").map(Into::into);
@@ -188,9 +202,10 @@ mod tests {
         }
         let mut found = Vec::new();
         ids(&completed(crate::cli::Cli::command()), &mut found);
-        for id in
-            ["workload", "events", "primary", "metric", "fail_on", "allow", "format", "id", "ids"]
-        {
+        for id in [
+            "workload", "events", "primary", "metric", "fail_on", "allow", "format", "id", "ids",
+            "file",
+        ] {
             assert!(found.iter().any(|known| known == id), "no argument {id}");
         }
     }

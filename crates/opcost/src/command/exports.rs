@@ -66,7 +66,7 @@ impl<T: Table> ExportFiles<T> {
     /// `render`: the bytes in the format of this name.
     ///
     /// # Errors
-    /// Those of `render`; names the file that cannot be written.
+    /// `render` fails, or a file cannot be written; the error names the file.
     pub fn write_each(&self, render: impl Fn(&'static str) -> Result<Vec<u8>>) -> Result<()> {
         for (name, path) in &self.files {
             let bytes = render(name)?;
@@ -115,7 +115,7 @@ pub(super) fn printed_by(format: Option<&str>, json: bool) -> Option<String> {
     format.map(|name| format!("--format {name}")).or(json.then(|| "--json".to_string()))
 }
 
-fn is_standard_output(path: &Path) -> bool {
+pub(super) fn is_standard_output(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 

@@ -1,9 +1,10 @@
 //! `opcost history`.
 
+use crate::command::export::store_of_folder;
 use crate::command::globals::Globals;
 use crate::command::output::print;
 use crate::comparison::limit::{FailOn, Watched};
-use crate::exit::{HasStatus, Status, WithStatus, fail};
+use crate::exit::{HasStatus, Status, WithStatus, fail, in_words};
 use crate::gate::notes::NotesHistory;
 use crate::history::{Question, history};
 use crate::recording::Recording;
@@ -14,6 +15,7 @@ use clap::Args;
 use opcost_kernel::{Repository, short_commit};
 use opcost_record::nearest::did_you_mean;
 use opcost_record::printable::printable;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `opcost history`.
 #[derive(Args, Debug)]
@@ -24,6 +26,10 @@ pub struct HistoryArgs {
     /// Show what opcost gate --notes kept of a case in this repository, commit by commit up to HEAD
     #[arg(long, conflicts_with_all = ["variant", "fail_on"])]
     pub notes: bool,
+
+    /// Read the recordings that opcost export wrote into this folder, in place of the store
+    #[arg(long, value_name = "FOLDER", conflicts_with = "notes")]
+    pub folder: Option<PathBuf>,
 
     /// The metric, as tables show it; may be repeated [default: the primary one]
     #[arg(long, value_name = "METRIC")]
@@ -56,7 +62,19 @@ pub fn show(globals: &Globals, args: &HistoryArgs) -> Result<Status> {
     if args.notes {
         return show_notes(args);
     }
-    let store = Store::open_for_reading(&globals.store_path()?).map_err(StoreError::carried)?;
+    let (_scratch, store) = match &args.folder {
+        Some(folder) => {
+            let tell = |path: &Path, error: &anyhow::Error| {
+                eprintln!("opcost: {} is left out: {}", path.display(), in_words(error));
+            };
+            let (scratch, store) = store_of_folder(folder, tell)?;
+            (Some(scratch), store)
+        }
+        None => {
+            let store = Store::open_for_reading(&globals.store_path()?);
+            (None, store.map_err(StoreError::carried)?)
+        }
+    };
     let Listed { heads, damaged } = store.list_all().map_err(StoreError::carried)?;
     for damaged in &damaged {
         tell_damaged(&damaged.name, &damaged.why);

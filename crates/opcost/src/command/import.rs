@@ -1,5 +1,6 @@
 //! `opcost import`.
 
+use crate::command::export::{is_recording, take_over};
 use crate::command::exports::{Exports, printed_by};
 use crate::command::globals::Globals;
 use crate::command::output::{OutputArgs, present, print};
@@ -10,7 +11,7 @@ use crate::import::parsed::Input;
 use crate::import::{FORMATS, Options, ReadFile, criterion_folder, read};
 use crate::plan::Omission;
 use crate::recording::State;
-use crate::store::StoreError;
+use crate::store::{Arrival, StoreError};
 use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -24,7 +25,7 @@ use std::path::{Path, PathBuf};
 #[derive(Args, Debug)]
 pub struct ImportArgs {
     /// Files to read, or NAME=FILE to name the variant that a file is about; for criterion, also
-    /// its folder
+    /// its folder; or recordings that opcost export wrote
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<String>,
 
@@ -80,6 +81,9 @@ pub fn formats_help() -> String {
 /// Reads the files, stores them as a recording and shows it.
 pub fn import(globals: &Globals, args: &ImportArgs) -> Result<Status> {
     args.exports.check(printed_by(None, args.json).as_deref())?;
+    if args.files.iter().any(|file| is_recording(Path::new(file))) {
+        return import_recordings(globals, args);
+    }
     let mut files = Vec::new();
     for given in &args.files {
         files.extend(read_given(given, args.format.as_deref(), args.files.len() == 1)?);
@@ -109,14 +113,57 @@ pub fn import(globals: &Globals, args: &ImportArgs) -> Result<Status> {
     let id = writer.id().to_string();
     let store = writer.end(State::Finished).map_err(StoreError::carried)?;
     let recording = store.read(&id).map_err(StoreError::carried)?;
-    let output = OutputArgs {
-        full_names: false,
-        format: None,
-        json: args.json,
-        exports: args.exports.clone(),
-        fail_on: args.fail_on.clone(),
-    };
-    present(globals, &recording, &output)
+    present(globals, &recording, &args.output())
+}
+
+impl ImportArgs {
+    fn output(&self) -> OutputArgs {
+        OutputArgs {
+            full_names: false,
+            format: None,
+            json: self.json,
+            exports: self.exports.clone(),
+            fail_on: self.fail_on.clone(),
+        }
+    }
+}
+
+/// Takes recordings of `opcost export` over, and shows the last one.
+fn import_recordings(globals: &Globals, args: &ImportArgs) -> Result<Status> {
+    if let Some(other) = args.files.iter().find(|file| !is_recording(Path::new(file))) {
+        let why = format!(
+            "'{other}' is no recording of opcost export, and others here are: import them one after the other"
+        );
+        return Err(fail(Status::Usage, why));
+    }
+    let given = [
+        ("--format", args.format.is_some()),
+        ("--experiment", args.experiment.is_some()),
+        ("--label", args.label.is_some()),
+        ("--baseline", args.baseline.is_some()),
+        ("--primary", args.primary.is_some()),
+        ("--runs", args.runs.is_some()),
+        ("--date", args.date.is_some()),
+    ];
+    if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
+        let why = format!(
+            "{option} is for results of other tools; a recording has its own: leave it out"
+        );
+        return Err(fail(Status::Usage, why));
+    }
+    let mut store = globals.store_for_writing()?;
+    let mut last = None;
+    for file in &args.files {
+        for (id, arrival) in take_over(&mut store, Path::new(file))? {
+            if arrival == Arrival::Known && !globals.quiet {
+                eprintln!("opcost: recording {id} is in the store already");
+            }
+            last = Some(id);
+        }
+    }
+    let last = last.ok_or_else(|| fail(Status::Usage, "there is no recording in these files"))?;
+    let recording = store.read(&last).map_err(StoreError::carried)?;
+    present(globals, &recording, &args.output())
 }
 
 /// `opcost list formats`.

@@ -6,6 +6,7 @@ use crate::command::output::print;
 use crate::exit::{HasStatus, Status, WithStatus};
 use crate::phases::Phases;
 use crate::render::page::{align, fit};
+use crate::shipped::Shipped;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use opcost_kernel::{
@@ -14,7 +15,7 @@ use opcost_kernel::{
 use opcost_sys::interrupt::Interrupt;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `opcost kernel`.
 #[derive(Args, Debug)]
@@ -35,13 +36,14 @@ enum Action {
 }
 
 const BUILD_EXAMPLES: &str = "Examples:
-  opcost kernel build --config kernels/base.config kernels/native.config --name native
+  opcost kernel build --config base.config native.config --name native
   opcost kernel build --config my.config --source ~/linux --patch cure.patch --name cured
   opcost kernel build --source ~/linux --revision v6.12";
 
 #[derive(Args, Debug)]
 struct BuildArgs {
-    /// Configuration fragments on top of tinyconfig, in order; a later fragment wins
+    /// Configuration fragments on top of tinyconfig, in order: files, or names of those that ship with
+    /// opcost, such as base.config; a later fragment wins
     ///
     /// With --revision also one whole .config; without --config opcost's own small configuration.
     #[arg(long, value_name = "FRAGMENT", required_unless_present = "revision", num_args = 1..)]
@@ -91,18 +93,19 @@ pub fn kernel(globals: &Globals, args: &KernelArgs) -> Result<Status> {
 }
 
 fn build_kernel(globals: &Globals, args: &BuildArgs) -> Result<Status> {
+    let shipped = Shipped::here();
+    let found = |files: &[PathBuf]| files.iter().map(|file| here_or(&shipped, file)).collect();
+    let (config, patches): (Vec<PathBuf>, Vec<PathBuf>) = (found(&args.config), found(&args.patch));
     let spec = match (&args.revision, &args.source) {
         (Some(revision), Some(source)) => {
-            let found =
-                find_revision(source, revision, &args.config).map_err(HasStatus::carried)?;
+            let found = find_revision(source, revision, &config).map_err(HasStatus::carried)?;
             KernelSpec::Revision(found)
         }
         _ => KernelSpec::Recipe(Recipe {
-            name: (args.name.clone())
-                .unwrap_or_else(|| Recipe::default_name(&args.config, &args.patch)),
+            name: (args.name.clone()).unwrap_or_else(|| Recipe::default_name(&config, &patches)),
             source: args.source.clone(),
-            config: args.config.clone(),
-            patches: args.patch.clone(),
+            config,
+            patches,
         }),
     };
     let cache = default_cache().map_err(HasStatus::carried)?;
@@ -117,6 +120,12 @@ fn build_kernel(globals: &Globals, args: &BuildArgs) -> Result<Status> {
     let release = kernel.release.as_deref().unwrap_or("unknown release");
     print(&format!("{}: Linux {release}, {}\n", kernel.name, kernel.image.display()))?;
     Ok(Status::Done)
+}
+
+/// The file, or where none is here, the one of that name that ships with opcost.
+fn here_or(shipped: &Shipped, file: &Path) -> PathBuf {
+    let shipped = (!file.exists()).then(|| shipped.of_kernels(file)).flatten();
+    shipped.unwrap_or_else(|| file.to_path_buf())
 }
 
 fn list_kernels(args: &ListArgs) -> Result<Status> {

@@ -3,13 +3,15 @@
 use crate::command::globals::Globals;
 use crate::command::import::list_formats;
 use crate::command::output::print;
-use crate::exit::{HasStatus, Status};
+use crate::exit::{HasStatus, Status, WithStatus};
+use crate::experiment::Experiment;
 use crate::machine::host::HostSurroundings;
 use crate::plan::Revision;
 use crate::render::Style;
 use crate::render::names::cut;
 use crate::render::page::{BOLD, DIM, PLAIN, Page, YELLOW};
 use crate::resolve::Surroundings;
+use crate::shipped::Shipped;
 use crate::source::perf_event::{self, syntax, sysfs};
 use crate::store::{Listed, RecordingHead, Store, StoreError, StoreErrorKind};
 use crate::time::date;
@@ -21,6 +23,7 @@ use opcost_record::printable::printable;
 use opcost_sys::perf::Refusal;
 use opcost_work::WORKLOADS;
 use serde_json::{Value, json};
+use std::path::PathBuf;
 use unicode_width::UnicodeWidthStr;
 
 /// Arguments of `opcost list`.
@@ -45,6 +48,8 @@ pub enum Listing {
     Recordings,
     /// Formats of other tools that can be imported.
     Formats,
+    /// Experiments that ship with opcost, for `opcost run NAME`.
+    Experiments,
 }
 
 /// Lists what was asked for.
@@ -56,6 +61,8 @@ pub fn list(globals: &Globals, args: &ListArgs) -> Result<Status> {
         (Listing::Events, false) => events_text(&style),
         (Listing::Events, true) => json_text(events_json())?,
         (Listing::Formats, as_json) => return list_formats(as_json),
+        (Listing::Experiments, false) => experiments_text(&style)?,
+        (Listing::Experiments, true) => json_text(experiments_json()?)?,
         (Listing::Recordings, as_json) => {
             let listed = match Store::open_for_reading(&globals.store_path()?) {
                 Ok(store) => store.list_all().map_err(StoreError::carried)?,
@@ -109,6 +116,44 @@ fn workloads_json() -> Value {
             })
         })
         .collect()
+}
+
+/// The experiments that ship with opcost: name, file, and what it says.
+fn experiments() -> Result<Vec<(String, PathBuf, Experiment)>> {
+    let read = |(name, path): (String, PathBuf)| {
+        let experiment =
+            Experiment::read(&path, &[], &Experiment::default()).status(Status::Missing)?;
+        Ok((name, path, experiment))
+    };
+    Shipped::here().experiments().into_iter().map(read).collect()
+}
+
+fn experiments_text(style: &Style) -> Result<String> {
+    let mut page = Page::new(style);
+    let experiments = experiments()?;
+    let width = experiments.iter().map(|(name, ..)| name.width()).max().unwrap_or_default();
+    for (name, _, experiment) in &experiments {
+        let question = experiment.question.as_deref().unwrap_or_default();
+        page.wrap(PLAIN, &format!("{name:<width$}  "), question);
+    }
+    let end = match experiments.is_empty() {
+        true => "no experiments came with this opcost: unpack or install all of its package",
+        false => "Use: opcost run NAME",
+    };
+    page.wrap(DIM, "", end);
+    Ok(page.into_text())
+}
+
+fn experiments_json() -> Result<Value> {
+    let row = |(name, file, experiment): (String, PathBuf, Experiment)| {
+        json!({
+            "name": name,
+            "question": experiment.question,
+            "machine": experiment.machine.unwrap_or_default(),
+            "file": file,
+        })
+    };
+    Ok(experiments()?.into_iter().map(row).collect())
 }
 
 /// Why what the emulator counts is not counted on the host.

@@ -11,6 +11,12 @@ const SURROUNDINGS: &str = "\
 \\fI$XDG_DATA_HOME/opcost/recordings.sqlite\\fR
 Recordings; without the variable below \\fI~/.local/share\\fR. \\fB\\-\\-store\\fR and \\fBOPCOST_STORE\\fR name another file.
 .TP
+\\fI../share/opcost/experiments/\\fR, \\fI../share/opcost/kernels/\\fR
+Experiments for \\fBopcost run NAME\\fR, and fragments for \\fBopcost kernel build\\fR; from the folder of the program.
+.TP
+\\fI../lib/opcost/\\fR
+The emulator's plugin, the guest's first program and its kernel; from the folder of the program.
+.TP
 \\fI$XDG_CACHE_HOME/opcost/\\fR
 Kernels, their symbols and the emulator's self\\-test; without the variable below \\fI~/.cache\\fR. All of it can be made again.
 .TP
@@ -25,7 +31,7 @@ Debug files and perf's cache, where functions of stripped or replaced programs g
 The file of recordings, as \\fB\\-\\-store\\fR.
 .TP
 \\fBOPCOST_LIBEXEC\\fR
-The folder of the emulator's plugin and the guest's first program, where they are not beside opcost.
+The folder of the emulator's plugin, the guest's first program and its kernel, where they are neither beside opcost nor in \\fI../lib/opcost\\fR.
 .TP
 \\fBXDG_DATA_HOME\\fR, \\fBXDG_CACHE_HOME\\fR, \\fBHOME\\fR, \\fBTMPDIR\\fR
 Where files are; see FILES.

@@ -6,6 +6,7 @@ pub mod compare;
 pub mod completions;
 pub mod diff;
 pub mod doctor;
+pub mod export;
 pub mod exports;
 pub mod forget;
 mod function_option;

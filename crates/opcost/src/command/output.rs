@@ -12,7 +12,10 @@ use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use opcost_record::printable::printable;
+use std::fs::Permissions;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 /// Arguments of the commands that print a comparison.
 #[derive(Args, Debug)]
@@ -110,6 +113,18 @@ pub fn show_version(text: &str) -> Result<Status> {
 /// Writes to standard output; a reader that has gone away is no error.
 pub(crate) fn print(text: &str) -> Result<()> {
     print_bytes(text.as_bytes())
+}
+
+/// Writes a file as a whole or not at all.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let mut file = tempfile::Builder::new()
+        .prefix(".opcost-")
+        .tempfile_in(folder.unwrap_or(Path::new(".")))?;
+    file.write_all(bytes)?;
+    file.as_file().set_permissions(Permissions::from_mode(0o644))?;
+    file.persist(path)?;
+    Ok(())
 }
 
 /// Writes to standard output; a reader that has gone away is no error.

@@ -81,12 +81,32 @@ pub(super) fn save(experiment: &Experiment, path: &Path) -> Result<Status> {
 
 /// The command that this process was given, with the seed if that was drawn.
 fn invocation(plan: &Plan) -> String {
+    command_line(Some(plan.seed))
+}
+
+/// The command that this process was given, with this seed unless it names a number.
+pub(super) fn command_line(seed: Option<u64>) -> String {
     let mut words = vec!["opcost".to_string()];
     words.extend(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()));
-    if !words.iter().any(|word| word == "--seed" || word.starts_with("--seed=")) {
-        words.extend(["--seed".to_string(), plan.seed.to_string()]);
+    if let Some(seed) = seed {
+        name_seed(&mut words, seed);
     }
     shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
+}
+
+/// Has words of a command line name a seed, unless they name a number.
+fn name_seed(words: &mut Vec<String>, seed: u64) {
+    const OPTION: &str = "--seed";
+    let seed = seed.to_string();
+    // Words behind `--` belong to the work.
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let named = |word: &String| word == OPTION || word.starts_with("--seed=");
+    match words[..end].iter().position(named) {
+        Some(at) if words[at] == "--seed=random" => words[at] = format!("{OPTION}={seed}"),
+        Some(at) if words.get(at + 1).is_some_and(|word| word == "random") => words[at + 1] = seed,
+        Some(_) => {}
+        None => drop(words.splice(end..end, [OPTION.to_string(), seed])),
+    }
 }
 
 /// The machine that a plan runs on, ready to run it, and its state.
@@ -240,4 +260,24 @@ fn check_limits(plan: &Plan, limits: &[FailOn]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::name_seed;
+
+    #[test]
+    fn a_command_line_names_the_number_of_its_seed() {
+        for (given, named) in [
+            ("compare a b", "compare a b --seed 7"),
+            ("compare --seed 5 a b", "compare --seed 5 a b"),
+            ("compare --seed random a b", "compare --seed 7 a b"),
+            ("compare --seed=random a b", "compare --seed=7 a b"),
+            ("measure -- prog --seed 5", "measure --seed 7 -- prog --seed 5"),
+        ] {
+            let mut words: Vec<String> = given.split(' ').map(str::to_string).collect();
+            name_seed(&mut words, 7);
+            assert_eq!(words.join(" "), named);
+        }
+    }
 }

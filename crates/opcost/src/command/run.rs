@@ -1,21 +1,31 @@
-//! `opcost run`: an experiment file.
+//! `opcost run`: an experiment, from a file or by the name of one that ships with opcost.
 
 use super::globals::Globals;
 use super::output::OutputArgs;
 use super::record::{PlanArgs, carry_out};
-use crate::exit::{Status, WithStatus};
+use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::Experiment;
 use crate::machine::host::HostSurroundings;
 use crate::resolve::resolve;
+use crate::shipped::Shipped;
 use anyhow::Result;
 use clap::Args;
-use std::path::PathBuf;
+use opcost_record::nearest::did_you_mean;
+use opcost_record::printable::printable;
+use std::path::{Component, Path, PathBuf};
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  opcost run mitigations                   one that ships with opcost (opcost list experiments)
+  opcost run mitigations --pairs 5         flags go over the fields of the file
+  opcost run my.toml --set variant.0.params.ops=1000";
 
 /// Arguments of `opcost run`.
 #[derive(Args, Debug)]
 pub struct RunArgs {
-    /// The experiment file (TOML)
-    pub file: PathBuf,
+    /// The experiment file (TOML), or the name of an experiment that ships with opcost; a file of that
+    /// name in the current folder wins
+    #[arg(value_name = "FILE|NAME")]
+    pub file: Option<PathBuf>,
 
     /// Override a field of the file, for example pairs=10 or variant.NAME.params.ops=1000
     #[arg(long, value_name = "KEY=VALUE")]
@@ -36,8 +46,96 @@ pub struct RunArgs {
 
 /// `opcost run`.
 pub fn run(globals: &Globals, args: &RunArgs) -> Result<Status> {
-    let experiment =
-        Experiment::read(&args.file, &args.set, &args.experiment).status(Status::Usage)?;
+    let file = file_of(args.file.as_deref(), &Shipped::here().experiments())?;
+    let experiment = Experiment::read(&file, &args.set, &args.experiment).status(Status::Usage)?;
     let plan = resolve(&experiment, &HostSurroundings)?;
     carry_out(globals, plan, args.plan.dry_run, &args.output)
+}
+
+/// The file that is meant: the one of that path, else the experiment of that name among those that ship.
+fn file_of(given: Option<&Path>, shipped: &[(String, PathBuf)]) -> Result<PathBuf> {
+    let names = || shipped.iter().map(|(name, _)| name.as_str());
+    let Some(given) = given else {
+        let listed = match shipped {
+            [] => "none came with this opcost".to_string(),
+            _ => names().collect::<Vec<_>>().join(", "),
+        };
+        let why = format!(
+            "run: name an experiment: a FILE (TOML), or one that ships with opcost: {listed}; \
+             opcost list experiments says what they ask"
+        );
+        return Err(fail(Status::Usage, why));
+    };
+    // A folder of a shipped experiment's name is no experiment.
+    let is_here = given.exists() && !given.is_dir();
+    let (false, Some(name)) = (is_here, name_of(given)) else { return Ok(given.to_path_buf()) };
+    let stem = name.strip_suffix(".toml").unwrap_or(name);
+    match shipped.iter().find(|(known, _)| known == stem) {
+        Some((_, file)) if stem == name => Ok(file.clone()),
+        Some(_) => Err(fail(
+            Status::Usage,
+            format!(
+                "there is no file '{name}' here; opcost run {stem} runs the one that ships with opcost"
+            ),
+        )),
+        // Whoever names a file is told of the file.
+        None if stem != name => Ok(given.to_path_buf()),
+        None => Err(fail(
+            Status::Usage,
+            format!(
+                "there is no file '{shown}' here, and no experiment of that name ships with opcost{}; \
+                 opcost list experiments shows those that do",
+                did_you_mean(name, names()),
+                shown = printable(name),
+            ),
+        )),
+    }
+}
+
+/// A word that may name a shipped experiment: no path of several parts, not `.` or `..`.
+fn name_of(given: &Path) -> Option<&str> {
+    let mut parts = given.components();
+    match (parts.next(), parts.next()) {
+        (Some(Component::Normal(name)), None) if !given.to_str()?.contains('/') => name.to_str(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shipped() -> Vec<(String, PathBuf)> {
+        let named = |name: &str| (name.to_string(), Path::new("/share").join(name));
+        ["mitigations", "seccomp"].into_iter().map(named).collect()
+    }
+
+    fn found(given: &str) -> Result<PathBuf, String> {
+        file_of(Some(Path::new(given)), &shipped()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_name_is_a_shipped_experiment_and_a_path_a_file() {
+        assert_eq!(found("mitigations").unwrap(), Path::new("/share/mitigations"));
+        for path in ["./mitigations", "none/mitigations", ".", "..", "/mitigations", "mine.toml"] {
+            assert_eq!(found(path).unwrap(), Path::new(path));
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_refused_with_those_that_are_near() {
+        let error = found("mitigation").unwrap_err();
+        assert!(error.contains("no file 'mitigation' here"), "{error}");
+        assert!(error.contains("(did you mean mitigations?)"), "{error}");
+        assert!(!found("entirely-other").unwrap_err().contains("did you mean"));
+        let error = found("seccomp.toml").unwrap_err();
+        assert!(error.contains("opcost run seccomp runs"), "{error}");
+    }
+
+    #[test]
+    fn without_a_name_all_are_listed() {
+        let error = |shipped: &[_]| file_of(None, shipped).unwrap_err().to_string();
+        assert!(error(&shipped()).contains("mitigations, seccomp;"));
+        assert!(error(&[]).contains("none came with this opcost"));
+    }
 }

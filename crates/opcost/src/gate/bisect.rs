@@ -63,7 +63,7 @@ impl SuspectKind {
 /// One that may have moved a figure.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Suspect {
-    /// What it is called: a commit's hash, an option.
+    /// Its name: a commit's hash, an option, a word.
     pub id: String,
     /// What it does: a commit's subject, `n → y`.
     pub title: String,

@@ -81,8 +81,9 @@ impl Search {
         names
     }
 
-    /// The stretches between neighbouring counted points that differ.
-    fn stretches(&self) -> Vec<Found> {
+    /// The stretches between neighbouring counted points that differ: the steps, once there is nothing
+    /// more to look at.
+    pub fn steps(&self) -> Vec<Found> {
         let counted: Vec<usize> =
             (0..self.points.len()).filter(|point| self.figures(*point).is_some()).collect();
         let pairs = counted.windows(2).map(|pair| Found { from: pair[0], to: pair[1] });
@@ -98,7 +99,7 @@ impl Search {
     /// Several points cut the stretches evenly, the longest first.
     pub fn next(&self, most: usize) -> Vec<usize> {
         let mut open: Vec<(Found, Vec<usize>, usize)> = self
-            .stretches()
+            .steps()
             .into_iter()
             .map(|stretch| (stretch.clone(), self.unknown(&stretch), 0))
             .filter(|(_, unknown, _)| !unknown.is_empty())
@@ -128,12 +129,7 @@ impl Search {
     pub fn cost(&self) -> usize {
         let of =
             |stretch: &Found| (usize::BITS - self.unknown(stretch).len().leading_zeros()) as usize;
-        self.stretches().iter().map(of).sum()
-    }
-
-    /// The steps, once there is nothing more to look at.
-    pub fn steps(&self) -> Vec<Found> {
-        self.stretches()
+        self.steps().iter().map(of).sum()
     }
 
     /// What is left of a figure's change from the first to the last point beside its steps: moves that are

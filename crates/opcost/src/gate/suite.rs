@@ -3,7 +3,7 @@
 //! A key above the first table is the default of every case.
 
 use crate::comparison::limit::Limit;
-use crate::experiment::{Command, Experiment, Scalar, Variant};
+use crate::experiment::{Command, Experiment, Scalar, Seed, Variant};
 use crate::plan::MachineKind;
 use opcost_record::nearest::did_you_mean;
 use opcost_record::printable::printable;
@@ -170,12 +170,27 @@ impl Suite {
 }
 
 impl Case {
-    /// A case of a table that stands alone.
-    ///
-    /// # Errors
-    /// The key, with what was expected there.
-    pub fn of_table(name: &str, table: Table) -> Result<Case, SuiteError> {
-        check_keys(&table).and_then(|()| Case::read(name, table)).map_err(SuiteError)
+    /// A case without a suite: work whose figure that decides by default is watched.
+    pub fn of_variant(name: &str, variant: Variant, build: Option<String>) -> Case {
+        let experiment = Experiment {
+            name: Some(Case::experiment_name(name)),
+            machine: Some(MachineKind::Emulated),
+            variants: vec![variant],
+            ..Experiment::default()
+        };
+        Case {
+            name: name.into(),
+            watched: Vec::new(),
+            limit: None,
+            build,
+            artifact: Vec::new(),
+            compiler: None,
+            experiment,
+        }
+    }
+
+    fn experiment_name(name: &str) -> String {
+        format!("gate/{name}")
     }
 
     fn read(name: &str, mut table: Table) -> Result<Case, String> {
@@ -204,6 +219,11 @@ impl Case {
                 return Err(format!("{key}: a case has one; write a case for each"));
             }
         }
+        if experiment.seed == Some(Seed::RANDOM) {
+            return Err(
+                "seed: figures of a case are compared with later ones; give a number".into()
+            );
+        }
         if fields.command.is_none() == fields.workload.is_none() {
             return Err("give it a command or a workload, and not both".into());
         }
@@ -221,7 +241,7 @@ impl Case {
                 "function {function}: functions are counted on the emulated machine only; leave machine out"
             ));
         }
-        experiment.name = Some(format!("gate/{name}"));
+        experiment.name = Some(Case::experiment_name(name));
         experiment.variants = vec![Variant {
             command: fields.command,
             workload: fields.workload,

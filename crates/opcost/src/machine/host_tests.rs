@@ -1,5 +1,5 @@
 use super::*;
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Seed};
 use crate::resolve::fixture::{FakeSurroundings, experiment, in_process, script};
 use crate::resolve::resolve;
 use opcost_record::{Domain, Invariant, MetricKey};
@@ -65,7 +65,7 @@ fn the_request_is_what_the_plan_says() {
     let seen = dir.path().join("seen");
     let mut asked = experiment(2, 2);
     asked.variants[0].params.insert("ops".into(), crate::experiment::Scalar::Integer(77));
-    let plan = plan(Experiment { seed: Some(99), ..asked });
+    let plan = plan(Experiment { seed: Some(Seed::Number(99)), ..asked });
     run_scripted(&plan, &format!("cat <&3 > '{}'", seen.display()));
     let request: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(seen).unwrap()).unwrap();

@@ -3,7 +3,7 @@
 use super::Surroundings;
 use super::measured::{Measured, fewest_blocks, measured_by_host};
 use crate::exit::{Status, fail};
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Seed};
 use crate::plan::{
     Aslr, AttachmentPlan, EnvironmentPolicy, Hooks, PairsOfVariants, Plan, StopPlan, Target,
     VariantPlan, WorkPlan, schedule,
@@ -78,7 +78,7 @@ pub fn resolve_attached(
         tree: None,
     };
     let variants: Vec<VariantPlan> = values.into_iter().map(variant).collect();
-    let seed = asked.seed.unwrap_or_else(|| surroundings.draw_seed());
+    let seed = asked.seed.and_then(Seed::number).unwrap_or_else(|| surroundings.draw_seed());
     let singles = schedule::single_pairs(pairs, fewest_pairs, false, false);
     let blocks = schedule::draw(variants.len(), pairs, singles, seed, false);
     Ok(Plan {

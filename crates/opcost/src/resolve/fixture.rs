@@ -1,7 +1,7 @@
 //! Plans for tests, made without looking at this machine.
 
 use super::{Surroundings, resolve};
-use crate::experiment::{Command, Experiment, Scalar, Variant};
+use crate::experiment::{Command, Experiment, Scalar, Seed, Variant};
 use crate::plan::{BlockPlan, EventPlan, Plan};
 use opcost_kernel::{KernelSpec, Revision};
 use opcost_sys::perf::Refusal;
@@ -78,7 +78,7 @@ impl Surroundings for FakeSurroundings {
 pub(crate) fn experiment(variants: usize, pairs: u32) -> Experiment {
     Experiment {
         pairs: Some(pairs),
-        seed: Some(1),
+        seed: Some(Seed::Number(1)),
         variants: (0..variants)
             .map(|number| Variant {
                 name: Some(format!("v{number}")),
@@ -114,7 +114,7 @@ pub(crate) fn plan(variants: usize, pairs: u32) -> Plan {
 pub(crate) fn commands(lines: &[&str]) -> Experiment {
     Experiment {
         pairs: Some(2),
-        seed: Some(1),
+        seed: Some(Seed::Number(1)),
         variants: lines
             .iter()
             .map(|line| Variant {

@@ -1,7 +1,7 @@
 //! Plans for the emulated machine.
 
 use crate::exit::{Status, status_of};
-use crate::experiment::{Experiment, KernelRecipe, Variant};
+use crate::experiment::{Experiment, KernelRecipe, Seed, Variant};
 use crate::plan::{Aslr, CacheShape, MachineKind, Plan};
 use crate::resolve::fixture::{FakeSurroundings, experiment};
 use crate::resolve::resolve;
@@ -15,7 +15,7 @@ fn emulated(variants: Vec<Variant>) -> Experiment {
     Experiment {
         machine: Some(MachineKind::Emulated),
         kernel: vec!["a".into()],
-        seed: Some(1),
+        seed: Some(Seed::Number(1)),
         variants,
         ..Experiment::default()
     }

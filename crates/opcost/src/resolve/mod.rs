@@ -17,7 +17,7 @@ pub use variants::find_workload;
 pub(crate) use variants::unbalanced;
 
 use crate::exit::{Status, WithStatus, fail};
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Seed};
 use crate::plan::{
     Aslr, EmulationPlan, EnvironmentPolicy, EventPlan, Hooks, MachineKind, Plan, Target, WorkPlan,
     comparisons, find_rule, schedule,
@@ -30,6 +30,10 @@ use opcost_kernel::KernelSpec;
 use opcost_record::printable::printable;
 use opcost_sys::perf::Refusal;
 use std::path::{Path, PathBuf};
+
+/// The seed on the emulated machine where none is given: the same command gives the same counts again, and on
+/// every computer.
+const EMULATED_SEED: u64 = 1;
 
 /// What the plan has to know of the place it is made in.
 pub trait Surroundings {
@@ -110,7 +114,8 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
     for rule in &experiment.allow {
         find_rule(rule).status(Status::Usage)?;
     }
-    let seed = experiment.seed.unwrap_or_else(|| surroundings.draw_seed());
+    let seed = experiment.seed.map_or(emulated.then_some(EMULATED_SEED), Seed::number);
+    let seed = seed.unwrap_or_else(|| surroundings.draw_seed());
     // What a user's commands are given is theirs; ours are given what is the same everywhere.
     let fixed = workload || emulated;
     let (environment, aslr) = match fixed {

@@ -1,6 +1,6 @@
 //! From a plan back to an experiment that makes it again.
 
-use crate::experiment::{Command, Experiment, KernelRecipe, Scalar, Variant};
+use crate::experiment::{Command, Experiment, KernelRecipe, Scalar, Seed, Variant};
 use crate::plan::guest::{DEFAULT_KERNEL, NO_KERNEL};
 use crate::plan::{
     CacheShape, CachesPlan, EventPlan, MachineKind, Plan, VariantPlan, Width, WorkPlan,
@@ -59,7 +59,7 @@ impl Plan {
             budget: self.stop.budget_ms.map(|limit_ms| TimeLimit { limit_ms }),
             warmup: Some(self.warmup),
             // TOML's integers end there, and so do the seeds that can be given.
-            seed: Some(self.seed).filter(|seed| *seed <= i64::MAX as u64),
+            seed: Seed::of_number(self.seed),
             pairs_of_variants: Some(self.pairs_of_variants),
             timeout: self.timeout_ms.map(|limit_ms| TimeLimit { limit_ms }),
             machine: Some(self.machine()).filter(|machine| *machine != MachineKind::Host),
@@ -159,12 +159,9 @@ fn variant(plan: &VariantPlan, kernels: &mut BTreeMap<String, KernelRecipe>) -> 
     match &plan.work {
         WorkPlan::Command { argv, line, .. } => {
             // Through a shell the arguments are others than the words of the line.
-            let texts: Option<Vec<String>> =
-                argv.iter().map(|word| word.to_str().map(str::to_string)).collect();
-            variant.command = Some(match texts {
-                _ if shell_syntax::is_split(line, argv) => Command::Line(line.clone()),
-                Some(texts) => Command::Argv(texts),
-                None => Command::Words(argv.clone()),
+            variant.command = Some(match shell_syntax::is_split(line, argv) {
+                true => Command::Line(line.clone()),
+                false => Command::of_words(argv),
             });
         }
         WorkPlan::Workload { name, params } => {

@@ -1,7 +1,7 @@
 use super::fixture::{FakeSurroundings, commands, experiment, plan, script};
 use super::*;
 use crate::exit::{Status, status_of};
-use crate::experiment::{Command, Experiment, Scalar, Variant};
+use crate::experiment::{Command, Experiment, Scalar, Seed, Variant};
 use crate::plan::{PairsOfVariants, Slot};
 use crate::time::TimeLimit;
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let asked =
-            Experiment { seed: Some(seed), warmup: Some(warmup), ..experiment(variants, pairs) };
+            Experiment { seed: Some(Seed::Number(seed)), warmup: Some(warmup), ..experiment(variants, pairs) };
         let plan = resolve(&asked, &FakeSurroundings::default()).unwrap();
         prop_assert_eq!(&plan, &resolve(&asked, &FakeSurroundings::default()).unwrap());
         let mirrored = pairs >= 32 && pairs >= 2 * plan.fewest_pairs;
@@ -66,12 +66,19 @@ proptest! {
 #[test]
 fn another_seed_gives_another_order() {
     let order = |seed| {
-        let asked = Experiment { seed: Some(seed), ..experiment(2, 40) };
+        let asked = Experiment { seed: Some(Seed::Number(seed)), ..experiment(2, 40) };
         resolve(&asked, &FakeSurroundings::default()).unwrap().blocks
     };
     assert_ne!(order(1), order(2));
     let drawn = Experiment { seed: None, ..experiment(2, 40) };
     assert_eq!(resolve(&drawn, &FakeSurroundings::default()).unwrap().seed, 4711);
+    // Exact counts are to be the same everywhere.
+    let emulated = |seed| {
+        let machine = Some(crate::plan::MachineKind::Emulated);
+        let asked = Experiment { seed, machine, ..experiment(2, 2) };
+        resolve(&asked, &FakeSurroundings::default()).unwrap().seed
+    };
+    assert_eq!([emulated(None), emulated(Some(Seed::RANDOM))], [1, 4711]);
 }
 
 #[test]
@@ -155,7 +162,14 @@ fn variants_are_named_by_what_differs() {
     for variant in &mut asked.variants {
         variant.params.clear();
     }
-    check_refused(&asked, Status::Usage, &["two variants are named 'syscall'", "--variant"]);
+    // Work that nothing tells apart is compared with itself.
+    let plan = resolve(&asked, &FakeSurroundings::default()).unwrap();
+    let names: Vec<&str> = plan.variants.iter().map(|variant| variant.name.as_str()).collect();
+    assert_eq!(names, ["syscall", "syscall (2)"]);
+    for variant in &mut asked.variants {
+        variant.name = Some("same".into());
+    }
+    check_refused(&asked, Status::Usage, &["two variants are named 'same'", "--variant"]);
 }
 
 #[test]

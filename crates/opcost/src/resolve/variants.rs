@@ -87,7 +87,15 @@ pub(super) fn resolve_variants(
             ),
         ));
     }
+    let unnamed: Vec<bool> = plans.iter().map(|plan| plan.name.is_empty()).collect();
     name_variants(&mut plans);
+    for index in (0..plans.len()).filter(|index| unnamed[*index]) {
+        let (earlier, rest) = plans.split_at_mut(index);
+        let name = rest[0].name.clone();
+        let is_taken = |name: &str| earlier.iter().any(|plan| plan.name == name);
+        let mut names = std::iter::once(name.clone()).chain((2..).map(|n| format!("{name} ({n})")));
+        rest[0].name = names.find(|name| !is_taken(name)).unwrap_or_default();
+    }
     for (index, plan) in plans.iter().enumerate() {
         if plans[..index].iter().any(|earlier| earlier.name == plan.name) {
             return Err(fail(

@@ -60,6 +60,10 @@ pub enum StoreErrorKind {
     Forgotten(String),
     /// The recording is complete.
     Complete(String),
+    /// Another recording of this identifier is in the store.
+    Taken(String),
+    /// A file with a recording cannot be unpacked.
+    Packed(String),
     /// Another process is working on the recording.
     InUse {
         /// The recording.
@@ -201,6 +205,11 @@ impl fmt::Display for StoreError {
                     if shown < ids.len() { ", …" } else { "" }
                 )
             }
+            StoreErrorKind::Taken(id) => write!(
+                f,
+                "store '{path}': another recording {id} is there already; choose another store with --store"
+            ),
+            StoreErrorKind::Packed(why) => write!(f, "'{path}': {why}"),
             StoreErrorKind::Complete(id) => {
                 write!(f, "store '{path}': recording {id} is complete; see opcost show {id}")
             }

@@ -5,7 +5,7 @@ use crate::recording::State;
 use rusqlite::{TransactionBehavior, params};
 
 /// Every table that has rows of a recording.
-const TABLES: [&str; 4] = ["runs", "profiles", "metrics", "invariants"];
+pub(super) const TABLES: [&str; 4] = ["runs", "profiles", "metrics", "invariants"];
 
 /// The room that a store takes on disk.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

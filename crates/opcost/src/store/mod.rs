@@ -11,10 +11,12 @@ mod error;
 mod forget;
 mod open;
 mod profile;
+mod transfer;
 mod write;
 
 pub use error::{StoreError, StoreErrorKind};
 pub use forget::Room;
+pub use transfer::{Arrival, is_packed, unpacked};
 pub use write::RecordingWriter;
 
 use crate::plan::{Plan, Revision};

@@ -493,3 +493,25 @@ fn a_run_that_is_not_stored_leaves_no_profile() {
     let recording = Store::open_for_reading(&path).unwrap().read(&id).unwrap();
     assert_eq!(recording.profiles, []);
 }
+
+#[test]
+fn two_recordings_of_one_identifier_are_not_mixed_up() {
+    let (dir, here, id) = stored(8);
+    // A copy that went on by itself.
+    let there = dir.path().join("copy.sqlite");
+    fs::copy(&here, &there).unwrap();
+    let store = Store::open_for_writing(&there).unwrap();
+    let (mut writer, _) = store.resume(&id, &machine()).unwrap();
+    writer.append(&[(record(8), None)]).unwrap();
+    writer.end(State::Interrupted).unwrap();
+    let open = |path: &Path| Store::open_for_writing(path).unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let packed = open(&here).pack(&id, scratch.path()).unwrap();
+    let arrive = |store: &Path| {
+        let unpacked = unpacked(Path::new("file"), &packed, scratch.path()).unwrap();
+        open(store).take_over(&unpacked)
+    };
+    assert_eq!(arrive(&here).unwrap(), [(id.clone(), Arrival::Known)]);
+    assert_eq!(arrive(&there).unwrap_err().kind, StoreErrorKind::Taken(id));
+    assert_eq!(open(&there).read("last").unwrap().records.len(), 9);
+}

@@ -177,7 +177,7 @@ fn ends_that_say_nothing_are_refused() {
     refused(&["--good", "HEAD", "--bad", "HEAD"], 2, &["are one commit"]);
     refused(&["--good", "nope"], 2, &["git knows no revision 'nope'"]);
     refused(&["--good", "HEAD~1", "--case", "lop"], 2, &["did you mean loop?"]);
-    refused(&["--good", "HEAD~1", "-w", "syscall", "-p", "ops"], 2, &["write it as KEY=VALUE"]);
+    refused(&["--good", "HEAD~1", "-w", "syscall:ops"], 2, &["'ops' is not KEY=VALUE"]);
     refused(
         &["--good", "a", "--bad", "b", "--options", "cflags", "-w", "syscall"],
         2,

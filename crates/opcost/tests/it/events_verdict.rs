@@ -1,7 +1,7 @@
 //! From what a kernel with a PMU answers to what the comparison says of it.
 
 use opcost::comparison::{Change, Comparison, Row, Severity, Verdict, compare};
-use opcost::experiment::{Command, Experiment, Variant};
+use opcost::experiment::{Command, Experiment, Seed, Variant};
 use opcost::machine::host::HostSurroundings;
 use opcost::plan::{Plan, Slot};
 use opcost::recording::{MachineState, Recording, State};
@@ -31,7 +31,7 @@ fn planned(primary: &str) -> Plan {
     };
     let experiment = Experiment {
         pairs: Some(PAIRS),
-        seed: Some(7),
+        seed: Some(Seed::Number(7)),
         events: vec!["wall".into()],
         variants: vec![variant("old"), variant("new")],
         ..Experiment::default()

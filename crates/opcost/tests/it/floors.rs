@@ -10,7 +10,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "opcost",
         &[
-            &["exit", "number", "os_text", "phases", "scratch", "source"],
+            &["exit", "number", "os_text", "phases", "scratch", "shipped", "source"],
             &["sampling", "time"],
             &["failure", "plan"],
             &["experiment", "hook", "progress", "recording", "stopping"],
@@ -54,7 +54,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
                 "tree",
                 "vcpu",
             ],
-            &["arguments", "halt", "rcu", "region", "report"],
+            &["arguments", "halt", "rcu", "region", "report", "stack"],
             &["repeat"],
             &["block"],
             &["blocks"],

@@ -3,7 +3,7 @@
 use crate::lab::{self, Lab, Started, wait_until};
 use crate::made;
 use opcost::comparison::{Severity, Verdict, compare as analyse};
-use opcost::experiment::{Experiment, Scalar, Variant};
+use opcost::experiment::{Experiment, Scalar, Seed, Variant};
 use opcost::plan::{EmulationPlan, Plan, Slot, Target};
 use opcost::resolve::resolve;
 use opcost_record::Reading;
@@ -131,7 +131,7 @@ fn planned_pairs(pairs: u32, seed: u64, blocks_per_process: u32) -> Plan {
     };
     let experiment = Experiment {
         pairs: Some(pairs),
-        seed: Some(seed),
+        seed: Some(Seed::Number(seed)),
         in_process: true,
         blocks_per_process: Some(blocks_per_process),
         variants: vec![variant("one"), variant("other")],

@@ -1,6 +1,6 @@
 //! Libraries that a program opens while it runs have names in emulated profiles.
 
-use crate::lab::{ALONE, Lab};
+use crate::lab::{ALONE, Lab, with_mounts};
 use crate::needs;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -118,4 +118,43 @@ fn a_script_is_refused_with_its_remedy() {
     lab.script("work.sh", "true");
     let args = [&ALONE[..], &["--pairs", "2", "./work.sh", "./work.sh 2"]].concat();
     lab.run(&args).expect(4).says(&["work.sh' is a script", "name its interpreter", "--kernel"]);
+}
+
+/// How long the loader looks libraries up depends on those that the guest has, not on what is installed here.
+#[test]
+fn what_else_is_installed_here_moves_no_count() {
+    if !ready() || !needs::programs(&["ldconfig"]) {
+        return;
+    }
+    let Some(kernel) = needs::kernel() else { return };
+    let lab = Lab::new();
+    std::fs::create_dir(lab.path("installed")).unwrap();
+    lab.write("library.c", "int one;\n");
+    for number in 0..40 {
+        let (name, soname) =
+            (format!("installed/libb{number}.so.1"), format!("-Wl,-soname,libb{number}.so.1"));
+        cc(&lab, &["-shared", "-fPIC", &soname, "-o", &name, "library.c"]);
+    }
+    let script = format!(
+        "count() {{ $OPCOST measure --machine emulated --kernel {kernel} --runs 1 --seed 1 --json 'sh -c :' > $1; }}\n\
+         count before\n\
+         ldconfig -C cache -X $PWD/installed\n\
+         ldconfig -C cache -p | grep -q libb39.so.1\n\
+         mount --bind cache /etc/ld.so.cache\n\
+         count after\n"
+    );
+    let Some(ended) = with_mounts(&lab, &script) else {
+        opcost_skip::skip!("this user may not mount anything (unshare --mount)");
+        return;
+    };
+    ended.expect(0);
+    let instructions = |file: &str| {
+        let shown: Value = serde_json::from_str(&lab.read(file)).unwrap();
+        let figures = shown["opcost"]["figures"].as_array().unwrap().clone();
+        let is_count =
+            |figure: &Value| figure["metric"].as_str().unwrap().starts_with("instructions");
+        figures.into_iter().filter(is_count).collect::<Vec<_>>()
+    };
+    assert!(!instructions("before").is_empty());
+    assert_eq!(instructions("before"), instructions("after"));
 }

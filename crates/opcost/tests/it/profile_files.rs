@@ -445,8 +445,14 @@ fn what_cannot_be_compared_or_read_is_said() {
     let [clock, events] = ["plain.data", "events.data"].map(data);
     let [clock, events] = [clock.to_str().unwrap(), events.to_str().unwrap()];
     let folder = data("threads.data");
-    let text = printed(&["diff", clock, folder.to_str().unwrap()]);
-    assert!(text.contains("leaf"), "{text}");
+    // The program is found by its build id, in perf's cache below a home of the test's own.
+    let home = tempfile::tempdir().unwrap();
+    let kept = home.path().join(".debug/.build-id/7d/f8ec7d82717abfc1b952009d0a25933a34f197");
+    std::fs::create_dir_all(&kept).unwrap();
+    std::fs::copy(data("busy"), kept.join("elf")).unwrap();
+    let mut diff = opcost(&["diff", clock, folder.to_str().unwrap()]);
+    let text = String::from_utf8(diff.env("HOME", home.path()).output().unwrap().stdout).unwrap();
+    assert!(text.contains("leaf (busy)") && text.contains("B: threads.data"), "{text}");
     let error = refused(&["diff", clock, events], 3);
     assert!(error.contains("has the event cpu-clock and"), "{error}");
     assert!(printed(&["diff", clock, events, "--allow", "event"]).contains("(waived)"));

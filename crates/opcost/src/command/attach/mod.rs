@@ -14,7 +14,7 @@ use crate::command::globals::Globals;
 use crate::command::output::{OutputArgs, present, print};
 use crate::command::record::make_runs;
 use crate::exit::{HasStatus, Status, WithStatus, fail};
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Seed};
 use crate::machine::host::HostSurroundings;
 use crate::machine::{Machine, read_state};
 use crate::plan::{AttachmentPlan, OpsSource, Plan};
@@ -106,8 +106,8 @@ pub struct AttachArgs {
     pub primary: Option<String>,
 
     /// Seed of the order of periods [default: drawn]
-    #[arg(long, value_name = "N", requires = "key", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
-    pub seed: Option<u64>,
+    #[arg(long, value_name = "N|random", requires = "key")]
+    pub seed: Option<Seed>,
 
     /// Set the key and leave it set: nothing is measured
     #[arg(

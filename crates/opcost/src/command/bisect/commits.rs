@@ -1,15 +1,16 @@
 //! The line of commits between two revisions, and the lines within merges.
 
 use super::walk::{Desk, How, Point, Walk};
-use super::{BisectArgs, begin, count_ends, noisy, report, steps_of};
+use super::{BisectArgs, begin, count_ends, noisy, report, steps_of, untestable_end};
 use crate::command::gate::measure::store_path;
 use crate::command::gate::trees::Trees;
 use crate::command::gate::{Place, suite_at};
 use crate::command::globals::Globals;
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::gate::bisect::{BisectStep, Bisection, Suspect, SuspectKind};
-use crate::gate::search::{Found, Search};
+use crate::gate::search::Found;
 use crate::gate::suite::Case;
+use crate::render::gate::bisect::signed;
 use anyhow::Result;
 use opcost_kernel::{Repository, RepositoryCommit, short_commit};
 use opcost_record::printable::printable;
@@ -44,8 +45,8 @@ pub(super) fn bisect(globals: &Globals, args: &BisectArgs) -> Result<Bisection> 
     let refusal = "give an earlier good or a later bad revision, or another figure with --metric or --function";
     let names = [&line[0], &line[line.len() - 1]].map(|point| point.suspect.shown());
     let mut ends = count_ends(walk, globals, &line, [&names[0], &names[1]], refusal)?;
-    let search = ends.walk.search(&mut ends.desk, &line, [&ends.good, &ends.bad])?;
-    let mut bisection = report(&ends, &search, &line, args.command_line());
+    let search = ends.walk.search(&mut ends.desk, &line, ends.search.clone())?;
+    let mut bisection = report(&ends, &search, &line);
     bisection.notes.extend(notes);
     let found = search.steps();
     let figure = bisection.figure.name.clone();
@@ -69,7 +70,7 @@ pub(super) fn checkout(globals: &Globals, args: &BisectArgs) -> Result<Status> {
     let kind = SuspectKind::Commit;
     let mut walk = begin(globals, &interrupt, Some(&repository), place, args, &commits.case, kind);
     let mut desk = Desk::open(&walk, globals)?;
-    let [good, here] = [commits.point(good)?, commits.point(here)?];
+    let [good, here] = [good, here].map(|commit| commits.point(commit));
     let shown = here.suspect.shown();
     let reading = match walk.read(&mut desk, &here, How::anew("the checked out commit"))? {
         Ok(reading) => reading,
@@ -80,26 +81,19 @@ pub(super) fn checkout(globals: &Globals, args: &BisectArgs) -> Result<Status> {
     };
     walk.take_key(&reading);
     let of_good = walk.read(&mut desk, &good, How::with_floor("the good end"))?;
-    let of_good =
-        of_good.map_err(|why| super::untestable_end("good", &good.suspect.shown(), &why))?;
+    let of_good = of_good.map_err(|why| untestable_end("good", &good.suspect.shown(), &why))?;
     walk.watch(&of_good, &reading);
     let bad = args.bad.as_deref().map(|name| repository.commit(name).map_err(HasStatus::carried));
-    let mut search = Search::new(2, walk.floors.clone());
-    search.learn(0, Ok(walk.figures(&of_good)));
-    search.learn(1, Ok(walk.figures(&reading)));
+    let search = walk.between(2, [&of_good, &reading]);
     let figure = reading.count.metric.clone();
     let change = search.change(0, 1, &figure);
     let is_bad = match bad.transpose()? {
         None => !search.moved(0, 1).is_empty(),
         Some(bad) => {
-            let bad = commits.point(bad)?;
+            let bad = commits.point(bad);
             let of_bad = walk.read(&mut desk, &bad, How::kept("the bad end"))?;
-            let of_bad =
-                of_bad.map_err(|why| super::untestable_end("bad", &bad.suspect.shown(), &why))?;
-            let mut ends = Search::new(2, walk.floors.clone());
-            ends.learn(0, Ok(walk.figures(&of_good)));
-            ends.learn(1, Ok(walk.figures(&of_bad)));
-            let whole = ends.change(0, 1, &figure);
+            let of_bad = of_bad.map_err(|why| untestable_end("bad", &bad.suspect.shown(), &why))?;
+            let whole = walk.between(2, [&of_good, &of_bad]).change(0, 1, &figure);
             change.signum() == whole.signum() && 2 * change.unsigned_abs() > whole.unsigned_abs()
         }
     };
@@ -108,7 +102,7 @@ pub(super) fn checkout(globals: &Globals, args: &BisectArgs) -> Result<Status> {
         true => ("bad", Status::Regression),
     };
     if !globals.quiet {
-        let change = crate::render::gate::bisect::signed(change);
+        let change = signed(change);
         eprintln!("opcost: {shown} is {word}: {figure} {change} against {}", good.suspect.name());
     }
     Ok(status)
@@ -137,18 +131,19 @@ impl BisectArgs {
 }
 
 impl Commits<'_> {
-    fn point(&self, commit: RepositoryCommit) -> Result<Point> {
-        let author = self.repository.author(&commit.id).map_err(HasStatus::carried)?;
+    fn point(&self, commit: RepositoryCommit) -> Point {
         let suspect = Suspect {
             id: commit.id.clone(),
             title: printable(&commit.subject),
-            author: Some(printable(&author)),
+            author: Some(printable(&commit.author)),
         };
-        Ok(Point { suspect, case: self.case.clone(), revision: Some(commit) })
+        Point { suspect, case: self.case.clone(), revision: Some(commit) }
     }
 
-    fn point_of(&self, id: &str) -> Result<Point> {
-        self.point(self.repository.commit(id).map_err(HasStatus::carried)?)
+    /// A commit and those up to a later one, by first parents.
+    fn line(&self, begin: RepositoryCommit, tip: &str) -> Result<Vec<Point>> {
+        let after = self.repository.commits_between(&begin.id, tip).map_err(HasStatus::carried)?;
+        Ok(std::iter::once(begin).chain(after).map(|commit| self.point(commit)).collect())
     }
 
     /// The points from a good commit to a bad one, and what is to be known of them.
@@ -179,24 +174,19 @@ impl Commits<'_> {
             );
             return Err(fail(Status::Usage, why));
         }
-        let ids = ask.commits_between(&good.id, &bad.id).map_err(HasStatus::carried)?;
-        let mut points = ids.iter().map(|id| self.point_of(id)).collect::<Result<Vec<_>>>()?;
+        let mut points = self.line(good.clone(), &bad.id)?;
         // A good commit that came by a merge is not on the line of first parents; its place there is.
-        let first = ids.first().map_or(bad.id.as_str(), String::as_str);
+        let first = points.get(1).map_or(&bad.id, |point| &point.suspect.id);
         let parents = ask.parents(first).map_err(HasStatus::carried)?;
-        let before = parents.first().filter(|parent| **parent != good.id);
-        let note = before.map(|before| {
-            format!(
-                "{good_name} came by a merge; the search begins where it left the line of first parents, at {}",
-                short_commit(before)
-            )
-        });
-        let begin = match before {
-            Some(before) => self.point_of(before)?,
-            None => self.point(good.clone())?,
+        let Some(before) = parents.first().filter(|parent| **parent != good.id) else {
+            return Ok((points, None));
         };
-        points.insert(0, begin);
-        Ok((points, note))
+        points[0] = self.point(ask.commit(before).map_err(HasStatus::carried)?);
+        let note = format!(
+            "{good_name} came by a merge; the search begins where it left the line of first parents, at {}",
+            short_commit(before)
+        );
+        Ok((points, Some(note)))
     }
 
     /// Checks the culprit of a step; if it is a merge, searches the commits that it brought.
@@ -216,15 +206,15 @@ impl Commits<'_> {
         let parents = self.repository.parents(&culprit.suspect.id).map_err(HasStatus::carried)?;
         if let ([first, second, ..], 1..) = (&parents[..], depth) {
             let base = self.repository.merge_base(first, second).map_err(HasStatus::carried)?;
-            let ids = self.repository.commits_between(&base, second).map_err(HasStatus::carried)?;
-            let ids = std::iter::once(base).chain(ids);
-            let line = ids.map(|id| self.point_of(&id)).collect::<Result<Vec<_>>>()?;
+            let base = self.repository.commit(&base).map_err(HasStatus::carried)?;
+            let line = self.line(base, second)?;
             step.of_merge = Some(step.change);
             if let [begin, .., end] = &line[..] {
                 let begin = walk.read(desk, begin, How::kept("the merge's base"))?;
                 let end = walk.read(desk, end, How::kept("the merged commit"))?;
                 if let (Ok(begin), Ok(end)) = (begin, end) {
-                    let search = walk.search(desk, &line, [&begin, &end])?;
+                    let search = walk.between(line.len(), [&begin, &end]);
+                    let search = walk.search(desk, &line, search)?;
                     let steps = steps_of(&search, &line, figure);
                     for (mut inner, found) in steps.into_iter().zip(search.steps()) {
                         self.look_inside(

@@ -7,7 +7,10 @@ mod walk;
 
 use crate::command::globals::Globals;
 use crate::command::output::print;
-use crate::exit::{Status, WithStatus, fail, in_words, status_of};
+use crate::command::record::command_line;
+use crate::command::variant::parse_workload;
+use crate::exit::{Status, fail, in_words, status_of};
+use crate::experiment::{Command as CommandText, Variant};
 use crate::gate::bisect::{BisectStep, BisectedFigure, Bisection, SuspectKind};
 use crate::gate::search::{Found, Search};
 use crate::gate::suite::{Case, WatchedFigure};
@@ -73,13 +76,9 @@ pub struct BisectArgs {
     #[arg(long, value_name = "NAME")]
     metric: Option<String>,
 
-    /// Built-in workload to run in place of a case
-    #[arg(long, short = 'w', value_name = "NAME")]
+    /// Built-in workload to run in place of a case, NAME[:KEY=VALUE,...]
+    #[arg(long, short = 'w', value_name = "WORKLOAD")]
     workload: Option<String>,
-
-    /// Parameter of the workload; may be repeated
-    #[arg(long, short = 'p', value_name = "KEY=VALUE", requires = "workload")]
-    param: Vec<String>,
 
     /// Kernel to boot for a workload or command in place of a case, as compare takes it
     #[arg(long, value_name = "KERNEL", conflicts_with = "kernel_config")]
@@ -160,38 +159,18 @@ impl BisectArgs {
         function.or(metric).or_else(|| case.watched.first().cloned())
     }
 
-    /// The command that does this again.
-    fn command_line(&self) -> String {
-        let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-        let words = std::iter::once("opcost".to_string()).chain(words);
-        let words: Vec<String> = words.collect();
-        shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
-    }
-
     /// The case that a command or workload among the arguments makes.
     fn own_case(&self) -> Result<Option<Case>> {
-        let mut table = toml::Table::new();
-        if let Some(workload) = &self.workload {
-            table.insert("workload".into(), workload.clone().into());
-            let mut params = toml::Table::new();
-            for param in &self.param {
-                let Some((name, value)) = param.split_once('=') else {
-                    let why = format!("--param {param}: write it as KEY=VALUE");
-                    return Err(fail(Status::Usage, why));
-                };
-                params.insert(name.into(), value.into());
+        let variant = match (&self.workload, &self.command[..]) {
+            (Some(workload), _) => parse_workload(workload)?,
+            (None, []) => return Ok(None),
+            (None, words) => {
+                Variant { command: Some(CommandText::of_words(words)), ..Variant::default() }
             }
-            table.insert("params".into(), params.into());
-        } else if !self.command.is_empty() {
-            let words = self.command.iter().map(|word| word.to_string_lossy().into_owned());
-            table.insert("command".into(), words.collect::<Vec<_>>().into());
-            table.extend(self.build.clone().map(|build| ("build".to_string(), build.into())));
-        } else {
-            return Ok(None);
-        }
-        table.extend(self.kernel.clone().map(|kernel| ("kernel".to_string(), kernel.into())));
-        let name = self.workload.as_deref().unwrap_or("command");
-        let mut case = Case::of_table(name, table).status(Status::Usage)?;
+        };
+        let name = variant.workload.clone().unwrap_or("command".into());
+        let mut case = Case::of_variant(&name, variant, self.build.clone());
+        case.experiment.kernel = self.kernel.iter().cloned().collect();
         case.experiment.kernel_config.clone_from(&self.kernel_config);
         Ok(Some(case))
     }
@@ -222,6 +201,8 @@ struct Ends<'a> {
     desk: Desk<'a>,
     good: Reading,
     bad: Reading,
+    /// What is to be searched, of which the ends are known.
+    search: Search,
 }
 
 /// Counts both ends, and refuses those that do not differ.
@@ -246,12 +227,10 @@ fn count_ends<'a>(
     let good = walk.read(&mut desk, first, How::with_floor("the good end"))?;
     let good = good.map_err(|why| untestable_end("good", names[0], &why))?;
     walk.watch(&good, &bad);
-    let mut search = Search::new(2, walk.floors.clone());
-    search.learn(0, Ok(walk.figures(&good)));
-    search.learn(1, Ok(walk.figures(&bad)));
+    let search = walk.between(points.len(), [&good, &bad]);
     let [from, to] = [&good, &bad].map(|reading| reading.count.value.clone().unwrap_or(0));
     let name = &good.count.metric;
-    if search.moved(0, 1).is_empty() {
+    if search.steps().is_empty() {
         let floor = good.count.floor.unwrap_or(0);
         let alone = match from == to {
             true => String::new(),
@@ -267,8 +246,7 @@ fn count_ends<'a>(
         return Err(fail(Status::NotComparable, why));
     }
     if !globals.quiet {
-        let (between, words) = (points.len() - 2, walk.kind.words(points.len() - 1));
-        let cost = (usize::BITS - between.leading_zeros()) as usize;
+        let (cost, words) = (search.cost(), walk.kind.words(points.len() - 1));
         let each = began.elapsed().as_secs() / 2;
         let each = match each {
             0..2 => String::new(),
@@ -285,7 +263,7 @@ fn count_ends<'a>(
             points.len() - 1,
         );
     }
-    Ok(Ends { walk, desk, good, bad })
+    Ok(Ends { walk, desk, good, bad, search })
 }
 
 fn untestable_end(which: &str, name: &str, why: &str) -> anyhow::Error {
@@ -321,7 +299,7 @@ fn steps_of(search: &Search, points: &[Point], figure: &str) -> Vec<BisectStep> 
 }
 
 /// The report of a search, without the checks of its culprits.
-fn report(ends: &Ends<'_>, search: &Search, points: &[Point], command: String) -> Bisection {
+fn report(ends: &Ends<'_>, search: &Search, points: &[Point]) -> Bisection {
     let Ends { walk, good, bad, .. } = ends;
     let figure = &good.count;
     let value = |reading: &Reading| reading.count.value.clone().unwrap_or(0);
@@ -349,7 +327,7 @@ fn report(ends: &Ends<'_>, search: &Search, points: &[Point], command: String) -
         rest: search.rest(&figure.metric),
         untestable: untestable.collect(),
         notes: Vec::new(),
-        command,
+        command: command_line(None),
     }
 }
 

@@ -4,9 +4,11 @@ use super::commits::Commits;
 use super::walk::{Desk, Point, Walk};
 use super::{BisectArgs, in_words, status_of};
 use crate::command::globals::Globals;
+use crate::command::record::command_line;
 use crate::comparison::{Change, Row, Verdict, compare};
 use crate::exit::{Status, fail};
-use crate::gate::bisect::{BisectStep, BisectedFigure, Bisection, Check, SuspectKind};
+use crate::gate::bisect::{BisectStep, BisectedFigure, Bisection, SuspectKind};
+use crate::gate::counts::describe;
 use crate::number::{magnitude, percent};
 use crate::recording::Recording;
 use anyhow::Result;
@@ -123,27 +125,7 @@ pub(super) fn search(
     };
     let values = [value(0), value(1)];
     let check = match places.len() {
-        1 => {
-            let sides = [&points[places.start], &points[places.end]];
-            let recording = walk.compared(&mut desk, sides, None)?;
-            Some(match recording {
-                Err(why) => Check {
-                    recording: String::new(),
-                    conclusion: why,
-                    functions: None,
-                    differences: Vec::new(),
-                },
-                Ok(recording) => Check {
-                    conclusion: match judged(&recording) {
-                        Ok(judged) => judged.conclusion,
-                        Err(why) => why,
-                    },
-                    recording: recording.id,
-                    functions: None,
-                    differences: Vec::new(),
-                },
-            })
-        }
+        1 => Some(walk.check(&mut desk, &points[places.start], &points[places.end])?),
         _ => None,
     };
     let note = format!(
@@ -152,7 +134,7 @@ pub(super) fn search(
     );
     Ok(Bisection {
         case: commits.case.name.clone(),
-        work: crate::gate::counts::describe(&ends),
+        work: describe(&ends),
         kind: SuspectKind::Commit,
         ends: [&points[0], &points[last]].map(|point| point.suspect.clone()),
         figure: BisectedFigure {
@@ -182,7 +164,7 @@ pub(super) fn search(
             .map(|(point, why)| (points[point].suspect.clone(), why))
             .collect(),
         notes: vec![note],
-        command: args.command_line(),
+        command: command_line(None),
     })
 }
 

@@ -65,20 +65,23 @@ pub(super) fn bisect(globals: &Globals, args: &BisectArgs, kind: OptionKind) -> 
     })?;
     let home = cache.join("bisect");
     let recordings = home.join("recordings.sqlite");
-    if let (Some(case), false) = (&own, needs_revision) {
-        let (interrupt, here) = Place::here()?;
-        let line = line(args, kind, case, None, &home, bad)?;
-        let place = (store_path(globals, recordings)?, here);
-        let walk = begin(globals, &interrupt, None, place, args, case, kind.kind());
-        return search(globals, args, walk, line);
-    }
-    let Place { interrupt, repository, .. } = Place::find()?;
-    let case = args.case(&repository)?;
+    let (interrupt, top, repository) = match needs_revision {
+        true => {
+            let Place { interrupt, repository, .. } = Place::find()?;
+            (interrupt, repository.top.clone(), Some(repository))
+        }
+        false => Place::here().map(|(interrupt, here)| (interrupt, here, None))?,
+    };
+    let case = match (own, &repository) {
+        (Some(case), _) => case,
+        (None, Some(repository)) => args.case(repository)?,
+        (None, None) => return Err(fail(Status::Usage, "give a case, a workload or a command")),
+    };
     args.check_exact(&case)?;
-    let head = repository.commit("HEAD").map_err(HasStatus::carried)?;
-    let line = line(args, kind, &case, Some(&head), &home, bad)?;
-    let place = (store_path(globals, recordings)?, repository.top.clone());
-    let walk = begin(globals, &interrupt, Some(&repository), place, args, &case, kind.kind());
+    let head = repository.as_ref().map(|of| of.commit("HEAD").map_err(HasStatus::carried));
+    let line = line(args, kind, &case, head.transpose()?.as_ref(), &home, bad)?;
+    let place = (store_path(globals, recordings)?, top);
+    let walk = begin(globals, &interrupt, repository.as_ref(), place, args, &case, kind.kind());
     search(globals, args, walk, line)
 }
 
@@ -97,8 +100,8 @@ fn search<'a>(
         _ => "the options have no effect on it; see another figure with --metric or --function",
     };
     let mut ends = count_ends(walk, globals, &points, [&names[0], &names[1]], refusal)?;
-    let found = ends.walk.search(&mut ends.desk, &points, [&ends.good, &ends.bad])?;
-    let mut bisection = report(&ends, &found, &points, args.command_line());
+    let found = ends.walk.search(&mut ends.desk, &points, ends.search.clone())?;
+    let mut bisection = report(&ends, &found, &points);
     bisection.ends = names.map(|id| Suspect { id, ..Suspect::default() });
     let name = bisection.figure.name.clone();
     for (step, found) in bisection.steps.iter_mut().zip(found.steps()) {

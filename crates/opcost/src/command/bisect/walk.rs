@@ -7,8 +7,9 @@ use crate::command::gate::trees::{Built, Role, Site, Trees};
 use crate::command::globals::Globals;
 use crate::comparison::compare;
 use crate::exit::{Status, in_words, status_of};
+use crate::experiment::Seed;
 use crate::gate::bisect::{Check, Suspect, SuspectKind};
-use crate::gate::counts::{Count, counts, functions};
+use crate::gate::counts::{Count, counts, describe, functions};
 use crate::gate::key::FigureKey;
 use crate::gate::search::{Figures, Search};
 use crate::gate::suite::{Case, WatchedFigure};
@@ -188,7 +189,7 @@ impl<'a> Walk<'a> {
         let explains = !of_function && count.metric.starts_with("instructions");
         let (functions, function_floors) =
             if explains { functions(&measured.recording) } else { Default::default() };
-        let work = crate::gate::counts::describe(&measured.recording);
+        let work = describe(&measured.recording);
         let key = measured.key;
         Ok(Ok(Reading { count, functions, function_floors, key, work, known }))
     }
@@ -287,18 +288,21 @@ impl<'a> Walk<'a> {
         self.key = Some(reading.key.clone());
     }
 
+    /// A search among so many points, of which the ends were read.
+    pub(super) fn between(&self, points: usize, ends: [&Reading; 2]) -> Search {
+        let mut search = Search::new(points, self.floors.clone());
+        search.learn(0, Ok(self.figures(ends[0])));
+        search.learn(points - 1, Ok(self.figures(ends[1])));
+        search
+    }
+
     /// Looks at points until every step between the ends is found.
-    ///
-    /// `good`, `bad`: the readings of the ends.
     pub(super) fn search(
         &mut self,
         desk: &mut Desk<'a>,
         points: &[Point],
-        ends: [&Reading; 2],
+        mut search: Search,
     ) -> Result<Search> {
-        let mut search = Search::new(points.len(), self.floors.clone());
-        search.learn(0, Ok(self.figures(ends[0])));
-        search.learn(points.len() - 1, Ok(self.figures(ends[1])));
         loop {
             let next = search.next(self.jobs);
             if next.is_empty() {
@@ -400,7 +404,7 @@ impl<'a> Walk<'a> {
             let mut case = self.as_asked(&point.case);
             if let Some((pairs, look)) = look {
                 let experiment = &mut case.experiment;
-                (experiment.pairs, experiment.seed) = (Some(pairs), Some(look));
+                (experiment.pairs, experiment.seed) = (Some(pairs), Some(Seed::Number(look)));
                 (experiment.budget, experiment.until_width) = (None, None);
             }
             case

@@ -23,8 +23,6 @@ use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
 use std::path::{Path, PathBuf};
 
-/// The seed of a case that names none: the same on every computer, so that counts are.
-const SEED: u64 = 1;
 /// Recordings that the store of a repository's gates keeps; the oldest go first.
 const RECORDINGS_MAX: usize = 300;
 /// How long a case of the host is measured, unless it says otherwise.
@@ -192,9 +190,6 @@ impl Bench<'_> {
     /// The experiment of a case, whose paths start in the user's checkout.
     fn of_case(&self, case: &Case) -> Experiment {
         let mut experiment = case.experiment.clone();
-        if case.is_exact() {
-            experiment.seed = experiment.seed.or(Some(SEED));
-        }
         let paths = experiment.kernel_tree.iter_mut().chain(&mut experiment.kernel_config);
         paths.for_each(|path| *path = self.top.join(&*path));
         experiment

@@ -11,7 +11,7 @@ pub(super) mod trees;
 
 use crate::command::exports::{check_folder, printed_by};
 use crate::command::globals::Globals;
-use crate::command::output::print;
+use crate::command::output::{print, write_whole};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::gate::baseline::Baseline;
 use crate::gate::notes;
@@ -380,19 +380,8 @@ fn read_baseline(path: &Path, update: bool) -> Result<Baseline> {
     }
 }
 
-/// Writes the file as a whole or not at all.
 fn write_baseline(path: &Path, text: &str) -> Result<()> {
-    let folder =
-        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let written =
-        tempfile::Builder::new().prefix(".opcost-baseline").tempfile_in(folder).and_then(|file| {
-            use std::os::unix::fs::PermissionsExt;
-            std::fs::write(file.path(), text)?;
-            std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o644))?;
-            file.persist(path).map_err(|error| error.error)
-        });
-    written
-        .map(drop)
+    write_whole(path, text.as_bytes())
         .with_context(|| format!("cannot write the baseline '{}'", path.display()))
         .status(Status::Missing)
 }

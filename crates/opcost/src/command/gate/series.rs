@@ -105,12 +105,11 @@ pub fn series(globals: &Globals, args: &SeriesArgs) -> Result<Status> {
         figures.extend(of_base(case, counted));
     }
     let mut rows = Vec::new();
-    for (at, id) in commits.iter().enumerate() {
-        let commit = repository.commit(id).map_err(HasStatus::carried)?;
+    for (at, commit) in commits.iter().enumerate() {
         let which = format!("commit {} of {},", at + 1, commits.len());
         let mut values = Vec::new();
         for case in &suite.cases {
-            let counted = walk.counted(case, &commit, &which, Seeds::One)?;
+            let counted = walk.counted(case, commit, &which, Seeds::One)?;
             let of_case = figures.iter().filter(|figure| figure.case == case.name);
             values.extend(of_case.map(|figure| match &counted {
                 Ok(counts) => match counts.iter().find(|count| count.metric == figure.metric) {
@@ -120,7 +119,7 @@ pub fn series(globals: &Globals, args: &SeriesArgs) -> Result<Status> {
                 Err(why) => Err(format!("{}: {why}", case.name)),
             }));
         }
-        rows.push(SeriesRow { side: shown(&commit, short_commit(&commit.id)), values });
+        rows.push(SeriesRow { side: shown(commit, short_commit(&commit.id)), values });
     }
     walk.phases.end();
     let series = Series { base: shown(&base, base_name), range: args.range.clone(), figures, rows };

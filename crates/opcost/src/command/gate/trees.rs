@@ -276,7 +276,7 @@ impl<'a> Trees<'a> {
         let env = [&env[..], &nobody, &dates].concat();
         let subject = "the working tree";
         let id = git(top, &[&"commit-tree", &tree, &"-m", &subject], &env)?;
-        Ok(RepositoryCommit { id, tree, subject: subject.into() })
+        Ok(RepositoryCommit { id, tree, subject: subject.into(), author: "opcost".into() })
     }
 
     /// Where a revision is built, or would be.

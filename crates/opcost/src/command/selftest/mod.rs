@@ -15,7 +15,7 @@ use crate::command::output::print;
 use crate::command::record::{machine_for, make_runs};
 use crate::command::seconds::seconds;
 use crate::exit::{HasStatus, Status, WithStatus, fail};
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Seed};
 use crate::machine::host::HostSurroundings;
 use crate::phases::Phases;
 use crate::plan::MachineKind;
@@ -54,8 +54,8 @@ pub struct SelftestArgs {
     pub seconds: f64,
 
     /// Seed of the orders of runs and of the work [default: drawn]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
-    pub seed: Option<u64>,
+    #[arg(long, value_name = "N|random")]
+    pub seed: Option<Seed>,
 
     /// Runs of each side in a report [default: 100; on the emulated machine, the fewest that can
     /// decide every metric]
@@ -110,7 +110,7 @@ struct Outcome {
 /// # Errors
 /// The work or the machine fails, or a signal interrupts.
 pub fn selftest(globals: &Globals, args: &SelftestArgs) -> Result<Status> {
-    let seed = args.seed.unwrap_or_else(|| HostSurroundings.draw_seed());
+    let seed = args.seed.and_then(Seed::number).unwrap_or_else(|| HostSurroundings.draw_seed());
     let subject = Subject::new(args);
     let interrupt = Interrupt::install()
         .context("cannot install the signal handler")

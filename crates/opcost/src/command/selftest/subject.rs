@@ -1,7 +1,7 @@
 //! What a self-test measures: the work of both sides, and what is planted in one of them.
 
 use super::SelftestArgs;
-use crate::experiment::{Command, Experiment, Scalar, Variant};
+use crate::experiment::{Command, Experiment, Scalar, Seed, Variant};
 use crate::plan::MachineKind;
 
 /// Operations of a run of the workload: some milliseconds, so that many reports can be made.
@@ -95,7 +95,7 @@ impl<'a> Subject<'a> {
             machine: Some(self.machine),
             pairs: self.pairs,
             cpu: self.cpu,
-            seed: Some(seed),
+            seed: Some(Seed::Number(seed)),
             variants: vec![side("one", 0), side("other", planted)],
             ..Experiment::default()
         }
@@ -160,7 +160,7 @@ mod tests {
         );
         more.name = host.variants[0].name.clone();
         assert_eq!(more, host.variants[0]);
-        assert_eq!((host.pairs, host.cpu, host.seed), (Some(30), Some(1), Some(5)));
+        assert_eq!((host.pairs, host.cpu, host.seed), (Some(30), Some(1), Some(Seed::Number(5))));
 
         let last = |planted: u32| match &numbers(planted).command {
             Some(Command::Argv(argv)) => argv.join(" "),

@@ -97,16 +97,21 @@ impl Desk {
         }
     }
 
-    /// Has a QEMU go on from the state; what goes wrong.
-    fn restore(&self, script: &str) -> String {
-        let (state, place) = (self.state(), self.place());
+    /// Has a QEMU go on from the state.
+    fn restore(&self, script: &str) -> Result<bool> {
+        let state = self.state();
         let interrupt = Box::leak(Box::new(Interrupt::none()));
         let words = ["sh", "-c", script].map(OsString::from);
         let files = Files::new(self.folder.path(), "run").unwrap();
         let spawn = Spawn::new(Path::new("/bin/sh"), words);
         let (mut flight, monitor) = launch(spawn, files, interrupt).unwrap();
-        let error = state.restore(&mut flight, monitor, interrupt).unwrap_err();
-        assert!(!place.exists(), "the state is removed");
+        state.restore(&mut flight, monitor, interrupt)
+    }
+
+    /// Has a QEMU go on from the state, which it does not; why.
+    fn refuse(&self, script: &str) -> String {
+        let error = self.restore(script).unwrap_err();
+        assert!(!self.place().exists(), "the state is removed");
         error.to_string()
     }
 }
@@ -229,7 +234,7 @@ fn what_a_killed_opcost_left_is_removed_unless_somebody_makes_it() {
 #[test]
 fn a_qemu_that_does_not_go_on_says_why_and_costs_the_state() {
     let desk = Desk::new();
-    let refused = desk.restore(
+    let refused = desk.refuse(
         r#"printf '{"QMP": {}}\n{"return": {}}\n{"return": {}}\n{"return": {}}\n' >&3
            printf '{"data": {"status": "failed"}}\n' >&3
            for i in 1 2 3; do read -r line <&3; done
@@ -243,8 +248,20 @@ fn a_qemu_that_does_not_go_on_says_why_and_costs_the_state() {
     ] {
         assert!(refused.contains(part), "no '{part}' in: {refused}");
     }
-    let killed = desk.restore("kill -KILL $$");
+    let killed = desk.refuse("kill -KILL $$");
     assert!(killed.contains("the emulator ended; signal 9 ended it"), "{killed}");
+}
+
+#[test]
+fn a_guest_that_dies_before_qemu_answers_went_on() {
+    let desk = Desk::new();
+    let went_on = desk.restore(
+        r#"printf '{"QMP": {}}\n{"return": {}}\n{"return": {}}\n{"return": {}}\n' >&3
+           printf '{"data": {"status": "completed"}}\n' >&3
+           for i in 1 2 3 4; do read -r line <&3; done"#,
+    );
+    assert!(went_on.unwrap());
+    assert!(desk.place().exists(), "the state's fate is its guest's");
 }
 
 /// A run of so many instructions, the same inputs each time.

@@ -12,6 +12,7 @@ mod disk;
 mod flight;
 pub mod initramfs;
 mod libraries;
+mod loader_cache;
 mod monitor;
 mod outcome;
 mod packing;
@@ -24,7 +25,7 @@ mod tree;
 
 pub use cpu::CpuError;
 pub use self_test::Unusable;
-pub use tools::{Artefact, Emulator, ToolError, Tools, VARIABLE, artefact, default_kernel};
+pub use tools::{Artefact, Emulator, ToolError, Tools, artefact, default_kernel};
 
 use super::program_regions;
 use super::{Machine, RunEnd, Together};

@@ -2,7 +2,8 @@
 //! names, and what the user adds.
 
 use super::libraries::{Elf, LibraryError, Search, split};
-use super::tree::{NOT_PACKED, PackedFile, Tree, TreeError};
+use super::loader_cache;
+use super::tree::{NOT_PACKED, Node, PackedFile, Tree, TreeError};
 use opcost_record::request::GuestCommand;
 use opcost_sys::spawn::{FindError, find_program};
 use std::collections::BTreeSet;
@@ -255,7 +256,15 @@ impl<'a> Packing<'a> {
             self.item(item)?;
         }
         if self.dynamic && Path::new(LOADER_CACHE).exists() {
-            self.tree.pack(Path::new(LOADER_CACHE))?;
+            let real = self.tree.pack(Path::new(LOADER_CACHE))?;
+            let is_packed = |path: &[u8]| {
+                let place = self.tree.place(Path::new(OsStr::from_bytes(path)));
+                place.is_ok_and(|place| self.tree.contents(&place).is_some())
+            };
+            let cache = self.tree.contents(&real).unwrap_or_default();
+            if let Some(contents) = loader_cache::cut_down(cache, is_packed) {
+                self.tree.put(real, Node::File { mode: 0o644, contents });
+            }
         }
         Ok(self.programs.into_iter().collect())
     }
@@ -320,7 +329,8 @@ impl<'a> Packing<'a> {
     fn used(&mut self, path: &Path) -> Result<(), PackError> {
         let Ok(real) = path.canonicalize() else { return Ok(()) };
         let Ok(metadata) = real.metadata() else { return Ok(()) };
-        let of_guest = NOT_PACKED.iter().any(|folder| real.starts_with(folder));
+        let of_guest = NOT_PACKED.iter().any(|folder| real.starts_with(folder))
+            || path == Path::new(LOADER_CACHE);
         let is_readable = || metadata.is_dir() || (metadata.is_file() && File::open(&real).is_ok());
         if of_guest || !is_readable() {
             return Ok(());

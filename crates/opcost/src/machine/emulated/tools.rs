@@ -2,6 +2,7 @@
 
 use crate::exit::{HasStatus, Status};
 use crate::plan::guest::DEFAULT_KERNEL;
+use crate::shipped::{Shipped, VARIABLE};
 use opcost_kernel::{KernelSpec, default_cache, kept};
 use opcost_sys::spawn::find_program;
 use std::ffi::OsStr;
@@ -170,7 +171,8 @@ impl ToolError {
                     .to_string()
             }
             ToolError::NoArtefact { .. } => format!(
-                "build all of opcost with script/build, or say where it is with {VARIABLE}=FOLDER"
+                "build all of opcost with script/build, unpack or install all of its package, or say \
+                 where it is with {VARIABLE}=FOLDER"
             ),
         }
     }
@@ -181,9 +183,6 @@ impl HasStatus for ToolError {
         Status::Missing
     }
 }
-
-/// Names a folder that holds the parts of opcost.
-pub const VARIABLE: &str = "OPCOST_LIBEXEC";
 
 impl Tools {
     /// Finds everything.
@@ -226,13 +225,13 @@ impl Tools {
 /// # Errors
 /// [`ToolError::NoArtefact`] says where it was looked for.
 pub fn artefact(which: Artefact) -> Result<PathBuf, ToolError> {
-    let own = std::env::current_exe().unwrap_or_default();
-    let beside = own.parent().unwrap_or(Path::new("/")).to_path_buf();
-    let folders = match std::env::var_os(VARIABLE) {
-        Some(folder) => vec![PathBuf::from(folder)],
-        None => vec![beside.clone(), beside.join("../lib/opcost")],
-    };
-    find_in(which, &folders)
+    let name = which.file_name();
+    Shipped::here().part(name).map_err(|folders| not_there(name, &folders))
+}
+
+fn not_there(name: &'static str, folders: &[PathBuf]) -> ToolError {
+    let looked: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+    ToolError::NoArtefact { name, looked: looked.join(", ") }
 }
 
 /// The kernel for commands: the one that came with opcost, else one that was built under its name.
@@ -248,16 +247,6 @@ pub fn default_kernel() -> Result<KernelSpec, ToolError> {
         true => Ok(KernelSpec::Built(DEFAULT_KERNEL.to_string())),
         false => Err(ToolError::NoKernel),
     }
-}
-
-fn find_in(which: Artefact, folders: &[PathBuf]) -> Result<PathBuf, ToolError> {
-    let name = which.file_name();
-    let found = folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
-    found.and_then(|path| std::path::absolute(path).ok()).ok_or_else(|| {
-        let looked: Vec<String> =
-            folders.iter().map(|folder| folder.display().to_string()).collect();
-        ToolError::NoArtefact { name, looked: looked.join(", ") }
-    })
 }
 
 fn version_of(qemu: &Path, package: &'static str) -> Result<String, ToolError> {
@@ -327,12 +316,10 @@ mod tests {
 
     #[test]
     fn a_missing_part_is_named_with_the_places() {
-        let folder = tempfile::tempdir().unwrap();
-        let folders = [folder.path().to_path_buf()];
-        let error = find_in(Artefact::Plugin, &folders).unwrap_err().to_string();
+        let folders = ["/usr/bin".into(), "/usr/lib/opcost".into()];
+        let error = not_there(Artefact::Plugin.file_name(), &folders).to_string();
         assert!(error.starts_with("libopcost_emu.so is not beside opcost"), "{error}");
+        assert!(error.contains("looked in /usr/bin, /usr/lib/opcost"), "{error}");
         assert!(error.contains("script/build"), "{error}");
-        std::fs::write(folder.path().join("libopcost_emu.so"), "").unwrap();
-        assert!(find_in(Artefact::Plugin, &folders).is_ok());
     }
 }

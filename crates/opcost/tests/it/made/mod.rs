@@ -2,7 +2,7 @@
 
 pub(crate) mod emulated;
 
-use opcost::experiment::{Experiment, Scalar, Variant};
+use opcost::experiment::{Experiment, Scalar, Seed, Variant};
 use opcost::plan::{EventPlan, Plan, Slot};
 use opcost::recording::{MachineState, Recording, State};
 use opcost::resolve::{Surroundings, resolve};
@@ -68,7 +68,7 @@ pub(crate) fn plan(filters: &[&str], pairs: u32) -> Plan {
         name: Some("made".into()),
         question: Some("Does it matter?".into()),
         pairs: Some(pairs),
-        seed: Some(1),
+        seed: Some(Seed::Number(1)),
         variants: filters.iter().map(variant).collect(),
         ..Experiment::default()
     };

@@ -1,0 +1,180 @@
+//! The guest's stack pointer, and what its processor pushed when it entered the kernel.
+//!
+//! When a block begins, QEMU's object of the vCPU has the value of every register: generated code keeps
+//! a register elsewhere only within a block. Where in the object the stack pointer is differs between
+//! versions of QEMU, so the plugin learns it: a call tells its stack slot by a callback, and the stack
+//! pointer is the one word that equals the slot of each of many calls.
+
+use crate::api;
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+/// Different slots that the stack pointer's place must have shown.
+const SLOTS_MIN: u32 = 24;
+/// Slots after which a place that is not found never will be.
+const SLOTS_MAX: u32 = 1 << 12;
+/// Sizes in bytes that an object of a vCPU can have.
+const OBJECT_BYTES: std::ops::Range<usize> = 1 << 10..1 << 20;
+
+/// `cpu_memory_rw_debug` of QEMU: vCPU, address in the guest, where to, how much, whether to write.
+type Access = unsafe extern "C" fn(*const c_void, u64, *mut c_void, usize, bool) -> c_int;
+
+unsafe extern "C" {
+    // malloc(3); the C library that std links has it.
+    fn malloc_usable_size(block: *const c_void) -> usize;
+}
+
+/// What an exception or interrupt left on the stack.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Pushed {
+    /// Address of the instruction that goes on.
+    pub(crate) instruction: u64,
+    /// The stack pointer of what was interrupted.
+    pub(crate) stack: u64,
+}
+
+/// The stack of one vCPU.
+pub(crate) struct Stack {
+    /// QEMU's object of the vCPU.
+    vcpu: *const c_void,
+    /// The stack pointer's place in it; null until it is known.
+    place: *const u64,
+    access: Option<Access>,
+    /// Places in the object that every slot was found at so far.
+    places: Vec<*const u64>,
+    /// How many slots that were, and the last of them.
+    slots: u32,
+    last: u64,
+}
+
+impl Stack {
+    /// Nothing is known yet.
+    pub(crate) fn new() -> Stack {
+        // SAFETY: a function of QEMU lives for ever and has this type in 7.2 to 11.1
+        // (include/exec/cpu-common.h, later include/exec/cpu-common.h; `target_ulong` has 64 bits).
+        let access = api::find(c"cpu_memory_rw_debug")
+            .map(|found| unsafe { std::mem::transmute::<*mut c_void, Access>(found) });
+        Stack {
+            vcpu: ptr::null(),
+            place: ptr::null(),
+            access,
+            places: Vec::new(),
+            slots: 0,
+            last: 0,
+        }
+    }
+
+    /// Whether the place may still be found.
+    pub(crate) fn is_open(&self) -> bool {
+        self.access.is_some() && self.place.is_null() && self.slots < SLOTS_MAX
+    }
+
+    /// Learns that the stack pointer has a value now; whether its place is known by that.
+    ///
+    /// # Safety
+    /// The thread runs a vCPU, the same each time.
+    pub(crate) unsafe fn learn(&mut self, pointer: u64) -> bool {
+        if !self.is_open() || pointer == self.last {
+            return false;
+        }
+        // SAFETY: as the caller promises; QEMU's variable is the calling thread's.
+        unsafe {
+            if self.slots == 0 {
+                self.vcpu = api::current_cpu().map_or(ptr::null(), |current| *current);
+                self.places = words(self.vcpu);
+            }
+            self.places.retain(|place| place.read_volatile() == pointer);
+        }
+        self.last = pointer;
+        self.slots = if self.places.is_empty() { SLOTS_MAX } else { self.slots + 1 };
+        if self.slots >= SLOTS_MIN && self.places.len() == 1 {
+            self.place = self.places[0];
+        }
+        !self.place.is_null()
+    }
+
+    /// The stack pointer.
+    ///
+    /// # Safety
+    /// Its place is known, and a block begins.
+    #[inline(always)]
+    unsafe fn pointer(&self) -> u64 {
+        // SAFETY: the object lives as long as the vCPU.
+        unsafe { self.place.read_volatile() }
+    }
+
+    /// The stack slot of the call or return that just happened, of anything else one on the same stack.
+    ///
+    /// `popped`: bytes that it took off the stack.
+    ///
+    /// # Safety
+    /// The place is known, and the block behind it begins.
+    #[inline(always)]
+    pub(crate) unsafe fn slot(&self, popped: u16) -> u64 {
+        // SAFETY: as the caller promises.
+        unsafe { self.pointer() }.wrapping_sub(popped.into())
+    }
+
+    /// What the processor pushed, where a handler of exceptions or interrupts begins.
+    ///
+    /// # Safety
+    /// As for [`slot`](Self::slot); the block that begins is such a handler's first.
+    pub(crate) unsafe fn pushed(&self) -> Option<Pushed> {
+        // SAFETY: as the caller promises.
+        let stack = unsafe { self.pointer() };
+        // In 64-bit mode the processor aligns the stack to 16 bytes, then pushes five words, and an
+        // error code with some exceptions (Intel SDM volume 3, section 6.14.2).
+        let with_code = stack.is_multiple_of(16);
+        let mut words = [0u64; 4];
+        let from = stack.wrapping_add(8 * u64::from(with_code));
+        // SAFETY: the words have room for what is read; QEMU reads as a debugger would, which changes
+        // nothing that the guest sees.
+        let failed = unsafe {
+            (self.access?)(self.vcpu, from, words.as_mut_ptr().cast(), size_of_val(&words), false)
+        };
+        let [instruction, _, _, stack] = words;
+        (failed == 0).then_some(Pushed { instruction, stack })
+    }
+}
+
+/// Every word of QEMU's object of a vCPU.
+///
+/// # Safety
+/// It is one, or null.
+unsafe fn words(object: *const c_void) -> Vec<*const u64> {
+    if object.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: QEMU makes the object by malloc or posix_memalign (`object_new_with_type` in
+    // qom/object.c), and the part that describes a CPU is its first.
+    let bytes = unsafe { malloc_usable_size(object) };
+    if !OBJECT_BYTES.contains(&bytes) {
+        return Vec::new();
+    }
+    let words = object.cast::<u64>();
+    (0..bytes / 8).map(|word| words.wrapping_add(word)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_an_object_are_those_that_malloc_gave() {
+        let object = vec![7u64; 1000];
+        // SAFETY: the vector's memory is from malloc.
+        let found = unsafe { words(object.as_ptr().cast()) };
+        assert!(found.len() >= 1000);
+        assert_eq!(found[999], &raw const object[999]);
+        // SAFETY: null is none.
+        assert!(unsafe { words(ptr::null()) }.is_empty());
+    }
+
+    #[test]
+    fn outside_of_qemu_nothing_is_learnt() {
+        let mut stack = Stack::new();
+        assert!(!stack.is_open());
+        // SAFETY: without QEMU nothing is read.
+        assert!(!unsafe { stack.learn(1) });
+    }
+}

@@ -1,0 +1,118 @@
+//! `opcost export`.
+
+use crate::command::exports::is_standard_output;
+use crate::command::globals::Globals;
+use crate::command::output::{print_bytes, write_whole};
+use crate::exit::{HasStatus, Status, WithStatus, fail};
+use crate::number::figure;
+use crate::scratch::Scratch;
+use crate::store::{Arrival, Store, StoreError, is_packed, unpacked};
+use anyhow::{Context, Result};
+use clap::Args;
+use opcost_record::Unit;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What the names of files with a recording end with.
+pub const SUFFIX: &str = "opcost";
+
+/// Arguments of `opcost export`.
+#[derive(Args, Debug)]
+pub struct ExportArgs {
+    /// The recording: its identifier, the identifier's beginning, or last
+    #[arg(default_value = "last")]
+    pub id: String,
+
+    /// Where to write it; - is standard output [default: ID.opcost]
+    #[arg(long, short = 'o', value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Writes a recording as one file, which `opcost import` reads into another store.
+///
+/// # Errors
+/// Usage: no such recording, one that is being made. Missing: the file cannot be written.
+pub fn export(globals: &Globals, args: &ExportArgs) -> Result<Status> {
+    let store = Store::open_for_reading(&globals.store_path()?).map_err(StoreError::carried)?;
+    let id = store.whole_id(&args.id).map_err(StoreError::carried)?;
+    let scratch = scratch()?;
+    let bytes = store.pack(&id, scratch.path()).map_err(StoreError::carried)?;
+    let path = args.output.clone().unwrap_or_else(|| format!("{id}.{SUFFIX}").into());
+    if is_standard_output(&path) {
+        print_bytes(&bytes)?;
+        return Ok(Status::Done);
+    }
+    write_whole(&path, &bytes)
+        .with_context(|| format!("cannot write '{}'", path.display()))
+        .status(Status::Missing)?;
+    if !globals.quiet {
+        let size = figure(bytes.len() as f64, Unit::Bytes);
+        eprintln!(
+            "opcost: recording {id} is in {}, {size}; opcost import reads it",
+            path.display()
+        );
+    }
+    Ok(Status::Done)
+}
+
+/// Whether a file holds a recording that was exported.
+pub(super) fn is_recording(path: &Path) -> bool {
+    let mut begin = [0; 32];
+    let read = |mut file: fs::File| std::io::Read::read(&mut file, &mut begin);
+    fs::File::open(path).and_then(read).is_ok_and(|read| is_packed(&begin[..read]))
+}
+
+/// Takes the recordings of exported files over into a store.
+///
+/// Result: their identifiers with what became of each.
+///
+/// # Errors
+/// Missing: a file cannot be read, or is damaged; the store cannot be written.
+pub(super) fn take_over(store: &mut Store, path: &Path) -> Result<Vec<(String, Arrival)>> {
+    let scratch = scratch()?;
+    let bytes = fs::read(path)
+        .with_context(|| format!("cannot read '{}'", path.display()))
+        .status(Status::Missing)?;
+    let packed = unpacked(path, &bytes, scratch.path()).map_err(StoreError::carried)?;
+    store.take_over(&packed).map_err(StoreError::carried)
+}
+
+/// A store of the exported recordings in a folder, for as long as the result lives.
+///
+/// `tell`: is told of each file that cannot be read; the others are taken over.
+///
+/// # Errors
+/// Usage: no file there. Missing: the folder cannot be read, no room for temporary files.
+pub(super) fn store_of_folder(
+    folder: &Path,
+    tell: impl Fn(&Path, &anyhow::Error),
+) -> Result<(Scratch, Store)> {
+    let read = || -> std::io::Result<Vec<PathBuf>> {
+        fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect()
+    };
+    let mut paths = read()
+        .with_context(|| format!("cannot read the folder '{}'", folder.display()))
+        .status(Status::Usage)?;
+    paths.retain(|path| path.extension().is_some_and(|suffix| suffix == SUFFIX));
+    paths.sort();
+    if paths.is_empty() {
+        let why = format!(
+            "folder '{}' has no file *.{SUFFIX}; opcost export writes them",
+            folder.display()
+        );
+        return Err(fail(Status::Usage, why));
+    }
+    let scratch = scratch()?;
+    let mut store = Store::open_for_writing(&scratch.path().join("gathered.sqlite"))
+        .map_err(StoreError::carried)?;
+    for path in paths {
+        if let Err(error) = take_over(&mut store, &path) {
+            tell(&path, &error);
+        }
+    }
+    Ok((scratch, store))
+}
+
+fn scratch() -> Result<Scratch> {
+    Scratch::new().context("cannot make a temporary folder; set TMPDIR").status(Status::Missing)
+}
