@@ -5,7 +5,7 @@ use crate::arguments::Arguments;
 use crate::attribution::Attribution;
 use crate::core::Core;
 use crate::vcpu::VCPUS_MAX;
-use crate::{callback, events, refusal};
+use crate::{callback, events, main_loop, refusal};
 use opcost_record::emulation::API_NEWEST;
 use opcost_record::symbols::Symbols;
 use std::ffi::{CStr, c_char, c_int};
@@ -93,6 +93,11 @@ unsafe fn install(id: Id, info: &Info, texts: &[String]) -> Result<(), String> {
     let vcpus = if user { 1 } else { usize::try_from(info.vcpus_max).unwrap_or(1).max(1) };
     if vcpus > VCPUS_MAX {
         return Err(format!("the machine has {vcpus} CPUs; give it {VCPUS_MAX} at most"));
+    }
+    // SAFETY: QEMU loads plugins before it starts a thread.
+    let held = if user { Ok(()) } else { unsafe { main_loop::hold() } };
+    if let (Err(why), 2..) = (held, vcpus) {
+        return Err(format!("{why}; or give the machine one CPU"));
     }
     // SAFETY: this comes once and before any callback.
     unsafe {

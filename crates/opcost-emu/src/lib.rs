@@ -11,7 +11,7 @@
 //! - `symbols=PATH`: symbols in the format of `opcost_record::symbols`.
 //! - `window=markers|whole|never`: count between markers, each run by itself where a marker ends it, or
 //!   from the first instruction to the end, or nothing, without a report: halts then leave the guest's clock
-//!   as they do where something is counted (`halt.rs`).
+//!   as they do where something is counted (`main_loop.rs`).
 //! - `mode=user|system`: refuses the other.
 //! - `model=on|off`: caches and branch predictor; `l1i`, `l1d`, `llc` as `SIZE:WAYS:LINE`.
 //! - `profile=on|off`: cost by calling context.
@@ -89,9 +89,9 @@ mod counters;
 mod decode;
 mod events;
 mod frames;
-mod halt;
 mod install;
 mod low;
+mod main_loop;
 mod mapped;
 mod message;
 mod model;

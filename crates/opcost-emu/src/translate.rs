@@ -7,7 +7,7 @@ use crate::block::{Block, Ending, MarkerSite};
 use crate::callback;
 use crate::core::{Core, leak};
 use crate::decode::{Exit, Facts, Repeat, decode, may_end_with_repeat, target};
-use crate::halt;
+use crate::main_loop;
 use crate::model::Model;
 use crate::refusal::{self, Refusal};
 use crate::repeat::Site;
@@ -73,11 +73,11 @@ impl Translator {
         }
         // SAFETY: the handle is QEMU's, and what it lends lives until the callback returns.
         let (start, sources, host) = unsafe { read(api, handle) };
-        // Guests with several CPUs repeat less often with it (docs/emulation.md).
-        if core.arguments.system && core.one_vcpu {
-            for source in sources.iter().filter(|source| halt::halts(source.code.bytes())) {
+        if core.arguments.system {
+            main_loop::know_thread();
+            for source in sources.iter().filter(|source| main_loop::halts(source.code.bytes())) {
                 // SAFETY: the handle is QEMU's of the running callback.
-                unsafe { halt::keep_clock(api, source.handle) };
+                unsafe { main_loop::keep_clock(api, source.handle) };
             }
         }
         if sources.is_empty() || core.arguments.window == Window::Never {

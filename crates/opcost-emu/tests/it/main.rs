@@ -6,6 +6,7 @@ mod emulator;
 mod guest;
 mod kernel;
 mod machine;
+mod main_loop;
 mod programs;
 mod self_test;
 mod vcpus;
