@@ -335,6 +335,11 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jobs: Option<u32>,
 
+    /// Parameters whose values each make a variant of what names them as {NAME}.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub scan: Vec<Scan>,
+
     /// Kernels to build, by the name that variants give them.
     #[arg(skip)]
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -383,6 +388,26 @@ fn one_or_many_paths<'de, D: serde::Deserializer<'de>>(texts: D) -> Result<Vec<P
     Ok(one_or_many(texts)?.into_iter().map(PathBuf::from).collect())
 }
 
+/// A parameter and its values: listed, or every `step` from `min` to `max`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Scan {
+    /// What `{NAME}` stands for it.
+    pub name: String,
+    /// Its values.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<Scalar>,
+    /// The first value, in place of a list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min: Option<Scalar>,
+    /// No value is greater.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max: Option<Scalar>,
+    /// From one value to the next [default: 1].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<Scalar>,
+}
+
 /// One of the things compared: a command or a built-in workload with parameters.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
@@ -426,6 +451,9 @@ pub struct Variant {
     /// Disk of its emulated machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<String>,
+    /// The value that it has of each parameter that was scanned.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub scanned: BTreeMap<String, String>,
 }
 
 /// A command as written: one line, or arguments already split.

@@ -3,6 +3,7 @@
 use super::globals::Globals;
 use super::output::OutputArgs;
 use super::record::{PlanArgs, carry_out, save};
+use super::scan::ScanArgs;
 use super::variant::{command_of, parse_workload, with_variants};
 use crate::exit::{Status, fail};
 use crate::experiment::{Experiment, Variant};
@@ -17,6 +18,7 @@ use std::path::PathBuf;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   opcost compare 'gzip -1 -c file' 'gzip -2 -c file'
+  opcost compare -L level 1,6,9 'gzip -{level} -c file'
   opcost compare --workload syscall:seccomp=off --workload syscall:seccomp=on
   opcost compare --machine emulated --kernel debian:cloud -w mmap --boot mitigations=off --boot mitigations=auto
   opcost compare --variant old=./a.out --variant new=./b.out --primary task-clock -e instructions:u";
@@ -35,6 +37,10 @@ pub struct CompareArgs {
     /// A variant with a name of its own: NAME=COMMAND or NAME=workload:WORKLOAD[:KEY=VALUE,...]
     #[arg(long, value_name = "NAME=SPEC")]
     pub variant: Vec<OsString>,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub scan: ScanArgs,
 
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -79,6 +85,7 @@ impl CompareArgs {
             };
             experiment.variants.push(Variant { name: Some(printable_bytes(name)), ..variant });
         }
+        experiment.scan = self.scan.scans()?;
         Ok(experiment)
     }
 }

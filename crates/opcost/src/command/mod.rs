@@ -28,6 +28,7 @@ mod record;
 pub mod report;
 pub mod resume;
 pub mod run;
+mod scan;
 mod seconds;
 pub mod selftest;
 pub mod show;

@@ -11,7 +11,7 @@ use crate::plan::{
 use crate::recording::MachineState;
 use opcost_record::printable::printable;
 use opcost_record::{Better, Domain, Family, MetricKey, MetricRow, Unit};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// A file that was read.
@@ -378,6 +378,7 @@ fn plan(
         guest: None,
         revision: None,
         tree: None,
+        scanned: BTreeMap::new(),
     };
     Plan {
         experiment,

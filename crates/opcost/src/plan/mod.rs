@@ -39,6 +39,7 @@ use opcost_record::printable::printable;
 use opcost_record::program_region;
 use opcost_work::WorkloadSpec;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -152,6 +153,9 @@ pub struct VariantPlan {
     /// so that counts do not depend on where it is here; `None` where nothing is moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<PathBuf>,
+    /// The value that it has of each parameter that was scanned.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub scanned: BTreeMap<String, String>,
 }
 
 /// Where the guest has [`VariantPlan::tree`].

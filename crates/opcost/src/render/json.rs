@@ -93,6 +93,10 @@ fn result(view: &View<'_>, variant: usize) -> Value {
         fields.insert("memory_usage_byte".into(), json!(rss.values));
     }
     fields.insert("exit_codes".into(), json!(summary.exit_codes));
+    let scanned = &view.recording.plan.variants[variant].scanned;
+    if !scanned.is_empty() {
+        fields.insert("parameters".into(), json!(scanned));
+    }
     Value::Object(fields)
 }
 

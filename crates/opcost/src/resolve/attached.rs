@@ -10,6 +10,7 @@ use crate::plan::{
 };
 use crate::source::Scope;
 use anyhow::Result;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Pairs unless given: at the usual 20 ms a period some four seconds.
@@ -76,6 +77,7 @@ pub fn resolve_attached(
         guest: None,
         revision: None,
         tree: None,
+        scanned: BTreeMap::new(),
     };
     let variants: Vec<VariantPlan> = values.into_iter().map(variant).collect();
     let seed = asked.seed.and_then(Seed::number).unwrap_or_else(|| surroundings.draw_seed());

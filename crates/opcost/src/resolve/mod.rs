@@ -9,6 +9,7 @@ mod in_process;
 mod length;
 mod measured;
 mod repetition;
+mod scan;
 mod variants;
 
 pub use attached::{AttachedWork, resolve_attached};

@@ -154,6 +154,7 @@ fn variant(plan: &VariantPlan, kernels: &mut BTreeMap<String, KernelRecipe>) -> 
         env: plan.env.iter().filter(|(key, _)| key != VARIABLE).cloned().collect(),
         cwd: plan.cwd.clone(),
         prepare: plan.prepare.clone(),
+        scanned: plan.scanned.clone(),
         ..Variant::default()
     };
     match &plan.work {

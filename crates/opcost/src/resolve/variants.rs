@@ -1,6 +1,6 @@
 //! What each variant runs, in what folder and environment, and its name.
 
-use super::{Surroundings, guest};
+use super::{Surroundings, guest, scan};
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::{Command, Experiment, Variant};
 use crate::plan::{GuestPlan, VariantPlan, WorkPlan, shell_syntax};
@@ -22,6 +22,8 @@ pub(super) fn resolve_variants(
     surroundings: &dyn Surroundings,
     here: &Path,
 ) -> Result<Vec<VariantPlan>> {
+    let scanned = scan::spread(experiment)?;
+    let experiment = &scanned;
     let variants = guest::spread(experiment)?;
     if variants.is_empty() {
         let why =
@@ -67,6 +69,7 @@ pub(super) fn resolve_variants(
             env,
             revision: None,
             tree: None,
+            scanned: variant.scanned.clone(),
             cwd: Some(cwd),
             prepare: variant.prepare.clone().or_else(|| experiment.prepare.clone()),
         });

@@ -39,6 +39,37 @@ fn a_file_that_cannot_be_read() {
 }
 
 #[test]
+fn a_scan_makes_a_variant_of_each_value() {
+    let lab = Lab::new();
+    lab.write("a1", "");
+    lab.write("a2", "");
+    let scan = ["compare", "-n", "2", "-P", "n", "1", "2", "-L", "option", "-e,-s", "-q"];
+    let hooks = ["--prepare", "test -e a{n}", "--save-experiment", "scan.toml"];
+    lab.run(&[&scan[..], &hooks, &["test {option} a{n}", "-i"]].concat()).expect(0);
+    assert!(lab.read("scan.toml").contains("[[scan]]"), "{}", lab.read("scan.toml"));
+    let made = lab.json(&["run", "scan.toml", "--json"]);
+    let results = made["results"].as_array().unwrap();
+    let told = |result: &Value| {
+        let parameters = &result["parameters"];
+        let text = |value: &Value| value.as_str().unwrap().to_string();
+        [&result["command"], &parameters["n"], &parameters["option"]].map(text)
+    };
+    let expected = [("1", "-e"), ("1", "-s"), ("2", "-e"), ("2", "-s")]
+        .map(|(n, option)| [format!("test {option} a{n}"), n.to_string(), option.to_string()]);
+    assert_eq!(results.iter().map(told).collect::<Vec<_>>(), expected);
+    // What a report says makes the recording again has the values, too.
+    let again = &made["opcost"]["plan"]["variants"][3];
+    assert_eq!(again["scanned"]["option"], "-s");
+    assert_eq!(again["prepare"], "test -e a2");
+    check(
+        "scan = [{ name = 'n', min = 1 }]\n[[variant]]\ncommand = 'f {n}'\n",
+        &[],
+        &["'n'", "greatest"],
+    );
+    check("scan = [{ name = 'n', max = 1, stop = 2 }]\n", &[], &["line 1", "stop"]);
+}
+
+#[test]
 fn errors_in_a_file_name_the_place_and_what_was_expected() {
     check("pairs = \n", &[], &["x.toml", "line 1"]);
     check("[[variant]\n", &[], &["x.toml", "line 1, column 11"]);

@@ -186,3 +186,19 @@ fn shell_syntax_without_a_shell_gets_a_hint() {
 fn a_width_that_means_more_than_it_says_is_refused() {
     check(&["compare", "true", "false", "--until-width", "1"], 2, &["it means 100%", "1%"]);
 }
+
+#[test]
+fn the_table_for_users_of_hyperfine_names_options_that_there_are() {
+    let table = include_str!("../../../../docs/hyperfine.md");
+    let help = Lab::new().run(&["compare", "--help"]).expect(0).stdout;
+    let ours = table.lines().filter_map(|line| line.strip_prefix("| `")?.split('|').nth(1));
+    let mut options = 0;
+    for name in ours.flat_map(|cell| cell.split('`')).flat_map(|text| text.split([' ', '=', ','])) {
+        if name.starts_with("--") {
+            options += 1;
+            let stands = help.split([' ', '=', ',', '[', ']', '\n']).any(|word| word == name);
+            assert!(stands, "{name} is no option of opcost compare");
+        }
+    }
+    assert!(options > 15, "{options}");
+}

@@ -54,7 +54,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
                 "tree",
                 "vcpu",
             ],
-            &["arguments", "halt", "rcu", "region", "report", "stack"],
+            &["arguments", "main_loop", "rcu", "region", "report", "stack"],
             &["repeat"],
             &["block"],
             &["blocks"],

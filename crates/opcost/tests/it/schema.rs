@@ -76,6 +76,7 @@ fn commands_on_the_host() {
             "9s",
         ],
         &["compare", "true", "sh -c :", "--until-width", "50%", "--budget", "1s", "--match", "a=b"],
+        &["compare", "-L", "n", "1,2", "sh -c 'exit {n}'", "-i", "-n", "2"],
         &["measure", "true", "-n", "6", "-q"],
         &["measure", "true", "-n", "1"],
     ] {
