@@ -1,6 +1,7 @@
 //! What runs now and how long it will take, on standard error.
 
 use crate::plan::{Plan, Slot};
+use crate::time::about_in_words;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use opcost_record::printable::printable;
 use std::io::IsTerminal;
@@ -13,8 +14,38 @@ pub trait Progress {
     fn next(&mut self, runs: &[(&Slot, &str)]);
     /// The first runs say something already.
     fn say(&mut self, line: &str);
+    /// How long the runs will take, where that is long.
+    fn estimate(&mut self, line: &str);
     /// The runs have ended.
     fn end(&mut self);
+}
+
+/// What takes longer is announced, ms.
+const LONG_MS: u64 = 10_000;
+
+/// How long the runs that are left will take, as the `made` ones took `spent_ms`; `None` if that is not long.
+///
+/// The line says what would make it shorter.
+pub fn estimate(plan: &Plan, spent_ms: u64, made: usize, left: usize) -> Option<String> {
+    let each_ms = spent_ms as f64 / made.max(1) as f64;
+    let all_ms = each_ms * left as f64;
+    let budget_ms = plan.stop.budget_ms.map(|budget_ms| budget_ms as f64);
+    let takes_ms = budget_ms.map_or(all_ms, |budget_ms| all_ms.min(budget_ms)) as u64;
+    if takes_ms < LONG_MS {
+        return None;
+    }
+    let may_stop = plan.stop.width_ratio.is_some() || plan.stop.look_pairs.is_some();
+    let (at_most, less) = match (may_stop, budget_ms) {
+        (false, None) => ("", "; -n N makes fewer, --budget TIME ends sooner"),
+        (_, Some(_)) => (" at most", ""),
+        (true, None) => (" at most", "; --budget TIME ends sooner"),
+    };
+    let each = match each_ms {
+        0.0..1_000.0 => format!("{each_ms:.0} ms"),
+        _ => format!("{:.1} s", each_ms / 1_000.0),
+    };
+    let (takes, plural) = (about_in_words(takes_ms), if left == 1 { "" } else { "s" });
+    Some(format!("{left} run{plural} of some {each} will take about {takes}{at_most}{less}"))
 }
 
 /// Says nothing.
@@ -24,6 +55,20 @@ impl Progress for Silent {
     fn begin(&mut self, _: &Plan, _: usize) {}
     fn next(&mut self, _: &[(&Slot, &str)]) {}
     fn say(&mut self, _: &str) {}
+    fn estimate(&mut self, _: &str) {}
+    fn end(&mut self) {}
+}
+
+/// Says how long it takes, and no more.
+struct Lines;
+
+impl Progress for Lines {
+    fn begin(&mut self, _: &Plan, _: usize) {}
+    fn next(&mut self, _: &[(&Slot, &str)]) {}
+    fn say(&mut self, _: &str) {}
+    fn estimate(&mut self, line: &str) {
+        eprintln!("opcost: {}", printable(line));
+    }
     fn end(&mut self) {}
 }
 
@@ -34,10 +79,13 @@ struct Bar {
     begun: usize,
 }
 
-/// A bar where standard error is a terminal, else nothing.
-pub fn for_terminal(quiet: bool) -> Box<dyn Progress> {
-    if quiet || !std::io::stderr().is_terminal() {
+/// A bar where standard error is a terminal, else a line about what takes long; nothing if `quiet`.
+pub fn on_stderr(quiet: bool) -> Box<dyn Progress> {
+    if quiet {
         return Box::new(Silent);
+    }
+    if !std::io::stderr().is_terminal() {
+        return Box::new(Lines);
     }
     Box::new(Bar { bar: ProgressBar::hidden(), begun: 0 })
 }
@@ -72,7 +120,36 @@ impl Progress for Bar {
         self.bar.println(format!("  {}", printable(line)));
     }
 
+    fn estimate(&mut self, line: &str) {
+        self.say(line);
+    }
+
     fn end(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::StopPlan;
+    use crate::resolve::fixture;
+
+    #[test]
+    fn what_takes_long_is_announced_with_what_makes_it_shorter() {
+        let plan = fixture::plan(2, 8);
+        let said = estimate(&plan, 2_000, 4, 380).unwrap();
+        let expected = "380 runs of some 500 ms will take about 3 min 10 s; -n N makes fewer, \
+                        --budget TIME ends sooner";
+        assert_eq!(said, expected);
+        assert_eq!(estimate(&plan, 2_000, 4, 19), None);
+        let of = |stop: StopPlan| {
+            let plan = Plan { stop, ..plan.clone() };
+            estimate(&plan, 6_000, 4, 100).unwrap()
+        };
+        let budget = of(StopPlan { budget_ms: Some(60_000), ..plan.stop.clone() });
+        assert_eq!(budget, "100 runs of some 1.5 s will take about 1 min at most");
+        let settled = of(StopPlan { look_pairs: Some(5), ..plan.stop.clone() });
+        assert!(settled.contains("about 2 min 30 s at most; --budget"), "{settled}");
     }
 }

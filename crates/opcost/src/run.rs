@@ -4,7 +4,7 @@
 use crate::hook::{Hook, HookEnd, HookRunner, HookVariant};
 use crate::machine::{Machine, RunEnd, Together};
 use crate::plan::{BuildPlan, Group, Plan, Slot, StopReason};
-use crate::progress::Progress;
+use crate::progress::{Progress, estimate};
 use crate::recording::State;
 use crate::stopping::Stopping;
 use crate::store::RecordingWriter;
@@ -121,7 +121,17 @@ impl Session<'_> {
         unit_built = unit_built.map(|block| plan.unit_of(block));
         let done: HashSet<u32> = earlier.iter().map(|record| record.slot).collect();
         let left: Vec<Slot> = plan.slots().filter(|slot| !done.contains(&slot.slot)).collect();
+        let (mut made, mut is_announced) = (0, false);
         for group in plan.groups(&left, self.machine.width()) {
+            // Warm-up runs tell how long the others take; without them the first group does.
+            if !is_announced && made > 0 && group.is_measured() {
+                is_announced = true;
+                let spent_ms = monotonic_ns().saturating_sub(begun_ns) / 1_000_000;
+                if let Some(line) = estimate(plan, spent_ms, made, left.len() - made) {
+                    progress.estimate(&line);
+                }
+            }
+            made += group.slots().count();
             let runs: Vec<(&Slot, &str)> = group
                 .slots()
                 .map(|slot| (slot, plan.variants[usize::from(slot.variant)].name.as_str()))

@@ -74,8 +74,33 @@ pub(crate) fn time_in_words(limit_ms: u64) -> String {
     }
 }
 
+/// About how long something takes, in its two greatest units: `45 s`, `3 min 10 s`, `2 h 5 min`.
+pub(crate) fn about_in_words(about_ms: u64) -> String {
+    let seconds = about_ms.div_ceil(1_000);
+    let (great, small, units) = match seconds {
+        0..60 => return format!("{seconds} s"),
+        60..3_600 => (seconds / 60, seconds % 60, ("min", "s")),
+        _ => (seconds / 3_600, seconds % 3_600 / 60, ("h", "min")),
+    };
+    match small {
+        0 => format!("{} {}", grouped(great), units.0),
+        small => format!("{} {} {small} {}", grouped(great), units.0, units.1),
+    }
+}
+
 /// A moment in UTC, to the minute.
 pub(crate) fn date(unix_ns: u64) -> String {
     jiff::Timestamp::from_nanosecond(i128::from(unix_ns))
         .map_or_else(|_| "?".into(), |time| time.strftime("%Y-%m-%d %H:%M").to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn about_how_long_has_two_units_at_most() {
+        let said = [900, 45_000, 60_000, 190_000, 7_200_000, 7_500_000].map(about_in_words);
+        assert_eq!(said, ["1 s", "45 s", "1 min", "3 min 10 s", "2 h", "2 h 5 min"]);
+    }
 }

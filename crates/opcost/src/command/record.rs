@@ -151,7 +151,7 @@ pub(super) fn record(
     writer: RecordingWriter,
     output: &OutputArgs,
 ) -> Result<Status> {
-    let mut progress = progress::for_terminal(globals.quiet);
+    let mut progress = progress::on_stderr(globals.quiet);
     let (machine, state, interrupt) = on;
     if globals.verbose {
         machine.keep_seconds();

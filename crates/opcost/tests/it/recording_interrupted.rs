@@ -185,3 +185,23 @@ fn an_interrupt_that_was_ignored_stays_ignored() {
     recorder.end().expect(0);
     assert_eq!(lab.recordings()[0]["state"], "finished");
 }
+
+#[test]
+fn what_takes_long_is_announced_where_there_is_no_terminal() {
+    let said = |more: &[&str]| {
+        let lab = Lab::new();
+        let long =
+            ["compare", "-n", "500", "--prepare", "echo . >>made", "sleep 0.05", "sleep 0.06"];
+        let recorder = lab.command(&[&long[..], more].concat()).spawn().unwrap();
+        // Two warm-up runs, then those that are compared.
+        wait_until("a few runs", || {
+            (lab.exists("made") && lab.lines("made").len() > 4).then_some(())
+        });
+        recorder.signal(libc::SIGINT);
+        recorder.end().expect(130).stderr
+    };
+    let estimate = "opcost: 1000 runs of some ";
+    let announced = said(&[]);
+    assert!(announced.contains(estimate) && announced.contains(" will take about "), "{announced}");
+    assert!(!said(&["--quiet"]).contains(estimate));
+}

@@ -227,7 +227,7 @@ impl Bench<'_> {
         let writer = Store::open_for_writing(&self.store)
             .and_then(|store| store.begin(&plan, &state, unix_ns()))
             .map_err(StoreError::carried)?;
-        let mut progress = progress::for_terminal(self.globals.quiet);
+        let mut progress = progress::on_stderr(self.globals.quiet);
         let made = make_runs(
             &plan,
             &[],
