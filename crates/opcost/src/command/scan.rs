@@ -5,13 +5,14 @@ use crate::experiment::{Scalar, Scan};
 use anyhow::Result;
 use clap::Args;
 
+const PARAMETERS: &str = "Parameters";
+
 /// Scanned parameters.
 #[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Parameters")]
 pub struct ScanArgs {
     /// A variant for each number from MIN to MAX: {NAME} in commands, workloads, --prepare and
     /// --boot stands for it; may be repeated
-    #[arg(long, short = 'P', num_args = 3, value_names = ["NAME", "MIN", "MAX"], allow_hyphen_values = true)]
+    #[arg(long, short = 'P', num_args = 3, value_names = ["NAME", "MIN", "MAX"], allow_hyphen_values = true, help_heading = PARAMETERS)]
     parameter_scan: Vec<String>,
 
     /// From one number of --parameter-scan to the next [default: 1]
@@ -26,7 +27,7 @@ pub struct ScanArgs {
 
     /// A variant for each of these values, separated by commas (\, is a comma); if it is repeated, for
     /// each combination
-    #[arg(long, short = 'L', num_args = 2, value_names = ["NAME", "VALUES"], allow_hyphen_values = true)]
+    #[arg(long, short = 'L', num_args = 2, value_names = ["NAME", "VALUES"], allow_hyphen_values = true, help_heading = PARAMETERS)]
     parameter_list: Vec<String>,
 }
 
