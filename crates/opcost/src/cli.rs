@@ -10,12 +10,14 @@ use crate::command::export::ExportArgs;
 use crate::command::forget::ForgetArgs;
 use crate::command::gate::series::{self, SeriesArgs};
 use crate::command::gate::{self, GateArgs};
+use crate::command::gather::{self, GatherArgs};
 use crate::command::globals::Globals;
 use crate::command::history::HistoryArgs;
 use crate::command::import::{ImportArgs, formats_help};
 use crate::command::kernel::KernelArgs;
 use crate::command::list::ListArgs;
 use crate::command::measure::{self, MeasureArgs};
+use crate::command::plan::{self, PlanOfArgs};
 use crate::command::profile::{self, ProfileArgs};
 use crate::command::report::ReportArgs;
 use crate::command::resume::ResumeArgs;
@@ -60,6 +62,12 @@ pub enum Action {
     /// Run an experiment, from a file or one that ships with opcost
     #[command(after_help = run::EXAMPLES)]
     Run(RunArgs),
+    /// Show what an experiment will run, as a whole or in shards
+    #[command(after_help = plan::EXAMPLES)]
+    Plan(PlanOfArgs),
+    /// Join the shards of a plan, made on several computers, into the recording that one computer makes
+    #[command(after_help = gather::EXAMPLES)]
+    Gather(GatherArgs),
     /// Answer whether a change may land: a revision against its base, or against committed figures
     #[command(after_help = gate::EXAMPLES)]
     Gate(GateArgs),

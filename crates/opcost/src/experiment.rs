@@ -3,7 +3,7 @@
 //! Each field is declared once, here: its name is the flag's and the file's key, its first
 //! paragraph is the help text. [`crate::plan`] resolves what is left open.
 
-use crate::plan::{Aslr, EnvironmentPolicy, MachineKind, PairsOfVariants, SameFile, Width};
+use crate::plan::{Aslr, EnvironmentPolicy, MachineKind, PairsOfVariants, SameFile, Shard, Width};
 use crate::sampling::CallGraph;
 use crate::time::TimeLimit;
 use anyhow::{Context, Result, bail};
@@ -78,6 +78,11 @@ pub struct Experiment {
     #[arg(long, value_name = "TIME", help_heading = SCHEDULE)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<TimeLimit>,
+
+    /// The shard to make of it; no part of the experiment, so no key of its file.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub shard: Option<Shard>,
 
     /// Warm-up runs of each variant, recorded but not compared [default: 1]
     #[arg(long, value_name = "N", help_heading = SCHEDULE)]
@@ -581,13 +586,7 @@ impl Experiment {
         if experiment.name.is_none() {
             experiment.name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         }
-        let folder = path.parent().unwrap_or(Path::new(""));
-        let of_tree = experiment.kernel_tree.iter_mut().chain(&mut experiment.kernel_config);
-        of_tree.for_each(|path| *path = folder.join(&*path));
-        for recipe in experiment.kernels.values_mut() {
-            let paths = recipe.source.iter_mut().chain(&mut recipe.config).chain(&mut recipe.patch);
-            paths.for_each(|path| *path = folder.join(&*path));
-        }
+        experiment.put_paths_below(path.parent().unwrap_or(Path::new("")));
         let mut table = toml::Table::try_from(&experiment).context("experiment to table")?;
         for set in sets {
             apply_set(&mut table, set).with_context(|| format!("--set {set}"))?;
@@ -597,6 +596,28 @@ impl Experiment {
         }
         table.extend(toml::Table::try_from(flags).context("flags to table")?);
         table.try_into().context("flags over the experiment file")
+    }
+
+    /// Puts the paths that a file's folder begins below another folder.
+    fn put_paths_below(&mut self, folder: &Path) {
+        let of_tree = self.kernel_tree.iter_mut().chain(&mut self.kernel_config);
+        of_tree.for_each(|path| *path = folder.join(&*path));
+        for recipe in self.kernels.values_mut() {
+            let paths = recipe.source.iter_mut().chain(&mut recipe.config).chain(&mut recipe.patch);
+            paths.for_each(|path| *path = folder.join(&*path));
+        }
+    }
+
+    /// The experiment as the text of a file that may be in any folder.
+    ///
+    /// `here`: where its paths begin, absolute.
+    ///
+    /// # Errors
+    /// As [`to_toml`](Self::to_toml).
+    pub fn to_toml_anywhere(&self, here: &Path) -> Result<String> {
+        let mut absolute = self.clone();
+        absolute.put_paths_below(here);
+        absolute.to_toml()
     }
 
     /// The experiment as the text of a file that [`read`](Self::read) takes.

@@ -13,6 +13,7 @@ pub mod exit;
 pub mod experiment;
 pub mod failure;
 pub mod gate;
+pub mod gather;
 pub mod history;
 pub mod hook;
 pub mod import;

@@ -6,8 +6,9 @@ use anyhow::Result;
 use clap::CommandFactory;
 use opcost::cli::{Action, Cli, arguments, parsed, version};
 use opcost::command::{
-    attach, bisect, compare, completions, diff, doctor, export, forget, gate, history, import,
-    kernel, list, man, measure, output, profile, report, resume, run, selftest, show, size, top,
+    attach, bisect, compare, completions, diff, doctor, export, forget, gate, gather, history,
+    import, kernel, list, man, measure, output, plan, profile, report, resume, run, selftest, show,
+    size, top,
 };
 use opcost::exit::{Status, in_words, status_of};
 use opcost::work_process;
@@ -34,6 +35,8 @@ fn act(Cli { action, globals }: &Cli) -> Result<Status> {
         Action::Compare(args) => compare::compare(globals, args),
         Action::Measure(args) => measure::measure(globals, args),
         Action::Run(args) => run::run(globals, args),
+        Action::Plan(args) => plan::plan(globals, args),
+        Action::Gather(args) => gather::gather_parts(globals, args),
         Action::Gate(args) => gate::gate(globals, args),
         Action::Series(args) => gate::series::series(globals, args),
         Action::Bisect(args) => bisect::bisect(globals, args),

@@ -36,6 +36,8 @@ pub fn estimate(plan: &Plan, spent_ms: u64, made: usize, left: usize) -> Option<
     }
     let may_stop = plan.stop.width_ratio.is_some() || plan.stop.look_pairs.is_some();
     let (at_most, less) = match (may_stop, budget_ms) {
+        // Fewer runs would be another plan than that of the other shards.
+        _ if plan.shard().is_some() => ("", ""),
         (false, None) => ("", "; -n N makes fewer, --budget TIME ends sooner"),
         (_, Some(_)) => (" at most", ""),
         (true, None) => (" at most", "; --budget TIME ends sooner"),

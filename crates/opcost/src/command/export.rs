@@ -69,12 +69,19 @@ pub(super) fn is_recording(path: &Path) -> bool {
 /// # Errors
 /// Missing: a file cannot be read, or is damaged; the store cannot be written.
 pub(super) fn take_over(store: &mut Store, path: &Path) -> Result<Vec<(String, Arrival)>> {
+    unpacked_file(path, |packed| store.take_over(packed).map_err(StoreError::carried))
+}
+
+/// Reads from the store in an exported file, while it is unpacked.
+///
+/// # Errors
+/// Missing: the file cannot be read, or is damaged; what `read` says.
+pub(super) fn unpacked_file<T>(path: &Path, read: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
     let scratch = scratch()?;
     let bytes = fs::read(path)
         .with_context(|| format!("cannot read '{}'", path.display()))
         .status(Status::Missing)?;
-    let packed = unpacked(path, &bytes, scratch.path()).map_err(StoreError::carried)?;
-    store.take_over(&packed).map_err(StoreError::carried)
+    read(&unpacked(path, &bytes, scratch.path()).map_err(StoreError::carried)?)
 }
 
 /// A store of the exported recordings in a folder, for as long as the result lives.

@@ -57,6 +57,11 @@ impl OutputArgs {
         self.exports.check(printed_by(self.format.as_deref(), self.json).as_deref())
     }
 
+    /// Whether any of these options was given.
+    pub(super) fn is_given(&self) -> bool {
+        self.json || self.format.is_some() || !self.exports.is_empty() || !self.fail_on.is_empty()
+    }
+
     /// The option by which the comparison takes standard output, if one was given.
     pub fn printing(&self) -> Option<String> {
         self.exports.printing().or(printed_by(self.format.as_deref(), self.json))

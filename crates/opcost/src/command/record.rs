@@ -2,6 +2,7 @@
 
 use super::globals::Globals;
 use super::output::{OutputArgs, present, print};
+use super::shard;
 use crate::comparison::limit::{FailOn, Watched};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::Experiment;
@@ -13,7 +14,7 @@ use crate::machine::{Machine, read_state};
 use crate::phases::Phases;
 use crate::plan::{self, MachineKind, Plan, VariantPlan, WorkPlan};
 use crate::progress::{self, Progress};
-use crate::recording::{MachineState, Recording};
+use crate::recording::{MachineState, Recording, State};
 use crate::run::{self, Ending};
 use crate::store::{RecordingWriter, StoreError};
 use crate::{failure, render, scratch};
@@ -59,21 +60,43 @@ pub(super) fn carry_out(
     }
     output.check()?;
     check_limits(&plan, &output.fail_on)?;
+    if let Some(shard) = plan.shard() {
+        shard::check_output(shard, output)?;
+    }
     plan.invocation = Some(invocation(&plan));
     let interrupt = Interrupt::install()
         .context("cannot install the signal handler")
         .status(Status::Missing)?;
+    // A shard that a scheduler starts again is gone on with.
+    let earlier = match plan.shard() {
+        Some(_) => shard::earlier(&globals.store_for_writing()?, &plan)?,
+        None => None,
+    };
+    if let (Some(shard), Some(recording)) = (plan.shard(), &earlier)
+        && recording.state == State::Finished
+    {
+        shard::tell(globals, shard, recording, true);
+        return Ok(Status::Done);
+    }
     let (mut machine, state) = machine_for(globals.quiet, &plan, &interrupt)?;
     let store = globals.store_for_writing()?;
     // What git does must be over before the first run.
     revisions.note(&mut plan);
-    let writer = store.begin(&plan, &state, unix_ns()).map_err(StoreError::carried)?;
-    record(globals, &plan, &[], (machine.as_mut(), &state, &interrupt), writer, output)
+    let (writer, made) = match earlier {
+        None => (store.begin(&plan, &state, unix_ns()), Vec::new()),
+        Some(earlier) => match store.resume(&earlier.id, &state) {
+            Ok((writer, earlier)) => (Ok(writer), earlier.records),
+            Err(error) => (Err(error), Vec::new()),
+        },
+    };
+    let writer = writer.map_err(StoreError::carried)?;
+    record(globals, &plan, &made, (machine.as_mut(), &state, &interrupt), writer, output)
 }
 
 /// Writes an experiment that has a plan: what could not run is not worth a file.
 pub(super) fn save(experiment: &Experiment, path: &Path) -> Result<Status> {
-    std::fs::write(path, experiment.to_toml()?)
+    let here = std::env::current_dir().context("cannot read the working directory");
+    std::fs::write(path, experiment.to_toml_anywhere(&here.status(Status::Missing)?)?)
         .with_context(|| format!("cannot write '{}'", path.display()))
         .status(Status::Missing)?;
     Ok(Status::Done)
@@ -167,9 +190,16 @@ pub(super) fn record(
     let (ending, recording) = made?;
     let id = &recording.id;
     match ending {
-        Ending::Complete | Ending::Stopped(_) => present(globals, &recording, output),
+        Ending::Complete | Ending::Stopped(_) => match plan.shard() {
+            Some(shard) => {
+                shard::tell(globals, shard, &recording, false);
+                Ok(Status::Done)
+            }
+            None => present(globals, &recording, output),
+        },
         Ending::Interrupted => {
-            if recording.records.iter().any(|record| record.block.is_some()) {
+            let any = recording.records.iter().any(|record| record.block.is_some());
+            if any && plan.shard().is_none() {
                 present(globals, &recording, output)?;
             }
             Err(fail(
@@ -225,7 +255,7 @@ pub(crate) fn make_runs(
     if let Some(state_after) = state_after.filter(|after| state_before.has_become(after)) {
         writer.note_machine(&state_after).map_err(StoreError::carried)?;
     }
-    let state = ending.as_ref().map_or(crate::recording::State::Failed, Ending::state);
+    let state = ending.as_ref().map_or(State::Failed, Ending::state);
     let store = writer.end(state).map_err(StoreError::carried);
     let ending = ending.with_context(|| format!("recording {id}")).status(Status::Missing)?;
     let recording = store?.read(&id).map_err(StoreError::carried)?;

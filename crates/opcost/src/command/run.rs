@@ -6,6 +6,7 @@ use super::record::{PlanArgs, carry_out};
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::Experiment;
 use crate::machine::host::HostSurroundings;
+use crate::plan::Shard;
 use crate::resolve::resolve;
 use crate::shipped::Shipped;
 use anyhow::Result;
@@ -31,6 +32,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 
+    /// Make one shard of the plan: I/N is the I-th of N parts, which different computers make; opcost gather
+    /// joins them. A shard that was begun in the store is gone on with
+    #[arg(long, value_name = "I/N", help_heading = "Schedule")]
+    pub shard: Option<Shard>,
+
     #[command(flatten)]
     #[allow(missing_docs)]
     pub experiment: Experiment,
@@ -46,10 +52,23 @@ pub struct RunArgs {
 
 /// `opcost run`.
 pub fn run(globals: &Globals, args: &RunArgs) -> Result<Status> {
-    let file = file_of(args.file.as_deref(), &Shipped::here().experiments())?;
-    let experiment = Experiment::read(&file, &args.set, &args.experiment).status(Status::Usage)?;
+    let mut experiment = experiment_of(args.file.as_deref(), &args.set, &args.experiment)?;
+    experiment.shard = args.shard;
     let plan = resolve(&experiment, &HostSurroundings)?;
     carry_out(globals, plan, args.plan.dry_run, &args.output)
+}
+
+/// The experiment of a file or of a name, with what flags say over it.
+///
+/// # Errors
+/// Usage: there is no such experiment, or a key or value is wrong.
+pub(super) fn experiment_of(
+    file: Option<&Path>,
+    set: &[String],
+    flags: &Experiment,
+) -> Result<Experiment> {
+    let file = file_of(file, &Shipped::here().experiments())?;
+    Experiment::read(&file, set, flags).status(Status::Usage)
 }
 
 /// The file that is meant: the one of that path, else the experiment of that name among those that ship.

@@ -72,8 +72,10 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         imported: None,
         conclusions: Vec::new(),
     };
-    // Runs of the emulated machine are made at the same time, and know neither drift nor neighbours.
-    if [MachineKind::Host, MachineKind::Attached].contains(&plan.machine()) {
+    // Runs of the emulated machine, and of several computers, are made at the same time, and know neither
+    // drift nor neighbours.
+    let in_turn = [MachineKind::Host, MachineKind::Attached].contains(&plan.machine());
+    if in_turn && plan.computers().is_none() {
         let names: Vec<String> =
             comparison.variants.iter().map(|variant| variant.name.clone()).collect();
         comparison.observations = observations::observations(&comparison.rows, &names);
@@ -162,6 +164,9 @@ fn heading(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<String> {
             1 => "in one process".into(),
             processes => format!("in {processes} processes"),
         });
+    }
+    if let Some(computers) = plan.computers() {
+        parts.push(format!("on {computers} computers"));
     }
     parts.push(format!("primary: {}", plan.primary.label()));
     parts
@@ -492,7 +497,10 @@ fn judge(rows: &mut [Row], recording: &Recording) {
                 change.reason = format!("exact, {}", layouts.words());
                 change.pairs_needed = Some(pairs_needed);
             } else {
-                change.reason = format!("needs {pairs_needed} pairs");
+                change.reason = match plan.computers() {
+                    Some(_) => format!("needs {} computers", plan.computers_of_pairs(pairs_needed)),
+                    None => format!("needs {pairs_needed} pairs"),
+                };
                 change.pairs_needed = Some(pairs_needed);
             }
         });
@@ -606,7 +614,13 @@ fn too_few_pairs(recording: &Recording, rows: &[Row]) -> Option<Warning> {
     let changes = rows.iter().flat_map(|row| &row.changes);
     let changes = changes.filter(|change| change.verdict != Verdict::FewLayouts);
     let fewest = changes.filter_map(|change| change.pairs_needed).max()?;
-    Some(Warning::TooFewPairs { pairs: recording.pairs_made(), fewest })
+    let plan = &recording.plan;
+    Some(match plan.computers() {
+        Some(computers) => {
+            Warning::TooFewComputers { computers, fewest: plan.computers_of_pairs(fewest) }
+        }
+        None => Warning::TooFewPairs { pairs: recording.pairs_made(), fewest },
+    })
 }
 
 /// Commands that look as if they were meant for a shell.

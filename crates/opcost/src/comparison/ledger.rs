@@ -266,6 +266,8 @@ pub(super) fn examine(
             State::Running => Warning::Running { runs: made, planned, recording: id },
             _ => Warning::Incomplete { runs: made, planned, recording: id },
         });
+    } else if let Some(shard) = recording.plan.shard() {
+        warnings.push(Warning::Shard(shard));
     }
     (entries, warnings)
 }
@@ -315,17 +317,33 @@ fn machine(evidence: &Evidence<'_>) -> Finding {
     } else {
         "kernel, CPU, settings and programs stayed the same"
     };
+    // Computers that are units of the test may differ; each has to stay as it was.
     let differences: Vec<String> = states
-        .split_first()
-        .map(|(first, later)| later.iter().flat_map(|state| between(first, state)).collect())
-        .unwrap_or_default();
-    match differences.as_slice() {
-        [] => Finding::Seen(Severity::Fine, same.into()),
-        changed => Finding::Seen(
+        .chunk_by(|one, next| one.shard == next.shard)
+        .filter_map(|of_computer| of_computer.split_first())
+        .flat_map(|(first, later)| later.iter().flat_map(|state| between(first, state)))
+        .collect();
+    if !differences.is_empty() {
+        let changed = differences.join("; ");
+        return Finding::Seen(
             Severity::Refuse,
-            format!("the machine changed during the recording: {}", changed.join("; ")),
-        ),
+            format!("the machine changed during the recording: {changed}"),
+        );
     }
+    let Some(computers) = evidence.recording.plan.computers().filter(|_| states.len() > 1) else {
+        return Finding::Seen(Severity::Fine, same.into());
+    };
+    let mut kinds: Vec<&str> =
+        states.iter().map(|state| state.cpu_model.as_deref().unwrap_or("unknown CPU")).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    Finding::Seen(
+        Severity::Fine,
+        format!(
+            "{computers} computers, each a unit of the test, stayed as they were ({})",
+            kinds.join(", ")
+        ),
+    )
 }
 
 fn runs(evidence: &Evidence<'_>) -> Finding {

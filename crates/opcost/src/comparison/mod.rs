@@ -57,7 +57,7 @@ pub use sampled_by::SampledBy;
 pub use size::SizeRows;
 
 use crate::number::grouped;
-use crate::plan::Unavailable;
+use crate::plan::{Shard, Unavailable};
 use kernel_commits::KernelCommits;
 use limit::{FailOn, Watched};
 use matching::UnknownModule;
@@ -412,6 +412,13 @@ pub enum Warning {
         /// Pairs needed.
         fewest: u32,
     },
+    /// Fewer computers than needed to decide every metric, where a computer is the unit of the test.
+    TooFewComputers {
+        /// Computers that made runs.
+        computers: u32,
+        /// Computers needed.
+        fewest: u32,
+    },
     /// Commands end so soon that starting a process is most of what was measured.
     ShortRuns {
         /// The variants with their median wall times, nanoseconds.
@@ -440,6 +447,8 @@ pub enum Warning {
         /// The recording, for `opcost resume`.
         recording: String,
     },
+    /// The recording is one shard of a plan.
+    Shard(Shard),
     /// Two files were said to be the same, and one of them is in no profile.
     Matches(UnknownModule),
 }
@@ -450,6 +459,11 @@ impl std::fmt::Display for Warning {
             Warning::TooFewPairs { pairs, fewest } => write!(
                 f,
                 "{pairs} pairs cannot decide every metric at its corrected level; use --pairs {fewest} or more"
+            ),
+            Warning::TooFewComputers { computers, fewest } => write!(
+                f,
+                "{computers} computers cannot decide every metric at its corrected level, since each is one unit \
+                 of the test; make {fewest} shards or more"
             ),
             Warning::ShortRuns { variants } => {
                 let runs: Vec<String> = variants
@@ -479,6 +493,13 @@ impl std::fmt::Display for Warning {
                 f,
                 "the recording stopped after {runs} of {planned} runs; continue it with: opcost resume {recording}"
             ),
+            Warning::Shard(shard) => {
+                write!(
+                    f,
+                    "this is shard {shard} of its plan, alone; opcost gather joins all {}",
+                    shard.of
+                )
+            }
             Warning::Matches(unknown) => unknown.fmt(f),
         }
     }

@@ -163,10 +163,6 @@ pub fn only_block(recording: &Recording, block: u32) -> Recording {
     only
 }
 
-/// The files that every recording of the emulated machine lists before those of the work: QEMU, the plugin
-/// and the guest's init.
-const TOOLS: usize = 3;
-
 /// Digits of a digest in a key.
 const DIGITS: usize = 12;
 
@@ -213,9 +209,9 @@ pub fn key(
         }
         // A workload's code is in the guest's init.
         let is_workload = matches!(variant.work, WorkPlan::Workload { .. });
-        let tools = state.programs.iter().take(TOOLS).skip(TOOLS - usize::from(is_workload));
-        let others = state.programs.iter().skip(TOOLS).filter(|file| !file.path.starts_with(tree));
-        for file in tools.chain(others) {
+        let init = state.guest_init().filter(|_| is_workload);
+        let others = state.files_of_work().filter(|file| !file.path.starts_with(tree));
+        for file in init.into_iter().chain(others) {
             let name = file.path.file_name().unwrap_or_default().to_string_lossy();
             add(&name, format!("{:.DIGITS$}", file.sha256));
         }

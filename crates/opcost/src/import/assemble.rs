@@ -395,6 +395,7 @@ fn plan(
         fewest_pairs: 0,
         stop: StopPlan::default(),
         in_process: None,
+        shards: None,
         warmup: 0,
         seed: 0,
         blocks: Vec::new(),

@@ -49,6 +49,7 @@ pub fn read_state(root: &Path, plan: &Plan, environment_bytes: Vec<usize>) -> Ma
         programs: programs(plan),
         environment_bytes,
         emulator_version: None,
+        shard: None,
         kernels: Vec::new(),
     }
 }
@@ -187,6 +188,7 @@ mod tests {
             programs: vec![],
             environment_bytes: vec![10, 20],
             emulator_version: None,
+            shard: None,
             kernels: vec![],
         };
         let state = read_state(root().path(), &plan(2, 2), vec![10, 20]);

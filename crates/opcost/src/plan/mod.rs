@@ -13,6 +13,7 @@ pub(crate) mod rule;
 mod same_file;
 pub(crate) mod schedule;
 mod settings;
+mod shard;
 pub mod shell_syntax;
 mod stop;
 mod target;
@@ -30,6 +31,7 @@ pub use rule::find_rule;
 pub use same_file::SameFile;
 pub use schedule::{BlockPlan, Slot};
 pub use settings::{Aslr, EnvironmentPolicy, MachineKind, PairsOfVariants};
+pub use shard::{Shard, ShardPlan};
 pub use stop::{StopPlan, StopReason, Width};
 pub use target::{HostPlan, Target};
 
@@ -80,6 +82,9 @@ pub struct Plan {
     /// Whether the runs of a block are made in one process; `None`: each in one of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_process: Option<InProcessPlan>,
+    /// How it is cut into shards; `None`: not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shards: Option<ShardPlan>,
     /// Warm-up runs of each variant; of emulated processes that make several runs, processes.
     pub warmup: u32,
     /// Seed of the schedule and of the work.
@@ -236,9 +241,10 @@ pub struct Unavailable {
 }
 
 impl Plan {
-    /// Every run in order: warm-up runs first, then the blocks.
+    /// Every run in order: warm-up runs first, then the blocks; of a shard its own, numbered as in the
+    /// whole plan.
     pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
-        schedule::slots(self)
+        schedule::slots(self).filter(|slot| self.is_made_here(slot))
     }
 
     /// Where the sources read: around commands, or around regions of a workload.
@@ -277,7 +283,7 @@ impl Plan {
 
     /// Runs in all, warm-up included.
     pub fn slot_count(&self) -> usize {
-        self.warm_up_count() + self.blocks.iter().map(|block| block.order.len()).sum::<usize>()
+        self.slots().count()
     }
 
     /// Warm-up runs in all.
@@ -297,10 +303,11 @@ impl Plan {
         }
     }
 
-    /// Blocks that make a unit of the test: those of one build or process; else one.
+    /// Blocks that make a unit of the test: those of one build, process or computer; else one.
     pub fn blocks_per_unit(&self) -> u32 {
         let process = self.in_process.map(|process| process.blocks);
-        self.build().map(|build| build.blocks).or(process).unwrap_or(1)
+        let computer = self.shards.and_then(|shards| shards.blocks);
+        self.build().map(|build| build.blocks).or(process).or(computer).unwrap_or(1)
     }
 
     /// What a unit of the test is called, and several.
@@ -308,6 +315,7 @@ impl Plan {
         match (self.build(), self.in_process) {
             (Some(_), _) => ("build", "builds"),
             (None, Some(process)) if process.blocks > 1 => ("process", "processes"),
+            _ if self.computers().is_some() => ("computer", "computers"),
             _ => ("block", "blocks"),
         }
     }

@@ -1,6 +1,6 @@
 //! The state of an emulated machine: its kernels, and what else its counts depend on.
 
-use super::MachineState;
+use super::{MachineState, ProgramState};
 use opcost_size::Totals;
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,21 @@ pub struct KernelState {
     pub sizes: Option<Totals>,
 }
 
+/// The files that every recording of the emulated machine lists before those of the work: QEMU, the plugin
+/// and the guest's init.
+const TOOLS: usize = 3;
+
 impl MachineState {
+    /// The guest's init, which has the code of workloads.
+    pub fn guest_init(&self) -> Option<&ProgramState> {
+        self.programs.get(TOOLS - 1)
+    }
+
+    /// The files that the work of an emulated machine uses: programs, libraries, what is packed.
+    pub fn files_of_work(&self) -> impl Iterator<Item = &ProgramState> {
+        self.programs.iter().skip(TOOLS)
+    }
+
     /// What differs between two states so that emulated runs made in them cannot be compared, in
     /// words; the computer that emulates has no part in what is counted.
     pub fn differences_emulated(&self, other: &MachineState) -> Vec<String> {

@@ -57,6 +57,9 @@ pub struct MachineState {
     /// Version of the emulator, where one ran the work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulator_version: Option<String>,
+    /// The shard that this computer made, where computers are compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shard: Option<u32>,
     /// The kernels that an emulated machine boots, one for each variant.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<KernelState>,

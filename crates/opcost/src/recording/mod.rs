@@ -87,7 +87,7 @@ impl Recording {
     /// Pairs made, or being made.
     pub fn pairs_made(&self) -> u32 {
         match self.state {
-            State::Finished => self.plan.pairs,
+            State::Finished if self.plan.shard().is_none() => self.plan.pairs,
             _ => {
                 let first = |record: &&Record| record.variant == 0 && record.block.is_some();
                 self.records.iter().filter(first).count() as u32

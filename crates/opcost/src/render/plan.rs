@@ -2,17 +2,80 @@
 
 use crate::comparison::by_reason;
 use crate::number::{grouped, magnitude};
-use crate::plan::Plan;
+use crate::plan::{Plan, Shard};
 use crate::render::Style;
-use crate::render::page::{PLAIN, Page};
-use crate::time::time_in_words;
+use crate::render::page::{DIM, PLAIN, Page};
+use crate::time::{about_in_words, time_in_words};
 use anyhow::{Context, Result};
+use serde_json::json;
+use std::iter::once;
+use std::ops::Range;
 
 /// The plan as JSON, whole.
 pub fn json(plan: &Plan) -> Result<String> {
     let mut text = serde_json::to_string_pretty(plan).context("plan to JSON")?;
     text.push('\n');
     Ok(text)
+}
+
+/// What one shard of a plan makes.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ShardRow {
+    /// Which.
+    pub shard: Shard,
+    /// Its blocks, from 0.
+    pub blocks: Range<u32>,
+    /// Its own runs.
+    pub runs: usize,
+    /// Runs that every shard makes.
+    pub common_runs: usize,
+    /// How long all of them take, nanoseconds, by an earlier recording.
+    pub estimated_ns: Option<u64>,
+}
+
+/// A plan and its shards as JSON.
+pub fn shards_json(plan: &Plan, rows: &[ShardRow]) -> Result<String> {
+    let shard = |row: &ShardRow| {
+        json!({
+            "shard": row.shard.to_string(),
+            "blocks": [row.blocks.start, row.blocks.end],
+            "runs": row.runs,
+            "common_runs": row.common_runs,
+            "estimated_seconds": row.estimated_ns.map(|ns| ns as f64 / 1e9),
+        })
+    };
+    let document = json!({ "plan": plan, "shards": rows.iter().map(shard).collect::<Vec<_>>() });
+    Ok(serde_json::to_string_pretty(&document).context("shards to JSON")? + "\n")
+}
+
+/// A plan and its shards for people.
+///
+/// `earlier`: the recording by which times were estimated.
+pub fn shards_text(plan: &Plan, rows: &[ShardRow], earlier: Option<&str>, style: &Style) -> String {
+    let mut page = Page::new(style);
+    let mut own: Vec<[String; 3]> = vec![["shard".into(), "blocks".into(), "runs".into()]];
+    own.extend(rows.iter().map(|row| {
+        let runs = format!("{} + {}", row.runs, row.common_runs);
+        [row.shard.to_string(), blocks_in_words(&row.blocks), runs]
+    }));
+    let width = |column: usize| own.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let (first, second, third) = (width(0), width(1), width(2));
+    let times = rows.iter().map(|row| match row.estimated_ns {
+        Some(ns) => format!("about {}", about_in_words(ns / 1_000_000)),
+        None => "not known".into(),
+    });
+    for ([shard, blocks, runs], time) in own.iter().zip(once("time".to_string()).chain(times)) {
+        page.line(&format!("{shard:<first$}  {blocks:>second$}  {runs:>third$}  {time}"));
+    }
+    let source = match earlier {
+        Some(id) => format!("Times are those of the runs in recording {id}, on this computer."),
+        None => "Times are known once the store has a recording of this experiment.".into(),
+    };
+    let common = "The runs behind the + are those that every shard makes, by which opcost gather sees whether \
+                  the computers count alike.";
+    page.wrap(DIM, "", common);
+    page.wrap(DIM, "", &source);
+    text(plan, style) + "\n" + &page.into_text()
 }
 
 /// Blocks shown before the rest is counted only.
@@ -101,6 +164,15 @@ pub fn text(plan: &Plan, style: &Style) -> String {
             _ => format!("{} of each variant", plan.warmup),
         },
     );
+    if let Some(shard) = plan.shard() {
+        line(
+            "shard",
+            &format!("{shard}: blocks {}", blocks_in_words(&plan.blocks_of_shard(shard))),
+        );
+    }
+    if let Some(computers) = plan.computers() {
+        line("unit", &format!("a computer, of {computers}"));
+    }
     line("seed", &plan.seed.to_string());
     let blocks: Vec<String> = plan
         .blocks
@@ -113,6 +185,14 @@ pub fn text(plan: &Plan, style: &Style) -> String {
     line("order", &format!("{}{more}", blocks.join(" ")));
     line("in all", &format!("{} runs", grouped(plan.slot_count() as u64)));
     page.into_text()
+}
+
+/// Blocks by number, from 1.
+fn blocks_in_words(blocks: &Range<u32>) -> String {
+    match blocks.len() {
+        1 => blocks.end.to_string(),
+        _ => format!("{}-{}", blocks.start + 1, blocks.end),
+    }
 }
 
 fn conditions(plan: &Plan) -> String {

@@ -98,6 +98,7 @@ pub fn resolve_attached(
         fewest_pairs,
         stop,
         in_process: None,
+        shards: None,
         warmup: 1,
         seed,
         blocks,

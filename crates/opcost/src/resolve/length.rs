@@ -27,6 +27,8 @@ pub(super) struct Shape<'a> {
     pub(super) in_process: bool,
     /// Blocks of a build or a process, where that is the unit of the test.
     pub(super) blocks_per_unit: Option<u32>,
+    /// Computers that make as much each, where a computer is the unit of the test.
+    pub(super) computers: Option<u32>,
     pub(super) comparisons: usize,
     pub(super) metrics: Vec<MetricKey>,
     pub(super) primary: &'a MetricKey,
@@ -39,6 +41,8 @@ pub(super) struct Length {
     pub(super) fewest_pairs: u32,
     /// Pairs that are blocks of their own.
     pub(super) singles: u32,
+    /// Blocks that each computer makes, where a computer is the unit of the test.
+    pub(super) blocks_per_computer: Option<u32>,
     pub(super) warmup: u32,
 }
 
@@ -59,7 +63,9 @@ pub(super) fn resolve_length(experiment: &Experiment, shape: &Shape<'_>) -> Resu
     if experiment.until_settled {
         refuse_settling(experiment, shape)?;
     }
-    let usual_length = experiment.pairs.is_none() && stop == StopPlan::default();
+    // A shard does not know what the others see, so it makes all its runs.
+    let usual_length =
+        experiment.pairs.is_none() && experiment.shard.is_none() && stop == StopPlan::default();
     if experiment.until_settled || (usual_length && counts_exactly && !alone) {
         stop.look_pairs = Some(early::pairs(shape.comparisons));
     }
@@ -103,12 +109,38 @@ pub(super) fn resolve_length(experiment: &Experiment, shape: &Shape<'_>) -> Resu
     if warmup > PAIRS_MAX {
         return Err(fail(Status::Usage, format!("--warmup {warmup}: give at most 1,000,000")));
     }
+    if let Some(computers) = shape.computers {
+        let OnComputers { pairs, singles, blocks } = on_computers(pairs, computers);
+        let fewest_pairs = units_needed * pairs / computers;
+        let blocks_per_computer = Some(blocks);
+        return Ok(Length { stop, pairs, fewest_pairs, singles, blocks_per_computer, warmup });
+    }
     let by_unit = shape.blocks_per_unit.is_some();
     let singles = match alone {
         true => pairs,
         false => schedule::single_pairs(pairs, fewest_pairs, by_unit, may_stop),
     };
-    Ok(Length { stop, pairs, fewest_pairs, singles, warmup })
+    Ok(Length { stop, pairs, fewest_pairs, singles, blocks_per_computer: None, warmup })
+}
+
+/// Pairs as computers share them, each a unit of the test.
+struct OnComputers {
+    pairs: u32,
+    singles: u32,
+    /// Blocks of each.
+    blocks: u32,
+}
+
+/// As many pairs to each computer as to the others, and at least as many in all; in mirrored blocks where a
+/// computer makes more than one.
+fn on_computers(pairs: u32, computers: u32) -> OnComputers {
+    match pairs.div_ceil(computers) {
+        1 => OnComputers { pairs: computers, singles: computers, blocks: 1 },
+        each => {
+            let blocks = each.div_ceil(2);
+            OnComputers { pairs: 2 * blocks * computers, singles: 0, blocks }
+        }
+    }
 }
 
 /// Refuses to end at exact counts where there are none, or where another rule ends the recording.

@@ -10,6 +10,7 @@ mod length;
 mod measured;
 mod repetition;
 mod scan;
+mod shards;
 mod variants;
 
 pub use attached::{AttachedWork, resolve_attached};
@@ -95,27 +96,32 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         None => Target::Host(host::resolve_host(experiment, &events)?),
     };
     let emulated = matches!(target, Target::Emulated(_));
+    shards::check(experiment, !emulated, variants.len() == 1)?;
     let in_process = in_process::resolve_in_process(experiment, &variants)?;
     let build_blocks = match &target {
         Target::Host(host) => host.build.as_ref().map(|build| build.blocks),
         _ => None,
     };
-    let Length { stop, pairs, fewest_pairs, singles, warmup } = length::resolve_length(
-        experiment,
-        &Shape {
-            alone: variants.len() == 1,
-            emulated,
-            in_process: in_process.is_some(),
-            blocks_per_unit: build_blocks.or(in_process.map(|process| process.blocks)),
-            comparisons: comparisons(variants.len(), pairs_of_variants).len(),
-            metrics: [metrics, figures_reported(&variants)].concat(),
-            primary: &primary,
-        },
-    )?;
+    let Length { stop, pairs, fewest_pairs, singles, blocks_per_computer, warmup } =
+        length::resolve_length(
+            experiment,
+            &Shape {
+                alone: variants.len() == 1,
+                emulated,
+                in_process: in_process.is_some(),
+                blocks_per_unit: build_blocks.or(in_process.map(|process| process.blocks)),
+                computers: experiment.shard.filter(|_| !emulated).map(|shard| shard.of),
+                comparisons: comparisons(variants.len(), pairs_of_variants).len(),
+                metrics: [metrics, figures_reported(&variants)].concat(),
+                primary: &primary,
+            },
+        )?;
     for rule in &experiment.allow {
         find_rule(rule).status(Status::Usage)?;
     }
-    let seed = experiment.seed.map_or(emulated.then_some(EMULATED_SEED), Seed::number);
+    let fixed_seed = emulated.then_some(EMULATED_SEED);
+    let fixed_seed = fixed_seed.or(experiment.shard.map(|_| shards::SEED));
+    let seed = experiment.seed.map_or(fixed_seed, Seed::number);
     let seed = seed.unwrap_or_else(|| surroundings.draw_seed());
     // What a user's commands are given is theirs; ours are given what is the same everywhere.
     let fixed = workload || emulated;
@@ -125,7 +131,7 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
     };
     let environment = experiment.environment.unwrap_or(environment);
     let padded = environment == EnvironmentPolicy::Randomised;
-    Ok(Plan {
+    let plan = Plan {
         experiment: match &experiment.name {
             Some(name) => printable(name),
             None => variants::default_name(&variants),
@@ -164,9 +170,11 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
             cleanup: experiment.cleanup.clone(),
             cwd: Some(here),
         },
+        shards: None,
         variants,
         target,
-    })
+    };
+    shards::cut(plan, experiment.shard, blocks_per_computer)
 }
 
 /// Refuses the machines that run nothing by a file.

@@ -97,6 +97,14 @@ impl Store {
         RecordingWriter::begin(self, plan, machine, created_unix_ns)
     }
 
+    /// Stores a recording whose runs were made elsewhere, under a new identifier.
+    ///
+    /// # Errors
+    /// [`StoreError`]; what was stored of it is marked as running then.
+    pub fn keep(self, recording: &Recording) -> Result<(Store, String), StoreError> {
+        RecordingWriter::whole(self, recording)
+    }
+
     /// Goes on with a recording that is not complete.
     pub fn resume(
         self,

@@ -64,6 +64,32 @@ impl RecordingWriter {
         })
     }
 
+    /// Stores a whole recording under a new identifier.
+    pub(super) fn whole(
+        store: Store,
+        recording: &Recording,
+    ) -> Result<(Store, String), StoreError> {
+        let found = MachineState::default();
+        let (first, later) = recording.machine.split_first().unwrap_or((&found, &[]));
+        let mut writer = Self::begin(store, &recording.plan, first, recording.created_unix_ns)?;
+        for state in later {
+            writer.note_machine(state)?;
+        }
+        writer.dictionary = recording.dictionary.clone();
+        let mut profiles = recording.profiles.iter().peekable();
+        let runs: Vec<(Record, Option<Profile>)> = recording
+            .records
+            .iter()
+            .map(|record| {
+                let profile = profiles.next_if(|(slot, _)| *slot == record.slot);
+                (record.clone(), profile.map(|(_, profile)| profile.clone()))
+            })
+            .collect();
+        writer.append(&runs)?;
+        let id = writer.id.clone();
+        Ok((writer.end(recording.state)?, id))
+    }
+
     pub(super) fn resume(
         store: Store,
         recording: &Recording,

@@ -15,7 +15,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["failure", "plan"],
             &["experiment", "hook", "progress", "recording", "stopping"],
             &["comparison", "import", "resolve", "store"],
-            &["gate", "history", "work_process"],
+            &["gate", "gather", "history", "work_process"],
             &["machine", "render"],
             &["run"],
             &["command"],

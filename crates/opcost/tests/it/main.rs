@@ -59,6 +59,7 @@ mod sampling;
 mod schema;
 mod selftest;
 mod several_cpus;
+mod shards;
 mod shipped;
 mod store_damage;
 mod store_disk;

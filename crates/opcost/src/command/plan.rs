@@ -1,0 +1,139 @@
+//! `opcost plan`: what an experiment will run, as a whole or in shards.
+
+use super::globals::Globals;
+use super::output::print;
+use super::run::experiment_of;
+use crate::exit::{HasStatus, Status, fail};
+use crate::experiment::Experiment;
+use crate::machine::host::HostSurroundings;
+use crate::plan::{Plan, Shard};
+use crate::recording::Recording;
+use crate::render::plan::{ShardRow, json, shards_json, shards_text, text};
+use crate::resolve::resolve;
+use crate::store::{Store, StoreError, StoreErrorKind};
+use anyhow::Result;
+use clap::Args;
+use std::path::PathBuf;
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  opcost plan mitigations                  what opcost run mitigations will do
+  opcost plan mitigations --shards 8       what each of eight computers makes of it";
+
+/// Arguments of `opcost plan`.
+#[derive(Args, Debug)]
+pub struct PlanOfArgs {
+    /// The experiment file (TOML), or the name of an experiment that ships with opcost
+    #[arg(value_name = "FILE|NAME")]
+    pub file: Option<PathBuf>,
+
+    /// Override a field of the file, for example pairs=10 or variant.NAME.params.ops=1000
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+
+    /// Cut the plan into N shards, and show what each makes and how long that takes where the store has an
+    /// earlier recording of the experiment
+    #[arg(long, value_name = "N")]
+    pub shards: Option<u32>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub experiment: Experiment,
+}
+
+/// Prints the plan of an experiment.
+///
+/// # Errors
+/// Usage: as `opcost run`; more shards than the plan can be cut into.
+pub fn plan(globals: &Globals, args: &PlanOfArgs) -> Result<Status> {
+    let experiment = experiment_of(args.file.as_deref(), &args.set, &args.experiment)?;
+    let Some(of) = args.shards else {
+        let plan = resolve(&experiment, &HostSurroundings)?;
+        print(&match args.json {
+            true => json(&plan)?,
+            false => text(&plan, &globals.style()),
+        })?;
+        return Ok(Status::Done);
+    };
+    let plan = sharded(&experiment, of)?;
+    let earlier = earlier(globals, &plan)?;
+    let run_ns = earlier.as_ref().and_then(ns_of_a_run);
+    let rows: Vec<ShardRow> =
+        (1..=of).map(|index| row(&plan, Shard { index, of }, run_ns)).collect();
+    let whole = plan.with_shard(None);
+    print(&match args.json {
+        true => shards_json(&whole, &rows)?,
+        false => shards_text(
+            &whole,
+            &rows,
+            earlier.map(|earlier| earlier.id).as_deref(),
+            &globals.style(),
+        ),
+    })?;
+    Ok(Status::Done)
+}
+
+/// The plan of an experiment that is cut into so many shards, of which it makes the first.
+///
+/// # Errors
+/// Usage: it cannot be cut so.
+pub(super) fn sharded(experiment: &Experiment, of: u32) -> Result<Plan> {
+    let first = format!("1/{of}").parse::<Shard>();
+    let first = first.map_err(|why| fail(Status::Usage, format!("--shards {of}: {why}")))?;
+    resolve(&Experiment { shard: Some(first), ..experiment.clone() }, &HostSurroundings)
+}
+
+fn row(plan: &Plan, shard: Shard, run_ns: Option<u64>) -> ShardRow {
+    let own = plan.with_shard(Some(shard.index));
+    let (all, common_runs) = (own.slot_count(), own.warm_up_count());
+    // Nothing is known of what making ready takes on another computer, so it is left out.
+    let estimated_ns = run_ns.map(|run_ns| run_ns * all as u64);
+    ShardRow {
+        shard,
+        blocks: plan.blocks_of_shard(shard),
+        runs: all - common_runs,
+        common_runs,
+        estimated_ns,
+    }
+}
+
+/// The newest complete recording of the same experiment in the store, of the same variants.
+fn earlier(globals: &Globals, plan: &Plan) -> Result<Option<Recording>> {
+    let store = match Store::open_for_reading(&globals.store_path()?) {
+        Ok(store) => store,
+        Err(error) if error.kind == StoreErrorKind::Absent => return Ok(None),
+        Err(error) => return Err(error.carried()),
+    };
+    let described = |plan: &Plan| -> Vec<String> {
+        plan.variants.iter().map(|variant| variant.describe()).collect()
+    };
+    for head in store.list().map_err(StoreError::carried)?.into_iter().rev() {
+        if head.experiment != plan.experiment || head.imported {
+            continue;
+        }
+        let recording = store.read(&head.id).map_err(StoreError::carried)?;
+        if described(&recording.plan) == described(plan)
+            && recording.plan.machine() == plan.machine()
+        {
+            return Ok(Some(recording));
+        }
+    }
+    Ok(None)
+}
+
+/// What a run took, with all that is around it: the typical time between the starts of two runs, which
+/// several machines at a time make shorter.
+fn ns_of_a_run(recording: &Recording) -> Option<u64> {
+    let mut starts: Vec<u64> =
+        recording.records.iter().map(|record| record.started_unix_ns).collect();
+    starts.sort_unstable();
+    let jobs = recording.plan.emulation().map_or(1, |emulation| emulation.jobs.max(1));
+    // From one group of runs that are made at a time to the next.
+    let mut gaps: Vec<u64> =
+        starts.windows(jobs + 1).map(|window| window[jobs] - window[0]).collect();
+    gaps.sort_unstable();
+    gaps.get(gaps.len() / 2).map(|gap| gap / jobs as u64)
+}

@@ -1,0 +1,64 @@
+//! The runs of one shard: `opcost run --shard`, begun or gone on with.
+
+use super::globals::Globals;
+use super::output::OutputArgs;
+use crate::exit::{HasStatus, Status, fail};
+use crate::plan::{Plan, Shard};
+use crate::recording::{Recording, State};
+use crate::store::{Store, StoreError};
+use anyhow::Result;
+use opcost_record::Outcome;
+
+/// Refuses what is to be said of a shard's figures, since they decide nothing alone.
+///
+/// # Errors
+/// Usage: names the options.
+pub(super) fn check_output(shard: Shard, output: &OutputArgs) -> Result<()> {
+    if !output.is_given() {
+        return Ok(());
+    }
+    let why = format!(
+        "--shard {shard}: a shard decides nothing alone, so it prints and exports nothing; give --format, --json, \
+         --export-… and --fail-on to opcost gather"
+    );
+    Err(fail(Status::Usage, why))
+}
+
+/// The recording of a plan's shard in a store, if there is one that is complete, or that can be gone on with:
+/// none of its runs has failed.
+///
+/// # Errors
+/// The store cannot be read.
+pub(super) fn earlier(store: &Store, plan: &Plan) -> Result<Option<Recording>> {
+    let common = plan.common_to_shards();
+    let mut found: Option<Recording> = None;
+    for head in store.list().map_err(StoreError::carried)? {
+        if head.experiment != plan.experiment || head.imported {
+            continue;
+        }
+        let recording = store.read(&head.id).map_err(StoreError::carried)?;
+        let is_this = recording.plan.shard() == plan.shard()
+            && recording.plan.common_to_shards() == common
+            && recording.records.iter().all(|record| record.outcome == Outcome::Finished);
+        if is_this && found.as_ref().is_none_or(|known| known.state != State::Finished) {
+            found = Some(recording);
+        }
+    }
+    Ok(found)
+}
+
+/// Says that a shard is made; `already`: that it was before.
+pub(super) fn tell(globals: &Globals, shard: Shard, recording: &Recording, already: bool) {
+    if globals.quiet {
+        return;
+    }
+    let Recording { id, records, plan, .. } = recording;
+    let runs = records.len() - plan.warm_up_count();
+    let made = if already { "was made already" } else { "is made" };
+    eprintln!(
+        "opcost: shard {shard} {made}: {runs} runs, and {} that every shard makes (recording {id}); opcost gather \
+         joins all {}",
+        plan.warm_up_count(),
+        shard.of
+    );
+}

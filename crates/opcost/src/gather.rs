@@ -1,0 +1,641 @@
+//! The shards of a plan, made on several computers, as the recording that one computer makes.
+
+use crate::exit::{HasStatus, Status};
+use crate::number::grouped;
+use crate::plan::{MachineKind, Plan, WorkPlan};
+use crate::recording::{MachineState, ProgramState, Recording, State};
+use opcost_record::metric::EMULATOR;
+use opcost_record::printable::printable;
+use opcost_record::{Dictionary, Reading, Record};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// How many differences an error lists.
+const SHOWN: usize = 3;
+/// Digits of a digest that an error shows.
+const DIGITS: usize = 12;
+
+/// A recording of one shard, and the file that it is in.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The file, as the user named it.
+    pub file: String,
+    /// The recording.
+    pub recording: Recording,
+}
+
+/// Why parts are not one recording.
+#[derive(Debug, Eq, PartialEq)]
+pub enum GatherError {
+    /// Two parts are of different plans.
+    OtherPlan {
+        /// Their files.
+        files: [String; 2],
+        /// What differs.
+        differences: Vec<String>,
+    },
+    /// A shard was made twice.
+    Twice {
+        /// Its number.
+        shard: u32,
+        /// Where it is.
+        files: [String; 2],
+    },
+    /// Shards that no part has.
+    Missing {
+        /// Their numbers.
+        shards: Vec<u32>,
+        /// How many there have to be.
+        of: u32,
+    },
+    /// Shards whose runs were not all made, or have failed.
+    Unfinished(Vec<Unfinished>),
+    /// Two parts were made with different programs, kernels, emulators or versions of opcost.
+    OtherMachine {
+        /// Their files.
+        files: [String; 2],
+        /// What differs.
+        differences: Vec<String>,
+    },
+    /// The run that all parts have in common gave different counts.
+    Digits {
+        /// The files.
+        files: [String; 2],
+        /// Each count that differs.
+        differences: Vec<String>,
+    },
+}
+
+/// A shard whose runs were not all made, or have failed.
+#[derive(Debug, Eq, PartialEq)]
+pub struct Unfinished {
+    /// Its number.
+    pub shard: u32,
+    /// Its file.
+    pub file: String,
+    /// The word for its state.
+    pub state: &'static str,
+    /// Runs made.
+    pub made: usize,
+    /// Runs due.
+    pub due: usize,
+}
+
+impl fmt::Display for GatherError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let both = |files: &[String; 2]| {
+            format!("'{}' and '{}'", printable(&files[0]), printable(&files[1]))
+        };
+        match self {
+            GatherError::OtherPlan { files, differences } => {
+                write!(f, "{} are parts of different plans: {}", both(files), some_of(differences))
+            }
+            GatherError::Twice { shard, files } => {
+                write!(f, "shard {shard} is there twice, in {}; leave one of both out", both(files))
+            }
+            GatherError::Missing { shards, of } => {
+                let (word, list) =
+                    (if shards.len() == 1 { "shard" } else { "shards" }, ranges(shards));
+                write!(f, "{word} {list} of {of} missing; make each with opcost run --shard N/{of}")
+            }
+            GatherError::Unfinished(parts) => {
+                let each: Vec<String> = parts
+                    .iter()
+                    .map(|part| {
+                        let Unfinished { shard, file, state, made, due } = part;
+                        format!(
+                            "shard {shard} in '{}' ({state}, {made} of {due} runs)",
+                            printable(file)
+                        )
+                    })
+                    .collect();
+                write!(
+                    f,
+                    "not complete: {}; the same opcost run --shard goes on with what is there",
+                    some_of(&each)
+                )
+            }
+            GatherError::OtherMachine { files, differences } => {
+                write!(f, "{} cannot be compared: {}", both(files), some_of(differences))
+            }
+            GatherError::Digits { files, differences } => write!(
+                f,
+                "{} counted the run that they have in common differently: {}; the programs, their libraries and \
+                 opcost itself have to be the same on every computer",
+                both(files),
+                some_of(differences)
+            ),
+        }
+    }
+}
+
+impl std::error::Error for GatherError {}
+
+impl HasStatus for GatherError {
+    fn status(&self) -> Status {
+        match self {
+            GatherError::Twice { .. } => Status::Usage,
+            GatherError::Missing { .. } | GatherError::Unfinished(_) => Status::Missing,
+            GatherError::OtherPlan { .. }
+            | GatherError::OtherMachine { .. }
+            | GatherError::Digits { .. } => Status::NotComparable,
+        }
+    }
+}
+
+/// The first few, and how many more there are.
+fn some_of(all: &[String]) -> String {
+    let shown = all.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("; ");
+    match all.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown}; and {more} more"),
+    }
+}
+
+/// Numbers as `1-3, 7`.
+pub fn ranges(numbers: &[u32]) -> String {
+    let runs = numbers.chunk_by(|one, next| one + 1 == *next);
+    let words = runs.map(|run| match run {
+        [one] => one.to_string(),
+        [first, .., last] => format!("{first}-{last}"),
+        [] => String::new(),
+    });
+    words.collect::<Vec<_>>().join(",")
+}
+
+/// Joins the parts of a plan into the recording that one computer makes of all of it.
+///
+/// `parts`: recordings of shards, at least one. Where a shard is there both complete and not, the
+/// complete one counts.
+///
+/// # Errors
+/// [`GatherError`] names the parts that are at fault.
+pub fn gather(parts: Vec<Part>) -> Result<Recording, GatherError> {
+    check_plans(&parts)?;
+    let parts = one_of_each(parts)?;
+    let emulated = parts[0].recording.plan.machine() == MachineKind::Emulated;
+    if emulated {
+        check_machines(&parts)?;
+        check_common_runs(&parts)?;
+    }
+    Ok(joined(parts))
+}
+
+/// Refuses parts of different plans.
+fn check_plans(parts: &[Part]) -> Result<(), GatherError> {
+    let plain = |part: &Part| plan_as_json(&part.recording.plan.common_to_shards());
+    let first = plain(&parts[0]);
+    for other in &parts[1..] {
+        let mut differences = Vec::new();
+        compare_json("", &first, &plain(other), &mut differences);
+        // A field of the whole plan explains many of its blocks.
+        differences.sort_by_key(|text| {
+            text.split(' ').next().map(|path| path.matches(['.', '[']).count())
+        });
+        if !differences.is_empty() {
+            return Err(GatherError::OtherPlan { files: files(&parts[0], other), differences });
+        }
+    }
+    Ok(())
+}
+
+fn plan_as_json(plan: &Plan) -> Value {
+    serde_json::to_value(plan).expect("a plan is stored as JSON")
+}
+
+/// Where two documents differ, with both values.
+fn compare_json(path: &str, one: &Value, two: &Value, differences: &mut Vec<String>) {
+    match (one, two) {
+        (Value::Object(one), Value::Object(two)) => {
+            let keys: BTreeSet<&String> = one.keys().chain(two.keys()).collect();
+            for key in keys {
+                let of = |map: &serde_json::Map<String, Value>| {
+                    map.get(key).cloned().unwrap_or_default()
+                };
+                let dot = if path.is_empty() { "" } else { "." };
+                compare_json(&format!("{path}{dot}{key}"), &of(one), &of(two), differences);
+            }
+        }
+        (Value::Array(one), Value::Array(two)) if one.len() == two.len() => {
+            for (index, (one, two)) in one.iter().zip(two).enumerate() {
+                compare_json(&format!("{path}[{index}]"), one, two, differences);
+            }
+        }
+        (one, two) if one != two => {
+            let word = |value: &Value| match value {
+                Value::Array(items) => format!("{} of them", items.len()),
+                Value::Null => "none".into(),
+                other => other.to_string(),
+            };
+            differences.push(format!("{path} is {} and {}", word(one), word(two)));
+        }
+        _ => {}
+    }
+}
+
+fn files(one: &Part, other: &Part) -> [String; 2] {
+    [one.file.clone(), other.file.clone()]
+}
+
+/// A finished part of each shard, in their order.
+fn one_of_each(parts: Vec<Part>) -> Result<Vec<Part>, GatherError> {
+    let of = parts[0].recording.plan.shards.map_or(1, |shards| shards.of);
+    let mut finished: BTreeMap<u32, Part> = BTreeMap::new();
+    let mut unfinished = Vec::new();
+    for part in parts {
+        let Some(shard) = part.recording.plan.shard() else { continue };
+        let Recording { state, records, plan, .. } = &part.recording;
+        if *state != State::Finished {
+            let (made, due, state) = (records.len(), plan.slot_count(), state.word());
+            unfinished.push(Unfinished { shard: shard.index, file: part.file, state, made, due });
+            continue;
+        }
+        if let Some(other) = finished.get(&shard.index) {
+            return Err(GatherError::Twice { shard: shard.index, files: files(other, &part) });
+        }
+        finished.insert(shard.index, part);
+    }
+    unfinished.retain(|part| !finished.contains_key(&part.shard));
+    let begun = |shard: &u32| unfinished.iter().any(|part| part.shard == *shard);
+    let shards: Vec<u32> =
+        (1..=of).filter(|shard| !finished.contains_key(shard) && !begun(shard)).collect();
+    if !shards.is_empty() {
+        return Err(GatherError::Missing { shards, of });
+    }
+    if !unfinished.is_empty() {
+        return Err(GatherError::Unfinished(unfinished));
+    }
+    Ok(finished.into_values().collect())
+}
+
+/// Refuses emulated parts of different programs, kernels, emulators or versions of opcost.
+fn check_machines(parts: &[Part]) -> Result<(), GatherError> {
+    let Some(first) = parts[0].recording.machine.first() else { return Ok(()) };
+    let plan = &parts[0].recording.plan;
+    let workload =
+        plan.variants.iter().any(|variant| matches!(variant.work, WorkPlan::Workload { .. }));
+    for part in parts {
+        let states = part.recording.machine.iter();
+        let differences: Vec<String> =
+            states.flat_map(|state| machine_differences(first, state, workload)).collect();
+        if !differences.is_empty() {
+            return Err(GatherError::OtherMachine { files: files(&parts[0], part), differences });
+        }
+    }
+    Ok(())
+}
+
+/// What differs between the states of two emulated machines, of all that counts depend on, in words;
+/// `workload`: whether the guest's init does the work.
+fn machine_differences(one: &MachineState, other: &MachineState, workload: bool) -> Vec<String> {
+    let mut differences = Vec::new();
+    let mut compare = |what: String, one: Option<&str>, other: Option<&str>| {
+        if one != other {
+            let word = |value: Option<&str>| value.map_or("none".to_string(), printable);
+            differences.push(format!("{what} is {} and {}", word(one), word(other)));
+        }
+    };
+    compare("opcost".into(), Some(&one.opcost_version), Some(&other.opcost_version));
+    compare("QEMU".into(), one.emulator_version.as_deref(), other.emulator_version.as_deref());
+    let digest = |file: &ProgramState| file.sha256[..file.sha256.len().min(DIGITS)].to_string();
+    if workload {
+        let init = |state: &MachineState| state.guest_init().map(digest);
+        let what = "the guest's init, which has the workloads,";
+        compare(what.into(), init(one).as_deref(), init(other).as_deref());
+    }
+    let kernels = |state: &MachineState| -> BTreeMap<usize, String> {
+        let kernels = state.kernels.iter();
+        kernels.map(|kernel| (kernel.variant, format!("{:.DIGITS$}", kernel.digest))).collect()
+    };
+    let (kernels_one, kernels_other) = (kernels(one), kernels(other));
+    for kernel in &one.kernels {
+        let of = |kernels: &BTreeMap<usize, String>| kernels.get(&kernel.variant).cloned();
+        let what = format!("the kernel {}", printable(&kernel.name));
+        compare(what, of(&kernels_one).as_deref(), of(&kernels_other).as_deref());
+    }
+    let files = |state: &MachineState| -> BTreeMap<String, String> {
+        state.files_of_work().map(|file| (file.path.display().to_string(), digest(file))).collect()
+    };
+    let (files_one, files_other) = (files(one), files(other));
+    let paths: BTreeSet<&String> = files_one.keys().chain(files_other.keys()).collect();
+    for path in paths {
+        let of = |files: &BTreeMap<String, String>| files.get(path).cloned();
+        let what = format!("the file {}", printable(path));
+        compare(what, of(&files_one).as_deref(), of(&files_other).as_deref());
+    }
+    differences.sort();
+    differences.dedup();
+    differences
+}
+
+/// Refuses parts whose warm-up runs, which all of them made, have different counts.
+fn check_common_runs(parts: &[Part]) -> Result<(), GatherError> {
+    for part in &parts[1..] {
+        let differences: Vec<String> = common_runs(&parts[0].recording)
+            .zip(common_runs(&part.recording))
+            .flat_map(|(one, other)| {
+                differences_of_runs((&parts[0].recording, one), (&part.recording, other))
+            })
+            .collect();
+        if !differences.is_empty() {
+            return Err(GatherError::Digits { files: files(&parts[0], part), differences });
+        }
+    }
+    Ok(())
+}
+
+fn common_runs(recording: &Recording) -> impl Iterator<Item = &Record> {
+    recording.records.iter().filter(|record| record.block.is_none())
+}
+
+/// Counts of the emulator that two runs do not have in common, in words.
+fn differences_of_runs(
+    (one_of, one): (&Recording, &Record),
+    (other_of, other): (&Recording, &Record),
+) -> Vec<String> {
+    let counts = |recording: &Recording, record: &Record| -> BTreeMap<String, u64> {
+        let key = |metric| recording.dictionary.key(metric).filter(|key| key.source == EMULATOR);
+        let counts = record
+            .samples
+            .iter()
+            .filter_map(|sample| Some((key(sample.metric)?.label(), sample.value)));
+        let ops = record.ops.map(|ops| ("operations".to_string(), ops));
+        counts.chain(ops).collect()
+    };
+    let (counts_one, counts_other) = (counts(one_of, one), counts(other_of, other));
+    let variant = printable(&one_of.plan.variants[usize::from(one.variant)].name);
+    let mut labels: Vec<&String> = counts_one.keys().chain(counts_other.keys()).collect();
+    labels.sort();
+    labels.dedup();
+    let word = |count: Option<&u64>| count.map_or("none".into(), |count| grouped(*count));
+    let differing = labels.into_iter().filter_map(|label| {
+        let values = (counts_one.get(label), counts_other.get(label));
+        (values.0 != values.1)
+            .then(|| format!("'{variant}' {label} {} and {}", word(values.0), word(values.1)))
+    });
+    let mut differences: Vec<String> = differing.collect();
+    if one.invariants != other.invariants {
+        differences.push(format!("'{variant}' did other work"));
+    }
+    differences
+}
+
+/// The runs of all parts in the order of the schedule; warm-up runs are those of the first part.
+fn joined(parts: Vec<Part>) -> Recording {
+    let plan = parts[0].recording.plan.with_shard(None);
+    let per_computer = plan.computers().is_some();
+    let warm_up_count = plan.warm_up_count() as u32;
+    let mut whole = Recording {
+        id: String::new(),
+        created_unix_ns: parts.iter().map(|part| part.recording.created_unix_ns).min().unwrap_or(0),
+        state: State::Finished,
+        plan,
+        machine: Vec::new(),
+        dictionary: Dictionary::default(),
+        records: Vec::new(),
+        profiles: Vec::new(),
+    };
+    for (part, shard) in parts.into_iter().zip(1..) {
+        let Recording { machine, dictionary, records, profiles, .. } = part.recording;
+        let own = |slot: u32| shard == 1 || slot >= warm_up_count;
+        for state in machine {
+            let shard = per_computer.then_some(shard);
+            let state = MachineState { shard, ..state };
+            if per_computer || !whole.machine.iter().any(|known| !known.has_become(&state)) {
+                whole.machine.push(state);
+            }
+        }
+        whole.profiles.extend(profiles.into_iter().filter(|(slot, _)| own(*slot)));
+        for record in records.into_iter().filter(|record| own(record.slot)) {
+            let readings: Vec<Reading> = record
+                .samples
+                .iter()
+                .filter_map(|sample| {
+                    let key = dictionary.key(sample.metric)?.clone();
+                    Some(Reading { key, value: sample.value, time: sample.time })
+                })
+                .collect();
+            let samples = whole.dictionary.samples(&readings);
+            whole.records.push(Record { samples, ..record });
+        }
+    }
+    whole.records.sort_by_key(|record| record.slot);
+    whole.profiles.sort_by_key(|(slot, _)| *slot);
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::HasStatus;
+    use crate::experiment::Experiment;
+    use crate::plan::Shard;
+    use crate::recording::KernelState;
+    use crate::resolve::fixture::{FakeSurroundings, experiment};
+    use crate::resolve::resolve;
+    use opcost_record::{Domain, MetricKey, Outcome, Profile, Sample};
+    use std::path::PathBuf;
+
+    fn asked(shard: Option<Shard>) -> Experiment {
+        Experiment {
+            machine: Some(MachineKind::Emulated),
+            kernel: vec!["a".into()],
+            shard,
+            ..experiment(2, 5)
+        }
+    }
+
+    fn made(asked: &Experiment) -> Recording {
+        let plan = resolve(asked, &FakeSurroundings::default()).unwrap();
+        let keys = [("instructions", EMULATOR), ("wall", "clock")];
+        let keys = keys.map(|(name, source)| MetricKey::new(name, Domain::All, source));
+        let record = |slot: crate::plan::Slot| Record {
+            slot: slot.slot,
+            variant: slot.variant,
+            block: slot.block,
+            started_unix_ns: u64::from(slot.slot),
+            outcome: Outcome::Finished,
+            exit_code: Some(0),
+            ops: Some(100),
+            samples: (0..2)
+                .map(|metric| Sample {
+                    metric,
+                    value: 1000 + u64::from(slot.variant) + u64::from(slot.block.unwrap_or(0)),
+                    time: None,
+                })
+                .collect(),
+            invariants: Vec::new(),
+        };
+        let program = |path: &str| ProgramState {
+            path: PathBuf::from(path),
+            length_bytes: 1,
+            sha256: "c0ffee".repeat(10),
+            sizes: None,
+        };
+        let records: Vec<Record> = plan.slots().map(record).collect();
+        Recording {
+            id: String::new(),
+            created_unix_ns: 1,
+            state: State::Finished,
+            machine: vec![MachineState {
+                opcost_version: "1".into(),
+                emulator_version: Some("10.0.2".into()),
+                programs: ["qemu", "plugin", "init", "/bin/x"].map(program).into(),
+                kernels: vec![KernelState {
+                    variant: 0,
+                    name: "a".into(),
+                    release: "6.1".into(),
+                    digest: "ab".repeat(32),
+                    config: None,
+                    sizes: None,
+                }],
+                ..MachineState::default()
+            }],
+            dictionary: Dictionary::from_keys(keys.into()),
+            profiles: records.iter().map(|run| (run.slot, Profile::default())).collect(),
+            plan,
+            records,
+        }
+    }
+
+    fn parts(of: u32) -> Vec<Part> {
+        let part = |index| Part {
+            file: format!("part-{index}"),
+            recording: made(&asked(Some(Shard { index, of }))),
+        };
+        (1..=of).map(part).collect()
+    }
+
+    #[track_caller]
+    fn check_refused(parts: Vec<Part>, status: Status, words: &[&str]) {
+        let error = gather(parts).unwrap_err();
+        let text = error.to_string();
+        assert_eq!(error.status(), status, "{text}");
+        words.iter().for_each(|word| assert!(text.contains(word), "no '{word}' in: {text}"));
+    }
+
+    #[test]
+    fn parts_in_any_order_are_the_whole() {
+        let whole = made(&asked(None));
+        for of in [1, 2, 5] {
+            let mut parts = parts(of);
+            parts.reverse();
+            // A computer that numbers its metrics in another order.
+            let recording = &mut parts[0].recording;
+            let mut keys = recording.dictionary.keys().to_vec();
+            keys.reverse();
+            recording.dictionary = Dictionary::from_keys(keys);
+            for record in &mut recording.records {
+                record.samples.iter_mut().for_each(|sample| sample.metric = 1 - sample.metric);
+            }
+            let gathered = gather(parts).unwrap();
+            assert_eq!(
+                gathered.plan,
+                Plan { stop: gathered.plan.stop.clone(), ..whole.plan.clone() }
+            );
+            let key = |run: &Record| {
+                let label =
+                    |sample: &Sample| gathered.dictionary.key(sample.metric).unwrap().label();
+                let mut values: Vec<(String, u64)> =
+                    run.samples.iter().map(|sample| (label(sample), sample.value)).collect();
+                values.sort();
+                (run.slot, run.variant, run.block, values)
+            };
+            let of_whole = |run: &Record| {
+                (run.slot, run.variant, run.block, {
+                    let label =
+                        |sample: &Sample| whole.dictionary.key(sample.metric).unwrap().label();
+                    let mut values: Vec<(String, u64)> =
+                        run.samples.iter().map(|sample| (label(sample), sample.value)).collect();
+                    values.sort();
+                    values
+                })
+            };
+            assert_eq!(
+                gathered.records.iter().map(key).collect::<Vec<_>>(),
+                whole.records.iter().map(of_whole).collect::<Vec<_>>()
+            );
+            assert_eq!(gathered.profiles, whole.profiles);
+            assert_eq!(gathered.machine, whole.machine);
+        }
+    }
+
+    #[test]
+    fn missing_and_unfinished_parts_are_named_and_a_finished_one_counts() {
+        let mut some = parts(5);
+        some.retain(|part| !["part-2", "part-3", "part-5"].contains(&part.file.as_str()));
+        check_refused(some, Status::Missing, &["shards 2-3,5 of 5", "--shard N/5"]);
+        let mut cut = parts(3);
+        cut[1].recording.state = State::Interrupted;
+        cut[1].recording.records.truncate(3);
+        let again = cut[1].clone();
+        check_refused(
+            cut.clone(),
+            Status::Missing,
+            &["shard 2 in 'part-2' (interrupted, 3 of 6 runs)"],
+        );
+        cut[1] = parts(3).remove(1);
+        cut.push(again);
+        assert!(gather(cut).is_ok());
+        let mut twice = parts(2);
+        twice.push(Part { file: "copy".into(), ..twice[1].clone() });
+        check_refused(twice, Status::Usage, &["shard 2 is there twice", "'part-2' and 'copy'"]);
+    }
+
+    #[test]
+    fn parts_of_other_plans_programs_kernels_and_emulators_are_refused() {
+        let changed = |change: &dyn Fn(&mut Recording)| {
+            let mut parts = parts(2);
+            change(&mut parts[1].recording);
+            parts
+        };
+        let refused = |change: &dyn Fn(&mut Recording), words: &[&str]| {
+            let words = [words, &["'part-1' and 'part-2'"]].concat();
+            check_refused(changed(change), Status::NotComparable, &words);
+        };
+        refused(&|part| part.plan.seed = 7, &["different plans", "seed is 1 and 7"]);
+        refused(
+            &|part| part.plan.variants[1].env.push(("A".into(), "b".into())),
+            &["variants[1].env is 0 of them and 1 of them"],
+        );
+        refused(&|part| part.plan.shards = None, &["shards is"]);
+        let state = |part: &mut Recording| part.machine[0].clone();
+        refused(
+            &|part| {
+                part.machine =
+                    vec![MachineState { emulator_version: Some("11".into()), ..state(part) }]
+            },
+            &["QEMU is 10.0.2 and 11"],
+        );
+        refused(&|part| part.machine[0].opcost_version = "2".into(), &["opcost is 1 and 2"]);
+        refused(&|part| part.machine[0].kernels[0].digest = "cd".into(), &["the kernel a is"]);
+        refused(&|part| part.machine[0].programs[3].sha256 = "00".into(), &["the file /bin/x is"]);
+        refused(&|part| part.machine[0].programs[2].sha256 = "00".into(), &["the guest's init"]);
+        refused(&|part| drop(part.machine[0].programs.pop()), &["/bin/x is c0ffeec0ffee and none"]);
+        // QEMU of another package may have other bytes; its version and its counts are compared.
+        assert!(gather(changed(&|part| part.machine[0].programs[0].sha256 = "00".into())).is_ok());
+    }
+
+    #[test]
+    fn counts_of_the_common_run_that_differ_are_named() {
+        let mut other = parts(3);
+        let warm_up = |part: &mut Part| part.recording.records[1].samples.clone();
+        let samples = warm_up(&mut other[2]);
+        other[2].recording.records[1].samples =
+            samples.iter().map(|sample| Sample { value: sample.value + 1, ..*sample }).collect();
+        check_refused(
+            other,
+            Status::NotComparable,
+            &[
+                "'part-1' and 'part-3'",
+                "'v1' instructions 1,001 and 1,002",
+                "the same on every computer",
+            ],
+        );
+        // Times always differ.
+        let mut other = parts(2);
+        other[1].recording.records[0].samples[1].value += 5;
+        assert!(gather(other).is_ok());
+    }
+}
