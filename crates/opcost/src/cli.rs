@@ -25,6 +25,7 @@ use crate::command::run::{self, RunArgs};
 use crate::command::selftest::{self, SelftestArgs};
 use crate::command::show::ShowArgs;
 use crate::command::size::{self, SizeArgs};
+use crate::command::submit::{self, SubmitArgs};
 use crate::command::top::{self, TopArgs};
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
@@ -65,6 +66,9 @@ pub enum Action {
     /// Show what an experiment will run, as a whole or in shards
     #[command(after_help = plan::EXAMPLES)]
     Plan(PlanOfArgs),
+    /// Have Slurm make the shards of an experiment, and gather them
+    #[command(after_help = submit::EXAMPLES)]
+    Submit(SubmitArgs),
     /// Join the shards of a plan, made on several computers, into the recording that one computer makes
     #[command(after_help = gather::EXAMPLES)]
     Gather(GatherArgs),

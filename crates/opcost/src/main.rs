@@ -8,7 +8,7 @@ use opcost::cli::{Action, Cli, arguments, parsed, version};
 use opcost::command::{
     attach, bisect, compare, completions, diff, doctor, export, forget, gate, gather, history,
     import, kernel, list, man, measure, output, plan, profile, report, resume, run, selftest, show,
-    size, top,
+    size, submit, top,
 };
 use opcost::exit::{Status, in_words, status_of};
 use opcost::work_process;
@@ -36,6 +36,7 @@ fn act(Cli { action, globals }: &Cli) -> Result<Status> {
         Action::Measure(args) => measure::measure(globals, args),
         Action::Run(args) => run::run(globals, args),
         Action::Plan(args) => plan::plan(globals, args),
+        Action::Submit(args) => submit::submit(globals, args),
         Action::Gather(args) => gather::gather_parts(globals, args),
         Action::Gate(args) => gate::gate(globals, args),
         Action::Series(args) => gate::series::series(globals, args),

@@ -37,5 +37,6 @@ mod shard;
 pub mod show;
 pub mod size;
 mod subject;
+pub mod submit;
 pub mod top;
 mod variant;

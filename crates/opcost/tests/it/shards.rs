@@ -1,6 +1,6 @@
-//! `opcost run --shard`, `opcost gather`, `opcost plan --shards`: parts of a plan.
+//! `opcost run --shard`, `opcost gather`, `opcost plan --shards`, `opcost submit`: parts of a plan.
 
-use crate::lab::Lab;
+use crate::lab::{Lab, Started};
 use crate::needs;
 use serde_json::Value;
 use std::fs;
@@ -176,4 +176,30 @@ fn a_plan_says_what_each_shard_makes() {
     lab.run(&["plan", "x.toml", "--shards", "0"])
         .expect(2)
         .says(&["--shards 0: there can be 1 to"]);
+}
+
+#[test]
+fn scripts_for_slurm_are_printed_and_without_slurm_nothing_is_made() {
+    let lab = lab(COMMANDS);
+    let submit = ["submit", "x.toml", "--slurm", "--shards", "3", "--folder", "my parts"];
+    let printed = lab.output(&[&submit[..], &["--print", "--sbatch=--partition=short"]].concat());
+    for part in [
+        "--shard \"$SLURM_ARRAY_TASK_ID/3\"",
+        "--array=1-3",
+        "--partition=short",
+        "--dependency=\"afterok:$job\"",
+        "/my parts/shard-%a.log\"",
+    ] {
+        assert!(printed.contains(part), "no '{part}' in: {printed}");
+    }
+    assert!(!lab.exists("my parts"));
+    let scripts = lab.write("printed.sh", &printed);
+    let checked = std::process::Command::new("sh").arg("-n").arg(scripts).status().unwrap();
+    assert!(checked.success(), "{printed}");
+    let mut without = lab.command(&submit);
+    let ended = without.env("PATH", "/nonexistent").spawn().unwrap().end();
+    ended.expect(5).says(&["cannot start sbatch", "--print for the scripts"]);
+    lab.run(&["submit", "x.toml", "--slurm", "--shards", "3", "--folder", "a%b"])
+        .expect(2)
+        .says(&["choose another folder"]);
 }
