@@ -307,7 +307,9 @@ impl State {
     /// Executes one instruction.
     #[inline(always)]
     fn step(&mut self, op: &Op, at: u64, after: u64, own: &[Access], goes_on: bool) {
-        self.fetch(at, op);
+        if !goes_on {
+            self.fetch(at, op);
+        }
         let fused = self.fuses && op.flow == Flow::Branch && op.flags & FUSES != 0;
         self.fuses = op.flags & FUSES != 0 && op.flow == Flow::Next;
         match op.kind {
@@ -316,6 +318,7 @@ impl State {
                 let flags = self.sources(op);
                 let ready = flags.cycle().max(self.dispatch + 1);
                 let issued = self.ports.reserve(op.group, ready - 1, op.occupancy);
+                self.retire(Stamp::new(issued + 1, Cause::Issue), 0);
                 self.branch(op, at, after, issued + 1);
             }
             Kind::Plain | Kind::Transfer => self.ordinary(op, at, after, own),
@@ -386,7 +389,7 @@ impl State {
     #[inline(always)]
     fn fetch(&mut self, at: u64, op: &Op) {
         let (line, last) =
-            (at / LINE_BYTES, at.wrapping_add(u64::from(op.length) - 1) / LINE_BYTES);
+            (at / LINE_BYTES, at.wrapping_add(u64::from(op.length).max(1) - 1) / LINE_BYTES);
         if line != self.fetch_line {
             self.fetch_code(line);
         }
