@@ -63,7 +63,12 @@ impl Timer {
     /// The best clock of this machine.
     pub(crate) fn new() -> Timer {
         let perf = LivePerf::new();
-        let attr = EventAttr { exclude_kernel: true, exclude_hv: true, pinned: true, ..EventAttr::default() };
+        let attr = EventAttr {
+            exclude_kernel: true,
+            exclude_hv: true,
+            pinned: true,
+            ..EventAttr::default()
+        };
         let counter = perf.open(&attr, 0, -1, None).ok();
         let counter = counter.filter(|id| perf.read(*id).is_ok()).map(|id| (perf, id));
         let mut timer = Timer { counter, empty: 0 };

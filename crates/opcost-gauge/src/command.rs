@@ -32,7 +32,9 @@ pub(crate) struct Arguments {
 /// Why nothing was measured.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GaugeError {
-    #[error("{0}; usage: opcost-gauge time|loops|mark|list [--repetitions N] [--only TEXT] [--cpu N]")]
+    #[error(
+        "{0}; usage: opcost-gauge time|loops|mark|list [--repetitions N] [--only TEXT] [--cpu N]"
+    )]
     Usage(String),
     #[error("cannot run on CPU {cpu}: {error}; choose another with --cpu")]
     Cpu { cpu: usize, error: std::io::Error },
@@ -63,15 +65,20 @@ impl Arguments {
             Some(other) => return usage(format!("'{other}' is no command")),
             None => return usage("no command".into()),
         };
-        let mut arguments = Arguments { job, repetitions: REPETITIONS, only: String::new(), cpu: None };
+        let mut arguments =
+            Arguments { job, repetitions: REPETITIONS, only: String::new(), cpu: None };
         while let Some(option) = words.next() {
             let Some(value) = words.next() else { return usage(format!("{option} needs a value")) };
             let number = value.parse::<u32>();
             match (option, number) {
-                ("--repetitions", Ok(number)) if number > 0 => arguments.repetitions = number.into(),
+                ("--repetitions", Ok(number)) if number > 0 => {
+                    arguments.repetitions = number.into()
+                }
                 ("--cpu", Ok(number)) => arguments.cpu = Some(number as usize),
                 ("--only", _) => arguments.only = value.to_string(),
-                ("--repetitions" | "--cpu", _) => return usage(format!("{option} cannot be '{value}'")),
+                ("--repetitions" | "--cpu", _) => {
+                    return usage(format!("{option} cannot be '{value}'"));
+                }
                 _ => return usage(format!("'{option}' is no option")),
             }
         }
@@ -148,22 +155,26 @@ pub(crate) fn loops(arguments: &Arguments) -> Result<GaugeReport, GaugeError> {
     // Chases of the last levels of memory use the kernels' data.
     kernels();
     let timer = Timer::new();
-    let mut samples: Vec<Vec<Sample>> = all.iter().map(|_| Vec::new()).collect();
-    for _ in 0..arguments.repetitions {
+    let mut samples: Vec<[Vec<Sample>; 2]> = all.iter().map(|_| [Vec::new(), Vec::new()]).collect();
+    for repetition in 0..arguments.repetitions {
+        kernel::refresh(repetition);
         for (it, samples) in all.iter().zip(&mut samples) {
-            it.run();
-            samples.push(timer.sample(|| it.run()));
+            it.before();
+            it.run(1);
+            for (times, samples) in [1, loops::LONG].into_iter().zip(samples) {
+                it.before();
+                samples.push(timer.sample(|| it.run(times)));
+            }
         }
     }
     let figures = all.iter().zip(&samples).map(|(it, samples)| {
-        let mut figures = sample::measured(samples, CHAIN_CYCLES);
-        figures.cycles_milli = figures.cycles_milli.map(|cycles| it.of_one(cycles));
-        (it.key.clone(), figures)
+        let [short, long] = samples.each_ref().map(|it| sample::measured(it, CHAIN_CYCLES));
+        (it.key.clone(), it.of_one(short, long))
     });
     let report = GaugeReport {
         cpu: cpu(),
         clock: timer.clock(),
-        loops: figures.collect(),
+        loops: loops::combine(&all, figures.collect()),
         ..GaugeReport::default()
     };
     sample::check_load(report.loops.iter().map(|(_, figures)| figures))?;

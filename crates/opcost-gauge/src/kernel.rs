@@ -42,20 +42,13 @@ pub(crate) struct Kernel {
 impl Kernel {
     /// What the kernel's instructions are beyond x86-64-v2, if this CPU lacks them.
     pub(crate) fn lacks(&self) -> Option<&'static str> {
-        let v3 = is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("bmi1")
-            && is_x86_feature_detected!("bmi2")
-            && is_x86_feature_detected!("fma")
-            && is_x86_feature_detected!("lzcnt")
-            && is_x86_feature_detected!("movbe");
-        (self.needs & NEEDS_V3 != 0 && !v3).then_some("x86-64-v3")
+        (self.needs & NEEDS_V3 != 0 && !has_v3()).then_some("x86-64-v3")
     }
 
     /// Makes the caches as the kernel expects them; not part of what is timed.
     pub(crate) fn before(&self) {
         if self.needs & NEEDS_L3 != 0 {
-            // SAFETY: reads an array of its own.
-            unsafe { gauge_warm_l3() };
+            warm_l3();
         }
     }
 
@@ -64,6 +57,22 @@ impl Kernel {
     pub(crate) fn run(&self, round: u64) -> u64 {
         (self.run)(round)
     }
+}
+
+/// Whether this CPU has what x86-64-v3 adds and kernels use.
+pub(crate) fn has_v3() -> bool {
+    is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("fma")
+        && is_x86_feature_detected!("lzcnt")
+        && is_x86_feature_detected!("movbe")
+}
+
+/// Reads the L3 area, so that its first half is in L3 only.
+pub(crate) fn warm_l3() {
+    // SAFETY: reads an array of its own.
+    unsafe { gauge_warm_l3() };
 }
 
 /// Prepares the data and returns all kernels, file by file within each build.
@@ -138,7 +147,11 @@ pub(crate) struct Wrong {
 ///
 /// # Errors
 /// If it is not what all builds find.
-pub(crate) fn check(name: &KernelName, found: u64, expected: &BTreeMap<&str, u64>) -> Result<(), Wrong> {
+pub(crate) fn check(
+    name: &KernelName,
+    found: u64,
+    expected: &BTreeMap<&str, u64>,
+) -> Result<(), Wrong> {
     let sum = expected.get(name.kernel.as_str()).copied();
     if sum == Some(found) {
         return Ok(());
@@ -147,17 +160,17 @@ pub(crate) fn check(name: &KernelName, found: u64, expected: &BTreeMap<&str, u64
     Err(Wrong { kernel: name.region(), expected: sum, found, why })
 }
 
+/// Kernels and loops share their scratch memory, and tests run at the same time.
+#[cfg(test)]
+pub(crate) fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
-    use std::sync::{Mutex, MutexGuard, PoisonError};
-
-    /// Kernels share their scratch memory, and tests run at the same time.
-    fn alone() -> MutexGuard<'static, ()> {
-        static ALONE: Mutex<()> = Mutex::new(());
-        ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 
     /// Refreshed with GAUGE_CHECKSUMS=write.
     #[test]
@@ -165,7 +178,8 @@ mod tests {
         let _alone = alone();
         let mut sums = BTreeMap::new();
         for kernel in kernels().iter().filter(|kernel| kernel.lacks().is_none()) {
-            let found = ROUNDS.iter().fold(0_u64, |sum, round| sum.wrapping_add(kernel.run(*round)));
+            let found =
+                ROUNDS.iter().fold(0_u64, |sum, round| sum.wrapping_add(kernel.run(*round)));
             let known = *sums.entry(kernel.name.kernel.clone()).or_insert(found);
             assert_eq!(known, found, "{} differs from another build", kernel.name.region());
         }

@@ -273,7 +273,10 @@ mod tests {
         let text = report().format();
         assert!(fault(&text[..text.len() - 6]).contains("ended before it was done"));
         assert!(fault(&text.replace("gauge 1", "gauge 2")).contains("different versions"));
-        assert!(fault(&text.replace("clock cycles:u\n", "").replace("end 7", "end 6")).ends_with("has no clock"));
+        assert!(
+            fault(&text.replace("clock cycles:u\n", "").replace("end 7", "end 6"))
+                .ends_with("has no clock")
+        );
         assert!(fault(&text.replace("heapsort", "heap sort")).contains("not a line of it"));
         assert!(fault(&text.replace("38 40", "41 40")).contains("more samples kept than taken"));
         assert!(fault(&text.replace("104211530", "many")).contains("not a number"));
