@@ -9,7 +9,7 @@ const ADD: &[u8] = &[0x48, 0x01, 0xc0];
 fn straight(core: &Core, codes: &[&[u8]], accesses: &[Access]) -> Cycles {
     let mut machine = Machine::new(core);
     let code = core.decode(0x40_1000, codes);
-    machine.execute(&code, codes.len(), accesses, code.end())
+    machine.execute(&code, 0..codes.len(), accesses, code.end())
 }
 
 #[test]
