@@ -37,6 +37,16 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
         ],
     ),
     (
+        "opcost-core-model",
+        &[
+            &["class", "cycles"],
+            &["figures", "stamp"],
+            &["cache", "code", "direction", "lane", "ports", "prefetch", "queue", "stores"],
+            &["memory", "target"],
+            &["machine"],
+        ],
+    ),
+    (
         "opcost-emu",
         &[
             &[

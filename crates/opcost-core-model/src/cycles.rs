@@ -1,0 +1,200 @@
+//! Cycles by cause, what happened beside them, and how far to believe them.
+
+use std::ops::{Add, AddAssign, Sub};
+
+/// The causes that cycles are charged to, in the order of [`Cycles::by_cause`].
+pub const CAUSES: [&str; 5] = ["issue", "dependencies", "branches", "frontend", "memory"];
+
+/// Why something was as late as it was; the order is that of [`CAUSES`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Cause {
+    /// A port, a queue or a width was taken.
+    Issue,
+    /// A result that it needs was not there.
+    Dependencies,
+    /// A branch was mispredicted.
+    Branches,
+    /// The instruction was not fetched.
+    Frontend,
+    /// Memory: a miss of L1 or a TLB, a store that stalls.
+    Memory,
+    /// The same, from L3 or beyond.
+    Far,
+}
+
+/// Cycles of the core, by cause.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Cycles {
+    /// By cause, in the order of [`CAUSES`].
+    pub by_cause: [u64; 5],
+    /// Of those of memory, the waits for L3 or beyond.
+    pub far: u64,
+}
+
+impl Cycles {
+    /// Cycles that were charged to each cause.
+    pub(crate) fn of(charged: [u64; 6]) -> Cycles {
+        let [issue, dependencies, branches, frontend, near, far] = charged;
+        Cycles { by_cause: [issue, dependencies, branches, frontend, near + far], far }
+    }
+
+    /// All causes together.
+    pub fn total(&self) -> u64 {
+        self.by_cause.iter().sum()
+    }
+}
+
+impl Add for Cycles {
+    type Output = Cycles;
+
+    fn add(mut self, other: Cycles) -> Cycles {
+        self += other;
+        self
+    }
+}
+
+impl AddAssign for Cycles {
+    fn add_assign(&mut self, other: Cycles) {
+        for (own, other) in self.by_cause.iter_mut().zip(other.by_cause) {
+            *own += other;
+        }
+        self.far += other.far;
+    }
+}
+
+impl Sub for Cycles {
+    type Output = Cycles;
+
+    /// The cycles since an earlier sum.
+    fn sub(mut self, other: Cycles) -> Cycles {
+        for (own, other) in self.by_cause.iter_mut().zip(other.by_cause) {
+            *own -= other;
+        }
+        self.far -= other.far;
+        self
+    }
+}
+
+/// What happened in a modelled core, counted since its creation.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Events {
+    /// Instructions executed.
+    pub instructions: u64,
+    /// Loads and stores of lines that L1 did not hold.
+    pub l1_misses: u64,
+    /// Of these, the lines that L2 did not hold either.
+    pub l2_misses: u64,
+    /// Of these, the lines that L3 did not hold either: accesses to memory.
+    pub l3_misses: u64,
+    /// Loads and stores that waited for a line on its way, which a prefetch or another access asked for.
+    pub late_lines: u64,
+    /// Lines that prefetchers asked for.
+    pub prefetches: u64,
+    /// Accesses to pages that the second TLB did not hold.
+    pub tlb_misses: u64,
+    /// Lines of code that the instruction cache did not hold.
+    pub code_misses: u64,
+    /// Conditional branches.
+    pub branches: u64,
+    /// Branches, indirect jumps and returns that were mispredicted.
+    pub branch_misses: u64,
+    /// Taken jumps whose target the front end did not know before it decoded them.
+    pub target_misses: u64,
+    /// Loads whose value came from a store in flight.
+    pub forwarded: u64,
+    /// Loads that a store in flight held up because it had a part of the value only.
+    pub forward_failures: u64,
+    /// Interrupts and other entries.
+    pub interrupts: u64,
+}
+
+impl Sub for Events {
+    type Output = Events;
+
+    /// The events since an earlier count.
+    fn sub(self, other: Events) -> Events {
+        Events {
+            instructions: self.instructions - other.instructions,
+            l1_misses: self.l1_misses - other.l1_misses,
+            l2_misses: self.l2_misses - other.l2_misses,
+            l3_misses: self.l3_misses - other.l3_misses,
+            late_lines: self.late_lines - other.late_lines,
+            prefetches: self.prefetches - other.prefetches,
+            tlb_misses: self.tlb_misses - other.tlb_misses,
+            code_misses: self.code_misses - other.code_misses,
+            branches: self.branches - other.branches,
+            branch_misses: self.branch_misses - other.branch_misses,
+            target_misses: self.target_misses - other.target_misses,
+            forwarded: self.forwarded - other.forwarded,
+            forward_failures: self.forward_failures - other.forward_failures,
+            interrupts: self.interrupts - other.interrupts,
+        }
+    }
+}
+
+/// How far an estimate can be believed, by what bound it.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Confidence {
+    /// L3 and memory bound it: neighbours of the core move the truth.
+    Low,
+    /// Memory has a share, mostly from L2, or the front end a large one.
+    Medium,
+    /// Issue, dependencies or mispredictions bound it.
+    High,
+}
+
+impl Confidence {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Confidence::Low => "low",
+            Confidence::Medium => "medium",
+            Confidence::High => "high",
+        }
+    }
+}
+
+/// The confidence in some cycles.
+///
+/// Low if waits for L3 or memory have more than a fifth, medium if memory or the front end has more
+/// than a fifth, else high.
+pub fn confidence(cycles: &Cycles) -> Confidence {
+    let total = cycles.total();
+    let memory = cycles.by_cause[Cause::Memory as usize];
+    let frontend = cycles.by_cause[Cause::Frontend as usize];
+    if cycles.far.saturating_mul(5) > total {
+        Confidence::Low
+    } else if memory.max(frontend).saturating_mul(5) > total {
+        Confidence::Medium
+    } else {
+        Confidence::High
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cycles_add_up() {
+        let some = Cycles::of([1, 2, 3, 4, 4, 1]);
+        assert_eq!((some.by_cause, some.far), ([1, 2, 3, 4, 5], 1));
+        let more = some + some;
+        assert_eq!((some.total(), more.total()), (15, 30));
+        assert_eq!(more - some, some);
+        assert_eq!(CAUSES[Cause::Memory as usize], "memory");
+        assert_eq!(CAUSES[Cause::Issue as usize], "issue");
+    }
+
+    #[test]
+    fn confidence_follows_what_bound_the_cycles() {
+        let of = |near, far, other| confidence(&Cycles::of([other, 0, 0, 0, near, far]));
+        assert_eq!(of(0, 30, 70), Confidence::Low);
+        assert_eq!(of(50, 10, 40), Confidence::Medium);
+        assert_eq!(of(30, 0, 70), Confidence::Medium);
+        assert_eq!(of(10, 5, 85), Confidence::High);
+        assert_eq!(confidence(&Cycles::default()), Confidence::High);
+        assert_eq!(confidence(&Cycles::of([10, 0, 0, 90, 0, 0])), Confidence::Medium);
+        assert!(Confidence::Low < Confidence::High);
+    }
+}

@@ -1,0 +1,855 @@
+//! The core at work: one pass over the instructions in program order.
+//!
+//! Each instruction enters the window in some cycle, executes once its operands and a unit are there,
+//! and leaves the window in order. Only times are computed; nothing is simulated cycle by cycle.
+
+use crate::class::{Class, Queue};
+use crate::code::{
+    Code, FUSES, Flow, IN_VECTOR, Kind, LOADS, ON_STACK, Op, PAST_CACHES, REGISTERS, SCATTERED,
+    SINK, STORES, UNKNOWN,
+};
+use crate::cycles::{Cause, Cycles, Events};
+use crate::direction::Direction;
+use crate::figures::{Core, Cost, LINE_BYTES};
+use crate::memory::Memory;
+use crate::ports::Ports;
+use crate::queue::Waiting;
+use crate::stamp::Stamp;
+use crate::stores::{Found, Store, Stores};
+use crate::target::Targets;
+use std::ops::Range;
+
+/// One access to memory that an instruction of a block made.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Access {
+    /// The instruction's number within its block.
+    pub instruction: u16,
+    /// Whether it wrote.
+    pub store: bool,
+    /// Bytes that it read or wrote.
+    pub bytes: u16,
+    /// Where, virtual.
+    pub address: u64,
+}
+
+/// A modelled core in one state: what it holds, what it learnt, and what is in flight.
+pub struct Machine {
+    state: Box<State>,
+}
+
+impl Machine {
+    /// A core that holds nothing and has learnt nothing.
+    pub fn new(core: &Core) -> Machine {
+        Machine { state: Box::new(State::new(core)) }
+    }
+
+    /// Executes a range of a block's instructions.
+    ///
+    /// `accesses`: those of these instructions, in program order; `next`: the address to which control
+    /// went behind the last of them. A repeated string instruction goes on if it is the first of the
+    /// range and at the address of the last instruction executed before; its accesses may be runs of
+    /// elements within one line.
+    ///
+    /// Result: the cycles by which the last instruction left the window later than the one before the
+    /// block. An instruction without the accesses that it must have made is taken to have found its
+    /// memory in L1.
+    pub fn execute(
+        &mut self,
+        code: &Code,
+        range: Range<usize>,
+        accesses: &[Access],
+        next: u64,
+    ) -> Cycles {
+        let state = &mut *self.state;
+        let before = state.charged;
+        let ops = &code.ops[range.start..range.end.min(code.ops.len())];
+        let Some(last) = ops.last() else { return Cycles::default() };
+        let first = ops[0];
+        let first_at = code.start.wrapping_add(u64::from(first.offset));
+        let goes_on = is_string(first.kind) && state.string_at == Some(first_at);
+        state.memory.events.instructions += ops.len() as u64 - u64::from(goes_on);
+        state.entered = false;
+        let mut rest = accesses;
+        for (place, op) in ops.iter().enumerate() {
+            let at = code.start.wrapping_add(u64::from(op.offset));
+            let after = match ops.get(place + 1) {
+                Some(op) => code.start.wrapping_add(u64::from(op.offset)),
+                None => next,
+            };
+            let own = if op.flags & (LOADS | STORES) == 0 || rest.is_empty() {
+                &[]
+            } else {
+                own_accesses(&mut rest, range.start + place)
+            };
+            state.step(op, at, after, own, goes_on && place == 0);
+        }
+        let last_at = code.start.wrapping_add(u64::from(last.offset));
+        state.string_at = is_string(last.kind).then_some(last_at);
+        Cycles::of(state.charged) - Cycles::of(before)
+    }
+
+    /// An interrupt, a fault or another entry into the kernel between two blocks; costs the class
+    /// `enter`, once if the last instruction was of that class itself.
+    pub fn interrupted(&mut self) -> Cycles {
+        let state = &mut *self.state;
+        let before = state.charged;
+        state.memory.events.interrupts += 1;
+        if !state.entered {
+            let done = state.serialised(u64::from(state.enter.latency));
+            state.retire(Stamp::new(done, Cause::Frontend), 1);
+        }
+        state.entered = false;
+        state.string_at = None;
+        Cycles::of(state.charged) - Cycles::of(before)
+    }
+
+    /// Executed instructions that no class fits.
+    pub fn unknown(&self) -> u64 {
+        self.state.unknown
+    }
+
+    /// What happened since the core was made.
+    pub fn events(&self) -> Events {
+        self.state.memory.events
+    }
+
+    /// The cycle in which the last instruction left the window: all cycles returned so far.
+    pub fn cycle(&self) -> u64 {
+        self.state.retired.cycle()
+    }
+}
+
+fn is_string(kind: Kind) -> bool {
+    matches!(kind, Kind::Lines | Kind::Elements)
+}
+
+/// Takes an instruction's accesses off the front; those of instructions before it are dropped.
+#[inline(always)]
+fn own_accesses<'a>(rest: &mut &'a [Access], place: usize) -> &'a [Access] {
+    let mut first = 0;
+    while first < rest.len() && usize::from(rest[first].instruction) < place {
+        first += 1;
+    }
+    let mut end = first;
+    while end < rest.len() && usize::from(rest[end].instruction) == place {
+        end += 1;
+    }
+    let own = &rest[first..end];
+    *rest = &rest[end..];
+    own
+}
+
+struct State {
+    /// When each register is there.
+    registers: [Stamp; REGISTERS],
+    /// All cycles, by cause.
+    charged: [u64; 6],
+
+    /// The front end: the cycle that it is in, the places taken in it, why it is not earlier.
+    fetch_cycle: u64,
+    fetch_used: u64,
+    fetch_cause: Cause,
+    /// The line of code that was fetched last.
+    fetch_line: u64,
+    /// Whether a branch would be one with the instruction before it.
+    fuses: bool,
+
+    /// Entry into the window, likewise.
+    dispatch: u64,
+    dispatch_used: u64,
+    dispatch_cause: Cause,
+    /// When the last instructions leave the window, as a ring.
+    window: Box<[Stamp]>,
+    window_next: usize,
+    /// The same for loads.
+    loads: Box<[Stamp]>,
+    loads_next: usize,
+    integer: Waiting,
+    address: Waiting,
+    vector: Waiting,
+
+    ports: Ports,
+    memory: Memory,
+    stores: Stores,
+    /// Loads do not execute before this cycle: a fence or a locked instruction.
+    loads_from: u64,
+    /// The line that the last store past the caches went to.
+    past_line: u64,
+
+    retired: Stamp,
+    retired_used: u64,
+
+    direction: Direction,
+    targets: Targets,
+
+    /// The repeated string instruction that was executed last, and the lines that it is in.
+    string_at: Option<u64>,
+    string_lines: [u64; 2],
+    string_from: u64,
+    /// Whether the last instruction entered the kernel.
+    entered: bool,
+    unknown: u64,
+
+    load: Cost,
+    load_vector: Cost,
+    store: Cost,
+    store_vector: Cost,
+    string_line: Cost,
+    string_element: Cost,
+    enter: Cost,
+    fetch_width: u64,
+    dispatch_width: u64,
+    retire_width: u64,
+    fetch_ahead: u64,
+    restart: u64,
+    taken: u64,
+    forward: u64,
+    forward_vector: u64,
+    forward_failure: u64,
+    forward_renamed: u64,
+    renames_stack: bool,
+}
+
+impl State {
+    fn new(core: &Core) -> State {
+        let ring = |entries: u64| vec![Stamp::default(); entries as usize].into_boxed_slice();
+        let load = core.cost(Class::Load);
+        State {
+            registers: [Stamp::default(); REGISTERS],
+            charged: [0; 6],
+            fetch_cycle: 0,
+            fetch_used: 0,
+            fetch_cause: Cause::Frontend,
+            fetch_line: u64::MAX,
+            fuses: false,
+            dispatch: 0,
+            dispatch_used: 0,
+            dispatch_cause: Cause::Issue,
+            window: ring(core.window.reorder_buffer),
+            window_next: 0,
+            loads: ring(core.window.load_queue),
+            loads_next: 0,
+            integer: Waiting::new(core.window.queue_integer),
+            address: Waiting::new(core.window.queue_address),
+            vector: Waiting::new(core.window.queue_vector),
+            ports: Ports::new(core.groups()),
+            memory: Memory::new(core, u64::from(load.latency)),
+            stores: Stores::new(core.window.store_queue, core.cache.commits),
+            loads_from: 0,
+            past_line: u64::MAX,
+            retired: Stamp::default(),
+            retired_used: 0,
+            direction: Direction::new(),
+            targets: Targets::new(&core.prediction),
+            string_at: None,
+            string_lines: [u64::MAX; 2],
+            string_from: 0,
+            entered: false,
+            unknown: 0,
+            load,
+            load_vector: core.cost(Class::LoadVector),
+            store: core.cost(Class::Store),
+            store_vector: core.cost(Class::StoreVector),
+            string_line: core.cost(Class::StringLine),
+            string_element: core.cost(Class::StringElement),
+            enter: core.cost(Class::Enter),
+            fetch_width: core.width.fetch,
+            dispatch_width: core.width.dispatch,
+            retire_width: core.width.retire,
+            fetch_ahead: core.window.fetch_ahead,
+            restart: core.prediction.restart,
+            taken: core.prediction.taken,
+            forward: core.forward.latency,
+            forward_vector: core.forward.latency_vector,
+            forward_failure: core.forward.failure,
+            forward_renamed: core.forward.renamed,
+            renames_stack: core.rename.stack_slots,
+        }
+    }
+
+    #[inline(always)]
+    fn register(&self, place: u8) -> Stamp {
+        self.registers[place as usize % REGISTERS]
+    }
+
+    /// When all of an instruction's operands in registers are there.
+    #[inline(always)]
+    fn sources(&self, op: &Op) -> Stamp {
+        let [a, b, c, d] = op.sources.map(|place| self.register(place));
+        if op.chained == 0 {
+            return a.max(b).max(c.max(d));
+        }
+        let early = |stamp: Stamp| match stamp.is_chained() {
+            true => stamp.minus(u64::from(op.chained)),
+            false => stamp,
+        };
+        early(a).max(early(b)).max(early(c).max(early(d)))
+    }
+
+    #[inline(always)]
+    fn addresses(&self, op: &Op) -> Stamp {
+        self.register(op.address[0]).max(self.register(op.address[1]))
+    }
+
+    #[inline(always)]
+    fn set_results(&mut self, op: &Op, done: Stamp) {
+        let [a, b, c, d] = op.results;
+        self.registers[a as usize % REGISTERS] = done;
+        if b == SINK {
+            return;
+        }
+        let later = u64::from(op.second_later);
+        self.registers[b as usize % REGISTERS] = match later {
+            0 => done,
+            later => Stamp::new(done.cycle() + later, done.cause()),
+        };
+        self.registers[c as usize % REGISTERS] = done;
+        self.registers[d as usize % REGISTERS] = done;
+    }
+
+    /// Executes one instruction.
+    #[inline(always)]
+    fn step(&mut self, op: &Op, at: u64, after: u64, own: &[Access], goes_on: bool) {
+        self.fetch(at, op);
+        let fused = self.fuses && op.flow == Flow::Branch && op.flags & FUSES != 0;
+        self.fuses = op.flags & FUSES != 0 && op.flow == Flow::Next;
+        match op.kind {
+            Kind::Plain if fused => {
+                // It has its unit, and no place of its own in the window.
+                let flags = self.sources(op);
+                let ready = flags.cycle().max(self.dispatch + 1);
+                let issued = self.ports.reserve(op.group, ready - 1, op.occupancy);
+                self.branch(op, at, after, issued + 1);
+            }
+            Kind::Plain | Kind::Transfer => self.ordinary(op, at, after, own),
+            Kind::Free | Kind::Moved => {
+                self.enter_window(op);
+                let now = Stamp::new(self.dispatch, Cause::Dependencies);
+                let result =
+                    if op.kind == Kind::Moved { self.register(op.sources[0]) } else { now };
+                self.set_results(op, result);
+                self.retire(Stamp::new(self.dispatch, self.dispatch_cause), op.slots);
+            }
+            _ => self.special(op, at, own, goes_on),
+        }
+    }
+
+    /// An instruction with an operation, loads, stores or a jump.
+    #[inline(always)]
+    fn ordinary(&mut self, op: &Op, at: u64, after: u64, own: &[Access]) {
+        self.enter_window(op);
+        let mut data = self.sources(op);
+        let mut cause = self.dispatch_cause;
+        let mut done = self.dispatch;
+        // What the next instruction is told of the result's lateness.
+        let mut result_cause = Cause::Dependencies;
+        if op.flags & LOADS != 0 {
+            let loaded = self.loaded(op, at, own);
+            (done, cause, result_cause) = (loaded.done, loaded.cause, loaded.of_result());
+            let loaded = Stamp::new(done, cause);
+            // The operation waits for its load and for its other operands.
+            if loaded >= data {
+                data = loaded;
+            }
+        }
+        if op.kind == Kind::Plain {
+            let start = data.cycle().max(self.dispatch);
+            let issued = self.ports.reserve(op.group, start, op.occupancy);
+            done = issued + u64::from(op.latency);
+            cause = if issued > start {
+                Cause::Issue
+            } else if data.cycle() > self.dispatch {
+                data.cause()
+            } else {
+                self.dispatch_cause
+            };
+            result_cause = Cause::Dependencies;
+            self.unknown += u64::from(op.flags & UNKNOWN != 0);
+            match op.queue {
+                Queue::Integer => self.integer.enter(self.dispatch, issued, cause),
+                Queue::Vector => self.vector.enter(self.dispatch, issued, cause),
+                Queue::Address | Queue::None => {}
+            }
+            data = Stamp::new(done, cause);
+        }
+        let result = Stamp::new(done, result_cause);
+        self.set_results(op, if op.chained == 0 { result } else { result.chained() });
+        let later = u64::from(op.second_later);
+        if op.flags & STORES == 0 {
+            self.retire(Stamp::new(done + later, cause), op.slots);
+        } else {
+            self.stored(op, own, data, Stamp::new(done + later, cause));
+        }
+        if op.flow != Flow::Next {
+            self.branch(op, at, after, done);
+        }
+    }
+
+    /// Fetches an instruction.
+    #[inline(always)]
+    fn fetch(&mut self, at: u64, op: &Op) {
+        let (line, last) =
+            (at / LINE_BYTES, at.wrapping_add(u64::from(op.length) - 1) / LINE_BYTES);
+        if line != self.fetch_line {
+            self.fetch_code(line);
+        }
+        if last != line {
+            self.fetch_code(last);
+        }
+        self.fetch_used += u64::from(op.slots);
+        if self.fetch_used > self.fetch_width {
+            self.fetch_cycle += 1;
+            self.fetch_used = u64::from(op.slots);
+            self.fetch_cause = Cause::Issue;
+        }
+        let least = self.dispatch.saturating_sub(self.fetch_ahead);
+        if self.fetch_cycle < least {
+            self.fetch_cycle = least;
+        }
+    }
+
+    fn fetch_code(&mut self, line: u64) {
+        self.fetch_line = line;
+        let ready = self.memory.code(line, self.fetch_cycle);
+        if ready > self.fetch_cycle {
+            (self.fetch_cycle, self.fetch_used, self.fetch_cause) = (ready, 0, Cause::Frontend);
+        }
+    }
+
+    /// Gives an instruction its places in the window and the queues.
+    #[inline(always)]
+    fn enter_window(&mut self, op: &Op) {
+        let mut floor =
+            Stamp::new(self.fetch_cycle, self.fetch_cause).max(self.window[self.window_next]);
+        if op.flags & (LOADS | STORES) != 0 {
+            if op.flags & LOADS != 0 {
+                floor = floor.max(self.loads[self.loads_next]);
+            }
+            if op.flags & STORES != 0 {
+                floor = floor.max(Stamp::new(self.stores.free_from(), Cause::Memory));
+            }
+        }
+        self.enter_from(floor, op.slots);
+        let queue = match op.queue {
+            Queue::Integer => self.integer.full_until(self.dispatch),
+            Queue::Vector => self.vector.full_until(self.dispatch),
+            Queue::Address | Queue::None => None,
+        };
+        if let Some(free) = queue {
+            self.stall(free, op.slots);
+        }
+        if op.flags & (LOADS | STORES) != 0
+            && let Some(free) = self.address.full_until(self.dispatch)
+        {
+            self.stall(free, op.slots);
+        }
+    }
+
+    #[inline(always)]
+    fn enter_from(&mut self, floor: Stamp, slots: u8) {
+        if floor.cycle() > self.dispatch {
+            (self.dispatch, self.dispatch_used) = (floor.cycle(), 0);
+            self.dispatch_cause = floor.cause();
+        }
+        let slots = u64::from(slots);
+        self.dispatch_used += slots;
+        if self.dispatch_used > self.dispatch_width {
+            if self.dispatch_used > slots {
+                (self.dispatch, self.dispatch_used) = (self.dispatch + 1, slots);
+            }
+            // An instruction of more places than a cycle has takes several cycles.
+            let more = (self.dispatch_used - 1) / self.dispatch_width;
+            self.dispatch += more;
+            self.dispatch_used -= more * self.dispatch_width;
+            self.dispatch_cause = Cause::Issue;
+        }
+    }
+
+    fn stall(&mut self, free: Stamp, slots: u8) {
+        if free.cycle() > self.dispatch {
+            self.dispatch = free.cycle();
+            self.dispatch_used = u64::from(slots).min(self.dispatch_width);
+            self.dispatch_cause = free.cause();
+        }
+    }
+
+    /// Makes an instruction's loads.
+    #[inline(always)]
+    fn loaded(&mut self, op: &Op, at: u64, own: &[Access]) -> Loaded {
+        let from = self.addresses(op);
+        let mut loads = own.iter().filter(|access| !access.store);
+        let Some(first) = loads.next() else { return self.load(op, at, None, from) };
+        let (mut address, mut bytes) = (first.address, u64::from(first.bytes).max(1));
+        let mut all: Option<Loaded> = None;
+        for access in loads {
+            let more = u64::from(access.bytes).max(1);
+            // QEMU splits loads of more than eight bytes.
+            if op.flags & SCATTERED == 0 && access.address == address.wrapping_add(bytes) {
+                bytes += more;
+                continue;
+            }
+            let one = self.load(op, at, Some((address, bytes)), from);
+            all = Some(all.map_or(one, |all| all.later(one)));
+            (address, bytes) = (access.address, more);
+        }
+        let one = self.load(op, at, Some((address, bytes)), from);
+        all.map_or(one, |all| all.later(one))
+    }
+
+    /// One load; without an address it hits L1.
+    #[inline(always)]
+    fn load(&mut self, op: &Op, at: u64, place: Option<(u64, u64)>, from: Stamp) -> Loaded {
+        let in_vector = op.flags & IN_VECTOR != 0;
+        let cost = if in_vector { self.load_vector } else { self.load };
+        let start = from.cycle().max(self.dispatch).max(self.loads_from);
+        let issued = self.ports.reserve(cost.group, start, cost.occupancy);
+        let mut cause = if issued > start {
+            Cause::Issue
+        } else if from.cycle() > self.dispatch {
+            from.cause()
+        } else {
+            self.dispatch_cause
+        };
+        self.address.enter(self.dispatch, issued, cause);
+        let hit = issued + u64::from(cost.latency);
+        let mut done = hit;
+        let mut far = false;
+        if let Some((address, bytes)) = place {
+            let found = self.stores.find(address, bytes, issued);
+            let ready = self.memory.load(at, address, bytes, issued);
+            match found {
+                Found::Nothing if ready > issued => {
+                    done = ready + u64::from(cost.latency);
+                    (cause, far) = (self.memory.cause(ready - issued), true);
+                }
+                Found::Nothing => {}
+                Found::Whole(store) => {
+                    self.memory.events.forwarded += 1;
+                    let on_stack = op.flags & ON_STACK != 0 && store.on_stack;
+                    let renamed = self.renames_stack && on_stack && store.address == address;
+                    let latency = if in_vector { self.forward_vector } else { self.forward };
+                    let (least, latency) = match renamed {
+                        true => (self.dispatch, self.forward_renamed),
+                        false => (hit, latency),
+                    };
+                    done = least;
+                    if store.data + latency > least {
+                        (done, cause) = (store.data + latency, Cause::Dependencies);
+                    }
+                }
+                Found::Part(store) => {
+                    self.memory.events.forward_failures += 1;
+                    if store.data + self.forward_failure > hit {
+                        done = store.data + self.forward_failure;
+                        (cause, far) = (Cause::Memory, true);
+                    }
+                }
+            }
+        }
+        Loaded { done, cause, far }
+    }
+
+    /// Makes an instruction's stores and lets the instruction leave the window.
+    ///
+    /// `data`: when what it stores is there; `rest`: when the rest of it is done.
+    #[inline(always)]
+    fn stored(&mut self, op: &Op, own: &[Access], data: Stamp, rest: Stamp) {
+        let cost = if op.flags & IN_VECTOR != 0 { self.store_vector } else { self.store };
+        let from = self.addresses(op);
+        let start = from.cycle().max(self.dispatch);
+        let data = data.cycle().max(self.dispatch);
+        let issued = self.ports.reserve(cost.group, start, cost.occupancy);
+        let cause = if issued > start {
+            Cause::Issue
+        } else if from.cycle() > self.dispatch {
+            from.cause()
+        } else {
+            self.dispatch_cause
+        };
+        self.address.enter(self.dispatch, issued, cause);
+        let mut stores = own.iter().filter(|access| access.store);
+        let mut place = None;
+        let mut translated = issued;
+        if let Some(first) = stores.next() {
+            let (address, mut bytes) = (first.address, u64::from(first.bytes).max(1));
+            let mut others = false;
+            for access in stores {
+                let more = u64::from(access.bytes).max(1);
+                match access.address == address.wrapping_add(bytes) {
+                    true => bytes += more,
+                    false => others = true,
+                }
+            }
+            translated = self.memory.translated(address, issued);
+            place = Some((address, bytes, others));
+        }
+        let mut done = Stamp::new(translated + u64::from(cost.latency), cause);
+        if translated > issued {
+            done = Stamp::new(done.cycle(), Cause::Memory);
+        }
+        // What is stored may be later than where.
+        let by_data = Stamp::new(data, if data > self.dispatch { rest.cause() } else { cause });
+        let of_data = if op.kind == Kind::Plain { rest } else { self.of_operands(op, by_data) };
+        self.retire(done.max(of_data).max(rest), op.slots);
+        let left = self.retired.cycle();
+        let Some((address, bytes, others)) = place else { return };
+        let ready = if op.flags & PAST_CACHES != 0 {
+            self.memory.past_caches(address, &mut self.past_line, left)
+        } else {
+            self.memory.access(address, bytes, left)
+        };
+        let commit = self.stores.commit(ready);
+        let on_stack = op.flags & ON_STACK != 0;
+        self.stores.push(Store { address, bytes, data, commit, on_stack });
+        if others {
+            self.more_stores(own, address, bytes, data);
+        }
+    }
+
+    /// When a plain store's operand is there, with the operand's own cause.
+    #[inline(always)]
+    fn of_operands(&self, op: &Op, by_data: Stamp) -> Stamp {
+        let operands = self.sources(op);
+        if operands.cycle() == by_data.cycle() && operands.cycle() > self.dispatch {
+            operands
+        } else {
+            by_data
+        }
+    }
+
+    /// The stores of an instruction that do not continue its first one.
+    fn more_stores(&mut self, own: &[Access], first: u64, bytes: u64, data: u64) {
+        for access in own.iter().filter(|access| access.store) {
+            if access.address.wrapping_sub(first) < bytes {
+                continue;
+            }
+            let bytes = u64::from(access.bytes).max(1);
+            let ready = self.memory.access(access.address, bytes, self.retired.cycle());
+            let commit = self.stores.commit(ready);
+            self.stores.push(Store {
+                address: access.address,
+                bytes,
+                data,
+                commit,
+                on_stack: false,
+            });
+        }
+    }
+
+    /// An instruction leaves the window, behind all before it; charges what it is later than they.
+    #[inline(always)]
+    fn retire(&mut self, done: Stamp, slots: u8) {
+        let slots = u64::from(slots);
+        if done.cycle() > self.retired.cycle() {
+            self.charged[done.cause() as usize] += done.cycle() - self.retired.cycle();
+            (self.retired, self.retired_used) = (done, slots);
+        } else {
+            self.retired_used += slots;
+        }
+        if self.retired_used > self.retire_width {
+            let cycles = (self.retired_used - 1) / self.retire_width;
+            let rest = self.retired_used - cycles * self.retire_width;
+            self.retired_used = rest;
+            self.charged[Cause::Issue as usize] += cycles;
+            self.retired = Stamp::new(self.retired.cycle() + cycles, Cause::Issue);
+        }
+        for _ in 0..slots {
+            self.window[self.window_next] = self.retired;
+            self.window_next += 1;
+            if self.window_next == self.window.len() {
+                self.window_next = 0;
+            }
+        }
+    }
+
+    /// Where control goes behind a jump that is resolved in some cycle.
+    #[inline(always)]
+    fn branch(&mut self, op: &Op, at: u64, after: u64, resolved: u64) {
+        let behind = at.wrapping_add(u64::from(op.length));
+        let (missed, taken) = match op.flow {
+            Flow::Next => return,
+            Flow::Branch => {
+                let taken = after != behind;
+                self.targets.outcome(taken);
+                self.memory.events.branches += 1;
+                (self.direction.misses(at, taken), taken)
+            }
+            Flow::Jump => (false, true),
+            Flow::Call => {
+                self.targets.call(behind);
+                (false, true)
+            }
+            Flow::JumpIndirect | Flow::CallIndirect => {
+                if op.flow == Flow::CallIndirect {
+                    self.targets.call(behind);
+                }
+                let missed = self.targets.misses(at, after);
+                // Two bits that tell targets apart.
+                self.direction.push((after >> 4 ^ after >> 7) & 1 != 0);
+                self.direction.push((after >> 5 ^ after >> 9) & 1 != 0);
+                (missed, true)
+            }
+            Flow::Return => (self.targets.misses_return(after), true),
+        };
+        if missed {
+            self.memory.events.branch_misses += 1;
+            self.fetch_cycle = resolved + self.restart;
+            (self.fetch_used, self.fetch_cause) = (0, Cause::Branches);
+        } else if taken {
+            let (cycles, decoded) = self.targets.taken(at);
+            self.memory.events.target_misses += u64::from(decoded);
+            self.fetch_cycle += 1 + self.taken + cycles;
+            (self.fetch_used, self.fetch_cause) = (0, Cause::Frontend);
+        }
+    }
+
+    /// When something is done that waits for all before it; the front end starts again behind it.
+    fn serialised(&mut self, cycles: u64) -> u64 {
+        let start = self.retired.cycle().max(self.dispatch).max(self.stores.last_commit);
+        let done = start + cycles;
+        (self.fetch_cycle, self.fetch_used, self.fetch_cause) = (done, 0, Cause::Frontend);
+        done
+    }
+
+    /// Instructions that are no dataflow.
+    #[cold]
+    fn special(&mut self, op: &Op, at: u64, own: &[Access], goes_on: bool) {
+        let latency = u64::from(op.latency);
+        if is_string(op.kind) {
+            return self.string(op, at, own, goes_on);
+        }
+        self.enter_window(op);
+        let (done, cause) = match op.kind {
+            Kind::Locked => self.locked(op, own),
+            Kind::Fence => {
+                let start = self.retired.cycle().max(self.dispatch).max(self.stores.last_commit);
+                self.loads_from = start + latency;
+                (start + latency, Cause::Memory)
+            }
+            Kind::FenceLoad => {
+                let done = self.retired.cycle().max(self.dispatch) + latency;
+                (self.fetch_cycle, self.fetch_used, self.fetch_cause) = (done, 0, Cause::Issue);
+                (done, Cause::Issue)
+            }
+            Kind::Stall => {
+                let done = self.dispatch + latency;
+                (self.fetch_cycle, self.fetch_used, self.fetch_cause) = (done, 0, Cause::Issue);
+                (done, Cause::Issue)
+            }
+            _ => {
+                let start = self.dispatch;
+                for access in own {
+                    self.memory.access(access.address, u64::from(access.bytes).max(1), start);
+                }
+                self.entered = op.kind == Kind::Entering;
+                (self.serialised(latency), Cause::Frontend)
+            }
+        };
+        self.set_results(op, Stamp::new(done, Cause::Dependencies));
+        self.retire(Stamp::new(done, cause), op.slots);
+    }
+
+    /// A locked instruction: behind all stores before it, in front of all loads behind it.
+    fn locked(&mut self, op: &Op, own: &[Access]) -> (u64, Cause) {
+        let data = self.sources(op).max(self.addresses(op));
+        let own_start = data.cycle().max(self.dispatch).max(self.loads_from);
+        let start = own_start.max(self.stores.last_commit);
+        let issued = self.ports.reserve(op.group, start, op.occupancy);
+        let mut ready = issued;
+        for access in own {
+            let bytes = u64::from(access.bytes).max(1);
+            ready = ready.max(self.memory.access(access.address, bytes, issued));
+        }
+        let done = ready + u64::from(op.latency);
+        self.loads_from = done;
+        self.stores.commit(done);
+        let cause = if ready > issued {
+            self.memory.cause(ready - issued)
+        } else if start > own_start {
+            Cause::Memory
+        } else if data.cycle() > self.dispatch {
+            data.cause()
+        } else {
+            Cause::Dependencies
+        };
+        (done, cause)
+    }
+
+    /// A repeated string instruction, or a part of one: by lines where hardware moves lines.
+    fn string(&mut self, op: &Op, at: u64, own: &[Access], goes_on: bool) {
+        if !goes_on {
+            self.enter_window(op);
+            let data = self.sources(op).max(self.addresses(op));
+            let start = data.cycle().max(self.dispatch);
+            let issued = self.ports.reserve(op.group, start, op.occupancy);
+            self.string_from = issued + u64::from(op.latency);
+            self.string_lines = [u64::MAX; 2];
+            self.retire(Stamp::new(self.string_from, Cause::Issue), op.slots);
+        }
+        let mut done = self.string_from;
+        let mut loaded = self.string_from;
+        for access in own {
+            let line = access.address / LINE_BYTES;
+            let bytes = u64::from(access.bytes).max(1);
+            let (cost, address, bytes) = match op.kind {
+                Kind::Lines if line == self.string_lines[usize::from(access.store)] => continue,
+                Kind::Lines => (self.string_line, line * LINE_BYTES, LINE_BYTES),
+                _ => (self.string_element, access.address, bytes),
+            };
+            self.string_lines[usize::from(access.store)] = line;
+            let mut floor =
+                Stamp::new(self.fetch_cycle, self.fetch_cause).max(self.window[self.window_next]);
+            if access.store {
+                floor = floor.max(Stamp::new(self.stores.free_from(), Cause::Memory));
+            }
+            self.enter_from(floor, cost.slots);
+            let start = self.dispatch.max(self.string_from);
+            if access.store {
+                let issued = self.ports.reserve(cost.group, start, cost.occupancy);
+                let written = loaded.max(issued + 1);
+                let late = loaded > issued + 1;
+                let cause = if late { self.memory.cause(loaded - issued) } else { Cause::Issue };
+                done = done.max(written);
+                self.retire(Stamp::new(written, cause), cost.slots);
+                let ready = self.memory.access(address, bytes, self.retired.cycle());
+                let commit = self.stores.commit(ready);
+                let store = Store { address, bytes, data: written, commit, on_stack: false };
+                self.stores.push(store);
+            } else {
+                let group = if op.kind == Kind::Lines { self.load.group } else { cost.group };
+                let occupancy = if op.kind == Kind::Lines { 1 } else { cost.occupancy };
+                let issued = self.ports.reserve(group, start, occupancy);
+                let ready = self.memory.load(at, address, bytes, issued);
+                let late = ready > issued;
+                let cause = if late { self.memory.cause(ready - issued) } else { Cause::Issue };
+                loaded = ready + u64::from(self.load.latency);
+                done = done.max(loaded);
+                self.retire(Stamp::new(loaded, cause), cost.slots);
+            }
+        }
+        self.set_results(op, Stamp::new(done, Cause::Dependencies));
+    }
+}
+
+/// A load's outcome.
+#[derive(Clone, Copy)]
+struct Loaded {
+    done: u64,
+    cause: Cause,
+    /// Whether L1 or the store queue kept it waiting.
+    far: bool,
+}
+
+impl Loaded {
+    fn of_result(self) -> Cause {
+        match self.cause {
+            Cause::Far => Cause::Far,
+            _ if self.far => Cause::Memory,
+            _ => Cause::Dependencies,
+        }
+    }
+
+    fn later(self, other: Loaded) -> Loaded {
+        if other.done > self.done { other } else { self }
+    }
+}

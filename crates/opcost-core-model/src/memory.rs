@@ -1,0 +1,269 @@
+//! Caches, TLBs and the ways between them, with the time at which each line arrives.
+
+use crate::cache::Sets;
+use crate::cycles::{Cause, Events};
+use crate::figures::{Core, FirstLevel, LINE_BYTES, Level, Table};
+use crate::lane::Lane;
+use crate::prefetch::{Streams, Strides};
+
+/// Lines on their way that are remembered, by their number's lower bits.
+const ON_THE_WAY: usize = 1024;
+
+/// When lines arrive that are on their way.
+struct Arrivals {
+    /// A line's number plus one, and its cycle.
+    lines: Box<[(u64, u64); ON_THE_WAY]>,
+    /// No line arrives after this one.
+    latest: u64,
+}
+
+impl Arrivals {
+    fn new() -> Arrivals {
+        Arrivals { lines: Box::new([(0, 0); ON_THE_WAY]), latest: 0 }
+    }
+
+    #[inline(always)]
+    fn note(&mut self, line: u64, cycle: u64) {
+        self.lines[line as usize % ON_THE_WAY] = (line + 1, cycle);
+        self.latest = self.latest.max(cycle);
+    }
+
+    /// When a line arrives, if that is after some cycle.
+    #[inline(always)]
+    fn after(&self, line: u64, cycle: u64) -> Option<u64> {
+        if cycle >= self.latest {
+            return None;
+        }
+        let (number, arrival) = self.lines[line as usize % ON_THE_WAY];
+        (number == line + 1 && arrival > cycle).then_some(arrival)
+    }
+}
+
+/// The memory of a core.
+pub(crate) struct Memory {
+    l1: Sets,
+    l2: Sets,
+    l3: Sets,
+    code: Sets,
+    /// Lines on their way to L1, and to L2 where a prefetcher asked for them.
+    to_l1: Arrivals,
+    to_l2: Arrivals,
+    from_l2: Lane,
+    from_l3: Lane,
+    from_memory: Lane,
+    /// Cycles from an access to the line in L1, by where the line is.
+    l2_cycles: u64,
+    l3_cycles: u64,
+    memory_cycles: u64,
+    code_cycles: u64,
+    /// When each place for a miss is free again, in order of use.
+    misses: Vec<u64>,
+    next_miss: usize,
+    first_tlb: Sets,
+    second_tlb: Sets,
+    /// The page that was used last, which the first TLB holds.
+    last_page: u64,
+    page_shift: u32,
+    second_tlb_cycles: u64,
+    walk_cycles: u64,
+    walks: Lane,
+    strides: Strides,
+    streams: Streams,
+    split: u64,
+    pub(crate) events: Events,
+}
+
+fn lines(size: FirstLevel) -> Sets {
+    Sets::new(Table { entries: size.bytes / LINE_BYTES, ways: size.ways })
+}
+
+fn level(size: Level) -> Sets {
+    lines(FirstLevel { bytes: size.bytes, ways: size.ways })
+}
+
+impl Memory {
+    /// `hit`: cycles of a load that L1 answers.
+    pub(crate) fn new(core: &Core, hit: u64) -> Memory {
+        let (cache, translation) = (&core.cache, &core.translation);
+        let second = translation.second;
+        Memory {
+            l1: lines(cache.l1),
+            l2: level(cache.l2),
+            l3: level(cache.l3),
+            code: lines(cache.code),
+            to_l1: Arrivals::new(),
+            to_l2: Arrivals::new(),
+            from_l2: Lane::new(cache.l2.line_cycles),
+            from_l3: Lane::new(cache.l3.line_cycles),
+            from_memory: Lane::new(cache.memory.line_cycles),
+            l2_cycles: cache.l2.latency.saturating_sub(hit),
+            l3_cycles: cache.l3.latency.saturating_sub(hit),
+            memory_cycles: cache.memory.latency.saturating_sub(hit),
+            code_cycles: cache.l2.latency,
+            misses: vec![0; cache.misses as usize],
+            next_miss: 0,
+            first_tlb: Sets::new(translation.first),
+            second_tlb: Sets::new(Table { entries: second.entries, ways: second.ways }),
+            last_page: u64::MAX,
+            page_shift: translation.page_bytes.trailing_zeros(),
+            second_tlb_cycles: second.latency,
+            walk_cycles: translation.walk,
+            walks: Lane::new(translation.walk_cycles),
+            strides: Strides::new(&core.prefetch),
+            streams: Streams::new(&core.prefetch),
+            split: cache.split,
+            events: Events::default(),
+        }
+    }
+
+    /// A load; the cycle from which L1 would answer it as a hit, which is `cycle` for a hit.
+    ///
+    /// `code`: the load's own address.
+    #[inline(always)]
+    pub(crate) fn load(&mut self, code: u64, address: u64, bytes: u64, cycle: u64) -> u64 {
+        let ready = self.access(address, bytes, cycle);
+        if let Some(line) = self.strides.train(code, address) {
+            self.prefetch(line, cycle);
+        }
+        ready
+    }
+
+    /// The cause that L1 has something later by some cycles: far if that is longer than L2 takes.
+    #[inline(always)]
+    pub(crate) fn cause(&self, cycles: u64) -> Cause {
+        if cycles > self.l2_cycles + self.walk_cycles { Cause::Far } else { Cause::Memory }
+    }
+
+    /// An access; the cycle from which L1 has all of it.
+    #[inline(always)]
+    pub(crate) fn access(&mut self, address: u64, bytes: u64, cycle: u64) -> u64 {
+        let start = self.translated(address, cycle);
+        let (line, last) = (address / LINE_BYTES, address.wrapping_add(bytes - 1) / LINE_BYTES);
+        let ready = self.line(line, start);
+        if line == last { ready } else { self.split(last, start, ready) }
+    }
+
+    /// The second line of an access.
+    fn split(&mut self, last: u64, start: u64, first_ready: u64) -> u64 {
+        self.line(last, start).max(first_ready) + self.split
+    }
+
+    /// The cycle from which an address is translated.
+    #[inline(always)]
+    pub(crate) fn translated(&mut self, address: u64, cycle: u64) -> u64 {
+        let page = address >> self.page_shift;
+        if page == self.last_page { cycle } else { self.other_page(page, cycle) }
+    }
+
+    fn other_page(&mut self, page: u64, cycle: u64) -> u64 {
+        self.last_page = page;
+        if self.first_tlb.touch(page) {
+            cycle
+        } else if self.second_tlb.touch(page) {
+            cycle + self.second_tlb_cycles
+        } else {
+            self.events.tlb_misses += 1;
+            self.walks.reserve(cycle) + self.walk_cycles
+        }
+    }
+
+    /// Touches a line; the cycle from which L1 has it.
+    #[inline(always)]
+    fn line(&mut self, line: u64, cycle: u64) -> u64 {
+        if !self.l1.touch(line) {
+            return self.miss(line, cycle);
+        }
+        match self.to_l1.after(line, cycle) {
+            None => cycle,
+            Some(arrival) => {
+                self.events.late_lines += 1;
+                arrival
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn miss(&mut self, line: u64, cycle: u64) -> u64 {
+        self.events.l1_misses += 1;
+        let start = cycle.max(self.misses[self.next_miss]);
+        let (arrival, level) = self.fetch(line, start);
+        self.events.l2_misses += u64::from(level > 2);
+        self.events.l3_misses += u64::from(level > 3);
+        self.misses[self.next_miss] = arrival;
+        self.next_miss =
+            if self.next_miss + 1 == self.misses.len() { 0 } else { self.next_miss + 1 };
+        self.to_l1.note(line, arrival);
+        self.stream(line, cycle);
+        arrival
+    }
+
+    /// Asks for a line in L1; when it is there, and the level that had it.
+    fn fetch(&mut self, line: u64, cycle: u64) -> (u64, u8) {
+        let moved = self.from_l2.reserve(cycle);
+        if !self.l2.touch(line) {
+            return self.beyond_l2(line, cycle);
+        }
+        let there = self.to_l2.after(line, moved).unwrap_or(moved);
+        (there + self.l2_cycles, 2)
+    }
+
+    /// Asks for a line that L2 does not have; when it is in L1, and the level that had it.
+    fn beyond_l2(&mut self, line: u64, cycle: u64) -> (u64, u8) {
+        match self.l3.touch(line) {
+            true => (self.from_l3.reserve(cycle) + self.l3_cycles, 3),
+            false => (self.from_memory.reserve(cycle) + self.memory_cycles, 4),
+        }
+    }
+
+    /// A line for L1 that nobody waits for.
+    fn prefetch(&mut self, line: u64, cycle: u64) {
+        if self.l1.holds(line) {
+            return;
+        }
+        self.events.prefetches += 1;
+        self.l1.touch(line);
+        let (arrival, _) = self.fetch(line, cycle);
+        self.to_l1.note(line, arrival);
+        self.stream(line, cycle);
+    }
+
+    /// Lines for L2 that nobody waits for.
+    fn stream(&mut self, line: u64, cycle: u64) {
+        let (lines, count) = self.streams.train(line);
+        for line in &lines[..count] {
+            if !self.l2.holds(*line) {
+                self.events.prefetches += 1;
+                self.l2.touch(*line);
+                let (arrival, _) = self.beyond_l2(*line, cycle);
+                self.to_l2.note(*line, arrival.saturating_sub(self.l2_cycles));
+            }
+        }
+    }
+
+    /// A store that goes past the caches; when it has left.
+    pub(crate) fn past_caches(&mut self, address: u64, last_line: &mut u64, cycle: u64) -> u64 {
+        let line = address / LINE_BYTES;
+        // Stores to one line leave together.
+        if line == *last_line {
+            return cycle;
+        }
+        *last_line = line;
+        self.from_memory.reserve(cycle)
+    }
+
+    /// A line of code; the cycle from which the front end has it.
+    pub(crate) fn code(&mut self, line: u64, cycle: u64) -> u64 {
+        if self.code.touch(line) {
+            return cycle;
+        }
+        self.events.code_misses += 1;
+        // The line behind it comes along.
+        self.code.touch(line + 1);
+        for line in [line + 1, line] {
+            if !self.l2.touch(line) && line % 2 == 0 {
+                self.l3.touch(line);
+            }
+        }
+        cycle + self.code_cycles
+    }
+}

@@ -1,0 +1,69 @@
+//! A time with the cause of its lateness, in one word, so that the later of two is one comparison.
+
+use crate::cycles::Cause;
+
+/// A cycle (upper bits), whether a chained result became ready then (one bit), and the cause that it
+/// was not earlier (three bits).
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Stamp(u64);
+
+impl Stamp {
+    #[inline(always)]
+    pub(crate) fn new(cycle: u64, cause: Cause) -> Stamp {
+        Stamp(cycle << 4 | cause as u64)
+    }
+
+    #[inline(always)]
+    pub(crate) fn cycle(self) -> u64 {
+        self.0 >> 4
+    }
+
+    #[inline(always)]
+    pub(crate) fn cause(self) -> Cause {
+        match self.0 & 7 {
+            0 => Cause::Issue,
+            1 => Cause::Dependencies,
+            2 => Cause::Branches,
+            3 => Cause::Frontend,
+            5 => Cause::Far,
+            _ => Cause::Memory,
+        }
+    }
+
+    /// As it is, marked as the result of the class that is chained.
+    #[inline(always)]
+    pub(crate) fn chained(self) -> Stamp {
+        Stamp(self.0 | 8)
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_chained(self) -> bool {
+        self.0 & 8 != 0
+    }
+
+    /// Earlier by some cycles.
+    #[inline(always)]
+    pub(crate) fn minus(self, cycles: u64) -> Stamp {
+        Stamp(self.0.saturating_sub(cycles << 4))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_order_by_cycle() {
+        let early = Stamp::new(5, Cause::Memory);
+        let late = Stamp::new(6, Cause::Issue);
+        assert!(early < late && late < late.chained());
+        assert_eq!((late.cycle(), early.cause()), (6, Cause::Memory));
+        assert_eq!((late.chained().cycle(), late.chained().cause()), (6, Cause::Issue));
+        assert_eq!(late.minus(2).cycle(), 4);
+        for cause in
+            [Cause::Issue, Cause::Dependencies, Cause::Branches, Cause::Frontend, Cause::Memory]
+        {
+            assert_eq!(Stamp::new(1, cause).cause(), cause);
+        }
+    }
+}

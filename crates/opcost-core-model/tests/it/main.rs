@@ -1,0 +1,3 @@
+//! The model from outside: streams of instructions with known cycles.
+
+mod stream;
