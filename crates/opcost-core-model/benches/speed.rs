@@ -83,7 +83,7 @@ fn measure(name: &str, core: &Core, instructions: usize, bytes: u64, surprise: u
             Some((next, ..)) if *taken => blocks[*next].code.start(),
             _ => block.code.end(),
         };
-        machine.execute(&block.code, block.instructions, &accesses[*from..*to], next);
+        machine.execute(&block.code, 0..block.instructions, &accesses[*from..*to], next);
     }
     let ns = begun.elapsed().as_nanos() as f64 / total as f64;
     let cycles = machine.cycle() as f64 / total as f64;

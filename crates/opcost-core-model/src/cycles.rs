@@ -18,6 +18,8 @@ pub(crate) enum Cause {
     Frontend,
     /// Memory: a miss of L1 or a TLB, a store that stalls.
     Memory,
+    /// The same, from L3 or beyond.
+    Far,
 }
 
 /// Cycles of the core, by cause.
@@ -25,9 +27,17 @@ pub(crate) enum Cause {
 pub struct Cycles {
     /// By cause, in the order of [`CAUSES`].
     pub by_cause: [u64; 5],
+    /// Of those of memory, the waits for L3 or beyond.
+    pub far: u64,
 }
 
 impl Cycles {
+    /// Cycles that were charged to each cause.
+    pub(crate) fn of(charged: [u64; 6]) -> Cycles {
+        let [issue, dependencies, branches, frontend, near, far] = charged;
+        Cycles { by_cause: [issue, dependencies, branches, frontend, near + far], far }
+    }
+
     /// All causes together.
     pub fn total(&self) -> u64 {
         self.by_cause.iter().sum()
@@ -48,6 +58,7 @@ impl AddAssign for Cycles {
         for (own, other) in self.by_cause.iter_mut().zip(other.by_cause) {
             *own += other;
         }
+        self.far += other.far;
     }
 }
 
@@ -59,6 +70,7 @@ impl Sub for Cycles {
         for (own, other) in self.by_cause.iter_mut().zip(other.by_cause) {
             *own -= other;
         }
+        self.far -= other.far;
         self
     }
 }
@@ -144,15 +156,13 @@ impl Confidence {
 
 /// The confidence in some cycles.
 ///
-/// `events`: what happened during the cycles. Low if memory has more than two fifths and at least
-/// one line in four that L1 missed came from beyond L2, medium if memory or the front end has more
+/// Low if waits for L3 or memory have more than a fifth, medium if memory or the front end has more
 /// than a fifth, else high.
-pub fn confidence(cycles: &Cycles, events: &Events) -> Confidence {
+pub fn confidence(cycles: &Cycles) -> Confidence {
     let total = cycles.total();
     let memory = cycles.by_cause[Cause::Memory as usize];
     let frontend = cycles.by_cause[Cause::Frontend as usize];
-    let far = events.l2_misses.saturating_mul(4) >= events.l1_misses && events.l2_misses > 0;
-    if memory.saturating_mul(5) > total.saturating_mul(2) && far {
+    if cycles.far.saturating_mul(5) > total {
         Confidence::Low
     } else if memory.max(frontend).saturating_mul(5) > total {
         Confidence::Medium
@@ -167,7 +177,8 @@ mod tests {
 
     #[test]
     fn cycles_add_up() {
-        let some = Cycles { by_cause: [1, 2, 3, 4, 5] };
+        let some = Cycles::of([1, 2, 3, 4, 4, 1]);
+        assert_eq!((some.by_cause, some.far), ([1, 2, 3, 4, 5], 1));
         let more = some + some;
         assert_eq!((some.total(), more.total()), (15, 30));
         assert_eq!(more - some, some);
@@ -177,16 +188,13 @@ mod tests {
 
     #[test]
     fn confidence_follows_what_bound_the_cycles() {
-        let cycles = |memory, other| Cycles { by_cause: [other, 0, 0, 0, memory] };
-        let far = Events { l1_misses: 100, l2_misses: 90, ..Events::default() };
-        let near = Events { l1_misses: 100, l2_misses: 10, ..Events::default() };
-        assert_eq!(confidence(&cycles(50, 50), &far), Confidence::Low);
-        assert_eq!(confidence(&cycles(50, 50), &near), Confidence::Medium);
-        assert_eq!(confidence(&cycles(30, 70), &far), Confidence::Medium);
-        assert_eq!(confidence(&cycles(10, 90), &far), Confidence::High);
-        assert_eq!(confidence(&Cycles::default(), &Events::default()), Confidence::High);
-        let fetch = Cycles { by_cause: [10, 0, 0, 90, 0] };
-        assert_eq!(confidence(&fetch, &near), Confidence::Medium);
+        let of = |near, far, other| confidence(&Cycles::of([other, 0, 0, 0, near, far]));
+        assert_eq!(of(0, 30, 70), Confidence::Low);
+        assert_eq!(of(50, 10, 40), Confidence::Medium);
+        assert_eq!(of(30, 0, 70), Confidence::Medium);
+        assert_eq!(of(10, 5, 85), Confidence::High);
+        assert_eq!(confidence(&Cycles::default()), Confidence::High);
+        assert_eq!(confidence(&Cycles::of([10, 0, 0, 90, 0, 0])), Confidence::Medium);
         assert!(Confidence::Low < Confidence::High);
     }
 }

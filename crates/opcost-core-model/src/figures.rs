@@ -384,10 +384,14 @@ impl Core {
         Ok(core)
     }
 
+    /// The text of a core that ships, by name.
+    pub fn shipped_text(name: &str) -> Option<&'static str> {
+        Core::SHIPPED.iter().find(|(shipped, _)| *shipped == name).map(|(_, text)| *text)
+    }
+
     /// A core that ships, by name.
     pub fn shipped(name: &str) -> Option<Core> {
-        let (_, text) = Core::SHIPPED.iter().find(|(shipped, _)| *shipped == name)?;
-        Core::parse(text).ok()
+        Core::parse(Core::shipped_text(name)?).ok()
     }
 
     /// Its name.

@@ -17,6 +17,7 @@ use crate::queue::Waiting;
 use crate::stamp::Stamp;
 use crate::stores::{Found, Store, Stores};
 use crate::target::Targets;
+use std::ops::Range;
 
 /// One access to memory that an instruction of a block made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -42,11 +43,12 @@ impl Machine {
         Machine { state: Box::new(State::new(core)) }
     }
 
-    /// Executes the first `executed` instructions of a block.
+    /// Executes a range of a block's instructions.
     ///
     /// `accesses`: those of these instructions, in program order; `next`: the address to which control
-    /// went behind the last of them. A repeated string instruction that goes on is the first of its
-    /// block and at the address of the last instruction executed before.
+    /// went behind the last of them. A repeated string instruction goes on if it is the first of the
+    /// range and at the address of the last instruction executed before; its accesses may be runs of
+    /// elements within one line.
     ///
     /// Result: the cycles by which the last instruction left the window later than the one before the
     /// block. An instruction without the accesses that it must have made is taken to have found its
@@ -54,16 +56,19 @@ impl Machine {
     pub fn execute(
         &mut self,
         code: &Code,
-        executed: usize,
+        range: Range<usize>,
         accesses: &[Access],
         next: u64,
     ) -> Cycles {
         let state = &mut *self.state;
         let before = state.charged;
-        let ops = &code.ops[..executed.min(code.ops.len())];
-        let Some(last) = ops.last() else { return Cycles::default() };
+        let ops = code.ops.get(range.start..range.end.min(code.ops.len()));
+        let Some((ops, last)) = ops.and_then(|ops| Some((ops, ops.last()?))) else {
+            return Cycles::default();
+        };
         let first = ops[0];
-        let goes_on = is_string(first.kind) && state.string_at == Some(code.start);
+        let first_at = code.start.wrapping_add(u64::from(first.offset));
+        let goes_on = is_string(first.kind) && state.string_at == Some(first_at);
         state.memory.events.instructions += ops.len() as u64 - u64::from(goes_on);
         state.entered = false;
         let mut rest = accesses;
@@ -76,13 +81,13 @@ impl Machine {
             let own = if op.flags & (LOADS | STORES) == 0 || rest.is_empty() {
                 &[]
             } else {
-                own_accesses(&mut rest, place)
+                own_accesses(&mut rest, range.start + place)
             };
             state.step(op, at, after, own, goes_on && place == 0);
         }
         let last_at = code.start.wrapping_add(u64::from(last.offset));
         state.string_at = is_string(last.kind).then_some(last_at);
-        Cycles { by_cause: state.charged } - Cycles { by_cause: before }
+        Cycles::of(state.charged) - Cycles::of(before)
     }
 
     /// An interrupt, a fault or another entry into the kernel between two blocks; costs the class
@@ -97,7 +102,7 @@ impl Machine {
         }
         state.entered = false;
         state.string_at = None;
-        Cycles { by_cause: state.charged } - Cycles { by_cause: before }
+        Cycles::of(state.charged) - Cycles::of(before)
     }
 
     /// Executed instructions that no class fits.
@@ -140,7 +145,7 @@ struct State {
     /// When each register is there.
     registers: [Stamp; REGISTERS],
     /// All cycles, by cause.
-    charged: [u64; 5],
+    charged: [u64; 6],
 
     /// The front end: the cycle that it is in, the places taken in it, why it is not earlier.
     fetch_cycle: u64,
@@ -213,7 +218,7 @@ impl State {
         let load = core.cost(Class::Load);
         State {
             registers: [Stamp::default(); REGISTERS],
-            charged: [0; 5],
+            charged: [0; 6],
             fetch_cycle: 0,
             fetch_used: 0,
             fetch_cause: Cause::Frontend,
@@ -520,7 +525,7 @@ impl State {
             match found {
                 Found::Nothing if ready > issued => {
                     done = ready + u64::from(cost.latency);
-                    (cause, far) = (Cause::Memory, true);
+                    (cause, far) = (self.memory.cause(ready - issued), true);
                 }
                 Found::Nothing => {}
                 Found::Whole(store) => {
@@ -763,7 +768,9 @@ impl State {
         let done = ready + u64::from(op.latency);
         self.loads_from = done;
         self.stores.commit(done);
-        let cause = if ready > issued || start > own_start {
+        let cause = if ready > issued {
+            self.memory.cause(ready - issued)
+        } else if start > own_start {
             Cause::Memory
         } else if data.cycle() > self.dispatch {
             data.cause()
@@ -805,7 +812,8 @@ impl State {
             if access.store {
                 let issued = self.ports.reserve(cost.group, start, cost.occupancy);
                 let written = loaded.max(issued + 1);
-                let cause = if loaded > issued + 1 { Cause::Memory } else { Cause::Issue };
+                let late = loaded > issued + 1;
+                let cause = if late { self.memory.cause(loaded - issued) } else { Cause::Issue };
                 done = done.max(written);
                 self.retire(Stamp::new(written, cause), cost.slots);
                 let ready = self.memory.access(address, bytes, self.retired.cycle());
@@ -817,7 +825,8 @@ impl State {
                 let occupancy = if op.kind == Kind::Lines { 1 } else { cost.occupancy };
                 let issued = self.ports.reserve(group, start, occupancy);
                 let ready = self.memory.load(at, address, bytes, issued);
-                let cause = if ready > issued { Cause::Memory } else { Cause::Issue };
+                let late = ready > issued;
+                let cause = if late { self.memory.cause(ready - issued) } else { Cause::Issue };
                 loaded = ready + u64::from(self.load.latency);
                 done = done.max(loaded);
                 self.retire(Stamp::new(loaded, cause), cost.slots);
@@ -838,7 +847,11 @@ struct Loaded {
 
 impl Loaded {
     fn of_result(self) -> Cause {
-        if self.far { Cause::Memory } else { Cause::Dependencies }
+        match self.cause {
+            Cause::Far => Cause::Far,
+            _ if self.far => Cause::Memory,
+            _ => Cause::Dependencies,
+        }
     }
 
     fn later(self, other: Loaded) -> Loaded {

@@ -1,7 +1,7 @@
 //! Caches, TLBs and the ways between them, with the time at which each line arrives.
 
 use crate::cache::Sets;
-use crate::cycles::Events;
+use crate::cycles::{Cause, Events};
 use crate::figures::{Core, FirstLevel, LINE_BYTES, Level, Table};
 use crate::lane::Lane;
 use crate::prefetch::{Streams, Strides};
@@ -128,6 +128,12 @@ impl Memory {
             }
         }
         ready
+    }
+
+    /// The cause that L1 has something later by some cycles: far if that is longer than L2 takes.
+    #[inline(always)]
+    pub(crate) fn cause(&self, cycles: u64) -> Cause {
+        if cycles > self.l2_cycles + self.walk_cycles { Cause::Far } else { Cause::Memory }
     }
 
     /// An access; the cycle from which L1 has all of it.

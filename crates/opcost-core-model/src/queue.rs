@@ -39,7 +39,11 @@ impl Waiting {
             self.left += 1;
             let (count, why) = std::mem::take(&mut self.leaving[self.left as usize % CYCLES]);
             self.waiting -= u64::from(count);
-            cause = if why == Cause::Memory as u8 { Cause::Memory } else { Cause::Dependencies };
+            cause = match why {
+                why if why == Cause::Far as u8 => Cause::Far,
+                why if why == Cause::Memory as u8 => Cause::Memory,
+                _ => Cause::Dependencies,
+            };
         }
         Stamp::new(self.left, cause)
     }

@@ -25,6 +25,7 @@ impl Stamp {
             1 => Cause::Dependencies,
             2 => Cause::Branches,
             3 => Cause::Frontend,
+            5 => Cause::Far,
             _ => Cause::Memory,
         }
     }

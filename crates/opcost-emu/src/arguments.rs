@@ -85,6 +85,8 @@ pub(crate) struct Arguments {
     pub(crate) system: bool,
     /// Whether caches and branch predictor are modelled.
     pub(crate) model: bool,
+    /// The file of the core whose cycles are modelled.
+    pub(crate) cycles: Option<PathBuf>,
     /// Whether cost is attributed to calling contexts.
     pub(crate) profile: bool,
     /// Whether raw counts of the memory filters are reported.
@@ -114,6 +116,7 @@ impl Arguments {
             window: Window::Markers,
             system,
             model: false,
+            cycles: None,
             profile: true,
             probe: false,
             l1i: Geometry { bytes: 32 << 10, ways: 8, line_bytes: 64 },
@@ -134,7 +137,10 @@ impl Arguments {
             match key {
                 "out" if !value.is_empty() => out = Some(PathBuf::from(value)),
                 "symbols" if !value.is_empty() => arguments.symbols = Some(value.into()),
-                "out" | "symbols" => return Err(format!("argument '{text}' lacks a path")),
+                "cycles" if !value.is_empty() => arguments.cycles = Some(value.into()),
+                "out" | "symbols" | "cycles" => {
+                    return Err(format!("argument '{text}' lacks a path"));
+                }
                 "window" => {
                     arguments.window = match value {
                         "markers" => Window::Markers,
@@ -166,10 +172,17 @@ impl Arguments {
                 _ => {
                     return Err(format!(
                         "unknown argument '{text}'; known are out, symbols, window, mode, model, \
-                         profile, probe, l1i, l1d, llc and filter-KIND"
+                         cycles, profile, probe, l1i, l1d, llc and filter-KIND"
                     ));
                 }
             }
+        }
+        if arguments.model && arguments.cycles.is_some() {
+            return Err(
+                "arguments model=on and cycles=PATH exclude one another: a modelled core has \
+                        caches and a predictor of its own"
+                    .into(),
+            );
         }
         arguments.out = out.ok_or("argument out=PATH is missing: where the report goes")?;
         Ok(arguments)
@@ -211,6 +224,8 @@ mod tests {
         for (texts, part) in [
             (&["window=whole"][..], "out=PATH is missing"),
             (&["out="], "lacks a path"),
+            (&["out=/r", "cycles="], "lacks a path"),
+            (&["out=/r", "model=on", "cycles=/c"], "exclude one another"),
             (&["out=/r", "mode=system"], "emulates one program"),
             (&["out=/r", "window=door"], "window is markers, whole or never"),
             (&["out=/r", "lunch=1"], "unknown argument 'lunch=1'"),

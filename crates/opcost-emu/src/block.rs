@@ -14,6 +14,7 @@ use crate::cache::Fetch;
 use crate::counters::Cost;
 use crate::decode::{Exit, Facts, MarkerAt, RETURN_BYTES, Wait, popped};
 use crate::repeat::Site;
+use opcost_core_model::Code;
 use opcost_record::symbols::Landmark;
 
 /// Runs of a block at most, two times: QEMU's blocks have at most 512 instructions (TCG_MAX_INSNS).
@@ -158,6 +159,8 @@ const _: () = assert!(size_of::<Block>() == 64);
 pub(crate) struct Rest {
     /// Where the model finds its code.
     pub(crate) fetch: Fetch,
+    /// What a modelled core executes; `None` without one.
+    pub(crate) code: Option<Code>,
     /// What its address means, with the place of its counter.
     pub(crate) landmark: Option<(Landmark, Option<usize>)>,
     /// The repeated string instruction that ends in front of it.
@@ -273,6 +276,7 @@ impl Block {
             popped: codes[..facts_len].last().map_or(0, |code| popped(exit, code)),
             rest: Box::new(Rest {
                 fetch: Fetch::default(),
+                code: None,
                 landmark: None,
                 behind: None,
                 repeats: None,
@@ -364,6 +368,11 @@ impl Block {
             }
             _ => false,
         }
+    }
+
+    /// Whether it ends with the repeated string instruction at an address.
+    pub(crate) fn repeats_at(&self, address: u64) -> bool {
+        self.repeats.is_some() && self.last_at() == address
     }
 
     /// Index of the instruction at an address.

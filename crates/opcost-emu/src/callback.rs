@@ -178,6 +178,45 @@ unsafe extern "C" fn look_modelled(vcpu: c_uint, block: &'static Block) {
     }
 }
 
+/// A block begins on a core that is modelled.
+pub(crate) unsafe extern "C" fn on_timed_block(vcpu: c_uint, data: *mut c_void) {
+    if allowed(vcpu) {
+        // SAFETY: this thread owns the state; the data are those of this callback.
+        unsafe {
+            let block = block_of(data);
+            if core().goes_on(vcpu, block) {
+                core().time(block);
+            } else {
+                core().look_timed(vcpu, block);
+            }
+            core().begin(block);
+        }
+    }
+}
+
+/// A repeated string instruction that is a block by itself begins once more.
+pub(crate) unsafe extern "C" fn on_timed_repeat(vcpu: c_uint, data: *mut c_void) {
+    if allowed(vcpu) {
+        // SAFETY: as above.
+        unsafe { core().time_repeat(block_of(data)) };
+    }
+}
+
+/// Memory is accessed on a core that is modelled; the data tell the instruction.
+pub(crate) unsafe extern "C" fn on_timed_access(
+    vcpu: c_uint,
+    access: u32,
+    address: u64,
+    data: *mut c_void,
+) {
+    if allowed(vcpu) {
+        // SAFETY: this thread owns the state, and QEMU passed the description to this callback.
+        if let Some(timing) = unsafe { &mut core().timing } {
+            unsafe { timing.access(access, address, data) };
+        }
+    }
+}
+
 /// # Safety
 /// This thread owns the state. Apart, so that the callback itself saves no registers.
 #[inline(never)]

@@ -17,9 +17,11 @@ use crate::region::{Reading, Regions};
 use crate::repeat::Site;
 use crate::report::{Reports, write_error};
 use crate::stack::{Pushed, Stack};
+use crate::timing::Timing;
 use crate::tree::{NODES_MAX, Tree};
 use crate::vcpu::Vcpus;
 use crate::walk::{Left, Position, Walk, is_entry};
+use opcost_core_model::Cycles;
 use opcost_record::marker::{REGIONS, RegionMark};
 use opcost_record::program_region::ProgramRegions;
 use opcost_record::symbols::Landmark;
@@ -80,6 +82,10 @@ pub(crate) struct Core {
     /// The runs that ended.
     pub(crate) reports: Reports,
     pub(crate) model: Option<Model>,
+    /// The core whose cycles are modelled.
+    pub(crate) timing: Option<Timing>,
+    /// How many instructions the last block finished that was looked at closely.
+    executed: usize,
     /// Sizes in bytes of the accesses seen last, by a hash of QEMU's description.
     sizes: [(u32, u32); 256],
     pub(crate) system_calls: u64,
@@ -99,8 +105,13 @@ pub(crate) struct Core {
 impl Core {
     /// State before the first block.
     ///
-    /// `vcpus`: how many the guest has.
-    pub(crate) fn new(arguments: Arguments, attribution: Attribution, vcpus: usize) -> Core {
+    /// `timing`: the core to be modelled; `vcpus`: how many the guest has.
+    pub(crate) fn new(
+        arguments: Arguments,
+        attribution: Attribution,
+        timing: Option<Timing>,
+        vcpus: usize,
+    ) -> Core {
         let tree = Tree::new(attribution.other_contexts(), NODES_MAX, vcpus);
         let mut walk = Walk::new(tree, arguments.system);
         let position = Position::new();
@@ -134,6 +145,8 @@ impl Core {
             messages: Messages::default(),
             reports: Reports::default(),
             model,
+            timing,
+            executed: usize::MAX,
             // A description that QEMU never gives: its highest bits are not used.
             sizes: [(u32::MAX, 0); 256],
             system_calls: 0,
@@ -227,6 +240,73 @@ impl Core {
         if let Some(model) = &mut self.model {
             model.fetch(&mut self.sums, begun.kernel, begun.start, begun.end());
         }
+    }
+
+    /// The modelled core executes what came before a block that goes on.
+    #[inline(always)]
+    pub(crate) fn time(&mut self, begun: &'static Block) {
+        let node = self.position.node;
+        if let Some(timing) = &mut self.timing {
+            let kernel = timing.in_kernel();
+            let cycles = timing.follow(usize::MAX, begun, false);
+            self.spend(node, kernel, &cycles);
+        }
+    }
+
+    /// Looks closer at how control came to a block; the modelled core executes what came before it.
+    pub(crate) fn look_timed(&mut self, vcpu: u32, begun: &'static Block) {
+        // What was executed belongs to the context that it was executed in.
+        let node = self.position.node;
+        let prev: *const Block = self.prev();
+        self.executed = usize::MAX;
+        self.look(vcpu, begun);
+        let executed = self.executed;
+        let interrupted = matches!(
+            begun.landmark,
+            Some((Landmark::Fault | Landmark::Trap | Landmark::Interrupt, _))
+        );
+        if let Some(timing) = &mut self.timing {
+            // A repeated string instruction by itself is no block that is looked at.
+            let executed = if timing.is_at(prev) { executed } else { usize::MAX };
+            let kernel = timing.in_kernel();
+            let cycles = timing.follow(executed, begun, interrupted);
+            self.spend(node, kernel, &cycles);
+        }
+    }
+
+    /// The same where a repeated string instruction that is a block by itself begins once more.
+    pub(crate) fn time_repeat(&mut self, alone: &'static Block) {
+        let node = self.position.node;
+        if let Some(timing) = &mut self.timing {
+            let kernel = timing.in_kernel();
+            let cycles = timing.repeat(alone);
+            self.spend(node, kernel, &cycles);
+        }
+    }
+
+    /// The modelled core executes the block that began last up to an instruction.
+    fn time_to(&mut self, index: usize) {
+        let node = self.position.node;
+        if let Some(timing) = &mut self.timing {
+            let kernel = timing.in_kernel();
+            let cycles = timing.reach(index);
+            self.spend(node, kernel, &cycles);
+        }
+    }
+
+    #[inline(always)]
+    fn spend(&mut self, node: u32, kernel: bool, cycles: &Cycles) {
+        if cycles.total() == 0 {
+            return;
+        }
+        if let Some(timing) = &mut self.timing {
+            let unknown = timing.take_unknown();
+            self.sums.add(Figure::CyclesUnknown, kernel, unknown);
+        }
+        let [issue, dependencies, branches, frontend, memory] = cycles.by_cause;
+        let parts = [issue, dependencies, branches, frontend, memory, cycles.far];
+        self.sums.add_cycles(&parts, kernel);
+        self.walk.tree.spend(node, &parts);
     }
 
     /// Looks closer at how control came to a block.
@@ -409,6 +489,7 @@ impl Core {
         let alone = unsafe { cells.done.as_ref() }.filter(|done| !ptr::eq(*done, prev));
         if let Some(index) = alone.and_then(|alone| prev.index_of(alone.start)) {
             self.take_back(&prev.tail(index + 1), prev.kernel);
+            self.executed = index + 1;
             return index + 1 < prev.facts.len();
         }
         let landmark = next.landmark.map(|(landmark, _)| landmark);
@@ -425,6 +506,7 @@ impl Core {
             _ => None,
         };
         let Some(index) = again else { return self.settle_refused(prev, next) };
+        self.executed = index;
         self.take_back(&prev.tail(index + 1), prev.kernel);
         // Hardware does not count an instruction that faulted; the emulator did begin it.
         self.take_back(&Cost { starts: 0, ..prev.one(index) }, prev.kernel);
@@ -455,9 +537,11 @@ impl Core {
         // An access to a device in the middle of a block (cpu_io_recompile in QEMU) leaves it, too,
         // and is then finished without callbacks; the block behind the instruction is next.
         if next.start == prev.address_behind(suspect.index) || interrupted {
+            self.executed = suspect.index + 1;
             return suspect.cut && suspect.index + 1 < prev.facts.len();
         }
         // Hardware does not count an instruction that faulted; the emulator did begin it.
+        self.executed = suspect.index;
         let cost = Cost { starts: 0, ..prev.one(suspect.index) };
         self.take_back(&cost, prev.kernel);
         true
@@ -481,6 +565,7 @@ impl Core {
         if prev.ending != Ending::Refusable || !self.is_after_fault(prev, next) {
             return false;
         }
+        self.executed = prev.facts.len() - 1;
         let cost = Cost { starts: 0, ..prev.one(prev.facts.len() - 1) };
         self.take_back(&cost, prev.kernel);
         true
@@ -621,6 +706,10 @@ impl Core {
         let done = match marker {
             MarkerAt::Start(region) => {
                 let region = usize::from(region);
+                self.time_to(index + 1);
+                if let Some(timing) = &mut self.timing {
+                    timing.begin();
+                }
                 let tail = block.tail(index + 1);
                 let now = self.reading(&tail, block.kernel);
                 let node = self.position.node;
@@ -630,6 +719,7 @@ impl Core {
             }
             MarkerAt::Stop(region) => {
                 let region = usize::from(region);
+                self.time_to(index);
                 let tail = block.tail(index);
                 let now = self.reading(&tail, block.kernel);
                 let node = self.position.node;
@@ -654,6 +744,7 @@ impl Core {
         }
         let begins = matches!(mark, RegionMark::Begin | RegionMark::Stop);
         if begins && self.program_regions.any_open() {
+            self.time_to(index);
             let now = self.reading(&block.tail(index), block.kernel);
             self.program_regions.pause(|| now);
         }
@@ -664,6 +755,7 @@ impl Core {
         };
         done.map_err(|error| error.to_string())?;
         if self.program_regions.any_open() {
+            self.time_to(index + 1);
             let now = self.reading(&block.tail(index + 1), block.kernel);
             self.program_regions.resume(|| now);
         }
@@ -752,6 +844,7 @@ impl Core {
             return Err(message.clone());
         }
         self.program_regions.check_end().map_err(|error| error.to_string())?;
+        self.time_to(usize::MAX);
         let now = self.reading(&Cost::default(), false);
         match self.arguments.window {
             Window::Whole => self.regions.stop(0, now)?,

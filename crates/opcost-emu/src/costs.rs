@@ -4,12 +4,12 @@ use crate::arguments::Arguments;
 use crate::attribution::Attribution;
 use crate::counters::{Counters, Figure, When};
 use crate::decode::Repeat;
-use crate::model::estimated_cycles;
 use crate::region::{Reading, Regions};
 use crate::tree::Tree;
 use opcost_record::emulation::RegionCost;
 use opcost_record::marker::REGIONS;
-use opcost_record::metric::{ENTRIES, OPERATIONS};
+use opcost_record::metric::{CYCLE_PARTS, ENTRIES, MODEL_CYCLES, OPERATIONS};
+use opcost_record::profile::ContextCycles;
 use opcost_record::program_region::ProgramRegions;
 use opcost_record::{Domain, Profile};
 
@@ -26,7 +26,8 @@ pub(crate) fn costs(
 ) -> Result<Vec<RegionCost>, String> {
     let mut all = Vec::new();
     for (region, sum) in regions.sums() {
-        let profile = tree.profile(region + 1, attribution.functions(), attribution.vcpu_frames());
+        let (functions, frames) = (attribution.functions(), attribution.vcpu_frames());
+        let profile = tree.profile(region + 1, functions, frames, arguments.cycles.is_some());
         let total = sum.counters.get(Figure::Instructions, Domain::All);
         if profile.total() != total {
             return Err(format!(
@@ -34,6 +35,17 @@ pub(crate) fn costs(
                  context; this is a fault of opcost",
                 REGIONS[region],
                 profile.total()
+            ));
+        }
+        let mut spent = ContextCycles::default();
+        for cycles in &profile.cycles {
+            spent.iter_mut().zip(cycles).for_each(|(sum, part)| *sum += part);
+        }
+        if spent != sum.counters.cycles() {
+            return Err(format!(
+                "the plugin's own sums differ in region '{}': the modelled cycles are not those of the \
+                 contexts; this is a fault of opcost",
+                REGIONS[region]
             ));
         }
         let several = tree.vcpus() > 1;
@@ -71,22 +83,18 @@ fn counts(arguments: &Arguments, several: bool, sums: &Counters) -> Counts {
         When::Always => true,
         When::Several => several,
         When::Modelled => arguments.model,
+        When::Timed => arguments.cycles.is_some(),
     };
     for (figure, name, _) in Figure::TABLE.iter().filter(|(.., when)| reported(*when)) {
         for domain in domains {
             counts.push((name.to_string(), *domain, sums.get(*figure, *domain)));
         }
     }
-    if arguments.model {
+    if arguments.cycles.is_some() {
         for domain in domains {
-            let get = |figure| sums.get(figure, *domain);
-            let cycles = estimated_cycles(
-                get(Figure::Instructions),
-                get(Figure::BranchMisses),
-                get(Figure::InstructionMisses) + get(Figure::DataMisses),
-                get(Figure::LastMisses),
-            );
-            counts.push(("estimated-cycles".into(), *domain, cycles));
+            let parts = Figure::CYCLES[..CYCLE_PARTS.len()].iter();
+            let cycles = parts.map(|figure| sums.get(*figure, *domain)).sum();
+            counts.push((MODEL_CYCLES.into(), *domain, cycles));
         }
     }
     counts

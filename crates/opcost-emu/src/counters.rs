@@ -1,6 +1,8 @@
 //! The running sums that regions are cut out of.
 
 use opcost_record::Domain;
+use opcost_record::metric::{CYCLE_PARTS, CYCLES_FAR, CYCLES_UNKNOWN};
+use opcost_record::profile::ContextCycles;
 
 /// A figure that is summed up for user and kernel apart.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -21,6 +23,14 @@ pub(crate) enum Figure {
     InstructionMisses,
     DataMisses,
     LastMisses,
+    // The rest only with a modelled core, in the order of its causes.
+    CyclesIssue,
+    CyclesDependencies,
+    CyclesBranches,
+    CyclesFrontend,
+    CyclesMemory,
+    CyclesFar,
+    CyclesUnknown,
 }
 
 impl Figure {
@@ -40,10 +50,27 @@ impl Figure {
         (Figure::InstructionMisses, "model-L1-icache-misses", When::Modelled),
         (Figure::DataMisses, "model-L1-dcache-misses", When::Modelled),
         (Figure::LastMisses, "model-LLC-misses", When::Modelled),
+        (Figure::CyclesIssue, CYCLE_PARTS[0], When::Timed),
+        (Figure::CyclesDependencies, CYCLE_PARTS[1], When::Timed),
+        (Figure::CyclesBranches, CYCLE_PARTS[2], When::Timed),
+        (Figure::CyclesFrontend, CYCLE_PARTS[3], When::Timed),
+        (Figure::CyclesMemory, CYCLE_PARTS[4], When::Timed),
+        (Figure::CyclesFar, CYCLES_FAR, When::Timed),
+        (Figure::CyclesUnknown, CYCLES_UNKNOWN, When::Timed),
+    ];
+
+    /// The parts of modelled cycles, in the order of a context's figures.
+    pub(crate) const CYCLES: [Figure; CYCLE_PARTS.len() + 1] = [
+        Figure::CyclesIssue,
+        Figure::CyclesDependencies,
+        Figure::CyclesBranches,
+        Figure::CyclesFrontend,
+        Figure::CyclesMemory,
+        Figure::CyclesFar,
     ];
 }
 
-const FIGURES: usize = 14;
+const FIGURES: usize = 21;
 
 /// When a figure is reported.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -53,6 +80,8 @@ pub(crate) enum When {
     Several,
     /// With the models.
     Modelled,
+    /// With a modelled core.
+    Timed,
 }
 
 /// What some instructions cost: of one instruction, of a block, of the tail of a block.
@@ -79,6 +108,19 @@ impl Counters {
     pub(crate) fn add(&mut self, figure: Figure, kernel: bool, amount: u64) {
         let sum = &mut self.figures[figure as usize][usize::from(kernel)];
         *sum = sum.wrapping_add(amount);
+    }
+
+    /// Adds modelled cycles.
+    #[inline(always)]
+    pub(crate) fn add_cycles(&mut self, cycles: &ContextCycles, kernel: bool) {
+        for (figure, part) in Figure::CYCLES.into_iter().zip(cycles) {
+            self.add(figure, kernel, *part);
+        }
+    }
+
+    /// The modelled cycles of both domains.
+    pub(crate) fn cycles(&self) -> ContextCycles {
+        Figure::CYCLES.map(|figure| self.get(figure, Domain::All))
     }
 
     /// Adds a cost `times` times.

@@ -1,9 +1,10 @@
 //! What QEMU finds when it loads the plugin.
 
 use crate::api::{self, Id, Info};
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Window};
 use crate::attribution::Attribution;
 use crate::core::Core;
+use crate::timing::Timing;
 use crate::vcpu::VCPUS_MAX;
 use crate::{callback, events, main_loop, refusal};
 use opcost_record::emulation::API_NEWEST;
@@ -94,6 +95,19 @@ unsafe fn install(id: Id, info: &Info, texts: &[String]) -> Result<(), String> {
     if vcpus > VCPUS_MAX {
         return Err(format!("the machine has {vcpus} CPUs; give it {VCPUS_MAX} at most"));
     }
+    let timing = match &arguments.cycles {
+        None => None,
+        Some(_) if vcpus > 1 => {
+            return Err("cycles are modelled for one CPU only: give the machine one CPU".into());
+        }
+        Some(path) => {
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| format!("cannot read the core {}: {error}", path.display()))?;
+            let core = opcost_core_model::Core::parse(&text)
+                .map_err(|error| format!("{}: {error}", path.display()))?;
+            Some(Timing::new(core, arguments.window == Window::Whole))
+        }
+    };
     // SAFETY: QEMU loads plugins before it starts a thread.
     let held = if user { Ok(()) } else { unsafe { main_loop::hold() } };
     if let (Err(why), 2..) = (held, vcpus) {
@@ -101,7 +115,7 @@ unsafe fn install(id: Id, info: &Info, texts: &[String]) -> Result<(), String> {
     }
     // SAFETY: this comes once and before any callback.
     unsafe {
-        callback::start(Core::new(arguments, Attribution::new(symbols, vcpus), vcpus));
+        callback::start(Core::new(arguments, Attribution::new(symbols, vcpus), timing, vcpus));
         events::register(id, api, user, vcpus > 1);
     }
     Ok(())

@@ -14,6 +14,7 @@
 //!   as they do where something is counted (`main_loop.rs`).
 //! - `mode=user|system`: refuses the other.
 //! - `model=on|off`: caches and branch predictor; `l1i`, `l1d`, `llc` as `SIZE:WAYS:LINE`.
+//! - `cycles=PATH`: cycles of the core that the file describes (`timing.rs`), with one vCPU.
 //! - `profile=on|off`: cost by calling context.
 //! - `probe=on`: raw counts of QEMU's memory filters, from which `filter-KIND=FILTER/DIVISOR`
 //!   follow; the self-test of crate `opcost` does that.
@@ -101,6 +102,7 @@ mod region;
 mod repeat;
 mod report;
 mod stack;
+mod timing;
 mod translate;
 mod tree;
 mod vcpu;

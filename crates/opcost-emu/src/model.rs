@@ -130,19 +130,6 @@ impl Model {
     }
 }
 
-/// Cycles estimated as KCachegrind's cycle estimation does for callgrind's counts (Valgrind's
-/// manual, Callgrind, `--branch-sim`, and KCachegrind's `CEst = Ir + 10 Bm + 10 L1m + 100 LLm`).
-///
-/// Arguments are counts of one domain.
-pub(crate) fn estimated_cycles(
-    instructions: u64,
-    branch_misses: u64,
-    level_1_misses: u64,
-    last_level_misses: u64,
-) -> u64 {
-    instructions + 10 * branch_misses + 10 * level_1_misses + 100 * last_level_misses
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,10 +168,5 @@ mod tests {
         model.transfer(&mut sums, &left, 0x8);
         assert_eq!(sums.get(Figure::Taken, Domain::User), 1);
         assert_eq!(sums.get(Figure::BranchMisses, Domain::User), 1);
-    }
-
-    #[test]
-    fn cycles_follow_the_formula() {
-        assert_eq!(estimated_cycles(1000, 1, 2, 3), 1000 + 10 + 20 + 300);
     }
 }

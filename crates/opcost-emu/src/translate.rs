@@ -1,6 +1,6 @@
 //! Makes a [`Block`] of what QEMU translates, and asks QEMU to count in it.
 
-use crate::api::{self, Api, Beginning, Code};
+use crate::api::{self, Api, Beginning, Code, MemoryCallback};
 use crate::arguments::{Filters, Window};
 use crate::attribution::Owner;
 use crate::block::{Block, Ending, MarkerSite};
@@ -11,6 +11,7 @@ use crate::main_loop;
 use crate::model::Model;
 use crate::refusal::{self, Refusal};
 use crate::repeat::Site;
+use crate::timing::access_data;
 use opcost_record::symbols::PAGE_BYTES;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -148,10 +149,13 @@ impl Translator {
         let turns = turns || ends_doubtful || learns || faults;
         let steps = by_entry && !kernel && may_reach_own_store(start, codes, &facts);
         let model = &core.model;
+        let code =
+            core.timing.as_ref().map(|timing| timing.core().decode(start, &codes[..facts.len()]));
         core.blocks.add(|place, count| {
             let mut block = Block::new(start, codes, facts, count);
             let prepare = |model: &Model| model.prepare(start, block.end());
             block.fetch = model.as_ref().map(prepare).unwrap_or_default();
+            block.code = code;
             block.repeats = repeats.then(|| self.site(block.end(), kernel));
             (block.landmark, block.behind) = (landmark, behind);
             (block.at_entry, block.kernel) = (owner.at_entry, kernel);
@@ -193,7 +197,13 @@ impl Request<'_> {
         unsafe {
             if !alone || known.at_entry || known.landmark.is_some() {
                 self.begin(known, data);
-            } else if let Some(site) = known.behind {
+            } else if self.core.timing.is_some() {
+                let function = callback::on_timed_repeat;
+                (api.functions.on_block)(self.handle, function, api::NO_REGISTERS, data);
+            }
+            if let Some(site) =
+                known.behind.filter(|_| alone && !(known.at_entry || known.landmark.is_some()))
+            {
                 (api.functions.on_block)(
                     self.handle,
                     callback::on_pass,
@@ -242,20 +252,29 @@ impl Request<'_> {
                     let site = translator.site(known.end(), known.kernel);
                     self.repeat(instruction, kind, site);
                 }
-                if self.core.arguments.model
-                    && (facts.loads + facts.stores > 0 || facts.repeat.is_some())
-                {
-                    let domain = if known.kernel {
-                        callback::on_kernel_access
-                    } else {
-                        callback::on_user_access
-                    };
+                let accesses = facts.loads + facts.stores > 0 || facts.repeat.is_some();
+                let told = match (self.core.arguments.model, &self.core.timing, known.kernel) {
+                    (true, _, true) => {
+                        Some((callback::on_kernel_access as MemoryCallback, ptr::null_mut()))
+                    }
+                    (true, _, false) => {
+                        Some((callback::on_user_access as MemoryCallback, ptr::null_mut()))
+                    }
+                    (false, Some(_), _) => Some((
+                        callback::on_timed_access as MemoryCallback,
+                        access_data(index, facts.repeat),
+                    )),
+                    (false, None, _) => None,
+                };
+                // A modelled core is told of whatever an instruction accesses.
+                let accesses = accesses || self.core.timing.is_some();
+                if let Some((function, data)) = told.filter(|_| accesses) {
                     (api.functions.on_memory)(
                         instruction,
-                        domain,
+                        function,
                         api::NO_REGISTERS,
                         api::READ_WRITE,
-                        std::ptr::null_mut(),
+                        data,
                     );
                 }
             }
@@ -284,8 +303,14 @@ impl Request<'_> {
                 adds: &[(block.count, 1), (&raw mut (*cells).retired, block.retired.into())],
                 stores,
             };
-            if model || !self.core.one_vcpu || !self.api.begin_alone(self.handle, &beginning) {
-                let function = if model { callback::on_modelled_block } else { callback::on_block };
+            let timed = self.core.timing.is_some();
+            let by_callback = model || timed || !self.core.one_vcpu;
+            if by_callback || !self.api.begin_alone(self.handle, &beginning) {
+                let function = match (model, timed) {
+                    (true, _) => callback::on_modelled_block,
+                    (false, true) => callback::on_timed_block,
+                    (false, false) => callback::on_block,
+                };
                 (self.api.functions.on_block)(self.handle, function, api::NO_REGISTERS, data);
             }
         }

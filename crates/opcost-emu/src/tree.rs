@@ -1,5 +1,6 @@
 //! The calling context tree: a node for each chain of calls that was seen.
 
+use opcost_record::profile::ContextCycles;
 use opcost_record::{Context, Function, Profile};
 
 /// The node above all others; it never has a cost.
@@ -56,6 +57,8 @@ pub(crate) struct Tree {
     further: Vec<Vec<[Amount; COLUMNS]>>,
     /// The vCPU that costs go to.
     vcpu: usize,
+    /// The modelled cycles of each node and column, as far as nodes have any; none without a core.
+    cycles: Vec<[ContextCycles; COLUMNS]>,
 }
 
 impl Tree {
@@ -73,7 +76,16 @@ impl Tree {
         };
         let further = (1..vcpus).map(|_| amounts()).collect();
         let found = vec![ROOT; 1 << FOUND_BITS].try_into().expect("as many as there are");
-        Tree { nodes, index: vec![ROOT; 1024], found, column: 0, nodes_max, further, vcpu: 0 }
+        Tree {
+            nodes,
+            index: vec![ROOT; 1024],
+            found,
+            column: 0,
+            nodes_max,
+            further,
+            vcpu: 0,
+            cycles: Vec::new(),
+        }
     }
 
     /// How many vCPUs are told apart.
@@ -128,6 +140,16 @@ impl Tree {
             let sum = &mut self.amounts_mut(node)[column].cost;
             *sum = sum.wrapping_add(amount);
         }
+    }
+
+    /// Adds modelled cycles to a node in the chosen column.
+    #[inline(always)]
+    pub(crate) fn spend(&mut self, node: u32, cycles: &ContextCycles) {
+        if node as usize >= self.cycles.len() {
+            self.cycles.resize(self.nodes.len(), Default::default());
+        }
+        let spent = &mut self.cycles[node as usize][self.column];
+        spent.iter_mut().zip(cycles).for_each(|(sum, part)| *sum += part);
     }
 
     /// Counts a call of a node.
@@ -229,16 +251,19 @@ impl Tree {
         for amounts in first.chain(self.further.iter_mut().flatten()) {
             amounts[1..].fill(Amount::default());
         }
+        self.cycles.iter_mut().for_each(|spent| spent[1..].fill(Default::default()));
     }
 
     /// One column as a profile: the nodes with a cost or calls, and those above them.
     ///
-    /// `vcpu_frames`: the function that stands above all others of a vCPU; none where there is one.
+    /// `vcpu_frames`: the function that stands above all others of a vCPU; none where there is one; `timed`:
+    /// whether cycles are modelled, which is done for one vCPU only.
     pub(crate) fn profile(
         &self,
         column: usize,
         functions: &[Function],
         vcpu_frames: &[u32],
+        timed: bool,
     ) -> Profile {
         let mut profile = Profile::default();
         let mut numbers = vec![None; functions.len()];
@@ -249,7 +274,8 @@ impl Tree {
                     profile.functions.len() as u32 - 1
                 })
             };
-            self.add_contexts(&mut profile, vcpu, column, vcpu_frames.get(vcpu), &mut number);
+            let frame = vcpu_frames.get(vcpu);
+            self.add_contexts(&mut profile, vcpu, column, frame, timed, &mut number);
         }
         profile
     }
@@ -261,12 +287,13 @@ impl Tree {
         vcpu: usize,
         column: usize,
         frame: Option<&u32>,
+        timed: bool,
         number: &mut dyn FnMut(&mut Profile, u32) -> u32,
     ) {
         let mut wanted = vec![false; self.nodes.len()];
         for node in (1..self.nodes.len()).rev() {
             let Amount { cost, calls } = self.amounts(vcpu, node)[column];
-            if cost > 0 || calls > 0 {
+            if cost > 0 || calls > 0 || self.spent(node, column) != ContextCycles::default() {
                 wanted[node] = true;
             }
             if wanted[node] {
@@ -289,7 +316,13 @@ impl Tree {
             let Amount { cost, calls } = self.amounts(vcpu, node)[column];
             let parent = numbers[parent as usize];
             profile.contexts.push(Context { parent, function, calls, cost });
+            profile.cycles.extend(timed.then(|| self.spent(node, column)));
         }
+    }
+
+    /// The modelled cycles of a node.
+    fn spent(&self, node: usize, column: usize) -> ContextCycles {
+        self.cycles.get(node).map_or(ContextCycles::default(), |spent| spent[column])
     }
 }
 
@@ -353,7 +386,7 @@ mod tests {
         let third = tree.child(second, 3);
         assert_eq!(tree.child(third, 1), third);
         add(&mut tree, third, 7);
-        let profile = tree.profile(0, &functions(4), &[]);
+        let profile = tree.profile(0, &functions(4), &[], false);
         assert_eq!(profile.total(), 7);
         assert_eq!(profile.functions[profile.contexts[0].function as usize].symbol, "f0");
         assert_eq!(tree.child(first, 2), second, "old nodes stay reachable");
@@ -369,8 +402,8 @@ mod tests {
         tree.called(leaf);
         add(&mut tree, leaf, 3);
         tree.shift(leaf, 1, 0, 1);
-        let outside = tree.profile(0, &functions(3), &[]);
-        let work = tree.profile(1, &functions(3), &[]);
+        let outside = tree.profile(0, &functions(3), &[], false);
+        let work = tree.profile(1, &functions(3), &[], false);
         assert_eq!(outside.total(), 6);
         assert_eq!(
             work.contexts,
@@ -380,11 +413,30 @@ mod tests {
             ]
         );
         assert_eq!(work.functions, functions(3)[1..]);
-        assert!(tree.profile(2, &functions(3), &[]).contexts.is_empty());
+        assert!(tree.profile(2, &functions(3), &[], false).contexts.is_empty());
         tree.clear_regions();
-        assert_eq!(tree.profile(0, &functions(3), &[]), outside);
-        assert!(tree.profile(1, &functions(3), &[]).contexts.is_empty());
+        assert_eq!(tree.profile(0, &functions(3), &[], false), outside);
+        assert!(tree.profile(1, &functions(3), &[], false).contexts.is_empty());
         add(&mut tree, leaf, 4);
-        assert_eq!(tree.profile(1, &functions(3), &[]).total(), 4, "nodes stay");
+        assert_eq!(tree.profile(1, &functions(3), &[], false).total(), 4, "nodes stay");
+    }
+
+    #[test]
+    fn cycles_stand_beside_the_contexts_they_were_spent_in() {
+        let mut tree = Tree::new(0, 100, 1);
+        let main = tree.child(ROOT, 1);
+        tree.choose(1);
+        tree.spend(main, &[1, 0, 0, 0, 4, 2]);
+        // A node that was made later, and one that only cycles were spent in.
+        let leaf = tree.child(main, 2);
+        tree.spend(leaf, &[0, 7, 0, 0, 0, 0]);
+        tree.spend(main, &[1; 6]);
+        let work = tree.profile(1, &functions(3), &[], true);
+        assert_eq!(work.contexts.len(), 2);
+        assert_eq!(work.cycles, [[2, 1, 1, 1, 5, 3], [0, 7, 0, 0, 0, 0]]);
+        assert!(tree.profile(0, &functions(3), &[], true).contexts.is_empty());
+        assert!(tree.profile(1, &functions(3), &[], false).cycles.is_empty());
+        tree.clear_regions();
+        assert!(tree.profile(1, &functions(3), &[], true).contexts.is_empty());
     }
 }

@@ -1,12 +1,13 @@
 //! The text in which the emulator's plugin reports what it counted.
 //!
 //! ```text
-//! opcost-emulation 3
+//! opcost-emulation 4
 //! run 1
 //! region work
 //! count instructions kernel 1908796201
 //! f handle_mm_fault<tab>[kernel]
 //! c - 0 55945 2237800
+//! y 811023 120331 40100 3020 66102 0
 //! mapped /usr/lib/python3.11/lib-dynload/_json.so
 //! end 6
 //! ```
@@ -24,7 +25,7 @@ use std::io::{self, Write};
 
 /// The format.
 pub static FORMAT: Format = Format {
-    header: "opcost-emulation 3",
+    header: "opcost-emulation 4",
     name: "the plugin's report",
     peer: "plugin",
     empty: "the emulator's plugin wrote no report",
@@ -202,6 +203,7 @@ mod tests {
                 Context { parent: None, function: 0, calls: 1, cost: 10 },
                 Context { parent: Some(0), function: 1, calls: 3, cost: 32 },
             ],
+            cycles: vec![[1, 2, 3, 4, 5, 0], [6, 0, 0, 0, 9, 8]],
             ..Profile::default()
         };
         let counts = vec![
@@ -216,12 +218,13 @@ mod tests {
 
     #[test]
     fn the_text_is_the_one_documented() {
-        let text = "opcost-emulation 3\nrun 1\nregion twin\nregion work\n\
+        let text = "opcost-emulation 4\nrun 1\nregion twin\nregion work\n\
                     count instructions all 42\ncount instructions user 10\n\
                     f main\t/bin/a program\nf core::fmt::Write for T\t[kernel]\n\
-                    c - 0 1 10\nc 0 1 3 32\nend 9\n";
+                    c - 0 1 10\ny 1 2 3 4 5 0\nc 0 1 3 32\n\
+                    y 6 0 0 0 9 8\nend 11\n";
         assert_eq!(format(&report()), text);
-        assert_eq!(format_error("no\nmarkers"), "opcost-emulation 3\nerror no markers\nend 1\n");
+        assert_eq!(format_error("no\nmarkers"), "opcost-emulation 4\nerror no markers\nend 1\n");
     }
 
     #[test]
@@ -287,6 +290,12 @@ mod tests {
         assert!(region("count instructions guest 1\n").contains("unknown domain"));
         assert!(region("c - 0 1 1\n").contains("line 4"));
         assert!(region("f a\tb\nc 0 0 1 1\n").contains("parent"));
+        assert!(region("y 1 2 3 4 5 6\n").contains("without a context"));
+        let context = |lines: &str| region(&format!("f a\tb\nc - 0 1 1\n{lines}"));
+        assert!(context("y 1 2 3 4 5\n").contains("six figures"));
+        assert!(context("y 1 2 3 4 5 6\ny 1 2 3 4 5 6\n").contains("without a context"));
+        let lacks = "y 1 2 3 4 5 6\nc - 0 1 1\nc - 0 1 1\n";
+        assert!(context(lacks).contains("has no cycles"));
         assert!(region("end 3\n").contains("cut short"));
     }
 }

@@ -10,6 +10,7 @@ pub mod channel;
 pub mod disk;
 pub mod emulation;
 pub mod framing;
+pub mod gauge;
 pub mod leb128;
 pub mod marker;
 pub mod metric;

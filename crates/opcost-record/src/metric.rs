@@ -208,6 +208,20 @@ const fn sampled(name: &'static str, help: &'static str) -> MetricRow {
 const PERF: &str = "perf_event";
 /// The source of everything that the emulator's plugin counts.
 pub const EMULATOR: &str = "emulator";
+/// The metric of modelled cycles, the sum of its parts.
+pub const MODEL_CYCLES: &str = "model-cycles";
+/// The parts of [`MODEL_CYCLES`]: what the cycles were spent on or waited for.
+pub const CYCLE_PARTS: [&str; 5] = [
+    "model-cycles-issue",
+    "model-cycles-dependencies",
+    "model-cycles-branches",
+    "model-cycles-frontend",
+    "model-cycles-memory",
+];
+/// What of the memory part waited for the last-level cache or memory.
+pub const CYCLES_FAR: &str = "model-cycles-far";
+/// Instructions that the model of a core does not know.
+pub const CYCLES_UNKNOWN: &str = "model-unknown-instructions";
 /// The source of the figures that a workload reports of its own work.
 pub const WORKLOAD: &str = "workload";
 
@@ -281,11 +295,19 @@ pub static METRICS: &[MetricRow] = &[
     of_cpu("instructions-cpu6", "instructions retired on CPU 6 (several CPUs)"),
     of_cpu("instructions-cpu7", "instructions retired on CPU 7 (several CPUs)"),
     row("instruction-starts", &[], EMULATOR, Unit::Count, Family::Control, "instructions begun by the emulator: with string iterations, and with those that faulted"),
+    MetricRow { family: Family::Headline, ..modelled(MODEL_CYCLES, Kind::Modelled, "core cycles of the modelled core, of an estimate's accuracy; the parts below add up to them (--cycles)") },
+    modelled(CYCLE_PARTS[0], Kind::Modelled, "modelled cycles in which instructions waited for ports, or for the width of the core"),
+    modelled(CYCLE_PARTS[1], Kind::Modelled, "modelled cycles in which instructions waited for results of others"),
+    modelled(CYCLE_PARTS[2], Kind::Modelled, "modelled cycles lost to mispredicted branches"),
+    modelled(CYCLE_PARTS[3], Kind::Modelled, "modelled cycles in which no instructions were fetched or decoded in time"),
+    modelled(CYCLE_PARTS[4], Kind::Modelled, "modelled cycles in which instructions waited for caches, address translation or memory"),
+    modelled(CYCLES_FAR, Kind::Modelled, "of model-cycles-memory, those that waited for the last-level cache or memory, where the model is weakest"),
+    modelled(CYCLES_UNKNOWN, Kind::Modelled, "executed instructions that the model of a core does not know and takes for simple ones"),
     modelled("model-branch-misses", Kind::Modelled, "branches that the model of a predictor mispredicts"),
     modelled("model-L1-icache-misses", Kind::Modelled, "misses of the model of a level 1 instruction cache"),
     modelled("model-L1-dcache-misses", Kind::Modelled, "misses of the model of a level 1 data cache"),
     modelled("model-LLC-misses", Kind::Modelled, "misses of the model of a last-level cache"),
-    modelled("estimated-cycles", Kind::Estimated, "a formula over instructions and the models' misses; see docs/emulation.md"),
+    modelled("estimated-cycles", Kind::Estimated, "a formula over instructions and the models' misses, in recordings of earlier versions; model-cycles has taken its place"),
     told("task-time-min", Unit::Ns, Better::Lower, "elapsed time of the fastest of several tasks (scale=on)"),
     told("task-time-max", Unit::Ns, Better::Lower, "elapsed time of the slowest of several tasks (scale=on)"),
     told("task-fairness-ppm", Unit::Count, Better::Higher, "time of the fastest task over that of the slowest, in millionths: 1,000,000 is fair (scale=on)"),

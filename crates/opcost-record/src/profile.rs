@@ -1,5 +1,7 @@
 //! Where a cost comes from: functions, and the chains of calls that lead to them.
 
+use crate::framing::number;
+use crate::metric::CYCLE_PARTS;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
@@ -113,6 +115,10 @@ pub struct Context {
     pub cost: u64,
 }
 
+/// Modelled cycles of one context: a number for each of [`CYCLE_PARTS`](crate::metric::CYCLE_PARTS),
+/// and last how many of the memory cycles were waits for the last-level cache or memory.
+pub type ContextCycles = [u64; CYCLE_PARTS.len() + 1];
+
 /// Cost of one region by calling context, in units of one metric.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Profile {
@@ -120,6 +126,8 @@ pub struct Profile {
     pub functions: Vec<Function>,
     /// The tree, parents before children.
     pub contexts: Vec<Context>,
+    /// The modelled cycles of each context; empty where cycles were not modelled.
+    pub cycles: Vec<ContextCycles>,
     /// What is known of the functions' files, as far as it says more than their paths.
     pub modules: Vec<Module>,
 }
@@ -132,7 +140,8 @@ impl Profile {
 
     /// Writes the profile as lines: `m ROLE SONAME<tab>PATH` where the role of the program is `p`
     /// and that of another file `-`, `f SYMBOL<tab>MODULE` (and `<tab>SOURCE<tab>MANGLED` as far as there are any), and
-    /// `c PARENT FUNCTION CALLS COST` where a parent of `-` is none.
+    /// `c PARENT FUNCTION CALLS COST` where a parent of `-` is none. Behind each context stand its modelled
+    /// cycles, `y` and six numbers, if cycles were modelled.
     pub fn write_lines(&self, lines: &mut Vec<String>) {
         for Module { path, soname, program } in &self.modules {
             let role = if *program { 'p' } else { '-' };
@@ -141,9 +150,12 @@ impl Profile {
         for function in &self.functions {
             lines.push(format!("f {}", function.format()));
         }
-        for Context { parent, function, calls, cost } in &self.contexts {
+        for (place, Context { parent, function, calls, cost }) in self.contexts.iter().enumerate() {
             let parent = parent.map_or("-".to_string(), |parent| parent.to_string());
             lines.push(format!("c {parent} {function} {calls} {cost}"));
+            if let Some(cycles) = self.cycles.get(place) {
+                lines.push(format!("y {}", cycles.map(|part| part.to_string()).join(" ")));
+            }
         }
     }
 
@@ -173,7 +185,9 @@ impl Profile {
                 let [parent, function, calls, cost] = fields[..] else {
                     return Err("a context has four fields");
                 };
-                let number = |text: &str| text.parse::<u64>().map_err(|_| "not a number");
+                if !self.cycles.is_empty() && self.cycles.len() != self.contexts.len() {
+                    return Err("a context has no cycles");
+                }
                 let parent = match parent {
                     "-" => None,
                     parent => Some(u32::try_from(number(parent)?).map_err(|_| "no such parent")?),
@@ -187,6 +201,14 @@ impl Profile {
                 }
                 let (calls, cost) = (number(calls)?, number(cost)?);
                 self.contexts.push(Context { parent, function, calls, cost });
+            }
+            "y" => {
+                if self.cycles.len() + 1 != self.contexts.len() {
+                    return Err("cycles without a context");
+                }
+                let parts = rest.split(' ').map(number).collect::<Result<Vec<u64>, _>>()?;
+                let parts = parts.try_into().map_err(|_| "a context has six figures of cycles")?;
+                self.cycles.push(parts);
             }
             _ => return Err("not a line of a profile"),
         }

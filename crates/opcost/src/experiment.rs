@@ -328,6 +328,17 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "is_false")]
     pub model: bool,
 
+    /// Model the cycles of a core as well, with what they were spent on, by function. The estimate is
+    /// the same on every computer; the report says how far off it may be (docs/cycles.md)
+    #[arg(long, conflicts_with = "model", help_heading = GUEST)]
+    #[serde(skip_serializing_if = "is_false")]
+    pub cycles: bool,
+
+    /// The core whose cycles are modelled: a file, or the name of one that ships (opcost list cores)
+    #[arg(long, value_name = "CORE", requires = "cycles", help_heading = GUEST)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub core: Option<String>,
+
     /// Geometry of a modelled cache: l1i=32K:8:64, l1d=… or llc=… (size, ways, bytes a line); may
     /// be repeated
     #[arg(long, value_name = "CACHE", requires = "model", help_heading = GUEST)]

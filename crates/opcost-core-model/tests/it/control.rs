@@ -19,7 +19,7 @@ fn branching(core: &Core, outcomes: &[bool], warm: usize) -> (Cycles, u64) {
     for (turn, taken) in outcomes.iter().enumerate() {
         let next = if *taken { code.end() + 0x10 } else { code.end() };
         let before = machine.events().branch_misses;
-        let took = machine.execute(&code, 2, &[], next);
+        let took = machine.execute(&code, 0..2, &[], next);
         if turn >= warm {
             cycles += took;
             missed += machine.events().branch_misses - before;
@@ -50,7 +50,7 @@ fn chained(core: &Core, chain: &[Bytes]) -> (Cycles, u64) {
         let next = if taken { code.end() + 0x10 } else { code.end() };
         let restarts = machine.events().branch_misses - before;
         before = machine.events().branch_misses;
-        let took = machine.execute(&code, codes.len(), &[], next);
+        let took = machine.execute(&code, 0..codes.len(), &[], next);
         if turn >= 1000 {
             cycles += took;
             missed += restarts;
@@ -96,13 +96,13 @@ fn an_unknown_target_costs_its_decoding_once() {
     let blocks: Vec<Code> =
         (0..8000).map(|number| block(&core, START + number * 64, &[jump.clone()])).collect();
     for code in &blocks {
-        machine.execute(code, 1, &[], code.start() + 64);
+        machine.execute(code, 0..1, &[], code.start() + 64);
     }
     assert_eq!(machine.events().target_misses, 8000);
     let mut few = Machine::new(&core);
     for _ in 0..10 {
         for code in &blocks[..100] {
-            few.execute(code, 1, &[], code.start() + 64);
+            few.execute(code, 0..1, &[], code.start() + 64);
         }
     }
     assert_eq!(few.events().target_misses, 100);
@@ -115,7 +115,7 @@ fn indirect_jumps_are_learnt_by_history() {
     let targets = [0x50_0000, 0x51_0040, 0x52_0080, 0x51_0040, 0x50_0000];
     let mut machine = Machine::new(&core);
     for turn in 0..2000 {
-        machine.execute(&code, 1, &[], targets[turn % targets.len()]);
+        machine.execute(&code, 0..1, &[], targets[turn % targets.len()]);
     }
     let missed = machine.events().branch_misses;
     assert!(missed < 60, "{missed} of 2000");
@@ -123,7 +123,7 @@ fn indirect_jumps_are_learnt_by_history() {
     let mut machine = Machine::new(&core);
     for draw in random(2000).chunks(2) {
         let target = 0x50_0000 + u64::from(draw[0]) * 64 + u64::from(draw[1]) * 128;
-        machine.execute(&code, 1, &[], target);
+        machine.execute(&code, 0..1, &[], target);
     }
     let missed = machine.events().branch_misses;
     assert!((600..900).contains(&missed), "about three quarters of 1000: {missed}");
@@ -137,14 +137,14 @@ fn returns_go_back_to_their_calls() {
     let callers: Vec<Code> =
         (0..20).map(|number| block(&core, START + number * 0x40, &[call()])).collect();
     let call_and_return = |machine: &mut Machine, caller: &Code| {
-        machine.execute(caller, 1, &[access(0, true, 8, 0x7ff0)], callee.start());
-        machine.execute(&callee, 1, &[access(0, false, 8, 0x7ff0)], caller.end());
+        machine.execute(caller, 0..1, &[access(0, true, 8, 0x7ff0)], callee.start());
+        machine.execute(&callee, 0..1, &[access(0, false, 8, 0x7ff0)], caller.end());
     };
     for turn in 0..100 {
         call_and_return(&mut machine, &callers[turn * 7 % 20]);
     }
     assert_eq!(machine.events().branch_misses, 0);
-    machine.execute(&callee, 1, &[], 0x1234);
+    machine.execute(&callee, 0..1, &[], 0x1234);
     assert_eq!(machine.events().branch_misses, 1);
 }
 
@@ -154,12 +154,13 @@ fn a_taken_jump_ends_its_cycle() {
     // A loop of one addition and a jump: a turn a cycle.
     let code = block(&core, START, &[add(RAX, RCX), vec![0xeb, 0xfb]]);
     let mut machine = Machine::new(&core);
-    let turns: Vec<u64> = (0..200).map(|_| machine.execute(&code, 2, &[], START).total()).collect();
+    let turns: Vec<u64> =
+        (0..200).map(|_| machine.execute(&code, 0..2, &[], START).total()).collect();
     assert_eq!(turns[100..].iter().sum::<u64>(), 100);
     let mut core = zen4();
     core.prediction.taken = 1;
     let mut machine = Machine::new(&core);
-    let took: Vec<Cycles> = (0..200).map(|_| machine.execute(&code, 2, &[], START)).collect();
+    let took: Vec<Cycles> = (0..200).map(|_| machine.execute(&code, 0..2, &[], START)).collect();
     let sum = took[100..].iter().fold(Cycles::default(), |sum, one| sum + *one);
     assert_eq!(sum.total(), 200);
     assert_eq!(sum.by_cause[3], 200, "frontend");
@@ -172,7 +173,7 @@ fn code_beyond_the_instruction_cache_is_fetched() {
     let blocks: Vec<Code> = (0..2048).map(|line| block(&core, START + line * 64, &nops)).collect();
     let mut machine = Machine::new(&core);
     let go = |machine: &mut Machine, lines: usize| {
-        blocks[..lines].iter().map(|code| machine.execute(code, 16, &[], code.end())).last();
+        blocks[..lines].iter().map(|code| machine.execute(code, 0..16, &[], code.end())).last();
     };
     go(&mut machine, 256);
     let cold = machine.events().code_misses;
@@ -191,14 +192,14 @@ fn entries_into_the_kernel_wait_for_everything() {
     let enter = core.row(Class::Enter).latency;
     let mut machine = Machine::new(&core);
     let code = block(&core, START, &[imul(RAX, RAX)]);
-    machine.execute(&code, 1, &[], code.end());
+    machine.execute(&code, 0..1, &[], code.end());
     let before = machine.cycle();
     assert_eq!(machine.interrupted().total(), enter);
     assert_eq!(machine.cycle(), before + enter);
     assert_eq!(machine.events().interrupts, 1);
     // `syscall` costs it by itself, once.
     let syscall = block(&core, START, &[vec![0x0f, 0x05]]);
-    let took = machine.execute(&syscall, 1, &[], 0xffff_ffff_8100_0000);
+    let took = machine.execute(&syscall, 0..1, &[], 0xffff_ffff_8100_0000);
     assert_eq!(took.total(), enter);
     assert_eq!(machine.interrupted(), Cycles::default());
     assert_eq!(machine.interrupted().total(), enter);

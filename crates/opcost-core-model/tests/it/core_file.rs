@@ -132,7 +132,11 @@ fn sets_must_be_countable() {
     let error = Core::parse(&core.to_text()).unwrap_err();
     assert!(matches!(&error, CoreError::Sets { key, .. } if key == "cache.l1"), "{error}");
     assert!(error.to_string().contains("513 entries in 8 ways"), "{error}");
-    check("strides = 256", "strides = 100", &["prefetch.strides of the core file has 100 entries", "power of two"]);
+    check(
+        "strides = 256",
+        "strides = 100",
+        &["prefetch.strides of the core file has 100 entries", "power of two"],
+    );
 }
 
 #[test]

@@ -154,7 +154,7 @@ impl<'a> Again<'a> {
             if turn == warm {
                 before = machine.events();
             }
-            let took = machine.execute(&code, codes.len(), &(self.accesses)(turn), code.end());
+            let took = machine.execute(&code, 0..codes.len(), &(self.accesses)(turn), code.end());
             if turn >= warm {
                 cycles += took;
             }

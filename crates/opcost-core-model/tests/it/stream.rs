@@ -161,7 +161,7 @@ fn what_no_class_fits_is_counted() {
     // tdpbuud is no instruction of this core; ud2's neighbour 0f ff no instruction at all.
     let code = core.decode(0x1000, &[&[0x0f, 0xff], &[0x90], &[0xc4, 0xe2, 0x60, 0x5e, 0xca]]);
     assert_eq!(code.instructions(), 3);
-    machine.execute(&code, 3, &[], code.end());
+    machine.execute(&code, 0..3, &[], code.end());
     assert_eq!(machine.unknown(), 2);
     assert_eq!(machine.events().instructions, 3);
 }
@@ -171,8 +171,9 @@ fn nothing_executed_costs_nothing() {
     let core = zen4();
     let mut machine = Machine::new(&core);
     let code = core.decode(0x1000, &[&[0x90]]);
-    assert_eq!(machine.execute(&code, 0, &[], 0), Cycles::default());
+    assert_eq!(machine.execute(&code, 0..0, &[], 0), Cycles::default());
+    assert_eq!(machine.execute(&code, 5..7, &[], 0), Cycles::default());
     let empty = core.decode(0x1000, &[]);
-    assert_eq!(machine.execute(&empty, 7, &[], 0), Cycles::default());
+    assert_eq!(machine.execute(&empty, 0..7, &[], 0), Cycles::default());
     assert_eq!(empty.end(), 0x1000);
 }

@@ -284,10 +284,10 @@ fn a_string_instruction_in_pieces_costs_as_whole() {
     let code = core.decode(0x1000, &[&[0xf3, 0xaa]]);
     let stored: Vec<Access> = (0..1000).map(|byte| access(0, true, 1, 0x9000 + byte)).collect();
     let mut whole = opcost_core_model::Machine::new(&core);
-    whole.execute(&code, 1, &stored, code.end());
+    whole.execute(&code, 0..1, &stored, code.end());
     let mut pieces = opcost_core_model::Machine::new(&core);
     for piece in stored.chunks(7) {
-        pieces.execute(&code, 1, piece, code.start());
+        pieces.execute(&code, 0..1, piece, code.start());
     }
     assert_eq!(pieces.cycle(), whole.cycle());
     assert_eq!(pieces.events(), whole.events());

@@ -6,7 +6,8 @@ use crate::command::output::print;
 use crate::exit::{HasStatus, Status, WithStatus};
 use crate::experiment::Experiment;
 use crate::machine::host::HostSurroundings;
-use crate::plan::Revision;
+use crate::plan::guest::CORE_DEFAULT;
+use crate::plan::{Revision, Validation};
 use crate::render::Style;
 use crate::render::names::cut;
 use crate::render::page::{BOLD, DIM, PLAIN, Page, YELLOW};
@@ -17,6 +18,7 @@ use crate::store::{Listed, RecordingHead, Store, StoreError, StoreErrorKind};
 use crate::time::date;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use opcost_core_model::Core;
 use opcost_record::METRICS;
 use opcost_record::metric::EMULATOR;
 use opcost_record::printable::printable;
@@ -50,6 +52,8 @@ pub enum Listing {
     Formats,
     /// Experiments that ship with opcost, for `opcost run NAME`.
     Experiments,
+    /// Cores whose cycles can be modelled, for `--core`.
+    Cores,
 }
 
 /// Lists what was asked for.
@@ -63,6 +67,8 @@ pub fn list(globals: &Globals, args: &ListArgs) -> Result<Status> {
         (Listing::Formats, as_json) => return list_formats(as_json),
         (Listing::Experiments, false) => experiments_text(&style)?,
         (Listing::Experiments, true) => json_text(experiments_json()?)?,
+        (Listing::Cores, false) => cores_text(&style),
+        (Listing::Cores, true) => json_text(cores_json())?,
         (Listing::Recordings, as_json) => {
             let listed = match Store::open_for_reading(&globals.store_path()?) {
                 Ok(store) => store.list_all().map_err(StoreError::carried)?,
@@ -142,6 +148,42 @@ fn experiments_text(style: &Style) -> Result<String> {
     };
     page.wrap(DIM, "", end);
     Ok(page.into_text())
+}
+
+/// The cores that ship: name, whether it is the default, and what is known of its errors.
+fn cores() -> impl Iterator<Item = (&'static str, bool, Option<Validation>)> {
+    Core::SHIPPED.iter().map(|(name, text)| {
+        let core = Core::parse(text).ok();
+        let validation = core.and_then(|_core| None);
+        (*name, *name == CORE_DEFAULT, validation)
+    })
+}
+
+fn cores_text(style: &Style) -> String {
+    let mut page = Page::new(style);
+    for (name, default, validation) in cores() {
+        let said = match validation {
+            Some(validation) => format!(
+                "validated by {} kernels on {}",
+                validation.kernels,
+                printable(&validation.validated_on)
+            ),
+            None => "not validated (opcost doctor --validate --core NAME)".into(),
+        };
+        let default = if default { ", the default" } else { "" };
+        page.wrap(PLAIN, &format!("{name:<6}  "), &format!("{said}{default}"));
+    }
+    page.wrap(
+        DIM,
+        "",
+        "Use: --cycles --core NAME, or a file that opcost doctor --calibrate-core made",
+    );
+    page.into_text()
+}
+
+fn cores_json() -> Value {
+    let row = |(name, default, validation): (&str, bool, Option<Validation>)| json!({"name": name, "default": default, "validation": validation});
+    cores().map(row).collect()
 }
 
 fn experiments_json() -> Result<Value> {

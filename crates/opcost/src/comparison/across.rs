@@ -11,7 +11,7 @@ use super::call_tree::VariantOf;
 use super::difference::{DifferenceError, noted};
 use super::same_work::different_work;
 use super::two_sample::{self, Test};
-use super::{Change, Comparison, Row, conclusion};
+use super::{Change, Comparison, Row, conclusion, cycles};
 use crate::plan::MachineKind;
 
 /// The rule about the machines of two recordings, which `--allow` waives.
@@ -80,6 +80,7 @@ pub fn across(variants: [VariantOf<'_>; 2], allow: &[String]) -> Result<Across, 
         rows.push(Row { values, changes: vec![change], ..row.clone() });
     }
     two_sample::judge(&mut rows, &tests);
+    cycles::weigh_across(&mut rows, &two.rows, variants.map(|variant| variant.recording));
     let lacks = |has: &Comparison, lacks: &Comparison| -> Vec<String> {
         let known = |row: &&Row| !lacks.rows.iter().any(|other| other.key == row.key);
         has.rows.iter().filter(known).map(|row| row.label.clone()).collect()
@@ -97,6 +98,8 @@ pub fn across(variants: [VariantOf<'_>; 2], allow: &[String]) -> Result<Across, 
         comparisons: vec![(0, 1)],
         rows,
         functions: Vec::new(),
+        cycles: Vec::new(),
+        cycle_costs: None,
         kernel_commits: Vec::new(),
         function_costs: None,
         differences: Vec::new(),

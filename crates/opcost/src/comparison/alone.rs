@@ -1,13 +1,15 @@
 //! One variant by itself: its figures with their intervals, and what its functions cost.
 
-use super::attribution::Attribution;
+use super::attribution::{Attribution, Charged};
 use super::functions::summed;
 use super::sampled_by::SampledBy;
 use super::{Comparison, Figures, Row};
 use crate::number::{figure, figures, grouped};
 use crate::recording::Recording;
+use opcost_record::metric::{CYCLE_PARTS, MODEL_CYCLES};
 use opcost_stats::sign;
 use opcost_stats::welch::{Group, mean_interval};
+use std::collections::BTreeMap;
 
 /// Confidence level of the interval of a figure.
 pub const FIGURE_LEVEL: f64 = 0.95;
@@ -51,15 +53,40 @@ pub struct FunctionCost {
     pub symbol: String,
     /// The file it is from, or `[kernel]`.
     pub module: String,
+    /// What tells it from other local functions of that name.
+    pub source: Option<String>,
+    /// Of modelled cycles: those of each cause, and last those of memory that waited far away.
+    pub parts: Option<Vec<f64>>,
     /// Its own cost, callees left out.
     pub own: f64,
     /// Calls; `None` of samples.
     pub calls: Option<f64>,
 }
 
-/// The functions of a recording's one variant; `None` without profiles.
+/// The functions of a recording's one variant, by what its profiles are of; `None` without profiles.
 pub(super) fn function_costs(recording: &Recording) -> Option<FunctionCosts> {
-    let attribution = Attribution::of(recording);
+    charged_costs(recording, Charged::Profiled)
+}
+
+/// The same by modelled cycles, with what each spends them on; `None` without a modelled core.
+pub(super) fn cycle_costs(recording: &Recording) -> Option<FunctionCosts> {
+    let mut costs = charged_costs(recording, Charged::Cycles)?;
+    costs.unit = MODEL_CYCLES;
+    let parts = (0..=CYCLE_PARTS.len()).map(|part| {
+        let of_part = charged_costs(recording, Charged::CyclePart(part));
+        let of_part = of_part.into_iter().flat_map(|costs| costs.rows);
+        of_part.map(|row| ((row.symbol, row.module, row.source), row.own)).collect()
+    });
+    let parts: Vec<BTreeMap<_, f64>> = parts.collect();
+    for row in &mut costs.rows {
+        let key = (row.symbol.clone(), row.module.clone(), row.source.clone());
+        row.parts = Some(parts.iter().map(|of| of.get(&key).copied().unwrap_or(0.0)).collect());
+    }
+    Some(costs)
+}
+
+fn charged_costs(recording: &Recording, charged: Charged) -> Option<FunctionCosts> {
+    let attribution = Attribution::of_charged(recording, charged);
     let runs: Vec<_> = attribution.runs.iter().map(|run| vec![run]).collect();
     if runs.is_empty() {
         return None;
@@ -72,6 +99,8 @@ pub(super) fn function_costs(recording: &Recording) -> Option<FunctionCosts> {
     let rows = made.rows.iter().map(|row| FunctionCost {
         symbol: row.symbol.clone(),
         module: row.module.clone(),
+        source: row.source.clone(),
+        parts: None,
         own: row.own.value_baseline,
         calls: sampled.is_none().then_some(row.calls.value_baseline),
     });

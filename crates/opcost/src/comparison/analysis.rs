@@ -7,8 +7,8 @@ use super::repeatable::Repeats;
 use super::threads_max;
 use super::{
     Change, Comparison, Figures, InvariantRow, Layouts, RATIO_LEVEL, Row, TwinRow, VariantSummary,
-    Verdict, Warning, alone, conclusion, functions, imported, kernel_config, ledger, observations,
-    size,
+    Verdict, Warning, alone, conclusion, cycles, functions, imported, kernel_config, ledger,
+    observations, size,
 };
 use crate::number;
 use crate::plan::{MachineKind, Plan, Unavailable, WorkPlan, shell_syntax};
@@ -41,6 +41,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         Some(reason) => refuse(&mut rows, reason),
         None => judge(&mut rows, recording),
     }
+    cycles::weigh(&mut rows, recording);
     let kernels = recording.machine.first().map_or(&[][..], |state| &state.kernels);
     warnings.extend(too_few_pairs(recording, &rows));
     if let Err(unknown) = check_matches(recording) {
@@ -57,8 +58,10 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         variants: variants(recording, &finished),
         comparisons: plan.comparisons(),
         functions: functions::functions(recording, &rows, refused.as_deref()),
+        cycles: cycles::functions(recording, &rows),
         kernel_commits: Vec::new(),
         function_costs: alone::function_costs(recording).filter(|_| is_alone(plan)),
+        cycle_costs: alone::cycle_costs(recording).filter(|_| is_alone(plan)),
         differences: kernel_config::differences(plan, kernels),
         sizes: size::rows(plan, recording.machine.first()),
         twin: twin(recording, &columns, &rows),
@@ -319,6 +322,7 @@ fn row(recording: &Recording, repeats: &Repeats<'_>, key: &MetricKey, columns: &
             false => described.per_op && has_ops,
         },
         exact: columns.iter().all(|column| column.alike().is_some()),
+        accuracy: None,
         changes: changes.collect(),
         values,
     }

@@ -5,7 +5,9 @@ use super::matching::{Matching, Side, UnknownModule, check_told};
 use crate::plan::{SameFile, WorkPlan};
 use crate::recording::Recording;
 use crate::sampling;
-use opcost_record::{Domain, MetricKey, Outcome, Profile, Record, Unit, metric::EMULATOR};
+use opcost_record::metric::{CYCLE_PARTS, CYCLES_FAR, EMULATOR, MODEL_CYCLES};
+use opcost_record::profile::ContextCycles;
+use opcost_record::{Domain, MetricKey, Outcome, Profile, Record, Unit};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -75,11 +77,59 @@ fn capped(profile: &Profile, total: u64) -> Cow<'_, Profile> {
     Cow::Owned(capped)
 }
 
+/// What the contexts of a profile are charged with.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Charged {
+    /// The metric that the profile is of: instructions, or sampled time.
+    Profiled,
+    /// Modelled cycles.
+    Cycles,
+    /// Modelled cycles of one cause, or behind these the memory cycles that waited far away.
+    CyclePart(usize),
+}
+
+impl Charged {
+    /// The metric that the contexts add up to.
+    fn metric(self, recording: &Recording) -> MetricKey {
+        let name = match self {
+            Charged::Profiled => return profiled_metric(recording),
+            Charged::Cycles => MODEL_CYCLES,
+            Charged::CyclePart(part) => CYCLE_PARTS.get(part).copied().unwrap_or(CYCLES_FAR),
+        };
+        MetricKey::new(name, profiled_metric(recording).domain, EMULATOR)
+    }
+
+    /// A profile whose contexts cost what they are charged with; `None` if it does not have that.
+    fn charge(self, profile: &Profile, total: u64, sampled: bool) -> Option<Cow<'_, Profile>> {
+        let cost = |cycles: &ContextCycles| match self {
+            Charged::CyclePart(part) => cycles[part],
+            _ => cycles[..CYCLE_PARTS.len()].iter().sum(),
+        };
+        match self {
+            Charged::Profiled if sampled => Some(capped(profile, total)),
+            Charged::Profiled => Some(Cow::Borrowed(profile)),
+            _ if profile.cycles.len() != profile.contexts.len() => None,
+            _ => {
+                let mut charged = profile.clone();
+                for (context, cycles) in charged.contexts.iter_mut().zip(&profile.cycles) {
+                    context.cost = cost(cycles);
+                }
+                Some(Cow::Owned(charged))
+            }
+        }
+    }
+}
+
 /// The runs of a recording that have profiles, in the order of the schedule.
 pub(super) fn profiled_runs(recording: &Recording) -> Vec<ProfiledRun<'_>> {
-    let Some(metric) = recording.dictionary.id(&profiled_metric(recording)) else {
+    charged_runs(recording, Charged::Profiled)
+}
+
+fn charged_runs(recording: &Recording, charged: Charged) -> Vec<ProfiledRun<'_>> {
+    let Some(metric) = recording.dictionary.id(&charged.metric(recording)) else {
         return Vec::new();
     };
+    let sampled = is_sampled(recording);
     let by_slot: HashMap<u32, &Record> =
         recording.records.iter().map(|record| (record.slot, record)).collect();
     let plan = &recording.plan;
@@ -94,10 +144,7 @@ pub(super) fn profiled_runs(recording: &Recording) -> Vec<ProfiledRun<'_>> {
                 unit: plan.unit_of(record.block?),
                 ops: record.ops,
                 total,
-                profile: match is_sampled(recording) {
-                    true => capped(profile, total),
-                    false => Cow::Borrowed(profile),
-                },
+                profile: charged.charge(profile, total, sampled)?,
             })
         })
         .collect()
@@ -218,9 +265,14 @@ pub(super) struct Attribution {
 impl Attribution {
     /// Takes the runs of one recording that have profiles; the sides are its variants.
     pub(super) fn of(recording: &Recording) -> Attribution {
+        Attribution::of_charged(recording, Charged::Profiled)
+    }
+
+    /// The same by what the contexts are charged with.
+    pub(super) fn of_charged(recording: &Recording, charged: Charged) -> Attribution {
         let variants = 0..recording.plan.variants.len();
         let variants: Vec<_> = variants.map(|variant| VariantOf { recording, variant }).collect();
-        let runs = profiled_runs(recording);
+        let runs = charged_runs(recording, charged);
         let of = |variant: usize| runs.iter().filter(|run| run.variant == variant).collect();
         Attribution::over(&variants, &(0..variants.len()).map(of).collect::<Vec<_>>())
     }

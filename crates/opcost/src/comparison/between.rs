@@ -45,6 +45,15 @@ pub(crate) fn between(before: &Recording, after: &Recording, variant: &str) -> B
             environment.push("the emulator is another".to_string());
         }
     }
+    let core = |recording: &Recording| {
+        let core = recording.plan.emulation().and_then(|emulation| emulation.core.as_ref());
+        core.map(|core| format!("{} ({})", core.name, core.fingerprint))
+    };
+    if let (Some(one), Some(two)) = (core(before), core(after))
+        && one != two
+    {
+        environment.push(format!("modelled core: {one} → {two}"));
+    }
     let of = |recording: &Recording| -> Option<VariantPlan> {
         recording.plan.variants.iter().find(|known| known.name == variant).cloned()
     };

@@ -1,6 +1,6 @@
 //! The answer in words.
 
-use super::{Change, Comparison, Row, Severity, Verdict, alone, reconciled};
+use super::{Change, Comparison, ModelAccuracy, Row, Severity, Verdict, alone, cycles, reconciled};
 use crate::number::{figure, magnitude, percent};
 use opcost_record::Kind;
 
@@ -34,6 +34,7 @@ pub(super) fn conclusions(comparison: &Comparison) -> Vec<String> {
             let others = [
                 reconciled::other_kind(comparison, row, index),
                 reconciled::other_times(comparison, row, index),
+                cycles::beside(&comparison.rows, index),
             ];
             let others = others.into_iter().flatten().map(|clause| format!("; {clause}"));
             format!("{names}: {}{}", sentence(row, index), others.collect::<String>())
@@ -46,6 +47,11 @@ fn sentence(row: &Row, index: usize) -> String {
     let label = &row.label;
     let amount = change.change_ratio.map_or_else(|| "changed".into(), percent);
     match change.verdict {
+        Verdict::Changed | Verdict::FewLayouts if change.estimated => {
+            let error = row.accuracy.as_ref().map(ModelAccuracy::error_in_words);
+            let error = error.unwrap_or_else(|| "by a formula over counts".into());
+            format!("{label} {amount}, {} ({error})", change.found())
+        }
         Verdict::Changed => {
             let real = match change.ci {
                 Some((low, high)) => format!(

@@ -22,6 +22,7 @@ use super::matching::{Matching, ModulePair};
 use super::sampled_by::SampledBy;
 use super::{Layouts, Row, Verdict};
 use crate::recording::Recording;
+use opcost_record::metric::MODEL_CYCLES;
 use opcost_stats::multiple::Family;
 use opcost_stats::{Budget, rank};
 use serde::Serialize;
@@ -57,6 +58,8 @@ pub struct FunctionComparison {
     pub variant: usize,
     /// Whether the figures are per operation; else they are per run.
     pub per_op: bool,
+    /// Whether the figures are modelled cycles.
+    pub modelled: bool,
     /// The samples that they are estimated from; `None` where every instruction was counted.
     pub sampled: Option<SampledBy>,
     /// The metric itself, as it was counted.
@@ -88,6 +91,9 @@ pub enum FunctionVerdict {
     /// The difference is exact in the layouts that were run, which are too few to say more.
     #[serde(rename = "inconclusive")]
     FewLayouts,
+    /// The figures are a model's, whose error no run shows: to scripts, inconclusive.
+    #[serde(rename = "inconclusive")]
+    Estimated,
     /// The runs cannot tell.
     #[default]
     Inconclusive,
@@ -166,6 +172,8 @@ pub struct FunctionRow {
     pub callers: Vec<CallerRow>,
     /// What profiles in files have beside it; `None` of recordings.
     pub in_files: Option<FileFigures>,
+    /// Of modelled cycles: those of each cause, and last those of memory that waited far away.
+    pub parts: Option<Vec<Sides>>,
     /// The means of the blocks of the baseline and of the variant; of two recordings, the runs; of
     /// files, each.
     pub(super) observations: [Vec<f64>; 2],
@@ -186,10 +194,22 @@ pub struct CallerRow {
     pub calls: Sides,
 }
 
+impl FunctionRow {
+    /// Whether another row is of the same function in the same matching.
+    pub(super) fn is(&self, other: &FunctionRow) -> bool {
+        let of = |row: &FunctionRow| (row.symbol.clone(), row.module.clone(), row.source.clone());
+        of(self) == of(other)
+    }
+}
+
 impl FunctionComparison {
     /// What a figure is of: `instructions`.
     pub fn unit(&self) -> &'static str {
-        if self.sampled.is_some() { SAMPLED_UNIT } else { "instructions" }
+        match (self.modelled, &self.sampled) {
+            (true, _) => MODEL_CYCLES,
+            (_, Some(_)) => SAMPLED_UNIT,
+            _ => "instructions",
+        }
     }
 
     /// Says that the figures are estimated from samples: two runs with the same number of samples
@@ -263,7 +283,7 @@ pub(super) fn functions(
     let total_row = rows.iter().find(|row| row.key == metric);
     let comparisons = recording.plan.comparisons();
     let made = comparisons.into_iter().enumerate().filter_map(|(index, (baseline, variant))| {
-        let mut made = compare(&attribution, baseline, variant)?;
+        let mut made = compare_attributed(&attribution, baseline, variant)?;
         let verdict = total_row.map(|row| row.changes[index].verdict.into());
         made.verdict = verdict.unwrap_or_default();
         made.layouts = total_row.and_then(|row| row.changes[index].layouts);
@@ -341,7 +361,7 @@ impl Sides {
 pub(super) type Observations<'a> = Vec<Vec<&'a AttributedRun>>;
 
 /// Two variants by function, without verdicts; `None` if no block has runs of both.
-fn compare(
+pub(super) fn compare_attributed(
     attribution: &Attribution,
     baseline: usize,
     variant: usize,
@@ -419,6 +439,7 @@ pub(super) fn summed(
         baseline: 0,
         variant: 0,
         per_op: false,
+        modelled: false,
         sampled: None,
         total: Sides::of(total),
         verdict: FunctionVerdict::Inconclusive,
@@ -533,6 +554,7 @@ pub(super) mod tests {
             baseline: 0,
             variant: 1,
             per_op: false,
+            modelled: false,
             sampled: None,
             total: Sides::default(),
             verdict: FunctionVerdict::Changed,

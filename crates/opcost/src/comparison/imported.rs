@@ -92,6 +92,8 @@ pub(super) fn compare(recording: &Recording, import: &ImportPlan) -> (Comparison
         variants: variants.collect(),
         comparisons: pairs,
         functions: Vec::new(),
+        cycles: Vec::new(),
+        cycle_costs: None,
         kernel_commits: Vec::new(),
         function_costs: None,
         differences: Vec::new(),
@@ -149,6 +151,7 @@ fn row(plan: &Plan, metric: &ImportedMetric) -> Row {
         family: metric.family,
         per_op: metric.per_op,
         exact: false,
+        accuracy: None,
         changes: changes.collect(),
         values,
     }

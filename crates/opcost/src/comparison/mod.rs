@@ -13,6 +13,7 @@ mod claims;
 mod columns;
 pub mod conclusion;
 mod conditions;
+pub mod cycles;
 pub mod difference;
 mod disturbance;
 pub mod function_context;
@@ -58,6 +59,7 @@ pub use size::SizeRows;
 
 use crate::number::grouped;
 use crate::plan::{Shard, Unavailable};
+pub use cycles::ModelAccuracy;
 use kernel_commits::KernelCommits;
 use limit::{FailOn, Watched};
 use matching::UnknownModule;
@@ -89,10 +91,14 @@ pub struct Comparison {
     pub rows: Vec<Row>,
     /// Where the change of the instructions comes from, for the comparisons with profiles.
     pub functions: Vec<FunctionComparison>,
+    /// The same by modelled cycles.
+    pub cycles: Vec<FunctionComparison>,
     /// Commits that touched the files of kernel functions, where somebody asked git.
     pub kernel_commits: Vec<KernelCommits>,
     /// What the functions of a variant that is compared with none cost.
     pub function_costs: Option<FunctionCosts>,
+    /// The same by modelled cycles.
+    pub cycle_costs: Option<FunctionCosts>,
     /// What differs between variants beside what the user said.
     pub differences: Vec<VariantDifference>,
     /// Sizes of the programs or kernels that variants run, where these differ.
@@ -208,6 +214,8 @@ pub struct Row {
     pub per_op: bool,
     /// Whether every run of each variant gave the same integer.
     pub exact: bool,
+    /// How far off it may be, of modelled cycles.
+    pub accuracy: Option<ModelAccuracy>,
     /// One for each variant; `None` where no run has the metric.
     pub values: Vec<Option<Figures>>,
     /// One for each of the comparison's comparisons.
@@ -290,6 +298,8 @@ pub struct Change {
     /// Whether nobody drew the order of the runs, so that a drift of the machine is not excluded: the
     /// figures then differ, and nobody can say that the change is real.
     pub unordered: bool,
+    /// Whether the figures are modelled cycles, whose change is an estimate however exact they are.
+    pub estimated: bool,
 }
 
 /// Seeds and layouts of an emulated machine in each of which both variants ran once, and whose counts
@@ -317,7 +327,11 @@ impl Layouts {
 impl Change {
     /// The word for a change that was found.
     pub fn found(&self) -> &'static str {
-        if self.unordered { "differs" } else { "real" }
+        match (self.estimated, self.unordered) {
+            (true, _) => "estimated",
+            (_, true) => "differs",
+            _ => "real",
+        }
     }
 
     /// The relevance floor that this change does not reach, if it is real or exact and does not.

@@ -183,6 +183,9 @@ pub fn key(
     add("opcost", COUNTING_VERSION.to_string());
     add("seed", plan.seed.to_string());
     add("compiler", compiler.unwrap_or_default().into());
+    if let Some(core) = plan.emulation().and_then(|emulation| emulation.core.as_ref()) {
+        add("core", core.fingerprint.clone());
+    }
     let variant = &plan.variants[0];
     if let Some(guest) = &variant.guest {
         add("cpu", guest.cpu_model.clone());

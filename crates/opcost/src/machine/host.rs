@@ -6,7 +6,9 @@ use super::window::Window;
 use super::{Machine, RunEnd, Together, outcome};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::plan::guest::DEFAULT_KERNEL;
-use crate::plan::{Aslr, EnvironmentPolicy, EventPlan, Group, Plan, Slot, VariantPlan, WorkPlan};
+use crate::plan::{
+    Aslr, CorePlan, EnvironmentPolicy, EventPlan, Group, Plan, Slot, VariantPlan, WorkPlan,
+};
 use crate::resolve::Surroundings;
 use crate::sampling::{
     Collecting, Granted, Intake, Recorder, SamplingPlan, existing, process_clock,
@@ -15,6 +17,7 @@ use crate::sampling::{
 use crate::source::{Scope, Source, SourceContext, perf_event, sampling, sources};
 use crate::work_process::{self, Request};
 use anyhow::{Context, Result};
+use opcost_core_model::Core;
 use opcost_kernel::KernelSpec;
 use opcost_profile::session::Recorded;
 use opcost_profile::symbolise::symbolise;
@@ -561,6 +564,30 @@ impl Surroundings for HostSurroundings {
 
     fn kernel_revision(&self, tree: &Path, name: &str, config: &[PathBuf]) -> Result<KernelSpec> {
         Ok(KernelSpec::Revision(opcost_kernel::find_revision(tree, name, config)?))
+    }
+
+    fn core(&self, name: &str) -> Result<CorePlan> {
+        let here = self.working_dir().context("cannot read the working directory")?;
+        let path = here.join(name);
+        let (given, text) = match Core::shipped_text(name) {
+            Some(text) if !path.exists() => (name.to_string(), text.to_string()),
+            _ => {
+                let text = std::fs::read_to_string(&path).map_err(|error| {
+                    let shipped: Vec<&str> = Core::SHIPPED.iter().map(|(name, _)| *name).collect();
+                    fail(
+                        Status::Usage,
+                        format!(
+                            "--core {name}: cannot read {}: {error}; name a file, or one that ships: {}",
+                            path.display(),
+                            shipped.join(", ")
+                        ),
+                    )
+                })?;
+                (path.display().to_string(), text)
+            }
+        };
+        CorePlan::new(given, &text)
+            .map_err(|error| fail(Status::Usage, format!("--core {name}: {error}")))
     }
 
     fn search_path(&self) -> Option<OsString> {

@@ -1,13 +1,18 @@
 //! The emulated machine of each variant.
 
+use super::validation::Validation;
+use opcost_core_model::{Core, CoreError};
 use opcost_kernel::KernelSpec;
 use opcost_kernel::disk::DiskSpec;
-use opcost_record::metric::EMULATOR;
+use opcost_record::metric::{CYCLE_PARTS, CYCLES_FAR, CYCLES_UNKNOWN, EMULATOR, MODEL_CYCLES};
 use opcost_record::{Domain, MetricKey};
 use serde::{Deserialize, Serialize};
 
 /// The CPU with every feature that the emulator has.
 pub(crate) const CPU_MODEL: &str = "max";
+
+/// The core that is modelled where no other is asked for: the same on every computer.
+pub(crate) const CORE_DEFAULT: &str = "zen4";
 
 /// The kernel that is booted where no other is asked for.
 pub(crate) const DEFAULT_KERNEL: &str = "command";
@@ -20,6 +25,9 @@ pub(crate) const NO_KERNEL: &str = "none";
 pub struct EmulationPlan {
     /// The caches that are modelled, with a branch predictor; `None` counts without models.
     pub model: Option<CachesPlan>,
+    /// The core whose cycles are modelled; `None` counts without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core: Option<CorePlan>,
     /// Machines that run at the same time.
     pub jobs: usize,
     /// Files and folders to have in every guest, as `PATH` or `PATH:PATH_IN_GUEST`.
@@ -30,6 +38,34 @@ pub struct EmulationPlan {
     /// Whether guests are booted once and runs go on from their kept state, if it can be kept.
     #[serde(default)]
     pub booted_once: bool,
+}
+
+/// A core whose cycles are modelled.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct CorePlan {
+    /// Its name, as its file has it.
+    pub name: String,
+    /// How it was named: a core that ships, or a file.
+    pub given: String,
+    /// What tells it from other cores: a hash of all figures of its file.
+    pub fingerprint: String,
+    /// Its file, whole, so that a recording can be made again.
+    pub text: String,
+    /// What is known of its errors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub validation: Option<Validation>,
+}
+
+impl CorePlan {
+    /// A core from the text of its file; `given`: how it was named.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub fn new(given: String, text: &str) -> Result<CorePlan, CoreError> {
+        let core = Core::parse(text)?;
+        let (name, fingerprint) = (core.name().into(), core.fingerprint());
+        Ok(CorePlan { name, given, fingerprint, text: text.into(), validation: None })
+    }
 }
 
 /// The modelled caches.
@@ -135,7 +171,7 @@ impl GuestPlan {
 ///
 /// `kernel`: whether a kernel is booted; user-mode emulation sees no kernel's events. `cpus`: how many
 /// every machine has at least.
-pub(crate) fn metrics(model: bool, kernel: bool, cpus: u32) -> Vec<MetricKey> {
+pub(crate) fn metrics(emulation: &EmulationPlan, kernel: bool, cpus: u32) -> Vec<MetricKey> {
     let both: &[Domain] =
         if kernel { &[Domain::All, Domain::User, Domain::Kernel] } else { &[Domain::User] };
     let whole = if kernel { Domain::All } else { Domain::User };
@@ -148,14 +184,18 @@ pub(crate) fn metrics(model: bool, kernel: bool, cpus: u32) -> Vec<MetricKey> {
     if kernel {
         add(&["page-faults", "interrupts"]);
     }
-    if model {
+    if emulation.core.is_some() {
+        add(&[MODEL_CYCLES]);
+        add(&CYCLE_PARTS);
+        add(&[CYCLES_FAR, CYCLES_UNKNOWN]);
+    }
+    if emulation.model.is_some() {
         add(&[
             "conditional-branches-taken",
             "model-branch-misses",
             "model-L1-icache-misses",
             "model-L1-dcache-misses",
             "model-LLC-misses",
-            "estimated-cycles",
         ]);
     }
     if cpus > 1 {

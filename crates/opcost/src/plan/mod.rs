@@ -17,11 +17,12 @@ mod shard;
 pub mod shell_syntax;
 mod stop;
 mod target;
+mod validation;
 
 pub use crate::source::EventPlan;
 pub use attached::{AttachmentPlan, OpsSource};
 pub use group::Group;
-pub use guest::{CacheShape, CachesPlan, EmulationPlan, GuestPlan};
+pub use guest::{CacheShape, CachesPlan, CorePlan, EmulationPlan, GuestPlan};
 pub use imported::{
     Claim, Formula, IMPORT, ImportPlan, ImportSource, ImportedFigures, ImportedMetric, Omission,
 };
@@ -34,6 +35,8 @@ pub use settings::{Aslr, EnvironmentPolicy, MachineKind, PairsOfVariants};
 pub use shard::{Shard, ShardPlan};
 pub use stop::{StopPlan, StopReason, Width};
 pub use target::{HostPlan, Target};
+pub(crate) use validation::DECIDES_FROM_RATIO_MIN;
+pub use validation::{Accuracy, Validation};
 
 use crate::source::Scope;
 use opcost_record::MetricKey;
@@ -262,7 +265,7 @@ impl Plan {
             Some(emulation) => {
                 let cpus =
                     guest::fewest_cpus(self.variants.iter().map(|variant| variant.guest.as_ref()));
-                guest::metrics(emulation.model.is_some(), self.boots_kernels(), cpus)
+                guest::metrics(emulation, self.boots_kernels(), cpus)
             }
             None => judged::metrics_judged(&self.events, self.scope(), &self.primary),
         }

@@ -2,11 +2,12 @@
 
 use super::View;
 use super::imported::unit_written;
-use super::json::name_region;
+use super::json::{add_accuracy, name_region};
 use super::page::{BOLD, DIM, PLAIN, Page, align, fit};
 use super::text::{heading, twin};
 use crate::comparison::{Comparison, FIGURE_LEVEL, Figures, FunctionCost, FunctionCosts, Row};
 use crate::number::{digits, figure, magnitude, scale};
+use opcost_record::metric::{CYCLE_PARTS, CYCLES_FAR, MODEL_CYCLES};
 use opcost_record::{Function, Unit};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -120,7 +121,12 @@ pub(super) fn text(page: &mut Page, comparison: &Comparison) {
 
 /// The dearest functions, for people.
 pub(super) fn functions_text(page: &mut Page, comparison: &Comparison) {
-    let Some(costs) = &comparison.function_costs else { return };
+    for costs in comparison.function_costs.iter().chain(&comparison.cycle_costs) {
+        costs_text(page, costs);
+    }
+}
+
+fn costs_text(page: &mut Page, costs: &FunctionCosts) {
     page.line("");
     page.wrap(BOLD, "  ", &title(costs));
     let widest = page.width.saturating_sub(OTHER_COLUMNS);
@@ -172,7 +178,9 @@ fn function_rows(
         let calls = calls.map_or(String::new(), |calls| {
             format!("{} {}", digits(calls), if calls == 1.0 { "call" } else { "calls" })
         });
-        [name(row), cost(costs, row.own), share(row.own), calls]
+        // Of cycles it matters more what they were spent on.
+        let said = row.parts.as_deref().map(causes).unwrap_or(calls);
+        [name(row), cost(costs, row.own), share(row.own), said]
     };
     let mut rows: Vec<[String; 4]> = shown.iter().map(&mut row).collect();
     let mut rest = |name: String, own: f64| {
@@ -186,6 +194,17 @@ fn function_rows(
         rest(crate::comparison::UNATTRIBUTED.into(), costs.unattributed);
     }
     rows
+}
+
+/// What a function's modelled cycles were spent on, the most first, as far as it is a tenth of them.
+fn causes(parts: &[f64]) -> String {
+    let names = CYCLE_PARTS.iter().map(|name| name.trim_start_matches("model-cycles-"));
+    let mut causes: Vec<(&str, f64)> = names.zip(parts.iter().copied()).collect();
+    let all: f64 = causes.iter().map(|(_, part)| part).sum();
+    causes.retain(|(_, part)| *part >= 0.1 * all && *part > 0.0);
+    causes.sort_by(|one, two| two.1.total_cmp(&one.1));
+    let words = causes.iter().map(|(name, part)| format!("{name} {:.0} %", 100.0 * part / all));
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// What stands behind a function's name.
@@ -202,11 +221,13 @@ pub(super) fn markdown(text: &mut String, comparison: &Comparison, escape: fn(&s
         let cells = [row.label, row.median, row.spread, row.interval, row.range];
         let _ = writeln!(text, "| {} |", cells.map(|cell| escape(&cell)).join(" | "));
     }
-    let Some(costs) = &comparison.function_costs else { return };
-    let _ = writeln!(text, "\n{}:\n", escape(&title(costs)));
-    text.push_str("| function | cost | share | calls |\n|:---|---:|---:|---:|\n");
-    for row in function_rows(costs, |row| format!("{}{}", row.symbol, behind(row))) {
-        let _ = writeln!(text, "| {} |", row.map(|cell| escape(&cell)).join(" | "));
+    for costs in comparison.function_costs.iter().chain(&comparison.cycle_costs) {
+        let _ = writeln!(text, "\n{}:\n", escape(&title(costs)));
+        let last = if costs.unit == MODEL_CYCLES { "spent on" } else { "calls" };
+        let _ = writeln!(text, "| function | cost | share | {last} |\n|:---|---:|---:|---:|");
+        for row in function_rows(costs, |row| format!("{}{}", row.symbol, behind(row))) {
+            let _ = writeln!(text, "| {} |", row.map(|cell| escape(&cell)).join(" | "));
+        }
     }
 }
 
@@ -241,6 +262,7 @@ pub(super) fn figures_json(view: &View<'_>) -> Vec<Value> {
                 "values": Some(&side.values).filter(|values| values.len() <= VALUES_MAX),
             });
             name_region(row, &mut figure);
+            add_accuracy(row, &mut figure);
             figures.push(figure);
         }
     }
@@ -248,13 +270,25 @@ pub(super) fn figures_json(view: &View<'_>) -> Vec<Value> {
 }
 
 /// What the functions of a variant that is compared with none cost.
-pub(super) fn functions_json(comparison: &Comparison) -> Value {
-    let Some(costs) = &comparison.function_costs else { return Value::Null };
-    let row = |row: &FunctionCost| json!({"symbol": row.symbol, "module": row.module, "value": row.own, "calls": row.calls});
+pub(super) fn functions_json(costs: Option<&FunctionCosts>) -> Value {
+    let Some(costs) = costs else { return Value::Null };
+    let row = |row: &FunctionCost| {
+        let mut shown = json!({"symbol": row.symbol, "module": row.module, "value": row.own, "calls": row.calls});
+        if let Some(parts) = &row.parts {
+            let parts = CYCLE_PARTS.iter().chain([&CYCLES_FAR]).zip(parts);
+            shown["parts"] =
+                Value::Object(parts.map(|(name, part)| (name.to_string(), json!(part))).collect());
+        }
+        shown
+    };
     json!({
         "unit": costs.unit,
         "per_op": costs.per_op,
-        "kind": if costs.sampled.is_some() { "sampled" } else { "counted" },
+        "kind": match (&costs.sampled, costs.unit) {
+            (Some(_), _) => "sampled",
+            (None, MODEL_CYCLES) => "modelled",
+            (None, _) => "counted",
+        },
         "total": costs.total,
         "unattributed": costs.unattributed,
         "functions": costs.rows.iter().map(row).collect::<Vec<_>>(),

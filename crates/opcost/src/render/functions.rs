@@ -2,6 +2,7 @@
 
 use super::page::{BOLD, DIM, PLAIN, Page, align, column, fit};
 use super::{Style, function_table};
+use crate::comparison::cycles::causes_in_words;
 use crate::comparison::matching::{ModuleMatch, ModulePair};
 use crate::comparison::{
     CallerRow, Comparison, FunctionComparison, FunctionRow, FunctionVerdict, Sides, UNATTRIBUTED,
@@ -35,9 +36,20 @@ const NAME_IN_LIST_WIDTH_MIN: usize = 12;
 /// A rest that is smaller, per operation, is not worth a line.
 const REST_MIN: f64 = 0.05;
 
-/// The functions of one comparison as lines.
+/// The functions of one comparison as lines; below them the same by modelled cycles.
 pub(super) fn text(page: &mut Page, comparison: &Comparison, sides: [usize; 2]) {
-    let Some(functions) = of(comparison, sides) else { return };
+    for functions in of(comparison, sides) {
+        text_of(page, comparison, functions, sides);
+    }
+    commits_text(page, comparison, sides);
+}
+
+fn text_of(
+    page: &mut Page,
+    comparison: &Comparison,
+    functions: &FunctionComparison,
+    sides: [usize; 2],
+) {
     page.line("");
     let parts = Parts::of(functions);
     // Where there is more than one comparison, it is said which.
@@ -100,6 +112,9 @@ pub(super) fn text(page: &mut Page, comparison: &Comparison, sides: [usize; 2]) 
             page.line(&line);
             page.line(&page.paint(DIM, &format!("{CALLERS_INDENT}{from}")));
         }
+        if let Some(causes) = causes(row) {
+            page.line(&page.paint(DIM, &format!("{CALLERS_INDENT} of which {causes}")));
+        }
     }
     for name in parts.rest_names() {
         let (name, figures) = start(page, &name, "");
@@ -113,7 +128,18 @@ pub(super) fn text(page: &mut Page, comparison: &Comparison, sides: [usize; 2]) 
     if let Some(by) = &functions.sampled {
         page.wrap(DIM, "    ", &format!("estimated from {}", by.describe()));
     }
-    commits_text(page, comparison, sides);
+    if functions.modelled {
+        page.wrap(DIM, "    ", MODELLED);
+    }
+}
+
+/// Said below functions by modelled cycles.
+const MODELLED: &str =
+    "estimated by the model of a core: how far off it may be stands below the table";
+
+/// What a change of modelled cycles is made of, in words; `None` of other figures.
+fn causes(row: &FunctionRow) -> Option<String> {
+    row.parts.as_deref().map(causes_in_words).filter(|causes| !causes.is_empty())
 }
 
 /// A line with the lines that belong to it.
@@ -247,9 +273,28 @@ pub(super) fn markdown(
     escape: fn(&str) -> String,
     style: &Style,
 ) {
-    let Some(Table { heading, lines, covered, notes }) = table(comparison, sides, style) else {
-        return;
-    };
+    for table in tables(comparison, sides, style) {
+        table_markdown(text, comparison, sides, escape, table);
+    }
+    if let Some((heading, files)) = commits(comparison, sides) {
+        let _ = writeln!(text, "\n{}:\n", escape(&heading));
+        for (title, lines) in files {
+            let _ = writeln!(text, "- {}", escape(&title));
+            for line in lines {
+                let _ = writeln!(text, "  - {}", escape(&line));
+            }
+        }
+    }
+}
+
+fn table_markdown(
+    text: &mut String,
+    comparison: &Comparison,
+    sides: [usize; 2],
+    escape: fn(&str) -> String,
+    table: Table,
+) {
+    let Table { heading, lines, covered, notes } = table;
     let [baseline, variant] = sides.map(|side| escape(&comparison.variants[side].name));
     let _ = writeln!(text, "\nWhere the {} come from:\n", escape(&heading));
     let _ = writeln!(text, "| function | {baseline} | {variant} | change | | called from |");
@@ -265,15 +310,6 @@ pub(super) fn markdown(
     }
     for note in notes {
         let _ = writeln!(text, "\n{}.", escape(&note));
-    }
-    if let Some((heading, files)) = commits(comparison, sides) {
-        let _ = writeln!(text, "\n{}:\n", escape(&heading));
-        for (title, lines) in files {
-            let _ = writeln!(text, "- {}", escape(&title));
-            for line in lines {
-                let _ = writeln!(text, "  - {}", escape(&line));
-            }
-        }
     }
 }
 
@@ -320,10 +356,20 @@ impl Line {
     }
 }
 
-/// The functions that make the change; `None` where there is no shift.
-pub(super) fn table(comparison: &Comparison, sides: [usize; 2], style: &Style) -> Option<Table> {
+/// The functions that make the change, by what was counted and then by modelled cycles; none where there
+/// is no shift.
+pub(super) fn tables(comparison: &Comparison, sides: [usize; 2], style: &Style) -> Vec<Table> {
+    let shifted = of(comparison, sides).into_iter().filter(|functions| functions.shifted());
+    shifted.map(|functions| table(comparison, functions, sides, style)).collect()
+}
+
+fn table(
+    comparison: &Comparison,
+    functions: &FunctionComparison,
+    sides: [usize; 2],
+    style: &Style,
+) -> Table {
     let mut page = Page::new(&Style { width: LIST_WIDTH, ..style.clone() });
-    let functions = of(comparison, sides).filter(|functions| functions.shifted())?;
     let parts = Parts::of(functions);
     let age = |row: &FunctionRow| match (row.appeared, row.vanished) {
         (true, _) => "new",
@@ -337,7 +383,7 @@ pub(super) fn table(comparison: &Comparison, sides: [usize; 2], style: &Style) -
         age: age(row),
         by_name_only: row.by_name_only,
         real: row.verdict == FunctionVerdict::Changed,
-        reason: row.reason.clone(),
+        reason: causes(row).unwrap_or_else(|| row.reason.clone()),
         callers: callers(&mut page, &row.callers, parts.decimals, LIST_WIDTH)
             .trim_start_matches(" ← ")
             .to_string(),
@@ -346,12 +392,14 @@ pub(super) fn table(comparison: &Comparison, sides: [usize; 2], style: &Style) -
     let rest = parts.rest_names().into_iter().map(|name| Line { name, ..Line::default() });
     let lines = rows.chain(rest).zip(parts.figures());
     let names = sides.map(|side| comparison.variants[side].name.as_str());
-    Some(Table {
+    let mut notes = matching_notes(&functions.modules, functions.unmatched.as_ref(), names);
+    notes.extend(functions.modelled.then(|| MODELLED.to_string()));
+    Table {
         heading: parts.heading(),
         lines: lines.map(|(line, figures)| Line { figures, ..line }).collect(),
         covered: covered(functions, parts.rows.len()),
-        notes: matching_notes(&functions.modules, functions.unmatched.as_ref(), names),
-    })
+        notes,
+    }
 }
 
 /// What differs between the two variants of a comparison, as lines.
@@ -386,13 +434,14 @@ pub(super) fn differences_text(page: &mut Page, comparison: &Comparison, sides: 
     }
 }
 
-/// The functions of a comparison, unless the runs were not comparable.
-fn of(comparison: &Comparison, [baseline, variant]: [usize; 2]) -> Option<&FunctionComparison> {
+/// The functions of a comparison, by what was counted and by modelled cycles, unless the runs were not
+/// comparable.
+fn of(comparison: &Comparison, sides: [usize; 2]) -> Vec<&FunctionComparison> {
     if comparison.refused() {
-        return None;
+        return Vec::new();
     }
-    let mut functions = comparison.functions.iter();
-    functions.find(|functions| (functions.baseline, functions.variant) == (baseline, variant))
+    let all = comparison.functions.iter().chain(&comparison.cycles);
+    all.filter(|functions| [functions.baseline, functions.variant] == sides).collect()
 }
 
 /// The lines of one comparison, with as many decimals as make them add up.
@@ -516,7 +565,13 @@ pub(super) fn mark(row: &FunctionRow) -> String {
         (row.appeared, "new"),
         (row.vanished, "gone"),
         (row.by_name_only, "≈"),
-        (!matches!(row.verdict, FunctionVerdict::Changed | FunctionVerdict::FewLayouts), "?"),
+        (
+            !matches!(
+                row.verdict,
+                FunctionVerdict::Changed | FunctionVerdict::FewLayouts | FunctionVerdict::Estimated
+            ),
+            "?",
+        ),
     ];
     let words = words.into_iter().filter(|(said, _)| *said).map(|(_, word)| word);
     words.collect::<Vec<_>>().join(" ")

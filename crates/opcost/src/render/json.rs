@@ -2,10 +2,12 @@
 
 use super::{View, alone, imported, size};
 use crate::comparison::{
-    Change, FunctionComparison, FunctionRow, Row, UNATTRIBUTED, VariantDifference, Verdict,
+    Change, FunctionComparison, FunctionRow, ModelAccuracy, Row, UNATTRIBUTED, VariantDifference,
+    Verdict,
 };
 use anyhow::{Context, Result};
 use opcost_record::Kind;
+use opcost_record::metric::{CYCLE_PARTS, CYCLES_FAR};
 use serde_json::{Map, Value, json};
 
 /// Version of the `opcost` block.
@@ -29,8 +31,8 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
             "variants": comparison.variants,
             "metrics": metrics(view),
             "figures": alone::figures_json(view),
-            "functions": functions(view),
-            "function_costs": alone::functions_json(comparison),
+            "functions": functions(view, &comparison.functions),
+            "function_costs": alone::functions_json(comparison.function_costs.as_ref()),
             "differences": differences(view),
             "sizes": size::rows_json(comparison),
             "empty_twin": comparison.twin,
@@ -42,6 +44,12 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
             "warnings": view.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
         },
     });
+    if let Some(costs) = &comparison.cycle_costs {
+        document["opcost"]["cycle_costs"] = alone::functions_json(Some(costs));
+    }
+    if !comparison.cycles.is_empty() {
+        document["opcost"]["cycle_functions"] = json!(functions(view, &comparison.cycles));
+    }
     if let Some(per_megabyte) = &comparison.per_megabyte {
         document["opcost"]["per_megabyte"] = json!(per_megabyte);
     }
@@ -194,7 +202,22 @@ pub(super) fn metric(
         "reason": change.reason,
     });
     name_region(row, &mut metric);
+    add_accuracy(row, &mut metric);
     metric
+}
+
+/// Says how far off modelled cycles may be.
+pub(super) fn add_accuracy(row: &Row, shown: &mut Value) {
+    if let Some(ModelAccuracy { core, confidence, accuracy, validated_on, decides_from_ratio }) =
+        &row.accuracy
+    {
+        shown["core"] = json!(core);
+        shown["confidence"] = json!(confidence.name());
+        shown["error_median"] = json!(accuracy.map(|accuracy| accuracy.error_median));
+        shown["error_p90"] = json!(accuracy.map(|accuracy| accuracy.error_p90));
+        shown["validated_on"] = json!(validated_on);
+        shown["decides_from_ratio"] = json!(decides_from_ratio);
+    }
 }
 
 /// Names the region of a row, if the program marked it, and the row as `--fail-on` and a gate's suite do.
@@ -207,10 +230,10 @@ pub(super) fn name_region(row: &Row, shown: &mut Value) {
 
 /// Every function of every comparison, those that changed most first; behind them what no function
 /// is charged with.
-fn functions(view: &View<'_>) -> Vec<Value> {
+fn functions(view: &View<'_>, all: &[FunctionComparison]) -> Vec<Value> {
     let variants = &view.comparison.variants;
     let mut rows = Vec::new();
-    for functions in &view.comparison.functions {
+    for functions in all {
         let names = [functions.baseline, functions.variant].map(|side| &variants[side].name);
         rows.extend(functions.rows.iter().map(|row| function(functions, row, names)));
         let rest = &functions.unattributed;
@@ -231,7 +254,11 @@ fn functions(view: &View<'_>) -> Vec<Value> {
 }
 
 fn kind(functions: &FunctionComparison) -> Kind {
-    if functions.sampled.is_some() { Kind::Sampled } else { Kind::Counted }
+    match (functions.modelled, &functions.sampled) {
+        (true, _) => Kind::Modelled,
+        (_, Some(_)) => Kind::Sampled,
+        _ => Kind::Counted,
+    }
 }
 
 /// One function, as it stands in every document.
@@ -253,7 +280,7 @@ pub(super) fn function(
             "calls": calls(caller.calls.value),
         })
     });
-    json!({
+    let mut function = json!({
         "baseline": names[0],
         "variant": names[1],
         "symbol": row.symbol,
@@ -278,7 +305,13 @@ pub(super) fn function(
         "verdict": row.verdict,
         "reason": row.reason,
         "callers": callers.collect::<Vec<Value>>(),
-    })
+    });
+    if let Some(parts) = &row.parts {
+        let parts = CYCLE_PARTS.iter().chain([&CYCLES_FAR]).zip(parts);
+        let parts = parts.map(|(name, sides)| (name.to_string(), json!(sides)));
+        function["parts"] = Value::Object(parts.collect());
+    }
+    function
 }
 
 /// What differs between variants, line by line.

@@ -4,9 +4,11 @@ use super::names::cut;
 use super::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, fit};
 use super::{View, alone, functions, imported, size};
 use crate::comparison::conclusion::detectable;
+use crate::comparison::cycles::NOT_DECIDED;
 use crate::comparison::{Change, Comparison, Figures, Row, Severity, TwinRow, Verdict};
 use crate::number::{figures, magnitude, percent};
 use anyhow::Result;
+use opcost_record::metric::MODEL_CYCLES;
 use opcost_record::{Better, Kind, Unit};
 use opcost_stats::relevance::COUNTS_MIN;
 use unicode_width::UnicodeWidthStr;
@@ -269,6 +271,8 @@ pub(super) fn side_texts(row: &Row, sides: [Option<&Figures>; 2]) -> [Option<(St
 /// Name of a row: `instructions:k/op`, with a word for figures that were not counted.
 pub(super) fn heading(row: &Row) -> String {
     let kind = match row.kind {
+        // Its name says so.
+        _ if row.accuracy.is_some() => "",
         Kind::Counted => "",
         Kind::Sampled => " (sampled)",
         Kind::Modelled => " (model)",
@@ -292,6 +296,12 @@ fn amount(change: &Change) -> String {
 fn remark(row: &Row, change: &Change) -> String {
     let arrow = if change.change_ratio.unwrap_or(1.0) < 0.0 { '▼' } else { '▲' };
     match change.verdict {
+        Verdict::Changed | Verdict::FewLayouts if change.estimated => {
+            format!("{arrow} {}", change.found())
+        }
+        Verdict::Inconclusive if change.estimated && change.reason == NOT_DECIDED => {
+            "? not decided".into()
+        }
         Verdict::Changed if change.below_floor().is_some() => format!("{arrow} real, < layout"),
         Verdict::Changed => {
             format!("{arrow} {}{}", change.found(), if row.exact { ", exact" } else { "" })
@@ -374,6 +384,9 @@ fn footnotes(page: &mut Page, comparison: &Comparison) {
     if let Some(note) = layout_note(comparison) {
         page.wrap(DIM, "  ", &note);
     }
+    if let Some(note) = accuracy_note(comparison) {
+        page.wrap(DIM, "  ", &note);
+    }
     let mut primary = comparison.rows.iter().filter(|row| row.primary).flat_map(|row| &row.changes);
     if comparison.imported.is_none() && primary.any(drifted) {
         let text = "change: estimated block by block, so that drift cancels; the machine's speed \
@@ -390,6 +403,13 @@ fn footnotes(page: &mut Page, comparison: &Comparison) {
             page.wrap(DIM, "  ", &format!("{}: {}", row.label, change.reason));
         }
     }
+}
+
+/// How far off modelled cycles may be, where there are any.
+pub(super) fn accuracy_note(comparison: &Comparison) -> Option<String> {
+    let row = comparison.rows.iter().find(|row| row.key.name == MODEL_CYCLES)?;
+    let accuracy = row.accuracy.as_ref()?;
+    Some(format!("{MODEL_CYCLES}: estimated {}", accuracy.describe()))
 }
 
 /// What `one layout` and `n layouts` mean, where they occur, and what more pairs would add.

@@ -2,7 +2,7 @@
 
 use super::{Surroundings, resolve};
 use crate::experiment::{Command, Experiment, Scalar, Seed, Variant};
-use crate::plan::{BlockPlan, EventPlan, Plan};
+use crate::plan::{BlockPlan, CorePlan, EventPlan, Plan};
 use opcost_kernel::{KernelSpec, Revision};
 use opcost_sys::perf::Refusal;
 use std::ffi::OsString;
@@ -48,6 +48,11 @@ impl Surroundings for FakeSurroundings {
 
     fn kernel(&self, name: &str) -> anyhow::Result<KernelSpec> {
         Ok(KernelSpec::Image(PathBuf::from("/boot").join(name)))
+    }
+
+    fn core(&self, name: &str) -> anyhow::Result<CorePlan> {
+        let text = opcost_core_model::Core::shipped_text(name).expect("a core that ships");
+        Ok(CorePlan::new(name.into(), text)?)
     }
 
     fn kernel_revision(

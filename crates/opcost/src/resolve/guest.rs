@@ -4,9 +4,9 @@ use super::Surroundings;
 use super::host::says_how_to_sample;
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::experiment::{Experiment, Variant};
-use crate::plan::guest::{CPU_MODEL, DEFAULT_KERNEL, NO_KERNEL};
+use crate::plan::guest::{CORE_DEFAULT, CPU_MODEL, DEFAULT_KERNEL, NO_KERNEL};
 use crate::plan::{
-    CacheShape, CachesPlan, EmulationPlan, GuestPlan, MachineKind, VariantPlan, WorkPlan,
+    CacheShape, CachesPlan, CorePlan, EmulationPlan, GuestPlan, MachineKind, VariantPlan, WorkPlan,
 };
 use anyhow::{Context, Result};
 use opcost_kernel::disk::{DiskError, DiskSpec};
@@ -114,7 +114,7 @@ pub(super) fn spread(experiment: &Experiment) -> Result<Vec<Variant>> {
 /// A field is given that has no meaning there, or is out of range.
 pub(super) fn resolve_emulation(
     experiment: &Experiment,
-    cpus_allowed: usize,
+    surroundings: &dyn Surroundings,
 ) -> Result<Option<EmulationPlan>> {
     if experiment.machine.unwrap_or_default() != MachineKind::Emulated {
         let given = [
@@ -123,6 +123,8 @@ pub(super) fn resolve_emulation(
             ("pack-only", experiment.pack_only),
             ("fresh-boots", experiment.fresh_boots),
             ("model", experiment.model),
+            ("cycles", experiment.cycles),
+            ("core", experiment.core.is_some()),
             ("cache", !experiment.cache.is_empty()),
             ("memory-mib", experiment.memory_mib.is_some()),
             ("cpus", experiment.cpus.is_some()),
@@ -187,15 +189,50 @@ pub(super) fn resolve_emulation(
         Some(jobs @ 1..=64) => jobs as usize,
         Some(jobs) => return Err(fail(Status::Usage, format!("--jobs {jobs}: give 1 to 64"))),
         None if experiment.cpu.is_some() => 1,
-        None => cpus_allowed.clamp(1, JOBS_MAX),
+        None => surroundings.allowed_cpus().len().clamp(1, JOBS_MAX),
     };
     Ok(Some(EmulationPlan {
         model: experiment.model.then_some(caches),
+        core: resolve_core(experiment, surroundings)?,
         jobs,
         pack: experiment.pack.clone(),
         pack_used: experiment.pack_used,
         booted_once: !experiment.fresh_boots,
     }))
+}
+
+/// The core whose cycles are modelled, if any.
+///
+/// # Errors
+/// The core is unknown or its file wrong, or a field excludes a modelled core.
+fn resolve_core(
+    experiment: &Experiment,
+    surroundings: &dyn Surroundings,
+) -> Result<Option<CorePlan>> {
+    if !experiment.cycles {
+        return match &experiment.core {
+            Some(core) => Err(fail(
+                Status::Usage,
+                format!("core '{core}' says which core is modelled; add cycles (--cycles)"),
+            )),
+            None => Ok(None),
+        };
+    }
+    if experiment.model {
+        return Err(fail(
+            Status::Usage,
+            "--cycles and --model: a modelled core has caches and a branch predictor of its own; leave \
+             one of them out",
+        ));
+    }
+    let several = |cpus: Option<u32>| cpus.is_some_and(|cpus| cpus > 1);
+    if several(experiment.cpus) || experiment.variants.iter().any(|variant| several(variant.cpus)) {
+        return Err(fail(
+            Status::Usage,
+            "--cycles models one core; leave --cpus out, or count without --cycles",
+        ));
+    }
+    surroundings.core(experiment.core.as_deref().unwrap_or(CORE_DEFAULT)).map(Some)
 }
 
 fn only_emulated(name: &str) -> anyhow::Error {

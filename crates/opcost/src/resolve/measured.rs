@@ -51,7 +51,7 @@ pub(super) fn measured_by_emulator(
         ));
     }
     let cpus = guest::fewest_cpus(variants.iter().map(|variant| variant.guest.as_ref()));
-    let metrics = guest::metrics(emulation.model.is_some(), kernel, cpus);
+    let metrics = guest::metrics(emulation, kernel, cpus);
     let wanted = experiment.primary.as_deref().unwrap_or("instructions");
     let found = metrics
         .iter()

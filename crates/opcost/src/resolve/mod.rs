@@ -21,8 +21,8 @@ pub(crate) use variants::unbalanced;
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::{Experiment, Seed};
 use crate::plan::{
-    Aslr, EmulationPlan, EnvironmentPolicy, EventPlan, Hooks, MachineKind, Plan, Target, WorkPlan,
-    comparisons, find_rule, schedule,
+    Aslr, CorePlan, EmulationPlan, EnvironmentPolicy, EventPlan, Hooks, MachineKind, Plan, Target,
+    WorkPlan, comparisons, find_rule, schedule,
 };
 use crate::source::Scope;
 use anyhow::{Context, Result};
@@ -57,6 +57,11 @@ pub trait Surroundings {
     /// # Errors
     /// The folder is no git tree, or has no such revision.
     fn kernel_revision(&self, tree: &Path, name: &str, config: &[PathBuf]) -> Result<KernelSpec>;
+    /// The core that a user's words name: a file, or one that ships.
+    ///
+    /// # Errors
+    /// There is no such core, or its file is wrong.
+    fn core(&self, name: &str) -> Result<CorePlan>;
     /// The value of PATH.
     fn search_path(&self) -> Option<std::ffi::OsString>;
     /// The working directory of this process, absolute.
@@ -77,7 +82,7 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         .context("cannot read the working directory")
         .status(Status::Missing)?;
     check_machine(experiment)?;
-    let emulation = guest::resolve_emulation(experiment, surroundings.allowed_cpus().len())?;
+    let emulation = guest::resolve_emulation(experiment, surroundings)?;
     let variants = variants::resolve_variants(experiment, surroundings, &here)?;
     check_cpu(experiment, surroundings)?;
     let workload = matches!(variants[0].work, WorkPlan::Workload { .. });

@@ -90,6 +90,8 @@ impl Plan {
             pack_used: emulation.is_some_and(|emulation| emulation.pack_used),
             fresh_boots: self.boots_kernels() && emulation.is_some_and(|plan| !plan.booted_once),
             model: model.is_some(),
+            cycles: emulation.is_some_and(|emulation| emulation.core.is_some()),
+            core: emulation.and_then(|emulation| Some(emulation.core.as_ref()?.given.clone())),
             cache: model.map(cache_texts).unwrap_or_default(),
             jobs: emulation.map(|emulation| emulation.jobs as u32),
             kernel_tree: revision.map(|revision| revision.tree.clone()),
@@ -300,6 +302,15 @@ mod tests {
         written.variants[1].disk = Some("ext4,data=journal:64M".into());
         let text = check(&written, &here());
         assert!(text.contains("l1d=49152:12:64"), "{text}");
+    }
+
+    #[test]
+    fn a_modelled_core_comes_again_as_it_was_named() {
+        let mut written = experiment(2, 4);
+        written.machine = Some(MachineKind::Emulated);
+        (written.cycles, written.core) = (true, Some("zen5".into()));
+        let text = check(&written, &here());
+        assert!(text.contains("cycles = true\ncore = \"zen5\"\n"), "{text}");
     }
 
     #[test]

@@ -63,20 +63,24 @@ pub(super) mod tests {
             .prop_map(|(path, soname, program)| Module { path, soname, program });
         let place = any::<prop::sample::Index>;
         let context = (prop::option::of(place()), place(), any::<u64>(), any::<u64>());
+        let context = (context, any::<[u64; 6]>());
         let contexts = prop::collection::vec(context, 0..20);
         let functions = prop::collection::vec(function, 1..8);
         let modules = prop::collection::vec(module, 0..3);
-        (functions, contexts, modules).prop_map(|(functions, drawn, modules)| {
-            let mut contexts = Vec::new();
-            for (parent, function, calls, cost) in drawn {
-                let before = contexts.len();
-                let parent =
-                    parent.filter(|_| before > 0).map(|parent| parent.index(before) as u32);
-                let function = function.index(functions.len()) as u32;
-                contexts.push(Context { parent, function, calls, cost });
-            }
-            Profile { functions, contexts, modules }
-        })
+        (functions, contexts, modules, any::<bool>()).prop_map(
+            |(functions, drawn, modules, timed)| {
+                let (mut contexts, mut cycles) = (Vec::new(), Vec::new());
+                for ((parent, function, calls, cost), spent) in drawn {
+                    let before = contexts.len();
+                    let parent =
+                        parent.filter(|_| before > 0).map(|parent| parent.index(before) as u32);
+                    let function = function.index(functions.len()) as u32;
+                    contexts.push(Context { parent, function, calls, cost });
+                    cycles.extend(timed.then_some(spent));
+                }
+                Profile { functions, contexts, cycles, modules }
+            },
+        )
     }
 
     proptest! {

@@ -118,7 +118,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
         "opcost-record",
         &[
             &["channel", "framing", "leb128", "nearest", "printable", "profile", "region"],
-            &["disk", "marker", "metric", "program_region", "request", "symbols"],
+            &["disk", "gauge", "marker", "metric", "program_region", "request", "symbols"],
             &["emulation", "record"],
             &["wire"],
         ],

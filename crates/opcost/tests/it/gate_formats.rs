@@ -72,6 +72,7 @@ fn functions() -> FunctionComparison {
         baseline: 0,
         variant: 1,
         per_op: false,
+        modelled: false,
         sampled: None,
         total: sides(1_000_000.0, 1_005_000.0),
         verdict: FunctionVerdict::FewLayouts,

@@ -193,6 +193,7 @@ fn planned_emulated(pairs: u32) -> Plan {
     let mut plan = planned_pairs(pairs, 1, 2);
     plan.target = Target::Emulated(EmulationPlan {
         model: None,
+        core: None,
         jobs: 1,
         pack: Vec::new(),
         pack_used: false,

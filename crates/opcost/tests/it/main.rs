@@ -21,6 +21,7 @@ mod cli_usage;
 mod comparison;
 mod conclusions;
 mod count_tests;
+mod cycles;
 mod emulated;
 mod events_live;
 mod events_replay;

@@ -53,6 +53,7 @@ impl Desk {
             },
             direct: Vec::new(),
             plugin_arguments: Vec::new(),
+            core: None,
             qemu_environment: Vec::new(),
             prepared: Vec::new(),
             learned: false,

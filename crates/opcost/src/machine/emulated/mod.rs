@@ -49,7 +49,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Finds an emulator and runs its self-test, whatever an earlier one found.
@@ -73,6 +73,8 @@ pub struct Emulated<'a> {
     direct: Vec<Direct>,
     /// The plugin's arguments that are the same in every run.
     plugin_arguments: Vec<String>,
+    /// The file of the core whose cycles are modelled.
+    core: Option<PathBuf>,
     /// QEMU's own environment.
     qemu_environment: Vec<(OsString, OsString)>,
     prepared: Vec<Prepared>,
@@ -129,11 +131,22 @@ impl<'a> Emulated<'a> {
             Emulator::System => "window=markers".into(),
             Emulator::User => "window=whole".into(),
         });
+        let core = match &emulation.core {
+            None => None,
+            Some(core) => {
+                let path = folder.path().join("core.toml");
+                std::fs::write(&path, &core.text)
+                    .with_context(|| format!("cannot write {}", path.display()))
+                    .status(Status::Missing)?;
+                Some(path)
+            }
+        };
         let mut emulated = Emulated {
             interrupt,
             tools,
             direct: Vec::new(),
             plugin_arguments,
+            core,
             qemu_environment: learned.environment(),
             prepared: Vec::new(),
             learned: false,
@@ -181,6 +194,8 @@ impl<'a> Emulated<'a> {
         let guest = variant.guest.as_ref().context("the variant has no machine")?;
         let report = files.path("report");
         let paths = [("out", report.as_path()), ("symbols", &prepared.symbols)];
+        let core = self.core.as_deref().map(|core| ("cycles", core));
+        let paths: Vec<(&str, &Path)> = paths.into_iter().chain(core).collect();
         let plugin = command_line::plugin(&self.tools.plugin, &self.plugin_arguments, &paths);
         let mut argv: Vec<OsString> = vec![self.tools.qemu.clone().into()];
         let mut restored = None;

@@ -169,6 +169,7 @@ impl<'a> Shown<'a> {
             FunctionVerdict::Differs => ", differs",
             FunctionVerdict::Unchanged => ", no change found",
             FunctionVerdict::FewLayouts => ", exact in few layouts",
+            FunctionVerdict::Estimated => ", estimated",
             FunctionVerdict::Inconclusive => ", inconclusive",
             FunctionVerdict::NotComparable => ", not judged",
         };

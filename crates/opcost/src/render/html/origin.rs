@@ -13,15 +13,15 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
         .map(|&(baseline, variant)| [baseline, variant])
         .filter_map(|sides| {
             let names = sides.map(|side| comparison.variants[side].name.as_str());
-            let functions = functions::table(comparison, sides, view.style);
+            let tables = functions::tables(comparison, sides, view.style);
             let differences = functions::differences(comparison, sides);
             let sizes = size::rows_table(comparison, sides);
-            if functions.is_none() && differences.is_empty() && sizes.is_empty() {
+            if tables.is_empty() && differences.is_empty() && sizes.is_empty() {
                 return None;
             }
             Some(html! {
                 (whose(view, sides))
-                @if let Some(functions) = functions { (functions_table(&functions, names)) }
+                @for table in &tables { (functions_table(table, names)) }
                 @if let Some((heading, files)) = functions::commits(comparison, sides) {
                     h4 { (heading) }
                     ul class="plain" {

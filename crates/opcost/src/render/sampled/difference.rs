@@ -81,6 +81,7 @@ fn totals(difference: &ProfileDifference) -> String {
                 (FunctionVerdict::Inconclusive, Judged::Sampling) => ", within chance".to_string(),
                 (
                     FunctionVerdict::FewLayouts
+                    | FunctionVerdict::Estimated
                     | FunctionVerdict::Inconclusive
                     | FunctionVerdict::NotComparable,
                     _,

@@ -11,6 +11,7 @@ pub(crate) fn plan(filters: &[&str], pairs: u32) -> Plan {
     let mut plan = super::plan(filters, pairs);
     plan.target = Target::Emulated(EmulationPlan {
         model: None,
+        core: None,
         jobs: 1,
         pack: Vec::new(),
         pack_used: false,

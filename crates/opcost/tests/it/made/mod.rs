@@ -3,7 +3,7 @@
 pub(crate) mod emulated;
 
 use opcost::experiment::{Experiment, Scalar, Seed, Variant};
-use opcost::plan::{EventPlan, Plan, Slot};
+use opcost::plan::{CorePlan, EventPlan, Plan, Slot};
 use opcost::recording::{MachineState, Recording, State};
 use opcost::resolve::{Surroundings, resolve};
 use opcost_kernel::KernelSpec;
@@ -41,6 +41,11 @@ impl Surroundings for NoCounters {
 
     fn kernel(&self, name: &str) -> anyhow::Result<KernelSpec> {
         Ok(KernelSpec::Built(name.to_string()))
+    }
+
+    fn core(&self, name: &str) -> anyhow::Result<CorePlan> {
+        let text = opcost_core_model::Core::shipped_text(name).expect("a core that ships");
+        Ok(CorePlan::new(name.into(), text)?)
     }
 
     fn kernel_revision(&self, _: &Path, name: &str, _: &[PathBuf]) -> anyhow::Result<KernelSpec> {

@@ -1,0 +1,83 @@
+//! Compiles the kernels, each file once a build: by two compilers and at several levels, so that pairs of builds show directions.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Builds by name: compiler and level. A compiler that is not there builds nothing.
+const BUILDS: [(&str, &str, &str); 4] = [
+    ("gcc-O1", "gcc", "-O1"),
+    ("gcc-Os", "gcc", "-Os"),
+    ("gcc-O3", "gcc", "-O3"),
+    ("clang-O2", "clang", "-O2"),
+];
+
+/// No libraries in the timed part, so that host and guest run the same machine code; floating point as it is written, so that all
+/// builds find the same sums.
+const FLAGS: [&str; 10] = [
+    "-std=gnu11",
+    "-Wall",
+    "-Wextra",
+    "-ffreestanding",
+    "-fno-builtin",
+    "-ffp-contract=off",
+    "-fno-stack-protector",
+    "-fno-asynchronous-unwind-tables",
+    "-fcf-protection=none",
+    "-fvisibility=hidden",
+];
+
+/// The file whose kernels need more than every emulated CPU has.
+const WIDE: &str = "wide.c";
+
+fn main() {
+    let kernels = Path::new("kernels");
+    println!("cargo::rerun-if-changed=kernels");
+    println!("cargo::rustc-check-cfg=cfg(has_kernels)");
+    let target = |name: &str| env::var(format!("CARGO_CFG_TARGET_{name}")).unwrap_or_default();
+    if target("OS") != "linux" || target("ARCH") != "x86_64" {
+        return;
+    }
+    println!("cargo::rustc-cfg=has_kernels");
+    let mut data = build("gcc", "-O2", "x86-64-v2");
+    data.file(kernels.join("data.c")).file(kernels.join("loops.c")).compile("gauge_data");
+    let entries = kernels.read_dir().expect("kernels/ can be read").flatten();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    files.retain(|path| {
+        let name = path.file_name().unwrap_or_default();
+        path.extension().is_some_and(|it| it == "c") && name != "data.c" && name != "loops.c"
+    });
+    // The order of the table of kernels is that of the files.
+    files.sort();
+    let mut builds = 0;
+    for (name, compiler, level) in BUILDS {
+        if Command::new(compiler).arg("--version").output().is_err() {
+            println!("cargo::warning=no {compiler} here: the gauge has no kernels of {name}");
+            continue;
+        }
+        for (library, march, wide) in [("", "x86-64-v2", false), ("_wide", "x86-64-v3", true)] {
+            let mut all = build(compiler, level, march);
+            all.define("GAUGE_BUILD", format!("\"{name}\"").as_str());
+            all.files(files.iter().filter(|path| path.ends_with(WIDE) == wide));
+            all.compile(&format!("gauge_{}{library}", name.replace('-', "_")));
+        }
+        builds += 1;
+    }
+    // Else lld drops the section of the table, which only its two ends name (https://lld.llvm.org/ELF/start-stop-gc).
+    println!("cargo::rustc-link-arg=-Wl,-z,nostart-stop-gc");
+    assert!(builds > 0, "neither gcc nor clang is here to build the kernels; install gcc");
+}
+
+/// One way of compiling, the same whatever the profile of this build is.
+fn build(compiler: &str, level: &str, march: &str) -> cc::Build {
+    let mut build = cc::Build::new();
+    build.compiler(compiler).no_default_flags(true).warnings(false);
+    // Position independent, as cargo links programs for tests; in the static one the code is the same.
+    build.flag("-fpie").flag(level).flag(format!("-march={march}"));
+    for flag in FLAGS {
+        build.flag(flag);
+    }
+    // No symbol of this program names a kernel: each registers itself in a section.
+    build.link_lib_modifier("+whole-archive");
+    build
+}

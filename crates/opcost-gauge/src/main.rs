@@ -1,0 +1,52 @@
+//! `opcost-gauge`: the truth that opcost's cycle model is held against.
+//!
+//! ```text
+//! opcost-gauge time [--repetitions N] [--only TEXT] [--cpu N]    cycles of each kernel on this CPU
+//! opcost-gauge loops [--repetitions N] [--only TEXT] [--cpu N]   cycles of each instruction's latency and throughput
+//! opcost-gauge mark [--only TEXT]                                each kernel in a region of its own, for `opcost --regions`
+//! opcost-gauge list                                              the kernels and the loops
+//! ```
+//!
+//! `opcost doctor --validate` and `--calibrate-core` run it; it is a program of its own so that a guest can run the very same
+//! machine code.
+
+mod clock;
+mod command;
+mod kernel;
+mod loops;
+mod sample;
+
+use command::{Arguments, Job};
+use opcost_record::gauge::GaugeReport;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let arguments = match Arguments::parse(&words) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            eprintln!("opcost-gauge: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    let done = match arguments.job {
+        Job::Time => command::time(&arguments).map(|report| report.format()),
+        Job::Loops => command::loops(&arguments).map(|report| report.format()),
+        Job::Mark => command::mark(&arguments),
+        Job::List => Ok(command::list(&arguments)),
+    };
+    match done {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            // opcost reads the report, people the message.
+            if matches!(arguments.job, Job::Time | Job::Loops) {
+                print!("{}", GaugeReport::format_error(&error.to_string()));
+            }
+            eprintln!("opcost-gauge: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Modelled cycles: how far off they may be, what that leaves of a change, and which functions spend them.
+//!
+//! A model is wrong in the same way in every run, so no interval over runs shows it. What is known of its
+//! errors comes from a validation, which the plan has. A change that is smaller than what the validation
+//! supports is not decided; one that is larger is called estimated, never real.
+
+use super::attribution::{Attribution, Charged};
+use super::functions::{FunctionComparison, FunctionVerdict, Sides, compare_attributed};
+use super::{Change, Row, Verdict};
+use crate::number::{figure, magnitude, percent};
+use crate::plan::{Accuracy, CorePlan, DECIDES_FROM_RATIO_MIN, Validation};
+use crate::recording::Recording;
+use opcost_core_model::{Confidence, Cycles, confidence};
+use opcost_record::metric::{CYCLE_PARTS, CYCLES_FAR, MODEL_CYCLES};
+use opcost_record::{Kind, MetricKey, Outcome, Record, Unit};
+
+/// How far off a figure of modelled cycles may be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelAccuracy {
+    /// Name of the core.
+    pub core: String,
+    /// What the figure's own parts say: the lowest of all variants.
+    pub confidence: Confidence,
+    /// The errors that validation found for estimates like this one, if there is a validation.
+    pub accuracy: Option<Accuracy>,
+    /// On what the core was validated.
+    pub validated_on: Option<String>,
+    /// The smallest change that decides a direction.
+    pub decides_from_ratio: f64,
+}
+
+impl ModelAccuracy {
+    /// How far off estimates like it are, in a few words.
+    pub(super) fn error_in_words(&self) -> String {
+        match &self.accuracy {
+            Some(accuracy) => format!(
+                "half of such estimates are off by {} or less",
+                magnitude(accuracy.error_median)
+            ),
+            None => "such estimates were not validated".into(),
+        }
+    }
+
+    /// In words: `by the model of core zen4, confidence high; …`.
+    pub fn describe(&self) -> String {
+        let errors = match (&self.accuracy, &self.validated_on) {
+            (Some(accuracy), Some(on)) => format!(
+                "half of {} validated estimates like it were within {}, nine of ten within {} ({on})",
+                accuracy.kernels,
+                magnitude(accuracy.error_median),
+                magnitude(accuracy.error_p90)
+            ),
+            (None, Some(on)) => format!("no estimate like it was validated ({on})"),
+            _ => "not validated: opcost doctor --validate".to_string(),
+        };
+        format!(
+            "by the model of core {}, confidence {}: {errors}; a change below {} is not decided",
+            self.core,
+            self.confidence.name(),
+            magnitude(self.decides_from_ratio)
+        )
+    }
+}
+
+/// Whether a metric is modelled cycles or a part of them.
+fn is_cycles(key: &MetricKey) -> bool {
+    let name = key.name.as_str();
+    name == MODEL_CYCLES || name == CYCLES_FAR || CYCLE_PARTS.contains(&name)
+}
+
+/// Says of each row of modelled cycles how far off it may be, and takes back what that does not leave.
+pub(super) fn weigh(rows: &mut [Row], recording: &Recording) {
+    // Recordings of earlier versions have a formula over counts, which nobody validated.
+    let formulas = rows.iter_mut().filter(|row| row.kind == Kind::Estimated);
+    formulas.flat_map(|row| &mut row.changes).for_each(|change| change.estimated = true);
+    let core = recording.plan.emulation().and_then(|emulation| emulation.core.as_ref());
+    let Some(core) = core else { return };
+    let known = rows.iter().filter(|row| row.key.name == MODEL_CYCLES).map(|total| {
+        let sides = 0..total.values.len();
+        let worst = sides.filter_map(|side| of_side(recording, &total.key, side)).min();
+        let centers = total.values.iter().map(|value| value.as_ref().map(|value| value.center()));
+        (total.key.clone(), worst, centers.collect::<Vec<_>>())
+    });
+    let known: Vec<(MetricKey, Option<Confidence>, Vec<Option<f64>>)> = known.collect();
+    for row in rows.iter_mut().filter(|row| is_cycles(&row.key)) {
+        let total = known
+            .iter()
+            .find(|(key, ..)| (key.domain, &key.region) == (row.key.domain, &row.key.region));
+        let Some((_, Some(confidence), totals)) = total else { continue };
+        let accuracy = accuracy(core, *confidence);
+        for (change, (baseline, _)) in row.changes.iter_mut().zip(recording.plan.comparisons()) {
+            // A part is weighed by what it is of the whole.
+            let own = row.values[baseline].as_ref().map_or(0.0, |value| value.center());
+            let share =
+                totals[baseline].filter(|whole| *whole > 0.0).map_or(1.0, |whole| own / whole);
+            decide(change, &accuracy, share);
+        }
+        row.accuracy = Some(accuracy);
+    }
+}
+
+/// Leaves of a change what the accuracy of its figures supports; `share`: what the figure is of all cycles.
+fn decide(change: &mut Change, accuracy: &ModelAccuracy, share: f64) {
+    change.estimated = true;
+    let found = matches!(change.verdict, Verdict::Changed | Verdict::FewLayouts);
+    let size = change.change_ratio.map_or(f64::INFINITY, |ratio| (share * ratio).abs());
+    if found && size < accuracy.decides_from_ratio {
+        change.verdict = Verdict::Inconclusive;
+        change.reason = NOT_DECIDED.into();
+        change.p_adjusted = None;
+    }
+}
+
+/// The same of two recordings: rows whose figures are those of both, and the rows of the later one.
+///
+/// Two cores are two models, whose figures have nothing in common.
+pub(super) fn weigh_across(rows: &mut [Row], later: &[Row], recordings: [&Recording; 2]) {
+    let cores = recordings
+        .map(|recording| recording.plan.emulation().and_then(|emulation| emulation.core.as_ref()));
+    let [Some(one), Some(two)] = cores else { return };
+    let totals: Vec<(MetricKey, f64)> = rows
+        .iter()
+        .filter(|row| row.key.name == MODEL_CYCLES)
+        .filter_map(|row| Some((row.key.clone(), row.values[0].as_ref()?.center())))
+        .collect();
+    for row in rows.iter_mut().filter(|row| is_cycles(&row.key)) {
+        let other = later.iter().find(|other| other.key == row.key);
+        let accuracies = [row.accuracy.take(), other.and_then(|other| other.accuracy.clone())];
+        let worst = accuracies.into_iter().flatten().min_by_key(|accuracy| accuracy.confidence);
+        let change = &mut row.changes[0];
+        change.estimated = true;
+        if one.fingerprint != two.fingerprint {
+            change.verdict = Verdict::NotComparable;
+            change.reason = format!(
+                "modelled with two cores, {} ({}) and {} ({})",
+                one.name, one.fingerprint, two.name, two.fingerprint
+            );
+        } else if let Some(accuracy) = &worst {
+            let total = totals
+                .iter()
+                .find(|(key, _)| (key.domain, &key.region) == (row.key.domain, &row.key.region));
+            let own = row.values[0].as_ref().map_or(0.0, |value| value.center());
+            let share =
+                total.filter(|(_, whole)| *whole > 0.0).map_or(1.0, |(_, whole)| own / whole);
+            decide(change, accuracy, share);
+        }
+        row.accuracy = worst;
+    }
+}
+
+/// Said of a change that is smaller than what validation supports.
+pub(crate) const NOT_DECIDED: &str = "direction not decided by the model";
+
+fn accuracy(core: &CorePlan, confidence: Confidence) -> ModelAccuracy {
+    let of_class = |validation: &Validation| match confidence {
+        Confidence::High => validation.high,
+        Confidence::Medium => validation.medium,
+        Confidence::Low => validation.low,
+    };
+    let validation = core.validation.as_ref();
+    ModelAccuracy {
+        core: core.name.clone(),
+        confidence,
+        accuracy: validation.and_then(of_class),
+        validated_on: validation.map(|validation| validation.validated_on.clone()),
+        decides_from_ratio: validation.map_or(DECIDES_FROM_RATIO_MIN, Validation::decides_from),
+    }
+}
+
+/// The confidence that the parts of one variant's cycles imply, in all of its runs together.
+fn of_side(recording: &Recording, total: &MetricKey, side: usize) -> Option<Confidence> {
+    let runs = || {
+        let finished = |run: &&Record| run.outcome == Outcome::Finished && run.block.is_some();
+        recording.records.iter().filter(finished).filter(|run| usize::from(run.variant) == side)
+    };
+    let part = |name: &str| {
+        let metric = recording.dictionary.id(&MetricKey { name: name.into(), ..total.clone() })?;
+        Some(runs().filter_map(|run| Some(run.sample(metric)?.value)).sum::<u64>())
+    };
+    let mut cycles = Cycles::default();
+    for (sum, name) in cycles.by_cause.iter_mut().zip(CYCLE_PARTS) {
+        *sum = part(name)?;
+    }
+    cycles.far = part(CYCLES_FAR)?;
+    Some(confidence(&cycles))
+}
+
+/// What the model says beside a primary metric that is another; `None` without a model.
+pub(super) fn beside(rows: &[Row], index: usize) -> Option<String> {
+    let row = rows.iter().find(|row| row.key.name == MODEL_CYCLES && !row.primary)?;
+    let (change, accuracy) = (&row.changes[index], row.accuracy.as_ref()?);
+    let amount = change.change_ratio.map(percent)?;
+    match change.verdict {
+        Verdict::Changed | Verdict::FewLayouts => Some(format!(
+            "{} {amount}, {} ({})",
+            row.label,
+            change.found(),
+            accuracy.error_in_words()
+        )),
+        Verdict::Inconclusive => Some(format!("{} {amount}, {}", row.label, change.reason)),
+        _ => None,
+    }
+}
+
+/// The functions of every comparison by their modelled cycles, with what these were spent on.
+pub(super) fn functions(recording: &Recording, rows: &[Row]) -> Vec<FunctionComparison> {
+    if !recording.profiles.iter().any(|(_, profile)| !profile.cycles.is_empty()) {
+        return Vec::new();
+    }
+    let whole = Attribution::of_charged(recording, Charged::Cycles);
+    let parts: Vec<Attribution> = (0..=CYCLE_PARTS.len())
+        .map(|part| Attribution::of_charged(recording, Charged::CyclePart(part)))
+        .collect();
+    let total = rows.iter().find(|row| row.key.name == MODEL_CYCLES);
+    let comparisons = recording.plan.comparisons().into_iter().enumerate();
+    let made = comparisons.filter_map(|(index, (baseline, variant))| {
+        let mut made = compare_attributed(&whole, baseline, variant)?;
+        made.modelled = true;
+        made.per_op = total.is_some_and(|row| row.per_op);
+        made.verdict =
+            total.map_or(FunctionVerdict::Inconclusive, |row| row.changes[index].verdict.into());
+        let parts: Vec<FunctionComparison> =
+            parts.iter().filter_map(|part| compare_attributed(part, baseline, variant)).collect();
+        for row in &mut made.rows {
+            row.verdict = FunctionVerdict::Estimated;
+            row.reason = "estimated".into();
+            let of_part = |part: &FunctionComparison| {
+                part.rows.iter().find(|other| other.is(row)).map_or(Sides::default(), |row| row.own)
+            };
+            row.parts = Some(parts.iter().map(of_part).collect());
+        }
+        Some(made)
+    });
+    made.collect()
+}
+
+/// What a change of a function's cycles is made of, the largest first: `branches +9.1, memory +0.4`.
+///
+/// `parts`: the function's cycles by cause.
+pub fn causes_in_words(parts: &[Sides]) -> String {
+    let causes = CYCLE_PARTS.iter().map(|name| name.trim_start_matches("model-cycles-"));
+    let mut changed: Vec<(&str, f64)> = causes.zip(parts.iter().map(|part| part.change)).collect();
+    let all: f64 = changed.iter().map(|(_, change)| change.abs()).sum();
+    // A tenth of what changed is worth a word.
+    changed.retain(|(_, change)| change.abs() > 0.1 * all);
+    changed.sort_by(|one, two| two.1.abs().total_cmp(&one.1.abs()));
+    let word = |(name, change): &(&str, f64)| {
+        let sign = if *change < 0.0 { '−' } else { '+' };
+        format!("{name} {sign}{}", figure(change.abs(), Unit::Count))
+    };
+    changed.iter().map(word).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_are_named_the_largest_first() {
+        let sides = |change: f64| Sides { change, ..Sides::default() };
+        let parts = [0.5, -2.0, 9.0, 0.0, 0.1].map(sides);
+        assert_eq!(causes_in_words(&parts), "branches +9, dependencies −2");
+        assert_eq!(causes_in_words(&[Sides::default(); 6]), "");
+    }
+}
