@@ -74,7 +74,6 @@ pub(crate) struct Direction {
     latest: usize,
     indices: Folded<INDEX_BITS>,
     tags: Folded<TAG_BITS>,
-    tags_again: Folded<{ TAG_BITS - 1 }>,
     /// Whether new entries are to be believed less than the next table; from -8 to 7.
     prefer_next: i8,
     ticks: u16,
@@ -98,7 +97,6 @@ impl Direction {
             latest: 0,
             indices: Folded::new(),
             tags: Folded::new(),
-            tags_again: Folded::new(),
             prefer_next: 0,
             ticks: 0,
             draw: 1,
@@ -115,7 +113,6 @@ impl Direction {
         let outcome = u16::from(outcome);
         self.indices.push(outcome, &old);
         self.tags.push(outcome, &old);
-        self.tags_again.push(outcome, &old);
         self.latest = (self.latest + 1) % HISTORY;
         self.outcomes[self.latest] = outcome as u8;
     }
@@ -148,7 +145,7 @@ impl Direction {
         let (mut indices, mut tags) = ([0u16; LANES], [0u16; LANES]);
         for lane in 0..LANES {
             indices[lane] = key ^ (key >> 3).wrapping_mul(lane as u16) ^ self.indices.lanes[lane];
-            let folded = self.tags.lanes[lane] ^ (self.tags_again.lanes[lane] << 1);
+            let folded = self.tags.lanes[lane] ^ (self.indices.lanes[lane] << 1);
             // Entries without a tag have 0, which no branch has.
             tags[lane] = ((branch as u16 ^ folded) & ((1 << TAG_BITS) - 1)) | 1 << TAG_BITS;
         }

@@ -541,6 +541,15 @@ impl State {
     #[inline(always)]
     fn loaded(&mut self, op: &Op, at: u64, own: &[Access]) -> Loaded {
         let from = self.addresses(op);
+        if let [Access { store: false, address, bytes, .. }] = own {
+            return self.load(op, at, Some((*address, u64::from(*bytes).max(1))), from);
+        }
+        self.loaded_apart(op, at, own, from)
+    }
+
+    /// The same for an instruction with several accesses, or none.
+    #[inline(never)]
+    fn loaded_apart(&mut self, op: &Op, at: u64, own: &[Access], from: Stamp) -> Loaded {
         let mut loads = own.iter().filter(|access| !access.store);
         let Some(first) = loads.next() else { return self.load(op, at, None, from) };
         let (mut address, mut bytes) = (first.address, u64::from(first.bytes).max(1));

@@ -4,7 +4,7 @@ use crate::cycles::Cause;
 use crate::stamp::Stamp;
 
 /// Cycles that are remembered; an operation farther ahead leaves the queue at the last of them.
-const CYCLES: usize = 2048;
+const CYCLES: usize = 1024;
 
 /// A queue: how many of its entries leave in each cycle to come.
 pub(crate) struct Waiting {
