@@ -22,6 +22,21 @@ const KNOWN: [(&str, u32, &[(u32, u32)], &str); 2] = [
     ("AuthenticAMD", 0x1a, &[(0, 0xff)], "zen5"),
 ];
 
+/// Instructions that stand for classes whose instructions differ; in all other classes most instructions agree.
+const REPRESENTATIVES: [(&str, &str); 11] = [
+    ("bit_scan", "bsr"),
+    ("convert_float", "cvtdq2ps"),
+    ("divide_64", "div"),
+    ("exchange", "xadd"),
+    ("float_add", "addsd"),
+    ("lea_complex", "three"),
+    ("load", "mov"),
+    ("store", "mov"),
+    ("vector_shuffle", "pshufb"),
+    ("vector_shuffle_lanes", "vpermd"),
+    ("x87_add", "fadd"),
+];
+
 /// Figures that vary from run to run, so that the nearest whole number is as good as any.
 const ROUNDED: [&str; 5] = [
     "cache.l3.latency",
@@ -176,6 +191,10 @@ impl File {
     }
 
     fn set_number(&mut self, path: &str, value: u64) {
+        // An occupancy that no file has is of one cycle.
+        if value == 1 && path.ends_with(".occupancy") && self.get(path).is_none() {
+            return;
+        }
         self.set(path, Value::Integer(i64::try_from(value).unwrap_or(i64::MAX)));
     }
 
@@ -191,7 +210,8 @@ impl File {
                 continue;
             }
             let said = in_words(&found);
-            let wholes: Vec<u64> = found.iter().filter_map(|(_, cycles)| whole(*cycles)).collect();
+            let stand: Vec<(&str, f64)> = representative(class, &found);
+            let wholes: Vec<u64> = stand.iter().filter_map(|(_, cycles)| whole(*cycles)).collect();
             let votes = |value: u64| wholes.iter().filter(|other| **other == value).count();
             // Of equally frequent ones the least: what is dearer is an exception of its class.
             let best = wholes.iter().copied().max_by_key(|value| (votes(*value), u64::MAX - value));
@@ -257,7 +277,8 @@ impl File {
             let group = group.to_string();
             let units = self.get(&format!("ports.{group}")).and_then(Value::as_array).cloned();
             let (units, said) = (units.unwrap_or_default(), in_words(&found));
-            let best = found.iter().map(|(_, cycles)| *cycles).fold(f64::INFINITY, f64::min);
+            let stand = representative(class, &found);
+            let best = stand.iter().map(|(_, cycles)| *cycles).fold(f64::INFINITY, f64::min);
             let count = units.len() as u64;
             let note = format!("measured: one in {said}");
             if best < ONE_UNIT_CYCLES {
@@ -267,6 +288,10 @@ impl File {
                     self.note(&row, note);
                 } else if rate < count {
                     self.narrow(class, &units[..rate as usize]);
+                    self.note(&row, note);
+                } else if let Some(wider) = self.wider(&units, rate) {
+                    self.set(&format!("{row}.ports"), Value::String(wider));
+                    self.set_number(&format!("{row}.occupancy"), 1);
                     self.note(&row, note);
                 } else {
                     self.unclean.push(format!(
@@ -287,6 +312,17 @@ impl File {
                 None => self.unclean.push(format!("throughput of {class}: one in {said}")),
             }
         }
+    }
+
+    /// A group of so many units that these are among.
+    fn wider(&self, units: &[Value], count: u64) -> Option<String> {
+        let ports = self.table.get("ports").and_then(Value::as_table)?;
+        let fits = |group: &[Value]| {
+            group.len() as u64 == count && units.iter().all(|unit| group.contains(unit))
+        };
+        let mut fitting =
+            ports.iter().filter(|(_, group)| group.as_array().is_some_and(|it| fits(it)));
+        fitting.next().map(|(name, _)| name.clone())
     }
 
     /// Gives a class fewer units of its group, as a group of their own.
@@ -368,6 +404,13 @@ fn by_class<'f>(
         }
     }
     classes
+}
+
+/// The figures that stand for a class: of its representative, else all.
+fn representative<'f>(class: &str, found: &[(&'f str, f64)]) -> Vec<(&'f str, f64)> {
+    let named = REPRESENTATIVES.iter().find(|(known, _)| *known == class);
+    let own = named.and_then(|(_, name)| found.iter().find(|(instruction, _)| instruction == name));
+    own.map_or_else(|| found.to_vec(), |one| vec![*one])
 }
 
 /// `add 0.99, neg 1.00`
@@ -483,11 +526,14 @@ mod tests {
             ("throughput.shift.shl", 1.0),
             ("throughput.crc32.crc32", 1.5),
             ("throughput.multiply_64.imul", 0.34),
+            ("throughput.byte_swap.bswap", 0.26),
         ]);
         assert_eq!(units(&core, Class::Alu), (2, 1));
         assert_eq!(units(&core, Class::VectorLogic), (4, 1));
         assert_eq!(units(&core, Class::Divide64), (1, 8));
         assert_eq!(units(&core, Class::Shift), (1, 1));
+        assert_eq!(units(&base, Class::ByteSwap), (2, 1), "this test is of that core");
+        assert_eq!(units(&core, Class::ByteSwap), (4, 1), "a group that has its units, too");
         assert_eq!(core.row(Class::Crc32), base.row(Class::Crc32));
         assert_eq!(core.row(Class::Multiply64), base.row(Class::Multiply64));
         let unclean = made.unclean.join("; ");
@@ -503,6 +549,8 @@ mod tests {
             ("latency.vector_from_integer+vector_to_integer.movq", 9.02),
             ("latency.vector_extract+vector_from_integer.pextrq", 10.0),
             ("latency.float_add.addsd", 2.0),
+            ("latency.float_add.maxsd", 1.0),
+            ("latency.float_add.cmpltsd", 1.0),
             ("latency.float_multiply.mulsd", 3.0),
             ("latency.float_add+float_multiply.mixed", 6.0),
         ]);

@@ -46,7 +46,7 @@ pub(super) fn text(found: &Found, style: &Style) -> String {
     }
     let all = format!("all that differ by more than {:.0} %", DIFFER_RATIO * 100.0);
     page.line(&directions(&all, report.model.all, report.instructions.all));
-    let claims = format!("claims of more than {:.0} % that are right", CLAIM_RATIO * 100.0);
+    let claims = format!("claims above {:.0} % that are right", CLAIM_RATIO * 100.0);
     page.line(&shares(&claims, "", report.model.claims, report.instructions.claims));
     let wrong = |hits: Hits| Hits { right: hits.pairs - hits.right, ..hits };
     let false_claims = "false claims about equal builds";
