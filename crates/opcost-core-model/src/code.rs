@@ -262,40 +262,40 @@ impl Reading<'_> {
                 explicit.push((register, info.op_access(operand)));
             }
         }
+        // An address is no operand, but `lea` makes one of it.
         let is_lea = instruction.mnemonic() == Mnemonic::Lea;
-        let implicit = info.used_registers().iter().filter(|used| {
-            let full = used.register().full_register();
-            !explicit.iter().any(|(register, _)| register.full_register() == full)
-        });
-        let implicit: Vec<(Register, OpAccess)> =
-            implicit.map(|used| (used.register(), used.access())).collect();
-        for (register, access) in explicit.iter().chain(&implicit) {
-            let Some(place) = place(*register) else { continue };
-            let is_stack_pointer = register.full_register() == Register::RSP;
-            let reads = matches!(
-                access,
-                OpAccess::Read
-                    | OpAccess::CondRead
-                    | OpAccess::ReadWrite
-                    | OpAccess::ReadCondWrite
-                    | OpAccess::CondWrite
-            );
-            let writes = matches!(
-                access,
-                OpAccess::Write
-                    | OpAccess::CondWrite
-                    | OpAccess::ReadWrite
-                    | OpAccess::ReadCondWrite
-            );
-            let by_address = !is_lea && address.places[..address.count].contains(&place);
-            let named = explicit.iter().any(|(other, _)| other == register);
-            if reads && (named || !by_address) && !(stack_engine && is_stack_pointer) {
+        let by_address = |place| !is_lea && address.places[..address.count].contains(&place);
+        let reads = |access| {
+            use OpAccess::{CondRead, CondWrite, Read, ReadCondWrite, ReadWrite};
+            matches!(access, Read | CondRead | ReadWrite | ReadCondWrite | CondWrite)
+        };
+        let writes = |access| {
+            use OpAccess::{CondWrite, ReadCondWrite, ReadWrite, Write};
+            matches!(access, Write | CondWrite | ReadWrite | ReadCondWrite)
+        };
+        let moves_itself =
+            |register: Register| stack_engine && register.full_register() == Register::RSP;
+        for (register, access) in &explicit {
+            if let Some(place) = place(*register)
+                && reads(*access)
+                && !moves_itself(*register)
+            {
                 sources.add(place);
             }
-            if writes && !(stack_engine && is_stack_pointer) {
+        }
+        for used in info.used_registers() {
+            let (register, access) = (used.register(), used.access());
+            let Some(place) = place(register) else { continue };
+            if moves_itself(register) {
+                continue;
+            }
+            if reads(access) && !by_address(place) {
+                sources.add(place);
+            }
+            if writes(access) {
                 results.add(place);
                 // A part of a register is merged with the rest.
-                if register.is_gpr8() || register.is_gpr16() || merges(instruction, *register) {
+                if register.is_gpr8() || register.is_gpr16() || merges(instruction, register) {
                     sources.add(place);
                 }
             }
@@ -350,9 +350,12 @@ impl Reading<'_> {
             }
             _ => 0,
         };
-        if instruction.mnemonic() == Mnemonic::Mulx {
+        match instruction.mnemonic() {
             // The lower half is named second and ready first.
-            results.places.swap(0, 1);
+            Mnemonic::Mulx => results.places.swap(0, 1),
+            // rax has the lower half, rdx the upper one.
+            _ if class == Class::MultiplyHigh => results.places.sort_unstable(),
+            _ => {}
         }
         Op {
             offset,

@@ -62,8 +62,10 @@ impl Machine {
     ) -> Cycles {
         let state = &mut *self.state;
         let before = state.charged;
-        let ops = &code.ops[range.start..range.end.min(code.ops.len())];
-        let Some(last) = ops.last() else { return Cycles::default() };
+        let ops = code.ops.get(range.start..range.end.min(code.ops.len()));
+        let Some((ops, last)) = ops.and_then(|ops| Some((ops, ops.last()?))) else {
+            return Cycles::default();
+        };
         let first = ops[0];
         let first_at = code.start.wrapping_add(u64::from(first.offset));
         let goes_on = is_string(first.kind) && state.string_at == Some(first_at);
@@ -310,7 +312,9 @@ impl State {
     /// Executes one instruction.
     #[inline(always)]
     fn step(&mut self, op: &Op, at: u64, after: u64, own: &[Access], goes_on: bool) {
-        self.fetch(at, op);
+        if !goes_on {
+            self.fetch(at, op);
+        }
         let fused = self.fuses && op.flow == Flow::Branch && op.flags & FUSES != 0;
         self.fuses = op.flags & FUSES != 0 && op.flow == Flow::Next;
         match op.kind {
@@ -319,6 +323,7 @@ impl State {
                 let flags = self.sources(op);
                 let ready = flags.cycle().max(self.dispatch + 1);
                 let issued = self.ports.reserve(op.group, ready - 1, op.occupancy);
+                self.retire(Stamp::new(issued + 1, Cause::Issue), 0);
                 self.branch(op, at, after, issued + 1);
             }
             Kind::Plain | Kind::Transfer => self.ordinary(op, at, after, own),
@@ -389,7 +394,7 @@ impl State {
     #[inline(always)]
     fn fetch(&mut self, at: u64, op: &Op) {
         let (line, last) =
-            (at / LINE_BYTES, at.wrapping_add(u64::from(op.length) - 1) / LINE_BYTES);
+            (at / LINE_BYTES, at.wrapping_add(u64::from(op.length).max(1) - 1) / LINE_BYTES);
         if line != self.fetch_line {
             self.fetch_code(line);
         }

@@ -122,8 +122,10 @@ impl Memory {
     #[inline(always)]
     pub(crate) fn load(&mut self, code: u64, address: u64, bytes: u64, cycle: u64) -> u64 {
         let ready = self.access(address, bytes, cycle);
-        if let Some(line) = self.strides.train(code, address) {
-            self.prefetch(line, cycle);
+        if let Some(lines) = self.strides.train(code, address) {
+            for line in lines.as_slice() {
+                self.prefetch(*line, cycle);
+            }
         }
         ready
     }
@@ -229,8 +231,8 @@ impl Memory {
 
     /// Lines for L2 that nobody waits for.
     fn stream(&mut self, line: u64, cycle: u64) {
-        let (lines, count) = self.streams.train(line);
-        for line in &lines[..count] {
+        let lines = self.streams.train(line);
+        for line in lines.as_slice() {
             if !self.l2.holds(*line) {
                 self.events.prefetches += 1;
                 self.l2.touch(*line);

@@ -21,12 +21,32 @@ struct Stride {
     stride: i64,
     /// How often the stride was the same in a row, up to a few.
     seen: u8,
-    /// The line that was last asked for.
-    asked: u64,
+    /// Steps in front of the last address that were asked for.
+    ahead: i64,
 }
 
 /// Times that a stride is seen before it is believed.
 const SEEN: u8 = 2;
+/// Most lines that one load asks for.
+const STEPS_AT_ONCE: usize = 2;
+
+/// Lines to ask for, as many as there are.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Lines {
+    lines: [u64; LINES_AT_ONCE],
+    count: usize,
+}
+
+impl Lines {
+    fn add(&mut self, line: u64) {
+        self.lines[self.count] = line;
+        self.count += 1;
+    }
+
+    pub(crate) fn as_slice(&self) -> &[u64] {
+        &self.lines[..self.count]
+    }
+}
 
 impl Strides {
     pub(crate) fn new(figures: &Prefetch) -> Strides {
@@ -35,39 +55,50 @@ impl Strides {
         Strides { loads: vec![Stride::default(); count], mask: count - 1, distance }
     }
 
-    /// Learns from a load; the line to ask for.
+    /// Learns from a load; the lines to ask for.
     #[inline(always)]
-    pub(crate) fn train(&mut self, code: u64, address: u64) -> Option<u64> {
+    pub(crate) fn train(&mut self, code: u64, address: u64) -> Option<Lines> {
         let place = (code ^ (code >> 7)) as usize & self.mask;
         let load = &mut self.loads[place];
         if load.code != code {
-            *load = Stride { code, address, asked: u64::MAX, ..Stride::default() };
+            *load = Stride { code, address, ..Stride::default() };
             return None;
         }
         let stride = address.wrapping_sub(load.address) as i64;
+        let moved = address / LINE_BYTES != load.address / LINE_BYTES;
         load.address = address;
         if stride != load.stride {
-            load.stride = stride;
-            load.seen = 0;
+            *load = Stride { code, address, stride, ..Stride::default() };
             return None;
         }
         if load.seen < SEEN {
             load.seen += 1;
             return None;
         }
-        if stride == 0 {
+        load.ahead = (load.ahead - i64::from(moved)).max(0);
+        if stride == 0 || load.ahead >= self.distance {
             return None;
         }
-        let ahead = |times: i64| address.wrapping_add(stride.wrapping_mul(times) as u64);
-        let same_page = |other: u64| other / PAGE_BYTES == address / PAGE_BYTES;
-        let wanted =
-            [ahead(self.distance), ahead(1)].into_iter().find(|other| same_page(*other))?;
-        let line = wanted / LINE_BYTES;
-        if line == load.asked || line == address / LINE_BYTES {
-            return None;
+        Some(load.ask(self.distance))
+    }
+}
+
+impl Stride {
+    /// The next lines in front of those that were asked for, within the page.
+    fn ask(&mut self, distance: i64) -> Lines {
+        let mut lines = Lines::default();
+        // Strides within a line are steps from line to line.
+        let line = LINE_BYTES as i64;
+        let step = if self.stride.abs() < line { self.stride.signum() * line } else { self.stride };
+        while self.ahead < distance && lines.count < STEPS_AT_ONCE {
+            let wanted = self.address.wrapping_add(step.wrapping_mul(self.ahead + 1) as u64);
+            if wanted / PAGE_BYTES != self.address / PAGE_BYTES {
+                break;
+            }
+            self.ahead += 1;
+            lines.add(wanted / LINE_BYTES);
         }
-        load.asked = line;
-        Some(line)
+        lines
     }
 }
 
@@ -101,25 +132,25 @@ impl Streams {
         Streams { streams, distance: figures.stream_distance }
     }
 
-    /// Learns from a line that L1 missed; the lines to ask for, as many as said.
+    /// Learns from a line that L1 missed; the lines to ask for.
     #[inline]
-    pub(crate) fn train(&mut self, line: u64) -> ([u64; LINES_AT_ONCE], usize) {
+    pub(crate) fn train(&mut self, line: u64) -> Lines {
         let (page, within) = (line / LINES_A_PAGE, (line % LINES_A_PAGE) as i8);
-        let mut lines = [0; LINES_AT_ONCE];
+        let mut lines = Lines::default();
         let count = self.streams.len() as u64;
         let stream = &mut self.streams[(page % count) as usize];
         if stream.page != page + 1 {
             *stream = Stream { page: page + 1, last: within, ..Stream::default() };
-            return (lines, 0);
+            return lines;
         }
         let step = (within - stream.last).signum();
         stream.last = within;
         if step == 0 {
-            return (lines, 0);
+            return lines;
         }
         if step != stream.step {
             *stream = Stream { step, seen: 0, asked: within, ..*stream };
-            return (lines, 0);
+            return lines;
         }
         if stream.seen < 1 {
             stream.seen += 1;
@@ -130,17 +161,15 @@ impl Streams {
             true => stream.asked.max(within),
             false => stream.asked.min(within),
         };
-        let mut found = 0;
-        while found < LINES_AT_ONCE && asked != farthest {
+        while lines.count < LINES_AT_ONCE && asked != farthest {
             asked += step;
             if !(0..LINES_A_PAGE as i8).contains(&asked) {
                 break;
             }
-            lines[found] = page * LINES_A_PAGE + asked as u64;
-            found += 1;
+            lines.add(page * LINES_A_PAGE + asked as u64);
             stream.asked = asked;
         }
-        (lines, found)
+        lines
     }
 }
 
@@ -151,25 +180,32 @@ mod tests {
     const FIGURES: Prefetch =
         Prefetch { strides: 64, stride_distance: 4, streams: 16, stream_distance: 8 };
 
+    fn asked(strides: &mut Strides, address: u64) -> Vec<u64> {
+        strides.train(0x400, address).map_or(Vec::new(), |lines| lines.as_slice().to_vec())
+    }
+
     #[test]
     fn a_stride_is_believed_once_it_was_seen_again() {
         let mut strides = Strides::new(&FIGURES);
-        let got: Vec<_> = (0..7).map(|step| strides.train(0x400, 0x10000 + step * 200)).collect();
-        let line = |bytes: u64| Some((0x10000 + bytes) / 64);
-        assert_eq!(got, [None, None, None, None, line(1600), line(1800), line(2000)]);
-        assert_eq!(strides.train(0x400, 0x20000), None, "another stride");
+        let got: Vec<_> = (0..7).map(|step| asked(&mut strides, 0x10000 + step * 200)).collect();
+        let line = |strides: u64| (0x10000 + strides * 200) / 64;
+        let none = Vec::new;
+        let ahead = [vec![line(5), line(6)], vec![line(7), line(8)], vec![line(9), line(10)]];
+        assert_eq!(got[..4], [none(), none(), none(), none()]);
+        assert_eq!(got[4..], ahead);
+        assert_eq!(asked(&mut strides, 0x20000), [], "another stride");
     }
 
     #[test]
     fn a_stride_stays_in_its_page_and_asks_for_a_line_once() {
         let mut strides = Strides::new(&FIGURES);
-        let mut asked = Vec::new();
+        let mut all = Vec::new();
         for step in 0..512_u64 {
-            asked.extend(strides.train(0x400, 0x10000 + step * 8));
+            all.extend(asked(&mut strides, 0x10000 + step * 8));
         }
-        assert_eq!(asked, (1..64).map(|line| 0x400 + line).collect::<Vec<u64>>());
+        assert_eq!(all, (1..64).map(|line| 0x400 + line).collect::<Vec<u64>>());
         for step in 0..8 {
-            assert_eq!(strides.train(0x500, step * 4096), None);
+            assert_eq!(asked(&mut strides, step * 4096), []);
         }
     }
 
@@ -178,14 +214,12 @@ mod tests {
         let mut streams = Streams::new(&FIGURES);
         let mut asked = Vec::new();
         for line in 640..704 {
-            let (lines, count) = streams.train(line);
-            asked.extend_from_slice(&lines[..count]);
+            asked.extend_from_slice(streams.train(line).as_slice());
         }
         assert_eq!(asked, (643..704).collect::<Vec<u64>>());
         let mut asked = Vec::new();
         for line in (640..704).rev() {
-            let (lines, count) = streams.train(line);
-            asked.extend_from_slice(&lines[..count]);
+            asked.extend_from_slice(streams.train(line).as_slice());
         }
         assert_eq!(asked, (640..701).rev().collect::<Vec<u64>>());
     }
@@ -194,7 +228,7 @@ mod tests {
     fn lines_here_and_there_ask_for_nothing() {
         let mut streams = Streams::new(&FIGURES);
         for line in [5, 9, 3, 20, 1, 60, 7] {
-            assert_eq!(streams.train(line).1, 0);
+            assert_eq!(streams.train(line).as_slice(), []);
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::clock::{CHAIN_CYCLES, Timer};
 use crate::kernel::{self, Kernel, ROUNDS, kernels};
 use crate::loops::{self, Loop};
+use crate::program;
 use crate::sample::{self, Sample};
 use opcost_record::gauge::{Cpu, GaugeReport};
 use opcost_sys::affinity::{allowed_cpus, set_affinity};
@@ -16,11 +17,14 @@ pub(crate) enum Job {
     Loops,
     Mark,
     List,
+    Program,
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Arguments {
     pub(crate) job: Job,
+    /// The command whose cycles are asked for, behind `--`.
+    command: Vec<String>,
     /// Samples of each kernel or loop.
     repetitions: u64,
     /// Kernels and loops whose name has this text.
@@ -33,13 +37,16 @@ pub(crate) struct Arguments {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GaugeError {
     #[error(
-        "{0}; usage: opcost-gauge time|loops|mark|list [--repetitions N] [--only TEXT] [--cpu N]"
+        "{0}; usage: opcost-gauge time|loops|mark|list [--repetitions N] [--only TEXT] [--cpu N], or opcost-gauge program \
+         [--repetitions N] [--cpu N] -- COMMAND"
     )]
     Usage(String),
     #[error("cannot run on CPU {cpu}: {error}; choose another with --cpu")]
     Cpu { cpu: usize, error: std::io::Error },
     #[error("no kernel or loop has '{0}' in its name; opcost-gauge list prints all")]
     Nothing(String),
+    #[error("cannot measure '{command}': {what}")]
+    Program { command: String, what: String },
     #[error("{0}")]
     Loaded(#[from] sample::Loaded),
     #[error("{0}")]
@@ -64,12 +71,22 @@ impl Arguments {
             Some("loops") => Job::Loops,
             Some("mark") => Job::Mark,
             Some("list") => Job::List,
+            Some("program") => Job::Program,
             Some(other) => return usage(format!("'{other}' is no command")),
             None => return usage("no command".into()),
         };
-        let mut arguments =
-            Arguments { job, repetitions: REPETITIONS, only: String::new(), cpu: None };
+        let mut arguments = Arguments {
+            job,
+            command: Vec::new(),
+            repetitions: REPETITIONS,
+            only: String::new(),
+            cpu: None,
+        };
         while let Some(option) = words.next() {
+            if option == "--" && job == Job::Program {
+                arguments.command = words.map(str::to_string).collect();
+                break;
+            }
             let Some(value) = words.next() else { return usage(format!("{option} needs a value")) };
             let number = value.parse::<u32>();
             match (option, number) {
@@ -187,6 +204,18 @@ pub(crate) fn loops(arguments: &Arguments) -> Result<GaugeReport, GaugeError> {
     Ok(report)
 }
 
+/// Times a whole program: `cycles 104211530 kept 9 of 12`, or `noisy kept 1 of 12`.
+///
+/// # Errors
+/// If the program cannot be run or fails, or the CPU cannot be had.
+pub(crate) fn program(arguments: &Arguments) -> Result<String, GaugeError> {
+    arguments.settle()?;
+    let measured = program::program(&arguments.command, arguments.repetitions)?;
+    let cycles = measured.cycles_milli.map(|milli| format!("cycles {}", milli / 1000));
+    let cycles = cycles.unwrap_or_else(|| "noisy".into());
+    Ok(format!("{cycles} kept {} of {}\n", measured.kept, measured.taken))
+}
+
 /// Runs each kernel once, and once more in a region of its own.
 ///
 /// # Errors
@@ -279,9 +308,17 @@ mod tests {
     #[test]
     fn a_command_line_is_read() {
         let arguments = parsed("time --repetitions 3 --only sorting --cpu 1").unwrap();
-        let expected =
-            Arguments { job: Job::Time, repetitions: 3, only: "sorting".into(), cpu: Some(1) };
+        let expected = Arguments {
+            job: Job::Time,
+            command: Vec::new(),
+            repetitions: 3,
+            only: "sorting".into(),
+            cpu: Some(1),
+        };
         assert_eq!(arguments, expected);
+        let program = parsed("program --repetitions 5 -- gzip -9 --cpu x").unwrap();
+        assert_eq!((program.job, program.repetitions), (Job::Program, 5));
+        assert_eq!(program.command, ["gzip", "-9", "--cpu", "x"]);
         assert_eq!(parsed("list").unwrap().repetitions, REPETITIONS);
     }
 

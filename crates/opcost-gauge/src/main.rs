@@ -4,6 +4,7 @@
 //! opcost-gauge time [--repetitions N] [--only TEXT] [--cpu N]    cycles of each kernel on this CPU
 //! opcost-gauge loops [--repetitions N] [--only TEXT] [--cpu N]   cycles of each instruction's latency and throughput
 //! opcost-gauge mark [--only TEXT]                                each kernel in a region of its own, for `opcost --regions`
+//! opcost-gauge program [--repetitions N] [--cpu N] -- COMMAND    cycles of a whole program on this CPU
 //! opcost-gauge list                                              the kernels and the loops
 //! ```
 //!
@@ -14,6 +15,7 @@ mod clock;
 mod command;
 mod kernel;
 mod loops;
+mod program;
 mod sample;
 
 use command::{Arguments, Job};
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         Job::Time => command::time(&arguments).map(|report| report.format()),
         Job::Loops => command::loops(&arguments).map(|report| report.format()),
         Job::Mark => command::mark(&arguments),
+        Job::Program => command::program(&arguments),
         Job::List => Ok(command::list(&arguments)),
     };
     match done {

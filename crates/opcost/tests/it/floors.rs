@@ -69,7 +69,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["block"],
             &["blocks"],
             &["walk"],
-            &["model"],
+            &["model", "timing"],
             &["costs"],
             &["core"],
             &["callback"],
@@ -118,9 +118,10 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "opcost-record",
         &[
-            &["channel", "framing", "leb128", "nearest", "printable", "profile", "region"],
-            &["disk", "gauge", "marker", "metric", "program_region", "request", "symbols"],
-            &["emulation", "record"],
+            &["channel", "framing", "leb128", "nearest", "printable", "region"],
+            &["disk", "gauge", "marker", "metric", "program_region", "request"],
+            &["profile"],
+            &["emulation", "record", "symbols"],
             &["wire"],
         ],
     ),

@@ -201,6 +201,7 @@ fn notes(view: &View<'_>) -> Markup {
                 }
             }
             @if let Some(note) = text::layout_note(view.comparison) { li { (note) "." } }
+            @if let Some(note) = text::accuracy_note(view.comparison) { li { (note) "." } }
             @if drifting && view.comparison.imported.is_none() {
                 li { "Changes are estimated block by block, so that drift cancels; the machine's speed varied, so they are not the ratio of the medians." }
             }

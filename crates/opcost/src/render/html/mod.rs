@@ -176,7 +176,7 @@ fn class_of(row: &Row, change: &Change) -> &'static str {
         }
     };
     match change.verdict {
-        Verdict::Changed if change.unordered => "shift",
+        Verdict::Changed if change.unordered || change.estimated => "shift",
         Verdict::FewLayouts => "shift",
         Verdict::Changed if worse => "worse",
         Verdict::Changed => "better",
