@@ -182,7 +182,7 @@ pub(crate) fn loops(arguments: &Arguments) -> Result<GaugeReport, GaugeError> {
         kernel::refresh(repetition);
         for (it, samples) in all.iter().zip(&mut samples) {
             it.before();
-            it.run(1);
+            it.run(loops::LONG);
             for (times, samples) in [1, loops::LONG].into_iter().zip(samples) {
                 it.before();
                 samples.push(timer.sample(|| it.run(times)));
