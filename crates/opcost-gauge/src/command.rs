@@ -50,6 +50,8 @@ pub(crate) enum GaugeError {
     #[error("{0}")]
     Loaded(#[from] sample::Loaded),
     #[error("{0}")]
+    Crowded(#[from] sample::Crowded),
+    #[error("{0}")]
     Wrong(#[from] kernel::Wrong),
 }
 
@@ -133,6 +135,7 @@ pub(crate) fn time(arguments: &Arguments) -> Result<GaugeReport, GaugeError> {
     let (usable, lacking): (Vec<&Kernel>, _) = all.into_iter().partition(|it| it.lacks().is_none());
     let timer = Timer::new();
     check(&usable)?;
+    let scheduled = scheduled();
     let mut samples: Vec<Vec<Sample>> = usable.iter().map(|_| Vec::new()).collect();
     // Interleaved, so that a disturbance of some milliseconds takes one sample of several kernels and not all samples of one.
     for repetition in 0..arguments.repetitions {
@@ -146,6 +149,7 @@ pub(crate) fn time(arguments: &Arguments) -> Result<GaugeReport, GaugeError> {
             }));
         }
     }
+    waited_since(scheduled)?;
     let names = usable.iter().map(|kernel| kernel.name.clone());
     let figures = samples.iter().map(|samples| sample::measured(samples, CHAIN_CYCLES));
     let report = GaugeReport {
@@ -172,18 +176,20 @@ pub(crate) fn loops(arguments: &Arguments) -> Result<GaugeReport, GaugeError> {
     // Chases of the last levels of memory use the kernels' data.
     kernels();
     let timer = Timer::new();
+    let scheduled = scheduled();
     let mut samples: Vec<[Vec<Sample>; 2]> = all.iter().map(|_| [Vec::new(), Vec::new()]).collect();
     for repetition in 0..arguments.repetitions {
         kernel::refresh(repetition);
         for (it, samples) in all.iter().zip(&mut samples) {
             it.before();
-            it.run(1);
+            it.run(loops::LONG);
             for (times, samples) in [1, loops::LONG].into_iter().zip(samples) {
                 it.before();
                 samples.push(timer.sample(|| it.run(times)));
             }
         }
     }
+    waited_since(scheduled)?;
     let figures = all.iter().zip(&samples).map(|(it, samples)| {
         let [short, long] = samples.each_ref().map(|it| sample::measured(it, CHAIN_CYCLES));
         (it.key.clone(), it.of_one(short, long))
@@ -249,6 +255,19 @@ fn check(kernels: &[&Kernel]) -> Result<(), GaugeError> {
         kernel::check(&kernel.name, found, &expected)?;
     }
     Ok(())
+}
+
+/// The time that this thread ran and waited so far, if the kernel counts it.
+fn scheduled() -> Option<(u64, u64)> {
+    sample::schedstat(&std::fs::read_to_string("/proc/thread-self/schedstat").ok()?)
+}
+
+/// An error if this thread waited for its CPU too long since a reading.
+fn waited_since(before: Option<(u64, u64)>) -> Result<(), GaugeError> {
+    match before.zip(scheduled()) {
+        Some((before, after)) => Ok(sample::check_wait(before, after)?),
+        None => Ok(()),
+    }
 }
 
 /// This CPU as CPUID names it (AMD APM volume 3, appendix E; Intel SDM volume 2, CPUID).

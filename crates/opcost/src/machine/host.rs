@@ -15,6 +15,7 @@ use crate::sampling::{
     sources as sampling_sources,
 };
 use crate::source::{Scope, Source, SourceContext, perf_event, sampling, sources};
+use crate::validation::kept;
 use crate::work_process::{self, Request};
 use anyhow::{Context, Result};
 use opcost_core_model::Core;
@@ -586,8 +587,10 @@ impl Surroundings for HostSurroundings {
                 (path.display().to_string(), text)
             }
         };
-        CorePlan::new(given, &text)
-            .map_err(|error| fail(Status::Usage, format!("--core {name}: {error}")))
+        let mut core = CorePlan::new(given, &text)
+            .map_err(|error| fail(Status::Usage, format!("--core {name}: {error}")))?;
+        core.validation = kept::find(&core.fingerprint);
+        Ok(core)
     }
 
     fn search_path(&self) -> Option<OsString> {

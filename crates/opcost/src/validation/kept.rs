@@ -93,7 +93,8 @@ fn find_in(folder: Option<&Path>, fingerprint: &str) -> Option<Validation> {
     let texts = entries.flatten().filter_map(|entry| fs::read_to_string(entry.path()).ok());
     let own = texts.filter_map(|text| Kept::parse(&text)).filter(|kept| kept.is_of(fingerprint));
     let last = own.max_by_key(|kept| kept.made_unix_s);
-    let shipped = || SHIPPED.iter().filter_map(|text| Kept::parse(text)).find(|it| it.is_of(fingerprint));
+    let shipped =
+        || SHIPPED.iter().filter_map(|text| Kept::parse(text)).find(|it| it.is_of(fingerprint));
     last.or_else(shipped).map(|kept| kept.validation)
 }
 

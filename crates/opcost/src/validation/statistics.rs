@@ -163,7 +163,10 @@ pub fn report(cases: &[Case]) -> Option<Report> {
     let pairs = pairs(cases);
     Some(Report {
         all: group("all", &|_| true)?,
-        classes: classes.iter().filter_map(|name| group(name, &|it| it.name.class == *name)).collect(),
+        classes: classes
+            .iter()
+            .filter_map(|name| group(name, &|it| it.name.class == *name))
+            .collect(),
         confidences: confidences
             .iter()
             .filter_map(|one| group(one.name(), &|case| case.confidence == *one))
@@ -251,7 +254,10 @@ fn directions(pairs: &[Pair], claim: impl Fn(&Pair) -> f64) -> Directions {
 /// The smallest claim from which on nine of ten are right; claims about equal builds are wrong.
 fn decides_from(pairs: &[Pair]) -> Option<f64> {
     let claim = |pair: &Pair| {
-        (size(pair.modelled), same_way(pair.modelled, pair.truth) && size(pair.truth) > DIFFER_RATIO)
+        (
+            size(pair.modelled),
+            same_way(pair.modelled, pair.truth) && size(pair.truth) > DIFFER_RATIO,
+        )
     };
     let mut claims: Vec<(f64, bool)> = pairs.iter().map(claim).collect();
     claims.sort_by(|one, two| two.0.total_cmp(&one.0));

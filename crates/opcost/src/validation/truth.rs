@@ -58,7 +58,10 @@ impl Truth {
             }
         }
         truth.left_out.extend(
-            reports.first().into_iter().flat_map(|it| it.left_out.iter().map(|(name, _)| name.clone())),
+            reports
+                .first()
+                .into_iter()
+                .flat_map(|it| it.left_out.iter().map(|(name, _)| name.clone())),
         );
         let (noisy, kernels) = (truth.noisy.len(), truth.noisy.len() + truth.kernels.len());
         if noisy * 100 > kernels * NOISY_PERCENT_MAX {
@@ -92,7 +95,8 @@ mod tests {
     fn the_truth_is_the_median_of_the_runs() {
         let mut first = run(&[("a", Some(10)), ("b", Some(7))]);
         first.left_out.push((name("c"), "x86-64-v3".into()));
-        let others = [run(&[("a", Some(90)), ("b", None)]), run(&[("a", Some(11)), ("b", Some(5))])];
+        let others =
+            [run(&[("a", Some(90)), ("b", None)]), run(&[("a", Some(11)), ("b", Some(5))])];
         let truth = Truth::of(&[first, others[0].clone(), others[1].clone()]).unwrap();
         // Of two figures the lower: what disturbs makes slower.
         assert_eq!(truth.kernels, [(name("a"), 11), (name("b"), 5)].into());

@@ -10,10 +10,10 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "opcost",
         &[
-            &["exit", "number", "os_text", "phases", "scratch", "shipped", "source"],
+            &["calibration", "exit", "number", "os_text", "phases", "scratch", "shipped", "source"],
             &["sampling", "time"],
             &["failure", "plan"],
-            &["experiment", "hook", "progress", "recording", "stopping"],
+            &["experiment", "hook", "progress", "recording", "stopping", "validation"],
             &["comparison", "import", "resolve", "store"],
             &["gate", "gather", "history", "work_process"],
             &["machine", "render"],
@@ -78,6 +78,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["install"],
         ],
     ),
+    ("opcost-gauge", &[&["sample"], &["clock", "kernel"], &["loops"], &["command"]]),
     (
         "opcost-guest",
         &[
@@ -221,7 +222,8 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
 
 /// Modules of opcost that see no clock, file, process or variable, as all of opcost-size: what they are
 /// given decides.
-const PURE: [&str; 9] = [
+const PURE: [&str; 10] = [
+    "calibration",
     "comparison",
     "failure",
     "gate",
