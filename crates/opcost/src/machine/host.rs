@@ -12,6 +12,7 @@ use crate::sampling::{
     Collecting, Granted, Intake, Recorder, SamplingPlan, existing, process_clock,
     sources as sampling_sources,
 };
+use crate::shipped::Shipped;
 use crate::source::{Scope, Source, SourceContext, perf_event, sampling, sources};
 use crate::work_process::{self, Request};
 use anyhow::{Context, Result};
@@ -561,6 +562,10 @@ impl Surroundings for HostSurroundings {
 
     fn kernel_revision(&self, tree: &Path, name: &str, config: &[PathBuf]) -> Result<KernelSpec> {
         Ok(KernelSpec::Revision(opcost_kernel::find_revision(tree, name, config)?))
+    }
+
+    fn recipe_file(&self, folder: &Path, file: &Path) -> PathBuf {
+        Shipped::here().recipe_file(folder, file)
     }
 
     fn search_path(&self) -> Option<OsString> {

@@ -57,6 +57,8 @@ pub trait Surroundings {
     /// # Errors
     /// The folder is no git tree, or has no such revision.
     fn kernel_revision(&self, tree: &Path, name: &str, config: &[PathBuf]) -> Result<KernelSpec>;
+    /// A file of a kernel's recipe, or where there is none, the one of that name that ships with opcost.
+    fn recipe_file(&self, folder: &Path, file: &Path) -> PathBuf;
     /// The value of PATH.
     fn search_path(&self) -> Option<std::ffi::OsString>;
     /// The working directory of this process, absolute.
