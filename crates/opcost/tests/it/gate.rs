@@ -353,6 +353,16 @@ fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
         (Some(0), &first["change"])
     );
 
+    // A value that somebody wrote by hand is told from what the commit of the file counts.
+    let value = report["cases"][0]["figures"][0]["baseline"].as_f64().unwrap() as u64;
+    yard.write("figures", &figures.replace(&format!(" {value} "), &format!(" {} ", value / 2)));
+    let edited = yard.gate(&check).expect(1);
+    let said = edited.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("which wrote the baseline, does not count what the baseline says"),
+        "{said}"
+    );
+
     // Another CPU is another question, and a baseline without a case is no pass.
     let other =
         figures.replace("cpu=max", "cpu=Skylake-Client-v1") + "\nturns instructions 1 - cpu=max\n";
