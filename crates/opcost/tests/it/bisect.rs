@@ -220,6 +220,27 @@ fn ends_that_say_nothing_are_refused() {
     refused(&of_kernels("native.config", "other.config"), 3, &["both files set the same options"]);
     refused(&of_kernels("native.config", "none.config"), 2, &["none.config", "No such file"]);
     refused(
+        &["--good", "HEAD~1", "--cpu-model", "Haswell"],
+        2,
+        &["a case has cpu-model in opcost.toml"],
+    );
+    refused(
+        &[
+            "--good",
+            "max",
+            "--bad",
+            "max,-avx2",
+            "--options",
+            "cpu",
+            "-w",
+            "syscall",
+            "--cpu-model",
+            "max",
+        ],
+        2,
+        &["--good and --bad name the CPUs"],
+    );
+    refused(
         &["--good", "HEAD~1", "--function", "nosuch"],
         4,
         &["the bad end", "the work never ran such a function"],

@@ -85,6 +85,11 @@ pub struct BisectArgs {
     #[arg(long, value_name = "KERNEL", conflicts_with = "kernel_config")]
     kernel: Option<String>,
 
+    /// CPU of the emulated machine for a workload or command in place of a case, as compare takes it
+    /// [default: max]
+    #[arg(long, value_name = "MODEL", conflicts_with_all = ["case", "suite"])]
+    cpu_model: Option<String>,
+
     /// How a revision is built, for a command in place of a case
     #[arg(long, value_name = "COMMAND", requires = "command")]
     build: Option<String>,
@@ -164,6 +169,11 @@ impl BisectArgs {
     fn own_case(&self) -> Result<Option<Case>> {
         let variant = match (&self.workload, &self.command[..]) {
             (Some(workload), _) => parse_workload(workload)?,
+            (None, []) if self.cpu_model.is_some() => {
+                let why = "--cpu-model is for a workload or command in place of a case; a case has cpu-model in \
+                           opcost.toml";
+                return Err(fail(Status::Usage, why));
+            }
             (None, []) => return Ok(None),
             (None, words) => {
                 Variant { command: Some(CommandText::of_words(words)), ..Variant::default() }
@@ -173,6 +183,7 @@ impl BisectArgs {
         let mut case = Case::of_variant(&name, variant, self.build.clone());
         case.experiment.kernel = self.kernel.iter().cloned().collect();
         case.experiment.kernel_config = recipe_files(&self.kernel_config)?;
+        case.experiment.cpu_model = self.cpu_model.iter().cloned().collect();
         Ok(Some(case))
     }
 

@@ -52,6 +52,10 @@ pub(super) fn bisect(globals: &Globals, args: &BisectArgs, kind: OptionKind) -> 
     let bad = args.bad.as_deref().unwrap_or_default();
     let own = args.own_case()?;
     let needs_revision = own.as_ref().is_none_or(|case| case.build.is_some());
+    if kind == OptionKind::Cpu && args.cpu_model.is_some() {
+        let why = "--options cpu: --good and --bad name the CPUs; leave out --cpu-model";
+        return Err(fail(Status::Usage, why));
+    }
     if kind == OptionKind::Cflags && !needs_revision {
         let why =
             "--options cflags: nothing is built; give a case that is, or --build and a command";
