@@ -303,6 +303,12 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pack: Vec<String>,
 
+    /// Folder that guests have at /tree: what is packed of it is found there, so that counts do not
+    /// depend on where the folder is here [default: every file has its path of this machine]
+    #[arg(long, value_name = "DIR", help_heading = GUEST)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tree: Option<PathBuf>,
+
     /// Run each command once on this machine first, and pack every file that the command opens,
     /// executes or looks up by path. Use this for interpreters and for programs that open libraries
     /// by name
@@ -446,6 +452,9 @@ pub struct Variant {
     /// Working directory of this variant only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
+    /// Folder that its guests have at /tree, in place of the experiment's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tree: Option<PathBuf>,
     /// Command run before each run of this variant, in place of the experiment's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prepare: Option<String>,

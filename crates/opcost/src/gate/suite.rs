@@ -92,7 +92,7 @@ impl From<OneOrMany> for Vec<String> {
 }
 
 /// Fields of an experiment that a gate decides itself, and what to do instead.
-const DECIDED: [(&str, &str); 14] = [
+const DECIDED: [(&str, &str); 15] = [
     ("name", "the case's name is its own"),
     ("label", "recordings of a gate are labelled with what they measured"),
     ("primary", "write metric"),
@@ -106,6 +106,7 @@ const DECIDED: [(&str, &str); 14] = [
     ("setup", "write build, or prepare"),
     ("cleanup", "opcost removes what it made"),
     ("kernels", "name a kernel by kernel"),
+    ("tree", "guests have the revision's tree at /tree"),
     ("fresh-boots", "leave it out"),
 ];
 

@@ -14,6 +14,7 @@ use crate::sampling::{
     Collecting, Granted, Intake, Recorder, SamplingPlan, existing, process_clock,
     sources as sampling_sources,
 };
+use crate::shipped::Shipped;
 use crate::source::{Scope, Source, SourceContext, perf_event, sampling, sources};
 use crate::validation::kept;
 use crate::work_process::{self, Request};
@@ -591,6 +592,10 @@ impl Surroundings for HostSurroundings {
             .map_err(|error| fail(Status::Usage, format!("--core {name}: {error}")))?;
         core.validation = kept::find(&core.fingerprint);
         Ok(core)
+    }
+
+    fn recipe_file(&self, folder: &Path, file: &Path) -> PathBuf {
+        Shipped::here().recipe_file(folder, file)
     }
 
     fn search_path(&self) -> Option<OsString> {

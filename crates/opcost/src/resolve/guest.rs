@@ -121,6 +121,7 @@ pub(super) fn resolve_emulation(
             ("pack", !experiment.pack.is_empty()),
             ("pack-used", experiment.pack_used),
             ("pack-only", experiment.pack_only),
+            ("tree", experiment.tree.is_some()),
             ("fresh-boots", experiment.fresh_boots),
             ("model", experiment.model),
             ("cycles", experiment.cycles),
@@ -257,6 +258,7 @@ pub(super) fn resolve_guest(
             ("memory-mib", variant.memory_mib.is_some()),
             ("cpus", variant.cpus.is_some()),
             ("disk", variant.disk.is_some()),
+            ("tree", variant.tree.is_some()),
         ];
         return match given.iter().find(|(_, given)| *given) {
             Some((name, _)) => Err(only_emulated(name)),
@@ -300,6 +302,7 @@ pub(super) fn resolve_guest(
             ("disk", disk.is_some(), ""),
             ("pack", !experiment.pack.is_empty(), FILES_ARE_HERE),
             ("pack-used", experiment.pack_used, FILES_ARE_HERE),
+            ("tree", variant.tree.is_some() || experiment.tree.is_some(), FILES_ARE_HERE),
             ("fresh-boots", experiment.fresh_boots, ""),
         ];
         if let Some((name, _, more)) = given.iter().find(|(_, given, _)| *given) {
@@ -379,8 +382,11 @@ fn resolve_kernel(
     let found = match of_tree {
         Some(tree) => {
             let here = surroundings.working_dir().context("cannot read the working directory")?;
-            let config: Vec<PathBuf> =
-                experiment.kernel_config.iter().map(|path| here.join(path)).collect();
+            let config: Vec<PathBuf> = experiment
+                .kernel_config
+                .iter()
+                .map(|path| surroundings.recipe_file(&here, path))
+                .collect();
             if let Some(missing) = config.iter().find(|path| !path.is_file()) {
                 let why = format!("--kernel-config {}: there is no such file", missing.display());
                 return Err(fail(Status::Usage, why));

@@ -62,6 +62,8 @@ pub trait Surroundings {
     /// # Errors
     /// There is no such core, or its file is wrong.
     fn core(&self, name: &str) -> Result<CorePlan>;
+    /// A file of a kernel's recipe, or where there is none, the one of that name that ships with opcost.
+    fn recipe_file(&self, folder: &Path, file: &Path) -> PathBuf;
     /// The value of PATH.
     fn search_path(&self) -> Option<std::ffi::OsString>;
     /// The working directory of this process, absolute.

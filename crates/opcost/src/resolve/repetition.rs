@@ -32,12 +32,16 @@ impl Plan {
         let cwd = self.variants[0].cwd.clone();
         let cwd =
             cwd.filter(|_| self.variants.iter().all(|variant| variant.cwd == self.variants[0].cwd));
+        let tree = self.variants[0].tree.clone();
+        let tree = tree
+            .filter(|_| self.variants.iter().all(|variant| variant.tree == self.variants[0].tree));
         let mut kernels = BTreeMap::new();
         let variants = self.variants.iter().map(|plan| {
             let variant = variant(plan, &mut kernels);
             Variant {
                 prepare: variant.prepare.filter(|_| prepare.is_none()),
                 cwd: variant.cwd.filter(|_| cwd.is_none()),
+                tree: variant.tree.filter(|_| tree.is_none()),
                 ..variant
             }
         });
@@ -87,6 +91,7 @@ impl Plan {
             conclude: self.hooks.conclude.clone(),
             cleanup: self.hooks.cleanup.clone(),
             pack: emulation.map(|emulation| emulation.pack.clone()).unwrap_or_default(),
+            tree,
             pack_used: emulation.is_some_and(|emulation| emulation.pack_used),
             fresh_boots: self.boots_kernels() && emulation.is_some_and(|plan| !plan.booted_once),
             model: model.is_some(),
@@ -155,6 +160,7 @@ fn variant(plan: &VariantPlan, kernels: &mut BTreeMap<String, KernelRecipe>) -> 
         name: Some(plan.name.clone()),
         env: plan.env.iter().filter(|(key, _)| key != VARIABLE).cloned().collect(),
         cwd: plan.cwd.clone(),
+        tree: plan.tree.clone(),
         prepare: plan.prepare.clone(),
         scanned: plan.scanned.clone(),
         ..Variant::default()
@@ -300,8 +306,14 @@ mod tests {
         written.variants[0].memory_mib = Some(1024);
         written.variants[0].cpus = Some(2);
         written.variants[1].disk = Some("ext4,data=journal:64M".into());
+        // A gate's revisions: each has the place of its own tree in guests.
+        written.tree = Some("/usr".into());
         let text = check(&written, &here());
         assert!(text.contains("l1d=49152:12:64"), "{text}");
+        assert_eq!(text.matches("tree = \"/usr\"").count(), 1, "{text}");
+        written.variants[1].tree = Some("/usr/bin".into());
+        let text = check(&written, &here());
+        assert_eq!(text.matches("tree = ").count(), 2, "{text}");
     }
 
     #[test]

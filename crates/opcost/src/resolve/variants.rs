@@ -40,8 +40,12 @@ pub(super) fn resolve_variants(
     let mut plans = Vec::new();
     for (index, variant) in variants.iter().enumerate() {
         let which = variant.name.clone().unwrap_or_else(|| (index + 1).to_string());
-        let cwd = resolve_cwd(variant.cwd.as_ref().or(experiment.cwd.as_ref()), here)
+        let cwd = variant.cwd.as_deref().or(experiment.cwd.as_deref()).unwrap_or(here);
+        let cwd = resolve_folder("working directory", cwd, here)
             .with_context(|| format!("variant {which}"))?;
+        let tree = variant.tree.as_deref().or(experiment.tree.as_deref());
+        let tree = tree.map(|tree| resolve_folder("--tree: folder", tree, here)).transpose();
+        let tree = tree.with_context(|| format!("variant {which}"))?;
         let work = resolve_work(variant, experiment.shell.as_deref(), &cwd, surroundings)
             .with_context(|| format!("variant {which}"))?;
         let mut env = common_env.clone();
@@ -68,7 +72,7 @@ pub(super) fn resolve_variants(
             work,
             env,
             revision: None,
-            tree: None,
+            tree,
             scanned: variant.scanned.clone(),
             cwd: Some(cwd),
             prepare: variant.prepare.clone().or_else(|| experiment.prepare.clone()),
@@ -129,23 +133,20 @@ fn mark_regions(work: &WorkPlan, env: &mut Vec<(String, String)>) -> Result<()> 
     Ok(())
 }
 
-/// The working directory as an absolute path.
-fn resolve_cwd(given: Option<&PathBuf>, here: &Path) -> Result<PathBuf> {
+/// A folder as an absolute path.
+///
+/// `what`: how errors call it.
+fn resolve_folder(what: &str, given: &Path, here: &Path) -> Result<PathBuf> {
     // Without `.` in it.
-    let dir: PathBuf =
-        given.map_or(here.to_path_buf(), |dir| here.join(dir)).components().collect();
+    let dir: PathBuf = here.join(given).components().collect();
     if !dir.is_dir() {
-        return Err(fail(
-            Status::Usage,
-            format!("working directory '{}' is not a directory", dir.display()),
-        ));
+        let why = format!("{what} '{}' is not a directory", dir.display());
+        return Err(fail(Status::Usage, why));
     }
     // Plans are stored as JSON, which has no other strings.
     if dir.to_str().is_none() {
-        return Err(fail(
-            Status::Usage,
-            format!("the name of working directory '{}' is no UTF-8; use another", dir.display()),
-        ));
+        let why = format!("the name of {what} '{}' is no UTF-8; use another", dir.display());
+        return Err(fail(Status::Usage, why));
     }
     Ok(dir)
 }
