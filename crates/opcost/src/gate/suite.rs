@@ -111,7 +111,7 @@ const DECIDED: [(&str, &str); 15] = [
 ];
 
 /// Fields that say how many runs are made, which exact counts do not need.
-const LENGTHS: [&str; 5] = ["pairs", "runs", "until-width", "budget", "warmup"];
+const LENGTHS: [&str; 6] = ["pairs", "runs", "min-runs", "until-width", "budget", "warmup"];
 
 impl Suite {
     /// Reads a file's text.

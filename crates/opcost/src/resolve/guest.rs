@@ -67,7 +67,8 @@ pub(super) fn pack_used(experiment: &Experiment, variants: &[VariantPlan]) -> bo
     experiment.pack_used || (commands && !chosen && !experiment.pack_only)
 }
 
-/// Makes variants of kernels, boot options, CPU models and disks that are given more than once.
+/// Makes variants of kernels, boot options, CPU models, disks and standard streams that are given more
+/// than once.
 ///
 /// One variant is taken as many times as there are values; several variants take one value each.
 ///
@@ -76,11 +77,13 @@ pub(super) fn pack_used(experiment: &Experiment, variants: &[VariantPlan]) -> bo
 pub(super) fn spread(experiment: &Experiment) -> Result<Vec<Variant>> {
     let mut variants = experiment.variants.clone();
     type Field = fn(&mut Variant) -> &mut Option<String>;
-    let lists: [(&str, &[String], Field); 4] = [
+    let lists: [(&str, &[String], Field); 6] = [
         ("kernel", &experiment.kernel, |variant| &mut variant.kernel),
         ("boot", &experiment.boot, |variant| &mut variant.boot),
         ("cpu-model", &experiment.cpu_model, |variant| &mut variant.cpu_model),
         ("disk", &experiment.disk, |variant| &mut variant.disk),
+        ("input", &experiment.input, |variant| &mut variant.input),
+        ("output", &experiment.output, |variant| &mut variant.output),
     ];
     for (name, values, field) in lists {
         if variants.len() == 1 && values.len() > 1 {

@@ -11,6 +11,7 @@ mod measured;
 mod repetition;
 mod scan;
 mod shards;
+mod streams;
 mod variants;
 
 pub use attached::{AttachedWork, resolve_attached};
@@ -113,7 +114,7 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         length::resolve_length(
             experiment,
             &Shape {
-                alone: variants.len() == 1,
+                variants: variants.len(),
                 emulated,
                 in_process: in_process.is_some(),
                 blocks_per_unit: build_blocks.or(in_process.map(|process| process.blocks)),

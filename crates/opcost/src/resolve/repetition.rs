@@ -3,7 +3,7 @@
 use crate::experiment::{Command, Experiment, KernelRecipe, Scalar, Seed, Variant};
 use crate::plan::guest::{DEFAULT_KERNEL, NO_KERNEL};
 use crate::plan::{
-    CacheShape, CachesPlan, EventPlan, MachineKind, Plan, VariantPlan, Width, WorkPlan,
+    CacheShape, CachesPlan, EventPlan, MachineKind, OutputPlan, Plan, VariantPlan, Width, WorkPlan,
     shell_syntax,
 };
 use crate::sampling::SamplingPlan;
@@ -61,6 +61,7 @@ impl Plan {
             until_width: self.stop.width_ratio.map(|ratio| Width { ratio }),
             until_settled: self.stop.look_pairs.is_some(),
             budget: self.stop.budget_ms.map(|limit_ms| TimeLimit { limit_ms }),
+            min_runs: Some(self.pairs_of_blocks(self.stop.blocks_min)).filter(|runs| *runs > 0),
             warmup: Some(self.warmup),
             // TOML's integers end there, and so do the seeds that can be given.
             seed: Seed::of_number(self.seed),
@@ -161,6 +162,8 @@ fn variant(plan: &VariantPlan, kernels: &mut BTreeMap<String, KernelRecipe>) -> 
         env: plan.env.iter().filter(|(key, _)| key != VARIABLE).cloned().collect(),
         cwd: plan.cwd.clone(),
         tree: plan.tree.clone(),
+        input: plan.input.as_ref().map(|path| path.to_string_lossy().into_owned()),
+        output: plan.output.as_ref().map(OutputPlan::text),
         prepare: plan.prepare.clone(),
         scanned: plan.scanned.clone(),
         ..Variant::default()
@@ -279,6 +282,17 @@ mod tests {
         }
         let rest = |plan: Plan| Plan { variants: vec![], ..plan };
         assert_eq!(rest(again), rest(plan));
+    }
+
+    #[test]
+    fn the_usual_length_comes_again() {
+        let usual = |variants| Experiment { pairs: None, ..experiment(variants, 2) };
+        // A number that falls into the middle of a mirrored block.
+        let many = Experiment { min_runs: Some(40), ..usual(2) };
+        for (written, least) in [(usual(1), 10), (usual(2), 22), (many, 41)] {
+            let text = check(&written, &here());
+            assert!(text.contains(&format!("min-runs = {least}\n")), "{text}");
+        }
     }
 
     #[test]

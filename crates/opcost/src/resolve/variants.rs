@@ -1,6 +1,6 @@
 //! What each variant runs, in what folder and environment, and its name.
 
-use super::{Surroundings, guest, scan};
+use super::{Surroundings, guest, scan, streams};
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::{Command, Experiment, Variant};
 use crate::plan::{GuestPlan, VariantPlan, WorkPlan, shell_syntax};
@@ -66,7 +66,12 @@ pub(super) fn resolve_variants(
         }
         let guest = guest::resolve_guest(experiment, variant, &work, surroundings)
             .with_context(|| format!("variant {which}"))?;
+        let (input, output) =
+            streams::resolve_streams(experiment, variant, (&work, guest.as_ref(), &cwd))
+                .with_context(|| format!("variant {which}"))?;
         plans.push(VariantPlan {
+            input,
+            output,
             name: printable(variant.name.as_deref().unwrap_or_default()),
             guest,
             work,
@@ -257,11 +262,20 @@ fn name_variants(plans: &mut [VariantPlan]) {
     let works: Vec<WorkPlan> = plans.iter().map(|plan| plan.work.clone()).collect();
     let guests: Vec<Option<GuestPlan>> = plans.iter().map(|plan| plan.guest.clone()).collect();
     let alike = works.iter().all(|work| *work == works[0]);
+    let all_streams: Vec<_> =
+        plans.iter().map(|plan| (plan.input.clone(), plan.output.clone())).collect();
     for plan in plans.iter_mut().filter(|plan| plan.name.is_empty()) {
         if let Some(guest) = plan.guest.as_ref().filter(|_| alike)
             && let Some(name) = guest::name_by_machine(guest, &guests)
         {
             plan.name = name;
+            continue;
+        }
+        if let Some(cwd) = plan.cwd.as_ref().filter(|_| alike)
+            && let Some(name) =
+                streams::name_by_streams((&plan.input, &plan.output), &all_streams, cwd)
+        {
+            plan.name = printable(&name);
             continue;
         }
         plan.name = match &plan.work {
