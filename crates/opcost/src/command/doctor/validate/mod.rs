@@ -57,6 +57,8 @@ struct Found {
     report: Report,
     /// Where the result is kept for later estimates.
     kept: Option<PathBuf>,
+    /// Whether some kernels were asked for alone, so that nothing is kept.
+    chosen: bool,
     /// What all of it took.
     seconds: f64,
 }
@@ -72,22 +74,31 @@ struct LeftOut {
     not_emulated: usize,
 }
 
-/// Validates a core. `core`: a file or a name; the default core where none is given.
+/// Validates a core.
+///
+/// `core`: a file or a name; the default core where none is given. `only`: text that the names of kernels have; all kernels where none
+/// is given.
 ///
 /// # Errors
 /// The machine is too loaded, a tool is missing, or a signal interrupts.
-pub(super) fn validate(globals: &Globals, core: Option<&str>, json: bool) -> Result<Status> {
+pub(super) fn validate(
+    globals: &Globals,
+    core: Option<&str>,
+    only: Option<&str>,
+    json: bool,
+) -> Result<Status> {
     let begun_ns = monotonic_ns();
     let interrupt = Interrupt::install().context("cannot catch signals").status(Status::Missing)?;
     let program = gauge::find()?;
     // Before anything is measured: a core that cannot be read.
-    let experiment = experiment(&program, core);
+    let chosen: Vec<&str> = only.into_iter().flat_map(|text| ["--only", text]).collect();
+    let experiment = experiment(&program, core, &chosen);
     let plan = resolve(&experiment, &HostSurroundings)?;
     let mut phases = Phases::still(globals.quiet);
     let mut reports = Vec::new();
     for process in 0..PROCESSES {
         phases.tell("timing kernels on this CPU", Some(&format!("{} of {PROCESSES}", process + 1)));
-        reports.push(gauge::run(&program, &["time"], &interrupt)?);
+        reports.push(gauge::run(&program, "time", &chosen, &interrupt)?);
     }
     let truth = Truth::of(&reports).map_err(|loaded| fail(Status::Missing, loaded))?;
     phases.tell("running the kernels under emulation (a minute)", None);
@@ -118,9 +129,12 @@ pub(super) fn validate(globals: &Globals, core: Option<&str>, json: bool) -> Res
         },
         report,
         kept: None,
+        chosen: only.is_some(),
         seconds: 0.0,
     };
-    outcome.kept = keep(&outcome, &core, first)?;
+    if only.is_none() {
+        outcome.kept = keep(&outcome, &core, first)?;
+    }
     outcome.seconds = (monotonic_ns() - begun_ns) as f64 / 1e9;
     let text = if json {
         serde_json::to_string_pretty(&outcome).context("the outcome to JSON")? + "\n"
@@ -132,8 +146,9 @@ pub(super) fn validate(globals: &Globals, core: Option<&str>, json: bool) -> Res
 }
 
 /// The marked kernels on the modelled core. Without a kernel of an operating system no tick falls into a region.
-fn experiment(program: &Path, core: Option<&str>) -> Experiment {
-    let words: [OsString; 2] = [program.into(), "mark".into()];
+fn experiment(program: &Path, core: Option<&str>, chosen: &[&str]) -> Experiment {
+    let mut words: Vec<OsString> = vec![program.into(), "mark".into()];
+    words.extend(chosen.iter().map(OsString::from));
     Experiment {
         name: Some("validation".into()),
         machine: Some(MachineKind::Emulated),

@@ -92,6 +92,7 @@ pub(super) fn text(found: &Found, style: &Style) -> String {
             "→ ",
             &format!("estimates by --cycles{core} cite this from now on; kept in {}", path.display()),
         ),
+        None if found.chosen => page.wrap(PLAIN, "→ ", "some kernels alone say too little, so the result is not kept"),
         None => page.wrap(
             YELLOW,
             "! ",
@@ -172,6 +173,7 @@ mod tests {
             clock: "tsc",
             left_out: LeftOut { noisy: 2, not_here: 0, not_emulated: 5 },
             report: report(&cases).unwrap(),
+            chosen: false,
             kept: Some("/home/user/.cache/opcost/validations/0.toml".into()),
             seconds: 1.0,
         }
@@ -182,7 +184,7 @@ mod tests {
         let text = text(&found(), &Style::plain());
         for part in [
             "3 builds of kernels; cycles by the time stamp counter",
-            "2 had too few quiet samples, 5 need instructions that the emulated CPU lacks",
+            "left out: 2 had too few quiet samples, 5 need instructions that",
             "differ by more than 30 %                    1      100 %            0 %",
             "sorting:bubble@gcc-O1",
             "claims of no size are right",
@@ -200,6 +202,9 @@ mod tests {
         assert!(text(&found, &Style::plain()).contains("--cycles --core mine cite"));
         found.kept = None;
         found.left_out = LeftOut::default();
+        found.chosen = true;
+        assert!(text(&found, &Style::plain()).contains("so the result is not kept"));
+        found.chosen = false;
         let text = text(&found, &Style::plain());
         assert!(text.contains("neither XDG_CACHE_HOME nor HOME") && !text.contains("left out"));
     }
