@@ -130,7 +130,7 @@ fn code_that_a_program_wrote_anew_is_decoded_anew() {
     let Some(run) = run(source) else { return };
     let works = run.works();
     let [nops, chain] = [&works[0], &works[1]].map(|work| count(work, MODEL_CYCLES));
-    assert!((10_000..11_000).contains(&chain), "five additions a turn: {chain}");
+    assert!((9_500..11_000).contains(&chain), "five additions a turn: {chain}");
     assert!(nops < 5_000, "{nops}");
 }
 
