@@ -66,6 +66,7 @@ mod store_damage;
 mod store_disk;
 mod store_forget;
 mod store_sharing;
+mod streams;
 mod tidy;
 mod transfer;
 mod two_builds;
