@@ -47,6 +47,8 @@ struct Found {
     schema: u32,
     /// The modelled core.
     core: String,
+    /// How it was named: a core that ships, or a file.
+    given: String,
     fingerprint: String,
     /// This CPU, in words.
     cpu: String,
@@ -119,6 +121,7 @@ pub(super) fn validate(
     let mut outcome = Found {
         schema: 1,
         core: core.name.clone(),
+        given: core.given.clone(),
         fingerprint: core.fingerprint.clone(),
         cpu: first.cpu.to_string(),
         clock: first.clock.word(),

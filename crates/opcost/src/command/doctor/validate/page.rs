@@ -84,8 +84,10 @@ pub(super) fn text(found: &Found, style: &Style) -> String {
         ),
         None => page.wrap(YELLOW, "→ ", "claims of no size are right nine times in ten"),
     }
-    let core =
-        if found.core == CORE_DEFAULT { String::new() } else { format!(" --core {}", found.core) };
+    let core = match found.given == CORE_DEFAULT {
+        true => String::new(),
+        false => format!(" --core {}", found.given),
+    };
     match &found.kept {
         Some(path) => page.wrap(
             PLAIN,
@@ -168,6 +170,7 @@ mod tests {
         Found {
             schema: 1,
             core: "zen4".into(),
+            given: "zen4".into(),
             fingerprint: "0".into(),
             cpu: "AMD EPYC (AuthenticAMD family 25 model 17)".into(),
             clock: "tsc",
@@ -198,8 +201,8 @@ mod tests {
     #[test]
     fn another_core_and_a_missing_home_are_said() {
         let mut found = found();
-        found.core = "mine".into();
-        assert!(text(&found, &Style::plain()).contains("--cycles --core mine cite"));
+        (found.core, found.given) = ("mine".into(), "./mine.toml".into());
+        assert!(text(&found, &Style::plain()).contains("--cycles --core ./mine.toml cite"));
         found.kept = None;
         found.left_out = LeftOut::default();
         found.chosen = true;
