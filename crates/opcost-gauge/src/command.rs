@@ -1,6 +1,7 @@
 //! What the program does: time kernels, time loops, mark kernels as regions, list both.
 
 use crate::clock::{CHAIN_CYCLES, Timer};
+use crate::error::GaugeError;
 use crate::kernel::{self, Kernel, ROUNDS, kernels};
 use crate::loops::{self, Loop};
 use crate::program;
@@ -31,28 +32,6 @@ pub(crate) struct Arguments {
     only: String,
     /// The CPU to run on; the last one that is allowed where none is given, as interrupts prefer the first.
     cpu: Option<usize>,
-}
-
-/// Why nothing was measured.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum GaugeError {
-    #[error(
-        "{0}; usage: opcost-gauge time|loops|mark|list [--repetitions N] [--only TEXT] [--cpu N], or opcost-gauge program \
-         [--repetitions N] [--cpu N] -- COMMAND"
-    )]
-    Usage(String),
-    #[error("cannot run on CPU {cpu}: {error}; choose another with --cpu")]
-    Cpu { cpu: usize, error: std::io::Error },
-    #[error("no kernel or loop has '{0}' in its name; opcost-gauge list prints all")]
-    Nothing(String),
-    #[error("cannot measure '{command}': {what}")]
-    Program { command: String, what: String },
-    #[error("{0}")]
-    Loaded(#[from] sample::Loaded),
-    #[error("{0}")]
-    Crowded(#[from] sample::Crowded),
-    #[error("{0}")]
-    Wrong(#[from] kernel::Wrong),
 }
 
 /// Repetitions where none are asked for.
@@ -282,7 +261,7 @@ fn cpu() -> Cpu {
     let (family, model) = (signature >> 8 & 15, signature >> 4 & 15);
     let extended = if family == 15 || family == 6 { signature >> 16 & 15 } else { 0 };
     let brand = if __cpuid(0x8000_0000).eax >= 0x8000_0004 {
-        let leaves = [0x8000_0002, 0x8000_0003, 0x8000_0004].map(|leaf| __cpuid(leaf));
+        let leaves = [0x8000_0002, 0x8000_0003, 0x8000_0004].map(__cpuid);
         bytes(&leaves.map(|it| [it.eax, it.ebx, it.ecx, it.edx]).concat())
     } else {
         String::new()

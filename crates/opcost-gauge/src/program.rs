@@ -2,7 +2,7 @@
 //! just after.
 
 use crate::clock::multiply_chain;
-use crate::command::GaugeError;
+use crate::error::GaugeError;
 use crate::sample::{Sample, measured};
 use opcost_record::gauge::Measured;
 use opcost_sys::clock::process_cpu_ns;

@@ -16,8 +16,10 @@ const CONDITION_CYCLES: f64 = 8.0;
 /// Throughputs from this many cycles on are those of a unit that is taken for longer than a cycle, or of one unit alone.
 const ONE_UNIT_CYCLES: f64 = 0.75;
 
-/// Cores that ship by the CPUs that they are of: maker, family, first and last models.
-const KNOWN: [(&str, u32, &[(u32, u32)], &str); 2] = [
+/// A core that ships by the CPUs that it is of: maker, family, first and last models, core.
+type KnownCore = (&'static str, u32, &'static [(u32, u32)], &'static str);
+
+const KNOWN: [KnownCore; 2] = [
     ("AuthenticAMD", 0x19, &[(0x10, 0x1f), (0x60, 0xaf)], "zen4"),
     ("AuthenticAMD", 0x1a, &[(0, 0xff)], "zen5"),
 ];
@@ -128,7 +130,7 @@ pub fn calibrate(reports: &[GaugeReport], name: &str) -> Result<Calibrated, Core
 
 /// The core to begin with: that of this CPU, else the one whose latencies are nearest.
 fn like(cpu: &Cpu, figures: &BTreeMap<&str, f64>) -> (String, String) {
-    let of = |(vendor, family, models, _): &&(&str, u32, &[(u32, u32)], &str)| {
+    let of = |(vendor, family, models, _): &&KnownCore| {
         *vendor == cpu.vendor
             && *family == cpu.family
             && models.iter().any(|(first, last)| (*first..=*last).contains(&cpu.model))

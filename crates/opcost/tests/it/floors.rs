@@ -78,7 +78,10 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["install"],
         ],
     ),
-    ("opcost-gauge", &[&["sample"], &["clock", "kernel"], &["loops"], &["command"]]),
+    (
+        "opcost-gauge",
+        &[&["sample"], &["clock", "kernel"], &["error", "loops"], &["program"], &["command"]],
+    ),
     (
         "opcost-guest",
         &[

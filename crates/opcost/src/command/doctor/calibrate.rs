@@ -36,7 +36,7 @@ pub(super) fn calibrate_core(globals: &Globals, path: &Path, json: bool) -> Resu
             "timing instructions on this CPU",
             Some(&format!("{} of {PROCESSES}", process + 1)),
         );
-        reports.push(gauge::run(&program, &["loops"], &interrupt)?);
+        reports.push(gauge::run(&program, "loops", &[], &interrupt)?);
     }
     phases.end();
     let name = path.file_stem().unwrap_or_default().to_string_lossy();

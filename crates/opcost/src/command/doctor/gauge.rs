@@ -26,13 +26,18 @@ pub(super) fn find() -> Result<PathBuf> {
     })
 }
 
-/// Runs it once and reads its report. `job`: `time` or `loops`.
+/// Runs it once and reads its report. `job`: `time` or `loops`; `options`: which kernels.
 ///
 /// # Errors
 /// It cannot be run, or it measured nothing; then its own words.
-pub(super) fn run(gauge: &Path, job: &[&str], interrupt: &Interrupt) -> Result<GaugeReport> {
+pub(super) fn run(
+    gauge: &Path,
+    job: &str,
+    options: &[&str],
+    interrupt: &Interrupt,
+) -> Result<GaugeReport> {
     let mut command = Command::new(gauge);
-    command.args(job).stdin(Stdio::null()).stderr(Stdio::null());
+    command.arg(job).args(options).stdin(Stdio::null()).stderr(Stdio::null());
     let output = command
         .output()
         .with_context(|| format!("cannot run {}", gauge.display()))
@@ -63,7 +68,7 @@ mod tests {
             let path = folder.path().join("gauge");
             fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-            run(&path, &["time"], &Interrupt::none())
+            run(&path, "time", &[], &Interrupt::none())
         };
         let error = script("printf 'opcost-gauge 1\\nerror it is too loaded\\nend 1\\n'; exit 1");
         assert_eq!(error.unwrap_err().to_string(), "nothing was measured: it is too loaded");
@@ -76,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_program_that_cannot_be_run_is_named() {
-        let error = run(Path::new("/nowhere/gauge"), &["time"], &Interrupt::none()).unwrap_err();
+        let error = run(Path::new("/nowhere/gauge"), "time", &[], &Interrupt::none()).unwrap_err();
         assert!(error.to_string().contains("/nowhere/gauge"), "{error}");
     }
 }

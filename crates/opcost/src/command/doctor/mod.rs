@@ -51,6 +51,11 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "CORE", requires = "validate")]
     pub core: Option<String>,
 
+    /// Validate by the kernels alone whose names have this text, as opcost-gauge list prints them; the
+    /// result is then shown and not kept
+    #[arg(long, value_name = "TEXT", requires = "validate")]
+    pub kernels: Option<String>,
+
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -102,7 +107,8 @@ pub fn doctor(globals: &Globals, args: &DoctorArgs) -> Result<Status> {
         return calibrate::calibrate_core(globals, path, args.json);
     }
     if args.validate {
-        return validate::validate(globals, args.core.as_deref(), args.json);
+        let core = args.core.as_deref();
+        return validate::validate(globals, core, args.kernels.as_deref(), args.json);
     }
     let root = Path::new("/");
     let mut findings = vec![counters(root)];

@@ -47,6 +47,8 @@ struct Found {
     schema: u32,
     /// The modelled core.
     core: String,
+    /// How it was named: a core that ships, or a file.
+    given: String,
     fingerprint: String,
     /// This CPU, in words.
     cpu: String,
@@ -57,6 +59,8 @@ struct Found {
     report: Report,
     /// Where the result is kept for later estimates.
     kept: Option<PathBuf>,
+    /// Whether some kernels were asked for alone, so that nothing is kept.
+    chosen: bool,
     /// What all of it took.
     seconds: f64,
 }
@@ -72,21 +76,30 @@ struct LeftOut {
     not_emulated: usize,
 }
 
-/// Validates a core. `core`: a file or a name; the default core where none is given.
+/// Validates a core.
+///
+/// `core`: a file or a name; the default core where none is given. `only`: text that the names of kernels have; all kernels where none
+/// is given.
 ///
 /// # Errors
 /// The machine is too loaded, a tool is missing, or a signal interrupts.
-pub(super) fn validate(globals: &Globals, core: Option<&str>, json: bool) -> Result<Status> {
+pub(super) fn validate(
+    globals: &Globals,
+    core: Option<&str>,
+    only: Option<&str>,
+    json: bool,
+) -> Result<Status> {
     let begun_ns = monotonic_ns();
     let interrupt = Interrupt::install().context("cannot catch signals").status(Status::Missing)?;
     let program = gauge::find()?;
     // Before anything is measured: a core that cannot be read.
-    let plan = resolve(&experiment(&program, core, true), &HostSurroundings)?;
+    let chosen: Vec<&str> = only.into_iter().flat_map(|text| ["--only", text]).collect();
+    let plan = resolve(&experiment(&program, core, &chosen, true), &HostSurroundings)?;
     let mut phases = Phases::still(globals.quiet);
     let mut reports = Vec::new();
     for process in 0..PROCESSES {
         phases.tell("timing kernels on this CPU", Some(&format!("{} of {PROCESSES}", process + 1)));
-        reports.push(gauge::run(&program, &["time"], &interrupt)?);
+        reports.push(gauge::run(&program, "time", &chosen, &interrupt)?);
     }
     let truth = Truth::of(&reports).map_err(|loaded| fail(Status::Missing, loaded))?;
     phases.tell("running the kernels under emulation (a minute)", None);
@@ -95,7 +108,7 @@ pub(super) fn validate(globals: &Globals, core: Option<&str>, json: bool) -> Res
         if status_of(&error) != Some(Status::Missing) {
             return Err(error);
         }
-        record(&resolve(&experiment(&program, core, false), &HostSurroundings)?, &interrupt)
+        record(&resolve(&experiment(&program, core, &chosen, false), &HostSurroundings)?, &interrupt)
     });
     phases.end();
     let recording = recording?;
@@ -113,6 +126,7 @@ pub(super) fn validate(globals: &Globals, core: Option<&str>, json: bool) -> Res
     let mut outcome = Found {
         schema: 1,
         core: core.name.clone(),
+        given: core.given.clone(),
         fingerprint: core.fingerprint.clone(),
         cpu: first.cpu.to_string(),
         clock: first.clock.word(),
@@ -123,9 +137,12 @@ pub(super) fn validate(globals: &Globals, core: Option<&str>, json: bool) -> Res
         },
         report,
         kept: None,
+        chosen: only.is_some(),
         seconds: 0.0,
     };
-    outcome.kept = keep(&outcome, &core, first)?;
+    if only.is_none() {
+        outcome.kept = keep(&outcome, &core, first)?;
+    }
     outcome.seconds = (monotonic_ns() - begun_ns) as f64 / 1e9;
     let text = if json {
         serde_json::to_string_pretty(&outcome).context("the outcome to JSON")? + "\n"
@@ -139,8 +156,9 @@ pub(super) fn validate(globals: &Globals, core: Option<&str>, json: bool) -> Res
 /// The marked kernels on the modelled core.
 ///
 /// `alone`: without a kernel of an operating system, whose ticks fall into regions; else in a guest.
-fn experiment(program: &Path, core: Option<&str>, alone: bool) -> Experiment {
-    let words: [OsString; 2] = [program.into(), "mark".into()];
+fn experiment(program: &Path, core: Option<&str>, chosen: &[&str], alone: bool) -> Experiment {
+    let mut words: Vec<OsString> = vec![program.into(), "mark".into()];
+    words.extend(chosen.iter().map(OsString::from));
     Experiment {
         name: Some("validation".into()),
         machine: Some(MachineKind::Emulated),

@@ -84,14 +84,17 @@ pub(super) fn text(found: &Found, style: &Style) -> String {
         ),
         None => page.wrap(YELLOW, "→ ", "claims of no size are right nine times in ten"),
     }
-    let core =
-        if found.core == CORE_DEFAULT { String::new() } else { format!(" --core {}", found.core) };
+    let core = match found.given == CORE_DEFAULT {
+        true => String::new(),
+        false => format!(" --core {}", found.given),
+    };
     match &found.kept {
         Some(path) => page.wrap(
             PLAIN,
             "→ ",
             &format!("estimates by --cycles{core} cite this from now on; kept in {}", path.display()),
         ),
+        None if found.chosen => page.wrap(PLAIN, "→ ", "some kernels alone say too little, so the result is not kept"),
         None => page.wrap(
             YELLOW,
             "! ",
@@ -167,11 +170,13 @@ mod tests {
         Found {
             schema: 1,
             core: "zen4".into(),
+            given: "zen4".into(),
             fingerprint: "0".into(),
             cpu: "AMD EPYC (AuthenticAMD family 25 model 17)".into(),
             clock: "tsc",
             left_out: LeftOut { noisy: 2, not_here: 0, not_emulated: 5 },
             report: report(&cases).unwrap(),
+            chosen: false,
             kept: Some("/home/user/.cache/opcost/validations/0.toml".into()),
             seconds: 1.0,
         }
@@ -182,7 +187,7 @@ mod tests {
         let text = text(&found(), &Style::plain());
         for part in [
             "3 builds of kernels; cycles by the time stamp counter",
-            "2 had too few quiet samples, 5 need instructions that the emulated CPU lacks",
+            "left out: 2 had too few quiet samples, 5 need instructions that",
             "differ by more than 30 %                    1      100 %            0 %",
             "sorting:bubble@gcc-O1",
             "claims of no size are right",
@@ -196,10 +201,13 @@ mod tests {
     #[test]
     fn another_core_and_a_missing_home_are_said() {
         let mut found = found();
-        found.core = "mine".into();
-        assert!(text(&found, &Style::plain()).contains("--cycles --core mine cite"));
+        (found.core, found.given) = ("mine".into(), "./mine.toml".into());
+        assert!(text(&found, &Style::plain()).contains("--cycles --core ./mine.toml cite"));
         found.kept = None;
         found.left_out = LeftOut::default();
+        found.chosen = true;
+        assert!(text(&found, &Style::plain()).contains("so the result is not kept"));
+        found.chosen = false;
         let text = text(&found, &Style::plain());
         assert!(text.contains("neither XDG_CACHE_HOME nor HOME") && !text.contains("left out"));
     }
