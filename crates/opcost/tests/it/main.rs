@@ -51,6 +51,7 @@ mod provenance;
 mod published;
 mod recording_interrupted;
 mod recording_resumed;
+mod recipes;
 mod regions;
 mod render;
 mod report;
