@@ -108,7 +108,10 @@ pub(super) fn validate(
         if status_of(&error) != Some(Status::Missing) {
             return Err(error);
         }
-        record(&resolve(&experiment(&program, core, &chosen, false), &HostSurroundings)?, &interrupt)
+        record(
+            &resolve(&experiment(&program, core, &chosen, false), &HostSurroundings)?,
+            &interrupt,
+        )
     });
     phases.end();
     let recording = recording?;
