@@ -4,7 +4,7 @@ use std::env;
 use std::path::Path;
 
 /// Without a C library; its few pages are all the memory it has.
-const FLAGS: [&str; 11] = [
+const FLAGS: [&str; 12] = [
     "-std=c11",
     "-Wall",
     "-Wextra",
@@ -13,6 +13,8 @@ const FLAGS: [&str; 11] = [
     "-ffreestanding",
     "-fno-pie",
     "-fno-stack-protector",
+    // Sanitizers of the crate (fuzz targets, CFLAGS) need a library, which the spawner has none of.
+    "-fno-sanitize=all",
     "-fno-asynchronous-unwind-tables",
     // Clang has no use for -no-pie beside -static, and gcc needs it where it makes PIEs by default.
     "-Wl,-no-pie",

@@ -18,6 +18,8 @@
 //! The caller's duty: blocks come in the order of execution, and each block's accesses in program
 //! order. Not modelled: wrong paths, alignment of code, write-backs, other cores, software prefetches.
 
+#![forbid(unsafe_code)]
+
 mod cache;
 mod class;
 mod code;

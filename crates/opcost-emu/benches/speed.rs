@@ -6,6 +6,8 @@
 //! OPCOST_TEST_KERNEL names, by `cargo bench` only, without an initramfs, until it panics for the lack of one, with the
 //! symbols that OPCOST_TEST_SYMBOLS names, if it does.
 
+use opcost_core_model::Core;
+use opcost_record::Domain;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::spawn::{Spawn, Status, find_program};
 use std::ffi::{OsStr, OsString};
@@ -29,6 +31,7 @@ fn main() {
     let (rounds, bytes) = if full { (5, 6_000_000) } else { (1, 20_000) };
     let folder = tempfile::tempdir().expect("a folder for inputs and reports");
     program(rounds, bytes, folder.path());
+    core(rounds, bytes, folder.path());
     if full {
         machine(rounds, folder.path());
     }
@@ -62,6 +65,47 @@ fn program(rounds: usize, bytes: usize, folder: &Path) {
         ],
         &[(3, 1), (4, 2), (1, 0), (2, 0)],
     );
+}
+
+/// `gzip -6` of one file on a modelled core: nanoseconds of CPU time for each instruction of gzip.
+fn core(rounds: usize, bytes: usize, folder: &Path) {
+    let input = folder.join("input");
+    let input = input.to_str().expect("a temporary path is text");
+    let (Some(gzip), Some(_)) = (path_of("gzip"), path_of("qemu-x86_64")) else {
+        return skip("gzip or qemu-x86_64 is not installed");
+    };
+    let gzip = [gzip.as_str(), "-6", "-k", "-f", input];
+    let table = folder.join("core.toml");
+    let text = Core::shipped_text("zen4").expect("the core ships");
+    std::fs::write(&table, text).expect("the core's file");
+    let modelled = format!(",window=whole,cycles={}", table.display());
+    println!("gzip -6 of {bytes} bytes, CPU time of {rounds} rounds in turn");
+    let ways = [",window=whole", &modelled].map(|more| plugin(folder, more));
+    let mut each: Vec<[f64; 2]> = Vec::new();
+    for _ in 0..rounds {
+        each.push(ways.each_ref().map(|plugin| {
+            let way = way("", &["qemu-x86_64", "-plugin", plugin], &gzip);
+            let ns = cpu_ns(&way.argv).unwrap_or(f64::NAN);
+            ns / instructions(&folder.join("report"))
+        }));
+    }
+    let median = |of: &dyn Fn(&[f64; 2]) -> f64| {
+        let mut all: Vec<f64> = each.iter().map(of).collect();
+        all.sort_by(f64::total_cmp);
+        all[rounds / 2]
+    };
+    let [counting, modelling] = [median(&|ns| ns[0]), median(&|ns| ns[1])];
+    println!("  counting takes {counting:.1} ns an instruction, a modelled core {modelling:.1} ns");
+    let ratio = median(&|ns| ns[1] / ns[0]);
+    println!("  a modelled core takes {ratio:.2} × the time of counting");
+}
+
+/// What a report says that was executed.
+fn instructions(report: &Path) -> f64 {
+    let text = std::fs::read_to_string(report).expect("the plugin writes a report");
+    let report = opcost_record::emulation::parse(&text).expect("the report is whole");
+    let counted = report.runs[0][0].count("instructions", Domain::All);
+    counted.expect("instructions are counted") as f64
 }
 
 /// The boot of a kernel.

@@ -293,7 +293,8 @@ ROW(not_taken, "throughput.branch.not_taken", 0, 1, 0, 100, 61, 0);
 CODE(fused, GENERAL, REPEAT(60, "cmp rax, rbx\nje 78f") "\n78:", "")
 ROW(fused, "throughput.branch.fused", 0, 1, 0, 100, 61, 0);
 CODE(call_return, "jmp 77f\n79: ret\n", REPEAT(24, "call 79b"), "")
-ROW(call_return, "throughput.branch_indirect.call_ret", 0, 1, 0, 100, 24, 0);
+/* A call and a return, whose sum no row of a core is. */
+ROW(call_return, "half.call_return", 0, 1, 0, 100, 24, 0);
 
 /* Branches on random bits, and on the same bits all alike: half of the random ones are mispredicted. */
 static GAUGE_NOINLINE void branches(u64 iterations, u64 mask)

@@ -1,8 +1,10 @@
 //! What the program does: time kernels, time loops, mark kernels as regions, list both.
 
 use crate::clock::{CHAIN_CYCLES, Timer};
+use crate::error::GaugeError;
 use crate::kernel::{self, Kernel, ROUNDS, kernels};
 use crate::loops::{self, Loop};
+use crate::program;
 use crate::sample::{self, Sample};
 use opcost_record::gauge::{Cpu, GaugeReport};
 use opcost_sys::affinity::{allowed_cpus, set_affinity};
@@ -16,34 +18,20 @@ pub(crate) enum Job {
     Loops,
     Mark,
     List,
+    Program,
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Arguments {
     pub(crate) job: Job,
+    /// The command whose cycles are asked for, behind `--`.
+    command: Vec<String>,
     /// Samples of each kernel or loop.
     repetitions: u64,
     /// Kernels and loops whose name has this text.
     only: String,
     /// The CPU to run on; the last one that is allowed where none is given, as interrupts prefer the first.
     cpu: Option<usize>,
-}
-
-/// Why nothing was measured.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum GaugeError {
-    #[error(
-        "{0}; usage: opcost-gauge time|loops|mark|list [--repetitions N] [--only TEXT] [--cpu N]"
-    )]
-    Usage(String),
-    #[error("cannot run on CPU {cpu}: {error}; choose another with --cpu")]
-    Cpu { cpu: usize, error: std::io::Error },
-    #[error("no kernel or loop has '{0}' in its name; opcost-gauge list prints all")]
-    Nothing(String),
-    #[error("{0}")]
-    Loaded(#[from] sample::Loaded),
-    #[error("{0}")]
-    Wrong(#[from] kernel::Wrong),
 }
 
 /// Repetitions where none are asked for.
@@ -62,12 +50,22 @@ impl Arguments {
             Some("loops") => Job::Loops,
             Some("mark") => Job::Mark,
             Some("list") => Job::List,
+            Some("program") => Job::Program,
             Some(other) => return usage(format!("'{other}' is no command")),
             None => return usage("no command".into()),
         };
-        let mut arguments =
-            Arguments { job, repetitions: REPETITIONS, only: String::new(), cpu: None };
+        let mut arguments = Arguments {
+            job,
+            command: Vec::new(),
+            repetitions: REPETITIONS,
+            only: String::new(),
+            cpu: None,
+        };
         while let Some(option) = words.next() {
+            if option == "--" && job == Job::Program {
+                arguments.command = words.map(str::to_string).collect();
+                break;
+            }
             let Some(value) = words.next() else { return usage(format!("{option} needs a value")) };
             let number = value.parse::<u32>();
             match (option, number) {
@@ -116,6 +114,7 @@ pub(crate) fn time(arguments: &Arguments) -> Result<GaugeReport, GaugeError> {
     let (usable, lacking): (Vec<&Kernel>, _) = all.into_iter().partition(|it| it.lacks().is_none());
     let timer = Timer::new();
     check(&usable)?;
+    let scheduled = scheduled();
     let mut samples: Vec<Vec<Sample>> = usable.iter().map(|_| Vec::new()).collect();
     // Interleaved, so that a disturbance of some milliseconds takes one sample of several kernels and not all samples of one.
     for repetition in 0..arguments.repetitions {
@@ -129,6 +128,7 @@ pub(crate) fn time(arguments: &Arguments) -> Result<GaugeReport, GaugeError> {
             }));
         }
     }
+    waited_since(scheduled)?;
     let names = usable.iter().map(|kernel| kernel.name.clone());
     let figures = samples.iter().map(|samples| sample::measured(samples, CHAIN_CYCLES));
     let report = GaugeReport {
@@ -155,18 +155,20 @@ pub(crate) fn loops(arguments: &Arguments) -> Result<GaugeReport, GaugeError> {
     // Chases of the last levels of memory use the kernels' data.
     kernels();
     let timer = Timer::new();
+    let scheduled = scheduled();
     let mut samples: Vec<[Vec<Sample>; 2]> = all.iter().map(|_| [Vec::new(), Vec::new()]).collect();
     for repetition in 0..arguments.repetitions {
         kernel::refresh(repetition);
         for (it, samples) in all.iter().zip(&mut samples) {
             it.before();
-            it.run(1);
+            it.run(loops::LONG);
             for (times, samples) in [1, loops::LONG].into_iter().zip(samples) {
                 it.before();
                 samples.push(timer.sample(|| it.run(times)));
             }
         }
     }
+    waited_since(scheduled)?;
     let figures = all.iter().zip(&samples).map(|(it, samples)| {
         let [short, long] = samples.each_ref().map(|it| sample::measured(it, CHAIN_CYCLES));
         (it.key.clone(), it.of_one(short, long))
@@ -179,6 +181,18 @@ pub(crate) fn loops(arguments: &Arguments) -> Result<GaugeReport, GaugeError> {
     };
     sample::check_load(report.loops.iter().map(|(_, figures)| figures))?;
     Ok(report)
+}
+
+/// Times a whole program: `cycles 104211530 kept 9 of 12`, or `noisy kept 1 of 12`.
+///
+/// # Errors
+/// If the program cannot be run or fails, or the CPU cannot be had.
+pub(crate) fn program(arguments: &Arguments) -> Result<String, GaugeError> {
+    arguments.settle()?;
+    let measured = program::program(&arguments.command, arguments.repetitions)?;
+    let cycles = measured.cycles_milli.map(|milli| format!("cycles {}", milli / 1000));
+    let cycles = cycles.unwrap_or_else(|| "noisy".into());
+    Ok(format!("{cycles} kept {} of {}\n", measured.kept, measured.taken))
 }
 
 /// Runs each kernel once, and once more in a region of its own.
@@ -222,6 +236,19 @@ fn check(kernels: &[&Kernel]) -> Result<(), GaugeError> {
     Ok(())
 }
 
+/// The time that this thread ran and waited so far, if the kernel counts it.
+fn scheduled() -> Option<(u64, u64)> {
+    sample::schedstat(&std::fs::read_to_string("/proc/thread-self/schedstat").ok()?)
+}
+
+/// An error if this thread waited for its CPU too long since a reading.
+fn waited_since(before: Option<(u64, u64)>) -> Result<(), GaugeError> {
+    match before.zip(scheduled()) {
+        Some((before, after)) => Ok(sample::check_wait(before, after)?),
+        None => Ok(()),
+    }
+}
+
 /// This CPU as CPUID names it (AMD APM volume 3, appendix E; Intel SDM volume 2, CPUID).
 fn cpu() -> Cpu {
     let bytes = |words: &[u32]| -> String {
@@ -234,7 +261,7 @@ fn cpu() -> Cpu {
     let (family, model) = (signature >> 8 & 15, signature >> 4 & 15);
     let extended = if family == 15 || family == 6 { signature >> 16 & 15 } else { 0 };
     let brand = if __cpuid(0x8000_0000).eax >= 0x8000_0004 {
-        let leaves = [0x8000_0002, 0x8000_0003, 0x8000_0004].map(|leaf| __cpuid(leaf));
+        let leaves = [0x8000_0002, 0x8000_0003, 0x8000_0004].map(__cpuid);
         bytes(&leaves.map(|it| [it.eax, it.ebx, it.ecx, it.edx]).concat())
     } else {
         String::new()
@@ -260,9 +287,17 @@ mod tests {
     #[test]
     fn a_command_line_is_read() {
         let arguments = parsed("time --repetitions 3 --only sorting --cpu 1").unwrap();
-        let expected =
-            Arguments { job: Job::Time, repetitions: 3, only: "sorting".into(), cpu: Some(1) };
+        let expected = Arguments {
+            job: Job::Time,
+            command: Vec::new(),
+            repetitions: 3,
+            only: "sorting".into(),
+            cpu: Some(1),
+        };
         assert_eq!(arguments, expected);
+        let program = parsed("program --repetitions 5 -- gzip -9 --cpu x").unwrap();
+        assert_eq!((program.job, program.repetitions), (Job::Program, 5));
+        assert_eq!(program.command, ["gzip", "-9", "--cpu", "x"]);
         assert_eq!(parsed("list").unwrap().repetitions, REPETITIONS);
     }
 

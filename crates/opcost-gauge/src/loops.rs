@@ -49,8 +49,9 @@ pub(crate) struct Loop {
 }
 
 impl Loop {
-    /// Makes the caches as the loop expects them; not part of what is timed.
+    /// Makes the caches and registers as the loop expects them; not part of what is timed.
     pub(crate) fn before(&self) {
+        kernel::clear_uppers();
         if self.needs & NEEDS_L3 != 0 {
             kernel::warm_l3();
         }

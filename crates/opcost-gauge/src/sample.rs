@@ -12,6 +12,10 @@ const KEPT_PERCENT_MIN: u32 = 25;
 /// The machine is too loaded if more than this share of all samples was dropped, percent.
 const DROPPED_PERCENT_MAX: u64 = 50;
 
+/// The machine is too loaded if the program waited for its CPU for more than this share of the time, percent: caches and predictors
+/// are then others' most of the time.
+const WAITED_PERCENT_MAX: u64 = 66;
+
 /// One timed call, between two calibrations.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Sample {
@@ -71,6 +75,34 @@ pub(crate) fn check_load<'m>(all: impl Iterator<Item = &'m Measured>) -> Result<
     Ok(())
 }
 
+/// The kernel of the operating system gave the CPU to other programs for too long.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error(
+    "this machine is too loaded to measure cycles: other programs had the CPU for {percent} % of the time; stop other programs \
+     (ps -e --sort -pcpu lists them), or choose a quiet CPU (opcost doctor --cpus)"
+)]
+pub(crate) struct Crowded {
+    pub(crate) percent: u64,
+}
+
+/// Whether the program had its CPU for long enough, between two readings of the time that it ran and that it waited, ns.
+///
+/// # Errors
+/// With the figure, if it had not.
+pub(crate) fn check_wait(before: (u64, u64), after: (u64, u64)) -> Result<(), Crowded> {
+    let (ran, waited) = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
+    let percent = waited.saturating_mul(100) / (ran + waited).max(1);
+    if percent > WAITED_PERCENT_MAX { Err(Crowded { percent }) } else { Ok(()) }
+}
+
+/// The time that a thread ran and that it waited for a CPU, ns, from the text of its schedstat
+/// (Documentation/scheduler/sched-stats.rst); `None` where the kernel counts neither.
+pub(crate) fn schedstat(text: &str) -> Option<(u64, u64)> {
+    let mut fields = text.split_whitespace().map(|field| field.parse().ok());
+    let (ran, waited) = (fields.next()??, fields.next()??);
+    (ran > 0).then_some((ran, waited))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,5 +155,16 @@ mod tests {
         assert_eq!(loaded, Loaded { dropped: 41, taken: 80, percent: 51 });
         assert!(loaded.to_string().contains("41 of 80 samples (51 %)"));
         assert_eq!(check_load([].iter()), Ok(()));
+    }
+    #[test]
+    fn a_program_that_waits_for_its_cpu_is_refused_with_the_figure() {
+        assert_eq!(schedstat("34567 2000 12\n"), Some((34_567, 2000)));
+        assert_eq!(schedstat("0 0 0\n"), None);
+        assert_eq!(schedstat(""), None);
+        assert_eq!(check_wait((1000, 500), (2000, 2500)), Ok(()));
+        let crowded = check_wait((1000, 500), (2000, 4500)).unwrap_err();
+        assert_eq!(crowded, Crowded { percent: 80 });
+        assert!(crowded.to_string().contains("for 80 % of the time"));
+        assert_eq!(check_wait((5, 5), (5, 5)), Ok(()));
     }
 }

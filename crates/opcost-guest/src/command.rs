@@ -3,7 +3,7 @@
 use crate::error::JobError;
 use crate::reply::{Channel, send, send_exit};
 use opcost_record::channel::{FrameKind, GuestExit, OUTPUT_BYTES_MAX};
-use opcost_record::request::GuestCommand;
+use opcost_record::request::{GuestCommand, GuestOutput};
 use opcost_sys::spawn::{Output, Spawn, Status};
 use std::fs::File;
 use std::io::{self, Read};
@@ -23,11 +23,24 @@ pub(crate) fn run(channel: &mut Channel, request: &GuestCommand) -> Result<(), J
     spawn.env = Some(request.env.clone());
     spawn.cwd = Some(request.cwd.clone());
     (spawn.stdout, spawn.stderr) = (stdout?, stderr?);
+    match &request.output {
+        GuestOutput::Kept | GuestOutput::Sent => {}
+        GuestOutput::Null => spawn.stdout = Output::Null,
+        GuestOutput::File(path) => {
+            let write = JobError::system(format!("write {} in the guest", path.display()));
+            spawn.stdout = Output::File(File::create(path).map_err(write)?.into());
+        }
+    }
+    if let Some(path) = &request.input {
+        let read = JobError::system(format!("read {} in the guest", path.display()));
+        spawn.stdin = Some(File::open(path).map_err(read)?.into());
+    }
     let exit = match spawn.run_marked()? {
         Status::Code(code) => GuestExit::Code(code),
         Status::Signal(signal) => GuestExit::Signal(signal),
     };
-    for (kind, path) in OUTPUTS.into_iter().filter(|_| request.sends_output) {
+    let sends = request.output == GuestOutput::Sent;
+    for (kind, path) in OUTPUTS.into_iter().filter(|_| sends) {
         let (bytes, dropped) = start_of(path).map_err(JobError::system(format!("read {path}")))?;
         send(channel, kind, &bytes)?;
         if dropped > 0 {

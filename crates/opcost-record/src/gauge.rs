@@ -16,6 +16,7 @@
 //! loop's line likewise, for one operation. A noisy one has too few samples for a figure.
 
 use crate::framing::{Fault, Format, TextError, number};
+use std::fmt;
 
 /// The format.
 pub static FORMAT: Format = Format {
@@ -40,6 +41,16 @@ pub struct Cpu {
     pub stepping: u32,
     /// The name on the box; may be empty.
     pub brand: String,
+}
+
+impl fmt::Display for Cpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Cpu { vendor, family, model, brand, .. } = self;
+        match brand.as_str() {
+            "" => write!(f, "{vendor} family {family} model {model}"),
+            brand => write!(f, "{brand} ({vendor} family {family} model {model})"),
+        }
+    }
 }
 
 /// What counted the cycles.
@@ -252,7 +263,9 @@ mod tests {
     fn a_report_is_read_as_it_was_written() {
         let mut written = report();
         assert_eq!(GaugeReport::parse(&written.format()), Ok(written.clone()));
+        assert_eq!(written.cpu.to_string(), "AMD EPYC 9 (AuthenticAMD family 25 model 17)");
         written.cpu.brand.clear();
+        assert_eq!(written.cpu.to_string(), "AuthenticAMD family 25 model 17");
         written.clock = Clock::Tsc;
         assert_eq!(GaugeReport::parse(&written.format()), Ok(written));
     }

@@ -2,7 +2,7 @@
 //! guest that was booted before it was known.
 //!
 //! ```text
-//! opcost-request 4
+//! opcost-request 5
 //! vary 7 30
 //! cpus 2
 //! job command
@@ -12,8 +12,9 @@
 //! argv my%20file
 //! env PATH=/bin
 //! cwd /root
+//! input /root/data
 //! output sent
-//! end 10
+//! end 11
 //! ```
 //!
 //! The frame is that of [`framing`](crate::framing). Bytes other than printable ASCII, and `%`, are
@@ -26,7 +27,7 @@ use std::path::PathBuf;
 
 /// The format.
 pub static FORMAT: Format = Format {
-    header: "opcost-request 4",
+    header: "opcost-request 5",
     name: "the request",
     peer: "guest",
     empty: "the request is empty",
@@ -112,9 +113,24 @@ pub struct GuestCommand {
     pub env: Vec<(OsString, OsString)>,
     /// The working directory, absolute.
     pub cwd: PathBuf,
-    /// Whether what it printed is sent to the host, which takes the emulator more than a microsecond a
+    /// The file that is its standard input, absolute; `None` is /dev/null.
+    pub input: Option<PathBuf>,
+    /// Where its standard output goes.
+    pub output: GuestOutput,
+}
+
+/// Where the output of a program in a guest goes.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum GuestOutput {
+    /// To a file in memory that nobody reads.
+    Kept,
+    /// To the same file, and from there to the host, which takes the emulator more than a microsecond a
     /// byte.
-    pub sends_output: bool,
+    Sent,
+    /// To /dev/null.
+    Null,
+    /// To a file of the guest, absolute.
+    File(PathBuf),
 }
 
 impl GuestJob {
@@ -157,8 +173,17 @@ impl GuestRequest {
                 );
                 lines.extend(command.env.iter().map(variable));
                 lines.push(format!("cwd {}", escaped(command.cwd.as_os_str().as_bytes())));
-                let output = if command.sends_output { "sent" } else { "kept" };
-                lines.push(format!("output {output}"));
+                if let Some(input) = &command.input {
+                    lines.push(format!("input {}", escaped(input.as_os_str().as_bytes())));
+                }
+                lines.push(match &command.output {
+                    GuestOutput::Kept => "output kept".to_string(),
+                    GuestOutput::Sent => "output sent".to_string(),
+                    GuestOutput::Null => "output null".to_string(),
+                    GuestOutput::File(path) => {
+                        format!("output-file {}", escaped(path.as_os_str().as_bytes()))
+                    }
+                });
             }
         }
         FORMAT.write(&lines)
@@ -192,7 +217,8 @@ struct Items {
     argv: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
     cwd: Option<OsString>,
-    sends_output: Option<bool>,
+    input: Option<OsString>,
+    output: Option<GuestOutput>,
 }
 
 impl Items {
@@ -223,12 +249,15 @@ impl Items {
             }
             "cwd" => self.cwd = Some(unescaped(value)?),
             "output" => {
-                self.sends_output = Some(match value {
-                    "sent" => true,
-                    "kept" => false,
-                    _ => return Err("neither 'sent' nor 'kept'"),
+                self.output = Some(match value {
+                    "sent" => GuestOutput::Sent,
+                    "kept" => GuestOutput::Kept,
+                    "null" => GuestOutput::Null,
+                    _ => return Err("none of 'sent', 'kept' and 'null'"),
                 });
             }
+            "output-file" => self.output = Some(GuestOutput::File(unescaped(value)?.into())),
+            "input" => self.input = Some(unescaped(value)?),
             _ => return Err("unknown item"),
         }
         Ok(())
@@ -253,7 +282,8 @@ impl Items {
                 argv: self.argv,
                 env: self.env,
                 cwd: self.cwd.ok_or("cwd")?.into(),
-                sends_output: self.sends_output.ok_or("output")?,
+                input: self.input.map(PathBuf::from),
+                output: self.output.ok_or("output")?,
             })),
             _ => Err("known job"),
         }
@@ -323,10 +353,17 @@ mod tests {
             },
         );
         let words = prop::collection::vec(bytes(), 0..4);
-        let command = (bytes(), words, pairs(), bytes(), any::<bool>()).prop_map(
-            |(program, argv, env, cwd, sends_output)| {
+        let output = prop_oneof![
+            Just(GuestOutput::Kept),
+            Just(GuestOutput::Sent),
+            Just(GuestOutput::Null),
+            bytes().prop_map(|path| GuestOutput::File(path.into())),
+        ];
+        let input = prop::option::of(bytes().prop_map(PathBuf::from));
+        let command = (bytes(), words, pairs(), bytes(), input, output).prop_map(
+            |(program, argv, env, cwd, input, output)| {
                 let (program, cwd) = (program.into(), cwd.into());
-                GuestJob::Command(GuestCommand { program, argv, env, cwd, sends_output })
+                GuestJob::Command(GuestCommand { program, argv, env, cwd, input, output })
             },
         );
         let job = prop_oneof![Just(GuestJob::Symbols), workload, command];
@@ -366,11 +403,12 @@ mod tests {
             argv: vec!["gzip".into(), "-9".into(), "my file".into()],
             env: vec![("PATH".into(), "/bin".into())],
             cwd: "/root".into(),
-            sends_output: true,
+            input: Some("/root/data".into()),
+            output: GuestOutput::Sent,
         });
         let request = GuestRequest { variation, cpus: Some(2), job };
-        let text = "opcost-request 4\nvary 7 30\ncpus 2\njob command\nprogram /bin/gzip\nargv gzip\nargv -9\n\
-                    argv my%20file\nenv PATH=/bin\ncwd /root\noutput sent\nend 10\n";
+        let text = "opcost-request 5\nvary 7 30\ncpus 2\njob command\nprogram /bin/gzip\nargv gzip\nargv -9\n\
+                    argv my%20file\nenv PATH=/bin\ncwd /root\ninput /root/data\noutput sent\nend 11\n";
         assert_eq!(request.format(), text);
     }
 
@@ -392,7 +430,7 @@ mod tests {
         assert!(fault("argv %4\n").contains("hexadecimal"));
         assert!(fault("argv %+4\n").contains("hexadecimal"));
         assert!(fault("job symbols\nend 2\n").contains("cut short after 1 lines"));
-        assert!(fault("output lost\n").contains("neither 'sent' nor 'kept'"));
+        assert!(fault("output lost\n").contains("none of 'sent', 'kept' and 'null'"));
         assert!(fault("lunch now\n").contains("unknown item"));
     }
 }

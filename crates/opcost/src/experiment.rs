@@ -40,8 +40,11 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
 
-    /// Runs of each variant [default: twice the fewest that can decide every metric; on the emulated
-    /// machine the fewest, with --until-settled]
+    /// Runs of each variant [default: on this host at least twice the fewest that can decide every
+    /// metric, and more until each variant had 3 s; on the emulated machine the fewest, with
+    /// --until-settled]
+    ///
+    /// The default looks at the clock and never at the difference, so it costs no error rate.
     ///
     /// On the emulated machine, one pair shows the exact difference in one layout of memory, five
     /// pairs also how far layouts alone shift the counts, and the fewest that can decide every metric
@@ -78,6 +81,12 @@ pub struct Experiment {
     #[arg(long, value_name = "TIME", help_heading = SCHEDULE)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<TimeLimit>,
+
+    /// Make at least this many runs of each variant, whatever --budget, --until-width or the default
+    /// length say
+    #[arg(long, short = 'm', value_name = "N", help_heading = SCHEDULE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_runs: Option<u32>,
 
     /// The shard to make of it; no part of the experiment, so no key of its file.
     #[arg(skip)]
@@ -155,6 +164,20 @@ pub struct Experiment {
           default_missing_value = "/bin/sh", help_heading = CONDITIONS)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shell: Option<String>,
+
+    /// File that is the standard input of every run of a command, from its beginning; a relative path
+    /// begins at the working directory of the runs. If it is repeated, each file makes a variant
+    /// [default: null]
+    #[arg(long, value_name = "FILE|null", help_heading = CONDITIONS)]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
+    pub input: Vec<String>,
+
+    /// Where the standard output of a command goes: null, inherit (as --show-output), pipe (which opcost
+    /// reads and forgets; not in a guest), or a file that each run makes anew. If it is repeated, each
+    /// makes a variant [default: null, in a guest a file in memory]
+    #[arg(long, value_name = "null|pipe|inherit|FILE", help_heading = CONDITIONS)]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
+    pub output: Vec<String>,
 
     /// Show what the commands print instead of discarding it
     #[arg(long, help_heading = CONDITIONS)]
@@ -303,6 +326,12 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pack: Vec<String>,
 
+    /// Folder that guests have at /tree: what is packed of it is found there, so that counts do not
+    /// depend on where the folder is here [default: every file has its path of this machine]
+    #[arg(long, value_name = "DIR", help_heading = GUEST)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tree: Option<PathBuf>,
+
     /// Run each command once on this machine first, and pack every file that the command opens,
     /// executes or looks up by path. Use this for interpreters and for programs that open libraries
     /// by name
@@ -446,6 +475,15 @@ pub struct Variant {
     /// Working directory of this variant only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
+    /// Folder that its guests have at /tree, in place of the experiment's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tree: Option<PathBuf>,
+    /// Standard input of this variant only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<String>,
+    /// Where the standard output of this variant goes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
     /// Command run before each run of this variant, in place of the experiment's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prepare: Option<String>,

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod calibration;
 pub mod cli;
 pub mod command;
 pub mod comparison;
@@ -34,4 +35,5 @@ pub mod source;
 pub mod stopping;
 pub mod store;
 pub mod time;
+pub mod validation;
 pub mod work_process;

@@ -15,18 +15,43 @@ pub trait Progress {
     /// The first runs say something already.
     fn say(&mut self, line: &str);
     /// How long the runs will take, where that is long.
-    fn estimate(&mut self, line: &str);
+    fn estimate(&mut self, estimate: &Estimate);
     /// The runs have ended.
     fn end(&mut self);
+}
+
+/// How long runs will take.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Estimate {
+    /// In words.
+    pub takes: String,
+    /// Options of a command that records that would make it shorter; empty where none would.
+    pub shorter: &'static str,
+}
+
+impl Estimate {
+    fn line(&self, who: Who) -> String {
+        match (who, self.shorter) {
+            (Who::Recorder, shorter) if !shorter.is_empty() => format!("{}; {shorter}", self.takes),
+            _ => self.takes.clone(),
+        }
+    }
+}
+
+/// Whose runs they are.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Who {
+    /// A command that records one experiment, with options for its length.
+    Recorder,
+    /// A command that decides itself how many runs it makes.
+    Gate,
 }
 
 /// What takes longer is announced, ms.
 const LONG_MS: u64 = 10_000;
 
 /// How long the runs that are left will take, as the `made` ones took `spent_ms`; `None` if that is not long.
-///
-/// The line says what would make it shorter.
-pub fn estimate(plan: &Plan, spent_ms: u64, made: usize, left: usize) -> Option<String> {
+pub fn estimate(plan: &Plan, spent_ms: u64, made: usize, left: usize) -> Option<Estimate> {
     let each_ms = spent_ms as f64 / made.max(1) as f64;
     let all_ms = each_ms * left as f64;
     let budget_ms = plan.stop.budget_ms.map(|budget_ms| budget_ms as f64);
@@ -35,19 +60,20 @@ pub fn estimate(plan: &Plan, spent_ms: u64, made: usize, left: usize) -> Option<
         return None;
     }
     let may_stop = plan.stop.width_ratio.is_some() || plan.stop.look_pairs.is_some();
-    let (at_most, less) = match (may_stop, budget_ms) {
+    let (at_most, shorter) = match (may_stop, budget_ms) {
         // Fewer runs would be another plan than that of the other shards.
         _ if plan.shard().is_some() => ("", ""),
-        (false, None) => ("", "; -n N makes fewer, --budget TIME ends sooner"),
+        (false, None) => ("", "-n N makes fewer, --budget TIME ends sooner"),
         (_, Some(_)) => (" at most", ""),
-        (true, None) => (" at most", "; --budget TIME ends sooner"),
+        (true, None) => (" at most", "--budget TIME ends sooner"),
     };
     let each = match each_ms {
         0.0..1_000.0 => format!("{each_ms:.0} ms"),
         _ => format!("{:.1} s", each_ms / 1_000.0),
     };
     let (takes, plural) = (about_in_words(takes_ms), if left == 1 { "" } else { "s" });
-    Some(format!("{left} run{plural} of some {each} will take about {takes}{at_most}{less}"))
+    let takes = format!("{left} run{plural} of some {each} will take about {takes}{at_most}");
+    Some(Estimate { takes, shorter })
 }
 
 /// Says nothing.
@@ -57,19 +83,19 @@ impl Progress for Silent {
     fn begin(&mut self, _: &Plan, _: usize) {}
     fn next(&mut self, _: &[(&Slot, &str)]) {}
     fn say(&mut self, _: &str) {}
-    fn estimate(&mut self, _: &str) {}
+    fn estimate(&mut self, _: &Estimate) {}
     fn end(&mut self) {}
 }
 
 /// Says how long it takes, and no more.
-struct Lines;
+struct Lines(Who);
 
 impl Progress for Lines {
     fn begin(&mut self, _: &Plan, _: usize) {}
     fn next(&mut self, _: &[(&Slot, &str)]) {}
     fn say(&mut self, _: &str) {}
-    fn estimate(&mut self, line: &str) {
-        eprintln!("opcost: {}", printable(line));
+    fn estimate(&mut self, estimate: &Estimate) {
+        eprintln!("opcost: {}", printable(&estimate.line(self.0)));
     }
     fn end(&mut self) {}
 }
@@ -77,19 +103,20 @@ impl Progress for Lines {
 /// A bar on a terminal.
 struct Bar {
     bar: ProgressBar,
+    who: Who,
     /// Runs in flight.
     begun: usize,
 }
 
 /// A bar where standard error is a terminal, else a line about what takes long; nothing if `quiet`.
-pub fn on_stderr(quiet: bool) -> Box<dyn Progress> {
+pub fn on_stderr(quiet: bool, who: Who) -> Box<dyn Progress> {
     if quiet {
         return Box::new(Silent);
     }
     if !std::io::stderr().is_terminal() {
-        return Box::new(Lines);
+        return Box::new(Lines(who));
     }
-    Box::new(Bar { bar: ProgressBar::hidden(), begun: 0 })
+    Box::new(Bar { bar: ProgressBar::hidden(), who, begun: 0 })
 }
 
 impl Progress for Bar {
@@ -122,8 +149,8 @@ impl Progress for Bar {
         self.bar.println(format!("  {}", printable(line)));
     }
 
-    fn estimate(&mut self, line: &str) {
-        self.say(line);
+    fn estimate(&mut self, estimate: &Estimate) {
+        self.say(&estimate.line(self.who));
     }
 
     fn end(&mut self) {
@@ -140,14 +167,18 @@ mod tests {
     #[test]
     fn what_takes_long_is_announced_with_what_makes_it_shorter() {
         let plan = fixture::plan(2, 8);
-        let said = estimate(&plan, 2_000, 4, 380).unwrap();
+        let length = estimate(&plan, 2_000, 4, 380).unwrap();
+        let said = length.line(Who::Recorder);
         let expected = "380 runs of some 500 ms will take about 3 min 10 s; -n N makes fewer, \
                         --budget TIME ends sooner";
         assert_eq!(said, expected);
+        // A gate has no such options.
+        let takes = "380 runs of some 500 ms will take about 3 min 10 s";
+        assert_eq!(length.line(Who::Gate), takes);
         assert_eq!(estimate(&plan, 2_000, 4, 19), None);
         let of = |stop: StopPlan| {
             let plan = Plan { stop, ..plan.clone() };
-            estimate(&plan, 6_000, 4, 100).unwrap()
+            estimate(&plan, 6_000, 4, 100).unwrap().line(Who::Recorder)
         };
         let budget = of(StopPlan { budget_ms: Some(60_000), ..plan.stop.clone() });
         assert_eq!(budget, "100 runs of some 1.5 s will take about 1 min at most");

@@ -127,8 +127,8 @@ impl Session<'_> {
             if !is_announced && made > 0 && group.is_measured() {
                 is_announced = true;
                 let spent_ms = monotonic_ns().saturating_sub(begun_ns) / 1_000_000;
-                if let Some(line) = estimate(plan, spent_ms, made, left.len() - made) {
-                    progress.estimate(&line);
+                if let Some(length) = estimate(plan, spent_ms, made, left.len() - made) {
+                    progress.estimate(&length);
                 }
             }
             made += group.slots().count();

@@ -64,6 +64,15 @@ impl Shipped {
         all.into_iter().find(|path| path.file_name() == Some(name.as_os_str()))
     }
 
+    /// A file of a kernel's recipe, or where there is none, the one of that name that ships with opcost.
+    ///
+    /// `folder`: where relative paths begin.
+    pub(crate) fn recipe_file(&self, folder: &Path, file: &Path) -> PathBuf {
+        let path = folder.join(file);
+        let shipped = (!path.exists()).then(|| self.of_kernels(file)).flatten();
+        shipped.unwrap_or(path)
+    }
+
     /// The files of a folder with an ending, by name, from the first place that has the folder.
     fn files(&self, folder: &str, ending: &str) -> Vec<PathBuf> {
         let found = self.data.iter().find_map(|data| std::fs::read_dir(data.join(folder)).ok());
@@ -119,6 +128,13 @@ mod tests {
             assert_eq!(found, Some(at("usr/share/opcost/kernels").join(place)));
         }
         assert_eq!(shipped.of_kernels(Path::new("none.config")), None);
+        // A file that is there comes first, and a name with a folder means that file alone.
+        let own = prefix(&["my/base.config"]);
+        let file = |name: &str| shipped.recipe_file(&own.path().join("my"), Path::new(name));
+        assert_eq!(file("base.config"), own.path().join("my/base.config"));
+        assert_eq!(file("cure.patch"), at("usr/share/opcost/kernels/patches/cure.patch"));
+        assert_eq!(file("none.config"), own.path().join("my/none.config"));
+        assert_eq!(file("kernels/base.config"), own.path().join("my/kernels/base.config"));
         assert_eq!(shipped.part("none"), Err(vec![at("usr/bin"), at("usr/lib/opcost")]));
     }
 

@@ -48,7 +48,7 @@ impl<'a> Stopping<'a> {
             figures: Vec::new(),
             left: plan.blocks.iter().map(|block| block.order.len()).collect(),
             whole: 0,
-            next_look: plan.blocks_of_pairs(plan.fewest_pairs) as usize,
+            next_look: plan.blocks_of_pairs(plan.fewest_pairs).max(plan.stop.blocks_min) as usize,
             counts: Vec::new(),
             answer_is_due: true,
             look_is_due: true,

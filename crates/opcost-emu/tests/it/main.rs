@@ -2,6 +2,7 @@
 
 mod bare;
 mod callgrind;
+mod cycles;
 mod emulator;
 mod guest;
 mod kernel;

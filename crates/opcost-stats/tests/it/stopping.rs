@@ -1,4 +1,5 @@
-//! Stopping as soon as the interval is narrow: what it does to false alarms and coverage.
+//! Stopping as soon as the interval is narrow, or when a time is over: what it does to false alarms and
+//! coverage.
 
 use crate::noise::{Noise, deal, start};
 use opcost_stats::schedule::{blocks, next_look};
@@ -107,4 +108,109 @@ fn narrow_intervals_cover_and_alarm_as_stated_on_recorded_noise() {
             assert!(misses <= bound(times), "{name}, width {width}: {misses}");
         }
     }
+}
+
+/// When a simulated recording ends.
+#[derive(Clone, Copy)]
+enum End {
+    /// When its runs took so long, in all.
+    Time(f64),
+    /// When the change is significant, or after the last run: what opcost never does.
+    Significant,
+}
+
+/// Pairs that are made whatever time they take: twice the fewest.
+const USUAL: usize = 2 * FEWEST;
+
+/// Records until the end, but makes [`USUAL`] pairs; p, whether the interval has the true change in it, and
+/// how many blocks there are. The primary metric has its whole level.
+fn ended(figures: &[f64], end: End, factor: f64, random: &mut Random) -> (f64, bool, usize) {
+    let alpha = Budget::default().level_of_smallest(Family::Primary, 1);
+    let pairs = figures.len() / 2;
+    let order = blocks(2, pairs as u32, USUAL as u32, random);
+    let blocks = deal(figures, &order, factor);
+    let mut spent = 0.0;
+    let mut made = 0;
+    let over = |made: usize, spent: f64| match end {
+        End::Time(limit) => spent >= limit,
+        End::Significant => Paired::new(&blocks[..made]).unwrap().p() <= alpha,
+    };
+    for block in &blocks {
+        spent += block.baseline.iter().chain(block.variant.iter()).sum::<f64>();
+        made += 1;
+        if made >= USUAL && over(made, spent) {
+            break;
+        }
+    }
+    let paired = Paired::new(&blocks[..made]).unwrap();
+    let (low, high) = paired.interval_ratio(1.0 - alpha).unwrap();
+    (paired.p(), (low..=high).contains(&(factor - 1.0)), made)
+}
+
+/// Shares of recordings with a false alarm, and with an interval that misses a true change of a tenth; the
+/// numbers of blocks that were made.
+fn shares_at_the_end(
+    record: impl Fn(&mut Random) -> Vec<f64>,
+    end: End,
+    times: u64,
+    seed: u64,
+) -> (f64, f64, Vec<usize>) {
+    let alpha = Budget::default().level_of_smallest(Family::Primary, 1);
+    let random = Random::new(seed);
+    let (mut alarms, mut misses, mut lengths) = (0, 0, Vec::new());
+    for time in 0..times {
+        let mut random = random.fork(time);
+        let figures = record(&mut random);
+        let (p, _, made) = ended(&figures, end, 1.0, &mut random);
+        alarms += u64::from(p <= alpha);
+        misses += u64::from(!ended(&figures, end, 1.1, &mut random).1);
+        lengths.push(made);
+    }
+    (alarms as f64 / times as f64, misses as f64 / times as f64, lengths)
+}
+
+/// One run in twenty takes up to eleven times as long: a few of them spend the time.
+fn stalling(runs: usize, random: &mut Random) -> Vec<f64> {
+    let run = |_| {
+        let stall = if random.below(20) == 0 { 10.0 * random.unit_f64() } else { 0.0 };
+        (0.01 * normal(random)).exp() + stall
+    };
+    (0..runs).map(run).collect()
+}
+
+/// The clock sees the sum of a block's runs, which is the same whichever of them is called the variant's; so
+/// the exchange of labels within blocks stays exact, and nothing has to be set aside.
+#[test]
+fn the_clock_ends_recordings_at_no_cost() {
+    let times = 2_000;
+    for (seed, record) in
+        [(1, gaussian as fn(usize, &mut Random) -> Vec<f64>), (2, spiked), (3, stalling)]
+    {
+        // As long as some 40 pairs take.
+        let mean = record(10_000, &mut Random::new(seed)).iter().sum::<f64>() / 10_000.0;
+        let end = End::Time(80.0 * mean);
+        let (alarms, misses, lengths) =
+            shares_at_the_end(|random| record(300, random), end, times, seed);
+        let (least, most) = (lengths.iter().min(), lengths.iter().max());
+        println!("{seed}: {alarms} false alarms, {misses} missed, {least:?} to {most:?} blocks");
+        assert!(alarms <= bound(times), "{seed}: {alarms}");
+        assert!(misses <= bound(times), "{seed}: {misses}");
+        assert!(seed == 1 || least < most, "the time ends some sooner: {least:?} to {most:?}");
+    }
+    for (seed, name) in ["gzip-busy.txt", "gzip.txt", "syscall.txt"].into_iter().enumerate() {
+        let noise = Noise::read(name);
+        let wall = noise.column("wall_us");
+        let end = End::Time(80.0 * wall.iter().sum::<f64>() / wall.len() as f64);
+        let record = |random: &mut Random| {
+            let start = start(&noise.figures[0], 300, random);
+            wall[start..start + 300].to_vec()
+        };
+        let (alarms, misses, _) = shares_at_the_end(record, end, times, 10 + seed as u64);
+        println!("{name}: {alarms} false alarms, {misses} missed");
+        assert!(alarms <= bound(times), "{name}: {alarms}");
+        assert!(misses <= bound(times), "{name}: {misses}");
+    }
+    // The same look at what is significant would cost a good deal.
+    let (alarms, ..) = shares_at_the_end(|random| gaussian(300, random), End::Significant, 400, 1);
+    assert!(alarms > bound(400), "{alarms}");
 }

@@ -52,7 +52,7 @@ pub enum Aslr {
 
 /// A command and the circumstances in which it runs.
 ///
-/// The command gets /dev/null as standard input, a process group of its own, default actions for
+/// The command gets a process group of its own, default actions for
 /// all signals and none blocked, and no descriptor but the standard streams and `pass_fds`. It is
 /// killed when the thread that started it ends, however that comes about; what it started itself
 /// is not.
@@ -66,6 +66,8 @@ pub struct Spawn {
     pub env: Option<Vec<(OsString, OsString)>>,
     /// The working directory; `None` is this process's.
     pub cwd: Option<PathBuf>,
+    /// Standard input; `None` is /dev/null.
+    pub stdin: Option<OwnedFd>,
     /// Standard output.
     pub stdout: Output,
     /// Standard error.
@@ -79,7 +81,7 @@ pub struct Spawn {
 }
 
 impl Spawn {
-    /// A command with silent output and everything else as this process has it.
+    /// A command with empty input, silent output and everything else as this process has it.
     ///
     /// `argv` are all arguments, the program's own name first.
     pub fn new(program: impl Into<PathBuf>, argv: impl IntoIterator<Item = OsString>) -> Self {
@@ -88,6 +90,7 @@ impl Spawn {
             argv: argv.into_iter().collect(),
             env: None,
             cwd: None,
+            stdin: None,
             stdout: Output::Null,
             stderr: Output::Null,
             cpu: None,

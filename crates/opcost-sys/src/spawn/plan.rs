@@ -105,7 +105,7 @@ impl Plan {
         let lowest_free = lowest_free(spawn)?;
         let mut copies = Vec::new();
         let null = dev_null().map_err(prepare)?;
-        let mut moves = vec![(null, 0)];
+        let mut moves = vec![(spawn.stdin.as_ref().map_or(null, AsRawFd::as_raw_fd), 0)];
         for (output, to) in [(&spawn.stdout, 1), (&spawn.stderr, 2)] {
             match output {
                 Output::Null => moves.push((null, to)),

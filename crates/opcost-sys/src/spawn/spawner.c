@@ -9,7 +9,8 @@
  *
  * One order at a time comes over the socket SOCKET_FD, one message each:
  *   from outside: struct order, the CPU mask, then strings, each with its NUL: the program, the
- *     working directory if there is one, the arguments, the environment;
+ *     working directory if there is one, the arguments, the environment; with it come the files that
+ *     standard streams are to be (SCM_RIGHTS), in the streams' order;
  *   from the child: struct answer {its number, 0}, then it waits for one byte and executes;
  *   from this process, once the child has executed or ended: struct answer {stage, errno}, or {-1, 0}
  *     where no step failed. Where no child can be made, the first answer is {-errno, 0} and no second
@@ -39,17 +40,22 @@
 #define ADDR_NO_RANDOMIZE 0x0040000l
 #define EINTR 4
 #define ESRCH 3
+/* linux/socket.h */
+#define SOL_SOCKET 1
+#define SCM_RIGHTS 1
+#define MSG_CMSG_CLOEXEC 0x40000000l
 
 /* The stages' numbers are those of `Stage::ALL` in error.rs. */
 enum stage { PARENT_DEATH = 2, PROCESS_GROUP, DESCRIPTORS, CHDIR, AFFINITY, PERSONALITY, SIGNALS, EXEC, NONE = -1 };
 
-enum output { TO_NULL = 1 };
+enum stream { AS_OURS, TO_NULL, OF_FILE };
+#define STREAMS 3
 enum aslr { INHERIT, FIXED, RANDOMISED };
 
 struct order {
 	uint32_t parent_pid;
-	uint32_t standard_output;
-	uint32_t standard_error;
+	/* Standard input, output and error. */
+	uint32_t streams[STREAMS];
 	uint32_t aslr;
 	uint32_t mask_bytes;
 	uint32_t has_cwd;
@@ -69,6 +75,9 @@ static union {
 static char *arguments[STRINGS_MAX + 1];
 static char *variables[STRINGS_MAX + 1];
 static char *program, *cwd;
+/* Files that came with the order. */
+static int files[STREAMS];
+static uint32_t files_count;
 /* The child runs on a stack of its own, and this process sleeps until it has gone (CLONE_VFORK). */
 static char stack[STACK_BYTES] __attribute__((aligned(16)));
 /* What failed in the child, which writes this process's memory. */
@@ -174,11 +183,15 @@ static enum stage prepare(long *error)
 	*error = call(__NR_setpgid, 0, 0, 0, 0);
 	if (*error < 0)
 		return PROCESS_GROUP;
-	/* Standard input is /dev/null, open for writing, too. */
-	if (order->standard_output == TO_NULL && (*error = call(__NR_dup3, 0, 1, 0, 0)) < 0)
-		return DESCRIPTORS;
-	if (order->standard_error == TO_NULL && (*error = call(__NR_dup3, 0, 2, 0, 0)) < 0)
-		return DESCRIPTORS;
+	/* Our standard input is /dev/null, open for writing, too; it is the last to be replaced. */
+	for (int stream = STREAMS - 1, file = (int)files_count - 1; stream >= 0; stream--) {
+		long from = order->streams[stream] == OF_FILE ? files[file--] : 0;
+
+		if (order->streams[stream] == AS_OURS || from == stream)
+			continue;
+		if ((*error = call(__NR_dup3, from, stream, 0, 0)) < 0)
+			return DESCRIPTORS;
+	}
 	if (order->has_cwd && (*error = call(__NR_chdir, (long)cwd, 0, 0, 0)) < 0)
 		return CHDIR;
 	if (order->mask_bytes) {
@@ -234,12 +247,53 @@ static int strings(char **array, uint32_t count, char **at, const char *end)
 	return 1;
 }
 
+/* The kernel's struct msghdr, iovec and cmsghdr of 64 bits. */
+struct message {
+	void *name;
+	uint64_t name_bytes;
+	struct {
+		void *base;
+		uint64_t bytes;
+	} *parts;
+	uint64_t parts_count;
+	void *control;
+	uint64_t control_bytes;
+	uint64_t flags;
+};
+
+/* Receives an order, and the files that come with it; its bytes, or -errno. */
+static long receive(void)
+{
+	struct {
+		uint64_t bytes;
+		int32_t level, type;
+		int32_t files[STREAMS + 1];
+	} control;
+	__typeof__(*((struct message *)0)->parts) part = {received.bytes, sizeof received};
+	struct message message = {NULL, 0, &part, 1, &control, sizeof control, 0};
+	const uint64_t head_bytes = offsetof(__typeof__(control), files);
+	long bytes = call(__NR_recvmsg, SOCKET_FD, (long)&message, MSG_CMSG_CLOEXEC, 0);
+
+	files_count = 0;
+	if (bytes > 0 && message.control_bytes >= head_bytes && control.level == SOL_SOCKET && control.type == SCM_RIGHTS)
+		for (uint64_t at = head_bytes; at < control.bytes && files_count < STREAMS; at += sizeof(int32_t))
+			files[files_count++] = control.files[(at - head_bytes) / sizeof(int32_t)];
+	return bytes;
+}
+
 /* Puts pointers to the parts of an order of `bytes`; whether it is whole. */
 static int understand(long bytes)
 {
 	const struct order *order = &received.order;
 	char *at, *end = received.bytes + bytes;
+	uint32_t wanted = 0;
 
+	if (bytes < (long)sizeof *order)
+		return 0;
+	for (int stream = 0; stream < STREAMS; stream++)
+		wanted += order->streams[stream] == OF_FILE;
+	if (wanted != files_count)
+		return 0;
 	if (bytes < (long)sizeof *order || order->mask_bytes > (unsigned long)bytes - sizeof *order)
 		return 0;
 	at = received.bytes + sizeof *order + order->mask_bytes;
@@ -255,7 +309,7 @@ void serve(void)
 	(void)call(__NR_prctl, PR_SET_NAME, (long)"opcost-spawner", 0, 0);
 	(void)call(__NR_fcntl, SOCKET_FD, F_SETFD, FD_CLOEXEC, 0);
 	for (;;) {
-		long made, bytes = call(__NR_read, SOCKET_FD, (long)received.bytes, sizeof received, 0);
+		long made, bytes = receive();
 
 		/* One byte was for a child that was killed before it took it. */
 		if (bytes == -EINTR || bytes == 1)
@@ -265,6 +319,9 @@ void serve(void)
 		failure.first = NONE;
 		failure.errno_or_0 = 0;
 		made = make_child(CLONE_VM | CLONE_VFORK | CLONE_PARENT | SIGNAL_CHILD, stack + STACK_BYTES, child);
+		/* A pipe ends when all have closed it. */
+		while (files_count > 0)
+			(void)call(__NR_close, files[--files_count], 0, 0, 0);
 		if (made < 0)
 			send_answer((int32_t)made, 0);
 		else

@@ -75,14 +75,14 @@ impl Spawner {
     }
 
     /// As [`Spawn::hold`], the process made by the spawner; `None` where it cannot: the command has
-    /// files to pass on, or more text than one message holds.
+    /// files to pass on beside its standard streams, or more text than one message holds.
     ///
     /// # Errors
     /// [`SpawnError`] if the spawner is gone or cannot make a process.
     pub fn hold(&self, spawn: &Spawn) -> Result<Option<Held>, SpawnError> {
         let Some(order) = order(spawn)? else { return Ok(None) };
         let clone = |source| spawn.failed(Stage::Clone, source);
-        send(&self.socket, &order).map_err(clone)?;
+        send_with(&self.socket, &order, &files(spawn)).map_err(clone)?;
         let (pid, _) = receive(&self.socket).map_err(clone)?;
         if pid < 0 {
             return Err(clone(io::Error::from_raw_os_error(-pid)));
@@ -144,16 +144,27 @@ fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((ours, theirs))
 }
 
+/// The files that standard streams are to be, in the streams' order.
+fn files(spawn: &Spawn) -> Vec<RawFd> {
+    let of_output = |output: &Output| match output {
+        Output::File(file) => Some(file.as_raw_fd()),
+        Output::Null | Output::Inherit => None,
+    };
+    let stdin = spawn.stdin.as_ref().map(AsRawFd::as_raw_fd);
+    [stdin, of_output(&spawn.stdout), of_output(&spawn.stderr)].into_iter().flatten().collect()
+}
+
 /// The command as one message; `None` if it does not fit the spawner.
 fn order(spawn: &Spawn) -> Result<Option<Vec<u8>>, SpawnError> {
+    // As in spawner.c.
+    const NULL: u32 = 1;
+    const FILE: u32 = 2;
     let flag = |output: &Output| match output {
-        Output::Null => Some(1),
-        Output::Inherit => Some(0),
-        Output::File(_) => None,
+        Output::Inherit => 0,
+        Output::Null => NULL,
+        Output::File(_) => FILE,
     };
-    let (Some(stdout), Some(stderr)) = (flag(&spawn.stdout), flag(&spawn.stderr)) else {
-        return Ok(None);
-    };
+    let stdin = if spawn.stdin.is_some() { FILE } else { NULL };
     let inherited: Vec<(OsString, OsString)>;
     let env = match &spawn.env {
         Some(env) => env,
@@ -176,8 +187,9 @@ fn order(spawn: &Spawn) -> Result<Option<Vec<u8>>, SpawnError> {
     let mut bytes = Vec::with_capacity(4096);
     for word in [
         std::process::id(),
-        stdout,
-        stderr,
+        stdin,
+        flag(&spawn.stdout),
+        flag(&spawn.stderr),
         aslr,
         (words.len() * 8) as u32,
         u32::from(cwd.is_some()),
@@ -210,6 +222,48 @@ fn order(spawn: &Spawn) -> Result<Option<Vec<u8>>, SpawnError> {
         add(&[name, OsStr::new("="), value], "an environment variable")?;
     }
     Ok((bytes.len() <= ORDER_BYTES_MAX).then_some(bytes))
+}
+
+/// Sends one message, and with it files, three at most.
+fn send_with(socket: &OwnedFd, bytes: &[u8], files: &[RawFd]) -> io::Result<()> {
+    if files.is_empty() {
+        return send(socket, bytes);
+    }
+    let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    // Words of 8 bytes, the alignment of the header; room for three descriptors and more.
+    let mut control = [0u64; 8];
+    // SAFETY: an all-zero msghdr is a valid one, without address and control data.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    let files_bytes = size_of_val(files) as u32;
+    // SAFETY: these compute lengths only.
+    let (space, length) = unsafe { (libc::CMSG_SPACE(files_bytes), libc::CMSG_LEN(files_bytes)) };
+    assert!(space as usize <= size_of_val(&control), "as many files as there are streams");
+    message.msg_controllen = space as _;
+    // SAFETY: the control data has room for a header and the descriptors, as `space` says, and is
+    // aligned; the first header is within it.
+    unsafe {
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        (*header).cmsg_level = libc::SOL_SOCKET;
+        (*header).cmsg_type = libc::SCM_RIGHTS;
+        (*header).cmsg_len = length as _;
+        let data = libc::CMSG_DATA(header).cast::<RawFd>();
+        std::ptr::copy_nonoverlapping(files.as_ptr(), data, files.len());
+    }
+    loop {
+        // SAFETY: the message leads to `part`, `bytes` and `control`, which live until it is sent.
+        let sent =
+            unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
+        if sent >= 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
 }
 
 /// Sends one message.

@@ -455,6 +455,44 @@ fn a_spawner_starts_commands_as_they_are_started_without_one() {
 }
 
 #[test]
+fn standard_streams_are_files_with_and_without_a_spawner() {
+    let spawner = Spawner::start().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("in"), "one\ntwo\n").unwrap();
+    let script = "cat; echo odd >&2; ls /proc/$$/fd";
+    for (stdin, stdout, stderr) in
+        [(true, true, true), (true, false, false), (false, true, false), (false, false, true)]
+    {
+        let make = || {
+            let created = |name| Output::File(fs::File::create(path(name)).unwrap().into());
+            let mut spawn = sh(script);
+            spawn.stdin = stdin.then(|| fs::File::open(path("in")).unwrap().into());
+            spawn.stdout = if stdout { created("out") } else { Output::Null };
+            spawn.stderr = if stderr { created("err") } else { Output::Null };
+            spawn
+        };
+        let read = || ["out", "err"].map(|name| fs::read_to_string(path(name)).unwrap_or_default());
+        assert_eq!(run(&make()).status, Status::Code(0));
+        let alone = read();
+        assert_eq!(run_by(&spawner, &make()).status, Status::Code(0));
+        assert_eq!(read(), alone);
+        assert_eq!(alone[0].starts_with("one\ntwo\n"), stdin && stdout, "{alone:?}");
+        assert_eq!(alone[1], if stderr { "odd\n" } else { "" }, "{alone:?}");
+        for name in ["out", "err"] {
+            let _ = fs::remove_file(path(name));
+        }
+    }
+    // A pipe ends with the command: neither side keeps it open.
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let mut spawn = sh("echo through");
+    spawn.stdout = Output::File(writer.into());
+    assert_eq!(run_by(&spawner, &spawn).status, Status::Code(0));
+    drop(spawn);
+    assert_eq!(std::io::read_to_string(&mut reader).unwrap(), "through\n");
+}
+
+#[test]
 fn a_spawner_names_the_step_that_failed_and_goes_on() {
     let spawner = Spawner::start().unwrap();
     let fails = |spawn: &Spawn| {
@@ -477,9 +515,9 @@ fn a_spawner_names_the_step_that_failed_and_goes_on() {
     assert_eq!(exit.status, Status::Signal(libc::SIGKILL));
     assert_eq!(run_by(&spawner, &sh("exit 3")).status, Status::Code(3));
     // What it cannot do is done without it.
-    let mut file = sh("true");
-    file.stdout = Output::File(tempfile::tempfile().unwrap().into());
-    assert!(spawner.hold(&file).unwrap().is_none());
+    let mut passing = sh("true");
+    passing.pass_fds = vec![(tempfile::tempfile().unwrap().into(), 5)];
+    assert!(spawner.hold(&passing).unwrap().is_none());
     let mut long = sh("true");
     long.argv.push("x".repeat(200_000).into());
     assert!(spawner.hold(&long).unwrap().is_none());

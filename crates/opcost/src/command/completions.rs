@@ -13,6 +13,7 @@ use clap_complete::engine::{
     ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
 };
 use clap_complete::env::{CompleteEnv, Shells};
+use opcost_core_model::Core;
 use opcost_record::METRICS;
 use opcost_work::{WORKLOADS, WorkloadSpec};
 use std::ffi::OsStr;
@@ -68,12 +69,22 @@ fn with_values(command: Command) -> Command {
             arg.add(ArgValueCompleter::new(formats))
         }
         ("id" | "ids" | "recording" | "other", true) => arg.add(ArgValueCompleter::new(recordings)),
+        ("core", _) => arg.add(ArgValueCompleter::new(cores)),
         ("file", _) if of_experiments => arg.add(ArgValueCompleter::new(experiments)),
         _ => arg,
     });
     let names: Vec<String> =
         command.get_subcommands().map(|sub| sub.get_name().to_string()).collect();
     names.into_iter().fold(command, |command, name| command.mut_subcommand(name, with_values))
+}
+
+/// Cores that ship, and files.
+fn cores(current: &OsStr) -> Vec<CompletionCandidate> {
+    let names =
+        Core::SHIPPED.iter().map(|(name, _)| (name.to_string(), "ships with opcost".into()));
+    let mut found = beginning(current, names);
+    found.extend(PathCompleter::file().complete(current));
+    found
 }
 
 /// Commands of which an argument is a recording.

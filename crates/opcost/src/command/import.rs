@@ -119,6 +119,7 @@ pub fn import(globals: &Globals, args: &ImportArgs) -> Result<Status> {
 impl ImportArgs {
     fn output(&self) -> OutputArgs {
         OutputArgs {
+            sort: None,
             full_names: false,
             format: None,
             json: self.json,

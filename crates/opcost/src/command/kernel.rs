@@ -94,7 +94,9 @@ pub fn kernel(globals: &Globals, args: &KernelArgs) -> Result<Status> {
 
 fn build_kernel(globals: &Globals, args: &BuildArgs) -> Result<Status> {
     let shipped = Shipped::here();
-    let found = |files: &[PathBuf]| files.iter().map(|file| here_or(&shipped, file)).collect();
+    let found = |files: &[PathBuf]| {
+        files.iter().map(|file| shipped.recipe_file(Path::new(""), file)).collect()
+    };
     let (config, patches): (Vec<PathBuf>, Vec<PathBuf>) = (found(&args.config), found(&args.patch));
     let spec = match (&args.revision, &args.source) {
         (Some(revision), Some(source)) => {
@@ -120,12 +122,6 @@ fn build_kernel(globals: &Globals, args: &BuildArgs) -> Result<Status> {
     let release = kernel.release.as_deref().unwrap_or("unknown release");
     print(&format!("{}: Linux {release}, {}\n", kernel.name, kernel.image.display()))?;
     Ok(Status::Done)
-}
-
-/// The file, or where none is here, the one of that name that ships with opcost.
-fn here_or(shipped: &Shipped, file: &Path) -> PathBuf {
-    let shipped = (!file.exists()).then(|| shipped.of_kernels(file)).flatten();
-    shipped.unwrap_or_else(|| file.to_path_buf())
 }
 
 fn list_kernels(args: &ListArgs) -> Result<Status> {

@@ -16,6 +16,7 @@ use crate::shipped::Shipped;
 use crate::source::perf_event::{self, syntax, sysfs};
 use crate::store::{Listed, RecordingHead, Store, StoreError, StoreErrorKind};
 use crate::time::date;
+use crate::validation::kept;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use opcost_core_model::Core;
@@ -154,7 +155,7 @@ fn experiments_text(style: &Style) -> Result<String> {
 fn cores() -> impl Iterator<Item = (&'static str, bool, Option<Validation>)> {
     Core::SHIPPED.iter().map(|(name, text)| {
         let core = Core::parse(text).ok();
-        let validation = core.and_then(|_core| None);
+        let validation = core.and_then(|core| kept::find(&core.fingerprint()));
         (*name, *name == CORE_DEFAULT, validation)
     })
 }

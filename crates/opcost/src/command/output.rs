@@ -9,8 +9,8 @@ use crate::exit::{Status, WithStatus};
 use crate::recording::Recording;
 use crate::render;
 use anyhow::{Context, Result};
-use clap::Args;
 use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueEnum};
 use opcost_record::printable::printable;
 use std::fs::Permissions;
 use std::io::Write;
@@ -27,6 +27,11 @@ pub struct OutputArgs {
     /// Print JSON on standard output; --json - is the same
     #[arg(long, help_heading = "Output", conflicts_with = "format")]
     pub json: bool,
+
+    /// In which order several comparisons are shown: as the variants were given, or by the change of the
+    /// primary metric, the smallest figure first [default: given]
+    #[arg(long, value_name = "ORDER", help_heading = "Output")]
+    pub sort: Option<Order>,
 
     /// Show function names in full. Otherwise opcost shortens C++ and Rust names that do not fit,
     /// and drops template arguments, parameters and namespaces first
@@ -46,6 +51,15 @@ pub struct OutputArgs {
     /// within either limit is allowed).
     #[arg(long, value_name = "WHAT[=LIMIT]", help_heading = "Output")]
     pub fail_on: Vec<FailOn>,
+}
+
+/// The order of comparisons.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum Order {
+    /// As the variants were given.
+    Given,
+    /// By the change of the primary metric.
+    Change,
 }
 
 impl OutputArgs {
@@ -86,6 +100,9 @@ pub(crate) fn present_unless(
 ) -> Result<Status> {
     let (mut comparison, warnings) = comparison::compare(recording);
     kernel_commits::add(&mut comparison, recording);
+    if output.sort == Some(Order::Change) {
+        comparison.sort_by_change();
+    }
     let style = globals.style().with_full_names(output.full_names);
     let format = if output.json { "json" } else { output.format.as_deref().unwrap_or("text") };
     let view =

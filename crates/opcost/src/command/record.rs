@@ -13,7 +13,7 @@ use crate::machine::revision::Revisions;
 use crate::machine::{Machine, read_state};
 use crate::phases::Phases;
 use crate::plan::{self, MachineKind, Plan, VariantPlan, WorkPlan};
-use crate::progress::{self, Progress};
+use crate::progress::{self, Progress, Who};
 use crate::recording::{MachineState, Recording, State};
 use crate::run::{self, Ending};
 use crate::store::{RecordingWriter, StoreError};
@@ -174,7 +174,7 @@ pub(super) fn record(
     writer: RecordingWriter,
     output: &OutputArgs,
 ) -> Result<Status> {
-    let mut progress = progress::on_stderr(globals.quiet);
+    let mut progress = progress::on_stderr(globals.quiet, Who::Recorder);
     let (machine, state, interrupt) = on;
     if globals.verbose {
         machine.keep_seconds();

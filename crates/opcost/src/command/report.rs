@@ -9,6 +9,7 @@ use crate::exit::{HasStatus, Status, WithStatus};
 use crate::history::{History, Question, history};
 use crate::plan::{SameFile, find_rule};
 use crate::recording::Recording;
+use crate::render::html::Readers;
 use crate::render::{Style, View, html};
 use crate::store::{Store, StoreError};
 use anyhow::{Context, Result};
@@ -28,6 +29,11 @@ pub struct ReportArgs {
     /// Write the page to FILE; - is standard output
     #[arg(long, value_name = "FILE")]
     pub html: PathBuf,
+
+    /// Make a page for others: without boot parameters, CPU flags, the boot's identifier and the names of
+    /// folders
+    #[arg(long)]
+    pub share: bool,
 
     /// Waive a rule of the comparability ledger; opcost prints the waiver; may be repeated
     #[arg(long, value_name = "RULE")]
@@ -62,7 +68,8 @@ pub fn report(globals: &Globals, args: &ReportArgs) -> Result<Status> {
         style: &Style::plain(),
     };
     let history = past(&store, &recording)?;
-    let page = html::page(&view, history.as_ref())?;
+    let readers = if args.share { Readers::Others } else { Readers::Own };
+    let page = html::page(&view, history.as_ref(), readers)?;
     if to_stdout {
         print(&page)?;
     } else {

@@ -8,7 +8,7 @@ use super::threads_max;
 use super::{
     Change, Comparison, Figures, InvariantRow, Layouts, RATIO_LEVEL, Row, TwinRow, VariantSummary,
     Verdict, Warning, alone, conclusion, cycles, functions, imported, kernel_config, ledger,
-    observations, size,
+    observations, size, stopped,
 };
 use crate::number;
 use crate::plan::{MachineKind, Plan, Unavailable, WorkPlan, shell_syntax};
@@ -49,7 +49,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
     }
     warnings.extend(short_runs(plan, &rows));
     warnings.extend(for_a_shell(plan));
-    let stopped = stopped(recording, &rows);
+    let stopped = stopped::stopped(recording, &rows);
     let mut comparison = Comparison {
         recording: recording.id.clone(),
         experiment: plan.experiment.clone(),
@@ -98,38 +98,8 @@ fn finished_runs(recording: &Recording, variant: usize) -> Vec<&Record> {
 }
 
 /// Whether a plan has one variant, which is compared with none.
-fn is_alone(plan: &Plan) -> bool {
+pub(super) fn is_alone(plan: &Plan) -> bool {
     plan.variants.len() == 1
-}
-
-/// Why the plan stopped early, in words.
-fn stopped(recording: &Recording, rows: &[Row]) -> Option<String> {
-    let Plan { stop, primary, .. } = &recording.plan;
-    let pairs = number::grouped(recording.pairs_made().into());
-    let what = if is_alone(&recording.plan) { "runs" } else { "pairs" };
-    let same = rows.iter().flat_map(|row| &row.changes).all(|change| change.identical);
-    match recording.state {
-        State::StoppedWidth => {
-            let width = number::magnitude(stop.width_ratio?);
-            let primary = primary.label();
-            Some(format!(
-                "stopped after {pairs} {what}: the interval of {primary} is within {width}"
-            ))
-        }
-        State::StoppedSettled if same => {
-            Some(format!("stopped after {pairs} pairs: both sides counted the same"))
-        }
-        State::StoppedSettled => Some(format!(
-            "stopped after {pairs} pairs: exact counts settle {}; for the interval of every metric: --pairs {}",
-            primary.label(),
-            recording.plan.fewest_pairs
-        )),
-        State::StoppedBudget => {
-            let budget = number::figure(stop.budget_ms? as f64 * 1e6, Unit::Ns);
-            Some(format!("stopped after {pairs} {what}: the budget of {budget} is spent"))
-        }
-        _ => None,
-    }
 }
 
 fn heading(recording: &Recording, finished: &[Vec<&Record>]) -> Vec<String> {

@@ -39,6 +39,7 @@ mod same_work;
 mod sampled_by;
 mod settings;
 mod size;
+mod stopped;
 mod two_sample;
 
 pub use alone::{FIGURE_LEVEL, FunctionCost, FunctionCosts, interval};
@@ -124,6 +125,27 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// Puts the comparisons in the order of the primary metric's change, the smallest figure first; those
+    /// without one come last.
+    pub fn sort_by_change(&mut self) {
+        let Some(primary) = self.rows.iter().find(|row| row.primary) else { return };
+        let change = |index: &usize| primary.changes[*index].change_ratio.unwrap_or(f64::INFINITY);
+        let mut order: Vec<usize> = (0..self.comparisons.len()).collect();
+        order.sort_by(|one, two| change(one).total_cmp(&change(two)));
+        self.comparisons = reordered(&self.comparisons, &order);
+        // A refusal is one sentence for all.
+        if self.conclusions.len() == order.len() {
+            self.conclusions = reordered(&self.conclusions, &order);
+        }
+        for row in &mut self.rows {
+            row.changes = reordered(&row.changes, &order);
+        }
+        for test in self.imported.iter_mut().flat_map(|import| &mut import.welch) {
+            let place = order.iter().position(|index| *index == test.comparison);
+            test.comparison = place.unwrap_or(test.comparison);
+        }
+    }
+
     /// Whether a rule that was not waived refuses the verdict.
     pub fn refused(&self) -> bool {
         self.ledger.iter().any(|entry| entry.severity == Severity::Refuse && !entry.waived)
@@ -220,6 +242,11 @@ pub struct Row {
     pub values: Vec<Option<Figures>>,
     /// One for each of the comparison's comparisons.
     pub changes: Vec<Change>,
+}
+
+/// The items of a list in another order.
+fn reordered<T: Clone>(items: &[T], order: &[usize]) -> Vec<T> {
+    order.iter().filter_map(|index| items.get(*index).cloned()).collect()
 }
 
 /// The figures of one metric and one variant, per operation where the row says so.

@@ -20,7 +20,18 @@ pub(super) fn different_work(variants: [VariantOf<'_>; 2]) -> Vec<(&'static str,
             parameters(name, [one, two])
         }
         [WorkPlan::Command { line: one, .. }, WorkPlan::Command { line: two, .. }] => {
-            (one != two).then(|| format!("the commands differ: '{one}' and '{two}'"))
+            let input = |of: &VariantOf<'_>| {
+                let input = &of.recording.plan.variants[of.variant].input;
+                input.as_ref().map_or("none".into(), |path| path.display().to_string())
+            };
+            let inputs = [input(&variants[0]), input(&variants[1])];
+            match one == two {
+                false => Some(format!("the commands differ: '{one}' and '{two}'")),
+                true if inputs[0] != inputs[1] => {
+                    Some(format!("the standard inputs differ: {} and {}", inputs[0], inputs[1]))
+                }
+                true => None,
+            }
         }
         [one, two] => Some(format!(
             "one is a workload, one a command: {} and {}",

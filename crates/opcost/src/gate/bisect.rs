@@ -99,15 +99,23 @@ pub struct BisectStep {
     pub change: i128,
     /// The functions whose own instructions moved, with what they moved by, the largest first.
     pub functions: Vec<(String, i128)>,
-    /// What the option moves alone, on top of the good end; what differs from the step's change comes of
-    /// those before it. `None` of commits, and where it could not be counted.
-    pub alone: Option<i128>,
+    /// The option alone, on top of the good end. `None` of commits, and where it could not be counted.
+    pub alone: Option<Alone>,
     /// The steps within, if it is a merge.
     pub inside: Vec<BisectStep>,
     /// What the merge itself moved, beside the commits that it brought; `None` if it is none.
     pub of_merge: Option<i128>,
     /// The culprit against what was before it, in the whole experiment; `None` if there are several.
     pub check: Option<Check>,
+}
+
+/// What an option does on top of the good end, without those that come before it on the line.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Alone {
+    /// It moves the figure by so much; what differs from the step's change comes of those before it.
+    Moves(i128),
+    /// It cannot be set without others.
+    NeedsOthers,
 }
 
 /// A culprit compared with its parent.
@@ -117,10 +125,19 @@ pub struct Check {
     pub recording: String,
     /// The answer in a sentence, or why there is none.
     pub conclusion: String,
+    /// Whether the figure moves in every layout as it did in the search; `None` where nobody can tell.
+    pub confirmed: Option<bool>,
     /// Where the change comes from.
     pub functions: Option<FunctionComparison>,
     /// Options of the kernel that differ, though the commit's message need not say so.
     pub differences: Vec<String>,
+}
+
+impl BisectStep {
+    /// Whether other layouts do not move the figure as the one of the search did.
+    pub fn is_contradicted(&self) -> bool {
+        self.check.as_ref().is_some_and(|check| check.confirmed == Some(false))
+    }
 }
 
 impl Bisection {
@@ -144,35 +161,31 @@ impl Bisection {
         }
     }
 
-    /// The steps whose culprit is known.
+    /// The steps whose culprit is known, and which its check does not contradict.
     pub fn culprits(&self) -> impl Iterator<Item = &BisectStep> {
-        self.steps.iter().filter(|step| step.suspects.len() == 1)
+        self.steps.iter().filter(|step| step.suspects.len() == 1 && !step.is_contradicted())
     }
 
     /// The answer in a sentence.
     pub fn headline(&self) -> String {
         let culprits: Vec<&BisectStep> = self.culprits().collect();
-        let several = self.steps.len() - culprits.len();
-        let found = match (&culprits[..], several) {
-            ([], 0) => return "no step was found".into(),
-            ([], _) => String::new(),
-            ([one], _) => format!("the culprit is {}", one.suspects[0].shown()),
-            (many, _) => format!("{} culprits were found", many.len()),
+        let found = match &culprits[..] {
+            [] if self.steps.is_empty() => return "no step was found".into(),
+            [] => None,
+            [one] => Some(format!("the culprit is {}", one.suspects[0].shown())),
+            many => Some(format!("{} culprits were found", many.len())),
         };
-        let open = match several {
-            0 => String::new(),
-            _ => {
-                let sizes = self.steps.iter().filter(|step| step.suspects.len() > 1);
-                let sizes: Vec<String> = sizes
-                    .map(|step| format!("one of {} {}", step.suspects.len(), self.kind.words(2)))
-                    .collect();
-                format!("{} cannot be told apart", sizes.join(" and "))
-            }
-        };
-        match (found.is_empty(), open.is_empty()) {
-            (false, false) => format!("{found}; {open}"),
-            _ => found + &open,
-        }
+        let sizes = self.steps.iter().filter(|step| step.suspects.len() > 1);
+        let sizes: Vec<String> = sizes
+            .map(|step| format!("one of {} {}", step.suspects.len(), self.kind.words(2)))
+            .collect();
+        let open =
+            (!sizes.is_empty()).then(|| format!("{} cannot be told apart", sizes.join(" and ")));
+        let contradicted = self.steps.iter().filter(|step| step.is_contradicted());
+        let names: Vec<String> = contradicted.map(|step| step.suspects[0].shown()).collect();
+        let contradicted = (!names.is_empty())
+            .then(|| format!("{} moves it in the layout of the search only", names.join(" and ")));
+        [found, open, contradicted].into_iter().flatten().collect::<Vec<_>>().join("; ")
     }
 }
 

@@ -239,6 +239,12 @@ fn work(variant: &VariantPlan, aslr: Aslr, tree: &Path) -> String {
     words.push(variant.cwd.as_deref().map(below).unwrap_or_default());
     words.push(serde_json::to_string(&aslr).unwrap_or_default());
     words.extend(variant.prepare.clone());
+    if let Some(input) = &variant.input {
+        words.extend(["<".into(), below(input)]);
+    }
+    if let Some(output) = &variant.output {
+        words.extend([">".into(), below(Path::new(&output.text()))]);
+    }
     words.extend(variant.env.iter().map(|(key, value)| format!("{key}={value}")));
     let mut digest = Sha256::new();
     for word in words {

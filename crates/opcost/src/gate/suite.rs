@@ -92,7 +92,7 @@ impl From<OneOrMany> for Vec<String> {
 }
 
 /// Fields of an experiment that a gate decides itself, and what to do instead.
-const DECIDED: [(&str, &str); 14] = [
+const DECIDED: [(&str, &str); 15] = [
     ("name", "the case's name is its own"),
     ("label", "recordings of a gate are labelled with what they measured"),
     ("primary", "write metric"),
@@ -106,11 +106,12 @@ const DECIDED: [(&str, &str); 14] = [
     ("setup", "write build, or prepare"),
     ("cleanup", "opcost removes what it made"),
     ("kernels", "name a kernel by kernel"),
+    ("tree", "guests have the revision's tree at /tree"),
     ("fresh-boots", "leave it out"),
 ];
 
 /// Fields that say how many runs are made, which exact counts do not need.
-const LENGTHS: [&str; 5] = ["pairs", "runs", "until-width", "budget", "warmup"];
+const LENGTHS: [&str; 6] = ["pairs", "runs", "min-runs", "until-width", "budget", "warmup"];
 
 impl Suite {
     /// Reads a file's text.

@@ -374,6 +374,8 @@ fn plan(
         work: WorkPlan::Command { program: "".into(), argv: Vec::new(), line: printable(name) },
         env: Vec::new(),
         cwd: None,
+        input: None,
+        output: None,
         prepare: None,
         guest: None,
         revision: None,

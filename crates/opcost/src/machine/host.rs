@@ -2,6 +2,7 @@
 
 use super::emulated::default_kernel;
 use super::program_regions::{self, Serving, Socket};
+use super::streams::Streams;
 use super::window::Window;
 use super::{Machine, RunEnd, Together, outcome};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
@@ -14,7 +15,9 @@ use crate::sampling::{
     Collecting, Granted, Intake, Recorder, SamplingPlan, existing, process_clock,
     sources as sampling_sources,
 };
+use crate::shipped::Shipped;
 use crate::source::{Scope, Source, SourceContext, perf_event, sampling, sources};
+use crate::validation::kept;
 use crate::work_process::{self, Request};
 use anyhow::{Context, Result};
 use opcost_core_model::Core;
@@ -32,7 +35,7 @@ use opcost_sys::perf::{
     CounterId, EventAttr, LivePerf, OpenContext, PerfKernel, Refusal, SamplingTarget, explain,
 };
 use opcost_sys::spawn::{
-    Aside, EndedBy, Exit, Held, Output, Spawn, SpawnError, Spawner, Status as ExitStatus,
+    Aside, EndedBy, Exit, Held, Spawn, SpawnError, Spawner, Status as ExitStatus,
 };
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -143,35 +146,42 @@ impl<'a> Host<'a> {
         match &plan.variants[usize::from(slot.variant)].work {
             WorkPlan::Command { program, argv, .. } => {
                 let argv = argv.iter().map(OsString::from).collect();
-                let spawn = self.spawn(plan, slot, program.clone(), argv);
+                let spawn = self.spawn(plan, slot, program.clone(), argv)?;
                 self.run_command(plan, spawn)
             }
             WorkPlan::Workload { name, params } => {
                 let sampled = plan.sampling().is_some();
                 let request = Request::new(name, params, plan.seed, &plan.events, &[], sampled);
-                let ends = self.run_workload(plan, self.spawn_own(plan, slot), &request, 1)?;
+                let ends = self.run_workload(plan, self.spawn_own(plan, slot)?, &request, 1)?;
                 Ok(ends.and_then(|mut ends| ends.pop()))
             }
         }
     }
 
-    fn spawn(&self, plan: &Plan, slot: &Slot, program: PathBuf, argv: Vec<OsString>) -> Spawn {
+    fn spawn(
+        &self,
+        plan: &Plan,
+        slot: &Slot,
+        program: PathBuf,
+        argv: Vec<OsString>,
+    ) -> Result<Spawn> {
         let variant = usize::from(slot.variant);
         let mut env = self.environments[variant].clone();
         if plan.environment == EnvironmentPolicy::Randomised {
             env.push((PADDING.into(), "x".repeat(usize::from(slot.padding_bytes)).into()));
         }
-        let output = || if plan.show_output { Output::Inherit } else { Output::Null };
+        let Streams { stdin, stdout, stderr } = Streams::open(plan, &plan.variants[variant])?;
         if let Some(socket) = &self.socket {
             socket.name_in(&mut env);
         }
-        Spawn {
+        Ok(Spawn {
             program,
             argv,
             env: Some(env),
             cwd: plan.variants[variant].cwd.clone(),
-            stdout: output(),
-            stderr: output(),
+            stdin,
+            stdout,
+            stderr,
             cpu: plan.cpu,
             aslr: match plan.aslr {
                 Aslr::Fixed => opcost_sys::spawn::Aslr::Fixed,
@@ -179,7 +189,7 @@ impl<'a> Host<'a> {
                 Aslr::Inherit => opcost_sys::spawn::Aslr::Inherit,
             },
             pass_fds: Vec::new(),
-        }
+        })
     }
 
     fn run_command(&mut self, plan: &Plan, spawn: Spawn) -> Result<Option<RunEnd>> {
@@ -290,13 +300,13 @@ impl<'a> Host<'a> {
         };
         let paths: Vec<String> =
             slots.iter().filter_map(|slot| variant(slot).work.path().map(str::to_string)).collect();
-        let spawn = self.spawn_own(plan, &slots[0]);
+        let spawn = self.spawn_own(plan, &slots[0])?;
         let request = Request::new(name, params, plan.seed, &plan.events, &paths, false);
         self.run_workload(plan, spawn, &request, slots.len())
     }
 
     /// A fresh copy of this program that waits for a request.
-    fn spawn_own(&self, plan: &Plan, slot: &Slot) -> Spawn {
+    fn spawn_own(&self, plan: &Plan, slot: &Slot) -> Result<Spawn> {
         let argv = vec!["opcost".into(), work_process::COMMAND.into()];
         self.spawn(plan, slot, self.own_program.clone(), argv)
     }
@@ -586,8 +596,14 @@ impl Surroundings for HostSurroundings {
                 (path.display().to_string(), text)
             }
         };
-        CorePlan::new(given, &text)
-            .map_err(|error| fail(Status::Usage, format!("--core {name}: {error}")))
+        let mut core = CorePlan::new(given, &text)
+            .map_err(|error| fail(Status::Usage, format!("--core {name}: {error}")))?;
+        core.validation = kept::find(&core.fingerprint);
+        Ok(core)
+    }
+
+    fn recipe_file(&self, folder: &Path, file: &Path) -> PathBuf {
+        Shipped::here().recipe_file(folder, file)
     }
 
     fn search_path(&self) -> Option<OsString> {

@@ -5,6 +5,7 @@ pub mod host;
 mod program_regions;
 pub mod revision;
 mod state;
+mod streams;
 mod window;
 
 pub use state::read_state;

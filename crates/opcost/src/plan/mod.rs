@@ -16,6 +16,7 @@ mod settings;
 mod shard;
 pub mod shell_syntax;
 mod stop;
+mod streams;
 mod target;
 mod validation;
 
@@ -34,6 +35,7 @@ pub use schedule::{BlockPlan, Slot};
 pub use settings::{Aslr, EnvironmentPolicy, MachineKind, PairsOfVariants};
 pub use shard::{Shard, ShardPlan};
 pub use stop::{StopPlan, StopReason, Width};
+pub use streams::OutputPlan;
 pub use target::{HostPlan, Target};
 pub(crate) use validation::DECIDES_FROM_RATIO_MIN;
 pub use validation::{Accuracy, Validation};
@@ -149,6 +151,12 @@ pub struct VariantPlan {
     pub env: Vec<(String, String)>,
     /// Working directory, absolute, so that the recording can be resumed from any other.
     pub cwd: Option<PathBuf>,
+    /// The file that is its standard input, absolute; `None` is /dev/null.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<PathBuf>,
+    /// Where its standard output goes; `None`: to nobody, or where [`Plan::show_output`] says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<OutputPlan>,
     /// Command run before each run.
     pub prepare: Option<String>,
     /// Its emulated machine; `None` on another machine.
@@ -172,7 +180,11 @@ pub const GUEST_TREE: &str = "/tree";
 impl VariantPlan {
     /// What it runs and on what, as one line of text.
     pub fn describe(&self) -> String {
-        let work = self.work.describe();
+        let mut work = self.work.describe();
+        if let Some(input) = &self.input {
+            work += &format!(" < {}", printable(&input.to_string_lossy()));
+        }
+        work += &self.output.as_ref().map(OutputPlan::as_redirection).unwrap_or_default();
         match &self.guest {
             Some(guest) => format!("{work} on {}", guest.describe()),
             None => work,
@@ -347,6 +359,11 @@ impl Plan {
             open
         });
         needed.count() as u32
+    }
+
+    /// Pairs in the first so many blocks.
+    pub fn pairs_of_blocks(&self, blocks: u32) -> u32 {
+        self.blocks.iter().take(blocks as usize).map(Plan::pairs_in).sum()
     }
 
     /// Whether a metric has a verdict of its own: of the two clocks only one, the one that decides

@@ -41,18 +41,25 @@ pub struct Slot {
 /// How many pairs are blocks of their own, before the mirrored ones.
 ///
 /// `fewest`: the fewest single pairs that decide every metric. `by_unit`: whether builds or processes
-/// are the units of the test, of which mirrored blocks take no more. `may_stop`: whether the
-/// recording may stop before all pairs are made; then it can decide from the fewest on, and has the
-/// better units if it goes on.
-pub(crate) fn single_pairs(pairs: u32, fewest: u32, by_unit: bool, may_stop: bool) -> u32 {
+/// are the units of the test, of which mirrored blocks take no more. `least`: the pairs after which the
+/// recording may stop, if it may stop before all are made; then it can decide from the fewest on, has the
+/// better units if it stops there, and the better ones for many pairs if it goes on.
+pub(crate) fn single_pairs(pairs: u32, fewest: u32, by_unit: bool, least: Option<u32>) -> u32 {
     let many = pairs >= MIRRORED_PAIRS_MIN || by_unit;
     if !many || u64::from(pairs) < 2 * u64::from(fewest) {
-        pairs
-    } else if may_stop {
-        fewest
-    } else {
-        0
+        return pairs;
     }
+    match least {
+        None => 0,
+        Some(least) if by_unit && u64::from(least) >= 2 * u64::from(fewest) => 0,
+        Some(least) if least < MIRRORED_PAIRS_MIN => fewest.max(least),
+        Some(_) => fewest,
+    }
+}
+
+/// The fewest blocks that hold so many pairs: `singles` blocks of one, then mirrored ones.
+pub(crate) fn blocks_of_pairs(pairs: u32, singles: u32) -> u32 {
+    pairs.min(singles) + pairs.saturating_sub(singles).div_ceil(2)
 }
 
 /// Draws the blocks of a schedule, `singles` of its pairs in blocks of their own.

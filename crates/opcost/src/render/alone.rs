@@ -136,8 +136,15 @@ fn costs_text(page: &mut Page, costs: &FunctionCosts) {
     let widths = [width(|row| &row[1]).unwrap_or(0), width(|row| &row[2]).unwrap_or(0)];
     for [name, own, share, calls] in &rows {
         let (own, share) = (align(own, widths[0]), align(share, widths[1]));
-        let line = format!("    {}  {own}  {share}  {calls}", fit(name, name_width));
-        page.line(line.trim_end());
+        let line = format!("    {}  {own}  {share}  ", fit(name, name_width));
+        // As many causes as have room; the first is the largest.
+        let mut said = calls.as_str();
+        while line.width() + said.width() > page.width
+            && let Some((fewer, _)) = said.rsplit_once(", ")
+        {
+            said = fewer;
+        }
+        page.line(format!("{line}{said}").trim_end());
     }
     if let Some(by) = &costs.sampled {
         page.wrap(DIM, "    ", &format!("estimated from {}", by.describe()));

@@ -1,7 +1,7 @@
 //! The table for a mail or a pull request.
 
 use super::text::heading;
-use super::{View, alone, functions, imported, size};
+use super::{View, alone, functions, imported, size, text as page_text};
 use crate::comparison::conclusion::detectable;
 use crate::comparison::{Change, Figures, Row, Severity, Verdict};
 use crate::number::{figures, percent};
@@ -66,6 +66,9 @@ pub(super) fn render(view: &View<'_>) -> Result<String> {
     for conclusion in &comparison.conclusions {
         let _ = writeln!(text, "- {}", escape(conclusion));
     }
+    if let Some(note) = page_text::accuracy_note(comparison) {
+        let _ = writeln!(text, "- {}", escape(&note));
+    }
     if let Some(import) = &comparison.imported {
         for source in &import.sources {
             let _ = writeln!(text, "- {}", escape(&imported::describe(source)));
@@ -104,6 +107,7 @@ const REAL: &str = "real";
 /// The verdict in words.
 pub(super) fn verdict(row: &Row, change: &Change) -> String {
     match change.verdict {
+        Verdict::Changed | Verdict::FewLayouts if change.estimated => change.found().into(),
         Verdict::Changed if change.below_floor().is_some() => change.reason.clone(),
         Verdict::Changed if change.unordered => "differs".into(),
         Verdict::Changed if row.exact => "real, exact".into(),

@@ -2,7 +2,7 @@
 
 use crate::comparison::by_reason;
 use crate::number::{grouped, magnitude};
-use crate::plan::{Plan, Shard};
+use crate::plan::{Plan, Shard, StopPlan};
 use crate::render::Style;
 use crate::render::page::{DIM, PLAIN, Page};
 use crate::time::{about_in_words, time_in_words};
@@ -111,12 +111,13 @@ pub fn text(plan: &Plan, style: &Style) -> String {
     }
     line("conditions", &conditions(plan));
     let runs = grouped(plan.pairs.into());
+    let at_most = if plan.stop == StopPlan::default() { "" } else { "at most " };
     match plan.variants.len() {
-        1 => line("runs", &format!("{runs} (one variant: nothing is decided)")),
+        1 => line("runs", &format!("{at_most}{runs} (one variant: nothing is decided)")),
         _ => line(
             "pairs",
             &format!(
-                "{runs} ({} can decide every metric at its corrected level)",
+                "{at_most}{runs} ({} can decide every metric at its corrected level)",
                 plan.fewest_pairs
             ),
         ),
@@ -128,7 +129,9 @@ pub fn text(plan: &Plan, style: &Style) -> String {
         plan.stop.budget_ms.map(|budget_ms| match plan.stop.blocks_min {
             0 => format!("{} are spent", time_in_words(budget_ms)),
             least => {
-                format!("{} are spent, and {least} runs are made", time_in_words(budget_ms))
+                let least = grouped(plan.pairs_of_blocks(least).into());
+                let what = if plan.variants.len() == 1 { "runs" } else { "pairs" };
+                format!("{} are spent, and {least} {what} are made", time_in_words(budget_ms))
             }
         }),
     ];

@@ -73,6 +73,8 @@ pub fn resolve_attached(
         },
         env: Vec::new(),
         cwd: None,
+        input: None,
+        output: None,
         prepare: None,
         guest: None,
         revision: None,
@@ -81,7 +83,7 @@ pub fn resolve_attached(
     };
     let variants: Vec<VariantPlan> = values.into_iter().map(variant).collect();
     let seed = asked.seed.and_then(Seed::number).unwrap_or_else(|| surroundings.draw_seed());
-    let singles = schedule::single_pairs(pairs, fewest_pairs, false, false);
+    let singles = schedule::single_pairs(pairs, fewest_pairs, false, None);
     let blocks = schedule::draw(variants.len(), pairs, singles, seed, false);
     Ok(Plan {
         experiment: format!("{name} {}", attachment.key),

@@ -70,6 +70,10 @@ impl Surroundings for FakeSurroundings {
         }))
     }
 
+    fn recipe_file(&self, folder: &Path, file: &Path) -> PathBuf {
+        folder.join(file)
+    }
+
     fn search_path(&self) -> Option<OsString> {
         self.path.clone()
     }

@@ -67,7 +67,8 @@ pub(super) fn pack_used(experiment: &Experiment, variants: &[VariantPlan]) -> bo
     experiment.pack_used || (commands && !chosen && !experiment.pack_only)
 }
 
-/// Makes variants of kernels, boot options, CPU models and disks that are given more than once.
+/// Makes variants of kernels, boot options, CPU models, disks and standard streams that are given more
+/// than once.
 ///
 /// One variant is taken as many times as there are values; several variants take one value each.
 ///
@@ -76,11 +77,13 @@ pub(super) fn pack_used(experiment: &Experiment, variants: &[VariantPlan]) -> bo
 pub(super) fn spread(experiment: &Experiment) -> Result<Vec<Variant>> {
     let mut variants = experiment.variants.clone();
     type Field = fn(&mut Variant) -> &mut Option<String>;
-    let lists: [(&str, &[String], Field); 4] = [
+    let lists: [(&str, &[String], Field); 6] = [
         ("kernel", &experiment.kernel, |variant| &mut variant.kernel),
         ("boot", &experiment.boot, |variant| &mut variant.boot),
         ("cpu-model", &experiment.cpu_model, |variant| &mut variant.cpu_model),
         ("disk", &experiment.disk, |variant| &mut variant.disk),
+        ("input", &experiment.input, |variant| &mut variant.input),
+        ("output", &experiment.output, |variant| &mut variant.output),
     ];
     for (name, values, field) in lists {
         if variants.len() == 1 && values.len() > 1 {
@@ -121,6 +124,7 @@ pub(super) fn resolve_emulation(
             ("pack", !experiment.pack.is_empty()),
             ("pack-used", experiment.pack_used),
             ("pack-only", experiment.pack_only),
+            ("tree", experiment.tree.is_some()),
             ("fresh-boots", experiment.fresh_boots),
             ("model", experiment.model),
             ("cycles", experiment.cycles),
@@ -257,6 +261,7 @@ pub(super) fn resolve_guest(
             ("memory-mib", variant.memory_mib.is_some()),
             ("cpus", variant.cpus.is_some()),
             ("disk", variant.disk.is_some()),
+            ("tree", variant.tree.is_some()),
         ];
         return match given.iter().find(|(_, given)| *given) {
             Some((name, _)) => Err(only_emulated(name)),
@@ -300,6 +305,7 @@ pub(super) fn resolve_guest(
             ("disk", disk.is_some(), ""),
             ("pack", !experiment.pack.is_empty(), FILES_ARE_HERE),
             ("pack-used", experiment.pack_used, FILES_ARE_HERE),
+            ("tree", variant.tree.is_some() || experiment.tree.is_some(), FILES_ARE_HERE),
             ("fresh-boots", experiment.fresh_boots, ""),
         ];
         if let Some((name, _, more)) = given.iter().find(|(_, given, _)| *given) {
@@ -379,8 +385,11 @@ fn resolve_kernel(
     let found = match of_tree {
         Some(tree) => {
             let here = surroundings.working_dir().context("cannot read the working directory")?;
-            let config: Vec<PathBuf> =
-                experiment.kernel_config.iter().map(|path| here.join(path)).collect();
+            let config: Vec<PathBuf> = experiment
+                .kernel_config
+                .iter()
+                .map(|path| surroundings.recipe_file(&here, path))
+                .collect();
             if let Some(missing) = config.iter().find(|path| !path.is_file()) {
                 let why = format!("--kernel-config {}: there is no such file", missing.display());
                 return Err(fail(Status::Usage, why));

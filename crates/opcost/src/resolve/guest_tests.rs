@@ -255,6 +255,10 @@ fn what_has_no_meaning_is_refused() {
     assert!(refusal(&host).contains("'pack-used' is for the emulated machine"));
     let host = Experiment { kernel: vec!["a".into()], ..experiment(2, 2) };
     assert!(refusal(&host).contains("'kernel' is for the emulated machine"));
+    let mut host = Experiment { tree: Some("/usr".into()), ..experiment(2, 2) };
+    assert!(refusal(&host).contains("'tree' is for the emulated machine"));
+    host.variants[1].tree = host.tree.take();
+    assert!(refusal(&host).contains("'tree' is for the emulated machine"));
 
     let two = || emulated(vec![one_workload(), one_workload()]);
     let without_kernel = Experiment { kernel: vec!["none".into()], ..two() };
@@ -274,6 +278,7 @@ fn what_has_no_meaning_is_refused() {
         (Experiment { cpus: Some(0), ..two() }, "--cpus 0"),
         (Experiment { memory_mib: Some(1), ..two() }, "--memory-mib 1"),
         (Experiment { jobs: Some(0), ..two() }, "--jobs 0"),
+        (Experiment { tree: Some("/none".into()), ..two() }, "folder '/none' is not a directory"),
         (Experiment { boot: vec!["a\nb".into()], ..two() }, "one line"),
         (Experiment { pack_used: true, ..two() }, "--pack-used is for commands: workload syscall"),
     ] {
@@ -295,6 +300,8 @@ fn commands_without_a_kernel_are_counted_in_user_mode() {
     assert!(plan.metrics().iter().all(|key| key.name != "page-faults"));
     let several = Experiment { cpus: Some(2), ..asked.clone() };
     assert!(refusal(&several).contains("--cpus has no meaning with --kernel none, since"));
+    let moved = Experiment { tree: Some("/usr".into()), ..asked.clone() };
+    assert!(refusal(&moved).contains("--tree has no meaning with --kernel none, since"));
     let packing = Experiment { pack_used: true, ..asked };
     assert!(refusal(&packing).contains("--pack-used has no meaning with --kernel none, since"));
     let mixed = Variant { kernel: Some("a".into()), ..command("/bin/true -y") };

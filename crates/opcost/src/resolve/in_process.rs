@@ -133,7 +133,7 @@ mod tests {
         // As many as mirrored blocks need; of fewer, single pairs are processes.
         let usual = Experiment { pairs: None, ..asked };
         let usual = plan(&usual).unwrap();
-        assert_eq!(usual.pairs, 2 * usual.fewest_pairs);
+        assert_eq!(usual.pairs_of_blocks(usual.stop.blocks_min), 2 * usual.fewest_pairs);
         assert!(usual.blocks.iter().all(|block| block.order.len() == 4));
         assert!(three.blocks.iter().all(|block| block.order.len() == 2));
         assert_eq!(plan(&three.to_experiment().unwrap()).unwrap(), three, "defaults written out");

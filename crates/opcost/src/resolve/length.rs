@@ -12,17 +12,18 @@ use opcost_stats::early;
 const PAIRS_MAX: u32 = 1_000_000;
 /// Pairs at most, where a width or a budget says when to stop.
 const PAIRS_UNTIL_STOPPED: u32 = 2_000;
-/// Runs of a single variant that decide nothing and show its spread: so many at least, and more until
-/// the time is spent; on the emulated machine so many seeds.
+/// On this host runs go on until each variant had so much time, but no further than so many runs of each.
+const TIME_EACH_MS: u64 = 3_000;
+const RUNS_MAX: u32 = 1_000;
+/// Runs of a single variant that decide nothing and show its spread: so many at least, whatever time they
+/// take; on the emulated machine so many seeds.
 const RUNS_ALONE_MIN: u32 = 10;
-const RUNS_ALONE_MAX: u32 = 1_000;
-const TIME_ALONE_MS: u64 = 3_000;
 const RUNS_ALONE_EMULATED: u32 = 6;
 
 /// What of a plan decides how many runs it needs.
 pub(super) struct Shape<'a> {
-    /// Whether there is one variant, of which nothing is decided.
-    pub(super) alone: bool,
+    /// How many variants there are; of a single one nothing is decided.
+    pub(super) variants: usize,
     pub(super) emulated: bool,
     pub(super) in_process: bool,
     /// Blocks of a build or a process, where that is the unit of the test.
@@ -51,7 +52,7 @@ pub(super) struct Length {
 /// # Errors
 /// A number that has no meaning, or a width where there is nothing to compare.
 pub(super) fn resolve_length(experiment: &Experiment, shape: &Shape<'_>) -> Result<Length> {
-    let alone = shape.alone;
+    let alone = shape.variants == 1;
     let mut stop = StopPlan {
         width_ratio: experiment.until_width.map(|width| width.ratio),
         budget_ms: experiment.budget.map(|budget| budget.limit_ms),
@@ -71,10 +72,11 @@ pub(super) fn resolve_length(experiment: &Experiment, shape: &Shape<'_>) -> Resu
     }
     if alone {
         refuse_comparing(experiment)?;
-        if experiment.pairs.is_none() && stop.budget_ms.is_none() && !shape.emulated {
-            stop.budget_ms = Some(TIME_ALONE_MS);
-            stop.blocks_min = RUNS_ALONE_MIN;
-        }
+    }
+    // Counts of the emulated machine are made in the number that decides; time says nothing of them.
+    let by_time = usual_length && !shape.emulated;
+    if by_time {
+        stop.budget_ms = Some(TIME_EACH_MS * shape.variants as u64);
     }
     let units_needed = match alone {
         true => 1,
@@ -88,12 +90,19 @@ pub(super) fn resolve_length(experiment: &Experiment, shape: &Shape<'_>) -> Resu
     let usual = if drifts { 2 * fewest_pairs } else { fewest_pairs };
     let may_stop = stop.width_ratio.is_some() || stop.budget_ms.is_some();
     let most = match (may_stop, alone) {
-        (true, true) => RUNS_ALONE_MAX,
+        _ if by_time => RUNS_MAX,
+        (true, true) => RUNS_MAX,
         (false, true) => RUNS_ALONE_EMULATED,
         (true, false) => PAIRS_UNTIL_STOPPED,
         (false, false) => 0,
     };
-    let pairs = experiment.pairs.unwrap_or(usual.max(most));
+    let least = match experiment.min_runs {
+        Some(runs) => runs,
+        None if by_time && alone => RUNS_ALONE_MIN,
+        None if by_time => usual,
+        None => 0,
+    };
+    let pairs = experiment.pairs.unwrap_or(usual.max(most).max(least.min(PAIRS_MAX)));
     let warmup = experiment.warmup.unwrap_or(1);
     let pairs_min = if alone || counts_exactly { 1 } else { 2 };
     if !(pairs_min..=PAIRS_MAX).contains(&pairs) {
@@ -109,6 +118,9 @@ pub(super) fn resolve_length(experiment: &Experiment, shape: &Shape<'_>) -> Resu
     if warmup > PAIRS_MAX {
         return Err(fail(Status::Usage, format!("--warmup {warmup}: give at most 1,000,000")));
     }
+    if let Some(runs) = experiment.min_runs {
+        check_min_runs(runs, pairs, may_stop)?;
+    }
     if let Some(computers) = shape.computers {
         let OnComputers { pairs, singles, blocks } = on_computers(pairs, computers);
         let fewest_pairs = units_needed * pairs / computers;
@@ -118,8 +130,9 @@ pub(super) fn resolve_length(experiment: &Experiment, shape: &Shape<'_>) -> Resu
     let by_unit = shape.blocks_per_unit.is_some();
     let singles = match alone {
         true => pairs,
-        false => schedule::single_pairs(pairs, fewest_pairs, by_unit, may_stop),
+        false => schedule::single_pairs(pairs, fewest_pairs, by_unit, may_stop.then_some(least)),
     };
+    stop.blocks_min = schedule::blocks_of_pairs(least, singles);
     Ok(Length { stop, pairs, fewest_pairs, singles, blocks_per_computer: None, warmup })
 }
 
@@ -143,10 +156,23 @@ fn on_computers(pairs: u32, computers: u32) -> OnComputers {
     }
 }
 
+/// Refuses a least number of runs where nothing ends them sooner, or where it cannot be reached.
+fn check_min_runs(runs: u32, pairs: u32, may_stop: bool) -> Result<()> {
+    let why = match (may_stop, runs) {
+        (false, _) => "all runs are made anyway; give their number with -n, or say with --budget or --until-width \
+                       what ends them sooner"
+            .to_string(),
+        (true, 0) => "give 1 or more, or leave it out".to_string(),
+        (true, _) if runs > pairs => format!("no more than {pairs} are made; give a larger -n, or less"),
+        _ => return Ok(()),
+    };
+    Err(fail(Status::Usage, format!("--min-runs {runs}: {why}")))
+}
+
 /// Refuses to end at exact counts where there are none, or where another rule ends the recording.
 fn refuse_settling(experiment: &Experiment, shape: &Shape<'_>) -> Result<()> {
     let why = match shape {
-        Shape { alone: true, .. } => "there is one variant, so nothing to settle",
+        Shape { variants: 1, .. } => "there is one variant, so nothing to settle",
         Shape { emulated: false, .. } => {
             "counts of this host vary from run to run; use --until-width, or --machine emulated"
         }

@@ -11,6 +11,7 @@ mod measured;
 mod repetition;
 mod scan;
 mod shards;
+mod streams;
 mod variants;
 
 pub use attached::{AttachedWork, resolve_attached};
@@ -62,6 +63,8 @@ pub trait Surroundings {
     /// # Errors
     /// There is no such core, or its file is wrong.
     fn core(&self, name: &str) -> Result<CorePlan>;
+    /// A file of a kernel's recipe, or where there is none, the one of that name that ships with opcost.
+    fn recipe_file(&self, folder: &Path, file: &Path) -> PathBuf;
     /// The value of PATH.
     fn search_path(&self) -> Option<std::ffi::OsString>;
     /// The working directory of this process, absolute.
@@ -111,7 +114,7 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
         length::resolve_length(
             experiment,
             &Shape {
-                alone: variants.len() == 1,
+                variants: variants.len(),
                 emulated,
                 in_process: in_process.is_some(),
                 blocks_per_unit: build_blocks.or(in_process.map(|process| process.blocks)),

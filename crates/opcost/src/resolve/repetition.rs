@@ -3,7 +3,7 @@
 use crate::experiment::{Command, Experiment, KernelRecipe, Scalar, Seed, Variant};
 use crate::plan::guest::{DEFAULT_KERNEL, NO_KERNEL};
 use crate::plan::{
-    CacheShape, CachesPlan, EventPlan, MachineKind, Plan, VariantPlan, Width, WorkPlan,
+    CacheShape, CachesPlan, EventPlan, MachineKind, OutputPlan, Plan, VariantPlan, Width, WorkPlan,
     shell_syntax,
 };
 use crate::sampling::SamplingPlan;
@@ -32,12 +32,16 @@ impl Plan {
         let cwd = self.variants[0].cwd.clone();
         let cwd =
             cwd.filter(|_| self.variants.iter().all(|variant| variant.cwd == self.variants[0].cwd));
+        let tree = self.variants[0].tree.clone();
+        let tree = tree
+            .filter(|_| self.variants.iter().all(|variant| variant.tree == self.variants[0].tree));
         let mut kernels = BTreeMap::new();
         let variants = self.variants.iter().map(|plan| {
             let variant = variant(plan, &mut kernels);
             Variant {
                 prepare: variant.prepare.filter(|_| prepare.is_none()),
                 cwd: variant.cwd.filter(|_| cwd.is_none()),
+                tree: variant.tree.filter(|_| tree.is_none()),
                 ..variant
             }
         });
@@ -57,6 +61,7 @@ impl Plan {
             until_width: self.stop.width_ratio.map(|ratio| Width { ratio }),
             until_settled: self.stop.look_pairs.is_some(),
             budget: self.stop.budget_ms.map(|limit_ms| TimeLimit { limit_ms }),
+            min_runs: Some(self.pairs_of_blocks(self.stop.blocks_min)).filter(|runs| *runs > 0),
             warmup: Some(self.warmup),
             // TOML's integers end there, and so do the seeds that can be given.
             seed: Seed::of_number(self.seed),
@@ -87,6 +92,7 @@ impl Plan {
             conclude: self.hooks.conclude.clone(),
             cleanup: self.hooks.cleanup.clone(),
             pack: emulation.map(|emulation| emulation.pack.clone()).unwrap_or_default(),
+            tree,
             pack_used: emulation.is_some_and(|emulation| emulation.pack_used),
             fresh_boots: self.boots_kernels() && emulation.is_some_and(|plan| !plan.booted_once),
             model: model.is_some(),
@@ -155,6 +161,9 @@ fn variant(plan: &VariantPlan, kernels: &mut BTreeMap<String, KernelRecipe>) -> 
         name: Some(plan.name.clone()),
         env: plan.env.iter().filter(|(key, _)| key != VARIABLE).cloned().collect(),
         cwd: plan.cwd.clone(),
+        tree: plan.tree.clone(),
+        input: plan.input.as_ref().map(|path| path.to_string_lossy().into_owned()),
+        output: plan.output.as_ref().map(OutputPlan::text),
         prepare: plan.prepare.clone(),
         scanned: plan.scanned.clone(),
         ..Variant::default()
@@ -276,6 +285,17 @@ mod tests {
     }
 
     #[test]
+    fn the_usual_length_comes_again() {
+        let usual = |variants| Experiment { pairs: None, ..experiment(variants, 2) };
+        // A number that falls into the middle of a mirrored block.
+        let many = Experiment { min_runs: Some(40), ..usual(2) };
+        for (written, least) in [(usual(1), 10), (usual(2), 22), (many, 41)] {
+            let text = check(&written, &here());
+            assert!(text.contains(&format!("min-runs = {least}\n")), "{text}");
+        }
+    }
+
+    #[test]
     fn events_come_again_with_groups_and_modifiers_refused_ones_included() {
         let mut written = experiment(2, 4);
         written.events =
@@ -300,8 +320,14 @@ mod tests {
         written.variants[0].memory_mib = Some(1024);
         written.variants[0].cpus = Some(2);
         written.variants[1].disk = Some("ext4,data=journal:64M".into());
+        // A gate's revisions: each has the place of its own tree in guests.
+        written.tree = Some("/usr".into());
         let text = check(&written, &here());
         assert!(text.contains("l1d=49152:12:64"), "{text}");
+        assert_eq!(text.matches("tree = \"/usr\"").count(), 1, "{text}");
+        written.variants[1].tree = Some("/usr/bin".into());
+        let text = check(&written, &here());
+        assert_eq!(text.matches("tree = ").count(), 2, "{text}");
     }
 
     #[test]

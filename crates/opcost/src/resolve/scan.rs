@@ -39,7 +39,7 @@ pub(super) fn spread(experiment: &Experiment) -> Result<Experiment> {
         if let Some((name, _)) = scans.iter().find(named) {
             let why = format!(
                 "{hook} names {{{name}}}, but it is the same for all variants; name the parameter in \
-                 commands, workloads, --prepare, --boot, or env of a variant"
+                 commands, workloads, --prepare, --input, --output, --boot, or env of a variant"
             );
             return Err(usage(why));
         }
@@ -51,6 +51,12 @@ pub(super) fn spread(experiment: &Experiment) -> Result<Experiment> {
         // A hook that names a parameter differs from variant to variant.
         let prepare = experiment.prepare.as_ref().filter(|_| template.prepare.is_none());
         template.prepare = template.prepare.or(prepare.cloned());
+        if let [input] = &experiment.input[..] {
+            template.input.get_or_insert_with(|| input.clone());
+        }
+        if let [output] = &experiment.output[..] {
+            template.output.get_or_insert_with(|| output.clone());
+        }
         let mut made = vec![template];
         for (index, (name, values)) in scans.iter().enumerate() {
             if !names(&made[0], name) {
@@ -97,6 +103,8 @@ fn texts(variant: &mut Variant) -> Vec<&mut String> {
     }
     texts.extend(variant.env.values_mut());
     texts.extend(variant.prepare.as_mut());
+    texts.extend(variant.input.as_mut());
+    texts.extend(variant.output.as_mut());
     texts.extend(variant.boot.as_mut());
     texts.extend(variant.cpu_model.as_mut());
     texts

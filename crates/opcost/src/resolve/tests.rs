@@ -2,8 +2,9 @@ use super::fixture::{FakeSurroundings, commands, experiment, plan, script};
 use super::*;
 use crate::exit::{Status, status_of};
 use crate::experiment::{Command, Experiment, Scalar, Seed, Variant};
-use crate::plan::{PairsOfVariants, Slot};
+use crate::plan::{MachineKind, PairsOfVariants, Slot};
 use crate::time::TimeLimit;
+use opcost_stats::Budget;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 
@@ -303,7 +304,9 @@ fn few_pairs_are_units_of_their_own() {
     let as_is = |_: &mut Experiment| {};
     let (usual, fewest, singles, units) = planned(None, &as_is);
     assert!(fewest <= 12, "{fewest}");
-    assert_eq!((usual, singles, units), (2 * fewest, usual, usual));
+    // Without a number the clock ends it: no sooner than when twice the fewest are made, single ones.
+    assert_eq!((usual, singles), (1000, 2 * fewest));
+    assert_eq!(units, singles + (1000 - singles) / 2);
     assert_eq!(planned(Some(12), &as_is), (12, fewest, 12, 12));
     assert_eq!(planned(Some(31), &as_is), (31, fewest, 31, 31));
     assert_eq!(planned(Some(32), &as_is), (32, fewest, 0, 16));
@@ -319,8 +322,8 @@ fn few_pairs_are_units_of_their_own() {
         asked.blocks_per_build = Some(3);
     };
     let (usual, fewest_built, singles, blocks) = planned(None, &rebuild);
-    assert_eq!((usual, fewest_built), (6 * fewest, 3 * fewest));
-    assert_eq!((singles, blocks), (0, 3 * fewest));
+    assert_eq!((usual, fewest_built), (1000, 3 * fewest));
+    assert_eq!((singles, blocks), (0, 500));
     assert_eq!(
         planned(Some(fewest_built), &rebuild),
         (fewest_built, fewest_built, fewest_built, fewest_built)
@@ -340,6 +343,50 @@ fn few_pairs_are_units_of_their_own() {
     assert!((17..32).contains(&fewest), "{fewest}");
     assert_eq!(resolved(32).blocks[0].order.len(), 400);
     assert_eq!(resolved(2 * fewest).blocks[0].order.len(), 800);
+}
+
+#[test]
+fn the_clock_ends_comparisons_of_which_no_number_is_asked() {
+    let stop = |change: &dyn Fn(&mut Experiment)| {
+        let mut asked = Experiment { pairs: None, ..experiment(2, 2) };
+        change(&mut asked);
+        let plan = resolve(&asked, &FakeSurroundings::default()).unwrap();
+        let least = plan.pairs_of_blocks(plan.stop.blocks_min);
+        (plan.stop.budget_ms, least, plan.stop.error_budget() == Budget::default())
+    };
+    // Three seconds each; the clock does not look at the difference, so no error rate is set aside.
+    assert_eq!(stop(&|_| {}), (Some(6_000), 22, true));
+    assert_eq!(stop(&|asked| asked.min_runs = Some(30)), (Some(6_000), 30, true));
+    let third = |asked: &mut Experiment| {
+        let third = Variant { name: Some("third".into()), ..asked.variants[0].clone() };
+        asked.variants.push(third);
+    };
+    assert_eq!(stop(&third), (Some(9_000), 24, true));
+    // A mirrored block is whole.
+    assert_eq!(stop(&|asked| asked.min_runs = Some(40)), (Some(6_000), 41, true));
+    let build = |asked: &mut Experiment| asked.rebuild = Some("make".into());
+    assert_eq!(stop(&build), (Some(6_000), 22, true));
+    // Whoever says how long decides alone.
+    assert_eq!(stop(&|asked| asked.budget = "1s".parse().ok()), (Some(1_000), 0, true));
+    assert_eq!(stop(&|asked| asked.pairs = Some(9)), (None, 0, true));
+    assert_eq!(stop(&|asked| asked.until_width = "1%".parse().ok()), (None, 0, false));
+    let emulated = |asked: &mut Experiment| {
+        asked.machine = Some(MachineKind::Emulated);
+        asked.kernel = vec!["k".into()];
+    };
+    assert_eq!(stop(&emulated), (None, 0, false), "counts are settled by themselves");
+    let least = |runs, change: fn(&mut Experiment), parts: &[&str]| {
+        let mut asked = Experiment { min_runs: Some(runs), pairs: None, ..experiment(2, 2) };
+        change(&mut asked);
+        check_refused(&asked, Status::Usage, parts);
+    };
+    least(0, |_| {}, &["--min-runs 0", "give 1 or more"]);
+    least(9, |asked| asked.pairs = Some(20), &["--min-runs 9", "all runs are made anyway"]);
+    let capped = |asked: &mut Experiment| {
+        asked.pairs = Some(20);
+        asked.budget = "1s".parse().ok();
+    };
+    least(21, capped, &["--min-runs 21", "no more than 20 are made"]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What each variant runs, in what folder and environment, and its name.
 
-use super::{Surroundings, guest, scan};
+use super::{Surroundings, guest, scan, streams};
 use crate::exit::{Status, WithStatus, fail};
 use crate::experiment::{Command, Experiment, Variant};
 use crate::plan::{GuestPlan, VariantPlan, WorkPlan, shell_syntax};
@@ -40,8 +40,12 @@ pub(super) fn resolve_variants(
     let mut plans = Vec::new();
     for (index, variant) in variants.iter().enumerate() {
         let which = variant.name.clone().unwrap_or_else(|| (index + 1).to_string());
-        let cwd = resolve_cwd(variant.cwd.as_ref().or(experiment.cwd.as_ref()), here)
+        let cwd = variant.cwd.as_deref().or(experiment.cwd.as_deref()).unwrap_or(here);
+        let cwd = resolve_folder("working directory", cwd, here)
             .with_context(|| format!("variant {which}"))?;
+        let tree = variant.tree.as_deref().or(experiment.tree.as_deref());
+        let tree = tree.map(|tree| resolve_folder("--tree: folder", tree, here)).transpose();
+        let tree = tree.with_context(|| format!("variant {which}"))?;
         let work = resolve_work(variant, experiment.shell.as_deref(), &cwd, surroundings)
             .with_context(|| format!("variant {which}"))?;
         let mut env = common_env.clone();
@@ -62,13 +66,18 @@ pub(super) fn resolve_variants(
         }
         let guest = guest::resolve_guest(experiment, variant, &work, surroundings)
             .with_context(|| format!("variant {which}"))?;
+        let (input, output) =
+            streams::resolve_streams(experiment, variant, (&work, guest.as_ref(), &cwd))
+                .with_context(|| format!("variant {which}"))?;
         plans.push(VariantPlan {
+            input,
+            output,
             name: printable(variant.name.as_deref().unwrap_or_default()),
             guest,
             work,
             env,
             revision: None,
-            tree: None,
+            tree,
             scanned: variant.scanned.clone(),
             cwd: Some(cwd),
             prepare: variant.prepare.clone().or_else(|| experiment.prepare.clone()),
@@ -129,23 +138,20 @@ fn mark_regions(work: &WorkPlan, env: &mut Vec<(String, String)>) -> Result<()> 
     Ok(())
 }
 
-/// The working directory as an absolute path.
-fn resolve_cwd(given: Option<&PathBuf>, here: &Path) -> Result<PathBuf> {
+/// A folder as an absolute path.
+///
+/// `what`: how errors call it.
+fn resolve_folder(what: &str, given: &Path, here: &Path) -> Result<PathBuf> {
     // Without `.` in it.
-    let dir: PathBuf =
-        given.map_or(here.to_path_buf(), |dir| here.join(dir)).components().collect();
+    let dir: PathBuf = here.join(given).components().collect();
     if !dir.is_dir() {
-        return Err(fail(
-            Status::Usage,
-            format!("working directory '{}' is not a directory", dir.display()),
-        ));
+        let why = format!("{what} '{}' is not a directory", dir.display());
+        return Err(fail(Status::Usage, why));
     }
     // Plans are stored as JSON, which has no other strings.
     if dir.to_str().is_none() {
-        return Err(fail(
-            Status::Usage,
-            format!("the name of working directory '{}' is no UTF-8; use another", dir.display()),
-        ));
+        let why = format!("the name of {what} '{}' is no UTF-8; use another", dir.display());
+        return Err(fail(Status::Usage, why));
     }
     Ok(dir)
 }
@@ -256,11 +262,20 @@ fn name_variants(plans: &mut [VariantPlan]) {
     let works: Vec<WorkPlan> = plans.iter().map(|plan| plan.work.clone()).collect();
     let guests: Vec<Option<GuestPlan>> = plans.iter().map(|plan| plan.guest.clone()).collect();
     let alike = works.iter().all(|work| *work == works[0]);
+    let all_streams: Vec<_> =
+        plans.iter().map(|plan| (plan.input.clone(), plan.output.clone())).collect();
     for plan in plans.iter_mut().filter(|plan| plan.name.is_empty()) {
         if let Some(guest) = plan.guest.as_ref().filter(|_| alike)
             && let Some(name) = guest::name_by_machine(guest, &guests)
         {
             plan.name = name;
+            continue;
+        }
+        if let Some(cwd) = plan.cwd.as_ref().filter(|_| alike)
+            && let Some(name) =
+                streams::name_by_streams((&plan.input, &plan.output), &all_streams, cwd)
+        {
+            plan.name = printable(&name);
             continue;
         }
         plan.name = match &plan.work {

@@ -116,6 +116,29 @@ fn every_culprit_is_found_with_its_share() {
 }
 
 #[test]
+fn commits_that_cannot_be_tested_are_suspects_together() {
+    let Some(yard) = yard() else { return };
+    yard.rounds(1000, "Begin");
+    yard.script("build", "exit 1");
+    yard.commit("Does not build");
+    yard.rounds(1200, "Dearer, which nobody can test");
+    yard.script("build", "cp work.in work");
+    yard.commit("Builds");
+    let found = json(&yard.bisect(&["--good", "HEAD~3", "--json"]).expect(0));
+    let suspects = ["Does not build", "Dearer, which nobody can test", "Builds"];
+    assert_eq!(titles(&found["steps"]), [suspects]);
+    assert_eq!(
+        (sum(&found["steps"]), found["steps"][0]["check"].is_null()),
+        (found["change"].as_i64().unwrap(), true)
+    );
+    assert_eq!(found["untestable"].as_array().unwrap().len(), 2);
+    let text = yard.bisect(&["--good", "HEAD~3"]).expect(0).stdout;
+    for part in ["one of 3", "commits that could not be told apart"] {
+        assert!(text.contains(part), "no '{part}' in {text}");
+    }
+}
+
+#[test]
 fn a_merge_is_searched_within() {
     let Some(yard) = yard() else { return };
     yard.rounds(1000, "Begin");
@@ -182,6 +205,40 @@ fn ends_that_say_nothing_are_refused() {
         &["--good", "a", "--bad", "b", "--options", "cflags", "-w", "syscall"],
         2,
         &["nothing is built"],
+    );
+    // Fragments that ship with opcost are known by their names, files of the working directory come first.
+    let of_kernels = |good: &'static str, bad: &'static str| {
+        ["--good", good, "--bad", bad, "--options", "kernel-config", "-w", "syscall"]
+    };
+    refused(
+        &of_kernels("native.config", "native.config"),
+        3,
+        &["native.config and native.config: both files set the same options"],
+    );
+    yard.write("native.config", "CONFIG_NET=y\n");
+    yard.write("other.config", "CONFIG_NET=y\n# CONFIG_XEN is not set\n");
+    refused(&of_kernels("native.config", "other.config"), 3, &["both files set the same options"]);
+    refused(&of_kernels("native.config", "none.config"), 2, &["none.config", "No such file"]);
+    refused(
+        &["--good", "HEAD~1", "--cpu-model", "Haswell"],
+        2,
+        &["a case has cpu-model in opcost.toml"],
+    );
+    refused(
+        &[
+            "--good",
+            "max",
+            "--bad",
+            "max,-avx2",
+            "--options",
+            "cpu",
+            "-w",
+            "syscall",
+            "--cpu-model",
+            "max",
+        ],
+        2,
+        &["--good and --bad name the CPUs"],
     );
     refused(
         &["--good", "HEAD~1", "--function", "nosuch"],

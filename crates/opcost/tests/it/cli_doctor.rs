@@ -65,3 +65,61 @@ fn emulators_are_tried_before_they_are_praised() {
     assert!(found["what"].as_str().unwrap().ends_with("(10.0.2) was built without plugins"));
     assert!(found["remedy"].as_str().unwrap().contains("--enable-plugins"), "{found}");
 }
+
+#[test]
+fn a_core_file_that_is_there_is_not_written_over() {
+    let lab = Lab::new();
+    lab.write("mine.toml", "mine");
+    lab.run(&["doctor", "--calibrate-core", "mine.toml"]).expect(2).says(&["is there already"]);
+    assert_eq!(std::fs::read_to_string(lab.dir().join("mine.toml")).unwrap(), "mine");
+}
+
+#[test]
+fn without_its_gauge_or_with_a_wrong_core_nothing_is_validated() {
+    let lab = Lab::new();
+    lab.write("parts/libopcost_emu.so", "");
+    for job in ["--validate", "--calibrate-core new.toml"] {
+        let line = format!("OPCOST_LIBEXEC=parts $OPCOST doctor {job}");
+        let ended = lab.shell(&line).spawn().unwrap().end().expect(5);
+        assert!(ended.stderr.contains("opcost-gauge, which measures this CPU, is not in parts"));
+    }
+    assert!(!lab.dir().join("new.toml").exists());
+    lab.run(&["doctor", "--core", "zen4"]).expect(2).says(&["--validate"]);
+    lab.run(&["doctor", "--validate", "--calibrate-core", "x"]).expect(2).says(&["cannot be used"]);
+}
+
+#[test]
+fn a_loaded_machine_is_refused_in_the_gauges_own_words() {
+    let lab = Lab::new();
+    let report =
+        r"printf 'opcost-gauge 1\nerror this machine is too loaded: 91 %%\nend 1\n'; exit 1";
+    std::fs::create_dir(lab.dir().join("parts")).unwrap();
+    lab.script("parts/opcost-gauge", report);
+    for job in ["--validate", "--calibrate-core new.toml"] {
+        let line = format!("OPCOST_LIBEXEC=parts $OPCOST doctor {job}");
+        let ended = lab.shell(&line).spawn().unwrap().end().expect(5);
+        assert!(ended.stderr.contains("nothing was measured: this machine is too loaded: 91 %"));
+    }
+    assert!(!lab.dir().join("new.toml").exists());
+}
+
+#[test]
+fn kernels_of_a_class_are_held_against_this_cpu() {
+    if !needs::programs(&["qemu-x86_64"]) || needs::beside("opcost-gauge").is_none() {
+        return;
+    }
+    let lab = Lab::new();
+    let ended = lab.run(&["doctor", "--validate", "--kernels", "integer:", "--json"]);
+    if ended.stderr.contains("too loaded") {
+        opcost_skip::skip!("{}", ended.stderr.trim());
+        return;
+    }
+    let found: serde_json::Value = serde_json::from_str(&ended.expect(0).stdout).unwrap();
+    let report = &found["report"];
+    let builds = report["all"]["model"]["kernels"].as_u64().unwrap();
+    assert!(builds >= 10, "{found}");
+    assert_eq!(report["classes"].as_array().unwrap().len(), 1);
+    // Chains of additions and multiplications: whatever the CPU is, the model is not off by a multiple.
+    assert!(report["all"]["model"]["error_median"].as_f64().unwrap() < 0.9, "{found}");
+    assert!(found["kept"].is_null(), "some kernels alone are no validation");
+}

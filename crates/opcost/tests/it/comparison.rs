@@ -484,9 +484,41 @@ fn a_recording_that_its_plan_stopped_is_whole_and_says_why() {
     made.state = opcost::recording::State::StoppedBudget;
     let (comparison, warnings) = compare(&made);
     let stopped = comparison.stopped.as_deref();
-    assert_eq!(stopped, Some("stopped after 10 pairs: the budget of 60 s is spent"));
+    assert_eq!(stopped, Some("stopped after 10 pairs: 60 s are spent"));
     // Five mirrored blocks; two more decide the one metric that there is.
     assert_eq!(warnings, [Warning::TooFewPairs { pairs: 10, fewest: 14 }]);
+}
+
+#[test]
+fn a_recording_says_what_more_time_would_buy() {
+    let stopped = |slower: u64, least: u32, made: usize| {
+        let mut recording = recording(plan(&["off", "on"], 60), |slot| {
+            let wobble = u64::from(slot.slot.wrapping_mul(2_654_435_761) % 101);
+            let wall = 10_000 + wobble + slower * u64::from(slot.variant);
+            vec![Reading::plain(key("wall", "clock"), wall)]
+        });
+        recording.plan.stop.budget_ms = Some(6_000);
+        recording.plan.stop.blocks_min = least;
+        recording.records.truncate(2 + 4 * made);
+        recording.state = match made {
+            30 => opcost::recording::State::Finished,
+            _ => opcost::recording::State::StoppedBudget,
+        };
+        let (comparison, _) = compare(&recording);
+        let change = &row(&comparison, "wall").changes[0];
+        let half = change.mde_ratio.map(|mde| opcost::number::magnitude(mde / 2.0));
+        (comparison.stopped.unwrap_or_default(), half.unwrap_or_default())
+    };
+    let (said, half) = stopped(0, 11, 20);
+    let expected = format!("40 pairs: 6 s are spent; --budget 24s would find about {half} of wall");
+    assert_eq!(said, format!("stopped after {expected}"));
+    // Runs that take long are made in the least number, whatever time that is.
+    let (said, _) = stopped(0, 20, 20);
+    assert!(said.contains("-n 160 would find about"), "{said}");
+    let (said, _) = stopped(0, 11, 30);
+    assert!(said.starts_with("all 60 pairs are made; -n 240 would find about"), "{said}");
+    let (said, _) = stopped(900, 11, 20);
+    assert!(said.ends_with("; --budget 24s would about halve the interval of wall"), "{said}");
 }
 
 /// One run of each, no spread at all, nothing but zeros, a metric that some runs lack: what is
@@ -549,4 +581,26 @@ fn one_run_of_each_is_inconclusive_and_says_how_many_are_needed() {
         (None, None, "needs 7 pairs")
     );
     assert!(comparison.observations.is_empty());
+}
+
+#[test]
+fn comparisons_are_sorted_by_their_change_where_that_is_asked_for() {
+    let made = recording(plan(&["off", "on", "cached"], 24), |slot| {
+        let wall = [1000, 1500, 700][usize::from(slot.variant)] + u64::from(slot.slot % 7);
+        vec![Reading::plain(key("wall", "clock"), wall)]
+    });
+    let (mut comparison, _) = compare(&made);
+    let changes = |comparison: &Comparison| -> Vec<bool> {
+        row(comparison, "wall")
+            .changes
+            .iter()
+            .map(|change| change.change_ratio > Some(0.0))
+            .collect()
+    };
+    assert_eq!(comparison.comparisons, [(0, 1), (0, 2)]);
+    assert_eq!(changes(&comparison), [true, false]);
+    comparison.sort_by_change();
+    assert_eq!(comparison.comparisons, [(0, 2), (0, 1)]);
+    assert_eq!(changes(&comparison), [false, true]);
+    assert!(comparison.conclusions[0].starts_with("cached against off: wall −29"));
 }

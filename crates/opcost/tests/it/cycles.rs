@@ -84,7 +84,7 @@ fn an_estimate_is_never_real_and_names_its_error_function_and_cause() {
     assert_eq!((&total["confidence"], &total["error_p90"]), (&"high".into(), &0.2.into()));
     let functions = document["opcost"]["cycle_functions"].as_array().unwrap();
     assert_eq!(functions[0]["symbol"], "walk");
-    assert_eq!(functions[0]["parts"]["model-cycles-branches"]["change"], 3000.0);
+    assert_eq!(functions[0]["parts"]["model-cycles-branches"]["change"], 3.0);
     assert_eq!(functions[0]["verdict"], "inconclusive");
 }
 

@@ -10,10 +10,10 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "opcost",
         &[
-            &["exit", "number", "os_text", "phases", "scratch", "shipped", "source"],
+            &["calibration", "exit", "number", "os_text", "phases", "scratch", "shipped", "source"],
             &["sampling", "time"],
             &["failure", "plan"],
-            &["experiment", "hook", "progress", "recording", "stopping"],
+            &["experiment", "hook", "progress", "recording", "stopping", "validation"],
             &["comparison", "import", "resolve", "store"],
             &["gate", "gather", "history", "work_process"],
             &["machine", "render"],
@@ -69,7 +69,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["block"],
             &["blocks"],
             &["walk"],
-            &["model"],
+            &["model", "timing"],
             &["costs"],
             &["core"],
             &["callback"],
@@ -77,6 +77,10 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["events"],
             &["install"],
         ],
+    ),
+    (
+        "opcost-gauge",
+        &[&["sample"], &["clock", "kernel"], &["error", "loops"], &["program"], &["command"]],
     ),
     (
         "opcost-guest",
@@ -117,9 +121,10 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "opcost-record",
         &[
-            &["channel", "framing", "leb128", "nearest", "printable", "profile", "region"],
-            &["disk", "gauge", "marker", "metric", "program_region", "request", "symbols"],
-            &["emulation", "record"],
+            &["channel", "framing", "leb128", "nearest", "printable", "region"],
+            &["disk", "gauge", "marker", "metric", "program_region", "request"],
+            &["profile"],
+            &["emulation", "record", "symbols"],
             &["wire"],
         ],
     ),
@@ -220,7 +225,8 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
 
 /// Modules of opcost that see no clock, file, process or variable, as all of opcost-size: what they are
 /// given decides.
-const PURE: [&str; 9] = [
+const PURE: [&str; 10] = [
+    "calibration",
     "comparison",
     "failure",
     "gate",

@@ -309,6 +309,26 @@ fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
     let ratio = report["cases"][0]["figures"][0]["change_ratio"].as_f64().unwrap();
     yard.commit(&format!("Accepted\n\nOpcost-accept: loop +{:.1}%", 100.0 * ratio + 0.1));
 
+    // The page of a recording has the experiment that counts the same, wherever the revision's tree is.
+    let tip = report["cases"][0]["recordings"]["tip"].as_str().unwrap();
+    let page =
+        yard.opcost(&["show", tip, "--format", "html"]).spawn().unwrap().end().expect(0).stdout;
+    let (_, experiment) = page.split_once("<code>name = ").expect("an experiment in the page");
+    let experiment = experiment.split_once("</code>").unwrap().0;
+    let experiment = [("&quot;", "\""), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")]
+        .iter()
+        .fold(format!("name = {experiment}"), |text, (entity, char)| text.replace(entity, char));
+    yard.lab.write("again.toml", &experiment);
+    let mut again = yard.lab.command(&["run", "again.toml", "--quiet", "--json"]);
+    let again = again.env("XDG_CACHE_HOME", yard.lab.path("cache")).spawn().unwrap().end();
+    let again: serde_json::Value = serde_json::from_str(&again.expect(0).stdout).unwrap();
+    let mut counted = again["opcost"]["figures"].as_array().unwrap().iter();
+    let of_user = |figure: &&serde_json::Value| {
+        (&figure["metric"], &figure["domain"]) == (&"instructions".into(), &"user".into())
+    };
+    let counted = counted.find(of_user).unwrap();
+    assert_eq!(counted["median"], report["cases"][0]["figures"][0]["value"], "{experiment}");
+
     // The same from a base, whose count is the baseline's.
     let based = yard.gate(&["--base", "HEAD~2", "--json"]).expect(0);
     let based: serde_json::Value = serde_json::from_str(&based.stdout).unwrap();
@@ -331,6 +351,16 @@ fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
     assert_eq!(
         (second["change"].as_i64(), &series["figures"][0]["total"]["change"]),
         (Some(0), &first["change"])
+    );
+
+    // A value that somebody wrote by hand is told from what the commit of the file counts.
+    let value = report["cases"][0]["figures"][0]["baseline"].as_f64().unwrap() as u64;
+    yard.write("figures", &figures.replace(&format!(" {value} "), &format!(" {} ", value / 2)));
+    let edited = yard.gate(&check).expect(1);
+    let said = edited.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("which wrote the baseline, does not count what the baseline says"),
+        "{said}"
     );
 
     // Another CPU is another question, and a baseline without a case is no pass.

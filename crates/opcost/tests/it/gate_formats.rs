@@ -1,7 +1,9 @@
 //! A gate's report in every format.
 
 use opcost::comparison::{CallerRow, FunctionComparison, FunctionRow, FunctionVerdict, Sides};
-use opcost::gate::bisect::{BisectStep, BisectedFigure, Bisection, Check, Suspect, SuspectKind};
+use opcost::gate::bisect::{
+    Alone, BisectStep, BisectedFigure, Bisection, Check, Suspect, SuspectKind,
+};
 use opcost::gate::key::{FigureKey, KeyDifference};
 use opcost::gate::report::{
     Against, CaseFailure, CaseReport, FigureReport, GateReport, GateVerdict, Outcome, Place,
@@ -349,6 +351,7 @@ fn a_bisection_adds_up_in_every_format() {
         recording: "261121-c0ffee".into(),
         conclusion:
             "bbbbbbbbbbbb against parent: instructions +28.0 %, real (in each of 5 layouts)".into(),
+        confirmed: Some(true),
         functions: Some(functions()),
         differences: vec!["CONFIG_PARAVIRT: n, then y".into()],
     };
@@ -396,4 +399,53 @@ fn a_bisection_adds_up_in_every_format() {
     let steps = json["steps"].as_array().unwrap();
     let sum: i64 = steps.iter().map(|step| step["change"].as_i64().unwrap()).sum();
     assert_eq!(json["change"], sum + json["rest"].as_i64().unwrap());
+
+    // Options: what each does alone, unless it needs others.
+    let option = |id: &str, change, alone| BisectStep {
+        alone: Some(alone),
+        functions: Vec::new(),
+        ..step(vec![Suspect { id: id.into(), title: "n → y".into(), author: None }], change)
+    };
+    let options = Bisection {
+        kind: SuspectKind::Option,
+        steps: vec![
+            option("CONFIG_GUEST", 900, Alone::Moves(900)),
+            option("CONFIG_XEN", 40_000, Alone::Moves(30_000)),
+            option("CONFIG_XEN_PV", 233_600, Alone::NeedsOthers),
+        ],
+        untestable: Vec::new(),
+        notes: Vec::new(),
+        ..bisection
+    };
+    let text = bisect_page::text(&options, &Style::plain());
+    assert_eq!(text.matches("alone").count(), 3, "{text}");
+    for part in
+        ["alone +30,000, the rest by what", "cannot be set alone: it needs what came before"]
+    {
+        assert!(text.contains(part), "no '{part}' in {text}");
+    }
+    let json: serde_json::Value =
+        serde_json::from_str(&bisect_page::json(&options).unwrap()).unwrap();
+    assert_eq!(options.headline(), "3 culprits were found");
+    let of = |at: usize| (json["steps"][at]["alone"].as_i64(), &json["steps"][at]["needs_others"]);
+    assert_eq!(of(1), (Some(30_000), &false.into()));
+    assert_eq!(of(2), (None, &true.into()));
+
+    // A step that other layouts do not have is no culprit.
+    let mut options = options;
+    options.steps[1].check = Some(Check {
+        recording: String::new(),
+        conclusion: "with against without: instructions −0.03 %, real".into(),
+        confirmed: Some(false),
+        functions: None,
+        differences: Vec::new(),
+    });
+    let only =
+        "2 culprits were found; CONFIG_XEN (n → y) moves it in the layout of the search only";
+    assert_eq!(options.headline(), only);
+    let text = bisect_page::text(&options, &Style::plain());
+    assert!(text.contains("other layouts do not move it so"), "{text}");
+    options.steps = vec![options.steps.remove(1)];
+    let mail = bisect_page::mail(&options);
+    assert!(mail.starts_with("Subject: [regression] instructions of parse: +27.47 %\n"), "{mail}");
 }

@@ -3,7 +3,7 @@
 use crate::boot::{boot, boot_in, machine};
 use opcost::machine::emulated::initramfs::{CommandPack, Initramfs, PackItem, WorkloadPack};
 use opcost_record::channel::{Frame, FrameKind, GuestExit};
-use opcost_record::request::GuestRequest;
+use opcost_record::request::{GuestOutput, GuestRequest};
 use opcost_record::wire;
 use opcost_work::WorkloadSpec;
 use std::ffi::{OsStr, OsString};
@@ -32,7 +32,8 @@ fn command(program: &str, argv: &[&str], cwd: &Path) -> CommandPack {
         cwd: cwd.into(),
         pack: Vec::new(),
         used: Vec::new(),
-        sends_output: true,
+        input: None,
+        output: GuestOutput::Sent,
     }
 }
 
@@ -147,7 +148,7 @@ fn a_command_that_is_killed_for_its_memory_is_told_of() {
     let Some((kernel, guest)) = machine() else { return };
     // It keeps the last line, which never ends.
     let mut command = command("/usr/bin/tail", &["tail", "/dev/zero"], Path::new("/"));
-    command.sends_output = false;
+    command.output = GuestOutput::Kept;
     let frames = boot_in(96, &kernel, &Initramfs::for_command(&guest, &command).unwrap());
     assert_eq!(exit(&frames), GuestExit::Signal(9), "{frames:?}");
     assert!(text(&frames, FrameKind::Note).contains("Out of memory"), "{frames:?}");

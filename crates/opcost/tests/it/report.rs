@@ -8,6 +8,7 @@ use opcost::comparison::compare;
 use opcost::history::{Question, history};
 use opcost::plan::WorkPlan;
 use opcost::recording::{ProgramState, Recording};
+use opcost::render::html::Readers;
 use opcost::render::{Style, View, html};
 use opcost_record::Reading;
 use std::collections::BTreeSet;
@@ -19,7 +20,7 @@ fn page(recording: &Recording, others: &[Recording]) -> String {
         View { recording, comparison: &comparison, warnings: &warnings, style: &Style::plain() };
     let all: Vec<Recording> = others.iter().chain([recording]).cloned().collect();
     let history = history(all, &Question::default()).unwrap();
-    html::page(&view, (!others.is_empty()).then_some(&history)).unwrap()
+    html::page(&view, (!others.is_empty()).then_some(&history), Readers::Own).unwrap()
 }
 
 /// A recording in which time changes, faults do not, and a count is 0.
@@ -138,6 +139,8 @@ fn check(page: &str) {
         "circle",
         "g",
         "defs",
+        "details",
+        "summary",
         "pattern",
     ];
     let mut ids = BTreeSet::new();
@@ -383,7 +386,7 @@ fn few_runs_equal_runs_failed_runs_and_none_still_have_a_page() {
     let style = Style::plain();
     let view =
         View { recording: &none, comparison: &comparison, warnings: &warnings, style: &style };
-    let text = html::page(&view, None).unwrap();
+    let text = html::page(&view, None, Readers::Own).unwrap();
     check(&text);
     assert!(!text.contains("<svg"), "there is nothing to plot");
     assert!(text.contains("The state of the machine was not recorded."));
@@ -419,7 +422,7 @@ fn a_refused_comparison_says_so_first() {
 #[test]
 fn three_variants_have_a_table_each_and_one_legend() {
     let made = recording(plan(&["off", "on", "cached"], 6), |slot| {
-        let value = 58_000 + u64::from(slot.slot * 37 % 11) + 900 * u64::from(slot.variant);
+        let value = 58_000 + 50 * u64::from(slot.slot * 37 % 11) + 900 * u64::from(slot.variant);
         vec![Reading::plain(key("wall", "clock"), value)]
     });
     let page = page(&made, &[]);
@@ -429,6 +432,105 @@ fn three_variants_have_a_table_each_and_one_legend() {
     for symbol in ["●", "■", "✕"] {
         assert!(page.contains(symbol), "{symbol}");
     }
+}
+
+/// Where sections begin, by their identifiers.
+fn order(page: &str, ids: &[&str]) -> Vec<Option<usize>> {
+    ids.iter().map(|id| page.find(&format!("<section id=\"{id}\""))).collect()
+}
+
+#[test]
+fn an_exact_comparison_leads_with_where_the_change_comes_from() {
+    let exact = page(&profiled(), &[]);
+    let places = order(&exact, &["origin", "flames", "metrics"]);
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}");
+    // Its points lie on one another, so there is no plot of them.
+    assert_eq!(order(&exact, &["plots"]), [None]);
+    let timed = page(&simple(22), &[]);
+    let places = order(&timed, &["metrics", "plots", "comparability"]);
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}");
+}
+
+#[test]
+fn plots_are_shown_where_points_differ_and_all_have_texts_of_one_size() {
+    let made = |wobble: u64| {
+        recording(plan(&["off", "on"], 22), |slot| {
+            let odd = wobble * u64::from(slot.slot * 37 % 11);
+            let wall = 58_000 + odd + 9000 * u64::from(slot.variant);
+            let user = 10_000 + 1000 * u64::from(slot.slot * 37 % 11);
+            let key = |name, source| key(name, source);
+            vec![
+                Reading::plain(key("wall", "clock"), wall),
+                Reading::plain(key("user-time", "rusage"), user),
+            ]
+        })
+    };
+    let differing = page(&made(100), &[]);
+    assert!(differing.contains("Distribution of wall/op"));
+    let alike = page(&made(1), &[]);
+    check(&alike);
+    assert!(
+        !alike.contains("Distribution of wall/op") && !alike.contains("in the order of running")
+    );
+    assert!(alike.contains("user-time of on against off, block by block"), "its points differ");
+    let widths = differing.split("<svg viewBox=\"0 0 ").skip(1);
+    let widths: BTreeSet<&str> = widths.map(|rest| rest.split(' ').next().unwrap()).collect();
+    assert_eq!(widths.len(), 1, "{widths:?}");
+}
+
+#[test]
+fn doubts_stand_beside_the_verdict() {
+    let mut doubtful = simple(22);
+    doubtful.records.pop();
+    let page = page(&doubtful, &[]);
+    check(&page);
+    let (_, answer) = page.split_once("<div class=\"verdict\">").unwrap();
+    let answer = answer.split_once("</div>").unwrap().0;
+    assert!(answer.contains("Doubtful (<a href=\"#comparability\">runs</a>): "), "{answer}");
+    // Rules that hold are folded away, the other one is not.
+    let (_, ledger) = page.split_once("Rules that something speaks against</caption>").unwrap();
+    let odd = ledger.split_once("<details>").unwrap().0;
+    assert!(odd.contains(">runs</th>") && !odd.contains(">invariants</th>"), "{odd}");
+}
+
+#[test]
+fn what_tells_of_the_machine_is_folded_and_left_out_of_pages_for_others() {
+    let mut made = simple(22);
+    let state = &mut made.machine[0];
+    state.boot_parameters = Some("root=/dev/secret quiet".into());
+    state.cpu_flags = Some("fpu vme de".into());
+    state.boot_id = Some("0123-4567".into());
+    let program = "/home/somebody/bin/tool".into();
+    state.programs =
+        vec![ProgramState { path: program, length_bytes: 7, sha256: "abcd".into(), sizes: None }];
+    for variant in &mut made.plan.variants {
+        variant.cwd = Some("/home/somebody/work".into());
+    }
+    let own = page(&made, &[]);
+    check(&own);
+    let (_, folded) = own.split_once("<summary>More of the machine: ").unwrap();
+    for text in ["root=/dev/secret quiet", "fpu vme de", "0123-4567"] {
+        assert_eq!((own.matches(text).count(), folded.matches(text).count()), (1, 1), "{text}");
+    }
+    let (comparison, warnings) = compare(&made);
+    let style = Style::plain();
+    let view =
+        View { recording: &made, comparison: &comparison, warnings: &warnings, style: &style };
+    let shared = html::page(&view, None, Readers::Others).unwrap();
+    check(&shared);
+    for text in ["/dev/secret", "fpu vme", "0123-4567", "somebody"] {
+        assert!(!shared.contains(text), "{text} is on the page for others");
+    }
+    assert!(
+        shared.contains("Left out of this page on request: boot id, boot parameters, cpu flags")
+    );
+    assert!(shared.contains(">tool</code>") && shared.contains("A CPU"), "the rest is there");
+    let lab = Lab::new();
+    lab.output(&TINY);
+    lab.output(&["report", "--html", "mine.html"]);
+    lab.output(&["report", "--html", "theirs.html", "--share"]);
+    let folder = lab.dir().display().to_string();
+    assert!(lab.read("mine.html").contains(&folder) && !lab.read("theirs.html").contains(&folder));
 }
 
 #[test]

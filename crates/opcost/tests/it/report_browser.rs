@@ -2,6 +2,7 @@
 
 use crate::made::{key, plan, recording};
 use opcost::comparison::compare;
+use opcost::render::html::Readers;
 use opcost::render::{Style, View, html};
 use opcost_record::Reading;
 use std::path::Path;
@@ -31,7 +32,8 @@ fn folder() -> Option<tempfile::TempDir> {
     let view =
         View { recording: &made, comparison: &comparison, warnings: &warnings, style: &style };
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("page.html"), html::page(&view, None).unwrap()).unwrap();
+    std::fs::write(folder.path().join("page.html"), html::page(&view, None, Readers::Own).unwrap())
+        .unwrap();
     Some(folder)
 }
 

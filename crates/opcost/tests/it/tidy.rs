@@ -37,9 +37,11 @@ pub(crate) fn with_ending(ending: &str) -> Vec<(PathBuf, String)> {
 
 #[test]
 fn imports_point_one_way() {
-    let allowed: [(&str, &[&str]); 15] = [
+    let allowed: [(&str, &[&str]); 17] = [
         ("opcost-attach", &["opcost-record", "opcost-sys", "patchpoint"]),
-        ("opcost-emu", &["opcost-record"]),
+        ("opcost-core-model", &[]),
+        ("opcost-emu", &["opcost-core-model", "opcost-record"]),
+        ("opcost-gauge", &["opcost-record", "opcost-region", "opcost-sys"]),
         ("opcost-kernel", &["opcost-record", "opcost-sys"]),
         ("opcost-profile", &["opcost-record"]),
         ("opcost-record", &[]),
@@ -56,6 +58,7 @@ fn imports_point_one_way() {
             "opcost",
             &[
                 "opcost-attach",
+                "opcost-core-model",
                 "opcost-kernel",
                 "opcost-profile",
                 "opcost-record",
@@ -85,6 +88,7 @@ fn unsafe_code_stays_at_the_edge() {
     let libraries = [
         "opcost",
         "opcost-attach",
+        "opcost-core-model",
         "opcost-kernel",
         "opcost-profile",
         "opcost-record",

@@ -269,7 +269,7 @@ fn measure(globals: &Globals, output: &OutputArgs, plan: &Plan, target: Target) 
     let mut machine = Attached::begin(process, change, plan, ops_address, &interrupt)?;
     let writer = store.begin(plan, &state, unix_ns()).map_err(StoreError::carried)?;
     let id = writer.id().to_string();
-    let mut progress = progress::on_stderr(globals.quiet);
+    let mut progress = progress::on_stderr(globals.quiet, progress::Who::Recorder);
     let on: (&mut dyn Machine, _, _) = (&mut machine, &state, &interrupt);
     let made = make_runs(plan, &[], on, writer, progress.as_mut());
     // First of all, whatever happened: the program as it was found.

@@ -9,14 +9,15 @@ use crate::command::globals::Globals;
 use crate::command::output::print;
 use crate::command::record::command_line;
 use crate::command::variant::parse_workload;
-use crate::exit::{Status, fail, in_words, status_of};
+use crate::exit::{Status, WithStatus, fail, in_words, status_of};
 use crate::experiment::{Command as CommandText, Variant};
 use crate::gate::bisect::{BisectStep, BisectedFigure, Bisection, SuspectKind};
 use crate::gate::search::{Found, Search};
 use crate::gate::suite::{Case, WatchedFigure};
 use crate::number::grouped;
 use crate::render::gate::bisect as page;
-use anyhow::Result;
+use crate::shipped::Shipped;
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use opcost_kernel::Repository;
 use opcost_sys::interrupt::Interrupt;
@@ -83,6 +84,11 @@ pub struct BisectArgs {
     /// Kernel to boot for a workload or command in place of a case, as compare takes it
     #[arg(long, value_name = "KERNEL", conflicts_with = "kernel_config")]
     kernel: Option<String>,
+
+    /// CPU of the emulated machine for a workload or command in place of a case, as compare takes it
+    /// [default: max]
+    #[arg(long, value_name = "MODEL", conflicts_with_all = ["case", "suite"])]
+    cpu_model: Option<String>,
 
     /// How a revision is built, for a command in place of a case
     #[arg(long, value_name = "COMMAND", requires = "command")]
@@ -163,6 +169,11 @@ impl BisectArgs {
     fn own_case(&self) -> Result<Option<Case>> {
         let variant = match (&self.workload, &self.command[..]) {
             (Some(workload), _) => parse_workload(workload)?,
+            (None, []) if self.cpu_model.is_some() => {
+                let why = "--cpu-model is for a workload or command in place of a case; a case has cpu-model in \
+                           opcost.toml";
+                return Err(fail(Status::Usage, why));
+            }
             (None, []) => return Ok(None),
             (None, words) => {
                 Variant { command: Some(CommandText::of_words(words)), ..Variant::default() }
@@ -171,7 +182,8 @@ impl BisectArgs {
         let name = variant.workload.clone().unwrap_or("command".into());
         let mut case = Case::of_variant(&name, variant, self.build.clone());
         case.experiment.kernel = self.kernel.iter().cloned().collect();
-        case.experiment.kernel_config.clone_from(&self.kernel_config);
+        case.experiment.kernel_config = recipe_files(&self.kernel_config)?;
+        case.experiment.cpu_model = self.cpu_model.iter().cloned().collect();
         Ok(Some(case))
     }
 
@@ -188,6 +200,15 @@ impl BisectArgs {
         );
         Err(fail(Status::Usage, why))
     }
+}
+
+/// Files of a kernel's recipe, as they are named in the working directory.
+fn recipe_files(files: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let here = std::env::current_dir()
+        .context("cannot read the working directory")
+        .status(Status::Missing)?;
+    let shipped = Shipped::here();
+    Ok(files.iter().map(|file| shipped.recipe_file(&here, file)).collect())
 }
 
 fn probability(text: &str) -> Result<f64, String> {

@@ -125,7 +125,8 @@ pub(super) fn search(
     };
     let values = [value(0), value(1)];
     let check = match places.len() {
-        1 => Some(walk.check(&mut desk, &points[places.start], &points[places.end])?),
+        // How sure the place is says the posterior.
+        1 => Some(walk.check(&mut desk, [&points[places.start], &points[places.end]], 0)?),
         _ => None,
     };
     let note = format!(

@@ -4,13 +4,13 @@
 //! good end, differs from its step by how it interacts with those before it.
 
 use super::walk::{How, Point};
-use super::{BisectArgs, begin, count_ends, report};
+use super::{BisectArgs, begin, count_ends, recipe_files, report};
 use crate::command::gate::Place;
 use crate::command::gate::measure::store_path;
 use crate::command::globals::Globals;
 use crate::exit::{HasStatus, Status, WithStatus, cause, fail};
 use crate::experiment::KernelRecipe;
-use crate::gate::bisect::{Bisection, Suspect, SuspectKind};
+use crate::gate::bisect::{Alone, Bisection, Suspect, SuspectKind};
 use crate::gate::edits::{Edit, edits, is_setting, with_edits};
 use crate::gate::suite::Case;
 use anyhow::{Context, Result};
@@ -52,6 +52,10 @@ pub(super) fn bisect(globals: &Globals, args: &BisectArgs, kind: OptionKind) -> 
     let bad = args.bad.as_deref().unwrap_or_default();
     let own = args.own_case()?;
     let needs_revision = own.as_ref().is_none_or(|case| case.build.is_some());
+    if kind == OptionKind::Cpu && args.cpu_model.is_some() {
+        let why = "--options cpu: --good and --bad name the CPUs; leave out --cpu-model";
+        return Err(fail(Status::Usage, why));
+    }
     if kind == OptionKind::Cflags && !needs_revision {
         let why =
             "--options cflags: nothing is built; give a case that is, or --build and a command";
@@ -108,17 +112,28 @@ fn search<'a>(
         if found.to - found.from != 1 {
             continue;
         }
-        let (before, culprit) = (&points[found.from], &points[found.to]);
-        step.check = Some(ends.walk.check(&mut ends.desk, before, culprit)?);
+        // As both were counted: without options that need later ones.
+        let mut counted = [found.from, found.to].map(|at| points[at].clone());
+        for point in &mut counted {
+            if let Ok(reading) = ends.walk.read(&mut ends.desk, point, How::kept("checked"))? {
+                point.case = reading.case;
+            }
+        }
+        let [before, culprit] = &counted;
+        step.check = Some(ends.walk.check(&mut ends.desk, [before, culprit], step.change)?);
         // The first step is made at the good end already.
         step.alone = if found.from == 0 {
-            Some(step.change)
+            Some(Alone::Moves(step.change))
         } else {
-            let reading =
-                ends.walk.read(&mut ends.desk, &alone[found.to - 1], How::kept("alone"))?;
-            let value =
-                reading.ok().and_then(|reading| ends.walk.figures(&reading).get(&name).copied());
-            value.map(|value| i128::from(value) - i128::from(bisection.figure.values[0]))
+            let point = &alone[found.to - 1];
+            let reading = ends.walk.read(&mut ends.desk, point, How::kept("alone"))?;
+            reading.ok().and_then(|reading| {
+                if reading.case != point.case {
+                    return Some(Alone::NeedsOthers);
+                }
+                let value = *ends.walk.figures(&reading).get(&name)?;
+                Some(Alone::Moves(i128::from(value) - i128::from(bisection.figure.values[0])))
+            })
         };
     }
     bisection.known = ends.walk.known;
@@ -154,12 +169,12 @@ fn line(
         fail(Status::NotComparable, why)
     };
     if kind == OptionKind::KernelConfig {
-        let [from, to] = [good, bad].map(|path| options_of(Path::new(path)));
+        let files = recipe_files(&[good, bad].map(PathBuf::from))?;
+        let [from, to] = [&files[0], &files[1]].map(|path| options_of(path));
         let [from, to] = [from.map_err(HasStatus::carried)?, to.map_err(HasStatus::carried)?];
-        let here = std::env::current_dir().unwrap_or_default();
-        let fragments: Vec<PathBuf> =
-            args.kernel_config.iter().map(|file| here.join(file)).collect();
-        let source = args.kernel_source.as_ref().map(|source| here.join(source));
+        let fragments = recipe_files(&args.kernel_config)?;
+        let source = args.kernel_source.as_ref().map(std::path::absolute).transpose();
+        let source = source.context("--kernel-source").status(Status::Usage)?;
         let differing = differing(&from, &to);
         if differing.is_empty() {
             return Err(same("both files set the same options"));
@@ -312,4 +327,33 @@ fn with_words(case: &Case, kind: OptionKind, words: &str) -> Case {
         OptionKind::KernelConfig => {}
     }
     case
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Variant;
+
+    #[test]
+    fn options_that_need_later_ones_are_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let case = Case::of_variant("syscall", Variant::default(), None);
+        let options = |text: &[(&str, &str)]| {
+            text.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+        };
+        let fragments = [PathBuf::from("/kernels/base.config")];
+        let with = |wanted: &[(&str, &str)]| {
+            with_config(&case, folder.path(), &fragments, None, &options(wanted)).unwrap()
+        };
+        let asked = with(&[("XEN", "y"), ("XEN_PV", "y"), ("NET", "n")]);
+        let refused = |lines: &[&str]| {
+            let lines = lines.iter().map(|line| line.to_string()).collect();
+            Err::<(), _>(KernelError::Options(lines)).status(Status::Usage).unwrap_err()
+        };
+        let lines = ["CONFIG_XEN=y: it depends on HYPERVISOR_GUEST", "CONFIG_XEN_PV=y: it is 'n'"];
+        assert_eq!(softened(&asked, &refused(&lines)).unwrap(), Some(with(&[("NET", "n")])));
+        // Options of the fragments that all points have, and other errors, stay errors.
+        assert_eq!(softened(&asked, &refused(&["CONFIG_SLUB=y: not set"])).unwrap(), None);
+        assert_eq!(softened(&asked, &fail(Status::WorkFailed, "no gcc")).unwrap(), None);
+    }
 }

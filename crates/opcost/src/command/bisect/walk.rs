@@ -5,7 +5,7 @@ use crate::command::gate::held::recipe;
 use crate::command::gate::measure::{Bench, Measured, Seeds, Side};
 use crate::command::gate::trees::{Built, Role, Site, Trees};
 use crate::command::globals::Globals;
-use crate::comparison::compare;
+use crate::comparison::{Comparison, Verdict, compare};
 use crate::exit::{Status, in_words, status_of};
 use crate::experiment::Seed;
 use crate::gate::bisect::{Check, Suspect, SuspectKind};
@@ -33,6 +33,7 @@ const STEPS_MAX: u64 = 200;
 const SAME_FOR_OPTIONS: [&str; 4] = ["arch", "opcost", "emulator", "seed"];
 
 /// One point of a line.
+#[derive(Clone)]
 pub(super) struct Point {
     /// Who moved the figures, if it is this point.
     pub(super) suspect: Suspect,
@@ -107,6 +108,8 @@ pub(super) struct Reading {
     /// How far these move without a cause.
     function_floors: Figures,
     key: FigureKey,
+    /// What was counted: the point's case, without options of its kernel that need others.
+    pub(super) case: Case,
     /// What was run, in a line.
     pub(super) work: String,
     /// Whether an earlier opcost had counted it.
@@ -160,7 +163,7 @@ impl<'a> Walk<'a> {
             Some(status) if is_of_point(status) => Ok(in_words(&error)),
             _ => Err(error),
         };
-        let (measured, known) = match self.measured(desk, point, how) {
+        let (measured, known, case) = match self.measured(desk, point, how) {
             Ok(measured) => measured,
             Err(error) => return of_point(error).map(Err),
         };
@@ -191,7 +194,7 @@ impl<'a> Walk<'a> {
             if explains { functions(&measured.recording) } else { Default::default() };
         let work = describe(&measured.recording);
         let key = measured.key;
-        Ok(Ok(Reading { count, functions, function_floors, key, work, known }))
+        Ok(Ok(Reading { count, functions, function_floors, key, case, work, known }))
     }
 
     fn is_alike(&self, one: &FigureKey, other: &FigureKey) -> bool {
@@ -205,17 +208,18 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A point whose kernel cannot have an option before another has it without the former.
+    /// A point whose kernel cannot have an option before another has it without the former; the case that
+    /// this leaves comes along.
     fn measured(
         &self,
         desk: &mut Desk<'_>,
         point: &Point,
         how: How<'_>,
-    ) -> Result<(Measured, bool)> {
+    ) -> Result<(Measured, bool, Case)> {
         let mut case = point.case.clone();
         loop {
             match self.measured_as(&case, desk, point, how) {
-                Ok(measured) => return Ok(measured),
+                Ok((measured, known)) => return Ok((measured, known, case)),
                 Err(error) => match softened(&case, &error)? {
                     Some(softer) => case = softer,
                     None => return Err(error),
@@ -419,17 +423,39 @@ impl<'a> Walk<'a> {
         recording
     }
 
+    /// Whether a comparison finds what the search did: a change of the figure, in the same direction.
+    fn confirmed(&self, comparison: &Comparison, change: i128) -> Option<bool> {
+        // What decides a comparison is no function, and no move of the figure is to be found where functions cancel.
+        let mut floors = self.floors.iter().filter(|(name, _)| !name.starts_with("function:"));
+        let least = floors.next().map_or(0, |(_, floor)| *floor);
+        let of_function = matches!(self.watched, Some(WatchedFigure::Function(_)));
+        if of_function || change.unsigned_abs() <= u128::from(least) {
+            return None;
+        }
+        let found = comparison.rows.iter().find(|row| row.primary)?.changes.first()?;
+        let towards = |ratio: f64| if change > 0 { ratio > 0.0 } else { ratio < 0.0 };
+        match (found.layouts.and_then(|layouts| layouts.range), found.verdict) {
+            (Some((least, most)), _) => Some(towards(least) && towards(most)),
+            (None, Verdict::Changed) => found.change_ratio.map(towards),
+            (None, Verdict::Unchanged) => Some(false),
+            _ => None,
+        }
+    }
+
     /// Compares a culprit with what was before it, in the whole experiment.
+    ///
+    /// `change`: what the search found; 0 where the check is not to confirm it.
     pub(super) fn check(
         &self,
         desk: &mut Desk<'_>,
-        before: &Point,
-        culprit: &Point,
+        [before, culprit]: [&Point; 2],
+        change: i128,
     ) -> Result<Check> {
         let of_culprit = |error: anyhow::Error| match status_of(&error) {
             Some(status) if is_of_point(status) => Ok(Check {
                 recording: String::new(),
                 conclusion: in_words(&error),
+                confirmed: None,
                 functions: None,
                 differences: Vec::new(),
             }),
@@ -472,6 +498,7 @@ impl<'a> Walk<'a> {
         Ok(Check {
             recording: recording.id.clone(),
             conclusion: comparison.conclusions.join("; "),
+            confirmed: self.confirmed(&comparison, change),
             differences: differences.collect(),
             functions: comparison.functions.into_iter().find(|functions| functions.shifted()),
         })

@@ -1,6 +1,9 @@
 //! `opcost doctor`: what can be measured here, what cannot, why, and what would help.
 
+mod calibrate;
+mod gauge;
 mod noise;
+mod validate;
 
 use crate::command::globals::Globals;
 use crate::command::output::print;
@@ -20,7 +23,7 @@ use opcost_sys::clock::tsc_is_constant;
 use opcost_sys::interrupt::Interrupt;
 use opcost_sys::perf::{has_cpu_pmu, nmi_watchdog, perf_event_paranoid};
 use serde::Serialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `opcost doctor`.
 #[derive(Args, Debug)]
@@ -32,6 +35,26 @@ pub struct DoctorArgs {
     /// How long to listen to each CPU
     #[arg(long, value_name = "N", default_value = "1", requires = "cpus", value_parser = seconds)]
     pub seconds: f64,
+
+    /// Hold modelled cycles (--cycles) against this CPU: run more than 200 small kernels here and
+    /// emulated, report the errors by class and how often directions are right, and keep the result,
+    /// which later estimates cite. Takes a minute or two on a quiet machine
+    #[arg(long, conflicts_with = "cpus")]
+    pub validate: bool,
+
+    /// Measure what instructions cost on this CPU, and write a core's file for --cycles --core FILE.
+    /// Begins with the core that ships and fits best; takes seconds on a quiet machine
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cpus", "validate"])]
+    pub calibrate_core: Option<PathBuf>,
+
+    /// The core to validate: a file, or the name of one that ships [default: zen4]
+    #[arg(long, value_name = "CORE", requires = "validate")]
+    pub core: Option<String>,
+
+    /// Validate by the kernels alone whose names have this text, as opcost-gauge list prints them; the
+    /// result is then shown and not kept
+    #[arg(long, value_name = "TEXT", requires = "validate")]
+    pub kernels: Option<String>,
 
     /// Print JSON
     #[arg(long)]
@@ -79,6 +102,13 @@ impl Finding {
 pub fn doctor(globals: &Globals, args: &DoctorArgs) -> Result<Status> {
     if args.cpus {
         return noise::noise(globals, args.seconds, args.json);
+    }
+    if let Some(path) = &args.calibrate_core {
+        return calibrate::calibrate_core(globals, path, args.json);
+    }
+    if args.validate {
+        let core = args.core.as_deref();
+        return validate::validate(globals, core, args.kernels.as_deref(), args.json);
     }
     let root = Path::new("/");
     let mut findings = vec![counters(root)];

@@ -10,8 +10,9 @@ use crate::gate::counts;
 use crate::gate::key::FigureKey;
 use crate::gate::suite::Case;
 use crate::machine::host::HostSurroundings;
+use crate::plan::guest::NO_KERNEL;
 use crate::plan::{MachineKind, Plan};
-use crate::progress;
+use crate::progress::{self, Who};
 use crate::recording::{Recording, State};
 use crate::resolve::resolve;
 use crate::run::Ending;
@@ -34,7 +35,7 @@ pub(in crate::command) struct Bench<'a> {
     pub(in crate::command) interrupt: &'a Interrupt,
     /// Where recordings go.
     pub(in crate::command) store: PathBuf,
-    /// The top folder of the user's checkout, where paths of kernels start.
+    /// The top folder of the user's checkout, in which kernels under test are revisions.
     pub(in crate::command) top: PathBuf,
 }
 
@@ -127,7 +128,7 @@ impl Bench<'_> {
     }
 
     fn plan_of_sides(&self, sides: [Side<'_>; 2]) -> Result<Plan> {
-        let mut experiment = self.of_case(sides[0].case);
+        let mut experiment = sides[0].case.experiment.clone();
         let is_host = experiment.machine == Some(MachineKind::Host);
         let Experiment { pairs, until_width, budget, .. } = &experiment;
         if is_host && pairs.is_none() && until_width.is_none() && budget.is_none() {
@@ -147,6 +148,7 @@ impl Bench<'_> {
                     Some(commit) => variant.kernel = Some(commit.to_string()),
                     None => variant.cwd = Some(built.site.below(cwd.as_deref())),
                 }
+                variant.tree = tree_of(case, &built.site);
                 variant
             })
             .collect();
@@ -159,13 +161,7 @@ impl Bench<'_> {
         }
         let keys: Vec<&str> = sides.iter().map(|side| side.built.site.key.as_str()).collect();
         experiment.label = Some(Self::label(&keys.join(" "), &experiment));
-        let mut plan = resolve(&experiment, &HostSurroundings)?;
-        if !is_host {
-            for (variant, side) in plan.variants.iter_mut().zip(sides) {
-                variant.tree = side.built.site.tree();
-            }
-        }
-        Ok(plan)
+        resolve(&experiment, &HostSurroundings)
     }
 
     /// What a recording is of, to find it again.
@@ -187,16 +183,9 @@ impl Bench<'_> {
         Ok(head.and_then(|head| store.read(&head.id).ok()))
     }
 
-    /// The experiment of a case, whose paths start in the user's checkout.
-    fn of_case(&self, case: &Case) -> Experiment {
-        let mut experiment = case.experiment.clone();
-        let paths = experiment.kernel_tree.iter_mut().chain(&mut experiment.kernel_config);
-        paths.for_each(|path| *path = self.top.join(&*path));
-        experiment
-    }
-
     fn experiment(&self, case: &Case, site: &Site, seeds: Seeds) -> Experiment {
-        let mut experiment = self.of_case(case);
+        let mut experiment = case.experiment.clone();
+        experiment.tree = tree_of(case, site);
         experiment.pairs = Some(seeds.count());
         match site.kernel() {
             Some(commit) => {
@@ -214,11 +203,7 @@ impl Bench<'_> {
     }
 
     fn plan(&self, case: &Case, site: &Site, seeds: Seeds) -> Result<Plan> {
-        let mut plan = resolve(&self.experiment(case, site, seeds), &HostSurroundings)?;
-        for variant in &mut plan.variants {
-            variant.tree = site.tree();
-        }
-        Ok(plan)
+        resolve(&self.experiment(case, site, seeds), &HostSurroundings)
     }
 
     /// Makes a plan's runs.
@@ -227,7 +212,7 @@ impl Bench<'_> {
         let writer = Store::open_for_writing(&self.store)
             .and_then(|store| store.begin(&plan, &state, unix_ns()))
             .map_err(StoreError::carried)?;
-        let mut progress = progress::on_stderr(self.globals.quiet);
+        let mut progress = progress::on_stderr(self.globals.quiet, Who::Gate);
         let made = make_runs(
             &plan,
             &[],
@@ -250,6 +235,13 @@ impl Bench<'_> {
             }
         }
     }
+}
+
+/// The folder that the guests of a case have at /tree; none where no guest is booted.
+fn tree_of(case: &Case, site: &Site) -> Option<PathBuf> {
+    let experiment = &case.experiment;
+    let boots = case.is_exact() && experiment.kernel.first().is_none_or(|name| name != NO_KERNEL);
+    site.tree().filter(|_| boots)
 }
 
 /// Deletes the oldest recordings of a store of gates, if there are too many. What cannot be deleted stays.

@@ -13,6 +13,7 @@ use crate::command::exports::{check_folder, printed_by};
 use crate::command::globals::Globals;
 use crate::command::output::{print, write_whole};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
+use crate::experiment::Experiment;
 use crate::gate::baseline::Baseline;
 use crate::gate::notes;
 use crate::gate::report::{Against, GateReport, GateVerdict, RevisionSide};
@@ -20,6 +21,7 @@ use crate::gate::suite::Suite;
 use crate::gate::trailer::{Accepted, TRAILER};
 use crate::phases::Phases;
 use crate::render::gate as page;
+use crate::shipped::Shipped;
 use anyhow::{Context, Result};
 use clap::Args;
 use exports::GateExports;
@@ -224,7 +226,7 @@ impl Place {
     }
 }
 
-/// Reads the suite of a repository, or the one that was named.
+/// Reads the suite of a repository, or the one that was named; its paths start in the checkout's top folder.
 pub(super) fn suite_at(named: Option<&Path>, repository: &Repository) -> Result<Suite> {
     let path = named.map_or_else(|| repository.top.join(SUITE), Path::to_path_buf);
     let shown = path.display();
@@ -238,7 +240,16 @@ pub(super) fn suite_at(named: Option<&Path>, repository: &Repository) -> Result<
         };
         fail(Status::Usage, why)
     })?;
-    Suite::parse(&text).with_context(|| format!("'{shown}'")).status(Status::Usage)
+    let mut suite =
+        Suite::parse(&text).with_context(|| format!("'{shown}'")).status(Status::Usage)?;
+    let shipped = Shipped::here();
+    for case in &mut suite.cases {
+        let Experiment { kernel_tree, kernel_config, .. } = &mut case.experiment;
+        kernel_tree.iter_mut().for_each(|tree| *tree = repository.top.join(&*tree));
+        let files = kernel_config.iter_mut();
+        files.for_each(|file| *file = shipped.recipe_file(&repository.top, file));
+    }
+    Ok(suite)
 }
 
 /// The cases that are asked for.

@@ -312,8 +312,7 @@ impl<'a> Trees<'a> {
     fn kernel_site(&self, commit: &RepositoryCommit, config: &[PathBuf]) -> Result<Site> {
         let mut parts = commit.tree.as_bytes().to_vec();
         for path in config {
-            let path = self.repository.top.join(path);
-            let text = fs::read(&path)
+            let text = fs::read(path)
                 .with_context(|| format!("cannot read the configuration '{}'", path.display()))
                 .status(Status::Usage)?;
             parts.extend(digest(&text).as_bytes());

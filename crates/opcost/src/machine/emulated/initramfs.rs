@@ -8,7 +8,7 @@ use super::packing::{Programs, pack_command, pack_workload};
 use super::tree::{Node, Tree, moved};
 pub use super::tree::{PACK_BYTES_MAX, PackedFile, TreeError};
 use opcost_record::disk::{self, GuestDisk};
-use opcost_record::request::{self, GuestJob, GuestRequest};
+use opcost_record::request::{self, GuestJob, GuestOutput, GuestRequest};
 use std::path::Path;
 
 /// Where the kernel finds the guest's first program (`rdinit=`).
@@ -180,7 +180,12 @@ impl Initramfs {
     pub(super) fn relocated(mut self, from: &Path, to: &Path) -> Initramfs {
         self.tree.relocate(from, to);
         if let GuestJob::Command(command) = &mut self.job {
-            for path in [&mut command.program, &mut command.cwd] {
+            for path in
+                [&mut command.program, &mut command.cwd].into_iter().chain(&mut command.input)
+            {
+                *path = moved(path, from, to);
+            }
+            if let GuestOutput::File(path) = &mut command.output {
                 *path = moved(path, from, to);
             }
         }

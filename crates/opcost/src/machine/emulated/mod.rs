@@ -30,7 +30,8 @@ pub use tools::{Artefact, Emulator, ToolError, Tools, artefact, default_kernel};
 use super::program_regions;
 use super::{Machine, RunEnd, Together};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
-use crate::plan::{EnvironmentPolicy, Group, Plan, Slot, VariantPlan, WorkPlan};
+use crate::machine::streams::Streams;
+use crate::plan::{EnvironmentPolicy, Group, OutputPlan, Plan, Slot, VariantPlan, WorkPlan};
 use crate::recording::MachineState;
 use crate::scratch::Scratch;
 use anyhow::{Context, Result};
@@ -40,7 +41,7 @@ use flight::{Files, Flight};
 use opcost_record::request::{GuestRequest, PADDING, Variation};
 use opcost_record::{Failure, Family, MetricKey, Outcome, Reading, WORKLOAD};
 use opcost_sys::interrupt::Interrupt;
-use opcost_sys::spawn::{Output, Spawn};
+use opcost_sys::spawn::Spawn;
 use opcost_sys::xdg;
 use outcome::Traces;
 use prepared::{Boot, Initrd, Prepared};
@@ -216,7 +217,7 @@ impl<'a> Emulated<'a> {
                     Initrd::Booted { state, initrd, job } => {
                         let Inputs { seed, padding_bytes, aslr } = inputs;
                         let variation = Some(Variation { seed, padding_bytes });
-                        let job = job.clone().with_paths(paths.collect());
+                        let job = (**job).clone().with_paths(paths.collect());
                         let cpus = guest.cpus_wanted();
                         let text = GuestRequest { variation, cpus, job }.format();
                         request = files.write("request", text.as_bytes())?;
@@ -248,10 +249,11 @@ impl<'a> Emulated<'a> {
                 argv.extend(words[1..].iter().map(OsString::from));
                 let mut env = self.environments[index].clone();
                 env.push((PADDING.into(), "x".repeat(slot.padding_bytes.into()).into()));
-                let stdout = if plan.show_output { Output::Inherit } else { Output::Null };
+                let Streams { stdin, stdout, .. } = Streams::open(plan, variant)?;
                 Spawn {
                     env: Some(env),
                     cwd: variant.cwd.clone(),
+                    stdin,
                     stdout,
                     ..Spawn::new(&self.tools.qemu, argv)
                 }
@@ -320,13 +322,13 @@ impl<'a> Emulated<'a> {
         let mut ends = if boot.is_some() {
             let channel = fs::read(files.path("channel")).unwrap_or_default();
             died = outcome::guest_died(&traces, &channel);
-            if plan.show_output {
-                outcome::show_output(&channel);
-            }
+            // There is output only where it was asked for.
+            outcome::show_output(&channel);
             let (failing, started_unix_ns) = (plan.ignore_failure, flight.started_unix_ns);
             outcome::of_guest(&traces, &channel, failing, runs.len(), started_unix_ns)
         } else {
-            if plan.show_output {
+            let output = &plan.variants[usize::from(runs[0].variant)].output;
+            if plan.show_output || *output == Some(OutputPlan::Inherit) {
                 eprint!("{stderr}");
             }
             let (end, of_program) =

@@ -4,7 +4,7 @@
 use super::libraries::{Elf, LibraryError, Search, split};
 use super::loader_cache;
 use super::tree::{NOT_PACKED, Node, PackedFile, Tree, TreeError};
-use opcost_record::request::GuestCommand;
+use opcost_record::request::{GuestCommand, GuestOutput};
 use opcost_sys::spawn::{FindError, find_program};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -38,8 +38,10 @@ pub struct CommandPack {
     pub pack: Vec<PackItem>,
     /// What it used in a run on this machine, absolute; what cannot be had in a guest is left out.
     pub used: Vec<PathBuf>,
-    /// Whether what it prints is wanted here.
-    pub sends_output: bool,
+    /// The file that is its standard input, absolute.
+    pub input: Option<PathBuf>,
+    /// Where its standard output goes.
+    pub output: GuestOutput,
 }
 
 /// What is packed with a built-in workload.
@@ -157,6 +159,9 @@ pub(super) fn pack_command(
             packing.named(&path, false)?;
         }
     }
+    if let Some(input) = &command.input {
+        packing.tree.pack(input)?;
+    }
     for path in &command.used {
         packing.used(path)?;
     }
@@ -166,7 +171,8 @@ pub(super) fn pack_command(
         argv: command.argv.clone(),
         env: command.env.clone(),
         cwd: command.cwd.clone(),
-        sends_output: command.sends_output,
+        input: command.input.clone(),
+        output: command.output.clone(),
     };
     Ok((request, Programs { files, executed: Some(executed) }))
 }
@@ -428,7 +434,8 @@ mod tests {
             cwd: cwd.into(),
             pack: Vec::new(),
             used: Vec::new(),
-            sends_output: false,
+            input: None,
+            output: GuestOutput::Kept,
         }
     }
 

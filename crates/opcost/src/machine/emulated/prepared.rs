@@ -13,7 +13,8 @@ use super::{Emulated, cache_folder};
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::hook::{Hook, HookEnd, HookRunner, HookShell, HookVariant};
 use crate::machine::state::program_state;
-use crate::plan::{Aslr, GUEST_TREE, GuestPlan, Plan, WorkPlan};
+use crate::machine::streams::Streams;
+use crate::plan::{Aslr, GUEST_TREE, GuestPlan, OutputPlan, Plan, VariantPlan, WorkPlan};
 use crate::recording::{KernelState, MachineState, ProgramState};
 use anyhow::{Context, Result};
 use opcost_kernel::disk::DiskSpec;
@@ -23,11 +24,11 @@ use opcost_profile::symbols::demangle::printable;
 use opcost_profile::symbols::elf;
 use opcost_profile::symbols::kernel::KernelSymbols;
 use opcost_record::channel::FrameKind;
-use opcost_record::request::GuestJob;
+use opcost_record::request::{GuestJob, GuestOutput};
 use opcost_record::{Module, Outcome, Profile};
 use opcost_size::Totals;
 use opcost_sys::ptrace::files_used;
-use opcost_sys::spawn::{EndedBy, Output, Spawn};
+use opcost_sys::spawn::{EndedBy, Spawn};
 use opcost_work::WorkloadSpec;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -68,7 +69,7 @@ pub(super) enum Initrd {
         /// The files, for a boot that goes on by itself.
         initrd: PathBuf,
         /// What is asked of them.
-        job: GuestJob,
+        job: Box<GuestJob>,
     },
 }
 
@@ -181,7 +182,15 @@ impl Emulated<'_> {
                 cwd: cwd.clone(),
                 pack,
                 used: Vec::new(),
-                sends_output: plan.show_output,
+                input: variant.input.clone(),
+                output: match &variant.output {
+                    Some(OutputPlan::Null) => GuestOutput::Null,
+                    Some(OutputPlan::File(path)) => GuestOutput::File(path.clone()),
+                    Some(OutputPlan::Inherit) => GuestOutput::Sent,
+                    None if plan.show_output => GuestOutput::Sent,
+                    // The plan refuses pipes, of which nobody would read the other end.
+                    Some(OutputPlan::Pipe) | None => GuestOutput::Kept,
+                },
             }),
             WorkPlan::Workload { .. } => None,
         };
@@ -237,7 +246,7 @@ impl Emulated<'_> {
                 };
                 let initrd = match (state, plan.in_process) {
                     (Some((state, initrd)), _) => {
-                        Initrd::Booted { state, initrd, job: initramfs.job().clone() }
+                        Initrd::Booted { state, initrd, job: Box::new(initramfs.job().clone()) }
                     }
                     (None, Some(_)) => Initrd::OfProcess(Box::new(initramfs)),
                     (None, None) => {
@@ -302,12 +311,16 @@ impl Emulated<'_> {
                 return Err(fail(Status::Interrupted, "interrupted"));
             }
         }
-        let output = || if plan.show_output { Output::Inherit } else { Output::Null };
+        // A file of the guest may have no place here.
+        let shown = matches!(variant.output, Some(OutputPlan::Inherit));
+        let here = VariantPlan { output: shown.then_some(OutputPlan::Inherit), ..variant.clone() };
+        let Streams { stdin, stdout, stderr } = Streams::open(plan, &here)?;
         let spawn = Spawn {
             env: Some(self.environments[index].clone()),
             cwd: variant.cwd.clone(),
-            stdout: output(),
-            stderr: output(),
+            stdin,
+            stdout,
+            stderr,
             ..Spawn::new(program, argv.clone())
         };
         let limit = plan.timeout_ms.map(Duration::from_millis);

@@ -2,7 +2,7 @@
 
 use super::exactly;
 use super::functions::{lines, show_lines};
-use crate::gate::bisect::{BisectStep, Bisection, Check, Suspect, SuspectKind};
+use crate::gate::bisect::{Alone, BisectStep, Bisection, Check, Suspect, SuspectKind};
 use crate::number::{figure, grouped};
 use crate::render::Style;
 use crate::render::page::{BOLD, DIM, GREEN, PLAIN, Page, RED, YELLOW, align, fit};
@@ -55,6 +55,7 @@ pub fn mail(bisection: &Bisection) -> String {
     let amount = share(bisection, figure.values[0], bisection.change());
     let culprits: Vec<&BisectStep> = bisection.culprits().collect();
     let by = match &culprits[..] {
+        [] => String::new(),
         [one] => format!(" by {}", one.suspects[0].shown()),
         many => format!(" by {} {}", many.len(), bisection.kind.words(many.len())),
     };
@@ -181,8 +182,17 @@ fn rows(bisection: &Bisection, step: &BisectStep, depth: usize) -> Vec<Row> {
         shown.extend((others > 0).then(|| format!("{others} more")));
         more.push(shown.join(", "));
     }
-    if let Some(alone) = step.alone.filter(|alone| *alone != step.change) {
-        more.push(format!("alone {}, the rest by what came before it", amount(bisection, alone)));
+    match step.alone {
+        Some(Alone::Moves(alone)) if alone != step.change => {
+            more.push(format!(
+                "alone {}, the rest by what came before it",
+                amount(bisection, alone)
+            ));
+        }
+        Some(Alone::NeedsOthers) => {
+            more.push("cannot be set alone: it needs what came before it".into());
+        }
+        Some(Alone::Moves(_)) | None => {}
     }
     let mut rows: Vec<Row> = match &step.suspects[..] {
         [one] => vec![Row {
@@ -265,10 +275,15 @@ fn details(page: &mut Page, step: &BisectStep) {
     if let Some(author) = &suspect.author {
         page.wrap(DIM, "    ", &format!("by {author}"));
     }
-    let Check { recording, conclusion, functions, differences } = check;
+    let Check { recording, conclusion, confirmed, functions, differences } = check;
     let stored =
         if recording.is_empty() { String::new() } else { format!(" (recording {recording})") };
     page.wrap(PLAIN, "    ", &format!("checked: {conclusion}{stored}"));
+    if *confirmed == Some(false) {
+        let why =
+            "other layouts do not move it so: the step above is of the layout of the search only";
+        page.wrap(YELLOW, "    ", why);
+    }
     for line in differences {
         page.wrap(YELLOW, "    ", line);
     }
@@ -348,7 +363,11 @@ fn step(step: &BisectStep) -> Value {
         "suspects": step.suspects.iter().map(suspect).collect::<Vec<_>>(),
         "from": step.from,
         "change": step.change as i64,
-        "alone": step.alone.map(|alone| alone as i64),
+        "alone": match step.alone {
+            Some(Alone::Moves(alone)) => Some(alone as i64),
+            Some(Alone::NeedsOthers) | None => None,
+        },
+        "needs_others": step.alone == Some(Alone::NeedsOthers),
         "functions": step.functions.iter().map(|(name, change)| {
             json!({ "name": name, "change": *change as i64 })
         }).collect::<Vec<_>>(),
@@ -357,6 +376,7 @@ fn step(step: &BisectStep) -> Value {
         "check": step.check.as_ref().map(|check| json!({
             "recording": check.recording,
             "conclusion": check.conclusion,
+            "confirmed": check.confirmed,
             "differences": check.differences,
             "functions": functions(check),
         })),

@@ -1,5 +1,6 @@
 //! Whether the runs can be compared: invariants, observations, the ledger.
 
+use super::sentence;
 use crate::comparison::{LedgerEntry, Severity};
 use crate::render::View;
 use maud::{Markup, html};
@@ -8,24 +9,24 @@ pub(super) fn section(view: &View<'_>) -> Markup {
     let comparison = view.comparison;
     let (known, unknown): (Vec<&LedgerEntry>, Vec<&LedgerEntry>) =
         comparison.ledger.iter().partition(|entry| entry.known);
-    let fine = known.iter().filter(|entry| entry.severity == Severity::Fine).count();
+    let (fine, odd): (Vec<&LedgerEntry>, Vec<&LedgerEntry>) =
+        known.iter().partition(|entry| entry.severity == Severity::Fine);
     let observed = comparison.observed();
+    let names = |entries: &[&LedgerEntry]| -> String {
+        let names: Vec<&str> = entries.iter().map(|entry| entry.rule.as_str()).collect();
+        names.join(", ")
+    };
     html! {
-        p { "Comparable by " (fine) " of " (known.len()) " rules." }
-        table class="stacks" {
-            caption { "Ledger: what makes runs comparable or not" }
-            thead {
-                tr { th scope="col" { "rule" } th scope="col" { "finding" } th scope="col" { "what was seen" } }
-            }
-            tbody {
-                @for entry in known.iter().chain(&unknown) {
-                    @let (word, class) = finding(entry);
-                    tr {
-                        th scope="row" { (entry.rule) }
-                        td class=(class) data-label="finding" { (word) }
-                        td data-label="seen" { (entry.detail) }
-                    }
-                }
+        p {
+            "Comparable by " (fine.len()) " of " (known.len()) " rules."
+            @if !unknown.is_empty() { " Not known: " (names(&unknown)) "." }
+        }
+        @if !odd.is_empty() { (ledger("Rules that something speaks against", &odd)) }
+        @if !fine.is_empty() || !unknown.is_empty() {
+            @let others: Vec<&LedgerEntry> = fine.iter().chain(&unknown).copied().collect();
+            details {
+                summary { "The other rules: " (names(&others)) }
+                (ledger("The other rules", &others))
             }
         }
         @if !comparison.invariants.is_empty() {
@@ -57,6 +58,28 @@ pub(super) fn section(view: &View<'_>) -> Markup {
             h3 { "Observations" }
             p { "They change no verdict; they say why an interval is wide." }
             ul { @for observation in observed { li { (observation) } } }
+        }
+    }
+}
+
+/// Entries of the ledger with what was seen.
+fn ledger(caption: &str, entries: &[&LedgerEntry]) -> Markup {
+    html! {
+        table class="stacks" {
+            caption { (caption) }
+            thead {
+                tr { th scope="col" { "rule" } th scope="col" { "finding" } th scope="col" { "what was seen" } }
+            }
+            tbody {
+                @for entry in entries {
+                    @let (word, class) = finding(entry);
+                    tr {
+                        th scope="row" { (entry.rule) }
+                        td class=(format!("word {class}")) data-label="finding" { (word) }
+                        td data-label="seen" { (sentence(&entry.detail)) }
+                    }
+                }
+            }
         }
     }
 }

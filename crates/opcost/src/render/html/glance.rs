@@ -8,13 +8,14 @@ use crate::render::text::{always_zero, heading};
 use maud::{Markup, html};
 
 /// The groups in the order of the page: sign, heading, class.
-const GROUPS: [(char, &str, &str); 6] = [
+const GROUPS: [(char, &str, &str); 7] = [
     ('▲', "Changed", "shift"),
     ('▲', "Exact in few layouts", "shift"),
     ('~', "No change found, down to", "same"),
     ('=', "The same in every run", "same"),
     ('?', "Inconclusive", "unsure"),
     ('–', "Not comparable", "unsure"),
+    ('≈', "Estimated by a model", "shift"),
 ];
 
 /// The metrics of one comparison in groups; those that are 0 throughout are only named.
@@ -56,6 +57,7 @@ pub(super) fn glance(comparison: &Comparison, index: usize, sides: [usize; 2]) -
 
 fn group(change: &Change) -> Option<usize> {
     match change.verdict {
+        Verdict::Changed | Verdict::FewLayouts if change.estimated => Some(6),
         Verdict::Changed => Some(0),
         Verdict::FewLayouts => Some(1),
         Verdict::Unchanged if !change.identical => Some(2),

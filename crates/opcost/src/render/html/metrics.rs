@@ -1,7 +1,7 @@
 //! The metrics: at a glance, then as a table for each comparison.
 
 use super::glance::glance;
-use super::{class_of, whose};
+use super::{class_of, sentence, whose};
 use crate::comparison::{Change, Row, Verdict};
 use crate::number::{figures, magnitude, percent};
 use crate::render::View;
@@ -26,30 +26,44 @@ pub(super) fn section(view: &View<'_>) -> Markup {
 fn table(view: &View<'_>, index: usize, sides: [usize; 2]) -> Markup {
     let comparison = view.comparison;
     let names = sides.map(|side| comparison.variants[side].name.as_str());
-    let rows = comparison.rows.iter().filter(|row| {
-        row.changes[index].verdict != Verdict::Unavailable && !always_zero(row, sides)
-    });
+    let rows: Vec<&Row> = comparison
+        .rows
+        .iter()
+        .filter(|row| {
+            row.changes[index].verdict != Verdict::Unavailable && !always_zero(row, sides)
+        })
+        .collect();
+    // Exact counts have none.
+    let intervals = rows.iter().any(|row| row.changes[index].ci.is_some());
     html! {
         table class="stacks" {
-            caption { "Metrics of " (names[0]) " and " (names[1]) }
+            caption {
+                "Metrics of " (names[0]) " and " (names[1])
+                @if has_spread(view) { "; " (SPREAD) }
+            }
             thead {
                 tr {
                     th scope="col" { "metric" }
                     @for name in names { th scope="col" class="name number" { (name) } }
                     th scope="col" class="number" { "change" }
-                    th scope="col" class="number" { "interval" }
+                    @if intervals { th scope="col" class="number" { "interval" } }
                     th scope="col" { "verdict" }
                 }
             }
             tbody {
-                @for row in rows { (line(row, &row.changes[index], sides, names)) }
-                (twin(view, sides, names))
+                @for row in rows { (line(row, &row.changes[index], (sides, names), intervals)) }
+                (twin(view, (sides, names), intervals))
             }
         }
     }
 }
 
-fn line(row: &Row, change: &Change, sides: [usize; 2], names: [&str; 2]) -> Markup {
+fn line(
+    row: &Row,
+    change: &Change,
+    (sides, names): ([usize; 2], [&str; 2]),
+    intervals: bool,
+) -> Markup {
     let values = side_texts(row, sides.map(|side| row.values[side].as_ref()));
     let interval = change.ci.map(|(low, high)| format!("{} … {}", percent(low), percent(high)));
     let level = change.ci.map(|_| format!("{:.4}", change.ci_level * 100.0));
@@ -79,15 +93,17 @@ fn line(row: &Row, change: &Change, sides: [usize; 2], names: [&str; 2]) -> Mark
                 }
             }
             td class="number" data-label="change" {
-                (ratio.map_or("–".into(), percent))
+                @if change.identical { "=" } @else { (ratio.map_or("–".into(), percent)) }
             }
-            td class="number" data-label="interval" {
-                @match interval {
-                    Some(interval) => {
-                        (interval)
-                        @if let Some(level) = level { " " small class="level" { "at " (level) " %" } }
+            @if intervals {
+                td class="number" data-label="interval" {
+                    @match interval {
+                        Some(interval) => {
+                            (interval)
+                            @if let Some(level) = level { " " small class="level" { "at " (level) " %" } }
+                        }
+                        None => "–",
                     }
-                    None => "–",
                 }
             }
             td class=(class_of(row, change)) data-label="verdict" {
@@ -99,7 +115,7 @@ fn line(row: &Row, change: &Change, sides: [usize; 2], names: [&str; 2]) -> Mark
 }
 
 /// What our own loop costs, as the table of the text has it.
-fn twin(view: &View<'_>, sides: [usize; 2], names: [&str; 2]) -> Markup {
+fn twin(view: &View<'_>, (sides, names): ([usize; 2], [&str; 2]), intervals: bool) -> Markup {
     html! {
         @if let Some(twin) = text::twin(view.comparison) {
             @if let [Some(one), Some(two)] = sides.map(|side| twin.values[side]) {
@@ -109,7 +125,7 @@ fn twin(view: &View<'_>, sides: [usize; 2], names: [&str; 2]) -> Markup {
                         td class="number" data-label=(name) { (value) }
                     }
                     td class="number" data-label="change" { "–" }
-                    td class="number" data-label="interval" { "–" }
+                    @if intervals { td class="number" data-label="interval" { "–" } }
                     td data-label="verdict" { "included in " (twin.label) }
                 }
             }
@@ -177,6 +193,15 @@ fn measured(view: &View<'_>) -> Markup {
     }
 }
 
+/// What stands above a table whose figures have a spread.
+const SPREAD: &str = "medians, ± the standard deviation of the runs as a share of their mean";
+
+/// Whether any variant's runs differ in a metric.
+fn has_spread(view: &View<'_>) -> bool {
+    let mut figures = view.comparison.rows.iter().flat_map(|row| row.values.iter().flatten());
+    figures.any(|side| side.sd.is_some_and(|sd| sd > 0.0))
+}
+
 /// What the words of the table mean, where they occur.
 fn notes(view: &View<'_>) -> Markup {
     let rows = &view.comparison.rows;
@@ -184,13 +209,9 @@ fn notes(view: &View<'_>) -> Markup {
     let detectable =
         changes().any(|change| change.verdict == Verdict::Unchanged && !change.identical);
     let drifting = rows.iter().filter(|row| row.primary).flat_map(|row| &row.changes).any(drifted);
-    let spread = rows
-        .iter()
-        .flat_map(|row| row.values.iter().flatten())
-        .any(|side| side.sd.is_some_and(|sd| sd > 0.0));
     html! {
         ul class="notes" {
-            @if spread { li { "Figures are medians" @if view.comparison.imported.is_some() { " (of imported means those)" } "; ±: standard deviation of the runs." } }
+            @if has_spread(view) && view.comparison.imported.is_some() { li { "Of imported means, these stand in place of medians." } }
             @if detectable { li { "“x would have been”: a change of x or more would have been found 9 times in 10." } }
             @for row in rows {
                 @if let Some(floor) = row.changes.iter().filter_map(Change::below_floor).reduce(f64::max) {
@@ -200,7 +221,8 @@ fn notes(view: &View<'_>) -> Markup {
                     }
                 }
             }
-            @if let Some(note) = text::layout_note(view.comparison) { li { (note) "." } }
+            @if let Some(note) = text::layout_note(view.comparison) { li { (sentence(&note)) "." } }
+            @if let Some(note) = text::accuracy_note(view.comparison) { li { (sentence(&note)) "." } }
             @if drifting && view.comparison.imported.is_none() {
                 li { "Changes are estimated block by block, so that drift cancels; the machine's speed varied, so they are not the ratio of the medians." }
             }

@@ -17,8 +17,9 @@ mod repeat;
 mod surroundings;
 
 use super::View;
-use crate::comparison::{Change, Row, Verdict};
+use crate::comparison::{Change, Row, Severity, Verdict};
 use crate::history::History;
+use crate::plan::MachineKind;
 use crate::time::date;
 use anyhow::Result;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -55,34 +56,52 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
+/// Who reads a page.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Readers {
+    /// Whoever has the machine: everything that is known of it is on the page.
+    #[default]
+    Own,
+    /// Others: what tells of the machine and its folders, and says nothing of the figures, is left out.
+    Others,
+}
+
 pub(super) fn render(view: &View<'_>) -> Result<String> {
-    page(view, None)
+    page(view, None, Readers::Own)
 }
 
 /// The page, with the recordings of the same experiment over time where they are given.
 ///
 /// # Errors
 /// The experiment cannot be written as TOML.
-pub fn page(view: &View<'_>, history: Option<&History>) -> Result<String> {
+pub fn page(view: &View<'_>, history: Option<&History>, readers: Readers) -> Result<String> {
     let comparison = view.comparison;
     let flames = flames::section(view);
     let policy = policy(flames.as_ref().map(|_| flames::SCRIPT));
-    let sections: Vec<Section> = [
+    let metrics = [
         Some(Section::new("metrics", "Metrics", metrics::section(view))),
         plots::section(view).map(|body| Section::new("plots", "Plots", body)),
         history
             .and_then(|history| past::section(view, history))
             .map(|body| Section::new("history", "History", body)),
+    ];
+    let origin = [
         origin::section(view).map(|body| Section::new("origin", "Where it comes from", body)),
         flames.map(|body| Section::new("flames", "Flame graphs", body)),
+    ];
+    // Of counts nobody doubts how large they are: the question is where a difference comes from.
+    let counted = view.recording.plan.machine() == MachineKind::Emulated;
+    let answers: Vec<Option<Section>> = match counted {
+        true => origin.into_iter().chain(metrics).collect(),
+        false => metrics.into_iter().chain(origin).collect(),
+    };
+    let others = [
         imports::section(view).map(|body| Section::new("imported", "Imported figures", body)),
         Some(Section::new("comparability", "Can the runs be compared?", doubts::section(view))),
-        Some(Section::new("environment", "Environment", surroundings::section(view))),
-        Some(Section::new("repeat", "How to repeat it", repeat::section(view)?)),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+        Some(Section::new("environment", "Environment", surroundings::section(view, readers))),
+        Some(Section::new("repeat", "How to repeat it", repeat::section(view, readers)?)),
+    ];
+    let sections: Vec<Section> = answers.into_iter().chain(others).flatten().collect();
     let heading = comparison.heading.join(" · ");
     let title = comparison.question.as_ref().unwrap_or(&comparison.experiment);
     let markup = html! {
@@ -151,15 +170,38 @@ fn verdict(view: &View<'_>) -> Markup {
         let change = primary.and_then(|row| Some((row, row.changes.get(index)?)));
         change.filter(|_| !refused).map_or("unsure", |(row, change)| class_of(row, change))
     };
+    // A refusal that stands is the conclusion already.
+    let doubts = comparison.ledger.iter().filter(|entry| match entry.severity {
+        Severity::Fine => false,
+        Severity::Doubtful => true,
+        Severity::Refuse => entry.waived,
+    });
     html! {
         div class="verdict" {
             @for (index, conclusion) in comparison.conclusions.iter().enumerate() {
-                p class=(class(index)) { strong { (conclusion) } }
+                p class=(class(index)) { strong { (sentence(conclusion)) } }
+            }
+            @for entry in doubts {
+                p class="unsure" {
+                    @if entry.waived { "Waived" } @else { "Doubtful" }
+                    " (" a href="#comparability" { (entry.rule) } "): " (sentence(&entry.detail))
+                }
             }
             @for warning in view.warnings {
-                p class="unsure" { "Warning: " (warning) }
+                p class="unsure" { "Warning: " (sentence(&warning.to_string())) }
             }
-            @if let Some(stopped) = &comparison.stopped { p { (stopped) } }
+            @if let Some(stopped) = &comparison.stopped { p { (sentence(stopped)) } }
+        }
+    }
+}
+
+/// A sentence of which no line ends within an option: browsers break behind hyphens.
+fn sentence(text: &str) -> Markup {
+    let is_option = |word: &str| word.trim_start_matches('(').starts_with("--");
+    html! {
+        @for (number, word) in text.split(' ').enumerate() {
+            @if number > 0 { " " }
+            @if is_option(word) { span class="whole" { (word) } } @else { (word) }
         }
     }
 }
@@ -176,7 +218,7 @@ fn class_of(row: &Row, change: &Change) -> &'static str {
         }
     };
     match change.verdict {
-        Verdict::Changed if change.unordered => "shift",
+        Verdict::Changed if change.unordered || change.estimated => "shift",
         Verdict::FewLayouts => "shift",
         Verdict::Changed if worse => "worse",
         Verdict::Changed => "better",

@@ -33,7 +33,7 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     }
     Some(html! {
         @if let Some(row) = primary.filter(|_| !large.is_empty()) {
-            p { "The primary metric, " strong { (heading(row)) } ":" }
+            h3 { "The primary metric, " (heading(row)) }
         }
         div class="plots" { @for figure in large { (figure) } }
         @if !small.is_empty() {
@@ -41,6 +41,31 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
             div class="plots small" { @for figure in small { (figure) } }
         }
     })
+}
+
+/// The share of an axis by which points have to be apart to be seen as more than one.
+const VISIBLE: f64 = 0.02;
+
+/// Whether points lie visibly apart on an axis that also has these values.
+fn are_apart(points: &[f64], also: &[f64]) -> bool {
+    let ends = |values: &mut dyn Iterator<Item = f64>| {
+        values
+            .filter(|value| value.is_finite())
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+                (low.min(value), high.max(value))
+            })
+    };
+    let (low, high) = ends(&mut points.iter().copied());
+    let (least, most) = ends(&mut points.iter().chain(also).copied());
+    high - low > VISIBLE * (most - least)
+}
+
+/// The variants whose runs are drawn, where the runs of any of them lie visibly apart: a plot of points that
+/// lie on one another says no more than a figure.
+fn drawn(row: &Row) -> Option<Vec<(usize, &Figures)>> {
+    let shown = shown(row);
+    let all: Vec<f64> = shown.iter().flat_map(|(_, figures)| figures.values.clone()).collect();
+    shown.iter().any(|(_, figures)| are_apart(&figures.values, &all)).then_some(shown)
 }
 
 fn of_primary(view: &View<'_>, row: &Row) -> Vec<Markup> {
@@ -61,7 +86,8 @@ fn of_headline(view: &View<'_>, row: &Row, number: usize) -> Vec<Markup> {
     let id = format!("plot-headline-{number}");
     let of_pair = |index: &usize| differences(view, row, *index, SMALL, &format!("{id}-{index}"));
     let drawn: Vec<Markup> = judged.iter().filter_map(of_pair).collect();
-    if drawn.is_empty() && !judged.is_empty() {
+    let has_blocks = judged.iter().any(|index| row.changes[*index].paired.is_some());
+    if !has_blocks && !judged.is_empty() {
         return distributions(view, row, SMALL, &id).into_iter().collect();
     }
     drawn
@@ -101,7 +127,11 @@ fn differences(view: &View<'_>, row: &Row, index: usize, size: Size, id: &str) -
         (Some(ratio), None) => format!("Estimate {} (line); no interval.", percent(ratio)),
         _ => "The baseline is 0, so there is no ratio and no interval of one.".to_string(),
     };
-    let count = paired_blocks.differences().len();
+    let points = paired_blocks.differences();
+    if !are_apart(points, &[0.0]) {
+        return None;
+    }
+    let count = points.len();
     let thinned = thinned(count, unit);
     let description = format!(
         "One point for each of {count} {units}; the dashed line is no change. {said}{thinned}"
@@ -129,7 +159,12 @@ fn differences(view: &View<'_>, row: &Row, index: usize, size: Size, id: &str) -
 
 /// The values of every variant in the order in which the runs were made.
 fn in_order(view: &View<'_>, row: &Row, id: &str) -> Option<Markup> {
-    let shown = shown(row);
+    // Emulated machines of their own have no order: they run at the same time, and none knows of another.
+    let plan = &view.recording.plan;
+    if plan.emulation().is_some() && plan.in_process.is_none() {
+        return None;
+    }
+    let shown = drawn(row)?;
     let (factor, symbol) = unit(row, &shown);
     let groups: Vec<Group> = shown
         .iter()
@@ -155,7 +190,7 @@ fn in_order(view: &View<'_>, row: &Row, id: &str) -> Option<Markup> {
 
 /// The values of every variant over one axis.
 fn distributions(view: &View<'_>, row: &Row, size: Size, id: &str) -> Option<Markup> {
-    let shown = shown(row);
+    let shown = drawn(row)?;
     let (factor, symbol) = unit(row, &shown);
     let rows: Vec<Strip<'_>> = shown
         .iter()

@@ -1,5 +1,6 @@
 //! What ran where: the variants, and the machine's state as it is stored.
 
+use super::Readers;
 use crate::number::grouped;
 use crate::plan::MachineKind;
 use crate::recording::{MachineState, ProgramState};
@@ -7,8 +8,14 @@ use crate::render::View;
 use maud::{Markup, html};
 use opcost_size::Totals;
 use serde_json::Value;
+use std::path::Path;
 
-pub(super) fn section(view: &View<'_>) -> Markup {
+/// Fields of the machine's state that say much and explain little; those that others need not know.
+const FOLDED: [&str; 5] =
+    ["boot_parameters", "cpu_flags", "mitigations", "environment_bytes", "kernel_version"];
+const PRIVATE: [&str; 3] = ["boot_id", "boot_parameters", "cpu_flags"];
+
+pub(super) fn section(view: &View<'_>, readers: Readers) -> Markup {
     let comparison = view.comparison;
     let states: Vec<Value> = view
         .recording
@@ -20,7 +27,17 @@ pub(super) fn section(view: &View<'_>) -> Markup {
     let first = states.first().and_then(Value::as_object).unwrap_or(&empty);
     // Kernels have rows of their own, and programs a table.
     let apart = |name: &str| ["kernels", "programs"].contains(&name);
-    let known = |(name, value): &(&String, &Value)| !is_absent(value) && !apart(name);
+    let left_out = |name: &str| readers == Readers::Others && PRIVATE.contains(&name);
+    let known =
+        |(name, value): &(&String, &Value)| !is_absent(value) && !apart(name) && !left_out(name);
+    let is_folded = |name: &str| FOLDED.contains(&name) || name == "boot_id";
+    let (folded, open): (Vec<_>, Vec<_>) =
+        first.iter().filter(known).partition(|(name, _)| is_folded(name));
+    let omitted: Vec<String> = first
+        .iter()
+        .filter(|(name, value)| left_out(name) && !is_absent(value))
+        .map(|(name, _)| words(name))
+        .collect();
     let absent: Vec<String> =
         first.iter().filter(|(_, value)| is_absent(value)).map(|(name, _)| words(name)).collect();
     html! {
@@ -55,7 +72,7 @@ pub(super) fn section(view: &View<'_>) -> Markup {
                 caption { "The machine when the recording was begun" }
                 thead { tr { th scope="col" { "what" } th scope="col" { "state" } } }
                 tbody {
-                    @for (name, value) in first.iter().filter(known) {
+                    @for (name, value) in open {
                         tr { th scope="row" { (words(name)) } td data-label="state" { (shown(value)) } }
                     }
                     @for kernel in &view.recording.machine[0].kernels {
@@ -66,8 +83,27 @@ pub(super) fn section(view: &View<'_>) -> Markup {
                     }
                 }
             }
-            (programs(&view.recording.machine[0].programs))
-            @if !absent.is_empty() { p { "Not known: " (absent.join(", ")) "." } }
+            (programs(&view.recording.machine[0].programs, readers))
+            @if !folded.is_empty() {
+                @let names: Vec<String> = folded.iter().map(|(name, _)| words(name)).collect();
+                details {
+                    summary { "More of the machine: " (names.join(", ")) }
+                    table class="stacks" {
+                        caption { "More of the machine" }
+                        thead { tr { th scope="col" { "what" } th scope="col" { "state" } } }
+                        tbody {
+                            @for (name, value) in folded {
+                                tr { th scope="row" { (words(name)) } td data-label="state" { (shown(value)) } }
+                            }
+                        }
+                    }
+                }
+            }
+            // The computer that emulates has no part in what is counted.
+            @if !absent.is_empty() && view.recording.plan.emulation().is_none() { p { "Not known: " (absent.join(", ")) "." } }
+            @if !omitted.is_empty() {
+                p { "Left out of this page on request: " (omitted.join(", ")) ", folders." }
+            }
         }
         @for later in view.recording.machine.windows(2) {
             @let changes = changes(view, &later[0], &later[1]);
@@ -88,7 +124,7 @@ const PARTS: [Part; 3] = [
 ];
 
 /// The programs that were run, as they were; of several variants' same one once.
-fn programs(all: &[ProgramState]) -> Markup {
+fn programs(all: &[ProgramState], readers: Readers) -> Markup {
     let mut programs: Vec<&ProgramState> = Vec::new();
     for program in all {
         if !programs.contains(&program) {
@@ -98,6 +134,8 @@ fn programs(all: &[ProgramState]) -> Markup {
     let sized = programs.iter().any(|program| program.sizes.is_some());
     html! {
         @if !programs.is_empty() {
+            details {
+              summary { "Programs and files with their checksums (" (programs.len()) ")" }
             table class="stacks" {
                 caption { "Programs" }
                 thead {
@@ -111,7 +149,7 @@ fn programs(all: &[ProgramState]) -> Markup {
                 tbody {
                     @for program in programs {
                         tr {
-                            th scope="row" { code { (program.path.to_string_lossy()) } }
+                            th scope="row" { code { (named(&program.path, readers)) } }
                             td class="number" data-label="bytes" { (grouped(program.length_bytes)) }
                             @if sized {
                                 @for (name, part) in PARTS {
@@ -125,8 +163,15 @@ fn programs(all: &[ProgramState]) -> Markup {
                     }
                 }
             }
+            }
         }
     }
+}
+
+/// A file, for others without its folder.
+fn named(path: &Path, readers: Readers) -> String {
+    let name = path.file_name().filter(|_| readers == Readers::Others);
+    name.unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
 /// What became another while the recording was made, of what its figures depend on.

@@ -52,6 +52,10 @@ impl Surroundings for NoCounters {
         Ok(KernelSpec::Built(name.to_string()))
     }
 
+    fn recipe_file(&self, folder: &Path, file: &Path) -> PathBuf {
+        folder.join(file)
+    }
+
     fn search_path(&self) -> Option<OsString> {
         None
     }

@@ -13,10 +13,13 @@ pub(in crate::render::html) struct Size {
     pub(super) height: f64,
 }
 
-/// A plot of the primary metric: text is legible where it is as wide as a telephone.
-pub(in crate::render::html) const LARGE: Size = Size { width: 360.0, height: 230.0 };
+/// The width of every plot: text is legible where it is as wide as a telephone, and of one size all over the
+/// page.
+const WIDTH: f64 = 360.0;
+/// A plot of the primary metric.
+pub(in crate::render::html) const LARGE: Size = Size { width: WIDTH, height: 230.0 };
 /// A plot of another metric.
-pub(in crate::render::html) const SMALL: Size = Size { width: 300.0, height: 170.0 };
+pub(in crate::render::html) const SMALL: Size = Size { width: WIDTH, height: 170.0 };
 
 /// What a plot says in words.
 pub(in crate::render::html) struct Words<'a> {

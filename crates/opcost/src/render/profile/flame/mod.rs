@@ -29,8 +29,8 @@ const CHARACTER_PX: f64 = 6.7;
 const TITLE_CHARACTER_PX: f64 = 9.6;
 /// Frames that are narrower are not drawn, and this is said.
 const FRAME_WIDTH_MIN_PX: f64 = 0.1;
-/// The same within a page, which is looked at as a whole.
-const FRAME_WIDTH_MIN_OF_PAGE_PX: f64 = 0.5;
+/// The same within a page, which is looked at as a whole: towers of lines would make it several times as high.
+const FRAME_WIDTH_MIN_OF_PAGE_PX: f64 = 2.0;
 /// Of narrower frames an outline would hide the colour.
 const OUTLINED_WIDTH_MIN_PX: f64 = 4.0;
 /// Fewer characters of a name tell nothing.

@@ -1,0 +1,4 @@
+//! The integration tests of opcost-gauge: one program, so that it is linked once.
+
+mod archives;
+mod program;

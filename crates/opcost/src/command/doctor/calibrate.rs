@@ -1,0 +1,147 @@
+//! `opcost doctor --calibrate-core FILE`: a core's file, measured on this CPU.
+
+use super::gauge;
+use crate::calibration::{Calibrated, calibrate};
+use crate::command::globals::Globals;
+use crate::command::output::print;
+use crate::exit::{Status, WithStatus, fail};
+use crate::phases::Phases;
+use crate::render::Style;
+use crate::render::page::{BOLD, GREEN, PLAIN, Page, YELLOW};
+use anyhow::{Context, Result};
+use opcost_sys::interrupt::Interrupt;
+use serde_json::json;
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+/// Processes that time the loops.
+const PROCESSES: usize = 3;
+
+/// Measures this CPU and writes a core's file.
+///
+/// # Errors
+/// The file is there already or cannot be made, the machine is too loaded, or a signal interrupts.
+pub(super) fn calibrate_core(globals: &Globals, path: &Path, json: bool) -> Result<Status> {
+    // Not made yet, so that nothing is left of a calibration that fails.
+    if path.symlink_metadata().is_ok() {
+        return Err(fail(Status::Usage, exists(path)));
+    }
+    let interrupt = Interrupt::install().context("cannot catch signals").status(Status::Missing)?;
+    let program = gauge::find()?;
+    let mut phases = Phases::still(globals.quiet);
+    let mut reports = Vec::new();
+    for process in 0..PROCESSES {
+        phases.tell(
+            "timing instructions on this CPU",
+            Some(&format!("{} of {PROCESSES}", process + 1)),
+        );
+        reports.push(gauge::run(&program, "loops", &[], &interrupt)?);
+    }
+    phases.end();
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    let calibrated = calibrate(&reports, &name).map_err(|error| {
+        fail(Status::Missing, format!("the measured figures make no core: {error}"))
+    })?;
+    write(path, &calibrated.text)?;
+    let cpu = reports[0].cpu.to_string();
+    let text = if json {
+        let Calibrated { base, why, measured, changed, unclean, .. } = &calibrated;
+        let document = json!({
+            "schema": 1, "file": path, "name": name, "cpu": cpu, "base": base, "why": why, "measured": measured,
+            "changed": changed, "unclean": unclean,
+        });
+        serde_json::to_string_pretty(&document).context("the outcome to JSON")? + "\n"
+    } else {
+        page(&calibrated, &cpu, path, &globals.style())
+    };
+    print(&text)?;
+    Ok(Status::Done)
+}
+
+fn exists(path: &Path) -> String {
+    format!("{} is there already; name another file, or remove this one first", path.display())
+}
+
+/// Writes a new file; one that came into being meanwhile stays.
+fn write(path: &Path, text: &str) -> Result<()> {
+    let cannot = || format!("cannot write {}", path.display());
+    let mut file = match File::create_new(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            return Err(fail(Status::Usage, exists(path)));
+        }
+        made => made.with_context(cannot).status(Status::Usage)?,
+    };
+    file.write_all(text.as_bytes()).with_context(cannot).status(Status::Missing)
+}
+
+fn page(calibrated: &Calibrated, cpu: &str, path: &Path, style: &Style) -> String {
+    let Calibrated { base, why, measured, changed, unclean, .. } = calibrated;
+    let mut page = Page::new(style);
+    page.wrap(BOLD, "", &format!("core of {cpu}"));
+    page.wrap(PLAIN, "", &format!("began as {base}: {why}"));
+    page.line("");
+    page.wrap(
+        PLAIN,
+        "",
+        &format!("{measured} rows measured; {} figures are not those of {base}", changed.len()),
+    );
+    for change in changed {
+        page.wrap(PLAIN, "    ", change);
+    }
+    if !unclean.is_empty() {
+        page.line("");
+        page.wrap(YELLOW, "! ", &format!("no whole numbers, so {base}'s figures stand:"));
+        for one in unclean {
+            page.wrap(PLAIN, "    ", one);
+        }
+    }
+    page.line("");
+    let path = path.display();
+    page.wrap(
+        GREEN,
+        "→ ",
+        &format!("{path} is written: opcost compare --machine emulated --cycles --core {path} …"),
+    );
+    page.wrap(PLAIN, "→ ", &format!("opcost doctor --validate --core {path} says how good it is"));
+    page.into_text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_there_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine.toml");
+        write(&path, "one").unwrap();
+        let error = write(&path, "two").unwrap_err().to_string();
+        assert!(error.contains("is there already"), "{error}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one");
+        let error = write(&folder.path().join("none/mine.toml"), "one").unwrap_err();
+        assert!(error.to_string().starts_with("cannot write "), "{error}");
+    }
+
+    #[test]
+    fn the_page_says_what_changed_and_what_did_not_come_out_clean() {
+        let calibrated = Calibrated {
+            text: String::new(),
+            base: "zen4".into(),
+            why: "it is of AuthenticAMD family 0x19, as this CPU".into(),
+            measured: 90,
+            changed: vec!["class.alu.latency: 1 → 2".into()],
+            unclean: vec!["latency of locked: add 5.63".into()],
+        };
+        let text = page(&calibrated, "a CPU", Path::new("mine.toml"), &Style::plain());
+        for part in [
+            "began as zen4",
+            "90 rows measured; 1 figures",
+            "1 → 2",
+            "add 5.63",
+            "--validate --core mine.toml",
+        ] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+    }
+}

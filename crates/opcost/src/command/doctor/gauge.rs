@@ -1,0 +1,87 @@
+//! Runs opcost-gauge, which measures this CPU.
+
+use crate::exit::{Status, WithStatus, fail};
+use crate::shipped::{Shipped, VARIABLE};
+use anyhow::{Context, Result};
+use opcost_record::gauge::GaugeReport;
+use opcost_sys::interrupt::Interrupt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Where opcost-gauge is.
+///
+/// # Errors
+/// It did not come with this opcost.
+pub(super) fn find() -> Result<PathBuf> {
+    Shipped::here().part("opcost-gauge").map_err(|looked| {
+        let folders: Vec<String> = looked.iter().map(|it| it.display().to_string()).collect();
+        fail(
+            Status::Missing,
+            format!(
+                "opcost-gauge, which measures this CPU, is not in {}; build it with script/build, install opcost's whole package, or \
+                 name its folder with {VARIABLE}",
+                folders.join(" or ")
+            ),
+        )
+    })
+}
+
+/// Runs it once and reads its report. `job`: `time` or `loops`; `options`: which kernels.
+///
+/// # Errors
+/// It cannot be run, or it measured nothing; then its own words.
+pub(super) fn run(
+    gauge: &Path,
+    job: &str,
+    options: &[&str],
+    interrupt: &Interrupt,
+) -> Result<GaugeReport> {
+    let mut command = Command::new(gauge);
+    command.arg(job).args(options).stdin(Stdio::null()).stderr(Stdio::null());
+    let output = command
+        .output()
+        .with_context(|| format!("cannot run {}", gauge.display()))
+        .status(Status::Missing)?;
+    if interrupt.is_set() {
+        return Err(fail(Status::Interrupted, "interrupted while opcost-gauge was running"));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    GaugeReport::parse(&text).map_err(|error| {
+        let ended = match output.status.success() || !text.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", output.status),
+        };
+        fail(Status::Missing, format!("nothing was measured: {error}{ended}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn what_the_program_says_is_passed_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = |text: &str| {
+            let path = folder.path().join("gauge");
+            fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            run(&path, "time", &[], &Interrupt::none())
+        };
+        let error = script("printf 'opcost-gauge 1\\nerror it is too loaded\\nend 1\\n'; exit 1");
+        assert_eq!(error.unwrap_err().to_string(), "nothing was measured: it is too loaded");
+        let error = script("exit 3").unwrap_err().to_string();
+        assert!(error.contains("reported nothing (exit status: 3)"), "{error}");
+        let cpu = "cpu AuthenticAMD 25 17 1 An EPYC\\nclock tsc\\n";
+        let report = script(&format!("printf 'opcost-gauge 1\\n{cpu}end 2\\n'")).unwrap();
+        assert_eq!((report.cpu.family, report.cpu.brand.as_str()), (25, "An EPYC"));
+    }
+
+    #[test]
+    fn a_program_that_cannot_be_run_is_named() {
+        let error = run(Path::new("/nowhere/gauge"), "time", &[], &Interrupt::none()).unwrap_err();
+        assert!(error.to_string().contains("/nowhere/gauge"), "{error}");
+    }
+}

@@ -1,0 +1,252 @@
+//! `opcost doctor --validate`: holds modelled cycles against those of this CPU.
+//!
+//! opcost-gauge times its kernels here, in several processes. Then the same program executes the same kernels under emulation, each in
+//! a region of its own, and the modelled core says how many cycles each took.
+
+mod page;
+
+use super::gauge;
+use crate::command::globals::Globals;
+use crate::command::output::print;
+use crate::command::record::{machine_for, make_runs};
+use crate::exit::{HasStatus, Status, WithStatus, fail, status_of};
+use crate::experiment::{Command, Experiment, Variant};
+use crate::failure;
+use crate::machine::host::HostSurroundings;
+use crate::phases::Phases;
+use crate::plan::guest::NO_KERNEL;
+use crate::plan::{CorePlan, MachineKind};
+use crate::progress::Silent;
+use crate::recording::Recording;
+use crate::resolve::resolve;
+use crate::run::Ending;
+use crate::scratch::Scratch;
+use crate::store::{Store, StoreError};
+use crate::time::date;
+use crate::validation::kept::{self, Kept};
+use crate::validation::truth::Truth;
+use crate::validation::{Case, Report, report};
+use anyhow::{Context, Result};
+use opcost_core_model::{Cycles, confidence};
+use opcost_record::gauge::{GaugeReport, KernelName};
+use opcost_record::metric::{CYCLE_PARTS, CYCLES_FAR, EMULATOR};
+use opcost_record::{Domain, MetricKey, Outcome};
+use opcost_sys::clock::{monotonic_ns, unix_ns};
+use opcost_sys::interrupt::Interrupt;
+use serde::Serialize;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Processes that time the kernels. A process has its own luck with the places of its memory.
+const PROCESSES: usize = 5;
+
+/// What a validation found, as JSON gives it.
+#[derive(Debug, Serialize)]
+struct Found {
+    /// Version of this form.
+    schema: u32,
+    /// The modelled core.
+    core: String,
+    /// How it was named: a core that ships, or a file.
+    given: String,
+    fingerprint: String,
+    /// This CPU, in words.
+    cpu: String,
+    /// What counted its cycles.
+    clock: &'static str,
+    /// Kernels that were not judged, by reason.
+    left_out: LeftOut,
+    report: Report,
+    /// Where the result is kept for later estimates.
+    kept: Option<PathBuf>,
+    /// Whether some kernels were asked for alone, so that nothing is kept.
+    chosen: bool,
+    /// What all of it took.
+    seconds: f64,
+}
+
+/// Kernels that were not judged.
+#[derive(Debug, Default, Serialize)]
+struct LeftOut {
+    /// They had too few quiet samples.
+    noisy: usize,
+    /// They need instructions that this CPU lacks.
+    not_here: usize,
+    /// They need instructions that the emulated CPU lacks.
+    not_emulated: usize,
+}
+
+/// Validates a core.
+///
+/// `core`: a file or a name; the default core where none is given. `only`: text that the names of kernels have; all kernels where none
+/// is given.
+///
+/// # Errors
+/// The machine is too loaded, a tool is missing, or a signal interrupts.
+pub(super) fn validate(
+    globals: &Globals,
+    core: Option<&str>,
+    only: Option<&str>,
+    json: bool,
+) -> Result<Status> {
+    let begun_ns = monotonic_ns();
+    let interrupt = Interrupt::install().context("cannot catch signals").status(Status::Missing)?;
+    let program = gauge::find()?;
+    // Before anything is measured: a core that cannot be read.
+    let chosen: Vec<&str> = only.into_iter().flat_map(|text| ["--only", text]).collect();
+    let plan = resolve(&experiment(&program, core, &chosen, true), &HostSurroundings)?;
+    let mut phases = Phases::still(globals.quiet);
+    let mut reports = Vec::new();
+    for process in 0..PROCESSES {
+        phases.tell("timing kernels on this CPU", Some(&format!("{} of {PROCESSES}", process + 1)));
+        reports.push(gauge::run(&program, "time", &chosen, &interrupt)?);
+    }
+    let truth = Truth::of(&reports).map_err(|loaded| fail(Status::Missing, loaded))?;
+    phases.tell("running the kernels under emulation (a minute)", None);
+    let recording = record(&plan, &interrupt).or_else(|error| {
+        // The QEMU of programs has no plugins in Debian 13; a machine's has.
+        if status_of(&error) != Some(Status::Missing) {
+            return Err(error);
+        }
+        record(
+            &resolve(&experiment(&program, core, &chosen, false), &HostSurroundings)?,
+            &interrupt,
+        )
+    });
+    phases.end();
+    let recording = recording?;
+    let Some(core) = plan.emulation().and_then(|emulation| emulation.core.clone()) else {
+        return Err(fail(
+            Status::Missing,
+            "the plan has no modelled core; this is a fault of opcost",
+        ));
+    };
+    let (cases, not_emulated) = cases(&truth, &recording);
+    let Some(report) = report(&cases) else {
+        return Err(fail(Status::Missing, "no kernel ran both on this CPU and under emulation"));
+    };
+    let first = &reports[0];
+    let mut outcome = Found {
+        schema: 1,
+        core: core.name.clone(),
+        given: core.given.clone(),
+        fingerprint: core.fingerprint.clone(),
+        cpu: first.cpu.to_string(),
+        clock: first.clock.word(),
+        left_out: LeftOut {
+            noisy: truth.noisy.len(),
+            not_here: truth.left_out.len(),
+            not_emulated,
+        },
+        report,
+        kept: None,
+        chosen: only.is_some(),
+        seconds: 0.0,
+    };
+    if only.is_none() {
+        outcome.kept = keep(&outcome, &core, first)?;
+    }
+    outcome.seconds = (monotonic_ns() - begun_ns) as f64 / 1e9;
+    let text = if json {
+        serde_json::to_string_pretty(&outcome).context("the outcome to JSON")? + "\n"
+    } else {
+        page::text(&outcome, &globals.style())
+    };
+    print(&text)?;
+    Ok(Status::Done)
+}
+
+/// The marked kernels on the modelled core.
+///
+/// `alone`: without a kernel of an operating system, whose ticks fall into regions; else in a guest.
+fn experiment(program: &Path, core: Option<&str>, chosen: &[&str], alone: bool) -> Experiment {
+    let mut words: Vec<OsString> = vec![program.into(), "mark".into()];
+    words.extend(chosen.iter().map(OsString::from));
+    Experiment {
+        name: Some("validation".into()),
+        machine: Some(MachineKind::Emulated),
+        kernel: alone.then(|| NO_KERNEL.into()).into_iter().collect(),
+        pack_only: !alone,
+        pairs: Some(1),
+        regions: true,
+        cycles: true,
+        core: core.map(str::to_string),
+        variants: vec![Variant {
+            name: Some("kernels".into()),
+            command: Some(Command::of_words(&words)),
+            ..Variant::default()
+        }],
+        ..Experiment::default()
+    }
+}
+
+/// Makes the one run, in a store of its own.
+fn record(plan: &crate::plan::Plan, interrupt: &Interrupt) -> Result<Recording> {
+    let folder =
+        Scratch::new().context("cannot make a folder for the recording").status(Status::Missing)?;
+    let (mut machine, state) = machine_for(true, plan, interrupt)?;
+    let writer = Store::open_for_writing(&folder.path().join("store"))
+        .and_then(|store| store.begin(plan, &state, unix_ns()))
+        .map_err(StoreError::carried)?;
+    let (ending, recording) =
+        make_runs(plan, &[], (machine.as_mut(), &state, interrupt), writer, &mut Silent)?;
+    match ending {
+        Ending::Complete | Ending::Stopped(_) => Ok(recording),
+        Ending::Interrupted => Err(fail(
+            Status::Interrupted,
+            "interrupted; nothing is kept of a validation that did not end",
+        )),
+        Ending::Failed { failure, .. } => Err(fail(
+            Status::WorkFailed,
+            format!("the kernels failed under emulation: {}", failure::in_words(&failure)),
+        )),
+    }
+}
+
+/// The kernels that have both figures, and how many have a true one alone.
+fn cases(truth: &Truth, recording: &Recording) -> (Vec<Case>, usize) {
+    let run = recording
+        .records
+        .iter()
+        .find(|run| run.outcome == Outcome::Finished && run.block.is_some());
+    let figure = |name: &KernelName, metric: &str| {
+        let key =
+            MetricKey { region: name.region(), ..MetricKey::new(metric, Domain::User, EMULATOR) };
+        Some(run?.sample(recording.dictionary.id(&key)?)?.value)
+    };
+    let case = |(name, truth_milli): (&KernelName, &u64)| {
+        let mut cycles = Cycles::default();
+        for (sum, part) in cycles.by_cause.iter_mut().zip(CYCLE_PARTS) {
+            *sum = figure(name, part)?;
+        }
+        cycles.far = figure(name, CYCLES_FAR)?;
+        Some(Case {
+            name: name.clone(),
+            truth: *truth_milli as f64 / 1000.0,
+            modelled: cycles.total() as f64,
+            instructions: figure(name, "instructions")? as f64,
+            confidence: confidence(&cycles),
+        })
+    };
+    let cases: Vec<Case> = truth.kernels.iter().filter_map(case).collect();
+    let missing = truth.kernels.len() - cases.len();
+    (cases, missing)
+}
+
+/// Keeps the result where later estimates look for it.
+fn keep(outcome: &Found, core: &CorePlan, first: &GaugeReport) -> Result<Option<PathBuf>> {
+    let Some(folder) = kept::folder() else { return Ok(None) };
+    let now_ns = unix_ns();
+    let day = date(now_ns);
+    let on = format!("{}, {}", outcome.cpu, day.split(' ').next().unwrap_or_default());
+    let kept = Kept::new(
+        &core.name,
+        &core.fingerprint,
+        now_ns / 1_000_000_000,
+        outcome.report.validation(on),
+    );
+    kept::keep(&folder, &kept, &first.cpu)
+        .map(Some)
+        .with_context(|| format!("cannot keep the result in {}", folder.display()))
+        .status(Status::Missing)
+}
