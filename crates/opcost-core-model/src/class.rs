@@ -51,8 +51,8 @@ classes! {
     AluCarry, "alu_carry", Integer, "`adc`, `sbb`.";
     ConditionalMove, "conditional_move", Integer, "`cmovcc`.";
     SetFlag, "set_flag", Integer, "`setcc`.";
-    Lea, "lea", Integer, "`lea` of at most two parts.";
-    LeaComplex, "lea_complex", Integer, "`lea` of three parts or with a scaled index.";
+    Lea, "lea", Integer, "`lea` of at most two of base, index and displacement.";
+    LeaComplex, "lea_complex", Integer, "`lea` of base, index and displacement.";
     Shift, "shift", Integer, "Shifts and rotations.";
     RotateCarry, "rotate_carry", Integer, "`rcl`, `rcr`.";
     ShiftDouble, "shift_double", Integer, "`shld`, `shrd`.";
@@ -85,6 +85,7 @@ classes! {
     VectorHorizontal, "vector_horizontal", Vector, "Sums across a vector of integers.";
     VectorShift, "vector_shift", Vector, "Shifts of vectors.";
     VectorShuffle, "vector_shuffle", Vector, "Shuffles within 128 bits.";
+    VectorShuffleBytes, "vector_shuffle_bytes", Vector, "`pshufb`, `palignr`, packs.";
     VectorShuffleLanes, "vector_shuffle_lanes", Vector, "Shuffles across 128 bits.";
     VectorBlend, "vector_blend", Vector, "Blends.";
     VectorToInteger, "vector_to_integer", Vector, "`movd` and `movmsk` to a general register.";
@@ -93,7 +94,8 @@ classes! {
     VectorInsert, "vector_insert", Vector, "`pinsr`.";
     VectorTest, "vector_test", Vector, "Comparisons of vectors that set flags.";
     VectorMask, "vector_mask", Vector, "Mask registers.";
-    FloatAdd, "float_add", Vector, "Addition, subtraction, minimum, comparison of floating point.";
+    FloatAdd, "float_add", Vector, "Addition and subtraction of floating point.";
+    FloatCompare, "float_compare", Vector, "Minimum, maximum and comparison of floating point.";
     FloatMultiply, "float_multiply", Vector, "Multiplication of floating point.";
     Fma, "fma", Vector, "Multiplication and addition in one.";
     FloatDivide32, "float_divide_32", Vector, "Division of single precision.";
@@ -185,15 +187,17 @@ pub(crate) fn by_name(mnemonic: Mnemonic) -> Option<Class> {
         | Vpavgb | Vpavgw | Vpcmpeqb | Vpcmpeqd | Vpcmpeqq | Vpcmpeqw | Vpcmpgtb | Vpcmpgtd
         | Vpcmpgtq | Vpcmpgtw | Vplzcntd | Vplzcntq | Vpmaxsb | Vpmaxsd | Vpmaxsq | Vpmaxsw
         | Vpmaxub | Vpmaxud | Vpmaxuq | Vpmaxuw | Vpminsb | Vpminsd | Vpminsq | Vpminsw
-        | Vpminub | Vpminud | Vpminuq | Vpminuw | Vpmultishiftqb | Vpopcntb | Vpopcntd
-        | Vpopcntq | Vpopcntw | Vpsignb | Vpsignd | Vpsignw | Vpsubb | Vpsubd | Vpsubq
-        | Vpsubsb | Vpsubsw | Vpsubusb | Vpsubusw | Vpsubw => Class::VectorInteger,
+        | Vpminub | Vpminud | Vpminuq | Vpminuw | Vpopcntb | Vpopcntd | Vpopcntq | Vpopcntw
+        | Vpsignb | Vpsignd | Vpsignw | Vpsubb | Vpsubd | Vpsubq | Vpsubsb | Vpsubsw | Vpsubusb
+        | Vpsubusw | Vpsubw => Class::VectorInteger,
         Pmaddubsw | Pmaddwd | Pmuldq | Pmulhrsw | Pmulhrw | Pmulhuw | Pmulhw | Pmulld | Pmullw
         | Pmuludq | Psadbw | Vpdpbusd | Vpdpbusds | Vpdpwssd | Vpdpwssds | Vpmadd52huq
         | Vpmadd52luq | Vpmaddubsw | Vpmaddwd | Vpmuldq | Vpmulhrsw | Vpmulhuw | Vpmulhw
-        | Vpmulld | Vpmullq | Vpmullw | Vpmuludq | Vpsadbw | Pmulhriw | Vpmulhd | Vpmulhud
-        | Vpdpbssd | Vpdpbssds | Vpdpbsud | Vpdpbsuds | Vpdpbuud | Vpdpbuuds | Vpdpwsud
-        | Vpdpwsuds | Vpdpwusd | Vpdpwusds | Vpdpwuud | Vpdpwuuds => Class::VectorMultiply,
+        | Vpmulld | Vpmullq | Vpmullw | Vpmultishiftqb | Vpmuludq | Vpsadbw | Pmulhriw
+        | Vpmulhd | Vpmulhud | Vpdpbssd | Vpdpbssds | Vpdpbsud | Vpdpbsuds | Vpdpbuud
+        | Vpdpbuuds | Vpdpwsud | Vpdpwsuds | Vpdpwusd | Vpdpwusds | Vpdpwuud | Vpdpwuuds => {
+            Class::VectorMultiply
+        }
         Mpsadbw | Phaddd | Phaddsw | Phaddw | Phminposuw | Phsubd | Phsubsw | Phsubw
         | Vdbpsadbw | Vmpsadbw | Vphaddd | Vphaddsw | Vphaddw | Vphminposuw | Vphsubd
         | Vphsubsw | Vphsubw => Class::VectorHorizontal,
@@ -203,21 +207,21 @@ pub(crate) fn by_name(mnemonic: Mnemonic) -> Option<Class> {
         | Vpshrdvw | Vpshrdw | Vpslld | Vpsllq | Vpsllvd | Vpsllvq | Vpsllvw | Vpsllw | Vpsrad
         | Vpsraq | Vpsravd | Vpsravq | Vpsravw | Vpsraw | Vpsrld | Vpsrlq | Vpsrlvd | Vpsrlvq
         | Vpsrlvw | Vpsrlw => Class::VectorShift,
+        Packssdw | Packsswb | Packusdw | Packuswb | Palignr | Pshufb | Vpackssdw | Vpacksswb
+        | Vpackusdw | Vpackuswb | Vpalignr | Vpshufb => Class::VectorShuffleBytes,
         Insertps | Movddup | Movhlps | Movhpd | Movhps | Movlhps | Movlpd | Movlps | Movshdup
-        | Movsldup | Packssdw | Packsswb | Packusdw | Packuswb | Palignr | Pmovsxbd | Pmovsxbq
-        | Pmovsxbw | Pmovsxdq | Pmovsxwd | Pmovsxwq | Pmovzxbd | Pmovzxbq | Pmovzxbw | Pmovzxdq
-        | Pmovzxwd | Pmovzxwq | Pshufb | Pshufd | Pshufhw | Pshuflw | Pshufw | Pslldq | Psrldq
-        | Punpckhbw | Punpckhdq | Punpckhqdq | Punpckhwd | Punpcklbw | Punpckldq | Punpcklqdq
-        | Punpcklwd | Shufpd | Shufps | Unpckhpd | Unpckhps | Unpcklpd | Unpcklps | Valignd
-        | Valignq | Vbroadcastsd | Vbroadcastss | Vinsertps | Vmovddup | Vmovhlps | Vmovhpd
-        | Vmovhps | Vmovlhps | Vmovlpd | Vmovlps | Vmovshdup | Vmovsldup | Vpackssdw
-        | Vpacksswb | Vpackusdw | Vpackuswb | Vpalignr | Vpbroadcastb | Vpbroadcastd
-        | Vpbroadcastq | Vpbroadcastw | Vpermilpd | Vpermilps | Vpmovsxbd | Vpmovsxbq
-        | Vpmovsxbw | Vpmovsxdq | Vpmovsxwd | Vpmovsxwq | Vpmovzxbd | Vpmovzxbq | Vpmovzxbw
-        | Vpmovzxdq | Vpmovzxwd | Vpmovzxwq | Vpshufb | Vpshufd | Vpshufhw | Vpshuflw | Vpslldq
-        | Vpsrldq | Vpunpckhbw | Vpunpckhdq | Vpunpckhqdq | Vpunpckhwd | Vpunpcklbw
-        | Vpunpckldq | Vpunpcklqdq | Vpunpcklwd | Vshufpd | Vshufps | Vunpckhpd | Vunpckhps
-        | Vunpcklpd | Vunpcklps => Class::VectorShuffle,
+        | Movsldup | Pmovsxbd | Pmovsxbq | Pmovsxbw | Pmovsxdq | Pmovsxwd | Pmovsxwq | Pmovzxbd
+        | Pmovzxbq | Pmovzxbw | Pmovzxdq | Pmovzxwd | Pmovzxwq | Pshufd | Pshufhw | Pshuflw
+        | Pshufw | Pslldq | Psrldq | Punpckhbw | Punpckhdq | Punpckhqdq | Punpckhwd | Punpcklbw
+        | Punpckldq | Punpcklqdq | Punpcklwd | Shufpd | Shufps | Unpckhpd | Unpckhps | Unpcklpd
+        | Unpcklps | Valignd | Valignq | Vbroadcastsd | Vbroadcastss | Vinsertps | Vmovddup
+        | Vmovhlps | Vmovhpd | Vmovhps | Vmovlhps | Vmovlpd | Vmovlps | Vmovshdup | Vmovsldup
+        | Vpbroadcastb | Vpbroadcastd | Vpbroadcastq | Vpbroadcastw | Vpermilpd | Vpermilps
+        | Vpmovsxbd | Vpmovsxbq | Vpmovsxbw | Vpmovsxdq | Vpmovsxwd | Vpmovsxwq | Vpmovzxbd
+        | Vpmovzxbq | Vpmovzxbw | Vpmovzxdq | Vpmovzxwd | Vpmovzxwq | Vpshufd | Vpshufhw
+        | Vpshuflw | Vpslldq | Vpsrldq | Vpunpckhbw | Vpunpckhdq | Vpunpckhqdq | Vpunpckhwd
+        | Vpunpcklbw | Vpunpckldq | Vpunpcklqdq | Vpunpcklwd | Vshufpd | Vshufps | Vunpckhpd
+        | Vunpckhps | Vunpcklpd | Vunpcklps => Class::VectorShuffle,
         Vbroadcastf128 | Vbroadcastf32x2 | Vbroadcastf32x4 | Vbroadcastf32x8 | Vbroadcastf64x2
         | Vbroadcastf64x4 | Vbroadcasti128 | Vbroadcasti32x2 | Vbroadcasti32x4
         | Vbroadcasti32x8 | Vbroadcasti64x2 | Vbroadcasti64x4 | Vcompresspd | Vcompressps
@@ -258,11 +262,12 @@ pub(crate) fn by_name(mnemonic: Mnemonic) -> Option<Class> {
         | Vptestmd | Vptestmq | Vptestmw | Vptestnmb | Vptestnmd | Vptestnmq | Vptestnmw => {
             Class::VectorMask
         }
-        Addpd | Addps | Addsd | Addss | Addsubpd | Addsubps | Cmppd | Cmpps | Cmpsd | Cmpss
-        | Maxpd | Maxps | Maxsd | Maxss | Minpd | Minps | Minsd | Minss | Subpd | Subps | Subsd
-        | Subss | Vaddpd | Vaddps | Vaddsd | Vaddss | Vaddsubpd | Vaddsubps | Vcmppd | Vcmpps
-        | Vcmpsd | Vcmpss | Vmaxpd | Vmaxps | Vmaxsd | Vmaxss | Vminpd | Vminps | Vminsd
-        | Vminss | Vsubpd | Vsubps | Vsubsd | Vsubss => Class::FloatAdd,
+        Addpd | Addps | Addsd | Addss | Addsubpd | Addsubps | Subpd | Subps | Subsd | Subss
+        | Vaddpd | Vaddps | Vaddsd | Vaddss | Vaddsubpd | Vaddsubps | Vsubpd | Vsubps | Vsubsd
+        | Vsubss => Class::FloatAdd,
+        Cmppd | Cmpps | Cmpsd | Cmpss | Maxpd | Maxps | Maxsd | Maxss | Minpd | Minps | Minsd
+        | Minss | Vcmppd | Vcmpps | Vcmpsd | Vcmpss | Vmaxpd | Vmaxps | Vmaxsd | Vmaxss
+        | Vminpd | Vminps | Vminsd | Vminss => Class::FloatCompare,
         Mulpd | Mulps | Mulsd | Mulss | Vmulpd | Vmulps | Vmulsd | Vmulss => Class::FloatMultiply,
         Vfmadd132pd | Vfmadd132ps | Vfmadd132sd | Vfmadd132ss | Vfmadd213pd | Vfmadd213ps
         | Vfmadd213sd | Vfmadd213ss | Vfmadd231pd | Vfmadd231ps | Vfmadd231sd | Vfmadd231ss
@@ -384,7 +389,7 @@ mod tests {
         for (name, class) in [
             (Mnemonic::Add, Some(Class::Alu)),
             (Mnemonic::Vfnmadd231sd, Some(Class::Fma)),
-            (Mnemonic::Vpackuswb, Some(Class::VectorShuffle)),
+            (Mnemonic::Vpackuswb, Some(Class::VectorShuffleBytes)),
             (Mnemonic::Vucomisd, Some(Class::VectorTest)),
             (Mnemonic::Mov, None),
             (Mnemonic::Tdpbuud, None),

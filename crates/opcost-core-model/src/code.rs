@@ -67,21 +67,25 @@ pub(crate) enum Kind {
 }
 
 /// It reads memory.
-pub(crate) const LOADS: u8 = 1;
+pub(crate) const LOADS: u16 = 1;
 /// It writes memory.
-pub(crate) const STORES: u8 = 2;
+pub(crate) const STORES: u16 = 2;
 /// Its loads and stores are of vector registers.
-pub(crate) const IN_VECTOR: u8 = 4;
+pub(crate) const IN_VECTOR: u16 = 4;
 /// Its memory operand is on the stack, by a stack register and a constant.
-pub(crate) const ON_STACK: u8 = 8;
+pub(crate) const ON_STACK: u16 = 8;
 /// It and the branch behind it are one, or it is a branch that may be one with what is before it.
-pub(crate) const FUSES: u8 = 16;
+pub(crate) const FUSES: u16 = 16;
 /// Each of its accesses is one of its own, none a part of another.
-pub(crate) const SCATTERED: u8 = 32;
+pub(crate) const SCATTERED: u16 = 32;
 /// Its stores go past the caches.
-pub(crate) const PAST_CACHES: u8 = 64;
+pub(crate) const PAST_CACHES: u16 = 64;
 /// No class fits it.
-pub(crate) const UNKNOWN: u8 = 128;
+pub(crate) const UNKNOWN: u16 = 128;
+/// It and the branch behind it are one, which takes the branch's unit.
+pub(crate) const PAIRED: u16 = 512;
+/// Its address has a scaled index.
+pub(crate) const SCALED: u16 = 256;
 
 /// An instruction as one core executes it.
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +99,7 @@ pub(crate) struct Op {
     pub(crate) group: u8,
     /// Cycles less where the operand comes from its own class.
     pub(crate) chained: u8,
-    pub(crate) flags: u8,
+    pub(crate) flags: u16,
     /// Cycles that the second result is later than the first.
     pub(crate) second_later: u8,
     pub(crate) queue: Queue,
@@ -148,7 +152,17 @@ impl Core {
             offset += u32::from(length);
             op
         });
-        Code { start, ops: ops.collect() }
+        let mut ops: Box<[Op]> = ops.collect();
+        for place in 1..ops.len() {
+            let group = ops[place].group;
+            let is_branch = ops[place].flow == Flow::Branch && ops[place].flags & FUSES != 0;
+            let before = &mut ops[place - 1];
+            if is_branch && before.flow == Flow::Next && before.flags & FUSES != 0 {
+                before.flags |= PAIRED;
+                before.group = group;
+            }
+        }
+        Code { start, ops }
     }
 }
 
@@ -210,7 +224,7 @@ impl<const COUNT: usize> Places<COUNT> {
 struct Shape {
     class: Class,
     kind: Kind,
-    flags: u8,
+    flags: u16,
 }
 
 struct Reading<'a> {
@@ -227,7 +241,7 @@ impl Reading<'_> {
         let mut sources = Places::<4>::new(READY);
         let mut address = Places::<2>::new(READY);
         let mut results = Places::<4>::new(SINK);
-        let (mut loads, mut stores, mut on_stack) = (0, 0, false);
+        let (mut loads, mut stores, mut on_stack, mut scaled) = (0, 0, false, false);
         let info = self.factory.info(instruction);
         for memory in info.used_memory() {
             let access = memory.access();
@@ -246,6 +260,7 @@ impl Reading<'_> {
             stores += u32::from(writes);
             if reads || writes {
                 let index = memory.index();
+                scaled |= index != Register::None && memory.scale() > 1;
                 on_stack = index == Register::None
                     && matches!(memory.base().full_register(), Register::RSP | Register::RBP);
             }
@@ -275,10 +290,14 @@ impl Reading<'_> {
         };
         let moves_itself =
             |register: Register| stack_engine && register.full_register() == Register::RSP;
-        for (register, access) in &explicit {
+        // Cores know of vector registers whose upper part is 0, as compilers leave it, and need no
+        // operand for it (AMD, Software Optimization Guide 19h, section 2.11.4).
+        let keeps_zeros = keeps_upper_part(instruction);
+        for (number, (register, access)) in explicit.iter().enumerate() {
             if let Some(place) = place(*register)
                 && reads(*access)
                 && !moves_itself(*register)
+                && !(keeps_zeros && number == 0)
             {
                 sources.add(place);
             }
@@ -289,13 +308,15 @@ impl Reading<'_> {
             if moves_itself(register) {
                 continue;
             }
-            if reads(access) && !by_address(place) {
+            let named =
+                explicit.iter().any(|(other, _)| other.full_register() == register.full_register());
+            if reads(access) && !by_address(place) && !(keeps_zeros && named) {
                 sources.add(place);
             }
             if writes(access) {
                 results.add(place);
-                // A part of a register is merged with the rest.
-                if register.is_gpr8() || register.is_gpr16() || merges(instruction, register) {
+                // A part of a general register is merged with the rest.
+                if register.is_gpr8() || register.is_gpr16() {
                     sources.add(place);
                 }
             }
@@ -329,6 +350,9 @@ impl Reading<'_> {
         }
         if on_stack {
             flags |= ON_STACK;
+        }
+        if scaled {
+            flags |= SCALED;
         }
         if matches!(class, Class::Gather | Class::Scatter) {
             flags |= SCATTERED;
@@ -588,8 +612,7 @@ fn by_operands(instruction: &Instruction, loads: bool) -> Option<Class> {
             let parts = u32::from(base != Register::None)
                 + u32::from(index != Register::None)
                 + u32::from(instruction.memory_displacement64() != 0);
-            let scaled = index != Register::None && instruction.memory_index_scale() > 1;
-            if parts > 2 || scaled { Class::LeaComplex } else { Class::Lea }
+            if parts > 2 { Class::LeaComplex } else { Class::Lea }
         }
         Mnemonic::Mulx => {
             if bits() > 32 {
@@ -795,20 +818,19 @@ fn is_dependency_breaking(instruction: &Instruction) -> bool {
             )
 }
 
-/// Whether the upper part of a vector register stays, so that the result depends on it.
-fn merges(instruction: &Instruction, register: Register) -> bool {
-    register.is_xmm()
-        && matches!(
-            instruction.mnemonic(),
-            Mnemonic::Cvtsi2sd
-                | Mnemonic::Cvtsi2ss
-                | Mnemonic::Cvtsd2ss
-                | Mnemonic::Cvtss2sd
-                | Mnemonic::Sqrtsd
-                | Mnemonic::Sqrtss
-                | Mnemonic::Roundsd
-                | Mnemonic::Roundss
-                | Mnemonic::Rcpss
-                | Mnemonic::Rsqrtss
-        )
+/// Whether the first operand is a vector register of which the instruction only keeps the upper part.
+fn keeps_upper_part(instruction: &Instruction) -> bool {
+    matches!(
+        instruction.mnemonic(),
+        Mnemonic::Cvtsi2sd
+            | Mnemonic::Cvtsi2ss
+            | Mnemonic::Cvtsd2ss
+            | Mnemonic::Cvtss2sd
+            | Mnemonic::Sqrtsd
+            | Mnemonic::Sqrtss
+            | Mnemonic::Roundsd
+            | Mnemonic::Roundss
+            | Mnemonic::Rcpss
+            | Mnemonic::Rsqrtss
+    )
 }

@@ -132,6 +132,8 @@ pub struct Window {
     pub queue_address: u64,
     /// Operations that wait for vector units.
     pub queue_vector: u64,
+    /// Operations in front of that queue, which enter it in order.
+    pub queue_vector_front: u64,
     /// Loads in flight.
     pub load_queue: u64,
     /// Stores that are not in L1 yet.
@@ -156,6 +158,8 @@ pub struct Rename {
     pub fuses_arithmetic: bool,
     /// Loads of stack slots that were just stored.
     pub stack_slots: bool,
+    /// Loads that find their value as many stores back as the last times.
+    pub stored_values: bool,
 }
 
 /// Size of a cache of 64-byte lines.
@@ -206,11 +210,15 @@ pub struct Caches {
     pub memory: Dram,
     /// The instruction cache; a miss costs the second level's latency.
     pub code: FirstLevel,
+    /// Cycles between two lines that come into one set of L1.
+    pub same_set: u64,
     /// Lines that L1 waits for at one time.
     pub misses: u64,
     /// More cycles of a load that reaches into another line.
     pub split: u64,
-    /// Stores that enter L1 in a cycle.
+    /// More cycles of a load whose address has a scaled index.
+    pub scaled: u64,
+    /// Stores to one line that enter L1 in a cycle.
     pub commits: u64,
 }
 
@@ -224,8 +232,10 @@ pub struct Forward {
     pub latency_vector: u64,
     /// Cycles from a store's data to the value of a load that the store covers in part only.
     pub failure: u64,
-    /// Cycles from a store's data to the value of a renamed stack slot.
+    /// Cycles from a store's data to the value of a load that renaming gives the value to.
     pub renamed: u64,
+    /// More cycles of such a load if its instruction has an operation as well.
+    pub renamed_operand: u64,
 }
 
 /// Size of a table of pages or jumps.
@@ -288,6 +298,10 @@ pub struct Prediction {
     pub restart: u64,
     /// Cycles in which nothing is fetched behind a taken jump, beyond the end of its own cycle.
     pub taken: u64,
+    /// More cycles of a return.
+    pub returned: u64,
+    /// More cycles of an indirect jump that goes to more than one place.
+    pub indirect: u64,
     /// Cycles of a taken jump that only the second table of targets knows.
     pub target_second: u64,
     /// Cycles of a taken jump that no table knows and that names its target.
@@ -566,6 +580,7 @@ impl Core {
             ("window.queue_integer", window.queue_integer, 1, 1024),
             ("window.queue_address", window.queue_address, 1, 1024),
             ("window.queue_vector", window.queue_vector, 1, 1024),
+            ("window.queue_vector_front", window.queue_vector_front, 1, 1024),
             ("window.load_queue", window.load_queue, 1, 1024),
             ("window.store_queue", window.store_queue, 1, 1024),
             ("window.fetch_ahead", window.fetch_ahead, 1, 1000),
@@ -583,13 +598,16 @@ impl Core {
             ("cache.l2.line_cycles", cache.l2.line_cycles, 1, 1000),
             ("cache.l3.line_cycles", cache.l3.line_cycles, 1, 1000),
             ("cache.memory.line_cycles", cache.memory.line_cycles, 1, 1000),
+            ("cache.same_set", cache.same_set, 0, 1000),
             ("cache.misses", cache.misses, 1, 1024),
             ("cache.split", cache.split, 0, 1000),
+            ("cache.scaled", cache.scaled, 0, 1000),
             ("cache.commits", cache.commits, 1, 16),
             ("forward.latency", forward.latency, 1, 1000),
             ("forward.latency_vector", forward.latency_vector, 1, 1000),
             ("forward.failure", forward.failure, 1, 1000),
             ("forward.renamed", forward.renamed, 0, 1000),
+            ("forward.renamed_operand", forward.renamed_operand, 0, 1000),
             ("translation.page_bytes", translation.page_bytes, 64, 1 << 30),
             ("translation.first.ways", translation.first.ways, 1, 64),
             ("translation.second.ways", translation.second.ways, 1, 64),
@@ -604,6 +622,8 @@ impl Core {
             ("prefetch.stream_distance", prefetch.stream_distance, 0, 64),
             ("prediction.restart", prediction.restart, 1, 1000),
             ("prediction.taken", prediction.taken, 0, 100),
+            ("prediction.returned", prediction.returned, 0, 100),
+            ("prediction.indirect", prediction.indirect, 0, 100),
             ("prediction.target_second", prediction.target_second, 0, 100),
             ("prediction.target_unknown", prediction.target_unknown, 0, 1000),
             ("prediction.targets_first.ways", prediction.targets_first.ways, 1, 64),

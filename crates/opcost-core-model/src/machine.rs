@@ -5,8 +5,8 @@
 
 use crate::class::{Class, Queue};
 use crate::code::{
-    Code, FUSES, Flow, IN_VECTOR, Kind, LOADS, ON_STACK, Op, PAST_CACHES, REGISTERS, SCATTERED,
-    SINK, STORES, UNKNOWN,
+    Code, FUSES, Flow, IN_VECTOR, Kind, LOADS, ON_STACK, Op, PAIRED, PAST_CACHES, REGISTERS,
+    SCALED, SCATTERED, SINK, STORES, UNKNOWN,
 };
 use crate::cycles::{Cause, Cycles, Events};
 use crate::direction::Direction;
@@ -15,8 +15,8 @@ use crate::memory::Memory;
 use crate::ports::Ports;
 use crate::queue::Waiting;
 use crate::stamp::Stamp;
-use crate::stores::{Found, Store, Stores};
-use crate::target::Targets;
+use crate::stores::{Found, Pairs, Store, Stores};
+use crate::target::{Guess, Targets};
 use std::ops::Range;
 
 /// One access to memory that an instruction of a block made.
@@ -155,6 +155,8 @@ struct State {
     fetch_line: u64,
     /// Whether a branch would be one with the instruction before it.
     fuses: bool,
+    /// Whether that instruction has taken the branch's unit.
+    paired: bool,
 
     /// Entry into the window, likewise.
     dispatch: u64,
@@ -169,10 +171,15 @@ struct State {
     integer: Waiting,
     address: Waiting,
     vector: Waiting,
+    /// When the last vector operations entered their queue, as a ring, and the last of these times.
+    vector_entries: Box<[Stamp]>,
+    vector_next: usize,
+    vector_entered: Stamp,
 
     ports: Ports,
     memory: Memory,
     stores: Stores,
+    pairs: Pairs,
     /// Loads do not execute before this cycle: a fence or a locked instruction.
     loads_from: u64,
     /// The line that the last store past the caches went to.
@@ -208,8 +215,13 @@ struct State {
     forward: u64,
     forward_vector: u64,
     forward_failure: u64,
-    forward_renamed: u64,
+    renamed: u64,
+    renamed_operand: u64,
     renames_stack: bool,
+    renames_stored: bool,
+    scaled: u64,
+    returned: u64,
+    indirect: u64,
 }
 
 impl State {
@@ -224,6 +236,7 @@ impl State {
             fetch_cause: Cause::Frontend,
             fetch_line: u64::MAX,
             fuses: false,
+            paired: false,
             dispatch: 0,
             dispatch_used: 0,
             dispatch_cause: Cause::Issue,
@@ -234,9 +247,13 @@ impl State {
             integer: Waiting::new(core.window.queue_integer),
             address: Waiting::new(core.window.queue_address),
             vector: Waiting::new(core.window.queue_vector),
+            vector_entries: ring(core.window.queue_vector_front),
+            vector_next: 0,
+            vector_entered: Stamp::default(),
             ports: Ports::new(core.groups()),
             memory: Memory::new(core, u64::from(load.latency)),
             stores: Stores::new(core.window.store_queue, core.cache.commits),
+            pairs: Pairs::new(),
             loads_from: 0,
             past_line: u64::MAX,
             retired: Stamp::default(),
@@ -264,8 +281,13 @@ impl State {
             forward: core.forward.latency,
             forward_vector: core.forward.latency_vector,
             forward_failure: core.forward.failure,
-            forward_renamed: core.forward.renamed,
+            renamed: core.forward.renamed,
+            renamed_operand: core.forward.renamed_operand,
             renames_stack: core.rename.stack_slots,
+            renames_stored: core.rename.stored_values,
+            scaled: core.cache.scaled,
+            returned: core.prediction.returned,
+            indirect: core.prediction.indirect,
         }
     }
 
@@ -316,15 +338,18 @@ impl State {
             self.fetch(at, op);
         }
         let fused = self.fuses && op.flow == Flow::Branch && op.flags & FUSES != 0;
+        let paired = std::mem::replace(&mut self.paired, op.flags & PAIRED != 0);
         self.fuses = op.flags & FUSES != 0 && op.flow == Flow::Next;
         match op.kind {
             Kind::Plain if fused => {
-                // It has its unit, and no place of its own in the window.
+                // It has no place of its own in the window, and its unit where it is known as a pair.
                 let flags = self.sources(op);
-                let ready = flags.cycle().max(self.dispatch + 1);
-                let issued = self.ports.reserve(op.group, ready - 1, op.occupancy);
-                self.retire(Stamp::new(issued + 1, Cause::Issue), 0);
-                self.branch(op, at, after, issued + 1);
+                let mut resolved = flags.cycle().max(self.dispatch + 1);
+                if !paired {
+                    resolved = self.ports.reserve(op.group, resolved - 1, op.occupancy) + 1;
+                    self.retire(Stamp::new(resolved, Cause::Issue), 0);
+                }
+                self.branch(op, at, after, resolved);
             }
             Kind::Plain | Kind::Transfer => self.ordinary(op, at, after, own),
             Kind::Free | Kind::Moved => {
@@ -358,7 +383,10 @@ impl State {
             }
         }
         if op.kind == Kind::Plain {
-            let start = data.cycle().max(self.dispatch);
+            let mut start = data.cycle().max(self.dispatch);
+            if op.queue == Queue::Vector {
+                start = start.max(self.vector_entered.cycle());
+            }
             let issued = self.ports.reserve(op.group, start, op.occupancy);
             done = issued + u64::from(op.latency);
             cause = if issued > start {
@@ -372,7 +400,10 @@ impl State {
             self.unknown += u64::from(op.flags & UNKNOWN != 0);
             match op.queue {
                 Queue::Integer => self.integer.enter(self.dispatch, issued, cause),
-                Queue::Vector => self.vector.enter(self.dispatch, issued, cause),
+                Queue::Vector => {
+                    let entered = self.vector_entered.cycle();
+                    self.vector.enter(entered, issued, cause);
+                }
                 Queue::Address | Queue::None => {}
             }
             data = Stamp::new(done, cause);
@@ -399,6 +430,8 @@ impl State {
             self.fetch_code(line);
         }
         if last != line {
+            // It takes the cycles of both lines.
+            self.fetch_used += 1;
             self.fetch_code(last);
         }
         self.fetch_used += u64::from(op.slots);
@@ -415,6 +448,11 @@ impl State {
 
     fn fetch_code(&mut self, line: u64) {
         self.fetch_line = line;
+        // One line a cycle.
+        if self.fetch_used > 0 {
+            (self.fetch_cycle, self.fetch_used) = (self.fetch_cycle + 1, 0);
+            self.fetch_cause = Cause::Frontend;
+        }
         let ready = self.memory.code(line, self.fetch_cycle);
         if ready > self.fetch_cycle {
             (self.fetch_cycle, self.fetch_used, self.fetch_cause) = (ready, 0, Cause::Frontend);
@@ -435,18 +473,35 @@ impl State {
             }
         }
         self.enter_from(floor, op.slots);
-        let queue = match op.queue {
-            Queue::Integer => self.integer.full_until(self.dispatch),
-            Queue::Vector => self.vector.full_until(self.dispatch),
-            Queue::Address | Queue::None => None,
-        };
-        if let Some(free) = queue {
-            self.stall(free, op.slots);
+        match op.queue {
+            Queue::Integer => {
+                if let Some(free) = self.integer.full_until(self.dispatch) {
+                    self.stall(free, op.slots);
+                }
+            }
+            Queue::Vector => self.enter_vector(op.slots),
+            Queue::Address | Queue::None => {}
         }
         if op.flags & (LOADS | STORES) != 0
             && let Some(free) = self.address.full_until(self.dispatch)
         {
             self.stall(free, op.slots);
+        }
+    }
+
+    /// Vector operations wait in order until their queue has a place for them.
+    #[inline(always)]
+    fn enter_vector(&mut self, slots: u8) {
+        self.stall(self.vector_entries[self.vector_next], slots);
+        let earliest = self.vector_entered.cycle().max(self.dispatch);
+        self.vector_entered = match self.vector.full_until(earliest) {
+            Some(free) => free,
+            None => Stamp::new(earliest, Cause::Dependencies),
+        };
+        self.vector_entries[self.vector_next] = self.vector_entered;
+        self.vector_next += 1;
+        if self.vector_next == self.vector_entries.len() {
+            self.vector_next = 0;
         }
     }
 
@@ -516,7 +571,9 @@ impl State {
             self.dispatch_cause
         };
         self.address.enter(self.dispatch, issued, cause);
-        let hit = issued + u64::from(cost.latency);
+        let latency =
+            u64::from(cost.latency) + if op.flags & SCALED != 0 { self.scaled } else { 0 };
+        let hit = issued + latency;
         let mut done = hit;
         let mut far = false;
         if let Some((address, bytes)) = place {
@@ -524,17 +581,17 @@ impl State {
             let ready = self.memory.load(at, address, bytes, issued);
             match found {
                 Found::Nothing if ready > issued => {
-                    done = ready + u64::from(cost.latency);
+                    done = ready + latency;
                     (cause, far) = (self.memory.cause(ready - issued), true);
                 }
                 Found::Nothing => {}
-                Found::Whole(store) => {
+                Found::Whole(store, ago) => {
                     self.memory.events.forwarded += 1;
-                    let on_stack = op.flags & ON_STACK != 0 && store.on_stack;
-                    let renamed = self.renames_stack && on_stack && store.address == address;
+                    let on_stack = self.renames_stack && op.flags & ON_STACK != 0 && store.on_stack;
+                    let known = self.renames_stored && !in_vector && self.pairs.knows(at, ago);
                     let latency = if in_vector { self.forward_vector } else { self.forward };
-                    let (least, latency) = match renamed {
-                        true => (self.dispatch, self.forward_renamed),
+                    let (least, latency) = match (on_stack || known) && store.address == address {
+                        true => (self.dispatch, self.forward_renamed(op)),
                         false => (hit, latency),
                     };
                     done = least;
@@ -542,16 +599,22 @@ impl State {
                         (done, cause) = (store.data + latency, Cause::Dependencies);
                     }
                 }
-                Found::Part(store) => {
+                Found::Part(data) => {
                     self.memory.events.forward_failures += 1;
-                    if store.data + self.forward_failure > hit {
-                        done = store.data + self.forward_failure;
+                    if data + self.forward_failure > hit {
+                        done = data + self.forward_failure;
                         (cause, far) = (Cause::Memory, true);
                     }
                 }
             }
         }
         Loaded { done, cause, far }
+    }
+
+    /// Cycles until renaming has a load's value.
+    #[inline(always)]
+    fn forward_renamed(&self, op: &Op) -> u64 {
+        self.renamed + if op.kind == Kind::Plain { self.renamed_operand } else { 0 }
     }
 
     /// Makes an instruction's stores and lets the instruction leave the window.
@@ -603,7 +666,7 @@ impl State {
         } else {
             self.memory.access(address, bytes, left)
         };
-        let commit = self.stores.commit(ready);
+        let commit = self.stores.commit(ready, address / LINE_BYTES);
         let on_stack = op.flags & ON_STACK != 0;
         self.stores.push(Store { address, bytes, data, commit, on_stack });
         if others {
@@ -630,7 +693,7 @@ impl State {
             }
             let bytes = u64::from(access.bytes).max(1);
             let ready = self.memory.access(access.address, bytes, self.retired.cycle());
-            let commit = self.stores.commit(ready);
+            let commit = self.stores.commit(ready, access.address / LINE_BYTES);
             self.stores.push(Store {
                 address: access.address,
                 bytes,
@@ -671,31 +734,36 @@ impl State {
     #[inline(always)]
     fn branch(&mut self, op: &Op, at: u64, after: u64, resolved: u64) {
         let behind = at.wrapping_add(u64::from(op.length));
-        let (missed, taken) = match op.flow {
+        let (missed, taken, more) = match op.flow {
             Flow::Next => return,
             Flow::Branch => {
                 let taken = after != behind;
-                self.targets.outcome(taken);
                 self.memory.events.branches += 1;
-                (self.direction.misses(at, taken), taken)
+                (self.direction.misses(at, taken), taken, 0)
             }
-            Flow::Jump => (false, true),
+            Flow::Jump => (false, true, 0),
             Flow::Call => {
                 self.targets.call(behind);
-                (false, true)
+                (false, true, 0)
             }
             Flow::JumpIndirect | Flow::CallIndirect => {
                 if op.flow == Flow::CallIndirect {
                     self.targets.call(behind);
                 }
-                let missed = self.targets.misses(at, after);
-                // Two bits that tell targets apart.
-                self.direction.push((after >> 4 ^ after >> 7) & 1 != 0);
-                self.direction.push((after >> 5 ^ after >> 9) & 1 != 0);
-                (missed, true)
+                // A bit that tells jumps apart.
+                self.direction.push((at >> 2 ^ at >> 5) & 1 != 0);
+                match self.targets.guess(at, after) {
+                    Guess::Missed => (true, true, 0),
+                    Guess::Same => (false, true, 0),
+                    Guess::ByHistory => (false, true, self.indirect),
+                }
             }
-            Flow::Return => (self.targets.misses_return(after), true),
+            Flow::Return => (self.targets.misses_return(at, after), true, self.returned),
         };
+        if taken && op.flow != Flow::Return {
+            let target = if op.flow == Flow::JumpIndirect { after } else { 0 };
+            self.targets.passed(at, target);
+        }
         if missed {
             self.memory.events.branch_misses += 1;
             self.fetch_cycle = resolved + self.restart;
@@ -703,7 +771,7 @@ impl State {
         } else if taken {
             let (cycles, decoded) = self.targets.taken(at);
             self.memory.events.target_misses += u64::from(decoded);
-            self.fetch_cycle += 1 + self.taken + cycles;
+            self.fetch_cycle += 1 + self.taken + cycles + more;
             (self.fetch_used, self.fetch_cause) = (0, Cause::Frontend);
         }
     }
@@ -767,7 +835,7 @@ impl State {
         }
         let done = ready + u64::from(op.latency);
         self.loads_from = done;
-        self.stores.commit(done);
+        self.stores.commit(done, u64::MAX);
         let cause = if ready > issued {
             self.memory.cause(ready - issued)
         } else if start > own_start {
@@ -789,6 +857,8 @@ impl State {
             let issued = self.ports.reserve(op.group, start, op.occupancy);
             self.string_from = issued + u64::from(op.latency);
             self.string_lines = [u64::MAX; 2];
+            (self.fetch_cycle, self.fetch_used) = (self.string_from, 0);
+            self.fetch_cause = Cause::Issue;
             self.retire(Stamp::new(self.string_from, Cause::Issue), op.slots);
         }
         let mut done = self.string_from;
@@ -817,7 +887,7 @@ impl State {
                 done = done.max(written);
                 self.retire(Stamp::new(written, cause), cost.slots);
                 let ready = self.memory.access(address, bytes, self.retired.cycle());
-                let commit = self.stores.commit(ready);
+                let commit = self.stores.commit(ready, address / LINE_BYTES);
                 let store = Store { address, bytes, data: written, commit, on_stack: false };
                 self.stores.push(store);
             } else {

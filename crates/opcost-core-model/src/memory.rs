@@ -59,6 +59,9 @@ pub(crate) struct Memory {
     /// When each place for a miss is free again, in order of use.
     misses: Vec<u64>,
     next_miss: usize,
+    /// By set of L1: when it may ask for another line.
+    sets: Vec<u64>,
+    same_set: u64,
     first_tlb: Sets,
     second_tlb: Sets,
     /// The page that was used last, which the first TLB holds.
@@ -102,6 +105,8 @@ impl Memory {
             code_cycles: cache.l2.latency,
             misses: vec![0; cache.misses as usize],
             next_miss: 0,
+            sets: vec![0; (cache.l1.bytes / LINE_BYTES / cache.l1.ways) as usize],
+            same_set: cache.same_set,
             first_tlb: Sets::new(translation.first),
             second_tlb: Sets::new(Table { entries: second.entries, ways: second.ways }),
             last_page: u64::MAX,
@@ -187,7 +192,9 @@ impl Memory {
     #[inline(never)]
     fn miss(&mut self, line: u64, cycle: u64) -> u64 {
         self.events.l1_misses += 1;
-        let start = cycle.max(self.misses[self.next_miss]);
+        let set = line as usize & (self.sets.len() - 1);
+        let start = cycle.max(self.misses[self.next_miss]).max(self.sets[set]);
+        self.sets[set] = start + self.same_set;
         let (arrival, level) = self.fetch(line, start);
         self.events.l2_misses += u64::from(level > 2);
         self.events.l3_misses += u64::from(level > 3);

@@ -18,6 +18,8 @@ pub(crate) struct Ports {
     full: [(u64, u64); GROUPS_MAX],
     /// By group: cycles, from and up to, in which no operation that takes a unit for long was able to begin.
     closed: [(u64, u64); GROUPS_MAX],
+    /// Units behind the one that was taken last.
+    turn: u32,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -36,6 +38,7 @@ impl Ports {
             groups,
             full: [(0, 0); GROUPS_MAX],
             closed: [(0, 0); GROUPS_MAX],
+            turn: 0,
         }
     }
 
@@ -69,7 +72,11 @@ impl Ports {
             cycle += 1;
             free = units & !self.taken(cycle);
         }
-        let unit = free & free.wrapping_neg();
+        // The unit that was taken the longest ago, so that units of several groups are not always the first.
+        let behind = free & self.turn;
+        let behind = if behind == 0 { free } else { behind };
+        let unit = behind & behind.wrapping_neg();
+        self.turn = !(unit | unit.wrapping_sub(1));
         self.take(cycle, unit);
         if cycle > earliest {
             // All of the cycles between are full, and stay so.

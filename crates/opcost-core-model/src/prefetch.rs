@@ -102,73 +102,91 @@ impl Stride {
     }
 }
 
-/// Streams of lines that L1 misses, one a page.
+/// Streams of lines that L1 misses, one a page; a stream that leaves its page goes on in the next.
 pub(crate) struct Streams {
     streams: Vec<Stream>,
-    distance: u64,
+    distance: i64,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Stream {
     /// The page plus one.
     page: u64,
-    /// The last line within the page.
-    last: i8,
+    /// The last line.
+    last: u64,
     /// Up, down, or none yet.
-    step: i8,
+    step: i64,
     /// Steps in that direction in a row, up to a few.
     seen: u8,
     /// The farthest line asked for.
-    asked: i8,
+    asked: u64,
 }
 
 /// Most lines that one miss asks for.
 const LINES_AT_ONCE: usize = 4;
 const LINES_A_PAGE: u64 = PAGE_BYTES / LINE_BYTES;
+/// Lines that a stream may skip at the border of two pages.
+const SKIPPED_MAX: u64 = 4;
 
 impl Streams {
     pub(crate) fn new(figures: &Prefetch) -> Streams {
         let streams = vec![Stream::default(); figures.streams as usize];
-        Streams { streams, distance: figures.stream_distance }
+        Streams { streams, distance: figures.stream_distance as i64 }
+    }
+
+    fn place(&self, page: u64) -> usize {
+        (page % self.streams.len() as u64) as usize
+    }
+
+    /// The stream that a line of another page continues.
+    fn continued(&self, page: u64, line: u64) -> Option<Stream> {
+        [(page.wrapping_sub(1), 1), (page.wrapping_add(1), -1)].into_iter().find_map(
+            |(from, step)| {
+                let stream = self.streams[self.place(from)];
+                let near = stream.last.abs_diff(line) <= SKIPPED_MAX;
+                let goes_on = stream.page == from.wrapping_add(1) && stream.step == step;
+                (goes_on && near && stream.seen > 0).then_some(Stream { page: page + 1, ..stream })
+            },
+        )
     }
 
     /// Learns from a line that L1 missed; the lines to ask for.
     #[inline]
     pub(crate) fn train(&mut self, line: u64) -> Lines {
-        let (page, within) = (line / LINES_A_PAGE, (line % LINES_A_PAGE) as i8);
+        let page = line / LINES_A_PAGE;
         let mut lines = Lines::default();
-        let count = self.streams.len() as u64;
-        let stream = &mut self.streams[(page % count) as usize];
-        if stream.page != page + 1 {
-            *stream = Stream { page: page + 1, last: within, ..Stream::default() };
-            return lines;
+        let place = self.place(page);
+        if self.streams[place].page != page + 1 {
+            let new = Stream { page: page + 1, last: line, ..Stream::default() };
+            match self.continued(page, line) {
+                Some(stream) => self.streams[place] = stream,
+                None => {
+                    self.streams[place] = new;
+                    return lines;
+                }
+            }
         }
-        let step = (within - stream.last).signum();
-        stream.last = within;
+        let stream = &mut self.streams[place];
+        let step = (line.wrapping_sub(stream.last) as i64).signum();
+        stream.last = line;
         if step == 0 {
             return lines;
         }
         if step != stream.step {
-            *stream = Stream { step, seen: 0, asked: within, ..*stream };
+            *stream = Stream { step, seen: 0, asked: line, ..*stream };
             return lines;
         }
-        if stream.seen < 1 {
-            stream.seen += 1;
-            stream.asked = within;
+        if stream.seen == 0 {
+            stream.seen = 1;
+            stream.asked = line;
         }
-        let farthest = within + step * self.distance.min(63) as i8;
-        let mut asked = match step > 0 {
-            true => stream.asked.max(within),
-            false => stream.asked.min(within),
-        };
-        while lines.count < LINES_AT_ONCE && asked != farthest {
-            asked += step;
-            if !(0..LINES_A_PAGE as i8).contains(&asked) {
-                break;
-            }
-            lines.add(page * LINES_A_PAGE + asked as u64);
-            stream.asked = asked;
+        // How far ahead of this line was asked.
+        let mut ahead = (stream.asked.wrapping_sub(line) as i64).wrapping_mul(step).max(0);
+        while lines.count < LINES_AT_ONCE && ahead < self.distance {
+            ahead += 1;
+            lines.add(line.wrapping_add((step * ahead) as u64));
         }
+        stream.asked = line.wrapping_add((step * ahead) as u64);
         lines
     }
 }
@@ -210,18 +228,22 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_runs_ahead_to_the_end_of_its_page() {
+    fn a_stream_runs_ahead_and_over_the_end_of_its_page() {
         let mut streams = Streams::new(&FIGURES);
         let mut asked = Vec::new();
         for line in 640..704 {
             asked.extend_from_slice(streams.train(line).as_slice());
         }
-        assert_eq!(asked, (643..704).collect::<Vec<u64>>());
+        assert_eq!(asked, (643..703 + 9).collect::<Vec<u64>>());
+        let again: Vec<u64> =
+            (704..708).flat_map(|line| streams.train(line).as_slice().to_vec()).collect();
+        assert_eq!(again, [712, 713, 714, 715]);
         let mut asked = Vec::new();
+        let mut streams = Streams::new(&FIGURES);
         for line in (640..704).rev() {
             asked.extend_from_slice(streams.train(line).as_slice());
         }
-        assert_eq!(asked, (640..701).rev().collect::<Vec<u64>>());
+        assert_eq!(asked, (632..701).rev().collect::<Vec<u64>>());
     }
 
     #[test]

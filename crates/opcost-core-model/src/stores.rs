@@ -22,10 +22,10 @@ pub(crate) struct Store {
 pub(crate) enum Found {
     /// Nothing.
     Nothing,
-    /// A store that has all of its bytes.
-    Whole(Store),
-    /// A store that has some of its bytes.
-    Part(Store),
+    /// A store that has all of its bytes, and how many stores ago that was.
+    Whole(Store, u64),
+    /// Stores that have some of its bytes: when the data of the last of them is there.
+    Part(u64),
 }
 
 /// The stores of a core that are not in L1.
@@ -40,7 +40,8 @@ pub(crate) struct Stores {
     entries: u64,
     /// When the last store is in L1.
     pub(crate) last_commit: u64,
-    /// Stores that entered L1 in that cycle.
+    /// The line of that store, and the stores to it that entered L1 in that cycle.
+    last_line: u64,
     committed: u64,
     commits: u64,
 }
@@ -55,6 +56,7 @@ impl Stores {
             next: entries,
             entries,
             last_commit: 0,
+            last_line: u64::MAX,
             committed: 0,
             commits,
         }
@@ -66,16 +68,18 @@ impl Stores {
         self.stores[(self.next - self.entries) as usize & self.mask].commit
     }
 
-    /// The cycle in which a store enters L1 that is ready to in some cycle, behind all before it.
+    /// The cycle in which a store to a line enters L1 that is ready to in some cycle, behind all
+    /// before it: one line a cycle.
     #[inline(always)]
-    pub(crate) fn commit(&mut self, ready: u64) -> u64 {
+    pub(crate) fn commit(&mut self, ready: u64, line: u64) -> u64 {
         if ready > self.last_commit {
             (self.last_commit, self.committed) = (ready, 1);
-        } else if self.committed < self.commits {
+        } else if self.committed < self.commits && line == self.last_line {
             self.committed += 1;
         } else {
             (self.last_commit, self.committed) = (self.last_commit + 1, 1);
         }
+        self.last_line = line;
         self.last_commit
     }
 
@@ -102,11 +106,13 @@ impl Stores {
         let first = address / GRANULE_BYTES;
         let last = address.wrapping_add(bytes - 1) / GRANULE_BYTES;
         let mut found: Option<u64> = None;
+        let mut data = 0;
         for ahead in 0..=last.wrapping_sub(first).min(16) {
             let granule = first.wrapping_add(ahead);
             let (tag, number) = self.granules[granule as usize % GRANULES];
             if tag == granule.wrapping_add(1) && number + self.entries >= self.next {
                 found = found.max(Some(number));
+                data = data.max(self.stores[number as usize & self.mask].data);
             }
         }
         let Some(number) = found else { return Found::Nothing };
@@ -117,10 +123,32 @@ impl Stores {
         if store.commit <= cycle || (offset >= store.bytes && before >= bytes) {
             Found::Nothing
         } else if offset < store.bytes && offset + bytes <= store.bytes {
-            Found::Whole(store)
+            Found::Whole(store, self.next - number)
         } else {
-            Found::Part(store)
+            Found::Part(data)
         }
+    }
+}
+
+/// Loads that are known, by their own addresses.
+const PAIRS: usize = 512;
+
+/// Loads whose store cores know beforehand: the one as many stores back as the last time.
+pub(crate) struct Pairs {
+    /// The load's own address, and how many stores back its value was stored.
+    loads: Box<[(u64, u64); PAIRS]>,
+}
+
+impl Pairs {
+    pub(crate) fn new() -> Pairs {
+        Pairs { loads: Box::new([(0, 0); PAIRS]) }
+    }
+
+    /// Learns how many stores ago a load's value was stored; whether that was known.
+    #[inline(always)]
+    pub(crate) fn knows(&mut self, code: u64, ago: u64) -> bool {
+        let pair = &mut self.loads[(code ^ (code >> 9)) as usize % PAIRS];
+        std::mem::replace(pair, (code, ago)) == (code, ago)
     }
 }
 
@@ -135,8 +163,8 @@ mod tests {
     fn check(stores: &Stores, address: u64, bytes: u64, expect: &str) {
         let found = match stores.find(address, bytes, 10) {
             Found::Nothing => "nothing".to_string(),
-            Found::Whole(store) => format!("whole {}", store.data),
-            Found::Part(store) => format!("part {}", store.data),
+            Found::Whole(store, ago) => format!("whole {} of {ago} ago", store.data),
+            Found::Part(data) => format!("part {data}"),
         };
         assert_eq!(found, expect, "{bytes} bytes at {address:#x}");
     }
@@ -144,18 +172,18 @@ mod tests {
     #[test]
     fn a_load_finds_the_last_store_to_its_bytes() {
         let mut stores = Stores::new(64, 1);
-        stores.commit(1000);
+        stores.commit(1000, 0);
         stores.push(store(0x1000, 8, 1));
         stores.push(store(0x1002, 2, 2));
         stores.push(store(0x1008, 8, 3));
         stores.push(store(0x2400, 32, 4));
-        check(&stores, 0x1008, 8, "whole 3");
-        check(&stores, 0x100c, 4, "whole 3");
-        check(&stores, 0x1002, 1, "whole 2");
+        check(&stores, 0x1008, 8, "whole 3 of 2 ago");
+        check(&stores, 0x100c, 4, "whole 3 of 2 ago");
+        check(&stores, 0x1002, 1, "whole 2 of 3 ago");
         check(&stores, 0x1000, 8, "part 2");
-        check(&stores, 0x1004, 4, "whole 1");
+        check(&stores, 0x1004, 4, "whole 1 of 4 ago");
         check(&stores, 0x1004, 8, "part 3");
-        check(&stores, 0x2410, 16, "whole 4");
+        check(&stores, 0x2410, 16, "whole 4 of 1 ago");
         check(&stores, 0x2410, 32, "part 4");
         check(&stores, 0x1010, 8, "nothing");
         check(&stores, 0xff8, 8, "nothing");
@@ -165,17 +193,19 @@ mod tests {
     #[test]
     fn a_committed_store_is_in_l1() {
         let mut stores = Stores::new(4, 1);
-        assert_eq!(stores.commit(20), 20);
+        assert_eq!(stores.commit(20, 0), 20);
         stores.push(Store { commit: 20, ..store(0x1000, 8, 5) });
-        assert!(matches!(stores.find(0x1000, 8, 19), Found::Whole(_)));
+        assert!(matches!(stores.find(0x1000, 8, 19), Found::Whole(..)));
         assert!(matches!(stores.find(0x1000, 8, 20), Found::Nothing));
     }
 
     #[test]
     fn stores_commit_in_order_and_a_few_a_cycle() {
         let mut stores = Stores::new(4, 2);
-        let got = [5, 5, 5, 3, 9, 1].map(|ready| stores.commit(ready));
+        let got = [5, 5, 5, 3, 9, 1].map(|ready| stores.commit(ready, 7));
         assert_eq!(got, [5, 5, 6, 6, 9, 9]);
+        let got = [1, 2, 2, 3].map(|line| stores.commit(0, line));
+        assert_eq!(got, [10, 11, 11, 12], "one line a cycle");
     }
 
     #[test]
@@ -186,5 +216,13 @@ mod tests {
             stores.push(Store { commit, ..store(commit * 64, 8, 0) });
         }
         assert_eq!(stores.free_from(), 10);
+    }
+
+    #[test]
+    fn a_pair_is_known_if_it_is_the_last_times() {
+        let mut pairs = Pairs::new();
+        let got = [1, 1, 1, 2, 1].map(|ago| pairs.knows(0x1000, ago));
+        assert_eq!(got, [false, true, true, false, false]);
+        assert!(!pairs.knows(0x1004, 1));
     }
 }

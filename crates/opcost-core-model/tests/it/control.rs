@@ -167,6 +167,60 @@ fn a_taken_jump_ends_its_cycle() {
 }
 
 #[test]
+fn a_loop_in_two_lines_takes_a_cycle_for_each() {
+    let core = zen4();
+    // Three additions and a jump back to the first, in one line and across the end of one.
+    let codes = [add(RAX, RCX), add(RDX, RCX), add(RBX, RCX), vec![0xeb, 0xf5]];
+    let turns = |start: u64| {
+        let code = block(&core, start, &codes);
+        let mut machine = Machine::new(&core);
+        let took: Vec<u64> =
+            (0..200).map(|_| machine.execute(&code, 0..4, &[], start).total()).collect();
+        took[100..].iter().sum::<u64>()
+    };
+    assert_eq!(turns(START), 100);
+    assert_eq!(turns(START + 64 - 6), 200, "the end of a line is between instructions");
+    assert_eq!(turns(START + 64 - 1), 200, "the end of a line is within the first");
+    assert_eq!(turns(START + 64 - 9), 200, "the jump is in the other line");
+}
+
+#[test]
+fn returns_and_jumps_by_turns_cost_more() {
+    let mut core = zen4();
+    (core.prediction.returned, core.prediction.indirect) = (0, 0);
+    let callee = block(&core, 0x60_0000, &[ret()]);
+    let caller = block(&core, START, &[call(), vec![0xeb, 0xf9]]);
+    let turns = |core: &Core| {
+        let mut machine = Machine::new(core);
+        let turn = |machine: &mut Machine| {
+            let called = machine.execute(&caller, 0..1, &[], callee.start());
+            let returned = machine.execute(&callee, 0..1, &[], START + 5);
+            (called + returned + machine.execute(&caller, 1..2, &[], START)).total()
+        };
+        let took: Vec<u64> = (0..200).map(|_| turn(&mut machine)).collect();
+        took[100..].iter().sum::<u64>()
+    };
+    assert_eq!(turns(&core), 300, "three taken jumps");
+    core.prediction.returned = 2;
+    assert_eq!(turns(&core), 500);
+    let alternating = |core: &Core| {
+        let jump = block(core, START, &[jmp_rax()]);
+        let back = [0x50_0000, 0x51_0040].map(|start| block(core, start, &[vec![0xeb, 0x10]]));
+        let mut machine = Machine::new(core);
+        let mut took = Vec::new();
+        for turn in 0..400 {
+            let back = &back[turn % 2];
+            took.push(machine.execute(&jump, 0..1, &[], back.start()).total());
+            took.push(machine.execute(back, 0..1, &[], START).total());
+        }
+        took[400..].iter().sum::<u64>()
+    };
+    assert_eq!(alternating(&core), 400);
+    core.prediction.indirect = 3;
+    assert_eq!(alternating(&core), 400 + 200 * 3);
+}
+
+#[test]
 fn code_beyond_the_instruction_cache_is_fetched() {
     let core = zen4();
     let nops: Vec<Bytes> = vec![vec![0x0f, 0x1f, 0x40, 0x00]; 16];

@@ -25,6 +25,7 @@ fn plain_core() -> Core {
     core.translation.first.entries = 1 << 16;
     core.translation.first.ways = 1;
     core.translation.walk = 0;
+    core.translation.walk_cycles = 1;
     core
 }
 
@@ -97,6 +98,34 @@ fn misses_share_the_places_for_lines_on_their_way() {
 }
 
 #[test]
+fn lines_of_one_set_come_apart() {
+    let mut core = plain_core();
+    core.cache.same_set = 9;
+    // 16 lines of one set, which has room for 8; L2 has them all.
+    let sets = core.cache.l1.bytes / 64 / core.cache.l1.ways;
+    let turns = |core: &Core| {
+        let again = Again::new(core, &[load(RAX, RBX, 0)])
+            .with(|turn| vec![access(0, false, 8, 0x1000_0000 + turn % 16 * sets * 64)]);
+        again.hundred()
+    };
+    assert_eq!(turns(&core), 900);
+    core.cache.same_set = 0;
+    assert_eq!(turns(&core), 100 * core.cache.l2.line_cycles);
+}
+
+#[test]
+fn a_scaled_index_costs_more() {
+    let mut core = zen4();
+    core.cache.scaled = 2;
+    // mov rax, [rbx+rax*8] and mov rax, [rbx+rax]
+    let scaled = vec![0x48, 0x8b, 0x04, 0xc3];
+    let plain = vec![0x48, 0x8b, 0x04, 0x03];
+    let l1 = core.row(Class::Load).latency;
+    assert_eq!(Again::new(&core, &[scaled]).hundred(), 100 * (l1 + 2));
+    assert_eq!(Again::new(&core, &[plain]).hundred(), 100 * l1);
+}
+
+#[test]
 fn lines_from_memory_come_one_after_the_other() {
     let mut core = plain_core();
     core.cache.memory.line_cycles = 50;
@@ -155,7 +184,8 @@ fn pair(bytes: (u16, u16), offset: u64) -> impl Fn(u64) -> Vec<Access> {
 
 #[test]
 fn a_forwarded_store_costs_its_latency() {
-    let core = zen4();
+    let mut core = zen4();
+    core.rename.stored_values = false;
     let codes = [store(RAX, RBX, 0), load(RAX, RBX, 0)];
     let (cycles, events) = Again::new(&core, &codes).with(pair((8, 8), 0)).turns(100);
     assert_eq!(cycles.total(), 100 * core.forward.latency);
@@ -177,8 +207,28 @@ fn a_store_of_a_part_fails_to_forward() {
 }
 
 #[test]
+fn a_value_from_as_many_stores_back_as_before_is_renamed() {
+    let mut core = zen4();
+    core.forward.renamed = 2;
+    core.forward.renamed_operand = 3;
+    let codes = [store(RAX, RBX, 0), load(RAX, RBX, 0)];
+    assert_eq!(Again::new(&core, &codes).with(pair((8, 8), 0)).hundred(), 200);
+    // add rax, [rbx]
+    let codes = [store(RAX, RBX, 0), vec![0x48, 0x03, 0x03]];
+    assert_eq!(Again::new(&core, &codes).with(pair((8, 8), 0)).hundred(), 600);
+    // The value is one store back, then two, and so on.
+    let codes = [store(RAX, RBX, 0), store(RAX, RCX, 0), load(RAX, RBX, 0)];
+    let turns = Again::new(&core, &codes).with(|turn| {
+        let from = 0x5000 + turn % 2 * 64;
+        vec![access(0, true, 8, 0x5000), access(1, true, 8, 0x5040), access(2, false, 8, from)]
+    });
+    assert_eq!(turns.hundred(), 100 * core.forward.latency);
+}
+
+#[test]
 fn a_stack_slot_is_renamed() {
     let mut core = zen4();
+    core.rename.stored_values = false;
     core.rename.stack_slots = true;
     let codes = [store(RAX, RSP, 8), load(RAX, RSP, 8), imul(RAX, RAX)];
     let again = |core: &Core| Again::new(core, &codes).with(pair((8, 8), 0)).hundred();
@@ -264,7 +314,7 @@ fn string_instructions_move_lines() {
     let codes = [vec![0xf3, 0xa4]];
     let turns = |bytes| Again::new(&core, &codes).with(move |_| moved(bytes)).turns(20).0.total();
     let line = core.row(Class::StringLine).occupancy;
-    assert_eq!(turns(8192) - turns(4096), 20 * 64 * line / 2, "64 lines more, two units");
+    assert_eq!(turns(8192) - turns(4096), 20 * 64 * line, "64 lines more, one unit");
     // Elements of others cost each.
     let scasb = [vec![0xf2, 0xae]];
     let scanned = |bytes: u64| -> Vec<Access> {
