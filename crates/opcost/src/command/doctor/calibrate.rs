@@ -91,7 +91,7 @@ fn page(calibrated: &Calibrated, cpu: &str, path: &Path, style: &Style) -> Strin
     }
     if !unclean.is_empty() {
         page.line("");
-        page.wrap(YELLOW, "! ", &format!("no whole numbers, so {base}'s figures stand:"));
+        page.wrap(YELLOW, "! ", &format!("not clear, so {base}'s figures stand:"));
         for one in unclean {
             page.wrap(PLAIN, "    ", one);
         }
