@@ -66,7 +66,7 @@ fn measure(name: &str, core: &Core, instructions: usize, bytes: u64, surprise: u
             draw ^= draw << 13;
             draw ^= draw >> 7;
             draw ^= draw << 17;
-            place = if draw % 4 == 0 { draw >> 20 } else { place + 8 } % bytes;
+            place = if draw.is_multiple_of(4) { draw >> 20 } else { place + 8 } % bytes;
             let address = 0x7f00_0000_0000 + place / 8 * 8;
             accesses.push(Access { instruction: *instruction, store: *store, bytes: 8, address });
         }

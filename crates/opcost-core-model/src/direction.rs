@@ -57,10 +57,9 @@ impl<const BITS: u32> Folded<BITS> {
     /// One outcome enters, and one leaves each lane. A multiplication shifts by lane.
     #[inline(always)]
     fn push(&mut self, outcome: u16, old: &[u16; LANES]) {
-        for lane in 0..LANES {
-            let folded = self.lanes[lane];
-            let turned = (folded << 1 | folded >> (BITS - 1)) & ((1 << BITS) - 1);
-            self.lanes[lane] = turned ^ outcome ^ self.leaving[lane].wrapping_mul(old[lane]);
+        for ((lane, leaving), old) in self.lanes.iter_mut().zip(self.leaving).zip(old) {
+            let turned = (*lane << 1 | *lane >> (BITS - 1)) & ((1 << BITS) - 1);
+            *lane = turned ^ outcome ^ leaving.wrapping_mul(*old);
         }
     }
 }
@@ -226,8 +225,8 @@ impl Direction {
             }
         }
         self.ticks += 1;
-        for table in longer..TABLES {
-            let entry = &mut self.tables[table][indices[table] as usize % ENTRIES];
+        for (table, index) in self.tables.iter_mut().zip(indices).skip(longer) {
+            let entry = &mut table[*index as usize % ENTRIES];
             entry.useful = entry.useful.saturating_sub(1);
         }
         if self.ticks >= TICKS_MAX {

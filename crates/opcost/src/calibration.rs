@@ -36,6 +36,7 @@ const REPRESENTATIVES: [(&str, &str, &str); 9] = [
     ("latency.", "vector_shuffle_lanes", "vpermd"),
     ("latency.", "x87_add", "fadd"),
     ("throughput.", "store", "mov"),
+    ("throughput.", "vector_shuffle", "pshufd"),
 ];
 
 /// Figures that vary from run to run, so that the nearest whole number is as good as any.

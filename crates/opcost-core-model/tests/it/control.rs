@@ -93,8 +93,9 @@ fn an_unknown_target_costs_its_decoding_once() {
     let core = zen4();
     let mut machine = Machine::new(&core);
     let jump = vec![0xeb, 0x3e];
-    let blocks: Vec<Code> =
-        (0..8000).map(|number| block(&core, START + number * 64, &[jump.clone()])).collect();
+    let blocks: Vec<Code> = (0..8000)
+        .map(|number| block(&core, START + number * 64, std::slice::from_ref(&jump)))
+        .collect();
     for code in &blocks {
         machine.execute(code, 0..1, &[], code.start() + 64);
     }

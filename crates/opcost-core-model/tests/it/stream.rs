@@ -117,7 +117,7 @@ fn upper_halves_of_products_are_later() {
     assert_eq!(Again::new(&core, &[mul]).hundred(), low * 100);
     // mulx rdx, r8, rcx: the first operand is the upper half.
     let mulx = vec![0xc4, 0xe2, 0xbb, 0xf6, 0xd1];
-    assert_eq!(Again::new(&core, &[mulx.clone()]).hundred(), high * 100);
+    assert_eq!(Again::new(&core, std::slice::from_ref(&mulx)).hundred(), high * 100);
     assert_eq!(Again::new(&core, &[mulx, mov(RDX, R8)]).hundred(), low * 100);
 }
 

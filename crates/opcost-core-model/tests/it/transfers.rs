@@ -294,7 +294,10 @@ fn fences_order_what_they_say() {
     let lfence = vec![0x0f, 0xae, 0xe8];
     let row = |class| core.row(class).latency;
     assert_eq!(Again::new(&core, &[mfence]).hundred(), 100 * row(Class::Fence));
-    assert_eq!(Again::new(&core, &[lfence.clone()]).hundred(), 100 * row(Class::FenceLoad));
+    assert_eq!(
+        Again::new(&core, std::slice::from_ref(&lfence)).hundred(),
+        100 * row(Class::FenceLoad)
+    );
     // Independent multiplications cannot overlap.
     let codes = [imul(RAX, RCX), lfence];
     assert_eq!(Again::new(&core, &codes).hundred(), 100 * (3 + row(Class::FenceLoad)));
