@@ -26,7 +26,7 @@ const KNOWN: [KnownCore; 2] = [
 
 /// Instructions that stand for classes whose instructions differ, by the prefix of the figure; in all other classes most
 /// instructions agree.
-const REPRESENTATIVES: [(&str, &str, &str); 9] = [
+const REPRESENTATIVES: [(&str, &str, &str); 10] = [
     ("latency.", "convert_float", "cvtdq2ps"),
     ("latency.", "divide_64", "div"),
     ("latency.", "exchange", "xadd"),
