@@ -558,14 +558,14 @@ mod tests {
             ("throughput.shift.shl", 1.0),
             ("throughput.crc32.crc32", 1.5),
             ("throughput.multiply_64.imul", 0.34),
-            ("throughput.conditional_move.cmovc", 0.26),
+            ("throughput.set_flag.setz", 0.26),
         ]);
         assert_eq!(units(&core, Class::Alu), (2, 1));
         assert_eq!(units(&core, Class::VectorLogic), (4, 1));
         assert_eq!(units(&core, Class::Divide64), (1, 20));
         assert_eq!(units(&core, Class::Shift), (1, 1));
-        assert_eq!(units(&base, Class::ConditionalMove), (2, 1), "this test is of that core");
-        assert_eq!(units(&core, Class::ConditionalMove), (4, 1), "a group that has its units, too");
+        assert_eq!(units(&base, Class::SetFlag), (2, 1), "this test is of that core");
+        assert_eq!(units(&core, Class::SetFlag), (4, 1), "a group that has its units, too");
         assert_eq!(core.row(Class::Crc32), base.row(Class::Crc32));
         assert_eq!(core.row(Class::Multiply64), base.row(Class::Multiply64));
         let unclean = made.unclean.join("; ");

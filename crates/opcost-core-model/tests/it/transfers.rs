@@ -356,3 +356,19 @@ fn the_load_queue_is_bounded() {
         .with(|turn| vec![access(0, false, 8, 0x1000_0000 + turn * 7919 * 64)]);
     assert_eq!(again.hundred(), 25 * core.cache.memory.latency);
 }
+
+#[test]
+fn a_counter_in_memory_is_a_chain() {
+    let mut core = zen4();
+    (core.forward.renamed, core.forward.renamed_operand) = (0, 1);
+    // add dword [rcx+rdx*4], 1: the load and the store are of one instruction.
+    let codes = [vec![0x83, 0x04, 0x91, 0x01]];
+    let turns = |core: &Core| {
+        let again = Again::new(core, &codes)
+            .with(|_| vec![access(0, false, 4, 0x5000), access(0, true, 4, 0x5000)]);
+        again.hundred()
+    };
+    assert_eq!(turns(&core), 200);
+    core.rename.stored_values = false;
+    assert_eq!(turns(&core), 100 * (core.forward.latency + 1));
+}
