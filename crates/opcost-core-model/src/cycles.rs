@@ -32,13 +32,16 @@ pub struct Cycles {
 }
 
 impl Cycles {
-    /// Cycles that were charged to each cause.
-    pub(crate) fn of(charged: [u64; 6]) -> Cycles {
-        let [issue, dependencies, branches, frontend, near, far] = charged;
+    /// Cycles that were charged between two sums by cause, of which the last two places are 0.
+    #[inline]
+    pub(crate) fn between(before: &[u64; 8], after: &[u64; 8]) -> Cycles {
+        let charged: [u64; 8] = std::array::from_fn(|place| after[place] - before[place]);
+        let [issue, dependencies, branches, frontend, near, far, ..] = charged;
         Cycles { by_cause: [issue, dependencies, branches, frontend, near + far], far }
     }
 
     /// All causes together.
+    #[inline]
     pub fn total(&self) -> u64 {
         self.by_cause.iter().sum()
     }
@@ -47,6 +50,7 @@ impl Cycles {
 impl Add for Cycles {
     type Output = Cycles;
 
+    #[inline]
     fn add(mut self, other: Cycles) -> Cycles {
         self += other;
         self
@@ -54,6 +58,7 @@ impl Add for Cycles {
 }
 
 impl AddAssign for Cycles {
+    #[inline]
     fn add_assign(&mut self, other: Cycles) {
         for (own, other) in self.by_cause.iter_mut().zip(other.by_cause) {
             *own += other;
@@ -66,6 +71,7 @@ impl Sub for Cycles {
     type Output = Cycles;
 
     /// The cycles since an earlier sum.
+    #[inline]
     fn sub(mut self, other: Cycles) -> Cycles {
         for (own, other) in self.by_cause.iter_mut().zip(other.by_cause) {
             *own -= other;
@@ -177,7 +183,7 @@ mod tests {
 
     #[test]
     fn cycles_add_up() {
-        let some = Cycles::of([1, 2, 3, 4, 4, 1]);
+        let some = Cycles::between(&[1; 8], &[2, 3, 4, 5, 5, 2, 1, 1]);
         assert_eq!((some.by_cause, some.far), ([1, 2, 3, 4, 5], 1));
         let more = some + some;
         assert_eq!((some.total(), more.total()), (15, 30));
@@ -188,13 +194,14 @@ mod tests {
 
     #[test]
     fn confidence_follows_what_bound_the_cycles() {
-        let of = |near, far, other| confidence(&Cycles::of([other, 0, 0, 0, near, far]));
+        let cycles = |charged| Cycles::between(&[0; 8], &charged);
+        let of = |near, far, other| confidence(&cycles([other, 0, 0, 0, near, far, 0, 0]));
         assert_eq!(of(0, 30, 70), Confidence::Low);
         assert_eq!(of(50, 10, 40), Confidence::Medium);
         assert_eq!(of(30, 0, 70), Confidence::Medium);
         assert_eq!(of(10, 5, 85), Confidence::High);
         assert_eq!(confidence(&Cycles::default()), Confidence::High);
-        assert_eq!(confidence(&Cycles::of([10, 0, 0, 90, 0, 0])), Confidence::Medium);
+        assert_eq!(confidence(&cycles([10, 0, 0, 90, 0, 0, 0, 0])), Confidence::Medium);
         assert!(Confidence::Low < Confidence::High);
     }
 }

@@ -3,7 +3,8 @@
 //! A. Seznec and P. Michaud, "A case for (partially) TAgged GEometric history length branch
 //! prediction", Journal of Instruction-Level Parallelism 8, 2006: ten tables, each indexed by the
 //! branch and a longer part of the history of outcomes, over one table of the branch alone. The table
-//! of the longest history that knows the branch predicts.
+//! of the longest history that knows the branch predicts. A branch that never went another way is
+//! predicted to go this way again, without a look at the tables.
 
 /// Tables with histories.
 const TABLES: usize = 10;
@@ -20,6 +21,10 @@ const BASE_BITS: u32 = 14;
 const LENGTHS: [usize; TABLES] = [4, 7, 12, 20, 34, 57, 97, 164, 279, 476];
 /// Outcomes that are kept, a power of two above the longest.
 const HISTORY: usize = 512;
+/// Of the table of branches alone: one that was never seen, always taken, never taken. Others are counters.
+const UNSEEN: i8 = 4;
+const ALWAYS: i8 = 5;
+const NEVER: i8 = 6;
 /// Mispredictions that found no place after which entries are no longer useful.
 const TICKS_MAX: u16 = 256;
 
@@ -69,7 +74,6 @@ pub(crate) struct Direction {
     latest: usize,
     indices: Folded<INDEX_BITS>,
     tags: Folded<TAG_BITS>,
-    tags_again: Folded<{ TAG_BITS - 1 }>,
     /// Whether new entries are to be believed less than the next table; from -8 to 7.
     prefer_next: i8,
     ticks: u16,
@@ -87,13 +91,12 @@ impl Direction {
         let tables = vec![[Entry::default(); ENTRIES]; TABLES].into_boxed_slice();
         let Ok(tables) = tables.try_into() else { unreachable!("as many tables as said") };
         Direction {
-            base: Box::new([-1; 1 << BASE_BITS]),
+            base: Box::new([UNSEEN; 1 << BASE_BITS]),
             tables,
             outcomes: Box::new([0; HISTORY]),
             latest: 0,
             indices: Folded::new(),
             tags: Folded::new(),
-            tags_again: Folded::new(),
             prefer_next: 0,
             ticks: 0,
             draw: 1,
@@ -110,18 +113,39 @@ impl Direction {
         let outcome = u16::from(outcome);
         self.indices.push(outcome, &old);
         self.tags.push(outcome, &old);
-        self.tags_again.push(outcome, &old);
         self.latest = (self.latest + 1) % HISTORY;
         self.outcomes[self.latest] = outcome as u8;
     }
 
     /// Learns from a branch; whether it was mispredicted.
+    #[inline(always)]
     pub(crate) fn misses(&mut self, branch: u64, taken: bool) -> bool {
+        let base = &mut self.base[branch as usize % (1 << BASE_BITS)];
+        let same = if taken { ALWAYS } else { NEVER };
+        if *base == same {
+            self.push(taken);
+            return false;
+        }
+        if *base < UNSEEN {
+            return self.misses_by_history(branch, taken);
+        }
+        if *base == UNSEEN {
+            *base = same;
+            self.push(taken);
+            return taken;
+        }
+        *base = if taken { 0 } else { -1 };
+        self.push(taken);
+        true
+    }
+
+    /// The same for a branch that went both ways.
+    fn misses_by_history(&mut self, branch: u64, taken: bool) -> bool {
         let key = (branch ^ (branch >> INDEX_BITS)) as u16;
         let (mut indices, mut tags) = ([0u16; LANES], [0u16; LANES]);
         for lane in 0..LANES {
             indices[lane] = key ^ (key >> 3).wrapping_mul(lane as u16) ^ self.indices.lanes[lane];
-            let folded = self.tags.lanes[lane] ^ (self.tags_again.lanes[lane] << 1);
+            let folded = self.tags.lanes[lane] ^ (self.indices.lanes[lane] << 1);
             // Entries without a tag have 0, which no branch has.
             tags[lane] = ((branch as u16 ^ folded) & ((1 << TAG_BITS) - 1)) | 1 << TAG_BITS;
         }

@@ -534,11 +534,11 @@ impl Core {
         for class in Class::ALL {
             let key = class.key();
             let row = self.class.get(key).ok_or(CoreError::MissingClass(key))?;
-            let line = line_of(text, &format!("class.{key}"));
+            let line = || line_of(text, &format!("class.{key}"));
             let known = row.ports.as_ref().is_some_and(|ports| self.ports.contains_key(ports));
             if known == (class.queue() == Queue::None) {
                 let (class, ports) = (key.to_string(), row.ports.clone());
-                return Err(CoreError::Ports { class, ports, line });
+                return Err(CoreError::Ports { class, ports, line: line() });
             }
             // Short enough that every result is in the rings of units and queues.
             let least = u64::from(class.queue() != Queue::None);
@@ -555,7 +555,7 @@ impl Core {
             ] {
                 if value < min || value > max {
                     let key = format!("class.{key}.{figure}");
-                    return Err(CoreError::Range { key, value, min, max, line });
+                    return Err(CoreError::Range { key, value, min, max, line: line() });
                 }
             }
             if row.chained.is_some()

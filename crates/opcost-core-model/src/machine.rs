@@ -6,7 +6,7 @@
 use crate::class::{Class, Queue};
 use crate::code::{
     Code, FUSES, Flow, IN_VECTOR, Kind, LOADS, ON_STACK, Op, PAIRED, PAST_CACHES, REGISTERS,
-    SCALED, SCATTERED, SINK, STORES, UNKNOWN,
+    SCALED, SCATTERED, STORES, UNKNOWN,
 };
 use crate::cycles::{Cause, Cycles, Events};
 use crate::direction::Direction;
@@ -61,12 +61,12 @@ impl Machine {
         next: u64,
     ) -> Cycles {
         let state = &mut *self.state;
-        let before = state.charged;
         let ops = code.ops.get(range.start..range.end.min(code.ops.len()));
         let Some((ops, last)) = ops.and_then(|ops| Some((ops, ops.last()?))) else {
             return Cycles::default();
         };
-        let first = ops[0];
+        let before = state.charged;
+        let first = &ops[0];
         let first_at = code.start.wrapping_add(u64::from(first.offset));
         let goes_on = is_string(first.kind) && state.string_at == Some(first_at);
         state.memory.events.instructions += ops.len() as u64 - u64::from(goes_on);
@@ -87,7 +87,7 @@ impl Machine {
         }
         let last_at = code.start.wrapping_add(u64::from(last.offset));
         state.string_at = is_string(last.kind).then_some(last_at);
-        Cycles::of(state.charged) - Cycles::of(before)
+        Cycles::between(&before, &state.charged)
     }
 
     /// An interrupt, a fault or another entry into the kernel between two blocks; costs the class
@@ -102,7 +102,7 @@ impl Machine {
         }
         state.entered = false;
         state.string_at = None;
-        Cycles::of(state.charged) - Cycles::of(before)
+        Cycles::between(&before, &state.charged)
     }
 
     /// Executed instructions that no class fits.
@@ -145,7 +145,7 @@ struct State {
     /// When each register is there.
     registers: [Stamp; REGISTERS],
     /// All cycles, by cause.
-    charged: [u64; 6],
+    charged: [u64; 8],
 
     /// The front end: the cycle that it is in, the places taken in it, why it is not earlier.
     fetch_cycle: u64,
@@ -153,10 +153,8 @@ struct State {
     fetch_cause: Cause,
     /// The line of code that was fetched last.
     fetch_line: u64,
-    /// Whether a branch would be one with the instruction before it.
-    fuses: bool,
-    /// Whether that instruction has taken the branch's unit.
-    paired: bool,
+    /// The flags of the instruction before, 0 if it was a jump.
+    before: u16,
 
     /// Entry into the window, likewise.
     dispatch: u64,
@@ -230,13 +228,12 @@ impl State {
         let load = core.cost(Class::Load);
         State {
             registers: [Stamp::default(); REGISTERS],
-            charged: [0; 6],
+            charged: [0; 8],
             fetch_cycle: 0,
             fetch_used: 0,
             fetch_cause: Cause::Frontend,
             fetch_line: u64::MAX,
-            fuses: false,
-            paired: false,
+            before: 0,
             dispatch: 0,
             dispatch_used: 0,
             dispatch_cause: Cause::Issue,
@@ -317,18 +314,11 @@ impl State {
 
     #[inline(always)]
     fn set_results(&mut self, op: &Op, done: Stamp) {
-        let [a, b, c, d] = op.results;
-        self.registers[a as usize % REGISTERS] = done;
-        if b == SINK {
-            return;
-        }
-        let later = u64::from(op.second_later);
-        self.registers[b as usize % REGISTERS] = match later {
-            0 => done,
-            later => Stamp::new(done.cycle() + later, done.cause()),
-        };
-        self.registers[c as usize % REGISTERS] = done;
-        self.registers[d as usize % REGISTERS] = done;
+        let [a, b, c, d] = op.results.map(|place| place as usize % REGISTERS);
+        self.registers[c] = done;
+        self.registers[d] = done;
+        self.registers[b] = done.plus(u64::from(op.second_later));
+        self.registers[a] = done;
     }
 
     /// Executes one instruction.
@@ -337,23 +327,30 @@ impl State {
         if !goes_on {
             self.fetch(at, op);
         }
-        let fused = self.fuses && op.flow == Flow::Branch && op.flags & FUSES != 0;
-        let paired = std::mem::replace(&mut self.paired, op.flags & PAIRED != 0);
-        self.fuses = op.flags & FUSES != 0 && op.flow == Flow::Next;
+        let before = std::mem::replace(&mut self.before, op.flags);
         match op.kind {
-            Kind::Plain if fused => {
-                // It has no place of its own in the window, and its unit where it is known as a pair.
-                let flags = self.sources(op);
-                let mut resolved = flags.cycle().max(self.dispatch + 1);
-                if !paired {
-                    resolved = self.ports.reserve(op.group, resolved - 1, op.occupancy) + 1;
-                    self.retire(Stamp::new(resolved, Cause::Issue), 0);
-                }
-                self.branch(op, at, after, resolved);
+            Kind::Plain if op.flow == Flow::Branch => {
+                let done = if before & op.flags & FUSES != 0 {
+                    self.fused(op, before)
+                } else {
+                    self.ordinary::<false>(op, at, &[])
+                };
+                self.branch(op, at, after, done);
             }
-            Kind::Plain | Kind::Transfer => self.ordinary(op, at, after, own),
+            Kind::Plain if op.flags & (LOADS | STORES) == 0 => {
+                let done = self.ordinary::<false>(op, at, &[]);
+                if op.flow != Flow::Next {
+                    self.branch(op, at, after, done);
+                }
+            }
+            Kind::Plain | Kind::Transfer => {
+                let done = self.ordinary::<true>(op, at, own);
+                if op.flow != Flow::Next {
+                    self.branch(op, at, after, done);
+                }
+            }
             Kind::Free | Kind::Moved => {
-                self.enter_window(op);
+                self.enter_window::<false>(op);
                 let now = Stamp::new(self.dispatch, Cause::Dependencies);
                 let result =
                     if op.kind == Kind::Moved { self.register(op.sources[0]) } else { now };
@@ -362,31 +359,44 @@ impl State {
             }
             _ => self.special(op, at, own, goes_on),
         }
+        // A branch is no instruction that another branch would be one with.
+        if op.flow != Flow::Next {
+            self.before = 0;
+        }
     }
 
-    /// An instruction with an operation, loads, stores or a jump.
+    /// A branch that is one with the instruction before it; when it is resolved. It has no place of its
+    /// own in the window, and its unit where the two are known as a pair.
     #[inline(always)]
-    fn ordinary(&mut self, op: &Op, at: u64, after: u64, own: &[Access]) {
-        self.enter_window(op);
+    fn fused(&mut self, op: &Op, before: u16) -> u64 {
+        let resolved = self.sources(op).cycle().max(self.dispatch + 1);
+        if before & PAIRED != 0 {
+            return resolved;
+        }
+        let resolved = self.ports.reserve(op.group, resolved - 1, op.occupancy) + 1;
+        self.retire(Stamp::new(resolved, Cause::Issue), 0);
+        resolved
+    }
+
+    /// An instruction with an operation, and loads or stores if `MEMORY`; when its result is there.
+    #[inline(always)]
+    fn ordinary<const MEMORY: bool>(&mut self, op: &Op, at: u64, own: &[Access]) -> u64 {
+        self.enter_window::<MEMORY>(op);
         let mut data = self.sources(op);
         let mut cause = self.dispatch_cause;
         let mut done = self.dispatch;
         // What the next instruction is told of the result's lateness.
         let mut result_cause = Cause::Dependencies;
-        if op.flags & LOADS != 0 {
+        if MEMORY && op.flags & LOADS != 0 {
             let loaded = self.loaded(op, at, own);
             (done, cause, result_cause) = (loaded.done, loaded.cause, loaded.of_result());
-            let loaded = Stamp::new(done, cause);
             // The operation waits for its load and for its other operands.
-            if loaded >= data {
-                data = loaded;
-            }
+            data = data.max(Stamp::new(done, cause));
         }
-        if op.kind == Kind::Plain {
-            let mut start = data.cycle().max(self.dispatch);
-            if op.queue == Queue::Vector {
-                start = start.max(self.vector_entered.cycle());
-            }
+        if !MEMORY || op.kind == Kind::Plain {
+            let vector = op.queue == Queue::Vector;
+            let entered = if vector { self.vector_entered.cycle() } else { self.dispatch };
+            let start = data.cycle().max(entered);
             let issued = self.ports.reserve(op.group, start, op.occupancy);
             done = issued + u64::from(op.latency);
             cause = if issued > start {
@@ -398,27 +408,26 @@ impl State {
             };
             result_cause = Cause::Dependencies;
             self.unknown += u64::from(op.flags & UNKNOWN != 0);
-            match op.queue {
-                Queue::Integer => self.integer.enter(self.dispatch, issued, cause),
-                Queue::Vector => {
-                    let entered = self.vector_entered.cycle();
-                    self.vector.enter(entered, issued, cause);
-                }
-                Queue::Address | Queue::None => {}
-            }
+            let queue = if vector { &mut self.vector } else { &mut self.integer };
+            queue.enter(entered, issued, cause);
             data = Stamp::new(done, cause);
         }
         let result = Stamp::new(done, result_cause);
         self.set_results(op, if op.chained == 0 { result } else { result.chained() });
-        let later = u64::from(op.second_later);
-        if op.flags & STORES == 0 {
-            self.retire(Stamp::new(done + later, cause), op.slots);
+        let complete = Stamp::new(done + u64::from(op.second_later), cause);
+        if MEMORY && op.flags & STORES != 0 {
+            self.stored(op, own, data, complete);
         } else {
-            self.stored(op, own, data, Stamp::new(done + later, cause));
+            self.retire(complete, op.slots);
         }
-        if op.flow != Flow::Next {
-            self.branch(op, at, after, done);
+        if MEMORY && op.flags & LOADS != 0 {
+            self.loads[self.loads_next] = self.retired;
+            self.loads_next += 1;
+            if self.loads_next == self.loads.len() {
+                self.loads_next = 0;
+            }
         }
+        done
     }
 
     /// Fetches an instruction.
@@ -461,16 +470,14 @@ impl State {
 
     /// Gives an instruction its places in the window and the queues.
     #[inline(always)]
-    fn enter_window(&mut self, op: &Op) {
+    fn enter_window<const MEMORY: bool>(&mut self, op: &Op) {
         let mut floor =
             Stamp::new(self.fetch_cycle, self.fetch_cause).max(self.window[self.window_next]);
-        if op.flags & (LOADS | STORES) != 0 {
-            if op.flags & LOADS != 0 {
-                floor = floor.max(self.loads[self.loads_next]);
-            }
-            if op.flags & STORES != 0 {
-                floor = floor.max(Stamp::new(self.stores.free_from(), Cause::Memory));
-            }
+        if MEMORY && op.flags & LOADS != 0 {
+            floor = floor.max(self.loads[self.loads_next]);
+        }
+        if MEMORY && op.flags & STORES != 0 {
+            floor = floor.max(Stamp::new(self.stores.free_from(), Cause::Memory));
         }
         self.enter_from(floor, op.slots);
         match op.queue {
@@ -482,9 +489,7 @@ impl State {
             Queue::Vector => self.enter_vector(op.slots),
             Queue::Address | Queue::None => {}
         }
-        if op.flags & (LOADS | STORES) != 0
-            && let Some(free) = self.address.full_until(self.dispatch)
-        {
+        if MEMORY && let Some(free) = self.address.full_until(self.dispatch) {
             self.stall(free, op.slots);
         }
     }
@@ -507,21 +512,20 @@ impl State {
 
     #[inline(always)]
     fn enter_from(&mut self, floor: Stamp, slots: u8) {
-        if floor.cycle() > self.dispatch {
-            (self.dispatch, self.dispatch_used) = (floor.cycle(), 0);
-            self.dispatch_cause = floor.cause();
-        }
         let slots = u64::from(slots);
-        self.dispatch_used += slots;
-        if self.dispatch_used > self.dispatch_width {
-            if self.dispatch_used > slots {
-                (self.dispatch, self.dispatch_used) = (self.dispatch + 1, slots);
-            }
+        let later = floor.cycle() > self.dispatch;
+        self.dispatch = self.dispatch.max(floor.cycle());
+        self.dispatch_cause = if later { floor.cause() } else { self.dispatch_cause };
+        self.dispatch_used = if later { slots } else { self.dispatch_used + slots };
+        let full = self.dispatch_used > self.dispatch_width;
+        self.dispatch_cause = if full { Cause::Issue } else { self.dispatch_cause };
+        self.dispatch += u64::from(full && !later);
+        self.dispatch_used = if full { slots } else { self.dispatch_used };
+        if slots > self.dispatch_width {
             // An instruction of more places than a cycle has takes several cycles.
-            let more = (self.dispatch_used - 1) / self.dispatch_width;
+            let more = (slots - 1) / self.dispatch_width;
             self.dispatch += more;
             self.dispatch_used -= more * self.dispatch_width;
-            self.dispatch_cause = Cause::Issue;
         }
     }
 
@@ -537,6 +541,15 @@ impl State {
     #[inline(always)]
     fn loaded(&mut self, op: &Op, at: u64, own: &[Access]) -> Loaded {
         let from = self.addresses(op);
+        if let [Access { store: false, address, bytes, .. }] = own {
+            return self.load(op, at, Some((*address, u64::from(*bytes).max(1))), from);
+        }
+        self.loaded_apart(op, at, own, from)
+    }
+
+    /// The same for an instruction with several accesses, or none.
+    #[inline(never)]
+    fn loaded_apart(&mut self, op: &Op, at: u64, own: &[Access], from: Stamp) -> Loaded {
         let mut loads = own.iter().filter(|access| !access.store);
         let Some(first) = loads.next() else { return self.load(op, at, None, from) };
         let (mut address, mut bytes) = (first.address, u64::from(first.bytes).max(1));
@@ -708,25 +721,44 @@ impl State {
     #[inline(always)]
     fn retire(&mut self, done: Stamp, slots: u8) {
         let slots = u64::from(slots);
-        if done.cycle() > self.retired.cycle() {
-            self.charged[done.cause() as usize] += done.cycle() - self.retired.cycle();
-            (self.retired, self.retired_used) = (done, slots);
+        let late = done.cycle().saturating_sub(self.retired.cycle());
+        // Causes are fewer than eight, and the rest of the places stays 0.
+        self.charged[done.cause_place()] += late;
+        let used = if late > 0 { slots } else { self.retired_used + slots };
+        let retired = if late > 0 { done } else { self.retired };
+        let full = used > self.retire_width;
+        self.charged[Cause::Issue as usize] += u64::from(full);
+        self.retired = match full {
+            true => Stamp::new(retired.cycle() + 1, Cause::Issue),
+            false => retired,
+        };
+        self.retired_used = if full { used - self.retire_width } else { used };
+        if slots == 1 {
+            self.push_window();
         } else {
-            self.retired_used += slots;
+            self.retire_many(slots);
         }
-        if self.retired_used > self.retire_width {
-            let cycles = (self.retired_used - 1) / self.retire_width;
-            let rest = self.retired_used - cycles * self.retire_width;
-            self.retired_used = rest;
-            self.charged[Cause::Issue as usize] += cycles;
-            self.retired = Stamp::new(self.retired.cycle() + cycles, Cause::Issue);
+    }
+
+    #[inline(always)]
+    fn push_window(&mut self) {
+        self.window[self.window_next] = self.retired;
+        self.window_next += 1;
+        if self.window_next == self.window.len() {
+            self.window_next = 0;
+        }
+    }
+
+    /// The places of an instruction that has none, or more than one.
+    #[inline(never)]
+    fn retire_many(&mut self, slots: u64) {
+        while self.retired_used > self.retire_width {
+            self.retired_used -= self.retire_width;
+            self.charged[Cause::Issue as usize] += 1;
+            self.retired = Stamp::new(self.retired.cycle() + 1, Cause::Issue);
         }
         for _ in 0..slots {
-            self.window[self.window_next] = self.retired;
-            self.window_next += 1;
-            if self.window_next == self.window.len() {
-                self.window_next = 0;
-            }
+            self.push_window();
         }
     }
 
@@ -791,7 +823,7 @@ impl State {
         if is_string(op.kind) {
             return self.string(op, at, own, goes_on);
         }
-        self.enter_window(op);
+        self.enter_window::<true>(op);
         let (done, cause) = match op.kind {
             Kind::Locked => self.locked(op, own),
             Kind::Fence => {
@@ -851,7 +883,7 @@ impl State {
     /// A repeated string instruction, or a part of one: by lines where hardware moves lines.
     fn string(&mut self, op: &Op, at: u64, own: &[Access], goes_on: bool) {
         if !goes_on {
-            self.enter_window(op);
+            self.enter_window::<true>(op);
             let data = self.sources(op).max(self.addresses(op));
             let start = data.cycle().max(self.dispatch);
             let issued = self.ports.reserve(op.group, start, op.occupancy);

@@ -6,7 +6,7 @@
 use crate::figures::GROUPS_MAX;
 
 /// Cycles that are remembered; a cycle farther ahead takes the place of one this much older.
-const CYCLES: usize = 2048;
+const CYCLES: usize = 1024;
 
 /// The units of a core.
 pub(crate) struct Ports {

@@ -4,7 +4,7 @@ use crate::cycles::Cause;
 use crate::stamp::Stamp;
 
 /// Cycles that are remembered; an operation farther ahead leaves the queue at the last of them.
-const CYCLES: usize = 2048;
+const CYCLES: usize = 1024;
 
 /// A queue: how many of its entries leave in each cycle to come.
 pub(crate) struct Waiting {
@@ -66,16 +66,15 @@ impl Waiting {
     /// An operation enters in one cycle and leaves in another.
     #[inline(always)]
     pub(crate) fn enter(&mut self, now: u64, leaves: u64, cause: Cause) {
-        if leaves <= now {
-            return;
-        }
-        if leaves - self.left.min(leaves) >= CYCLES as u64 {
+        if leaves.wrapping_sub(self.left) as i64 >= CYCLES as i64 {
             self.drain(now);
         }
-        let leaves = leaves.min(self.left + CYCLES as u64 - 1);
-        let entry = &mut self.leaving[leaves as usize % CYCLES];
-        *entry = (entry.0 + 1, cause as u8);
-        self.waiting += 1;
+        let leaves_within = leaves.min(self.left + CYCLES as u64 - 1);
+        // Without a branch: whether it waits is what the host cannot predict.
+        let waits = u16::from(leaves > now);
+        let entry = &mut self.leaving[leaves_within as usize % CYCLES];
+        *entry = (entry.0 + waits, if waits == 0 { entry.1 } else { cause as u8 });
+        self.waiting += u64::from(waits);
     }
 }
 

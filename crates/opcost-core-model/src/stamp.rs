@@ -30,6 +30,18 @@ impl Stamp {
         }
     }
 
+    /// Later by some cycles.
+    #[inline(always)]
+    pub(crate) fn plus(self, cycles: u64) -> Stamp {
+        Stamp(self.0 + (cycles << 4))
+    }
+
+    /// The place of its cause among all.
+    #[inline(always)]
+    pub(crate) fn cause_place(self) -> usize {
+        (self.0 & 7) as usize
+    }
+
     /// As it is, marked as the result of the class that is chained.
     #[inline(always)]
     pub(crate) fn chained(self) -> Stamp {
@@ -59,7 +71,7 @@ mod tests {
         assert!(early < late && late < late.chained());
         assert_eq!((late.cycle(), early.cause()), (6, Cause::Memory));
         assert_eq!((late.chained().cycle(), late.chained().cause()), (6, Cause::Issue));
-        assert_eq!(late.minus(2).cycle(), 4);
+        assert_eq!((late.minus(2).cycle(), late.plus(2).cycle()), (4, 8));
         for cause in
             [Cause::Issue, Cause::Dependencies, Cause::Branches, Cause::Frontend, Cause::Memory]
         {

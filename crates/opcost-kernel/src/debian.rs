@@ -12,6 +12,9 @@ use opcost_sys::clock::unix_ns;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// The cache's folder of packages that somebody has downloaded already (script/demo, while opcost is built).
+const BROUGHT: &str = "brought";
+
 /// Finds an image package, downloads it unless the cache has it, and takes the image out of it.
 ///
 /// `for_disk`: with the modules that disks need, which packages of earlier versions lack here.
@@ -55,7 +58,8 @@ pub(super) fn fetch(
                 Some(kernel) => kernel,
                 None => {
                     let made = builder.cache.workplace(&id)?;
-                    let unpacked = unpack(&mut steps, &made, &package, &version);
+                    let brought = brought(&builder.cache.path(&[BROUGHT]), &package, &version);
+                    let unpacked = unpack(&mut steps, &made, (&package, &version), brought);
                     let image = unpacked.inspect_err(|_| {
                         // The error of unpacking is the one to tell.
                         let _ = remove(&made);
@@ -129,26 +133,27 @@ fn unknown(wanted: &DebianImage, package: &str) -> KernelError {
     ))
 }
 
-/// Downloads a package into `made` and leaves there the image, its configuration and some modules.
+/// A package that was downloaded before, under the name that apt gives it.
+fn brought(folder: &Path, package: &str, version: &str) -> Option<PathBuf> {
+    single_file(folder, &format!("{package}_{}_", version.replace(':', "%3a")), ".deb")
+}
+
+/// Unpacks a package in `made` and leaves there the image, its configuration and some modules.
+///
+/// `brought`: the package where it was downloaded before; it is used up.
 fn unpack(
     steps: &mut Steps<'_>,
     made: &Path,
-    package: &str,
-    version: &str,
+    (package, version): (&str, &str),
+    brought: Option<PathBuf>,
 ) -> Result<image::Image, KernelError> {
-    let exact = format!("{package}={version}");
-    let what = format!("downloading Debian's {package} {version}");
-    let argv = words(&[&"apt-get", &"-q", &"download", &exact]);
-    let downloaded =
-        steps.run(&what, made, &argv, &[]).map_err(|error| no_room(error, package, made));
-    downloaded.map_err(|error| match error {
-        KernelError::Step { lines, log, .. } => KernelError::Debian(format!(
-            "cannot download {package} {version}: {}\n  check the network, and apt-get update if the mirror has a newer one by now; the whole output is in {}",
-            lines.join("\n  "),
-            log.display()
-        )),
-        error => error,
-    })?;
+    match brought {
+        Some(archive) => {
+            let place = made.join(archive.file_name().unwrap_or_default());
+            fs::rename(&archive, place).map_err(KernelError::file("move", &archive))?;
+        }
+        None => download(steps, made, package, version)?,
+    }
     let archive = single_file(made, "", ".deb").ok_or_else(|| {
         KernelError::Debian(format!(
             "apt-get downloaded {package} without error, but left no package"
@@ -169,6 +174,28 @@ fn unpack(
     remove(&contents)?;
     fs::remove_file(&archive).map_err(KernelError::file("remove", &archive))?;
     image::read(&made.join(IMAGE))
+}
+
+/// Downloads a package into `made`.
+fn download(
+    steps: &mut Steps<'_>,
+    made: &Path,
+    package: &str,
+    version: &str,
+) -> Result<(), KernelError> {
+    let exact = format!("{package}={version}");
+    let what = format!("downloading Debian's {package} {version}");
+    let argv = words(&[&"apt-get", &"-q", &"download", &exact]);
+    let downloaded =
+        steps.run(&what, made, &argv, &[]).map_err(|error| no_room(error, package, made));
+    downloaded.map(drop).map_err(|error| match error {
+        KernelError::Step { lines, log, .. } => KernelError::Debian(format!(
+            "cannot download {package} {version}: {}\n  check the network, and apt-get update if the mirror has a newer one by now; the whole output is in {}",
+            lines.join("\n  "),
+            log.display()
+        )),
+        error => error,
+    })
 }
 
 /// An error of apt or dpkg-deb, with what helps if the cache's file system is full.
@@ -295,6 +322,22 @@ mkdir -p "$3/lib/modules" && if [ -e "$ROOT/modules" ]; then cp -r "$ROOT/module
         kept.sort_by_key(|entry| entry.as_ref().unwrap().file_name());
         let kept: Vec<_> = kept.into_iter().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(kept, [".config", "bzImage", "kernel.json", "modules"]);
+    }
+
+    #[test]
+    fn a_package_that_was_brought_is_not_downloaded() {
+        let folder = with_apt();
+        let brought = folder.path().join("cache").join(BROUGHT);
+        fs::create_dir_all(&brought).unwrap();
+        let other = brought.join("linux-image-6.1.0-9-cloud-amd64_1%3a6.1-1_amd64.deb");
+        let wanted = brought.join("linux-image-6.1.0-9-cloud-amd64_1%3a6.1-2_amd64.deb");
+        for path in [&other, &wanted] {
+            fs::write(path, "packed").unwrap();
+        }
+        let kernel = fetched(folder.path(), "debian:cloud").unwrap();
+        assert_eq!(kernel.release.as_deref(), Some("6.1.0-9"));
+        assert!(!folder.path().join("downloads").exists(), "apt-get was asked");
+        assert!(!wanted.exists() && other.exists(), "used up; another version is left alone");
     }
 
     #[test]

@@ -342,3 +342,14 @@ fn a_string_instruction_in_pieces_costs_as_whole() {
     assert_eq!(pieces.cycle(), whole.cycle());
     assert_eq!(pieces.events(), whole.events());
 }
+
+#[test]
+fn the_load_queue_is_bounded() {
+    let mut core = plain_core();
+    core.cache.memory.line_cycles = 1;
+    core.window.load_queue = 4;
+    core.cache.misses = 100;
+    let again = Again::new(&core, &[load(RAX, RBX, 0)])
+        .with(|turn| vec![access(0, false, 8, 0x1000_0000 + turn * 7919 * 64)]);
+    assert_eq!(again.hundred(), 25 * core.cache.memory.latency);
+}

@@ -50,6 +50,7 @@ mod profile_files;
 mod profiles;
 mod provenance;
 mod published;
+mod recipes;
 mod recording_interrupted;
 mod recording_resumed;
 mod regions;
