@@ -294,7 +294,7 @@ impl File {
             let occupancy = self.number(&format!("{row}.occupancy")).unwrap_or(1);
             // Speed changes within a sample, so a rate may be some percent too high.
             let as_now = occupancy as f64 / count as f64;
-            if (0.87..1.15).contains(&(best / as_now)) {
+            if (0.83..1.18).contains(&(best / as_now)) {
                 self.note(&row, note);
                 continue;
             }
