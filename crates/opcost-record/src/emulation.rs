@@ -35,7 +35,7 @@ pub static FORMAT: Format = Format {
 
 /// The version of how opcost counts: raised when the same work in the same guest gets another count,
 /// because the plugin counts otherwise or the guest's init does other things between the markers.
-pub const COUNTING_VERSION: u32 = 3;
+pub const COUNTING_VERSION: u32 = 4;
 
 /// The newest version of QEMU's plugin API that the plugin knows.
 pub const API_NEWEST: i32 = 7;

@@ -71,6 +71,13 @@ impl PackedDisk {
     }
 }
 
+/// Puts the directories that every guest has, where they are missing.
+fn put_directories(tree: &mut Tree) {
+    for directory in DIRECTORIES {
+        tree.put_directory(Path::new(directory));
+    }
+}
+
 impl Initramfs {
     /// For the job of sending the kernel's symbols.
     ///
@@ -131,9 +138,7 @@ impl Initramfs {
         let contents = static_program(guest)?;
         let init = PackedFile { host: guest.to_path_buf(), guest: INIT.into() };
         programs.files.insert(0, init);
-        for directory in DIRECTORIES {
-            tree.put_directory(Path::new(directory));
-        }
+        put_directories(&mut tree);
         for (path, mode, number) in DEVICES {
             tree.put(path, Node::Device { mode, number });
         }
@@ -179,6 +184,8 @@ impl Initramfs {
     /// what the guest does then does not depend on where the folder is here.
     pub(super) fn relocated(mut self, from: &Path, to: &Path) -> Initramfs {
         self.tree.relocate(from, to);
+        // The folder may have been in one of them.
+        put_directories(&mut self.tree);
         if let GuestJob::Command(command) = &mut self.job {
             for path in
                 [&mut command.program, &mut command.cwd].into_iter().chain(&mut command.input)
@@ -300,6 +307,27 @@ mod tests {
         let said = made.bytes(64).unwrap_err().to_string();
         assert!(said.starts_with("the 21 MiB that are packed into the guest"), "{said}");
         assert!(said.ends_with("64 MiB are too small for both: give it --memory-mib 128 or more"));
+    }
+
+    #[test]
+    fn a_folder_with_another_place_leaves_nothing_of_its_own_one() {
+        let Some(guest) = guest() else { return };
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), "bench").unwrap();
+        let bytes = |from: &str| {
+            let item =
+                PackItem { host: file.path().into(), guest: Some(Path::new(from).join("bench")) };
+            let pack = WorkloadPack { pack: vec![item], ..WorkloadPack::default() };
+            let made = Initramfs::for_workload(guest.path(), "mmap", &[], 1, &pack).unwrap();
+            made.relocated(Path::new(from), Path::new("/tree")).bytes(64).unwrap()
+        };
+        let expected = bytes("/srv/tree");
+        let text = String::from_utf8_lossy(&expected).into_owned();
+        assert!(text.contains("tree/bench") && !text.contains("srv"), "{text}");
+        // Every guest has these two, also if they have had nothing else in them.
+        for from in ["/tmp/cache/tree", "/root/.cache/opcost/tree"] {
+            assert!(bytes(from) == expected, "{from}");
+        }
     }
 
     #[test]
