@@ -1,7 +1,7 @@
 //! What runs now and how long it will take, on standard error.
 
 use crate::plan::{Plan, Slot};
-use crate::time::about_in_words;
+use crate::time::{about_in_words, time_in_words};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use opcost_record::printable::printable;
 use std::io::IsTerminal;
@@ -55,15 +55,22 @@ pub fn estimate(plan: &Plan, spent_ms: u64, made: usize, left: usize) -> Option<
     let each_ms = spent_ms as f64 / made.max(1) as f64;
     let all_ms = each_ms * left as f64;
     let budget_ms = plan.stop.budget_ms.map(|budget_ms| budget_ms as f64);
-    let takes_ms = budget_ms.map_or(all_ms, |budget_ms| all_ms.min(budget_ms)) as u64;
+    // So many are made however long they take.
+    let least = least_runs(plan).min(left);
+    let takes_ms = budget_ms
+        .map_or(all_ms, |budget_ms| all_ms.min(budget_ms.max(each_ms * least as f64)))
+        as u64;
     if takes_ms < LONG_MS {
         return None;
     }
     let may_stop = plan.stop.width_ratio.is_some() || plan.stop.look_pairs.is_some();
+    let overruns = least > 0 && takes_ms as f64 > budget_ms.unwrap_or(f64::INFINITY);
+    let left = if overruns { least } else { left };
     let (at_most, shorter) = match (may_stop, budget_ms) {
         // Fewer runs would be another plan than that of the other shards.
         _ if plan.shard().is_some() => ("", ""),
         (false, None) => ("", "-n N makes fewer, --budget TIME ends sooner"),
+        (false, Some(_)) if overruns => ("", "-n N makes fewer, --budget TIME ends sooner"),
         (_, Some(_)) => (" at most", ""),
         (true, None) => (" at most", "--budget TIME ends sooner"),
     };
@@ -74,6 +81,25 @@ pub fn estimate(plan: &Plan, spent_ms: u64, made: usize, left: usize) -> Option<
     let (takes, plural) = (about_in_words(takes_ms), if left == 1 { "" } else { "s" });
     let takes = format!("{left} run{plural} of some {each} will take about {takes}{at_most}");
     Some(Estimate { takes, shorter })
+}
+
+/// Runs that a plan makes whatever time they take.
+fn least_runs(plan: &Plan) -> usize {
+    plan.pairs_of_blocks(plan.stop.blocks_min) as usize * plan.variants.len()
+}
+
+/// What a bar shows: how many of the runs are made, or where time ends the recording, until when it goes on.
+fn template(plan: &Plan) -> String {
+    let Some(budget_ms) = plan.stop.budget_ms else {
+        return "  {bar:24} {pos}/{len} runs · {eta} left · {wide_msg}".into();
+    };
+    let least = match least_runs(plan) {
+        0 => String::new(),
+        // The bar counts warm-up runs, too.
+        runs => format!(" and {} runs", runs + plan.warmup as usize * plan.variants.len()),
+    };
+    let until = time_in_words(budget_ms);
+    format!("  {{pos}} runs · {{elapsed}}, until {until}{least} · {{wide_msg}}")
 }
 
 /// Says nothing.
@@ -121,9 +147,8 @@ pub fn on_stderr(quiet: bool, who: Who) -> Box<dyn Progress> {
 
 impl Progress for Bar {
     fn begin(&mut self, plan: &Plan, done: usize) {
-        let style =
-            ProgressStyle::with_template("  {bar:24} {pos}/{len} runs · {eta} left · {wide_msg}")
-                .unwrap_or_else(|_| ProgressStyle::default_bar());
+        let style = ProgressStyle::with_template(&template(plan))
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
         self.bar =
             ProgressBar::new(plan.slot_count() as u64).with_style(style).with_position(done as u64);
         // Drawn between runs only, and seldom: a bar redrawn by a thread would disturb the run.
@@ -165,6 +190,18 @@ mod tests {
     use crate::resolve::fixture;
 
     #[test]
+    fn a_bar_shows_what_ends_the_recording() {
+        let plan = fixture::plan(2, 8);
+        assert!(template(&plan).contains("{pos}/{len} runs"));
+        let of = |blocks_min| {
+            let stop = StopPlan { budget_ms: Some(6_000), blocks_min, ..plan.stop.clone() };
+            template(&Plan { stop, ..plan.clone() })
+        };
+        assert!(of(0).contains("{elapsed}, until 6 s ·"), "{}", of(0));
+        assert!(of(8).contains("{elapsed}, until 6 s and 18 runs ·"), "{}", of(8));
+    }
+
+    #[test]
     fn what_takes_long_is_announced_with_what_makes_it_shorter() {
         let plan = fixture::plan(2, 8);
         let length = estimate(&plan, 2_000, 4, 380).unwrap();
@@ -182,6 +219,16 @@ mod tests {
         };
         let budget = of(StopPlan { budget_ms: Some(60_000), ..plan.stop.clone() });
         assert_eq!(budget, "100 runs of some 1.5 s will take about 1 min at most");
+        // The usual length: 6 s, and as many runs as decide in any case.
+        let usual = |each_ms: u64| {
+            let stop = StopPlan { budget_ms: Some(6_000), blocks_min: 3, ..plan.stop.clone() };
+            estimate(&Plan { stop, ..plan.clone() }, 4 * each_ms, 4, 1_000)
+        };
+        assert_eq!(usual(500), None);
+        let slow = usual(10_000).unwrap();
+        let least = plan.pairs_of_blocks(3) * 2;
+        let expected = format!("{least} runs of some 10.0 s will take about ");
+        assert!(slow.starts_with(&expected) && slow.contains("-n N makes fewer"), "{slow}");
         let settled = of(StopPlan { look_pairs: Some(5), ..plan.stop.clone() });
         assert!(settled.contains("about 2 min 30 s at most; --budget"), "{settled}");
     }

@@ -79,6 +79,9 @@ fn commands_on_the_host() {
         &["compare", "-L", "n", "1,2", "sh -c 'exit {n}'", "-i", "-n", "2"],
         &["measure", "true", "-n", "6", "-q"],
         &["measure", "true", "-n", "1"],
+        &["compare", "cat", "cat -", "-n", "2", "--input", "/dev/null", "--output", "out"],
+        &["compare", "true", "-n", "2", "--output", "null", "--output", "pipe"],
+        &["compare", "true", "sh -c :", "--min-runs", "2", "--budget", "1ms", "--sort", "change"],
     ] {
         let ended = lab.run(&[args, &["--json"]].concat());
         let document = printed(&ended);

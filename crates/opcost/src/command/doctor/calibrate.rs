@@ -5,9 +5,11 @@ use crate::calibration::{Calibrated, calibrate};
 use crate::command::globals::Globals;
 use crate::command::output::print;
 use crate::exit::{Status, WithStatus, fail};
+use crate::machine::host::HostSurroundings;
 use crate::phases::Phases;
 use crate::render::Style;
 use crate::render::page::{BOLD, GREEN, PLAIN, Page, YELLOW};
+use crate::resolve::Surroundings;
 use anyhow::{Context, Result};
 use opcost_sys::interrupt::Interrupt;
 use serde_json::json;
@@ -20,13 +22,21 @@ const PROCESSES: usize = 3;
 
 /// Measures this CPU and writes a core's file.
 ///
+/// `begin`: the core to begin with, a file or a name; the one that fits best where none is given.
+///
 /// # Errors
 /// The file is there already or cannot be made, the machine is too loaded, or a signal interrupts.
-pub(super) fn calibrate_core(globals: &Globals, path: &Path, json: bool) -> Result<Status> {
+pub(super) fn calibrate_core(
+    globals: &Globals,
+    path: &Path,
+    begin: Option<&str>,
+    json: bool,
+) -> Result<Status> {
     // Not made yet, so that nothing is left of a calibration that fails.
     if path.symlink_metadata().is_ok() {
         return Err(fail(Status::Usage, exists(path)));
     }
+    let begin = begin.map(|name| HostSurroundings.core(name)).transpose()?;
     let interrupt = Interrupt::install().context("cannot catch signals").status(Status::Missing)?;
     let program = gauge::find()?;
     let mut phases = Phases::still(globals.quiet);
@@ -39,8 +49,9 @@ pub(super) fn calibrate_core(globals: &Globals, path: &Path, json: bool) -> Resu
         reports.push(gauge::run(&program, "loops", &[], &interrupt)?);
     }
     phases.end();
+    let begin = begin.as_ref().map(|core| (core.name.as_str(), core.text.as_str()));
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    let calibrated = calibrate(&reports, &name).map_err(|error| {
+    let calibrated = calibrate(&reports, &name, begin).map_err(|error| {
         fail(Status::Missing, format!("the measured figures make no core: {error}"))
     })?;
     write(path, &calibrated.text)?;
@@ -91,7 +102,7 @@ fn page(calibrated: &Calibrated, cpu: &str, path: &Path, style: &Style) -> Strin
     }
     if !unclean.is_empty() {
         page.line("");
-        page.wrap(YELLOW, "! ", &format!("no whole numbers, so {base}'s figures stand:"));
+        page.wrap(YELLOW, "! ", &format!("not clear, so {base}'s figures stand:"));
         for one in unclean {
             page.wrap(PLAIN, "    ", one);
         }

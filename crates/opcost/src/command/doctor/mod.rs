@@ -39,16 +39,17 @@ pub struct DoctorArgs {
     /// Hold modelled cycles (--cycles) against this CPU: run more than 200 small kernels here and
     /// emulated, report the errors by class and how often directions are right, and keep the result,
     /// which later estimates cite. Takes a minute or two on a quiet machine
-    #[arg(long, conflicts_with = "cpus")]
+    #[arg(long, conflicts_with = "cpus", group = "core_job")]
     pub validate: bool,
 
     /// Measure what instructions cost on this CPU, and write a core's file for --cycles --core FILE.
     /// Begins with the core that ships and fits best; takes seconds on a quiet machine
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["cpus", "validate"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cpus", "validate"], group = "core_job")]
     pub calibrate_core: Option<PathBuf>,
 
-    /// The core to validate: a file, or the name of one that ships [default: zen4]
-    #[arg(long, value_name = "CORE", requires = "validate")]
+    /// The core to validate, or the core that a calibration begins with: a file, or the name of one that
+    /// ships [default: zen4; for a calibration the one that fits this CPU best]
+    #[arg(long, value_name = "CORE", requires = "core_job")]
     pub core: Option<String>,
 
     /// Validate by the kernels alone whose names have this text, as opcost-gauge list prints them; the
@@ -104,7 +105,7 @@ pub fn doctor(globals: &Globals, args: &DoctorArgs) -> Result<Status> {
         return noise::noise(globals, args.seconds, args.json);
     }
     if let Some(path) = &args.calibrate_core {
-        return calibrate::calibrate_core(globals, path, args.json);
+        return calibrate::calibrate_core(globals, path, args.core.as_deref(), args.json);
     }
     if args.validate {
         let core = args.core.as_deref();

@@ -40,6 +40,9 @@ use std::path::{Path, PathBuf};
 /// Processes that time the kernels. A process has its own luck with the places of its memory.
 const PROCESSES: usize = 5;
 
+/// A kernel into which a tick of the guest fell is no figure of the kernel if one in so many of its instructions was the tick's.
+const INTERRUPTED_SHARE: u64 = 100;
+
 /// What a validation found, as JSON gives it.
 #[derive(Debug, Serialize)]
 struct Found {
@@ -72,7 +75,7 @@ struct LeftOut {
     noisy: usize,
     /// They need instructions that this CPU lacks.
     not_here: usize,
-    /// They need instructions that the emulated CPU lacks.
+    /// They need instructions that the emulated CPU lacks, or a tick of the guest fell into them.
     not_emulated: usize,
 }
 
@@ -158,7 +161,8 @@ pub(super) fn validate(
 
 /// The marked kernels on the modelled core.
 ///
-/// `alone`: without a kernel of an operating system, whose ticks fall into regions; else in a guest.
+/// `chosen`: options that choose kernels; `alone`: without a kernel of an operating system, whose ticks fall into regions; else in a
+/// guest.
 fn experiment(program: &Path, core: Option<&str>, chosen: &[&str], alone: bool) -> Experiment {
     let mut words: Vec<OsString> = vec![program.into(), "mark".into()];
     words.extend(chosen.iter().map(OsString::from));
@@ -209,12 +213,23 @@ fn cases(truth: &Truth, recording: &Recording) -> (Vec<Case>, usize) {
         .records
         .iter()
         .find(|run| run.outcome == Outcome::Finished && run.block.is_some());
-    let figure = |name: &KernelName, metric: &str| {
-        let key =
-            MetricKey { region: name.region(), ..MetricKey::new(metric, Domain::User, EMULATOR) };
+    let in_domain = |name: &KernelName, metric: &str, domain: Domain| {
+        let key = MetricKey { region: name.region(), ..MetricKey::new(metric, domain, EMULATOR) };
         Some(run?.sample(recording.dictionary.id(&key)?)?.value)
     };
+    // A guest counts cycles of the user's and the kernel's instructions together.
+    let figure = |name: &KernelName, metric: &str| {
+        let own = in_domain(name, metric, Domain::User);
+        own.or_else(|| in_domain(name, metric, Domain::All))
+    };
+    let interrupted = |name: &KernelName| {
+        let kernel = in_domain(name, "instructions", Domain::Kernel).unwrap_or_default();
+        kernel * INTERRUPTED_SHARE > figure(name, "instructions").unwrap_or_default()
+    };
     let case = |(name, truth_milli): (&KernelName, &u64)| {
+        if interrupted(name) {
+            return None;
+        }
         let mut cycles = Cycles::default();
         for (sum, part) in cycles.by_cause.iter_mut().zip(CYCLE_PARTS) {
             *sum = figure(name, part)?;

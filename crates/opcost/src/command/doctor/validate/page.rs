@@ -109,7 +109,10 @@ fn left_out(left_out: &LeftOut) -> String {
     let parts: Vec<String> = [
         (noisy, "had too few quiet samples"),
         (not_here, "need instructions that this CPU lacks"),
-        (not_emulated, "need instructions that the emulated CPU lacks"),
+        (
+            not_emulated,
+            "have no count: the emulated CPU lacks their instructions, or a tick fell into them",
+        ),
     ]
     .into_iter()
     .filter(|(count, _)| **count > 0)
@@ -187,7 +190,7 @@ mod tests {
         let text = text(&found(), &Style::plain());
         for part in [
             "3 builds of kernels; cycles by the time stamp counter",
-            "left out: 2 had too few quiet samples, 5 need instructions that",
+            "left out: 2 had too few quiet samples, 5 have no count",
             "differ by more than 30 %                    1      100 %            0 %",
             "sorting:bubble@gcc-O1",
             "claims of no size are right",
