@@ -198,18 +198,12 @@ impl Memory {
         let (arrival, level) = self.fetch(line, start);
         self.events.l2_misses += u64::from(level > 2);
         self.events.l3_misses += u64::from(level > 3);
-        self.take_miss(arrival);
-        self.to_l1.note(line, arrival);
-        self.stream(line, cycle);
-        arrival
-    }
-
-    /// Takes the next place for a miss until a line arrives.
-    #[inline(always)]
-    fn take_miss(&mut self, arrival: u64) {
         self.misses[self.next_miss] = arrival;
         self.next_miss =
             if self.next_miss + 1 == self.misses.len() { 0 } else { self.next_miss + 1 };
+        self.to_l1.note(line, arrival);
+        self.stream(line, cycle);
+        arrival
     }
 
     /// Asks for a line in L1; when it is there, and the level that had it.
@@ -230,15 +224,14 @@ impl Memory {
         }
     }
 
-    /// A line for L1 that nobody waits for; it is forgotten where misses have all places.
+    /// A line for L1 that nobody waits for.
     fn prefetch(&mut self, line: u64, cycle: u64) {
-        if self.l1.holds(line) || self.misses[self.next_miss] > cycle {
+        if self.l1.holds(line) {
             return;
         }
         self.events.prefetches += 1;
         self.l1.touch(line);
         let (arrival, _) = self.fetch(line, cycle);
-        self.take_miss(arrival);
         self.to_l1.note(line, arrival);
         self.stream(line, cycle);
     }

