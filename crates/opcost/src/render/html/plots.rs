@@ -44,7 +44,7 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
 }
 
 /// The share of an axis by which points have to be apart to be seen as more than one.
-const VISIBLE: f64 = 0.02;
+const VISIBLE: f64 = 0.05;
 
 /// Whether points lie visibly apart on an axis that also has these values.
 fn are_apart(points: &[f64], also: &[f64]) -> bool {
