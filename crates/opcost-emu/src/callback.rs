@@ -210,8 +210,9 @@ pub(crate) unsafe extern "C" fn on_timed_access(
     data: *mut c_void,
 ) {
     if allowed(vcpu) {
-        // SAFETY: this thread owns the state, and QEMU passed the description to this callback.
+        // SAFETY: this thread owns the state.
         if let Some(timing) = unsafe { &mut core().timing } {
+            // SAFETY: QEMU passed the description to this callback.
             unsafe { timing.access(access, address, data) };
         }
     }
