@@ -58,7 +58,7 @@ pub(in crate::render::html) fn paired(
 
 #[cfg(test)]
 mod tests {
-    use super::super::axes::SMALL;
+    use super::super::axes::tests::TRIED;
     use super::*;
 
     fn drawn(
@@ -66,7 +66,7 @@ mod tests {
         estimate: Option<f64>,
         interval: Option<(f64, f64)>,
     ) -> Option<String> {
-        paired(SMALL, &Words::MADE, differences, estimate, interval, "block")
+        paired(TRIED, &Words::MADE, differences, estimate, interval, "block")
             .map(Markup::into_string)
     }
 

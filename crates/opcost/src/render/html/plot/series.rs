@@ -78,14 +78,14 @@ pub(in crate::render::html) fn series(
 
 #[cfg(test)]
 mod tests {
-    use super::super::axes::SMALL;
+    use super::super::axes::tests::TRIED;
     use super::*;
 
     fn drawn(groups: &[&[(u32, f64)]], breaks: &[u32]) -> Option<String> {
         let dot = |&(place, value): &(u32, f64)| Dot { place, value, ..Dot::default() };
         let group = |dots: &&[(u32, f64)]| Group { dots: dots.iter().map(dot).collect() };
         let groups: Vec<Group> = groups.iter().map(group).collect();
-        series(SMALL, &Words::MADE, &groups, breaks, "run").map(Markup::into_string)
+        series(TRIED, &Words::MADE, &groups, breaks, "run").map(Markup::into_string)
     }
 
     #[test]
@@ -109,7 +109,7 @@ mod tests {
         let svg =
             drawn(&[&[(1, 10_000_000.0), (2, 25_000_000.0), (12_000, 29_000_000.0)]], &[]).unwrap();
         assert!(svg.contains(">10,000,000</text>"), "{svg}");
-        super::super::axes::tests::no_text_is_cut(&svg, SMALL.width);
+        super::super::axes::tests::no_text_is_cut(&svg, TRIED.width);
     }
 
     #[test]
@@ -125,7 +125,7 @@ mod tests {
     fn intervals_are_whiskers_and_the_page_s_own_recording_has_a_ring() {
         let dot = Dot { place: 1, value: 15.0, interval: Some((10.0, 20.0)), marked: true };
         let groups = [Group { dots: vec![dot] }];
-        let svg = series(SMALL, &Words::MADE, &groups, &[], "recording").unwrap().into_string();
+        let svg = series(TRIED, &Words::MADE, &groups, &[], "recording").unwrap().into_string();
         assert!(svg.contains("class=\"whisker c0\" d=\"M175 131.7V24.3\""), "{svg}");
         assert!(svg.contains("<circle class=\"marked\" cx=\"175\" cy=\"78\" r=\"6\">"), "{svg}");
     }

@@ -62,7 +62,7 @@ pub(in crate::render::html) fn strip(
 
 #[cfg(test)]
 mod tests {
-    use super::super::axes::SMALL;
+    use super::super::axes::tests::TRIED;
     use super::*;
 
     fn drawn(rows: &[(&[f64], Option<f64>)]) -> Option<String> {
@@ -70,7 +70,7 @@ mod tests {
         for (values, median) in rows {
             made.push(Row { values, median: *median, factor: 10.0 });
         }
-        strip(SMALL, &Words::MADE, &made).map(Markup::into_string)
+        strip(TRIED, &Words::MADE, &made).map(Markup::into_string)
     }
 
     #[test]
@@ -88,7 +88,7 @@ mod tests {
     fn large_numbers_stay_in_the_drawing_and_apart() {
         let svg = drawn(&[(&[100_000_000.0, 250_000_000.0, 490_000_000.0], None)]).unwrap();
         assert!(svg.contains(">10,000,000</text>"), "{svg}");
-        super::super::axes::tests::no_text_is_cut(&svg, SMALL.width);
+        super::super::axes::tests::no_text_is_cut(&svg, TRIED.width);
     }
 
     #[test]
