@@ -135,7 +135,7 @@ fn text_of(
 
 /// Said below functions by modelled cycles.
 const MODELLED: &str =
-    "estimated by the model of a core; the note on model-cycles above says how far off it may be";
+    "estimated by the model of a core; the note on model-cycles says how far off it may be";
 
 /// What a change of modelled cycles is made of, in words; `None` of other figures.
 fn causes(row: &FunctionRow) -> Option<String> {
