@@ -2,16 +2,16 @@
 
 use iced_x86::Mnemonic;
 
-/// Which queue an operation waits in until it executes.
+/// The queue in which an operation waits until it executes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Queue {
     /// None: it does not execute.
     None,
-    /// That of the integer units.
+    /// The queue of the integer units.
     Integer,
-    /// That of loads and stores.
+    /// The queue of loads and stores.
     Address,
-    /// That of the vector units.
+    /// The queue of the vector units.
     Vector,
 }
 

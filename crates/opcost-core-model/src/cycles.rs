@@ -27,7 +27,7 @@ pub(crate) enum Cause {
 pub struct Cycles {
     /// By cause, in the order of [`CAUSES`].
     pub by_cause: [u64; 5],
-    /// Of those of memory, the waits for L3 or beyond.
+    /// The waits for L3 or beyond, a part of the memory cycles.
     pub far: u64,
 }
 
@@ -88,9 +88,9 @@ pub struct Events {
     pub instructions: u64,
     /// Loads and stores of lines that L1 did not hold.
     pub l1_misses: u64,
-    /// Of these, the lines that L2 did not hold either.
+    /// Lines that neither L1 nor L2 held.
     pub l2_misses: u64,
-    /// Of these, the lines that L3 did not hold either: accesses to memory.
+    /// Lines that no cache held: accesses to memory.
     pub l3_misses: u64,
     /// Loads and stores that waited for a line on its way, which a prefetch or another access asked for.
     pub late_lines: u64,

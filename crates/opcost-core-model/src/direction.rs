@@ -21,7 +21,7 @@ const BASE_BITS: u32 = 14;
 const LENGTHS: [usize; TABLES] = [4, 7, 12, 20, 34, 57, 97, 164, 279, 476];
 /// Outcomes that are kept, a power of two above the longest.
 const HISTORY: usize = 512;
-/// Of the table of branches alone: one that was never seen, always taken, never taken. Others are counters.
+/// States that only the table of branches has: never seen, always taken, never taken. Other states are counters.
 const UNSEEN: i8 = 4;
 const ALWAYS: i8 = 5;
 const NEVER: i8 = 6;

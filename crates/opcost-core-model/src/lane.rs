@@ -5,7 +5,7 @@ const PLACES: usize = 512;
 
 /// A way between two levels of memory.
 pub(crate) struct Lane {
-    /// Which periods are taken: by period, its number plus one.
+    /// The periods that are taken: each place holds the number of its period plus one.
     taken: Box<[u64; PLACES]>,
     /// Periods, from and up to, that are taken without a gap.
     full: (u64, u64),

@@ -1,4 +1,4 @@
-//! Which lines prefetchers ask for.
+//! The lines that prefetchers ask for.
 
 use crate::figures::{LINE_BYTES, Prefetch};
 

@@ -73,7 +73,7 @@ impl Clock {
     }
 }
 
-/// Which kernel, built how.
+/// A kernel and how it was built.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct KernelName {
     /// The class, `sorting`.

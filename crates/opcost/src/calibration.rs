@@ -224,7 +224,7 @@ impl File {
             let stand: Vec<(&str, f64)> = representative("latency.", class, &found);
             let wholes: Vec<u64> = stand.iter().filter_map(|(_, cycles)| whole(*cycles)).collect();
             let votes = |value: u64| wholes.iter().filter(|other| **other == value).count();
-            // Of equally frequent ones the least: what is dearer is an exception of its class.
+            // The least of equally frequent figures: a dearer instruction is an exception of its class.
             let best = wholes.iter().copied().max_by_key(|value| (votes(*value), u64::MAX - value));
             match best {
                 Some(best) => {
