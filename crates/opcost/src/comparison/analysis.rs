@@ -61,7 +61,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         cycles: cycles::functions(recording, &rows),
         kernel_commits: Vec::new(),
         function_costs: alone::function_costs(recording).filter(|_| is_alone(plan)),
-        cycle_costs: alone::cycle_costs(recording).filter(|_| is_alone(plan)),
+        cycle_costs: is_alone(plan).then(|| alone::cycle_costs(recording)).flatten(),
         differences: kernel_config::differences(plan, kernels),
         sizes: size::rows(plan, recording.machine.first()),
         twin: twin(recording, &columns, &rows),
