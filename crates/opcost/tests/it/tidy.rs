@@ -298,3 +298,37 @@ fn every_experiment_that_ships_has_a_plan() {
             .success();
     }
 }
+
+/// An optimisation level of a profile, for one package or for all, by the profiles that it inherits from.
+fn opt_level(profiles: &toml::Table, profile: &str, package: &str) -> String {
+    let row = profiles.get(profile).and_then(toml::Value::as_table);
+    let level = |table: &toml::Table| {
+        table.get("opt-level").map(|level| level.to_string().replace('"', ""))
+    };
+    let of_package = row.and_then(|row| level(row.get("package")?.get(package)?.as_table()?));
+    of_package.or_else(|| row.and_then(level)).unwrap_or_else(|| {
+        let parent = row.and_then(|row| row.get("inherits")?.as_str());
+        match (profile, parent) {
+            ("dev", _) => "0".into(),
+            ("release", _) => "3".into(),
+            (_, parent) => opt_level(profiles, parent.expect("profiles inherit"), package),
+        }
+    })
+}
+
+#[test]
+fn what_is_measured_is_optimised_in_every_profile() {
+    let manifest: toml::Table =
+        fs::read_to_string(root().join("Cargo.toml")).unwrap().parse().unwrap();
+    let profiles = manifest["profile"].as_table().unwrap();
+    // Without optimisation a patched site of pvops took 80 ns where an indirect call took 10.
+    for profile in profiles.keys() {
+        for package in ["opcost-work", "patchpoint"] {
+            assert_eq!(
+                opt_level(profiles, profile, package),
+                "3",
+                "{package} in profile {profile}"
+            );
+        }
+    }
+}
