@@ -15,7 +15,7 @@ const UNITS_MAX: usize = 32;
 pub(crate) const GROUPS_MAX: usize = 64;
 
 /// Raised whenever equal figures would give other cycles.
-const MODEL_VERSION: u64 = 2;
+const MODEL_VERSION: u64 = 3;
 
 /// Why a text describes no core.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -112,6 +112,8 @@ fn in_line(line: Option<usize>) -> String {
 pub struct Width {
     /// Operations that the front end delivers.
     pub fetch: u64,
+    /// Places of operations that the decoders fill in a cycle: of code that the instruction cache did not hold.
+    pub decode: u64,
     /// Operations that enter the window.
     pub dispatch: u64,
     /// Operations that leave the window.
@@ -140,6 +142,8 @@ pub struct Window {
     pub store_queue: u64,
     /// Cycles that fetch runs ahead of dispatch at most.
     pub fetch_ahead: u64,
+    /// Lines of code that prediction runs ahead of fetch at most, and asks the caches for.
+    pub lines_ahead: u64,
 }
 
 /// What register renaming does without an execution unit.
@@ -573,6 +577,7 @@ impl Core {
         let latency_max = 5000;
         vec![
             ("width.fetch", width.fetch, 1, 64),
+            ("width.decode", width.decode, 1, 64),
             ("width.dispatch", width.dispatch, 1, 64),
             ("width.retire", width.retire, 1, 64),
             ("width.vector_bytes", width.vector_bytes, 16, 64),
@@ -584,6 +589,7 @@ impl Core {
             ("window.load_queue", window.load_queue, 1, 1024),
             ("window.store_queue", window.store_queue, 1, 1024),
             ("window.fetch_ahead", window.fetch_ahead, 1, 1000),
+            ("window.lines_ahead", window.lines_ahead, 1, 1024),
             ("cache.l1.ways", cache.l1.ways, 1, 64),
             ("cache.l2.ways", cache.l2.ways, 1, 64),
             ("cache.l3.ways", cache.l3.ways, 1, 64),

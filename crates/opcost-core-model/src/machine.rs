@@ -71,6 +71,10 @@ impl Machine {
         let goes_on = is_string(first.kind) && state.string_at == Some(first_at);
         state.memory.events.instructions += ops.len() as u64 - u64::from(goes_on);
         state.entered = false;
+        if first_at <= state.last_at {
+            // The line, if it is the same, is decoded by now.
+            state.width = state.fetch_width;
+        }
         let mut rest = accesses;
         for (place, op) in ops.iter().enumerate() {
             let at = code.start.wrapping_add(u64::from(op.offset));
@@ -87,6 +91,7 @@ impl Machine {
         }
         let last_at = code.start.wrapping_add(u64::from(last.offset));
         state.string_at = is_string(last.kind).then_some(last_at);
+        state.last_at = last_at;
         Cycles::between(&before, &state.charged)
     }
 
@@ -153,6 +158,14 @@ struct State {
     fetch_cause: Cause,
     /// The line of code that was fetched last.
     fetch_line: u64,
+    /// The cycle in which prediction comes to the next line at the earliest, and those in which the last lines were
+    /// fetched, as a ring: prediction is no more lines ahead.
+    predicted: u64,
+    fetched: Box<[u64]>,
+    fetched_next: usize,
+    /// Places of operations a cycle in that line, and the last instruction.
+    width: u64,
+    last_at: u64,
     /// The flags of the instruction before, 0 if it was a jump.
     before: u16,
 
@@ -205,6 +218,7 @@ struct State {
     string_element: Cost,
     enter: Cost,
     fetch_width: u64,
+    decode_width: u64,
     dispatch_width: u64,
     retire_width: u64,
     fetch_ahead: u64,
@@ -233,6 +247,11 @@ impl State {
             fetch_used: 0,
             fetch_cause: Cause::Frontend,
             fetch_line: u64::MAX,
+            predicted: 0,
+            fetched: vec![0; core.window.lines_ahead as usize].into_boxed_slice(),
+            fetched_next: 0,
+            width: core.width.fetch,
+            last_at: u64::MAX,
             before: 0,
             dispatch: 0,
             dispatch_used: 0,
@@ -270,6 +289,7 @@ impl State {
             string_element: core.cost(Class::StringElement),
             enter: core.cost(Class::Enter),
             fetch_width: core.width.fetch,
+            decode_width: core.width.decode,
             dispatch_width: core.width.dispatch,
             retire_width: core.width.retire,
             fetch_ahead: core.window.fetch_ahead,
@@ -444,7 +464,7 @@ impl State {
             self.fetch_code(last);
         }
         self.fetch_used += u64::from(op.slots);
-        if self.fetch_used > self.fetch_width {
+        if self.fetch_used > self.width {
             self.fetch_cycle += 1;
             self.fetch_used = u64::from(op.slots);
             self.fetch_cause = Cause::Issue;
@@ -462,10 +482,26 @@ impl State {
             (self.fetch_cycle, self.fetch_used) = (self.fetch_cycle + 1, 0);
             self.fetch_cause = Cause::Frontend;
         }
-        let ready = self.memory.code(line, self.fetch_cycle);
-        if ready > self.fetch_cycle {
+        // Prediction goes through a line a cycle, and asks for it.
+        let predicted = self.predicted.max(self.fetched[self.fetched_next]);
+        self.predicted = predicted + 1;
+        let (ready, missed) = self.memory.code(line, predicted);
+        self.width = if missed { self.decode_width } else { self.fetch_width };
+        if missed && ready > self.fetch_cycle {
             (self.fetch_cycle, self.fetch_used, self.fetch_cause) = (ready, 0, Cause::Frontend);
         }
+        self.fetched[self.fetched_next] = self.fetch_cycle;
+        self.fetched_next += 1;
+        if self.fetched_next == self.fetched.len() {
+            self.fetched_next = 0;
+        }
+    }
+
+    /// Prediction and fetch begin again in a cycle.
+    #[inline(always)]
+    fn restart_fetch(&mut self, cycle: u64, cause: Cause) {
+        (self.fetch_cycle, self.fetch_used, self.fetch_cause) = (cycle, 0, cause);
+        self.predicted = cycle;
     }
 
     /// Gives an instruction its places in the window and the queues.
@@ -798,13 +834,15 @@ impl State {
         }
         if missed {
             self.memory.events.branch_misses += 1;
-            self.fetch_cycle = resolved + self.restart;
-            (self.fetch_used, self.fetch_cause) = (0, Cause::Branches);
+            self.restart_fetch(resolved + self.restart, Cause::Branches);
         } else if taken {
             let (cycles, decoded) = self.targets.taken(at);
             self.memory.events.target_misses += u64::from(decoded);
             self.fetch_cycle += 1 + self.taken + cycles + more;
             (self.fetch_used, self.fetch_cause) = (0, Cause::Frontend);
+            if decoded {
+                self.predicted = self.fetch_cycle;
+            }
         }
     }
 
@@ -812,7 +850,7 @@ impl State {
     fn serialised(&mut self, cycles: u64) -> u64 {
         let start = self.retired.cycle().max(self.dispatch).max(self.stores.last_commit);
         let done = start + cycles;
-        (self.fetch_cycle, self.fetch_used, self.fetch_cause) = (done, 0, Cause::Frontend);
+        self.restart_fetch(done, Cause::Frontend);
         done
     }
 
@@ -833,12 +871,12 @@ impl State {
             }
             Kind::FenceLoad => {
                 let done = self.retired.cycle().max(self.dispatch) + latency;
-                (self.fetch_cycle, self.fetch_used, self.fetch_cause) = (done, 0, Cause::Issue);
+                self.restart_fetch(done, Cause::Issue);
                 (done, Cause::Issue)
             }
             Kind::Stall => {
                 let done = self.dispatch + latency;
-                (self.fetch_cycle, self.fetch_used, self.fetch_cause) = (done, 0, Cause::Issue);
+                self.restart_fetch(done, Cause::Issue);
                 (done, Cause::Issue)
             }
             _ => {
@@ -889,8 +927,9 @@ impl State {
             let issued = self.ports.reserve(op.group, start, op.occupancy);
             self.string_from = issued + u64::from(op.latency);
             self.string_lines = [u64::MAX; 2];
-            (self.fetch_cycle, self.fetch_used) = (self.string_from, 0);
-            self.fetch_cause = Cause::Issue;
+            // Lines move without a look at the count, elements do not.
+            let from = if op.kind == Kind::Lines { self.dispatch } else { issued };
+            self.restart_fetch(from + u64::from(op.latency), Cause::Issue);
             self.retire(Stamp::new(self.string_from, Cause::Issue), op.slots);
         }
         let mut done = self.string_from;

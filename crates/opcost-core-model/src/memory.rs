@@ -55,7 +55,10 @@ pub(crate) struct Memory {
     l2_cycles: u64,
     l3_cycles: u64,
     memory_cycles: u64,
-    code_cycles: u64,
+    /// Cycles of a line of code, by where it is.
+    l2_latency: u64,
+    l3_latency: u64,
+    code_from_l2: Lane,
     /// When each place for a miss is free again, in order of use.
     misses: Vec<u64>,
     next_miss: usize,
@@ -102,7 +105,9 @@ impl Memory {
             l2_cycles: cache.l2.latency.saturating_sub(hit),
             l3_cycles: cache.l3.latency.saturating_sub(hit),
             memory_cycles: cache.memory.latency.saturating_sub(hit),
-            code_cycles: cache.l2.latency,
+            l2_latency: cache.l2.latency,
+            l3_latency: cache.l3.latency,
+            code_from_l2: Lane::new(cache.l2.line_cycles),
             misses: vec![0; cache.misses as usize],
             next_miss: 0,
             sets: vec![0; (cache.l1.bytes / LINE_BYTES / cache.l1.ways) as usize],
@@ -260,19 +265,19 @@ impl Memory {
         self.from_memory.reserve(cycle)
     }
 
-    /// A line of code; the cycle from which the front end has it.
-    pub(crate) fn code(&mut self, line: u64, cycle: u64) -> u64 {
+    /// A line of code that prediction asks for in some cycle; when the front end has it, and whether the
+    /// instruction cache did not hold it.
+    pub(crate) fn code(&mut self, line: u64, cycle: u64) -> (u64, bool) {
         if self.code.touch(line) {
-            return cycle;
+            return (cycle, false);
         }
         self.events.code_misses += 1;
-        // The line behind it comes along.
-        self.code.touch(line + 1);
-        for line in [line + 1, line] {
-            if !self.l2.touch(line) && line % 2 == 0 {
-                self.l3.touch(line);
-            }
+        let moved = self.code_from_l2.reserve(cycle);
+        let near = self.l2.touch(line);
+        if !near {
+            self.l3.touch(line);
         }
-        cycle + self.code_cycles
+        // A program that runs again and again finds its code in L3.
+        (moved + if near { self.l2_latency } else { self.l3_latency }, true)
     }
 }

@@ -245,12 +245,7 @@ impl Core {
     /// The modelled core executes what came before a block that goes on.
     #[inline(always)]
     pub(crate) fn time(&mut self, begun: &'static Block) {
-        let node = self.position.node;
-        if let Some(timing) = &mut self.timing {
-            let kernel = timing.in_kernel();
-            let cycles = timing.follow(usize::MAX, begun, false);
-            self.spend(node, kernel, &cycles);
-        }
+        self.spend(self.position.node, |timing| timing.follow(usize::MAX, begun, false));
     }
 
     /// Looks closer at how control came to a block; the modelled core executes what came before it.
@@ -265,44 +260,33 @@ impl Core {
             begun.landmark,
             Some((Landmark::Fault | Landmark::Trap | Landmark::Interrupt, _))
         );
-        if let Some(timing) = &mut self.timing {
+        self.spend(node, |timing| {
             // A repeated string instruction by itself is no block that is looked at.
             let executed = if timing.is_at(prev) { executed } else { usize::MAX };
-            let kernel = timing.in_kernel();
-            let cycles = timing.follow(executed, begun, interrupted);
-            self.spend(node, kernel, &cycles);
-        }
+            timing.follow(executed, begun, interrupted)
+        });
     }
 
     /// The same where a repeated string instruction that is a block by itself begins once more.
     pub(crate) fn time_repeat(&mut self, alone: &'static Block) {
-        let node = self.position.node;
-        if let Some(timing) = &mut self.timing {
-            let kernel = timing.in_kernel();
-            let cycles = timing.repeat(alone);
-            self.spend(node, kernel, &cycles);
-        }
+        self.spend(self.position.node, |timing| timing.repeat(alone));
     }
 
     /// The modelled core executes the block that began last up to an instruction.
     fn time_to(&mut self, index: usize) {
-        let node = self.position.node;
-        if let Some(timing) = &mut self.timing {
-            let kernel = timing.in_kernel();
-            let cycles = timing.reach(index);
-            self.spend(node, kernel, &cycles);
-        }
+        self.spend(self.position.node, |timing| timing.reach(index));
     }
 
+    /// Has the modelled core, if there is one, go on, and charges a context with what that cost.
     #[inline(always)]
-    fn spend(&mut self, node: u32, kernel: bool, cycles: &Cycles) {
+    fn spend(&mut self, node: u32, go_on: impl FnOnce(&mut Timing) -> Cycles) {
+        let Some(timing) = &mut self.timing else { return };
+        let kernel = timing.in_kernel();
+        let cycles = go_on(timing);
         if cycles.total() == 0 {
             return;
         }
-        if let Some(timing) = &mut self.timing {
-            let unknown = timing.take_unknown();
-            self.sums.add(Figure::CyclesUnknown, kernel, unknown);
-        }
+        self.sums.add(Figure::CyclesUnknown, kernel, timing.take_unknown());
         let [issue, dependencies, branches, frontend, memory] = cycles.by_cause;
         let parts = [issue, dependencies, branches, frontend, memory, cycles.far];
         self.sums.add_cycles(&parts, kernel);

@@ -233,3 +233,54 @@ GAUGE_KERNEL(strings, repeat_store)
     }
     return gauge_scratch[0] ^ gauge_scratch[1700 - 512];
 }
+
+GAUGE_KERNEL(strings, repeat_short_bytes)
+{
+    /* What compilers make of copies whose size they do not know. */
+    u8 *to = (u8 *)gauge_scratch;
+    u64 state = gauge_mix(round) | 1;
+    for (u64 i = 0; i < 300; i++) {
+        u8 *at = to + (i & 63) * 128;
+        const u8 *from = gauge_bytes + (i & 31) * 128;
+        size_t length = (gauge_next(&state) >> 59) + 1;
+        __asm__ volatile("rep movsb" : "+D"(at), "+S"(from), "+c"(length) : : "memory");
+    }
+    return gauge_scratch[0];
+}
+
+GAUGE_KERNEL(strings, repeat_short_words)
+{
+    u64 *to = gauge_scratch;
+    for (u64 i = 0; i < 300; i++) {
+        u64 *at = to + (i & 63) * 16;
+        const u64 *from = gauge_words + (i & 31) * 16 + (round & 15);
+        size_t length = 6;
+        __asm__ volatile("rep movsq" : "+D"(at), "+S"(from), "+c"(length) : : "memory");
+    }
+    return gauge_scratch[0] ^ gauge_scratch[16 * 63 + 5];
+}
+
+GAUGE_KERNEL(strings, repeat_none)
+{
+    /* The tail of a copy that has none. */
+    u64 *to = gauge_scratch;
+    for (u64 i = 0; i < 300; i++) {
+        u64 *at = to + (i & 63) * 16;
+        const u64 *from = gauge_words + (i & 31) * 16 + (round & 15);
+        size_t length = 6;
+        __asm__ volatile("rep movsq" : "+D"(at), "+S"(from), "+c"(length) : : "memory");
+        __asm__ volatile("rep movsb" : "+D"(at), "+S"(from), "+c"(length) : : "memory");
+    }
+    return gauge_scratch[0] ^ gauge_scratch[16 * 63 + 5];
+}
+
+GAUGE_KERNEL(strings, repeat_short_fill)
+{
+    u64 *to = gauge_scratch;
+    for (u64 i = 0; i < 300; i++) {
+        u64 *at = to + (i & 63) * 32;
+        size_t length = 4 + (i & 15);
+        __asm__ volatile("rep stosq" : "+D"(at), "+c"(length) : "a"(i + round) : "memory");
+    }
+    return gauge_scratch[0] ^ gauge_scratch[32 * 63 + 3];
+}

@@ -238,7 +238,36 @@ fn code_beyond_the_instruction_cache_is_fetched() {
     let before = machine.events().code_misses;
     go(&mut machine, 2048);
     let missed = machine.events().code_misses - before;
-    assert_eq!(missed, 1024, "every second of 2048 lines, which brings its neighbour");
+    assert_eq!(missed, 2048);
+}
+
+/// Cycles of 1024 lines of code that L2 has and the instruction cache does not, once they are there.
+fn straight_code(core: &Core) -> Cycles {
+    let nops: Vec<Bytes> = vec![vec![0x0f, 0x1f, 0x40, 0x00]; 16];
+    let blocks: Vec<Code> = (0..1024).map(|line| block(core, START + line * 64, &nops)).collect();
+    let mut machine = Machine::new(core);
+    let mut sums = [Cycles::default(); 2];
+    for sum in &mut sums {
+        for code in &blocks {
+            *sum = *sum + machine.execute(code, 0..16, &[], code.end());
+        }
+    }
+    sums[1]
+}
+
+#[test]
+fn prediction_asks_for_code_before_it_is_fetched() {
+    let mut core = zen4();
+    // Sixteen operations of a line, four of which are decoded in a cycle.
+    assert_eq!((core.width.decode, straight_code(&core).total()), (4, 1024 * 4));
+    core.width.decode = 16;
+    let by_places = straight_code(&core);
+    assert_eq!(by_places.total(), (1024 * 16_u64).div_ceil(core.width.dispatch), "the window");
+    // Prediction waits for the line before: each line takes as long as L2.
+    core.window.lines_ahead = 1;
+    let alone = straight_code(&core);
+    assert_eq!(alone.total(), 1024 * core.cache.l2.latency);
+    assert!(alone.by_cause[3] > 1024 * 10, "frontend: {:?}", alone.by_cause);
 }
 
 #[test]

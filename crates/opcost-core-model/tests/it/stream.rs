@@ -8,13 +8,13 @@ fn hundred(codes: &[Bytes]) -> u64 {
 }
 
 #[test]
-fn the_first_line_of_code_comes_from_l2() {
+fn the_first_line_of_code_comes_from_l3() {
     let core = zen4();
     let codes = vec![add(RAX, RAX); 200];
     let got = Again::new(&core, &codes).turns_after(0, 1).0;
     // The other lines come while the first additions execute.
-    assert_eq!(got.total(), core.cache.l2.latency + 200);
-    assert_eq!(got.by_cause, [0, 200 - 1, 0, core.cache.l2.latency + 1, 0]);
+    assert_eq!(got.total(), core.cache.l3.latency + 200);
+    assert_eq!(got.by_cause, [0, 200 - 1, 0, core.cache.l3.latency + 1, 0]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::plan::{Accuracy, CorePlan, DECIDES_FROM_RATIO_MIN, Validation};
 use crate::recording::Recording;
 use opcost_core_model::{Confidence, Cycles, confidence};
 use opcost_record::metric::{CYCLE_PARTS, CYCLES_FAR, MODEL_CYCLES};
-use opcost_record::{Kind, MetricKey, Outcome, Record, Unit};
+use opcost_record::{Domain, Kind, MetricKey, Outcome, Record, Unit};
 
 /// How far off a figure of modelled cycles may be.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,28 +75,32 @@ pub(super) fn weigh(rows: &mut [Row], recording: &Recording) {
     formulas.flat_map(|row| &mut row.changes).for_each(|change| change.estimated = true);
     let core = recording.plan.emulation().and_then(|emulation| emulation.core.as_ref());
     let Some(core) = core else { return };
-    let known = rows.iter().filter(|row| row.key.name == MODEL_CYCLES).map(|total| {
+    let known = rows.iter().filter(|row| row.key.name == MODEL_CYCLES).filter_map(|total| {
         let sides = 0..total.values.len();
-        let worst = sides.filter_map(|side| of_side(recording, &total.key, side)).min();
+        // Cycles of a program's own code or of the kernel's have no parts: the whole stands for them.
+        let worst = sides.filter_map(|side| of_side(recording, &total.key, side)).min()?;
         let centers = total.values.iter().map(|value| value.as_ref().map(|value| value.center()));
-        (total.key.clone(), worst, centers.collect::<Vec<_>>())
+        Some((total.key.region.clone(), worst, centers.collect::<Vec<_>>()))
     });
-    let known: Vec<(MetricKey, Option<Confidence>, Vec<Option<f64>>)> = known.collect();
+    let known: Vec<(String, Confidence, Vec<Option<f64>>)> = known.collect();
     for row in rows.iter_mut().filter(|row| is_cycles(&row.key)) {
-        let total = known
-            .iter()
-            .find(|(key, ..)| (key.domain, &key.region) == (row.key.domain, &row.key.region));
-        let Some((_, Some(confidence), totals)) = total else { continue };
+        let total = known.iter().find(|(region, ..)| *region == row.key.region);
+        let Some((_, confidence, totals)) = total else { continue };
         let accuracy = accuracy(core, *confidence);
-        for (change, (baseline, _)) in row.changes.iter_mut().zip(recording.plan.comparisons()) {
-            // A part is weighed by what it is of the whole.
-            let own = row.values[baseline].as_ref().map_or(0.0, |value| value.center());
-            let share =
-                totals[baseline].filter(|whole| *whole > 0.0).map_or(1.0, |whole| own / whole);
+        let comparisons = recording.plan.comparisons().into_iter();
+        let shares: Vec<f64> =
+            comparisons.map(|(baseline, _)| share(row, baseline, totals[baseline])).collect();
+        for (change, share) in row.changes.iter_mut().zip(shares) {
             decide(change, &accuracy, share);
         }
         row.accuracy = Some(accuracy);
     }
+}
+
+/// What a side's figure is of all cycles, by which a part is weighed.
+fn share(row: &Row, side: usize, whole: Option<f64>) -> f64 {
+    let own = row.values[side].as_ref().map_or(0.0, |value| value.center());
+    whole.filter(|whole| *whole > 0.0).map_or(1.0, |whole| own / whole)
 }
 
 /// Leaves of a change what the accuracy of its figures supports; `share`: what the figure is of all cycles.
@@ -118,15 +122,17 @@ pub(super) fn weigh_across(rows: &mut [Row], later: &[Row], recordings: [&Record
     let cores = recordings
         .map(|recording| recording.plan.emulation().and_then(|emulation| emulation.core.as_ref()));
     let [Some(one), Some(two)] = cores else { return };
-    let totals: Vec<(MetricKey, f64)> = rows
+    let totals: Vec<(String, f64)> = rows
         .iter()
-        .filter(|row| row.key.name == MODEL_CYCLES)
-        .filter_map(|row| Some((row.key.clone(), row.values[0].as_ref()?.center())))
+        .filter(|row| row.key.name == MODEL_CYCLES && row.key.domain != Domain::Kernel)
+        .filter_map(|row| Some((row.key.region.clone(), row.values[0].as_ref()?.center())))
         .collect();
     for row in rows.iter_mut().filter(|row| is_cycles(&row.key)) {
         let other = later.iter().find(|other| other.key == row.key);
         let accuracies = [row.accuracy.take(), other.and_then(|other| other.accuracy.clone())];
         let worst = accuracies.into_iter().flatten().min_by_key(|accuracy| accuracy.confidence);
+        let whole = totals.iter().filter(|(region, _)| *region == row.key.region);
+        let share = share(row, 0, whole.map(|(_, whole)| *whole).reduce(f64::max));
         let change = &mut row.changes[0];
         change.estimated = true;
         if one.fingerprint != two.fingerprint {
@@ -136,12 +142,6 @@ pub(super) fn weigh_across(rows: &mut [Row], later: &[Row], recordings: [&Record
                 one.name, one.fingerprint, two.name, two.fingerprint
             );
         } else if let Some(accuracy) = &worst {
-            let total = totals
-                .iter()
-                .find(|(key, _)| (key.domain, &key.region) == (row.key.domain, &row.key.region));
-            let own = row.values[0].as_ref().map_or(0.0, |value| value.center());
-            let share =
-                total.filter(|(_, whole)| *whole > 0.0).map_or(1.0, |(_, whole)| own / whole);
             decide(change, accuracy, share);
         }
         row.accuracy = worst;
@@ -187,7 +187,8 @@ fn of_side(recording: &Recording, total: &MetricKey, side: usize) -> Option<Conf
 
 /// What the model says beside a primary metric that is another; `None` without a model.
 pub(super) fn beside(rows: &[Row], index: usize) -> Option<String> {
-    let row = rows.iter().find(|row| row.key.name == MODEL_CYCLES && !row.primary)?;
+    // The first is the whole.
+    let row = rows.iter().find(|row| row.key.name == MODEL_CYCLES).filter(|row| !row.primary)?;
     let (change, accuracy) = (&row.changes[index], row.accuracy.as_ref()?);
     let amount = change.change_ratio.map(percent)?;
     match change.verdict {

@@ -198,6 +198,11 @@ pub(crate) fn metrics(emulation: &EmulationPlan, kernel: bool, cpus: u32) -> Vec
             "model-LLC-misses",
         ]);
     }
+    if kernel && emulation.core.is_some() {
+        // Only a program's own code was validated.
+        let apart = [Domain::User, Domain::Kernel];
+        metrics.extend(apart.map(|domain| MetricKey::new(MODEL_CYCLES, domain, EMULATOR)));
+    }
     if cpus > 1 {
         let whole = |name: &str| MetricKey::new(name, Domain::All, EMULATOR);
         metrics.extend(["pauses", "halts", "cpu-turns"].map(whole));

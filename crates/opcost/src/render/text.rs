@@ -9,7 +9,7 @@ use crate::comparison::{Change, Comparison, Figures, Row, Severity, TwinRow, Ver
 use crate::number::{figures, magnitude, percent};
 use anyhow::Result;
 use opcost_record::metric::MODEL_CYCLES;
-use opcost_record::{Better, Kind, Unit};
+use opcost_record::{Better, Domain, Kind, Unit};
 use opcost_stats::relevance::COUNTS_MIN;
 use unicode_width::UnicodeWidthStr;
 
@@ -409,7 +409,25 @@ fn footnotes(page: &mut Page, comparison: &Comparison) {
 pub(super) fn accuracy_note(comparison: &Comparison) -> Option<String> {
     let row = comparison.rows.iter().find(|row| row.key.name == MODEL_CYCLES)?;
     let accuracy = row.accuracy.as_ref()?;
-    Some(format!("{MODEL_CYCLES}: estimated {}", accuracy.describe()))
+    let kernel = kernel_share(comparison).filter(|share| *share >= 0.01);
+    let kernel = kernel.map_or(String::new(), |share| {
+        format!("; up to {} are cycles of kernel code, which was not validated", magnitude(share))
+    });
+    Some(format!("{MODEL_CYCLES}: estimated {}{kernel}", accuracy.describe()))
+}
+
+/// What the kernel has of modelled cycles, in the variant where that is most.
+fn kernel_share(comparison: &Comparison) -> Option<f64> {
+    let of = |domain: Domain| {
+        let mut rows = comparison.rows.iter();
+        rows.find(|row| row.key.name == MODEL_CYCLES && row.key.domain == domain)
+    };
+    let (all, kernel) = (of(Domain::All)?, of(Domain::Kernel)?);
+    let sides = all.values.iter().zip(&kernel.values);
+    let shares = sides.filter_map(|(all, kernel)| {
+        Some(kernel.as_ref()?.center() / all.as_ref()?.center()).filter(|share| share.is_finite())
+    });
+    shares.reduce(f64::max)
 }
 
 /// What `one layout` and `n layouts` mean, where they occur, and what more pairs would add.
