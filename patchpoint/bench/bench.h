@@ -56,8 +56,15 @@ void steps_mark(void);
 int instructions_print(const struct form *forms, size_t count, uint64_t ops);
 int changes_print(size_t repetitions);
 
-/* bench_reads.c: some 10,000 sites near each other, of four keys. */
-enum { NEAR_SITES = 10000 };
+/* bench_reads.c: sites near each other, of four keys: nineteen blocks, and 272. */
+#ifdef FEW_SITES
+enum { READS_A_BLOCK = 32 };
+#define NEAR_SITES_NAME "880 near sites"
+#else
+enum { READS_A_BLOCK = 512 };
+#define NEAR_SITES_NAME "10,000 near sites"
+#endif
+enum { NEAR_SITES = 19 * READS_A_BLOCK + 272 };
 int near_sites_set(int value);
 uint64_t near_sites_execute(void);
 

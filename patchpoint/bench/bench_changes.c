@@ -194,7 +194,7 @@ static const struct {
 	[FIRST] = {"1 site, nothing changed for 1 ms before", set_single, true, true, true, true},
 	[TEN_NEAR] = {"10 near sites", set_ten_near, true, true, false, false},
 	[TEN_APART] = {"10 sites, a page each", set_ten_apart, true, true, false, false},
-	[MANY] = {"10,000 near sites", near_sites_set, true, true, true, false},
+	[MANY] = {NEAR_SITES_NAME, near_sites_set, true, true, true, false},
 };
 
 enum { REPETITIONS_MAX = 201 };
@@ -386,7 +386,7 @@ static void targets_print(double median[SITUATIONS][ROWS])
 		double once = writes * median[i][KILOBYTE];
 
 		if (median[i][MANY] > 0)
-			target_print("10,000 near sites", 5000, situations[i].name, median[i][MANY],
+			target_print(NEAR_SITES_NAME, NEAR_SITES / 2, situations[i].name, median[i][MANY],
 				     i == ALONE ? once : 3 * (once + batches * median[i][BARRIER]));
 	}
 }

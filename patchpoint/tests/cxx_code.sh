@@ -6,7 +6,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
-for tool in objcopy readelf; do
+for tool in objdump readelf; do
     command -v "$tool" >/dev/null || { echo "SKIPPED: no $tool here" >&2; exit 0; }
 done
 functions=(leaf loop read real choose nothing)
@@ -19,10 +19,8 @@ form() {
     shift 2
     "$compiler" -std=c++17 -Wall -Wextra -Wpedantic -Wconversion -Werror -ffunction-sections -DFORM="$number" "$@" -I"$here/../include" \
         -c -o "$object" "$here/cxx_code.cpp"
-    for function in "${functions[@]}"; do
-        objcopy -O binary --only-section=".text.$function" "$object" "$place/bytes"
-        echo "$function $(od -An -v -tx1 "$place/bytes" | tr -d ' \n')"
-    done >"$place/$number"
+    # Its first lines name the file.
+    objdump -s "${functions[@]/#/--section=.text.}" "$object" | tail -n +3 >"$place/$number"
     readelf -W -r "$object" | awk '/^Relocation section/ { section = $3 }
         section ~ /text\.(leaf|loop|read|real|choose|nothing)/ && /R_X86/ { print section, $1, $3 }' >>"$place/$number"
     # Sections of records, less those of the thunks, which in C are in another file.
@@ -45,15 +43,22 @@ for compiler in "$@"; do
             fi
         done
     done
-    for warning in -Wshadow -Wsign-conversion -Wcast-qual -Wundef -Wold-style-cast -Wmissing-declarations -Wnon-virtual-dtor -Wuseless-cast \
-        '-fno-exceptions -fno-rtti' -fno-asynchronous-unwind-tables -Og '-O0 -fPIC' -std=c++20 -DPATCHPOINT_PORTABLE; do
-        read -ra words <<<"$warning"
-        echo 'int main() { return 0; }' | "$compiler" -Werror "${words[@]}" -x c++ -fsyntax-only - 2>/dev/null || continue
+    # All warnings that this compiler knows, at once: none needs the absence of another.
+    warnings=()
+    for warning in -Wshadow -Wsign-conversion -Wcast-qual -Wundef -Wold-style-cast -Wmissing-declarations -Wnon-virtual-dtor \
+        -Wuseless-cast; do
+        if echo 'int main() { return 0; }' | "$compiler" -Werror "$warning" -x c++ -fsyntax-only - 2>/dev/null; then
+            warnings+=("$warning")
+        fi
+    done
+    for flags in '-O1 -fno-exceptions -fno-rtti -fno-asynchronous-unwind-tables' -Og '-O0 -fPIC' '-O1 -std=c++20' \
+        '-O1 -DPATCHPOINT_PORTABLE'; do
+        read -ra words <<<"$flags"
         for number in 1 2; do
             compiled=$((compiled + 1))
-            "$compiler" -std=c++17 -O1 -Wall -Wextra -Wpedantic -Wconversion -Werror -DFORM="$number" "${words[@]}" \
+            "$compiler" -std=c++17 -Wall -Wextra -Wpedantic -Wconversion -Werror "${warnings[@]}" -DFORM="$number" "${words[@]}" \
                 -I"$here/../include" -c -o "$place/object" "$here/cxx_code.cpp" 2>"$place/log" ||
-                { echo "$compiler $warning, form $number:"; head -5 "$place/log"; failed=1; }
+                { echo "$compiler $flags, form $number:"; head -5 "$place/log"; failed=1; }
         done
     done
 done

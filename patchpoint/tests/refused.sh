@@ -9,15 +9,22 @@ place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 failed=0 refused=0 taken=0
 
-# compile LANGUAGE SOURCE: 0 when it compiles without a warning; what was said is in $place/log.
+# compile LANGUAGE SOURCE: 0 when it compiles without a warning; what was said is in $place/log. LANGUAGE: c, c++ or typed, which
+# is C++ with patchpoint.hpp. It is compiled once, since the standard's headers take longer than a source.
 compile() {
-    local compiler=("$cc" -std=c11 -x c)
-    if [ "$1" = c++ ]; then compiler=("$cxx" -std=c++17 -x c++); fi
-    { echo '#include <patchpoint.h>'; printf '%s\n' "$2"; } >"$place/source"
-    "${compiler[@]}" -Wall -Wextra -Wpedantic -Werror -O1 "${flags[@]}" -I"$here/../include" -c -o "$place/object" "$place/source" \
-        >"$place/log" 2>&1
+    local compiler=("$cc" -std=c11 -x c -include "$place/plain.h")
+    case $1 in
+    c++) compiler=("$cxx" -std=c++17 -x c++ -include "$place/plain.h") ;;
+    typed) compiler=("$cxx" -std=c++17 -x c++ -include "$place/typed.hpp") ;;
+    esac
+    printf '%s\n' "$2" >"$place/source"
+    "${compiler[@]}" "${strict[@]}" "${flags[@]}" -c -o "$place/object" "$place/source" >"$place/log" 2>&1
 }
+strict=(-Wall -Wextra -Wpedantic -Werror -O1 -I"$here/../include")
 flags=("$@")
+echo '#include <patchpoint.h>' >"$place/plain.h"
+printf '#include <%s>\n' patchpoint.h patchpoint.hpp >"$place/typed.hpp"
+"$cxx" -std=c++17 -x c++-header "${strict[@]}" "${flags[@]}" -o "$place/typed.hpp.gch" "$place/typed.hpp"
 
 # refuse LANGUAGE MESSAGE SOURCE
 refuse() {
@@ -86,48 +93,45 @@ take c++ 'patchpoint_status s; int f(); int f() { return patchpoint_status(&s) +
 take c++ 'enum class e : unsigned char { A }; PATCHPOINT_DECLARE_CALL(k, e, e, char16_t, char32_t, wchar_t, decltype(nullptr)); PATCHPOINT_DECLARE_VALUE(v, e); bool f(); bool f() { return patchpoint_call(k, e::A, u'"'x'"', U'"'x'"', L'"'x'"', nullptr) == patchpoint_value(v); }'
 take c++ 'namespace n { PATCHPOINT_DECLARE_BRANCH(b); template <class T> T f(T a) { return patchpoint_unlikely(b) ? a : T(); } int g(); int g() { return f(1); } }'
 # patchpoint.hpp.
-typed() { printf '%s\n%s\n' '#include <patchpoint.hpp>' "$1"; }
-refuse c++ 'patchpoint: arguments and results are' "$(typed 'struct s { long a; }; extern patchpoint::call<void(s)> k; void f() { k.set(nullptr); }')"
-refuse c++ 'patchpoint: arguments and results are' "$(typed 'extern patchpoint::call<long double()> k; auto f() { return k.load(); }')"
-refuse c++ 'patchpoint: arguments and results are' "$(typed 'extern patchpoint::call<void(int &)> k; auto f() { return k.load(); }')"
-refuse c++ 'patchpoint: an operation has at most 6' "$(typed 'extern patchpoint::call<void(int, int, int, int, int, int, int)> k; auto f() { return k.load(); }')"
-refuse c++ 'patchpoint: the type of a call' "$(typed 'extern patchpoint::call<int *> k; auto f() { return k.load(); }')"
-refuse c++ 'patchpoint: a value is' "$(typed 'extern patchpoint::value<double> k; auto f() { return k.load(); }')"
-refuse c++ 'patchpoint: a switch has 2 to 8 ways' "$(typed 'extern patchpoint::switch_<9> k; auto f() { return k.load(); }')"
-refuse c++ 'patchpoint: the ways of a switch are integers' "$(typed 'extern patchpoint::switch_<3, float> k; auto f() { return k.load(); }')"
-refuse c++ 'no_such_way\|ways of a switch' "$(typed 'patchpoint::switch_<3> k{"k", 3};')"
-refuse c++ '' "$(typed 'patchpoint::call<int(int)> k{"k", [](long a) { return a; }};')"
-refuse c++ '' "$(typed 'int g(int); extern patchpoint::call<int(int) noexcept> k; auto f() { return k.set(g); }')"
-refuse c++ '' "$(typed 'extern patchpoint::value<int> k; auto f() { return k.set("text"); }')"
-refuse c++ 'deleted' "$(typed 'patchpoint::branch a{"a"}; patchpoint::branch b = a;')"
-refuse c++ 'nodiscard\|warn_unused' "$(typed 'extern patchpoint::branch k; void f(); void f() { k.set(true); }')"
-take c++ "$(typed 'extern patchpoint::call<int(int)> k; std::error_code f(); std::error_code f() { return k.set([](int a) { return -a; }); }')"
-take c++ "$(typed 'template <class T> patchpoint::value<T> k{"k", T()}; int f(); int f() { return patchpoint::site<k<int>> + static_cast<int>(k<short>.load()); }')"
+refuse typed 'patchpoint: arguments and results are' 'struct s { long a; }; extern patchpoint::call<void(s)> k; void f() { k.set(nullptr); }'
+refuse typed 'patchpoint: arguments and results are' 'extern patchpoint::call<long double()> k; auto f() { return k.load(); }'
+refuse typed 'patchpoint: arguments and results are' 'extern patchpoint::call<void(int &)> k; auto f() { return k.load(); }'
+refuse typed 'patchpoint: an operation has at most 6' 'extern patchpoint::call<void(int, int, int, int, int, int, int)> k; auto f() { return k.load(); }'
+refuse typed 'patchpoint: the type of a call' 'extern patchpoint::call<int *> k; auto f() { return k.load(); }'
+refuse typed 'patchpoint: a value is' 'extern patchpoint::value<double> k; auto f() { return k.load(); }'
+refuse typed 'patchpoint: a switch has 2 to 8 ways' 'extern patchpoint::switch_<9> k; auto f() { return k.load(); }'
+refuse typed 'patchpoint: the ways of a switch are integers' 'extern patchpoint::switch_<3, float> k; auto f() { return k.load(); }'
+refuse typed 'no_such_way\|ways of a switch' 'patchpoint::switch_<3> k{"k", 3};'
+refuse typed '' 'patchpoint::call<int(int)> k{"k", [](long a) { return a; }};'
+refuse typed '' 'int g(int); extern patchpoint::call<int(int) noexcept> k; auto f() { return k.set(g); }'
+refuse typed '' 'extern patchpoint::value<int> k; auto f() { return k.set("text"); }'
+refuse typed 'deleted' 'patchpoint::branch a{"a"}; patchpoint::branch b = a;'
+refuse typed 'nodiscard\|warn_unused' 'extern patchpoint::branch k; void f(); void f() { k.set(true); }'
+take typed 'extern patchpoint::call<int(int)> k; std::error_code f(); std::error_code f() { return k.set([](int a) { return -a; }); }'
+take typed 'template <class T> patchpoint::value<T> k{"k", T()}; int f(); int f() { return patchpoint::site<k<int>> + static_cast<int>(k<short>.load()); }'
 # Elsewhere a member is a load, which needs no key at compile time.
 if [[ " $* " != *PORTABLE* && $("$cxx" -dumpmachine) == x86_64* ]]; then
-    refuse c++ 'impossible constraint\|invalid operand' "$(typed 'bool f(patchpoint::branch &k); bool f(patchpoint::branch &k) { return k.unlikely(); }')"
+    refuse typed 'impossible constraint\|invalid operand' 'bool f(patchpoint::branch &k); bool f(patchpoint::branch &k) { return k.unlikely(); }'
 fi
-take c++ "$(typed 'bool f(patchpoint::branch &k); bool f(patchpoint::branch &k) { return k.load(); }')"
+take typed 'bool f(patchpoint::branch &k); bool f(patchpoint::branch &k) { return k.load(); }'
 # Warnings that strict projects ask for.
-for warning in -Wshadow -Wconversion -Wsign-conversion -Wcast-qual -Wundef -Wold-style-cast -Wmissing-declarations; do
-    case $warning in -Wold-style-cast) languages=(c++) ;; *) languages=(c c++) ;; esac
-    for language in "${languages[@]}"; do
-        flags=("$@" "$warning")
-        take "$language" '
-            PATCHPOINT_DECLARE_CALL(a, double, long, float, short); PATCHPOINT_DECLARE_CALL(b, void); PATCHPOINT_DECLARE_VALUE(c, short);
-            PATCHPOINT_DECLARE_VALUE(d, const char *); PATCHPOINT_DECLARE_BRANCH(e); PATCHPOINT_DECLARE_SWITCH(f, 3);
-            static double g(long x, float y, short z) { (void)x; (void)y; (void)z; return 1; } static void h(void) {}
-            PATCHPOINT_DEFINE_CALL_OR(a, g, ZERO); PATCHPOINT_DEFINE_SAVED(a); PATCHPOINT_DEFINE_CALL(b, h);
-            PATCHPOINT_DEFINE_VALUE(c, short, -1); PATCHPOINT_DEFINE_VALUE(d, const char *, "x"); PATCHPOINT_DEFINE_BRANCH(e, true);
-            PATCHPOINT_DEFINE_SWITCH(f, 3, 1); struct holder { struct patchpoint_key k; }; PATCHPOINT_DECLARE_HOLDER(struct holder, o, [2]);
-            PATCHPOINT_DEFINE_HOLDER(struct holder, o, [2]) = {{PATCHPOINT_BRANCH_INIT("0", false)}, {PATCHPOINT_VALUE_INIT("1", int, 1)}};
-            PATCHPOINT_DECLARE_BRANCH_IN(o0, o, [0].k);
-            int all(short x); int all(short x) { patchpoint_call(b); struct patchpoint_txn t; return patchpoint_txn_begin(&t) +
-                (patchpoint_call(a, 1, 2.0f, x) > 1 && patchpoint_call_saved(a, 1, 2.0f, x) > 2) + patchpoint_value(c) +
-                *patchpoint_value(d) + patchpoint_likely(e) + patchpoint_unlikely(o0) + (patchpoint_switch(f) == 2u) +
-                patchpoint_set_call(a, g) + patchpoint_set_value(c, x) + patchpoint_set_value(d, "y") + patchpoint_set_branch(e, false) +
-                patchpoint_txn_set_switch(&t, f, 1) + patchpoint_set_branch(o0, true); }'
-    done
+for language in c c++; do
+    flags=("$@" -Wshadow -Wconversion -Wsign-conversion -Wcast-qual -Wundef -Wmissing-declarations)
+    if [ $language = c++ ]; then flags+=(-Wold-style-cast); fi
+    take $language '
+        PATCHPOINT_DECLARE_CALL(a, double, long, float, short); PATCHPOINT_DECLARE_CALL(b, void); PATCHPOINT_DECLARE_VALUE(c, short);
+        PATCHPOINT_DECLARE_VALUE(d, const char *); PATCHPOINT_DECLARE_BRANCH(e); PATCHPOINT_DECLARE_SWITCH(f, 3);
+        static double g(long x, float y, short z) { (void)x; (void)y; (void)z; return 1; } static void h(void) {}
+        PATCHPOINT_DEFINE_CALL_OR(a, g, ZERO); PATCHPOINT_DEFINE_SAVED(a); PATCHPOINT_DEFINE_CALL(b, h);
+        PATCHPOINT_DEFINE_VALUE(c, short, -1); PATCHPOINT_DEFINE_VALUE(d, const char *, "x"); PATCHPOINT_DEFINE_BRANCH(e, true);
+        PATCHPOINT_DEFINE_SWITCH(f, 3, 1); struct holder { struct patchpoint_key k; }; PATCHPOINT_DECLARE_HOLDER(struct holder, o, [2]);
+        PATCHPOINT_DEFINE_HOLDER(struct holder, o, [2]) = {{PATCHPOINT_BRANCH_INIT("0", false)}, {PATCHPOINT_VALUE_INIT("1", int, 1)}};
+        PATCHPOINT_DECLARE_BRANCH_IN(o0, o, [0].k);
+        int all(short x); int all(short x) { patchpoint_call(b); struct patchpoint_txn t; return patchpoint_txn_begin(&t) +
+            (patchpoint_call(a, 1, 2.0f, x) > 1 && patchpoint_call_saved(a, 1, 2.0f, x) > 2) + patchpoint_value(c) +
+            *patchpoint_value(d) + patchpoint_likely(e) + patchpoint_unlikely(o0) + (patchpoint_switch(f) == 2u) +
+            patchpoint_set_call(a, g) + patchpoint_set_value(c, x) + patchpoint_set_value(d, "y") + patchpoint_set_branch(e, false) +
+            patchpoint_txn_set_switch(&t, f, 1) + patchpoint_set_branch(o0, true); }'
 done
 echo "refused: $refused sources refused, $taken taken by $cc and $cxx"
 exit $failed

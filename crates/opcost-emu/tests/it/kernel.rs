@@ -83,19 +83,19 @@ fn options_and_a_busy_computer_change_nothing() {
                 std::hint::spin_loop();
             }
         });
-        for _ in 1..5 {
+        for _ in 1..3 {
             assert_eq!(guest.boot(ONE_TASK, &[], &[]).run.report, first.run.report);
         }
-        let counts = first.run.work().counts;
-        for options in [&["model=on"][..], &["profile=off"], &["profile=off", "model=on"]] {
-            let again = guest.boot(ONE_TASK, options, &[]);
-            assert_eq!(again.sent, first.sent);
-            let again = again.run.work();
-            for (name, domain, value) in &counts {
-                assert_eq!(again.count(name, *domain), Some(*value), "{options:?}: {name}");
-            }
-        }
     });
+    let counts = first.run.work().counts;
+    for options in [&["model=on"][..], &["profile=off"], &["profile=off", "model=on"]] {
+        let again = guest.boot(ONE_TASK, options, &[]);
+        assert_eq!(again.sent, first.sent);
+        let again = again.run.work();
+        for (name, domain, value) in &counts {
+            assert_eq!(again.count(name, *domain), Some(*value), "{options:?}: {name}");
+        }
+    }
 }
 
 /// Sets a flag when it goes.

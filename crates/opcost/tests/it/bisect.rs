@@ -11,12 +11,17 @@ fn work(rounds: u32) -> String {
     format!("at=0\nwhile [ $at -lt {rounds} ]; do at=$((at + 1)); done")
 }
 
-/// A repository with a suite of one exact case, which a fresh recording counts in user space only.
+/// A repository with a suite of one exact case, which a fresh recording counts in user space only. Each commit
+/// has a program of its own, for which a guest would boot.
 fn yard() -> Option<Yard> {
-    let kernel = needs::kernel()?;
+    let (kernel, start) = needs::counter()?;
+    yard_with(&kernel, start)
+}
+
+fn yard_with(kernel: &str, start: &str) -> Option<Yard> {
     let suite = format!(
         "kernel = '{kernel}'\nbuild = './build'\nartifact = 'work'\nmetric = 'instructions:u'\n\
-         [case.loop]\ncommand = './work'\n"
+         [case.loop]\ncommand = '{start}work'\n"
     );
     Yard::new(&suite)
 }
@@ -53,15 +58,15 @@ fn sum(steps: &Value) -> i64 {
 #[test]
 fn every_culprit_is_found_with_its_share() {
     let Some(yard) = yard() else { return };
-    yard.rounds(1000, "Begin");
+    yard.rounds(200, "Begin");
     yard.write("notes", "one");
     yard.commit("Notes");
-    yard.rounds(1300, "Dearer");
+    yard.rounds(260, "Dearer");
     yard.script("build", "exit 1");
     yard.commit("Does not build");
     yard.script("build", "cp work.in work");
     yard.commit("Builds");
-    yard.rounds(1200, "Cheaper");
+    yard.rounds(240, "Cheaper");
     yard.write("notes", "two");
     yard.commit("More notes");
     let before = yard.state();
@@ -109,7 +114,7 @@ fn every_culprit_is_found_with_its_share() {
     assert_eq!(
         answer("main", &["--bad", "main~4"]),
         1,
-        "200 rounds more, nearer to 300 than to none"
+        "40 rounds more, nearer to 60 than to none"
     );
     assert_eq!(answer("main~3", &[]), 125);
     assert_eq!(answer("main", &["--case", "lop"]), 128);
@@ -117,11 +122,12 @@ fn every_culprit_is_found_with_its_share() {
 
 #[test]
 fn commits_that_cannot_be_tested_are_suspects_together() {
-    let Some(yard) = yard() else { return };
-    yard.rounds(1000, "Begin");
+    // In guests, as the other searches are where programs cannot be counted alone.
+    let Some(yard) = needs::kernel().and_then(|kernel| yard_with(&kernel, "./")) else { return };
+    yard.rounds(200, "Begin");
     yard.script("build", "exit 1");
     yard.commit("Does not build");
-    yard.rounds(1200, "Dearer, which nobody can test");
+    yard.rounds(240, "Dearer, which nobody can test");
     yard.script("build", "cp work.in work");
     yard.commit("Builds");
     let found = json(&yard.bisect(&["--good", "HEAD~3", "--json"]).expect(0));
@@ -141,9 +147,9 @@ fn commits_that_cannot_be_tested_are_suspects_together() {
 #[test]
 fn a_merge_is_searched_within() {
     let Some(yard) = yard() else { return };
-    yard.rounds(1000, "Begin");
+    yard.rounds(200, "Begin");
     yard.in_repository(&["checkout", "--quiet", "-b", "side"]);
-    yard.rounds(1400, "Dearer on the side");
+    yard.rounds(280, "Dearer on the side");
     yard.write("notes", "one");
     yard.commit("Notes on the side");
     yard.in_repository(&["checkout", "--quiet", "main"]);
@@ -161,17 +167,17 @@ fn a_merge_is_searched_within() {
 #[test]
 fn words_of_a_build_are_searched_like_commits() {
     let Some(yard) = yard() else { return };
-    let text = work(1000).replace("1000", "$((1000 ROUNDS))");
+    let text = work(200).replace("200", "$((200 ROUNDS))");
     yard.script("work.in", &text);
     yard.script(
         "build",
         "sed \"s/ROUNDS/$(echo \" $CFLAGS\" | sed 's/ -D/ + /g')/\" work.in > work; chmod +x work",
     );
     yard.commit("Flags are rounds");
-    let ends = ["--good", "-D100", "--bad", "-D100 -D300", "--options", "cflags"];
+    let ends = ["--good", "-D20", "--bad", "-D20 -D60", "--options", "cflags"];
     let found = json(&yard.bisect(&[&ends[..], &["--json"]].concat()).expect(0));
     let step = &found["steps"][0];
-    assert_eq!(step["suspects"][0]["id"], "-D300", "{found}");
+    assert_eq!(step["suspects"][0]["id"], "-D60", "{found}");
     assert_eq!((&step["change"], &step["alone"]), (&found["change"], &found["change"]));
     yard.bisect(&["--options", "cflags", "--good", "-O1", "--bad", "-O1"])
         .expect(3)
@@ -181,7 +187,7 @@ fn words_of_a_build_are_searched_like_commits() {
 #[test]
 fn ends_that_say_nothing_are_refused() {
     let Some(yard) = yard() else { return };
-    yard.rounds(1000, "Begin");
+    yard.rounds(200, "Begin");
     yard.write("notes", "one");
     yard.commit("Notes");
     let refused = |words: &[&str], status: i32, parts: &[&str]| {
@@ -263,7 +269,7 @@ fn ends_that_say_nothing_are_refused() {
 fn a_killed_search_goes_on_where_it_was() {
     let Some(yard) = yard() else { return };
     let slow = yard.lab.path("started");
-    yard.rounds(1000, "Begin");
+    yard.rounds(200, "Begin");
     // The build of the commit that is looked at first waits for ever, until somebody says otherwise.
     let build = format!(
         "cp work.in work; [ -e {0}.go ] || {{ echo $$ > {0}; exec sleep 100; }}",
@@ -272,7 +278,7 @@ fn a_killed_search_goes_on_where_it_was() {
     yard.script("build", &build);
     yard.commit("Waits");
     yard.script("build", "cp work.in work");
-    yard.rounds(1200, "Dearer");
+    yard.rounds(240, "Dearer");
     yard.write("notes", "one");
     yard.commit("Notes");
     let before = yard.state();

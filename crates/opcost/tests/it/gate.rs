@@ -286,7 +286,7 @@ fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
          metric = 'instructions:u'\n[case.loop]\ncommand = './work'\n"
     );
     let Some(yard) = Yard::new(&suite) else { return };
-    yard.script("work.in", &work(1000));
+    yard.script("work.in", &work(200));
     yard.commit("A loop");
     let check = ["--baseline", "figures"];
     yard.gate(&["--baseline", "figures", "--update"]).expect(0);
@@ -297,7 +297,7 @@ fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
     assert!(same.stdout.contains("1 figure the same"), "{}", same.stdout);
 
     // A cost beyond the limit names its function, until a commit accepts it.
-    yard.script("work.in", &work(1100));
+    yard.script("work.in", &work(220));
     yard.commit("More rounds");
     let out = yard.lab.path("report.json");
     let worse =
@@ -380,7 +380,7 @@ fn exact_counts_answer_from_a_committed_file_and_from_a_base() {
 
 #[test]
 fn a_region_of_a_program_is_held_against_a_limit() {
-    let Some(kernel) = needs::kernel() else { return };
+    let Some((kernel, _)) = needs::counter() else { return };
     if !needs::programs(&["cc"]) {
         return;
     }
@@ -415,10 +415,10 @@ fn a_region_of_a_program_is_held_against_a_limit() {
 
 #[test]
 fn notes_of_commits_keep_figures_without_a_server() {
-    let Some(kernel) = needs::kernel() else { return };
+    let Some((kernel, start)) = needs::counter() else { return };
     let suite = format!(
         "kernel = '{kernel}'\nbuild = './build'\nartifact = 'work'\nlimit = '50%'\n\
-         metric = 'instructions:u'\n[case.loop]\ncommand = './work'\n"
+         metric = 'instructions:u'\n[case.loop]\ncommand = '{start}work'\n"
     );
     let Some(yard) = Yard::new(&suite) else { return };
     let history = |more: &[&str]| {
@@ -427,9 +427,9 @@ fn notes_of_commits_keep_figures_without_a_server() {
         command.spawn().unwrap().end()
     };
     history(&["loop"]).expect(2).says(&["no commit up to HEAD has a note", "opcost gate --notes"]);
-    yard.script("work.in", &work(1000));
+    yard.script("work.in", &work(200));
     yard.commit("A loop");
-    yard.script("work.in", &work(1100));
+    yard.script("work.in", &work(220));
     yard.commit("More rounds");
     yard.in_repository(&["config", "user.name", "a"]);
     yard.in_repository(&["config", "user.email", "a@b"]);

@@ -23,14 +23,20 @@ pub(crate) fn beside(name: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Whether single programs can be emulated and counted. Debian's QEMU of programs takes no plugin from
-/// 10.0 on.
+/// Whether QEMU of programs is here and takes plugins. Debian's takes none from 10.0 on.
+fn takes_plugins() -> bool {
+    let mut asking = Command::new("qemu-x86_64");
+    asking.args(["-plugin", "file=/", "/"]).output().is_ok_and(|asked| {
+        !String::from_utf8_lossy(&asked.stderr).contains("unknown option 'plugin'")
+    })
+}
+
+/// Whether single programs can be emulated and counted.
 pub(crate) fn emulator() -> bool {
     if !programs(&["qemu-x86_64"]) || beside("libopcost_emu.so").is_none() {
         return false;
     }
-    let asked = Command::new("qemu-x86_64").args(["-plugin", "file=/", "/"]).output().unwrap();
-    let takes = !String::from_utf8_lossy(&asked.stderr).contains("unknown option 'plugin'");
+    let takes = takes_plugins();
     if !takes {
         opcost_skip::skip!("qemu-x86_64 was built without plugins");
     }
@@ -41,6 +47,15 @@ pub(crate) fn emulator() -> bool {
 pub(crate) fn machine() -> bool {
     let files = ["libopcost_emu.so", "opcost-guest"];
     programs(&["qemu-system-x86_64"]) && files.iter().all(|name| beside(name).is_some())
+}
+
+/// What to count a script of `/bin/sh` with, and the beginning of its command: without a kernel, as nothing
+/// boots for that, else in a guest.
+pub(crate) fn counter() -> Option<(String, &'static str)> {
+    if takes_plugins() && beside("libopcost_emu.so").is_some() {
+        return Some(("none".into(), "sh "));
+    }
+    Some((kernel()?, "./"))
 }
 
 /// The kernel to boot in an emulated machine.

@@ -80,7 +80,7 @@ fn what_a_command_used_here_is_in_its_guest() {
     cc(&lab, &["-O1", "-o", "prog", "main.c", "-ldl"]);
     std::fs::create_dir(lab.path("folder")).unwrap();
     lab.write("folder/data", "text\n");
-    let args = ["compare", "--machine", "emulated", "--kernel", &kernel, "--pairs", "2"];
+    let args = ["compare", "--machine", "emulated", "--kernel", &kernel, "--pairs", "1"];
     let args = [&args[..], &["--warmup", "0", "./prog", "./prog 2"]].concat();
     lab.run(&args).expect(4).says(&["status", "--pack-used", "--pack PATH"]);
     let shown = lab.json(&[&args[..], &["--pack-used", "--json"]].concat());

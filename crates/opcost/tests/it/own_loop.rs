@@ -3,9 +3,8 @@
 //! What needs no kernel is counted without one. Patched code does, since the user-mode emulator goes
 //! on with what it translated before.
 
-use crate::boot;
-use opcost::machine::emulated::initramfs::{Initramfs, WorkloadPack};
-use opcost_record::channel::{FrameKind, GuestExit};
+use crate::lab::Lab;
+use crate::{boot, needs};
 use opcost_record::emulation::RegionCost;
 use opcost_record::request::GuestJob;
 use opcost_record::{Domain, TWIN, WORK};
@@ -78,23 +77,29 @@ fn parts(work: &str) -> (String, Vec<(String, String)>) {
     (name.to_string(), params.split(',').map(|text| pair(text).unwrap()).collect())
 }
 
-/// Our own loop's part of the work's instructions, percent. The loop is user code: a tick of the guest's
+/// What matters of a region: instructions of our own loop, user code only, and all of the work. A tick of the guest's
 /// clock, some 13,000 instructions of the kernel, falls into the one region or the other by chance.
-fn share(work: &str, regions: &[RegionCost]) -> f64 {
-    let of = |name: &str, domain| {
-        let region = regions.iter().find(|region| region.region == name);
-        let region = region.unwrap_or_else(|| panic!("{work} has no region {name}"));
-        region.count("instructions", domain).unwrap() as f64
-    };
-    let own = of(TWIN, Domain::User);
-    assert!(own > 0.0, "{work} has no loop");
-    100.0 * own / of(WORK, Domain::All)
+struct Counted {
+    own: u64,
+    all: u64,
 }
 
-fn check(rows: &[Row], mut count: impl FnMut(&str) -> Option<Vec<RegionCost>>) {
+impl Counted {
+    fn of(work: &str, regions: &[RegionCost]) -> Counted {
+        let count = |name: &str, domain| {
+            let region = regions.iter().find(|region| region.region == name);
+            let region = region.unwrap_or_else(|| panic!("{work} has no region {name}"));
+            region.count("instructions", domain).unwrap()
+        };
+        Counted { own: count(TWIN, Domain::User), all: count(WORK, Domain::All) }
+    }
+}
+
+fn check(rows: &[Row], mut count: impl FnMut(&str) -> Option<Counted>) {
     for (work, share_max) in rows {
-        let Some(regions) = count(work) else { return };
-        let share = share(work, &regions);
+        let Some(counted) = count(work) else { return };
+        assert!(counted.own > 0, "{work} has no loop");
+        let share = 100.0 * counted.own as f64 / counted.all as f64;
         assert!(share <= *share_max, "{work}: our own loop is {share:.2} %, above {share_max} %");
         // What misses the limit no longer has no place among the exceptions.
         let excepted = *share_max > SHARE_MAX;
@@ -108,21 +113,48 @@ fn work_alone(work: &str) -> Option<boot::Ended> {
     boot::work_counted(&GuestJob::Workload { name, params, seed: 1, paths, env }.into())
 }
 
-fn without_a_kernel(work: &str) -> Option<Vec<RegionCost>> {
+fn without_a_kernel(work: &str) -> Option<Counted> {
     let ended = work_alone(work)?;
     assert!(ended.succeeded, "{work}: {}", ended.text);
-    Some(ended.regions)
+    Some(Counted::of(work, &ended.regions))
 }
 
-fn in_a_guest(work: &str) -> Option<Vec<RegionCost>> {
-    let (kernel, guest) = boot::machine()?;
-    let (name, params) = parts(work);
-    let initramfs =
-        Initramfs::for_workload(&guest, &name, &params, 1, &WorkloadPack::default()).unwrap();
-    let (frames, regions) = boot::boot_counted(&kernel, &initramfs)?;
-    let exit = frames.iter().find(|frame| frame.kind == FrameKind::Exit).expect("it ended");
-    assert_eq!(exit.text().parse(), Ok(GuestExit::Code(0)), "{work}: {frames:?}");
-    Some(regions)
+/// Each in a run of a guest, all of which go on from one boot. Variants do the same kind of work, so each kind has
+/// a recording.
+fn check_in_guests(rows: &[Row]) {
+    let Some(kernel) = needs::kernel() else { return };
+    for kind in rows.chunk_by(|(one, _), (two, _)| parts(one).0 == parts(two).0) {
+        let lab = Lab::new();
+        let variant = |(at, (work, _)): (usize, &Row)| format!("--variant=w{at}=workload:{work}");
+        let variants: Vec<String> = kind.iter().enumerate().map(variant).collect();
+        let how = ["--machine", "emulated", "--kernel", &kernel, "--seed", "1"];
+        let (words, rest) = match kind {
+            [(work, _)] => (vec!["measure", "--runs", "1", "-w", work], Vec::new()),
+            _ => (
+                vec!["compare", "--pairs", "1", "--warmup", "0"],
+                variants.iter().map(String::as_str).collect(),
+            ),
+        };
+        // Whatever a comparison of different parameters says.
+        let ended = lab.run(&[&words[..], &how, &rest].concat());
+        let runs = lab.runs("last");
+        check(kind, |work| {
+            let at = kind.iter().position(|(one, _)| *one == work).unwrap();
+            let run = runs.iter().find(|run| kind.len() == 1 || run[2].1 == format!("w{at}"));
+            let run = run.unwrap_or_else(|| panic!("{work}: {}", ended.stderr));
+            let cell = |name: &str| {
+                let found = run.iter().find(|(head, _)| head == name);
+                found.and_then(|(_, cell)| cell.parse().ok())
+            };
+            let counted = |name: &str| {
+                cell(name).unwrap_or_else(|| panic!("{work}: no {name}: {}", ended.stderr))
+            };
+            Some(Counted {
+                own: counted("emulator instructions:u (twin)"),
+                all: counted("emulator instructions"),
+            })
+        });
+    }
 }
 
 #[test]
@@ -137,17 +169,17 @@ fn a_path_costs_what_is_on_it() {
 
 #[test]
 fn patched_code_costs_itself() {
-    check(&PATCHED, in_a_guest);
+    check_in_guests(&PATCHED);
 }
 
 #[test]
 fn calls_cost_what_the_kernel_does() {
-    check(&CALLS, in_a_guest);
+    check_in_guests(&CALLS);
 }
 
 #[test]
 fn files_cost_what_the_kernel_does_with_them() {
-    check(&FILES, in_a_guest);
+    check_in_guests(&FILES);
 }
 
 #[test]
@@ -167,12 +199,5 @@ fn paths_are_refused_where_no_code_can_be_patched() {
 #[test]
 #[should_panic(expected = "made:up=1: our own loop is 3.00 %, above 2 %")]
 fn a_loop_that_grew_is_told_of() {
-    let region = |name: &str, instructions: u64| RegionCost {
-        region: name.into(),
-        counts: [Domain::User, Domain::All]
-            .map(|domain| ("instructions".into(), domain, instructions))
-            .into(),
-        ..RegionCost::default()
-    };
-    check(&[("made:up=1", SHARE_MAX)], |_| Some(vec![region(WORK, 100), region(TWIN, 3)]));
+    check(&[("made:up=1", SHARE_MAX)], |_| Some(Counted { own: 3, all: 100 }));
 }

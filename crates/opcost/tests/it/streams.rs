@@ -128,21 +128,22 @@ fn guests_have_their_input_packed_and_their_output_in_the_guest() {
     let lab = Lab::new();
     lab.write("few", "one\ntwo\n");
     lab.write("many", "x\n".repeat(2000));
-    let args = ["compare", "--machine", "emulated", "--kernel", &kernel, "--pairs", "1", "--json"];
+    // Nothing is repeated, for which guests would boot once more.
+    let guest = ["--machine", "emulated", "--kernel", &kernel, "--warmup", "0"];
+    let args = [&["compare", "--pairs", "1", "--json"], &guest[..]].concat();
     let inputs = ["wc -l", "--input", "few", "--input", "many", "--quiet"];
     let document = lab.json(&[&args[..], &inputs].concat());
     let metrics = document["opcost"]["metrics"].as_array().unwrap();
     let loads = metrics.iter().find(|row| row["metric"] == "instructions").unwrap();
     assert!(loads["value"].as_f64().unwrap() > loads["value_baseline"].as_f64().unwrap() + 2000.0);
     // What is sent comes from the packed file.
-    let sent = ["measure", "--machine", "emulated", "--kernel", &kernel, "-n", "1", "--quiet"];
-    let sent = lab.output(&[&sent[..], &["cat", "--input", "few", "--output", "inherit"]].concat());
+    let one = [&["measure", "-n", "1", "--quiet"], &guest[..]].concat();
+    let sent = lab.output(&[&one[..], &["cat", "--input", "few", "--output", "inherit"]].concat());
     assert!(sent.starts_with("one\ntwo\n"), "{sent}");
     // A file of the guest is none of this machine.
-    let file = ["measure", "--machine", "emulated", "--kernel", &kernel, "-n", "1", "--quiet"];
-    lab.output(&[&file[..], &["echo x", "--output", "/tmp-of-guest"]].concat());
+    lab.output(&[&one[..], &["echo x", "--output", "/tmp-of-guest"]].concat());
     assert!(!std::path::Path::new("/tmp-of-guest").exists());
     let nowhere = ["echo x", "--output", "/nowhere/out"];
-    let ended = lab.run(&[&file[..], &nowhere].concat()).expect(4);
+    let ended = lab.run(&[&one[..], &nowhere].concat()).expect(4);
     ended.says(&["write /nowhere/out in the guest"]);
 }

@@ -83,6 +83,19 @@ fn imports_point_one_way() {
     assert_eq!(crates, allowed.len(), "a crate is missing from this test's table");
 }
 
+/// script/test compiles opcost without `top`, and with the crates of `top` all the same.
+#[test]
+fn the_crates_of_top_are_used_by_top_alone() {
+    let top = root().join("crates/opcost/src/command/top");
+    let (of_top, others): (Vec<_>, Vec<_>) = with_ending("rs")
+        .into_iter()
+        .filter(|(_, text)| {
+            ["crossterm", "ratatui"].iter().any(|name| text.contains(&format!("{name}::")))
+        })
+        .partition(|(path, _)| path.starts_with(&top) && !path.ends_with("mod.rs"));
+    assert!(!of_top.is_empty() && others.is_empty(), "{others:?}");
+}
+
 #[test]
 fn unsafe_code_stays_at_the_edge() {
     let libraries = [

@@ -25,19 +25,6 @@ pub(crate) fn boot_in(memory_mib: u32, kernel: &Path, initramfs: &Initramfs) -> 
     boot_with(kernel, initramfs, tempfile::tempdir().unwrap().path(), &["-m", &memory_mib])
 }
 
-/// Boots with the plugin and gives what the guest sent and what was counted; nothing without the
-/// plugin.
-pub(crate) fn boot_counted(
-    kernel: &Path,
-    initramfs: &Initramfs,
-) -> Option<(Vec<Frame>, Vec<RegionCost>)> {
-    let folder = tempfile::tempdir().unwrap();
-    let report = folder.path().join("report");
-    let plugin = plugin(&report)?;
-    let frames = boot_with(kernel, initramfs, folder.path(), &["-m", "512", "-plugin", &plugin]);
-    Some((frames, counts(&report)))
-}
-
 /// What became of a program.
 pub(crate) struct Ended {
     pub(crate) succeeded: bool,
