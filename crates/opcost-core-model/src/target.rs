@@ -11,6 +11,9 @@ struct Entry {
     tag: u32,
     /// Whether the target was right the last time; if not, it is replaced.
     sure: bool,
+    /// Whether it ever was another: of a jump by itself. Only such jumps have a history (AMD, publication 57647,
+    /// "Indirect Target Predictor").
+    changed: bool,
     target: u64,
 }
 
@@ -89,6 +92,14 @@ impl Targets {
                 .wrapping_mul(0x9e37_79b9_7f4a_7c15);
             *place = ((hash >> 53) as usize % ENTRIES, (hash >> 21) as u32 | 1);
         }
+        let alone = &mut self.indirect[0][places[0].0];
+        if alone.tag == places[0].1 && !alone.changed {
+            if alone.target == target {
+                alone.sure = true;
+                return Guess::Same;
+            }
+            alone.changed = true;
+        }
         let hit = (0..3).rev().find(|table| {
             let (place, tag) = places[*table];
             self.indirect[*table][place].tag == tag
@@ -111,7 +122,7 @@ impl Targets {
                 if entry.sure {
                     entry.sure = false;
                 } else {
-                    *entry = Entry { tag, sure: false, target };
+                    *entry = Entry { tag, sure: false, changed: false, target };
                     break;
                 }
             }
@@ -183,6 +194,24 @@ mod tests {
         let guesses: Vec<Guess> = (0..100).map(|_| targets.guess(0x1000, 0x2000)).collect();
         assert_eq!(guesses[0], Guess::Missed);
         assert_eq!(guesses[1..], [Guess::Same; 99]);
+    }
+
+    #[test]
+    fn a_jump_to_one_target_needs_no_history() {
+        let mut targets = targets();
+        let mut go = |target| {
+            let guess = targets.guess(0x1000, target);
+            // Each way by which control comes is another.
+            targets.passed(0x3000 + target * 8, target);
+            guess
+        };
+        assert_eq!(go(0x2000), Guess::Missed);
+        assert!((0..50).all(|_| go(0x2000) == Guess::Same));
+        assert_eq!(go(0x2100), Guess::Missed);
+        // From now on its history decides where it goes elsewhere than it mostly does.
+        let later: Vec<Guess> = (0..200).map(|turn| go([0x2000, 0x2100][turn % 2])).collect();
+        assert!(!later[150..].contains(&Guess::Missed));
+        assert!(later[150..].contains(&Guess::ByHistory));
     }
 
     /// Misses of a jump to a cycle of targets, each of which has a jump of its own back, or not.
