@@ -50,7 +50,7 @@ pub struct Kernel {
     pub name: String,
     /// The bzImage.
     pub image: PathBuf,
-    /// Its symbols, if they are known without booting it.
+    /// Its symbols, if they are known without booting it; `.gz` at the end: compressed.
     pub system_map: Option<PathBuf>,
     /// The image's ELF file.
     pub vmlinux: Option<PathBuf>,
@@ -174,7 +174,7 @@ pub fn functions_of(cache: &Path, digest: &str) -> Option<HashMap<String, Vec<St
     functions::read(&entry.join(cache::FUNCTIONS))
 }
 
-/// A bzImage with its symbols and its configuration, if they are beside it as `IMAGE.map` and `IMAGE.config`.
+/// A bzImage with its symbols and its configuration, if they are beside it as `IMAGE.map` or `IMAGE.map.gz`, and `IMAGE.config`.
 fn from_image(path: &Path) -> Result<Kernel, KernelError> {
     let found = image::read(path)?;
     let beside = |ending: &str| {
@@ -185,7 +185,7 @@ fn from_image(path: &Path) -> Result<Kernel, KernelError> {
     Ok(Kernel {
         name: file_name(path),
         image: path.to_path_buf(),
-        system_map: beside(".map"),
+        system_map: beside(".map").or_else(|| beside(".map.gz")),
         vmlinux: None,
         config: beside(".config"),
         modules: None,
@@ -257,9 +257,11 @@ mod tests {
         let kernel = prepared(&spec, folder.path()).unwrap();
         assert_eq!(kernel.options().unwrap().unwrap()["A"], "y");
         assert_eq!(kernel.system_map, None);
-        let map = folder.path().join("opcost-kernel.map");
-        fs::write(&map, "").unwrap();
-        assert_eq!(prepared(&spec, folder.path()).unwrap().system_map, Some(map));
+        for name in ["opcost-kernel.map.gz", "opcost-kernel.map"] {
+            let map = folder.path().join(name);
+            fs::write(&map, "").unwrap();
+            assert_eq!(prepared(&spec, folder.path()).unwrap().system_map, Some(map));
+        }
     }
 
     #[test]

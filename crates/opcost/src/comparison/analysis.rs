@@ -37,19 +37,22 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         ledger.iter().find(|entry| entry.severity == super::Severity::Refuse && !entry.waived);
     let mut rows = rows(recording, &columns);
     let refused = refusal.map(|entry| format!("refused by the ledger: {}", entry.rule));
-    match &refused {
-        Some(reason) => refuse(&mut rows, reason),
+    let pairs_for_all = match &refused {
+        Some(reason) => {
+            refuse(&mut rows, reason);
+            None
+        }
         None => judge(&mut rows, recording),
-    }
+    };
     cycles::weigh(&mut rows, recording);
     let kernels = recording.machine.first().map_or(&[][..], |state| &state.kernels);
-    warnings.extend(too_few_pairs(recording, &rows));
+    warnings.extend(pairs_for_all.and_then(|pairs| too_few_pairs(recording, &rows, pairs)));
     if let Err(unknown) = check_matches(recording) {
         warnings.push(Warning::Matches(unknown));
     }
     warnings.extend(short_runs(plan, &rows));
     warnings.extend(for_a_shell(plan));
-    let stopped = stopped::stopped(recording, &rows);
+    let stopped = stopped::stopped(recording, &rows, pairs_for_all);
     let mut comparison = Comparison {
         recording: recording.id.clone(),
         experiment: plan.experiment.clone(),
@@ -71,6 +74,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
         invariants,
         ledger,
         stopped,
+        pairs_for_all,
         observations: Vec::new(),
         imported: None,
         conclusions: Vec::new(),
@@ -416,7 +420,9 @@ pub(super) fn refuse(rows: &mut [Row], reason: &str) {
 }
 
 /// Gives every change its corrected p value, interval and verdict.
-fn judge(rows: &mut [Row], recording: &Recording) {
+///
+/// Result: the pairs that would give every metric its interval, where those made are too few for one.
+fn judge(rows: &mut [Row], recording: &Recording) -> Option<u32> {
     let (plan, large) = (&recording.plan, is_large(recording));
     let budget = plan.stop.error_budget();
     let pairs_made = recording.pairs_made();
@@ -424,6 +430,7 @@ fn judge(rows: &mut [Row], recording: &Recording) {
     let rate = Budget::default().total();
     // Counts of an emulated machine that no seed and no padding moves need no test.
     let settled = |row: &Row| plan.machine() == MachineKind::Emulated && row.exact;
+    let mut pairs_for_all = None;
     for family in multiple::Family::ALL {
         let members: Vec<(bool, &mut Change)> = rows
             .iter_mut()
@@ -447,13 +454,13 @@ fn judge(rows: &mut [Row], recording: &Recording) {
         let looks = (family == multiple::Family::Primary).then(|| early_level(recording)).flatten();
         let looks = looks.map(|level| level / members.len() as f64);
         let members = members.into_iter().zip(adjusted).collect();
-        parallel::map(members, threads_max(large), |((exact, change), adjusted)| {
+        let lack = parallel::map(members, threads_max(large), |((exact, change), adjusted)| {
             decide(change, exact, level, plan.seed);
             if !exact {
                 change.p_adjusted = Some((adjusted * rate / budget.level(family)).min(1.0));
             }
             if change.verdict != Verdict::Inconclusive {
-                return;
+                return false;
             }
             let few = change.layouts.filter(|layouts| layouts.count == pairs_made as usize);
             if pairs_made >= pairs_needed {
@@ -477,7 +484,11 @@ fn judge(rows: &mut [Row], recording: &Recording) {
                 };
                 change.pairs_needed = Some(pairs_needed);
             }
+            pairs_made < pairs_needed
         });
+        if lack.contains(&true) {
+            pairs_for_all = pairs_for_all.max(Some(pairs_needed));
+        }
     }
     for row in rows {
         let settled = settled(row);
@@ -507,6 +518,7 @@ fn judge(rows: &mut [Row], recording: &Recording) {
             }
         }
     }
+    pairs_for_all
 }
 
 /// The level at which an early look at exact counts decides the primary metric: where the plan has a
@@ -583,11 +595,15 @@ fn twin(recording: &Recording, columns: &Columns, rows: &[Row]) -> Vec<TwinRow> 
 }
 
 /// The pairs that would decide what so few could not.
-fn too_few_pairs(recording: &Recording, rows: &[Row]) -> Option<Warning> {
+fn too_few_pairs(recording: &Recording, rows: &[Row], fewest: u32) -> Option<Warning> {
     // An exact difference is an answer already.
-    let changes = rows.iter().flat_map(|row| &row.changes);
-    let changes = changes.filter(|change| change.verdict != Verdict::FewLayouts);
-    let fewest = changes.filter_map(|change| change.pairs_needed).max()?;
+    let mut open = rows
+        .iter()
+        .flat_map(|row| &row.changes)
+        .filter(|change| change.verdict != Verdict::FewLayouts);
+    if !open.any(|change| change.pairs_needed.is_some()) {
+        return None;
+    }
     let plan = &recording.plan;
     Some(match plan.computers() {
         Some(computers) => {

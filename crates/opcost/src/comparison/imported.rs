@@ -104,6 +104,7 @@ pub(super) fn compare(recording: &Recording, import: &ImportPlan) -> (Comparison
         invariants: Vec::new(),
         ledger,
         stopped: None,
+        pairs_for_all: None,
         observations: Vec::new(),
         sizes: Vec::new(),
         imported: None,

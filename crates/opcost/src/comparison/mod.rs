@@ -116,6 +116,8 @@ pub struct Comparison {
     pub ledger: Vec<LedgerEntry>,
     /// Why the plan stopped before its whole schedule was made, if it did.
     pub stopped: Option<String>,
+    /// Pairs with which every metric gets its interval, where those made are too few.
+    pub pairs_for_all: Option<u32>,
     /// What to know of the runs beside the verdict.
     pub observations: Vec<Observation>,
     /// What must be known of imported figures; `None` of a recording of our own.

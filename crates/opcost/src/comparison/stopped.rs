@@ -13,7 +13,13 @@ use opcost_record::Unit;
 const MORE: u64 = 4;
 
 /// Why the plan stopped before all runs were made, in words.
-pub(super) fn stopped(recording: &Recording, rows: &[Row]) -> Option<String> {
+///
+/// `pairs_for_all`: the pairs with which every metric gets its interval.
+pub(super) fn stopped(
+    recording: &Recording,
+    rows: &[Row],
+    pairs_for_all: Option<u32>,
+) -> Option<String> {
     let Plan { stop, primary, .. } = &recording.plan;
     let pairs = grouped(recording.pairs_made().into());
     let what = if is_alone(&recording.plan) { "runs" } else { "pairs" };
@@ -29,11 +35,15 @@ pub(super) fn stopped(recording: &Recording, rows: &[Row]) -> Option<String> {
         State::StoppedSettled if same => {
             Some(format!("stopped after {pairs} pairs: both sides counted the same"))
         }
-        State::StoppedSettled => Some(format!(
-            "stopped after {pairs} pairs: exact counts settle {}; for the interval of every metric: --pairs {}",
-            primary.label(),
-            recording.plan.fewest_pairs
-        )),
+        State::StoppedSettled => {
+            let interval = pairs_for_all
+                .map(|pairs| format!("; for the interval of every metric: --pairs {pairs}"));
+            Some(format!(
+                "stopped after {pairs} pairs: exact counts settle {}{}",
+                primary.label(),
+                interval.unwrap_or_default()
+            ))
+        }
         State::StoppedBudget => {
             let budget = figure(stop.budget_ms? as f64 * 1e6, Unit::Ns);
             let more = more(recording, rows).unwrap_or_default();

@@ -452,8 +452,9 @@ pub(super) fn layout_note(comparison: &Comparison) -> Option<String> {
     };
     let floor = (layouts.count < COUNTS_MIN)
         .then(|| format!("--pairs {COUNTS_MIN} shows how far layouts alone shift counts"));
-    let needed = changes().filter_map(|change| change.pairs_needed).max();
-    let interval = needed.map(|pairs| format!("--pairs {pairs} gives every metric its interval"));
+    let interval = comparison
+        .pairs_for_all
+        .map(|pairs| format!("--pairs {pairs} gives every metric its interval"));
     let more = [floor, interval].into_iter().flatten().map(|more| format!("; {more}"));
     Some(format!("{what}{}", more.collect::<String>()))
 }

@@ -93,14 +93,28 @@ fn a_loaded_machine_is_refused_in_the_gauges_own_words() {
     let lab = Lab::new();
     let report =
         r"printf 'opcost-gauge 1\nerror this machine is too loaded: 91 %%\nend 1\n'; exit 1";
-    std::fs::create_dir(lab.dir().join("parts")).unwrap();
+    for part in ["libopcost_emu.so", "opcost-guest"] {
+        lab.write(&format!("parts/{part}"), "");
+    }
     lab.script("parts/opcost-gauge", report);
+    lab.script("qemu-x86_64", "echo qemu-x86_64 version 9.9.9");
     for job in ["--validate", "--calibrate-core new.toml"] {
-        let line = format!("OPCOST_LIBEXEC=parts $OPCOST doctor {job}");
+        let line = format!("PATH=$PWD:$PATH OPCOST_LIBEXEC=parts $OPCOST doctor {job}");
         let ended = lab.shell(&line).spawn().unwrap().end().expect(5);
         assert!(ended.stderr.contains("nothing was measured: this machine is too loaded: 91 %"));
     }
     assert!(!lab.dir().join("new.toml").exists());
+}
+
+#[test]
+fn without_an_emulator_nothing_is_measured() {
+    let lab = Lab::new();
+    lab.write("parts/libopcost_emu.so", "");
+    lab.script("parts/opcost-gauge", "touch measured");
+    let line = "PATH=nowhere OPCOST_LIBEXEC=parts $OPCOST doctor --validate";
+    let ended = lab.shell(line).spawn().unwrap().end().expect(5);
+    assert!(ended.stderr.contains("qemu-system-x86_64 is not installed"), "{}", ended.stderr);
+    assert!(!lab.exists("measured"));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::made::emulated::{self, Tree, count};
 use crate::made::{key, plan, recording};
 use opcost::comparison::compare;
 use opcost::plan::Slot;
-use opcost::recording::Recording;
+use opcost::recording::{Recording, State};
 use opcost::render::{self, FORMATS, Style, View, render};
 use opcost_record::{CountingTime, Invariant, Reading, TWIN};
 
@@ -233,6 +233,31 @@ fn text_of_three_emulated_variants_with_too_few_pairs() {
     let text = show("text", &made, &Style::plain());
     insta::assert_snapshot!(text);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn all_notes_of_a_page_advise_the_same_pairs() {
+    let mut made = emulated::recording(emulated::plan(&["off", "on"], 5), 0, |slot| {
+        let (block, variant) = (u64::from(slot.block.unwrap_or(0)), u64::from(slot.variant));
+        let mut tree = Tree::default();
+        // By less than other layouts, or the primary metric were decided without an interval.
+        tree.add(None, "main", "/usr/bin/a", 1, 7000 + 40 * block + 4 * variant);
+        (tree.grown(), vec![])
+    });
+    made.state = State::StoppedSettled;
+    // More metrics were planned than have moved.
+    made.plan.fewest_pairs = 40;
+    let (comparison, _) = compare(&made);
+    let pairs = comparison.pairs_for_all.unwrap();
+    assert_eq!(comparison.rows[0].changes[0].pairs_needed, Some(pairs));
+    let text = show("text", &made, &Style::plain());
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for advice in [
+        format!("for the interval of every metric: --pairs {pairs} "),
+        format!("; --pairs {pairs} gives every metric its interval"),
+    ] {
+        assert!(words.contains(&advice), "no '{advice}' in {text}");
+    }
 }
 
 #[test]

@@ -3,14 +3,17 @@
 //! ```text
 //! KEY/        memory, devices, state.json; `used` and `checked`, whose times say when
 //! KEY.making  while it is not whole; the next opcost removes what a killed one left
-//! locks/      KEY.making: whoever makes it; KEY.using: who goes on from it (shared) or removes it
+//! locks/      KEY.making: whoever makes it; KEY.using: who goes on from it (shared) or makes room
 //! ```
 //!
 //! The key is everything that a boot depends on: emulator, machine, kernel, boot options and the
 //! guest's files. QEMU writes the memory to a file of its own and all else, some 300 KB, to another
 //! (`x-ignore-shared`); whoever goes on maps the memory and changes only its own copy of a page.
+//!
+//! Whoever finds a state holds its files open, and QEMU gets these and no path: one opcost removes a
+//! state that it doubts, and others that go on from the same state still have it.
 
-use super::command_line::{self, GuestFiles, Inputs, MONITOR_FD, Start};
+use super::command_line::{self, DEVICES_FD, GuestFiles, Inputs, MEMORY_FD, MONITOR_FD, Start};
 use super::flight::{Files, Flight};
 use super::monitor::{Monitor, MonitorError};
 use super::outcome::{self, Traces};
@@ -29,7 +32,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Read};
+use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -92,10 +96,15 @@ pub struct Entry {
     pub used: SystemTime,
 }
 
-/// A state that a run can go on from; nobody removes it as long as this value is there.
+/// The files of a state, open: they stay what they are when somebody removes or replaces the state.
+struct Opened {
+    memory: File,
+    devices: File,
+}
+
+/// A state that a run can go on from, as long as this value is there.
 pub(super) struct BootedState {
-    pub(super) memory: PathBuf,
-    devices: PathBuf,
+    opened: Opened,
     folder: PathBuf,
     _using: File,
 }
@@ -114,13 +123,37 @@ impl BootedState {
 
     /// Notes that a direct boot gave the same.
     pub(super) fn set_checked(&self) {
-        // Without the note it is compared again.
-        let _ = fs::write(self.folder.join(CHECKED), "");
+        if self.is_kept() {
+            // Without the note it is compared again.
+            let _ = fs::write(self.folder.join(CHECKED), "");
+        }
     }
 
-    /// Removes it, since it does not tell the truth.
+    /// Removes it, since it does not tell the truth. What another opcost made in its place stays.
     pub(super) fn forget(&self) {
-        let _ = fs::remove_dir_all(&self.folder);
+        if !self.is_kept() {
+            return;
+        }
+        // Whoever looks for a state finds all of it or nothing.
+        let gone = self.folder.with_extension(format!("gone.{MAKING}"));
+        let moved = fs::rename(&self.folder, &gone);
+        let _ = fs::remove_dir_all(if moved.is_ok() { &gone } else { &self.folder });
+    }
+
+    /// Whether this state is the one that is kept under its key.
+    fn is_kept(&self) -> bool {
+        let id = |file: fs::Metadata| (file.dev(), file.ino());
+        let kept = fs::metadata(self.folder.join(MEMORY)).map(id);
+        kept.is_ok_and(|kept| self.opened.memory.metadata().map(id).is_ok_and(|own| own == kept))
+    }
+
+    /// The open files that a QEMU needs that goes on from it, with their numbers there.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn passed(&self) -> io::Result<Vec<(OwnedFd, RawFd)>> {
+        let Opened { memory, devices } = &self.opened;
+        Ok(vec![(memory.try_clone()?.into(), MEMORY_FD), (devices.try_clone()?.into(), DEVICES_FD)])
     }
 
     /// Lets a QEMU that waits for a state go on from this one; result: whether no signal came.
@@ -136,7 +169,8 @@ impl BootedState {
         let mut go_on = || -> Result<(), MonitorError> {
             monitor.begin()?;
             flight.mark("QEMU starts, the plugin reads symbols");
-            let uri = format!("exec:cat {}", quoted(&self.devices));
+            // A path, so that each QEMU reads it from its beginning.
+            let uri = format!("exec:cat /proc/$PPID/fd/{DEVICES_FD}");
             monitor.execute("migrate-incoming", json!({ "uri": uri }))?;
             monitor.migrated()?;
             flight.mark("QEMU reads the kept state");
@@ -270,18 +304,19 @@ fn describe(folder: &Path) -> Option<Description> {
     serde_json::from_slice(&fs::read(folder.join(DESCRIPTION)).ok()?).ok()
 }
 
-/// Whether the files are those that were written, for this folder's key.
-fn is_whole(folder: &Path) -> bool {
-    let whole = || {
-        let description = describe(folder)?;
-        (folder.file_name() == Some(OsStr::new(&description.key))).then_some(())?;
-        let memory = fs::metadata(folder.join(MEMORY)).ok()?;
-        let devices = fs::read(folder.join(DEVICES)).ok()?;
-        let same = memory.len() == description.memory_bytes
-            && opcost_kernel::digest(&devices) == description.devices_digest;
-        same.then_some(())
+/// Opens a state, if its files are those that were written, for this folder's key.
+fn open(folder: &Path) -> Option<Opened> {
+    let description = describe(folder)?;
+    (folder.file_name() == Some(OsStr::new(&description.key))).then_some(())?;
+    let opened = Opened {
+        memory: File::open(folder.join(MEMORY)).ok()?,
+        devices: File::open(folder.join(DEVICES)).ok()?,
     };
-    whole().is_some()
+    let mut devices = Vec::new();
+    (&opened.devices).read_to_end(&mut devices).ok()?;
+    let same = opened.memory.metadata().ok()?.len() == description.memory_bytes
+        && opcost_kernel::digest(&devices) == description.devices_digest;
+    same.then_some(opened)
 }
 
 /// Why there is no state.
@@ -344,21 +379,21 @@ impl Emulated<'_> {
             Err(error) => return Ok(Err(format!("'{}': {error}", folder.display()))),
         };
         let place = folder.join(&key);
-        if !is_whole(&place) {
+        let mut opened = open(&place);
+        if opened.is_none() {
             say(&format!("booting kernel {} to keep its state", kernel.name), None);
             match self.make(kernel, guest, aslr, initrd, &place) {
                 Ok(()) => make_room(&folder),
                 Err(NotKept::Interrupted) => return Err(interrupted()),
                 Err(NotKept::Because(why)) => return Ok(Err(why)),
             }
+            opened = open(&place);
         }
+        let Some(opened) = opened else {
+            return Ok(Err(format!("'{}' is not what was just written there", place.display())));
+        };
         let _ = fs::write(place.join(USED), "");
-        Ok(Ok(BootedState {
-            memory: place.join(MEMORY),
-            devices: place.join(DEVICES),
-            folder: place,
-            _using: using,
-        }))
+        Ok(Ok(BootedState { opened, folder: place, _using: using }))
     }
 
     /// The digest of all that a boot depends on.
@@ -414,6 +449,8 @@ impl Emulated<'_> {
                 devices_digest: opcost_kernel::digest(&fs::read(&devices)?),
             };
             fs::write(fresh.join(DESCRIPTION), serde_json::to_vec_pretty(&description)?)?;
+            // The one that is used last, or it would be in the way when room is made for it.
+            fs::write(fresh.join(USED), "")?;
             fs::rename(&fresh, place)
         };
         stopped.and_then(|()| keep().map_err(cannot)).inspect_err(|_| {
@@ -541,7 +578,7 @@ pub(super) fn launch<'a>(
 ) -> Result<(Flight, Monitor<'a>)> {
     let (monitor, theirs) = Monitor::pair(LIMIT, interrupt)
         .map_err(|error| fail(Status::Missing, format!("cannot make a socket: {error}")))?;
-    spawn.pass_fds = vec![(theirs, MONITOR_FD)];
+    spawn.pass_fds.push((theirs, MONITOR_FD));
     // Its end of the socket closes here, or its own end would not be noticed.
     Ok((Flight::launch(spawn, files)?, monitor))
 }

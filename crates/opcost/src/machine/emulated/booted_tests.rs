@@ -83,30 +83,44 @@ impl Desk {
     /// A whole state.
     fn made(&self) -> PathBuf {
         self.make(&SAVES.replace("BEFORE", "")).unwrap();
-        assert!(is_whole(&self.place()));
+        assert!(open(&self.place()).is_some());
         self.place()
     }
 
     /// A state to go on from.
     fn state(&self) -> BootedState {
-        let place = self.made();
+        self.made();
+        self.found()
+    }
+
+    /// The state that is there, as any opcost finds it.
+    fn found(&self) -> BootedState {
         BootedState {
-            memory: place.join(MEMORY),
-            devices: place.join(DEVICES),
-            folder: place,
+            opened: open(&self.place()).unwrap(),
+            folder: self.place(),
             _using: lock_file(self.folder.path(), "abc").unwrap(),
         }
     }
 
-    /// Has a QEMU go on from the state.
+    /// Has a QEMU go on from a new state.
     fn restore(&self, script: &str) -> Result<bool> {
-        let state = self.state();
+        self.restore_from(&self.state(), script).0
+    }
+
+    /// Has a QEMU go on from a state; beside the result, what QEMU said.
+    fn restore_from(&self, state: &BootedState, script: &str) -> (Result<bool>, String) {
         let interrupt = Box::leak(Box::new(Interrupt::none()));
         let words = ["sh", "-c", script].map(OsString::from);
         let files = Files::new(self.folder.path(), "run").unwrap();
-        let spawn = Spawn::new(Path::new("/bin/sh"), words);
+        let mut spawn = Spawn::new(Path::new("/bin/sh"), words);
+        spawn.pass_fds = state.passed().unwrap();
         let (mut flight, monitor) = launch(spawn, files, interrupt).unwrap();
-        state.restore(&mut flight, monitor, interrupt)
+        let restored = state.restore(&mut flight, monitor, interrupt);
+        // Whoever refused was waited for.
+        if restored.is_ok() {
+            flight.wait(Some(LIMIT), interrupt).unwrap();
+        }
+        (restored, flight.files.tail("stderr"))
     }
 
     /// Has a QEMU go on from the state, which it does not; why.
@@ -177,7 +191,7 @@ fn only_what_was_written_for_its_key_is_whole() {
     let damage = |what: &dyn Fn(&Path)| {
         let place = desk.made();
         what(&place);
-        assert!(!is_whole(&place));
+        assert!(open(&place).is_none());
     };
     damage(&|place| {
         File::options().write(true).open(place.join(MEMORY)).unwrap().set_len(3).unwrap()
@@ -189,7 +203,7 @@ fn only_what_was_written_for_its_key_is_whole() {
     // A state has another key, with the files it belongs to or alone.
     let other = desk.folder.path().join("other");
     fs::rename(desk.made(), &other).unwrap();
-    assert!(!is_whole(&other));
+    assert!(open(&other).is_none());
     damage(&|place| {
         let text = fs::read_to_string(place.join(DESCRIPTION)).unwrap();
         fs::write(place.join(DESCRIPTION), text.replace("\"abc\"", "\"abd\"")).unwrap();
@@ -263,6 +277,50 @@ fn a_guest_that_dies_before_qemu_answers_went_on() {
     );
     assert!(went_on.unwrap());
     assert!(desk.place().exists(), "the state's fate is its guest's");
+}
+
+/// A QEMU that goes on from a state, and says what it read.
+const GOES_ON: &str = r#"
+printf '{"QMP": {}}\n{"return": {}}\n{"return": {}}\n' >&3
+for i in 1 2 3; do read -r line <&3; done
+line=${line##*exec:}
+{ cat /proc/self/fd/4; sh -c "${line%%\"*}"; } >&2
+printf '{"return": {}}\n{"data": {"status": "completed"}}\n{"return": {}}\n' >&3
+"#;
+
+#[test]
+fn a_state_that_another_opcost_removes_or_replaces_is_gone_on_from() {
+    let desk = Desk::new();
+    let (ours, others) = (desk.state(), desk.found());
+    let goes_on = |state: &BootedState, read: &str| {
+        let (restored, said) = desk.restore_from(state, GOES_ON);
+        assert_eq!((restored.unwrap(), said.as_str()), (true, read));
+    };
+    goes_on(&ours, "memory\ndevices\n");
+    others.forget();
+    assert!(!desk.place().exists());
+    goes_on(&ours, "memory\ndevices\n");
+    // A second time, since a file is read where it was left.
+    goes_on(&ours, "memory\ndevices\n");
+
+    // Whoever still holds the first state neither removes nor vouches for the one in its place.
+    let second = SAVES.replace("echo memory", "echo anew").replace("BEFORE", "");
+    desk.make(&second).unwrap();
+    ours.forget();
+    ours.set_checked();
+    assert!(!desk.found().is_checked());
+    goes_on(&desk.found(), "anew\ndevices\n");
+    goes_on(&ours, "memory\ndevices\n");
+    desk.found().forget();
+    assert!(!desk.place().exists());
+    assert_eq!(
+        fs::read_dir(desk.folder.path())
+            .unwrap()
+            .filter(|at| { at.as_ref().unwrap().path().extension() == Some(OsStr::new(MAKING)) })
+            .count(),
+        0,
+        "nothing is left half removed"
+    );
 }
 
 /// A run of so many instructions, the same inputs each time.

@@ -5,7 +5,7 @@ use opcost_kernel::disk::device_parameters;
 use opcost_record::channel::{EXIT_PORT, PORT};
 use opcost_record::request::FW_CFG_NAME;
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A machine with nothing but what is asked for, whose time is counted in instructions.
 pub(super) const BARE: [&str; 11] = [
@@ -46,9 +46,9 @@ pub(super) enum Start<'a> {
         request: &'a Path,
     },
     /// It goes on where it stopped.
+    ///
+    /// Its memory is the open file [`MEMORY_FD`], which is not changed.
     Restore {
-        /// Where its memory was put; it is not changed.
-        memory: &'a Path,
         /// The request.
         request: &'a Path,
     },
@@ -125,6 +125,9 @@ const MEMORY: &str = "memory";
 
 /// The number that the monitor's socket has in QEMU.
 pub(super) const MONITOR_FD: i32 = 3;
+/// The numbers that the files of a kept state have in QEMU.
+pub(super) const MEMORY_FD: i32 = 4;
+pub(super) const DEVICES_FD: i32 = 5;
 
 /// Arguments for the way to the request.
 ///
@@ -132,6 +135,7 @@ pub(super) const MONITOR_FD: i32 = 3;
 /// that what was stopped and what was not are the same to the instruction.
 fn start(guest: &GuestPlan, start: Start<'_>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = Vec::new();
+    let kept = PathBuf::from(format!("/proc/self/fd/{MEMORY_FD}"));
     let (initrd, request, watchdog, memory, share) = match start {
         Start::Boot { initrd } => {
             return vec!["-initrd".into(), initrd.into()];
@@ -139,7 +143,7 @@ fn start(guest: &GuestPlan, start: Start<'_>) -> Vec<OsString> {
         Start::Stop { initrd, memory } => (Some(initrd), None, "pause", Some(memory), "on"),
         Start::Pass { initrd, request } => (Some(initrd), Some(request), "none", None, ""),
         // The files were unpacked before it stopped.
-        Start::Restore { memory, request } => (None, Some(request), "none", Some(memory), "off"),
+        Start::Restore { request } => (None, Some(request), "none", Some(&*kept), "off"),
     };
     let mut add = |name: &str, value: OsString| arguments.extend([name.into(), value]);
     if let Some(initrd) = initrd {
@@ -322,13 +326,14 @@ mod tests {
         let line = |start| text(&system(&guest(), &GuestFiles { start, ..files() }, inputs()));
         let stop = line(Start::Stop { initrd, memory });
         let pass = line(Start::Pass { initrd, request });
-        let restore = line(Start::Restore { memory, request });
+        let restore = line(Start::Restore { request });
         for line in [&stop, &pass, &restore] {
             assert!(line.contains("-cpu Skylake-Client-v1,rdrand=off,rdseed=off "), "{line}");
             assert!(line.contains("-machine pc,memory-backend=memory -device ib700"), "{line}");
             assert_eq!(line.matches("-fw_cfg name=opt/org.opcost/request,").count(), 1, "{line}");
         }
-        assert!(stop.contains("share=on,mem-path=/m,,m") && restore.contains("share=off"));
+        assert!(stop.contains("share=on,mem-path=/m,,m"));
+        assert!(restore.contains("share=off,mem-path=/proc/self/fd/4 "));
         assert!(
             stop.contains("watchdog=pause") && !pass.contains("pause") && !pass.contains("qmp")
         );

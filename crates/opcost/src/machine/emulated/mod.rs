@@ -226,7 +226,7 @@ impl<'a> Emulated<'a> {
                             Start::Pass { initrd, request: &request }
                         } else {
                             restored = Some(state);
-                            Start::Restore { memory: &state.memory, request: &request }
+                            Start::Restore { request: &request }
                         };
                         (start, booted::boot_inputs(aslr))
                     }
@@ -268,6 +268,10 @@ impl<'a> Emulated<'a> {
         let Some(state) = restored else {
             return Ok(Some(self.started(Flight::launch(spawn, files)?)));
         };
+        spawn.pass_fds = state
+            .passed()
+            .context("cannot pass a kept state on to the emulator")
+            .status(Status::Missing)?;
         let (flight, monitor) = booted::launch(spawn, files, self.interrupt)?;
         let mut flight = self.started(flight);
         let going_on = state.restore(&mut flight, monitor, self.interrupt)?;

@@ -17,6 +17,7 @@ use crate::machine::streams::Streams;
 use crate::plan::{Aslr, GUEST_TREE, GuestPlan, OutputPlan, Plan, VariantPlan, WorkPlan};
 use crate::recording::{KernelState, MachineState, ProgramState};
 use anyhow::{Context, Result};
+use flate2::read::MultiGzDecoder;
 use opcost_kernel::disk::DiskSpec;
 use opcost_kernel::{Kernel, KernelSpec};
 use opcost_profile::symbols::assemble::assemble;
@@ -31,7 +32,8 @@ use opcost_sys::ptrace::files_used;
 use opcost_sys::spawn::{EndedBy, Spawn};
 use opcost_work::WorkloadSpec;
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
@@ -155,6 +157,16 @@ impl Prepared {
         let has = |module: &&Module| profile.functions.iter().any(|one| one.module == module.path);
         self.modules.iter().filter(has).cloned().collect()
     }
+}
+
+/// The text of a file of symbols, whose name ends in `.gz` if it is compressed.
+fn symbols_text(path: &Path) -> io::Result<String> {
+    if path.extension() != Some(OsStr::new("gz")) {
+        return fs::read_to_string(path);
+    }
+    let mut text = String::new();
+    MultiGzDecoder::new(File::open(path)?).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 impl Emulated<'_> {
@@ -355,7 +367,7 @@ impl Emulated<'_> {
         }
         let disk = disk.filter(|disk| !disk.modules.is_empty());
         if let (Some(map), None) = (&kernel.system_map, disk) {
-            let text = fs::read_to_string(map)
+            let text = symbols_text(map)
                 .with_context(|| format!("cannot read '{}'", map.display()))
                 .status(Status::Missing)?;
             let symbols = KernelSymbols::parse(&text)
@@ -527,5 +539,27 @@ pub(super) fn state(tools: &super::Tools, prepared: &[Prepared]) -> MachineState
         programs,
         kernels: prepared.iter().enumerate().filter_map(kernel_of).collect(),
         ..MachineState::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::{Compression, write::GzEncoder};
+    use std::io::Write;
+
+    #[test]
+    fn symbols_may_be_compressed_and_damage_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let [plain, packed] = ["k.map", "k.map.gz"].map(|name| folder.path().join(name));
+        let text = "ffffffff81000000 T _text\n";
+        fs::write(&plain, text).unwrap();
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(text.as_bytes()).unwrap();
+        let bytes = encoder.finish().unwrap();
+        fs::write(&packed, &bytes).unwrap();
+        assert_eq!([&plain, &packed].map(|path| symbols_text(path).unwrap()), [text; 2]);
+        fs::write(&packed, &bytes[..bytes.len() - 9]).unwrap();
+        assert!(symbols_text(&packed).is_err());
     }
 }

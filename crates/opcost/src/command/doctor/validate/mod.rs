@@ -12,6 +12,7 @@ use crate::command::record::{machine_for, make_runs};
 use crate::exit::{HasStatus, Status, WithStatus, fail, status_of};
 use crate::experiment::{Command, Experiment, Variant};
 use crate::failure;
+use crate::machine::emulated::{Emulator, Tools, default_kernel};
 use crate::machine::host::HostSurroundings;
 use crate::phases::Phases;
 use crate::plan::guest::NO_KERNEL;
@@ -95,6 +96,11 @@ pub(super) fn validate(
     let begun_ns = monotonic_ns();
     let interrupt = Interrupt::install().context("cannot catch signals").status(Status::Missing)?;
     let program = gauge::find()?;
+    // Before anything is measured: an emulator, of programs or of a machine.
+    if Tools::find(Emulator::User).is_err() {
+        Tools::find(Emulator::System).map_err(HasStatus::carried)?;
+        default_kernel().map_err(HasStatus::carried)?;
+    }
     // Before anything is measured: a core that cannot be read.
     let chosen: Vec<&str> = only.into_iter().flat_map(|text| ["--only", text]).collect();
     let plan = resolve(&experiment(&program, core, &chosen, true), &HostSurroundings)?;
