@@ -249,7 +249,7 @@ fn straight_code(core: &Core) -> Cycles {
     let mut sums = [Cycles::default(); 2];
     for sum in &mut sums {
         for code in &blocks {
-            *sum = *sum + machine.execute(code, 0..16, &[], code.end());
+            *sum += machine.execute(code, 0..16, &[], code.end());
         }
     }
     sums[1]
