@@ -336,12 +336,7 @@ fn what_is_measured_is_optimised_in_every_profile() {
     let profiles = manifest["profile"].as_table().unwrap();
     // Without optimisation a patched site of pvops took 80 ns where an indirect call took 10.
     for profile in profiles.keys() {
-        for package in ["opcost-work", "patchpoint"] {
-            assert_eq!(
-                opt_level(profiles, profile, package),
-                "3",
-                "{package} in profile {profile}"
-            );
-        }
+        let level = opt_level(profiles, profile, "opcost-work");
+        assert_eq!(level, "3", "profile {profile}");
     }
 }
