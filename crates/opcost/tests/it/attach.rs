@@ -370,6 +370,10 @@ fn a_program_that_job_control_stopped_is_said_to_count_nothing_and_stays_as_it_w
     let send = |signal: &str| {
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     };
+    // A program that never counted is one that counts nothing.
+    wait_until("an operation", || {
+        lab.json(&["attach", &pid, "--json"])["ops"].as_u64().filter(|ops| *ops > 0)
+    });
     send("-STOP");
     let more = ["--key", "slow", "--to", "on", "--pairs", "4", "--period", "2ms"];
     attach(&lab, &busy, &more).expect(4).says(&["it is idle, or stopped"]);
