@@ -27,6 +27,9 @@ const FLAGS: [&str; 10] = [
     "-fvisibility=hidden",
 ];
 
+/// What is compiled once: data, loops and code that all builds share.
+const ONCE: [&str; 3] = ["data.c", "loops.c", "straight.c"];
+
 /// The file whose kernels need more than every emulated CPU has.
 const WIDE: &str = "wide.c";
 
@@ -40,12 +43,12 @@ fn main() {
     }
     println!("cargo::rustc-cfg=has_kernels");
     let mut data = build("gcc", "-O2", "x86-64-v2");
-    data.file(kernels.join("data.c")).file(kernels.join("loops.c")).compile("gauge_data");
+    data.files(ONCE.map(|name| kernels.join(name))).compile("gauge_data");
     let entries = kernels.read_dir().expect("kernels/ can be read").flatten();
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     files.retain(|path| {
         let name = path.file_name().unwrap_or_default();
-        path.extension().is_some_and(|it| it == "c") && name != "data.c" && name != "loops.c"
+        path.extension().is_some_and(|it| it == "c") && !ONCE.iter().any(|once| name == *once)
     });
     // The order of the table of kernels is that of the files.
     files.sort();

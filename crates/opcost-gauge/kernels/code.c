@@ -1,35 +1,15 @@
 /* Code that the instruction cache does not hold: in a straight line, in functions one after the other, and by surprise. */
 #include "gauge.h"
 
-/* A read of an immediate value and a branch that is not taken, 13 bytes, 4,096 times: 52 KiB. */
-u64 code_straight_branches(u64 value);
-/* Long instructions that depend on little, 15 bytes a pair, 8,192 times: 120 KiB. */
-u64 code_straight_long(u64 value);
-__asm__(".text\n"
-        ".balign 64\n"
-        "code_straight_branches:\n"
-        ".rept 4096\n"
-        "movl $0, %eax\n"
-        "testl %eax, %eax\n"
-        "jne 9f\n"
-        ".endr\n"
-        "9: leaq 1(%rdi), %rax\n"
-        "ret\n"
-        ".balign 64\n"
-        "code_straight_long:\n"
-        "xorl %eax, %eax\n"
-        ".rept 8192\n"
-        "leaq 0x1234567(%rdi,%rax), %rdx\n"
-        "addq $0x12345, %rax\n"
-        ".endr\n"
-        "xorq %rdx, %rax\n"
-        "ret\n");
+/* In straight.c, the same in all builds. */
+u64 gauge_straight_branches(u64 value);
+u64 gauge_straight_long(u64 value);
 
 GAUGE_KERNEL(code, straight_branches)
 {
     u64 sum = round;
     for (int i = 0; i < 3; i++)
-        sum += code_straight_branches(sum);
+        sum += gauge_straight_branches(sum);
     return sum;
 }
 
@@ -37,7 +17,7 @@ GAUGE_KERNEL(code, straight_long)
 {
     u64 sum = round;
     for (int i = 0; i < 2; i++)
-        sum += code_straight_long(sum);
+        sum += gauge_straight_long(sum);
     return sum;
 }
 
