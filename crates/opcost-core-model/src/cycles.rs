@@ -1,6 +1,6 @@
 //! Cycles by cause, what happened beside them, and how far to believe them.
 
-use std::ops::{Add, AddAssign, Sub};
+use std::ops::{Add, AddAssign, Mul, Sub};
 
 /// The causes that cycles are charged to, in the order of [`Cycles::by_cause`].
 pub const CAUSES: [&str; 5] = ["issue", "dependencies", "branches", "frontend", "memory"];
@@ -64,6 +64,15 @@ impl AddAssign for Cycles {
             *own += other;
         }
         self.far += other.far;
+    }
+}
+
+impl Mul<u64> for Cycles {
+    type Output = Cycles;
+
+    #[inline]
+    fn mul(self, times: u64) -> Cycles {
+        Cycles { by_cause: self.by_cause.map(|cycles| cycles * times), far: self.far * times }
     }
 }
 

@@ -15,7 +15,7 @@ const UNITS_MAX: usize = 32;
 pub(crate) const GROUPS_MAX: usize = 64;
 
 /// Raised whenever equal figures would give other cycles.
-const MODEL_VERSION: u64 = 3;
+const MODEL_VERSION: u64 = 4;
 
 /// Why a text describes no core.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]

@@ -32,6 +32,7 @@ mod memory;
 mod ports;
 mod prefetch;
 mod queue;
+mod ring;
 mod stamp;
 mod stores;
 mod target;

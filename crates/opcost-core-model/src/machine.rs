@@ -14,6 +14,7 @@ use crate::figures::{Core, Cost, LINE_BYTES};
 use crate::memory::Memory;
 use crate::ports::Ports;
 use crate::queue::Waiting;
+use crate::ring::Ring;
 use crate::stamp::Stamp;
 use crate::stores::{Found, Pairs, Store, Stores};
 use crate::target::{Guess, Targets};
@@ -95,6 +96,54 @@ impl Machine {
         Cycles::between(&before, &state.charged)
     }
 
+    /// Learns from a range of a block's instructions without timing them: afterwards caches, translations and
+    /// predictors hold what they would hold had they been executed, and no cycle has passed.
+    ///
+    /// Arguments are those of [`Machine::execute`].
+    pub fn learn(&mut self, code: &Code, range: Range<usize>, accesses: &[Access], next: u64) {
+        let state = &mut *self.state;
+        let range = range.start..range.end.min(code.ops.len());
+        let ops = code.ops.get(range.clone());
+        let Some((ops, last)) = ops.and_then(|ops| Some((ops, ops.last()?))) else { return };
+        let address = |op: &Op| code.start.wrapping_add(u64::from(op.offset));
+        let last_at = address(last);
+        let goes_on = is_string(ops[0].kind) && state.string_at == Some(address(&ops[0]));
+        state.memory.events.instructions += ops.len() as u64 - u64::from(goes_on);
+        state.pass_code(address(&ops[0]), last_at.wrapping_add(u64::from(last.length.max(1)) - 1));
+        let mut rest = accesses.iter().peekable();
+        while let Some(access) = rest.next() {
+            let Some(op) = code.ops.get(usize::from(access.instruction)) else { continue };
+            let mut bytes = u64::from(access.bytes).max(1);
+            if access.store {
+                if op.flags & PAST_CACHES == 0 {
+                    state.memory.learn(access.address, bytes);
+                }
+                continue;
+            }
+            if op.flags & SCATTERED == 0 {
+                let goes_on = |next: &&Access, bytes| {
+                    next.instruction == access.instruction
+                        && !next.store
+                        && next.address == access.address.wrapping_add(bytes)
+                };
+                while let Some(next) = rest.next_if(|next| goes_on(next, bytes)) {
+                    bytes += u64::from(next.bytes).max(1);
+                }
+            }
+            state.memory.learn(access.address, bytes);
+            if matches!(op.kind, Kind::Plain | Kind::Transfer) || is_string(op.kind) {
+                state.memory.learn_stride(address(op), access.address);
+            }
+        }
+        // A jump ends its block.
+        if last.flow != Flow::Next {
+            state.learn_flow(last, last_at, next);
+        }
+        state.string_at = is_string(last.kind).then_some(last_at);
+        state.last_at = last_at;
+        (state.entered, state.before) = (last.kind == Kind::Entering, 0);
+    }
+
     /// An interrupt, a fault or another entry into the kernel between two blocks; costs the class
     /// `enter`, once if the last instruction was of that class itself.
     pub fn interrupted(&mut self) -> Cycles {
@@ -159,10 +208,9 @@ struct State {
     /// The line of code that was fetched last.
     fetch_line: u64,
     /// The cycle in which prediction comes to the next line at the earliest, and those in which the last lines were
-    /// fetched, as a ring: prediction is no more lines ahead.
+    /// fetched: prediction is no more lines ahead.
     predicted: u64,
-    fetched: Box<[u64]>,
-    fetched_next: usize,
+    fetched: Ring<u64>,
     /// Places of operations a cycle in that line, and the last instruction.
     width: u64,
     last_at: u64,
@@ -173,26 +221,26 @@ struct State {
     dispatch: u64,
     dispatch_used: u64,
     dispatch_cause: Cause,
-    /// When the last instructions leave the window, as a ring.
-    window: Box<[Stamp]>,
-    window_next: usize,
+    /// When the last instructions leave the window.
+    window: Ring<Stamp>,
     /// The same for loads.
-    loads: Box<[Stamp]>,
-    loads_next: usize,
+    loads: Ring<Stamp>,
     integer: Waiting,
     address: Waiting,
     vector: Waiting,
-    /// When the last vector operations entered their queue, as a ring, and the last of these times.
-    vector_entries: Box<[Stamp]>,
-    vector_next: usize,
+    /// When the last vector operations entered their queue, and the last of these times.
+    vector_entries: Ring<Stamp>,
     vector_entered: Stamp,
 
     ports: Ports,
     memory: Memory,
     stores: Stores,
     pairs: Pairs,
-    /// Loads do not execute before this cycle: a fence or a locked instruction.
+    /// Loads do not execute before this cycle: a fence.
     loads_from: u64,
+    /// Nor from one of these cycles up to the other: a locked instruction.
+    locked_from: u64,
+    locked_until: u64,
     /// The line that the last store past the caches went to.
     past_line: u64,
 
@@ -238,7 +286,6 @@ struct State {
 
 impl State {
     fn new(core: &Core) -> State {
-        let ring = |entries: u64| vec![Stamp::default(); entries as usize].into_boxed_slice();
         let load = core.cost(Class::Load);
         State {
             registers: [Stamp::default(); REGISTERS],
@@ -248,29 +295,27 @@ impl State {
             fetch_cause: Cause::Frontend,
             fetch_line: u64::MAX,
             predicted: 0,
-            fetched: vec![0; core.window.lines_ahead as usize].into_boxed_slice(),
-            fetched_next: 0,
+            fetched: Ring::new(core.window.lines_ahead),
             width: core.width.fetch,
             last_at: u64::MAX,
             before: 0,
             dispatch: 0,
             dispatch_used: 0,
             dispatch_cause: Cause::Issue,
-            window: ring(core.window.reorder_buffer),
-            window_next: 0,
-            loads: ring(core.window.load_queue),
-            loads_next: 0,
+            window: Ring::new(core.window.reorder_buffer),
+            loads: Ring::new(core.window.load_queue),
             integer: Waiting::new(core.window.queue_integer),
             address: Waiting::new(core.window.queue_address),
             vector: Waiting::new(core.window.queue_vector),
-            vector_entries: ring(core.window.queue_vector_front),
-            vector_next: 0,
+            vector_entries: Ring::new(core.window.queue_vector_front),
             vector_entered: Stamp::default(),
             ports: Ports::new(core.groups()),
             memory: Memory::new(core, u64::from(load.latency)),
             stores: Stores::new(core.window.store_queue, core.cache.commits),
             pairs: Pairs::new(),
             loads_from: 0,
+            locked_from: 0,
+            locked_until: 0,
             past_line: u64::MAX,
             retired: Stamp::default(),
             retired_used: 0,
@@ -441,11 +486,7 @@ impl State {
             self.retire(complete, op.slots);
         }
         if MEMORY && op.flags & LOADS != 0 {
-            self.loads[self.loads_next] = self.retired;
-            self.loads_next += 1;
-            if self.loads_next == self.loads.len() {
-                self.loads_next = 0;
-            }
+            self.loads.push(self.retired);
         }
         done
     }
@@ -483,17 +524,25 @@ impl State {
             self.fetch_cause = Cause::Frontend;
         }
         // Prediction goes through a line a cycle, and asks for it.
-        let predicted = self.predicted.max(self.fetched[self.fetched_next]);
+        let predicted = self.predicted.max(self.fetched.oldest());
         self.predicted = predicted + 1;
-        let (ready, missed) = self.memory.code(line, predicted);
-        self.width = if missed { self.decode_width } else { self.fetch_width };
-        if missed && ready > self.fetch_cycle {
+        let missed = self.memory.code(line, predicted);
+        self.width = if missed.is_some() { self.decode_width } else { self.fetch_width };
+        if let Some(ready) = missed
+            && ready > self.fetch_cycle
+        {
             (self.fetch_cycle, self.fetch_used, self.fetch_cause) = (ready, 0, Cause::Frontend);
         }
-        self.fetched[self.fetched_next] = self.fetch_cycle;
-        self.fetched_next += 1;
-        if self.fetched_next == self.fetched.len() {
-            self.fetched_next = 0;
+        self.fetched.push(self.fetch_cycle);
+    }
+
+    /// The lines of code of some instructions, from the first byte to the last.
+    fn pass_code(&mut self, first: u64, last: u64) {
+        for line in first / LINE_BYTES..=last / LINE_BYTES {
+            if line != self.fetch_line {
+                self.fetch_line = line;
+                self.memory.learn_code(line);
+            }
         }
     }
 
@@ -507,10 +556,9 @@ impl State {
     /// Gives an instruction its places in the window and the queues.
     #[inline(always)]
     fn enter_window<const MEMORY: bool>(&mut self, op: &Op) {
-        let mut floor =
-            Stamp::new(self.fetch_cycle, self.fetch_cause).max(self.window[self.window_next]);
+        let mut floor = Stamp::new(self.fetch_cycle, self.fetch_cause).max(self.window.oldest());
         if MEMORY && op.flags & LOADS != 0 {
-            floor = floor.max(self.loads[self.loads_next]);
+            floor = floor.max(self.loads.oldest());
         }
         if MEMORY && op.flags & STORES != 0 {
             floor = floor.max(Stamp::new(self.stores.free_from(), Cause::Memory));
@@ -533,17 +581,13 @@ impl State {
     /// Vector operations wait in order until their queue has a place for them.
     #[inline(always)]
     fn enter_vector(&mut self, slots: u8) {
-        self.stall(self.vector_entries[self.vector_next], slots);
+        self.stall(self.vector_entries.oldest(), slots);
         let earliest = self.vector_entered.cycle().max(self.dispatch);
         self.vector_entered = match self.vector.full_until(earliest) {
             Some(free) => free,
             None => Stamp::new(earliest, Cause::Dependencies),
         };
-        self.vector_entries[self.vector_next] = self.vector_entered;
-        self.vector_next += 1;
-        if self.vector_next == self.vector_entries.len() {
-            self.vector_next = 0;
-        }
+        self.vector_entries.push(self.vector_entered);
     }
 
     #[inline(always)]
@@ -610,7 +654,8 @@ impl State {
     fn load(&mut self, op: &Op, at: u64, place: Option<(u64, u64)>, from: Stamp) -> Loaded {
         let in_vector = op.flags & IN_VECTOR != 0;
         let cost = if in_vector { self.load_vector } else { self.load };
-        let start = from.cycle().max(self.dispatch).max(self.loads_from);
+        let ready = from.cycle().max(self.dispatch).max(self.loads_from);
+        let start = if ready < self.locked_from { ready } else { ready.max(self.locked_until) };
         let issued = self.ports.reserve(cost.group, start, cost.occupancy);
         let mut cause = if issued > start {
             Cause::Issue
@@ -770,18 +815,9 @@ impl State {
         };
         self.retired_used = if full { used - self.retire_width } else { used };
         if slots == 1 {
-            self.push_window();
+            self.window.push(self.retired);
         } else {
             self.retire_many(slots);
-        }
-    }
-
-    #[inline(always)]
-    fn push_window(&mut self) {
-        self.window[self.window_next] = self.retired;
-        self.window_next += 1;
-        if self.window_next == self.window.len() {
-            self.window_next = 0;
         }
     }
 
@@ -794,16 +830,31 @@ impl State {
             self.retired = Stamp::new(self.retired.cycle() + 1, Cause::Issue);
         }
         for _ in 0..slots {
-            self.push_window();
+            self.window.push(self.retired);
         }
     }
 
     /// Where control goes behind a jump that is resolved in some cycle.
     #[inline(always)]
     fn branch(&mut self, op: &Op, at: u64, after: u64, resolved: u64) {
+        let Passed { missed, taken, decoded, cycles } = self.learn_flow(op, at, after);
+        if missed {
+            self.restart_fetch(resolved + self.restart, Cause::Branches);
+        } else if taken {
+            self.fetch_cycle += 1 + self.taken + cycles;
+            (self.fetch_used, self.fetch_cause) = (0, Cause::Frontend);
+            if decoded {
+                self.predicted = self.fetch_cycle;
+            }
+        }
+    }
+
+    /// What the front end made of a jump, which it learns from.
+    #[inline(always)]
+    fn learn_flow(&mut self, op: &Op, at: u64, after: u64) -> Passed {
         let behind = at.wrapping_add(u64::from(op.length));
         let (missed, taken, more) = match op.flow {
-            Flow::Next => return,
+            Flow::Next => return Passed::default(),
             Flow::Branch => {
                 let taken = after != behind;
                 self.memory.events.branches += 1;
@@ -832,18 +883,15 @@ impl State {
             let target = if op.flow == Flow::JumpIndirect { after } else { 0 };
             self.targets.passed(at, target);
         }
+        let mut passed = Passed { missed, taken, decoded: false, cycles: more };
         if missed {
             self.memory.events.branch_misses += 1;
-            self.restart_fetch(resolved + self.restart, Cause::Branches);
         } else if taken {
             let (cycles, decoded) = self.targets.taken(at);
             self.memory.events.target_misses += u64::from(decoded);
-            self.fetch_cycle += 1 + self.taken + cycles + more;
-            (self.fetch_used, self.fetch_cause) = (0, Cause::Frontend);
-            if decoded {
-                self.predicted = self.fetch_cycle;
-            }
+            (passed.cycles, passed.decoded) = (more + cycles, decoded);
         }
+        passed
     }
 
     /// When something is done that waits for all before it; the front end starts again behind it.
@@ -863,7 +911,11 @@ impl State {
         }
         self.enter_window::<true>(op);
         let (done, cause) = match op.kind {
-            Kind::Locked => self.locked(op, own),
+            Kind::Locked => {
+                let (done, left) = self.locked(op, own);
+                self.set_results(op, Stamp::new(done, Cause::Dependencies));
+                return self.retire(left, op.slots);
+            }
             Kind::Fence => {
                 let start = self.retired.cycle().max(self.dispatch).max(self.stores.last_commit);
                 self.loads_from = start + latency;
@@ -892,11 +944,14 @@ impl State {
         self.retire(Stamp::new(done, cause), op.slots);
     }
 
-    /// A locked instruction: behind all stores before it, in front of all loads behind it.
-    fn locked(&mut self, op: &Op, own: &[Access]) -> (u64, Cause) {
+    /// A locked instruction: behind all instructions before it; when its result is there, and when it leaves the window
+    /// and is in L1.
+    ///
+    /// That stores before it are in L1 by then, that it leaves a cycle before its result, and that loads execute early unless
+    /// their addresses come while it executes, is what loops with locked instructions show on Zen 4.
+    fn locked(&mut self, op: &Op, own: &[Access]) -> (u64, Stamp) {
         let data = self.sources(op).max(self.addresses(op));
-        let own_start = data.cycle().max(self.dispatch).max(self.loads_from);
-        let start = own_start.max(self.stores.last_commit);
+        let start = data.cycle().max(self.dispatch).max(self.retired.cycle()).max(self.loads_from);
         let issued = self.ports.reserve(op.group, start, op.occupancy);
         let mut ready = issued;
         for access in own {
@@ -904,18 +959,20 @@ impl State {
             ready = ready.max(self.memory.access(access.address, bytes, issued));
         }
         let done = ready + u64::from(op.latency);
-        self.loads_from = done;
-        self.stores.commit(done, u64::MAX);
+        let stored = self.stores.last_commit + 1;
+        let left = (done - 1).max(stored);
+        (self.locked_from, self.locked_until) = (issued, ready + u64::from(self.load.latency));
+        self.stores.commit(left, u64::MAX);
         let cause = if ready > issued {
             self.memory.cause(ready - issued)
-        } else if start > own_start {
+        } else if left == stored {
             Cause::Memory
         } else if data.cycle() > self.dispatch {
             data.cause()
         } else {
             Cause::Dependencies
         };
-        (done, cause)
+        (done, Stamp::new(left, cause))
     }
 
     /// A repeated string instruction, or a part of one: by lines where hardware moves lines.
@@ -944,7 +1001,7 @@ impl State {
             };
             self.string_lines[usize::from(access.store)] = line;
             let mut floor =
-                Stamp::new(self.fetch_cycle, self.fetch_cause).max(self.window[self.window_next]);
+                Stamp::new(self.fetch_cycle, self.fetch_cause).max(self.window.oldest());
             if access.store {
                 floor = floor.max(Stamp::new(self.stores.free_from(), Cause::Memory));
             }
@@ -975,6 +1032,18 @@ impl State {
         }
         self.set_results(op, Stamp::new(done, Cause::Dependencies));
     }
+}
+
+/// What the front end made of a jump.
+#[derive(Clone, Copy, Default)]
+struct Passed {
+    /// Whether it went elsewhere than predicted.
+    missed: bool,
+    taken: bool,
+    /// Whether its target was known once it was decoded only.
+    decoded: bool,
+    /// Cycles until the target was known.
+    cycles: u64,
 }
 
 /// A load's outcome.

@@ -254,6 +254,78 @@ impl Memory {
         }
     }
 
+    /// Learns from an access that is not timed.
+    #[inline(always)]
+    pub(crate) fn learn(&mut self, address: u64, bytes: u64) {
+        let page = address >> self.page_shift;
+        if page != self.last_page {
+            self.learn_page(page);
+        }
+        let (line, last) = (address / LINE_BYTES, address.wrapping_add(bytes - 1) / LINE_BYTES);
+        if !self.l1.touch(line) {
+            self.learn_missed(line);
+        }
+        if last != line && !self.l1.touch(last) {
+            self.learn_missed(last);
+        }
+    }
+
+    /// Learns from a load that is not timed; `code`: its own address.
+    #[inline(always)]
+    pub(crate) fn learn_stride(&mut self, code: u64, address: u64) {
+        let Some(lines) = self.strides.train(code, address) else { return };
+        for line in lines.as_slice() {
+            if !self.l1.holds(*line) {
+                self.events.prefetches += 1;
+                self.l1.touch(*line);
+                self.learn_beyond_l1(*line);
+            }
+        }
+    }
+
+    fn learn_page(&mut self, page: u64) {
+        self.last_page = page;
+        if !self.first_tlb.touch(page) && !self.second_tlb.touch(page) {
+            self.events.tlb_misses += 1;
+        }
+    }
+
+    #[inline(never)]
+    fn learn_missed(&mut self, line: u64) {
+        self.events.l1_misses += 1;
+        let level = self.learn_beyond_l1(line);
+        self.events.l2_misses += u64::from(level > 2);
+        self.events.l3_misses += u64::from(level > 3);
+    }
+
+    /// A line that L1 did not hold; the level that had it.
+    fn learn_beyond_l1(&mut self, line: u64) -> u8 {
+        let level = match self.l2.touch(line) {
+            true => 2,
+            false => 4 - u8::from(self.l3.touch(line)),
+        };
+        let lines = self.streams.train(line);
+        for line in lines.as_slice() {
+            if !self.l2.holds(*line) {
+                self.events.prefetches += 1;
+                self.l2.touch(*line);
+                self.l3.touch(*line);
+            }
+        }
+        level
+    }
+
+    /// Learns from a line of code that is not timed.
+    #[inline(always)]
+    pub(crate) fn learn_code(&mut self, line: u64) {
+        if !self.code.touch(line) {
+            self.events.code_misses += 1;
+            if !self.l2.touch(line) {
+                self.l3.touch(line);
+            }
+        }
+    }
+
     /// A store that goes past the caches; when it has left.
     pub(crate) fn past_caches(&mut self, address: u64, last_line: &mut u64, cycle: u64) -> u64 {
         let line = address / LINE_BYTES;
@@ -265,11 +337,11 @@ impl Memory {
         self.from_memory.reserve(cycle)
     }
 
-    /// A line of code that prediction asks for in some cycle; when the front end has it, and whether the
-    /// instruction cache did not hold it.
-    pub(crate) fn code(&mut self, line: u64, cycle: u64) -> (u64, bool) {
+    /// A line of code that prediction asks for in some cycle; when the front end has it, if the instruction cache
+    /// did not hold it.
+    pub(crate) fn code(&mut self, line: u64, cycle: u64) -> Option<u64> {
         if self.code.touch(line) {
-            return (cycle, false);
+            return None;
         }
         self.events.code_misses += 1;
         let moved = self.code_from_l2.reserve(cycle);
@@ -278,6 +350,6 @@ impl Memory {
             self.l3.touch(line);
         }
         // A program that runs again and again finds its code in L3.
-        (moved + if near { self.l2_latency } else { self.l3_latency }, true)
+        Some(moved + if near { self.l2_latency } else { self.l3_latency })
     }
 }

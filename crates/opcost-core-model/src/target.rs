@@ -5,6 +5,8 @@ use crate::figures::Prediction;
 
 /// Entries of each table of indirect jumps.
 const ENTRIES: usize = 2048;
+/// Jumps by themselves that may share a set of the first table before they displace each other.
+const WAYS: usize = 4;
 
 #[derive(Clone, Copy, Default)]
 struct Entry {
@@ -92,6 +94,7 @@ impl Targets {
                 .wrapping_mul(0x9e37_79b9_7f4a_7c15);
             *place = ((hash >> 53) as usize % ENTRIES, (hash >> 21) as u32 | 1);
         }
+        places[0].0 = self.place_alone(places[0]);
         let alone = &mut self.indirect[0][places[0].0];
         if alone.tag == places[0].1 && !alone.changed {
             if alone.target == target {
@@ -131,6 +134,23 @@ impl Targets {
             (true, _) => Guess::Missed,
             (false, Some(0)) => Guess::Same,
             (false, _) => Guess::ByHistory,
+        }
+    }
+
+    /// Where in its set of the first table a jump by itself is, or would be: ways are in the order of their last use.
+    #[inline(always)]
+    fn place_alone(&mut self, (place, tag): (usize, u32)) -> usize {
+        let first = place / WAYS * WAYS;
+        let set = &mut self.indirect[0][first..first + WAYS];
+        if set[0].tag == tag {
+            return first;
+        }
+        match set.iter().position(|entry| entry.tag == tag) {
+            Some(way) => {
+                set[..=way].rotate_right(1);
+                first
+            }
+            None => first + set.iter().position(|entry| entry.tag == 0).unwrap_or(WAYS - 1),
         }
     }
 
@@ -212,6 +232,20 @@ mod tests {
         let later: Vec<Guess> = (0..200).map(|turn| go([0x2000, 0x2100][turn % 2])).collect();
         assert!(!later[150..].contains(&Guess::Missed));
         assert!(later[150..].contains(&Guess::ByHistory));
+    }
+
+    #[test]
+    fn jumps_of_one_set_do_not_displace_each_other() {
+        let mut targets = targets();
+        // As many jumps as half of the table has entries: in a table without ways, a fifth of them would share a place.
+        let turn = |targets: &mut Targets| {
+            let jumps = (0..ENTRIES as u64 / 2).map(|jump| 0x1000 + jump * 24);
+            jumps.filter(|jump| targets.guess(*jump, jump ^ 0xff) != Guess::Same).count()
+        };
+        turn(&mut targets);
+        turn(&mut targets);
+        let missed = turn(&mut targets);
+        assert!(missed < 80, "{missed}");
     }
 
     /// Misses of a jump to a cycle of targets, each of which has a jump of its own back, or not.

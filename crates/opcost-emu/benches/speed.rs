@@ -80,8 +80,9 @@ fn core(rounds: usize, bytes: usize, folder: &Path) {
     std::fs::write(&table, text).expect("the core's file");
     let modelled = format!(",window=whole,cycles={}", table.display());
     println!("gzip -6 of {bytes} bytes, CPU time of {rounds} rounds in turn");
-    let ways = [",window=whole", &modelled].map(|more| plugin(folder, more));
-    let mut each: Vec<[f64; 2]> = Vec::new();
+    let slices = format!("{modelled},one-in=16");
+    let ways = [",slice=whole", &modelled, &slices].map(|more| plugin(folder, more));
+    let mut each: Vec<[f64; 3]> = Vec::new();
     for _ in 0..rounds {
         each.push(ways.each_ref().map(|plugin| {
             let way = way("", &["qemu-x86_64", "-plugin", plugin], &gzip);
@@ -89,15 +90,18 @@ fn core(rounds: usize, bytes: usize, folder: &Path) {
             ns / instructions(&folder.join("report"))
         }));
     }
-    let median = |of: &dyn Fn(&[f64; 2]) -> f64| {
+    let median = |of: &dyn Fn(&[f64; 3]) -> f64| {
         let mut all: Vec<f64> = each.iter().map(of).collect();
         all.sort_by(f64::total_cmp);
         all[rounds / 2]
     };
-    let [counting, modelling] = [median(&|ns| ns[0]), median(&|ns| ns[1])];
+    let [counting, modelling, sliced] = [0, 1, 2].map(|way| median(&|ns| ns[way]));
     println!("  counting takes {counting:.1} ns an instruction, a modelled core {modelling:.1} ns");
-    let ratio = median(&|ns| ns[1] / ns[0]);
-    println!("  a modelled core takes {ratio:.2} × the time of counting");
+    println!("  one slice in 16 takes {sliced:.1} ns");
+    let [whole, part] = [1, 2].map(|way| median(&|ns| ns[way] / ns[0]));
+    println!(
+        "  a modelled core takes {whole:.2} × the time of counting, one slice in 16 {part:.2} ×"
+    );
 }
 
 /// What a report says that was executed.

@@ -3,6 +3,7 @@
 use crate::api;
 use crate::cache::Geometry;
 use crate::decode::Repeat;
+use opcost_record::metric::ONE_IN_MAX;
 use std::ffi::c_int;
 use std::path::PathBuf;
 
@@ -87,6 +88,8 @@ pub(crate) struct Arguments {
     pub(crate) model: bool,
     /// The file of the core whose cycles are modelled.
     pub(crate) cycles: Option<PathBuf>,
+    /// The instructions that each one whose cycles are modelled stands for: 1 models all.
+    pub(crate) one_in: u64,
     /// Whether cost is attributed to calling contexts.
     pub(crate) profile: bool,
     /// Whether raw counts of the memory filters are reported.
@@ -117,6 +120,7 @@ impl Arguments {
             system,
             model: false,
             cycles: None,
+            one_in: 1,
             profile: true,
             probe: false,
             l1i: Geometry { bytes: 32 << 10, ways: 8, line_bytes: 64 },
@@ -140,6 +144,15 @@ impl Arguments {
                 "cycles" if !value.is_empty() => arguments.cycles = Some(value.into()),
                 "out" | "symbols" | "cycles" => {
                     return Err(format!("argument '{text}' lacks a path"));
+                }
+                "one-in" => {
+                    let number =
+                        value.parse().ok().filter(|number| (1..=ONE_IN_MAX).contains(number));
+                    arguments.one_in = number.ok_or_else(|| {
+                        format!(
+                            "argument '{text}' is wrong: one-in is a number from 1 to {ONE_IN_MAX}"
+                        )
+                    })?;
                 }
                 "window" => {
                     arguments.window = match value {
@@ -172,7 +185,7 @@ impl Arguments {
                 _ => {
                     return Err(format!(
                         "unknown argument '{text}'; known are out, symbols, window, mode, model, \
-                         cycles, profile, probe, l1i, l1d, llc and filter-KIND"
+                         cycles, one-in, profile, probe, l1i, l1d, llc and filter-KIND"
                     ));
                 }
             }
@@ -182,6 +195,11 @@ impl Arguments {
                 "arguments model=on and cycles=PATH exclude one another: a modelled core has \
                         caches and a predictor of its own"
                     .into(),
+            );
+        }
+        if arguments.one_in > 1 && arguments.cycles.is_none() {
+            return Err(
+                "argument one-in needs cycles=PATH: it says how many of them are modelled".into()
             );
         }
         arguments.out = out.ok_or("argument out=PATH is missing: where the report goes")?;
@@ -226,6 +244,8 @@ mod tests {
             (&["out="], "lacks a path"),
             (&["out=/r", "cycles="], "lacks a path"),
             (&["out=/r", "model=on", "cycles=/c"], "exclude one another"),
+            (&["out=/r", "cycles=/c", "one-in=0"], "a number from 1 to"),
+            (&["out=/r", "one-in=16"], "needs cycles=PATH"),
             (&["out=/r", "mode=system"], "emulates one program"),
             (&["out=/r", "window=door"], "window is markers, whole or never"),
             (&["out=/r", "lunch=1"], "unknown argument 'lunch=1'"),

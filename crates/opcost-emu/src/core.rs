@@ -283,6 +283,9 @@ impl Core {
         let Some(timing) = &mut self.timing else { return };
         let kernel = timing.in_kernel();
         let cycles = go_on(timing);
+        if let Some(slice) = timing.take_slice() {
+            self.sums.add_slice(slice);
+        }
         if cycles.total() == 0 {
             return;
         }

@@ -8,7 +8,9 @@ use crate::region::{Reading, Regions};
 use crate::tree::Tree;
 use opcost_record::emulation::RegionCost;
 use opcost_record::marker::REGIONS;
-use opcost_record::metric::{CYCLE_PARTS, ENTRIES, MODEL_CYCLES, OPERATIONS};
+use opcost_record::metric::{
+    CYCLE_PARTS, CYCLES_ERROR, CYCLES_SLICES, ENTRIES, MODEL_CYCLES, OPERATIONS,
+};
 use opcost_record::profile::ContextCycles;
 use opcost_record::program_region::ProgramRegions;
 use opcost_record::{Domain, Profile};
@@ -84,6 +86,7 @@ fn counts(arguments: &Arguments, several: bool, sums: &Counters) -> Counts {
         When::Several => several,
         When::Modelled => arguments.model,
         When::Timed => arguments.cycles.is_some(),
+        When::Never => false,
     };
     for (figure, name, _) in Figure::TABLE.iter().filter(|(.., when)| reported(*when)) {
         for domain in domains {
@@ -95,6 +98,14 @@ fn counts(arguments: &Arguments, several: bool, sums: &Counters) -> Counts {
             let parts = Figure::CYCLES[..CYCLE_PARTS.len()].iter();
             let cycles = parts.map(|figure| sums.get(*figure, *domain)).sum();
             counts.push((MODEL_CYCLES.into(), *domain, cycles));
+        }
+    }
+    if arguments.one_in > 1 {
+        // A slice may be the program's and the kernel's: only where there is no kernel it is the program's.
+        for domain in domains.iter().filter(|domain| !arguments.system || **domain == Domain::All) {
+            let slices = sums.get(Figure::Slices, Domain::All);
+            counts.push((CYCLES_SLICES.into(), *domain, slices));
+            counts.push((CYCLES_ERROR.into(), *domain, sums.slice_error(arguments.one_in)));
         }
     }
     counts

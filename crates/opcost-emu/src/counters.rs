@@ -1,7 +1,7 @@
 //! The running sums that regions are cut out of.
 
 use opcost_record::Domain;
-use opcost_record::metric::{CYCLE_PARTS, CYCLES_FAR, CYCLES_UNKNOWN};
+use opcost_record::metric::{CYCLE_PARTS, CYCLES_FAR, CYCLES_SLICES, CYCLES_UNKNOWN};
 use opcost_record::profile::ContextCycles;
 
 /// A figure that is summed up for user and kernel apart.
@@ -31,6 +31,10 @@ pub(crate) enum Figure {
     CyclesMemory,
     CyclesFar,
     CyclesUnknown,
+    // The rest only where slices are modelled: how many, their cycles, and the squares of these.
+    Slices,
+    SliceCycles,
+    SliceSquares,
 }
 
 impl Figure {
@@ -57,6 +61,9 @@ impl Figure {
         (Figure::CyclesMemory, CYCLE_PARTS[4], When::Timed),
         (Figure::CyclesFar, CYCLES_FAR, When::Timed),
         (Figure::CyclesUnknown, CYCLES_UNKNOWN, When::Timed),
+        (Figure::Slices, CYCLES_SLICES, When::Never),
+        (Figure::SliceCycles, CYCLES_SLICES, When::Never),
+        (Figure::SliceSquares, CYCLES_SLICES, When::Never),
     ];
 
     /// The parts of modelled cycles, in the order of a context's figures.
@@ -70,7 +77,7 @@ impl Figure {
     ];
 }
 
-const FIGURES: usize = 21;
+const FIGURES: usize = 24;
 
 /// When a figure is reported.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -82,6 +89,8 @@ pub(crate) enum When {
     Modelled,
     /// With a modelled core.
     Timed,
+    /// Not by itself.
+    Never,
 }
 
 /// What some instructions cost: of one instruction, of a block, of the tail of a block.
@@ -116,6 +125,28 @@ impl Counters {
         for (figure, part) in Figure::CYCLES.into_iter().zip(cycles) {
             self.add(figure, kernel, *part);
         }
+    }
+
+    /// Adds a slice of some modelled cycles, which may be the program's and the kernel's.
+    pub(crate) fn add_slice(&mut self, cycles: u64) {
+        self.add(Figure::Slices, false, 1);
+        self.add(Figure::SliceCycles, false, cycles);
+        self.add(Figure::SliceSquares, false, cycles.saturating_mul(cycles));
+    }
+
+    /// The standard error of modelled cycles of which slices were measured, for `one_in` cycles each.
+    ///
+    /// That of a total from a random sample without replacement (W. G. Cochran, *Sampling Techniques*, 3rd edition,
+    /// section 2.5). A single slice does not tell how far slices differ, and its whole total is taken for the error.
+    pub(crate) fn slice_error(&self, one_in: u64) -> u64 {
+        let [slices, cycles, squares] = [Figure::Slices, Figure::SliceCycles, Figure::SliceSquares]
+            .map(|figure| self.get(figure, Domain::All) as f64);
+        let one_in = one_in as f64;
+        if slices < 2.0 {
+            return (cycles * one_in) as u64;
+        }
+        let spread = (slices * squares - cycles * cycles).max(0.0) / (slices - 1.0);
+        (one_in * (one_in - 1.0) * spread).sqrt().round() as u64
     }
 
     /// The modelled cycles of both domains.
@@ -185,6 +216,22 @@ mod tests {
         assert_eq!(region.get(Figure::Instructions, Domain::Kernel), 10);
         assert_eq!(region.get(Figure::Starts, Domain::All), 18);
         assert_eq!(region.get(Figure::Loads, Domain::User), 2);
+    }
+
+    #[test]
+    fn slices_have_the_error_of_a_sample() {
+        let mut sums = Counters::default();
+        assert_eq!(sums.slice_error(16), 0);
+        sums.add_slice(100);
+        assert_eq!(sums.slice_error(16), 1600);
+        sums.add_slice(100);
+        assert_eq!(sums.slice_error(16), 0);
+        for cycles in [90, 110, 120, 80] {
+            sums.add_slice(cycles);
+        }
+        // Their variance is 1000 / 5, so that of their sum is 6 times as much.
+        let expected = (16.0_f64 * 15.0 * 6.0 * 200.0).sqrt();
+        assert_eq!(sums.slice_error(16), expected.round() as u64);
     }
 
     #[test]

@@ -105,7 +105,7 @@ unsafe fn install(id: Id, info: &Info, texts: &[String]) -> Result<(), String> {
                 .map_err(|error| format!("cannot read the core {}: {error}", path.display()))?;
             let core = opcost_core_model::Core::parse(&text)
                 .map_err(|error| format!("{}: {error}", path.display()))?;
-            Some(Timing::new(core, arguments.window == Window::Whole))
+            Some(Timing::new(core, arguments.one_in, arguments.window == Window::Whole))
         }
     };
     // SAFETY: QEMU loads plugins before it starts a thread.

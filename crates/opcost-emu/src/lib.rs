@@ -101,6 +101,7 @@ mod refusal;
 mod region;
 mod repeat;
 mod report;
+mod slices;
 mod stack;
 mod timing;
 mod translate;

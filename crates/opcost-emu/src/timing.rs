@@ -7,6 +7,7 @@
 use crate::api;
 use crate::block::Block;
 use crate::decode::Repeat;
+use crate::slices::{Phase, Slices};
 use opcost_core_model::{Access, Core as CoreTable, Cycles, Machine};
 use std::ffi::c_void;
 use std::ptr;
@@ -34,6 +35,10 @@ pub(crate) fn access_data(index: usize, repeat: Option<Repeat>) -> *mut c_void {
 pub(crate) struct Timing {
     core: CoreTable,
     machine: Machine,
+    /// What of the execution is timed.
+    slices: Slices,
+    /// The cycles of a slice that ended since this was last asked for.
+    slice: Option<u64>,
     /// The block that began last, and its first instruction that the model did not execute.
     block: Option<(&'static Block, usize)>,
     /// Its accesses.
@@ -42,23 +47,30 @@ pub(crate) struct Timing {
     carried: Cycles,
     /// Whether a region was reached: before, nothing is modelled, as a boot would take minutes.
     begun: bool,
-    /// Instructions of an unknown class, when these were last asked for.
+    /// Instructions of an unknown class that the machine executed, and those that nobody asked for yet.
     unknown: u64,
+    unknown_charged: u64,
     /// What QEMU's descriptions of accesses mean that were seen last: bytes, and whether it is a store.
     kinds: [(u32, u16, bool); 64],
 }
 
 impl Timing {
-    /// A core that executed nothing yet; `begun`: whether all is modelled from the first instruction on.
-    pub(crate) fn new(core: CoreTable, begun: bool) -> Timing {
+    /// A core that executed nothing yet.
+    ///
+    /// `one_in`: the instructions that each timed one stands for; `begun`: whether all is modelled from the first
+    /// instruction on.
+    pub(crate) fn new(core: CoreTable, one_in: u64, begun: bool) -> Timing {
         Timing {
             machine: Machine::new(&core),
+            slices: Slices::new(one_in),
             core,
             block: None,
             carried: Cycles::default(),
             accesses: Vec::with_capacity(ACCESSES_MAX),
             begun,
+            slice: None,
             unknown: 0,
+            unknown_charged: 0,
             // A description that QEMU never gives: its highest bits are not used.
             kinds: [(u32::MAX, 0, false); 64],
         }
@@ -71,8 +83,12 @@ impl Timing {
 
     /// Instructions since this was last asked whose class the model does not know.
     pub(crate) fn take_unknown(&mut self) -> u64 {
-        let now = self.machine.unknown();
-        now - std::mem::replace(&mut self.unknown, now)
+        std::mem::take(&mut self.unknown_charged)
+    }
+
+    /// The cycles of a slice that ended since this was last asked.
+    pub(crate) fn take_slice(&mut self) -> Option<u64> {
+        self.slice.take()
     }
 
     /// Whether a block is the one that began last.
@@ -104,7 +120,8 @@ impl Timing {
     ) -> Cycles {
         let mut cycles = self.execute(executed, begun.start);
         if interrupted && self.begun {
-            cycles += self.machine.interrupted();
+            let took = self.machine.interrupted();
+            cycles += self.charge(0, took);
         }
         self.block = Some((begun, 0));
         cycles
@@ -141,10 +158,29 @@ impl Timing {
             self.accesses.clear();
             return carried;
         };
-        let mut cycles = self.machine.execute(code, first..executed, &self.accesses, next);
-        cycles += carried;
+        let instructions = (executed - first) as u64;
+        let took = if self.slices.phase() == Phase::Learning {
+            self.machine.learn(code, first..executed, &self.accesses, next);
+            Cycles::default()
+        } else {
+            self.machine.execute(code, first..executed, &self.accesses, next)
+        };
         self.accesses.clear();
-        cycles
+        self.charge(instructions, took) + carried
+    }
+
+    /// What some instructions are charged that took some cycles.
+    #[inline(always)]
+    fn charge(&mut self, instructions: u64, took: Cycles) -> Cycles {
+        let weight = self.slices.weight();
+        let unknown = self.machine.unknown();
+        self.unknown_charged += (unknown - self.unknown) * weight;
+        self.unknown = unknown;
+        let ended = self.slices.pass(instructions, took.total());
+        if ended.is_some() {
+            self.slice = ended;
+        }
+        took * weight
     }
 
     /// The model executes a piece of a repeated string instruction, whose accesses fill their room.

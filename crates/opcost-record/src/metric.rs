@@ -222,12 +222,29 @@ pub const CYCLE_PARTS: [&str; 5] = [
 pub const CYCLES_FAR: &str = "model-cycles-far";
 /// Instructions that the model of a core does not know.
 pub const CYCLES_UNKNOWN: &str = "model-unknown-instructions";
+/// Slices of instructions whose cycles were modelled, where not all were.
+pub const CYCLES_SLICES: &str = "model-slices";
+/// The standard error of [`MODEL_CYCLES`] that comes from modelling slices.
+pub const CYCLES_ERROR: &str = "model-cycles-standard-error";
+/// The most instructions that each one whose cycles are modelled may stand for.
+pub const ONE_IN_MAX: u64 = 1_000;
 /// The source of the figures that a workload reports of its own work.
 pub const WORKLOAD: &str = "workload";
 
 /// A figure that a workload reports of its own work, the same for any number of operations.
 const fn told(name: &'static str, unit: Unit, better: Better, help: &'static str) -> MetricRow {
     MetricRow { better, per_op: false, ..row(name, &[], WORKLOAD, unit, Family::Rest, help) }
+}
+
+/// What is known of modelled slices beside their cycles.
+const fn of_slices(name: &'static str, help: &'static str) -> MetricRow {
+    let better = Better::Neither;
+    MetricRow {
+        better,
+        per_op: false,
+        family: Family::Control,
+        ..modelled(name, Kind::Modelled, help)
+    }
 }
 
 /// Every metric with a name of its own, in the order in which tables show them.
@@ -303,6 +320,8 @@ pub static METRICS: &[MetricRow] = &[
     modelled(CYCLE_PARTS[4], Kind::Modelled, "modelled cycles in which instructions waited for caches, address translation or memory"),
     modelled(CYCLES_FAR, Kind::Modelled, "of model-cycles-memory, those that waited for the last-level cache or memory, where the model is weakest"),
     modelled(CYCLES_UNKNOWN, Kind::Modelled, "executed instructions that the model of a core does not know and takes for simple ones"),
+    of_slices(CYCLES_SLICES, "slices of instructions whose cycles were modelled, behind the first ten million instructions (--cycles-one-in)"),
+    of_slices(CYCLES_ERROR, "standard error of model-cycles that comes from modelling slices (--cycles-one-in)"),
     modelled("model-branch-misses", Kind::Modelled, "branches that the model of a predictor mispredicts"),
     modelled("model-L1-icache-misses", Kind::Modelled, "misses of the model of a level 1 instruction cache"),
     modelled("model-L1-dcache-misses", Kind::Modelled, "misses of the model of a level 1 data cache"),

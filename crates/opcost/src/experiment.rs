@@ -363,6 +363,13 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "is_false")]
     pub cycles: bool,
 
+    /// Behind the first ten million instructions, model the cycles of one slice of 3,000 in so many;
+    /// caches and predictors still see everything. This is faster, and the report says how far off the
+    /// slices may be from all (docs/cycles.md)
+    #[arg(long, value_name = "N", requires = "cycles", help_heading = GUEST)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cycles_one_in: Option<u64>,
+
     /// The core whose cycles are modelled: a file, or the name of one that ships (opcost list cores)
     #[arg(long, value_name = "CORE", requires = "cycles", help_heading = GUEST)]
     #[serde(skip_serializing_if = "Option::is_none")]

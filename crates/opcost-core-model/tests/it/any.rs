@@ -1,7 +1,7 @@
 //! Whatever comes: bytes that are no code, accesses that nothing made, blocks cut anywhere.
 
 use crate::fixture::*;
-use opcost_core_model::{Access, Core, Cycles, Machine, confidence};
+use opcost_core_model::{Access, Core, Cycles, Events, Machine, confidence};
 use proptest::prelude::*;
 
 /// Blocks as somebody hands them over: bytes of instructions, accesses, where control went.
@@ -128,4 +128,65 @@ proptest! {
         prop_assert_eq!(one.events(), two.events());
         prop_assert_eq!(one.unknown(), two.unknown());
     }
+
+    #[test]
+    fn what_is_learnt_untimed_is_what_execution_learns(
+        blocks in prop::collection::vec((prop::collection::vec(plain(), 1..8), 0_u64..0x8000, any::<bool>()), 1..6),
+        places in prop::collection::vec(place(), 64),
+        step in prop_oneof![Just(0_u64), Just(8), Just(24), Just(256), Just(5000)],
+        turns in 1_u64..60,
+    ) {
+        let core = zen4();
+        let (mut timed, mut untimed) = (Machine::new(&core), Machine::new(&core));
+        for turn in 0..turns {
+            for (number, (codes, at, taken)) in blocks.iter().enumerate() {
+                let mut codes = codes.clone();
+                codes.push([jne(), ret(), call(), jmp_rax()][number % 4].clone());
+                let bytes: Vec<&[u8]> = codes.iter().map(Vec::as_slice).collect();
+                let code = core.decode(0x40_0000 + at, &bytes);
+                let made = codes.iter().enumerate().flat_map(|(place, code)| {
+                    let address = places[(number * 8 + place) % 64] % (1 << 47) + turn * step;
+                    let to = |store| access(place, store, 8, address);
+                    match code {
+                        _ if *code == load(RAX, RBX, 8) => vec![to(false)],
+                        // QEMU splits loads of sixteen bytes.
+                        _ if *code == wide_load() => vec![to(false), access(place, false, 8, address + 8)],
+                        _ if *code == store(RAX, RSP, 8) => vec![to(true)],
+                        _ if *code == lock_add(RBX, RAX) => vec![to(false), to(true)],
+                        _ => vec![],
+                    }
+                });
+                let accesses: Vec<Access> = made.collect();
+                let next = code.end() + if *taken || turn % 3 == 0 { 0x40 } else { 0 };
+                timed.execute(&code, 0..codes.len(), &accesses, next);
+                untimed.learn(&code, 0..codes.len(), &accesses, next);
+            }
+        }
+        let (one, other) = (timed.events(), untimed.events());
+        // Which lines are late and which stores forward is a matter of time.
+        let of_time = |events: Events| Events {
+            late_lines: 0,
+            forwarded: 0,
+            forward_failures: 0,
+            ..events
+        };
+        prop_assert_eq!(of_time(one), of_time(other));
+        prop_assert_eq!(untimed.cycle(), 0);
+    }
+}
+
+/// Instructions that a core reorders.
+fn plain() -> impl Strategy<Value = Bytes> {
+    prop::sample::select(vec![
+        add(RAX, RCX),
+        load(RAX, RBX, 8),
+        wide_load(),
+        store(RAX, RSP, 8),
+        lock_add(RBX, RAX),
+    ])
+}
+
+/// `movups xmm0, [rbx]`.
+fn wide_load() -> Bytes {
+    vec![0x0f, 0x10, 0x03]
 }

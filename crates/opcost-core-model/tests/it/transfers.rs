@@ -281,10 +281,40 @@ fn accesses_that_qemu_split_are_one() {
 #[test]
 fn locked_instructions_wait_for_one_another() {
     let core = zen4();
-    let codes = [lock_add(RBX, RAX)];
-    let accesses = |_| vec![access(0, false, 8, 0x5000), access(0, true, 8, 0x5000)];
-    let again = Again::new(&core, &codes).with(accesses);
-    assert_eq!(again.hundred(), 100 * core.row(Class::Locked).latency);
+    let latency = core.row(Class::Locked).latency;
+    let locked = || vec![access(0, false, 8, 0x5000), access(0, true, 8, 0x5000)];
+    let with = |codes: &[Bytes], more: Vec<Access>| {
+        let accesses = move |_| [locked(), more.clone()].concat();
+        Again::new(&core, codes).with(accesses).hundred()
+    };
+    let lock = || lock_add(RBX, RCX);
+    // A result is a cycle later than the instruction's end.
+    assert_eq!(with(&[lock()], vec![]), 100 * (latency - 1));
+    // Stores between are in L1 meanwhile, and loads of known addresses have been executed before.
+    let stores = [lock(), store(RAX, RSP, 8), store(RAX, RSP, 16)];
+    let stored = vec![access(1, true, 8, 0x6008), access(2, true, 8, 0x6010)];
+    assert_eq!(with(&stores, stored), 100 * (latency - 1));
+    let loads = [lock(), load(RAX, RSP, 8), load(RDX, RSP, 16)];
+    let loaded = vec![access(1, false, 8, 0x6008), access(2, false, 8, 0x6010)];
+    assert_eq!(with(&loads, loaded), 100 * (latency - 1));
+}
+
+#[test]
+fn a_load_whose_address_comes_late_waits_for_the_locked_instruction() {
+    let core = zen4();
+    let row = |class| core.row(class).latency;
+    // A chain of loads through rax, 20 a turn: the first waits until the locked instruction has its own load.
+    let chain = vec![load(RAX, RAX, 0); 20];
+    let loads = |first: usize| (first..first + 20).map(|place| access(place, false, 8, 0x6000));
+    let alone = Again::new(&core, &chain).with(|_| loads(0).collect()).hundred();
+    assert_eq!(alone, 100 * 20 * row(Class::Load));
+    let codes = [vec![lock_add(RBX, RCX)], chain].concat();
+    let accesses = |_| {
+        let locked = [access(0, false, 8, 0x5000), access(0, true, 8, 0x5000)];
+        locked.into_iter().chain(loads(1)).collect()
+    };
+    let both = Again::new(&core, &codes).with(accesses).hundred();
+    assert_eq!(both, alone + 100 * row(Class::Load));
 }
 
 #[test]

@@ -4,7 +4,9 @@ use crate::emulator::{Emulator, Run, USER, count};
 use opcost_core_model::Core;
 use opcost_record::Domain;
 use opcost_record::emulation::RegionCost;
-use opcost_record::metric::{CYCLE_PARTS, CYCLES_UNKNOWN, MODEL_CYCLES};
+use opcost_record::metric::{
+    CYCLE_PARTS, CYCLES_ERROR, CYCLES_SLICES, CYCLES_UNKNOWN, MODEL_CYCLES,
+};
 
 const PROLOGUE: &str = "
 .macro START
@@ -27,10 +29,15 @@ buffer: .skip 8388608
 
 /// Assembles a program and runs it on a modelled core.
 fn run(source: &str) -> Option<Run> {
+    run_sliced(source, 1)
+}
+
+/// The same where one slice of instructions in so many is modelled.
+fn run_sliced(source: &str, one_in: u64) -> Option<Run> {
     let emulator = Emulator::find(USER)?;
     let program = emulator.build("program.S", &format!("{PROLOGUE}{source}"), &[])?;
     let core = emulator.file("core.toml", Core::shipped_text("zen4").unwrap().as_bytes());
-    Some(emulator.run(&[&format!("cycles={core}")], &[&program]))
+    Some(emulator.run(&[&format!("cycles={core}"), &format!("one-in={one_in}")], &[&program]))
 }
 
 /// The cycles of a program's region.
@@ -80,6 +87,44 @@ fn cycles_stand_beside_the_contexts_that_spent_them() {
     assert_eq!(sum, count(&work, MODEL_CYCLES));
     // 100 calls of 50 multiplications of 3 cycles.
     assert!((15_000..15_600).contains(&sum), "{sum}");
+}
+
+/// Phases of 150,000 instructions each by turns: a chain of additions, and loads of a new line each from 1 MiB.
+fn phases(rounds: u64) -> String {
+    format!(
+        "_start: mov ${rounds},%ebx\n START\n0: mov $30000,%ecx
+1: add $1,%rax\n add $1,%rax\n add $1,%rax\n dec %ecx\n jnz 1b
+ mov $30000,%ecx\n lea buffer(%rip),%rsi\n2: imul $12345,%edx\n add $6789,%edx\n mov %edx,%edi
+ and $0xfffc0,%edi\n mov (%rsi,%rdi),%rax\n dec %ecx\n jnz 2b\n dec %ebx\n jnz 0b\n STOP\n EXIT"
+    )
+}
+
+#[test]
+fn slices_stand_for_the_whole_within_their_error() {
+    let source = phases(60);
+    let Some(whole) = run(&source) else { return };
+    let (whole, sliced) = (whole.work(), run_sliced(&source, 16).unwrap().work());
+    let [all, estimated] = [&whole, &sliced].map(|work| count(work, MODEL_CYCLES));
+    assert_eq!(count(&whole, "instructions"), count(&sliced, "instructions"));
+    let (slices, error) = (count(&sliced, CYCLES_SLICES), count(&sliced, CYCLES_ERROR));
+    // Of 21 million instructions, those behind the first ten.
+    assert!((150..300).contains(&slices), "{slices}");
+    assert!(error > 0 && error < all / 10, "{error} of {all}");
+    assert!(all.abs_diff(estimated) < 3 * error, "{all}, by slices {estimated} ± {error}");
+    let contexts = sliced.profile.cycles.iter().flat_map(|cycles| &cycles[..5]);
+    assert_eq!(contexts.sum::<u64>(), estimated);
+    let again = run_sliced(&source, 16).unwrap().work();
+    assert_eq!(count(&again, MODEL_CYCLES), estimated, "the same in every run");
+    assert_eq!(whole.count(CYCLES_SLICES, Domain::User), None);
+}
+
+#[test]
+fn what_is_short_is_modelled_whole() {
+    let source = phases(2);
+    let Some(whole) = run(&source) else { return };
+    let sliced = run_sliced(&source, 16).unwrap().work();
+    assert_eq!(count(&sliced, MODEL_CYCLES), count(&whole.work(), MODEL_CYCLES));
+    assert_eq!((count(&sliced, CYCLES_SLICES), count(&sliced, CYCLES_ERROR)), (0, 0));
 }
 
 #[test]

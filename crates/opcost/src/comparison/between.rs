@@ -47,7 +47,12 @@ pub(crate) fn between(before: &Recording, after: &Recording, variant: &str) -> B
     }
     let core = |recording: &Recording| {
         let core = recording.plan.emulation().and_then(|emulation| emulation.core.as_ref());
-        core.map(|core| format!("{} ({})", core.name, core.fingerprint))
+        core.map(|core| match core.one_in {
+            None => format!("{} ({})", core.name, core.fingerprint),
+            Some(one_in) => {
+                format!("{} ({}), one slice in {one_in}", core.name, core.fingerprint)
+            }
+        })
     };
     if let (Some(one), Some(two)) = (core(before), core(after))
         && one != two

@@ -11,7 +11,7 @@ use crate::number::{figure, magnitude, percent};
 use crate::plan::{Accuracy, CorePlan, DECIDES_FROM_RATIO_MIN, Validation};
 use crate::recording::Recording;
 use opcost_core_model::{Confidence, Cycles, confidence};
-use opcost_record::metric::{CYCLE_PARTS, CYCLES_FAR, MODEL_CYCLES};
+use opcost_record::metric::{CYCLE_PARTS, CYCLES_ERROR, CYCLES_FAR, MODEL_CYCLES};
 use opcost_record::{Domain, Kind, MetricKey, Outcome, Record, Unit};
 
 /// How far off a figure of modelled cycles may be.
@@ -25,8 +25,19 @@ pub struct ModelAccuracy {
     pub accuracy: Option<Accuracy>,
     /// On what the core was validated.
     pub validated_on: Option<String>,
-    /// The smallest change that decides a direction.
+    /// The smallest change that decides a direction: what validation found, and what slices leave open.
     pub decides_from_ratio: f64,
+    /// How far the modelled slices may be from the whole, where not all was modelled.
+    pub slices: Option<SliceAccuracy>,
+}
+
+/// How far modelled slices may be from the whole.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SliceAccuracy {
+    /// The instructions that each modelled one stands for.
+    pub one_in: u64,
+    /// Half of the 95 % interval of the cycles, as a part of them, in the variant where it is widest.
+    pub error_ratio: f64,
 }
 
 impl ModelAccuracy {
@@ -41,6 +52,15 @@ impl ModelAccuracy {
         }
     }
 
+    /// What holds of two figures together.
+    fn worse(self, other: ModelAccuracy) -> ModelAccuracy {
+        let decides_from_ratio = self.decides_from_ratio.max(other.decides_from_ratio);
+        let errors = [self.slices, other.slices].into_iter().flatten();
+        let slices = errors.max_by(|one, two| one.error_ratio.total_cmp(&two.error_ratio));
+        let worse = if other.confidence < self.confidence { other } else { self };
+        ModelAccuracy { decides_from_ratio, slices, ..worse }
+    }
+
     /// In words: `by the model of core zen4, confidence high; …`.
     pub fn describe(&self) -> String {
         let errors = match (&self.accuracy, &self.validated_on) {
@@ -53,8 +73,15 @@ impl ModelAccuracy {
             (None, Some(on)) => format!("no estimate like it was validated ({on})"),
             _ => "not validated: opcost doctor --validate".to_string(),
         };
+        let slices = self.slices.map_or(String::new(), |slices| {
+            format!(
+                "; one slice in {} was modelled, which is within {} of the whole (95 %)",
+                slices.one_in,
+                magnitude(slices.error_ratio)
+            )
+        });
         format!(
-            "by the model of core {}, confidence {}: {errors}; a change below {} is not decided",
+            "by the model of core {}, confidence {}: {errors}{slices}; a change below {} is not decided",
             self.core,
             self.confidence.name(),
             magnitude(self.decides_from_ratio)
@@ -68,6 +95,17 @@ fn is_cycles(key: &MetricKey) -> bool {
     name == MODEL_CYCLES || name == CYCLES_FAR || CYCLE_PARTS.contains(&name)
 }
 
+/// What is known of a total of modelled cycles.
+struct Total {
+    region: String,
+    /// By variant.
+    centers: Vec<Option<f64>>,
+    /// The lowest of all variants.
+    confidence: Confidence,
+    /// The error of slices, the largest of all variants; 0 where all was modelled.
+    slice_error_ratio: f64,
+}
+
 /// Says of each row of modelled cycles how far off it may be, and takes back what that does not leave.
 pub(super) fn weigh(rows: &mut [Row], recording: &Recording) {
     // Recordings of earlier versions have a formula over counts, which nobody validated.
@@ -78,18 +116,25 @@ pub(super) fn weigh(rows: &mut [Row], recording: &Recording) {
     let known = rows.iter().filter(|row| row.key.name == MODEL_CYCLES).filter_map(|total| {
         let sides = 0..total.values.len();
         // Cycles of a program's own code or of the kernel's have no parts: the whole stands for them.
-        let worst = sides.filter_map(|side| of_side(recording, &total.key, side)).min()?;
+        let of_sides = sides.clone().filter_map(|side| of_side(recording, &total.key, side));
+        let errors = sides.filter_map(|side| slice_error(recording, &total.key, side));
         let centers = total.values.iter().map(|value| value.as_ref().map(|value| value.center()));
-        Some((total.key.region.clone(), worst, centers.collect::<Vec<_>>()))
+        Some(Total {
+            region: total.key.region.clone(),
+            centers: centers.collect(),
+            confidence: of_sides.min()?,
+            slice_error_ratio: errors.fold(0.0, f64::max),
+        })
     });
-    let known: Vec<(String, Confidence, Vec<Option<f64>>)> = known.collect();
+    let known: Vec<Total> = known.collect();
     for row in rows.iter_mut().filter(|row| is_cycles(&row.key)) {
-        let total = known.iter().find(|(region, ..)| *region == row.key.region);
-        let Some((_, confidence, totals)) = total else { continue };
-        let accuracy = accuracy(core, *confidence);
+        let total = known.iter().find(|total| total.region == row.key.region);
+        let Some(total) = total else { continue };
+        let accuracy = accuracy(core, total);
         let comparisons = recording.plan.comparisons().into_iter();
-        let shares: Vec<f64> =
-            comparisons.map(|(baseline, _)| share(row, baseline, totals[baseline])).collect();
+        let shares: Vec<f64> = comparisons
+            .map(|(baseline, _)| share(row, baseline, total.centers[baseline]))
+            .collect();
         for (change, share) in row.changes.iter_mut().zip(shares) {
             decide(change, &accuracy, share);
         }
@@ -130,7 +175,7 @@ pub(super) fn weigh_across(rows: &mut [Row], later: &[Row], recordings: [&Record
     for row in rows.iter_mut().filter(|row| is_cycles(&row.key)) {
         let other = later.iter().find(|other| other.key == row.key);
         let accuracies = [row.accuracy.take(), other.and_then(|other| other.accuracy.clone())];
-        let worst = accuracies.into_iter().flatten().min_by_key(|accuracy| accuracy.confidence);
+        let worst = accuracies.into_iter().flatten().reduce(ModelAccuracy::worse);
         let whole = totals.iter().filter(|(region, _)| *region == row.key.region);
         let share = share(row, 0, whole.map(|(_, whole)| *whole).reduce(f64::max));
         let change = &mut row.changes[0];
@@ -151,7 +196,8 @@ pub(super) fn weigh_across(rows: &mut [Row], later: &[Row], recordings: [&Record
 /// Said of a change that is smaller than what validation supports.
 pub(crate) const NOT_DECIDED: &str = "direction not decided by the model";
 
-fn accuracy(core: &CorePlan, confidence: Confidence) -> ModelAccuracy {
+fn accuracy(core: &CorePlan, total: &Total) -> ModelAccuracy {
+    let confidence = total.confidence;
     let of_class = |validation: &Validation| match confidence {
         Confidence::High => validation.high,
         Confidence::Medium => validation.medium,
@@ -163,20 +209,37 @@ fn accuracy(core: &CorePlan, confidence: Confidence) -> ModelAccuracy {
         confidence,
         accuracy: validation.and_then(of_class),
         validated_on: validation.map(|validation| validation.validated_on.clone()),
-        decides_from_ratio: validation.map_or(DECIDES_FROM_RATIO_MIN, Validation::decides_from),
+        // Slices are another source of error, on both sides.
+        decides_from_ratio: validation.map_or(DECIDES_FROM_RATIO_MIN, Validation::decides_from)
+            + std::f64::consts::SQRT_2 * total.slice_error_ratio,
+        slices: core
+            .one_in
+            .map(|one_in| SliceAccuracy { one_in, error_ratio: total.slice_error_ratio }),
     }
 }
 
+/// A figure of a variant in all of its runs together, of the domain and region of another one.
+fn sum_of_side(recording: &Recording, alike: &MetricKey, name: &str, side: usize) -> Option<u64> {
+    let metric = recording.dictionary.id(&MetricKey { name: name.into(), ..alike.clone() })?;
+    let finished = |run: &&Record| run.outcome == Outcome::Finished && run.block.is_some();
+    let runs = recording.records.iter().filter(finished);
+    let runs = runs.filter(|run| usize::from(run.variant) == side);
+    Some(runs.filter_map(|run| Some(run.sample(metric)?.value)).sum())
+}
+
+/// Half of the 95 % interval that slices leave to a run of a variant, as a part of its cycles.
+fn slice_error(recording: &Recording, total: &MetricKey, side: usize) -> Option<f64> {
+    let of = |name: &str| sum_of_side(recording, total, name, side);
+    let (cycles, error) = (of(MODEL_CYCLES)?, of(CYCLES_ERROR)?);
+    (cycles > 0).then(|| NORMAL_95 * error as f64 / cycles as f64)
+}
+
+/// The normal distribution's 97.5 % quantile.
+const NORMAL_95: f64 = 1.96;
+
 /// The confidence that the parts of one variant's cycles imply, in all of its runs together.
 fn of_side(recording: &Recording, total: &MetricKey, side: usize) -> Option<Confidence> {
-    let runs = || {
-        let finished = |run: &&Record| run.outcome == Outcome::Finished && run.block.is_some();
-        recording.records.iter().filter(finished).filter(|run| usize::from(run.variant) == side)
-    };
-    let part = |name: &str| {
-        let metric = recording.dictionary.id(&MetricKey { name: name.into(), ..total.clone() })?;
-        Some(runs().filter_map(|run| Some(run.sample(metric)?.value)).sum::<u64>())
-    };
+    let part = |name: &str| sum_of_side(recording, total, name, side);
     let mut cycles = Cycles::default();
     for (sum, name) in cycles.by_cause.iter_mut().zip(CYCLE_PARTS) {
         *sum = part(name)?;

@@ -60,7 +60,7 @@ pub use size::SizeRows;
 
 use crate::number::grouped;
 use crate::plan::{Shard, Unavailable};
-pub use cycles::ModelAccuracy;
+pub use cycles::{ModelAccuracy, SliceAccuracy};
 use kernel_commits::KernelCommits;
 use limit::{FailOn, Watched};
 use matching::UnknownModule;

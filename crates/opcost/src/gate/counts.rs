@@ -185,6 +185,9 @@ pub fn key(
     add("compiler", compiler.unwrap_or_default().into());
     if let Some(core) = plan.emulation().and_then(|emulation| emulation.core.as_ref()) {
         add("core", core.fingerprint.clone());
+        if let Some(one_in) = core.one_in {
+            add("cycles-one-in", one_in.to_string());
+        }
     }
     let variant = &plan.variants[0];
     if let Some(guest) = &variant.guest {

@@ -2,8 +2,8 @@
 
 use super::{View, alone, imported, size};
 use crate::comparison::{
-    Change, FunctionComparison, FunctionRow, ModelAccuracy, Row, UNATTRIBUTED, VariantDifference,
-    Verdict,
+    Change, FunctionComparison, FunctionRow, ModelAccuracy, Row, SliceAccuracy, UNATTRIBUTED,
+    VariantDifference, Verdict,
 };
 use anyhow::{Context, Result};
 use opcost_record::Kind;
@@ -208,15 +208,19 @@ pub(super) fn metric(
 
 /// Says how far off modelled cycles may be.
 pub(super) fn add_accuracy(row: &Row, shown: &mut Value) {
-    if let Some(ModelAccuracy { core, confidence, accuracy, validated_on, decides_from_ratio }) =
-        &row.accuracy
-    {
+    if let Some(of_model) = &row.accuracy {
+        let ModelAccuracy { core, confidence, accuracy, validated_on, decides_from_ratio, slices } =
+            of_model;
         shown["core"] = json!(core);
         shown["confidence"] = json!(confidence.name());
         shown["error_median"] = json!(accuracy.map(|accuracy| accuracy.error_median));
         shown["error_p90"] = json!(accuracy.map(|accuracy| accuracy.error_p90));
         shown["validated_on"] = json!(validated_on);
         shown["decides_from_ratio"] = json!(decides_from_ratio);
+        if let Some(SliceAccuracy { one_in, error_ratio }) = slices {
+            shown["one_in"] = json!(one_in);
+            shown["slice_error_ratio"] = json!(error_ratio);
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use crate::plan::{
 use anyhow::{Context, Result};
 use opcost_kernel::disk::{DiskError, DiskSpec};
 use opcost_kernel::{KernelError, KernelSpec, Recipe};
+use opcost_record::metric::ONE_IN_MAX;
 use opcost_record::nearest::did_you_mean;
 use std::path::PathBuf;
 
@@ -128,6 +129,7 @@ pub(super) fn resolve_emulation(
             ("fresh-boots", experiment.fresh_boots),
             ("model", experiment.model),
             ("cycles", experiment.cycles),
+            ("cycles-one-in", experiment.cycles_one_in.is_some()),
             ("core", experiment.core.is_some()),
             ("cache", !experiment.cache.is_empty()),
             ("memory-mib", experiment.memory_mib.is_some()),
@@ -213,6 +215,20 @@ fn resolve_core(
     experiment: &Experiment,
     surroundings: &dyn Surroundings,
 ) -> Result<Option<CorePlan>> {
+    if let Some(one_in) = experiment.cycles_one_in {
+        let wrong = match (experiment.cycles, (2..=ONE_IN_MAX).contains(&one_in)) {
+            (true, true) => None,
+            (false, _) => {
+                Some("it says how many cycles are modelled; add cycles (--cycles)".into())
+            }
+            (true, false) => {
+                Some(format!("give a number from 2 to {ONE_IN_MAX}, or leave it out to model all"))
+            }
+        };
+        if let Some(wrong) = wrong {
+            return Err(fail(Status::Usage, format!("cycles-one-in {one_in}: {wrong}")));
+        }
+    }
     if !experiment.cycles {
         return match &experiment.core {
             Some(core) => Err(fail(
@@ -236,7 +252,8 @@ fn resolve_core(
             "--cycles models one core; leave --cpus out, or count without --cycles",
         ));
     }
-    surroundings.core(experiment.core.as_deref().unwrap_or(CORE_DEFAULT)).map(Some)
+    let core = surroundings.core(experiment.core.as_deref().unwrap_or(CORE_DEFAULT))?;
+    Ok(Some(CorePlan { one_in: experiment.cycles_one_in, ..core }))
 }
 
 fn only_emulated(name: &str) -> anyhow::Error {

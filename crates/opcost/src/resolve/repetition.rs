@@ -97,6 +97,7 @@ impl Plan {
             fresh_boots: self.boots_kernels() && emulation.is_some_and(|plan| !plan.booted_once),
             model: model.is_some(),
             cycles: emulation.is_some_and(|emulation| emulation.core.is_some()),
+            cycles_one_in: emulation.and_then(|emulation| emulation.core.as_ref()?.one_in),
             core: emulation.and_then(|emulation| Some(emulation.core.as_ref()?.given.clone())),
             cache: model.map(cache_texts).unwrap_or_default(),
             jobs: emulation.map(|emulation| emulation.jobs as u32),
@@ -335,8 +336,9 @@ mod tests {
         let mut written = experiment(2, 4);
         written.machine = Some(MachineKind::Emulated);
         (written.cycles, written.core) = (true, Some("zen5".into()));
+        written.cycles_one_in = Some(16);
         let text = check(&written, &here());
-        assert!(text.contains("cycles = true\ncore = \"zen5\"\n"), "{text}");
+        assert!(text.contains("cycles = true\ncycles-one-in = 16\ncore = \"zen5\"\n"), "{text}");
     }
 
     #[test]

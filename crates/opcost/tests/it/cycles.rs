@@ -9,7 +9,7 @@ use opcost::plan::{Accuracy, CorePlan, Target, Validation};
 use opcost::recording::Recording;
 use opcost::render::{Style, View, render};
 use opcost_core_model::Core;
-use opcost_record::metric::{CYCLE_PARTS, CYCLES_FAR, MODEL_CYCLES};
+use opcost_record::metric::{CYCLE_PARTS, CYCLES_ERROR, CYCLES_FAR, MODEL_CYCLES};
 
 fn core(name: &str) -> CorePlan {
     let accuracy =
@@ -32,9 +32,14 @@ fn core(name: &str) -> CorePlan {
 ///
 /// `parts`: issue, dependencies, branches, frontend, memory, far, of both variants on `walk` alone.
 fn made(parts: [[u64; 6]; 2]) -> Recording {
+    sliced(parts, None)
+}
+
+/// The same where one slice of instructions in so many was modelled, with a standard error of the cycles.
+fn sliced(parts: [[u64; 6]; 2], slices: Option<(u64, u64)>) -> Recording {
     let mut plan = emulated::plan(&["off", "on"], 6);
     let Target::Emulated(emulation) = &mut plan.target else { panic!("emulated") };
-    emulation.core = Some(core("zen4"));
+    emulation.core = Some(CorePlan { one_in: slices.map(|(one_in, _)| one_in), ..core("zen4") });
     emulated::recording(plan, 0, |slot| {
         let own = parts[usize::from(slot.variant)];
         let mut tree = Tree::default();
@@ -47,6 +52,7 @@ fn made(parts: [[u64; 6]; 2]) -> Recording {
         let named = CYCLE_PARTS.iter().chain([&CYCLES_FAR]).zip(sum);
         let mut counts: Vec<_> = named.map(|(name, sum)| count(name, sum)).collect();
         counts.push(count(MODEL_CYCLES, sum[..5].iter().sum()));
+        counts.extend(slices.map(|(_, error)| count(CYCLES_ERROR, error)));
         (profile, counts)
     })
 }
@@ -101,6 +107,40 @@ fn a_change_below_what_validation_supports_is_not_decided() {
     // What does not change at all is the same for every model.
     let (comparison, _) = compare(&made([CALM, CALM]));
     assert_eq!(row(&comparison, MODEL_CYCLES).changes[0].verdict, Verdict::Unchanged);
+}
+
+#[test]
+fn modelled_slices_have_an_error_of_their_own() {
+    // 13,000 cycles against 14,200, of which slices leave ±1.96 × 200 open.
+    let variant = [2000, 4000, 1200, 0, 0, 0];
+    let recording = sliced([CALM, variant], Some((16, 200)));
+    let (comparison, _) = compare(&recording);
+    let total = row(&comparison, MODEL_CYCLES);
+    let accuracy = total.accuracy.as_ref().unwrap();
+    let error_ratio = 1.96 * 200.0 / 10_000.0;
+    let slices = accuracy.slices.unwrap();
+    assert_eq!(slices.one_in, 16);
+    assert!((slices.error_ratio - error_ratio).abs() < 1e-9, "{slices:?}");
+    let decides_from = 0.1_f64.max(0.08) + 2.0_f64.sqrt() * error_ratio;
+    assert!((accuracy.decides_from_ratio - decides_from).abs() < 1e-9, "{accuracy:?}");
+    let note = "; one slice in 16 was modelled, which is within 3.92 % of the whole (95 %); a change below";
+    assert!(accuracy.describe().contains(note), "{}", accuracy.describe());
+    assert_eq!(total.changes[0].verdict, Verdict::Inconclusive);
+    let document = serde_json::from_str(&text(&recording, "json")).unwrap();
+    schema::check(&document);
+    let metrics = document["opcost"]["metrics"].as_array().unwrap();
+    let shown = metrics.iter().find(|row| row["metric"] == MODEL_CYCLES).unwrap();
+    assert_eq!(shown["one_in"], 16);
+    // Modelled whole, the same change decides.
+    let whole = made([CALM, variant]);
+    assert_eq!(row(&compare(&whole).0, MODEL_CYCLES).changes[0].verdict, Verdict::Changed);
+    // Of two recordings, the wider error counts.
+    let of = |recording| VariantOf { recording, variant: 1 };
+    let later = Recording { id: "later".into(), ..whole };
+    let both = across([of(&recording), of(&later)], &[]).unwrap();
+    let accuracy = row(&both.comparison, MODEL_CYCLES).accuracy.as_ref().unwrap();
+    assert_eq!(accuracy.slices.map(|slices| slices.one_in), Some(16));
+    assert!(both.notes.iter().any(|note| note.contains("one slice in 16")), "{:?}", both.notes);
 }
 
 #[test]

@@ -41,7 +41,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
         &[
             &["class", "cycles"],
             &["figures", "stamp"],
-            &["cache", "code", "direction", "lane", "ports", "prefetch", "queue", "stores"],
+            &["cache", "code", "direction", "lane", "ports", "prefetch", "queue", "ring", "stores"],
             &["memory", "target"],
             &["machine"],
         ],
@@ -61,6 +61,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
                 "mapped",
                 "message",
                 "refusal",
+                "slices",
                 "tree",
                 "vcpu",
             ],
