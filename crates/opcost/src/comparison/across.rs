@@ -1,18 +1,23 @@
 //! Two variants of two recordings of the same work, metric by metric.
 //!
 //! Their runs were made at different times, and share no block whose labels could be exchanged. On the
-//! emulated machine that does not matter: its counts know no drift, so figures that every run agrees on
-//! are compared exactly, and others by the rank-sum test. On the host the same test is made, and
+//! emulated machine that does not matter: its counts know no drift. Figures that every run agrees on
+//! are compared exactly. Where both recordings ran the same seeds and layouts, and their counts repeat,
+//! runs of one layout are compared with each other, as in one recording; others by the rank-sum test. On the host the same test is made, and
 //! whatever the machine did between the two recordings is part of the difference: figures differ, and
 //! nothing is called real.
 
+use super::analysis::finished_runs;
 use super::between::between;
 use super::call_tree::VariantOf;
 use super::difference::{DifferenceError, noted};
+use super::repeatable::Repeats;
 use super::same_work::different_work;
 use super::two_sample::{self, Test};
 use super::{Change, Comparison, Row, conclusion, cycles};
 use crate::plan::MachineKind;
+use opcost_record::MetricKey;
+use std::collections::BTreeMap;
 
 /// The rule about the machines of two recordings, which `--allow` waives.
 const MACHINE_RULE: &str = "machine";
@@ -58,12 +63,18 @@ pub fn across(variants: [VariantOf<'_>; 2], allow: &[String]) -> Result<Across, 
     notes.dedup();
     let [one, two] = [&comparisons[0], &comparisons[1]];
     let emulated = variants[0].recording.plan.machine() == MachineKind::Emulated;
+    let layouts = SharedLayouts::of(variants);
     let mut rows: Vec<Row> = Vec::new();
     let mut tests = Vec::new();
     for row in &one.rows {
         let Some(other) = two.rows.iter().find(|other| other.key == row.key) else { continue };
         let values = [&row.values[variants[0].variant], &other.values[variants[1].variant]];
-        tests.push(vec![Test::of_runs(values.map(Option::as_ref))]);
+        let sides = values.map(Option::as_ref);
+        let places = layouts.as_ref().and_then(|layouts| layouts.places(&row.key));
+        tests.push(vec![match places {
+            Some(places) => Test::of_layouts(sides, places),
+            None => Test::of_runs(sides),
+        }]);
         let centers = values.map(|side| side.as_ref().map(|side| side.center()));
         let ratio = match centers {
             [Some(one), Some(two)] if one != 0.0 => Some(two / one - 1.0),
@@ -130,6 +141,50 @@ pub fn across(variants: [VariantOf<'_>; 2], allow: &[String]) -> Result<Across, 
         );
     }
     Ok(Across { comparison, notes })
+}
+
+/// The seeds and layouts that both recordings ran, once each.
+pub(super) struct SharedLayouts<'a> {
+    variants: [VariantOf<'a>; 2],
+    repeats: [Repeats<'a>; 2],
+    places: Vec<(usize, usize)>,
+}
+
+impl<'a> SharedLayouts<'a> {
+    /// `None` unless the emulated machine was the same, and both ran the same ones.
+    pub(super) fn of(variants: [VariantOf<'a>; 2]) -> Option<SharedLayouts<'a>> {
+        let [one, two] = variants.map(|of| &of.recording.plan);
+        let emulated = [one, two]
+            .iter()
+            .all(|plan| plan.machine() == MachineKind::Emulated && plan.in_process.is_none());
+        if !emulated || one.aslr != two.aslr || different_machine(variants).is_some() {
+            return None;
+        }
+        let drawn = variants.map(|of| -> Option<BTreeMap<(u32, u16), usize>> {
+            let runs = finished_runs(of.recording, of.variant);
+            let all = runs.len();
+            let places = runs.into_iter().enumerate().filter_map(|(place, run)| {
+                let block = of.recording.plan.blocks.get(run.block? as usize)?;
+                Some(((block.guest_seed, block.padding_bytes), place))
+            });
+            Some(places.collect::<BTreeMap<_, _>>()).filter(|places| places.len() == all)
+        });
+        let [Some(first), Some(second)] = drawn else { return None };
+        let same = !first.is_empty() && first.keys().eq(second.keys());
+        let places = first.into_values().zip(second.into_values()).collect();
+        let repeats = variants.map(|of| Repeats::of(of.recording));
+        same.then_some(SharedLayouts { variants, repeats, places })
+    }
+
+    /// The places of the runs of each layout among the runs that count of either recording; `None` of a
+    /// metric whose counts were not seen to repeat.
+    pub(super) fn places(&self, key: &MetricKey) -> Option<&[(usize, usize)]> {
+        let repeat = self.variants.iter().zip(&self.repeats).all(|(of, repeats)| {
+            let metric = of.recording.dictionary.id(key);
+            metric.is_some_and(|metric| repeats.hold(of.variant, metric))
+        });
+        repeat.then_some(self.places.as_slice())
+    }
 }
 
 /// "2 recordings · host · primary: wall", in parts.

@@ -92,7 +92,7 @@ pub fn compare(recording: &Recording) -> (Comparison, Vec<Warning>) {
 }
 
 /// The runs of a variant that count: finished, and no warm-up.
-fn finished_runs(recording: &Recording, variant: usize) -> Vec<&Record> {
+pub(super) fn finished_runs(recording: &Recording, variant: usize) -> Vec<&Record> {
     recording
         .records
         .iter()
@@ -388,25 +388,24 @@ fn change(
 
 /// The layouts that were run, each as one unit.
 fn layouts(plan: &Plan, units: &[Block<'_>], paired: &Paired) -> Layouts {
-    let ratios: Option<Vec<f64>> =
-        paired.differences().iter().map(|difference| paired.ratio(*difference)).collect();
-    let range = ratios.and_then(|ratios| {
-        let least = ratios.iter().copied().reduce(f64::min)?;
-        Some((least, ratios.iter().copied().reduce(f64::max)?))
-    });
     // The look is at the same blocks whatever was run behind them.
     let looked_at = plan.stop.look_pairs.map_or(units.len(), |look| look as usize);
     let complete = units.iter().take(looked_at).filter(|block| block.complete());
     let (one, two): (Vec<f64>, Vec<f64>) = complete
         .flat_map(|block| block.baseline.iter().copied().zip(block.variant.iter().copied()))
         .unzip();
-    Layouts { count: paired.differences().len(), range, early_p: early::p(&one, &two) }
+    Layouts { early_p: early::p(&one, &two), ..Layouts::of(paired) }
 }
 
 /// What seeds and layouts alone shift, over the baseline's median: of the two variants the larger,
 /// each over its own blocks.
 fn relevance_floor(sides: [&Column; 2], paired: &Paired) -> Option<f64> {
-    let [one, two] = sides.map(|column| relevance::floor(&column.values));
+    floor_of(sides.map(|column| column.values.as_slice()), paired)
+}
+
+/// The same of two lists of runs.
+pub(super) fn floor_of(sides: [&[f64]; 2], paired: &Paired) -> Option<f64> {
+    let [one, two] = sides.map(relevance::floor);
     paired.step_ratio(one?.max(two?)).map(f64::abs)
 }
 
@@ -506,16 +505,7 @@ fn judge(rows: &mut [Row], recording: &Recording) -> Option<u32> {
             }
         }
         for change in &mut row.changes {
-            if let Some(floor) = change.below_floor() {
-                let found = match change.verdict {
-                    Verdict::FewLayouts => change.reason.clone(),
-                    _ => "real".to_string(),
-                };
-                change.reason = format!(
-                    "{found}, but seeds and layouts alone shift it by up to {}",
-                    number::magnitude(floor)
-                );
-            }
+            change.note_floor();
         }
     }
     pairs_for_all

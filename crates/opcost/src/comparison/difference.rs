@@ -2,9 +2,10 @@
 //!
 //! Within a recording the blocks are compared, as in its own report. Two recordings share no block:
 //! their runs are two groups, figures are means over the runs, and a change is judged by the
-//! rank-sum test. Either way costs are per operation, so recordings must have done the same work.
+//! rank-sum test. Where both ran the same seeds and layouts on the emulated machine, runs of one layout
+//! are compared as a block is. Either way costs are per operation, so recordings must have done the same work.
 
-use super::Severity;
+use super::across::SharedLayouts;
 use super::attribution::{Attribution, profiled_metric};
 use super::call_tree::{CallTree, NoProfile, VariantOf};
 use super::function_test::Design;
@@ -12,11 +13,12 @@ use super::functions::{FunctionComparison, FunctionVerdict, judge, summed};
 use super::owner::Owners;
 use super::same_work::different_work;
 use super::sampled_by::SampledBy;
+use super::{Layouts, Severity};
 use crate::exit::{HasStatus, Status};
 use crate::plan::PairsOfVariants;
 use crate::recording::MachineState;
 use opcost_stats::multiple::Family;
-use opcost_stats::{Budget, rank_sum};
+use opcost_stats::{Block, Budget, Paired, rank_sum};
 
 /// The rule about the work of two recordings, which `--allow` waives.
 pub const WORK_RULE: &str = "work";
@@ -225,10 +227,30 @@ fn of_two_recordings(
     let attribution = Attribution::of_each(&variants);
     let runs = |side: usize| attribution.runs.iter().filter(move |run| run.side == side);
     let alone = |side: usize| runs(side).map(|run| run.total as f64 / run.ops as f64).collect();
-    let totals: [Vec<f64>; 2] = [alone(0), alone(1)];
-    let observations = [0, 1].map(|side: usize| runs(side).map(|run| vec![run]).collect());
+    let mut totals: [Vec<f64>; 2] = [alone(0), alone(1)];
+    let mut observations: [Vec<_>; 2] =
+        [0, 1].map(|side: usize| runs(side).map(|run| vec![run]).collect());
+    let shared = SharedLayouts::of(variants);
+    let places =
+        shared.as_ref().and_then(|shared| shared.places(&profiled_metric(variants[0].recording)));
+    // Runs without a profile would stand in others' places.
+    let places = places.filter(|places| totals.iter().all(|side| side.len() == places.len()));
+    if let Some(places) = places {
+        totals = [
+            places.iter().map(|(first, _)| totals[0][*first]).collect(),
+            places.iter().map(|(_, second)| totals[1][*second]).collect(),
+        ];
+        observations = [
+            places.iter().map(|(first, _)| observations[0][*first].clone()).collect(),
+            places.iter().map(|(_, second)| observations[1][*second].clone()).collect(),
+        ];
+    }
+    let paired = places.and_then(|_| in_layouts(&totals));
     let mut made = summed(&attribution.matching, [0, 1], observations);
-    made.verdict = verdict(&totals);
+    (made.verdict, made.layouts) = match &paired {
+        Some(paired) => (verdict_in_layouts(paired), Some(Layouts::of(paired))),
+        None => (verdict(&totals), None),
+    };
     made.per_op = variants
         .iter()
         .all(|variant| variant.recording.records.iter().all(|record| record.ops.is_some()));
@@ -236,10 +258,40 @@ fn of_two_recordings(
     if let Some((one, two)) = by(variants[0]).zip(by(variants[1])) {
         made.mark_sampled(one.with(two));
     }
-    let mut made = [(made.verdict == FunctionVerdict::Changed, made)];
-    judge(&mut made, Design::Runs);
+    let design = if paired.is_some() { Design::Layouts } else { Design::Runs };
+    let changed = matches!(made.verdict, FunctionVerdict::Changed | FunctionVerdict::FewLayouts);
+    let mut made = [(changed, made)];
+    judge(&mut made, design);
     let [(_, made)] = made;
     Ok((made, notes))
+}
+
+/// The totals of two recordings, layout by layout; `None` where each side is the same in every run, and
+/// needs no test.
+fn in_layouts([one, two]: &[Vec<f64>; 2]) -> Option<Paired> {
+    let constant = |values: &[f64]| values.len() >= 2 && values.iter().all(|v| *v == values[0]);
+    if constant(one) && constant(two) {
+        return None;
+    }
+    let blocks = one
+        .iter()
+        .zip(two)
+        .map(|(one, two)| Block { baseline: vec![*one].into(), variant: vec![*two].into() });
+    Paired::new(&blocks.collect::<Vec<_>>()).ok()
+}
+
+/// What is said of all instructions together, each layout compared with itself.
+fn verdict_in_layouts(paired: &Paired) -> FunctionVerdict {
+    let level = Budget::default().level(Family::Primary);
+    if paired.differences().iter().all(|difference| *difference == 0.0) {
+        FunctionVerdict::Unchanged
+    } else if paired.p() <= level {
+        FunctionVerdict::Changed
+    } else if paired.p_floor() > level {
+        FunctionVerdict::FewLayouts
+    } else {
+        FunctionVerdict::Unchanged
+    }
 }
 
 /// What is said of all instructions together: they are the one metric, so it is the primary one.

@@ -1,4 +1,5 @@
-//! How a function's change is tested: by blocks, or by runs of two recordings that share none.
+//! How a function's change is tested: by blocks, or by runs of two recordings that share none, but on the
+//! emulated machine may share layouts.
 
 use crate::plan::Plan;
 use opcost_stats::{power, rank, rank_sum, summary};
@@ -8,6 +9,8 @@ use opcost_stats::{power, rank, rank_sum, summary};
 pub(super) enum Design<'a> {
     /// Means of the same units of a plan on both sides: the signed-rank test of their differences.
     Units(&'a Plan),
+    /// Runs of two recordings, those of one layout beside each other: the signed-rank test.
+    Layouts,
     /// Runs of two recordings: the rank-sum test.
     Runs,
 }
@@ -17,6 +20,7 @@ impl Design<'_> {
     pub(super) fn same(self) -> &'static str {
         match self {
             Design::Units(_) => "the same in every block",
+            Design::Layouts => "the same in every layout",
             Design::Runs => "the same in every run",
         }
     }
@@ -25,7 +29,9 @@ impl Design<'_> {
     /// says does not depend on the labels that the test exchanges.
     pub(super) fn size(self, observations: &[Vec<f64>; 2]) -> f64 {
         let sizes: Vec<f64> = match self {
-            Design::Units(_) => differences(observations).iter().map(|d| d.abs()).collect(),
+            Design::Units(_) | Design::Layouts => {
+                differences(observations).iter().map(|d| d.abs()).collect()
+            }
             Design::Runs => {
                 let all = observations.concat();
                 // Equal figures have exactly their own mean only if it is not computed.
@@ -43,7 +49,7 @@ impl Design<'_> {
     /// The two-sided p-value.
     pub(super) fn p(self, observations: &[Vec<f64>; 2]) -> f64 {
         match self {
-            Design::Units(_) => rank::p(&differences(observations)),
+            Design::Units(_) | Design::Layouts => rank::p(&differences(observations)),
             Design::Runs => rank_sum::p(&observations[0], &observations[1]),
         }
     }
@@ -51,7 +57,7 @@ impl Design<'_> {
     /// The smallest p that so many observations can give.
     pub(super) fn p_floor(self, observations: &[Vec<f64>; 2]) -> f64 {
         match self {
-            Design::Units(_) => rank::p_floor(observations[0].len()),
+            Design::Units(_) | Design::Layouts => rank::p_floor(observations[0].len()),
             Design::Runs => rank_sum::p_floor(observations[0].len(), observations[1].len()),
         }
     }
@@ -59,7 +65,7 @@ impl Design<'_> {
     /// The interval of the change at a confidence level; `None` of too few observations.
     pub(super) fn interval(self, observations: &[Vec<f64>; 2], level: f64) -> Option<(f64, f64)> {
         match self {
-            Design::Units(_) => rank::interval(&differences(observations), level),
+            Design::Units(_) | Design::Layouts => rank::interval(&differences(observations), level),
             Design::Runs => rank_sum::interval(&observations[0], &observations[1], level),
         }
     }
@@ -70,6 +76,7 @@ impl Design<'_> {
             Design::Units(plan) => {
                 format!("needs {} pairs", plan.pairs_of_units(power::blocks_min(level, tests)))
             }
+            Design::Layouts => format!("needs {} layouts", power::blocks_min(level, tests)),
             Design::Runs => {
                 let runs = rank_sum::runs_min(level / tests.max(1) as f64);
                 format!("needs {runs} runs of each")

@@ -344,6 +344,17 @@ pub struct Layouts {
 }
 
 impl Layouts {
+    /// Those of the blocks that were compared, a block each; nobody looked at them early.
+    fn of(paired: &Paired) -> Layouts {
+        let ratios: Option<Vec<f64>> =
+            paired.differences().iter().map(|difference| paired.ratio(*difference)).collect();
+        let range = ratios.and_then(|ratios| {
+            let least = ratios.iter().copied().reduce(f64::min)?;
+            Some((least, ratios.iter().copied().reduce(f64::max)?))
+        });
+        Layouts { count: paired.differences().len(), range, early_p: 1.0 }
+    }
+
     /// `one layout`, `5 layouts`.
     pub fn words(&self) -> String {
         match self.count {
@@ -368,6 +379,19 @@ impl Change {
         let (floor, ratio) = (self.relevance_floor_ratio?, self.change_ratio?);
         let found = matches!(self.verdict, Verdict::Changed | Verdict::FewLayouts);
         (found && ratio.abs() < floor).then_some(floor)
+    }
+
+    /// Says of a change that does not reach the relevance floor that layouts alone do as much.
+    fn note_floor(&mut self) {
+        let Some(floor) = self.below_floor() else { return };
+        let found = match self.verdict {
+            Verdict::FewLayouts => self.reason.clone(),
+            _ => "real".to_string(),
+        };
+        self.reason = format!(
+            "{found}, but seeds and layouts alone shift it by up to {}",
+            crate::number::magnitude(floor)
+        );
     }
 }
 

@@ -83,6 +83,14 @@ pub struct ProfileOf<'a> {
     pub ops: Option<u64>,
 }
 
+/// The words of the profiler's command without the name of the file itself, which no two runs share
+/// (`perf record -o 1.data ./work`).
+fn command_of<'a>(file: &ProfileOf<'a>) -> Option<Vec<&'a str>> {
+    let last = |word: &'a str| word.rsplit(['/', '=']).next().unwrap_or(word);
+    let words = file.profile.about.command.as_deref()?.split(' ');
+    Some(words.filter(|word| last(word) != last(file.name)).collect())
+}
+
 /// What figures are of.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Measure {
@@ -173,9 +181,9 @@ pub fn profile_difference(
     for (row, verdict) in functions.rows.iter_mut().zip(verdicts.rows) {
         scale.conclude(row, &figures[&row.id], verdict);
     }
-    let mut commands = all().map(|file| file.profile.about.command.as_ref());
-    let command = commands.next().flatten();
-    if command.is_some() && commands.flatten().any(|other| Some(other) != command) {
+    let mut commands = all().filter_map(|file| command_of(file));
+    let command = commands.next();
+    if commands.any(|other| Some(other) != command) {
         notes.push(
             "the profilers' commands differ; nobody checked that the work was the same".into(),
         );

@@ -67,6 +67,25 @@ fn row<'d>(difference: &'d ProfileDifference, symbol: &str) -> &'d FunctionRow {
 }
 
 #[test]
+fn the_files_own_name_makes_no_other_command() {
+    let of = |command: &str| {
+        let mut made = profile("cpu-clock", 1000, &[(&["main"], 9)]);
+        made.about.command = Some(command.into());
+        made
+    };
+    let noted = |one: (&str, &str), two: (&str, &str)| {
+        let made = [of(one.1), of(two.1)];
+        let side = |name, profile| [ProfileOf { name, profile, ops: None }];
+        let sides = [side(one.0, &made[0]), side(two.0, &made[1])];
+        let difference = profile_difference([&sides[0], &sides[1]], names(), &[], &[]).unwrap();
+        difference.notes.iter().any(|note| note.contains("commands differ"))
+    };
+    let first = ("old/1.data", "perf record -g -o 1.data ./work 5");
+    assert!(!noted(first, ("2.data", "perf record -g -o 2.data ./work 5")));
+    assert!(noted(first, ("2.data", "perf record -g -o 2.data ./work 6")));
+}
+
+#[test]
 fn twice_the_samples_of_the_same_are_no_change_of_shares() {
     let stacks: [(&[&str], u64); 2] = [(&["main", "read"], 300), (&["main"], 100)];
     let one = profile("cpu-clock", 1000, &stacks);

@@ -1,8 +1,9 @@
 //! Tests of two variants whose runs nobody put in order: the one that fits what is known of imported
 //! figures, and of the runs of two recordings.
 
+use super::analysis::floor_of;
 use super::imported::t_text;
-use super::{Change, Figures, Row, Verdict};
+use super::{Change, Figures, Layouts, Row, Verdict};
 use crate::plan::{ImportedFigures, ImportedMetric};
 use opcost_record::Unit;
 use opcost_stats::welch::{Group, Welch, welch};
@@ -12,6 +13,8 @@ use opcost_stats::{Block, Budget, Paired, multiple, power, rank_sum, summary};
 pub(super) enum Test {
     /// Differences of blocks.
     Blocks(Paired),
+    /// Counts that repeat, of the same seeds and layouts on both sides, a block each.
+    Layouts { paired: Paired, identical: bool, floor: Option<f64> },
     /// Single runs, as logarithms where all are above 0.
     Ranks { baseline: Vec<f64>, variant: Vec<f64>, logarithms: bool },
     /// Means with their spread.
@@ -79,16 +82,42 @@ impl Test {
         ranks(&one.values, &two.values)
     }
 
+    /// The test of the runs of two recordings on the emulated machine whose counts repeat; `pairs`: the
+    /// places, in the two lists of runs, of those that had the same seed and layout.
+    pub(super) fn of_layouts(sides: [Option<&Figures>; 2], pairs: &[(usize, usize)]) -> Test {
+        let by_runs = Test::of_runs(sides);
+        let (Test::Ranks { .. }, [Some(one), Some(two)]) = (&by_runs, sides) else {
+            return by_runs;
+        };
+        let blocks: Option<Vec<Block<'static>>> = pairs
+            .iter()
+            .map(|(first, second)| {
+                let (baseline, variant) = (*one.values.get(*first)?, *two.values.get(*second)?);
+                Some(Block { baseline: vec![baseline].into(), variant: vec![variant].into() })
+            })
+            .collect();
+        // A run without the figure moves those behind it to other places.
+        let complete = [one, two].iter().all(|side| side.values.len() == pairs.len());
+        let Some(blocks) = blocks.filter(|_| complete) else { return by_runs };
+        let Ok(paired) = Paired::new(&blocks) else { return by_runs };
+        let identical = blocks.iter().all(|block| block.baseline == block.variant);
+        let floor = floor_of([&one.values, &two.values], &paired);
+        Test::Layouts { paired, identical, floor }
+    }
+
     /// The p-value and the smallest that so many figures could give.
     pub(super) fn p(&self) -> Option<(f64, f64)> {
         match self {
-            Test::Blocks(paired) => Some((paired.p(), paired.p_floor())),
+            Test::Blocks(paired) | Test::Layouts { paired, identical: false, .. } => {
+                Some((paired.p(), paired.p_floor()))
+            }
             Test::Ranks { baseline, variant, .. } => Some((
                 rank_sum::p(baseline, variant),
                 rank_sum::p_floor(baseline.len(), variant.len()),
             )),
             Test::Welch(welch) => Some((welch.p, 0.0)),
-            Test::Exact { .. } | Test::None(_) | Test::Absent => None,
+            // What is the same in every layout cannot raise a false alarm.
+            Test::Layouts { .. } | Test::Exact { .. } | Test::None(_) | Test::Absent => None,
         }
     }
 }
@@ -167,6 +196,22 @@ pub(super) fn judge(rows: &mut [Row], tests: &[Vec<Test>]) {
                     change.verdict = Verdict::Changed;
                     change.reason = "exact: each side the same in every run".into();
                 }
+                Test::Layouts { paired, identical, floor } => {
+                    let layouts = Layouts::of(paired);
+                    (change.layouts, change.n_pairs) = (Some(layouts), layouts.count);
+                    change.relevance_floor_ratio = *floor;
+                    if *identical {
+                        change.identical = true;
+                        (change.change_ratio, change.ratio_of_medians) = (Some(0.0), Some(0.0));
+                        change.verdict = Verdict::Unchanged;
+                        change.reason = format!("same, {}", layouts.words());
+                    } else if change.verdict == Verdict::Inconclusive {
+                        change.verdict = Verdict::FewLayouts;
+                        change.p_adjusted = None;
+                        change.reason = format!("exact, {}", layouts.words());
+                    }
+                    change.note_floor();
+                }
                 Test::None(why) => change.reason = (*why).to_string(),
                 Test::Absent => {
                     change.verdict = Verdict::Unavailable;
@@ -183,7 +228,7 @@ pub(super) fn judge(rows: &mut [Row], tests: &[Vec<Test>]) {
 fn decide(change: &mut Change, test: &Test, (p, floor): (f64, f64), alpha: f64, adjusted: f64) {
     let level = 1.0 - alpha;
     let (estimate, ci, mde) = match test {
-        Test::Blocks(paired) => {
+        Test::Blocks(paired) | Test::Layouts { paired, .. } => {
             (paired.change_ratio(), paired.interval_ratio(level), paired.detectable_ratio(alpha, 0))
         }
         Test::Ranks { baseline, variant, logarithms } => {

@@ -25,9 +25,13 @@ pub fn hint(piece: &str) -> String {
     )
 }
 
-/// The first piece of a line that a shell would act on. Quotes are those of a shell: within `'…'`
+/// The first piece of a line that a shell would act on: a variable that is set for the command
+/// (`LANG=C sort`), or a character. Quotes are those of a shell: within `'…'`
 /// nothing is acted on, within `"…"` only `$` and backquotes.
 pub fn in_line(line: &str) -> Option<&str> {
+    if let Some(setting) = line.split_whitespace().next().filter(|word| sets_variable(word)) {
+        return Some(setting);
+    }
     let (mut quote, mut escaped, mut begins) = (None, false, true);
     for (at, char) in line.char_indices() {
         let rest = &line[at..];
@@ -57,6 +61,14 @@ pub fn in_line(line: &str) -> Option<&str> {
         }
     }
     None
+}
+
+/// Whether a shell takes the first word of a line for a variable and its value.
+fn sets_variable(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+            && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
+    })
 }
 
 /// Where a variable or a substitution that begins with `$` ends, at the latest behind its bracket.
@@ -91,6 +103,8 @@ mod tests {
             ("find . -name x -exec rm {} \\;", None),
             ("echo 5$ a~b http://x/?y=1#z", None),
             ("perl -e '$x'", None),
+            ("LANG=C sort -n", Some("LANG=C")),
+            ("./a=b env LANG=C sort 1=2", None),
         ] {
             assert_eq!(in_line(line), piece, "{line}");
         }

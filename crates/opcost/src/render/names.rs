@@ -58,6 +58,33 @@ pub(crate) fn label(name: &str, width: usize) -> String {
     cut(own, width)
 }
 
+/// A file's name in at most `width` columns. Libraries are told apart by what stands before their version
+/// (`libpython3.11.so.1.0`), so of these the beginning is kept.
+pub(crate) fn file(name: &str, width: usize) -> String {
+    match name.find(".so") {
+        Some(stem) if name.width() > width => {
+            let mut kept = String::new();
+            for char in name[..stem].chars() {
+                if kept.width() + char.width().unwrap_or(0) >= width {
+                    break;
+                }
+                kept.push(char);
+            }
+            if width == 0 { kept } else { kept + "…" }
+        }
+        _ => shorten(name, width),
+    }
+}
+
+/// What stands behind a function's name, in at most `width` columns: ` (libc.so.6)`.
+pub(crate) fn behind(text: &str, width: usize) -> String {
+    let library = text.strip_prefix(" (").and_then(|text| text.strip_suffix(')'));
+    match library.filter(|name| name.contains(".so") && text.width() > width && width > 4) {
+        Some(name) => format!(" ({})", file(name, width - 3)),
+        None => cut(text, width),
+    }
+}
+
 /// A text in at most `width` columns: its beginning and its end.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     if text.width() <= width || width == 0 {
@@ -105,6 +132,24 @@ mod tests {
         ] {
             assert_eq!(shorten(&name, width), expected, "{width}");
         }
+    }
+
+    #[test]
+    fn a_library_is_known_by_its_beginning() {
+        for (name, width, expected) in [
+            ("libc.so.6", 14, "libc.so.6"),
+            ("libpython3.11.so.1.0", 14, "libpython3.11…"),
+            ("libstdc++.so.6.0.30", 10, "libstdc++…"),
+            ("ld-linux-x86-64.so.2", 10, "ld-linux-…"),
+            ("a-program-of-some-length", 9, "a-pr…ngth"),
+            ("libc.so.6", 1, "…"),
+            ("libc.so.6", 0, ""),
+        ] {
+            assert_eq!(file(name, width), expected);
+        }
+        assert_eq!(behind(" (libpython3.11.so.1.0)", 13), " (libpython…)");
+        assert_eq!(behind(" (libpython3.11.so.1.0)", 40), " (libpython3.11.so.1.0)");
+        assert_eq!(behind(" (a-long-program)", 9), " (a-…ram)");
     }
 
     #[test]

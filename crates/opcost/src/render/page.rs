@@ -1,7 +1,7 @@
 //! Text that grows line by line, painted and wrapped for a terminal.
 
 use super::Style;
-use super::names::{cut, shorten};
+use super::names::{self, shorten};
 use opcost_record::printable::{is_obeyed, printable};
 use std::borrow::Cow;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -49,7 +49,7 @@ impl Page {
             return format!("{name}{behind}");
         }
         self.shortened = true;
-        let behind = cut(behind, width / 3);
+        let behind = names::behind(behind, width / 3);
         let name = shorten(name, width.saturating_sub(behind.width()));
         name + &behind
     }

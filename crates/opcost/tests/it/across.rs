@@ -2,10 +2,10 @@
 
 use crate::made::emulated::{self, Tree, count};
 use crate::made::{key, plan, recording};
-use opcost::comparison::Verdict;
 use opcost::comparison::across::{Across, across};
 use opcost::comparison::call_tree::VariantOf;
-use opcost::comparison::difference::DifferenceError;
+use opcost::comparison::difference::{DifferenceError, difference};
+use opcost::comparison::{FunctionVerdict, Verdict};
 use opcost::recording::Recording;
 use opcost_record::Reading;
 
@@ -43,6 +43,62 @@ fn of_emulator(id: &str, instructions: u64, shift: u64) -> Recording {
         (tree.grown(), vec![count("loads", 7)])
     });
     Recording { id: id.into(), ..made }
+}
+
+/// A recording of an emulated machine whose layouts move a count by thousands, the same way each time;
+/// the warm-up run repeats the first layout.
+fn in_layouts(id: &str, instructions: u64, layouts: u32) -> Recording {
+    let mut plan = emulated::plan(&["off"], layouts);
+    for (number, block) in plan.blocks.iter_mut().enumerate() {
+        block.guest_seed = 100 + number as u32;
+    }
+    let made = emulated::recording(plan, 0, |slot| {
+        let layout = u64::from(slot.block.unwrap_or(0));
+        let mut tree = Tree::default();
+        let main = tree.add(None, "main", "/bin/work", 3, 5_000_000 + layout * 7919 % 5000);
+        tree.add(main, "helper", "/bin/work", 1, instructions + layout % 3);
+        (tree.grown(), vec![])
+    });
+    Recording { id: id.into(), ..made }
+}
+
+#[test]
+fn runs_of_one_layout_are_compared_with_each_other() {
+    let primary = |made: &Across| made.comparison.rows[0].changes[0].clone();
+    let of = |recording| VariantOf { recording, variant: 0 };
+    let functions = |one, two| difference([of(one), of(two)], &[]).unwrap().functions;
+    let one = in_layouts("one", 100_000, 6);
+    // The same counts are the same, however far layouts move them.
+    let same = in_layouts("two", 100_000, 6);
+    let change = primary(&compare(&one, &same, &[]).unwrap());
+    assert!(change.identical && change.mde_ratio.is_none(), "{change:?}");
+    assert_eq!((change.verdict, change.reason.as_str()), (Verdict::Unchanged, "same, 6 layouts"));
+    assert_eq!(functions(&one, &same).verdict, FunctionVerdict::Unchanged);
+    // A difference that each layout has is exact, and the function that has it is named.
+    let more = in_layouts("two", 112_000, 6);
+    let made = compare(&one, &more, &[]).unwrap();
+    let change = primary(&made);
+    assert_eq!((change.verdict, change.n_pairs), (Verdict::FewLayouts, 6));
+    assert!(change.reason.starts_with("exact, 6 layouts"), "{change:?}");
+    assert!(made.comparison.conclusions[0].contains("exact"), "{:?}", made.comparison.conclusions);
+    let changed = functions(&one, &more);
+    assert_eq!(changed.verdict, FunctionVerdict::FewLayouts);
+    let row = &changed.rows[0];
+    assert_eq!((row.symbol.as_str(), row.verdict), ("helper", FunctionVerdict::FewLayouts));
+    // Enough layouts decide.
+    let [one, more] =
+        [("one", 100_000), ("two", 112_000)].map(|(id, cost)| in_layouts(id, cost, 12));
+    assert_eq!(primary(&compare(&one, &more, &[]).unwrap()).verdict, Verdict::Changed);
+    assert_eq!(functions(&one, &more).rows[0].verdict, FunctionVerdict::Changed);
+    // Other layouts are other runs.
+    let mut elsewhere = in_layouts("two", 112_000, 12);
+    elsewhere.plan.blocks[3].guest_seed = 7;
+    assert_eq!(primary(&compare(&one, &elsewhere, &[]).unwrap()).layouts, None);
+    // Counts that do not repeat are no count of a layout.
+    let mut unsteady = in_layouts("two", 112_000, 12);
+    let sample = &mut unsteady.records[0].samples[0];
+    sample.value += 1;
+    assert_eq!(primary(&compare(&one, &unsteady, &[]).unwrap()).layouts, None);
 }
 
 #[test]

@@ -206,6 +206,25 @@ fn one_file_is_shown_by_section_and_symbol() {
 }
 
 #[test]
+fn what_is_not_loaded_is_in_no_share() {
+    if !needs::programs(&["gcc"]) {
+        return;
+    }
+    let lab = Lab::new();
+    let source = "f: .fill 60, 1, 0x90\n.size f, 60\n.fill 40\n.section .debug_info\n.fill 5000\n";
+    let source = lab.write("debug.s", source);
+    let object = lab.path("debug.o");
+    let built = Command::new("gcc").arg("-c").arg("-o").args([&object, &source]).status().unwrap();
+    assert!(built.success());
+    let text = lab.output(&["size", "debug.o"]);
+    let lines: Vec<String> =
+        text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    for line in ["total 100 100.0 %", "f 60 60.0 % .text", "[unnamed] 40 40.0 %"] {
+        assert!(lines.iter().any(|shown| *shown == line), "{line}: {text}");
+    }
+}
+
+#[test]
 fn copies_of_a_function_are_found_by_its_name() {
     if !needs::programs(&["gcc"]) {
         return;

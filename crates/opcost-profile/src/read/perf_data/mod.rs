@@ -90,6 +90,90 @@ impl PerfDataError {
     }
 }
 
+/// What a record begins with.
+#[derive(Clone, Copy)]
+struct Head {
+    kind: u32,
+    /// Bytes of the record, its head included.
+    size: u16,
+}
+
+impl Head {
+    /// `None` where there are too few bytes.
+    fn of(bytes: &[u8]) -> Option<Head> {
+        let mut fields = Fields::new(bytes);
+        let kind = fields.u32()?;
+        fields.take(2)?;
+        Some(Head { kind, size: fields.u16()? })
+    }
+
+    /// Whether a record may begin so. Kinds are small numbers, and the kernel's records
+    /// are multiples of 8 bytes.
+    fn is_plausible(self) -> bool {
+        let of_kernel = (1..KERNEL_KINDS_END).contains(&self.kind);
+        let of_perf = (record::USER..USER_KINDS_END).contains(&self.kind);
+        self.size >= 8 && (of_kernel && self.size.is_multiple_of(8) || of_perf)
+    }
+}
+
+/// Above every kind of record that a kernel or perf writes, with room for new ones.
+const KERNEL_KINDS_END: u32 = 40;
+const USER_KINDS_END: u32 = 128;
+
+/// So many records in a row are no accident.
+const ROW_OF_RECORDS: usize = 4;
+
+/// Whether records begin here; `is_all`: whether nothing follows these bytes.
+fn records_begin(bytes: &[u8], is_all: bool) -> bool {
+    let mut rest = bytes;
+    for seen in 0..ROW_OF_RECORDS {
+        if rest.is_empty() {
+            return seen > 0 && is_all;
+        }
+        let head = Head::of(rest).filter(|head| head.is_plausible());
+        match head.and_then(|head| rest.get(usize::from(head.size)..)) {
+            Some(behind) => rest = behind,
+            None => return false,
+        }
+    }
+    true
+}
+
+/// Passes over a record whose head is broken, so that nobody knows where it ends, to the next one.
+///
+/// `at`: where the broken record is, and the stream; `end`: where the records end, if that is known.
+///
+/// Result: where the next record is; `None` where none follows.
+fn next_record(
+    stream: &mut Stream<impl Read>,
+    at: u64,
+    end: Option<u64>,
+) -> Result<Option<u64>, PerfDataError> {
+    /// No row of records is longer.
+    const WINDOW: usize = ROW_OF_RECORDS << 16;
+    let mut from = at;
+    loop {
+        let left = end.map_or(u64::MAX, |end| end.saturating_sub(from));
+        let wanted = left.min(2 * WINDOW as u64) as usize;
+        let bytes = stream.look(wanted)?;
+        let is_all = bytes.len() < 2 * WINDOW || bytes.len() as u64 == left;
+        let places = if is_all { bytes.len() } else { WINDOW };
+        let first = if from == at { 8 } else { 0 };
+        // The kernel writes records at multiples of 8 bytes.
+        let found = (first..places).step_by(8).find(|at| records_begin(&bytes[*at..], is_all));
+        let pass = match found {
+            Some(place) => place as u64,
+            None if is_all => return Ok(None),
+            None => WINDOW as u64,
+        };
+        stream.pass(pass)?;
+        from += pass;
+        if found.is_some() {
+            return Ok(Some(from));
+        }
+    }
+}
+
 /// Reads a file.
 ///
 /// `file`: from its start; `bytes`: its length, or `None` of a pipe, which must be in perf's format
@@ -343,9 +427,7 @@ impl<'w> Reading<'w> {
                 return Ok(false);
             }
             let head = stream.look(8)?;
-            let mut fields = Fields::new(head);
-            let (kind, size) = (fields.u32(), fields.take(2).and_then(|_| fields.u16()));
-            let (Some(kind), Some(size)) = (kind, size) else {
+            let Some(Head { kind, size }) = Head::of(head) else {
                 // What was being written when perf was killed.
                 if self.header.unfinished || head.is_empty() && end.is_none() {
                     break;
@@ -354,11 +436,29 @@ impl<'w> Reading<'w> {
                 let has_bytes = at + head.len() as u64;
                 return Err(PerfDataError::CutShort { needs_bytes, has_bytes });
             };
-            if size < 8 {
-                if self.header.unfinished {
+            let is_plausible = Head { kind, size }.is_plausible();
+            let beyond_end = end.is_some_and(|end| at.saturating_add(size.into()) > end);
+            if !is_plausible || beyond_end {
+                if self.header.unfinished && (size < 8 || beyond_end) {
                     break;
                 }
-                return self.lose_rest(PerfDataError::broken("a record without a size", at), at);
+                match next_record(stream, at, end)? {
+                    Some(next) => {
+                        self.damage.add(self.place(at));
+                        at = next;
+                        continue;
+                    }
+                    // Its own length says how much is missing.
+                    None if is_plausible => {
+                        let has_bytes = end.unwrap_or(at);
+                        let needs_bytes = at.saturating_add(size.into());
+                        return Err(PerfDataError::CutShort { needs_bytes, has_bytes });
+                    }
+                    None => {
+                        let error = PerfDataError::broken("no record", at);
+                        return self.lose_rest(error, at);
+                    }
+                }
             }
             let record = stream.look(usize::from(size))?;
             if record.len() < usize::from(size) {

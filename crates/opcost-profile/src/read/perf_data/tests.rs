@@ -452,10 +452,11 @@ fn damage_is_named() {
     assert!(matches!(fault(b""), PerfDataError::Foreign));
     let swapped = [&MAGIC_BIG_ENDIAN[..], &bytes[8..]].concat();
     assert!(matches!(fault(&swapped), PerfDataError::BigEndian));
-    let mut zero_size = bytes.clone();
-    let start = u64::from_le_bytes(bytes[40..48].try_into().unwrap()) as usize;
-    zero_size[start + 6..start + 8].fill(0);
-    assert!(matches!(fault(&zero_size), PerfDataError::Broken { at, .. } if at == start as u64));
+    let mut no_records = bytes.clone();
+    let [start, length] =
+        [40..48, 48..56].map(|place| u64::from_le_bytes(bytes[place].try_into().unwrap()) as usize);
+    no_records[start..start + length].fill(0);
+    assert!(matches!(fault(&no_records), PerfDataError::Broken { at, .. } if at == start as u64));
     let mut no_address = bytes.clone();
     let attributes = u64::from_le_bytes(bytes[24..32].try_into().unwrap()) as usize;
     no_address[attributes + 24] &= !1;
@@ -502,13 +503,40 @@ fn a_broken_record_costs_itself() {
     let damage = &recorded.losses.damage;
     assert_eq!((damage.records, damage.first_at), (2, at(samples[3])));
     assert_eq!(damage.rest_from, None);
-    // What has no length hides the rest, and what came before is there.
+    // Where nothing is a record any more, what came before is there.
     let mut bytes = whole.clone();
-    let cut = samples[samples.len() / 2];
-    bytes[cut + 6..cut + 8].fill(0);
+    let (cut, (last, _)) = (samples[samples.len() / 2], *records(&whole).last().unwrap());
+    bytes[cut..=last + 8].fill(0);
     let (_, recorded) = read_bytes(&bytes, None).unwrap();
     assert_eq!(recorded.losses.damage.rest_from, at(cut));
     assert_eq!(named(&recorded).samples_total(), samples.len() as u64 / 2);
+}
+
+#[test]
+fn a_record_whose_length_is_broken_costs_itself() {
+    let whole = data("plain.data");
+    let all = named(&read_bytes(&whole, None).unwrap().1).samples_total();
+    let samples: Vec<usize> =
+        records(&whole).into_iter().filter(|(_, kind)| *kind == 9).map(|(at, _)| at).collect();
+    let cut = samples[samples.len() / 2];
+    let length = u16::from_le_bytes([whole[cut + 6], whole[cut + 7]]);
+    let last = *samples.last().unwrap();
+    // None, less than it was, and more than the file has.
+    for (cut, wrong) in [(cut, 0), (cut, 8), (cut, length - 16), (last, 0xfff8), (samples[0], 3)] {
+        let mut bytes = whole.clone();
+        bytes[cut + 6..cut + 8].copy_from_slice(&u16::to_le_bytes(wrong));
+        let (_, recorded) = read_bytes(&bytes, None).unwrap();
+        let damage = &recorded.losses.damage;
+        assert_eq!(damage.rest_from, None, "{wrong}");
+        assert!((1..=2).contains(&damage.records), "{wrong}: {damage:?}");
+        assert_eq!(named(&recorded).samples_total(), all - 1, "{wrong}");
+    }
+    // The kind.
+    let mut bytes = whole.clone();
+    bytes[cut..cut + 4].fill(0xff);
+    let (_, recorded) = read_bytes(&bytes, None).unwrap();
+    assert_eq!((recorded.losses.damage.records, recorded.losses.damage.rest_from), (1, None));
+    assert_eq!(named(&recorded).samples_total(), all - 1);
 }
 
 proptest::proptest! {

@@ -220,9 +220,14 @@ impl<'a> Shown<'a> {
             Some(by) => format!("sampled at {} Hz", by.frequency_hz),
             None => "with every instruction counted".to_string(),
         };
-        let judged = match self.difference.paired {
-            true => "interleaved in drawn order, judged by the signed-rank test over their blocks",
-            false => "of two recordings, judged by the rank-sum test",
+        let judged = match (self.difference.paired, functions.layouts) {
+            (true, _) => {
+                "interleaved in drawn order, judged by the signed-rank test over their blocks"
+            }
+            (false, Some(_)) => {
+                "of two recordings in the same layouts, judged by the signed-rank test over them"
+            }
+            (false, None) => "of two recordings, judged by the rank-sum test",
         };
         format!(
             "{one} runs of the baseline and {two} of the variant, {counted}, {judged}, functions with \
@@ -253,9 +258,15 @@ impl<'a> Shown<'a> {
             false => format!("work: {} against {}", two.work, one.work),
         });
         let per = if self.difference.functions.per_op { "operation" } else { "run" };
-        said.push(match self.difference.paired {
-            true => format!("means per {per} over the blocks; each function judged block by block"),
-            false => format!(
+        said.push(match (self.difference.paired, self.difference.functions.layouts) {
+            (true, _) => {
+                format!("means per {per} over the blocks; each function judged block by block")
+            }
+            (false, Some(_)) => format!(
+                "both recordings ran the same seeds and layouts: means per {per} over them; each \
+                 function judged layout by layout"
+            ),
+            (false, None) => format!(
                 "two recordings share no block: means per {per} over the runs of each, not paired; \
                  each function judged by the rank-sum test"
             ),

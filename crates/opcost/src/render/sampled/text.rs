@@ -3,7 +3,7 @@
 use super::{View, behind, callers, counted, losses, short};
 use crate::number::{figure, grouped};
 use crate::render::Style;
-use crate::render::names::shorten;
+use crate::render::names::{file, shorten};
 use crate::render::page::{BOLD, DIM, PLAIN, Page, YELLOW, align, column, fit};
 use opcost_profile::distortion::Distortion;
 use opcost_profile::symbolise::Sampled;
@@ -128,7 +128,7 @@ impl<'a> Table<'a> {
             align(cost, self.cost_width),
             align(own, SHARE_WIDTH),
             align(inclusive, SHARE_WIDTH),
-            shorten(module, MODULE_WIDTH)
+            file(module, MODULE_WIDTH)
         )
     }
 

@@ -76,7 +76,9 @@ fn symbol_lines(sizes: &FileSizes, limit: usize) -> Vec<Line> {
         format!("{} {what}", grouped(others.len() as u64)),
         others.iter().map(|symbol| symbol.bytes).sum(),
     );
-    rest("[unnamed]".into(), sizes.sections.iter().map(|section| section.unnamed_bytes).sum());
+    // Shares are of what is loaded; debug information belongs to no symbol.
+    let loaded = sizes.sections.iter().filter(|section| section.class != Class::NotLoaded);
+    rest("[unnamed]".into(), loaded.map(|section| section.unnamed_bytes).sum());
     lines
 }
 
