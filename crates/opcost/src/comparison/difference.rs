@@ -5,12 +5,12 @@
 //! rank-sum test. Where both ran the same seeds and layouts on the emulated machine, runs of one layout
 //! are compared as a block is. Either way costs are per operation, so recordings must have done the same work.
 
-use super::across::SharedLayouts;
 use super::attribution::{Attribution, profiled_metric};
 use super::call_tree::{CallTree, NoProfile, VariantOf};
 use super::function_test::Design;
 use super::functions::{FunctionComparison, FunctionVerdict, judge, summed};
 use super::owner::Owners;
+use super::same_machine::SharedLayouts;
 use super::same_work::different_work;
 use super::sampled_by::SampledBy;
 use super::{Layouts, Severity};

@@ -35,6 +35,7 @@ mod profile_judgement;
 pub mod ratio;
 mod reconciled;
 mod repeatable;
+mod same_machine;
 mod same_work;
 mod sampled_by;
 mod settings;
