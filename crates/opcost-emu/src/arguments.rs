@@ -146,8 +146,11 @@ impl Arguments {
                     return Err(format!("argument '{text}' lacks a path"));
                 }
                 "one-in" => {
-                    let number =
-                        value.parse().ok().filter(|number| (1..=ONE_IN_MAX).contains(number));
+                    let number = value
+                        .parse()
+                        .ok()
+                        .filter(|number| (1..=ONE_IN_MAX).contains(number))
+                        .map(u64::from);
                     arguments.one_in = number.ok_or_else(|| {
                         format!(
                             "argument '{text}' is wrong: one-in is a number from 1 to {ONE_IN_MAX}"

@@ -227,7 +227,7 @@ pub const CYCLES_SLICES: &str = "model-slices";
 /// The standard error of [`MODEL_CYCLES`] that comes from modelling slices.
 pub const CYCLES_ERROR: &str = "model-cycles-standard-error";
 /// The most instructions that each one whose cycles are modelled may stand for.
-pub const ONE_IN_MAX: u64 = 1_000;
+pub const ONE_IN_MAX: u16 = 1_000;
 /// The source of the figures that a workload reports of its own work.
 pub const WORKLOAD: &str = "workload";
 

@@ -368,7 +368,7 @@ pub struct Experiment {
     /// slices may be from all (docs/cycles.md)
     #[arg(long, value_name = "N", requires = "cycles", help_heading = GUEST)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cycles_one_in: Option<u64>,
+    pub cycles_one_in: Option<u16>,
 
     /// The core whose cycles are modelled: a file, or the name of one that ships (opcost list cores)
     #[arg(long, value_name = "CORE", requires = "cycles", help_heading = GUEST)]

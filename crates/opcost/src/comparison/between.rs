@@ -45,14 +45,11 @@ pub(crate) fn between(before: &Recording, after: &Recording, variant: &str) -> B
             environment.push("the emulator is another".to_string());
         }
     }
-    let core = |recording: &Recording| {
-        let core = recording.plan.emulation().and_then(|emulation| emulation.core.as_ref());
-        core.map(|core| match core.one_in {
-            None => format!("{} ({})", core.name, core.fingerprint),
-            Some(one_in) => {
-                format!("{} ({}), one slice in {one_in}", core.name, core.fingerprint)
-            }
-        })
+    let core = |recording: &Recording| -> Option<String> {
+        let emulation = recording.plan.emulation()?;
+        let core = emulation.core.as_ref()?;
+        let slices = emulation.cycles_one_in.map(|one_in| format!(", one slice in {one_in}"));
+        Some(format!("{} ({}){}", core.name, core.fingerprint, slices.unwrap_or_default()))
     };
     if let (Some(one), Some(two)) = (core(before), core(after))
         && one != two

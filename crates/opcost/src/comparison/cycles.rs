@@ -35,7 +35,7 @@ pub struct ModelAccuracy {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SliceAccuracy {
     /// The instructions that each modelled one stands for.
-    pub one_in: u64,
+    pub one_in: u16,
     /// Half of the 95 % interval of the cycles, as a part of them, in the variant where it is widest.
     pub error_ratio: f64,
 }
@@ -102,8 +102,8 @@ struct Total {
     centers: Vec<Option<f64>>,
     /// The lowest of all variants.
     confidence: Confidence,
-    /// The error of slices, the largest of all variants; 0 where all was modelled.
-    slice_error_ratio: f64,
+    /// What slices leave open; `None` where all was modelled.
+    slices: Option<SliceAccuracy>,
 }
 
 /// Says of each row of modelled cycles how far off it may be, and takes back what that does not leave.
@@ -111,8 +111,8 @@ pub(super) fn weigh(rows: &mut [Row], recording: &Recording) {
     // Recordings of earlier versions have a formula over counts, which nobody validated.
     let formulas = rows.iter_mut().filter(|row| row.kind == Kind::Estimated);
     formulas.flat_map(|row| &mut row.changes).for_each(|change| change.estimated = true);
-    let core = recording.plan.emulation().and_then(|emulation| emulation.core.as_ref());
-    let Some(core) = core else { return };
+    let Some(emulation) = recording.plan.emulation() else { return };
+    let (Some(core), one_in) = (&emulation.core, emulation.cycles_one_in) else { return };
     let known = rows.iter().filter(|row| row.key.name == MODEL_CYCLES).filter_map(|total| {
         let sides = 0..total.values.len();
         // Cycles of a program's own code or of the kernel's have no parts: the whole stands for them.
@@ -123,7 +123,8 @@ pub(super) fn weigh(rows: &mut [Row], recording: &Recording) {
             region: total.key.region.clone(),
             centers: centers.collect(),
             confidence: of_sides.min()?,
-            slice_error_ratio: errors.fold(0.0, f64::max),
+            slices: one_in
+                .map(|one_in| SliceAccuracy { one_in, error_ratio: errors.fold(0.0, f64::max) }),
         })
     });
     let known: Vec<Total> = known.collect();
@@ -211,10 +212,8 @@ fn accuracy(core: &CorePlan, total: &Total) -> ModelAccuracy {
         validated_on: validation.map(|validation| validation.validated_on.clone()),
         // Slices are another source of error, on both sides.
         decides_from_ratio: validation.map_or(DECIDES_FROM_RATIO_MIN, Validation::decides_from)
-            + std::f64::consts::SQRT_2 * total.slice_error_ratio,
-        slices: core
-            .one_in
-            .map(|one_in| SliceAccuracy { one_in, error_ratio: total.slice_error_ratio }),
+            + total.slices.map_or(0.0, |slices| std::f64::consts::SQRT_2 * slices.error_ratio),
+        slices: total.slices,
     }
 }
 

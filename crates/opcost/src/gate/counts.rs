@@ -183,11 +183,12 @@ pub fn key(
     add("opcost", COUNTING_VERSION.to_string());
     add("seed", plan.seed.to_string());
     add("compiler", compiler.unwrap_or_default().into());
-    if let Some(core) = plan.emulation().and_then(|emulation| emulation.core.as_ref()) {
+    let emulation = plan.emulation();
+    if let Some(core) = emulation.and_then(|emulation| emulation.core.as_ref()) {
         add("core", core.fingerprint.clone());
-        if let Some(one_in) = core.one_in {
-            add("cycles-one-in", one_in.to_string());
-        }
+    }
+    if let Some(one_in) = emulation.and_then(|emulation| emulation.cycles_one_in) {
+        add("cycles-one-in", one_in.to_string());
     }
     let variant = &plan.variants[0];
     if let Some(guest) = &variant.guest {

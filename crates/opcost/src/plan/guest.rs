@@ -28,6 +28,9 @@ pub struct EmulationPlan {
     /// The core whose cycles are modelled; `None` counts without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<CorePlan>,
+    /// The instructions that each one whose cycles are modelled stands for; `None` models all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycles_one_in: Option<u16>,
     /// Machines that run at the same time.
     pub jobs: usize,
     /// Files and folders to have in every guest, as `PATH` or `PATH:PATH_IN_GUEST`.
@@ -51,9 +54,6 @@ pub struct CorePlan {
     pub fingerprint: String,
     /// Its file, whole, so that a recording can be made again.
     pub text: String,
-    /// The instructions that each one whose cycles are modelled stands for; `None` models all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub one_in: Option<u64>,
     /// What is known of its errors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub validation: Option<Validation>,
@@ -67,7 +67,7 @@ impl CorePlan {
     pub fn new(given: String, text: &str) -> Result<CorePlan, CoreError> {
         let core = Core::parse(text)?;
         let (name, fingerprint) = (core.name().into(), core.fingerprint());
-        Ok(CorePlan { name, given, fingerprint, text: text.into(), one_in: None, validation: None })
+        Ok(CorePlan { name, given, fingerprint, text: text.into(), validation: None })
     }
 }
 

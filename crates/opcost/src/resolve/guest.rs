@@ -200,6 +200,7 @@ pub(super) fn resolve_emulation(
     Ok(Some(EmulationPlan {
         model: experiment.model.then_some(caches),
         core: resolve_core(experiment, surroundings)?,
+        cycles_one_in: experiment.cycles_one_in,
         jobs,
         pack: experiment.pack.clone(),
         pack_used: experiment.pack_used,
@@ -252,8 +253,7 @@ fn resolve_core(
             "--cycles models one core; leave --cpus out, or count without --cycles",
         ));
     }
-    let core = surroundings.core(experiment.core.as_deref().unwrap_or(CORE_DEFAULT))?;
-    Ok(Some(CorePlan { one_in: experiment.cycles_one_in, ..core }))
+    surroundings.core(experiment.core.as_deref().unwrap_or(CORE_DEFAULT)).map(Some)
 }
 
 fn only_emulated(name: &str) -> anyhow::Error {

@@ -97,7 +97,7 @@ impl Plan {
             fresh_boots: self.boots_kernels() && emulation.is_some_and(|plan| !plan.booted_once),
             model: model.is_some(),
             cycles: emulation.is_some_and(|emulation| emulation.core.is_some()),
-            cycles_one_in: emulation.and_then(|emulation| emulation.core.as_ref()?.one_in),
+            cycles_one_in: emulation.and_then(|emulation| emulation.cycles_one_in),
             core: emulation.and_then(|emulation| Some(emulation.core.as_ref()?.given.clone())),
             cache: model.map(cache_texts).unwrap_or_default(),
             jobs: emulation.map(|emulation| emulation.jobs as u32),

@@ -36,10 +36,11 @@ fn made(parts: [[u64; 6]; 2]) -> Recording {
 }
 
 /// The same where one slice of instructions in so many was modelled, with a standard error of the cycles.
-fn sliced(parts: [[u64; 6]; 2], slices: Option<(u64, u64)>) -> Recording {
+fn sliced(parts: [[u64; 6]; 2], slices: Option<(u16, u64)>) -> Recording {
     let mut plan = emulated::plan(&["off", "on"], 6);
     let Target::Emulated(emulation) = &mut plan.target else { panic!("emulated") };
-    emulation.core = Some(CorePlan { one_in: slices.map(|(one_in, _)| one_in), ..core("zen4") });
+    emulation.core = Some(core("zen4"));
+    emulation.cycles_one_in = slices.map(|(one_in, _)| one_in);
     emulated::recording(plan, 0, |slot| {
         let own = parts[usize::from(slot.variant)];
         let mut tree = Tree::default();

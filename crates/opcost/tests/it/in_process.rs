@@ -194,6 +194,7 @@ fn planned_emulated(pairs: u32) -> Plan {
     plan.target = Target::Emulated(EmulationPlan {
         model: None,
         core: None,
+        cycles_one_in: None,
         jobs: 1,
         pack: Vec::new(),
         pack_used: false,

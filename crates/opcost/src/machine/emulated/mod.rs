@@ -126,8 +126,7 @@ impl<'a> Emulated<'a> {
         let learned = self_test::learn(&tools, emulator, folder.path(), interrupt, say)?;
         let mut plugin_arguments = learned.filters.arguments();
         plugin_arguments.extend(command_line::model_arguments(emulation.model.as_ref()));
-        let one_in = emulation.core.as_ref().and_then(|core| core.one_in);
-        plugin_arguments.extend(one_in.map(|one_in| format!("one-in={one_in}")));
+        plugin_arguments.extend(emulation.cycles_one_in.map(|one_in| format!("one-in={one_in}")));
         plugin_arguments.push("profile=on".into());
         plugin_arguments.push(Self::mode_argument(emulator));
         plugin_arguments.push(match emulator {

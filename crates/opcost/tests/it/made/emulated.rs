@@ -12,6 +12,7 @@ pub(crate) fn plan(filters: &[&str], pairs: u32) -> Plan {
     plan.target = Target::Emulated(EmulationPlan {
         model: None,
         core: None,
+        cycles_one_in: None,
         jobs: 1,
         pack: Vec::new(),
         pack_used: false,
