@@ -81,7 +81,7 @@ fn core(rounds: usize, bytes: usize, folder: &Path) {
     let modelled = format!(",window=whole,cycles={}", table.display());
     println!("gzip -6 of {bytes} bytes, CPU time of {rounds} rounds in turn");
     let slices = format!("{modelled},one-in=16");
-    let ways = [",slice=whole", &modelled, &slices].map(|more| plugin(folder, more));
+    let ways = [",window=whole", &modelled, &slices].map(|more| plugin(folder, more));
     let mut each: Vec<[f64; 3]> = Vec::new();
     for _ in 0..rounds {
         each.push(ways.each_ref().map(|plugin| {
