@@ -253,6 +253,8 @@ fn what_has_no_meaning_is_refused() {
     assert!(refusal(&host).contains("'model' is for the emulated machine"));
     let host = Experiment { model: false, pack_used: true, ..host };
     assert!(refusal(&host).contains("'pack-used' is for the emulated machine"));
+    let host = Experiment { cycles_one_in: Some(16), ..experiment(2, 2) };
+    assert!(refusal(&host).contains("'cycles-one-in' is for the emulated machine"));
     let host = Experiment { kernel: vec!["a".into()], ..experiment(2, 2) };
     assert!(refusal(&host).contains("'kernel' is for the emulated machine"));
     let mut host = Experiment { tree: Some("/usr".into()), ..experiment(2, 2) };
@@ -273,11 +275,15 @@ fn what_has_no_meaning_is_refused() {
     assert!(
         refusal(&primary).contains("not counted on this emulated machine; there are instructions,")
     );
+    let sliced = |one_in| Experiment { cycles: true, cycles_one_in: Some(one_in), ..two() };
     for (asked, why) in [
         (Experiment { cpus: Some(9), ..two() }, "--cpus 9: give 1 to 8"),
         (Experiment { cpus: Some(0), ..two() }, "--cpus 0"),
         (Experiment { memory_mib: Some(1), ..two() }, "--memory-mib 1"),
         (Experiment { jobs: Some(0), ..two() }, "--jobs 0"),
+        (Experiment { cycles_one_in: Some(16), ..two() }, "cycles-one-in 16: it says how many"),
+        (sliced(1), "cycles-one-in 1: give a number from 2 to 1000"),
+        (sliced(1001), "cycles-one-in 1001: give a number from 2 to 1000"),
         (Experiment { tree: Some("/none".into()), ..two() }, "folder '/none' is not a directory"),
         (Experiment { boot: vec!["a\nb".into()], ..two() }, "one line"),
         (Experiment { pack_used: true, ..two() }, "--pack-used is for commands: workload syscall"),
