@@ -315,15 +315,18 @@ impl Memory {
         level
     }
 
-    /// Learns from a line of code that is not timed.
+    /// Learns from a line of code; whether L2 held it, if the instruction cache did not.
     #[inline(always)]
-    pub(crate) fn learn_code(&mut self, line: u64) {
-        if !self.code.touch(line) {
-            self.events.code_misses += 1;
-            if !self.l2.touch(line) {
-                self.l3.touch(line);
-            }
+    pub(crate) fn learn_code(&mut self, line: u64) -> Option<bool> {
+        if self.code.touch(line) {
+            return None;
         }
+        self.events.code_misses += 1;
+        let near = self.l2.touch(line);
+        if !near {
+            self.l3.touch(line);
+        }
+        Some(near)
     }
 
     /// A store that goes past the caches; when it has left.
@@ -340,15 +343,8 @@ impl Memory {
     /// A line of code that prediction asks for in some cycle; when the front end has it, if the instruction cache
     /// did not hold it.
     pub(crate) fn code(&mut self, line: u64, cycle: u64) -> Option<u64> {
-        if self.code.touch(line) {
-            return None;
-        }
-        self.events.code_misses += 1;
+        let near = self.learn_code(line)?;
         let moved = self.code_from_l2.reserve(cycle);
-        let near = self.l2.touch(line);
-        if !near {
-            self.l3.touch(line);
-        }
         // A program that runs again and again finds its code in L3.
         Some(moved + if near { self.l2_latency } else { self.l3_latency })
     }

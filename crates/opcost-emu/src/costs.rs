@@ -101,7 +101,7 @@ fn counts(arguments: &Arguments, several: bool, sums: &Counters) -> Counts {
         }
     }
     if arguments.one_in > 1 {
-        // A slice may be the program's and the kernel's: only where there is no kernel it is the program's.
+        // A slice may hold the program's and the kernel's instructions. Without a kernel all are the program's.
         for domain in domains.iter().filter(|domain| !arguments.system || **domain == Domain::All) {
             let slices = sums.get(Figure::Slices, Domain::All);
             counts.push((CYCLES_SLICES.into(), *domain, slices));

@@ -136,8 +136,8 @@ impl Counters {
 
     /// The standard error of modelled cycles of which slices were measured, for `one_in` cycles each.
     ///
-    /// That of a total from a random sample without replacement (W. G. Cochran, *Sampling Techniques*, 3rd edition,
-    /// section 2.5). A single slice does not tell how far slices differ, and its whole total is taken for the error.
+    /// It is the error of a total from a random sample without replacement (W. G. Cochran, *Sampling Techniques*, 3rd
+    /// edition, section 2.5). A single slice does not tell how far slices differ, so its whole total is the error.
     pub(crate) fn slice_error(&self, one_in: u64) -> u64 {
         let [slices, cycles, squares] = [Figure::Slices, Figure::SliceCycles, Figure::SliceSquares]
             .map(|figure| self.get(figure, Domain::All) as f64);

@@ -1,4 +1,4 @@
-//! Which stretches of the execution a modelled core times, where it does not time all.
+//! The slices of an execution that a modelled core times, if it does not time everything.
 //!
 //! R. E. Wunderlich, T. F. Wenisch, B. Falsafi and J. C. Hoe, "SMARTS: accelerating microarchitecture simulation via rigorous
 //! statistical sampling", ISCA 2003: caches and predictors learn from everything, and slices of a few thousand instructions

@@ -163,7 +163,7 @@ proptest! {
             }
         }
         let (one, other) = (timed.events(), untimed.events());
-        // Which lines are late and which stores forward is a matter of time.
+        // Time decides which lines are late and which stores forward.
         let of_time = |events: Events| Events {
             late_lines: 0,
             forwarded: 0,

@@ -107,7 +107,7 @@ fn slices_stand_for_the_whole_within_their_error() {
     let [all, estimated] = [&whole, &sliced].map(|work| count(work, MODEL_CYCLES));
     assert_eq!(count(&whole, "instructions"), count(&sliced, "instructions"));
     let (slices, error) = (count(&sliced, CYCLES_SLICES), count(&sliced, CYCLES_ERROR));
-    // Of 21 million instructions, those behind the first ten.
+    // Slices begin behind the first ten of 21 million instructions.
     assert!((150..300).contains(&slices), "{slices}");
     assert!(error > 0 && error < all / 10, "{error} of {all}");
     assert!(all.abs_diff(estimated) < 3 * error, "{all}, by slices {estimated} ± {error}");

@@ -345,7 +345,7 @@ pub struct Layouts {
 }
 
 impl Layouts {
-    /// Those of the blocks that were compared, a block each; nobody looked at them early.
+    /// The layouts of the blocks that were compared, one for each block. Nobody looked at them early.
     fn of(paired: &Paired) -> Layouts {
         let ratios: Option<Vec<f64>> =
             paired.differences().iter().map(|difference| paired.ratio(*difference)).collect();

@@ -135,7 +135,7 @@ fn modelled_slices_have_an_error_of_their_own() {
     // Modelled whole, the same change decides.
     let whole = made([CALM, variant]);
     assert_eq!(row(&compare(&whole).0, MODEL_CYCLES).changes[0].verdict, Verdict::Changed);
-    // Of two recordings, the wider error counts.
+    // The wider error of the two recordings counts.
     let of = |recording| VariantOf { recording, variant: 1 };
     let later = Recording { id: "later".into(), ..whole };
     let both = across([of(&recording), of(&later)], &[]).unwrap();
