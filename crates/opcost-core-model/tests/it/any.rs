@@ -93,6 +93,8 @@ proptest! {
         }
     }
 
+    // Where a cut parts a comparison from its branch, the two are still one, but the comparison is placed before its branch is
+    // known.
     #[test]
     fn a_block_in_two_pieces_costs_as_whole(
         codes in prop::collection::vec(known(), 2..20),
@@ -117,13 +119,18 @@ proptest! {
         for access in &mut later {
             access.instruction -= cut as u16;
         }
+        let parts_a_pair = codes[cut] == jne() && codes[cut - 1] != jne();
         let (mut one, mut two) = (Machine::new(&core), Machine::new(&core));
         for _ in 0..turns {
             let next = whole.start();
             let took = one.execute(&whole, 0..codes.len(), &accesses, next);
             let first = two.execute(&front, 0..cut, &accesses[..at], back.start());
             let second = two.execute(&back, 0..codes.len() - cut, &later, next);
-            prop_assert_eq!(first + second, took);
+            if parts_a_pair {
+                prop_assert!(one.cycle().abs_diff(two.cycle()) <= turns as u64);
+            } else {
+                prop_assert_eq!(first + second, took);
+            }
         }
         prop_assert_eq!(one.events(), two.events());
         prop_assert_eq!(one.unknown(), two.unknown());
