@@ -389,7 +389,7 @@ fn a_region_of_a_program_is_held_against_a_limit() {
          [case.sums]\ncommand = './work'\nmetric = ['sum/instructions:u', 'other/instructions:u']\n"
     );
     let Some(yard) = Yard::new(&suite) else { return };
-    let include = crate::tidy::root().join("crates/opcost-region/include");
+    let include = crate::lab::root().join("crates/opcost-region/include");
     yard.script("build", &format!("cc -O1 -I '{}' -x c work.in -o work", include.display()));
     let program = |rounds: u32| {
         format!(
@@ -463,7 +463,7 @@ fn notes_of_commits_keep_figures_without_a_server() {
 
 /// Runs a script of this repository in the lab's repository, with programs of the test before others.
 fn script_ci(yard: &Yard, name: &str, environment: &[(&str, &str)]) -> Ended {
-    let script = crate::tidy::root().join("script/ci").join(name);
+    let script = crate::lab::root().join("script/ci").join(name);
     let mut command = yard.lab.shell(&format!("exec '{}'", script.display()));
     let path = std::env::var("PATH").unwrap_or_default();
     command.current_dir(yard.lab.path("repository"));
@@ -554,7 +554,7 @@ fn the_sample_repository_is_the_same_everywhere() {
         return;
     }
     let lab = Lab::new();
-    let script = crate::tidy::root().join("examples/gate/make-repository");
+    let script = crate::lab::root().join("examples/gate/make-repository");
     let mut heads = Vec::new();
     for name in ["one", "another/place"] {
         let folder = lab.path(name);

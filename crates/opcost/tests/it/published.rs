@@ -1,12 +1,11 @@
 //! The figures of five published investigations, imported and judged by the ordinary commands.
 
-use crate::lab::{Lab, Started};
+use crate::lab::{Lab, root};
 use serde_json::Value;
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/published")
+    root().join("experiments/published")
 }
 
 /// Imports a published table.
@@ -158,26 +157,4 @@ fn one_column_alone_is_shown_without_a_verdict() {
     let text = Lab::new().output(&["import", &path]);
     assert!(text.contains("1,121,901,478,363  native, 1 run"), "{text}");
     assert!(!text.contains('→'), "{text}");
-}
-
-#[test]
-fn the_page_shows_what_the_command_prints() {
-    let root = folder().join("../..");
-    let page = std::fs::read_to_string(root.join("docs/investigations/published.md")).unwrap();
-    let files: BTreeSet<String> = std::fs::read_dir(folder())
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
-        .collect();
-    assert_eq!(files.len(), 12);
-    let lab = Lab::new();
-    for file in files {
-        let file = format!("experiments/published/{file}");
-        let mut command = lab.command(&["import", &file]);
-        let text =
-            command.current_dir(&root).env("COLUMNS", "80").spawn().unwrap().end().expect(0).stdout;
-        // The last line has the identifier of the recording.
-        let (text, _) = text.trim_end().rsplit_once('\n').unwrap();
-        let shown = format!("opcost import {file}\n```\n\n```text\n{text}\n```\n");
-        assert!(page.contains(&shown), "the page has not: {shown}");
-    }
 }

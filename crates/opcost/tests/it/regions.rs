@@ -1,9 +1,8 @@
 //! Regions that a program marks itself: with the header, the crate, the Python module, and in suites of
 //! google-benchmark and pytest.
 
-use crate::lab::{Ended, Lab};
+use crate::lab::{Ended, Lab, root};
 use crate::needs;
-use crate::tidy::root;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;

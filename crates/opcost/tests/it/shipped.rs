@@ -1,7 +1,6 @@
 //! Files that ship with opcost: found from the program, wherever its folder is, and used by name.
 
-use crate::lab::{Ended, Lab, OPCOST};
-use crate::tidy::root;
+use crate::lab::{Ended, Lab, OPCOST, root};
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Stdio};
@@ -161,34 +160,4 @@ fn a_build_has_the_experiments_of_its_source() {
     let mut listed = names(&listed);
     listed.sort_unstable();
     assert_eq!(listed, there);
-}
-
-/// What others build from holds all that it needs, the C library and the licences, too.
-#[test]
-fn crates_for_others_are_whole() {
-    let has = |name: &str, wanted: &[&str]| {
-        let output = Command::new(env!("CARGO"))
-            .args(["package", "--list", "--offline", "--allow-dirty", "--package", name])
-            .current_dir(root())
-            .output()
-            .unwrap();
-        let list = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        for file in [wanted, &["LICENSE-MIT", "LICENSE-APACHE", "README.md", "src/lib.rs"]].concat()
-        {
-            assert!(list.lines().any(|line| line == file), "{name} has no {file}:\n{list}");
-        }
-        let tests = list.lines().find(|line| line.starts_with("tests/") && line.ends_with(".rs"));
-        assert_eq!(tests, None, "{name} has tests that need the repository");
-    };
-    has(
-        "patchpoint",
-        &[
-            "c/include/patchpoint.h",
-            "c/src/arch/x86_64.c",
-            "c/src/patchpoint.map",
-            "tests/peer_sizes.c",
-        ],
-    );
-    has("opcost-region", &["include/opcost.h"]);
 }

@@ -11,6 +11,11 @@ use tempfile::TempDir;
 /// The program under test.
 pub(crate) const OPCOST: &str = env!("CARGO_BIN_EXE_opcost");
 
+/// The repository's folder. Tests of its own sources and pages belong into `house`.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
 /// The smallest comparison of workloads: four runs of hardly any work.
 pub(crate) const TINY: [&str; 8] = [
     "compare",

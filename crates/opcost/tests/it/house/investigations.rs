@@ -1,10 +1,11 @@
-//! The pages of the investigations name commands that exist.
+//! The pages of the investigations name commands that exist, and show what those print.
 
+use crate::lab::{Lab, Started, root};
 use opcost_work::{WORKLOADS, WorkloadSpec};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/investigations")
+    root().join("docs/investigations")
 }
 
 /// The words of every command of ours in code, in the text or in a block for a shell.
@@ -37,7 +38,7 @@ fn wrong(words: &[String], subcommands: &[String]) -> Vec<String> {
         wrong.push(format!("there is no command {}", words[0]));
     }
     for (index, word) in words.iter().enumerate() {
-        if word.starts_with("experiments/") && !folder().join("../..").join(word).exists() {
+        if word.starts_with("experiments/") && !root().join(word).exists() {
             wrong.push(format!("there is no file {word}"));
         }
         if word == "--workload" {
@@ -119,4 +120,32 @@ fn what_does_not_exist_is_named() {
     assert!(says("there is no workload 'sysc'"), "{problems:?}");
     assert!(says("has no parameter 'slot'"), "{problems:?}");
     assert_eq!(problems.iter().filter(|problems| problems.is_empty()).count(), 1);
+}
+
+#[test]
+fn the_page_shows_what_the_command_prints() {
+    let page = std::fs::read_to_string(folder().join("published.md")).unwrap();
+    let files: std::collections::BTreeSet<String> =
+        std::fs::read_dir(root().join("experiments/published"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+    assert_eq!(files.len(), 12);
+    let lab = Lab::new();
+    for file in files {
+        let file = format!("experiments/published/{file}");
+        let mut command = lab.command(&["import", &file]);
+        let text = command
+            .current_dir(root())
+            .env("COLUMNS", "80")
+            .spawn()
+            .unwrap()
+            .end()
+            .expect(0)
+            .stdout;
+        // The last line has the identifier of the recording.
+        let (text, _) = text.trim_end().rsplit_once('\n').unwrap();
+        let shown = format!("opcost import {file}\n```\n\n```text\n{text}\n```\n");
+        assert!(page.contains(&shown), "the page has not: {shown}");
+    }
 }

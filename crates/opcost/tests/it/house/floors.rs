@@ -1,6 +1,7 @@
 //! Modules stand on floors: each may import from the floors below it only.
 
-use crate::tidy::{root, with_ending};
+use super::tidy::with_ending;
+use crate::lab::root;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,12 +1,10 @@
 //! The house rules that a program can check.
 
+use crate::lab::root;
 use crate::made;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
+use std::process::Command;
 
 /// Every file of the project, build output left out.
 fn files() -> Vec<PathBuf> {
@@ -338,5 +336,55 @@ fn what_is_measured_is_optimised_in_every_profile() {
     for profile in profiles.keys() {
         let level = opt_level(profiles, profile, "opcost-work");
         assert_eq!(level, "3", "profile {profile}");
+    }
+}
+
+/// What others build from holds all that it needs, the C library and the licences, too.
+#[test]
+fn crates_for_others_are_whole() {
+    let has = |name: &str, wanted: &[&str]| {
+        let output = Command::new(env!("CARGO"))
+            .args(["package", "--list", "--offline", "--allow-dirty", "--package", name])
+            .current_dir(root())
+            .output()
+            .unwrap();
+        let list = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        for file in [wanted, &["LICENSE-MIT", "LICENSE-APACHE", "README.md", "src/lib.rs"]].concat()
+        {
+            assert!(list.lines().any(|line| line == file), "{name} has no {file}:\n{list}");
+        }
+        let tests = list.lines().find(|line| line.starts_with("tests/") && line.ends_with(".rs"));
+        assert_eq!(tests, None, "{name} has tests that need the repository");
+    };
+    has(
+        "patchpoint",
+        &[
+            "c/include/patchpoint.h",
+            "c/src/arch/x86_64.c",
+            "c/src/patchpoint.map",
+            "tests/peer_sizes.c",
+        ],
+    );
+    has("opcost-region", &["include/opcost.h"]);
+}
+
+#[test]
+fn every_rule_is_in_the_guide() {
+    let guide = fs::read_to_string(root().join("docs/guide.md")).unwrap();
+    for rule in opcost::comparison::ledger::RULES {
+        assert!(guide.contains(&format!("\n| {} | ", rule.name)), "{}", rule.name);
+    }
+}
+
+/// Else script/test takes them for unchanged when a page has changed.
+#[test]
+fn other_tests_read_no_page() {
+    let house = root().join("crates/opcost/tests/it/house");
+    for (path, text) in with_ending("rs") {
+        let reads = ["root().join(\"docs", "/../docs", "root().join(\"README"].iter().any(|part| {
+            text.lines().any(|line| line.contains(part) && !line.contains("include_str!"))
+        });
+        assert!(!reads || path.starts_with(&house), "{} reads a page", path.display());
     }
 }
