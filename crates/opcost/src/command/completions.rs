@@ -1,6 +1,7 @@
 //! `opcost completions`: what a shell completes, words of the command line and names that are known
 //! when it is asked.
 
+use crate::command::globals;
 use crate::comparison::ledger::RULES;
 use crate::exit::Status;
 use crate::import::FORMATS;
@@ -166,8 +167,7 @@ fn experiments(current: &OsStr) -> Vec<CompletionCandidate> {
 
 /// Recordings of the default store, newest first.
 fn recordings(current: &OsStr) -> Vec<CompletionCandidate> {
-    let store = std::env::var_os("OPCOST_STORE").map(Into::into);
-    let path = store.or_else(crate::command::globals::default_store_path);
+    let path = globals::store_of_environment().or_else(globals::default_store_path);
     let listed =
         path.and_then(|path| Store::open_for_reading(&path).ok()?.list().ok()).unwrap_or_default();
     let named = listed.into_iter().rev().map(|head| (head.id, head.experiment));

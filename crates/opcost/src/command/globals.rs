@@ -12,8 +12,8 @@ use std::path::PathBuf;
 /// What every command takes.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Globals {
-    /// File that recordings are stored in [default: recordings.sqlite in the XDG data directory]
-    #[arg(long, value_name = "PATH", env = "OPCOST_STORE", global = true, hide_env_values = true)]
+    /// File that recordings are stored in [default: recordings.sqlite in the XDG data directory] [env: OPCOST_STORE]
+    #[arg(long, value_name = "PATH", global = true)]
     pub store: Option<PathBuf>,
 
     /// Print results and errors only
@@ -30,12 +30,14 @@ pub struct Globals {
 }
 
 impl Globals {
+    /// The store's file where one is named, here or by `OPCOST_STORE`.
+    pub(crate) fn named_store(&self) -> Option<PathBuf> {
+        self.store.clone().or_else(store_of_environment)
+    }
+
     /// The store's file.
     pub(crate) fn store_path(&self) -> Result<PathBuf> {
-        if let Some(path) = &self.store {
-            return Ok(path.clone());
-        }
-        default_store_path().ok_or_else(|| {
+        self.named_store().or_else(default_store_path).ok_or_else(|| {
             fail(
                 Status::Missing,
                 "neither XDG_DATA_HOME nor HOME says where recordings go; give --store PATH",
@@ -46,7 +48,7 @@ impl Globals {
     /// The store, opened to add to it. Its folder is made where it is the default one; another may be a typo.
     pub(crate) fn store_for_writing(&self) -> Result<Store> {
         let path = self.store_path()?;
-        if let (None, Some(folder)) = (&self.store, path.parent()) {
+        if let (None, Some(folder)) = (self.named_store(), path.parent()) {
             std::fs::create_dir_all(folder)
                 .with_context(|| {
                     format!("cannot make the folder '{}' for recordings", folder.display())
@@ -70,6 +72,11 @@ impl Globals {
             full_names: false,
         }
     }
+}
+
+/// The store's file that `OPCOST_STORE` names; an empty variable names none, as those of XDG.
+pub(crate) fn store_of_environment() -> Option<PathBuf> {
+    std::env::var_os("OPCOST_STORE").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 /// The store's file where none is named; `None` where nothing says where a user's files are.

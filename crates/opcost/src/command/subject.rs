@@ -11,6 +11,7 @@ use crate::sampling::{
 use crate::time::TimeLimit;
 use anyhow::{Context, Result};
 use clap::Args;
+use opcost_attach::AttachError;
 use opcost_profile::read::about::{About, EventAbout};
 use opcost_profile::session::Recorded;
 use opcost_record::{Domain, Failure, MetricKey, Outcome};
@@ -166,7 +167,7 @@ impl SubjectArgs {
             Some(pid) => {
                 let threads = existing::threads(proc_root, pid);
                 if threads.is_empty() {
-                    return Err(fail(Status::Missing, format!("-p {pid}: no such process")));
+                    return Err(fail(Status::Missing, AttachError::NoProcess { pid }.to_string()));
                 }
                 (SamplingTarget::Threads(threads), vec![pid], format!("process {pid}"))
             }

@@ -273,7 +273,11 @@ fn what_to_profile_has_to_be_said_once() {
     check(&["true", "--duration", "1s"], 2, &["cannot be used with"]);
     check(&["-w", "syscall", "--param", "ops"], 2, &["--param ops: expected KEY=VALUE"]);
     check(&["--param", "ops=3"], 2, &["--workload"]);
-    check(&["-p", "2147483647"], 5, &["-p 2147483647: no such process"]);
+    check(
+        &["-p", "2147483647"],
+        5,
+        &["there is no process 2147483647; give the number of a running program (pgrep"],
+    );
     check(&["no-such-command-anywhere"], 4, &["no-such-command-anywhere"]);
 }
 
@@ -290,7 +294,7 @@ fn top_needs_a_terminal_or_a_number_of_tables() {
     Lab::new().run(&["top"]).expect(2).says(&["opcost top needs a terminal", "--batch N"]);
     Lab::new().run(&["top", "--batch", "0"]).expect(2).says(&["--batch"]);
     let nobody = ["top", "--batch", "1", "-p", "2147483647"];
-    Lab::new().run(&nobody).expect(5).says(&["no such process"]);
+    Lab::new().run(&nobody).expect(5).says(&["there is no process"]);
 }
 
 #[cfg(feature = "top")]

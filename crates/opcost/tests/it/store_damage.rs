@@ -155,6 +155,11 @@ fn without_a_store_given_the_data_folder_is_used() {
     command.env_remove("OPCOST_STORE").env_remove("XDG_DATA_HOME").env("HOME", lab.path("home"));
     assert!(command.status().unwrap().success());
     assert!(lab.exists("home/.local/share/opcost/recordings.sqlite"));
+    // An empty variable names no store, as those of XDG name no folder.
+    let mut command = lab.command(&TINY);
+    command.env("OPCOST_STORE", "").env("XDG_DATA_HOME", lab.path("other"));
+    assert!(command.status().unwrap().success());
+    assert!(lab.exists("other/opcost/recordings.sqlite"));
 }
 
 #[test]

@@ -247,7 +247,7 @@ fn tree_of(case: &Case, site: &Site) -> Option<PathBuf> {
 /// Deletes the oldest recordings of a store of gates, if there are too many. What cannot be deleted stays.
 pub(in crate::command) fn forget_old(globals: &Globals, store: &Path) {
     // What a user named is the user's.
-    if globals.store.is_some() {
+    if globals.named_store().is_some() {
         return;
     }
     let Ok(mut store) = Store::open_for_writing(store) else { return };
@@ -262,7 +262,7 @@ pub(in crate::command) fn forget_old(globals: &Globals, store: &Path) {
 
 /// Where recordings of a gate go: where the user says, else beside its builds.
 pub(in crate::command) fn store_path(globals: &Globals, beside: PathBuf) -> Result<PathBuf> {
-    let path = globals.store.clone().unwrap_or(beside);
+    let path = globals.named_store().unwrap_or(beside);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder {
         std::fs::create_dir_all(folder)

@@ -10,6 +10,7 @@ use crate::command::output::print;
 use crate::exit::{Status, WithStatus, fail};
 use crate::sampling::existing;
 use anyhow::{Context, Result};
+use opcost_attach::AttachError;
 use opcost_sys::interrupt::Interrupt;
 use std::io::IsTerminal;
 use std::path::Path;
@@ -37,7 +38,7 @@ pub(super) fn view(globals: &Globals, args: &TopArgs) -> Result<Status> {
     if let Some(pid) = args.pid
         && existing::threads(Path::new("/proc"), pid).is_empty()
     {
-        return Err(fail(Status::Missing, format!("-p {pid}: no such process")));
+        return Err(fail(Status::Missing, AttachError::NoProcess { pid }.to_string()));
     }
     let interrupt = Interrupt::install()
         .context("cannot install the signal handler")
