@@ -8,7 +8,7 @@ use super::error::KernelError;
 use super::source::Source;
 use super::spec::{Recipe, Revision, check_name};
 use super::step::{Expected, Steps, words};
-use super::{Kernel, functions, git, image, kconfig, tools};
+use super::{Kernel, functions, git, image, kconfig, renamed, tools};
 use opcost_record::printable::hexadecimal;
 use opcost_sys::clock::{monotonic_ns, unix_ns};
 use opcost_sys::interrupt::Interrupt;
@@ -337,16 +337,18 @@ fn make_image(
     };
     let name = &ingredients.name;
     let path = objects.join(CONFIG);
-    let configuration = &ingredients.configuration;
-    let text = if configuration.kind == ConfigurationKind::Whole {
-        without_missing_keys(&configuration.asked(), source).text_with(&[])
+    let kind = ingredients.configuration.kind;
+    let mut configs = ingredients.configuration.configs();
+    let text = if kind == ConfigurationKind::Whole {
+        without_missing_keys(&Config::asked(&configs), source).text_with(&[])
     } else {
+        renamed::in_words_of(source, &mut configs);
         make(format!("configuring {name}"), "tinyconfig", steps)?;
-        Config::read(&path)?.text_with(&configuration.configs())
+        Config::read(&path)?.text_with(&configs)
     };
     fs::write(&path, text).map_err(KernelError::file("write", &path))?;
     make(format!("configuring {name}"), "olddefconfig", steps)?;
-    check_options(&Config::read(&path)?, configuration, source)?;
+    check_options(&Config::read(&path)?, kind, &Config::asked(&configs), source)?;
     steps.expected = expected;
     make(format!("building {name}"), "bzImage", steps)
 }
@@ -368,23 +370,20 @@ fn without_missing_keys(config: &Config, source: &Path) -> Config {
 /// Checks what came of the options that were asked for.
 fn check_options(
     came: &Config,
-    configuration: &Configuration,
+    kind: ConfigurationKind,
+    asked: &Config,
     source: &Path,
 ) -> Result<(), KernelError> {
-    let lines = match configuration.kind {
+    let lines = match kind {
         ConfigurationKind::Whole => {
             let missing = NEEDED
                 .iter()
                 .filter(|(name, _)| came.0.get(*name).is_none_or(|value| value != "y"));
             missing.map(|(name, why)| format!("CONFIG_{name}=y is missing: {why}")).collect()
         }
-        ConfigurationKind::Fragments => {
-            kconfig::explain(source, &came.unfulfilled(&configuration.asked()))
-        }
+        ConfigurationKind::Fragments => kconfig::explain(source, &came.unfulfilled(asked)),
         // Linux adds and drops options from release to release.
-        ConfigurationKind::Own => {
-            kconfig::explain_known(source, &came.unfulfilled(&configuration.asked()))
-        }
+        ConfigurationKind::Own => kconfig::explain_known(source, &came.unfulfilled(asked)),
     };
     if lines.is_empty() { Ok(()) } else { Err(KernelError::Options(lines)) }
 }

@@ -1,6 +1,6 @@
 //! Why an option did not come about: what the source's Kconfig files say of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -45,6 +45,16 @@ fn explain_those(
             format!("CONFIG_{name}={asked} was asked for, but it is {came}: {why}")
         })
         .collect()
+}
+
+/// Those of some options that the source has.
+pub(super) fn declared<'a>(source: &Path, names: &[&'a str]) -> BTreeSet<&'a str> {
+    let mut found: BTreeMap<&str, Option<Declared>> =
+        names.iter().map(|name| (*name, None)).collect();
+    if !found.is_empty() {
+        kconfig_files(source).iter().for_each(|text| look_up(text, &mut found));
+    }
+    found.into_iter().filter_map(|(name, found)| found.map(|_| name)).collect()
 }
 
 impl Declared {

@@ -13,6 +13,7 @@ mod git;
 mod image;
 mod kconfig;
 mod modules;
+mod renamed;
 mod repository;
 mod source;
 mod spec;

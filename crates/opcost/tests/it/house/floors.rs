@@ -100,6 +100,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
         &[
             &["disk", "error", "kconfig"],
             &["config", "functions", "image", "modules", "spec", "step"],
+            &["renamed"],
             &["cache", "git", "tools"],
             &["repository", "source"],
             &["build"],
