@@ -23,8 +23,10 @@ const SOURCES: [&str; 14] = [
 ];
 
 fn main() {
-    // In the repository links to the C library, in a package a copy.
-    let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("c");
+    // In the repository links to the C library, in a package a copy. The folder is where it is now, which need not be where this
+    // program was compiled.
+    let here = env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where the package is");
+    let library = Path::new(&here).join("c");
     println!("cargo::rerun-if-env-changed=PATCHPOINT_LINK");
     println!("cargo::rustc-check-cfg=cfg(patchpoint_native)");
     let set = |name: &str| env::var(format!("CARGO_CFG_TARGET_{name}")).unwrap_or_default();

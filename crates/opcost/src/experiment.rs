@@ -345,8 +345,8 @@ pub struct Experiment {
     #[serde(skip_serializing_if = "is_false")]
     pub pack_only: bool,
 
-    /// Boot a guest for every run. By default, variants on one kernel with the same boot options go
-    /// on from the kept state of a guest that was booted once
+    /// Boot a guest for every run. By default, variants on one kernel with the same boot options and
+    /// one CPU go on from the kept state of a guest that was booted once
     #[arg(long, help_heading = GUEST)]
     #[serde(skip_serializing_if = "is_false")]
     pub fresh_boots: bool,

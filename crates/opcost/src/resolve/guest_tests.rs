@@ -342,6 +342,11 @@ fn guests_are_booted_once_where_the_variants_boot_the_same() {
     let same = Experiment { kernel: vec!["a".into()], ..emulated(vec![one_workload()]) };
     assert!(once(&same));
     assert!(!once(&Experiment { fresh_boots: true, ..same.clone() }));
+    // What a boot leaves to each of several CPUs shifts comparisons; alone a variant is what it is.
+    let on_two = |variants| {
+        once(&Experiment { kernel: vec!["a".into()], cpus: Some(2), ..emulated(variants) })
+    };
+    assert!(on_two(vec![one_workload()]) && !on_two(vec![one_workload(), one_workload()]));
     for other in [
         Experiment { kernel: vec!["a".into(), "b".into()], ..same.clone() },
         Experiment { boot: vec!["quiet".into(), "nosmap".into()], ..same.clone() },
