@@ -1,6 +1,6 @@
 //! Why an option did not come about: what the source's Kconfig files say of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -26,19 +26,12 @@ fn explain_those(
     wrong: &[(String, String, String)],
     unknown_too: bool,
 ) -> Vec<String> {
-    if wrong.is_empty() {
-        return Vec::new();
-    }
-    let mut declared: BTreeMap<&str, Option<Declared>> =
-        wrong.iter().map(|(name, ..)| (name.as_str(), None)).collect();
-    for text in kconfig_files(source) {
-        look_up(&text, &mut declared);
-    }
+    let declared = declared(source, wrong.iter().map(|(name, ..)| name.as_str()));
     wrong
         .iter()
-        .filter(|(name, ..)| unknown_too || declared[name.as_str()].is_some())
+        .filter(|(name, ..)| unknown_too || declared.contains_key(name.as_str()))
         .map(|(name, asked, came)| {
-            let why = match &declared[name.as_str()] {
+            let why = match declared.get(name.as_str()) {
                 None => "this source has no such option".to_string(),
                 Some(found) => found.reason(asked),
             };
@@ -47,14 +40,19 @@ fn explain_those(
         .collect()
 }
 
-/// Those of some options that the source has.
-pub(super) fn declared<'a>(source: &Path, names: &[&'a str]) -> BTreeSet<&'a str> {
+/// What the source's Kconfig files say of options, without those that no file declares.
+pub(super) fn declared<'a>(
+    source: &Path,
+    names: impl IntoIterator<Item = &'a str>,
+) -> BTreeMap<&'a str, Declared> {
     let mut found: BTreeMap<&str, Option<Declared>> =
-        names.iter().map(|name| (*name, None)).collect();
+        names.into_iter().map(|name| (name, None)).collect();
     if !found.is_empty() {
-        kconfig_files(source).iter().for_each(|text| look_up(text, &mut found));
+        for text in kconfig_files(source) {
+            look_up(&text, &mut found);
+        }
     }
-    found.into_iter().filter_map(|(name, found)| found.map(|_| name)).collect()
+    found.into_iter().filter_map(|(name, found)| Some((name, found?))).collect()
 }
 
 impl Declared {

@@ -26,10 +26,9 @@ pub(super) fn in_words_of(source: &Path, fragments: &mut [Config]) {
         asked.get(*wanted).is_some_and(|value| value == "y") && !mentioned(other)
     });
     let names = renamed.clone().flat_map(|(old, new, _)| [*old, *new]);
-    let names: Vec<&str> = names.chain(excludes.clone().map(|(_, other)| *other)).collect();
-    let known = kconfig::declared(source, &names);
+    let known = kconfig::declared(source, names.chain(excludes.clone().map(|(_, other)| *other)));
     for (old, new, opposite) in renamed {
-        if known.contains(old) || !known.contains(new) {
+        if known.contains_key(old) || !known.contains_key(new) {
             continue;
         }
         for Config(options) in fragments.iter_mut() {
@@ -43,7 +42,7 @@ pub(super) fn in_words_of(source: &Path, fragments: &mut [Config]) {
             }
         }
     }
-    for (wanted, other) in excludes.filter(|(_, other)| known.contains(other)) {
+    for (wanted, other) in excludes.filter(|(_, other)| known.contains_key(other)) {
         for Config(options) in fragments.iter_mut().filter(|one| one.0.contains_key(*wanted)) {
             options.insert((*other).to_string(), "n".into());
         }

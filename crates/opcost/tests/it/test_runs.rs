@@ -48,7 +48,8 @@ fn a_log_that_was_cut_short_is_refused() {
     );
 }
 
-/// A repository with the script that runs test programs, a package, and a test program that adds a line to `runs`.
+/// A repository with the script that runs test programs, and a package. Its test programs say that they ran, and fail while
+/// there is a file `broken`.
 struct Package(Lab);
 
 impl Package {
