@@ -14,7 +14,7 @@ pub(crate) const VARIABLE: &str = "OPCOST_LIBEXEC";
 /// The folders where a program looks for the files that came with it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Shipped {
-    /// Folders of parts that are programs themselves, the first choice first.
+    /// Folders of parts (programs and libraries), the first choice first.
     parts: Vec<PathBuf>,
     /// Folders of data, the first choice first.
     data: Vec<PathBuf>,

@@ -306,8 +306,8 @@ mod tests {
         }
     }
 
-    /// The number of pairs made until exact counts settle the plan, and whether they did. `count`
-    /// gives two metrics, the primary first.
+    /// Pairs made until exact counts settle the plan, and whether they did; `count` gives the
+    /// primary metric and another one.
     fn settled_after(plan: &Plan, count: impl Fn(Option<u32>, u16) -> [u64; 2]) -> (u32, bool) {
         let mut stopping = Stopping::new(plan);
         for slot in plan.slots() {
