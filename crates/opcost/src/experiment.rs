@@ -1,7 +1,7 @@
 //! An experiment as a user writes it: a TOML file, or the same fields as command-line flags.
 //!
-//! Each field is declared once, here: its name is the flag's and the file's key, its first
-//! paragraph is the help text. [`crate::plan`] resolves what is left open.
+//! Each field is declared once, here. The field's name is the flag and the key in the file; the first
+//! paragraph of its comment is the help text. [`crate::plan`] resolves the fields that are left open.
 
 use crate::plan::{Aslr, EnvironmentPolicy, MachineKind, PairsOfVariants, SameFile, Shard, Width};
 use crate::sampling::CallGraph;

@@ -30,7 +30,7 @@ pub struct HookVariant<'a> {
 /// How a hook ended, unless it failed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HookEnd {
-    /// With status 0.
+    /// The hook ended with status 0.
     Done,
     /// A signal that interrupts opcost ended the hook, too.
     Interrupted,

@@ -73,8 +73,8 @@ impl<'a> Stopping<'a> {
         }
     }
 
-    /// The first pair's answer about the primary metric, if the plan looks at exact counts; `None`
-    /// on all later calls.
+    /// The first pair's answer about the primary metric, once the pair is made, if the plan looks
+    /// at exact counts. Only the first answer is returned.
     pub fn first_answer(&mut self) -> Option<String> {
         self.plan.stop.look_pairs?;
         if self.whole == 0 || !self.answer_is_due || !self.repeats_itself() {

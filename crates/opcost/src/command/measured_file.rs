@@ -1,4 +1,4 @@
-//! Finds the file that has the symbols of what the user names.
+//! Finds the file with the symbols of a program or kernel that the user names.
 
 use crate::exit::{HasStatus, Status, WithStatus};
 use crate::phases::Phases;

@@ -66,11 +66,11 @@ pub struct DoctorArgs {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Health {
-    /// All is well.
+    /// The subject works well.
     Good,
-    /// It works, but results are poorer.
+    /// The subject works, but results are poorer.
     Poor,
-    /// It is not available.
+    /// The subject is not available.
     Missing,
 }
 

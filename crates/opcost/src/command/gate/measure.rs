@@ -162,7 +162,7 @@ impl Bench<'_> {
         resolve(&experiment, &HostSurroundings)
     }
 
-    /// A label that identifies what is recorded, to find the recording again.
+    /// A label made of the keys and the experiment of a recording, to find the recording again.
     fn label(keys: &str, experiment: &Experiment) -> String {
         let text = experiment.to_toml().unwrap_or_default();
         let text = format!("{keys}\n{}\n{text}", env!("CARGO_PKG_VERSION"));

@@ -178,7 +178,7 @@ struct Walk<'a> {
     bench: Bench<'a>,
     trees: &'a Trees<'a>,
     phases: Phases,
-    /// Each case at the tip, counted by this process. Earlier recordings of other commits must depend on the same.
+    /// Each case at the tip, counted by this process. Earlier recordings of other commits must have the same key.
     fresh: BTreeMap<String, (String, Measured)>,
 }
 
