@@ -306,8 +306,7 @@ mod tests {
         }
     }
 
-    /// Pairs made until exact counts settle the plan, and whether they did; `count` gives the
-    /// primary metric and another one.
+    /// Pairs made until exact counts settle the plan, and whether they did; `count` gives the primary and another metric.
     fn settled_after(plan: &Plan, count: impl Fn(Option<u32>, u16) -> [u64; 2]) -> (u32, bool) {
         let mut stopping = Stopping::new(plan);
         for slot in plan.slots() {

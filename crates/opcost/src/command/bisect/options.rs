@@ -179,8 +179,7 @@ fn line(
         if differing.is_empty() {
             return Err(same("both files set the same options"));
         }
-        // Options that only the second end forbids are forbidden from the start: the first end
-        // stays the same, and no defaults creep in.
+        // Forbid from the start what only the second end forbids: the first end stays the same, and no defaults creep in.
         let forbidden =
             to.iter().filter(|(name, value)| *value == "n" && !from.contains_key(*name));
         let mut common = from.clone();
