@@ -62,7 +62,7 @@ pub struct Calibrated {
     pub measured: usize,
     /// Each changed figure in words: its path, the old and the new value.
     pub changed: Vec<String>,
-    /// Each measured figure that is no whole number, so that the old figure stays.
+    /// Each measured figure that could not be used, in words; the old figure stays.
     pub unclean: Vec<String>,
 }
 

@@ -78,7 +78,7 @@ pub trait HasStatus: std::error::Error + Send + Sync + Sized + 'static {
 impl HasStatus for KernelError {
     fn status(&self) -> Status {
         match self {
-            // As for a command whose program does not exist.
+            // The same status as for a command whose program does not exist.
             KernelError::NotBuilt { .. } | KernelError::Input { what: KERNEL, .. } => {
                 Status::WorkFailed
             }

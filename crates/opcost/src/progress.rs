@@ -12,7 +12,7 @@ pub trait Progress {
     fn begin(&mut self, plan: &Plan, done: usize);
     /// One run begins, or several begin at the same time; each comes with its variant's name.
     fn next(&mut self, runs: &[(&Slot, &str)]);
-    /// The first runs already give the answer in `line`.
+    /// Reports `line`, an answer that the first runs already give.
     fn say(&mut self, line: &str);
     /// Announces how long the runs will take; called for long recordings only.
     fn estimate(&mut self, estimate: &Estimate);

@@ -154,7 +154,7 @@ impl<'a> Stopping<'a> {
         (1..self.plan.variants.len()).all(|variant| self.counts_of(variant) == baseline)
     }
 
-    /// Whether each variant's warm-up run gave the counts of its run of the first block, which the warm-up run repeats.
+    /// Whether each variant's warm-up run gave the same counts as the variant's run of the first block.
     fn repeats_itself(&self) -> bool {
         (0..self.plan.variants.len()).all(|variant| {
             let of = |wanted: Option<u32>| {

@@ -117,7 +117,7 @@ pub struct RowName {
 pub struct TopRow {
     /// The row's name.
     pub name: RowName,
-    /// The row's part of the cost of all, 0 to 1.
+    /// The row's part of the table's whole cost, 0 to 1.
     pub share: f64,
     /// The kernel's part of the row's own cost.
     pub kernel_share: f64,

@@ -148,7 +148,7 @@ fn place(root: &Path, cpu: usize, heard: std::io::Result<Heard>) -> CpuNoise {
     }
 }
 
-/// The CPU that took the smallest share of the time; of equal CPUs, the one with the shortest longest gap.
+/// The CPU that took the smallest share of the time. Between equal shares, the shorter longest gap decides.
 fn quietest(cpus: &[CpuNoise]) -> Option<usize> {
     let heard = cpus.iter().filter_map(|cpu| Some((cpu.cpu, &cpu.heard.as_ref()?.gaps)));
     let best = heard.min_by(|(_, one), (_, other)| {
