@@ -1,22 +1,22 @@
-//! Makes a core's file of what opcost-gauge measured on a CPU, and of a core that is like it.
+//! Makes a core's file from the figures that opcost-gauge measured on a CPU and from the file of a similar core.
 //!
-//! A figure near a whole number replaces the one of the core that the file begins with. What was not measured, or came out between
-//! two numbers, is taken over; a comment behind each figure says which.
+//! A measured figure near a whole number replaces the similar core's figure. Otherwise the similar
+//! core's figure stays. A comment behind a figure says how it was obtained.
 
 use opcost_core_model::{Class, Core, CoreError};
 use opcost_record::gauge::{Cpu, GaugeReport};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 
-/// A figure that is further from a whole number is unclean, in cycles or as a share.
+/// A figure that is further from a whole number than this is unclean, in cycles or as a share.
 const UNCLEAN_CYCLES: f64 = 0.07;
 const UNCLEAN_SHARE: f64 = 0.012;
-/// Cycles of the condition of the branches that are mispredicted: load, shift, logic, test.
+/// The cycles of a mispredicted branch's condition: load, shift, logic, test.
 const CONDITION_CYCLES: f64 = 8.0;
-/// Throughputs from this many cycles on are those of a unit that is taken for longer than a cycle, or of one unit alone.
+/// From this many cycles on, one unit limits the throughput: each instruction occupies it for longer, or there is only one.
 const ONE_UNIT_CYCLES: f64 = 0.75;
 
-/// A core that ships by the CPUs that it is of: maker, family, first and last models, core.
+/// A core that ships, and its CPUs: maker, family, ranges of models (first, last), the core's name.
 type KnownCore = (&'static str, u32, &'static [(u32, u32)], &'static str);
 
 const KNOWN: [KnownCore; 2] = [
@@ -24,8 +24,8 @@ const KNOWN: [KnownCore; 2] = [
     ("AuthenticAMD", 0x1a, &[(0, 0xff)], "zen5"),
 ];
 
-/// Instructions that stand for classes whose instructions differ, by the prefix of the figure; in all other classes most
-/// instructions agree.
+/// Instructions that represent classes whose instructions differ: prefix of the figure, class,
+/// instruction. In all other classes most instructions agree.
 const REPRESENTATIVES: [(&str, &str, &str); 10] = [
     ("latency.", "convert_float", "cvtdq2ps"),
     ("latency.", "divide_64", "div"),
@@ -39,7 +39,7 @@ const REPRESENTATIVES: [(&str, &str, &str); 10] = [
     ("throughput.", "vector_shuffle", "pshufd"),
 ];
 
-/// Figures that vary from run to run, so that the nearest whole number is as good as any.
+/// Figures that vary from run to run and are therefore rounded to the nearest whole number.
 const ROUNDED: [&str; 6] = [
     "forward.latency",
     "cache.l3.latency",
@@ -49,24 +49,24 @@ const ROUNDED: [&str; 6] = [
     "cache.memory.line_cycles",
 ];
 
-/// A core's file, made of measurements.
+/// A core's file, made from measurements.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Calibrated {
     /// The file.
     pub text: String,
-    /// The core that it began with.
+    /// The name of the core whose file calibration started from.
     pub base: String,
-    /// Why that one.
+    /// Why calibration started from this core, in words.
     pub why: String,
-    /// Figures that were measured, changed or not.
+    /// The number of figures that were measured, changed or not.
     pub measured: usize,
-    /// What changed, in words.
+    /// Each changed figure in words: its path, the old and the new value.
     pub changed: Vec<String>,
-    /// What was measured and is no whole number, so that the figure was taken over.
+    /// Each measured figure that could not be used, in words; the old figure stays.
     pub unclean: Vec<String>,
 }
 
-/// Cycles by key, the median of several reports; keys with a figure in more than half of them.
+/// The median cycles of each key that more than half of the reports have.
 fn medians(reports: &[GaugeReport]) -> BTreeMap<&str, f64> {
     let mut figures: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for (key, measured) in reports.iter().flat_map(|report| &report.loops) {
@@ -82,7 +82,7 @@ fn medians(reports: &[GaugeReport]) -> BTreeMap<&str, f64> {
         .collect()
 }
 
-/// The whole number that a figure is, if it is one.
+/// The whole number that a figure is close to, if there is one.
 fn whole(cycles: f64) -> Option<u64> {
     let nearest = cycles.round();
     let clean = (cycles - nearest).abs() <= UNCLEAN_CYCLES.max(UNCLEAN_SHARE * cycles);
@@ -91,10 +91,10 @@ fn whole(cycles: f64) -> Option<u64> {
 
 /// Makes a core's file.
 ///
-/// `reports`: of the loops; `name`: the new core's; `begin`: the name and the text of the core to begin with, if one was chosen.
+/// `reports`: the measured loops; `name`: the new core's name; `begin`: name and text of the core to begin with, if one was chosen.
 ///
 /// # Errors
-/// The measured figures make no core.
+/// The measured figures make no valid core.
 pub fn calibrate(
     reports: &[GaugeReport],
     name: &str,
@@ -136,7 +136,7 @@ pub fn calibrate(
     })
 }
 
-/// The core to begin with: that of this CPU, else the one whose latencies are nearest.
+/// The core to begin with: the core of this CPU, else the core with the nearest latencies.
 fn like(cpu: &Cpu, figures: &BTreeMap<&str, f64>) -> (String, String) {
     let of = |(vendor, family, models, _): &&KnownCore| {
         *vendor == cpu.vendor
@@ -168,7 +168,7 @@ fn like(cpu: &Cpu, figures: &BTreeMap<&str, f64>) -> (String, String) {
 /// A core's file that is being made.
 struct File {
     table: Table,
-    /// What stands behind a figure, by its path.
+    /// The note behind each figure, by the figure's path.
     notes: BTreeMap<String, String>,
     changed: Vec<String>,
     unclean: Vec<String>,
@@ -185,7 +185,7 @@ impl File {
         self.get(path)?.as_integer()?.try_into().ok()
     }
 
-    /// Sets a figure, and says so where it is another one; a key of a class may be new.
+    /// Sets a figure, and records the change if the value differs. A class may get a new key.
     fn set(&mut self, path: &str, value: Value) {
         let before = self.get(path).cloned();
         let (parent, key) = path.rsplit_once('.').unwrap_or(("", path));
@@ -202,7 +202,7 @@ impl File {
     }
 
     fn set_number(&mut self, path: &str, value: u64) {
-        // An occupancy that no file has is of one cycle.
+        // A missing occupancy means one cycle.
         if value == 1 && path.ends_with(".occupancy") && self.get(path).is_none() {
             return;
         }
@@ -214,7 +214,7 @@ impl File {
         *all = if all.is_empty() { note } else { format!("{all}; {note}") };
     }
 
-    /// Latencies of classes by themselves: the figure that most instructions of a class have.
+    /// Sets the latency of each class to the figure that most of its instructions have.
     fn latencies(&mut self, figures: &BTreeMap<&str, f64>) {
         for (class, found) in by_class(figures, "latency.") {
             if class.contains('+') || self.number(&format!("class.{class}.latency")).is_none() {
@@ -224,7 +224,7 @@ impl File {
             let stand: Vec<(&str, f64)> = representative("latency.", class, &found);
             let wholes: Vec<u64> = stand.iter().filter_map(|(_, cycles)| whole(*cycles)).collect();
             let votes = |value: u64| wholes.iter().filter(|other| **other == value).count();
-            // The least of equally frequent figures: a dearer instruction is an exception of its class.
+            // The least of equally frequent figures: a slower instruction is an exception of its class.
             let best = wholes.iter().copied().max_by_key(|value| (votes(*value), u64::MAX - value));
             match best {
                 Some(best) => {
@@ -242,11 +242,11 @@ impl File {
         }
     }
 
-    /// Sums of two classes: what the second leaves is the first one's.
+    /// Sums of two classes: subtracts the second class's latency and sets the rest as the first's.
     fn pairs(&mut self, figures: &BTreeMap<&str, f64>) {
         let mut pairs = by_class(figures, "latency.");
         pairs.retain(|(class, _)| class.contains('+'));
-        // The others build on how a round trip is divided.
+        // The other pairs depend on how this round trip is divided.
         pairs.sort_by_key(|(class, _)| *class != "vector_from_integer+vector_to_integer");
         let mut settled: Vec<&str> = Vec::new();
         for (classes, found) in pairs {
@@ -277,7 +277,7 @@ impl File {
         }
     }
 
-    /// Throughputs: units of a class, or how long it takes its unit.
+    /// Sets each class's number of units, or its occupancy of a unit, from its throughput.
     fn throughputs(&mut self, figures: &BTreeMap<&str, f64>) {
         let width = self.number("width.dispatch").unwrap_or(1);
         for (class, found) in by_class(figures, "throughput.") {
@@ -332,7 +332,7 @@ impl File {
         }
     }
 
-    /// A group of so many units that these are among.
+    /// The name of a group of `count` units that contains all of `units`.
     fn wider(&self, units: &[Value], count: u64) -> Option<String> {
         let ports = self.table.get("ports").and_then(Value::as_table)?;
         let fits = |group: &[Value]| {
@@ -343,7 +343,7 @@ impl File {
         fitting.next().map(|(name, _)| name.clone())
     }
 
-    /// Gives a class fewer units of its group, as a group of their own.
+    /// Restricts a class to some units of its group, and makes a group of these units if there is none.
     fn narrow(&mut self, class: &str, units: &[Value]) {
         let same = self.table.get("ports").and_then(Value::as_table).and_then(|ports| {
             ports.iter().find(|(_, group)| group.as_array().is_some_and(|it| it == units))
@@ -360,7 +360,7 @@ impl File {
         self.set_number(&format!("class.{class}.occupancy"), 1);
     }
 
-    /// Everything that is not of a class.
+    /// Sets all figures that belong to no class.
     fn others(&mut self, figures: &BTreeMap<&str, f64>) {
         let load = self.number("class.load.latency").unwrap_or_default() as f64;
         for (key, cycles) in figures {
@@ -370,9 +370,9 @@ impl File {
                 "width.dispatch" => Some((1.0 / cycles).round()),
                 "prediction.taken" => whole(*cycles).map(|cycles| (cycles - 1) as f64),
                 "prediction.restart" => Some((cycles - CONDITION_CYCLES).round()),
-                // The store in the chain takes a cycle of it.
+                // The store in the chain takes one of these cycles.
                 "forward.renamed" => whole(*cycles).map(|cycles| (cycles - 1) as f64),
-                // Sooner than a load from L1: the core renamed the place, and what it does else did not show.
+                // Less than a load from L1: the core renamed the location, so the forwarding latency did not show.
                 "forward.latency" if *cycles < load => None,
                 _ if ROUNDED.contains(&path) => Some(cycles.round()),
                 _ => whole(*cycles).map(|cycles| cycles as f64),
@@ -392,7 +392,7 @@ impl File {
                 }
             }
         }
-        // A move that needs no unit is not limited by how many there are.
+        // The number of units does not limit a move that needs no unit.
         let unit = |key: &str| figures.get(key).copied();
         for (path, moves, units) in [
             ("rename.moves", "throughput.rename_moves.mov", "throughput.alu.add"),
@@ -414,7 +414,7 @@ impl File {
     }
 }
 
-/// The figures of each class under a prefix, by instruction.
+/// The figures under a prefix, by class, with their instructions.
 fn by_class<'f>(
     figures: &BTreeMap<&'f str, f64>,
     prefix: &str,
@@ -433,7 +433,7 @@ fn by_class<'f>(
     classes
 }
 
-/// The figures that stand for a class: of its representative, else all.
+/// The figures that represent a class: its representative's figure, else all.
 fn representative<'f>(prefix: &str, class: &str, found: &[(&'f str, f64)]) -> Vec<(&'f str, f64)> {
     let named = REPRESENTATIVES.iter().find(|(of, known, _)| *of == prefix && *known == class);
     let own =
@@ -448,7 +448,7 @@ fn in_words(found: &[(&str, f64)]) -> String {
     all.join(", ")
 }
 
-/// The file with its notes behind the figures.
+/// The file's text with each figure's note behind the figure.
 fn annotated(text: &str, notes: &BTreeMap<String, String>) -> String {
     let (mut section, mut annotated) = (String::new(), String::new());
     for line in text.lines() {
@@ -599,7 +599,7 @@ mod tests {
         assert_eq!(latency(Class::VectorExtract) + latency(Class::VectorFromInteger), 10);
         let add = core.row(Class::FloatAdd);
         assert_eq!((add.latency, add.chained), (3, Some(2)));
-        // A core on which an addition takes as long whatever follows.
+        // On this core an addition takes equally long, whatever follows it.
         let (_, core) = made(&[
             ("latency.float_add.addsd", 3.0),
             ("latency.float_multiply.mulsd", 3.0),

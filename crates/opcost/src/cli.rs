@@ -1,5 +1,5 @@
-//! The command line: the commands, whose arguments their own files declare; help text, man page and
-//! completions derive from it.
+//! The command line. Each command's own file declares its arguments; help text, man page and
+//! completions derive from the declarations.
 
 use crate::command::attach::{self, AttachArgs};
 use crate::command::bisect::{self, BisectArgs};
@@ -137,12 +137,12 @@ pub enum Action {
     WorkProcess,
 }
 
-/// The arguments of this process, as the command line is declared.
+/// This process's arguments in the form that the command line declares.
 pub fn arguments() -> Vec<OsString> {
     spelled_out(std::env::args_os())
 }
 
-/// The command line that these arguments are; ends the program where they are none, or ask for help.
+/// Parses the arguments; ends the program if they are wrong or ask for help.
 pub fn parsed(arguments: Vec<OsString>) -> Cli {
     Cli::try_parse_from(arguments).unwrap_or_else(|mut error| {
         without_hidden(&mut error);
@@ -150,7 +150,7 @@ pub fn parsed(arguments: Vec<OsString>) -> Cli {
     })
 }
 
-/// Takes commands that opcost uses itself out of an error's suggestions, where clap puts them.
+/// Removes opcost's internal commands from an error's suggestions, where clap puts them.
 fn without_hidden(error: &mut clap::Error) {
     let kind = ContextKind::SuggestedSubcommand;
     let Some(ContextValue::Strings(names)) = error.get(kind).cloned() else { return };
@@ -165,20 +165,20 @@ fn without_hidden(error: &mut clap::Error) {
     }
 }
 
-/// What `opcost --version` prints, if that is all that is asked.
+/// The output of `opcost --version`, if the arguments ask for nothing else.
 ///
-/// Declaring the whole command line, which clap does before it answers, takes longer than all the
-/// rest of such a start.
+/// clap would declare the whole command line before it answers. This takes longer than all the rest
+/// of such a start.
 pub fn version(arguments: &[OsString]) -> Option<String> {
     let [_, asked] = arguments else { return None };
     let is_asked = asked == "--version" || asked == "-V";
     is_asked.then(|| concat!("opcost ", env!("CARGO_PKG_VERSION"), "\n").to_string())
 }
 
-/// Arguments with `--json -` written as `--json`, and where `opcost diff` is given a `--baseline`,
-/// with the option repeated for each of several files behind it. Who gives none asks for help.
+/// Spells arguments out: `--json -` becomes `--json`. If `opcost diff` has a `--baseline`, each
+/// option is repeated for each of several files behind it. Without arguments, `--help` is added.
 ///
-/// An option declared with several values would take what follows `--variant NAME` for one.
+/// If clap took several values for an option, it would also take what follows `--variant NAME`.
 fn spelled_out(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut given: Vec<OsString> = given.collect();
     if given.len() == 1 {
@@ -236,7 +236,7 @@ mod tests {
             spelled("opcost diff --variant c --json - --baseline a"),
             "opcost diff --variant c --json --baseline a"
         );
-        // Of recordings a variant is one name, and an identifier may follow it.
+        // With recordings, a variant is one name, and an identifier may follow it.
         let of_recordings = "opcost diff --variant paravirt last --limit 3";
         assert_eq!(spelled(of_recordings), of_recordings);
     }

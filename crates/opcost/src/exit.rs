@@ -6,7 +6,7 @@ use opcost_record::printable::printable_lines;
 use opcost_size::SizeError;
 use std::fmt;
 
-/// What the process says when it ends.
+/// The exit status of the process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum Status {
@@ -64,9 +64,9 @@ impl<T, E: Into<anyhow::Error>> WithStatus<T> for Result<T, E> {
     }
 }
 
-/// An error that says itself which status it leads to.
+/// An error that determines its exit status.
 pub trait HasStatus: std::error::Error + Send + Sync + Sized + 'static {
-    /// The status.
+    /// The exit status that this error leads to.
     fn status(&self) -> Status;
 
     /// The error with its status.
@@ -78,7 +78,7 @@ pub trait HasStatus: std::error::Error + Send + Sync + Sized + 'static {
 impl HasStatus for KernelError {
     fn status(&self) -> Status {
         match self {
-            // As a command's program that is not there.
+            // The same status as for a command whose program does not exist.
             KernelError::NotBuilt { .. } | KernelError::Input { what: KERNEL, .. } => {
                 Status::WorkFailed
             }
@@ -118,8 +118,8 @@ impl HasStatus for SizeError {
     }
 }
 
-/// An error with its causes, each said once, though the error that it led to may name it, too; nothing
-/// in it moves a terminal's cursor.
+/// An error with its causes. A cause that an outer message already contains is left out, and no
+/// character moves a terminal's cursor.
 pub fn in_words(error: &anyhow::Error) -> String {
     let mut causes = error.chain().map(ToString::to_string);
     let mut words = causes.next().unwrap_or_default();
@@ -136,7 +136,7 @@ pub fn status_of(error: &anyhow::Error) -> Option<Status> {
     error.chain().find_map(|cause| cause.downcast_ref::<StatusError>()).map(|error| error.status)
 }
 
-/// The first error of a type among the causes of one, within what carries a status too.
+/// The first cause that is an `E`, also within errors that carry a status.
 pub fn cause<E: std::error::Error + Send + Sync + 'static>(error: &anyhow::Error) -> Option<&E> {
     error.chain().find_map(|link| {
         let carried = || cause(&link.downcast_ref::<StatusError>()?.error);

@@ -1,7 +1,7 @@
 //! An experiment as a user writes it: a TOML file, or the same fields as command-line flags.
 //!
-//! Each field is declared once, here: its name is the flag's and the file's key, its first
-//! paragraph is the help text. [`crate::plan`] resolves what is left open.
+//! Each field is declared once, here. The field's name is the flag and the key in the file; the first
+//! paragraph of its comment is the help text. [`crate::plan`] resolves the fields that are left open.
 
 use crate::plan::{Aslr, EnvironmentPolicy, MachineKind, PairsOfVariants, SameFile, Shard, Width};
 use crate::sampling::CallGraph;
@@ -407,7 +407,7 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// A list, or one text in place of a list of one.
+/// Reads a list, or a single text as a list of one.
 fn one_or_many<'de, D: serde::Deserializer<'de>>(texts: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "a string or a list of strings")]
@@ -444,18 +444,18 @@ fn one_or_many_paths<'de, D: serde::Deserializer<'de>>(texts: D) -> Result<Vec<P
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Scan {
-    /// What `{NAME}` stands for it.
+    /// The parameter's name: `{NAME}` stands for its value.
     pub name: String,
-    /// Its values.
+    /// The listed values.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<Scalar>,
     /// The first value, in place of a list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min: Option<Scalar>,
-    /// No value is greater.
+    /// The upper bound of the values.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<Scalar>,
-    /// From one value to the next [default: 1].
+    /// The distance from one value to the next [default: 1].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<Scalar>,
 }
@@ -482,7 +482,7 @@ pub struct Variant {
     /// Working directory of this variant only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
-    /// Folder that its guests have at /tree, in place of the experiment's.
+    /// Folder that this variant's guests have at /tree, in place of the experiment's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tree: Option<PathBuf>,
     /// Standard input of this variant only.
@@ -497,22 +497,22 @@ pub struct Variant {
     /// Kernel this variant boots.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
-    /// Options for its kernel's command line.
+    /// Options for the command line of this variant's kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot: Option<String>,
-    /// CPU of its emulated machine.
+    /// CPU of this variant's emulated machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_model: Option<String>,
-    /// Memory of its emulated machine, MiB.
+    /// Memory of this variant's emulated machine, MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<u32>,
-    /// CPUs of its emulated machine.
+    /// CPUs of this variant's emulated machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<u32>,
-    /// Disk of its emulated machine.
+    /// Disk of this variant's emulated machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<String>,
-    /// The value that it has of each parameter that was scanned.
+    /// The value of each scanned parameter.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub scanned: BTreeMap<String, String>,
 }
@@ -521,16 +521,16 @@ pub struct Variant {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(untagged, expecting = "a command line or a list of arguments")]
 pub enum Command {
-    /// To be split like a shell does.
+    /// One line, split like a shell does.
     Line(String),
     /// Already split.
     Argv(Vec<String>),
-    /// The same, of which a word is no UTF-8; in TOML that is a list of its bytes.
+    /// Already split, with a word that is no UTF-8.
     Words(#[serde(with = "crate::os_text::words")] Vec<OsString>),
 }
 
 impl Command {
-    /// A command whose words are known.
+    /// Makes a command of its words.
     pub fn of_words(words: &[OsString]) -> Command {
         let texts = words.iter().map(|word| word.to_str().map(str::to_string)).collect();
         match texts {
@@ -544,13 +544,13 @@ impl Command {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(untagged, expecting = "a whole number from 0 on, or \"random\"")]
 pub enum Seed {
-    /// Here: the same again.
+    /// A fixed seed: repetitions draw the same numbers.
     Number(u64),
-    /// Where nobody knows.
+    /// A seed that opcost draws.
     Drawn(SeedWord),
 }
 
-/// What stands for a seed that is drawn.
+/// The word for a seed that opcost draws.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SeedWord {
@@ -559,12 +559,12 @@ pub enum SeedWord {
 }
 
 impl Seed {
-    /// One that is drawn.
+    /// A seed that opcost draws.
     pub const RANDOM: Seed = Seed::Drawn(SeedWord::Random);
-    // TOML's integers end there.
+    // The largest integer that TOML has.
     const NUMBER_MAX: u64 = i64::MAX as u64;
 
-    /// The number; `None` where it is to be drawn.
+    /// The number; `None` if opcost draws it.
     pub fn number(self) -> Option<u64> {
         match self {
             Seed::Number(number) => Some(number),
@@ -572,7 +572,7 @@ impl Seed {
         }
     }
 
-    /// The seed that this number is; `None` if it cannot be given.
+    /// The seed for a number; `None` if TOML cannot hold the number.
     pub fn of_number(number: u64) -> Option<Seed> {
         (number <= Seed::NUMBER_MAX).then_some(Seed::Number(number))
     }
@@ -622,16 +622,16 @@ impl Scalar {
 impl Experiment {
     /// Reads an experiment file, with overrides.
     ///
-    /// `sets` are `KEY=VALUE` texts (`pairs=10`, `variant.off.params.ops=1000`: a variant is
-    /// given by its name or its number from 0); `flags` are fields given on the command line,
-    /// which go over both.
+    /// `sets` are `KEY=VALUE` texts (`pairs=10`, `variant.off.params.ops=1000`: a variant is given
+    /// by its name or its number from 0). `flags` are fields given on the command line; they
+    /// override the file and `sets`.
     ///
     /// # Errors
     /// Names the file with line, column and what was expected there, or the override that fails.
     pub fn read(path: &Path, sets: &[String], flags: &Experiment) -> Result<Experiment> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read experiment file '{}'", path.display()))?;
-        // Once over the text itself, so that errors carry line and column.
+        // Parse the text itself first, so that errors carry line and column.
         let mut experiment: Experiment = toml::from_str(&text).map_err(|error| {
             anyhow::anyhow!(
                 "experiment file '{}': {}",
@@ -654,7 +654,7 @@ impl Experiment {
         table.try_into().context("flags over the experiment file")
     }
 
-    /// Puts the paths that a file's folder begins below another folder.
+    /// Moves paths that are relative to the experiment file's folder below another folder.
     fn put_paths_below(&mut self, folder: &Path) {
         let of_tree = self.kernel_tree.iter_mut().chain(&mut self.kernel_config);
         of_tree.for_each(|path| *path = folder.join(&*path));
@@ -666,10 +666,10 @@ impl Experiment {
 
     /// The experiment as the text of a file that may be in any folder.
     ///
-    /// `here`: where its paths begin, absolute.
+    /// `here`: the absolute folder that relative paths start from.
     ///
     /// # Errors
-    /// As [`to_toml`](Self::to_toml).
+    /// The same as those of [`to_toml`](Self::to_toml).
     pub fn to_toml_anywhere(&self, here: &Path) -> Result<String> {
         let mut absolute = self.clone();
         absolute.put_paths_below(here);

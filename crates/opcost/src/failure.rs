@@ -23,7 +23,7 @@ pub fn in_words(failure: &Failure) -> String {
     }
 }
 
-/// " (NAME)" of the signals that commands usually die of.
+/// " (NAME)" for the signals that usually end commands, else nothing.
 fn signal_name(signal: i32) -> &'static str {
     match signal {
         1 => " (SIGHUP)",

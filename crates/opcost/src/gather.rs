@@ -1,4 +1,4 @@
-//! The shards of a plan, made on several computers, as the recording that one computer makes.
+//! Joins the shards of a plan, made on several computers, into the recording that one computer would make.
 
 use crate::exit::{HasStatus, Status};
 use crate::number::grouped;
@@ -16,7 +16,7 @@ const SHOWN: usize = 3;
 /// Digits of a digest that an error shows.
 const DIGITS: usize = 12;
 
-/// A recording of one shard, and the file that it is in.
+/// A recording of one shard, and the file that holds it.
 #[derive(Clone, Debug)]
 pub struct Part {
     /// The file, as the user named it.
@@ -25,60 +25,56 @@ pub struct Part {
     pub recording: Recording,
 }
 
-/// Why parts are not one recording.
+/// Why parts do not make one recording.
 #[derive(Debug, Eq, PartialEq)]
 pub enum GatherError {
-    /// Two parts are of different plans.
+    /// Two parts belong to different plans.
     OtherPlan {
-        /// Their files.
+        /// The files of the two parts.
         files: [String; 2],
-        /// What differs.
+        /// The differences between the plans, in words.
         differences: Vec<String>,
     },
-    /// A shard was made twice.
+    /// Two parts hold the same shard.
     Twice {
-        /// Its number.
+        /// The number of the shard.
         shard: u32,
-        /// Where it is.
+        /// The files that hold the shard.
         files: [String; 2],
     },
-    /// Shards that no part has.
+    /// No part holds these shards.
     Missing {
-        /// Their numbers.
+        /// The numbers of the missing shards.
         shards: Vec<u32>,
-        /// How many there have to be.
+        /// The number of shards in the plan.
         of: u32,
     },
     /// Shards whose runs were not all made, or have failed.
     Unfinished(Vec<Unfinished>),
     /// Two parts were made with different programs, kernels, emulators or versions of opcost.
     OtherMachine {
-        /// Their files.
+        /// The files of the two parts.
         files: [String; 2],
-        /// What differs.
+        /// The differences between the machines, in words.
         differences: Vec<String>,
     },
-    /// The run that all parts have in common gave different counts.
+    /// The run that all parts have in common gave different counts in two parts.
     Digits {
-        /// The files.
+        /// The files of the two parts.
         files: [String; 2],
-        /// Each count that differs.
+        /// Each count that differs, in words.
         differences: Vec<String>,
     },
 }
 
 /// A shard whose runs were not all made, or have failed.
 #[derive(Debug, Eq, PartialEq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Unfinished {
-    /// Its number.
     pub shard: u32,
-    /// Its file.
     pub file: String,
-    /// The word for its state.
     pub state: &'static str,
-    /// Runs made.
     pub made: usize,
-    /// Runs due.
     pub due: usize,
 }
 
@@ -144,7 +140,7 @@ impl HasStatus for GatherError {
     }
 }
 
-/// The first few, and how many more there are.
+/// The first few texts, and the number of the others.
 fn some_of(all: &[String]) -> String {
     let shown = all.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("; ");
     match all.len().saturating_sub(SHOWN) {
@@ -164,9 +160,9 @@ pub fn ranges(numbers: &[u32]) -> String {
     words.collect::<Vec<_>>().join(",")
 }
 
-/// Joins the parts of a plan into the recording that one computer makes of all of it.
+/// Joins the parts of a plan into the recording that one computer would make of the whole plan.
 ///
-/// `parts`: recordings of shards, at least one. Where a shard is there both complete and not, the
+/// `parts`: recordings of shards, at least one. If a shard is there complete and incomplete, the
 /// complete one counts.
 ///
 /// # Errors
@@ -189,7 +185,7 @@ fn check_plans(parts: &[Part]) -> Result<(), GatherError> {
     for other in &parts[1..] {
         let mut differences = Vec::new();
         compare_json("", &first, &plain(other), &mut differences);
-        // A field of the whole plan explains many of its blocks.
+        // Outer fields come first: a field of the whole plan explains many of its blocks.
         differences.sort_by_key(|text| {
             text.split(' ').next().map(|path| path.matches(['.', '[']).count())
         });
@@ -204,7 +200,7 @@ fn plan_as_json(plan: &Plan) -> Value {
     serde_json::to_value(plan).expect("a plan is stored as JSON")
 }
 
-/// Where two documents differ, with both values.
+/// Collects where two documents differ, with both values.
 fn compare_json(path: &str, one: &Value, two: &Value, differences: &mut Vec<String>) {
     match (one, two) {
         (Value::Object(one), Value::Object(two)) => {
@@ -238,7 +234,7 @@ fn files(one: &Part, other: &Part) -> [String; 2] {
     [one.file.clone(), other.file.clone()]
 }
 
-/// A finished part of each shard, in their order.
+/// One finished part of each shard, in the order of the shards.
 fn one_of_each(parts: Vec<Part>) -> Result<Vec<Part>, GatherError> {
     let of = parts[0].recording.plan.shards.map_or(1, |shards| shards.of);
     let mut finished: BTreeMap<u32, Part> = BTreeMap::new();
@@ -286,7 +282,7 @@ fn check_machines(parts: &[Part]) -> Result<(), GatherError> {
     Ok(())
 }
 
-/// What differs between the states of two emulated machines, of all that counts depend on, in words;
+/// The differences between two emulated machines in everything that counts depend on, in words;
 /// `workload`: whether the guest's init does the work.
 fn machine_differences(one: &MachineState, other: &MachineState, workload: bool) -> Vec<String> {
     let mut differences = Vec::new();
@@ -349,7 +345,7 @@ fn common_runs(recording: &Recording) -> impl Iterator<Item = &Record> {
     recording.records.iter().filter(|record| record.block.is_none())
 }
 
-/// Counts of the emulator that two runs do not have in common, in words.
+/// The emulator's counts in which two runs differ, in words.
 fn differences_of_runs(
     (one_of, one): (&Recording, &Record),
     (other_of, other): (&Recording, &Record),
@@ -381,7 +377,7 @@ fn differences_of_runs(
     differences
 }
 
-/// The runs of all parts in the order of the schedule; warm-up runs are those of the first part.
+/// The runs of all parts in the order of the schedule; the warm-up runs are the first part's.
 fn joined(parts: Vec<Part>) -> Recording {
     let plan = parts[0].recording.plan.with_shard(None);
     let per_computer = plan.computers().is_some();
@@ -521,7 +517,7 @@ mod tests {
         for of in [1, 2, 5] {
             let mut parts = parts(of);
             parts.reverse();
-            // A computer that numbers its metrics in another order.
+            // This computer numbers its metrics in another order.
             let recording = &mut parts[0].recording;
             let mut keys = recording.dictionary.keys().to_vec();
             keys.reverse();
@@ -613,7 +609,7 @@ mod tests {
         refused(&|part| part.machine[0].programs[3].sha256 = "00".into(), &["the file /bin/x is"]);
         refused(&|part| part.machine[0].programs[2].sha256 = "00".into(), &["the guest's init"]);
         refused(&|part| drop(part.machine[0].programs.pop()), &["/bin/x is c0ffeec0ffee and none"]);
-        // QEMU of another package may have other bytes; its version and its counts are compared.
+        // QEMU of another package may have other bytes, so only its version and its counts are compared.
         assert!(gather(changed(&|part| part.machine[0].programs[0].sha256 = "00".into())).is_ok());
     }
 

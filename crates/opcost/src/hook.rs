@@ -1,4 +1,4 @@
-//! Commands that the user has run around the runs.
+//! The user's commands around the runs.
 
 use crate::exit::{Status, WithStatus, fail};
 use crate::plan::Plan;
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 /// One execution of a hook.
 #[derive(Clone, Copy, Debug)]
 pub struct Hook<'a> {
-    /// Its option without the hyphens: `prepare`.
+    /// The option without its hyphens: `prepare`.
     pub name: &'static str,
     /// The command, for `/bin/sh -c`.
     pub command: &'a str,
@@ -21,22 +21,22 @@ pub struct Hook<'a> {
 /// The variant of a hook.
 #[derive(Clone, Copy, Debug)]
 pub struct HookVariant<'a> {
-    /// Its index.
+    /// The variant's index in the plan.
     pub index: usize,
     /// The environment of the variant's work, which the hook gets as well.
     pub environment: &'a [(OsString, OsString)],
 }
 
-/// How a hook ended that did not fail.
+/// How a hook ended, unless it failed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HookEnd {
-    /// With status 0.
+    /// The hook ended with status 0.
     Done,
     /// A signal that interrupts opcost ended the hook, too.
     Interrupted,
 }
 
-/// Who executes hooks: [`HookShell`], or what a test puts in its place.
+/// Executes hooks: [`HookShell`], or a test's substitute.
 pub trait HookRunner {
     /// Executes a hook and waits for its end.
     ///
@@ -44,7 +44,7 @@ pub trait HookRunner {
     /// The hook failed, and no signal interrupted opcost meanwhile.
     fn run(&mut self, plan: &Plan, hook: &Hook<'_>) -> Result<HookEnd>;
 
-    /// Whether a signal came, so that no hook before a run is worth beginning.
+    /// Whether a signal came, so that no further hook before a run should start.
     fn is_interrupted(&self) -> bool {
         false
     }
@@ -57,7 +57,7 @@ pub trait HookRunner {
 /// this process's group, so that they may ask for a password on the terminal; the terminal's
 /// interrupt key reaches them, too.
 pub struct HookShell<'a> {
-    /// Whether a signal came.
+    /// Tells whether a signal came.
     pub interrupt: &'a Interrupt,
 }
 

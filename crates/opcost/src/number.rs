@@ -47,8 +47,8 @@ pub fn figures(values: &[f64], unit: Unit) -> Vec<String> {
     values.iter().map(|value| format!("{}{symbol}", digits(value / scale))).collect()
 }
 
-/// The unit that suits the largest of the figures: what one of it is in `unit`, and how it is
-/// written behind a figure, with the space before it.
+/// The unit that suits the largest of the figures: its size in `unit`, and its symbol behind a
+/// figure, with the space before it.
 pub fn scale(values: &[f64], unit: Unit) -> (f64, &'static str) {
     const TIMES: [(f64, &str); 4] = [(1.0, " ns"), (1e3, " µs"), (1e6, " ms"), (1e9, " s")];
     const SIZES: [(f64, &str); 4] =
@@ -65,7 +65,7 @@ pub fn scale(values: &[f64], unit: Unit) -> (f64, &'static str) {
 /// About four significant digits; whole numbers stay whole, thousands are separated.
 pub fn digits(value: f64) -> String {
     let size = value.abs();
-    // A mean of equal whole numbers may miss them by what rounding does.
+    // Rounding may move a mean of equal whole numbers slightly away from them.
     let whole = size.fract() == 0.0 || (size - size.round()).abs() < 1e-9 * size;
     let decimals = match size {
         _ if whole => 0,

@@ -1,5 +1,5 @@
-//! Words of commands and paths in JSON and TOML, which know text only: a word that is no UTF-8 is a list
-//! of its bytes.
+//! Words of commands and paths in JSON and TOML. Both formats hold text only, so a word that is not
+//! UTF-8 is a list of its bytes.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::ffi::{OsStr, OsString};
@@ -30,7 +30,7 @@ impl From<Word> for OsString {
     }
 }
 
-/// A list of words.
+/// Serde's functions for a list of words.
 pub(crate) mod words {
     use super::*;
 
@@ -46,7 +46,7 @@ pub(crate) mod words {
     }
 }
 
-/// A path.
+/// Serde's functions for a path.
 pub(crate) mod path {
     use super::*;
     use std::path::{Path, PathBuf};

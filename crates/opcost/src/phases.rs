@@ -1,14 +1,14 @@
-//! What is being done before the runs, on standard error.
+//! Progress of the steps before the runs, on standard error.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// Where standard error is no terminal, how often it says how far a long phase is.
+/// The time between two lines about one long phase, if standard error is no terminal.
 const SAY_EVERY: Duration = Duration::from_secs(20);
 
-/// What is being done, on standard error: a line that changes on a terminal, else one for each
-/// phase, and now and then one more of a long phase.
+/// Reports phases on standard error. A terminal has one line that changes; elsewhere each phase has
+/// a line, and a long phase has more.
 pub(crate) struct Phases {
     bar: Option<ProgressBar>,
     quiet: bool,
@@ -20,13 +20,13 @@ impl Phases {
     pub(crate) fn new(quiet: bool) -> Phases {
         let phases = Phases::still(quiet);
         if let Some(bar) = &phases.bar {
-            // Nothing is measured while a kernel is made.
+            // Nothing is measured while a kernel is built, so a thread may redraw the line.
             bar.enable_steady_tick(Duration::from_millis(250));
         }
         phases
     }
 
-    /// Drawn only when something is told, so that nothing else runs between.
+    /// Redraws only when a phase is reported, so that no thread runs in between.
     pub(crate) fn still(quiet: bool) -> Phases {
         let terminal = !quiet && std::io::stderr().is_terminal();
         let bar = terminal.then(|| {
@@ -37,7 +37,7 @@ impl Phases {
         Phases { bar, quiet, phase: String::new(), said: Instant::now() }
     }
 
-    /// Shows the phase, and how far it is (`done`).
+    /// Reports the phase, and how far it is (`done`).
     pub(crate) fn tell(&mut self, phase: &str, done: Option<&str>) {
         match &self.bar {
             Some(bar) => bar.set_message(match done {

@@ -1,4 +1,4 @@
-//! What runs now and how long it will take, on standard error.
+//! Progress of the runs and how long they will take, on standard error.
 
 use crate::plan::{Plan, Slot};
 use crate::time::{about_in_words, time_in_words};
@@ -6,15 +6,15 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use opcost_record::printable::printable;
 use std::io::IsTerminal;
 
-/// Who is told how the runs go.
+/// Receives the progress of the runs.
 pub trait Progress {
     /// The runs begin; `done` of them were made earlier.
     fn begin(&mut self, plan: &Plan, done: usize);
-    /// One run begins, or several at the same time, each given with its variant's name.
+    /// One run begins, or several begin at the same time; each comes with its variant's name.
     fn next(&mut self, runs: &[(&Slot, &str)]);
-    /// The first runs say something already.
+    /// Reports `line`, an answer that the first runs already give.
     fn say(&mut self, line: &str);
-    /// How long the runs will take, where that is long.
+    /// Announces how long the runs will take; called for long recordings only.
     fn estimate(&mut self, estimate: &Estimate);
     /// The runs have ended.
     fn end(&mut self);
@@ -23,9 +23,9 @@ pub trait Progress {
 /// How long runs will take.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Estimate {
-    /// In words.
+    /// The expected time, in words.
     pub takes: String,
-    /// Options of a command that records that would make it shorter; empty where none would.
+    /// Options of a recording command that would shorten the runs; empty if no option would.
     pub shorter: &'static str,
 }
 
@@ -38,24 +38,24 @@ impl Estimate {
     }
 }
 
-/// Whose runs they are.
+/// The command that makes the runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Who {
     /// A command that records one experiment, with options for its length.
     Recorder,
-    /// A command that decides itself how many runs it makes.
+    /// A command that determines the number of its runs itself.
     Gate,
 }
 
-/// What takes longer is announced, ms.
+/// Runs that take at least this long are announced, ms.
 const LONG_MS: u64 = 10_000;
 
-/// How long the runs that are left will take, as the `made` ones took `spent_ms`; `None` if that is not long.
+/// How long the `left` runs will take, as the `made` runs took `spent_ms`; `None` if they will not take long.
 pub fn estimate(plan: &Plan, spent_ms: u64, made: usize, left: usize) -> Option<Estimate> {
     let each_ms = spent_ms as f64 / made.max(1) as f64;
     let all_ms = each_ms * left as f64;
     let budget_ms = plan.stop.budget_ms.map(|budget_ms| budget_ms as f64);
-    // So many are made however long they take.
+    // The plan makes at least this many runs, however long they take.
     let least = least_runs(plan).min(left);
     let takes_ms = budget_ms
         .map_or(all_ms, |budget_ms| all_ms.min(budget_ms.max(each_ms * least as f64)))
@@ -67,7 +67,7 @@ pub fn estimate(plan: &Plan, spent_ms: u64, made: usize, left: usize) -> Option<
     let overruns = least > 0 && takes_ms as f64 > budget_ms.unwrap_or(f64::INFINITY);
     let left = if overruns { least } else { left };
     let (at_most, shorter) = match (may_stop, budget_ms) {
-        // Fewer runs would be another plan than that of the other shards.
+        // With fewer runs, this shard's plan would differ from the other shards' plan.
         _ if plan.shard().is_some() => ("", ""),
         (false, None) => ("", "-n N makes fewer, --budget TIME ends sooner"),
         (false, Some(_)) if overruns => ("", "-n N makes fewer, --budget TIME ends sooner"),
@@ -83,12 +83,12 @@ pub fn estimate(plan: &Plan, spent_ms: u64, made: usize, left: usize) -> Option<
     Some(Estimate { takes, shorter })
 }
 
-/// Runs that a plan makes whatever time they take.
+/// The number of runs that a plan makes, however long they take.
 fn least_runs(plan: &Plan) -> usize {
     plan.pairs_of_blocks(plan.stop.blocks_min) as usize * plan.variants.len()
 }
 
-/// What a bar shows: how many of the runs are made, or where time ends the recording, until when it goes on.
+/// The bar's text: how many of the runs are made, or with a budget, until when the recording goes on.
 fn template(plan: &Plan) -> String {
     let Some(budget_ms) = plan.stop.budget_ms else {
         return "  {bar:24} {pos}/{len} runs · {eta} left · {wide_msg}".into();
@@ -102,7 +102,7 @@ fn template(plan: &Plan) -> String {
     format!("  {{pos}} runs · {{elapsed}}, until {until}{least} · {{wide_msg}}")
 }
 
-/// Says nothing.
+/// Reports nothing.
 pub struct Silent;
 
 impl Progress for Silent {
@@ -113,7 +113,7 @@ impl Progress for Silent {
     fn end(&mut self) {}
 }
 
-/// Says how long it takes, and no more.
+/// Reports how long the runs will take, and nothing else.
 struct Lines(Who);
 
 impl Progress for Lines {
@@ -134,7 +134,7 @@ struct Bar {
     begun: usize,
 }
 
-/// A bar where standard error is a terminal, else a line about what takes long; nothing if `quiet`.
+/// A bar if standard error is a terminal, else a line about long recordings; nothing if `quiet`.
 pub fn on_stderr(quiet: bool, who: Who) -> Box<dyn Progress> {
     if quiet {
         return Box::new(Silent);
@@ -151,7 +151,7 @@ impl Progress for Bar {
             .unwrap_or_else(|_| ProgressStyle::default_bar());
         self.bar =
             ProgressBar::new(plan.slot_count() as u64).with_style(style).with_position(done as u64);
-        // Drawn between runs only, and seldom: a bar redrawn by a thread would disturb the run.
+        // The bar is drawn between runs only, and seldom. A thread that redraws it would disturb the run.
         self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(4));
         self.bar.reset_eta();
         self.begun = 0;
@@ -219,7 +219,7 @@ mod tests {
         };
         let budget = of(StopPlan { budget_ms: Some(60_000), ..plan.stop.clone() });
         assert_eq!(budget, "100 runs of some 1.5 s will take about 1 min at most");
-        // The usual length: 6 s, and as many runs as decide in any case.
+        // The usual length: 6 s, and at least as many runs as can decide.
         let usual = |each_ms: u64| {
             let stop = StopPlan { budget_ms: Some(6_000), blocks_min: 3, ..plan.stop.clone() };
             estimate(&Plan { stop, ..plan.clone() }, 4 * each_ms, 4, 1_000)

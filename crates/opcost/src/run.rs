@@ -1,5 +1,5 @@
-//! The loop over the schedule: one run a slot, stored before the next begins; where one process
-//! makes several, they are stored together before the next process begins.
+//! The loop over the schedule: one run a slot, stored before the next begins. If one process makes
+//! several runs, they are stored together before the next process begins.
 
 use crate::hook::{Hook, HookEnd, HookRunner, HookVariant};
 use crate::machine::{Machine, RunEnd, Together};
@@ -18,11 +18,11 @@ use std::collections::HashSet;
 pub enum Ending {
     /// Every slot of the schedule has its run.
     Complete,
-    /// A signal stopped it; the run in flight was dropped.
+    /// A signal stopped the session; the run in flight was dropped.
     Interrupted,
-    /// The plan said to stop: its interval is narrow enough, or its time is spent.
+    /// The plan said to stop: the interval is narrow enough, the time is spent, or exact counts settle it.
     Stopped(StopReason),
-    /// A run failed; it and all before it are stored.
+    /// A run failed; this run and all before it are stored.
     Failed {
         /// Position in the schedule.
         slot: u32,
@@ -47,9 +47,9 @@ impl Ending {
     }
 }
 
-/// Makes the runs of a plan that are not among the `earlier` ones, until it says to stop.
+/// Makes the runs of a plan that are not among the `earlier` ones, until the plan says to stop.
 ///
-/// `hooks` executes the plan's hooks. Cleanup runs however the session ended, since a setup that
+/// `hooks` executes the plan's hooks. Cleanup runs however the session ended, because a setup that
 /// failed may have done half its work.
 ///
 /// # Errors
@@ -84,7 +84,7 @@ pub fn run(
     };
     match (ending, cleaned) {
         (Ok(Ending::Complete | Ending::Stopped(_)), Err(error)) => Err(error),
-        // It must not hide what came before it.
+        // A cleanup that fails must not hide the earlier outcome.
         (ending, Err(error)) => {
             eprintln!("opcost: {}", crate::exit::in_words(&error));
             ending
@@ -93,7 +93,7 @@ pub fn run(
     }
 }
 
-/// What makes the runs, and what the user has run around them.
+/// The machine that makes the runs, and the hooks around them.
 struct Session<'a> {
     plan: &'a Plan,
     machine: &'a mut dyn Machine,
@@ -113,7 +113,7 @@ impl Session<'_> {
         for record in earlier {
             stopping.add(record, primary_of(plan, record, writer));
         }
-        // A resumed recording may have enough already.
+        // A resumed recording may have enough runs already.
         if let Some(reason) = stopping.reason(0) {
             return Ok(Ending::Stopped(reason));
         }
@@ -123,7 +123,7 @@ impl Session<'_> {
         let left: Vec<Slot> = plan.slots().filter(|slot| !done.contains(&slot.slot)).collect();
         let (mut made, mut is_announced) = (0, false);
         for group in plan.groups(&left, self.machine.width()) {
-            // Warm-up runs tell how long the others take; without them the first group does.
+            // Warm-up runs show how long the other runs take; without them, the first group does.
             if !is_announced && made > 0 && group.is_measured() {
                 is_announced = true;
                 let spent_ms = monotonic_ns().saturating_sub(begun_ns) / 1_000_000;
@@ -179,8 +179,8 @@ impl Session<'_> {
     /// Makes the runs of a group between their hooks.
     fn run_group(&mut self, group: &Group<'_>) -> Result<Together> {
         let together = self.run_between_hooks(group)?;
-        // Profiles that lack names are made again, and once is enough: the same inputs map the same
-        // files. Nobody looks at the profile of a warm-up run.
+        // Runs whose profiles lack names are made again. Once is enough: the same inputs map the
+        // same files. A warm-up run is not made again, because nobody looks at its profile.
         match together {
             Together::Made { learned: true, .. } if group.is_measured() => {
                 self.run_between_hooks(group)
@@ -189,7 +189,7 @@ impl Session<'_> {
         }
     }
 
-    /// With hooks, a group is a single run: see [`Plan::groups`].
+    /// Makes the runs of a group once; with hooks, a group is a single run (see [`Plan::groups`]).
     fn run_between_hooks(&mut self, group: &Group<'_>) -> Result<Together> {
         let interrupted = || Ok(Together::Interrupted { processes: Vec::new() });
         if self.hooks.is_interrupted() {
@@ -211,7 +211,7 @@ impl Session<'_> {
         Ok(together)
     }
 
-    /// Builds every variant anew; the command finds the build's number, from 0, in `OPCOST_BUILD`.
+    /// Builds every variant anew. The command finds the build's number, from 0, in `OPCOST_BUILD`.
     fn rebuild(&mut self, build: &BuildPlan, unit: u32) -> Result<HookEnd> {
         let command = format!("OPCOST_BUILD={unit}; export OPCOST_BUILD; {}", build.command);
         for variant in 0..self.plan.variants.len() {
@@ -242,7 +242,7 @@ impl Session<'_> {
     }
 }
 
-/// Checks that a machine gave an end for each run, so that no record gets another run's figures.
+/// Checks that a machine returned an end for each run, so that no record gets another run's figures.
 fn check_numbers(group: &Group<'_>, together: &Together) -> Result<()> {
     let asked = group.processes();
     let (made, complete) = match together {
@@ -262,13 +262,13 @@ fn check_numbers(group: &Group<'_>, together: &Together) -> Result<()> {
     Ok(())
 }
 
-/// The primary metric's raw integer of a run.
+/// The raw integer of a run's primary metric.
 fn primary_of(plan: &Plan, record: &Record, writer: &RecordingWriter) -> Option<u64> {
     let metric = writer.dictionary().id(&plan.primary)?;
     record.sample(metric).map(|sample| sample.value)
 }
 
-/// Stores runs, all or none; what they end, if one failed.
+/// Stores runs, all or none; returns the ending if a run failed.
 fn keep(
     plan: &Plan,
     runs: Vec<(&Slot, RunEnd)>,
@@ -320,21 +320,20 @@ mod tests {
     use std::ffi::OsString;
     use std::rc::Rc;
 
-    /// A machine, and a runner of its hooks, that note what they are asked to do, and do something
-    /// else once.
+    /// A machine, and a runner of its hooks. Both note each request, and misbehave once.
     #[derive(Default)]
     struct Mock {
         log: Rc<RefCell<Vec<String>>>,
         odd: Option<(&'static str, Odd)>,
         width: usize,
-        /// Whether every group teaches it files.
+        /// Whether every group teaches the machine files.
         learns: bool,
-        /// Whether it keeps an end of its first group to itself.
+        /// Whether the machine withholds an end of its first group.
         drops_end: bool,
         adopting: Rc<Cell<bool>>,
     }
 
-    /// What happens at the line of the log that is given with it.
+    /// The misbehaviour at the line of the log that is given with it.
     #[derive(Clone, Copy)]
     enum Odd {
         Fails,
@@ -353,7 +352,7 @@ mod tests {
             odd
         }
 
-        /// Itself a second time, with the same log.
+        /// The mock's hooks, with the same log.
         fn hooks(&self) -> MockHooks {
             MockHooks {
                 machine: Mock {
@@ -456,7 +455,7 @@ mod tests {
         resolve(&asked, &FakeSurroundings::default()).unwrap()
     }
 
-    /// Runs a plan on a mock, in a store of its own; the recording is what was stored.
+    /// Runs a plan on a mock, in a store of its own; returns the ending and the stored recording.
     fn check(plan: &Plan, done: &[u32], machine: &mut Mock) -> (Result<Ending>, Recording) {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open_for_writing(&dir.path().join("store")).unwrap();
@@ -586,7 +585,7 @@ mod tests {
         assert_eq!(slots(&recording), [6, 7, 8, 9, 10, 11, 12, 13]);
         assert_eq!(machine.log()[0], "run 6");
 
-        // A process that fails is stored with all its runs, and none follows it.
+        // A process with a run that fails is stored with all its runs, and no process follows it.
         let mut machine = Mock::odd("run 8", Odd::WorkFails);
         let (ending, recording) = check(&plan, &[], &mut machine);
         let ending = ending.unwrap();
@@ -679,7 +678,7 @@ mod tests {
         check(&plan, &[0, 1, 2, 3], &mut machine).0.unwrap();
         let expected = ["prepare", "run 4", "conclude", "prepare", "run 5", "conclude"];
         assert_eq!(machine.log(), expected);
-        // What is interrupted between two hooks is dropped.
+        // A run that is interrupted between its two hooks is dropped.
         let mut machine = Mock::odd("conclude", Odd::IsInterrupted);
         let (ending, recording) = check(&plan, &[], &mut machine);
         assert_eq!(ending.unwrap(), Ending::Interrupted);

@@ -1,5 +1,5 @@
-//! Folders for temporary files, which are gone when their owner is, however it ended: those of an owner
-//! that was killed are removed by the next one.
+//! Folders for temporary files. The owner removes its folder when it ends. If the owner was killed,
+//! the next opcost removes the folder.
 
 use std::fs::{self, File};
 use std::io;
@@ -7,11 +7,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// What the folders' names begin with.
+/// The beginning of the folders' names.
 const PREFIX: &str = "opcost-";
-/// A file in each, which its owner holds a lock on; the kernel lets it go when the owner ends.
+/// The file in each folder on which the owner holds a lock; the kernel releases the lock when the owner ends.
 const OWNER: &str = "owner";
-/// The file before it is locked, when nobody looks for it yet.
+/// The name of this file until it is locked; nobody looks for a file of this name.
 const UNOWNED: &str = "owner.new";
 
 /// A folder that is removed with this value.
@@ -22,10 +22,10 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Makes a folder where temporary files belong, and removes those that nobody owns any more.
+    /// Makes a folder where temporary files belong, and removes the folders that nobody owns any more.
     ///
     /// # Errors
-    /// The system's.
+    /// The folder or its locked file cannot be made.
     pub(crate) fn new() -> io::Result<Scratch> {
         sweep();
         Scratch::below(&std::env::temp_dir())
@@ -39,23 +39,23 @@ impl Scratch {
         Ok(Scratch { folder, _owner: owner })
     }
 
-    /// Where it is.
+    /// The folder's path.
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 }
 
-/// Removes the folders of owners that were killed; what cannot be removed stays.
+/// Removes the folders of owners that were killed; a folder that cannot be removed stays.
 pub(crate) fn sweep() {
     sweep_below(&std::env::temp_dir());
 }
 
 fn sweep_below(parent: &Path) {
-    // The owner of a new process's own entry is its effective user.
+    // The `/proc` entry of a new process belongs to the effective user.
     let Ok(user) = fs::metadata("/proc/self").map(|own| own.uid()) else { return };
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
-        // Of the link itself, where it is one: a folder of temporary files is anybody's.
+        // If the entry is a link, this is the link itself: anybody may write to a folder of temporary files.
         let is_folder = entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == user);
         if !ours || !is_folder {
             continue;
@@ -78,13 +78,13 @@ mod tests {
         let parent = parent.path();
         let alive = Scratch::below(parent).unwrap();
         fs::write(alive.path().join("report"), "counts").unwrap();
-        // As a process leaves it that was killed: its lock is gone, its folder is not.
+        // A killed process leaves this behind: the lock is gone, the folder is not.
         let killed = Scratch::below(parent).unwrap();
         let Scratch { folder, _owner } = killed;
         let killed = folder.keep();
         drop(_owner);
         fs::create_dir(killed.join("run")).unwrap();
-        // Others' folders, and one that is just being made.
+        // Others' folders, and a folder that is just being made.
         for name in ["opcost-notes", "other"] {
             fs::create_dir(parent.join(name)).unwrap();
         }

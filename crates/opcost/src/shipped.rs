@@ -1,5 +1,5 @@
-//! Files that ship with opcost, and where they are: beside the program in the folder that it was built in,
-//! and below the same prefix where a package was unpacked or installed.
+//! Files that ship with opcost, and their places: beside the program in the folder that it was
+//! built in, or below the prefix where a package was unpacked or installed.
 //!
 //! ```text
 //! target/debug/opcost     target/debug/libopcost_emu.so, …     experiments/, kernels/ of the source
@@ -8,26 +8,26 @@
 
 use std::path::{Path, PathBuf};
 
-/// Names the folder that holds the parts of opcost, instead of those below.
+/// The environment variable for the folder of opcost's parts, in place of the folders below.
 pub(crate) const VARIABLE: &str = "OPCOST_LIBEXEC";
 
-/// Where one program looks for what came with it.
+/// The folders where a program looks for the files that came with it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Shipped {
-    /// Folders of parts that are programs themselves, the first choice first.
+    /// Folders of parts (programs and libraries), the first choice first.
     parts: Vec<PathBuf>,
-    /// Folders of data, likewise.
+    /// Folders of data, the first choice first.
     data: Vec<PathBuf>,
 }
 
 impl Shipped {
-    /// What came with this program.
+    /// The files that came with this program.
     pub(crate) fn here() -> Shipped {
         let named = std::env::var_os(VARIABLE).map(PathBuf::from);
         Shipped::with(&std::env::current_exe().unwrap_or_default(), named)
     }
 
-    /// What came with `program`; its parts are in `named`, if somebody says so.
+    /// The files that came with `program`; its parts are in `named`, if given.
     fn with(program: &Path, named: Option<PathBuf>) -> Shipped {
         let beside = program.parent().unwrap_or(Path::new("/"));
         let prefix = beside.parent().unwrap_or(Path::new("/"));
@@ -36,20 +36,20 @@ impl Shipped {
             None => vec![beside.to_path_buf(), prefix.join("lib/opcost")],
         };
         let mut data = vec![prefix.join("share/opcost")];
-        // Cargo marks the folder that it builds in. Elsewhere the folder above has other people's files.
+        // Cargo marks the folder that it builds in. Elsewhere the parent folder has other people's files.
         if let (true, Some(source)) = (prefix.join("CACHEDIR.TAG").is_file(), prefix.parent()) {
             data.insert(0, source.to_path_buf());
         }
         Shipped { parts, data }
     }
 
-    /// A part that is a file; the error lists the folders in which it is not.
+    /// The path of a part; the error lists the folders that lack it.
     pub(crate) fn part(&self, name: &str) -> Result<PathBuf, Vec<PathBuf>> {
         let found = self.parts.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
         found.and_then(|path| std::path::absolute(path).ok()).ok_or_else(|| self.parts.clone())
     }
 
-    /// The experiments by name, with their files; none where they did not come along.
+    /// The experiments by name, with their files; empty if none were installed.
     pub(crate) fn experiments(&self) -> Vec<(String, PathBuf)> {
         self.files("experiments", "toml")
             .into_iter()
@@ -64,7 +64,7 @@ impl Shipped {
         all.into_iter().find(|path| path.file_name() == Some(name.as_os_str()))
     }
 
-    /// A file of a kernel's recipe, or where there is none, the one of that name that ships with opcost.
+    /// A file of a kernel's recipe. If it does not exist, the file of that name that ships with opcost.
     ///
     /// `folder`: where relative paths begin.
     pub(crate) fn recipe_file(&self, folder: &Path, file: &Path) -> PathBuf {
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// A prefix with these files, empty ones.
+    /// A prefix with these files, all empty.
     fn prefix(files: &[&str]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         for file in files {
@@ -115,7 +115,7 @@ mod tests {
             "usr/share/opcost/experiments/README.md",
             "usr/share/opcost/kernels/base.config",
             "usr/share/opcost/kernels/patches/cure.patch",
-            // What another package has at such a place is not ours.
+            // Files of another package at such a place do not count.
             "experiments/other.toml",
         ]);
         let at = |path: &str| folder.path().join(path);
@@ -128,7 +128,7 @@ mod tests {
             assert_eq!(found, Some(at("usr/share/opcost/kernels").join(place)));
         }
         assert_eq!(shipped.of_kernels(Path::new("none.config")), None);
-        // A file that is there comes first, and a name with a folder means that file alone.
+        // An existing file comes first, and a name with a folder means this file alone.
         let own = prefix(&["my/base.config"]);
         let file = |name: &str| shipped.recipe_file(&own.path().join("my"), Path::new(name));
         assert_eq!(file("base.config"), own.path().join("my/base.config"));

@@ -1,11 +1,11 @@
-//! When a recording has enough: its interval is narrow, its time is spent, or exact counts settle it.
+//! When a recording has enough runs: its interval is narrow, its time is spent, or exact counts settle it.
 //!
-//! It never stops because something is significant, but for one look at exact counts whose share of the
-//! error rate is set aside beforehand (`opcost_stats::early`): who looks again and again until a test says
-//! "changed" finds a change in the end, whether there is one or not. How wide an interval is says
-//! next to nothing about where it lies (Chow & Robbins, "On the Asymptotic Theory of Fixed-Width
-//! Sequential Confidence Intervals", Ann. Math. Statist. 36, 1965); what remains is simulated in
-//! the tests of the statistics.
+//! Significance never stops a recording, with one exception: a single look at exact counts, whose
+//! share of the error rate is set aside beforehand (`opcost_stats::early`). Whoever looks again and
+//! again until a test says "changed" finds a change in the end, whether there is one or not. The
+//! width of an interval says next to nothing about its position (Chow & Robbins, "On the Asymptotic
+//! Theory of Fixed-Width Sequential Confidence Intervals", Ann. Math. Statist. 36, 1965). The tests
+//! of the statistics simulate the effect that remains.
 
 use crate::number::percent;
 use crate::plan::{Plan, StopReason};
@@ -14,34 +14,34 @@ use opcost_stats::multiple::Family;
 use opcost_stats::schedule::next_look;
 use opcost_stats::{Block, Paired, early};
 
-/// Pairs that are the same on both sides to the last count, after which no more are made.
+/// After this many pairs with the same counts on both sides, no more are made.
 const SAME_PAIRS: usize = 2;
 
-/// Every count of a run, with its operations.
+/// The operations and all counts of a run.
 type Counts = (Option<u64>, Vec<(MetricId, u64)>);
 
-/// What has been measured of the primary metric so far, and when to look at it again.
+/// The figures of the primary metric so far, and when to look at them again.
 pub struct Stopping<'a> {
     plan: &'a Plan,
     /// Block, variant and figure of each finished run that has the metric.
     figures: Vec<(u32, u16, f64)>,
-    /// Runs of each block that are not made yet.
+    /// The number of runs of each block that are not made yet.
     left: Vec<usize>,
-    /// Blocks that are whole, from the first on.
+    /// The number of whole blocks, from the first on.
     whole: usize,
-    /// Whole blocks at which the interval is looked at next.
+    /// The number of whole blocks at the next look at the interval.
     next_look: usize,
-    /// Block, variant and counts of each finished run, where the plan looks at exact counts; of warm-up
-    /// runs no block.
+    /// Block, variant and counts of each finished run, if the plan looks at exact counts; a warm-up
+    /// run has no block.
     counts: Vec<(Option<u32>, u16, Counts)>,
-    /// Whether the answer of the first pair is yet to be said.
+    /// Whether the first pair's answer is yet to be reported.
     answer_is_due: bool,
     /// Whether the one look at exact counts is yet to come.
     look_is_due: bool,
 }
 
 impl<'a> Stopping<'a> {
-    /// Nothing measured yet. The interval is looked at as soon as every metric can be decided.
+    /// Starts with nothing measured. The first look at the interval comes when every metric can be decided.
     pub fn new(plan: &'a Plan) -> Stopping<'a> {
         Stopping {
             plan,
@@ -55,7 +55,7 @@ impl<'a> Stopping<'a> {
         }
     }
 
-    /// Adds a run; `value` is its raw integer of the primary metric, if it has one.
+    /// Adds a run; `value` is the raw integer of its primary metric, if it has one.
     pub fn add(&mut self, record: &Record, value: Option<u64>) {
         if self.plan.stop.look_pairs.is_some() && record.outcome == Outcome::Finished {
             let counts = record.samples.iter().map(|sample| (sample.metric, sample.value));
@@ -73,8 +73,8 @@ impl<'a> Stopping<'a> {
         }
     }
 
-    /// What the first pair says of the primary metric, once it is made, where the plan looks at exact
-    /// counts; said once.
+    /// The first pair's answer about the primary metric, once the pair is made, if the plan looks
+    /// at exact counts. Only the first answer is returned.
     pub fn first_answer(&mut self) -> Option<String> {
         self.plan.stop.look_pairs?;
         if self.whole == 0 || !self.answer_is_due || !self.repeats_itself() {
@@ -103,8 +103,8 @@ impl<'a> Stopping<'a> {
         Some(format!("one layout so far, exact: {label} of {}", changes.join(", ")))
     }
 
-    /// Whether to stop now, after `elapsed_ns` of this session; only after a whole unit of the
-    /// test.
+    /// The reason to stop now, after `elapsed_ns` of this session, if there is one; only after a
+    /// whole unit of the test.
     pub fn reason(&mut self, elapsed_ns: u64) -> Option<StopReason> {
         let stop = &self.plan.stop;
         let unit = self.plan.blocks_per_unit() as usize;
@@ -125,7 +125,7 @@ impl<'a> Stopping<'a> {
             if self.whole >= SAME_PAIRS && self.is_same_throughout() {
                 return Some(StopReason::Settled);
             }
-            // At the same blocks whenever it is, so that its error rate is that of one test.
+            // The look always comes after the same blocks, so its error rate is that of one test.
             if self.whole >= look_pairs as usize && std::mem::take(&mut self.look_is_due) {
                 let comparisons = self.plan.comparisons();
                 let mut settled =
@@ -154,7 +154,7 @@ impl<'a> Stopping<'a> {
         (1..self.plan.variants.len()).all(|variant| self.counts_of(variant) == baseline)
     }
 
-    /// Whether each variant's warm-up run gave the counts of the first block, which it repeats.
+    /// Whether each variant's warm-up run gave the same counts as the variant's run of the first block.
     fn repeats_itself(&self) -> bool {
         (0..self.plan.variants.len()).all(|variant| {
             let of = |wanted: Option<u32>| {
@@ -186,7 +186,7 @@ impl<'a> Stopping<'a> {
         one == two || early::p(&plain(&one), &plain(&two)) <= level
     }
 
-    /// The widest interval of any comparison; `None` if one has none.
+    /// The widest interval of any comparison; `None` if a comparison has no interval.
     fn widest(&self) -> Option<f64> {
         let comparisons = self.plan.comparisons();
         let budget = self.plan.stop.error_budget();
@@ -233,7 +233,7 @@ mod tests {
         resolve(&asked, &FakeSurroundings::default()).unwrap()
     }
 
-    /// Adds runs until it is time to stop; how many were made and why, if it was.
+    /// Adds runs until it is time to stop; returns the number of runs and the reason, if there was one.
     fn check(
         plan: &Plan,
         ns_per_run: u64,
@@ -306,7 +306,7 @@ mod tests {
         }
     }
 
-    /// Pairs made of a plan whose runs count so much of the primary metric, and of another.
+    /// Pairs made until exact counts settle the plan, and whether they did; `count` gives the primary and another metric.
     fn settled_after(plan: &Plan, count: impl Fn(Option<u32>, u16) -> [u64; 2]) -> (u32, bool) {
         let mut stopping = Stopping::new(plan);
         for slot in plan.slots() {
@@ -325,7 +325,7 @@ mod tests {
         let plan = settling();
         let layout = |block: Option<u32>| u64::from(block.unwrap_or(0)) * 37 % 11;
         assert_eq!(settled_after(&plan, |block, _| [1000 + layout(block), 7]), (2, true));
-        // Another metric differs: the primary one is the same at the look.
+        // Another metric differs, but the primary metric is the same at the look.
         let other = |block, variant: u16| [1000 + layout(block), 7 + u64::from(variant)];
         assert_eq!(settled_after(&plan, other), (5, true));
     }

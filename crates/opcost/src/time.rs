@@ -1,4 +1,4 @@
-//! Limits of time and moments, as people write and read them.
+//! Time limits and moments, as people write and read them.
 
 use crate::number::grouped;
 use serde::{Deserialize, Serialize};
@@ -61,7 +61,7 @@ impl From<TimeLimit> for String {
     }
 }
 
-/// A number of milliseconds as one would say it: `30 s`, `1,500 ms`, `30 min`.
+/// A number of milliseconds in words: `30 s`, `1,500 ms`, `30 min`.
 pub(crate) fn time_in_words(limit_ms: u64) -> String {
     const MINUTE_MS: u64 = 60_000;
     match limit_ms {
@@ -74,7 +74,7 @@ pub(crate) fn time_in_words(limit_ms: u64) -> String {
     }
 }
 
-/// About how long something takes, in its two greatest units: `45 s`, `3 min 10 s`, `2 h 5 min`.
+/// An approximate time in its two greatest units: `45 s`, `3 min 10 s`, `2 h 5 min`.
 pub(crate) fn about_in_words(about_ms: u64) -> String {
     let seconds = about_ms.div_ceil(1_000);
     let (great, small, units) = match seconds {

@@ -1,5 +1,5 @@
-//! `opcost completions`: what a shell completes, words of the command line and names that are known
-//! when it is asked.
+//! `opcost completions`: completes words of the command line, and names that are known when a shell
+//! asks.
 
 use crate::command::globals;
 use crate::comparison::ledger::RULES;
@@ -19,7 +19,7 @@ use opcost_record::METRICS;
 use opcost_work::{WORKLOADS, WorkloadSpec};
 use std::ffi::OsStr;
 
-/// The variable by which a shell's script asks for completions.
+/// The environment variable by which a shell's script asks for completions.
 const ASKED: &str = "OPCOST_COMPLETE";
 
 /// Prints the script that makes a shell ask opcost for completions.
@@ -38,8 +38,8 @@ pub fn completions(shell: Shell) -> Result<Status> {
     Ok(Status::Done)
 }
 
-/// Answers a shell that asks for completions of a command line. Result: whether one did, so that nothing
-/// else is to do.
+/// Answers a shell that asks for completions of a command line. Returns whether a shell asked, so
+/// that there is nothing else to do.
 ///
 /// # Errors
 /// The shell is unknown, or standard output cannot be written.
@@ -52,7 +52,7 @@ pub fn answer(declared: fn() -> Command) -> Result<bool> {
     asked.try_complete(std::env::args_os(), folder.as_deref()).context("completions")
 }
 
-/// The command line with what completes its values.
+/// The command line with completers for its values.
 fn completed(mut command: Command) -> Command {
     command.build();
     with_values(command)
@@ -88,14 +88,14 @@ fn cores(current: &OsStr) -> Vec<CompletionCandidate> {
     found
 }
 
-/// Commands of which an argument is a recording.
+/// Commands that take a recording as an argument.
 const RECORDINGS: [&str; 6] = ["show", "resume", "report", "diff", "forget", "export"];
 
 fn candidate(value: impl Into<String>, help: impl Into<String>) -> CompletionCandidate {
     CompletionCandidate::new(value.into()).help(Some(help.into().into()))
 }
 
-/// Those that begin with what is there.
+/// The candidates that begin with the current word.
 fn beginning(
     current: &OsStr,
     all: impl IntoIterator<Item = (String, String)>,
@@ -105,7 +105,7 @@ fn beginning(
     known.map(|(value, help)| candidate(value, help)).collect()
 }
 
-/// Names of workloads, and behind `NAME:` of their parameters.
+/// Names of workloads, and behind `NAME:` the names of their parameters.
 fn workloads(current: &OsStr) -> Vec<CompletionCandidate> {
     let text = current.to_string_lossy();
     let Some((name, given)) = text.split_once(':') else {
@@ -122,7 +122,7 @@ fn workloads(current: &OsStr) -> Vec<CompletionCandidate> {
     for param in spec.all_params().iter().filter(|param| !given.contains(&param.name)) {
         let start = format!("{name}:{before}{comma}{}=", param.name);
         values.push((start.clone(), format!("{}: {}", param.help, param.values)));
-        // Words are completed, numbers are the user's.
+        // Words are completed; numbers are left to the user.
         let words = param.values.split('|').filter(|value| (param.check)(value).is_some());
         if text.starts_with(&start) {
             values.extend(words.map(|value| (format!("{start}{value}"), param.help.into())));
@@ -133,7 +133,7 @@ fn workloads(current: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 fn metrics(current: &OsStr) -> Vec<CompletionCandidate> {
-    // The last of a list with commas.
+    // Only the last item of a list with commas is completed.
     let text = current.to_string_lossy();
     let before = text.rfind(',').map_or("", |comma| &text[..=comma]);
     let known = METRICS.iter().map(|row| (format!("{before}{}", row.name), row.help.to_string()));

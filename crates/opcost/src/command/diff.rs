@@ -107,8 +107,7 @@ enum Format {
 /// `opcost diff`.
 ///
 /// # Errors
-/// [`DifferenceError`], what is wrong with the
-/// store, no such variant or function.
+/// [`DifferenceError`], an error of the store, or no such variant or function.
 pub fn diff(globals: &Globals, args: &DiffArgs) -> Result<Status> {
     if !args.baseline.is_empty() {
         if let Some(id) = args.id.as_ref().or(args.other.as_ref()) {
@@ -153,13 +152,13 @@ pub fn diff(globals: &Globals, args: &DiffArgs) -> Result<Status> {
     let read = |id: &str| store.read(id).map_err(StoreError::carried);
     let mut first = read(id)?;
     let other = args.other.as_deref().map(read).transpose()?;
-    // Both sides may be of the first.
+    // Both sides may be variants of the first recording.
     let given = variants(&first, other.as_ref(), &args.variant)?;
     check_matches_of(given, &args.matches).map_err(HasStatus::carried)?;
     first.plan.matches.extend(args.matches.iter().cloned());
     let variants = variants(&first, other.as_ref(), &args.variant)?;
     let style = globals.style().with_full_names(args.full_names);
-    // Two recordings are first compared metric by metric, where functions are not all that is asked for.
+    // Two recordings are first compared metric by metric, unless the output is about functions only.
     let whole_page = args.function.is_none() && matches!(format, Format::Text | Format::Json);
     let metrics = match variants[0].recording.id != variants[1].recording.id && whole_page {
         true => Some(across(variants, &args.allow).map_err(HasStatus::carried)?),
@@ -198,25 +197,25 @@ pub fn diff(globals: &Globals, args: &DiffArgs) -> Result<Status> {
     Ok(Status::Done)
 }
 
-/// Functions of files, and of mails, that are shown one by one unless said otherwise.
+/// Default number of functions of files, and in mails, that are shown one by one.
 const FUNCTIONS_SHOWN: usize = 30;
 
-/// Functions of recordings that are shown one by one unless said otherwise.
+/// Default number of functions of recordings that are shown one by one.
 fn shown_in(format: Format) -> usize {
     match format {
-        // Where nothing is known to have changed, every function that was sampled is a cause.
+        // If no function is known to have changed, every sampled function is a cause.
         Format::Mail => FUNCTIONS_SHOWN,
         _ => usize::MAX,
     }
 }
 
-/// Whether it is a file, or a folder that perf wrote with several threads.
+/// Whether the name is that of a file, or of a folder that perf wrote with several threads.
 fn is_file(name: &str) -> bool {
     let path = Path::new(name);
     path.is_file() || path.join("data").is_file()
 }
 
-/// Files with profiles, one a side or several.
+/// Compares files with profiles, one a side or several.
 fn files(globals: &Globals, args: &DiffArgs, paths: [&[PathBuf]; 2]) -> Result<Status> {
     let unfit = match args.format {
         Some(Format::Mail | Format::Markdown) => Some("--format mail and markdown"),
@@ -246,7 +245,7 @@ fn files(globals: &Globals, args: &DiffArgs, paths: [&[PathBuf]; 2]) -> Result<S
         refuse_repeated(paths)?;
     }
     let all: Vec<&PathBuf> = paths.into_iter().flatten().collect();
-    // Names are looked up anew for each file, which takes longer than its samples do.
+    // Names are looked up anew for each file, which takes longer than reading its samples.
     let read = parallel::map(all, usize::MAX, |path| args.source.read(path));
     let mut read = read.into_iter().collect::<Result<Vec<_>>>()?;
     let of_variant = read.split_off(paths[0].len());
@@ -275,7 +274,7 @@ fn files(globals: &Globals, args: &DiffArgs, paths: [&[PathBuf]; 2]) -> Result<S
     Ok(Status::Done)
 }
 
-/// Refuses a file that stands there twice: it would count as two runs that are strangely alike.
+/// Refuses a file that is given twice: it would count as two strangely similar runs.
 fn refuse_repeated(paths: [&[PathBuf]; 2]) -> Result<()> {
     let mut known: Vec<PathBuf> = Vec::new();
     for path in paths.into_iter().flatten() {
@@ -292,7 +291,7 @@ fn refuse_repeated(paths: [&[PathBuf]; 2]) -> Result<()> {
     Ok(())
 }
 
-/// What to call each file: by its name, where several have it with their folders.
+/// A name for each file: the file's name, or the whole path if several files have one name.
 fn file_names(paths: [&[PathBuf]; 2]) -> [Vec<String>; 2] {
     let short = paths.map(|side| side.iter().map(|path| display_name(path)).collect::<Vec<_>>());
     let mut all: Vec<&String> = short.iter().flatten().collect();
@@ -350,7 +349,7 @@ fn document(value: &Value) -> Result<String> {
     Ok(serde_json::to_string_pretty(value).context("difference to JSON")? + "\n")
 }
 
-/// The baseline and the variant.
+/// The baseline and the variant that the arguments name.
 fn variants<'a>(
     first: &'a Recording,
     other: Option<&'a Recording>,
@@ -365,7 +364,7 @@ fn variants<'a>(
         ([both], Some(_)) => {
             Ok([find_variant(recordings[0], both)?, find_variant(recordings[1], both)?])
         }
-        // Against the baseline.
+        // A single name is compared with the baseline.
         ([one], None) => {
             Ok([VariantOf { recording: first, variant: 0 }, find_variant(first, one)?])
         }
@@ -383,7 +382,7 @@ fn variants<'a>(
     }
 }
 
-/// What to choose from.
+/// The message that lists the variants to choose from.
 fn which(recordings: [&Recording; 2]) -> String {
     let names = |recording: &Recording| -> String {
         let variants = recording.plan.variants.iter();
@@ -398,7 +397,7 @@ fn which(recordings: [&Recording; 2]) -> String {
     text
 }
 
-/// The one function of this name.
+/// The callers and callees of the one function of this name.
 fn context(tree: &CallTree, name: &str) -> Result<FunctionContext> {
     let functions: Vec<&Function> = tree.functions.iter().collect();
     Ok(function_context(tree, the_function(&functions, name)?))

@@ -13,7 +13,7 @@ use opcost_record::Unit;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the names of files with a recording end with.
+/// The extension of files that hold a recording.
 pub const SUFFIX: &str = "opcost";
 
 /// Arguments of `opcost export`.
@@ -31,7 +31,7 @@ pub struct ExportArgs {
 /// Writes a recording as one file, which `opcost import` reads into another store.
 ///
 /// # Errors
-/// Usage: no such recording, one that is being made. Missing: the file cannot be written.
+/// Usage: no such recording, or it is still being made. Missing: the file cannot be written.
 pub fn export(globals: &Globals, args: &ExportArgs) -> Result<Status> {
     let store = Store::open_for_reading(&globals.store_path()?).map_err(StoreError::carried)?;
     let id = store.whole_id(&args.id).map_err(StoreError::carried)?;
@@ -62,9 +62,9 @@ pub(super) fn is_recording(path: &Path) -> bool {
     fs::File::open(path).and_then(read).is_ok_and(|read| is_packed(&begin[..read]))
 }
 
-/// Takes the recordings of exported files over into a store.
+/// Copies the recordings of an exported file into a store.
 ///
-/// Result: their identifiers with what became of each.
+/// Returns each recording's identifier, and what became of the recording.
 ///
 /// # Errors
 /// Missing: a file cannot be read, or is damaged; the store cannot be written.
@@ -72,10 +72,10 @@ pub(super) fn take_over(store: &mut Store, path: &Path) -> Result<Vec<(String, A
     unpacked_file(path, |packed| store.take_over(packed).map_err(StoreError::carried))
 }
 
-/// Reads from the store in an exported file, while it is unpacked.
+/// Calls `read` with the store in an exported file; the file stays unpacked until `read` returns.
 ///
 /// # Errors
-/// Missing: the file cannot be read, or is damaged; what `read` says.
+/// Missing: the file cannot be read, or is damaged. Also every error of `read`.
 pub(super) fn unpacked_file<T>(path: &Path, read: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
     let scratch = scratch()?;
     let bytes = fs::read(path)
@@ -84,12 +84,12 @@ pub(super) fn unpacked_file<T>(path: &Path, read: impl FnOnce(&Store) -> Result<
     read(&unpacked(path, &bytes, scratch.path()).map_err(StoreError::carried)?)
 }
 
-/// A store of the exported recordings in a folder, for as long as the result lives.
+/// Makes a store of the exported recordings in a folder, for as long as the result lives.
 ///
-/// `tell`: is told of each file that cannot be read; the others are taken over.
+/// `tell`: receives each file that cannot be read; the other files are copied.
 ///
 /// # Errors
-/// Usage: no file there. Missing: the folder cannot be read, no room for temporary files.
+/// Usage: the folder cannot be read or has no such file. Missing: no room for temporary files.
 pub(super) fn store_of_folder(
     folder: &Path,
     tell: impl Fn(&Path, &anyhow::Error),

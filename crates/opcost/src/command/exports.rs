@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// A table of formats.
 pub trait Table: Clone + Debug + Default + Send + Sync + 'static {
-    /// The heading of its flags in the help.
+    /// The heading of the table's flags in the help.
     const HEADING: &'static str;
 
     /// The name of each format, and the help of its flag.
@@ -33,7 +33,7 @@ impl<T: Table> ExportFiles<T> {
 
     /// Fails early if a file could not be written later.
     ///
-    /// `other`: the option that takes standard output already, if one does.
+    /// `other`: the option that already uses standard output, if there is one.
     ///
     /// # Errors
     /// Names the file whose folder does not exist, or the formats that would share standard output.
@@ -55,7 +55,7 @@ impl<T: Table> ExportFiles<T> {
         Ok(())
     }
 
-    /// The option by which a format takes standard output, where nothing else must go.
+    /// The option with which a format uses standard output, so that nothing else may go there.
     pub fn printing(&self) -> Option<String> {
         let (name, _) = self.files.iter().find(|(_, path)| is_standard_output(path))?;
         Some(format!("--export-{name} -"))
@@ -63,7 +63,7 @@ impl<T: Table> ExportFiles<T> {
 
     /// Writes every file.
     ///
-    /// `render`: the bytes in the format of this name.
+    /// `render`: returns the bytes in the format of this name.
     ///
     /// # Errors
     /// `render` fails, or a file cannot be written; the error names the file.
@@ -110,7 +110,7 @@ impl Exports {
     }
 }
 
-/// The option that says what to print.
+/// The option that chooses what is printed.
 pub(super) fn printed_by(format: Option<&str>, json: bool) -> Option<String> {
     format.map(|name| format!("--format {name}")).or(json.then(|| "--json".to_string()))
 }
@@ -119,7 +119,7 @@ pub(super) fn is_standard_output(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Fails if a file that an option names could not be written, as there is no folder for it.
+/// Fails if an option names a file in a folder that does not exist.
 pub(super) fn check_folder(option: &str, path: &Path) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     match folder.filter(|folder| !folder.is_dir()) {
@@ -131,7 +131,7 @@ pub(super) fn check_folder(option: &str, path: &Path) -> Result<()> {
     }
 }
 
-// Written by hand so that a new row of a table has its flag.
+// Implemented by hand, so that a new row of a table gets its flag.
 impl<T: Table> clap::FromArgMatches for ExportFiles<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut exports = ExportFiles { files: Vec::new(), table: PhantomData };

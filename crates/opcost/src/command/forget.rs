@@ -45,7 +45,7 @@ pub struct ForgetArgs {
     pub json: bool,
 }
 
-/// Deletes recordings, and compacts the store where that is asked for.
+/// Deletes recordings, and compacts the store if asked to.
 ///
 /// # Errors
 /// Usage: nothing to do, no such recording or experiment, a recording that is being made. Missing: the
@@ -56,7 +56,7 @@ pub fn forget(globals: &Globals, args: &ForgetArgs) -> Result<Status> {
                    --experiment NAME; --compact gives back the room of what was deleted before";
         return Err(fail(Status::Usage, why));
     }
-    // Not for writing yet: that would make a store where there is none.
+    // Not opened for writing yet: that would make a store if there is none.
     let path = globals.store_path()?;
     let listed = Store::open_for_reading(&path).and_then(|store| store.list_all());
     let listed = listed.map_err(StoreError::carried)?;
@@ -103,10 +103,10 @@ pub fn forget(globals: &Globals, args: &ForgetArgs) -> Result<Status> {
     Ok(Status::Done)
 }
 
-/// A recording that is to go.
+/// A recording to delete.
 struct Chosen {
     id: String,
-    /// What it is, in a few words.
+    /// A description of the recording, in a few words.
     what: String,
 }
 
@@ -117,7 +117,7 @@ impl Chosen {
     }
 }
 
-/// The recordings that are to go, each once.
+/// The recordings to delete, each once.
 fn chosen(args: &ForgetArgs, listed: &Listed, path: &std::path::Path) -> Result<Vec<Chosen>> {
     let heads = &listed.heads;
     if let Some(experiment) = &args.experiment {
@@ -141,7 +141,7 @@ fn chosen(args: &ForgetArgs, listed: &Listed, path: &std::path::Path) -> Result<
             continue;
         }
         let head = heads.iter().find(|head| head.id == whole);
-        // A damaged one can be deleted though it cannot be read.
+        // A damaged recording can be deleted although it cannot be read.
         chosen.push(head.map_or_else(|| Chosen { id: whole, what: "damaged".into() }, Chosen::of));
     }
     Ok(chosen)

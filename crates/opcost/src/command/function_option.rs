@@ -1,4 +1,4 @@
-//! `--function`: the one function of a list that a user's name means.
+//! `--function`: finds the one function of a list that the user's name means.
 
 use crate::exit::{Status, fail};
 use anyhow::Result;
@@ -6,14 +6,14 @@ use opcost_profile::symbols::naming::named;
 use opcost_record::Function;
 use opcost_record::nearest::did_you_mean;
 
-/// Functions that are listed where one is not enough.
+/// The most functions that an error lists.
 const LISTED: usize = 6;
 
-/// The place of the function that a name means.
+/// The index of the function that a name means.
 ///
 /// # Errors
-/// Usage: there is none, with the names that resemble it, or there are several, with what to say
-/// instead.
+/// Usage: no function has this name (the error lists similar names), or several have it (the error
+/// says how to name one).
 pub(crate) fn the_function(functions: &[&Function], name: &str) -> Result<usize> {
     match named(functions.iter().copied(), name)[..] {
         [one] => Ok(one),
@@ -36,7 +36,7 @@ pub(crate) fn the_function(functions: &[&Function], name: &str) -> Result<usize>
     }
 }
 
-/// How to say which of several is meant.
+/// The spelling that tells one function from others of its name.
 fn spelled(Function { symbol, module, source, .. }: &Function) -> String {
     format!("{}:{symbol}", source.as_ref().unwrap_or(module))
 }

@@ -1,4 +1,4 @@
-//! `opcost gather`: the shards of a plan as one recording.
+//! `opcost gather`: joins the shards of a plan into one recording.
 
 use super::export::{is_recording, unpacked_file};
 use super::globals::Globals;
@@ -31,8 +31,8 @@ pub struct GatherArgs {
 /// Joins shards, stores the recording and shows it.
 ///
 /// # Errors
-/// Usage: a file without a shard, a shard that is there twice. Missing: shards that are not there, or not
-/// complete; a file that cannot be read. Not comparable: other plans, programs, kernels, emulators, digits.
+/// Usage: a file has no shard, or two have the same. Missing: a shard is missing or not complete,
+/// or a file cannot be read. Not comparable: plans, programs, kernels, emulators or counts differ.
 pub fn gather_parts(globals: &Globals, args: &GatherArgs) -> Result<Status> {
     args.output.check()?;
     let mut parts = Vec::new();
@@ -51,7 +51,7 @@ pub fn gather_parts(globals: &Globals, args: &GatherArgs) -> Result<Status> {
 /// The shards in a file.
 ///
 /// # Errors
-/// It cannot be read, or has no shard.
+/// The file cannot be read, or has no shard.
 pub(super) fn parts_of(path: &Path) -> Result<Vec<Part>> {
     let file = path.display().to_string();
     let read = |store: &Store| -> Result<Vec<Part>> {
@@ -80,7 +80,7 @@ pub(super) fn parts_of(path: &Path) -> Result<Vec<Part>> {
     }
 }
 
-/// A command line without the words that named a shard and its place.
+/// A command line without the words for a shard and its store.
 fn without_shard(line: &str) -> String {
     let Some(words) = shlex::split(line) else { return line.to_string() };
     let mut kept: Vec<&str> = Vec::new();

@@ -1,4 +1,4 @@
-//! What every command takes.
+//! Options that every command takes.
 
 use crate::exit::{HasStatus, Status, WithStatus, fail};
 use crate::render::Style;
@@ -30,7 +30,7 @@ pub struct Globals {
 }
 
 impl Globals {
-    /// The store's file where one is named, here or by `OPCOST_STORE`.
+    /// The store's file, if the user names one here or in `OPCOST_STORE`.
     pub(crate) fn named_store(&self) -> Option<PathBuf> {
         self.store.clone().or_else(store_of_environment)
     }
@@ -45,7 +45,7 @@ impl Globals {
         })
     }
 
-    /// The store, opened to add to it. Its folder is made where it is the default one; another may be a typo.
+    /// Opens the store to add to it. Makes only the folder of the default store; another folder may be a typo.
     pub(crate) fn store_for_writing(&self) -> Result<Store> {
         let path = self.store_path()?;
         if let (None, Some(folder)) = (self.named_store(), path.parent()) {
@@ -58,8 +58,8 @@ impl Globals {
         Store::open_for_writing(&path).map_err(StoreError::carried)
     }
 
-    /// What standard output is: colour only on a terminal, and not with NO_COLOR
-    /// (<https://no-color.org>) or TERM=dumb; 80 columns where nobody says.
+    /// How standard output is written: colour only on a terminal, and not with NO_COLOR
+    /// (<https://no-color.org>) or TERM=dumb; 80 columns if the width is unknown.
     pub(crate) fn style(&self) -> Style {
         let terminal = std::io::stdout().is_terminal();
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
@@ -74,12 +74,12 @@ impl Globals {
     }
 }
 
-/// The store's file that `OPCOST_STORE` names; an empty variable names none, as those of XDG.
+/// The store's file that `OPCOST_STORE` names; an empty variable names none, like the variables of XDG.
 pub(crate) fn store_of_environment() -> Option<PathBuf> {
     std::env::var_os("OPCOST_STORE").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// The store's file where none is named; `None` where nothing says where a user's files are.
+/// The default store's file; `None` if nothing says where a user's files are.
 pub(crate) fn default_store_path() -> Option<PathBuf> {
     let data = xdg::base_folder("XDG_DATA_HOME", ".local/share");
     data.map(|data| data.join("opcost/recordings.sqlite"))

@@ -119,7 +119,7 @@ pub fn show(globals: &Globals, args: &HistoryArgs) -> Result<Status> {
     Ok(if failed { Status::Regression } else { Status::Done })
 }
 
-/// Shows a case's figures as the notes of commits have them.
+/// Shows a case's figures from the notes of commits.
 fn show_notes(args: &HistoryArgs) -> Result<Status> {
     let here = std::env::current_dir()
         .context("cannot read the working directory")
@@ -146,7 +146,7 @@ fn show_notes(args: &HistoryArgs) -> Result<Status> {
     Ok(Status::Done)
 }
 
-/// Says on standard error which recording is left out.
+/// Reports a damaged recording that is left out, on standard error.
 fn tell_damaged(recording: &str, why: &str) {
     eprintln!("opcost: recording {recording} is damaged and left out: {}", printable(why));
 }

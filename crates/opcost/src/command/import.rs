@@ -72,13 +72,13 @@ pub struct ImportArgs {
     pub fail_on: Vec<FailOn>,
 }
 
-/// The formats, for help texts.
+/// The list of formats, for help texts.
 pub fn formats_help() -> String {
     let formats = FORMATS.iter().map(|format| format!("  {:<17} {}", format.name, format.help));
     format!("Formats:\n{}", formats.collect::<Vec<_>>().join("\n"))
 }
 
-/// Reads the files, stores them as a recording and shows it.
+/// Reads the files, stores them as a recording and shows the recording.
 pub fn import(globals: &Globals, args: &ImportArgs) -> Result<Status> {
     args.exports.check(printed_by(None, args.json).as_deref())?;
     if args.files.iter().any(|file| is_recording(Path::new(file))) {
@@ -129,7 +129,7 @@ impl ImportArgs {
     }
 }
 
-/// Takes recordings of `opcost export` over, and shows the last one.
+/// Copies recordings of `opcost export` into the store, and shows the last one.
 fn import_recordings(globals: &Globals, args: &ImportArgs) -> Result<Status> {
     if let Some(other) = args.files.iter().find(|file| !is_recording(Path::new(file))) {
         let why = format!(
@@ -181,13 +181,12 @@ pub fn list_formats(json: bool) -> Result<Status> {
     Ok(Status::Done)
 }
 
-/// Largest file that is read, also once it is unpacked: no exported result is as large.
+/// The largest file that is read, in bytes, also after unpacking: no exported result is as large.
 const BYTES_MAX: u64 = 512 << 20;
 
-/// Reads what one argument names.
-///
-/// `only`: whether it is the only one; of criterion's folder the last run is then compared with the
-/// baselines in it.
+/// Reads the file or folder that an argument names.
+/// `only`: whether this is the only argument; the last run in a folder of criterion's is then
+/// compared with the baselines in the folder.
 fn read_given(given: &str, format: Option<&str>, only: bool) -> Result<Vec<ReadFile>> {
     let whole = Path::new(given);
     let (label, path) = match given.split_once('=') {
@@ -220,7 +219,7 @@ fn read_folder(folder: &Path, label: &str, compared: bool) -> Result<Vec<ReadFil
         let mut file = read_file(label.to_string(), &sample.path, Some("criterion"))?;
         file.parsed.experiment.get_or_insert_with(|| label.to_string());
         for series in &mut file.parsed.series {
-            // A copy of the folder may have any name.
+            // The path names the case, because a copy of the folder may have any name.
             series.case = criterion_folder::case(folder, &sample.path).or(series.case.take());
             if with_baselines {
                 series.variant = Some(sample.run.clone());
@@ -258,7 +257,7 @@ fn read_file(label: String, path: &Path, format: Option<&str>) -> Result<ReadFil
     Ok(ReadFile { label, path: shown, format, parsed })
 }
 
-/// A file's bytes, unpacked if they are gzip's, as pyperf writes `.json.gz`; `None` of too many.
+/// The bytes of a file, unpacked if they are gzip's, as pyperf writes `.json.gz`; `None` if there are too many.
 fn contents(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
     let whole = |source: &mut dyn Read| {
         let mut bytes = Vec::new();
@@ -271,12 +270,12 @@ fn contents(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// A date as ISO 8601 has it, or as perf writes it; nanoseconds since the Unix epoch.
+/// A date in ISO 8601, or in perf's form, as nanoseconds since the Unix epoch.
 fn date(text: &str) -> Option<u64> {
     let text = text.trim();
     let moment = text.parse::<jiff::Timestamp>().ok().or_else(|| {
         let civil = text.parse::<jiff::civil::DateTime>().ok();
-        // "Sat Nov 21 12:00:06 2026", in the time zone of who ran it, which it does not say.
+        // "Sat Nov 21 12:00:06 2026": perf does not write in which time zone this is, so UTC is assumed.
         let civil =
             civil.or_else(|| jiff::civil::DateTime::strptime("%a %b %d %H:%M:%S %Y", text).ok());
         civil?.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|zoned| zoned.timestamp())

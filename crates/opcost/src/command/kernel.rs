@@ -82,7 +82,7 @@ struct ListArgs {
 /// `opcost kernel`.
 ///
 /// # Errors
-/// As [`prepare`].
+/// The same as those of [`prepare`].
 pub fn kernel(globals: &Globals, args: &KernelArgs) -> Result<Status> {
     match &args.what {
         Action::Build(args) => build_kernel(globals, args),
@@ -155,7 +155,7 @@ fn list_kernels(args: &ListArgs) -> Result<Status> {
     Ok(Status::Done)
 }
 
-/// Two lines a kernel, 80 columns.
+/// The table of kernels: two lines a kernel, 80 columns.
 fn table(entries: &[Description]) -> String {
     if entries.is_empty() {
         return "no kernels yet; make one with opcost kernel build --config …, or use --kernel debian:cloud\n"

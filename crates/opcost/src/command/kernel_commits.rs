@@ -1,14 +1,14 @@
-//! Asks git which commits touched the files of kernel functions, where kernels are commits of one tree.
+//! Asks git which commits touched the files of kernel functions, if kernels are commits of one tree.
 
 use crate::comparison::Comparison;
 use crate::comparison::kernel_commits::{KernelCommits, files};
 use crate::recording::Recording;
 use opcost_kernel::{KernelSpec, Revision, commits, functions_of};
 
-/// Files that git is asked about.
+/// The most files that git is asked about.
 const FILES_MAX: usize = 12;
 
-/// Adds the commits to the comparisons of two revisions of one tree.
+/// Adds the commits to each comparison of two revisions of one tree.
 pub(super) fn add(comparison: &mut Comparison, recording: &Recording) {
     if comparison.refused() {
         return;

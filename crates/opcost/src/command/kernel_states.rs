@@ -1,4 +1,4 @@
-//! `opcost kernel forget`, and what `opcost kernel list` says of the kept states of booted guests.
+//! `opcost kernel forget`, and the kept states of booted guests in `opcost kernel list`.
 
 use crate::command::kernel::day;
 use crate::command::output::print;
@@ -57,7 +57,7 @@ pub(super) fn list(json: bool) -> Result<Status> {
     Ok(Status::Done)
 }
 
-/// One line about all of them; empty where there are none.
+/// One line about all kept states; empty if there are none.
 pub(super) fn summary() -> String {
     let (_, entries) = states();
     if entries.is_empty() {
@@ -119,7 +119,7 @@ pub(super) fn forget(args: &ForgetArgs) -> Result<Status> {
     Ok(Status::Done)
 }
 
-/// The kept states and where they are; none without a cache folder.
+/// The folder of the kept states, and the states; without a cache folder there are none.
 fn states() -> (PathBuf, Vec<Entry>) {
     let folder = booted::folder().unwrap_or_default();
     let entries = booted::kept(&folder);

@@ -90,7 +90,7 @@ fn json_text(value: Value) -> Result<String> {
     Ok(serde_json::to_string_pretty(&value).context("list to JSON")? + "\n")
 }
 
-/// Lists of values that are longer have spaces, at which lines can be broken.
+/// Lists of values that are longer get spaces, at which lines can be broken.
 const VALUES_WIDTH: usize = 50;
 
 fn workloads_text(style: &Style) -> String {
@@ -125,7 +125,7 @@ fn workloads_json() -> Value {
         .collect()
 }
 
-/// The experiments that ship with opcost: name, file, and what it says.
+/// The experiments that ship with opcost: name, file and contents.
 fn experiments() -> Result<Vec<(String, PathBuf, Experiment)>> {
     let read = |(name, path): (String, PathBuf)| {
         let experiment =
@@ -151,7 +151,7 @@ fn experiments_text(style: &Style) -> Result<String> {
     Ok(page.into_text())
 }
 
-/// The cores that ship: name, whether it is the default, and what is known of its errors.
+/// The cores that ship: name, whether the core is the default, and the core's validation.
 fn cores() -> impl Iterator<Item = (&'static str, bool, Option<Validation>)> {
     Core::SHIPPED.iter().map(|(name, text)| {
         let core = Core::parse(text).ok();
@@ -199,7 +199,7 @@ fn experiments_json() -> Result<Value> {
     Ok(experiments()?.into_iter().map(row).collect())
 }
 
-/// Why what the emulator counts is not counted on the host.
+/// The refusal of a metric that only the emulator counts.
 fn emulated_only() -> Refusal {
     Refusal {
         reason: "counted on the emulated machine only".into(),
@@ -207,7 +207,7 @@ fn emulated_only() -> Refusal {
     }
 }
 
-/// One event or metric and whether it can be had here.
+/// One event or metric, and whether it is available here.
 struct EventLine {
     name: String,
     aliases: Vec<&'static str>,
@@ -307,9 +307,9 @@ fn events_json() -> Value {
         .collect()
 }
 
-/// Columns of what stands before a recording's name, and of a name that has a line to itself.
+/// Columns that a variant's line is indented by, and the least width of a recording's name.
 const INDENT: usize = 15;
-/// Variants of a recording that are listed one by one.
+/// The most variants of a recording that are listed one by one.
 const VARIANTS_LISTED: usize = 6;
 
 fn recordings_text(listed: &Listed, style: &Style) -> String {
@@ -327,7 +327,7 @@ fn recordings_text(listed: &Listed, style: &Style) -> String {
     page.into_text()
 }
 
-/// A recording in a line, or where names are long in a line a variant, shortened in the middle.
+/// Writes a recording as one line, or if names are long, as a line for each variant, shortened in the middle.
 fn recording_lines(page: &mut Page, head: &RecordingHead) {
     let made = match head.imported {
         true => format!("{:<26}", "imported"),

@@ -1,10 +1,10 @@
-//! `opcost man`: one page, with a section for each command.
+//! `opcost man`: prints one page, with a section for each command.
 
 use crate::exit::Status;
 use anyhow::{Context, Result};
 use clap_mangen::Man;
 
-/// What stands in the page beside the commands.
+/// The sections of the page that follow those of the commands.
 const SURROUNDINGS: &str = "\
 .SH FILES
 .TP
@@ -56,7 +56,7 @@ Where commands and tools such as qemu are found.
 /// Standard output cannot be written.
 pub fn man(mut command: clap::Command) -> Result<Status> {
     command.build();
-    // What clap calls extra is the exit statuses.
+    // clap's section EXTRA contains the exit statuses.
     let mut text = rendered(|bytes| Man::new(command.clone()).render(bytes))?
         .replace(".SH EXTRA", ".SH EXIT STATUS");
     text += &sections("opcost", &command)?;
@@ -67,14 +67,14 @@ pub fn man(mut command: clap::Command) -> Result<Status> {
     Ok(Status::Done)
 }
 
-/// The commands below one that are shown, with their whole names.
+/// The subcommands of a command that are shown, with their whole names.
 fn shown<'a>(above: &str, command: &'a clap::Command) -> Vec<(String, &'a clap::Command)> {
     let shown = |sub: &&clap::Command| !sub.is_hide_set() && sub.get_name() != "help";
     let named = |sub: &'a clap::Command| (format!("{above} {}", sub.get_name()), sub);
     command.get_subcommands().filter(shown).map(named).collect()
 }
 
-/// A section for each command below one; one that only groups others has none.
+/// A section for each subcommand of a command; a subcommand that only groups others has none.
 fn sections(above: &str, command: &clap::Command) -> Result<String> {
     let mut text = String::new();
     for (name, sub) in shown(above, command) {
@@ -85,7 +85,7 @@ fn sections(above: &str, command: &clap::Command) -> Result<String> {
         let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
         text += &format!(".SH {}\n{about}\n", name.to_uppercase());
         let man = Man::new(sub.clone().name(name));
-        // Sections of a command are parts of its own section here.
+        // A command's own sections become parts of its section here.
         text += &rendered(|bytes| {
             man.render_synopsis_section(bytes)?;
             man.render_options_section(bytes)
@@ -95,7 +95,7 @@ fn sections(above: &str, command: &clap::Command) -> Result<String> {
     Ok(text)
 }
 
-/// What the help of each command below one shows behind its options: examples, keys, statuses.
+/// The text behind the options in the help of each subcommand: examples, keys, statuses.
 fn examples(above: &str, command: &clap::Command) -> String {
     let mut text = String::new();
     for (name, sub) in shown(above, command) {

@@ -1,4 +1,4 @@
-//! From what the user names to the file that has the symbols.
+//! Finds the file with the symbols of a program or kernel that the user names.
 
 use crate::exit::{HasStatus, Status, WithStatus};
 use crate::phases::Phases;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Why there is no file to measure.
 #[derive(Debug, thiserror::Error)]
 enum FileError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read '{}': {error}; give files, or names of kernels (opcost kernel list)", .path.display())]
     Read {
         /// The file.
@@ -24,17 +24,17 @@ enum FileError {
     Unknown {
         /// The name as given.
         name: String,
-        /// Why it is no kernel's.
+        /// Why the name is not that of a kernel.
         error: KernelError,
     },
-    /// A kernel image whose ELF file is not here.
+    /// The argument is a kernel image whose ELF file is not here.
     #[error(
         "{kernel}: a compressed kernel image has no symbols, and there is no vmlinux for it; {remedy}"
     )]
     NoVmlinux {
         /// The kernel as the user named it.
         kernel: String,
-        /// What to give instead, or install.
+        /// Something else to give, or to install.
         remedy: String,
     },
 }
@@ -48,13 +48,13 @@ impl HasStatus for FileError {
     }
 }
 
-/// Reads the file that an argument means: the file itself, or the vmlinux of the kernel it names.
+/// Reads the file that an argument means: the file itself, or the vmlinux of the kernel that it names.
 ///
 /// `argument`: a path, a kernel's build folder or bzImage, the name of a built kernel, or
 /// `debian:FLAVOUR[=RELEASE]`.
 ///
 /// # Errors
-/// [`FileError`], and what [`prepare`] says of a kernel.
+/// [`FileError`], and the errors of [`prepare`].
 pub(crate) fn open(argument: &str, quiet: bool) -> Result<Vec<u8>> {
     let path = Path::new(argument);
     let read = |path: &Path| {
@@ -65,7 +65,7 @@ pub(crate) fn open(argument: &str, quiet: bool) -> Result<Vec<u8>> {
         let bytes = read(path)?;
         return if is_kernel_image(&bytes) { read(&vmlinux(argument, quiet)?) } else { Ok(bytes) };
     }
-    // A path that is not there is no kernel's name.
+    // A folder without a kernel, or a path that does not exist, does not name a kernel.
     if path.is_dir() && !path.join("arch/x86").is_dir() || argument.contains('/') && !path.exists()
     {
         return read(path);
@@ -73,8 +73,8 @@ pub(crate) fn open(argument: &str, quiet: bool) -> Result<Vec<u8>> {
     read(&vmlinux(argument, quiet)?)
 }
 
-/// Whether this is a kernel as a boot loader takes it: a boot sector and the mark of a setup header
-/// (Linux, Documentation/arch/x86/boot.rst).
+/// Whether the bytes are a kernel in the form for boot loaders: a boot sector and the mark of a
+/// setup header (Linux, Documentation/arch/x86/boot.rst).
 fn is_kernel_image(bytes: &[u8]) -> bool {
     bytes.get(0x1fe..0x200) == Some(&[0x55, 0xaa]) && bytes.get(0x202..0x206) == Some(b"HdrS")
 }
@@ -83,7 +83,7 @@ fn is_kernel_image(bytes: &[u8]) -> bool {
 fn vmlinux(argument: &str, quiet: bool) -> Result<PathBuf> {
     let spec = KernelSpec::parse(argument, Path::new("")).map_err(HasStatus::carried)?;
     if let KernelSpec::BuildDir(folder) = &spec {
-        // The compressed image is not needed here.
+        // Only vmlinux is needed, so the compressed image may be missing.
         let vmlinux = folder.join("vmlinux");
         return if vmlinux.is_file() {
             Ok(vmlinux)
@@ -123,7 +123,7 @@ fn vmlinux(argument: &str, quiet: bool) -> Result<PathBuf> {
     })
 }
 
-/// Where the vmlinux of an image may be: beside it, or at the top of the folder it was built in.
+/// The places where the vmlinux of an image may be: beside the image, or at the top of its build folder.
 fn beside(image: &Path) -> Vec<PathBuf> {
     let sibling = image.parent().map(|folder| folder.join("vmlinux"));
     let top = image.ancestors().nth(4).filter(|_| image.ends_with("arch/x86/boot/bzImage"));

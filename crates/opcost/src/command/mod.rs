@@ -1,4 +1,4 @@
-//! Commands, one file or folder each: its arguments and its flow from them to bytes.
+//! Commands, one file or folder each: the arguments of a command, and its flow from arguments to bytes.
 
 pub mod attach;
 pub mod bisect;

@@ -1,4 +1,4 @@
-//! A comparison on standard output and in files.
+//! Prints a comparison and writes it to files.
 
 use super::globals::Globals;
 use crate::command::exports::{Exports, printed_by};
@@ -76,7 +76,7 @@ impl OutputArgs {
         self.json || self.format.is_some() || !self.exports.is_empty() || !self.fail_on.is_empty()
     }
 
-    /// The option by which the comparison takes standard output, if one was given.
+    /// The option with which the comparison uses standard output, if one was given.
     pub fn printing(&self) -> Option<String> {
         self.exports.printing().or(printed_by(self.format.as_deref(), self.json))
     }
@@ -91,7 +91,7 @@ pub(crate) fn present(
     present_unless(false, globals, recording, output)
 }
 
-/// Compares; prints unless something else took standard output.
+/// Compares; prints unless another output uses standard output (`taken`).
 pub(crate) fn present_unless(
     taken: bool,
     globals: &Globals,
@@ -124,7 +124,7 @@ pub(crate) fn present_unless(
     Ok(if found.exceeded.is_empty() { Status::Done } else { Status::Regression })
 }
 
-/// Prints which version this is.
+/// Prints the version of opcost.
 ///
 /// # Errors
 /// Standard output cannot be written.

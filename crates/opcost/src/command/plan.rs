@@ -1,4 +1,4 @@
-//! `opcost plan`: what an experiment will run, as a whole or in shards.
+//! `opcost plan`: shows what an experiment will run, as a whole or in shards.
 
 use super::globals::Globals;
 use super::output::print;
@@ -76,10 +76,10 @@ pub fn plan(globals: &Globals, args: &PlanOfArgs) -> Result<Status> {
     Ok(Status::Done)
 }
 
-/// The plan of an experiment that is cut into so many shards, of which it makes the first.
+/// The plan of an experiment that is cut into `of` shards; this plan makes the first shard.
 ///
 /// # Errors
-/// Usage: it cannot be cut so.
+/// Usage: the plan cannot be cut into this many shards.
 pub(super) fn sharded(experiment: &Experiment, of: u32) -> Result<Plan> {
     let first = format!("1/{of}").parse::<Shard>();
     let first = first.map_err(|why| fail(Status::Usage, format!("--shards {of}: {why}")))?;
@@ -89,7 +89,7 @@ pub(super) fn sharded(experiment: &Experiment, of: u32) -> Result<Plan> {
 fn row(plan: &Plan, shard: Shard, run_ns: Option<u64>) -> ShardRow {
     let own = plan.with_shard(Some(shard.index));
     let (all, common_runs) = (own.slot_count(), own.warm_up_count());
-    // Nothing is known of what making ready takes on another computer, so it is left out.
+    // The time that another computer takes to get ready is unknown, so it is left out.
     let estimated_ns = run_ns.map(|run_ns| run_ns * all as u64);
     ShardRow {
         shard,
@@ -100,7 +100,7 @@ fn row(plan: &Plan, shard: Shard, run_ns: Option<u64>) -> ShardRow {
     }
 }
 
-/// The newest complete recording of the same experiment in the store, of the same variants.
+/// The newest recording in the store of the same experiment, with the same variants and machine.
 fn earlier(globals: &Globals, plan: &Plan) -> Result<Option<Recording>> {
     let store = match Store::open_for_reading(&globals.store_path()?) {
         Ok(store) => store,
@@ -124,14 +124,14 @@ fn earlier(globals: &Globals, plan: &Plan) -> Result<Option<Recording>> {
     Ok(None)
 }
 
-/// What a run took, with all that is around it: the typical time between the starts of two runs, which
-/// several machines at a time make shorter.
+/// The time of a run with all that is around it: the typical time between the starts of two runs.
+/// Several machines at a time make it shorter.
 fn ns_of_a_run(recording: &Recording) -> Option<u64> {
     let mut starts: Vec<u64> =
         recording.records.iter().map(|record| record.started_unix_ns).collect();
     starts.sort_unstable();
     let jobs = recording.plan.emulation().map_or(1, |emulation| emulation.jobs.max(1));
-    // From one group of runs that are made at a time to the next.
+    // The time from one group of simultaneous runs to the next.
     let mut gaps: Vec<u64> =
         starts.windows(jobs + 1).map(|window| window[jobs] - window[0]).collect();
     gaps.sort_unstable();

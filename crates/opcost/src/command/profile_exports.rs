@@ -33,10 +33,10 @@ fn format(name: &str) -> Result<&'static ProfileFormat> {
 impl ProfileExports {
     /// Writes every file.
     ///
-    /// `named`: names of variants; all of the recording if there are none.
+    /// `named`: names of variants; if there are none, all variants of the recording are written.
     ///
     /// # Errors
-    /// No such variant, more than fit into a file, no profiles, a file that cannot be written.
+    /// No such variant, more variants than fit into a file, no profiles, or a file cannot be written.
     pub fn write(&self, recording: &Recording, named: &[String]) -> Result<()> {
         let variants = chosen(recording, named)?;
         self.write_each(|name| {
@@ -56,10 +56,10 @@ impl ProfileExports {
         })
     }
 
-    /// Writes every file, of a tree with one side.
+    /// Writes every file from a tree with one side.
     ///
     /// # Errors
-    /// A file that cannot be written.
+    /// A file cannot be written.
     pub fn write_tree(&self, tree: &CallTree) -> Result<()> {
         self.write_each(|name| format(name)?.render(tree))
     }
@@ -72,7 +72,7 @@ fn names(recording: &Recording) -> Vec<&str> {
 /// A variant by its name, or by its position from 1.
 ///
 /// # Errors
-/// There is none.
+/// There is no such variant.
 pub(crate) fn find_variant<'a>(recording: &'a Recording, name: &str) -> Result<VariantOf<'a>> {
     let known = names(recording);
     let position = || name.parse().ok().and_then(|position: usize| position.checked_sub(1));
@@ -93,7 +93,7 @@ pub(crate) fn find_variant<'a>(recording: &'a Recording, name: &str) -> Result<V
     }
 }
 
-/// The variants with these names in this order; all of the recording if there are none.
+/// The variants with these names, in this order; all variants of the recording if there are no names.
 fn chosen<'a>(recording: &'a Recording, named: &[String]) -> Result<Vec<VariantOf<'a>>> {
     if named.is_empty() {
         let all = 0..recording.plan.variants.len();

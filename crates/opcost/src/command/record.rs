@@ -1,4 +1,4 @@
-//! From a plan to a recording, and what is shown of it.
+//! Makes a recording from a plan, and shows it.
 
 use super::globals::Globals;
 use super::output::{OutputArgs, present, print};
@@ -28,7 +28,7 @@ use opcost_sys::perf::LivePerf;
 use std::path::Path;
 use std::rc::Rc;
 
-/// What an error about a command that failed in a guest ends with.
+/// The end of an error about a command that failed in a guest.
 const PACKING_HINT: &str = "; the guest has only the files that were packed for it: --pack PATH adds \
      one, --pack-used all that the command uses in a run on this machine";
 
@@ -40,7 +40,7 @@ pub struct PlanArgs {
     pub dry_run: bool,
 }
 
-/// Makes the runs of a plan and shows them.
+/// Makes the runs of a plan and shows the recording.
 pub(super) fn carry_out(
     globals: &Globals,
     mut plan: Plan,
@@ -67,7 +67,7 @@ pub(super) fn carry_out(
     let interrupt = Interrupt::install()
         .context("cannot install the signal handler")
         .status(Status::Missing)?;
-    // A shard that a scheduler starts again is gone on with.
+    // If a scheduler starts a shard again, the shard goes on with its earlier runs.
     let earlier = match plan.shard() {
         Some(_) => shard::earlier(&globals.store_for_writing()?, &plan)?,
         None => None,
@@ -80,7 +80,7 @@ pub(super) fn carry_out(
     }
     let (mut machine, state) = machine_for(globals.quiet, &plan, &interrupt)?;
     let store = globals.store_for_writing()?;
-    // What git does must be over before the first run.
+    // git must be done before the first run.
     revisions.note(&mut plan);
     let (writer, made) = match earlier {
         None => (store.begin(&plan, &state, unix_ns()), Vec::new()),
@@ -93,7 +93,7 @@ pub(super) fn carry_out(
     record(globals, &plan, &made, (machine.as_mut(), &state, &interrupt), writer, output)
 }
 
-/// Writes an experiment that has a plan: what could not run is not worth a file.
+/// Writes an experiment as a file. The experiment has a plan: one that cannot run is not worth a file.
 pub(super) fn save(experiment: &Experiment, path: &Path) -> Result<Status> {
     let here = std::env::current_dir().context("cannot read the working directory");
     std::fs::write(path, experiment.to_toml_anywhere(&here.status(Status::Missing)?)?)
@@ -102,12 +102,12 @@ pub(super) fn save(experiment: &Experiment, path: &Path) -> Result<Status> {
     Ok(Status::Done)
 }
 
-/// The command that this process was given, with the seed if that was drawn.
+/// The command that this process was given, with the seed if opcost drew it.
 fn invocation(plan: &Plan) -> String {
     command_line(Some(plan.seed))
 }
 
-/// The command that this process was given, with this seed unless it names a number.
+/// The command that this process was given, with `seed` unless the command names a number.
 pub(super) fn command_line(seed: Option<u64>) -> String {
     let mut words = vec!["opcost".to_string()];
     words.extend(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()));
@@ -117,7 +117,7 @@ pub(super) fn command_line(seed: Option<u64>) -> String {
     shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
 }
 
-/// Has words of a command line name a seed, unless they name a number.
+/// Makes a command line name a seed, unless it names a number already.
 fn name_seed(words: &mut Vec<String>, seed: u64) {
     const OPTION: &str = "--seed";
     let seed = seed.to_string();
@@ -132,7 +132,7 @@ fn name_seed(words: &mut Vec<String>, seed: u64) {
     }
 }
 
-/// The machine that a plan runs on, ready to run it, and its state.
+/// The machine that a plan runs on, ready to run the plan, and the machine's state.
 pub(crate) fn machine_for<'a>(
     quiet: bool,
     plan: &Plan,
@@ -231,9 +231,9 @@ pub(super) fn record(
     }
 }
 
-/// Makes the missing runs and reads the recording back, as it is stored.
+/// Makes the missing runs, and reads the recording back as it is stored.
 ///
-/// `on`: the machine, its state when it was made ready, and whether a signal came.
+/// The tuple has the machine, its state when it was made ready, and the flag that a signal sets.
 pub(crate) fn make_runs(
     plan: &Plan,
     earlier: &[Record],
@@ -262,7 +262,7 @@ pub(crate) fn make_runs(
     Ok((ending, recording))
 }
 
-/// Refuses limits of what the runs of a plan will not have, before any is made.
+/// Refuses limits for metrics that a plan's runs will not have, before any run is made.
 fn check_limits(plan: &Plan, limits: &[FailOn]) -> Result<()> {
     for fail_on in limits {
         let Watched::Metric(name) = &fail_on.what else { continue };
@@ -275,9 +275,9 @@ fn check_limits(plan: &Plan, limits: &[FailOn]) -> Result<()> {
             return Err(fail(Status::Missing, why));
         }
         let metrics = plan.metrics();
-        // What a workload reports of its own work is no part of the plan.
+        // The plan does not list the metrics that a workload reports of its own work.
         let reported = MetricRow::find(name).is_some_and(|row| row.source == WORKLOAD);
-        // What regions a program has only its runs say.
+        // Only the runs show which regions a program has.
         let of_region = plan.regions() && name.ends_with(&format!("/{}", plan.primary.label()));
         if !reported && !of_region && !metrics.iter().any(is) {
             let known: Vec<String> = metrics.iter().map(MetricKey::label).collect();

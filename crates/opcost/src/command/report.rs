@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use std::path::{Path, PathBuf};
 
-/// Recordings of the same experiment that a page looks back on.
+/// The most recordings of the same experiment in a page's history.
 const RECORDINGS_MAX: usize = 50;
 
 /// Arguments of `opcost report`.
@@ -48,8 +48,8 @@ pub struct ReportArgs {
 /// Writes a recording as a page of its own.
 ///
 /// # Errors
-/// Usage: an unknown rule, a folder that does not exist. Missing: the recording, or the file cannot
-/// be written.
+/// Usage: an unknown rule, a folder that does not exist, or no such recording. Missing: the file
+/// cannot be written.
 pub fn report(globals: &Globals, args: &ReportArgs) -> Result<Status> {
     for rule in &args.allow {
         find_rule(rule)?;
@@ -80,8 +80,8 @@ pub fn report(globals: &Globals, args: &ReportArgs) -> Result<Status> {
     Ok(if comparison.refused() { Status::NotComparable } else { Status::Done })
 }
 
-/// The primary metric of the baseline in the latest recordings of the same experiment; `None` where
-/// there is no other, or none has it.
+/// The primary metric of the baseline in the latest recordings of the same experiment; `None` if
+/// there is no other recording, or no recording has the metric.
 fn past(store: &Store, recording: &Recording) -> Result<Option<History>> {
     let heads = store.list().map_err(StoreError::carried)?;
     let alike: Vec<_> = heads
@@ -89,7 +89,7 @@ fn past(store: &Store, recording: &Recording) -> Result<Option<History>> {
         .filter(|head| head.experiment == recording.plan.experiment && head.id != recording.id)
         .collect();
     let latest = &alike[alike.len().saturating_sub(RECORDINGS_MAX - 1)..];
-    // One that cannot be read is no reason not to show this one; opcost history says what is wrong.
+    // An unreadable recording must not hide this one; opcost history reports what is wrong with it.
     let mut recordings: Vec<Recording> =
         latest.iter().filter_map(|head| store.read(&head.id).ok()).collect();
     let unreadable = latest.len() - recordings.len();
@@ -101,7 +101,7 @@ fn past(store: &Store, recording: &Recording) -> Result<Option<History>> {
         metrics: vec![recording.plan.primary.label()],
         variant: Some(recording.plan.variants[0].name.clone()),
     };
-    // There is no such series where no run has the primary metric.
+    // If no run has the primary metric, there is no such series.
     let mut history = history(recordings, &question).ok();
     if let Some(series) = history.iter_mut().flat_map(|history| &mut history.series).next()
         && unreadable > 0

@@ -1,4 +1,4 @@
-//! `opcost resume`: what a recording still lacks.
+//! `opcost resume`: makes the runs that a recording lacks.
 
 use super::globals::Globals;
 use super::output::OutputArgs;
@@ -36,7 +36,7 @@ pub fn resume(globals: &Globals, args: &ResumeArgs) -> Result<Status> {
     let (writer, recording) = Store::open_for_writing(&path)
         .and_then(|store| store.resume(&recording.id, &state))
         .map_err(StoreError::carried)?;
-    // A run that failed is made again only if it was not stored; what is stored stays.
+    // Stored runs stay, even failed ones; only runs that are not stored are made.
     let earlier = &recording.records;
     record(globals, &plan, earlier, (machine.as_mut(), &state, &interrupt), writer, &args.output)
 }

@@ -1,4 +1,4 @@
-//! `opcost run`: an experiment, from a file or by the name of one that ships with opcost.
+//! `opcost run`: runs an experiment, from a file or by the name of one that ships with opcost.
 
 use super::globals::Globals;
 use super::output::OutputArgs;
@@ -58,7 +58,7 @@ pub fn run(globals: &Globals, args: &RunArgs) -> Result<Status> {
     carry_out(globals, plan, args.plan.dry_run, &args.output)
 }
 
-/// The experiment of a file or of a name, with what flags say over it.
+/// The experiment of a file or name, with flags that override its fields.
 ///
 /// # Errors
 /// Usage: there is no such experiment, or a key or value is wrong.
@@ -71,7 +71,7 @@ pub(super) fn experiment_of(
     Experiment::read(&file, set, flags).status(Status::Usage)
 }
 
-/// The file that is meant: the one of that path, else the experiment of that name among those that ship.
+/// The file that the user means: the file of this path, else the shipped experiment of this name.
 fn file_of(given: Option<&Path>, shipped: &[(String, PathBuf)]) -> Result<PathBuf> {
     let names = || shipped.iter().map(|(name, _)| name.as_str());
     let Some(given) = given else {
@@ -85,7 +85,7 @@ fn file_of(given: Option<&Path>, shipped: &[(String, PathBuf)]) -> Result<PathBu
         );
         return Err(fail(Status::Usage, why));
     };
-    // A folder of a shipped experiment's name is no experiment.
+    // A folder with a shipped experiment's name is not an experiment.
     let is_here = given.exists() && !given.is_dir();
     let (false, Some(name)) = (is_here, name_of(given)) else { return Ok(given.to_path_buf()) };
     let stem = name.strip_suffix(".toml").unwrap_or(name);
@@ -97,7 +97,7 @@ fn file_of(given: Option<&Path>, shipped: &[(String, PathBuf)]) -> Result<PathBu
                 "there is no file '{name}' here; opcost run {stem} runs the one that ships with opcost"
             ),
         )),
-        // Whoever names a file is told of the file.
+        // A user who names a file gets an error about the file.
         None if stem != name => Ok(given.to_path_buf()),
         None => Err(fail(
             Status::Usage,
@@ -111,7 +111,7 @@ fn file_of(given: Option<&Path>, shipped: &[(String, PathBuf)]) -> Result<PathBu
     }
 }
 
-/// A word that may name a shipped experiment: no path of several parts, not `.` or `..`.
+/// The word, if it may name a shipped experiment: no path of several parts, not `.` or `..`.
 fn name_of(given: &Path) -> Option<&str> {
     let mut parts = given.components();
     match (parts.next(), parts.next()) {

@@ -60,7 +60,7 @@ impl ScanArgs {
     }
 }
 
-/// What commas separate; a comma behind a backslash belongs to its value.
+/// The values between commas; a comma behind a backslash belongs to its value.
 fn values(list: &str) -> Vec<String> {
     let (mut values, mut value) = (Vec::new(), String::new());
     let mut characters = list.chars().peekable();

@@ -1,6 +1,6 @@
 //! Seconds as command lines take them.
 
-/// A number of seconds that is some time and less than a month.
+/// Reads a number of seconds, from a millisecond to about a month.
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (0.001..=2.6e6).contains(&seconds) => Ok(seconds),

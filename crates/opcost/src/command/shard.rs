@@ -1,4 +1,4 @@
-//! The runs of one shard: `opcost run --shard`, begun or gone on with.
+//! The runs of one shard: `opcost run --shard`, begun or continued.
 
 use super::globals::Globals;
 use super::output::OutputArgs;
@@ -9,7 +9,7 @@ use crate::store::{Store, StoreError};
 use anyhow::Result;
 use opcost_record::Outcome;
 
-/// Refuses what is to be said of a shard's figures, since they decide nothing alone.
+/// Refuses options that print or export a shard's figures, because a shard decides nothing alone.
 ///
 /// # Errors
 /// Usage: names the options.
@@ -24,8 +24,8 @@ pub(super) fn check_output(shard: Shard, output: &OutputArgs) -> Result<()> {
     Err(fail(Status::Usage, why))
 }
 
-/// The recording of a plan's shard in a store, if there is one that is complete, or that can be gone on with:
-/// none of its runs has failed.
+/// The recording of a plan's shard in a store, if there is one that is complete or can be
+/// continued: none of its runs has failed.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -47,7 +47,7 @@ pub(super) fn earlier(store: &Store, plan: &Plan) -> Result<Option<Recording>> {
     Ok(found)
 }
 
-/// Says that a shard is made; `already`: that it was before.
+/// Reports that a shard is made; `already`: whether it was made before.
 pub(super) fn tell(globals: &Globals, shard: Shard, recording: &Recording, already: bool) {
     if globals.quiet {
         return;

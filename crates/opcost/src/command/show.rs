@@ -1,4 +1,4 @@
-//! `opcost show`: a recording again.
+//! `opcost show`: shows a recording again.
 
 use super::globals::Globals;
 use super::output::{OutputArgs, present_unless};
@@ -63,15 +63,15 @@ pub fn show(globals: &Globals, args: &ShowArgs) -> Result<Status> {
     args.profiles.write(&recording, &args.variant)?;
     let taken = args.profiles.printing().is_some();
     let presented = present_unless(taken, globals, &recording, &args.output);
-    // The process ends: the memory of 100,000 runs goes back at once, and not piece by piece.
+    // The process ends anyway, so its memory goes back at once: freeing 100,000 runs piece by piece takes time.
     std::mem::forget(recording);
     presented
 }
 
-/// Takes files for the same in a recording, of which both must be there.
+/// Adds pairs of files that count as the same file to a recording, which must have both files.
 ///
 /// # Errors
-/// The first that is not.
+/// The first pair with a file that the recording lacks.
 pub(crate) fn take_matches(recording: &mut Recording, matches: &[SameFile]) -> Result<()> {
     let stored = std::mem::replace(&mut recording.plan.matches, matches.to_vec());
     comparison::check_matches(recording).map_err(HasStatus::carried)?;

@@ -61,7 +61,7 @@ enum Format {
 /// `opcost size`.
 ///
 /// # Errors
-/// [`SizeError`](opcost_size::SizeError), and what is wrong with a kernel.
+/// [`SizeError`](opcost_size::SizeError), and the errors of preparing a kernel.
 pub fn size(globals: &Globals, args: &SizeArgs) -> Result<Status> {
     let Some(name_of_variant) = &args.variant else { return alone(globals, args) };
     let bytes = [
@@ -98,7 +98,7 @@ fn format_of(args: &SizeArgs) -> Format {
     if args.json { Format::Json } else { args.format.unwrap_or(Format::Text) }
 }
 
-/// One file by itself.
+/// Shows one file by itself.
 fn alone(globals: &Globals, args: &SizeArgs) -> Result<Status> {
     if let Some(function) = &args.function {
         let why = format!(

@@ -1,4 +1,4 @@
-//! One profile of what runs here: a command, a workload, a process or everything.
+//! Samples one profile of work that runs here: a command, a workload, a process or everything.
 
 use crate::command::variant::{command_of, parse_workload};
 use crate::exit::{Status, WithStatus, fail};
@@ -24,7 +24,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How often it is looked whether sampling is to end.
+/// The time between two checks whether sampling should end.
 const GLANCE: Duration = Duration::from_millis(100);
 
 /// What to sample.
@@ -68,30 +68,30 @@ pub(super) struct SubjectArgs {
     sampling: SamplingArgs,
 }
 
-/// What was sampled.
+/// The samples of some work, and facts about the work.
 pub(super) struct Taken {
-    /// How.
+    /// How the samples were taken.
     pub about: About,
     /// The samples, without names.
     pub recorded: Recorded,
-    /// What to call it.
+    /// The name of the work.
     pub name: String,
-    /// Operations of a workload.
+    /// The number of operations, if a workload was sampled.
     pub ops: Option<u64>,
     /// How the command or workload failed, if it did.
     pub failure: Option<Failure>,
 }
 
 impl SubjectArgs {
-    /// Whether anything is to be sampled.
+    /// Whether the user asks for something to be sampled.
     pub(super) fn is_given(&self) -> bool {
         self.command.is_some() || self.workload.is_some() || self.pid.is_some() || self.all
     }
 
-    /// Samples it.
+    /// Samples the work that the user asks for.
     ///
     /// # Errors
-    /// Usage; what the kernel forbids, with what would help; Ctrl-C before a command's end.
+    /// A usage error; a right that the kernel denies, with a remedy; Ctrl-C before a command's end.
     pub(super) fn take(&self) -> Result<Taken> {
         let plan = self.sampling.plan()?;
         let interrupt = Interrupt::install()
@@ -103,7 +103,7 @@ impl SubjectArgs {
         }
     }
 
-    /// Runs a command or a workload once.
+    /// Runs and samples a command or a workload once.
     fn run(&self, sampling: &SamplingPlan, interrupt: &Interrupt) -> Result<Taken> {
         let mut variant = match (&self.command, &self.workload) {
             (_, Some(workload)) => parse_workload(workload)?,
@@ -120,7 +120,7 @@ impl SubjectArgs {
             };
             variant.params.insert(key.into(), Scalar::Text(value.into()));
         }
-        // A plan compares; the second of its variants is not run.
+        // A plan compares variants; the second one is not run.
         let named = |name: &str| Variant { name: Some(name.into()), ..variant.clone() };
         let experiment = Experiment {
             variants: vec![named("sampled"), named("not run")],
@@ -154,13 +154,13 @@ impl SubjectArgs {
         let wall = MetricKey::new("wall", Domain::All, "clock");
         let wall = end.report.readings.iter().find(|reading| reading.key == wall);
         let mut about = about(sampling, granted, &name, wall.map(|wall| wall.value));
-        // The kernel counts the work's CPU time, its children's too, whether it is sampled or not.
+        // The kernel counts the CPU time of the work and of its children, whether it is sampled or not.
         let clock = end.report.readings.iter().find(|reading| reading.key == sampling::metric());
         about.cpu_ns = clock.map(|clock| clock.value);
         Ok(Taken { about, recorded, name, ops: end.report.ops, failure })
     }
 
-    /// Samples what runs anyway.
+    /// Samples processes that run already.
     fn watch(&self, sampling: &SamplingPlan, interrupt: &Interrupt) -> Result<Taken> {
         let proc_root = Path::new("/proc");
         let (target, pids, name) = match self.pid {
@@ -198,7 +198,7 @@ impl SubjectArgs {
         let elapsed_ns = elapsed().as_nanos() as u64;
         let intake = collecting.stop().context("cannot read samples")?;
         let (mut recorded, _) = intake.finish(0..=u64::MAX).context("cannot read samples")?;
-        // What ran anyway executed this or that.
+        // Processes that run already execute various programs, so none is named.
         recorded.program = None;
         let about = about(sampling, granted, &name, Some(elapsed_ns));
         Ok(Taken { about, recorded, name, ops: None, failure: None })

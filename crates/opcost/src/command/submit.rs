@@ -1,4 +1,4 @@
-//! `opcost submit`: the shards of an experiment as a job array of Slurm, with a job that gathers them.
+//! `opcost submit`: submits the shards of an experiment as a job array of Slurm, with a job that gathers them.
 
 use super::gather::parts_of;
 use super::globals::Globals;
@@ -68,18 +68,18 @@ const EXPERIMENT: &str = "experiment.toml";
 const TASK: &str = "shard.sh";
 /// The script of the job that gathers.
 const GATHER: &str = "gather.sh";
-/// The store with the whole.
+/// The store with the gathered recording.
 const GATHERED: &str = "gathered.sqlite";
-/// Ends the job that gathers once a task has failed, since it would wait for ever.
+/// The option that ends the gathering job once a task has failed; otherwise the job would wait for ever.
 const NO_DEPENDENCY: &str = "--kill-on-invalid-dep=yes";
-/// Where the numbers of the last jobs stand.
+/// The file with the numbers of the last jobs.
 const JOBS: &str = "jobs";
 
 /// Submits the shards of an experiment that are not made yet.
 ///
 /// # Errors
-/// Usage: as `opcost run`; the folder is another experiment's; its last jobs are not over. Missing: Slurm is
-/// not here, or refuses the job; the folder cannot be written.
+/// Usage: as `opcost run`; the folder belongs to another experiment; its last jobs are not over.
+/// Missing: Slurm is not here, or refuses the job; the folder cannot be written.
 pub fn submit(globals: &Globals, args: &SubmitArgs) -> Result<Status> {
     let experiment = experiment_of(args.file.as_deref(), &args.set, &args.experiment)?;
     let plan = sharded(&experiment, args.shards)?;
@@ -111,7 +111,7 @@ pub fn submit(globals: &Globals, args: &SubmitArgs) -> Result<Status> {
     let behind = behind.iter().map(String::as_str).chain([NO_DEPENDENCY]);
     let gathers = sbatch(&job.options(), &behind.collect::<Vec<_>>(), &job.folder.join(GATHER));
     let gathers = gathers.inspect_err(|_| {
-        // Nothing would gather what they make.
+        // Nothing would gather the shards, so do not make them.
         let _ = Command::new("scancel").args(&jobs).output();
     })?;
     let _ = write!(said, "job {gathers} gathers all {}", job.of);
@@ -130,9 +130,9 @@ pub fn submit(globals: &Globals, args: &SubmitArgs) -> Result<Status> {
 /// The jobs of an experiment.
 struct Job<'a> {
     args: &'a SubmitArgs,
-    /// Absolute: tasks begin elsewhere.
+    /// The folder's absolute path: tasks begin in another folder.
     folder: PathBuf,
-    /// Where the experiment's own paths begin.
+    /// The folder where the experiment's own paths begin.
     here: PathBuf,
     opcost: PathBuf,
     name: String,
@@ -147,7 +147,7 @@ impl<'a> Job<'a> {
         let here = here.status(Status::Missing)?;
         let opcost = std::env::current_exe().with_context(missing("opcost's own path"));
         let name = plan.experiment.clone();
-        // A name may be any text, a folder's not.
+        // An experiment's name may be any text; a folder's name may not.
         let plain =
             |char: char| if char.is_alphanumeric() || "-_.".contains(char) { char } else { '-' };
         let folder = args.folder.clone();
@@ -211,7 +211,7 @@ impl<'a> Job<'a> {
         ))
     }
 
-    /// The scripts, and how they are submitted.
+    /// The scripts, and the commands that submit them.
     fn text(&self) -> Result<String> {
         let options = self.options();
         let options = shlex::try_join(options.iter().map(String::as_str));
@@ -232,11 +232,11 @@ impl<'a> Job<'a> {
         ))
     }
 
-    /// Refuses to submit beside jobs that are not over.
+    /// Refuses to submit while earlier jobs of the folder are not over.
     fn check_over(&self) -> Result<()> {
         let Ok(text) = fs::read_to_string(self.folder.join(JOBS)) else { return Ok(()) };
         let jobs = text.split_whitespace().collect::<Vec<_>>().join(",");
-        // Of a job that Slurm has forgotten it says an error, and it is over.
+        // A job that Slurm has forgotten is over; squeue then prints an error only.
         let output = slurm("squeue", &["--noheader", "--format=%i %T", &format!("--jobs={jobs}")])?;
         let queued = String::from_utf8_lossy(&output.stdout).trim().replace('\n', ", ");
         if queued.is_empty() {
@@ -251,7 +251,7 @@ impl<'a> Job<'a> {
         Err(fail(Status::Usage, why))
     }
 
-    /// Writes the folder, unless another experiment has it.
+    /// Writes the folder, unless it belongs to another experiment.
     fn write(&self) -> Result<()> {
         let path = self.folder.join(EXPERIMENT);
         let text = format!("# {} shards; written by opcost submit.\n{}", self.of, self.experiment);
@@ -286,7 +286,7 @@ impl<'a> Job<'a> {
         let mut left = Vec::new();
         for shard in 1..=self.of {
             let store = self.folder.join(format!("shard-{shard}.sqlite"));
-            // What cannot be read is no shard: its task says why, in its log.
+            // A store that cannot be read has no shard: the log of its task says why.
             let is_made = store.exists()
                 && parts_of(&store).is_ok_and(|parts| {
                     parts.iter().any(|part| part.recording.state == State::Finished)
@@ -298,7 +298,7 @@ impl<'a> Job<'a> {
         Ok(left)
     }
 
-    /// The command that shows the whole.
+    /// The command that shows the gathered recording.
     fn shown(&self) -> String {
         format!("opcost show --store {}", self.folder.join(GATHERED).display())
     }
@@ -310,14 +310,14 @@ fn quoted(path: &Path) -> Result<String> {
     Ok(shlex::try_quote(path).context("a path with a NUL").status(Status::Usage)?.into_owned())
 }
 
-/// Submits a script; the job's number.
+/// Submits a script; returns the job's number.
 fn sbatch(options: &[String], more: &[&str], script: &Path) -> Result<String> {
     let script = script.display().to_string();
     let options =
         options.iter().map(String::as_str).chain(more.iter().copied()).chain([script.as_str()]);
     let output = slurm("sbatch", &options.collect::<Vec<_>>())?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    // With several clusters the name of one stands behind it.
+    // With several clusters, a cluster's name follows the number.
     let number = said.trim().split(';').next().unwrap_or_default();
     if output.status.success() && !number.is_empty() {
         return Ok(number.to_string());
@@ -330,7 +330,7 @@ fn sbatch(options: &[String], more: &[&str], script: &Path) -> Result<String> {
     Err(fail(Status::Missing, why))
 }
 
-/// What a command of Slurm said.
+/// Runs a command of Slurm; returns its output.
 fn slurm(program: &str, arguments: &[&str]) -> Result<Output> {
     Command::new(program)
         .args(arguments)

@@ -25,7 +25,7 @@ pub(super) fn with_variants(
     Ok(experiment)
 }
 
-/// A command as it was given; one that is no UTF-8 is split here, as neither JSON nor TOML has its line.
+/// A command as it was given. A command that is not UTF-8 is split here, because neither JSON nor TOML can hold its line.
 pub(crate) fn command_of(line: &OsStr, shell: Option<&str>) -> Result<CommandText> {
     if let Some(text) = line.to_str() {
         return Ok(CommandText::Line(text.to_string()));

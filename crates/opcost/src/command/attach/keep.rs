@@ -1,4 +1,4 @@
-//! `opcost attach --keep`: a key set from outside, and left so.
+//! `opcost attach --keep`: sets a key from outside and leaves it set.
 
 use super::stand_guard;
 use crate::command::output::print;
@@ -16,21 +16,21 @@ use serde_json::json;
 /// A key, and its values before and after as text.
 pub(super) struct Kept<'a> {
     pub(super) key: &'a Key,
-    /// Its name as `--key` takes it.
+    /// The key's name as `--key` takes it.
     pub(super) name: String,
     pub(super) before: String,
     pub(super) after: String,
 }
 
-/// What was written.
+/// The number of sites written, and how long the program stood still.
 struct Written {
     sites: usize,
     stopped_ns: u64,
 }
 
-/// Sets a key that has another value.
+/// Sets a key to another value than it has.
 ///
-/// The guardian stands by while it is written: a change that is cut short is taken back.
+/// The guardian stands by meanwhile, and takes back a change that is cut short.
 pub(super) fn keep(
     process: &Process,
     change: &Change,
@@ -44,7 +44,7 @@ pub(super) fn keep(
     report(process, kept, Some(&Written { sites: change.code_writes, stopped_ns }), json)
 }
 
-/// Says that a key has the value already.
+/// Reports that a key has the value already.
 pub(super) fn already(process: &Process, kept: &Kept<'_>, json: bool) -> Result<Status> {
     report(process, kept, None, json)
 }

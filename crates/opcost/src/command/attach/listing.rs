@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// Sites of a key that the table shows; JSON has all.
 const SITES_SHOWN: usize = 20;
 
-/// What is listed.
+/// A process with its keys, sites and functions, to be listed.
 pub(super) struct Listing<'a> {
     pub(super) process: &'a Process,
     pub(super) survey: &'a Survey,
@@ -21,7 +21,7 @@ pub(super) struct Listing<'a> {
 }
 
 impl Listing<'_> {
-    /// The table.
+    /// The listing as a table.
     pub(super) fn text(&self) -> String {
         let Listing { process, survey, functions } = self;
         let plural = |count: usize, what: &str| {
@@ -58,7 +58,7 @@ impl Listing<'_> {
         text
     }
 
-    /// Sites with the fields of `patchpoint-dump --json`, and keys.
+    /// The listing as JSON: sites with the fields of `patchpoint-dump --json`, and keys.
     pub(super) fn json(&self) -> Result<String> {
         let keys: Vec<Value> = self
             .survey
@@ -102,7 +102,7 @@ impl Listing<'_> {
         Ok(serde_json::to_string_pretty(&listed)? + "\n")
     }
 
-    /// What the program counted; `None` where no copy of the library has a counter.
+    /// The number of operations that the program counted; `None` if no copy of the library has a counter.
     fn ops(&self) -> Option<u64> {
         self.survey.registries.iter().filter_map(|registry| registry.ops).reduce(u64::wrapping_add)
     }
@@ -121,7 +121,7 @@ fn site_line(site: &Site, key: &Key) -> String {
     format!("{}\n", line.trim_end())
 }
 
-/// A key's value as people read it: a function by its name, where it has one.
+/// A key's value as people read it: a function by its name, if it has one.
 pub(super) fn shown(key: &Key, slot: u64, functions: &[Function]) -> String {
     let named = functions.iter().find(|function| function.address == slot);
     match named.filter(|_| key.kind == Kind::Call) {

@@ -1,4 +1,4 @@
-//! A running program as a machine: each run is a period of its life, its site one way or the other.
+//! A running program as a machine: each run is a period of its life with its site on one side.
 
 use super::meter::Meter;
 use super::stand_guard;
@@ -22,17 +22,17 @@ use std::ffi::OsString;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// The longest sleep between two looks whether the user wants to stop.
+/// The longest sleep between two checks whether the user wants to stop.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// So many times the asked length a period may have, if no operation is counted before.
+/// The longest period while no operation is counted, as a multiple of the asked length.
 const PERIODS_MAX: u32 = 50;
 
-/// A program to which opcost is attached. When this is dropped the program is as it was found.
+/// A program to which opcost is attached. Dropping this value restores the program.
 pub(super) struct Attached<'a> {
     process: Process,
     change: Change,
-    /// What it holds; `None` after a change that failed.
+    /// The side that the site is on; `None` after a change that failed.
     side: Option<Side>,
     meter: Meter,
     ops_address: Option<u64>,
@@ -41,15 +41,15 @@ pub(super) struct Attached<'a> {
     stops_ns: Vec<u64>,
 }
 
-/// What the changes did to the program.
+/// How long the changes stopped the program, and how the program was left.
 pub(super) struct Flips {
     stops_ns: Vec<u64>,
-    /// What is said of the process in the end.
+    /// The state in which the program was left, in words.
     left: String,
 }
 
 impl Flips {
-    /// In one sentence or two.
+    /// Describes the changes, in one sentence or two.
     pub(super) fn told(&self, key: &str) -> String {
         let mut stops_ns = self.stops_ns.clone();
         stops_ns.sort_unstable();
@@ -69,7 +69,7 @@ impl Flips {
 }
 
 impl<'a> Attached<'a> {
-    /// Opens counters on every thread of the process, and starts the guardian. Changes nothing yet.
+    /// Opens counters on every thread of the process, and starts the guardian. Does not change the program yet.
     ///
     /// # Errors
     /// The process cannot be stopped, a counter cannot be opened, there is no guardian.
@@ -99,11 +99,11 @@ impl<'a> Attached<'a> {
         })
     }
 
-    /// Puts everything back as it was found.
+    /// Restores the program as it was found.
     ///
     /// # Errors
-    /// It could not be: what is left, and why. Where the program cannot be stopped at the moment,
-    /// the guardian goes on trying.
+    /// The program could not be restored: the error says what is left, and why. If the program
+    /// cannot be stopped at the moment, the guardian goes on trying.
     pub(super) fn end(mut self) -> Result<Flips, AttachError> {
         let pid = self.process.pid;
         let left = match self.restore()? {
@@ -128,25 +128,25 @@ impl<'a> Attached<'a> {
             _ => self.process.restore(&self.change),
         };
         match restored {
-            // It takes its owner for dead, and restores what is left to be restored.
+            // The guardian then takes its owner for dead, and restores what is left to be restored.
             Err(AttachError::Stop(_) | AttachError::Busy { .. }) => drop(guardian),
             _ => guardian.dismiss(),
         }
         restored
     }
 
-    /// Puts the site to a side.
+    /// Puts the site on a side.
     fn turn(&mut self, to: Side) -> Result<(), AttachError> {
         let from = match self.side {
             Some(side) if side == to => return Ok(()),
             Some(side) => side,
-            // What a failed change left is for the end to restore.
+            // `end` restores what a failed change left.
             None => Side::FOUND,
         };
         if !self.guardian.as_mut().is_some_and(Guardian::is_alive) {
             return Err(AttachError::Guardian { what: "has ended".into() });
         }
-        // From here on it may be changed, whatever is reported.
+        // From here on the program may be changed, whatever `apply` reports.
         self.side = None;
         let applied = self.process.apply(&self.change, from, to, |_| ())?;
         self.side = Some(to);
@@ -173,14 +173,14 @@ impl<'a> Attached<'a> {
         ops.map(Some).map_err(|_| self.process.gone())
     }
 
-    /// One period; `None` if the user wants to stop. Where operations are counted it goes on until
-    /// one is, but not for ever.
+    /// Watches the program for one period; `None` if the user wants to stop. If the program counts
+    /// operations, the period goes on until it counts one, but not for ever.
     fn period(&mut self, time: Duration) -> Result<Option<(Option<u64>, Vec<Reading>)>> {
         self.meter.start()?;
         let before = self.ops();
         let mut slept = self.sleep(time);
         let mut after = self.ops();
-        // A program that other programs kept from its CPU may have done nothing yet.
+        // Other programs may have kept this one from its CPU, so that it has done nothing yet.
         for _ in 1..PERIODS_MAX {
             let (Ok(Some(one)), Ok(Some(two))) = (&before, &after) else { break };
             if !slept || one != two || !self.process.is_alive() {

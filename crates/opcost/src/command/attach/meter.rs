@@ -9,10 +9,10 @@ use opcost_record::{CountingTime, Reading, WORK};
 use opcost_sys::perf::PerfKernel;
 use std::rc::Rc;
 
-/// Counters on threads that run already. A thread that one of these makes later is counted, too:
-/// its counts are inherited.
+/// Counters on threads that run already. A thread that they make later inherits the counters, so it
+/// is counted, too.
 pub(super) struct Meter {
-    /// Everything that is read once for the whole program: the clock.
+    /// Sources that are read once for the whole program: the clock.
     whole: Vec<Box<dyn Source>>,
     threads: Vec<Counters>,
 }
@@ -21,7 +21,7 @@ impl Meter {
     /// Opens the counters on each thread.
     ///
     /// # Errors
-    /// One cannot be opened: the event, why, what would help.
+    /// A counter cannot be opened: names the event, the reason and a remedy.
     pub(super) fn open(
         events: &[EventPlan],
         threads: &[i32],
@@ -29,7 +29,7 @@ impl Meter {
     ) -> Result<Meter> {
         let context = SourceContext {
             scope: Scope::Attached,
-            // Those are opened for each thread below.
+            // The loop below opens the events for each thread.
             events: &[],
             kernel: kernel.clone(),
             team: false,
@@ -47,7 +47,7 @@ impl Meter {
 
     fn each(&mut self) -> impl DoubleEndedIterator<Item = &mut dyn Source> {
         let threads = self.threads.iter_mut().map(|counters| counters as &mut dyn Source);
-        // The clock inside of the counters: switching those takes longer.
+        // The clock is read inside the counters' period, because switching counters takes longer.
         threads.chain(self.whole.iter_mut().map(|source| source.as_mut() as &mut dyn Source))
     }
 
@@ -59,7 +59,7 @@ impl Meter {
         self.each().rev().try_for_each(|source| source.stop())
     }
 
-    /// What was counted between the last start and stop: of each metric, all threads together.
+    /// The counts between the last start and stop: each metric summed over all threads.
     pub(super) fn read(&mut self) -> Result<Vec<Reading>> {
         let mut all = Vec::new();
         self.each().try_for_each(|source| source.read(WORK, None, &mut all))?;
@@ -67,7 +67,7 @@ impl Meter {
     }
 }
 
-/// Readings of the same metric as one. Where any was multiplexed the sum is, too, and its times say so.
+/// Sums the readings of each metric. If a reading was multiplexed, so is the sum, and its times say so.
 fn summed(readings: Vec<Reading>) -> Vec<Reading> {
     let mut sums: Vec<Reading> = Vec::new();
     for reading in readings {

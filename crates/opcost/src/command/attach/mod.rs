@@ -1,4 +1,4 @@
-//! `opcost attach`: the sites of a running program; one of them changed, live, and compared.
+//! `opcost attach`: lists the sites of a running program, or changes some of them, live, and compares.
 //!
 //! ```text
 //! PID → Process → Survey → list
@@ -52,12 +52,12 @@ pub(crate) const EXAMPLES: &str = "Examples:
 
 /// The hidden command of the guardian.
 pub const GUARDIAN: &str = "attach-guardian";
-/// Unless given: long against a change (some 0.1 ms), short against what else happens.
+/// The default period: long against a change (some 0.1 ms), short against other disturbances.
 const PERIOD_MS: u64 = 20;
-/// The program runs on this long after a change before it is measured: its caches and branch
+/// How long the program runs after a change before it is measured, so that its caches and branch
 /// predictors meet the new code.
 const SETTLE: Duration = Duration::from_millis(2);
-/// How often, and how long each time, a program that has counted no operation yet is watched for one.
+/// How often, and how long each time, opcost watches a program that has not counted an operation yet.
 const WATCHES: u32 = 10;
 const WATCH: Duration = Duration::from_millis(50);
 
@@ -185,7 +185,7 @@ pub fn attach(globals: &Globals, args: &AttachArgs) -> Result<Status> {
         name: process.name.clone(),
         values: std::iter::once(shown(key.state.value))
             .chain(slots.iter().zip(&args.to).map(|(slot, to)| match key.kind {
-                // Another name for the same function is what the user typed.
+                // The user may have typed another name of the same function: show the user's.
                 Kind::Call => to.clone(),
                 Kind::Value | Kind::Branch | Kind::Switch => shown(*slot),
             }))
@@ -213,7 +213,7 @@ pub fn attach(globals: &Globals, args: &AttachArgs) -> Result<Status> {
     measure(globals, &args.output, &plan, Target { process, change, ops_address, doubtful })
 }
 
-/// Sets the key of a process that goes on with it.
+/// Sets a key, and leaves the process running with the new value.
 fn set_and_keep(
     process: &Process,
     survey: &Survey,
@@ -240,7 +240,7 @@ fn set_and_keep(
     keep::keep(process, &change, &kept, args.output.json)
 }
 
-/// A key's name as [`find_key`] takes it: with its file's where several have it.
+/// A key's name as [`find_key`] takes it: with the file's name if several files have a key of this name.
 fn qualified(survey: &Survey, key: &Key) -> String {
     match survey.keys.iter().filter(|other| other.name == key.name).count() {
         1 => key.name.clone(),
@@ -248,7 +248,7 @@ fn qualified(survey: &Survey, key: &Key) -> String {
     }
 }
 
-/// What is measured.
+/// The process to measure, and the change to make in it.
 struct Target {
     process: Process,
     change: Change,
@@ -272,11 +272,11 @@ fn measure(globals: &Globals, output: &OutputArgs, plan: &Plan, target: Target) 
     let mut progress = progress::on_stderr(globals.quiet, progress::Who::Recorder);
     let on: (&mut dyn Machine, _, _) = (&mut machine, &state, &interrupt);
     let made = make_runs(plan, &[], on, writer, progress.as_mut());
-    // First of all, whatever happened: the program as it was found.
+    // Before anything else, restore the program, whatever happened.
     let restored = machine.end();
     let failed = !matches!(made, Ok((Ending::Complete | Ending::Interrupted, _)));
     if let (Err(error), true) = (&restored, failed) {
-        // Another error comes after it.
+        // Another error follows below.
         eprintln!("opcost: {error}");
     }
     let (ending, recording) = made?;
@@ -319,7 +319,7 @@ fn measure(globals: &Globals, output: &OutputArgs, plan: &Plan, target: Target) 
     }
 }
 
-/// Starts the process that takes a change back when this one dies.
+/// Starts the process that takes a change back if this process dies.
 fn stand_guard(process: &Process, key: &str, change: &Change) -> Result<Guardian> {
     let own = std::env::current_exe()
         .context("cannot find this program's own executable")
@@ -333,9 +333,9 @@ fn stand_guard(process: &Process, key: &str, change: &Change) -> Result<Guardian
     Guardian::start(&own, &[GUARDIAN], &undo).map_err(AttachError::carried)
 }
 
-/// The guardian's process.
+/// Runs the guardian in this process.
 pub fn guard() -> Result<Status> {
-    // A terminal's Ctrl-C, or the end of its session, is not for it.
+    // A terminal's Ctrl-C, or the end of its session, must not reach the guardian.
     opcost_sys::session::lead_new().context("cannot leave the session").status(Status::Missing)?;
     let served = guardian::serve(std::io::stdin().lock(), std::io::stdout().lock());
     match served.map_err(AttachError::carried)? {
@@ -410,7 +410,7 @@ fn asked_functions(process: &Process, key: &Key, texts: &[String]) -> Result<Vec
     texts.iter().map(|text| read(text).status(Status::Usage)).collect()
 }
 
-/// Refuses values that there is nothing to compare between, in the user's own words for them.
+/// Refuses values that leave nothing to compare, in the user's own words for them.
 fn check_values(key: &Key, slots: &[u64], texts: &[String]) -> Result<(), ChangeError> {
     for (index, (slot, text)) in slots.iter().zip(texts).enumerate() {
         let (key_name, value) = (key.name.clone(), text.clone());
@@ -424,7 +424,7 @@ fn check_values(key: &Key, slots: &[u64], texts: &[String]) -> Result<(), Change
     Ok(())
 }
 
-/// The functions of the files that some call key's present function is of.
+/// All functions of those files to which the present functions of call keys belong.
 fn functions_called(process: &Process, survey: &Survey) -> Result<Vec<Function>> {
     let mappings = process.mappings().map_err(AttachError::carried)?;
     let calls = survey.keys.iter().filter(|key| key.kind == Kind::Call);
@@ -436,8 +436,8 @@ fn functions_called(process: &Process, survey: &Survey) -> Result<Vec<Function>>
     Ok(symbol::functions(process, &mappings, |mapping| holds_one(&mapping.path)).functions)
 }
 
-/// Who counts the program's operations, and where; a program that has counted none yet is watched for
-/// a moment.
+/// The counter of the program's operations, and its address. If the program has counted none yet,
+/// watches it for a moment.
 fn ops_source(
     process: &Process,
     key: &Key,

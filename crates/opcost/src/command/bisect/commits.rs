@@ -15,10 +15,10 @@ use anyhow::Result;
 use opcost_kernel::{Repository, RepositoryCommit, short_commit};
 use opcost_record::printable::printable;
 
-/// Merges within merges are followed so deep.
+/// Merges within merges are followed down to this depth.
 const DEPTH_MAX: usize = 4;
 
-/// What of a repository is searched.
+/// The repository that is searched, and the case to count.
 pub(super) struct Commits<'a> {
     repository: &'a Repository,
     pub(super) case: Case,
@@ -58,7 +58,7 @@ pub(super) fn bisect(globals: &Globals, args: &BisectArgs) -> Result<Bisection> 
     Ok(bisection)
 }
 
-/// `opcost bisect --checkout`: the answer for the commit that is checked out.
+/// `opcost bisect --checkout`: tests the commit that is checked out.
 pub(super) fn checkout(globals: &Globals, args: &BisectArgs) -> Result<Status> {
     let Place { interrupt, repository, .. } = Place::find()?;
     let commits = Commits { repository: &repository, case: args.case(&repository)? };
@@ -109,7 +109,7 @@ pub(super) fn checkout(globals: &Globals, args: &BisectArgs) -> Result<Status> {
 }
 
 impl BisectArgs {
-    /// The case of the suite, or the one that the arguments make.
+    /// The case of the suite, or the case that the arguments describe.
     pub(super) fn case(&self, repository: &Repository) -> Result<Case> {
         if let Some(case) = self.own_case()? {
             return Ok(case);
@@ -140,13 +140,13 @@ impl Commits<'_> {
         Point { suspect, case: self.case.clone(), revision: Some(commit) }
     }
 
-    /// A commit and those up to a later one, by first parents.
+    /// The points from `begin` up to `tip`, by first parents.
     fn line(&self, begin: RepositoryCommit, tip: &str) -> Result<Vec<Point>> {
         let after = self.repository.commits_between(&begin.id, tip).map_err(HasStatus::carried)?;
         Ok(std::iter::once(begin).chain(after).map(|commit| self.point(commit)).collect())
     }
 
-    /// The points from a good commit to a bad one, and what is to be known of them.
+    /// The points from a good commit to a bad one, and a note about them, if there is one.
     fn between(
         &self,
         good_name: &str,
@@ -175,7 +175,7 @@ impl Commits<'_> {
             return Err(fail(Status::Usage, why));
         }
         let mut points = self.line(good.clone(), &bad.id)?;
-        // A good commit that came by a merge is not on the line of first parents; its place there is.
+        // A good commit that came by a merge is not on the line of first parents; begin where its branch left the line.
         let first = points.get(1).map_or(&bad.id, |point| &point.suspect.id);
         let parents = ask.parents(first).map_err(HasStatus::carried)?;
         let Some(before) = parents.first().filter(|parent| **parent != good.id) else {
@@ -189,7 +189,7 @@ impl Commits<'_> {
         Ok((points, Some(note)))
     }
 
-    /// Checks the culprit of a step; if it is a merge, searches the commits that it brought.
+    /// Checks the culprit of a step; if the culprit is a merge, searches the commits that it brought.
     fn look_inside<'a>(
         &self,
         walk: &mut Walk<'a>,
@@ -231,7 +231,7 @@ impl Commits<'_> {
                     step.of_merge = Some(step.change - brought);
                 }
             }
-            // The commits that it brought are checked in its place.
+            // The commits that the merge brought are checked in its place.
             if !step.inside.is_empty() {
                 return Ok(());
             }

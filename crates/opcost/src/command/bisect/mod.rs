@@ -1,4 +1,4 @@
-//! `opcost bisect`: which commits, or which options, made a count what it is.
+//! `opcost bisect`: finds the commits, or the options, that made a count what it is.
 
 mod commits;
 mod noisy;
@@ -134,7 +134,7 @@ enum BisectFormat {
 /// `opcost bisect`.
 ///
 /// # Errors
-/// What is wrong with the repository, the ends, the suite or the tools; with `--checkout` every error ends
+/// The repository, the ends, the suite or a tool is at fault. With `--checkout` every error ends
 /// git's search.
 pub fn bisect(globals: &Globals, args: &BisectArgs) -> Result<Status> {
     if args.checkout {
@@ -158,14 +158,14 @@ pub fn bisect(globals: &Globals, args: &BisectArgs) -> Result<Status> {
 }
 
 impl BisectArgs {
-    /// The figure that is asked for; `None`: the one that decides by default.
+    /// The figure that the arguments or the case ask for; `None`: the figure that decides by default.
     fn watched(&self, case: &Case) -> Option<WatchedFigure> {
         let function = self.function.clone().map(WatchedFigure::Function);
         let metric = self.metric.clone().map(WatchedFigure::Metric);
         function.or(metric).or_else(|| case.watched.first().cloned())
     }
 
-    /// The case that a command or workload among the arguments makes.
+    /// The case that a command or workload among the arguments describes.
     fn own_case(&self) -> Result<Option<Case>> {
         let variant = match (&self.workload, &self.command[..]) {
             (Some(workload), _) => parse_workload(workload)?,
@@ -187,7 +187,7 @@ impl BisectArgs {
         Ok(Some(case))
     }
 
-    /// Refuses a case whose figures vary, where one run of each point has to say all.
+    /// Refuses a case whose figures vary, if a single run of each point has to decide.
     fn check_exact(&self, case: &Case) -> Result<()> {
         if case.is_exact() {
             return Ok(());
@@ -202,7 +202,7 @@ impl BisectArgs {
     }
 }
 
-/// Files of a kernel's recipe, as they are named in the working directory.
+/// Files of a kernel's recipe, named relative to the working directory.
 fn recipe_files(files: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let here = std::env::current_dir()
         .context("cannot read the working directory")
@@ -222,13 +222,13 @@ struct Ends<'a> {
     desk: Desk<'a>,
     good: Reading,
     bad: Reading,
-    /// What is to be searched, of which the ends are known.
+    /// The search, which knows the figures of both ends.
     search: Search,
 }
 
-/// Counts both ends, and refuses those that do not differ.
+/// Counts both ends, and refuses ends that do not differ.
 ///
-/// `names`: what they are called; `refusal`: what to do if they do not.
+/// `names`: the names of the ends; `refusal`: advice if the ends do not differ.
 fn count_ends<'a>(
     walk: Walk<'a>,
     globals: &'a Globals,
@@ -292,7 +292,7 @@ fn untestable_end(which: &str, name: &str, why: &str) -> anyhow::Error {
     fail(Status::WorkFailed, why)
 }
 
-/// The steps of a search as a report has them.
+/// The steps of a search in the form that a report has.
 fn steps_of(search: &Search, points: &[Point], figure: &str) -> Vec<BisectStep> {
     let steps = search.steps().into_iter().map(|Found { from, to }| {
         let mut functions: Vec<(String, i128)> = search

@@ -1,4 +1,4 @@
-//! The line of commits for a figure that varies: where its one step probably lies.
+//! The search for a figure that varies: where in the line of commits its one step probably lies.
 
 use super::commits::Commits;
 use super::walk::{Desk, Point, Walk};
@@ -15,14 +15,14 @@ use anyhow::Result;
 use opcost_stats::step::StepPosterior;
 use opcost_stats::summary;
 
-/// Pairs of runs that a look at a point takes.
+/// Pairs of runs for one look at a point.
 const PAIRS: u32 = 6;
-/// Looks that a search takes at most for each halving that it would take without noise.
+/// The most looks of a search, for each halving that the search would need without noise.
 const LOOKS_MAX: usize = 8;
-/// Turns the median distance from the median, of normal numbers, into their standard deviation.
+/// Converts the median absolute deviation of normal numbers into their standard deviation.
 const MAD_TO_SD: f64 = 1.4826;
 
-/// What is compared of a recording.
+/// The comparison of a recording's primary metric.
 struct Judged {
     row: Row,
     change: Change,
@@ -125,7 +125,7 @@ pub(super) fn search(
     };
     let values = [value(0), value(1)];
     let check = match places.len() {
-        // How sure the place is says the posterior.
+        // The posterior says how sure the place is, so the check need not confirm a change.
         1 => Some(walk.check(&mut desk, [&points[places.start], &points[places.end]], 0)?),
         _ => None,
     };
@@ -169,18 +169,18 @@ pub(super) fn search(
     })
 }
 
-/// The median of differences, and how far they scatter around it.
+/// The median of the differences, and their scatter around it.
 fn center_and_scale(differences: &[f64]) -> (f64, f64) {
     let center = summary::median(differences).unwrap_or(0.0);
-    // Differences that are all alike scatter a little all the same.
+    // The scatter is never 0, even if all differences are alike.
     let scale = MAD_TO_SD * summary::mad(differences).unwrap_or(0.0);
     (center, scale.max(center.abs() / 100.0))
 }
 
 impl Walk<'_> {
-    /// Compares two points run by run; `Err` within says why they cannot be.
+    /// Compares two points run by run; `Err` within says why they cannot be compared.
     ///
-    /// `look`: how many pairs, and the number of the look, which draws another order; `None`: as the case says.
+    /// `look`: the number of pairs, and the number of the look, which draws another order; `None`: as the case says.
     fn compared(
         &mut self,
         desk: &mut Desk<'_>,

@@ -1,7 +1,7 @@
-//! The line of option sets between two: each point has one difference more than the one before it.
+//! The line of option sets between two ends: each point has one difference more than the point before it.
 //!
-//! What each step of the line moves adds up to the whole change. What an option moves alone, added to the
-//! good end, differs from its step by how it interacts with those before it.
+//! The changes of all steps of the line add up to the whole change. The change of an option alone,
+//! added to the good end, differs from its step by the option's interaction with the options before it.
 
 use super::walk::{How, Point};
 use super::{BisectArgs, begin, count_ends, recipe_files, report};
@@ -112,7 +112,7 @@ fn search<'a>(
         if found.to - found.from != 1 {
             continue;
         }
-        // As both were counted: without options that need later ones.
+        // Check the points as they were counted: without options that need later ones.
         let mut counted = [found.from, found.to].map(|at| points[at].clone());
         for point in &mut counted {
             if let Ok(reading) = ends.walk.read(&mut ends.desk, point, How::kept("checked"))? {
@@ -121,7 +121,7 @@ fn search<'a>(
         }
         let [before, culprit] = &counted;
         step.check = Some(ends.walk.check(&mut ends.desk, [before, culprit], step.change)?);
-        // The first step is made at the good end already.
+        // The first step starts at the good end, so it shows its option alone.
         step.alone = if found.from == 0 {
             Some(Alone::Moves(step.change))
         } else {
@@ -144,7 +144,7 @@ fn search<'a>(
 struct Line {
     points: Vec<Point>,
     alone: Vec<Point>,
-    /// What the ends are called.
+    /// The names of the ends.
     ends: [String; 2],
 }
 
@@ -179,7 +179,7 @@ fn line(
         if differing.is_empty() {
             return Err(same("both files set the same options"));
         }
-        // What only the second end forbids is no change at the first, and keeps defaults out on the way.
+        // Forbid from the start what only the second end forbids: the first end stays the same, and no defaults creep in.
         let forbidden =
             to.iter().filter(|(name, value)| *value == "n" && !from.contains_key(*name));
         let mut common = from.clone();
@@ -290,9 +290,9 @@ fn with_config(
     Ok(case)
 }
 
-/// A case whose kernel cannot have some options yet, as others that they need come later: without them.
+/// The case without the options that its kernel cannot have yet, because they need options that come later.
 ///
-/// `None`: the error is another one.
+/// `None`: the error is about something else.
 pub(super) fn softened(case: &Case, error: &anyhow::Error) -> Result<Option<Case>> {
     let Some(KernelError::Options(lines)) = cause::<KernelError>(error) else { return Ok(None) };
     let refused = lines.iter().filter_map(|line| {
@@ -313,7 +313,7 @@ pub(super) fn softened(case: &Case, error: &anyhow::Error) -> Result<Option<Case
     with_config(case, home, fragments, recipe.source.as_ref(), &options).map(Some)
 }
 
-/// A case on a machine, or built, with these words.
+/// A case with these words as boot options, CPU or compiler flags.
 fn with_words(case: &Case, kind: OptionKind, words: &str) -> Case {
     let mut case = case.clone();
     match kind {

@@ -1,4 +1,4 @@
-//! From point to point of a line: built, counted, and told which to look at next.
+//! Walks from point to point of a line: builds and counts each, and asks the search where to look next.
 
 use super::options::softened;
 use crate::command::gate::held::recipe;
@@ -23,58 +23,58 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::thread;
 
-/// Functions that are watched beside the figure, at most: those that moved most between the ends.
+/// The most functions that are watched beside the figure: those that moved most between the ends.
 const FUNCTIONS_MAX: usize = 20;
-/// A function is watched if it moved by more than this part of what moved most.
+/// A function is watched if it moved by more than the largest move divided by this.
 const PART_MIN: u64 = 20;
-/// A step is no smaller than this part of the change between the ends.
+/// A step is no smaller than the change between the ends divided by this.
 const STEPS_MAX: u64 = 200;
-/// Parts of a key that have to agree between two sets of options.
+/// Parts of a key that have to be the same for two sets of options.
 const SAME_FOR_OPTIONS: [&str; 4] = ["arch", "opcost", "emulator", "seed"];
 
 /// One point of a line.
 #[derive(Clone)]
 pub(super) struct Point {
-    /// Who moved the figures, if it is this point.
+    /// The suspect, if the figures moved at this point.
     pub(super) suspect: Suspect,
-    /// What is run, and on what.
+    /// The work, and the machine for it.
     pub(super) case: Case,
-    /// The revision that is built; `None` if none is.
+    /// The revision that is built; `None` if nothing is built.
     pub(super) revision: Option<RepositoryCommit>,
 }
 
-/// What goes from point to point.
+/// The settings and findings that go from point to point.
 pub(super) struct Walk<'a> {
     pub(super) globals: &'a Globals,
     pub(super) interrupt: &'a Interrupt,
     pub(super) repository: Option<&'a Repository>,
-    /// Where recordings go.
+    /// The path of the store for recordings.
     pub(super) store: PathBuf,
-    /// Where paths of cases start.
+    /// The folder where paths of cases start.
     pub(super) top: PathBuf,
     /// How many points are built and counted at the same time.
     pub(super) jobs: usize,
     pub(super) kind: SuspectKind,
-    /// The figure; `None`: the one that decides by default.
+    /// The figure to search; `None`: the figure that decides by default.
     pub(super) watched: Option<WatchedFigure>,
-    /// What the counts of the bad end depend on.
+    /// The key of the bad end's counts: all that they depend on.
     pub(super) key: Option<FigureKey>,
     /// The functions that are watched beside the figure.
     pub(super) names: BTreeSet<String>,
-    /// How far each figure moves without a cause.
+    /// How far each figure may move without being a step.
     pub(super) floors: Figures,
-    /// Points that an earlier opcost had counted.
+    /// The number of points that an earlier opcost had counted.
     pub(super) known: usize,
 }
 
-/// What one thread works with.
+/// The tools of one thread.
 pub(super) struct Desk<'a> {
     pub(super) trees: Option<Trees<'a>>,
     bench: Bench<'a>,
     phases: Phases,
 }
 
-/// How a point is counted, and what messages call it.
+/// How a point is counted, and its name in messages.
 #[derive(Clone, Copy)]
 pub(super) struct How<'a> {
     which: &'a str,
@@ -83,46 +83,46 @@ pub(super) struct How<'a> {
 }
 
 impl<'a> How<'a> {
-    /// Once, unless an earlier opcost counted it.
+    /// Counts a point once, unless an earlier opcost counted it.
     pub(super) fn kept(which: &'a str) -> How<'a> {
         How { which, seeds: Seeds::One, fresh: false }
     }
 
-    /// Once, in any case.
+    /// Counts a point once, in any case.
     pub(super) fn anew(which: &'a str) -> How<'a> {
         How { which, seeds: Seeds::One, fresh: true }
     }
 
-    /// In so many layouts that their effect is known, unless an earlier opcost did.
+    /// Counts a point in enough layouts to know their effect, unless an earlier opcost did.
     pub(super) fn with_floor(which: &'a str) -> How<'a> {
         How { which, seeds: Seeds::Floor, fresh: false }
     }
 }
 
-/// What was counted at a point.
+/// The counts of a point.
 pub(super) struct Reading {
-    /// The figure that is told first.
+    /// The figure that is reported first.
     pub(super) count: Count,
     /// The instructions of every function's own code.
     functions: Figures,
-    /// How far these move without a cause.
+    /// How far the functions' instructions move without a cause.
     function_floors: Figures,
     key: FigureKey,
-    /// What was counted: the point's case, without options of its kernel that need others.
+    /// The case that was counted: the point's case, without kernel options that need others.
     pub(super) case: Case,
-    /// What was run, in a line.
+    /// The work, in a line.
     pub(super) work: String,
-    /// Whether an earlier opcost had counted it.
+    /// Whether an earlier opcost had counted the point.
     known: bool,
 }
 
-/// What is wrong with a point alone; everything else ends the search.
+/// Whether an error concerns one point alone; every other error ends the search.
 fn is_of_point(status: Status) -> bool {
     matches!(status, Status::WorkFailed | Status::NotComparable | Status::Usage)
 }
 
-/// How much a figure has to move by to be a step: by more than it does without a cause, and by a part of
-/// what it moves between the ends that somebody would look for.
+/// The least change of a figure that is a step: the figure's floor, or, if larger, the share of the
+/// change between the ends that is still worth a search.
 fn least_step(floor: u64, change: u64) -> u64 {
     floor.max(change / STEPS_MAX)
 }
@@ -147,12 +147,12 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The place of what needs no revision.
+    /// The place of a case that needs no revision.
     fn bystander(&self) -> Site {
         Site { folder: self.top.clone(), key: "none".into(), compiler: None, role: Role::Bystander }
     }
 
-    /// Counts a point, unless an earlier opcost did; `Err` within says why it cannot be tested.
+    /// Counts a point, unless an earlier opcost did; `Err` within says why the point cannot be tested.
     pub(super) fn read(
         &self,
         desk: &mut Desk<'_>,
@@ -208,8 +208,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A point whose kernel cannot have an option before another has it without the former; the case that
-    /// this leaves comes along.
+    /// Measures a point, and returns the case that was measured. If its kernel cannot have an
+    /// option before it has another one, the case goes without the former.
     fn measured(
         &self,
         desk: &mut Desk<'_>,
@@ -261,7 +261,7 @@ impl<'a> Walk<'a> {
         functions.chain([(reading.count.metric.clone(), count)]).collect()
     }
 
-    /// Takes from the readings of both ends what to watch, and how far it moves without a cause.
+    /// Takes the figures to watch from the readings of both ends, and how far each may move without being a step.
     pub(super) fn watch(&mut self, good: &Reading, bad: &Reading) {
         let value = |reading: &Reading| reading.count.value.clone().unwrap_or(0);
         let floor = least_step(good.count.floor.unwrap_or(0), value(good).abs_diff(value(bad)));
@@ -287,12 +287,12 @@ impl<'a> Walk<'a> {
         self.floors = of_functions.chain([(good.count.metric.clone(), floor)]).collect();
     }
 
-    /// Takes a reading for what all others have to depend on.
+    /// Takes from a reading the key that all other readings have to match.
     pub(super) fn take_key(&mut self, reading: &Reading) {
         self.key = Some(reading.key.clone());
     }
 
-    /// A search among so many points, of which the ends were read.
+    /// A search among this many points, with the readings of both ends.
     pub(super) fn between(&self, points: usize, ends: [&Reading; 2]) -> Search {
         let mut search = Search::new(points, self.floors.clone());
         search.learn(0, Ok(self.figures(ends[0])));
@@ -335,7 +335,7 @@ impl<'a> Walk<'a> {
         }
         let names: Vec<&str> = next.iter().map(|point| points[*point].suspect.name()).collect();
         desk.phases.tell(&format!("building and counting {}", names.join(", ")), None);
-        // What several threads say at the same time nobody can read.
+        // Nobody can read messages of several threads at the same time.
         let quiet = Globals { quiet: true, ..self.globals.clone() };
         let read = |at: usize, point: usize| {
             let mut desk = Desk::open(self, &quiet)?;
@@ -355,7 +355,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Says what was found at a point.
+    /// Reports what was found at a point.
     fn tell(&self, desk: &mut Desk<'_>, search: &Search, points: &[Point], point: usize) {
         desk.phases.end();
         desk.phases = Phases::new(self.globals.quiet);
@@ -386,7 +386,7 @@ impl<'a> Walk<'a> {
         eprintln!("opcost: {}: {found}", points[point].suspect.shown());
     }
 
-    /// A case whose metric that decides is the one that was searched.
+    /// A case whose primary metric is the metric that was searched, if one was.
     fn as_asked(&self, case: &Case) -> Case {
         let mut case = case.clone();
         if let Some(WatchedFigure::Metric(metric)) = &self.watched {
@@ -397,7 +397,7 @@ impl<'a> Walk<'a> {
 
     /// Compares two points run by run.
     ///
-    /// `look`: how many pairs, and which look it is, as each draws an order of its own; `None`: as the case says.
+    /// `look`: the number of pairs, and the number of the look, as each look draws an order of its own; `None`: as the case says.
     pub(super) fn compare(
         &self,
         desk: &mut Desk<'_>,
@@ -423,9 +423,9 @@ impl<'a> Walk<'a> {
         recording
     }
 
-    /// Whether a comparison finds what the search did: a change of the figure, in the same direction.
+    /// Whether a comparison confirms the search: a change of the figure, in the same direction. `None` if it cannot tell.
     fn confirmed(&self, comparison: &Comparison, change: i128) -> Option<bool> {
-        // What decides a comparison is no function, and no move of the figure is to be found where functions cancel.
+        // A comparison never decides by a function, and if the changes of functions cancel, the figure does not move.
         let mut floors = self.floors.iter().filter(|(name, _)| !name.starts_with("function:"));
         let least = floors.next().map_or(0, |(_, floor)| *floor);
         let of_function = matches!(self.watched, Some(WatchedFigure::Function(_)));
@@ -442,9 +442,9 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Compares a culprit with what was before it, in the whole experiment.
+    /// Compares a culprit with the point before it, in the whole experiment.
     ///
-    /// `change`: what the search found; 0 where the check is not to confirm it.
+    /// `change`: the change that the search found; 0 if the check need not confirm it.
     pub(super) fn check(
         &self,
         desk: &mut Desk<'_>,

@@ -22,17 +22,17 @@ const PROCESSES: usize = 3;
 
 /// Measures this CPU and writes a core's file.
 ///
-/// `begin`: the core to begin with, a file or a name; the one that fits best where none is given.
+/// `begin`: the core to begin with, a file or a name; `None`: the core that fits best.
 ///
 /// # Errors
-/// The file is there already or cannot be made, the machine is too loaded, or a signal interrupts.
+/// The file exists already or cannot be made, the machine is too loaded, or a signal interrupts.
 pub(super) fn calibrate_core(
     globals: &Globals,
     path: &Path,
     begin: Option<&str>,
     json: bool,
 ) -> Result<Status> {
-    // Not made yet, so that nothing is left of a calibration that fails.
+    // The file is made at the end, so that a calibration that fails leaves nothing behind.
     if path.symlink_metadata().is_ok() {
         return Err(fail(Status::Usage, exists(path)));
     }
@@ -74,7 +74,7 @@ fn exists(path: &Path) -> String {
     format!("{} is there already; name another file, or remove this one first", path.display())
 }
 
-/// Writes a new file; one that came into being meanwhile stays.
+/// Writes a new file; never replaces a file that came into being meanwhile.
 fn write(path: &Path, text: &str) -> Result<()> {
     let cannot = || format!("cannot write {}", path.display());
     let mut file = match File::create_new(path) {

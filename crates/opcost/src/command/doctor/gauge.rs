@@ -8,10 +8,10 @@ use opcost_sys::interrupt::Interrupt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where opcost-gauge is.
+/// The path of opcost-gauge.
 ///
 /// # Errors
-/// It did not come with this opcost.
+/// opcost-gauge did not come with this opcost.
 pub(super) fn find() -> Result<PathBuf> {
     Shipped::here().part("opcost-gauge").map_err(|looked| {
         let folders: Vec<String> = looked.iter().map(|it| it.display().to_string()).collect();
@@ -26,10 +26,10 @@ pub(super) fn find() -> Result<PathBuf> {
     })
 }
 
-/// Runs it once and reads its report. `job`: `time` or `loops`; `options`: which kernels.
+/// Runs opcost-gauge once and reads its report. `job`: `time` or `loops`; `options`: the kernels to run.
 ///
 /// # Errors
-/// It cannot be run, or it measured nothing; then its own words.
+/// opcost-gauge cannot be run, or it measured nothing; the error then has its own words.
 pub(super) fn run(
     gauge: &Path,
     job: &str,

@@ -62,15 +62,15 @@ pub struct DoctorArgs {
     pub json: bool,
 }
 
-/// How a check came out.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Health {
-    /// All is well.
+    /// The subject works well.
     Good,
-    /// It works, but results are poorer.
+    /// The subject works, but results are poorer.
     Poor,
-    /// It cannot be had.
+    /// The subject is not available.
     Missing,
 }
 
@@ -80,7 +80,7 @@ struct Finding {
     subject: &'static str,
     health: Health,
     what: String,
-    /// What would help; absent where nothing has to.
+    /// The remedy; absent if nothing has to be done.
     remedy: Option<String>,
 }
 
@@ -173,8 +173,8 @@ fn counters(root: &Path) -> Finding {
     Finding::bad("hardware counters", Health::Missing, "none: no PMU here", remedy)
 }
 
-/// Whether every instruction can be counted under an emulator, as its self-test shows; and what keeps a
-/// machine from having several CPUs.
+/// Whether the emulator counts every instruction, as its self-test shows; and the reason if a
+/// machine cannot have several CPUs.
 fn emulation(subject: &'static str, emulator: Emulator, interrupt: &Interrupt) -> Vec<Finding> {
     let tools = match try_out(emulator, interrupt) {
         Ok(tools) => tools,
@@ -196,7 +196,7 @@ fn emulation(subject: &'static str, emulator: Emulator, interrupt: &Interrupt) -
     findings
 }
 
-/// The kernel of guests where no other is asked for.
+/// The kernel of guests if the user names none.
 fn guests() -> Finding {
     let subject = "kernel of guests";
     match default_kernel() {
@@ -205,7 +205,7 @@ fn guests() -> Finding {
     }
 }
 
-/// What kept an emulator from its self-test or was seen in it, and what would help.
+/// The problem that kept an emulator from its self-test or that the self-test found, and a remedy.
 fn refusal(error: &anyhow::Error) -> (String, String) {
     if let Some(tool) = cause::<ToolError>(error) {
         return (tool.what(), tool.remedy());
@@ -216,7 +216,7 @@ fn refusal(error: &anyhow::Error) -> (String, String) {
     (format!("{error:#}"), "mend that, then ask again".into())
 }
 
-/// The default events, those with the same answer together.
+/// The default events; events with the same answer share a finding.
 fn events() -> Vec<Finding> {
     let here = HostSurroundings;
     let mut available = Vec::new();
@@ -409,10 +409,10 @@ fn seccomp(root: &Path) -> Finding {
     }
 }
 
-/// Above this share of the last ten seconds, tasks waited for a CPU often.
+/// Tasks waited for a CPU often if they waited in more than this share of the last ten seconds.
 const PRESSURE_PERCENT_MAX: f64 = 10.0;
 
-/// Whether others want the CPUs now.
+/// Whether other programs want the CPUs now.
 fn load(root: &Path) -> Finding {
     let average = read(root, "proc/loadavg")
         .and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
@@ -435,7 +435,7 @@ fn load(root: &Path) -> Finding {
     if let Some(percent) = waiting {
         text += &format!("; tasks waited for a CPU in {percent:.0} % of the last 10 s");
     }
-    // The average is that of a minute, so what is over by now is in it: pressure is newer.
+    // The load average is that of a minute, so it includes load that is over by now; pressure is newer.
     let busy =
         waiting.map_or(average > cpus as f64 / 2.0, |percent| percent > PRESSURE_PERCENT_MAX);
     if !busy {

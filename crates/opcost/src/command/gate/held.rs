@@ -1,4 +1,4 @@
-//! One case of a gate: measured, and held against its base or baseline.
+//! Measures one case of a gate and compares it with its base or baseline.
 
 use super::measure::{Bench, Measured, Seeds, Side};
 use super::trees::{Built, Recipe, Trees};
@@ -21,7 +21,7 @@ use opcost_profile::symbolise::{Declared, declared};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// What a tip is held against.
+/// The standard that a tip is compared with.
 pub(super) enum Standard {
     /// A revision.
     Base(RepositoryCommit),
@@ -34,7 +34,7 @@ pub(super) struct Gate<'a> {
     pub(super) bench: Bench<'a>,
     pub(super) trees: &'a Trees<'a>,
     pub(super) standard: Standard,
-    /// The cases that the base's own suite has; `None`: it has no suite, or there is no base.
+    /// The cases in the base's own suite; `None` if the base has no suite or there is no base.
     pub(super) known_to_base: Option<BTreeSet<String>>,
     pub(super) tip: RepositoryCommit,
     pub(super) trailers: Vec<Accepted>,
@@ -44,7 +44,7 @@ pub(super) struct Gate<'a> {
     pub(super) phases: Phases,
 }
 
-/// What is wrong with a case alone; everything else ends the gate.
+/// Keeps the failure of one case apart from other errors, which end the gate.
 fn of_case<T>(result: Result<T>) -> Result<Result<T, CaseFailure>> {
     match result {
         Ok(value) => Ok(Ok(value)),
@@ -70,7 +70,7 @@ impl Gate<'_> {
     /// Measures a case and judges it.
     ///
     /// # Errors
-    /// What no other case would survive: a tool is missing, the user interrupts, the suite is wrong.
+    /// Errors that would end every other case, too: a tool is missing, the user interrupts, the suite is wrong.
     pub(super) fn case(&mut self, case: &Case) -> Result<CaseReport> {
         let mut report = CaseReport {
             name: case.name.clone(),
@@ -99,7 +99,7 @@ impl Gate<'_> {
         self.trailers.iter().filter(|trailer| trailer.case == case.name).cloned().collect()
     }
 
-    /// What the failure of a case on the base means: a case that the base does not know is new.
+    /// Classifies the failure of a case on the base: a case that the base does not know is new.
     fn on_base(&self, case: &Case, failure: CaseFailure) -> CaseFailure {
         let is_new = self.known_to_base.as_ref().is_none_or(|known| !known.contains(&case.name));
         match failure {
@@ -110,7 +110,7 @@ impl Gate<'_> {
         }
     }
 
-    /// A case whose counts are exact: each side is counted by itself.
+    /// Judges a case whose counts are exact: each side is counted by itself.
     fn exact(&mut self, case: &Case, tip: &Built, report: &mut CaseReport) -> Result<()> {
         let seeds = if self.update { Seeds::Floor } else { Seeds::One };
         self.phases.tell(&format!("counting {}", case.name), None);
@@ -194,7 +194,7 @@ impl Gate<'_> {
         Ok(())
     }
 
-    /// Where the function is that costs most of what came on top, if it is the revision's own.
+    /// The declaration of the function with the largest added cost, if the function is the revision's own.
     fn place(built: &Built, report: &CaseReport) -> Option<Place> {
         let functions = report.functions.as_ref()?;
         let own = functions.rows.iter().filter(|row| row.own.change > 0.0);
@@ -210,7 +210,7 @@ impl Gate<'_> {
         Some(Place { file: below, line: line.into() })
     }
 
-    /// The base of a case, built and counted, or as an earlier gate counted it.
+    /// The counts of a case on its base: an earlier gate's, else the base is built and counted.
     fn base(
         &mut self,
         case: &Case,
@@ -227,7 +227,7 @@ impl Gate<'_> {
         self.bench.count(case, &built, seeds)
     }
 
-    /// Asks the revision that the baseline is of where a change comes from.
+    /// Counts the revision that wrote the baseline, to find out which functions a change comes from.
     fn explain(
         &mut self,
         case: &Case,
@@ -265,7 +265,7 @@ impl Gate<'_> {
         Ok(())
     }
 
-    /// A case whose figures vary: the runs of both sides alternate.
+    /// Judges a case whose figures vary: the runs of both sides alternate.
     fn varying(&mut self, case: &Case, tip: &Built, report: &mut CaseReport) -> Result<()> {
         let Standard::Base(commit) = &self.standard else { return Ok(()) };
         let built = self.trees.built(commit, "base", recipe(case), &mut self.phases);
@@ -301,7 +301,7 @@ impl Gate<'_> {
         Ok(())
     }
 
-    /// Figures of the baseline without a case; `whole`: whether the whole suite was measured.
+    /// Cases of the baseline that the suite lacks; `whole`: whether the whole suite was measured.
     pub(super) fn orphans(&self, suite: &Suite, whole: bool) -> Vec<String> {
         let Standard::Baseline { held, .. } = &self.standard else { return Vec::new() };
         let is_known = |case: &str| suite.cases.iter().any(|known| known.name == case);
@@ -315,7 +315,7 @@ impl Gate<'_> {
             Standard::Base(_) => Baseline::default(),
         };
         let measured = |case: &str| suite.cases.iter().any(|known| known.name == case);
-        // A case that failed keeps what it had.
+        // A case that failed keeps its old figures.
         let is_fresh = |case: &str| self.updated.keys().any(|(fresh, _)| fresh == case);
         baseline.figures.retain(|(case, _), _| match measured(case) {
             true => !is_fresh(case),
@@ -326,7 +326,7 @@ impl Gate<'_> {
     }
 }
 
-/// Whether functions say where a figure's change comes from: it changed, and instructions are its cost.
+/// Whether functions can explain a figure's change: the figure changed, and it counts instructions.
 fn is_explained_by_functions(figure: &FigureReport) -> bool {
     let changed = matches!(
         figure.outcome,
@@ -335,7 +335,7 @@ fn is_explained_by_functions(figure: &FigureReport) -> bool {
     changed && (figure.metric.starts_with("instructions") || figure.metric.starts_with("function:"))
 }
 
-/// Says which functions a change comes from: those of the first block, whose inputs both sides have.
+/// Reports which functions a change comes from, by the first block, where both sides have the same inputs.
 fn explained(base: &Measured, tip: &Measured, report: &mut CaseReport) {
     let [one, two] = [base, tip].map(|side| only_block(&side.recording, 0));
     let sides = [&one, &two].map(|recording| VariantOf { recording, variant: 0 });

@@ -1,4 +1,4 @@
-//! From a case and a built revision to a recording.
+//! Makes recordings of cases in built revisions.
 
 use super::trees::{Built, Site};
 use crate::command::globals::Globals;
@@ -24,46 +24,44 @@ use opcost_sys::clock::unix_ns;
 use opcost_sys::interrupt::Interrupt;
 use std::path::{Path, PathBuf};
 
-/// Recordings that the store of a repository's gates keeps; the oldest go first.
+/// The most recordings that the store of a repository's gates keeps; the oldest are deleted first.
 const RECORDINGS_MAX: usize = 300;
-/// How long a case of the host is measured, unless it says otherwise.
+/// How long a case of the host is measured, unless the case says otherwise.
 const BUDGET: &str = "30s";
 
-/// Makes recordings.
+/// Makes the recordings of a command.
 pub(in crate::command) struct Bench<'a> {
     pub(in crate::command) globals: &'a Globals,
     pub(in crate::command) interrupt: &'a Interrupt,
-    /// Where recordings go.
+    /// The path of the store for recordings.
     pub(in crate::command) store: PathBuf,
-    /// The top folder of the user's checkout, in which kernels under test are revisions.
+    /// The top folder of the user's checkout; kernels under test are revisions of its repository.
     pub(in crate::command) top: PathBuf,
 }
 
-/// What was measured of one revision.
+/// The measurement of one revision.
 pub(in crate::command) struct Measured {
-    /// The recording.
     pub(in crate::command) recording: Recording,
-    /// What its counts depend on.
+    /// The key of the counts: all that they depend on.
     pub(in crate::command) key: FigureKey,
 }
 
 /// One side of a comparison.
 #[derive(Clone, Copy)]
 pub(in crate::command) struct Side<'a> {
-    /// What to call it.
+    /// The side's name in the comparison.
     pub(in crate::command) name: &'a str,
-    /// What it runs, and on what.
+    /// The work, and the machine for it.
     pub(in crate::command) case: &'a Case,
-    /// The revision.
     pub(in crate::command) built: &'a Built,
 }
 
-/// How many seeds a recording of exact counts has.
+/// The number of seeds in a recording of exact counts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::command) enum Seeds {
-    /// One, which is repeated.
+    /// One seed, whose run is repeated.
     One,
-    /// As many as it takes to say how far they alone move a count.
+    /// As many seeds as it takes to show how far seeds alone move a count.
     Floor,
 }
 
@@ -89,7 +87,7 @@ impl Bench<'_> {
         Ok(Measured { key: Self::key(&recording, &built.site), recording })
     }
 
-    /// The same, as an earlier gate recorded it, if what that depends on is `alike`.
+    /// An earlier gate's counts of the same case, if what they depend on is `alike`.
     pub(in crate::command) fn counted_before(
         &self,
         case: &Case,
@@ -110,12 +108,12 @@ impl Bench<'_> {
         counts::key(recording, site.compiler.as_deref(), &site.folder, is_kernel)
     }
 
-    /// Compares a case of two revisions, or of two machines: the runs alternate, as many as it takes.
+    /// Compares a case of two revisions, or of two machines. The runs alternate, as many as it takes.
     pub(in crate::command) fn compare(&self, sides: [Side<'_>; 2]) -> Result<Recording> {
         self.record(self.plan_of_sides(sides)?)
     }
 
-    /// The same, as an earlier command recorded it, if what that depends on is `alike`.
+    /// An earlier command's recording of the same comparison, if what it depends on is `alike`.
     pub(in crate::command) fn compared_before(
         &self,
         sides: [Side<'_>; 2],
@@ -164,14 +162,14 @@ impl Bench<'_> {
         resolve(&experiment, &HostSurroundings)
     }
 
-    /// What a recording is of, to find it again.
+    /// A label made of the keys and the experiment of a recording, to find the recording again.
     fn label(keys: &str, experiment: &Experiment) -> String {
         let text = experiment.to_toml().unwrap_or_default();
         let text = format!("{keys}\n{}\n{text}", env!("CARGO_PKG_VERSION"));
         digest(text.as_bytes())[..16].to_string()
     }
 
-    /// The newest finished recording with a label; a damaged one is made again.
+    /// The newest finished recording with a label; a damaged recording counts as none and is made again.
     fn recorded(&self, label: Option<&str>, experiment: &str) -> Result<Option<Recording>> {
         let Ok(store) = Store::open_for_reading(&self.store) else { return Ok(None) };
         let heads = store.list().map_err(StoreError::carried)?;
@@ -237,16 +235,16 @@ impl Bench<'_> {
     }
 }
 
-/// The folder that the guests of a case have at /tree; none where no guest is booted.
+/// The folder that the guests of a case have at /tree; `None` if no guest is booted.
 fn tree_of(case: &Case, site: &Site) -> Option<PathBuf> {
     let experiment = &case.experiment;
     let boots = case.is_exact() && experiment.kernel.first().is_none_or(|name| name != NO_KERNEL);
     site.tree().filter(|_| boots)
 }
 
-/// Deletes the oldest recordings of a store of gates, if there are too many. What cannot be deleted stays.
+/// Deletes the oldest recordings of a store of gates, if there are too many. A recording that cannot be deleted stays.
 pub(in crate::command) fn forget_old(globals: &Globals, store: &Path) {
-    // What a user named is the user's.
+    // A store that the user named belongs to the user.
     if globals.named_store().is_some() {
         return;
     }
@@ -260,7 +258,7 @@ pub(in crate::command) fn forget_old(globals: &Globals, store: &Path) {
     }
 }
 
-/// Where recordings of a gate go: where the user says, else beside its builds.
+/// The path of the store for a gate's recordings: the store that the user names, else `beside`.
 pub(in crate::command) fn store_path(globals: &Globals, beside: PathBuf) -> Result<PathBuf> {
     let path = globals.named_store().unwrap_or(beside);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -1,7 +1,7 @@
 //! `opcost gate`: may this change land?
 //!
-//! A suite (`opcost.toml`) says what is measured. The tip and its base, or a committed baseline file, are
-//! compared case by case; a limit, the layout floor and the commits' trailers decide.
+//! A suite (`opcost.toml`) has the cases to measure. The gate compares the tip with its base, or with a
+//! committed baseline file, case by case; a limit, the layout floor and the commits' trailers decide.
 
 mod exports;
 pub(super) mod held;
@@ -101,7 +101,7 @@ pub struct GateArgs {
 /// `opcost gate`.
 ///
 /// # Errors
-/// What is wrong with the repository, the suite or the tools; what a case comes to is in the report.
+/// The repository, the suite or a tool is at fault. The outcome of a case is in the report.
 pub fn gate(globals: &Globals, args: &GateArgs) -> Result<Status> {
     let format = if args.json { "json" } else { args.format.as_deref().unwrap_or("text") };
     args.exports.check(printed_by(args.format.as_deref(), args.json).as_deref())?;
@@ -199,7 +199,7 @@ pub fn gate(globals: &Globals, args: &GateArgs) -> Result<Status> {
     })
 }
 
-/// Where a command runs.
+/// The working directory of a command, its repository, and the signal handler.
 pub(super) struct Place {
     pub(super) interrupt: Interrupt,
     pub(super) here: PathBuf,
@@ -207,14 +207,14 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The repository around the working directory.
+    /// Finds the repository around the working directory.
     pub(super) fn find() -> Result<Place> {
         let (interrupt, here) = Place::here()?;
         let repository = Repository::find(&here).map_err(HasStatus::carried)?;
         Ok(Place { interrupt, here, repository })
     }
 
-    /// The working directory, and what a signal sets.
+    /// The signal handler and the working directory.
     pub(super) fn here() -> Result<(Interrupt, PathBuf)> {
         let interrupt = Interrupt::install()
             .context("cannot install the signal handler")
@@ -226,7 +226,7 @@ impl Place {
     }
 }
 
-/// Reads the suite of a repository, or the one that was named; its paths start in the checkout's top folder.
+/// Reads the suite of a repository, or a suite that the user names. Its paths start in the checkout's top folder.
 pub(super) fn suite_at(named: Option<&Path>, repository: &Repository) -> Result<Suite> {
     let path = named.map_or_else(|| repository.top.join(SUITE), Path::to_path_buf);
     let shown = path.display();
@@ -252,7 +252,7 @@ pub(super) fn suite_at(named: Option<&Path>, repository: &Repository) -> Result<
     Ok(suite)
 }
 
-/// The cases that are asked for.
+/// The cases that the arguments ask for.
 fn read_suite(args: &GateArgs, repository: &Repository) -> Result<Suite> {
     let suite = suite_at(args.suite.as_deref(), repository)?;
     let suite = suite.select(&args.case).status(Status::Usage)?;
@@ -270,7 +270,7 @@ fn read_suite(args: &GateArgs, repository: &Repository) -> Result<Suite> {
     Ok(suite)
 }
 
-/// What the change is held against, as the arguments say it.
+/// The side that the change is compared with, as the arguments name it.
 enum Side {
     Base { name: String, commit: RepositoryCommit },
     Baseline(PathBuf),
@@ -315,7 +315,7 @@ fn against(args: &GateArgs, repository: &Repository, head: &RepositoryCommit) ->
     Ok(Side::Base { name: format!("merge base with {upstream}"), commit })
 }
 
-/// What is said of changes that nobody asked to measure.
+/// A note about uncommitted changes that are left out, if there are some.
 fn note_changes(args: &GateArgs, repository: &Repository) -> Result<Option<String>> {
     if args.tip.is_some() {
         return Ok(None);
@@ -333,7 +333,7 @@ fn note_changes(args: &GateArgs, repository: &Repository) -> Result<Option<Strin
     })
 }
 
-/// The costs that commits accept, and what was not understood of them.
+/// The costs that commits accept, and notes about trailers that accept nothing.
 fn trailers(
     args: &GateArgs,
     repository: &Repository,
@@ -342,7 +342,7 @@ fn trailers(
 ) -> Result<(Vec<Accepted>, Vec<String>)> {
     let base = match against {
         Side::Base { commit, .. } => Some(commit.id.clone()),
-        // Costs that were accepted before are in the file.
+        // The baseline file includes the costs that were accepted before.
         Side::Baseline(path) => {
             let here = std::env::current_dir().unwrap_or_default();
             repository.last_change(&head.id, &here.join(path))
@@ -363,7 +363,7 @@ fn trailers(
     Ok((accepted, notes))
 }
 
-/// The baseline file; none if it is to be written and there is nothing to keep of it.
+/// The baseline file; empty if the file does not exist yet and is to be written.
 fn read_baseline(path: &Path, update: bool) -> Result<Baseline> {
     let shown = path.display();
     let text = match std::fs::read_to_string(path) {

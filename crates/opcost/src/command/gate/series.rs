@@ -1,4 +1,4 @@
-//! `opcost series`: what each commit did to each case of a suite.
+//! `opcost series`: shows what each commit did to each case of a suite.
 
 use super::held::recipe;
 use super::measure::{Bench, Measured, Seeds, store_path};
@@ -59,7 +59,7 @@ enum SeriesFormat {
 /// `opcost series`.
 ///
 /// # Errors
-/// What is wrong with the repository, the range, the suite or the tools; a commit that does not build is a row.
+/// The repository, the range, the suite or a tool is at fault. A commit that does not build is a row of the report.
 pub fn series(globals: &Globals, args: &SeriesArgs) -> Result<Status> {
     let Place { interrupt, repository, .. } = Place::find()?;
     let (base_name, tip_name) = match args.range.split_once("..") {
@@ -142,7 +142,7 @@ fn shown(commit: &RepositoryCommit, name: &str) -> RevisionSide {
     }
 }
 
-/// The figures of a case at the base; a base that cannot be counted has their names all the same.
+/// The figures of a case at the base. If the base cannot be counted, the figures have names but no values.
 fn of_base(case: &Case, counted: Result<Vec<Count>, String>) -> Vec<SeriesFigure> {
     let figure = |metric: String, unit, better, base, floor| SeriesFigure {
         case: case.name.clone(),
@@ -168,17 +168,17 @@ fn of_base(case: &Case, counted: Result<Vec<Count>, String>) -> Vec<SeriesFigure
     }
 }
 
-/// Whether an error is a commit's own: it does not build, or its work fails.
+/// Whether an error concerns one commit alone: the commit does not build, or its work fails.
 fn is_of_commit(status: Status) -> bool {
     matches!(status, Status::WorkFailed | Status::NotComparable)
 }
 
-/// What goes from commit to commit.
+/// The tools and findings that go from commit to commit.
 struct Walk<'a> {
     bench: Bench<'a>,
     trees: &'a Trees<'a>,
     phases: Phases,
-    /// The tip of each case, counted by this process: the others' earlier recordings must depend on the same.
+    /// Each case at the tip, counted by this process. Earlier recordings of other commits must have the same key.
     fresh: BTreeMap<String, (String, Measured)>,
 }
 
@@ -190,14 +190,14 @@ impl Walk<'_> {
                 self.fresh.insert(case.name.clone(), (tip.id.clone(), measured));
                 Ok(())
             }
-            // The row of the tip says why there is nothing.
+            // The tip's row gives the reason.
             Err(error) if status_of(&error).is_some_and(is_of_commit) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// The counts of a case at a commit, as an earlier command made them if it did; `Err` says why a
-    /// commit has none.
+    /// The counts of a case at a commit, from an earlier command if it made them; `Err` within says
+    /// why a commit has none.
     fn counted(
         &mut self,
         case: &Case,

@@ -1,8 +1,8 @@
 //! Revisions of a user's repository, checked out and built in opcost's cache.
 //!
-//! The user's repository is only read. A repository of opcost's own borrows its objects (`objects/info/alternates`)
-//! and has the worktrees, so git's list of the user's worktrees stays as it is. Builds are kept by the
-//! revision's tree, the build command, the compiler's version and the variables that builds read.
+//! opcost only reads the user's repository. A repository of opcost's own borrows the user's objects
+//! (`objects/info/alternates`) and has the worktrees, so git's list of the user's worktrees stays as it is. Builds
+//! are kept by the revision's tree, the build command, the compiler's version and the variables that builds read.
 //!
 //! ```text
 //! gate/REPOSITORY/git                 the repository that has the worktrees
@@ -32,13 +32,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
-/// Built trees of a repository that are kept; those that were not used for longest go first.
+/// The most built trees of a repository that are kept; the least recently used are removed first.
 const KEPT_MAX: usize = 12;
-/// Lines of a failed build that an error shows.
+/// Lines of a failed build's log that an error shows.
 const LINES_SHOWN: usize = 12;
-/// Room that a build needs at least.
+/// The least room on disk that a build needs.
 const ROOM_BYTES: usize = 64 << 10;
-/// Digits of a key: enough to tell trees apart, the same for all, so that paths have one length.
+/// Digits of a key: enough to tell trees apart, and always the same number, so that paths have one length.
 const KEY_DIGITS: usize = 16;
 
 /// Variables that common builds read.
@@ -60,9 +60,9 @@ pub(in crate::command) struct Trees<'a> {
     repository: &'a Repository,
     home: PathBuf,
     interrupt: &'a Interrupt,
-    /// What each compiler says of its version.
+    /// The version of each compiler, by the compiler's name.
     compilers: RefCell<BTreeMap<String, String>>,
-    /// Builds that failed, with the reason: cases that are built alike need not try again.
+    /// The reason why each failed build failed, by key: cases with the same build need not try again.
     failed: RefCell<BTreeMap<String, String>>,
 }
 
@@ -71,37 +71,37 @@ pub(in crate::command) struct Trees<'a> {
 pub(in crate::command) struct Site {
     /// The revision's tree.
     pub(in crate::command) folder: PathBuf,
-    /// What tells it from other builds.
+    /// The key that tells the build from other builds.
     pub(in crate::command) key: String,
-    /// The version of the compiler; `None` of what needs no building.
+    /// The version of the compiler; `None` if nothing is built.
     pub(in crate::command) compiler: Option<String>,
-    /// What the revision is in the guest.
+    /// The revision's role in the guest.
     pub(in crate::command) role: Role,
 }
 
-/// What a revision is in the guest.
+/// The role of a revision in the guest.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(in crate::command) enum Role {
-    /// The tree that has the program.
+    /// The revision is the tree that has the program.
     Tree,
-    /// The kernel, which this commit becomes; nothing is built in the site's folder.
+    /// The revision is the kernel, at this commit; nothing is built in the site's folder.
     Kernel(String),
-    /// Nothing: something else is under test.
+    /// The revision has no role: something else is under test.
     Bystander,
 }
 
 impl Site {
-    /// A folder of the revision.
+    /// The path of a folder of the revision.
     pub(in crate::command) fn below(&self, folder: Option<&Path>) -> PathBuf {
         self.folder.join(folder.unwrap_or(Path::new("")))
     }
 
-    /// The tree that guests see; a kernel's source is of no use to them.
+    /// The tree that guests see, if the revision is one; guests have no use for a kernel's source.
     pub(in crate::command) fn tree(&self) -> Option<PathBuf> {
         (self.role == Role::Tree).then(|| self.folder.clone())
     }
 
-    /// The commit that is the kernel.
+    /// The commit of the kernel, if the revision is one.
     pub(in crate::command) fn kernel(&self) -> Option<&str> {
         match &self.role {
             Role::Kernel(commit) => Some(commit),
@@ -112,14 +112,14 @@ impl Site {
 
 /// A revision that is built.
 pub(in crate::command) struct Built {
-    /// Where.
+    /// The place of the build.
     pub(in crate::command) site: Site,
-    /// Others see that it is in use.
+    /// The lock that shows others that the build is in use.
     _in_use: Option<File>,
 }
 
 impl Built {
-    /// What needs no building.
+    /// A revision that needs no building.
     pub(in crate::command) fn ready(site: Site) -> Built {
         Built { site, _in_use: None }
     }
@@ -131,12 +131,12 @@ pub(in crate::command) struct Recipe<'a> {
     pub(in crate::command) build: Option<&'a str>,
     pub(in crate::command) compiler: Option<&'a str>,
     pub(in crate::command) artifacts: &'a [String],
-    /// Files that configure the revision, if that is a kernel.
+    /// Files that configure the revision, if the revision is a kernel.
     pub(in crate::command) kernel_config: &'a [PathBuf],
 }
 
 impl<'a> Trees<'a> {
-    /// Makes the place, and removes what a killed opcost left there.
+    /// Makes the place of a repository, and removes what a killed opcost left there.
     pub(in crate::command) fn open(
         repository: &'a Repository,
         interrupt: &'a Interrupt,
@@ -150,7 +150,7 @@ impl<'a> Trees<'a> {
         for folder in ["trees", "locks"] {
             make_folder(&home.join(folder))?;
         }
-        // Guests have the place that links lead to.
+        // Guests have the folder that links lead to, so resolve the links.
         let home = home.canonicalize().unwrap_or(home);
         let trees = Trees {
             repository,
@@ -164,7 +164,7 @@ impl<'a> Trees<'a> {
         Ok(trees)
     }
 
-    /// Where recordings go unless somebody names another store: beside what was measured.
+    /// The store for recordings unless the user names another: beside the builds.
     pub(in crate::command) fn store(&self) -> PathBuf {
         self.home.join("recordings.sqlite")
     }
@@ -202,14 +202,14 @@ impl<'a> Trees<'a> {
         .map_err(HasStatus::carried)
     }
 
-    /// Marks a tree as in use, unless somebody builds it. Both sides may be one tree.
+    /// Marks a tree as in use, unless somebody builds it. Both sides of a comparison may use one tree.
     fn try_use(&self, key: &str) -> Option<File> {
         let lock =
             File::options().create(true).append(true).open(self.home.join("locks").join(key));
         lock.ok().filter(|lock| lock.try_lock_shared().is_ok())
     }
 
-    /// Removes trees whose build did not end, and those that were not used for longest.
+    /// Removes trees whose build did not end, and the least recently used trees.
     fn sweep(&self) {
         let mut built: Vec<(SystemTime, String)> = Vec::new();
         for entry in fs::read_dir(self.home.join("trees")).into_iter().flatten().flatten() {
@@ -241,7 +241,7 @@ impl<'a> Trees<'a> {
     fn remove(&self, key: &str) -> Result<()> {
         let folder = self.home.join("trees").join(key);
         if folder.exists() {
-            // Compilers of an opcost that was killed may still be writing to theirs.
+            // Compilers of a killed opcost may still be writing to their folder.
             let left = folder.with_file_name(format!("left-{key}-{}", std::process::id()));
             fs::rename(&folder, &left)
                 .with_context(|| format!("cannot remove '{}'", folder.display()))
@@ -252,8 +252,8 @@ impl<'a> Trees<'a> {
         git(&self.own_repository(), &[&"worktree", &"prune"], &[]).map(drop)
     }
 
-    /// What is in the checkout now, new files included that nobody ignores, as a commit of opcost's own
-    /// repository.
+    /// Makes a commit in opcost's own repository of what is in the checkout now, including new
+    /// files unless git ignores them.
     pub(in crate::command) fn snapshot(&self) -> Result<RepositoryCommit> {
         let _lock = self.lock("git", &mut Phases::new(true))?;
         let own = self.own_repository();
@@ -279,10 +279,10 @@ impl<'a> Trees<'a> {
         Ok(RepositoryCommit { id, tree, subject: subject.into(), author: "opcost".into() })
     }
 
-    /// Where a revision is built, or would be.
+    /// The place where a revision is built, or would be.
     ///
     /// # Errors
-    /// Nobody knows the version of the compiler that the case names: status "work failed".
+    /// The compiler that the case names does not say its version: status "work failed".
     pub(in crate::command) fn site(
         &self,
         commit: &RepositoryCommit,
@@ -308,7 +308,7 @@ impl<'a> Trees<'a> {
         Ok(Site { folder, key, compiler, role: Role::Tree })
     }
 
-    /// A kernel is built where all kernels are, when it is booted.
+    /// The place of a kernel: opcost builds it where all kernels are, when it is booted.
     fn kernel_site(&self, commit: &RepositoryCommit, config: &[PathBuf]) -> Result<Site> {
         let mut parts = commit.tree.as_bytes().to_vec();
         for path in config {
@@ -325,9 +325,9 @@ impl<'a> Trees<'a> {
         })
     }
 
-    /// Builds a revision, unless that was done before.
+    /// Builds a revision, unless it is built already.
     ///
-    /// `side`: what the user calls it.
+    /// `side`: the user's word for the revision.
     ///
     /// # Errors
     /// The build fails, or does not make its artifacts: status "work failed".
@@ -355,7 +355,7 @@ impl<'a> Trees<'a> {
         let mark = place.join("built");
         let is_built = || mark.is_file() && missing(folder).is_none();
         if let Some(in_use) = self.try_use(key).filter(|_| is_built()) {
-            // Those that are used are kept.
+            // A tree that was used lately is kept.
             let used = FileTimes::new().set_modified(SystemTime::now());
             let _ = File::options().append(true).open(&mark).and_then(|mark| mark.set_times(used));
             return Ok(Built { site, _in_use: Some(in_use) });
@@ -365,7 +365,7 @@ impl<'a> Trees<'a> {
         if !is_built() {
             self.remove(key)?;
             self.build(commit, recipe.build, key, &shown, phases).inspect_err(|error| {
-                // The error of building is the one to report.
+                // Report the build's error, not an error of the removal.
                 let _ = self.remove(key);
                 if status_of(error) == Some(Status::WorkFailed) {
                     self.failed.borrow_mut().insert(key.clone(), in_words(error));
@@ -379,7 +379,7 @@ impl<'a> Trees<'a> {
             }
             write(&mark, format!("{}\n", commit.id).as_bytes())?;
         }
-        // Others may run it as well, and nobody removes it.
+        // Others may run the build as well, and nobody removes it meanwhile.
         in_use
             .lock_shared()
             .with_context(|| format!("cannot lock '{key}' for running"))
@@ -446,7 +446,7 @@ impl<'a> Trees<'a> {
         Err(fail(Status::WorkFailed, why))
     }
 
-    /// Whether a build may have failed for lack of room: then there is none for its log either.
+    /// Fails if the disk is full: a build may have failed for this reason, and its log may be lost, too.
     fn check_room(&self) -> Result<()> {
         let probe = self.home.join("room");
         let written = fs::write(&probe, vec![0; ROOM_BYTES]);
@@ -464,7 +464,7 @@ impl<'a> Trees<'a> {
         }
     }
 
-    /// What a compiler says of its version: its first line.
+    /// The version of a compiler: the first line of its `--version`.
     fn compiler(&self, given: Option<&str>) -> Result<String> {
         let usual = || std::env::var("CC").ok().filter(|cc| !cc.trim().is_empty());
         let name = given.map(String::from).or_else(usual).unwrap_or_else(|| "cc".into());
@@ -485,7 +485,7 @@ impl<'a> Trees<'a> {
         });
         let version = match (line, given) {
             (Some(line), _) => line,
-            // Whoever builds without a C compiler need not name one.
+            // A build without a C compiler need not name one.
             (None, None) => "none".into(),
             (None, Some(_)) => {
                 let why = format!(
@@ -512,7 +512,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         .status(Status::Missing)
 }
 
-/// Runs git in a folder; gives what it prints.
+/// Runs git in a folder; returns git's output.
 fn git(folder: &Path, words: &[&dyn AsRef<OsStr>], env: &[(&str, &OsStr)]) -> Result<String> {
     let mut git = Command::new("git");
     for name in GIT_VARIABLES {

@@ -95,7 +95,7 @@ pub fn formats_help() -> String {
 /// `opcost profile`.
 ///
 /// # Errors
-/// What is wrong with the file, no such function, a file that cannot be written.
+/// The file is at fault, there is no such function, or a file cannot be written.
 pub fn profile(globals: &Globals, args: &ProfileArgs) -> Result<Status> {
     args.exports.check(printed_by(None, args.json).as_deref())?;
     let Subject { name, profile, ops, failure } = subject(args)?;
@@ -117,7 +117,7 @@ pub fn profile(globals: &Globals, args: &ProfileArgs) -> Result<Status> {
         naming: profile.table.naming(),
     };
     if args.exports.printing().is_some() {
-        // The stacks are there in place of the table.
+        // An export uses standard output in place of the table.
     } else if args.json {
         let text = serde_json::to_string_pretty(&page::json(&view)).context("profile to JSON")?;
         print(&(text + "\n"))?;
@@ -133,7 +133,7 @@ pub fn profile(globals: &Globals, args: &ProfileArgs) -> Result<Status> {
     }
 }
 
-/// A profile and what is known of its work.
+/// A profile, and facts about its work.
 struct Subject {
     name: String,
     profile: ReadProfile,
@@ -141,7 +141,7 @@ struct Subject {
     failure: Option<Failure>,
 }
 
-/// Reads the profile of a file, or takes one.
+/// Reads the profile of a file, or samples the work.
 fn subject(args: &ProfileArgs) -> Result<Subject> {
     if let Some(path) = &args.input {
         let profile = args.source.read(path)?;
@@ -162,13 +162,13 @@ pub(crate) fn display_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// The one function of this name.
+/// The index of the one function of this name.
 fn find(table: &FunctionTable, name: &str) -> Result<usize> {
     let functions: Vec<&Function> = table.functions.iter().map(|cost| &cost.function).collect();
     the_function(&functions, name)
 }
 
-/// The stacks for other tools.
+/// The call tree, for export to other tools.
 fn call_tree(profile: &ReadProfile, name: &str, ops: Option<u64>) -> Result<CallTree> {
     let Some(sampled) = &profile.sampled else {
         let why = format!(

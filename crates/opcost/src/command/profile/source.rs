@@ -1,4 +1,4 @@
-//! Profiles in files: where their names come from, and what is wrong with them.
+//! Profiles in files: the sources of their names, and their errors.
 
 use crate::exit::{HasStatus, Status, fail};
 use anyhow::Result;
@@ -52,7 +52,7 @@ impl SourceArgs {
     /// # Errors
     /// [`ReadError`], with its exit status.
     pub(crate) fn read(&self, path: &Path) -> Result<ReadProfile> {
-        // Names come from one large file after another.
+        // Names are read from one large file after another.
         give_large_blocks_back();
         let mut wanted = Wanted { event: self.event.clone(), ..Wanted::default() };
         for text in &self.only {

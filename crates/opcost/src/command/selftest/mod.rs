@@ -1,8 +1,8 @@
-//! `opcost selftest`: how often this machine raises a false alarm, and what it would find.
+//! `opcost selftest`: how often this machine raises a false alarm, and which changes it would find.
 //!
-//! Reports are made as any user's are (a plan, runs in drawn order, a store, a comparison), of
-//! work against the same work and against the same work with a known amount more, by turns, until
-//! the time is up.
+//! Reports are made like any user's (a plan, runs in drawn order, a store, a comparison). By turns
+//! they compare work with the same work, and with the same work and a known amount more, until the
+//! time is up.
 
 mod page;
 mod subject;
@@ -80,7 +80,7 @@ pub struct SelftestArgs {
     pub json: bool,
 }
 
-/// A change that can be planted.
+/// Reads a change that can be planted, in percent.
 fn planted(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(percent) if PLANTED_PERCENT.contains(&percent) => Ok(percent),
@@ -88,18 +88,18 @@ fn planted(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What a self-test found, as JSON gives it.
+/// The findings of a self-test, in the form of the JSON output.
 #[derive(Debug, Serialize)]
 struct Outcome {
     /// Version of this form.
     schema: u32,
     machine: MachineKind,
-    /// What each side did.
+    /// The work of each side, in words.
     work: String,
     seed: u64,
     /// Runs of each side in a report.
     pairs: u32,
-    /// What all of it took.
+    /// The time that the self-test took.
     seconds: f64,
     #[serde(flatten)]
     tallied: Tallied,
@@ -124,7 +124,7 @@ pub fn selftest(globals: &Globals, args: &SelftestArgs) -> Result<Status> {
     let mut tally = Tally::new(subject.must_find(), &subject.planted);
     let (mut pairs, mut work, mut longest) = (0, String::new(), Duration::ZERO);
     for (number, planted) in subject.turns().enumerate() {
-        // Each kind once, however little time there is.
+        // Each kind of report is made once, however little time there is.
         if number >= subject.round() && elapsed() + longest > budget {
             break;
         }
@@ -163,7 +163,7 @@ pub fn selftest(globals: &Globals, args: &SelftestArgs) -> Result<Status> {
     Ok(if outcome.tallied.passed { Status::Done } else { Status::NotComparable })
 }
 
-/// Makes one report's runs, in a store of its own.
+/// Makes the runs of one report, in the store of the self-test.
 fn record(experiment: &Experiment, store: &Path, interrupt: &Interrupt) -> Result<Recording> {
     let plan = resolve(experiment, &HostSurroundings)?;
     let (mut machine, state) = machine_for(true, &plan, interrupt)?;

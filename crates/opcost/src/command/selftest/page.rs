@@ -1,4 +1,4 @@
-//! What a self-test found, for people.
+//! The findings of a self-test, for people.
 
 use super::tally::{EXCLUDED_MIN, FALSE_ALARMS_MAX, LEVEL, Metric, Planted, Share};
 use super::{Outcome, Style};
@@ -129,10 +129,10 @@ fn detection(planted: &Planted) -> String {
     text
 }
 
-/// What a self-test needs to be worth its word.
+/// The message of a self-test with too few reports: how many reports it takes, and how long.
 fn undecided(outcome: &Outcome, needed: u64) -> String {
     let alarms = &outcome.tallied.same.alarms;
-    // The kinds take turns, so those with a planted change take their share of the time.
+    // The kinds of reports take turns, so reports with a planted change take their share of the time.
     let seconds = outcome.seconds * needed as f64 / alarms.of.max(1) as f64;
     format!(
         "undecided: {} report{} on the same work cannot exclude that more than one in {} raises a \

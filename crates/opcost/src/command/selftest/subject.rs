@@ -1,4 +1,4 @@
-//! What a self-test measures: the work of both sides, and what is planted in one of them.
+//! The subject of a self-test: the work of both sides, and the changes planted in one of them.
 
 use super::SelftestArgs;
 use crate::experiment::{Command, Experiment, Scalar, Seed, Variant};
@@ -6,7 +6,7 @@ use crate::plan::MachineKind;
 
 /// Operations of a run of the workload: some milliseconds, so that many reports can be made.
 const OPS: u32 = 20_000;
-/// The numbers that a run counts; one more is the change planted in exact counts.
+/// The numbers that a run counts; the default change planted in exact counts is one number more.
 const NUMBERS: Range = Range { first: 20_000, count: 10_000 };
 
 struct Range {
@@ -14,22 +14,21 @@ struct Range {
     count: u32,
 }
 
-/// Runs of each side in a report of this host: the fewest that decide find next to nothing in runs so
-/// short.
+/// Runs of each side in a report of this host. With runs so short, the fewest that can decide would
+/// find next to nothing.
 const PAIRS: u32 = 100;
 
-/// Changes planted where none are asked for, in millionths of the work: in times, and in exact
-/// counts.
+/// Changes planted by default, in millionths of the work: in times, and in exact counts.
 const PLANTED_TIME: [u32; 2] = [10_000, 50_000];
 const PLANTED_COUNT: [u32; 1] = [100];
 
-/// The changes that can be planted, in percent: whole operations, and no more than as much again.
+/// The changes that can be planted, in percent: whole operations, and no more than as much work again.
 pub(crate) const PLANTED_PERCENT: std::ops::RangeInclusive<f64> = 0.01..=100.0;
 
-/// The work, and how much more of it can be asked for.
+/// The work, and the changes that are planted in it.
 pub(super) struct Subject<'a> {
     pub(super) machine: MachineKind,
-    /// The user's own command, of which no more can be asked for.
+    /// The user's own command, in which no change can be planted.
     pub(super) command: Option<&'a str>,
     pub(super) pairs: Option<u32>,
     pub(super) cpu: Option<usize>,
@@ -38,7 +37,7 @@ pub(super) struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    /// What the arguments ask for.
+    /// The subject that the arguments describe.
     pub(super) fn new(args: &'a SelftestArgs) -> Self {
         let machine = args.machine.unwrap_or_default();
         let planted = match (&args.command, machine) {
@@ -58,13 +57,13 @@ impl<'a> Subject<'a> {
         Subject { machine, command, pairs, cpu: args.cpu, planted }
     }
 
-    /// Whether a planted change that is missed once fails the test: counts have no noise.
+    /// Whether missing a planted change once fails the test: counts have no noise.
     pub(super) fn must_find(&self) -> bool {
         self.machine == MachineKind::Emulated
     }
 
-    /// What each report plants, for ever: nothing in every second one, the changes by turns in the
-    /// others, so that all of them meet the same weather.
+    /// The change that each report plants, without end: nothing in every second report, the changes
+    /// by turns in the others, so that all of them meet the same conditions.
     pub(super) fn turns(&self) -> impl Iterator<Item = u32> + use<> {
         let round = match self.planted.as_slice() {
             [] => vec![0],
@@ -73,12 +72,12 @@ impl<'a> Subject<'a> {
         round.into_iter().cycle()
     }
 
-    /// Reports until every kind was made.
+    /// The number of reports until every kind was made.
     pub(super) fn round(&self) -> usize {
         (2 * self.planted.len()).max(1)
     }
 
-    /// One report's experiment, with so many millionths of its work on top on the second side.
+    /// The experiment of one report; the second side has `planted` millionths of its work on top.
     pub(super) fn experiment(&self, planted: u32, seed: u64) -> Experiment {
         let side = |name: &str, planted: u32| Variant {
             name: Some(name.into()),
@@ -111,7 +110,7 @@ fn workload(planted: u32) -> Variant {
     }
 }
 
-/// A count of numbers of five digits each, so that each costs about the same.
+/// Counts numbers of five digits each, so that each number costs about the same.
 fn numbers(planted: u32) -> Variant {
     let last = NUMBERS.first - 1 + NUMBERS.count + NUMBERS.count * planted / 1_000_000;
     let argv = ["seq".to_string(), NUMBERS.first.to_string(), last.to_string()];
@@ -124,7 +123,7 @@ mod tests {
     use crate::cli::{Action, Cli};
     use clap::Parser;
 
-    /// What `opcost selftest` asks for with these arguments.
+    /// The arguments of `opcost selftest` in a command line.
     fn asked(line: &str) -> SelftestArgs {
         let words = ["opcost", "selftest"].into_iter().chain(line.split_whitespace());
         match Cli::try_parse_from(words).unwrap().action {

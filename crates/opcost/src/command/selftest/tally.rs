@@ -1,4 +1,4 @@
-//! What the reports of a self-test add up to. Pure: comparisons in, figures out.
+//! Sums up the reports of a self-test. Pure: comparisons in, figures out.
 
 use crate::comparison::{Comparison, Row, Severity, Verdict};
 use opcost_stats::{binomial, summary};
@@ -16,14 +16,14 @@ pub struct Tally {
     must_find: bool,
     same: Same,
     planted: Vec<Planted>,
-    /// What each planted change was estimated at.
+    /// The estimates of each planted change.
     estimates: Vec<Vec<f64>>,
-    /// The smallest change that would have been found, by metric.
+    /// The smallest change that each report would have found, by metric.
     detectable: Vec<Vec<f64>>,
     doubts: Vec<(String, u64)>,
 }
 
-/// What all reports say.
+/// The results of all reports.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Tallied {
     /// Reports with the same work on both sides.
@@ -32,10 +32,10 @@ pub struct Tallied {
     pub planted: Vec<Planted>,
     /// Rules of the ledger that doubted reports, with the number of reports.
     pub doubts: Vec<(String, u64)>,
-    /// Whether every bar holds and there are reports enough to say so.
+    /// Whether every bar holds, and there are enough reports to say so.
     pub passed: bool,
-    /// Reports on the same work that it takes to pass, if no more of them raise an alarm; `None`
-    /// where there are enough.
+    /// Reports on the same work that it takes to pass, if no more of them raise an alarm; `None` if
+    /// there are enough.
     pub needed: Option<u64>,
     /// The bars that do not hold, in words.
     pub failures: Vec<String>,
@@ -44,13 +44,13 @@ pub struct Tallied {
 /// How often something happened, with its interval at [`LEVEL`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Share {
-    /// Times it happened.
+    /// The number of times that it happened.
     pub count: u64,
-    /// Of so many.
+    /// The number of times that it could have happened.
     pub of: u64,
-    /// The lowest probability that is not excluded; `None` of no reports.
+    /// The lowest probability that is not excluded; `None` without reports.
     pub low: Option<f64>,
-    /// The highest one.
+    /// The highest probability that is not excluded; `None` without reports.
     pub high: Option<f64>,
 }
 
@@ -59,23 +59,23 @@ pub struct Share {
 pub struct Same {
     /// Reports that say of any metric that it changed.
     pub alarms: Share,
-    /// Reports beside these that the ledger refused.
+    /// Other reports, which the ledger refused.
     pub refused: u64,
-    /// By metric, in the order of the tables.
+    /// The figures of each metric, in the order of the tables.
     pub metrics: Vec<Metric>,
 }
 
 /// One metric over the reports with the same work on both sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Metric {
-    /// Its name.
+    /// The metric's name.
     pub metric: String,
-    /// Reports that say it changed.
+    /// Reports that say the metric changed.
     pub alarms: u64,
     /// Reports in which every run gave the same integer.
     pub exact: u64,
-    /// Median over the reports of the smallest change that would have been found; of those reports
-    /// in which it varied and was not 0. `None` if there is none.
+    /// Median, over the reports, of the smallest change that would have been found. Only reports
+    /// count in which the metric varied and was not 0; `None` if there is no such report.
     pub mde_ratio: Option<f64>,
 }
 
@@ -84,22 +84,22 @@ pub struct Metric {
 pub struct Planted {
     /// The work on top, as a share of the work.
     pub change_ratio: f64,
-    /// The primary metric, in which it is looked for.
+    /// The primary metric, in which the change is looked for.
     pub metric: String,
-    /// Reports that found it.
+    /// Reports that found the change.
     pub found: Share,
     /// Reports that say the primary metric changed the other way.
     pub wrong_way: u64,
-    /// Reports beside these that the ledger refused.
+    /// Other reports, which the ledger refused.
     pub refused: u64,
-    /// Median over the reports of the change they estimate.
+    /// Median, over the reports, of the estimated change.
     pub estimate_ratio: Option<f64>,
     /// Other metrics that rose, with the number of reports that say so.
     pub also_in: Vec<(String, u64)>,
 }
 
 impl Tallied {
-    /// All reports, those that were refused included.
+    /// The number of all reports, refused reports included.
     pub fn reports(&self) -> u64 {
         let planted = self.planted.iter().map(|planted| planted.found.of + planted.refused);
         self.same.alarms.of + self.same.refused + planted.sum::<u64>()
@@ -117,17 +117,17 @@ impl Share {
         Share { low: interval.map(|(low, _)| low), high: interval.map(|(_, high)| high), ..self }
     }
 
-    /// The share itself; `None` of no reports.
+    /// The share itself; `None` without reports.
     pub fn share(&self) -> Option<f64> {
         (self.of > 0).then(|| self.count as f64 / self.of as f64)
     }
 }
 
 impl Tally {
-    /// No reports yet.
+    /// Starts without reports.
     ///
-    /// `must_find`: one planted change that is missed fails the test; `planted`: the changes that
-    /// will come, in millionths of the work.
+    /// `must_find`: whether missing a planted change once fails the test; `planted`: the changes
+    /// that will come, in millionths of the work.
     pub fn new(must_find: bool, planted: &[u32]) -> Tally {
         let rows = planted.iter().map(|millionths| Planted {
             change_ratio: f64::from(*millionths) / 1e6,
@@ -148,10 +148,10 @@ impl Tally {
         }
     }
 
-    /// Adds the report on two variants, the second with so many millionths of the work on top.
+    /// Adds the report on two variants, the second with `planted` millionths of the work on top.
     ///
     /// # Panics
-    /// A change is planted that was not announced.
+    /// The planted change was not announced.
     pub fn add(&mut self, planted: u32, comparison: &Comparison) {
         for entry in &comparison.ledger {
             if entry.severity == Severity::Doubtful {
@@ -211,7 +211,7 @@ impl Tally {
         }
     }
 
-    /// The figures, and whether they hold.
+    /// The figures, and whether the bars hold.
     pub fn finish(mut self) -> Tallied {
         self.same.alarms = self.same.alarms.with_interval();
         for (metric, detectable) in self.same.metrics.iter_mut().zip(&self.detectable) {
@@ -245,13 +245,13 @@ impl Tally {
     }
 }
 
-/// The fewest reports of which so many alarms exclude a rate above [`EXCLUDED_MIN`].
+/// The fewest reports that exclude a rate above [`EXCLUDED_MIN`], if `alarms` of them raise an alarm.
 fn reports_needed(alarms: u64) -> u64 {
     let excludes = |reports: &u64| {
         let interval = binomial::interval(alarms, *reports, LEVEL);
         interval.is_some_and(|(_, high)| high <= EXCLUDED_MIN)
     };
-    // The highest rate that is left falls with every report.
+    // The upper end of the interval falls with every report.
     (alarms + 1..=alarms * 10 + 100).find(excludes).unwrap_or(u64::MAX)
 }
 

@@ -1,4 +1,4 @@
-//! What was sampled in one interval, by function, process and CPU.
+//! The samples of one interval, by function, process and CPU.
 
 use opcost_profile::symbolise::Sampled;
 use opcost_record::Function;
@@ -8,33 +8,33 @@ use std::collections::{BTreeMap, HashMap};
 /// Cost of one function, in the event's unit.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct FunctionCost {
-    /// Of its own instructions.
+    /// The cost of the function's own instructions.
     pub own: u64,
-    /// The same by immediate caller; `None` where none is known.
+    /// The same cost by immediate caller; `None` if the caller is not known.
     pub callers: BTreeMap<Option<Function>, u64>,
 }
 
 /// Cost of a process, a thread or a CPU.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct GroupCost {
-    /// The name of the process or thread; of a CPU none.
+    /// The name of the process or thread; empty for a CPU.
     pub name: String,
-    /// Its number, of a thread with its process; of a CPU nothing.
+    /// The number of the process, or of the thread with its process; empty for a CPU.
     pub detail: String,
-    /// All of it.
+    /// The whole cost.
     pub cost: u64,
-    /// What the kernel had of it.
+    /// The kernel's part of the cost.
     pub kernel: u64,
 }
 
-/// One interval.
+/// One interval of sampling.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Interval {
-    /// Its length, nanoseconds.
+    /// The interval's length, nanoseconds.
     pub elapsed_ns: u64,
     /// Samples taken.
     pub samples: u64,
-    /// Samples and other events that there was no room for.
+    /// Samples and other events that were lost for lack of room.
     pub lost: u64,
     /// Times that the kernel stopped sampling because samples came too fast.
     pub throttles: u64,
@@ -49,10 +49,10 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Takes the functions of samples that were named.
+    /// Adds the functions of samples that have names by now.
     pub fn take(&mut self, sampled: &Sampled) {
         let profile = &sampled.profile;
-        // By number first: there are many more contexts than functions with their callers.
+        // Sums by number first: there are many more contexts than functions with their callers.
         let mut edges: HashMap<(u32, Option<u32>), u64> = HashMap::new();
         for context in profile.contexts.iter().filter(|context| context.cost > 0) {
             let caller = context.parent.map(|parent| profile.contexts[parent as usize].function);
@@ -102,7 +102,7 @@ impl Interval {
         self.functions.values().map(|cost| cost.own).sum()
     }
 
-    /// What the kernel's functions, and its modules', have of it.
+    /// The cost of the kernel's functions, its modules' included.
     pub fn kernel(&self) -> u64 {
         let kernel = self.functions.iter().filter(|(function, _)| in_kernel(function));
         kernel.map(|(_, cost)| cost.own).sum()

@@ -22,10 +22,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// How often ring buffers are looked at at least.
+/// The longest time between two looks at the ring buffers.
 const ROUND: Duration = Duration::from_millis(100);
 
-/// Sampling that goes on.
+/// Sampling in progress.
 pub struct Live {
     recorder: Recorder,
     intake: Intake,
@@ -54,7 +54,7 @@ impl Live {
             words: Vec::new(),
             since_ns: 0,
         };
-        // First the events, so that nothing is mapped unseen between.
+        // The events are enabled first, so that no mapping in between goes unseen.
         live.recorder.enable()?;
         let pids = pid.map_or_else(|| existing::processes(proc_root), |pid| vec![pid]);
         let Live { intake, names, .. } = &mut live;
@@ -66,16 +66,16 @@ impl Live {
         Ok(live)
     }
 
-    /// What is sampled.
+    /// The sampling that the kernel granted.
     pub fn granted(&self) -> Granted {
         self.recorder.granted()
     }
 
-    /// Goes on by threads of its own, an interval after the other.
+    /// Continues in threads of its own, one interval after the other.
     ///
-    /// Names are looked up by a second thread, so that ring buffers are emptied meanwhile; an
-    /// interval is at least as long as that takes. Nobody waits for either: names of large programs
-    /// may take longer than a user who wants to leave.
+    /// A second thread looks up names, so that the first one empties ring buffers meanwhile; an
+    /// interval is at least as long as the look-up. Nobody waits for either thread: the names of
+    /// large programs may take longer than a user who wants to leave.
     pub fn watch(self, length: Duration) -> Watch {
         let filter = Arc::new(Mutex::new(Filter::Everything));
         let stop = Arc::new(AtomicBool::new(false));
@@ -104,7 +104,7 @@ impl Live {
             let (sources, mut remembered) = (sources(), Remembered::default());
             for (filter, mut interval, recorded) in receiver {
                 interval.take(&symbolise_again(&recorded, &sources, &mut remembered));
-                // Whoever does not listen any more wants no more.
+                // The receiver is gone, so nobody wants more intervals.
                 if named.send(Ok((filter, interval))).is_err() {
                     return;
                 }
@@ -116,7 +116,7 @@ impl Live {
         while !stop.load(Ordering::Relaxed) {
             let wanted = filter.lock().unwrap_or_else(PoisonError::into_inner).clone();
             if wanted != looked_at {
-                // What was seen so far is of others.
+                // The samples so far belong to the filter before.
                 (looked_at, interval) = (wanted, Interval::default());
                 self.begin_interval().context("cannot read samples")?;
             }
@@ -155,7 +155,7 @@ impl Live {
     }
 }
 
-/// Intervals that come as time goes by, until it is dropped.
+/// Intervals as they come; dropping this value stops the sampling.
 pub struct Watch {
     filter: Arc<Mutex<Filter>>,
     stop: Arc<AtomicBool>,
@@ -163,15 +163,15 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Looks at others' samples from now on.
+    /// Looks at this filter's samples from now on.
     pub fn look_at(&self, filter: Filter) {
         *self.filter.lock().unwrap_or_else(PoisonError::into_inner) = filter;
     }
 
-    /// The next interval, with whose samples it has; `None` if none comes for so long.
+    /// The next interval, with the filter of its samples; `None` if no interval comes within `limit`.
     ///
     /// # Errors
-    /// The ring buffers cannot be read.
+    /// The ring buffers cannot be read, or the threads that sample ended.
     pub fn next(&self, limit: Duration) -> Result<Option<(Filter, Interval)>> {
         match self.receiver.recv_timeout(limit) {
             Ok(interval) => interval.map(Some),
@@ -187,10 +187,10 @@ impl Drop for Watch {
     }
 }
 
-/// What processes and threads are called.
+/// The names of processes and threads.
 struct TaskNames {
     proc_root: PathBuf,
-    /// By the thread's number; a process is called as its first thread is.
+    /// By the thread's number; a process has the name of its first thread.
     names: HashMap<i32, String>,
 }
 
@@ -204,8 +204,8 @@ impl TaskNames {
             Event::Name { tid, name, .. } => {
                 self.names.insert(*tid, String::from_utf8_lossy(name).into_owned());
             }
-            // A new thread may have the number of one that is gone; a process begins with the name of
-            // the one that made it.
+            // A new thread may have the number of one that is gone. A process begins with the name
+            // of its parent.
             Event::Fork { pid, parent_pid, tid } => {
                 let name = if pid == tid { self.names.get(parent_pid).cloned() } else { None };
                 match name {
@@ -225,7 +225,7 @@ impl TaskNames {
         self.names.get(&pid).map_or(unknown, String::as_str)
     }
 
-    /// The name of a thread, which is asked for where no event told it.
+    /// The name of a thread, read from /proc if no event gave it.
     fn thread(&mut self, pid: i32, tid: i32) -> String {
         if let Some(name) = self.names.get(&tid) {
             return name.clone();
@@ -235,14 +235,14 @@ impl TaskNames {
             let name = fs::read(self.proc_root.join(task)).ok()?;
             Some(String::from_utf8_lossy(name.trim_ascii_end()).into_owned())
         };
-        // One that has ended is called as its process.
+        // A thread that has ended gets the name of its process.
         let name = read().filter(|_| pid > 0).unwrap_or_else(|| self.process(pid).to_string());
         self.names.insert(tid, name.clone());
         name
     }
 }
 
-/// Counts a sample for its process and CPU; whether it is looked at.
+/// Counts a sample for its process, thread and CPU; returns whether the filter includes it.
 fn tally(
     interval: &mut Interval,
     names: &mut TaskNames,
@@ -335,7 +335,7 @@ mod tests {
         let name = |tid, name| Event::Name { pid: 7, tid, name, exec: false };
         names.note(&name(7, b"work"));
         names.note(&name(8, b"writer"));
-        // One that began before the sampling, one that said no name, and one that is gone.
+        // Thread 8 reported its name, thread 9 began before the sampling, and thread 10 is gone.
         assert_eq!([8, 9, 10].map(|tid| names.thread(7, tid)), ["writer", "older", "work"]);
         names.note(&Event::Exit { pid: 7, tid: 8 });
         assert_eq!(names.thread(7, 8), "work");

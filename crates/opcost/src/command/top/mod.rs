@@ -1,4 +1,4 @@
-//! `opcost top`: what runs at this moment, function by function.
+//! `opcost top`: shows what runs at this moment, function by function.
 //!
 //! ```text
 //! Live (samples) → Interval → State ← keys
@@ -6,8 +6,8 @@
 //!                             screen
 //! ```
 //!
-//! State and screen are pure; only `live` samples, only `terminal` knows a terminal. All of them are
-//! the cargo feature `top`: without it opcost takes the arguments and says what to do.
+//! State and screen are pure; only `live` samples, only `terminal` knows a terminal. All of them belong to
+//! the cargo feature `top`: without it opcost takes the arguments and reports how to get `opcost top`.
 
 #[cfg(feature = "top")]
 pub mod interval;
@@ -28,7 +28,7 @@ use crate::sampling::SamplingArgs;
 use anyhow::Result;
 use clap::Args;
 
-/// What an opcost without the feature says of it.
+/// The message of an opcost without the feature.
 pub const LEFT_OUT: &str = "this opcost was built without opcost top: build it with the cargo \
                             feature top, which is there unless --no-default-features leaves it \
                             out, or sample with opcost profile";
@@ -56,14 +56,14 @@ pub struct TopArgs {
 /// `opcost top`.
 ///
 /// # Errors
-/// No terminal to show it on, no such process, or no right to sample; or it was left out of this
-/// build.
+/// No terminal for the table, no such process, or no right to sample; in a build without the
+/// feature, always.
 #[cfg(feature = "top")]
 pub fn top(globals: &Globals, args: &TopArgs) -> Result<Status> {
     view::view(globals, args)
 }
 
-/// `opcost top`, which was left out of this build.
+/// `opcost top` in a build without it.
 ///
 /// # Errors
 /// Always.

@@ -1,4 +1,4 @@
-//! The screen of the live view: pure, from the state to cells.
+//! Draws the screen of the live view. Pure: from the state to cells.
 
 use super::state::{Filter, Hidden, State, TopRow, View};
 use crate::number::grouped;
@@ -8,7 +8,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
-/// Lines above the rows, and the one below them.
+/// Lines above the rows, and lines below them.
 const HEAD_LINES: u16 = 3;
 const FOOT_LINES: u16 = 1;
 /// Columns of share, change, and kernel's share.
@@ -16,20 +16,20 @@ const SHARE_WIDTH: usize = 7;
 const CHANGE_WIDTH: usize = 8;
 const KERNEL_WIDTH: usize = 4;
 
-/// What the screen says beside the state.
+/// The text and style of the screen beside the state.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Caption {
-    /// What is sampled of whom: `cpu-clock at 997 Hz, all CPUs`.
+    /// The event, its frequency, and whose samples are taken: `cpu-clock at 997 Hz, all CPUs`.
     pub what: String,
     /// Whether to use colour.
     pub color: bool,
 }
 
-/// The keys that are used most, on the last line.
+/// The most used keys, on the last line.
 const FOOT: &str =
     " ? keys  q quit  / search  f functions  t tasks  T threads  c CPUs  ⏎ in  ⌫ back";
 
-/// Every key, with what it does; the list has room on 80 columns and 24 lines.
+/// Every key, with its effect; the list has room on 80 columns and 24 lines.
 const KEYS: [(&str, &str); 15] = [
     ("?, h", "show these keys; the next key ends that"),
     ("q, Ctrl-C", "quit"),
@@ -66,7 +66,7 @@ fn draw_help(caption: &Caption, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// Rows that a screen of this height has room for.
+/// The number of rows that a screen of this height has room for.
 pub fn rows_shown(height: u16) -> usize {
     usize::from(height.saturating_sub(HEAD_LINES + FOOT_LINES)).max(1)
 }
@@ -121,13 +121,13 @@ pub fn draw(state: &State, caption: &Caption, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// The screen as lines of text, without trailing blanks, for those who have no terminal.
+/// The screen as lines of text, without trailing blanks, for output without a terminal.
 pub fn text(state: &State, caption: &Caption, width: u16, height: u16) -> String {
     let area = Rect::new(0, 0, width, height);
     let mut buffer = Buffer::empty(area);
     draw(state, caption, area, &mut buffer);
     let mut text = String::new();
-    // Without the keys, which a text does not have.
+    // The line of keys is left out, because a text takes no keys.
     for y in 0..height.saturating_sub(FOOT_LINES) {
         let line: String = (0..width).map(|x| buffer[(x, y)].symbol()).collect();
         text.push_str(line.trim_end());
@@ -138,7 +138,7 @@ pub fn text(state: &State, caption: &Caption, width: u16, height: u16) -> String
     text
 }
 
-/// What is sampled, and how many samples come, at the two ends of a line.
+/// The title: on the left whose samples are taken, on the right how many come.
 fn title(state: &State, caption: &Caption, width: usize) -> String {
     let shown = state.shown();
     let whose = match &state.filter {
@@ -194,7 +194,7 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// Columns of name and module.
+/// The widths of name and module, in columns.
 fn name_widths(state: &State, width: usize) -> (usize, usize) {
     let change = if state.changes_since_ns().is_some() { CHANGE_WIDTH } else { 0 };
     let left = width.saturating_sub(SHARE_WIDTH + change + KERNEL_WIDTH + 4);

@@ -1,5 +1,5 @@
-//! What the live view shows, and what keys do to it: pure, so that tests drive it with intervals and
-//! keys.
+//! The state of the live view, and the effect of keys on it. Pure, so that tests drive it with
+//! intervals and keys.
 
 use super::interval::{GroupCost, Interval, in_kernel};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -7,24 +7,24 @@ use opcost_profile::symbols::naming::Naming;
 use opcost_record::Function;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Intervals that are shown together: the last ten seconds, of two each.
+/// The number of intervals that are shown together: the last ten seconds, of two each.
 const INTERVALS_SHOWN: usize = 5;
 
-/// Whose samples are looked at.
+/// The samples that are looked at.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Filter {
-    /// Everybody's.
+    /// All samples.
     #[default]
     Everything,
-    /// One process's.
+    /// The samples of one process.
     Process(i32, String),
-    /// One thread's.
+    /// The samples of one thread.
     Thread(i32, String),
-    /// Those taken on one CPU.
+    /// The samples taken on one CPU.
     Cpu(i32),
 }
 
-/// What a table has rows of.
+/// The kind of rows in the table.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum View {
     /// Functions.
@@ -39,7 +39,7 @@ pub enum View {
     Callers(Function),
 }
 
-/// What rows are sorted by.
+/// The order of the rows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Sort {
     /// The largest share first.
@@ -60,7 +60,7 @@ impl Sort {
         (Sort::Module, "module"),
     ];
 
-    /// As the screen says it.
+    /// The word for the order on the screen.
     pub fn word(self) -> &'static str {
         Sort::ALL.iter().find(|(sort, _)| *sort == self).map_or("", |(_, word)| word)
     }
@@ -83,59 +83,59 @@ pub enum Hidden {
     User,
 }
 
-/// The words that names are searched for.
+/// The search for names.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Search {
-    /// A part of the names that are shown, in lower case; empty: all are.
+    /// A part of the names that are shown, in lower case; if empty, all names are shown.
     pub text: String,
-    /// Whether keys are letters of it.
+    /// Whether keys are letters of the text.
     pub typing: bool,
 }
 
-/// What the program has to do after a key.
+/// The program's next step after a key.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Action {
-    /// Nothing but to show the state.
+    /// Show the state.
     Show,
-    /// To look at others' samples from now on.
+    /// Look at this filter's samples from now on.
     Look(Filter),
-    /// To end.
+    /// Quit.
     Quit,
 }
 
-/// A row's name; shares and changes are remembered by it.
+/// A row's name, by which shares and changes are remembered.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct RowName {
-    /// The function, process or CPU.
+    /// The function, process, thread or CPU.
     pub name: String,
-    /// Its module, or number; of a thread its process, too.
+    /// The function's module, or the number; a thread's number comes with its process.
     pub module: String,
 }
 
 /// One row of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TopRow {
-    /// Its name.
+    /// The row's name.
     pub name: RowName,
-    /// Its part of the cost of all, 0 to 1.
+    /// The row's part of the table's whole cost, 0 to 1.
     pub share: f64,
-    /// The kernel's part of its own cost.
+    /// The kernel's part of the row's own cost.
     pub kernel_share: f64,
-    /// The share less that of the snapshot; `None` without one.
+    /// The share less the share in the snapshot; `None` without a snapshot.
     pub change: Option<f64>,
     function: Option<Function>,
     number: Option<i32>,
 }
 
 impl TopRow {
-    /// Its module's file, whose end says more than its beginning, or its number.
+    /// The number, or the file name of the module: the end of a path says more than its beginning.
     pub fn place(&self) -> &str {
         let module = self.name.module.as_str();
         if self.number.is_some() { module } else { module.rsplit('/').next().unwrap_or(module) }
     }
 }
 
-/// Shares as they once were.
+/// The shares at one moment.
 #[derive(Clone, Debug)]
 struct Snapshot {
     /// By kind of table and row.
@@ -143,22 +143,22 @@ struct Snapshot {
     taken_ns: u64,
 }
 
-/// The state.
+/// The state of the live view.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// What the table has.
+    /// The kind of rows in the table.
     pub view: View,
-    /// Whose samples are looked at.
+    /// The samples that are looked at.
     pub filter: Filter,
     /// The order of the rows.
     pub sort: Sort,
-    /// What is not shown.
+    /// The rows that are left out.
     pub hidden: Hidden,
-    /// What names are searched for.
+    /// The search for names.
     pub search: Search,
     /// Whether the keys are shown instead of the table.
     pub help: bool,
-    /// Whether intervals are thrown away instead of shown.
+    /// Whether intervals are discarded instead of shown.
     pub paused: bool,
     /// The selected row.
     pub selected: usize,
@@ -191,7 +191,7 @@ impl Default for State {
 }
 
 impl State {
-    /// Takes an interval; not while paused.
+    /// Takes an interval; while paused, only its time counts.
     pub fn tick(&mut self, interval: Interval) {
         self.age_ns += interval.elapsed_ns;
         if self.paused {
@@ -206,13 +206,13 @@ impl State {
         self.keep_selection_in_range();
     }
 
-    /// The intervals that are shown, as one.
+    /// The sum of the intervals that are shown.
     pub fn shown(&self) -> &Interval {
         &self.sum
     }
 
-    /// How long ago the snapshot was taken that changes are shown to, nanoseconds; of callers no
-    /// shares are remembered.
+    /// The age of the snapshot that changes refer to, nanoseconds; `None` without a snapshot, and
+    /// for callers, whose shares are not remembered.
     pub fn changes_since_ns(&self) -> Option<u64> {
         let snapshot = self.snapshot.as_ref();
         let snapshot = snapshot.filter(|_| !matches!(self.view, View::Callers(_)));
@@ -260,7 +260,7 @@ impl State {
         Action::Show
     }
 
-    /// Takes a key as a letter of what is searched for; whether it was one.
+    /// Takes a key as part of the search; returns whether it was one.
     fn type_in(&mut self, code: KeyCode) -> bool {
         match code {
             KeyCode::Char(letter) => self.search.text.extend(letter.to_lowercase()),
@@ -269,13 +269,13 @@ impl State {
             }
             KeyCode::Enter => self.search.typing = false,
             KeyCode::Esc => self.search = Search::default(),
-            // Arrows go through what was found.
+            // Arrows go through the rows that were found.
             _ => return false,
         }
         true
     }
 
-    /// Hides what is not hidden yet, or nothing any more.
+    /// Hides these rows, or shows them again if they are hidden.
     fn hide(&mut self, what: Hidden) {
         self.hidden = if self.hidden == what { Hidden::Nothing } else { what };
     }
@@ -323,7 +323,7 @@ impl State {
         rows
     }
 
-    /// A number for each kind of table, by which snapshots keep them apart.
+    /// A number for each kind of table, which keeps the tables apart in snapshots.
     fn kind(&self) -> u8 {
         match self.view {
             View::Functions => 0,
@@ -334,7 +334,7 @@ impl State {
         }
     }
 
-    /// What functions are called, so that no two of a file are called the same.
+    /// The names of functions, chosen so that no two functions of a file have one name.
     pub(in crate::command::top) fn naming(&self) -> Naming {
         Naming::of(self.sum.functions.keys())
     }
@@ -391,7 +391,7 @@ impl State {
         if self.filter == Filter::Everything { Action::Show } else { self.look(Filter::Everything) }
     }
 
-    /// Others' samples are other figures: what was shown so far is forgotten.
+    /// Looks at other samples. Their figures are others, so everything shown so far is forgotten.
     fn look(&mut self, filter: Filter) -> Action {
         self.forget();
         self.snapshot = None;
@@ -405,7 +405,7 @@ impl State {
         self.sum = Interval::default();
     }
 
-    /// Remembers all shares, or forgets them.
+    /// Remembers all shares, or forgets them if they are remembered.
     fn snap(&mut self) {
         if self.snapshot.take().is_some() {
             return;

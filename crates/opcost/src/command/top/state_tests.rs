@@ -5,7 +5,7 @@ pub(in crate::command::top) fn function(symbol: &str, module: &str) -> Function 
     Function::new(symbol, module)
 }
 
-/// An interval of two seconds in which the functions cost this much, called by the one before.
+/// An interval of two seconds in which the functions cost this much, each called by the one before.
 pub(in crate::command::top) fn interval(costs: &[(&str, &str, u64)]) -> Interval {
     let mut interval = Interval { elapsed_ns: 2_000_000_000, ..Interval::default() };
     let mut caller = None;
@@ -57,7 +57,7 @@ fn the_last_intervals_are_shown_together() {
         (names(&state), shares),
         (vec!["zero".into(), "main".into(), "copy".into()], vec![0.72, 0.2, 0.08])
     );
-    // The first falls out of the window.
+    // The first interval falls out of the window.
     state.tick(interval(SECOND));
     assert_eq!(names(&state), ["zero", "main"]);
     assert_eq!(state.shown().elapsed_ns, 10_000_000_000);
@@ -125,7 +125,7 @@ fn one_goes_into_rows_and_back() {
     press(&mut state, &[KeyCode::Enter, KeyCode::Enter]);
     assert_eq!(state.view, View::Callers(function("main", "/bin/a")));
     assert_eq!(names(&state), ["[no caller known]"]);
-    // Of what nobody called nothing more is known.
+    // An unknown caller has no callers to show.
     press(&mut state, &[KeyCode::Enter]);
     assert_eq!(state.view, View::Callers(function("main", "/bin/a")));
     press(&mut state, &[KeyCode::Esc]);
@@ -168,7 +168,7 @@ fn a_search_shows_what_has_the_letters() {
     assert_eq!((names(&state), state.search.typing), (vec!["Copy".to_string()], true));
     press(&mut state, &[KeyCode::Enter]);
     assert_eq!((names(&state), state.search.typing), (vec!["Copy".to_string()], false));
-    // Shares are still of everything.
+    // Shares still refer to everything.
     assert!((state.rows()[0].share - 9.0 / 17.0).abs() < 1e-9);
     press(&mut state, &[KeyCode::Esc]);
     assert_eq!(names(&state).len(), 3);
@@ -179,7 +179,7 @@ fn a_search_shows_what_has_the_letters() {
     type_in(&mut state, "/libc");
     assert_eq!(names(&state), ["read"]);
     assert_eq!(press(&mut state, &[KeyCode::Esc]), [Action::Show]);
-    // The selection goes through what was found.
+    // The selection goes through the rows that were found.
     press(&mut state, &[KeyCode::End]);
     assert_eq!(state.selected, 2);
     type_in(&mut state, "/copy");
@@ -198,7 +198,7 @@ fn the_kernel_or_the_programs_are_hidden() {
     assert_eq!(names(&state), ["copy"]);
     press(&mut state, &[KeyCode::Char('U')]);
     assert_eq!(names(&state), ["main", "copy"]);
-    // Of tasks those that were only in the one or the other.
+    // Tasks are hidden if they were in the kernel alone, or never in it.
     let tasks = |state: &mut State, keys: &[char]| {
         keys.iter().for_each(|key| drop(press(state, &[KeyCode::Char(*key)])));
         names(state)
@@ -207,7 +207,7 @@ fn the_kernel_or_the_programs_are_hidden() {
     assert_eq!(tasks(&mut state, &['K']), ["postgres", "writer"]);
     assert_eq!(tasks(&mut state, &['U']), ["kworker/0:1", "writer"]);
     assert_eq!(tasks(&mut state, &['c']), ["CPU 0", "CPU 1"]);
-    // A snapshot has everything, whatever is hidden.
+    // A snapshot has all rows, also hidden ones.
     press(&mut state, &[KeyCode::Char('f'), KeyCode::Char('d'), KeyCode::Char('U')]);
     state.tick(interval(FIRST));
     assert!(state.rows().iter().all(|row| row.change.unwrap().abs() < 1e-9));

@@ -1,4 +1,4 @@
-//! The terminal of the live view, given back as it was however the view ends.
+//! The terminal of the live view, restored however the view ends.
 
 use super::live::{Live, Watch};
 use super::screen::{Caption, draw, rows_shown};
@@ -17,16 +17,16 @@ use std::io::stdout;
 use std::panic;
 use std::time::Duration;
 
-/// How often keys and new intervals are looked for.
+/// The time between two looks for keys and new intervals.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// A terminal in raw mode on its other screen.
+/// A terminal in raw mode on its alternate screen.
 struct Borrowed;
 
 impl Borrowed {
     fn take() -> std::io::Result<Borrowed> {
         enable_raw_mode()?;
-        // From here on dropping it undoes what was done.
+        // From here on, dropping the value restores the terminal.
         let borrowed = Borrowed;
         execute!(stdout(), EnterAlternateScreen, Hide)?;
         Ok(borrowed)
@@ -39,30 +39,30 @@ impl Drop for Borrowed {
     }
 }
 
-/// Doing it twice does no harm; a terminal that is gone needs nothing.
+/// Restores the terminal. Repeating this does no harm, and a terminal that is gone needs nothing.
 fn give_back() {
     let _ = execute!(stdout(), LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
 }
 
-/// Shows what is sampled until the user has seen enough.
+/// Shows the samples until the user quits.
 ///
 /// # Errors
 /// The terminal or the ring buffers cannot be read.
 pub fn show(live: Live, length: Duration, caption: &Caption, interrupt: &Interrupt) -> Result<()> {
-    // A message of a panic is to be seen on the screen that stays.
+    // The message of a panic has to be on the screen that stays.
     let before = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         give_back();
         before(info);
     }));
     let shown = look(&live.watch(length), caption, interrupt);
-    // The hook that was there before is part of ours; the default is what a command line had.
+    // Our hook contains the earlier hook; without ours the default hook applies, which is what a command line had.
     let _ = panic::take_hook();
     shown
 }
 
-/// Draws and takes keys until the user quits, or a signal says so.
+/// Draws and takes keys until the user quits or a signal comes.
 fn look(watch: &Watch, caption: &Caption, interrupt: &Interrupt) -> Result<()> {
     let _borrowed = Borrowed::take().context("cannot use the terminal")?;
     let mut terminal =
@@ -71,13 +71,13 @@ fn look(watch: &Watch, caption: &Caption, interrupt: &Interrupt) -> Result<()> {
     let mut is_drawn = false;
     while !interrupt.is_set() {
         while let Some((looked_at, interval)) = watch.next(Duration::ZERO)? {
-            // What was sampled before the user looked elsewhere is of others.
+            // Samples from before the user chose another filter belong to the old filter.
             if looked_at == state.filter {
                 state.tick(interval);
                 is_drawn = false;
             }
         }
-        // A screen that would be the same is not made again.
+        // A screen that has not changed is not drawn again.
         if !std::mem::replace(&mut is_drawn, true) {
             let draw_all = |frame: &mut ratatui::Frame<'_>| {
                 state.page_rows = rows_shown(frame.area().height);
@@ -85,11 +85,11 @@ fn look(watch: &Watch, caption: &Caption, interrupt: &Interrupt) -> Result<()> {
             };
             terminal.draw(draw_all).context("cannot write to the terminal")?;
         }
-        // A signal makes it return early.
+        // A signal makes `poll` return early.
         if !event::poll(GLANCE).unwrap_or(false) {
             continue;
         }
-        // A key, or another size of the terminal.
+        // A key came, or the terminal has another size.
         is_drawn = false;
         if let Event::Key(key) = event::read().context("cannot read the keyboard")?
             && key.kind != KeyEventKind::Release

@@ -1,4 +1,4 @@
-//! From the arguments to the tables, on the terminal or printed.
+//! Shows the tables that the arguments ask for, on the terminal or printed.
 
 use super::TopArgs;
 use super::live::Live;
@@ -16,12 +16,12 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
 
-/// How often it is looked whether a signal came.
+/// The time between two checks whether a signal came.
 const GLANCE: Duration = Duration::from_millis(100);
 /// Lines of a table that is printed instead of shown.
 const BATCH_LINES: u16 = 24;
 
-/// Samples what the arguments ask for, and shows it until the user has seen enough.
+/// Samples what the arguments ask for, and shows the samples until the user quits.
 ///
 /// # Errors
 /// No terminal to show it on, no such process, or no right to sample.
@@ -60,7 +60,7 @@ pub(super) fn view(globals: &Globals, args: &TopArgs) -> Result<Status> {
         Some(tables) => batch(live, tables, length, &caption, style.width, &interrupt)?,
         None => terminal::show(live, length, &caption, &interrupt).status(Status::Missing)?,
     }
-    // A signal ends it as `q` does: nothing is lost.
+    // A signal ends the view like `q`: nothing is lost.
     Ok(Status::Done)
 }
 

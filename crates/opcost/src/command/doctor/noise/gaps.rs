@@ -1,29 +1,29 @@
-//! Where a thread's time went that only counts its own turns. Pure.
+//! The time that was taken from a thread which only counts its own turns. Pure.
 
 use serde::Serialize;
 
-/// A turn that takes so many times the typical one was interrupted.
+/// A turn was interrupted if it took more than this many times the typical turn.
 const GAP_TURNS: u64 = 10;
 
 /// The turns of one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Gaps {
-    /// What a turn takes when nothing interrupts it.
+    /// The time of a turn that nothing interrupts.
     pub(super) turn_ns: u64,
-    /// All turns together.
+    /// The time of all turns together.
     pub(super) listened_ns: u64,
-    /// Turns that were interrupted.
+    /// The number of interrupted turns.
     pub(super) gaps: u64,
-    /// The longest of them, beyond what the turn takes.
+    /// The longest gap: the time of an interrupted turn beyond the typical turn.
     pub(super) longest_ns: u64,
-    /// All of them, beyond what the turns take.
+    /// All gaps together.
     pub(super) lost_ns: u64,
 }
 
 impl Gaps {
-    /// Before the first turn.
+    /// Starts before the first turn.
     ///
-    /// `calibration_ns`: what turns took, of which most were not interrupted.
+    /// `calibration_ns`: the times of turns, most of which were not interrupted.
     pub(super) fn new(mut calibration_ns: Vec<u64>) -> Gaps {
         calibration_ns.sort_unstable();
         let turn_ns = calibration_ns.get(calibration_ns.len() / 2).copied().unwrap_or(0).max(1);
@@ -47,7 +47,7 @@ impl Gaps {
         self.lost_ns as f64 / self.listened_ns.max(1) as f64
     }
 
-    /// Times a second, of what happened so often while the thread turned.
+    /// The rate, per second, of an event that happened `count` times while the thread turned.
     pub(super) fn rate(&self, count: u64) -> u64 {
         (count as f64 * 1e9 / self.listened_ns.max(1) as f64).round() as u64
     }
@@ -80,7 +80,7 @@ mod tests {
     fn no_turn_is_no_reason_to_divide_by_it() {
         let mut gaps = Gaps::new(vec![]);
         assert_eq!((gaps.lost_share(), gaps.rate(0)), (0.0, 0));
-        // A clock that is too coarse for a turn.
+        // The clock is too coarse for a turn.
         gaps.turn(0);
         assert_eq!(gaps.gaps, 0);
     }

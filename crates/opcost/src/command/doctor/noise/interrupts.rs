@@ -5,13 +5,13 @@ use serde::Serialize;
 /// One source of interrupts on one CPU.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Source {
-    /// The device, or what kind of interrupt it is.
+    /// The device, or the kind of interrupt.
     pub(super) name: String,
-    /// How often.
+    /// The number of interrupts.
     pub(super) count: u64,
 }
 
-/// The counts of one CPU's column, in the order of the table; nothing if it has no column.
+/// The counts of one CPU's column, in the order of the table; empty if the CPU has no column.
 fn column(table: &str, cpu: usize) -> Vec<Source> {
     let mut lines = table.lines();
     let head: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
@@ -30,7 +30,7 @@ fn column(table: &str, cpu: usize) -> Vec<Source> {
     lines.filter_map(source).collect()
 }
 
-/// A device's row is numbered and ends with its name; others are described.
+/// The name of a row: a device's row is numbered and ends with the name, other rows are described.
 fn name(label: &str, words: &[&str]) -> String {
     let numbered = label.bytes().all(|byte| byte.is_ascii_digit());
     match words {
@@ -41,7 +41,7 @@ fn name(label: &str, words: &[&str]) -> String {
     }
 }
 
-/// What was added to one CPU's column between two readings, the most frequent first.
+/// The interrupts added to one CPU's column between two readings, the most frequent first.
 pub(super) fn since(before: &str, after: &str, cpu: usize) -> Vec<Source> {
     let earlier = column(before, cpu);
     let mut sources: Vec<Source> = column(after, cpu)

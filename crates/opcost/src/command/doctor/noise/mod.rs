@@ -1,7 +1,7 @@
-//! `opcost doctor --cpus`: what each CPU takes from a thread that never wants to stop, and who
-//! took it.
+//! `opcost doctor --cpus`: how much time each CPU takes from a thread that never wants to stop, and
+//! who takes it.
 //!
-//! CPUs are listened to one after the other, since a thread that spins on one disturbs others.
+//! opcost listens to one CPU after the other, because a thread that spins on one CPU disturbs others.
 
 mod gaps;
 mod interrupts;
@@ -24,10 +24,10 @@ use std::time::Duration;
 
 /// A CPU that takes more than this share of the time is disturbed.
 const LOST_MAX: f64 = 0.01;
-/// One that stops a thread for longer is, too: as long as a short run.
+/// A CPU that stops a thread for longer than this is disturbed, too: a short run takes as long.
 const GAP_NS_MAX: u64 = 2_000_000;
 
-/// All CPUs, as JSON gives them.
+/// All CPUs, in the form of the JSON output.
 #[derive(Debug, Serialize)]
 struct NoiseMap {
     /// Version of this form.
@@ -39,7 +39,7 @@ struct NoiseMap {
     quietest: Option<usize>,
 }
 
-/// One CPU.
+/// The noise of one CPU.
 #[derive(Debug, Serialize)]
 struct CpuNoise {
     cpu: usize,
@@ -51,18 +51,18 @@ struct CpuNoise {
     siblings: Vec<usize>,
     #[serde(flatten)]
     heard: Option<Heard>,
-    /// Why it could not be listened to.
+    /// Why opcost could not listen to the CPU.
     refused: Option<String>,
 }
 
-/// What was heard on one CPU.
+/// The disturbances on one CPU.
 #[derive(Clone, Debug, Serialize)]
 struct Heard {
     #[serde(flatten)]
     gaps: Gaps,
-    /// Times another task ran instead; `None` if the kernel does not say.
+    /// How often another task ran instead; `None` if the kernel does not say.
     switches: Option<u64>,
-    /// Time the hypervisor gave to others; `None` if the kernel does not say.
+    /// Time that the hypervisor gave to others; `None` if the kernel does not say.
     stolen_ns: Option<u64>,
     /// Interrupts by source, the most frequent first.
     interrupts: Vec<Source>,
@@ -79,9 +79,9 @@ impl Heard {
         self.gaps.lost_share() > LOST_MAX || self.gaps.longest_ns > GAP_NS_MAX
     }
 
-    /// Who took the time, in words, the likeliest first.
+    /// The causes of the lost time, in words, the likeliest first.
     fn causes(&self) -> Vec<String> {
-        /// Interrupts named.
+        /// The most interrupts that are named.
         const NAMED: usize = 3;
         let rate = |count: u64| self.gaps.rate(count);
         let mut causes = Vec::new();
@@ -94,7 +94,7 @@ impl Heard {
         for source in self.interrupts.iter().take(NAMED) {
             causes.push(format!("{} ({}/s)", source.name, rate(source.count)));
         }
-        // Whatever stops a CPU without a trace in the kernel is below it.
+        // A gap that leaves no trace in the kernel comes from below the kernel.
         let told = self.interrupts_count() + self.switches.unwrap_or(0);
         if self.gaps.gaps > told {
             let untold = rate(self.gaps.gaps - told);
@@ -104,7 +104,7 @@ impl Heard {
     }
 }
 
-/// Listens to every CPU that this process may use, each for so long.
+/// Listens to every CPU that this process may use, for `seconds` each.
 pub(super) fn noise(globals: &Globals, seconds: f64, json: bool) -> Result<Status> {
     let cpus = HostSurroundings.allowed_cpus();
     if cpus.is_empty() {
@@ -129,7 +129,7 @@ pub(super) fn noise(globals: &Globals, seconds: f64, json: bool) -> Result<Statu
     Ok(Status::Done)
 }
 
-/// What was heard, with what the kernel says of the CPU.
+/// The noise of a CPU, with the kernel's settings for the CPU.
 fn place(root: &Path, cpu: usize, heard: std::io::Result<Heard>) -> CpuNoise {
     let list = |path: &str| {
         let text = std::fs::read_to_string(root.join("sys/devices/system/cpu").join(path));
@@ -148,7 +148,7 @@ fn place(root: &Path, cpu: usize, heard: std::io::Result<Heard>) -> CpuNoise {
     }
 }
 
-/// The CPU that took the smallest share, then the one with the shortest gap.
+/// The CPU that took the smallest share of the time. Between equal shares, the shorter longest gap decides.
 fn quietest(cpus: &[CpuNoise]) -> Option<usize> {
     let heard = cpus.iter().filter_map(|cpu| Some((cpu.cpu, &cpu.heard.as_ref()?.gaps)));
     let best = heard.min_by(|(_, one), (_, other)| {

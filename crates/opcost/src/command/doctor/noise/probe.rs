@@ -10,13 +10,13 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-/// Multiplications in a turn: with the reading of the clock some tenths of a microsecond, so that
-/// ten turns are less than the shortest interrupt.
+/// Multiplications in a turn. With the reading of the clock, a turn takes some tenths of a
+/// microsecond, so that ten turns are shorter than the shortest interrupt.
 const TURN_STEPS: u64 = 64;
-/// Turns from which the typical one is learned.
+/// Turns from which the typical turn is learned.
 const CALIBRATION_TURNS: usize = 4096;
 
-/// Listens to a CPU for so long.
+/// Listens to a CPU for `duration`.
 ///
 /// # Errors
 /// The CPU cannot be used, for example because it has just gone offline.
@@ -32,7 +32,7 @@ pub(super) fn listen(root: &Path, cpu: usize, duration: Duration) -> io::Result<
 
 fn on_this_cpu(root: &Path, cpu: usize, duration: Duration) -> Heard {
     let text = |path: &str| std::fs::read_to_string(root.join(path)).unwrap_or_default();
-    // Also brings this thread to the CPU and its code into the caches.
+    // Calibration also brings this thread to the CPU and its code into the caches.
     let calibration = (0..CALIBRATION_TURNS).map(|_| turn(monotonic_ns()).1).collect();
     let read = || {
         let switches = switches(&text("proc/thread-self/status"));
@@ -59,12 +59,12 @@ fn on_this_cpu(root: &Path, cpu: usize, duration: Duration) -> Heard {
     }
 }
 
-/// A little work; gives the time after it and what passed since `begun_ns`.
+/// Does a little work; returns the time afterwards, and the time since `begun_ns`.
 #[inline]
 fn turn(begun_ns: u64) -> (u64, u64) {
     let mut state = begun_ns;
     for _ in 0..TURN_STEPS {
-        // Each step needs the one before it.
+        // Each step depends on the step before.
         state = black_box(state).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
     black_box(state);
@@ -72,7 +72,7 @@ fn turn(begun_ns: u64) -> (u64, u64) {
     (now_ns, now_ns - begun_ns)
 }
 
-/// Times that another task ran though this thread wanted to go on, from its status.
+/// How often another task ran although this thread wanted to go on, from the thread's status.
 pub(super) fn switches(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"))?;
     line.trim().parse().ok()

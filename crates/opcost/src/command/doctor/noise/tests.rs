@@ -46,7 +46,7 @@ fn a_disturbed_cpu_comes_with_who_disturbs_it() {
         "virtio1-req.0 (4/s)",
     ];
     assert_eq!(loud.causes(), expected);
-    // Gaps that nothing in the kernel accounts for.
+    // More gaps than the kernel accounts for.
     loud.gaps.gaps = 300;
     let last = "34 gaps/s without an interrupt: firmware or hypervisor";
     assert_eq!(loud.causes().last().unwrap(), last);
@@ -67,7 +67,7 @@ fn the_kernels_words_on_a_cpu_are_read() {
     let three = place(dir.path(), 3, Err(std::io::Error::from_raw_os_error(22)));
     assert_eq!((three.isolated, three.nohz_full, three.siblings), (true, true, vec![7]));
     assert!(three.heard.is_none() && three.refused.unwrap().starts_with("Invalid argument"));
-    // "(null)" is what kernels without nohz_full= say.
+    // Kernels without nohz_full= say "(null)".
     fs::write(dir.path().join("sys/devices/system/cpu/nohz_full"), "(null)\n").unwrap();
     assert!(!place(dir.path(), 3, Ok(heard(1, 1))).nohz_full);
     assert_eq!(probe::switches("Name:\tx\nnonvoluntary_ctxt_switches:\t17\n"), Some(17));

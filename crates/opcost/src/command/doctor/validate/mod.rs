@@ -1,7 +1,7 @@
-//! `opcost doctor --validate`: holds modelled cycles against those of this CPU.
+//! `opcost doctor --validate`: compares modelled cycles with this CPU's cycles.
 //!
-//! opcost-gauge times its kernels here, in several processes. Then the same program executes the same kernels under emulation, each in
-//! a region of its own, and the modelled core says how many cycles each took.
+//! opcost-gauge times its kernels here, in several processes. Then the same program executes the same kernels
+//! under emulation, each in a region of its own, and the modelled core gives the cycles of each.
 
 mod page;
 
@@ -38,52 +38,52 @@ use serde::Serialize;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Processes that time the kernels. A process has its own luck with the places of its memory.
+/// Processes that time the kernels. Each process places its memory differently.
 const PROCESSES: usize = 5;
 
-/// A kernel into which a tick of the guest fell is no figure of the kernel if one in so many of its instructions was the tick's.
+/// A kernel is left out if more than one in this many of its instructions belonged to a tick of the guest.
 const INTERRUPTED_SHARE: u64 = 100;
 
-/// What a validation found, as JSON gives it.
+/// The findings of a validation, in the form of the JSON output.
 #[derive(Debug, Serialize)]
 struct Found {
     /// Version of this form.
     schema: u32,
     /// The modelled core.
     core: String,
-    /// How it was named: a core that ships, or a file.
+    /// How the core was named: a core that ships, or a file.
     given: String,
     fingerprint: String,
     /// This CPU, in words.
     cpu: String,
-    /// What counted its cycles.
+    /// The clock that counted this CPU's cycles.
     clock: &'static str,
     /// Kernels that were not judged, by reason.
     left_out: LeftOut,
     report: Report,
-    /// Where the result is kept for later estimates.
+    /// The file where the result is kept for later estimates.
     kept: Option<PathBuf>,
-    /// Whether some kernels were asked for alone, so that nothing is kept.
+    /// Whether the user chose some kernels, so that nothing is kept.
     chosen: bool,
-    /// What all of it took.
+    /// The time that the validation took.
     seconds: f64,
 }
 
 /// Kernels that were not judged.
 #[derive(Debug, Default, Serialize)]
 struct LeftOut {
-    /// They had too few quiet samples.
+    /// Kernels with too few quiet samples.
     noisy: usize,
-    /// They need instructions that this CPU lacks.
+    /// Kernels with instructions that this CPU lacks.
     not_here: usize,
-    /// They need instructions that the emulated CPU lacks, or a tick of the guest fell into them.
+    /// Kernels with instructions that the emulated CPU lacks, or with a tick of the guest.
     not_emulated: usize,
 }
 
 /// Validates a core.
 ///
-/// `core`: a file or a name; the default core where none is given. `only`: text that the names of kernels have; all kernels where none
-/// is given.
+/// `core`: a file or a name; `None`: the default core. `only`: text in the names of the kernels to
+/// run; `None`: all kernels.
 ///
 /// # Errors
 /// The machine is too loaded, a tool is missing, or a signal interrupts.
@@ -96,12 +96,12 @@ pub(super) fn validate(
     let begun_ns = monotonic_ns();
     let interrupt = Interrupt::install().context("cannot catch signals").status(Status::Missing)?;
     let program = gauge::find()?;
-    // Before anything is measured: an emulator, of programs or of a machine.
+    // Before anything is measured, find an emulator, of programs or of a machine.
     if Tools::find(Emulator::User).is_err() {
         Tools::find(Emulator::System).map_err(HasStatus::carried)?;
         default_kernel().map_err(HasStatus::carried)?;
     }
-    // Before anything is measured: a core that cannot be read.
+    // Before anything is measured, refuse a core that cannot be read.
     let chosen: Vec<&str> = only.into_iter().flat_map(|text| ["--only", text]).collect();
     let plan = resolve(&experiment(&program, core, &chosen, true), &HostSurroundings)?;
     let mut phases = Phases::still(globals.quiet);
@@ -113,7 +113,7 @@ pub(super) fn validate(
     let truth = Truth::of(&reports).map_err(|loaded| fail(Status::Missing, loaded))?;
     phases.tell("running the kernels under emulation (a minute)", None);
     let recording = record(&plan, &interrupt).or_else(|error| {
-        // The QEMU of programs has no plugins in Debian 13; a machine's has.
+        // In Debian 13, the QEMU for programs has no plugins, but the QEMU for machines has.
         if status_of(&error) != Some(Status::Missing) {
             return Err(error);
         }
@@ -165,10 +165,10 @@ pub(super) fn validate(
     Ok(Status::Done)
 }
 
-/// The marked kernels on the modelled core.
+/// The experiment that runs the marked kernels on the modelled core.
 ///
-/// `chosen`: options that choose kernels; `alone`: without a kernel of an operating system, whose ticks fall into regions; else in a
-/// guest.
+/// `chosen`: options that choose kernels; `alone`: whether to run without an operating system,
+/// whose ticks fall into regions, instead of in a guest.
 fn experiment(program: &Path, core: Option<&str>, chosen: &[&str], alone: bool) -> Experiment {
     let mut words: Vec<OsString> = vec![program.into(), "mark".into()];
     words.extend(chosen.iter().map(OsString::from));
@@ -190,7 +190,7 @@ fn experiment(program: &Path, core: Option<&str>, chosen: &[&str], alone: bool) 
     }
 }
 
-/// Makes the one run, in a store of its own.
+/// Makes the only run, in a store of its own.
 fn record(plan: &crate::plan::Plan, interrupt: &Interrupt) -> Result<Recording> {
     let folder =
         Scratch::new().context("cannot make a folder for the recording").status(Status::Missing)?;
@@ -213,7 +213,7 @@ fn record(plan: &crate::plan::Plan, interrupt: &Interrupt) -> Result<Recording> 
     }
 }
 
-/// The kernels that have both figures, and how many have a true one alone.
+/// The kernels that have both figures, and the number of kernels that have only a true figure.
 fn cases(truth: &Truth, recording: &Recording) -> (Vec<Case>, usize) {
     let run = recording
         .records

@@ -1,4 +1,4 @@
-//! What a validation found, for people.
+//! The findings of a validation, for people.
 
 use super::{Found, LeftOut};
 use crate::number::{digits, grouped, magnitude};
