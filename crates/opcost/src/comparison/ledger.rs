@@ -70,7 +70,7 @@ impl Evidence<'_> {
 pub struct Rule {
     /// The name, as `--allow` takes it.
     pub name: &'static str,
-    /// What the rule examines, for the documentation.
+    /// The subject of the rule, for the documentation.
     pub help: &'static str,
     /// The machine to whose runs the rule applies; `None` if it applies to every machine that opcost runs.
     machine: Option<MachineKind>,

@@ -28,7 +28,7 @@ pub enum Judged {
 }
 
 impl Judged {
-    /// What these files cannot show; `None` for several files a side.
+    /// The limit of what these files can show, in words; `None` for several files a side.
     pub fn limit(self) -> Option<&'static str> {
         match self {
             Judged::Files => None,

@@ -57,7 +57,7 @@ pub(super) fn stopped(
     }
 }
 
-/// What four times the runs would find in the primary metric, with the option that makes them.
+/// The primary metric's change that four times the runs would find, with the option that makes them.
 fn more(recording: &Recording, rows: &[Row]) -> Option<String> {
     let plan = &recording.plan;
     let row = rows.iter().find(|row| row.primary)?;
