@@ -223,7 +223,7 @@ impl WorkPlan {
         params.iter().find(|(key, _)| key == opcost_work::PATH).map(|(_, path)| path.as_str())
     }
 
-    /// The work as one line of text; options common to all workloads are left out at their defaults.
+    /// The work as one line of text. Options common to all workloads, except `ops`, are left out at their defaults.
     pub fn describe(&self) -> String {
         match self {
             WorkPlan::Command { line, .. } => printable(line),
