@@ -9,7 +9,7 @@ use opcost_record::{MetricId, MetricKey, Record};
 use opcost_stats::{Block, Total};
 use std::num::NonZeroU64;
 
-/// The metric that divides figures which are per second.
+/// The metric by which figures per second are divided.
 pub(super) const WALL: &str = "wall";
 const NS_IN_SECOND: f64 = 1e9;
 

@@ -172,7 +172,7 @@ fn machine(of: VariantOf<'_>) -> String {
 
 type Judged = (FunctionComparison, Vec<String>);
 
-/// The functions as the recording's own report has them. For two variants that the plan does not compare, as in a report that
+/// The functions as the recording's own report has them. Two variants that the plan does not compare are taken from a report that
 /// compares every two variants.
 fn of_one_recording(
     variants: [VariantOf<'_>; 2],

@@ -396,7 +396,7 @@ pub(super) fn summed(
                 // The weight of one unit of this run in the observation's mean.
                 let share = runs.len() as f64 * run.ops as f64;
                 total[side] += run.total as f64 / share / count;
-                // Subtract integers, so that no remainder is exactly 0.
+                // Integers are subtracted, so the rest is exactly 0 if every instruction is attributed.
                 let rest = i128::from(run.total) - i128::from(run.attributed);
                 unattributed[side] += rest as f64 / share / count;
                 for (function, cost) in &run.costs {

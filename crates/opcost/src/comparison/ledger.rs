@@ -21,7 +21,7 @@ pub(super) struct Evidence<'a> {
 }
 
 impl Evidence<'_> {
-    /// Advice for evading other tasks that suits this recording: `opcost attach` starts no process that it could pin.
+    /// How this recording can avoid the tasks of others: `opcost attach` starts no process that it could pin.
     pub(super) fn quiet_cpu(&self) -> &'static str {
         let plan = &self.recording.plan;
         match (plan.machine(), plan.cpu) {

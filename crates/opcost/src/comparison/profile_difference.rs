@@ -125,7 +125,7 @@ pub struct ProfileDifference {
     pub counted: bool,
     /// Total cost of each side, in all of its files.
     pub total_cost: [u64; 2],
-    /// The functions, as means over a side's files on the scale of [`measure`](Self::measure).
+    /// The functions, as means over a side's files on the scale of [`ProfileDifference::measure`].
     pub functions: FunctionComparison,
     /// All functions together, including the cost charged to no function.
     pub total: FunctionRow,

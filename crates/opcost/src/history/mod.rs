@@ -40,12 +40,12 @@ pub struct History {
 }
 
 impl History {
-    /// Whether the last change of level in a series is a regression, without a change of the environment.
+    /// Whether the last change of level of any series is a regression.
     pub fn regressed(&self) -> bool {
         self.regressed_by(None)
     }
 
-    /// The same, for levels that differ by more than a limit.
+    /// Whether the last change of level of any series is a regression by more than a limit.
     pub fn regressed_by(&self, limit: Option<Limit>) -> bool {
         let beyond = |change: &SeriesChange| {
             let ratio = change.change_ratio.map_or(f64::INFINITY, f64::abs);

@@ -316,7 +316,7 @@ fn join(place: &mut Option<ImportedFigures>, more: ImportedFigures) -> Option<()
     Some(())
 }
 
-/// Reports an unknown number of runs behind means.
+/// The note that the number of runs behind a mean is unknown, if it is.
 fn unknown_numbers(import: &ImportPlan, runs: Option<u64>) -> Option<Omission> {
     let unknown =
         |figures: &ImportedFigures| matches!(figures, ImportedFigures::Mean { n: None, .. });

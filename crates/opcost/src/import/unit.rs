@@ -7,7 +7,7 @@ use opcost_record::Unit;
 pub struct Measure {
     /// The unit after conversion; [`Unit::Count`] for everything that is neither a time nor a size.
     pub unit: Unit,
-    /// The factor from the written unit to [`unit`](Self::unit).
+    /// The factor from the written unit to [`Measure::unit`].
     pub factor: f64,
     /// The unit as written, if opcost does not know it: `K/s`, `%CPU`.
     pub written: Option<String>,

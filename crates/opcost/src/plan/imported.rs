@@ -63,7 +63,7 @@ pub struct ImportedMetric {
     pub unit: Unit,
     /// The unit as the file writes it, if opcost does not know it.
     pub unit_written: Option<String>,
-    /// The factor from the file's unit to [`unit`](Self::unit).
+    /// The factor from the file's unit to [`ImportedMetric::unit`].
     pub factor: f64,
     /// The direction that is better.
     pub better: Better,

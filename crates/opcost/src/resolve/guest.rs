@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 /// Default memory of an emulated machine, MiB.
 const MEMORY_MIB: u32 = 512;
-/// The largest number of CPUs of a machine: the plugin distinguishes as many.
+/// The largest number of CPUs of a machine: the plugin distinguishes no more.
 const CPUS_MAX: u32 = 8;
 /// The default time limit of a run: a guest that hangs would never end.
 pub(super) const LIMIT_MS: u64 = 30 * 60 * 1000;
@@ -50,10 +50,10 @@ pub(super) fn name_by_machine(guest: &GuestPlan, all: &[Option<GuestPlan>]) -> O
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 
-/// Whether guests are booted once for all runs. If the variants differ in something that a boot decides, each pair needs its own
-/// boot, so that a result holds for more than one boot. A comparison on several CPUs needs own boots too: one boot leaves a state
-/// to the allocator of each CPU, by which two processes cost 0.9 % or 2.2 % more than one, and nothing more in other boots
-/// (docs/investigations/scale.md).
+/// Whether guests are booted once for all runs. If the variants differ in something that a boot decides, each pair needs a boot of
+/// its own, so that a result holds for more than one boot. A comparison on several CPUs needs a boot for each pair too: a boot
+/// leaves a state to the allocator of each CPU. By the state of one boot, two processes cost 0.9 % or 2.2 % more than one; after
+/// other boots, they cost nothing more (docs/investigations/scale.md).
 pub(super) fn booted_once(wanted: bool, variants: &[VariantPlan]) -> bool {
     let mut guests = variants.iter().map(|variant| variant.guest.as_ref());
     let Some(Some(first)) = guests.next() else { return false };

@@ -58,7 +58,8 @@ pub(super) fn resolve_length(experiment: &Experiment, shape: &Shape<'_>) -> Resu
         blocks_min: 0,
         look_pairs: None,
     };
-    // On the emulated machine one run a side gives repeatable counts, unless a process makes several runs in an order.
+    // On the emulated machine one run a side gives repeatable counts, unless one process makes several runs in an order that
+    // matters.
     let counts_exactly = shape.emulated && !shape.in_process;
     if experiment.until_settled {
         refuse_settling(experiment, shape)?;

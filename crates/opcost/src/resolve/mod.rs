@@ -130,7 +130,7 @@ pub fn resolve(experiment: &Experiment, surroundings: &dyn Surroundings) -> Resu
     let fixed_seed = fixed_seed.or(experiment.shard.map(|_| shards::SEED));
     let seed = experiment.seed.map_or(fixed_seed, Seed::number);
     let seed = seed.unwrap_or_else(|| surroundings.draw_seed());
-    // Commands of the user keep the user's environment; opcost's workloads and guests get one that is the same everywhere.
+    // Commands of the user run in the user's environment; workloads and emulated runs get the same environment everywhere.
     let fixed = workload || emulated;
     let (environment, aslr) = match fixed {
         true => (EnvironmentPolicy::Fixed, Aslr::Fixed),

@@ -256,8 +256,8 @@ fn parse_env(texts: &[String]) -> Result<Vec<(String, String)>> {
         .collect()
 }
 
-/// Names the variants without a name. If all variants have the same work, the differences of their machines give the name.
-/// Otherwise a command is named by itself, and a workload by its differing parameters.
+/// Names the variants without a name. If all variants have the same work, differences of their machines or standard streams give
+/// the name. Otherwise a command is named by itself, and a workload by its differing parameters.
 fn name_variants(plans: &mut [VariantPlan]) {
     let works: Vec<WorkPlan> = plans.iter().map(|plan| plan.work.clone()).collect();
     let guests: Vec<Option<GuestPlan>> = plans.iter().map(|plan| plan.guest.clone()).collect();

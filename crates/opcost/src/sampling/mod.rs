@@ -24,7 +24,8 @@ use opcost_record::{Domain, MetricKey};
 use opcost_sys::perf::{GenericEvent, STACK_BYTES_MAX, generic_event};
 use serde::{Deserialize, Serialize};
 
-/// Default number of samples per second. 1000 would hit the kernel's own timer at the same point of every fourth or tenth tick.
+/// Default number of samples per second. At 1000, every fourth or tenth sample would fall on the same point of the kernel's timer
+/// tick.
 pub const FREQUENCY_HZ: u64 = 997;
 /// The largest number of samples per second.
 const FREQUENCY_HZ_MAX: u64 = 1_000_000;

@@ -36,7 +36,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Opens the first of the events that this machine has. If the rights do not include the kernel, its code is left out.
+    /// Opens the first of the events that this machine has. For processes, kernel code is left out if the rights do not include it.
     ///
     /// `on_exec`: start when the process executes a program; `cpus`: the CPUs that may run the process.
     ///

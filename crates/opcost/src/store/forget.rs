@@ -19,7 +19,7 @@ pub struct Room {
 impl Store {
     /// Deletes recordings with all their runs, in one transaction: all of them or none.
     ///
-    /// `ids`: whole identifiers; `running`: whether to delete recordings that are being made, or whose process was killed, too.
+    /// `ids`: whole identifiers; `running`: whether to delete also recordings that are being made, or whose process was killed.
     ///
     /// # Errors
     /// [`StoreError`]: a recording does not exist or is being made, or the store cannot be written.
@@ -76,7 +76,7 @@ impl Store {
 
     /// Rewrites the store without the unused room of deleted recordings.
     ///
-    /// Meanwhile the rewriting needs the same room again (<https://sqlite.org/lang_vacuum.html>).
+    /// The rewriting temporarily needs the same room again (<https://sqlite.org/lang_vacuum.html>).
     ///
     /// # Errors
     /// [`StoreError`]: another process has the store open, or the disk is full; the store is unchanged then.

@@ -154,7 +154,7 @@ fn packed(store: &Path) -> io::Result<Vec<u8>> {
 
 /// Unpacks a file of [`Store::pack`] as a store for reading.
 ///
-/// `path`: the file, for errors; `bytes`: its contents; `scratch`: an own folder for the unpacked store.
+/// `path`: the file, for errors; `bytes`: its contents; `scratch`: a folder for the unpacked store alone.
 ///
 /// # Errors
 /// [`StoreError`]: the file has another version, is cut short or damaged, or `scratch` has no room.

@@ -23,7 +23,7 @@ pub(super) struct Matched {
     pub(super) names: Vec<Vec<(String, Option<String>)>>,
 }
 
-/// A function of a side, with its source or copy number separated.
+/// A function of a side; `source` is its source file, or else the copy that its symbol names.
 struct Member<'a> {
     side: usize,
     function: &'a Function,
